@@ -10,7 +10,20 @@ from detour.base.places import PACKAGE
 
 
 class DetourError(Exception):
-    """Wrong input or a missing part. The CLI prints its text on one line and exits with 2."""
+    """Wrong input or a missing part. The CLI prints its text on one line and exits with `exit_code`."""
+
+    exit_code = 2
+
+
+class WriteError(DetourError):
+    """A result cannot be written: no room, no permission, a closed output."""
+
+    exit_code = 1
+
+
+def error_of(text: str, exit_code: int) -> DetourError:
+    """The error that another process has told."""
+    return (WriteError if exit_code == WriteError.exit_code else DetourError)(text)
 
 
 class InternalError(Exception):

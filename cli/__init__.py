@@ -8,7 +8,6 @@ detour's own with one line and 70. What takes time to load is loaded where an in
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -50,39 +49,55 @@ def make_parser() -> Parser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit code."""
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
     try:
+        if arguments is None:
+            from detour.base.standard import open_standard
+
+            open_standard()
+        arguments = list(sys.argv[1:] if arguments is None else arguments)
         if arguments[:1] != ["up"]:
-            return _run(arguments)
+            return _reported(arguments)
         from detour.base.interrupting import interruptible
 
         with interruptible():  # not only once the fabric starts: loading what it needs takes seconds
-            return _run(arguments)
+            return _reported(arguments)
     except KeyboardInterrupt:
         return INTERRUPTED
 
 
-def _run(arguments: list[str]) -> int:
+def _reported(arguments: list[str]) -> int:
+    """Runs it and says what went wrong."""
     from detour.base.doors import unpinned
-    from detour.base.errors import DetourError
-    from detour.base.progress import COMPILING
-    from detour.base.reports import need_address_space, report
-    from detour.cli.parser import choose_fabric
+    from detour.base.errors import DetourError, WriteError
+    from detour.base.reports import report
+    from detour.base.standard import silence_output
 
     try:
-        if arguments and arguments[0] in _OWN:
-            return import_module(_OWN[arguments[0]][0]).main(arguments[1:])
-        need_address_space(_ADDRESS_SPACE)
-        COMPILING.progress = lambda text: print(f"detour: {text}", file=sys.stderr, flush=True)
-        options = make_parser().parse_args(arguments)
-        choose_fabric(getattr(options, "name", None))
-        return options.run(options) or 0
+        try:
+            return _run(arguments)
+        finally:
+            sys.stdout.flush()
     except DetourError as error:
         print(f"detour: {unpinned(str(error))}", file=sys.stderr)
-        return 2
-    except BrokenPipeError:
-        # Whoever read our output has gone; Python would complain once more when it flushes.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, WriteError):
+            silence_output()
+        return error.exit_code
+    except BrokenPipeError:  # whoever read our output has gone
+        silence_output()
         return 0
     except Exception as error:
         return report(error)
+
+
+def _run(arguments: list[str]) -> int:
+    from detour.base.progress import COMPILING
+    from detour.base.reports import need_address_space
+    from detour.cli.parser import choose_fabric
+
+    if arguments and arguments[0] in _OWN:
+        return import_module(_OWN[arguments[0]][0]).main(arguments[1:])
+    need_address_space(_ADDRESS_SPACE)
+    COMPILING.progress = lambda text: print(f"detour: {text}", file=sys.stderr, flush=True)
+    options = make_parser().parse_args(arguments)
+    choose_fabric(getattr(options, "name", None))
+    return options.run(options) or 0

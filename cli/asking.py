@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
@@ -39,7 +40,11 @@ def running_lab() -> LabStatus | None:
     from detour.base.records import from_json
     from detour.fabric.labs.running import LabStatus
 
-    return from_json(LabStatus, daemon.ask("lab"))
+    return from_json(LabStatus, daemon.ask("lab", warn=_warn))
+
+
+def _warn(text: str) -> None:
+    print(f"detour: {text}", file=sys.stderr, flush=True)
 
 
 class _Daemon:
@@ -53,7 +58,7 @@ class _Daemon:
             from detour.fabric.daemon import daemon
 
             arguments = operation.arguments(*values, **more)
-            answer = daemon.ask(name, arguments.pop("progress", silent), **arguments)
+            answer = daemon.ask(name, arguments.pop("progress", silent), warn=_warn, **arguments)
             return from_json(operation.result, answer)
 
         return ask

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
+from detour.base.files import write_file
 from detour.base.tables import Table, left, right
 from detour.cli.output import Page, present
 from detour.cli.parser import command, output_file, output_folder
@@ -71,7 +72,7 @@ def _coverage(options: argparse.Namespace) -> int:
     if options.html is not None:
         write_html(options.html, document, over)
     if options.lcov is not None:
-        _write(options.lcov, lcov((name, files) for name, (files, _) in over.items()))
+        write_file(options.lcov, lcov((name, files) for name, (files, _) in over.items()))
     totals = {name: document.programs[name].totals() for name in over}
     under = _under(totals, options.fail_under)
 
@@ -84,13 +85,6 @@ def _coverage(options: argparse.Namespace) -> int:
 
     present(totals, options, render)
     return 1 if under else 0
-
-
-def _write(file: Path, text: str) -> None:
-    try:
-        file.write_text(text)
-    except OSError as error:
-        raise DetourError(f"{file}: it cannot be written: {error.strerror or error}") from None
 
 
 def _under(totals: dict[str, dict[str, dict[str, int]]], least: float | None) -> list[str]:

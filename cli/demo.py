@@ -27,18 +27,22 @@ if TYPE_CHECKING:
 def register(commands: Any) -> None:
     """Adds this command."""
     demo = command(commands, "demo", "boot a fabric and show what the sender's choice of path is worth", _demo)
-    add_fabric_options(demo)
+    add_fabric_options(demo, "auto", "default")
+    demo.set_defaults(pace=None)
 
 
 def _demo(options: argparse.Namespace) -> int:
     from detour.base.interrupting import interruptible
     from detour.control.topology_files import open_topology
     from detour.fabric.daemon.daemon import boot, found_by_others
+    from detour.fabric.footings.targets import explained
     from detour.fabric.traffic.workload import pairs_of
 
     begin = time.monotonic()
     pairs_of(open_topology(options.topo), "adv1")  # what does not fit is told before anything boots
     up = up_options(options)
+    if not options.json:
+        print(f"detour: {explained(up.target)}", file=sys.stderr, flush=True)
     with interruptible(), found_by_others(up) as answering:
         with shown_progress(options.json, log=True) as progress:
             session = boot(up, progress)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
+from detour.base.files import new_text
 from detour.base.tables import Table, left, right
 from detour.cli.fcplus_compare import add_compare_options
 from detour.cli.output import bar, present
@@ -244,14 +245,11 @@ def _build(options: argparse.Namespace) -> None:
 
 
 def _write_links(network: Expander, file: Path) -> None:
-    try:
-        with file.open("w", newline="") as out:
-            writer = csv.writer(out, lineterminator="\n")
-            writer.writerow(("a", "b", "virtual_a", "virtual_b", "layer_a", "layer_b"))
-            for ends, virtual, layer in zip(network.links, network.virtual, network.layer, strict=True):
-                writer.writerow((*ends.tolist(), *virtual.tolist(), *layer.tolist()))
-    except OSError as error:
-        raise DetourError(f"{file}: {error.strerror}") from None
+    with new_text(file) as out:
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(("a", "b", "virtual_a", "virtual_b", "layer_a", "layer_b"))
+        for ends, virtual, layer in zip(network.links, network.virtual, network.layer, strict=True):
+            writer.writerow((*ends.tolist(), *virtual.tolist(), *layer.tolist()))
 
 
 def _paths(options: argparse.Namespace) -> None:

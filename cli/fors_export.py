@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from detour.base.errors import DetourError
+from detour.base.files import write_file
 from detour.cli import fors_sizes, fors_tiers
 from detour.cli.fors_fabric import fabric_of
 from detour.cli.parser import Parser, output_file
@@ -51,11 +52,7 @@ def run(options: argparse.Namespace) -> int:
         if options.format == "msccl" and sent is not None:
             raise DetourError("MSCCL's all-to-all has messages of one size; json takes those of unlike size")
         lines = msccl(plan) if options.format == "msccl" else [schedule_json(plan, sent).rstrip("\n")]
-    text = "\n".join([*lines, ""])
-    try:
-        options.out.write_text(text)
-    except OSError as error:
-        raise DetourError(f"{options.out}: {error.strerror}") from error
+    write_file(options.out, "\n".join([*lines, ""]))
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,7 @@ def register(commands: Any) -> None:
         "scenario", nargs="?", type=Path, metavar="SCENARIO", help="a YAML file that says the options (docs/fabrics.md)"
     )
     up.add_argument("--detach", action="store_true", help="return when it is up; `detour down` ends it")
-    add_fabric_options(up)
+    add_fabric_options(up, None, "default: engine, or virtual with --pace")
     _add_linux_options(up)
     add_lab_options(up)
     up.add_argument(
@@ -52,14 +53,14 @@ def register(commands: Any) -> None:
     command(commands, "warm", "compile all native code now instead of on first use", _warm, json=False)
 
 
-def add_fabric_options(parser: argparse.ArgumentParser) -> None:
-    """Options of everything that boots a fabric."""
+def add_fabric_options(parser: argparse.ArgumentParser, target: str | None, without: str) -> None:
+    """Options of everything that boots a fabric. `target`: if none is given, what `without` says in words."""
     parser.add_argument(
         "--target",
-        default="auto",
+        default=target,
         choices=("auto", "engine", "bmv2", "virtual"),
         help="the embedded engine, BMv2's processes (root), or the engine in virtual time that passes by itself "
-        "(--pace); auto: BMv2 where it can run (default)",
+        f"(--pace); auto: BMv2 where it can run ({without})",
     )
     parser.add_argument(
         "--topo",
@@ -139,7 +140,7 @@ def up_options(options: argparse.Namespace) -> UpOptions:
         given = PipelineConfig.given(options.program)
         program = f"{given.p4info},{given.blob}"
     found = UpOptions(
-        options.target,
+        options.target or ("engine" if options.pace is None else "virtual"),
         topology,
         pcap,
         rate_bps=options.rate,
@@ -199,12 +200,17 @@ def _up(options: argparse.Namespace) -> None:
 
     if options.scenario is not None:
         _read_scenario(options)
-    with shown_progress(options.json, log=True) as progress:
-        if options.detach:
-            status = daemon.spawn(up_options(options), progress)
-        else:
-            daemon.run(up_options(options), progress, lambda status: _show_up(status, options))
+    with ExitStack() as shown:
+        progress = shown.enter_context(shown_progress(options.json, log=True))
+
+        def ready(status: Any) -> None:
+            shown.close()
+            _show_up(status, options)
+
+        if not options.detach:
+            daemon.run(up_options(options), progress, ready)
             return
+        status = daemon.spawn(up_options(options), progress)
     present(status, options, lambda page: _show(page, status, options))
 
 
@@ -264,7 +270,9 @@ def _shell(options: argparse.Namespace) -> int:
     arguments = options.arguments[1:] if options.arguments[:1] == ["--"] else options.arguments
     election_id = ELECTION_ID + 1 if options.primary else 1
     address = found.p4runtime.socket if found.p4runtime else endpoint.address
-    return shell.run(address, endpoint.device_id, election_id, arguments)
+    with shown_progress(as_json=False, log=True) as progress:
+        python = shell.environment(progress)
+    return shell.run(python, address, endpoint.device_id, election_id, arguments)
 
 
 def _warm(options: argparse.Namespace) -> None:

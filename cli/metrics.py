@@ -57,9 +57,11 @@ def _serve(where: str) -> None:
     from detour.base.addresses import joined
     from detour.cli.scrape import make_server
 
-    with shown_progress(as_json=False, log=True) as progress, make_server(where, _current, progress) as server:
+    with shown_progress(as_json=False, log=True) as progress:
+        server = make_server(where, _current, progress)
+    with server:
         address = joined(*server.socket.getsockname()[:2])
-        progress(f"serving metrics at http://{address}/metrics")
+        print(f"detour: serving metrics at http://{address}/metrics", file=sys.stderr, flush=True)
         server.serve_forever()
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -151,40 +152,75 @@ def _reader_gone() -> None:
 
 @contextmanager
 def shown_progress(as_json: bool, *, log: bool = False) -> Iterator[Progress]:
-    """A function that tells what happens: a line that changes on a terminal, nothing with `--json`.
+    """A function that tells what happens: a line that changes on a terminal, `lines` elsewhere, nothing with `--json`.
 
-    `log`: what takes long says so without a terminal as well, a line each.
+    `log`: without a terminal every new thing is told at once, not only what takes long.
     """
-    if not as_json and sys.stderr.isatty():
+    if as_json:
+        yield silent
+    elif sys.stderr.isatty():
         from rich.console import Console
 
         with Console(stderr=True).status("") as status:
             yield status.update
-    elif not as_json and log:
-        yield _once(lambda text: print(f"detour: {text}", file=sys.stderr, flush=True))
     else:
-        yield silent
+        with lines() as tell:
+            yield _once(tell, lambda text: print(f"detour: {text}", file=sys.stderr, flush=True)) if log else tell
 
 
-def _once(progress: Progress) -> Progress:
-    """Drops texts that only count on ("...: 40%", "17 of 30 bytes")."""
+def _once(always: Progress, new: Progress) -> Progress:
+    """Tells `always` everything, and `new` what does not only count on ("...: 40%", "17 of 30 bytes")."""
     last = ""
 
-    def report_if_new(text: str) -> None:
+    def report(text: str) -> None:
         nonlocal last
+        always(text)
         begin = text.rstrip("%0123456789").rstrip(": ")
         if begin != last and not text[:1].isdigit():
             last = begin
-            progress(text)
+            new(text)
 
-    return report_if_new
+    return report
+
+
+_WAIT_S, _AGAIN_S = 2.0, 10.0
+
+
+@contextmanager
+def lines(text: str = "") -> Iterator[Progress]:
+    """Progress where lines stay: after two seconds, and then every ten, one says what was told last (`text`: before
+    anything is), and for how long the work has been going on."""
+    ended, begun = threading.Event(), time.monotonic()
+
+    def tell(what: str) -> None:
+        nonlocal text
+        text = what
+
+    def remind() -> None:
+        wait = _WAIT_S
+        while not ended.wait(wait):
+            if text:
+                print(f"detour: {text} ({time.monotonic() - begun:.0f} s)", file=sys.stderr, flush=True)
+                wait = _AGAIN_S
+
+    reminder = threading.Thread(target=remind, name="progress", daemon=True)
+    reminder.start()
+    try:
+        yield tell
+    finally:
+        ended.set()
+        reminder.join()
 
 
 @contextmanager
 def bar(text: str, as_json: bool) -> Iterator[Callable[..., None]]:
-    """A progress bar on standard error, if that is a terminal: a function of (done, total, what is done)."""
-    if as_json or not sys.stderr.isatty():
+    """A progress bar on standard error (`lines` if that is no terminal): a function of (done, total, what is done)."""
+    if as_json:
         yield lambda done, total, text=text: None
+        return
+    if not sys.stderr.isatty():
+        with lines(text) as tell:
+            yield lambda done, total, text=text: tell(f"{text}: {done} of {total}")
         return
     from rich import progress as rich
     from rich.console import Console
@@ -211,10 +247,14 @@ _QUICK_S = 3.0
 
 @contextmanager
 def timed_bar(text: str, as_json: bool) -> Iterator[Callable[[float, float, str], None]]:
-    """A progress bar with rate and time to go on standard error, if that is a terminal and work takes more than three
-    seconds: a function of (done, total, rate in words)."""
-    if as_json or not sys.stderr.isatty():
+    """A progress bar with rate and time to go on standard error if work takes more than three seconds, or `lines` if
+    that is no terminal: a function of (done, total, rate in words)."""
+    if as_json:
         yield lambda done, total, rate: None
+        return
+    if not sys.stderr.isatty():
+        with lines(text) as tell:
+            yield lambda done, total, rate: tell(f"{text}: {done / (total or 1):.0%} {rate}")
         return
     from rich import progress as rich
     from rich.console import Console

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
+from detour.base.files import write_file
 from detour.base.tables import Table, left, right
 from detour.cli.asking import running
 from detour.cli.output import Page, present, shown_progress
@@ -85,16 +86,9 @@ def _place(options: argparse.Namespace) -> None:
         rows = found.assignments(listed)
     if options.out:
         document = {"topology": topology.spec, "failures": names, "assignments": as_json(rows)}
-        _write(options.out, json.dumps(document))
+        write_file(options.out, json.dumps(document))
     report = replace(report, assignments=rows if len(flows) <= _LISTED else None)
     present(report, options, lambda page: show_placement(page, report, rows))
-
-
-def _write(file: Path, text: str) -> None:
-    try:
-        file.write_text(text)
-    except OSError as error:
-        raise DetourError(f"{file}: {error.strerror}") from None
 
 
 def show_placement(page: Page, report: PlacementReport, rows: Sequence[Assignment]) -> None:

@@ -40,6 +40,9 @@ def show_status(page: Page, status: Status, endpoints: bool) -> None:
     )
     if status.failures:
         page.print(f"failed: {', '.join(status.failures)}")
+    if status.capture:
+        error = status.capture.error
+        page.print(error or f"captures are being written to {status.capture.folder}", style="red" if error else None)
     for line in displaced_lines(status.displaced):
         page.print(line, style="red")
     if status.p4runtime and status.p4runtime.address != status.p4runtime.socket:

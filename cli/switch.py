@@ -6,8 +6,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from detour.base.errors import DetourError
+from detour.base.errors import DetourError, WriteError
 from detour.base.reports import need_address_space, report
+from detour.base.standard import open_standard, silence_output
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -15,10 +16,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     mistake of detour's own."""
     from detour.engine.switch import options
 
+    if arguments is None:
+        open_standard()
     try:
         parsed = options.parse(sys.argv[1:] if arguments is None else arguments)
         if isinstance(parsed, str):
-            print(parsed, end="")
+            print(parsed, end="", flush=True)
             return 0
         need_address_space()
         # Only now: help and mistakes need no compiler.
@@ -26,8 +29,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         run(parsed)
     except DetourError as error:
+        if isinstance(error, WriteError):
+            silence_output()
+            print("detour switch: ", end="", file=sys.stderr)
         print(error, file=sys.stderr)
-        return 2
+        return error.exit_code
+    except BrokenPipeError:
+        silence_output()
+        return 0
     except Exception as error:
         return report(error, "detour switch")
     return 0

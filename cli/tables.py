@@ -68,7 +68,9 @@ def show_verification(page: Page, result: Verification) -> None:
 
 
 def _entries(options: argparse.Namespace) -> None:
-    result = running().entries(options.switch, options.table)
+    with shown_progress(options.json) as progress:
+        progress("reading tables")
+        result = running().entries(options.switch, options.table)
     present(result, options, lambda page: show_entries(page, result))
 
 

@@ -45,6 +45,8 @@ def show_packet(page: Page, found: PacketTrace, verbose: bool) -> None:
         _show_tree(page, hop["trace"], 1, verbose)
     for ending in found.outcomes:
         page.print(_ending(ending))
+    if found.note:
+        page.print(found.note)
 
 
 def _ending(ending: _Facts) -> str:

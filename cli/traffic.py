@@ -95,7 +95,9 @@ def show_send(page: Page, result: SentMessage) -> None:
 
 
 def _probe(options: argparse.Namespace) -> None:
-    result = running().probe(options.source, options.target)
+    with shown_progress(options.json) as progress:
+        progress("probing")
+        result = running().probe(options.source, options.target)
     present(result, options, lambda page: show_probe(page, result))
 
 
@@ -110,7 +112,9 @@ def show_probe(page: Page, result: ProbedPaths) -> None:
 
 
 def _load(options: argparse.Namespace) -> None:
-    result = running().load(options.pattern, options.stop)
+    with shown_progress(options.json) as progress:
+        progress("opening connections" if options.pattern else "asking")
+        result = running().load(options.pattern, options.stop)
 
     def render(page: Page) -> None:
         wrong = f", {bytes_text(result.bytes_wrong)} NOT" if result.bytes_wrong else ""
@@ -133,6 +137,6 @@ def _capture(options: argparse.Namespace) -> None:
             page.print("no captures are being written")
         else:
             state = "complete" if options.stop else "being written"
-            page.print(f"{len(result.files)} pcapng files in {result.folder}, {state}")
+            page.print(result.error or f"{len(result.files)} pcapng files in {result.folder}, {state}")
 
     present(result, options, render)

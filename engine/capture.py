@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Captures: one pcapng file a port, written by a thread from what the loop took down.
 
-Who looks while it goes on sees what is older than a second; after `close` every file is complete.
+Who looks while it goes on sees what is older than a second; after `close` every file is complete. Where there is no
+room any more a file ends with the last packet that is in it as a whole.
 The loop waits when the writer is far behind, so a capture has no holes; `Network.lag_ps` shows what that costs.
 """
 
 from __future__ import annotations
 
+import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Container
 from pathlib import Path
 
-from detour.base.errors import DetourError
+from detour.base.errors import DetourError, WriteError
+from detour.base.files import naming
 from detour.engine import pcapng
 from detour.engine.loop.layout import UP_SENT
 from detour.engine.records import records
@@ -20,14 +24,65 @@ from detour.engine.records import records
 _FLUSH_BYTES = 1 << 18
 _FLUSH_S = 1.0
 _MAX_PENDING_BYTES = 256 << 20
+_log = logging.getLogger(__name__)
+
+
+class CaptureFiles:
+    """Files that grow by whole packets. Data of a file is collected and appended from time to time, so that thousands
+    of them need not be open. Methods raise what `naming` does."""
+
+    def __init__(self) -> None:
+        self._buffers: dict[Path, bytearray] = {}
+        self._flushed = 0.0
+
+    def make(self, path: Path, head: bytes) -> None:
+        """An empty capture; there is none if its head cannot be written."""
+        with naming(path):
+            path.write_bytes(b"")
+            try:
+                _append(path, head)
+            except OSError:
+                path.unlink()
+                raise
+
+    def add(self, path: Path, packet: bytes) -> None:
+        """Adds a packet."""
+        buffer = self._buffers.setdefault(path, bytearray())
+        buffer += packet
+        if len(buffer) > _FLUSH_BYTES:
+            self._flush(path, buffer)
+
+    def flush(self, seconds: float = 0.0) -> None:
+        """Writes what there is, if the last time was so long ago."""
+        if time.monotonic() - self._flushed >= seconds:
+            for path, buffer in self._buffers.items():
+                self._flush(path, buffer)
+            self._flushed = time.monotonic()
+
+    def _flush(self, path: Path, buffer: bytearray) -> None:
+        if buffer:
+            with naming(path):
+                _append(path, buffer)
+            buffer.clear()
+
+
+def _append(path: Path, data: bytes | bytearray) -> None:
+    """Appends all of it, or nothing."""
+    with path.open("ab", buffering=0) as file:
+        begin, rest = file.seek(0, os.SEEK_END), memoryview(data)
+        try:
+            while rest:
+                rest = rest[file.write(rest) :]
+        except OSError:
+            file.truncate(begin)
+            raise
+        finally:
+            rest.release()
 
 
 class Capture:
-    """Writes files into `folder`, named `<name>.pcapng` by what `name_of(port index)` says.
-
-    Data of a port is collected and appended to its file from time to time, so that thousands of ports need no open
-    files. Every file is complete after `close`.
-    """
+    """Writes files into `folder`, named `<name>.pcapng` by what `name_of(port index)` says. Every file is complete
+    after `close`. `error`: what has ended the writing, if anything has."""
 
     def __init__(
         self, folder: Path, name_of: Callable[[int], str], epoch_ns: int = 0, only: Container[str] | None = None
@@ -36,19 +91,16 @@ class Capture:
         wanted (None: all)."""
         self._epoch_ns, self._only = epoch_ns, only
         self._open: set[int] = set()
-        self._flushed = 0.0
         self._folder = folder
         self._name_of = name_of
-        self._buffers: dict[int, bytearray] = {}
+        self._files = CaptureFiles()
         self._chunks: list[bytes] = []
         self._pending = 0
         self._closing = False
-        self._error: OSError | None = None
+        self.error: DetourError | None = None
         self._changed = threading.Condition()
-        try:
+        with naming(folder):
             folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise DetourError(f"captures cannot be written to {folder}: {error.strerror}") from None
         self._thread = threading.Thread(target=self._write, name="capture", daemon=True)
         self._thread.start()
 
@@ -58,11 +110,7 @@ class Capture:
         if self._only is not None and self._name_of(port) not in self._only:
             return
         self._open.add(port)
-        path = self._path(port)
-        try:
-            path.write_bytes(pcapng.header(self._name_of(port)))
-        except OSError as error:
-            raise DetourError(f"the capture {path} cannot be written: {error.strerror}") from None
+        self._files.make(self._path(port), pcapng.header(self._name_of(port)))
 
     def _path(self, port: int) -> Path:
         return self._folder / f"{self._name_of(port)}.pcapng"
@@ -70,20 +118,22 @@ class Capture:
     def put(self, chunk: bytes) -> None:
         """Takes a log of the loop; waits while the writer is far behind."""
         with self._changed:
-            while self._pending > _MAX_PENDING_BYTES and self._error is None:
+            while self._pending > _MAX_PENDING_BYTES and self.error is None:
                 self._changed.wait()
+            if self.error is not None:
+                return
             self._chunks.append(chunk)
             self._pending += len(chunk)
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Completes all files. An error of the file system that happened on the way is raised here."""
+        """Completes all files; an error that happened on the way is raised here."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
         self._thread.join()
-        if self._error is not None:
-            raise DetourError(f"captures in {self._folder} are incomplete: {self._error.strerror}")
+        if self.error is not None:
+            raise self.error
 
     def _next_chunks(self) -> list[bytes]:
         with self._changed:
@@ -100,31 +150,24 @@ class Capture:
                     with self._changed:
                         self._pending -= len(chunk)
                         self._changed.notify_all()
-                if time.monotonic() - self._flushed > _FLUSH_S:
-                    self._flush_all()
-            self._flush_all()
-        except OSError as error:
+                self._files.flush(_FLUSH_S)
+            self._files.flush()
+        except DetourError as error:
             with self._changed:
-                self._error = error
+                self.error = incomplete(self._folder, error)
                 self._changed.notify_all()
 
     def _collect(self, chunk: bytes) -> None:
         for record in records(chunk):
             if record.index not in self._open:
                 continue
-            buffer = self._buffers.setdefault(record.index, bytearray())
             direction = pcapng.OUTBOUND if record.kind == UP_SENT else pcapng.INBOUND
-            buffer += pcapng.packet(self._epoch_ns + record.time_ps // 1000, direction, record.data, record.wire)
-            if len(buffer) > _FLUSH_BYTES:
-                self._flush(record.index)
+            packet = pcapng.packet(self._epoch_ns + record.time_ps // 1000, direction, record.data, record.wire)
+            self._files.add(self._path(record.index), packet)
 
-    def _flush_all(self) -> None:
-        for port, buffer in self._buffers.items():
-            if buffer:
-                self._flush(port)
-        self._flushed = time.monotonic()
 
-    def _flush(self, port: int) -> None:
-        with self._path(port).open("ab") as file:
-            file.write(self._buffers[port])
-        self._buffers[port].clear()
+def incomplete(folder: Path, error: DetourError) -> WriteError:
+    """What has ended the writing of captures; the log hears of it now."""
+    found = WriteError(f"captures in {folder} are incomplete since {time.strftime('%H:%M:%S')}: {error}")
+    _log.error("%s", found)
+    return found

@@ -705,21 +705,26 @@ class Network:
 
         def change() -> Capture | None:
             self._take_logs()
-            before = self._capture
-            name_of = self._wiring.names.__getitem__
-            if folder is None:
-                self._capture = None
-            else:
-                self._capture = (
-                    folder(name_of) if callable(folder) else Capture(Path(folder), name_of, self._epoch_ns(), only)
-                )
-                for index in self._wiring.names:
-                    self._capture.open_port(index)
-            self._memory.g["capturing"] = int(self._capture is not None)
+            made, name_of = None, self._wiring.names.__getitem__
+            if folder is not None:
+                made = folder(name_of) if callable(folder) else Capture(Path(folder), name_of, self._epoch_ns(), only)
+                try:
+                    for index in self._wiring.names:
+                        made.open_port(index)
+                except DetourError:
+                    made.close()
+                    raise
+            before, self._capture = self._capture, made
+            self._memory.g["capturing"] = int(made is not None)
             return before
 
         if (before := self.call(change)) is not None:
             before.close()
+
+    @property
+    def capture_error(self) -> str | None:
+        """What has ended the writing of captures, if anything has."""
+        return None if self._capture is None or self._capture.error is None else str(self._capture.error)
 
     def _epoch_ns(self) -> int:
         """When loop time was 0, ns since 1970; 0 in virtual time."""

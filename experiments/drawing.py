@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from detour.base.errors import DetourError
+from detour.base.files import naming, new_file
 
 BLUE, ORANGE, GREEN, VERMILION, SKY, PURPLE, YELLOW, GRAY, BLACK = (
     "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#C8B400", "#7F7F7F", "#000000",
@@ -93,11 +94,11 @@ def save(plt: Any, figure: Any, file: Path) -> None:
     if file.suffix not in (".png", ".svg", ".pdf"):
         raise DetourError(f"{file}: plots are written as .png, .svg or .pdf")
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
+        with naming(file):
+            file.parent.mkdir(parents=True, exist_ok=True)
         # No dates and fixed names inside (`svg.hashsalt`): the same numbers give the same file.
         metadata = {"Date": None} if file.suffix == ".svg" else {}
-        figure.savefig(file, dpi=110, metadata=metadata)
-    except OSError as error:
-        raise DetourError(f"{file}: {error.strerror}") from None
+        with new_file(file) as out:
+            figure.savefig(out, format=file.suffix[1:], dpi=110, metadata=metadata)
     finally:
         plt.close(figure)

@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeVar
 
 from detour.base.cache import without
 from detour.base.errors import DetourError
+from detour.base.files import write_file
 from detour.base.places import BUILD, PACKAGE, modules
 from detour.base.private import make_folders
 from detour.base.records import as_json
@@ -122,10 +123,7 @@ class Store(Generic[R]):
             {"key": key, "version": self.version, "point": point, "result": self._results[key]}
             for key, point in known.items()
         ]
-        try:
-            file.write_bytes(lzma.compress(b"".join(canonical(record).encode() + b"\n" for record in records)))
-        except OSError as error:
-            raise DetourError(f"{file}: {error}") from None
+        write_file(file, lzma.compress(b"".join(canonical(record).encode() + b"\n" for record in records)))
         return len(records)
 
     def key(self, point: Any) -> str:

@@ -11,13 +11,21 @@ from pathlib import Path
 
 import pytest
 
+from detour.cli import output
 from detour.engine.coverage.collector import Collector
 from detour.fabric.footings.bmv2.switch import missing
+from tests.waiting import PATIENCE_S
 
 _HOME_OF_FABRICS = "XDG_RUNTIME_DIR"
 
 
 COLLECTED = pytest.StashKey[Collector]()
+
+
+@pytest.fixture(autouse=True)
+def _nobody_is_told_that_it_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a command prints does not depend on how fast the machine is."""
+    monkeypatch.setattr(output, "_WAIT_S", PATIENCE_S)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 
 from detour import __version__
 from detour.base.errors import DetourError
+from detour.base.files import new_file
 from detour.experiments.sim.replay.run_files import DAMAGED_RUN, RUN_FORMAT, RUN_MARK, run_head, run_lines
 
 _COLUMNS = ("use", "up", "queue", "drops", "marks")
@@ -43,16 +44,13 @@ def write_run(path: Path, head: Mapping[str, Any], samples: Iterable[RunSample],
     """
     first = {RUN_MARK: RUN_FORMAT, "program_version": __version__, **head}
     count = 0
-    try:
-        # The same run gives the same bytes: no time stamp, no name.
-        with path.open("wb") as raw, gzip.GzipFile("", "wb", compresslevel=6, fileobj=raw, mtime=0) as packed:
-            packed.write(_line(first))
-            for sample in samples:
-                packed.write(_line(sample))
-                count += 1
-            packed.write(_line({"paths": paths, "samples": count}))
-    except OSError as error:
-        raise DetourError(f"{path}: {error.strerror}") from None
+    # The same run gives the same bytes: no time stamp, no name.
+    with new_file(path) as raw, gzip.GzipFile("", "wb", compresslevel=6, fileobj=raw, mtime=0) as packed:
+        packed.write(_line(first))
+        for sample in samples:
+            packed.write(_line(sample))
+            count += 1
+        packed.write(_line({"paths": paths, "samples": count}))
 
 
 def _line(document: Mapping[str, Any]) -> bytes:

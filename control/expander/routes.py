@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detour.base.errors import DetourError
+from detour.base.files import new_text
 from detour.base.jit import njit
 from detour.control.expander import enumeration
 from detour.control.expander.enumeration import DISJOINT, DIVERSE, FREE, PLAIN
@@ -330,12 +331,9 @@ def write_csv(routes: ExpanderRoutes, file: Path) -> None:
     Raises:
         DetourError: the file cannot be written.
     """
-    try:
-        with file.open("w", newline="") as out:
-            writer = csv.writer(out, lineterminator="\n")
-            writer.writerow(("source", "destination", "hops", "switches", "priorities"))
-            for source, target, switches, priorities in routes:
-                text = " ".join(map(str, switches)), " ".join(str(1 + p) for p in priorities)
-                writer.writerow((source, target, len(priorities), *text))
-    except OSError as error:
-        raise DetourError(f"{file}: {error.strerror}") from None
+    with new_text(file) as out:
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(("source", "destination", "hops", "switches", "priorities"))
+        for source, target, switches, priorities in routes:
+            text = " ".join(map(str, switches)), " ".join(str(1 + p) for p in priorities)
+            writer.writerow((source, target, len(priorities), *text))

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from detour.base.errors import DetourError
+from detour.base.files import new_text
 from detour.control.fors.fabric import FatTree2
 from detour.control.fors.plan import INSIDE, ForsPlan
 
@@ -47,12 +48,9 @@ def write_rows(path: Path, header: Iterable[str], rows: Iterable[Iterable[str]])
     Raises:
         DetourError: it cannot be written.
     """
-    try:
-        with path.open("w") as file:
-            file.write(",".join(header) + "\n")
-            file.writelines(",".join(row) + "\n" for row in rows)
-    except OSError as error:
-        raise DetourError(f"{path}: {error.strerror}") from error
+    with new_text(path) as file:
+        file.write(",".join(header) + "\n")
+        file.writelines(",".join(row) + "\n" for row in rows)
 
 
 def read(fabric: FatTree2, path: Path, unreachable: tuple[tuple[int, int], ...] = ()) -> ForsPlan:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 import venv
 from collections.abc import Callable
 from pathlib import Path
@@ -36,6 +35,7 @@ def environment(progress: Callable[[str], None] = lambda text: None) -> Path:
         return python
     progress(f"making an environment for p4runtime-shell in {folder} (once)")
     venv.create(folder, with_pip=True, clear=True)
+    progress("installing p4runtime-shell there")
     install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *_PACKAGES]
     done = subprocess.run(install, capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -46,12 +46,11 @@ def environment(progress: Callable[[str], None] = lambda text: None) -> Path:
     return python
 
 
-def run(address: str, device_id: int, election_id: int, arguments: list[str] | None = None) -> int:
-    """Runs the interactive shell in this terminal until the user leaves it; returns its exit code.
+def run(python: Path, address: str, device_id: int, election_id: int, arguments: list[str] | None = None) -> int:
+    """Runs the interactive shell of an `environment` in this terminal until the user leaves it; returns its exit code.
 
     A shell with an election id below the controller's may read only (P4Runtime, 5.2).
     """
-    python = environment(lambda text: print(text, file=sys.stderr))
     target = ["--grpc-addr", address, "--device-id", str(device_id), "--election-id", f"0,{election_id}"]
     command = [python, "-m", "p4runtime_sh", *target, *(arguments or [])]
     return subprocess.run(command, check=False).returncode

@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from detour.base.dataplane import HOP_LIMIT
 from detour.control import schema
 from detour.control.entries import Action, Entity, Lpm, TableEntry
 from detour.control.routes.hashes import DETOUR_BIT, PATHS, pick_member, pick_via
-from detour.control.verifier.forwarding import SwitchTables, port_of, tables_of
+from detour.control.verifier.forwarding import SwitchTables, port_of
 from detour.topo import address
 from detour.topo.failures import NONE, Failures, dead_links, dead_switches
 from detour.topo.topology import Host, Topology
@@ -62,11 +63,19 @@ class _Verdict:
 
 
 class Tracer:
-    """Follows packets through a fabric whose entries are known."""
+    """Follows packets through the entries of a fabric's switches."""
 
-    def __init__(self, entries: Mapping[int, Iterable[Entity]], topology: Topology, failures: Failures = NONE) -> None:
+    def __init__(
+        self,
+        entries: Mapping[int, Iterable[Entity]] | Callable[[int], Iterable[Entity]],
+        topology: Topology,
+        failures: Failures = NONE,
+    ) -> None:
+        """`entries`: of all switches by device id, or what reads those of one device, which is called once for every
+        switch that a packet comes to."""
         self._topology = topology
-        self._tables = tables_of(entries, len(topology.switches))
+        read = entries if callable(entries) else lambda device: entries.get(device, ())
+        self._tables = cache(lambda switch: SwitchTables(read(topology.switches[switch].device_id)))
         self._dead = dead_links(topology, failures)
         self._down = dead_switches(failures)
 
@@ -85,7 +94,7 @@ class Tracer:
             return Trace((), False, f"{source.name} has lost its link to s{at}")
         hops: list[Hop] = []
         while True:
-            verdict = _forward(self._tables[at], packet)
+            verdict = _forward(self._tables(at), packet)
             hops.append(Hop(at, in_port, verdict.port, verdict.table, verdict.why))
             if verdict.port is None:
                 return Trace(tuple(hops), False, f"ends at s{at}: {verdict.why}")

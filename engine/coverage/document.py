@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from detour.base.errors import DetourError
+from detour.base.files import write_file
 from detour.engine.compiler.covering import BRANCH, STATEMENT, TABLE_OUTCOME, CoverageSite
 from detour.engine.compiler.model import one_line
 
@@ -143,10 +144,7 @@ class CoverageDocument:
             {"name": p.name, "digest": p.digest, "points": [asdict(point) for point in p.points.values()]}
             for p in self.programs.values()
         ]
-        try:
-            file.write_text(json.dumps({"detour_coverage": VERSION, "programs": programs}) + "\n")
-        except OSError as error:
-            raise DetourError(f"{file}: coverage cannot be written: {error.strerror or error}") from None
+        write_file(file, json.dumps({"detour_coverage": VERSION, "programs": programs}) + "\n")
 
     @classmethod
     def read(cls, files: Sequence[Path]) -> CoverageDocument:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from html import escape
 from pathlib import Path
 
-from detour.base.errors import DetourError
+from detour.base.files import naming, write_file
 from detour.engine.compiler.covering import STATEMENT
 from detour.engine.coverage.document import CoverageDocument, Point, ProgramCoverage, percent
 from detour.engine.coverage.sources import SourceFile, SourceLine
@@ -37,13 +37,11 @@ def write_html(
         DetourError: they cannot be written.
     """
     names = {name: f"program-{number}.html" for number, name in enumerate(sorted(document.programs), 1)}
-    try:
+    with naming(folder):
         folder.mkdir(exist_ok=True)
-        (folder / "index.html").write_text(_index(document, names))
-        for name, page in names.items():
-            (folder / page).write_text(_program(document.programs[name], *files_of[name]))
-    except OSError as error:
-        raise DetourError(f"{folder}: coverage cannot be written: {error.strerror or error}") from None
+    write_file(folder / "index.html", _index(document, names))
+    for name, page in names.items():
+        write_file(folder / page, _program(document.programs[name], *files_of[name]))
     return folder / "index.html"
 
 

@@ -7,9 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import BinaryIO
 
-from detour.base.errors import DetourError
 from detour.engine.capture import Capture
 from detour.engine.loop.layout import UP_SENT
 from detour.engine.records import Record, records
@@ -31,55 +29,35 @@ class InterfaceCapture(Capture):
         """`folder`: where files go (None: no files). `dump`: bytes of every packet to log."""
         self._interfaces, self._dump, self._log = dict(interfaces), dump, log
         self._ports: dict[int, int] = {}
-        self._files: dict[tuple[int, bool], BinaryIO] = {}
+        self._paths: dict[tuple[int, bool], Path] = {}
+        self._now_ps = now_ps
+        super().__init__(folder or Path("."), name_of)
         if folder is not None:
             for port, name in self._interfaces.items():
                 for sent, ending in ((False, "in"), (True, "out")):
-                    self._files[port, sent] = create(folder / f"{name}_{ending}.pcap")
-        self._now_ps = now_ps
-        super().__init__(folder or Path("."), name_of)
+                    path = self._paths[port, sent] = folder / f"{name}_{ending}.pcap"
+                    self._files.make(path, pcap.header())
 
     def open_port(self, port: int) -> None:
         """Notes which port the loop means; files are there already."""
         self._ports[port] = int(self._name_of(port).rpartition("-")[2])
-
-    def close(self) -> None:
-        """Completes all files."""
-        super().close()
-        for file in self._files.values():
-            file.close()
 
     def _collect(self, chunk: bytes) -> None:
         if not self._epoch_ns:
             # A frame belongs to the moment at which it passed, not to that at which it is written; and loop time begins
             # when the loop runs, after captures are made.
             self._epoch_ns = time.time_ns() - self._now_ps() // 1000
-        touched: set[BinaryIO] = set()
         for record in records(chunk):
             port, sent = self._ports[record.index], record.kind == UP_SENT
             if port not in self._interfaces:
                 continue
             if self._dump:
                 self._tell(port, sent, record)
-            file = self._files.get((port, sent))
-            if file is not None:
-                file.write(pcap.packet(self._epoch_ns + record.time_ps // 1000, record.data))
-                touched.add(file)
-        for file in touched:
-            file.flush()
+            if (path := self._paths.get((port, sent))) is not None:
+                self._files.add(path, pcap.packet(self._epoch_ns + record.time_ps // 1000, record.data))
+        self._files.flush()
 
     def _tell(self, port: int, sent: bool, record: Record) -> None:
         what = "Sending" if sent else "Received"
         data = record.data[: self._dump].hex()
         self._log.info("%s packet of length %d on port %d: %s", what, record.wire, port, data)
-
-
-def create(path: Path) -> BinaryIO:
-    """A new capture file, its head written."""
-    try:
-        file = path.open("wb")
-    except OSError as error:
-        raise DetourError(f"detour switch: {path} cannot be written: {error.strerror}") from None
-    file.write(pcap.header())
-    file.flush()
-    return file

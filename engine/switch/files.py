@@ -9,12 +9,11 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import BinaryIO
 
 from detour.base.errors import DetourError
+from detour.engine.capture import CaptureFiles
 from detour.engine.network import Network
 from detour.engine.switch import pcap
-from detour.engine.switch.captures import create
 
 _AT_ONCE = 32
 _PAUSE_S = 0.001
@@ -29,7 +28,7 @@ class Files:
 
     def __init__(self, network: Network, switch: int, names: Mapping[int, str], log: logging.Logger) -> None:
         self._network, self._switch, self._names, self._log = network, switch, dict(names), log
-        self._out: dict[int, BinaryIO] = {}
+        self._out, self._full = CaptureFiles(), False
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         for port, name in self._names.items():
@@ -37,13 +36,19 @@ class Files:
             self._attach(port, name)
 
     def _attach(self, port: int, name: str) -> None:
-        file = self._out[port] = create(Path(f"{name}_out.pcap"))
+        path = Path(f"{name}_out.pcap")
+        self._out.make(path, pcap.header())
+        self._network.attach_sink((self._switch, port), lambda frame, _time_ps: self._write(path, frame))
 
-        def write(frame: bytes, _time_ps: int) -> None:
-            file.write(pcap.packet(time.time_ns(), frame))
-            file.flush()
-
-        self._network.attach_sink((self._switch, port), write)
+    def _write(self, path: Path, frame: bytes) -> None:
+        if self._full:
+            return
+        try:
+            self._out.add(path, pcap.packet(time.time_ns(), frame))
+            self._out.flush()
+        except DetourError as error:
+            self._full = True
+            self._log.error("%s; the rest is left out", error)
 
     def start(self, wait_s: int) -> None:
         """Begins to play after some seconds."""
@@ -55,11 +60,6 @@ class Files:
         self._stopping.set()
         if self._thread is not None:
             self._thread.join()
-
-    def close(self) -> None:
-        """Completes the files, when no more packets can come out."""
-        for file in self._out.values():
-            file.close()
 
     def _play(self, wait_s: int) -> None:
         if self._stopping.wait(wait_s):

@@ -41,6 +41,7 @@ def _rotated(name: str) -> str:
 
 def open_log(options: SwitchOptions) -> logging.Logger:
     """The logger of the process, set up as the options say. What it says before that is lost."""
+    logging.raiseExceptions = False  # a full disk is no reason to write about it
     logger = logging.getLogger(NAME)
     for old in list(logger.handlers):
         logger.removeHandler(old)

@@ -17,10 +17,12 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 from detour.base import descriptors
+from detour.base.errors import DetourError
 from detour.engine.switch.address import narrowed
 from detour.engine.switch.options import SwitchOptions
 
@@ -135,7 +137,8 @@ def _end(parts: _Parts) -> NoReturn:
     if parts.endpoint is not None:
         parts.endpoint.abandon()
     logging.disable()  # what else runs may fail now
-    sys.stdout.flush()
+    with suppress(DetourError, OSError):
+        sys.stdout.flush()
     os._exit(0)
 
 

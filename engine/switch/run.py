@@ -139,9 +139,7 @@ class StandaloneSwitch:
             self._files.stop()
         self.network.stop()
         self._drain_log()
-        if self._files is not None:
-            self._files.close()
-            self._files = None
+        self._files = None
         self._coverage.close()
 
     def run(self, ended: Callable[[float], bool]) -> None:

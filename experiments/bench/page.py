@@ -7,6 +7,7 @@ import datetime
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from detour.base.files import write_file
 from detour.base.tables import markdown
 from detour.experiments.bench.report import BenchReport, machine
 
@@ -53,4 +54,4 @@ def _section(report: BenchReport) -> str:
 
 def write(path: Path, text: str) -> None:
     """Writes the page."""
-    path.write_text(text, encoding="utf-8")
+    write_file(path, text)

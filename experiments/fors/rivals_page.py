@@ -11,6 +11,7 @@ from pathlib import Path
 from textwrap import fill
 
 from detour.base.errors import DetourError
+from detour.base.files import write_file
 from detour.base.tables import Table, left, markdown, right
 from detour.experiments.fors.rivals import RivalRow, Rivals
 
@@ -34,9 +35,9 @@ def write_block(page: Path, command: str, found: Rivals) -> None:
             _, end, rest = behind.partition(_END)
             if not end:
                 raise DetourError(f"{page}: the block {begin} has no {_END}")
-            page.write_text(before + block + rest)
+            write_file(page, before + block + rest)
         else:
-            page.write_text(text + ("\n" if text else "") + block + "\n")
+            write_file(page, text + ("\n" if text else "") + block + "\n")
     except (OSError, UnicodeDecodeError) as error:
         raise DetourError(f"{page}: {getattr(error, 'strerror', None) or 'is no text'}") from error
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from detour.base.errors import DetourError
+from detour.base.files import naming, write_file
 from detour.experiments.nonshortest import ablation, deadlock, figures, holdout, paper, pfc_gain, results_text
 from detour.experiments.nonshortest import experiment as nonshortest
 from detour.experiments.nonshortest.deadlock import Figure2Point
@@ -179,12 +179,10 @@ def write(folder: Path, extent: str, means: Means, report: SweepProgress | None 
         means = replace(means, budget_s=means.budget_s / 3)
     found = Evaluation(*(reproduce(experiment, points, means, report) for experiment, points in parts(extent)))
     file = folder / DOCUMENT
-    try:
+    with naming(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        drawn = draw(found, folder / FIGURES)
-        file.write_text(results_text.document(found, extent, drawn, left_out(extent)))
-    except OSError as error:
-        raise DetourError(f"{file}: {error.strerror}") from None
+    drawn = draw(found, folder / FIGURES)
+    write_file(file, results_text.document(found, extent, drawn, left_out(extent)))
     return WrittenResults(
         str(file),
         found.count,

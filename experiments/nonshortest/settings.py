@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 
 from detour.base.errors import DetourError
+from detour.base.files import write_file
 from detour.base.records import as_json, from_json
 from detour.control.policy import Amount, Ecn, RedMarking, StepMarking
 from detour.experiments.nonshortest import paper
@@ -156,10 +157,7 @@ def write(file: Path, found: TopologySettings) -> None:
     """
     known = read(file).topologies | {found.topology: found}
     ordered = {name: known[name] for name in sorted(known)}
-    try:
-        file.write_text(json.dumps(as_json(StoredSettings(ordered)), indent=1) + "\n")
-    except OSError as error:
-        raise DetourError(f"{file}: {error.strerror}") from None
+    write_file(file, json.dumps(as_json(StoredSettings(ordered)), indent=1) + "\n")
 
 
 def choices_for(topology: Topology, scheme: str) -> TopologySettings | None:

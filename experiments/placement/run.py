@@ -119,9 +119,6 @@ class _Run:
         self.flow: Flow = session.pump.open(
             SENDER, RECEIVER, choice, stream, slots=how.slots, slot_bytes=how.message_bytes
         )
-        # The first look at the tables is not to count for the first push.
-        for way in SPINE_PATHS:
-            session.path(f"h{SENDER}", f"h{RECEIVER}", usid=usid_text(way, RECEIVER))
         self.samples: list[tuple[int, int]] = []
         self.moves: list[int] = []
         self.onset_ps: int | None = None

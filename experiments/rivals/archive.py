@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from detour.base.errors import DetourError
+from detour.base.files import write_file
 from detour.base.records import decoder
 from detour.experiments.rivals.points import COMPARED, RivalPoint, RivalSelection
 from detour.experiments.rivals.workloads import LOADS, RIVAL_PATTERNS
@@ -77,8 +78,5 @@ def keep(file: Path, store: Path | None) -> int:
         if record.get("version") == version and _POINT(record["point"]) in found:
             known[record["key"]] = {name: record[name] for name in ("key", "version", "point", "result")}
     text = b"".join(canonical(record).encode() + b"\n" for record in known.values())
-    try:
-        file.write_bytes(lzma.compress(text))
-    except OSError as error:
-        raise DetourError(f"{file}: {error}") from None
+    write_file(file, lzma.compress(text))
     return len(known)

@@ -8,6 +8,7 @@ import textwrap
 from collections import Counter
 from pathlib import Path
 
+from detour.base.files import write_file
 from detour.base.tables import markdown
 from detour.experiments.rivals import htsim
 from detour.experiments.rivals.cells import RivalCell, RivalFindings
@@ -234,7 +235,7 @@ def write(file: Path, found: RivalFindings, what: RivalSelection, command: str) 
     parts += [f"## {table.title}\n\n{markdown(table)}\n" for table in some if table.rows]
     parts += _simulators(list(found.cells))
     parts.append(_LEFT.format(missing=textwrap.fill(_missing(ours, what), 120)))
-    file.write_text("\n".join(parts))
+    write_file(file, "\n".join(parts))
 
 
 def _coverage(cells: list[RivalCell]) -> str:

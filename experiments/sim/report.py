@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from detour.base.errors import DetourError
+from detour.base.files import naming, new_file, new_text, write_file
 from detour.base.records import as_json
 from detour.base.times import US
 from detour.experiments.sim import figures
@@ -69,15 +70,13 @@ def write(folder: Path, run: SimRun) -> None:
         DetourError: one cannot be written.
     """
     columns = flow_columns(run)
-    try:
+    with naming(folder):
         folder.mkdir(exist_ok=True)
-        _write_csv(folder / "flows.csv", columns)
-        if importlib.util.find_spec("pyarrow") is not None:
-            _write_parquet(folder / "flows.parquet", columns)
-        (folder / "result.json").write_text(json.dumps(document(run), indent=1) + "\n")
-        (folder / "report.html").write_text(page(run, document(run)))
-    except OSError as error:
-        raise DetourError(f"{error.filename}: {error.strerror}") from None
+    _write_csv(folder / "flows.csv", columns)
+    if importlib.util.find_spec("pyarrow") is not None:
+        _write_parquet(folder / "flows.parquet", columns)
+    write_file(folder / "result.json", json.dumps(document(run), indent=1) + "\n")
+    write_file(folder / "report.html", page(run, document(run)))
 
 
 def plot(file: Path, run: SimRun) -> None:
@@ -123,7 +122,7 @@ def _spread(count: int, which: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def _write_csv(file: Path, columns: dict[str, np.ndarray]) -> None:
-    with file.open("w", newline="") as out:
+    with new_text(file) as out:
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(columns)
         texts = [[_cell(value) for value in column.tolist()] for column in columns.values()]
@@ -140,7 +139,8 @@ def _write_parquet(file: Path, columns: dict[str, np.ndarray]) -> None:
     import pyarrow  # type: ignore[import-not-found]
     import pyarrow.parquet  # type: ignore[import-not-found]
 
-    pyarrow.parquet.write_table(pyarrow.table(columns), file)
+    with new_file(file) as out:
+        pyarrow.parquet.write_table(pyarrow.table(columns), out)
 
 
 def document(run: SimRun) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from detour.base.errors import DetourError
+from detour.base.files import write_file
 from detour.experiments.tcp.curves import Curve, Road, Sawtooth, ours, sawtooth
 
 NS3_ROADS = (
@@ -172,7 +173,7 @@ def keep(curves: Mapping[str, Curve], file: Path = _STORED) -> None:
         key: {"cwnd": [round(value, 2) for value in curve.cwnd], "goodput": round(curve.goodput, 6)}
         for key, curve in curves.items()
     }
-    file.write_text(json.dumps(text, separators=(",", ":")).replace('},"', '},\n"') + "\n")
+    write_file(file, json.dumps(text, separators=(",", ":")).replace('},"', '},\n"') + "\n")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 """How commands reach a running fabric: a UNIX socket, one JSON object a line.
 
 A client sends `{"do": "send", "with": {...}}`. The answer is any number of `{"tell": "..."}` and then one of
-`{"result": {...}}` and `{"error": "..."}`. When the client goes away, what it asked for is cancelled. While an
+`{"result": {...}}` and `{"error": "...", "exit_code": 2}`; `{"warn": "..."}` before it says what else has gone wrong,
+whatever was asked for. When the client goes away, what it asked for is cancelled. While an
 operation takes its time, `{"alive": true}` comes every few seconds, so that a client can tell a long one from a fabric
 that hangs.
 
@@ -28,7 +29,7 @@ from typing import Any
 
 from detour.base.addresses import UNIX_PATH_BYTES, too_long
 from detour.base.descriptors import EXHAUSTED, Reserve
-from detour.base.errors import DetourError
+from detour.base.errors import DetourError, error_of
 from detour.base.progress import Progress, silent
 from detour.base.records import as_json
 from detour.base.unix_place import UnixPlace
@@ -61,10 +62,16 @@ class ControlServer:
     """
 
     def __init__(
-        self, path: Path, operations: Mapping[str, OperationFunction], connections: int = 64, request_s: float = 10.0
+        self,
+        path: Path,
+        operations: Mapping[str, OperationFunction],
+        connections: int = 64,
+        request_s: float = 10.0,
+        warning: Callable[[str], str | None] = lambda name: None,
     ) -> None:
-        """`connections` at the same time; a client has `request_s` seconds for its request."""
-        self._path = path
+        """`connections` at the same time; a client has `request_s` seconds for its request. `warning`: what who asks
+        for an operation is to hear besides."""
+        self._path, self._warning = path, warning
         self._most, self._request_s = connections, request_s
         self._reserve = Reserve(_RESERVED)
         self._stopping = threading.Event()
@@ -178,7 +185,7 @@ class ControlServer:
         try:
             say({"result": self._do(request, say, cancelled)})
         except DetourError as error:
-            say({"error": str(error)})
+            say({"error": str(error), "exit_code": error.exit_code})
         except _ClientGoneError:
             raise
         except Exception as error:
@@ -203,6 +210,8 @@ class ControlServer:
             raise DetourError(f"control socket: there is no {name!r}; there are {', '.join(self._operations)}")
         declared = OPERATIONS.get(name) or Operation(name, "", LIMIT_S, operation)
         arguments = declared.decoded(arguments)
+        if (warning := self._warning(name)) is not None:
+            say({"warn": warning})
         extras = {"progress": lambda text: say({"tell": text}), "cancelled": cancelled}
         taken = inspect.signature(operation).parameters
         return as_json(operation(**arguments, **{key: value for key, value in extras.items() if key in taken}))
@@ -252,8 +261,10 @@ def call(
     progress: Progress = silent,
     limit_s: float | None = LIMIT_S,
     silence_s: float = SILENCE_S,
+    warn: Progress = silent,
 ) -> Any:
-    """Asks the fabric behind a control socket for something; returns the result.
+    """Asks the fabric behind a control socket for something; returns the result. `warn` is told what else has gone
+    wrong there.
 
     `limit_s`: how long it may take (None: as long as the fabric says that it is at work); `silence_s`: how long
     the fabric may say nothing at all.
@@ -273,8 +284,10 @@ def call(
             for answer in _answers(connection, deadline, silence_s):
                 if "tell" in answer:
                     progress(answer["tell"])
+                elif "warn" in answer:
+                    warn(answer["warn"])
                 elif "error" in answer:
-                    raise DetourError(answer["error"])
+                    raise error_of(answer["error"], answer.get("exit_code", DetourError.exit_code))
                 elif "result" in answer:
                     return answer["result"]
         except TimeoutError:

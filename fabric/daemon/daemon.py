@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from detour.base import descriptors
-from detour.base.errors import DetourError
+from detour.base.errors import DetourError, error_of
 from detour.base.interrupting import Interrupted, interruptible
 from detour.base.progress import Progress, silent
 from detour.base.records import as_json, from_json
@@ -51,7 +51,7 @@ _LOOK_S = 1.0
 class UpOptions:
     """What `detour up` can be told."""
 
-    target: str = "auto"
+    target: str = "engine"
     topology: str = "d1"
     pcap: str | None = None
     grpc: str | None = None
@@ -117,7 +117,7 @@ def boot(options: UpOptions, progress: Progress = silent, scratch: Path | None =
     session = Session(fabric)
     try:
         if options.pcap is not None:
-            fabric.capture(Path(options.pcap))
+            session.capture(options.pcap)
         progress("setting pipelines")
         session.connect()
         progress("writing tables")
@@ -255,7 +255,11 @@ def _answering(
 ) -> Iterator[None]:
     """Answers commands at the control socket meanwhile. `down`: what `detour down` does."""
     operations: dict[str, Any] = {name: getattr(session, name) for name in OPERATIONS}
-    server = ControlServer(state.socket, operations | {"down": down, "status": status})
+
+    def warning(name: str) -> str | None:
+        return None if name in ("capture", "status") else session.capturing.error  # these two say it in their answers
+
+    server = ControlServer(state.socket, operations | {"down": down, "status": status}, warning=warning)
     try:
         server.start()
         yield
@@ -288,8 +292,10 @@ def found_by_others(options: UpOptions) -> Iterator[Callable[[Session], Abstract
         state.release()
 
 
-def ask(do: str, progress: Progress = silent, state: StateDir | None = None, **arguments: Any) -> Any:
-    """Asks the fabric that is up for something.
+def ask(
+    do: str, progress: Progress = silent, state: StateDir | None = None, *, warn: Progress = silent, **arguments: Any
+) -> Any:
+    """Asks the fabric that is up for something. `warn` is told what else has gone wrong there.
 
     Raises:
         DetourError: none is up, or it says why not.
@@ -297,7 +303,7 @@ def ask(do: str, progress: Progress = silent, state: StateDir | None = None, **a
     state = state or StateDir()
     stale = state.remove_stale()
     try:
-        return call(state.socket, do, arguments, progress, _limit_s(do, arguments))
+        return call(state.socket, do, arguments, progress, _limit_s(do, arguments), warn=warn)
     except DetourError as error:
         words = None if state.is_alive() else state.last_words()
         reason = f" ({words[0]}; its log: {words[1]})" if words else ""
@@ -370,7 +376,7 @@ def spawn(options: UpOptions, progress: Progress = silent) -> Any:
                     return _status_of(options, said["ready"])
                 if "error" in said:
                     process.wait()
-                    raise DetourError(said["error"])
+                    raise error_of(*said["error"])
                 progress(said["tell"])
     except KeyboardInterrupt:
         process.terminate()
@@ -406,7 +412,7 @@ def _main() -> int:
     except DetourError as error:
         if not pipe.closed:
             with suppress(Interrupted):
-                say("error", str(error))
+                say("error", [str(error), error.exit_code])
         return 2
     except Interrupted:
         return 0

@@ -79,7 +79,8 @@ def serve_lab(lab: RunningLab, state: StateDir, ready: Callable[[LabStatus], Non
     def hosts(workload: str, seconds: float, cancelled: threading.Event) -> Any:
         return lab.do(workload, seconds, cancelled)
 
-    server = ControlServer(state.socket, {"down": end.set, "status": refuse, "lab": lambda: lab.status, "hosts": hosts})
+    operations = {"down": end.set, "status": refuse, "lab": lambda: lab.status, "hosts": hosts}
+    server = ControlServer(state.socket, operations, warning=lambda name: lab.capture_error)
     try:
         server.start()
         if detached:

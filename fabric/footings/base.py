@@ -109,6 +109,10 @@ class Fabric(ABC):
         """Writes a pcapng file a port from now on (None: stops and completes them). `only`: of ports by these names,
         like `s3-1`; default all."""
 
+    def capture_error(self) -> str | None:
+        """What has ended the writing of captures, if anything has."""
+        return None
+
     def check(self) -> None:  # noqa: B027  (most targets have nothing to look at)
         """Raises DetourError if the fabric cannot forward any more."""
 

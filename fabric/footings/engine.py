@@ -104,11 +104,13 @@ class EngineFabric(NetworkFabric):
 
     def close(self) -> None:
         self.serving.close()
-        if self._network is not None:
-            self._network.stop()
-            self._network = None
-        if self.linux is not None:
-            self.linux.close()
+        network, self._network = self._network, None
+        try:
+            if network is not None:
+                network.stop()
+        finally:
+            if self.linux is not None:
+                self.linux.close()
 
     def details(self) -> FootingDetails:
         if self.linux is None:

@@ -112,6 +112,9 @@ class NetworkFabric(Fabric):
     def capture(self, folder: Path | None, only: Container[str] | None = None) -> None:
         self.network.capture(folder, only)
 
+    def capture_error(self) -> str | None:
+        return self.network.capture_error
+
     def check(self) -> None:
         self.network.check()
 

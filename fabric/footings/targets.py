@@ -31,6 +31,22 @@ def choose(target: str) -> str:
     return "engine" if missing() else "bmv2"
 
 
+def explained(target: str) -> str:
+    """Which switches `choose` takes, why, and how to have the others."""
+    from detour.fabric.footings.bmv2.switch import missing
+
+    name, reason = choose(target), missing()
+    shown = "BMv2's switches" if name == "bmv2" else f"detour's engine{' in virtual time' * (name == 'virtual')}"
+    if target != "auto":
+        why = "asked for"
+    elif reason is None:
+        why = "simple_switch_grpc is installed and you are root"
+    else:
+        why = reason.partition(": ")[0]
+    other = "engine" if name == "bmv2" else "bmv2"
+    return f"running on {shown} ({why}); `make run TARGET={other}` or --target {other} takes the others"
+
+
 def make_fabric(
     target: str,
     topology: Topology,
@@ -45,13 +61,11 @@ def make_fabric(
     """A fabric that is not started yet. `scratch`: a missing folder for what it needs while it runs.
     `grpc_tls`: files for `engine.endpoint.Tls`, by the names of its fields. `changes`: what is to be otherwise.
     `linux`: hosts that are namespaces of Linux.
-    `pace`: of virtual time beside the wall clock (`virtual.pace.TimePace`); `auto` with a pace is `virtual`.
+    `pace`: of virtual time beside the wall clock (`virtual.pace.TimePace`).
 
     Raises:
         DetourError: there is no such target, or an option does not apply to it.
     """
-    if pace is not None and target == "auto":
-        target = "virtual"
     if pace is not None and target != "virtual":
         raise DetourError(f"--pace is for virtual time (--target virtual); on {target} time is the wall clock's")
     if target == "virtual" and linux is not None and (linux.interfaces or linux.processes):
@@ -60,10 +74,14 @@ def make_fabric(
         from detour.fabric.footings.bmv2.fabric import Bmv2Fabric
 
         if grpc_address is not None:
-            raise DetourError("--grpc names the engine's one endpoint; BMv2 has one a switch, on UNIX sockets")
+            raise DetourError(
+                "--grpc names the engine's one endpoint (--target engine); BMv2 has one a switch, on UNIX sockets"
+            )
         for name, value in (("--delay", changes.delay_ps), ("--loss", changes.loss)):
             if value is not None:
-                raise DetourError(f"{name}: BMv2's links are veth pairs, which have none; the engine's links do")
+                raise DetourError(
+                    f"{name}: BMv2's links are veth pairs, which have none; the engine's links do (--target engine)"
+                )
         return Bmv2Fabric(topology, changes.applied(BMV2), scratch=scratch, linux=linux)
     from detour.engine.endpoint import Tls
     from detour.fabric.footings.engine import EngineFabric

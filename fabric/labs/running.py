@@ -234,6 +234,11 @@ class RunningLab:
             self._clock.check()
 
     @property
+    def capture_error(self) -> str | None:
+        """What has ended the writing of captures, if anything has."""
+        return None if self._network is None else self._network.capture_error
+
+    @property
     def status(self) -> LabStatus:
         """What is up."""
         switches = [
@@ -274,8 +279,11 @@ class RunningLab:
             server.stop()
         for endpoint in self._endpoints.values():
             endpoint.stop()
-        if self._network is not None:
-            self._network.stop()
-        if self.linux is not None:
-            self.linux.close()
-        self._thrift, self._servers, self._endpoints, self._network = {}, {}, {}, None
+        network, self._network = self._network, None
+        self._thrift, self._servers, self._endpoints = {}, {}, {}
+        try:
+            if network is not None:
+                network.stop()
+        finally:
+            if self.linux is not None:
+                self.linux.close()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 from detour.base.errors import DetourError
@@ -37,7 +38,12 @@ class Capturing:
                 self._start(folder, where or [])
             elif where:
                 raise DetourError("a capture needs a folder for its files")
-            return self._now
+            return replace(self._now, error=self.error)
+
+    @property
+    def error(self) -> str | None:
+        """What has ended the writing, if anything has."""
+        return None if self._now.folder is None else self._fabric.capture_error()
 
     def _start(self, folder: str, where: list[str]) -> None:
         if self._now.folder is not None:

@@ -7,7 +7,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from detour.base.errors import DetourError
 from detour.control.entries import Plan, difference
@@ -45,7 +46,6 @@ class ControlPlane:
         self._keeper: Keeper | None = None
         self._monitor: Monitor | None = None
         self._cells: CellReader | None = None
-        self._tracer: Tracer | None = None
 
     # -- life -------------------------------------------------------------------------------------------
 
@@ -125,7 +125,6 @@ class ControlPlane:
         written = self._loop.run(reconcile(self.client, wanted))
         if device_ids is None:
             self.entries = written.entries
-        self._tracer = None
         for switch in self.client.switches.values():
             switch.forgive()
         return written
@@ -139,12 +138,12 @@ class ControlPlane:
         down = {failure.index for failure in self.failures if failure.kind == "switch"}
         return self.read([switch.device_id for switch in self.topology.switches if switch.index not in down])
 
-    def tracer(self) -> Tracer:
-        """Follows packets by what the switches hold."""
+    @contextmanager
+    def tracer(self) -> Iterator[Tracer]:
+        """Follows packets by what the switches hold now: the tables of a switch are read when a packet comes there
+        first. This control plane changes nothing meanwhile."""
         with self.changing:
-            if self._tracer is None:
-                self._tracer = Tracer(self.read_live(), self.topology, self.failures)
-            return self._tracer
+            yield Tracer(lambda device: self.read([device])[device], self.topology, self.failures)
 
     def failure_names(self) -> list[str]:
         """What is down, in order."""

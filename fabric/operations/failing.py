@@ -60,7 +60,7 @@ class Failing:
         repaired, relisted = (None, None) if healing else self._repair(failures)
         written = control.reconcile()
         repaired, relisted = self._repair(failures) if healing else (repaired, relisted)
-        self._watched.follow_all()
+        self._watched.follow(self._watched.live.all())
         return FailureChange(
             failures=control.failure_names(),
             placement=repaired or UNSET,

@@ -5,12 +5,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+
+from msgspec import UNSET
 
 from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
+from detour.engine import warm
 from detour.engine.coverage.collector import collecting
 from detour.engine.network import Network
+from detour.engine.p4runtime.target import compile_program
 from detour.engine.trace.filters import Filter
 from detour.engine.trace.recorder import Recorder
 from detour.engine.trace.tree import Visit
@@ -36,6 +41,7 @@ from detour.hosts.frames.sample import data_frame
 from detour.topo import Host
 
 _MOST_LIVE = 1_000
+_NOT_ITS_QUEUES = "followed in the engine, by the switches' program and tables: queues and times are not BMv2's"
 
 
 class Following:
@@ -57,50 +63,55 @@ class Following:
         progress: Progress = silent,
     ) -> PacketTrace:
         """A data packet of `length` bytes of payload, through every switch on its way. `all_ways`: it is not sent, but
-        followed through a copy of the tables, in all ways that hashes, selectors and random numbers leave open.
-        `coverage`: a file for what it reaches of the program (`engine.coverage`).
+        followed through a copy of the tables, in all ways that hashes, selectors and random numbers leave open. Through
+        a copy goes every packet of a fabric whose switches are not the engine's. `coverage`: a file for what it reaches
+        of the program (`engine.coverage`).
 
         Raises:
-            DetourError: there is no such host, the fabric's switches cannot be looked into, or the file cannot be
-                written.
+            DetourError: there is no such host, or the file cannot be written.
         """
         a, b = self._paths.ends(source, target)
         way = self._paths.chosen(b, sport, usid)
         frame = data_frame(a, b, way.sport, way.usids, length)
         with self._lock, collecting(_file(coverage)):
-            network = self._running()
-            if all_ways:
-                progress("reading the tables")
-                return document(self._all_ways(network, a, frame))
+            if all_ways or not isinstance(self._fabric, NetworkFabric):
+                return self._through_copy(a, frame, all_ways, progress)
             progress("waiting for the packet to arrive")
-            return document(follow_one(network, self._fabric.topology, self._fabric.clock, a, frame, way.sport))
+            fabric = self._fabric
+            return document(follow_one(fabric.network, fabric.topology, fabric.clock, a, frame, way.sport))
 
     def frame(self, source: str, frame: str, all_ways: bool = False, progress: Progress = silent) -> PacketTrace:
         """The same of any frame, in hex, that a host sends: nobody need understand it.
 
         Raises:
-            DetourError: there is no such host, it is no frame, or the fabric's switches cannot be looked into.
+            DetourError: there is no such host, or it is no frame.
         """
         host, data = self._fabric.topology.host(source), hex_frame(frame)
         with self._lock:
-            network = self._running()
-            if all_ways:
-                progress("reading the tables")
-                return document(self._all_ways(network, host, data))
+            if all_ways or not isinstance(self._fabric, NetworkFabric):
+                return self._through_copy(host, data, all_ways, progress)
             progress("waiting for the packet to arrive")
-            return document(follow_frame(network, self._fabric.topology, self._fabric.clock, host, data))
+            fabric = self._fabric
+            return document(follow_frame(fabric.network, fabric.topology, fabric.clock, host, data))
 
-    def _all_ways(self, network: Network, source: Host, frame: bytes) -> FollowedPacket:
+    def _through_copy(self, source: Host, frame: bytes, all_ways: bool, progress: Progress) -> PacketTrace:
         topology, ports = self._fabric.topology, self._fabric.ports()
-        state = network.state(topology.switches[0].device_id)
-        if state is None:
-            raise DetourError("the switches have no pipeline yet")
+        if isinstance(self._fabric, NetworkFabric):
+            state = self._fabric.network.state(topology.switches[0].device_id)
+            if state is None:
+                raise DetourError("the switches have no pipeline yet")
+            program, note = state.program, UNSET
+        else:
+            warm.ensure(progress)
+            program, note = compile_program(self._fabric.terms.pipeline.blob.read_bytes()), _NOT_ITS_QUEUES
 
         def is_up(link: int) -> bool:
             return all(ports[end].up for end in self._fabric.link_ends(link))
 
-        with FabricCopy(topology, state.program, self._control.read_live(), is_up=is_up) as copy:
-            return copy.follow(source, frame, all_ways=True)
+        progress("reading the tables")
+        entries, tick_ps = self._control.read_live(), self._fabric.terms.hosts.tick_ps
+        with FabricCopy(topology, program, entries, is_up=is_up, tick_ps=tick_ps) as copy:
+            return replace(document(copy.follow(source, frame, all_ways=all_ways)), note=note)
 
     def live(
         self,
@@ -142,7 +153,10 @@ class Following:
 
     def _running(self) -> Network:
         if not isinstance(self._fabric, NetworkFabric):
-            raise DetourError(f"{self._fabric.target}: only the engine's switches can be traced; BMv2 has its log")
+            raise DetourError(
+                f"{self._fabric.target}: only in the engine can packets be traced as they pass (`detour up --target "
+                "engine`); here `detour trace SRC DST` follows one through the tables"
+            )
         return self._fabric.network
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from detour.base.errors import DetourError
@@ -166,27 +166,26 @@ class WatchedFlows:
         """Switches watch the flows that send, and those that will, or no flow any more."""
         with self._control.changing:
             self._watching = on
-            for live in self.live.all():
-                if on:
-                    self._watch(live)
-                else:
+            if on:
+                self._watch(self.live.all())
+            else:
+                for live in self.live.all():
                     self.ends(live.name)
         return self.flows()
 
-    def begins(self, name: str) -> None:
-        """A flow that is live begins to send."""
+    def begins(self, *names: str) -> None:
+        """Flows that are live begin to send."""
         if self._watching:
-            self._watch(self.live.find(name))
+            self._watch([self.live.find(name) for name in names])
 
-    def _watch(self, live: LiveFlow) -> None:
-        """Lets all switches watch a flow that it can pass. Without room for it, it sends unwatched."""
+    def _watch(self, flows: Iterable[LiveFlow]) -> None:
+        """Lets all switches watch flows that these can pass. Without room for it, a flow sends unwatched."""
+
+        def add(live: LiveFlow, devices: list[int]) -> None:
+            self.switches.add(live.name, self._topology.hosts[live.flow.source_host].address, devices)
+
         with self._control.changing:
-            source = self._topology.hosts[live.flow.source_host]
-            if live.name not in self.switches:
-                try:
-                    self.switches.add(live.name, source.address, self._devices(live))
-                except DetourError as error:
-                    _log.warning("%s is not watched: %s", live.name, error)
+            self._change([live for live in flows if live.name not in self.switches], add)
 
     def ends(self, name: str) -> None:
         """A flow ends, or is to be watched no longer."""
@@ -196,23 +195,29 @@ class WatchedFlows:
             except DetourError as error:
                 _log.warning("%s: %s", name, error)
 
-    def follow(self, live: LiveFlow) -> None:
-        """A flow may have got another path: if it is watched, then there."""
+    def follow(self, flows: Iterable[LiveFlow]) -> None:
+        """Flows may have got other paths: those that are watched are watched there."""
         with self._control.changing:
-            if live.name in self.switches:
-                try:
-                    self.switches.move(live.name, self._devices(live))
-                except DetourError as error:
-                    _log.warning("%s is watched no longer: %s", live.name, error)
+            watched = [live for live in flows if live.name in self.switches]
+            self._change(watched, lambda live, devices: self.switches.move(live.name, devices))
 
-    def follow_all(self) -> None:
-        """All flows may have got other paths."""
-        for live in self.live.all():
-            self.follow(live)
-
-    def _devices(self, live: LiveFlow) -> list[int]:
-        """The switches that a flow can pass, in order of its paths."""
+    def _change(self, flows: Sequence[LiveFlow], change: Callable[[LiveFlow, list[int]], None]) -> None:
+        """Changes where flows are watched; `change` gets the devices that one can pass, in order of its paths."""
         hosts, switches = self._topology.hosts, self._topology.switches
-        source, target = hosts[live.flow.source_host], hosts[live.flow.target_host]
-        passed = (switch for path in live.flow.paths for switch in self._paths.hops(source, target, path))
-        return list(dict.fromkeys(switches[switch].device_id for switch in passed))
+        ways = [
+            (live, hosts[live.flow.source_host], hosts[live.flow.target_host], path)
+            for live in flows
+            for path in live.flow.paths
+        ]
+        devices: dict[str, list[int]] = {live.name: [] for live in flows}
+        try:
+            for (live, *_), passed in zip(ways, self._paths.hops(way[1:] for way in ways), strict=True):
+                devices[live.name] += [switches[switch].device_id for switch in passed]
+        except DetourError as error:
+            _log.warning("it is not known where flows pass: %s", error)
+            return
+        for live in flows:
+            try:
+                change(live, list(dict.fromkeys(devices[live.name])))
+            except DetourError as error:
+                _log.warning("%s is watched no longer: %s", live.name, error)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 import threading
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from detour.base.errors import DetourError
@@ -88,8 +89,7 @@ class Loading:
             raise DetourError(f"{pattern}: {len(pairs)} connections; at most {_MOST_PAIRS} can be kept going")
         made = _Load(pattern, pairs)
         try:
-            for number in range(len(pairs)):
-                self._open(made, number)
+            self._watched.begins(*(self._open(made, number) for number in range(len(pairs))))
         except BaseException:
             self._close(made)
             raise
@@ -97,18 +97,21 @@ class Loading:
         made.ticker = clock.every(lambda: clock.pause_ps / PS, lambda: self._turn(made), "load")
         self._load = made
 
-    def _open(self, load: _Load, number: int) -> None:
-        """Connection `number`: a new one, or in place of one that has failed."""
+    def _open(self, load: _Load, number: int) -> str:
+        """Connection `number`: a new one, or in place of one that has failed; returns its name."""
         a, b = load.pairs[number]
         seed = (self._seed << 20) + number
         hosts = self._topology.hosts
         choice = probing_choice(self._topology, hosts[a], hosts[b], random.Random(seed + load.reopened))
         stream = PatternSource(seed), PatternSink(seed)
-        flow = self._pump.open(a, b, choice, stream, slot_bytes=_SLOT_BYTES)
-        name = self._watched.live.open(flow)
+        with ExitStack() as opened:
+            flow = self._pump.open(a, b, choice, stream, slot_bytes=_SLOT_BYTES)
+            opened.callback(self._pump.close_flow, flow)
+            name = self._watched.live.open(flow)
+            opened.pop_all()
         load.open[number] = name, flow
         self._relisting.opened(name)
-        self._watched.begins(name)
+        return name
 
     def _turn(self, load: _Load) -> None:
         """Keeps all connections busy, and makes those anew that have failed."""
@@ -119,7 +122,7 @@ class Loading:
                 load.bytes_wrong += flow.bytes_wrong
                 load.reopened += 1
                 self._end(load, number)
-                self._open(load, number)
+                self._watched.begins(self._open(load, number))
 
     def _counted(self) -> Loaded:
         load = self._load

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from detour.base.errors import DetourError
 from detour.fabric.operations.control_plane import ControlPlane
 from detour.fabric.operations.results import PathHop, TracedPath
@@ -38,14 +40,34 @@ class Paths:
         """The hops of a packet."""
         a, b = self.ends(source, target)
         way = self.chosen(b, sport, usid)
-        found = self._control.tracer().trace(a, b, way.sport, way.usids or None)
+        with self._control.tracer() as tracer:
+            found = tracer.trace(a, b, way.sport, way.usids or None)
         hops = [PathHop(f"s{hop.switch}", hop.in_port, hop.out_port, hop.why) for hop in found.hops]
         return TracedPath(str(way), found.delivered, found.outcome, hops)
 
-    def hops(self, source: Host, target: Host, path: Path) -> tuple[int, ...]:
-        """Switches that packets on a path pass."""
-        return self._control.tracer().trace(source, target, path.sport, path.usids or None).switches
+    def need_one(self, source: Host, target: Host, paths: Iterable[Path]) -> None:
+        """Looks whether packets arrive on one of these paths, while anything is down.
 
-    def hop_names(self, source: Host, target: Host, path: Path) -> list[str]:
-        """The same by name."""
-        return [f"s{switch}" for switch in self.hops(source, target, path)]
+        Raises:
+            DetourError: they arrive on none, so a connection would wait in vain.
+        """
+        if not self._control.failures:
+            return
+        outcome = ""
+        with self._control.tracer() as tracer:
+            for path in paths:
+                found = tracer.trace(source, target, path.sport, path.usids or None)
+                if found.delivered:
+                    return
+                outcome = outcome or found.outcome
+        down = ", ".join(self._control.failure_names())
+        raise DetourError(f"no packet of {source.name} reaches {target.name}: {outcome} (down: {down}; `detour heal`)")
+
+    def hops(self, ways: Iterable[tuple[Host, Host, Path]]) -> list[tuple[int, ...]]:
+        """The switches that packets pass from a host to another one on a path, for each of them."""
+        with self._control.tracer() as tracer:
+            return [tracer.trace(a, b, path.sport, path.usids or None).switches for a, b, path in ways]
+
+    def hop_names(self, source: Host, target: Host, paths: Iterable[Path]) -> list[list[str]]:
+        """The same by name, for several paths between two hosts."""
+        return [[f"s{switch}" for switch in hops] for hops in self.hops((source, target, path) for path in paths)]

@@ -7,8 +7,10 @@ import time
 
 from msgspec import UNSET
 
+from detour.control.entries import Plan
 from detour.control.expander.installed import LIST_HOPS, prove_running
 from detour.control.expander.routes import PathPolicy
+from detour.control.verifier.trace import Tracer
 from detour.fabric.operations.control_plane import ControlPlane, since
 from detour.fabric.operations.live_flows import LiveFlows
 from detour.fabric.operations.results import ProvenAnywhere, ProvenClasses, ProvenFabric, ProvenPlain, ProvenSenders
@@ -35,7 +37,7 @@ class Proving:
         policy.check(network)
         with control.changing:
             held, failures = control.read_live(), control.failures
-            senders = self._lists()
+            senders = self._lists(held)
         found = prove_running(held, network, failures, policy, (1 << classes) - 1, senders)
         dead = dead_links(self._topology, failures)
         links = [self._topology.links[i].name for i in sorted(dead) if self._topology.links[i].kind != "host"]
@@ -53,12 +55,15 @@ class Proving:
             cycle=list(found.cycle) or UNSET,
         )
 
-    def _lists(self) -> list[tuple[int, ...]]:
+    def _lists(self, held: Plan) -> list[tuple[int, ...]]:
         """The switches that packets pass by the uSID lists that senders use."""
-        tracer, hosts = self._control.tracer(), self._topology.hosts
-        found: list[tuple[int, ...]] = []
-        for live in self._live.all():
-            source, target = hosts[live.flow.source_host], hosts[live.flow.target_host]
-            lists = (path for path in live.flow.paths if path.usids)
-            found += [tracer.trace(source, target, path.sport, path.usids).switches for path in lists]
+        hosts, flows = self._topology.hosts, [live.flow for live in self._live.all()]
+        ways = [
+            (hosts[flow.source_host], hosts[flow.target_host], path)
+            for flow in flows
+            for path in flow.paths
+            if path.usids
+        ]
+        tracer = Tracer(held, self._topology, self._control.failures)
+        found = (tracer.trace(a, b, path.sport, path.usids).switches for a, b, path in ways)
         return [switches for switches in found if switches]  # none: the host has lost its link

@@ -151,7 +151,8 @@ class DisplacedSwitch:
 @dataclass(frozen=True, kw_only=True)
 class Status(FootingDetails):
     """`lost`: switches that are not reached, and why; `endpoints`, `displaced`: by switch; `icmp_answered`: packets
-    whose hop limit ended; `log`: where a detached fabric writes (None: it does not; UNSET: it is no daemon)."""
+    whose hop limit ended; `capture`: what is being written; `log`: where a detached fabric writes (None: it does not;
+    UNSET: it is no daemon)."""
 
     target: str
     topology: str
@@ -166,6 +167,7 @@ class Status(FootingDetails):
     endpoints: dict[str, SwitchEndpoint]
     displaced: dict[str, DisplacedSwitch]
     icmp_answered: int
+    capture: Captured | UnsetType = UNSET
     log: str | UnsetType | None = UNSET
 
 
@@ -404,10 +406,12 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Captured:
-    """What is being written, or has just ended: `files` in `folder`; None: nothing is."""
+    """What is being written, or has just ended: `files` in `folder`; None: nothing is. `error`: what has ended the
+    writing."""
 
     folder: str | None
     files: list[str]
+    error: str | None = None
 
 
 @dataclass(frozen=True)
@@ -434,10 +438,12 @@ class P4rtClientRows:
 
 @dataclass(frozen=True)
 class PacketTrace:
-    """What became of a packet, hop by hop (`fabric.tracing.results.FollowedPacket`, docs/trace.md)."""
+    """What became of a packet, hop by hop (`fabric.tracing.results.FollowedPacket`, docs/trace.md). `note`: what must
+    be known of that."""
 
     hops: list[dict[str, Any]]
     outcomes: list[dict[str, Any]]
+    note: str | UnsetType = UNSET
 
 
 @dataclass(frozen=True)

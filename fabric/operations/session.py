@@ -10,6 +10,8 @@ from __future__ import annotations
 import time
 from typing import Self
 
+from msgspec import UNSET
+
 from detour.base.records import extended
 from detour.control.entries import Plan
 from detour.control.p4runtime.client import FabricClient
@@ -59,7 +61,8 @@ class Session:
         transfers = Transfers(fabric, self.pump, self.paths, steering, relisting, watched)
         self.send, self.probe = transfers.send, transfers.probe
         self.loading = loading = Loading(fabric, self.pump, relisting, watched)
-        self.load, self.capture = loading.load, Capturing(fabric).capture
+        self.load, self.capturing = loading.load, Capturing(fabric)
+        self.capture = self.capturing.capture
         following = Following(fabric, control, self.paths)
         self.trace, self.trace_frame, self.trace_live = following.trace, following.frame, following.live
         self.place, self.placement, self.reroute = steering.place, steering.placement, steering.reroute
@@ -113,7 +116,7 @@ class Session:
 
     def status(self) -> Status:
         """What runs, since when, and where."""
-        addresses = self.fabric.addresses()
+        addresses, captured = self.fabric.addresses(), self.capture()
         return extended(
             Status,
             self.fabric.details(),
@@ -130,4 +133,5 @@ class Session:
             endpoints={t.name: SwitchEndpoint(addresses[t.name], t.device_id) for t in self.fabric.targets()},
             displaced=self.control.displaced,
             icmp_answered=self.control.responder.answered,
+            capture=UNSET if captured.folder is None else captured,
         )

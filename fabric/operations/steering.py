@@ -94,14 +94,15 @@ class Steering:
         live = self._live.find(flow)
         a, b = self._topology.hosts[live.flow.source_host], self._topology.hosts[live.flow.target_host]
         path = self._paths.chosen(b, None, usid)
-        found = self._control.tracer().trace(a, b, path.sport, path.usids)
+        with self._control.tracer() as tracer:
+            found = tracer.trace(a, b, path.sport, path.usids)
         if not found.delivered:
             raise DetourError(f"flow {flow} stays: {path} {found.outcome}")
         self._live.reroute(flow, path)
         with self._lock:
             if live.placed is not None:
                 self._placed.moved(live.placed, found.switches)
-        self._watched.follow(live)
+        self._watched.follow([live])
         return ReroutedFlow(flow, str(path), [f"s{switch}" for switch in found.switches])
 
     # -- placement --------------------------------------------------------------------------------------

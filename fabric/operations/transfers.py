@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path as File
 
@@ -67,31 +68,29 @@ class Transfers:
         if length < 1:
             raise DetourError(f"{length} bytes cannot be sent; at least 1")
         placed, choice = self._choice(a, b, sport, usid, spray)
+        self._paths.need_one(a, b, choice.paths)
         seed = self._rng.randrange(1 << 63)
         if file is None:
             stream = PatternSource(seed, length), PatternSink(seed)
         else:
-            stream = FileSource(File(file)), FileSink(File(file), None if store is None else File(store))
+            stream = _files(File(file), None if store is None else File(store))
             length = stream[0].length
-        flow = self._pump.open(a.index, b.index, choice, stream, slot_bytes=SLOT_BYTES)
-        name = self._live.open(flow, placed)
-        self._steering.opened(name, placed)
-        try:
+        with ExitStack() as opened:
+            flow = self._pump.open(a.index, b.index, choice, stream, slot_bytes=SLOT_BYTES)
+            opened.callback(self._pump.close_flow, flow)
+            name = self._live.open(flow, placed)
+            for end in (self._live.close, self._watched.ends, self._relisting.closed, self._steering.closed):
+                opened.callback(end, name)
+            self._steering.opened(name, placed)
             self._relisting.opened(name)
             self._watched.begins(name)
             cancelled = cancelled or threading.Event()
             seconds = send_once(self._pump, flow, cancelled, _counting(progress, length))
             if flow.failure:
-                raise DetourError(f"{source} to {target}: {flow.failure}")
+                raise type(flow.failure)(f"{source} to {target}: {flow.failure}")
             if cancelled.is_set():
                 raise DetourError(f"{source} to {target}: cancelled after {flow.bytes_ok} bytes")
             return self._sent(a, b, seconds, flow)
-        finally:
-            self._steering.closed(name)
-            self._relisting.closed(name)
-            self._watched.ends(name)
-            self._live.close(name)
-            self._pump.close_flow(flow)
 
     def _ends(self, source: str, target: str) -> tuple[Host, Host]:
         for name in (source, target):
@@ -115,10 +114,9 @@ class Transfers:
 
     def _sent(self, a: Host, b: Host, seconds: float, flow: Flow) -> SentMessage:
         stats = flow.stats()
-        paths = [
-            UsedPath(str(path), packets, self._paths.hop_names(a, b, path))
-            for path, packets in flow.packets_by_path().items()
-        ]
+        used = flow.packets_by_path()
+        names = self._paths.hop_names(a, b, used)
+        paths = [UsedPath(str(path), used[path], hops) for path, hops in zip(used, names, strict=True)]
         return SentMessage(
             bytes_ok=flow.bytes_ok,
             throughput_mbps=flow.bytes_ok * 8 / seconds / 1e6,
@@ -134,11 +132,22 @@ class Transfers:
         choice = probing_choice(self._topology, a, b, self._rng)
         found = probe(self._fabric, a.index, b.index, choice.paths)
         tick_ns = self._fabric.terms.hosts.tick_ps // 1000
+        names = self._paths.hop_names(a, b, choice.paths)
         rows = [
-            ProbedPath(str(path), None if delay is None else delay * tick_ns, self._paths.hop_names(a, b, path))
-            for path, delay in zip(choice.paths, found, strict=True)
+            ProbedPath(str(path), None if delay is None else delay * tick_ns, hops)
+            for path, delay, hops in zip(choice.paths, found, names, strict=True)
         ]
         return ProbedPaths(source, target, rows)
+
+
+def _files(file: File, store: File | None) -> tuple[FileSource, FileSink]:
+    """What sends a file and what takes it."""
+    source = FileSource(file)
+    try:
+        return source, FileSink(file, store)
+    except BaseException:
+        source.close()
+        raise
 
 
 def _counting(progress: Progress, total: int) -> Callable[[int], None]:

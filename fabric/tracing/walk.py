@@ -45,7 +45,7 @@ class FabricCopy:
         tick_ps: int = 1_000,
         seed: int = 0,
     ) -> None:
-        """`entities`: by device id. `is_up`: of a link by its index."""
+        """`entities`: by device id; a switch without any is empty. `is_up`: of a link by its index."""
         self.topology, self._is_up = topology, is_up
         self._copy = TraceNetwork(tick_ps, seed)
         for switch in topology.switches:
@@ -53,7 +53,7 @@ class FabricCopy:
                 self._copy.network,
                 switch,
                 program,
-                entities[switch.device_id],
+                entities.get(switch.device_id, ()),
                 priorities=_PRIORITIES,
                 seed=seed,
             )

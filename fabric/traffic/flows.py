@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,12 +84,17 @@ class Flow:
         self.source_host, self.target_host = source_host.context.host, target_host.context.host
         self._source, self._sink = stream
         self._slots, self._slot_bytes = slots, slot_bytes
-        self._memory = MR(source_host.pd, slots * slot_bytes, AccessFlag.LOCAL_WRITE)
-        self._landing = MR(target_host.pd, slots * slot_bytes, AccessFlag.LOCAL_WRITE | AccessFlag.REMOTE_WRITE)
-        self.qp = QP(source_host.pd, source_host.cq)
-        self.peer = QP(target_host.pd, target_host.cq)
-        self.peer.connect(self.qp.endpoint)
-        choice.connect(self.qp, self.peer.endpoint)
+        size, landing = slots * slot_bytes, AccessFlag.LOCAL_WRITE | AccessFlag.REMOTE_WRITE
+        with ExitStack() as opened:
+            opened.enter_context(closing(self._source))
+            opened.enter_context(closing(self._sink))
+            self._memory = opened.enter_context(closing(MR(source_host.pd, size, AccessFlag.LOCAL_WRITE)))
+            self._landing = opened.enter_context(closing(MR(target_host.pd, size, landing)))
+            self.qp = opened.enter_context(closing(QP(source_host.pd, source_host.cq)))
+            self.peer = opened.enter_context(closing(QP(target_host.pd, target_host.cq)))
+            self.peer.connect(self.qp.endpoint)
+            choice.connect(self.qp, self.peer.endpoint)
+            self._opened = opened.pop_all()
         self._current = choice.paths
         self._paths = {str(path): path for path in choice.paths}
         self._earlier: dict[str, int] = {}
@@ -96,7 +102,7 @@ class Flow:
         self._lengths: dict[int, int] = {}
         self.bytes_sent = self.bytes_ok = self.bytes_wrong = 0
         self.exhausted = False
-        self.failure: str | None = None
+        self.failure: DetourError | None = None
 
     @property
     def done(self) -> bool:
@@ -116,7 +122,7 @@ class Flow:
             try:
                 data = self._source.take(self.posted, self._slot_bytes)
             except DetourError as error:
-                self.failure = str(error)
+                self.failure = error
                 break
             if not data:
                 self.exhausted = True
@@ -134,7 +140,7 @@ class Flow:
     def complete(self, wc: WC) -> None:
         """Takes a completion of either side."""
         if wc.status != WCStatus.SUCCESS:
-            self.failure = self.failure or f"{wc.status.name} after {self.bytes_ok} bytes"
+            self.failure = self.failure or DetourError(f"{wc.status.name} after {self.bytes_ok} bytes")
         elif wc.opcode == WCOpcode.RECV_RDMA_WITH_IMM:
             self._take_out()
         else:
@@ -149,7 +155,7 @@ class Flow:
         try:
             intact = self._sink.accept(message, data)
         except DetourError as error:  # not for whoever happens to poll, but for whoever waits for this flow
-            self.failure = self.failure or str(error)
+            self.failure = self.failure or error
             return
         if intact:
             self.bytes_ok += length
@@ -186,12 +192,8 @@ class Flow:
         self.qp.set_path(path, now_ps=now_ps)
 
     def close(self) -> None:
-        """Ends the connection and frees its memory."""
-        self.qp.close()
-        self.peer.close()
-        self._memory.close()
-        self._landing.close()
-        self._sink.close()
+        """Ends the connection, frees its memory and closes what it was made of. May be called twice."""
+        self._opened.close()
 
 
 class Pump:
@@ -215,10 +217,10 @@ class Pump:
         slots: int = SLOTS,
         slot_bytes: int,
     ) -> Flow:
-        """A connection from host `source` to host `target` that sends nothing yet.
+        """A connection from host `source` to host `target` that sends nothing yet. It closes its stream when it ends.
 
         Raises:
-            DetourError: no memory or no queue pairs are left.
+            DetourError: no memory or no queue pairs are left; the stream is closed.
         """
         with self._lock:
             flow = Flow(self._queues(source), self._queues(target), choice, stream, slots, slot_bytes)

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
 from detour.base.errors import DetourError
+from detour.base.files import NewFile, naming
 
 
 class Source(Protocol):
@@ -16,6 +18,10 @@ class Source(Protocol):
 
     def take(self, message: int, limit: int) -> bytes:
         """The bytes of message number `message`, at most `limit`; empty: there is no more."""
+        ...
+
+    def close(self) -> None:
+        """No more is taken."""
         ...
 
 
@@ -50,6 +56,9 @@ class PatternSource:
             self._left -= length
         return pattern(self._seed, message, length) if length else b""
 
+    def close(self) -> None:
+        """Nothing to do."""
+
 
 class PatternSink:
     """Compares every message with its pattern."""
@@ -83,35 +92,46 @@ class FileSource:
             data = self._file.read(limit)
         except OSError as error:
             raise DetourError(f"file {self._file.name}: {error.strerror}") from None
-        if not data:
-            self._file.close()
         return data
+
+    def close(self) -> None:
+        self._file.close()
 
 
 class FileSink:
-    """Checks every message against the file that is sent, and stores it if a path is given."""
+    """Checks every message against the file that is sent, and stores it if a path is given: all of it, or nothing."""
 
     def __init__(self, original: Path, store: Path | None = None) -> None:
         """
         Raises:
             DetourError: one of the files cannot be opened.
         """
-        try:
-            self._original = original.open("rb")
-            self._file = None if store is None else store.open("wb")
-        except OSError as error:
-            raise DetourError(f"file {error.filename}: {error.strerror}") from None
+        with ExitStack() as opened:
+            try:
+                self._original = opened.enter_context(original.open("rb"))
+            except OSError as error:
+                raise DetourError(f"file {original}: {error.strerror}") from None
+            self._stored = None if store is None else NewFile(store)
+            opened.pop_all()
 
     def accept(self, message: int, data: bytes) -> bool:
+        if self._stored is not None:
+            with naming(self._stored.path):
+                self._stored.file.write(data)
         try:
-            if self._file is not None:
-                self._file.write(data)
             return data == self._original.read(len(data))
         except OSError as error:
-            raise DetourError(f"a file cannot be stored or compared: {error.strerror}") from None
+            raise DetourError(f"a file cannot be compared: {error.strerror}") from None
 
     def close(self) -> None:
-        """Completes the stored file."""
-        self._original.close()
-        if self._file is not None:
-            self._file.close()
+        """Keeps the stored file if as much has come as there was to send. May be called twice.
+
+        Raises:
+            WriteError: the rest of it cannot be written.
+        """
+        if self._original.closed:
+            return
+        with self._original:
+            complete = not self._original.read(1)
+        if self._stored is not None:
+            self._stored.keep() if complete else self._stored.discard()

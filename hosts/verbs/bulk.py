@@ -13,6 +13,7 @@ comes of it is the same as with a `verbs.QP` per end.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,7 +115,13 @@ def connect_many(
     _check_ports(hs, chosen, len(src))
     for host in hosts.tolist():
         room_of(device, host)
-    rows = np.array([device.take("qp") for _ in range(2 * len(src))], np.int64)
+    with ExitStack() as taken:
+        numbers: list[int] = []
+        taken.callback(lambda: [device.give("qp", row) for row in numbers])
+        while len(numbers) < 2 * len(src):
+            numbers.append(device.take("qp"))
+        taken.pop_all()
+    rows = np.array(numbers, np.int64)
     flows = Flows(device, rows[: len(src)], rows[len(src) :], _keys(device, dst))
     values = {
         "telemetry": int(telemetry),
@@ -155,8 +162,11 @@ def room_of(device: Device, host: int) -> tuple[PD, CQ, MR]:
             raise DetourError("many connections at once need HostConfig(elide_payload=True)")
         context = Context(device, host)
         pd = PD(context)
-        region = MR(pd, int(device.hs.cfg[0]["arena_bytes"]), AccessFlag.LOCAL_WRITE | AccessFlag.REMOTE_WRITE, addr=0)
-        device.rooms[host] = (pd, CQ(context), region)
+        access = AccessFlag.LOCAL_WRITE | AccessFlag.REMOTE_WRITE
+        with ExitStack() as opened:
+            cq = opened.enter_context(closing(CQ(context)))
+            device.rooms[host] = (pd, cq, MR(pd, int(device.hs.cfg[0]["arena_bytes"]), access, addr=0))
+            opened.pop_all()
     return device.rooms[host]
 
 

@@ -12,6 +12,7 @@ import grpc
 import pytest
 
 from detour.base.grpc_loop import GrpcLoop
+from tests.waiting import PATIENCE_S
 
 
 class EchoServer:
@@ -53,15 +54,20 @@ class EchoServer:
 async def cancel_calls(port: int) -> None:
     """Leaves calls whose completions come when the loop is closed."""
 
+    begun: list[bool] = []
+
     async def call() -> None:
         stream = channel.stream_stream("/echo/echo")()
         await stream.write(b"?")
+        begun.append(True)
         while True:
             await stream.read()
 
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
         calls = [asyncio.ensure_future(call()) for _ in range(20)]
-        await asyncio.sleep(0.01)
+        async with asyncio.timeout(PATIENCE_S):
+            while len(begun) < len(calls):
+                await asyncio.sleep(0)
         for each in calls:
             each.cancel()
         await asyncio.gather(*calls, return_exceptions=True)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from detour.base.errors import DetourError
+from detour.base.files import write_file
 from detour.engine.bmv2api.commands.errors import CommandError, unknown
 from detour.engine.bmv2api.commands.program import ProgramNames
 from detour.engine.bmv2api.commands.registry import CommandScope, CommandWork, Say, between, command, exactly, whole
@@ -50,20 +51,13 @@ def swap_configs(words: list[str], scope: CommandScope) -> CommandWork:
 @command("write_config_to_file", "FILE", "write the program's JSON to a file", "file")
 def write_config_to_file(words: list[str], scope: CommandScope) -> CommandWork:
     exactly(words, 1)
-    return lambda api, say: _write(words[0], api.standard.bm_get_config().encode())
+    return lambda api, say: write_file(Path(words[0]), api.standard.bm_get_config().encode())
 
 
 @command("serialize_state", "FILE", "write the switch's state to a file (BMv2 only)", "file")
 def serialize_state(words: list[str], scope: CommandScope) -> CommandWork:
     exactly(words, 1)
-    return lambda api, say: _write(words[0], api.standard.bm_serialize_state())
-
-
-def _write(path: str, data: bytes) -> None:
-    try:
-        Path(path).write_bytes(data)
-    except OSError as error:
-        raise DetourError(f"{path}: {error.strerror or error}") from None
+    return lambda api, say: write_file(Path(words[0]), api.standard.bm_serialize_state())
 
 
 @command("reset_state", "", "delete all entries and set counters and registers to 0")

@@ -180,7 +180,12 @@ class Bmv2Fabric(Fabric):
         self._driver.start()
 
     def close(self) -> None:
-        self.capture(None)
+        try:
+            self.capture(None)
+        finally:
+            self._end()
+
+    def _end(self) -> None:
         if self._driver is not None:
             self._driver.stop()
             self._driver = None
@@ -220,7 +225,7 @@ class Bmv2Fabric(Fabric):
     def set_loss(self, link: int, fraction: float) -> None:
         raise DetourError(
             f"{self.topology.links[link].name}: cables between BMv2's switches lose nothing, or everything (fail); "
-            "the engine's can lose a share"
+            "the engine's can lose a share (`detour up --target engine`)"
         )
 
     def throttle(self, link: int, fraction: float) -> None:
@@ -266,6 +271,9 @@ class Bmv2Fabric(Fabric):
             if only is not None:
                 names = {name: interface for name, interface in names.items() if name in only}
             self._sniffer = Sniffer(self._namespace, names, folder)
+
+    def capture_error(self) -> str | None:
+        return None if self._sniffer is None or self._sniffer.error is None else str(self._sniffer.error)
 
     def details(self) -> FootingDetails:
         switches = None if self._namespace is None else self._namespace.path

@@ -9,16 +9,18 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import BinaryIO
 
 from detour.base.errors import DetourError
+from detour.base.files import naming
 from detour.engine import pcapng
+from detour.engine.capture import CaptureFiles, incomplete
 from detour.fabric.footings.bmv2.netns import Namespace
 
 _ETH_P_ALL = 0x0003
 _PACKET_OUTGOING = 4
 _BUFFER_BYTES = 4 << 20
 _LONGEST = 65536
+_FLUSH_S = 1.0
 
 
 class Sniffer:
@@ -30,40 +32,48 @@ class Sniffer:
         Raises:
             DetourError: a file cannot be written.
         """
-        self._taps: dict[int, tuple[socket.socket, BinaryIO]] = {}
+        self._taps: dict[int, tuple[socket.socket, Path]] = {}
+        self._folder, self._files = folder, CaptureFiles()
+        self.error: DetourError | None = None
+        """what has ended the writing, if anything has"""
         self._poll = select.epoll()
         self._wake, self._waker = socket.socketpair()
         self._poll.register(self._wake.fileno(), select.EPOLLIN)
         self._thread = threading.Thread(target=self._run, name="sniffer", daemon=True)
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            for name, interface in interfaces.items():
-                file = (folder / f"{name}.pcapng").open("wb")
-                file.write(pcapng.header(name))
-                sock = namespace.run(_open, interface)
-                self._taps[sock.fileno()] = sock, file
-                self._poll.register(sock.fileno(), select.EPOLLIN)
-        except OSError as error:
+            with naming(folder):
+                folder.mkdir(parents=True, exist_ok=True)
+                for name, interface in interfaces.items():
+                    path = folder / f"{name}.pcapng"
+                    self._files.make(path, pcapng.header(name))
+                    sock = namespace.run(_open, interface)
+                    self._taps[sock.fileno()] = sock, path
+                    self._poll.register(sock.fileno(), select.EPOLLIN)
+        except DetourError:
             self._release()
-            raise DetourError(f"captures cannot be written to {folder}: {error.strerror}") from None
+            raise
         self._thread.start()
 
     def _run(self) -> None:
-        while True:
-            for fd, _ in self._poll.poll():
-                if fd == self._wake.fileno():
-                    self._drain()
-                    return
-                self._take(fd)
+        try:
+            while True:
+                for fd, _ in self._poll.poll(_FLUSH_S):
+                    if fd == self._wake.fileno():
+                        self._drain()
+                        return
+                    self._take(fd)
+                self._files.flush(_FLUSH_S)
+        except DetourError as error:
+            self.error = incomplete(self._folder, error)
 
     def _take(self, fd: int) -> bool:
-        sock, file = self._taps[fd]
+        sock, path = self._taps[fd]
         try:
             frame, sender = sock.recvfrom(_LONGEST)
         except BlockingIOError:
             return False
         direction = pcapng.OUTBOUND if sender[2] == _PACKET_OUTGOING else pcapng.INBOUND
-        file.write(pcapng.packet(time.time_ns(), direction, frame, len(frame)))
+        self._files.add(path, pcapng.packet(time.time_ns(), direction, frame, len(frame)))
         return True
 
     def _drain(self) -> None:
@@ -71,18 +81,21 @@ class Sniffer:
         for fd in self._taps:
             while self._take(fd):
                 pass
+        self._files.flush()
 
     def close(self) -> None:
-        """Completes the files. May be called twice."""
+        """Completes the files; an error that happened on the way is raised here. May be called twice."""
         if self._thread.is_alive():
             self._waker.send(b"x")
             self._thread.join()
         self._release()
+        error, self.error = self.error, None
+        if error is not None:
+            raise error
 
     def _release(self) -> None:
-        for sock, file in self._taps.values():
+        for sock, _ in self._taps.values():
             sock.close()
-            file.close()
         self._taps = {}
         self._wake.close()
         self._waker.close()

@@ -12,6 +12,7 @@ from numba.core import event
 
 from detour.base.compiling import TEXT, Compiling
 from detour.base.progress import Once
+from tests.waiting import until
 
 MODULES = """
 import contextlib, io, sys
@@ -57,10 +58,7 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_long_compilations_are_announced_while_they_go_on(said: list[str]) -> None:
     with event.trigger_event("numba:compile", data={}):
-        end = time.monotonic() + 60
-        while not said:
-            assert time.monotonic() < end
-            time.sleep(0.01)
+        until(lambda: said)
     compiled(0.5)
     assert said == [TEXT]
 

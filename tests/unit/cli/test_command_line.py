@@ -83,7 +83,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
     """What commands ask of the fabric; it answers as in `ANSWERS`."""
     found: list[tuple[str, dict[str, Any]]] = []
 
-    def ask(do: str, progress: Any = None, state: Any = None, **arguments: Any) -> Any:
+    def ask(do: str, progress: Any = None, state: Any = None, *, warn: Any = None, **arguments: Any) -> Any:
         found.append((do, {key: value for key, value in arguments.items() if value is not None}))
         return ANSWERS[do]
 

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from detour import cli
+from detour.base.errors import DetourError
 from detour.fabric.daemon import daemon
 from detour.fabric.daemon.daemon import UpOptions
+from detour.fabric.footings.bmv2 import switch
 
 EXAMPLE = Path(__file__).parents[3] / "docs" / "scenarios" / "slow-fabric.yaml"
 
@@ -36,6 +38,40 @@ def test_the_example(asked: list[tuple[UpOptions, str]]) -> None:
     assert (options.target, options.topology, name) == ("engine", "dragonfly:p=1,a=2,h=1", "slow")
     assert (options.rate_bps, options.delay_ps, options.queue_packets) == (10_000_000, 50_000_000, 64)
     assert (options.load, options.loss, options.pcap) == ("permutation", None, None)
+
+
+def test_the_engine_is_taken_unless_another_target_is_asked_for(asked: list[tuple[UpOptions, str]]) -> None:
+    for more in ([], ["--pace", "2x"], ["--target", "bmv2"], ["--target", "auto"]):
+        assert cli.main(["up", "--topo", "fat-tree:k=4", *more]) == 0
+    assert [options.target for options, _ in asked] == ["engine", "virtual", "bmv2", "auto"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "target", "says"),
+    [
+        (None, "auto", "BMv2's switches (simple_switch_grpc is installed and you are root); `make run TARGET=engine`"),
+        (
+            "a tool is missing: x",
+            "auto",
+            "detour's engine (a tool is missing); `make run TARGET=bmv2` or --target bmv2",
+        ),
+        (None, "engine", "detour's engine (asked for); `make run TARGET=bmv2`"),
+    ],
+)
+def test_a_line_says_which_switches_run_and_why(
+    reason: str | None, target: str, says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def boot(options: UpOptions, progress: object) -> None:
+        raise DetourError("not here")
+
+    monkeypatch.setattr(switch, "missing", lambda: reason)
+    monkeypatch.setattr(daemon, "boot", boot)
+    assert cli.main(["demo", "--target", target, "--topo", "dragonfly:p=1,a=2,h=1"]) == 2
+    first, *rest = capsys.readouterr().err.splitlines()
+    assert first.startswith(f"detour: running on {says}")
+    assert rest == ["detour: not here"]
+    assert cli.main(["demo", "--json", "--topo", "dragonfly:p=1,a=2,h=1"]) == 2
+    assert capsys.readouterr().err == "detour: not here\n"
 
 
 def test_the_command_line_counts_more(asked: list[tuple[UpOptions, str]]) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from detour import cli
 from detour.cli.parser import output_file, output_folder
+from tests.full_disk import small_files
 
 OPTIONS = {"--plot", "--out", "--store", "--write"}
 
@@ -59,3 +60,11 @@ def test_what_may_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     ):
         with pytest.raises(argparse.ArgumentTypeError, match=f"^{says}$"):
             check(text)
+
+
+def test_a_file_that_finds_no_room(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "links.csv"
+    with small_files(100):
+        assert cli.main(["fcplus", "build", "--n", "120", "--out", str(out)]) == 1
+    assert capsys.readouterr() == ("", f"detour: {out} cannot be written: File too large\n")
+    assert not list(tmp_path.iterdir())

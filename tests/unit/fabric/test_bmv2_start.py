@@ -21,8 +21,9 @@ from tests.waiting import PATIENCE_S
 
 # Prints how often it was interrupted.
 _INTERRUPTED = """
-import gc, signal, sys, time
+import gc, signal, sys, threading
 from tests.unit.fabric.test_bmv2_start import waiting_for
+from tests.waiting import until
 
 def interrupt(*_):
     raise KeyboardInterrupt
@@ -37,7 +38,7 @@ for turn in range(24):
         signal.setitimer(signal.ITIMER_REAL, 0)
     except KeyboardInterrupt:
         interrupted += 1
-        time.sleep(0.3)  # threads that hold what was begun are gone before this one lets go of it
+        until(lambda: threading.active_count() == 1)  # what was begun is held by this thread alone
     del process
     gc.collect()
 print(interrupted)

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from detour.base.errors import DetourError
+from detour.base.errors import DetourError, WriteError
 from detour.base.progress import Progress
 from detour.base.unix_place import UnixPlace
 from detour.fabric.daemon import control_socket
 from detour.fabric.daemon.control_socket import ControlServer, call
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, until
 
 
 class Operations:
@@ -38,6 +38,9 @@ class Operations:
     def refuse(self) -> None:
         raise DetourError("no such thing")
 
+    def write(self) -> None:
+        raise WriteError("no room")
+
     def crash(self) -> None:
         raise ZeroDivisionError("oh")
 
@@ -49,8 +52,9 @@ def operations() -> Operations:
 
 @pytest.fixture
 def path(operations: Operations, tmp_path: Path) -> Iterator[Path]:
-    names = ("add", "slow", "refuse", "crash")
-    server = ControlServer(tmp_path / "control.sock", {name: getattr(operations, name) for name in names})
+    names = ("add", "slow", "refuse", "write", "crash")
+    asked = {name: getattr(operations, name) for name in names}
+    server = ControlServer(tmp_path / "control.sock", asked, warning=lambda name: "look" if name == "add" else None)
     server.start()
     yield tmp_path / "control.sock"
     server.stop()
@@ -198,6 +202,15 @@ def make(
         server.stop()
 
 
+def test_an_error_keeps_its_exit_code_and_a_warning_comes_with_any_answer(path: Path) -> None:
+    said: list[str] = []
+    with pytest.raises(WriteError, match="no room"):
+        call(path, "write", {}, warn=said.append)
+    assert said == []
+    assert call(path, "add", {"a": 1}, warn=said.append) == {"sum": 2}
+    assert said == ["look"]
+
+
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ECONNABORTED, errno.EPERM])
 def test_an_accept_that_fails_is_not_the_last(
     make: Callable[..., ControlServer], tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch
@@ -207,11 +220,7 @@ def test_an_accept_that_fails_is_not_the_last(
     assert call(tmp_path / "control.sock", "add", {"a": 1}) == {"sum": 2}
     assert server._socket.left == 0  # type: ignore[attr-defined]
     # What was held back is held back again.
-    for _ in range(1000):
-        if len(server._reserve._fds) == control_socket._RESERVED:
-            return
-        time.sleep(0.01)
-    raise AssertionError("the reserve is not full")
+    until(lambda: len(server._reserve._fds) == control_socket._RESERVED, "the reserve is not full")
 
 
 def test_clients_are_limited(make: Callable[..., ControlServer], tmp_path: Path, operations: Operations) -> None:

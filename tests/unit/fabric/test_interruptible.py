@@ -7,20 +7,20 @@ import ctypes
 import os
 import signal
 import sys
-import time
+import threading
 from collections.abc import Callable
 
 import pytest
 
 from detour.base.interrupting import Interrupted, interruptible
+from tests.waiting import until
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
 
 
 def until_interrupted(begin: Callable[[], None]) -> None:
     begin()
-    for _ in range(1000):
-        time.sleep(0.01)
+    until(lambda: False)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -51,12 +51,13 @@ def test_what_ends_is_not_disturbed() -> None:
         try:
             until_interrupted(lambda: os.kill(os.getpid(), signal.SIGINT))
         finally:
-            for _ in range(4):  # longer than until a swallowed one is raised again
-                try:
-                    time.sleep(0.1)
-                    raise ValueError
-                except ValueError:
-                    os.kill(os.getpid(), signal.SIGTERM)
+            assert signal.getitimer(signal.ITIMER_REAL)[0] > 0, "it would be raised again"
+            handled = signal.getsignal(signal.SIGALRM)
+            again = threading.Event()
+            signal.signal(signal.SIGALRM, lambda *caught: (again.set(), handled(*caught)))  # type: ignore[operator]
+            until(again.is_set)
+            assert signal.getitimer(signal.ITIMER_REAL) == (0, 0), "not while this runs"
+            os.kill(os.getpid(), signal.SIGTERM)
             ended.append(True)
 
     with pytest.raises(Interrupted), interruptible():

@@ -4,6 +4,7 @@
 import inspect
 import itertools
 import json
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -12,23 +13,27 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
+from msgspec import UNSET
 from scapy.contrib.roce import BTH
 from scapy.layers.inet import UDP
 from scapy.layers.inet6 import ICMPv6TimeExceeded, IPv6
 from scapy.layers.l2 import Ether
 from scapy.utils import PcapNgReader
 
-from detour.base.errors import DetourError
+from detour.base.errors import DetourError, WriteError
 from detour.base.records import as_json
+from detour.control import schema
+from detour.control.entries import Plan, TableEntry
 from detour.fabric.daemon.daemon import UpOptions, boot
 from detour.fabric.footings.bmv2.fabric import Bmv2Fabric
 from detour.fabric.footings.network import NetworkFabric
 from detour.fabric.footings.virtual.fabric import VirtualFabric
 from detour.fabric.footings.virtual.scheme import LERP_WITHOUT_PFC, LinkSettings, RunSettings
 from detour.fabric.operations.registry import NOT_SENT, OPERATIONS
-from detour.fabric.operations.results import LinkUses, SentMessage
+from detour.fabric.operations.results import Captured, LinkUses, SentMessage
 from detour.fabric.operations.session import Session
 from detour.topo import parse_topology
+from tests.full_disk import small_files
 from tests.waiting import PATIENCE_S, until
 
 TOPOLOGY = "dragonfly:p=1,a=2,h=1"  # 3 groups, 6 switches, 6 hosts
@@ -72,10 +77,6 @@ def test_status(session: Session) -> None:
 
 
 def test_a_packet_is_traced_through_the_switches_that_it_passes(session: Session) -> None:
-    if session.fabric.target == "bmv2":
-        with pytest.raises(DetourError, match="BMv2 has its log"):
-            session.trace("h0", "h5")
-        return
     for sport in (0, 0x8001):
         found = session.trace("h0", "h5", sport=sport, length=100)
         expected = session.path("h0", "h5", sport=sport)
@@ -85,13 +86,104 @@ def test_a_packet_is_traced_through_the_switches_that_it_passes(session: Session
         assert times == sorted(times)
         queues = [event for hop in found.hops for event in hop["trace"]["events"] if event["kind"] == "queue"]
         assert len(queues) == len(found.hops)
+        assert (found.note is UNSET) == (session.fabric.target != "bmv2")
     ways = session.trace("h0", "h5", sport=0x8001, all_ways=True)
     assert sum(ending["fraction"] for ending in ways.outcomes) == pytest.approx(1)
 
 
+def test_tables_are_read_when_they_are_asked_for(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    real = session.control.read
+
+    def reading(devices: list[int] | None = None) -> Plan:
+        read.extend(devices or [])
+        return real(devices)
+
+    monkeypatch.setattr(session.control, "read", reading)
+    (path,) = session.send("h0", "h5", 1000, sport=3).paths
+    assert sorted(read) == sorted(int(name[1:]) + 1 for name in path.switches)
+    before = session.path("h0", "h5", sport=3)
+    (switch, *_) = read
+    held = real([switch])
+    kept = [entity for entity in held[switch] if not isinstance(entity, TableEntry) or entity.table != schema.ROUTE]
+    session.control.rewrite(held, {switch: kept})  # as another controller would
+    assert "no route" in session.path("h0", "h5", sport=3).outcome
+    session.provision()
+    assert session.path("h0", "h5", sport=3) == before
+
+
+def test_a_host_that_is_cut_off_says_so_at_once(session: Session) -> None:
+    session.fail("s0-h0")
+    try:
+        with pytest.raises(DetourError, match=r"no packet of h0 reaches h5: h0 has lost its link to s0 \(down: s0-h0;"):
+            session.send("h0", "h5", 1000)
+        with pytest.raises(DetourError, match="no packet of h5 reaches h0: ends at s"):
+            session.send("h5", "h0", 1000)
+        assert session.send("h1", "h5", 1000).bytes_ok == 1000
+    finally:
+        session.heal()
+
+
+def test_what_cannot_be_opened_leaves_nothing(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = session.fabric.device
+    real = device.take
+
+    def free() -> tuple[int, ...]:
+        rows = len(device._free_mrs), len(device._free_qps), len(device._free_cqs)
+        return *rows, sum(room for _, room in device._free)
+
+    def refuse(what: str, number: int) -> None:
+        left = itertools.count(1)
+
+        def take(kind: str) -> int:
+            if kind == what and next(left) == number:
+                raise DetourError("all rows are in use")
+            return real(kind)
+
+        monkeypatch.setattr(device, "take", take)
+
+    session.send("h0", "h5", 1000)
+    before = free()
+    cases = [(session.send, what, number) for what in ("mr", "qp") for number in (1, 2)]
+    cases += [(session.probe, what, number) for what in ("cq", "qp") for number in (1, 2)]
+    for ask, what, number in cases:
+        refuse(what, number)
+        with pytest.raises(DetourError, match="all rows are in use"):
+            ask("h0", "h5")
+        assert free() == before
+    monkeypatch.undo()
+    (tmp_path / "file").write_text("text")
+    with pytest.raises(DetourError, match="cannot be written") as caught:
+        session.send("h0", "h5", file=str(tmp_path / "file"), store=str(tmp_path / "no" / "file"))
+    assert caught.tb is not None  # what raised it still has its variables
+    assert str(tmp_path / "file") not in [os.path.realpath(each) for each in Path("/proc/self/fd").iterdir()]
+
+
+def test_captures_that_find_no_room_say_so(session: Session, tmp_path: Path) -> None:
+    assert session.status().capture is UNSET
+    with small_files(20_000):
+        session.capture(str(tmp_path))
+        assert session.status().capture == session.capture() != Captured(None, [])
+        assert session.capture().error is None
+        found = until(lambda: session.send("h0", "h5", 100_000) and session.capture().error)
+        assert "incomplete since" in str(found)
+        assert "File too large" in str(found)
+        assert session.status().capture == session.capture()
+        with pytest.raises(WriteError, match="incomplete since"):
+            session.capture(stop=True)
+    for file in tmp_path.iterdir():
+        list(PcapNgReader(str(file)))  # whole packets
+        assert 0 < file.stat().st_size <= 20_000
+    assert session.status().capture is UNSET
+
+
 def test_packets_are_traced_as_they_pass(session: Session) -> None:
     if session.fabric.target == "bmv2":
-        pytest.skip("only the engine's switches can be traced")
+        with pytest.raises(DetourError, match="`detour up --target engine`"):
+            session.trace_live("src h1")
+        return
     sent: list[SentMessage] = []
     sender = threading.Thread(target=lambda: sent.append(session.send("h1", "h4", length=200_000, sport=3)))
     if session.fabric.target == "virtual":  # time passes while one of them waits

@@ -92,6 +92,11 @@ def test_files_are_compared_and_stored(tmp_path: File) -> None:
     assert source.take(3, 4) == b""
     sink.close()
     assert (tmp_path / "b").read_bytes() == b"0123456789"
+    cut = FileSink(tmp_path / "a", tmp_path / "c")
+    assert cut.accept(0, b"0123")
+    cut.close()
+    cut.close()
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["a", "b"]
     wrong = FileSink(tmp_path / "a")
     assert not wrong.accept(0, b"0124")
     wrong.close()

@@ -115,8 +115,9 @@ def test_two_controllers(server: P4RuntimeServer) -> None:
             high = fy.Switch("high", server.target, options(initial_election_id=9))
             async with high:
                 assert high.is_primary
-                while low.is_primary:
-                    await asyncio.sleep(0.01)
+                async with asyncio.timeout(PATIENCE_S):
+                    while low.is_primary:
+                        await asyncio.sleep(0.01)
                 with pytest.raises(fy.P4ClientError) as caught:
                     await low.write([+route("fd00::/16", 3)])
                 assert caught.value.code == fy.GRPCStatusCode.PERMISSION_DENIED

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,6 +17,7 @@ from detour.engine.p4runtime.errors import Code, Outcomes, Refused, invalid, ref
 from detour.engine.p4runtime.limits import Budget, Lane, Limits
 from detour.engine.p4runtime.requests import Parts, split
 from tests.unit.p4runtime.harness import WAIT_S, Client, FakeNetwork, Names, codes, config, uint128
+from tests.waiting import until
 
 ROUTES = 3000
 
@@ -61,13 +61,6 @@ def make(network: FakeNetwork) -> Iterator[Callable[..., Rig]]:
         rig.server.stop()
 
 
-def wait_for(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
 def routes(names: Names, count: int, port: int = 1) -> list[p4r.Entity]:
     return [names.entry("lpm_route", ((0xFD << 120) | i << 64, 64), action=("route", port, i)) for i in range(count)]
 
@@ -105,7 +98,7 @@ def test_a_long_read_holds_up_no_write(make: Callable[..., Rig], names: Names) -
     assert [*first.entities, *rest] == before * 20
     ports = [e.table_entry.action.action.params[0].value for e in rig.client.read(names.entry("lpm_route"))]
     assert (ports.count(b"\1"), ports.count(b"\2")) == (1, ROUTES // 2)
-    wait_for(lambda: not rig.budgets.reads.held)
+    until(lambda: not rig.budgets.reads.held)
 
 
 def test_a_read_ends_with_its_call(make: Callable[..., Rig], names: Names, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,7 +119,7 @@ def test_a_read_ends_with_its_call(make: Callable[..., Rig], names: Names, monke
     call = rig.client.stub.Read(p4r.ReadRequest(device_id=1, entities=[names.entry("lpm_route")] * 200))
     next(iter(call))
     call.cancel()
-    wait_for(lambda: not rig.budgets.reads.held)
+    until(lambda: not rig.budgets.reads.held)
     so_far = made
     rig.client.insert(names.entry("lpm_route", (0xFC << 120, 8), action=("route", 1, 1)))
     assert made == so_far
@@ -138,9 +131,9 @@ def test_a_cancelled_read_that_finds_nothing_ends_too(make: Callable[..., Rig], 
     rig.client.insert(*routes(names, ROUTES))
     vain = names.entry("lpm_route", metadata=b"nobody")
     call = rig.client.stub.Read(p4r.ReadRequest(device_id=1, entities=[vain] * 20_000))
-    wait_for(lambda: rig.budgets.reads.held)
+    until(lambda: rig.budgets.reads.held)
     call.cancel()
-    wait_for(lambda: not rig.budgets.reads.held)
+    until(lambda: not rig.budgets.reads.held)
 
 
 def test_a_read_that_waits_for_its_device_is_never_begun_once_cancelled(
@@ -163,9 +156,9 @@ def test_a_read_that_waits_for_its_device_is_never_begun_once_cancelled(
     assert begun.wait(WAIT_S)
     without = rig.budgets.requests.held
     call = rig.client.stub.Read(p4r.ReadRequest(device_id=1, entities=[names.entry("lpm_route")]))
-    wait_for(lambda: rig.budgets.requests.held > without)
+    until(lambda: rig.budgets.requests.held > without)
     call.cancel()
-    wait_for(lambda: rig.budgets.requests.held == without)
+    until(lambda: rig.budgets.requests.held == without)
     release.set()
     write.result(WAIT_S)
     assert len(rig.client.read(names.entry("lpm_route"))) == 5
@@ -182,7 +175,7 @@ def test_snapshots_have_a_budget(make: Callable[..., Rig], names: Names) -> None
     assert refused(lambda: list(rig.client.stub.Read(wanted))) is grpc.StatusCode.RESOURCE_EXHAUSTED
     rig.client.modify(*routes(names, ROUTES, 3))
     stalled.cancel()
-    wait_for(lambda: not rig.budgets.reads.held)
+    until(lambda: not rig.budgets.reads.held)
     assert len(rig.client.read(names.entry("lpm_route"))) == ROUTES
 
 
@@ -266,7 +259,7 @@ def test_requests_have_a_budget(make: Callable[..., Rig], names: Names) -> None:
     assert refused(lambda: rig.client.modify(blob, blob)) is grpc.StatusCode.RESOURCE_EXHAUSTED
     release.set()
     first.result(WAIT_S)
-    wait_for(lambda: not rig.budgets.requests.held)
+    until(lambda: not rig.budgets.requests.held)
     rig.client.modify(blob)
 
 
@@ -383,14 +376,14 @@ def test_an_unread_stream_keeps_so_many_bytes(make: Callable[..., Rig]) -> None:
     call, send = never_read(rig.client)
     update = p4r.MasterArbitrationUpdate(device_id=1, election_id=uint128(2))
     send(p4r.StreamMessageRequest(arbitration=update))
-    wait_for(lambda: rig.primary is not None and rig.primary.election == 2)
+    until(lambda: rig.primary is not None and rig.primary.election == 2)
     session = rig.primary
     for _ in range(2000):
         rig.network.packet_in[1](bytes(6) + bytes(1400), 0)
-    wait_for(lambda: session.dropped > 1500)
+    until(lambda: session.dropped > 1500)
     assert session._bytes <= 64 << 10
     call.cancel()
-    wait_for(lambda: not rig.budgets.streams.held)
+    until(lambda: not rig.budgets.streams.held)
 
 
 def test_streams_share_a_budget(make: Callable[..., Rig]) -> None:
@@ -403,17 +396,17 @@ def test_streams_share_a_budget(make: Callable[..., Rig]) -> None:
         role = p4r.Role(name=f"r{number}")
         update = p4r.MasterArbitrationUpdate(device_id=1, election_id=uint128(1), role=role)
         send(p4r.StreamMessageRequest(arbitration=update))
-        wait_for(lambda n=number: f"r{n}" in rig.arbiter.roles and rig.arbiter.roles[f"r{n}"].primary)
+        until(lambda n=number: f"r{n}" in rig.arbiter.roles and rig.arbiter.roles[f"r{n}"].primary)
     sessions = [rig.arbiter.roles[f"r{n}"].primary for n in range(6)]
     for _ in range(500):
         rig.network.packet_in[1](bytes(6) + bytes(1400), 0)
-    wait_for(lambda: all(session.dropped > 100 for session in sessions))
+    until(lambda: all(session.dropped > 100 for session in sessions))
     assert rig.budgets.streams.peak <= 100 << 10
     assert all(session._bytes > 8 << 10 for session in sessions)
     for call in calls:
         call.cancel()
     rig.stream.kill()
-    wait_for(lambda: not rig.budgets.streams.held)
+    until(lambda: not rig.budgets.streams.held)
 
 
 def test_who_does_not_read_arbitration_loses_the_stream(make: Callable[..., Rig]) -> None:
@@ -425,7 +418,7 @@ def test_who_does_not_read_arbitration_loses_the_stream(make: Callable[..., Rig]
     primary.next()
     call, send = never_read(rig.client)
     send(p4r.StreamMessageRequest(arbitration=p4r.MasterArbitrationUpdate(device_id=1, role=p4r.Role(name="r"))))
-    wait_for(lambda: len(rig.arbiter.roles["r"].sessions) == 2)
+    until(lambda: len(rig.arbiter.roles["r"].sessions) == 2)
     backup = rig.arbiter.roles["r"].sessions[1]
     for election in range(2, 5000):
         primary.arbitrate(1, election, "r", role)
@@ -474,7 +467,7 @@ def test_digests_that_nobody_acknowledges_have_a_budget(make: Callable[..., Rig]
     assert rig.stream.next().digest.data[0].struct.members[0].bitstring == b"\1"
     rig.client.delete(entity)
     learn(7)
-    wait_for(lambda: not rig.budgets.digests.held)
+    until(lambda: not rig.budgets.digests.held)
 
 
 def test_digests_in_a_list_that_is_not_full_have_a_budget(make: Callable[..., Rig], names: Names) -> None:
@@ -484,11 +477,11 @@ def test_digests_in_a_list_that_is_not_full_have_a_budget(make: Callable[..., Ri
     rig.client.insert(entity)
     for address in range(200):
         rig.network.digest[1](1, address.to_bytes(6, "big") + b"\0\5", 0)
-    wait_for(lambda: not rig.server._service.devices[1]._inbox)
+    until(lambda: not rig.server._service.devices[1]._inbox)
     assert 19_000 < rig.budgets.digests.peak <= 20_000
     rig.client.set_pipeline(config())  # and with it the list is gone
     rig.network.digest[1](1, bytes(8), 0)
-    wait_for(lambda: not rig.budgets.digests.held)
+    until(lambda: not rig.budgets.digests.held)
 
 
 def test_idle_notifications_come_in_pieces(make: Callable[..., Rig], names: Names) -> None:
@@ -516,7 +509,7 @@ def test_roles_that_nobody_has_are_forgotten(make: Callable[..., Rig]) -> None:
         stream.arbitrate(1, 5, f"r{number}", stratum.P4RoleConfig())
         assert stream.next().arbitration.status.code == 0
         stream.kill()
-        wait_for(lambda number=number: f"r{number}" not in rig.arbiter.roles)
+        until(lambda number=number: f"r{number}" not in rig.arbiter.roles)
     assert set(rig.arbiter.roles) == {""}
     # Of the latest three the highest election id is still known ...
     for name, election, status in (("r9", 4, 5), ("r9", 5, 0), ("r0", 1, 0)):
@@ -524,20 +517,20 @@ def test_roles_that_nobody_has_are_forgotten(make: Callable[..., Rig]) -> None:
         stream.arbitrate(1, election, name)
         assert stream.next().arbitration.status.code == status
         stream.kill()
-        wait_for(lambda name=name: name not in rig.arbiter.roles)
+        until(lambda name=name: name not in rig.arbiter.roles)
     assert len(rig.arbiter._vacated) == 3
     # ... and what goes with a role went with it.
     rig.client.role = "r8"
     assert refused(rig.client.write) is grpc.StatusCode.NOT_FOUND
     # The first streams took nothing that is not given back but what the primary of the default role has.
     held = rig.primary.role_bytes
-    wait_for(lambda: rig.budgets.roles.held == held)
+    until(lambda: rig.budgets.roles.held == held)
 
 
 def test_the_default_role_is_never_forgotten(make: Callable[..., Rig]) -> None:
     rig = make(vacated_roles=0)
     rig.stream.kill()
-    wait_for(lambda: not rig.arbiter.roles[""].sessions)
+    until(lambda: not rig.arbiter.roles[""].sessions)
     stream = rig.client.stream()
     stream.arbitrate(1, 0)
     assert stream.next().arbitration.status.code == 5
@@ -557,7 +550,7 @@ def test_names_and_configs_of_roles_have_limits(make: Callable[..., Rig]) -> Non
     stream = rig.client.stream()
     stream.arbitrate(1, 1, "x" * 255)
     assert stream.next().arbitration.status.code == 0
-    wait_for(lambda: len(rig.arbiter.roles) == 2)
+    until(lambda: len(rig.arbiter.roles) == 2)
 
 
 def test_roles_have_a_budget(make: Callable[..., Rig]) -> None:
@@ -574,7 +567,7 @@ def test_roles_have_a_budget(make: Callable[..., Rig]) -> None:
     assert 5 <= results.count(None) < 10
     for stream in streams:
         stream.kill()
-    wait_for(lambda: len(rig.arbiter.roles) == 1)
+    until(lambda: len(rig.arbiter.roles) == 1)
     again = rig.client.stream()
     again.arbitrate(1, 1, "r19")
     assert again.next().arbitration.status.code == 0
@@ -598,7 +591,7 @@ def test_so_many_calls_at_once(make: Callable[..., Rig]) -> None:
         except grpc.RpcError:
             return False
 
-    wait_for(served)
+    until(served)
 
 
 # -- the counting itself
@@ -612,6 +605,12 @@ def test_a_budget() -> None:
     assert not budget.take(5)
     assert budget.take(4)
     assert (budget.held, budget.peak) == (10, 10)
+
+
+async def settled() -> None:
+    """Lets everything happen that waits for nothing but its turn."""
+    for _ in range(50):
+        await asyncio.sleep(0)
 
 
 def test_a_lane_is_first_come_first_served() -> None:
@@ -629,13 +628,13 @@ def test_a_lane_is_first_come_first_served() -> None:
         for name, size in (("large", 50), ("small", 1), ("smaller", 1)):
             await asyncio.sleep(0)
             tasks.append(asyncio.create_task(visit(name, size, others)))
-        await asyncio.sleep(0.01)
+        await settled()
         assert order == ["a"]
         first.set()
         async with asyncio.timeout(WAIT_S):
             while len(order) < 2:
                 await asyncio.sleep(0)
-        await asyncio.sleep(0.01)
+        await settled()
         assert order == ["a", "large"]  # alone, since it is larger than the lane
         others.set()
         await asyncio.gather(*tasks)
@@ -651,7 +650,7 @@ def test_who_leaves_the_queue_of_a_lane_lets_the_others_go_on() -> None:
         await lane.enter(8)
         large = asyncio.create_task(lane.enter(9))
         small = asyncio.create_task(lane.enter(2))
-        await asyncio.sleep(0.01)
+        await settled()
         assert not small.done()
         large.cancel()
         await asyncio.wait_for(small, WAIT_S)

@@ -12,6 +12,7 @@ from typing import Any
 from detour.engine.p4runtime.device import P4Device
 from detour.engine.p4runtime.stream import serve
 from detour.engine.p4runtime.turns import Turns
+from tests.waiting import PATIENCE_S
 
 ROUNDS = 10
 
@@ -141,8 +142,9 @@ def test_a_refused_stream_is_listened_to_slowly() -> None:
 
         budgets, context = Budgets(Limits()), Context()
         stream = asyncio.ensure_future(serve(context, lambda _: None, set(), budgets, Reception(budgets)))  # type: ignore[arg-type,return-value]
-        while len(context.times) <= count:
-            await asyncio.sleep(0.01)
+        async with asyncio.timeout(PATIENCE_S):
+            while len(context.times) <= count:
+                await asyncio.sleep(0.01)
         stream.cancel()
         return context
 
