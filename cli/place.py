@@ -139,7 +139,10 @@ def _amount(number: int, unit: str) -> str:
 
 
 def _gap(report: PlacementReport) -> str:
-    return f"{report.busiest_gap:.2%} above, not proven" if report.busiest > report.bound else "reached"
+    if report.busiest <= report.bound:
+        return "reached"
+    gap = f"{report.busiest_gap:.2%}" if report.busiest_gap >= 1e-4 else "less than 0.01%"
+    return f"{gap} above, not proven"
 
 
 def _count(number: int, what: str) -> str:

@@ -42,7 +42,7 @@ class HostConfig:
     initial_rto_ps: int = 1 * MS
     """retransmission timeout before the first RTT sample"""
     max_rto_ps: int = 100 * MS
-    """upper bound, backoff included"""
+    """upper bound, backoff included, which ends at eight times the first or the initial timeout (`rtt.timeout`)"""
     min_probe_timeout_ps: int = 20 * US
     """lower bound of the tail-loss probe's timeout of two smoothed RTTs (RFC 8985, 7.2)"""
     retry_ps: int = 500 * MS

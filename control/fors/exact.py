@@ -38,22 +38,19 @@ class SpinePaths(NamedTuple):
 def fewest_phases(fabric: FatTree2, bound: int) -> SpinePaths:
     """Spines that allow as few phases as there can be. Pairs that nothing joins are left out.
 
-    `bound`: phases known to be needed. The solver gets about twenty seconds for each number of phases; where that is
-    not enough for a proof, the result has more phases than its `lower_bound`. Where it finds nothing at all, flows are
-    dealt out without it.
+    `bound`: phases known to be needed. The solver gets about twenty seconds for each number of phases; where it finds
+    nothing for the first, the result has more phases than its `lower_bound`, for that a solver rules something out is
+    no proof. Where it finds nothing at all, flows are dealt out without it.
     """
     demand = LeafDemand.of(fabric)
     near = fractional(demand, bound)
     if near is None:
         bound = max(bound, lower_bound(demand))
         near = fractional(demand, bound)
-    proven = True
     for phases in range(bound, bound + _MORE):
         found = whole(demand, phases, near)
         if found.paths is not None:
             return _paths(fabric, demand, found.paths, phases, bound)
-        proven = proven and found.infeasible
-        bound = phases + 1 if proven else bound
         near = fractional(demand, phases + 1)
     flows = dealt_out(demand)
     return _paths(fabric, demand, flows, max(bound, most_on_a_link(demand, flows)), bound)

@@ -64,7 +64,7 @@ class Loads:
     paths: np.ndarray | None
     """(paths, 2) int: flows from u to v and from v to u"""
     infeasible: bool = False
-    """proven to have no solution"""
+    """the solver says that there is no solution"""
 
 
 def lower_bound(demand: LeafDemand) -> int:

@@ -5,12 +5,17 @@ where flows count and not bytes, the fewest collisions beside it.
 Unknowns: how many of the flows of a *class* (same switches at both ends, same size) take each of their paths. A link
 with n flows costs 0 + 1 + ... + (n - 1): its load is a sum of n unknowns between 0 and 1 with these costs, which are
 filled in order.
+
+A solver calculates with real numbers, and what it takes for infeasible or for worse may be better by its tolerances. So
+what it finds is counted again in integers, and what it rules out is believed as far as `_TRUSTED` of the busiest link:
+where whole numbers are finer than that, `Solved.least` stays below what was found, and the gap is stated.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import ceil
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,13 +28,15 @@ from detour.topo.paths import SwitchPath
 
 MAX_UNKNOWNS = 4_000
 SOLVER_SECONDS = 2.0
+_TRUSTED = 1e-5
+"""ten times the solver's tolerances"""
 
 
 class Solved(NamedTuple):
-    """`path_rows`: as in a placement. `proven`: no placement has a less busy busiest link."""
+    """`path_rows`: as in a placement. `least`: the busiest link of every placement carries as much."""
 
     path_rows: Int32Array
-    proven: bool
+    least: int
 
 
 @dataclass(frozen=True)
@@ -69,29 +76,29 @@ def every_path(network: PlacementNetwork, a: int, b: int) -> Iterator[SwitchPath
 def solve(
     network: PlacementNetwork, flows: FlowSet, path_rows: Int32Array, free: NDArray[np.integer[Any]], bound: int
 ) -> Solved | None:
-    """A better placement of the flows `free` than that of `path_rows`, or the proof that there is none; None if the
-    network is too great or the solver takes too long. `bound`: on the busiest link, as it is known."""
+    """A better placement of the flows `free` than that of `path_rows`, or a better bound than `bound`, the known one on
+    the busiest link; None if the network is too great or the solver takes too long."""
     problem = _problem(network, flows, path_rows, free)
     if problem is None:
         return None
     carried = loads(network, path_rows, flows.size).astype(np.int64)
-    busiest, proven = int(carried.max(initial=0)), False
+    busiest, least = int(carried.max(initial=0)), bound
     found = None
     if busiest > bound:
-        found, proven = _least_busy(problem, bound, busiest)
+        found, least = _least_busy(problem, bound, busiest)
         if found is not None:
             busiest = _busiest(problem, found)
     if flows.bytes is None:
         worst = collisions(carried) if found is None else _collisions(problem, found)
         spread = _fewest_collisions(problem, busiest, worst)
-        found = found if spread is None else spread
+        found = found if spread is None or _busiest(problem, spread) > busiest else spread
     if found is None:
-        return Solved(path_rows, True) if proven else None
+        return Solved(path_rows, least) if least > bound else None
     new = path_rows.copy()
     new[free] = -1
     for flow, row in zip(free.tolist(), _hand_out(problem, found).tolist(), strict=True):
         new[flow, : len(problem.paths[row])] = problem.paths[row]
-    return Solved(new, proven or busiest <= bound)
+    return Solved(new, least)
 
 
 def _problem(
@@ -132,28 +139,35 @@ def _model(problem: _Problem) -> Any:
     return model
 
 
-def _values(model: Any, problem: _Problem) -> tuple[NDArray[np.int64] | None, bool]:
-    """(flows on each path, whether that is proven to be the best); None if there is no solution."""
+def _values(model: Any, problem: _Problem) -> tuple[NDArray[np.int64] | None, float]:
+    """(flows on each path, None: there is no solution; what the solver says that the cost is at least: infinite, if
+    there is none, and -inf, if it does not know)."""
     import highspy
 
     model.run()
     status = model.getModelStatus()
     if status == highspy.HighsModelStatus.kInfeasible:
-        return None, True
+        return None, np.inf
     if status != highspy.HighsModelStatus.kOptimal:
-        return None, False
-    return np.rint(np.array(model.getSolution().col_value[: len(problem.paths)])).astype(np.int64), True
+        return None, -np.inf
+    values = np.rint(np.array(model.getSolution().col_value[: len(problem.paths)])).astype(np.int64)
+    if (np.add.reduceat(values, problem.start[:-1]) != problem.count).any():
+        return None, -np.inf
+    return values, model.getInfo().mip_dual_bound
 
 
 def _sizes(problem: _Problem, rows: list[int]) -> NDArray[np.float64]:
     return np.array([problem.size[problem.class_of_path(row)] for row in rows], np.float64)
 
 
-def _least_busy(problem: _Problem, bound: int, busiest: int) -> tuple[NDArray[np.int64] | None, bool]:
-    """A placement whose busiest link carries less than `busiest`, the least there is; (None, True): there is none."""
+def _least_busy(problem: _Problem, bound: int, busiest: int) -> tuple[NDArray[np.int64] | None, int]:
+    """A placement whose busiest link carries less than `busiest`, the least there is (None: none was found), and what
+    that of every placement carries at least."""
+    step = int(np.gcd.reduce(np.append(problem.size, problem.others)))  # all loads are multiples of it
+    most = busiest - step / 2
     model = _model(problem)
     # In shares of `busiest`, so that bytes do not lose themselves in the solver's tolerances.
-    model.addVar(bound / busiest, (busiest - 1) / busiest)
+    model.addVar(bound / busiest, most / busiest)
     model.changeColCost(len(problem.paths), 1.0)
     fixed = problem.others.copy()
     for link, rows in problem.users.items():
@@ -162,9 +176,16 @@ def _least_busy(problem: _Problem, bound: int, busiest: int) -> tuple[NDArray[np
         model.addRow(-np.inf, -float(problem.others[link]) / busiest, len(index), index, entries)
         fixed[link] = 0
     if fixed.max(initial=0) >= busiest:
-        return None, True
-    model.setOptionValue("mip_rel_gap", 0.0)
-    return _values(model, problem)
+        return None, busiest
+    for gap in ("mip_rel_gap", "mip_abs_gap"):
+        model.setOptionValue(gap, 0.0)
+    found, share = _values(model, problem)
+    if found is not None and _busiest(problem, found) >= busiest:
+        found = None
+    least = bound
+    if share > -np.inf:
+        least = max(bound, step * ceil((min(share * busiest, most) - _TRUSTED * busiest) / step))
+    return found, least
 
 
 def _fewest_collisions(problem: _Problem, busiest: int, worst: int) -> NDArray[np.int64] | None:

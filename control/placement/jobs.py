@@ -42,6 +42,9 @@ MAX_FLOWS = 4_000_000
 MAX_BYTES = 10**12
 """of a flow"""
 
+MAX_TOTAL_BYTES = 1 << 53
+"""of all flows: what links carry is added up exactly"""
+
 _COMMON = {"name", "collective", "connections", "bytes", "compute", "reduce", "iterations", "start"}
 
 
@@ -56,6 +59,10 @@ class FlowSet:
     names: tuple[str, ...]
     pinned: dict[int, SwitchPath] = field(default_factory=dict)
     bytes: NDArray[np.int64] | None = None
+
+    def __post_init__(self) -> None:
+        if self.bytes is not None and (total := sum(self.bytes.tolist())) > MAX_TOTAL_BYTES:
+            raise DetourError(f"flows carry {total} bytes in all; it may be {MAX_TOTAL_BYTES} at most")
 
     @cached_property
     def size(self) -> NDArray[np.int64]:

@@ -71,4 +71,4 @@ def solved(old: Placement, free: NDArray[np.integer]) -> Placement:
     found = exact.solve(old.network, old.flows, old.path_rows, free, old.bound)
     if found is None:
         return old
-    return replace(old, path_rows=found.path_rows, method="solver", proven=found.proven)
+    return replace(old, path_rows=found.path_rows, method="solver", least=found.least)

@@ -31,15 +31,15 @@ class Assignment:
 @dataclass(frozen=True)
 class Placement:
     """A path for every flow. `path_rows`: (flows, longest) switches, filled up with -1; after failures a flow may have
-    none. `method`: `colouring`, `solver` or `heuristic`. `proven`: no placement has a less busy busiest link, as a
-    solver found. `rerouted`: flows that somebody has moved by hand. `home`: the path rows when all were placed, None:
-    these."""
+    none. `method`: `colouring`, `solver` or `heuristic`. `least`: the busiest link of every placement carries as much,
+    as a solver found. `rerouted`: flows that somebody has moved by hand. `home`: the path rows when all were placed,
+    None: these."""
 
     network: PlacementNetwork
     flows: FlowSet
     path_rows: Int32Array
     method: str
-    proven: bool = False
+    least: int = 0
     rerouted: frozenset[int] = field(default_factory=frozenset)
     home: Int32Array | None = None
 
@@ -85,12 +85,15 @@ class Placement:
     @cached_property
     def bound(self) -> int:
         """The least that the busiest link of such a placement carries, as far as that is proven."""
-        if self.proven:
-            return self.busiest
-        known = self.cut_bound
+        known = max(self.cut_bound, self.least)
         if known >= self.busiest:
             return known
         return max(known, bound.priced_bound(self.network, *self._placed, self.carried.astype(np.float64)))
+
+    @property
+    def proven(self) -> bool:
+        """Whether no placement has a less busy busiest link."""
+        return self.busiest <= self.bound
 
     def path(self, flow: int) -> SwitchPath:
         """Switches that a flow passes; none if it has no path."""

@@ -54,7 +54,7 @@ def repair(old: Placement, failures: Failures) -> Repair:
         _restore_pinned(network, old.flows, walk.switches, cut)
         walk = search.walked(network, walk.switches)
     home = old.path_rows if old.home is None else old.home
-    start = replace(old, network=network, path_rows=walk.switches, proven=False, home=home)
+    start = replace(old, network=network, path_rows=walk.switches, least=0, home=home)
     found = settled(start, np.flatnonzero(free), move=False, walk=walk)
     able = ~cut
     able[pinned + sorted(old.rerouted)] = False

@@ -89,7 +89,7 @@ class Placed:
         path_rows[flow] = -1
         path_rows[flow, : len(switches)] = switches
         rerouted = self._placement.rerouted | {flow}
-        self._placement = replace(self._placement, path_rows=path_rows, proven=False, rerouted=rerouted)
+        self._placement = replace(self._placement, path_rows=path_rows, least=0, rerouted=rerouted)
 
     def repair(self, failures: Failures) -> Repair | None:
         """Adapts the placement to failures; None without a placement."""

@@ -31,6 +31,7 @@ from detour.fabric.footings.virtual.fabric import VirtualFabric, program
 from detour.fabric.footings.virtual.load import read_back, write
 from detour.fabric.footings.virtual.scheme import PATIENT, RunSettings, Scheme
 from detour.hosts.frames.addresses import final_address, to_words
+from detour.hosts.verbs.bulk import lead
 from detour.hosts.verbs.verbs import PathChoice
 from detour.topo.address import usid_address
 from detour.topo.expander.network import Expander
@@ -197,6 +198,4 @@ class ExpanderFabric(VirtualFabric):
 
     def lead(self, lists: Int64Array) -> None:
         """From now on packets of all connections go by these lists, whatever is under way by older ones."""
-        candidate, senders, pinned = self.hs.candidate, self.flows.sender, lists[:, 0] != 0
-        candidate["dst_hi"][senders, 0], candidate["dst_lo"][senders, 0] = lists[:, 0], lists[:, 1]
-        candidate["final_hi"][senders, 0] = np.where(pinned, self._finals, 0)
+        lead(self.device, self.flows.sender, lists, self._finals)

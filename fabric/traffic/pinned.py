@@ -34,7 +34,7 @@ from detour.fabric.footings.virtual.fabric import VirtualFabric
 from detour.fabric.footings.virtual.scheme import SPRAY_LERP, LinkSettings, RunSettings, Scheme
 from detour.hosts.frames.addresses import final_address, to_words
 from detour.hosts.paths import paths
-from detour.hosts.verbs.bulk import Flows, connect_many, draw_ports
+from detour.hosts.verbs.bulk import Flows, connect_many, draw_ports, lead
 from detour.hosts.verbs.verbs import CongestionControl, PathChoice
 from detour.topo.address import adjacency_function, usid_address
 from detour.topo.clos import leaf_spine, three_levels
@@ -195,17 +195,15 @@ class PinnedFabric(VirtualFabric):
         """The senders' packets go by these ways from the next one on. What is under way is not touched."""
         away = np.asarray(way) != INSIDE
         lists = np.where(away[:, None], self._lists[np.where(away, way, 0), dst], 0)
-        candidate = self.hs.candidate
-        candidate["dst_hi"][senders, 0], candidate["dst_lo"][senders, 0] = lists[:, 0], lists[:, 1]
-        candidate["final_hi"][senders, 0] = np.where(away, self._finals[dst], 0)
+        lead(self.device, senders, lists, self._finals[dst])
 
     def move(self, senders: Int64Array, dst: Int64Array, way: Int64Array) -> None:
         """`pin` for connections in the middle of a message: what is on the old path counts as left behind, and LERP
         sends again what does not arrive."""
-        self.pin(senders, dst, way)
         now = self.now_ps
 
         def change() -> None:
+            self.pin(senders, dst, way)
             for row in senders.tolist():
                 paths.move(self.hs, row, self.hs.qp[row], 0, now)
 

@@ -20,6 +20,7 @@ from detour.control.placement.jobs import FlowSet
 from detour.control.placement.place import Placement, place
 from detour.fabric.traffic.tasks import TaskRun
 from detour.hosts.frames.addresses import final_address, to_words
+from detour.hosts.verbs.bulk import lead
 from detour.topo.address import usid_address
 from detour.topo.paths import SwitchPath
 
@@ -63,6 +64,4 @@ def _give(run: TaskRun, placement: Placement) -> None:
     lists = np.array([to_words(usid_address(placement.usids(flow))) for flow in away], np.int64)
     target = placement.flows.target[away]
     finals = {host: to_words(final_address((hosts[host].node_id,)))[0] for host in np.unique(target).tolist()}
-    candidate, senders = fabric.hs.candidate, fabric.flows.sender[away]
-    candidate["dst_hi"][senders, 0], candidate["dst_lo"][senders, 0] = lists[:, 0], lists[:, 1]
-    candidate["final_hi"][senders, 0] = [finals[host] for host in target.tolist()]
+    lead(fabric.device, fabric.flows.sender[away], lists, np.array([finals[host] for host in target.tolist()]))

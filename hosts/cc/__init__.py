@@ -147,6 +147,14 @@ def on_spurious(cfg: Any, q: Any, now: int = 0) -> None:
 
 
 @njit
+def on_spurious_timeout(cfg: Any, q: Any) -> None:
+    """All that the timeout called lost has arrived, as far as it has not been sent again. (One that is plugged in has
+    heard so from `on_spurious`.)"""
+    if q.cc == CC_DCTCP:
+        dctcp.undo(cfg, q)
+
+
+@njit
 def on_rto(cfg: Any, q: Any, lost: int, now: int) -> None:
     """The retransmission timeout has passed, and so many packets in flight count as lost."""
     if q.cc == CC_DCTCP:

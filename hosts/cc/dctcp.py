@@ -97,22 +97,29 @@ def on_lost(cfg: Any, q: Any, txn: int, congested: bool) -> None:
 @inner
 def on_spurious(cfg: Any, q: Any) -> None:
     """Undoes the last cut if all losses since then were spurious and no mark has cut the window besides (RFC 4015)."""
-    if cfg.every_loss_cuts or q.dctcp_before == 0:
-        return
     q.dctcp_doubt -= 1
     if q.dctcp_doubt <= 0:
-        q.cwnd = max(q.cwnd, q.dctcp_before)
-        q.ssthresh = max(q.ssthresh, q.dctcp_before_ssthresh)
-        q.dctcp_before = 0.0
+        undo(cfg, q)
+
+
+@inner
+def undo(cfg: Any, q: Any) -> None:
+    """The last cut was for nothing."""
+    if cfg.every_loss_cuts or q.dctcp_before == 0:
+        return
+    q.cwnd = max(q.cwnd, q.dctcp_before)
+    q.ssthresh = max(q.ssthresh, q.dctcp_before_ssthresh)
+    q.dctcp_before = 0.0
 
 
 @inner
 def on_rto(cfg: Any, q: Any, lost: int) -> None:
-    """Slow start again, up to half of the old window (RFC 5681, 3.1; the floor is `min_cwnd`)."""
-    if q.dctcp_before == 0:
+    """Slow start again, up to half of the window before the first timeout in a row (RFC 5681, 3.1; the floor is
+    `min_cwnd`)."""
+    if q.epoch_rtos <= 1:
         _remember(q)
+        q.ssthresh = max(q.cwnd / 2, np.float64(cfg.min_cwnd))
     q.dctcp_doubt += lost
-    q.ssthresh = max(q.cwnd / 2, np.float64(cfg.min_cwnd))
     q.cwnd = np.float64(cfg.min_cwnd)
     q.dctcp_hold = q.next_txn
 

@@ -72,6 +72,7 @@ def move(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
     q.last_progress = now
     q.since_ptm = 0
     q.st_reroutes += 1
+    q.react_hold = now + max(cfg_row(hs).react_hold_ps, 2 * q.srtt)
     cc.on_path(cfg_row(hs), q, np.float64(cfg_row(hs).reroute_cwnd), now)
     if wait > 0:
         q.pace_next = now + wait

@@ -69,6 +69,5 @@ def _leave(hs: Any, i: int, q: Any, now: int) -> None:
         return
     candidate_row(hs, i, q.cand).answered = now
     candidate_row(hs, i, best).delay = NIL  # what was measured there is out of date
-    q.react_hold = now + max(cfg_row(hs).react_hold_ps, 2 * q.srtt)
     q.react_moved = now
     paths.move(hs, i, q, best, now)

@@ -68,12 +68,12 @@ def _first_known(hs: Any, q: Any) -> int:
 @inner
 def _on_trigger(hs: Any, i: int, q: Any, f: Any, now: int) -> Any:
     """The transmission that caused the ACK, even if another ACK has acknowledged the packet before. Returns its
-    candidate, `NIL` if it was not the packet's last transmission."""
+    candidate, `NIL` if it was not the packet's last transmission, or went by a candidate of an earlier list."""
     seq = unwrap(f.trigger, q.snd_una)
     if seq < _first_known(hs, q) or seq >= q.snd_nxt:
         return np.int64(NIL)
     s = slot_row(hs, i, seq & (cfg_row(hs).window - 1))
-    if s.count != f.count:
+    if s.count != f.count or s.epoch != q.epoch:
         acked(hs, i, q, seq, f.count, now)
         return np.int64(NIL)
     cand = np.int64(s.cand)
@@ -278,5 +278,9 @@ def avoid_oldest(hs: Any, i: int, q: Any, now: int) -> None:
 
 @njit
 def abandon(hs: Any, i: int) -> None:
-    """The candidates of QP `i` are about to be others: what is in flight is sent again by those."""
-    lose_all(hs, i, qp_row(hs, i))
+    """The candidates of QP `i` are about to be others, by lists of which packets are in flight or will be: what is in
+    flight is sent again by the others."""
+    q = qp_row(hs, i)
+    lose_all(hs, i, q)
+    while q.flight_head != NIL:
+        flight.lose(hs, i, q, q.flight_head)

@@ -9,6 +9,8 @@ from detour.hosts.jit import inner
 
 _PEAK_SAMPLES = 512
 """samples in which the longest recent round trip loses 63 % of what it is above the mean"""
+_MOST = 8
+"""times the initial retransmission timeout at which doubling ends"""
 
 
 @inner
@@ -34,13 +36,15 @@ def on_sample(q: Any, rtt: int) -> None:
 
 @inner
 def timeout(cfg: Any, q: Any) -> int:
-    """Retransmission timeout, doubled for every one in a row that has passed (RFC 6298, 2 and 5.5). On a path without
-    a sample it is the initial one, for the path may be longer than the one before. However much round trips vary, it
-    is not above `max_rto_ps` or two of them."""
+    """Retransmission timeout, doubled for every one in a row that has passed (RFC 6298, 2 and 5.5), up to `_MOST` times
+    the initial one, or this path's first one if that is longer. On a path without a sample it begins with the initial
+    one, for the path may be longer than the one before. However much round trips vary, it is not above `max_rto_ps` or
+    two of them."""
     base = max(cfg.min_rto_ps, q.srtt + max(cfg.tick_ps, 4 * q.rttvar))
     if not is_known(q):
         base = max(base, cfg.initial_rto_ps)
-    return min(base << min(q.retries, 20), max(cfg.max_rto_ps, 2 * q.srtt))
+    doubled = min(base << min(q.retries, 20), _MOST * max(cfg.initial_rto_ps, base))
+    return min(doubled, max(cfg.max_rto_ps, 2 * q.srtt))
 
 
 @inner

@@ -167,6 +167,7 @@ def on_ack(hs: Any, i: int, now: int) -> None:
     if not answers.is_answer(hs, i, q, f):
         q.st_answers_dropped += 1
         return
+    timed_out, spurious = q.retries > 0, q.st_spurious
     if f.syndrome == SYNDROME_ACK:
         if spray.is_spraying(q):
             multipath.on_positive(hs, i, q, f, now)
@@ -180,6 +181,8 @@ def on_ack(hs: Any, i: int, now: int) -> None:
         on_refused(hs, i, q, unwrap(f.psn, q.snd_una))
     elif unwrap(f.psn, q.snd_una) >= q.snd_una:  # not ready
         q.retries = 0
+    if timed_out and q.retries == 0 and q.n_lost == 0 and q.st_spurious > spurious:
+        cc.on_spurious_timeout(cfg_row(hs), q)
     if q.nak_seq >= 0 and q.snd_una >= q.nak_seq:
         fail(hs, i, np.int64(WC_REM_ACCESS_ERR))
     elif q.pace_next <= now and can_send(hs, q):  # else the timer will say when it may

@@ -217,6 +217,18 @@ def _fill_candidates(hs: Hosts, rows: Int64Array, ports: NDArray[Any], choice: P
     hs.qp["mode"][rows] = choice
 
 
+def lead(device: Device, rows: Int64Array, lists: Int64Array, finals: Int64Array) -> None:
+    """Packets of these QPs, which stay on one path, go by these uSID lists from the next one on. `lists`: (n, 2) words
+    of addresses, 0: plain ones; `finals`: (n,) first words of what is left of a list in the end."""
+    candidate = device.hs.candidate
+
+    def change() -> None:
+        candidate["dst_hi"][rows, 0], candidate["dst_lo"][rows, 0] = lists[:, 0], lists[:, 1]
+        candidate["final_hi"][rows, 0] = np.where(lists[:, 0] != 0, finals, 0)
+
+    device.call(change)
+
+
 @njit
 def _start(hs: Any, rows: Any, window: float) -> None:
     """Begins the first path of every QP."""

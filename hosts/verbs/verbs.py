@@ -257,7 +257,7 @@ class Device:
         one rests until no frame can be under way any more that names its first ones."""
         if what == "qp":
             following = int(self.hs.qp[index]["generation"]) + 1
-            self.hs.qp[index]["generation"] = following % generations(self.hs)
+            self.call(lambda: _assign(self.hs.qp[index], {"generation": following % generations(self.hs)}))
             if following == generations(self.hs):
                 self._resting[index] = self._now() + int(self.hs.cfg[0]["frame_life_ps"])
         {"qp": self._free_qps, "mr": self._free_mrs, "cq": self._free_cqs}[what].append(index)
@@ -474,6 +474,7 @@ class QP:
         if self.attr.reordering and self.attr.transport is not Transport.GO_BACK_N:
             raise DetourError("a reordering receiver is for go-back-N; LERP takes packets in any order as it is")
         self._retry_ps = self.attr.retry_ps  # refused before a row is taken
+        self._choice = PathChoice.PROBING
         self.index = self.context.device.take("qp")
         self.psn = self.context.device.call(self._reset)
 
@@ -554,12 +555,14 @@ class QP:
         if choice is None:
             choice = PathChoice.REACTING if react else PathChoice.PROBING
         check_choice(choice, self.attr.transport)
+        some = [path] if path else list(candidates or [])
+        if path is None and candidates is None:
+            some = [Path(self.context.random(1 << 15))]
+        self._check_candidates(some)
+        self._choice = choice
 
         def change() -> None:
             _assign(q, {"peer_qpn": remote.qpn, "peer_hi": peer_hi, "peer_lo": peer_lo, "rcv_nxt": remote.psn})
-            some = [path] if path else list(candidates or [])
-            if path is None and candidates is None:
-                some = [Path(int(nic.random_below(hs.host[self.context.host], 1 << 15)))]
             self._set_candidates(some, PathChoice.FIXED if candidates is None else choice)
             cfg = hs.cfg[0]
             algorithms.give(hs, np.array([self.index]), self.attr.congestion_control)
@@ -569,11 +572,15 @@ class QP:
 
         self.context.device.call(change)
 
-    def _set_candidates(self, some: list[Path], choice: PathChoice) -> None:
-        hs = self.context.hs
-        limit = hs.candidate.shape[1]
+    def _check_candidates(self, some: list[Path]) -> None:
+        limit = self.context.hs.candidate.shape[1]
         if not 1 <= len(some) <= limit:
             raise DetourError(f"a QP has 1 to {limit} candidate paths; {len(some)} were given")
+
+    def _set_candidates(self, some: list[Path], choice: PathChoice) -> None:
+        """The QP's list of candidates, of which nothing is known yet. (PTMs of an earlier list are not sent.)"""
+        hs = self.context.hs
+        self._withdraw("ptm")
         if choice >= PathChoice.SPRAYING:
             some = sorted(some, key=_is_detour)
         for place, path in enumerate(some):
@@ -588,37 +595,28 @@ class QP:
                 "mode": choice,
                 "n_cand": len(some),
                 "n_short": sum(not _is_detour(path) for path in some),
-                "tokens": 0,
-                "n_tokens": 0,
-                "short_wait": NIL,
-                "detour_wait": NIL,
-                "cand": 0,
-                "rr_next": 0,
-                "probed": 0,
-                "delay": NIL,
-                "low": NIL,
-                "low_before": NIL,
-                "low_count": 0,
-                "mark_wait": NIL,
-                "round": 0,
-                "round_deadline": MAX_TIME,
-            },
+            }
+            | {name: _FRESH[name] for name in _OF_PATHS.split()}
+            | {"bend_end": q["next_txn"]},
         )
 
     def set_path(self, path: Path | None = None, candidates: Sequence[Path] | None = None, now_ps: int = 0) -> None:
-        """Takes another path, or other candidates, in the middle of the traffic. Packets under way are not
-        lost by this; the new path begins with slow start. Starts the statistics per path anew."""
+        """Takes another path, or other candidates, from the next packet on, in the middle of the traffic. The sender
+        chooses among candidates as `connect` was told. Packets under way are not lost by this (a QP that sprays sends
+        them again); the new path begins with slow start. Starts the statistics per path anew."""
         if (path is None) == (candidates is None):
             raise DetourError("set_path takes either a path or candidates")
+        some = [path] if path else list(candidates or [])
+        self._check_candidates(some)
+        choice = PathChoice.FIXED if path else self._choice
 
         def change() -> None:
             q = self._row()
-            now = max(int(q["last_progress"]), int(q["last_sent"]), now_ps)
-            sprays = int(q["mode"]) >= PathChoice.SPRAYING
-            if sprays:
+            host_now = int(self.context.hs.host[self.context.host]["now"])
+            now = max(int(q["last_progress"]), int(q["last_sent"]), host_now, now_ps)
+            if max(int(q["mode"]), choice) >= PathChoice.SPRAYING:
                 multipath.abandon(self.context.hs, self.index)
-            choice = PathChoice.FIXED if path else PathChoice(int(q["mode"])) if sprays else PathChoice.PROBING
-            self._set_candidates([path] if path else list(candidates or []), choice)
+            self._set_candidates(some, choice)
             if q["state"] == state.QPS_RTS:
                 paths.move(self.context.hs, self.index, q, 0, now)
 
@@ -630,7 +628,7 @@ class QP:
         Whatever path they take, it stays the same on the way."""
         if not 0 <= label <= MAX_FLOW_LABEL:
             raise DetourError(f"flow label {label} must be 0 to {MAX_FLOW_LABEL}; the bits above belong to switches")
-        self._row()["flow_label"] = label
+        self.context.device.call(lambda: _assign(self._row(), {"flow_label": label}))
 
     def probe(self) -> None:
         """Sends a PTM on every candidate path, whether there is traffic or not."""
@@ -667,13 +665,18 @@ class QP:
         for other in waiting[:-1]:
             if other != i:
                 nic.activate(hs, other, hs.qp[other])
-        for table, name in ((hs.ctl, "ctl"), (hs.ptm, "ptm")):
-            ring = table[self.context.host]
-            for at in range(*h[name].tolist()):
-                m = ring[at & (len(ring) - 1)]
-                if m["qp"] == i and m["kind"] != nic.CTL_PTR:
-                    m["kind"] = nic.CTL_NONE
+        self._withdraw("ctl", "ptm")
         _assign(q, {"qpn": 0, "state": state.QPS_RESET})
+
+    def _withdraw(self, *rings: str) -> None:
+        """What the QP has in these rings of its host is not sent; answers to probes are not its own."""
+        hs, host = self.context.hs, self.context.host
+        for name in rings:
+            ring = getattr(hs, name)[host]
+            for at in range(*hs.host[host][name].tolist()):
+                m = ring[at & (len(ring) - 1)]
+                if m["qp"] == self.index and m["kind"] != nic.CTL_PTR:
+                    m["kind"] = nic.CTL_NONE
 
     # -- work ---------------------------------------------------------------------------------------------
 
@@ -748,6 +751,14 @@ class QP:
         """The path of the next packet, as `str(Path)` writes it."""
         c = self.context.hs.candidate[self.index, int(self._row()["cand"])]
         return _path_name(c)
+
+
+_OF_PATHS = (
+    "cand rr_next probed round round_deadline delay low low_before low_count mark_wait asked_since asked_best "
+    "tokens n_tokens short_wait short_time short_mean short_share detour_wait silence_due spritz_sent spritz_marked "
+    "react_bad bend_answers bend_marks bend_rounds"
+)
+"""what a QP knows of its paths"""
 
 
 def _path_name(c: Any) -> str:

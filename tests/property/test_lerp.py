@@ -30,8 +30,10 @@ COMMON = settings(
 )  # fmt: skip
 PATIENT = HostConfig(retry_ps=60_000_000 * US, probe_backlog=4, delta3=20, delta2=5)
 """a QP that does not give up at 30 % loss, and probes often"""
-SPRAYS = (PathChoice.SPRAYING, PathChoice.OBLIVIOUS, PathChoice.REPS)
-CHOICES = (PathChoice.FIXED, PathChoice.FIXED, PathChoice.PROBING, PathChoice.PROBING, *SPRAYS)
+SPRAYS = tuple(choice for choice in PathChoice if choice >= PathChoice.SPRAYING)
+STAYS = (PathChoice.PROBING, PathChoice.REACTING, PathChoice.BENDING)
+"""on one path at a time"""
+CHOICES = (PathChoice.FIXED, PathChoice.FIXED, PathChoice.FIXED, PathChoice.PROBING, *STAYS, *SPRAYS)
 
 
 @dataclass
@@ -115,22 +117,24 @@ def post_all(pair: Pair, plan: Plan) -> list[tuple[int, int, int]]:
 
 
 def run_with_moves(pair: Pair, net: Network, plan: Plan, done: list[int]) -> bool:
-    """Runs to the end; in fixed mode the path changes at the plan's moments, and a QP that sprays gets others."""
+    """Runs to the end; in fixed mode the path changes at the plan's moments, else the QP gets other candidates, of
+    which there may be more than before, or only one."""
 
     def all_done() -> bool:
         done.extend(wc.wr_id for wc in pair.cq_a.poll() if expect_success(wc.status, net))
         return len(done) == len(plan.sizes)
 
     for number, moment in enumerate(sorted(plan.moves)):
-        if plan.choice is PathChoice.PROBING or net.run(lambda until=moment * US: all_done() or net.now >= until):
+        if net.run(lambda until=moment * US: all_done() or net.now >= until):
             if all_done():
                 break
             net.note("path change")
             turn = (number + 1) % len(PATHS)
             if plan.choice is PathChoice.FIXED:
                 pair.qp_a.set_path(PATHS[turn], now_ps=net.now)
-            elif plan.choice in SPRAYS:
-                pair.qp_a.set_path(candidates=PATHS[turn:] + PATHS[:turn][:2], now_ps=net.now)
+            else:
+                some = PATHS[turn:] + PATHS[:turn][:2]
+                pair.qp_a.set_path(candidates=some[: 1 + (plan.seed + number) % len(some)], now_ps=net.now)
     return net.run(all_done)
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Connections one after another on the same rows of the table of QPs, while frames of all earlier ones still arrive:
-late, twice, or again long after. What is reported as delivered has arrived, always (seeded)."""
+late, twice, or again long after; and while the connections' candidate paths change. What is reported as delivered has
+arrived, always (seeded)."""
 
 from __future__ import annotations
 
@@ -18,6 +19,7 @@ from detour.hosts.verbs.verbs import (
     AccessFlag,
     CongestionControl,
     Path,
+    PathChoice,
     QPInitAttr,
     SendWR,
     Transport,
@@ -32,7 +34,7 @@ KINDS = {
     "go-back-n": (Transport.GO_BACK_N, False),
     "holding": (Transport.GO_BACK_N, True),
 }
-PATHS = [Path(0x0101), Path(0x8102), Path(0x8203)]
+PATHS = [Path(0x0101), Path(0x8102), Path(0x8203), Path(0x0304), Path(0, (0x0005, 0xE003, 0x8001))]
 CONFIG = HostConfig(
     retry_ps=60_000_000 * US, probe_backlog=4, delta3=20, delta2=5, cnp_interval_ps=10 * US, dcqcn_decrease_ps=0
 )  # fmt: skip
@@ -47,13 +49,15 @@ class Succession:
     seed: int
     rows: int = 2
     first: dict[str, Any] = field(default_factory=lambda: {"psn": None})
+    changes: float = 0.0
+    """part of the connections that get other candidates in the middle of a message, and choose in any way"""
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
         attr = self._attr()
         self.pair: Pair = make_pair(
             memory=MEMORY, config=CONFIG, seed=self.seed, attr_a=attr, attr_b=attr,
-            n_qps=self.rows, n_mrs=4, window=64, connect={"candidates": PATHS},
+            n_qps=self.rows, n_mrs=4, window=64, connect=self._paths(),
         )  # fmt: skip
         self.net = Network(self.pair.hs, self.weather, self.seed)
         self.leftovers: list[QP] = []
@@ -65,6 +69,17 @@ class Succession:
         transport, reordering = self.kind
         control = self.rng.choice(list(CongestionControl))
         return QPInitAttr(transport=transport, reordering=reordering, congestion_control=control, **self.first)
+
+    def _paths(self) -> dict[str, Any]:
+        """What `connect` is told of paths."""
+        some, last = PATHS[:3], PathChoice.SPRAYING if self.kind[0] is Transport.GO_BACK_N else len(PathChoice)
+        if self.changes == 0:
+            return {"candidates": some}
+        choice = self.rng.choice([each for each in PathChoice if PathChoice.FIXED < each < last])
+        return {"candidates": self._some(), "choice": choice}
+
+    def _some(self) -> list[Path]:
+        return self.rng.sample(PATHS, self.rng.randint(1, len(PATHS)))
 
     def connect_anew(self) -> None:
         """Both ends are replaced, in the rows where they were; sometimes the receiver's memory is registered anew, and
@@ -83,7 +98,7 @@ class Succession:
             pair.mr_b = MR(pair.pd_b, MEMORY, BOTH, addr=pair.mr_b.addr)
         attr = self._attr()
         pair.qp_a, pair.qp_b = QP(pair.pd_a, pair.cq_a, attr), QP(pair.pd_b, pair.cq_b, attr)
-        pair.qp_a.connect(pair.qp_b.endpoint, candidates=PATHS)
+        pair.qp_a.connect(pair.qp_b.endpoint, **self._paths())
         pair.qp_b.connect(pair.qp_a.endpoint)
 
     def _close_leftovers(self) -> None:
@@ -102,6 +117,10 @@ class Succession:
         wr = SendWR(number, pair.mr_a.sge(source, size), pair.mr_b.addr + target, pair.mr_b.rkey, number)
         pair.qp_a.post_send(wr, now_ps=self.net.now)
         begin = pair.mr_b.addr + target
+        while self.rng.random() < self.changes:
+            until = self.net.now + self.rng.randrange(15 * US)
+            self.net.run(lambda until=until: self.net.now >= until, limit_ps=1 << 62, max_frames=1 << 62)
+            pair.qp_a.set_path(candidates=self._some(), now_ps=self.net.now)
         if self.rng.random() < 0.125:
             until = self.net.now + self.rng.randrange(20 * US)
             self.net.run(lambda: self.net.now >= until, limit_ps=1 << 62, max_frames=1 << 62)
@@ -162,6 +181,19 @@ def test_replayed_frames_of_earlier_connections(kind: str, rows: int) -> None:
     succession = Succession(KINDS[kind], weather, seed=rows, rows=rows)
     succession.run(250)
     assert succession.completed > 150
+    assert succession.aborted > 10
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(2))
+def test_candidates_of_reused_rows_change_in_mid_message(kind: str, seed: int) -> None:
+    """All ways to choose paths; late frames are of earlier connections, and of earlier candidates of this one."""
+    weather = Weather(loss=0.02, reorder=0.05, duplicate=0.05, mark=0.1, replay=0.2)
+    weather.delay_of = lambda sport: (1 + sport % 7 * 3) * US
+    weather.queue_of = lambda sport: sport % 7 * 3000
+    succession = Succession(KINDS[kind], weather, seed, rows=5, changes=0.5)
+    succession.run(200)
+    assert succession.completed > 120
     assert succession.aborted > 10
 
 

@@ -173,7 +173,7 @@ def fluid_bound(demand: PlaneDemand) -> Fraction:
     cost = low[u, plane] + low[v, plane] + over[fabric.pod_of[u], fabric.pod_of[v], plane]
     cheapest = np.full(len(demand.pairs), 8 * _SCALE)
     np.minimum.at(cheapest, pair, cost)
-    paid = sum((cheapest * demand.flows).tolist())
+    paid = sum(price * flows for price, flows in zip(cheapest.tolist(), demand.flows.tolist(), strict=True))
     total = sum(whole.tolist())
     return Fraction(paid, total) if total else Fraction(0)
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -172,6 +174,58 @@ def test_a_dead_connection_fails_and_flushes() -> None:
     # backoff: 1 + 2 + 4 + 8 initial timeouts, as there never was a sample of the round trip
     assert net.now == pytest.approx(15 * config.initial_rto_ps, rel=0.05)
     assert net.run(lambda: False) is False, "and then it is silent"
+
+
+@pytest.mark.parametrize("transport", [Transport.LERP, Transport.GO_BACK_N])
+def test_timeouts_double_up_to_eight_initial_ones(transport: Transport) -> None:
+    """From the one that the round trip says (RFC 6298), for as long as the connection tries."""
+    config, attr = HostConfig(), QPInitAttr(transport=transport)
+    pair = make_pair(attr_a=attr, attr_b=attr, config=config)
+    net = Network(pair.hs, Weather())
+    transfer(pair, net, 50)
+    net.weather.dead = lambda sport, now: True
+    pair.qp_a.post_send(SendWR(2, pair.mr_a.sge(0, 50_000), pair.mr_b.addr, pair.mr_b.rkey))
+    q, times = pair.hs.qp[pair.qp_a.index], [net.now]
+
+    def over() -> bool:
+        if q["st_rtos"] > len(times) - 1:
+            times.append(net.now)
+        return bool(pair.cq_a.poll())
+
+    assert net.run(over)
+    waits = [round((b - a) / config.min_rto_ps) for a, b in itertools.pairwise(times)]
+    assert waits[:6] == [1, 2, 4, 8, 16, 32]
+    assert set(waits[6:]) == {8 * config.initial_rto_ps // config.min_rto_ps}
+    assert len(waits) == 67, "what docs/transports.md says of half a second"
+    assert pair.qp_a.state is QPState.ERR
+
+
+@pytest.mark.parametrize("transport", [Transport.LERP, Transport.GO_BACK_N])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_path_that_loses_nine_of_ten_acks(transport: Transport, seed: int) -> None:
+    """Nothing that was sent is lost, and timeouts that find that out do not cost the window (RFC 5682)."""
+    attr, draw = QPInitAttr(transport=transport), random.Random(seed)
+    pair = make_pair(memory=1 << 21, attr_a=attr, attr_b=attr, seed=seed)
+    net = Network(pair.hs, Weather(), seed, filter=lambda host, f: f if host == 0 or draw.random() > 0.9 else None)
+    stats = transfer(pair, net, 2000)
+    assert stats["rtos"] > 0
+    assert stats["cwnd"] > 100
+    assert net.now < 500_000 * US, stats
+
+
+def test_a_timeout_in_a_row_does_not_lower_the_threshold_again() -> None:
+    """RFC 5681, 3.1: half of what was in flight before the first one; what is sent again is not that."""
+    pair = make_pair(config=HostConfig(retry_ps=60_000_000 * US))
+    dead = [(30 * US, 4_000 * US)]
+    net = Network(pair.hs, Weather(dead=lambda sport, now: dead[0][0] < now < dead[0][1]))
+    q = pair.hs.qp[pair.qp_a.index]
+    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, 250_000), pair.mr_b.addr, pair.mr_b.rkey))
+    net.run(lambda: net.now >= 30 * US)
+    window = float(q["cwnd"])
+    net.run(lambda: net.now >= dead[0][1])
+    assert q["st_rtos"] >= 4
+    assert q["ssthresh"] >= window / 2 > 4
+    assert net.run(lambda: bool(pair.cq_a.poll())), net.schedule()
 
 
 @pytest.mark.parametrize("transport", [Transport.LERP, Transport.GO_BACK_N])
