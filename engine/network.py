@@ -19,7 +19,7 @@ import numpy as np
 from detour.base.arrays import Int64Array, UInt8Array
 from detour.base.errors import DetourError
 from detour.base.native import notice
-from detour.engine import division, lossless, phv, sockets, stats, traffic_manager
+from detour.engine import division, jitter, lossless, phv, sockets, stats, traffic_manager
 from detour.engine.buffers import Buffers
 from detour.engine.capture import Capture
 from detour.engine.clock import Clock, RealTime, Virtual
@@ -60,6 +60,9 @@ class TracePlace(NamedTuple):
 
 _FUNCTIONS = ("parse", "ingress", "egress", "deparse", "preserve", "digest", "prefetch")
 _FLUSH_S = 5.0
+
+ETHERNET_BYTES = 1514
+"""longest frame of an MTU of 1500 bytes"""
 
 
 class Network:
@@ -395,6 +398,11 @@ class Network:
         g = self._memory.g
         return int(g["lag_ps"]) + int(g["slip_ps"])
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is pending: nothing will happen any more, unless somebody does something from outside."""
+        return not self._memory.column("nodes", "pending")[: int(self._memory.g["node_count"])].any()
+
     def _take_logs(self) -> None:
         """Empties the loop's logs; called between slices."""
         g = self._memory.g
@@ -561,6 +569,19 @@ class Network:
             self._wiring.set_faults(cable.out_channel, faults)
             if both and cable.in_channel >= 0:
                 self._wiring.set_faults(cable.in_channel, faults)
+
+        self.call(change)
+
+    def set_jitter(self, jitter_ps: int | None = None, packet_bytes: int = ETHERNET_BYTES) -> None:
+        """Lets every frame of the hosts that are attached by now be late by a seeded draw below `jitter_ps` (default:
+        what a packet takes at the slowest link or queue), in order, and orders simultaneous events by a seeded draw.
+
+        Without this call senders are exactly periodic, which decides whose packets full queues drop (`engine.jitter`).
+        """
+
+        def change() -> None:
+            most = jitter.packet_time_ps(self._memory, packet_bytes) if jitter_ps is None else jitter_ps
+            jitter.set_jitter(self._memory, min(most, jitter.LONGEST_PS), self.seed)
 
         self.call(change)
 

@@ -110,6 +110,7 @@ GLOBALS: Final = _table(
     "free", "fresh", "used", "used_peak", "pool_drops", "phv_free", "phv_fresh",
     # events
     "node_count", "lookahead_ps", "now", "events",
+    "tie_seed",  # of the order of events of the same time, 0: the order that stored results were computed with
     # clock
     "tick_ps", "real_time", "epoch_ns", "slip_ps", "max_lag_ps", "lag_ps", "lag_peak_ps",
     # talk with Python
@@ -160,6 +161,7 @@ CHANNEL_RECORD: Final = _lines(
     "loss", "corrupt", "duplicate", "late", "random",  # probabilities scaled to 2**32
     "late_ps",  # by how much a late frame is behind at most
     "lost", "corrupted", "duplicated", "cut",
+    "jitter_ps",  # by how much a frame is behind at most, without being overtaken
 )  # fmt: skip
 
 PORT: Final = _lines(

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from detour.base import pages
+from detour.base.dataplane import PACKET_BYTES
 from detour.base.errors import DetourError
 from detour.base.p4build import BUILD
 from detour.base.progress import Progress, silent
@@ -161,6 +162,8 @@ class VirtualFabric(NetworkFabric):
         self._states: dict[int, SwitchState] = {}
         self._add_switches()
         lay_cables(self.network, topology, self._cable)
+        if not self.settings.exact:
+            self._network.set_jitter(self.settings.jitter_ps, PACKET_BYTES)
         self._add_loss()
         self._add_memory()
         if self.scheme.routing in _SHARING:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from detour.base import doors
@@ -332,7 +333,9 @@ def scheme(name: str) -> Scheme:
 class RunSettings:
     """Everything else about a run. `window`, `frames`: packets that a connection and the fabric may have under way.
     `loss`: probability with which a link between switches loses a frame. `payload`: packets carry their bytes, so that
-    what arrives can be compared with what was sent; without, the time that everything takes is the same."""
+    what arrives can be compared with what was sent; without, the time that everything takes is the same. `jitter_ps`:
+    by how much a frame leaves its host late at most (None: what a packet takes on the slowest link; `engine.jitter`).
+    `exact`: no jitter at all, and a fixed order of simultaneous events."""
 
     links: LinkSettings = field(default_factory=LinkSettings)
     memory: SwitchMemory = field(default_factory=SwitchMemory)
@@ -341,6 +344,8 @@ class RunSettings:
     loss: float = 0.0
     seed: int = 1
     payload: bool = False
+    jitter_ps: int | None = None
+    exact: bool = False
 
     def host_config(self, chosen: Scheme) -> HostConfig:
         """The hosts' parameters under a scheme."""
@@ -353,3 +358,8 @@ class RunSettings:
             **LITERAL_LOSS,
         }
         return HostConfig(**(values | dict(chosen.hosts)))
+
+
+exact_settings = partial(RunSettings, exact=True)
+"""What experiments use whose stored results were computed before senders had jitter, and do not depend on it: with it
+they differ by less than with another seed (docs/experiments.md, "Jitter")."""
