@@ -581,7 +581,10 @@ class Network:
 
         def change() -> None:
             most = jitter.packet_time_ps(self._memory, packet_bytes) if jitter_ps is None else jitter_ps
-            jitter.set_jitter(self._memory, min(most, jitter.LONGEST_PS), self.seed)
+            most = min(most, jitter.LONGEST_PS)
+            jitter.set_jitter(self._memory, most, self.seed)
+            for stack in self._stacks:
+                stack.set_jitter(most)
 
         self.call(change)
 

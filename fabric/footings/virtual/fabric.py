@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from detour.base import pages
-from detour.base.dataplane import PACKET_BYTES
 from detour.base.errors import DetourError
 from detour.base.p4build import BUILD
 from detour.base.progress import Progress, silent
@@ -50,6 +49,7 @@ from detour.fabric.footings.virtual.scheme import RunSettings, Scheme
 from detour.fabric.footings.virtual.watch import DeadlockFound, DeadlockWatch
 from detour.hosts.cc import algorithm
 from detour.hosts.config import HostConfig
+from detour.hosts.frames.wire import DATA_OVERHEAD
 from detour.hosts.state import Hosts, make_hosts
 from detour.hosts.verbs.bulk import Flows, connect_many, path_packets, post_many
 from detour.hosts.verbs.verbs import Device, PathChoice, Transport
@@ -163,7 +163,7 @@ class VirtualFabric(NetworkFabric):
         self._add_switches()
         lay_cables(self.network, topology, self._cable)
         if not self.settings.exact:
-            self._network.set_jitter(self.settings.jitter_ps, PACKET_BYTES)
+            self._network.set_jitter(self.settings.jitter_ps, self.config.payload + DATA_OVERHEAD)
         self._add_loss()
         self._add_memory()
         if self.scheme.routing in _SHARING:
