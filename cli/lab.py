@@ -139,6 +139,7 @@ def sim_lab(options: argparse.Namespace) -> None:
     """`detour sim --lab DIR`."""
     refuse(options, _NOT_WITH_SIM)
     from detour.engine.clock import RealTime
+    from detour.engine.jitter import AUTO
     from detour.experiments.sim import report
     from detour.experiments.sim.settings import jitter_of, read_option
     from detour.fabric.labs.contents import contents_of
@@ -153,7 +154,7 @@ def sim_lab(options: argparse.Namespace) -> None:
     duration = None if options.duration is None else time_ps_of(options.duration)
     defaults, seed = _defaults(options), _seed(options.seed)
     tick = RealTime.tick_ps if options.tick is None else _tick(options.tick)
-    jitter = None if options.jitter is None else read_option("jitter", options.jitter, jitter_of)
+    jitter = AUTO if options.jitter is None else read_option("jitter", options.jitter, jitter_of)
     lab = read(options)
     activities = task_activities(lab)
     if options.workload or not activities:

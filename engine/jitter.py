@@ -11,10 +11,14 @@ from __future__ import annotations
 import numpy as np
 
 from detour.base.times import MS
-from detour.engine.loop.layout import TO_NOWHERE
+from detour.engine.loop.layout import JITTER_SHIFT, TO_NOWHERE
 from detour.engine.loop.memory import Memory
 
+AUTO = -1
+"""as long as a packet takes at the slowest link or queue"""
 LONGEST_PS = 100 * MS
+ETHERNET_BYTES = 1514
+"""longest frame of an MTU of 1500 bytes"""
 _PS_PER_SECOND_OF_BITS = 8 * 10**12
 
 
@@ -29,8 +33,9 @@ def packet_time_ps(memory: Memory, size: int) -> int:
     return max(size * _PS_PER_SECOND_OF_BITS // slowest, int(memory.column("queues", "interval_ps").max(initial=0)))
 
 
-def set_jitter(memory: Memory, jitter_ps: int, seed: int) -> None:
-    """Of all hosts that are attached; events of the same time are ordered by a draw from the seed from now on."""
+def set_jitter(memory: Memory, jitter_ps: int, size: int, seed: int) -> None:
+    """Of all hosts that are attached, for a frame of `size` bytes; events of the same time are ordered by a draw from
+    the seed from now on."""
     channels = memory.table("channels")
-    channels["jitter_ps"][memory.column("nics", "channel")] = jitter_ps
+    channels["jitter"][memory.column("nics", "channel")] = (jitter_ps << JITTER_SHIFT) // size
     memory.g["tie_seed"] = int(np.random.SeedSequence([seed, 1]).generate_state(1, np.uint64)[0] >> 1) | 1

@@ -61,9 +61,6 @@ class TracePlace(NamedTuple):
 _FUNCTIONS = ("parse", "ingress", "egress", "deparse", "preserve", "digest", "prefetch")
 _FLUSH_S = 5.0
 
-ETHERNET_BYTES = 1514
-"""longest frame of an MTU of 1500 bytes"""
-
 
 class Network:
     """A fabric in one process. Build it, `start()` or `run()` it, `stop()` it; also a context manager.
@@ -572,17 +569,18 @@ class Network:
 
         self.call(change)
 
-    def set_jitter(self, jitter_ps: int | None = None, packet_bytes: int = ETHERNET_BYTES) -> None:
-        """Lets every frame of the hosts that are attached by now be late by a seeded draw below `jitter_ps` (default:
-        what a packet takes at the slowest link or queue), in order, and orders simultaneous events by a seeded draw.
+    def set_jitter(self, jitter_ps: int = jitter.AUTO, packet_bytes: int = jitter.ETHERNET_BYTES) -> None:
+        """Lets every frame of the hosts that are attached by now be late by a seeded draw, in order: one of
+        `packet_bytes` by less than `jitter_ps` (`AUTO`: what it takes at the slowest link or queue), shorter ones in
+        proportion. Simultaneous events are ordered by a seeded draw.
 
         Without this call senders are exactly periodic, which decides whose packets full queues drop (`engine.jitter`).
         """
 
         def change() -> None:
-            most = jitter.packet_time_ps(self._memory, packet_bytes) if jitter_ps is None else jitter_ps
+            most = jitter.packet_time_ps(self._memory, packet_bytes) if jitter_ps == jitter.AUTO else jitter_ps
             most = min(most, jitter.LONGEST_PS)
-            jitter.set_jitter(self._memory, most, self.seed)
+            jitter.set_jitter(self._memory, most, packet_bytes, self.seed)
             for stack in self._stacks:
                 stack.set_jitter(most)
 

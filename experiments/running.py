@@ -19,7 +19,7 @@ from detour.control import schema
 from detour.control.policy import BY_LOAD
 from detour.experiments.measure import RunTimes, Series, jain, settle
 from detour.fabric.footings.virtual.fabric import ENDLESS, VirtualFabric
-from detour.fabric.footings.virtual.scheme import LinkSettings, RunSettings, Scheme, SwitchMemory, exact_settings
+from detour.fabric.footings.virtual.scheme import LinkSettings, RunSettings, Scheme, SwitchMemory
 from detour.topo import Topology
 from detour.topo.topology import HostPair
 
@@ -109,7 +109,7 @@ def settings(
     loss: float = 0.0,
 ) -> RunSettings:
     """Sizes that fit a number of connections."""
-    return exact_settings(
+    return RunSettings(
         links or LinkSettings(), memory or SwitchMemory(), window=window(connections), loss=loss, seed=seed
     )
 

@@ -136,6 +136,8 @@ SLOT: Final = _table(
 HEAP_ENTRY: Final = _table("time", "tie")
 """A pending event; `tie` orders those of the same time and holds the entity in its low `ENTITY_BITS` (`heap.tie`)."""
 
+JITTER_SHIFT: Final = 8
+
 ENTITY_BITS: Final = 24
 ENTITY_MASK: Final = (1 << ENTITY_BITS) - 1
 
@@ -161,7 +163,7 @@ CHANNEL_RECORD: Final = _lines(
     "loss", "corrupt", "duplicate", "late", "random",  # probabilities scaled to 2**32
     "late_ps",  # by how much a late frame is behind at most
     "lost", "corrupted", "duplicated", "cut",
-    "jitter_ps",  # by how much a frame is behind at most, without being overtaken
+    "jitter",  # by how much a frame is late at most without being overtaken: ps a byte, times 2 ** JITTER_SHIFT
 )  # fmt: skip
 
 PORT: Final = _lines(

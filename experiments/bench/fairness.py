@@ -19,6 +19,7 @@ from detour.base.dataplane import PACKET_BYTES
 from detour.base.progress import Progress, silent
 from detour.base.times import US
 from detour.control.policy import NoMarking
+from detour.engine.jitter import AUTO
 from detour.experiments.bench.report import BenchReport, Goal
 from detour.experiments.measure import jain
 from detour.experiments.tcp.dumbbell import Bottleneck, Dumbbell, address
@@ -79,12 +80,14 @@ def rdma_shares(scheme: Scheme, port_bytes: int | None, senders: int, seed: int)
     """(senders,) bytes that each of them has brought to the last host of a star."""
     topology = parse_topology(f"leaf-spine:leaves=1,spines=1,hosts={senders + 1}")
     memory = SwitchMemory() if port_bytes is None else SwitchMemory(port_bytes=port_bytes)
-    with VirtualFabric(topology, scheme, RunSettings(memory=memory, seed=seed), queue_pairs=senders) as fabric:
+    with VirtualFabric(
+        topology, scheme, RunSettings(memory=memory, seed=seed, jitter_ps=AUTO), queue_pairs=senders
+    ) as fabric:
         fabric.connect([(host, senders) for host in range(senders)])
         for host in range(senders):
             fabric.send(ENDLESS, np.array([host]))
             fabric.run(fabric.now_ps + _apart(seed))
-        fabric.run(fabric.now_ps + PACKETS * PACKET_BYTES * 8 * 10**12 // fabric.settings.links.rate_bps)
+        fabric.run(fabric.now_ps + senders * PACKETS * PACKET_BYTES * 8 * 10**12 // fabric.settings.links.rate_bps)
         return fabric.column("st_rx_bytes")
 
 
@@ -97,7 +100,7 @@ def udp_shares(senders: int, seed: int) -> Int64Array:
         for place in range(senders):
             sender = bell.stack.host(f"a{place}")
             sender.udp(address(2, place), spacing=Spacing(rate, _UDP_BYTES), port=_PORT, start_ps=place * _apart(seed))
-        bell.network.run(PACKETS * _IP_FRAME * 8 * 10**12 // _CABLE.rate_bps)
+        bell.network.run(senders * PACKETS * _IP_FRAME * 8 * 10**12 // _CABLE.rate_bps)
         return np.array([sum(result.bytes for result in port.results()) for port in ports])
 
 
@@ -110,7 +113,7 @@ def tcp_shares(control: str, senders: int, seed: int) -> Int64Array:
         for place in range(senders):
             sender = bell.stack.host(f"a{place}")
             sender.tcp(address(2, place), port=_PORT, config=config, start_ps=place * _apart(seed))
-        bell.network.run(PACKETS * _MSS_FRAME * 8 * 10**12 // _CABLE.rate_bps)
+        bell.network.run(senders * PACKETS * _MSS_FRAME * 8 * 10**12 // _CABLE.rate_bps)
         return np.array([sum(result.bytes for result in port.results()) for port in ports])
 
 

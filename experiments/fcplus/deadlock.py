@@ -27,7 +27,7 @@ from detour.experiments.fcplus.packets import FCPLUS_MAX_HOPS, HOSTS, RATE_BPS
 from detour.experiments.fcplus.results import StuckPoint, StuckResult, found
 from detour.experiments.stuck import AFTER_PS, received, run_until_stuck
 from detour.fabric.footings.virtual.fabric import ENDLESS
-from detour.fabric.footings.virtual.scheme import LinkSettings, Scheme, SwitchMemory, exact_settings
+from detour.fabric.footings.virtual.scheme import LinkSettings, RunSettings, Scheme, SwitchMemory
 from detour.fabric.traffic.expander import EXPANDER_RED_MARKING, ExpanderFabric, lists_anew, lists_of, scheme_of
 from detour.topo.expander import Expander
 from detour.topo.failures import Failures, parse_failure
@@ -57,7 +57,7 @@ def run(point: StuckPoint) -> StuckResult:
     routes = compute(network, fcplus_networks.policy(point, FCPLUS_MAX_HOPS))
     pairs, rows = draw(routes, point.each, point.seed)
     chosen = _scheme(point)
-    settings = exact_settings(LinkSettings(rate_bps=RATE_BPS), SHALLOW, seed=point.seed)
+    settings = RunSettings(LinkSettings(rate_bps=RATE_BPS), SHALLOW, seed=point.seed)
     with ExpanderFabric(network, chosen, settings, queue_pairs=len(pairs)) as fabric:
         lists = lists_of(routes, pairs, rows)
         fabric.connect_routed(pairs, lists)

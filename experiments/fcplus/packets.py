@@ -28,7 +28,7 @@ from detour.experiments.fcplus import networks as fcplus_networks
 from detour.experiments.fcplus.networks import PRIORITIES_OF
 from detour.experiments.fcplus.results import PacketsPoint, PacketsResult, Percentiles, found
 from detour.experiments.fcplus.traffic import MessageArrivals, choose_paths, draw, wire_bytes
-from detour.fabric.footings.virtual.scheme import LinkSettings, exact_settings
+from detour.fabric.footings.virtual.scheme import LinkSettings, RunSettings
 from detour.fabric.traffic.expander import ExpanderFabric, lists_of, scheme_of
 from detour.hosts.config import DCQCN_PAPER
 from detour.topo.expander import Expander
@@ -55,7 +55,7 @@ def run(point: PacketsPoint) -> PacketsResult:
     lists, hops = _paths(point, network, demand, messages)
     name = point.network
     chosen = scheme_of(name, PRIORITIES_OF[name], hosts=tuple(HOSTS.items()))
-    settings = exact_settings(LinkSettings(rate_bps=RATE_BPS), window=WINDOW, seed=point.seed)
+    settings = RunSettings(LinkSettings(rate_bps=RATE_BPS), window=WINDOW, seed=point.seed)
     pairs = _pairs(messages)
     with ExpanderFabric(network, chosen, settings, queue_pairs=len(pairs)) as fabric:
         fabric.connect_routed(pairs, lists)

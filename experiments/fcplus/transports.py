@@ -58,9 +58,9 @@ from detour.fabric.footings.virtual.scheme import (
     SPRAY_LERP,
     STEP_MARKING,
     LinkSettings,
+    RunSettings,
     Scheme,
     SwitchMemory,
-    exact_settings,
 )
 from detour.fabric.traffic.expander import ExpanderFabric, lists_of, scheme_of
 from detour.hosts.frames.addresses import to_words
@@ -172,7 +172,7 @@ def run(point: TransportPoint) -> TransportResult:
     pairs = list(zip(messages.source.tolist(), messages.target.tolist(), strict=True))
     setting = point.setting if isinstance(point.setting, TransportSetting) else None
     carrier = TRANSPORTS[point.transport]
-    settings = exact_settings(LinkSettings(rate_bps=RATE_BPS), carrier.memory, window=WINDOW, seed=point.seed)
+    settings = RunSettings(LinkSettings(rate_bps=RATE_BPS), carrier.memory, window=WINDOW, seed=point.seed)
     scheme = carrier.scheme(point.routing, setting)
     if point.routing == BY_SWITCHES:
         scheme = _by_switches(scheme, setting)

@@ -22,7 +22,7 @@ from detour.experiments import measure
 from detour.experiments.measure import RunTimes, Steady, jain
 from detour.experiments.steady import draws_of, spread
 from detour.fabric.footings.virtual.fabric import ENDLESS, VirtualFabric
-from detour.fabric.footings.virtual.scheme import LinkSettings, Scheme, exact_settings
+from detour.fabric.footings.virtual.scheme import LinkSettings, RunSettings, Scheme
 from detour.hosts.config import LITERAL_LOSS
 from detour.topo import parse_topology
 
@@ -132,7 +132,7 @@ def run(point: LossPoint) -> LossRun:
     half = len(topology.hosts) // 2
     scheme = LOSS_SCHEMES[point.transport, point.control]
     with VirtualFabric(
-        topology, scheme, exact_settings(links=ROAD_LINKS, seed=point.seed), queue_pairs=point.senders
+        topology, scheme, RunSettings(links=ROAD_LINKS, seed=point.seed), queue_pairs=point.senders
     ) as fabric:
         link = next(link for link in topology.links if link.kind != "host")
         late_ps = LATE_PACKETS * _PACKET_TIME_PS

@@ -39,7 +39,7 @@ from detour.fabric.footings.base import Fabric
 from detour.fabric.footings.clock import PS, ps
 from detour.fabric.footings.settings import BMV2, ENGINE, FootingSettings
 from detour.fabric.footings.virtual.fabric import VirtualFabric
-from detour.fabric.footings.virtual.scheme import STEP_MARKING, LinkSettings, Scheme, exact_settings
+from detour.fabric.footings.virtual.scheme import STEP_MARKING, LinkSettings, RunSettings, Scheme
 from detour.fabric.monitoring.windows import FLOW_FIELDS
 from detour.fabric.operations.rerouter import Push, Rerouter, push_to, usid_text
 from detour.fabric.operations.results import ReroutedFlow
@@ -61,7 +61,7 @@ def make(how: Footing, footing: str) -> Fabric:
     """The fabric of a footing, not started yet."""
     topology = parse_topology(TOPOLOGY)
     if footing == "virtual":
-        settings = exact_settings(links=LinkSettings(how.rate_bps), frames=1 << 13, payload=True)
+        settings = RunSettings(links=LinkSettings(how.rate_bps), frames=1 << 13, payload=True)
         return VirtualFabric(topology, SCHEME, settings, queue_pairs=4)
     if footing == "bmv2":
         from detour.fabric.footings.bmv2.fabric import Bmv2Fabric

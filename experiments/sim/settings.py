@@ -13,7 +13,7 @@ from detour.base.errors import DetourError
 from detour.base.quantities import bytes_of, fraction_of, rate_bps_of, time_ps_of
 from detour.base.times import MAX_TIME, MS, US
 from detour.control.policy import Amount, NoMarking, RedMarking, StepMarking
-from detour.engine.jitter import LONGEST_PS
+from detour.engine.jitter import AUTO, LONGEST_PS
 from detour.experiments.running import window
 from detour.fabric.footings.virtual.own_program import OwnProgram, read_program
 from detour.fabric.footings.virtual.scheme import LinkSettings, RunSettings, Scheme, SwitchMemory, scheme
@@ -85,7 +85,7 @@ class SimSettings:
     reroute_after_ps: int | None = None
     duration_ps: int | None = None
     connections: int = 1
-    jitter_ps: int | None = None
+    jitter_ps: int = AUTO
 
     def of_run(self, connections: int) -> RunSettings:
         """For the fabric."""
@@ -121,7 +121,7 @@ def settings_of(topology: Topology, said: SimOptions) -> SimSettings:
         reroute_after_ps=_time("reroute_after", said.reroute_after),
         duration_ps=_time("duration", said.duration),
         connections=1 if said.connections is None else read_option("connections", said.connections, _connections),
-        jitter_ps=None if said.jitter is None else read_option("jitter", said.jitter, jitter_of),
+        jitter_ps=AUTO if said.jitter is None else read_option("jitter", said.jitter, jitter_of),
     )
 
 

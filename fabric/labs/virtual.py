@@ -11,6 +11,7 @@ from detour.base.times import MS, US
 from detour.engine.bmv2api.commands.interpreter import carry_out, program_of, understand_all
 from detour.engine.bmv2api.commands.registry import CommandScope
 from detour.engine.clock import RealTime, Virtual
+from detour.engine.jitter import AUTO
 from detour.engine.network import Network
 from detour.fabric.labs.boot import LinkDefaults, fill, lay_cables, run_commands
 from detour.fabric.labs.contents import SwitchContent, contents_of
@@ -47,8 +48,8 @@ class VirtualLab:
         tick_ps: int = RealTime.tick_ps,
         jitter_ps: int | None = None,
     ) -> None:
-        """`tick_ps`: unit of time in programs, BMv2's microsecond if nothing else is wanted. `jitter_ps`: by how much
-        hosts send a frame late at most; None: what a packet takes on the slowest link (`engine.jitter`)."""
+        """`tick_ps`: unit of time in programs, BMv2's microsecond if nothing else is wanted. `jitter_ps`: of
+        hosts (`Network.set_jitter`), None: not even a drawn order of simultaneous events."""
         self.lab = lab
         self.network = Network(Virtual(), tick_ps, seed)
         self._ports: Ports | None = None
@@ -58,7 +59,8 @@ class VirtualLab:
             lay_cables(self.booted, defaults)
             self.stack = attach_hosts(self.booted, defaults, seed=seed)
             run_commands(self.booted)
-            self.network.set_jitter(jitter_ps)
+            if jitter_ps is not None:
+                self.network.set_jitter(jitter_ps)
         except BaseException:
             self.network.stop()
             raise
@@ -176,7 +178,7 @@ def open_lab(
     program: str | None = None,
     seed: int = 1,
     tick_ps: int = RealTime.tick_ps,
-    jitter_ps: int | None = None,
+    jitter_ps: int = AUTO,
 ) -> VirtualLab:
     """A lab in virtual time, at time 0; to be used by `with`.
 
@@ -186,7 +188,7 @@ def open_lab(
         program: `P4INFO,JSON` or `NAME.p4` for all switches, instead of what the lab names.
         seed: of all that is random.
         tick_ps: unit of time in programs, BMv2's microsecond if nothing else is wanted.
-        jitter_ps: by how much hosts send a frame late at most (default: what a packet takes on the slowest link).
+        jitter_ps: by how much hosts send a full frame late at most (default: what it takes on the slowest link).
 
     Raises:
         DetourError: what is wrong with it, by file and line.

@@ -24,7 +24,7 @@ from detour.control.policy import NoMarking, Policy, Routing
 from detour.control.routes import qcn_schema
 from detour.control.routes.qcn import MECHANISMS, PROGRAM, Mechanism, plan_qcn
 from detour.fabric.footings.virtual.fabric import VirtualFabric
-from detour.fabric.footings.virtual.scheme import LinkSettings, Scheme, SwitchMemory, exact_settings
+from detour.fabric.footings.virtual.scheme import LinkSettings, RunSettings, Scheme, SwitchMemory
 from detour.hosts.openloop import configure, discard_queues
 from detour.topo import Topology
 
@@ -102,7 +102,7 @@ class OpenLoop(VirtualFabric):
         scheme = reference("MIN") if isinstance(routing, Mechanism) else routing
         frames = 1 << max(16, (len(topology.hosts) * 256 - 1).bit_length())
         super().__init__(
-            topology, scheme, exact_settings(links, memory, window=1, frames=frames, seed=seed), queue_pairs=1
+            topology, scheme, RunSettings(links, memory, window=1, frames=frames, seed=seed), queue_pairs=1
         )
         if self._mechanism is not None:
             self._mirror()

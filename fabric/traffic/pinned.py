@@ -31,7 +31,7 @@ from detour.control.fors.tiers.fabric import FatTree3
 from detour.control.fors.ways import FatTree, TreeLink, ways_of
 from detour.control.policy import Amount, StepMarking
 from detour.fabric.footings.virtual.fabric import VirtualFabric
-from detour.fabric.footings.virtual.scheme import SPRAY_LERP, LinkSettings, RunSettings, Scheme, exact_settings
+from detour.fabric.footings.virtual.scheme import SPRAY_LERP, LinkSettings, RunSettings, Scheme
 from detour.hosts.frames.addresses import final_address, to_words
 from detour.hosts.paths import paths
 from detour.hosts.verbs.bulk import Flows, connect_many, draw_ports
@@ -88,7 +88,7 @@ class Tuning:
     def settings(self) -> RunSettings:
         """Links, buffers, sizes and seed."""
         links = LinkSettings(self.rate_bps, self.host_delay_ps, self.local_delay_ps, self.local_delay_ps)
-        return exact_settings(links, window=self.window, seed=self.seed)
+        return RunSettings(links, window=self.window, seed=self.seed)
 
 
 @dataclass(frozen=True)

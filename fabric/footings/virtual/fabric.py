@@ -162,7 +162,7 @@ class VirtualFabric(NetworkFabric):
         self._states: dict[int, SwitchState] = {}
         self._add_switches()
         lay_cables(self.network, topology, self._cable)
-        if not self.settings.exact:
+        if self.settings.jitter_ps is not None:
             self._network.set_jitter(self.settings.jitter_ps, self.config.payload + DATA_OVERHEAD)
         self._add_loss()
         self._add_memory()

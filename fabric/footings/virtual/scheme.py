@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from detour.base import doors
@@ -334,8 +333,9 @@ class RunSettings:
     """Everything else about a run. `window`, `frames`: packets that a connection and the fabric may have under way.
     `loss`: probability with which a link between switches loses a frame. `payload`: packets carry their bytes, so that
     what arrives can be compared with what was sent; without, the time that everything takes is the same. `jitter_ps`:
-    by how much a frame leaves its host late at most (None: what a packet takes on the slowest link; `engine.jitter`).
-    `exact`: no jitter at all, and a fixed order of simultaneous events."""
+    of hosts (`Network.set_jitter`; `AUTO`: what a packet takes on the slowest link). None: senders are exactly periodic
+    and simultaneous events have a fixed order, as in the experiments whose stored results were computed before there
+    was jitter, and which do not depend on it (docs/experiments.md, "Jitter")."""
 
     links: LinkSettings = field(default_factory=LinkSettings)
     memory: SwitchMemory = field(default_factory=SwitchMemory)
@@ -345,7 +345,6 @@ class RunSettings:
     seed: int = 1
     payload: bool = False
     jitter_ps: int | None = None
-    exact: bool = False
 
     def host_config(self, chosen: Scheme) -> HostConfig:
         """The hosts' parameters under a scheme."""
@@ -358,8 +357,3 @@ class RunSettings:
             **LITERAL_LOSS,
         }
         return HostConfig(**(values | dict(chosen.hosts)))
-
-
-exact_settings = partial(RunSettings, exact=True)
-"""What experiments use whose stored results were computed before senders had jitter, and do not depend on it: with it
-they differ by less than with another seed (docs/experiments.md, "Jitter")."""
