@@ -37,5 +37,6 @@ def set_jitter(memory: Memory, jitter_ps: int, size: int, seed: int) -> None:
     """Of all hosts that are attached, for a frame of `size` bytes; events of the same time are ordered by a draw from
     the seed from now on."""
     channels = memory.table("channels")
-    channels["jitter"][memory.column("nics", "channel")] = (jitter_ps << JITTER_SHIFT) // size
+    taken = size + int(memory.g["overhead_bytes"])
+    channels["jitter"][memory.column("nics", "channel")] = (jitter_ps << JITTER_SHIFT) // taken
     memory.g["tie_seed"] = int(np.random.SeedSequence([seed, 1]).generate_state(1, np.uint64)[0] >> 1) | 1

@@ -113,7 +113,8 @@ UDP_FLOW_RECORD: Final = _table(
     "on_ps off_ps until_ps shift_ps",
     "tx_packets tx_bytes first_ps last_ps unreachable",
 )
-"""a UDP flow. `rest`: what of a division was left over; `shift_ps`: how late it is by jitter; `sizes`: table of `SIZE`, 0: all have `fixed_size`"""
+"""a UDP flow. `rest`: what of a division was left over; `shift_ps`: how late it is by jitter; `sizes`: table of `SIZE`,
+0: all have `fixed_size`"""
 
 SIZE: Final = np.dtype([("below", np.int64), ("bytes", np.int64)])
 """a packet has so many bytes if a number from 0 to 2**31 - 1 is below the first"""
