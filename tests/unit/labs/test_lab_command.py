@@ -3,5 +3,151 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
+import pytest
+from forwarding_lab import write_app, write_tutorial
+
+from detour.cli import main
+from detour.fabric.labs import programs
+from detour.fabric.labs.virtual import open_lab
+
+LABS = Path(__file__).parents[3] / "docs" / "labs"
+KEYS = [
+    "flows",
+    "completed",
+    "bytes",
+    "delivered_bytes",
+    "fct_us",
+    "slowdown",
+    "steps",
+    "wire_gbps",
+    "drops",
+    "seconds",
+    "ended_by",
+    "incomplete",
+    "virtual_s",
+]
 
 
+@pytest.fixture
+def lab_folder(tmp_path: Path) -> str:
+    return str(write_tutorial(tmp_path / "small"))
+
+
+def test_the_document_is_that_of_sim_and_more(lab_folder: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sim", "--lab", lab_folder, "--workload", "ping:src=h1,dst=h2,count=2", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert list(document)[: len(KEYS)] == KEYS
+    assert (document["flows"], document["completed"], document["drops"]) == (2, 2, 0)
+    assert (document["ended_by"], document["incomplete"]) == ("delivered", 0)
+    assert (document["pings"][0]["src"], document["pings"][0]["dst"]) == ("h1", "10.0.0.2")
+    assert document["lab"] == {"format": "tutorials", "hosts": ["h1", "h2"]}
+    assert {row["switch"] for row in document["switches"]} == {"s1", "s2"}
+
+
+def test_tables_for_people(lab_folder: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sim", "--lab", lab_folder, "--workload", "udp:src=h1,dst=h2,rate=1M,time=10ms"]) == 0
+    shown = capsys.readouterr().out
+    assert "small (tutorials): 2 switches, 2 hosts" in shown
+    assert "1 of 1 flows complete, 0 frames lost" in shown
+
+
+def test_tasks_of_the_lab_are_its_workload(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """10 packets in half a second from 20 ms on; another workload goes beside them."""
+    monkeypatch.setattr(programs.shutil, "which", lambda name: None)
+    folder = write_app(tmp_path / "lab", (9090, 9091), (9559, 9560))
+    app = json.loads((folder / "p4app.json").read_text())
+    (folder / "p4app.json").write_text(json.dumps(app | {"tasks_file": "tasks.txt"}))
+    (folder / "tasks.txt").write_text("h1 0.02 0.5 send_udp_flow --dst 10.0.0.2 --rate 160K --packet_size 1000\n")
+    assert main(["sim", "--lab", str(folder), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    (row,) = document["udp"]
+    assert (row["sent"], row["received"], row["dport"], document["pings"]) == (10, 10, 5001, [])
+    assert 0.47 < document["seconds"] < 0.6
+    assert main(["sim", "--lab", str(folder), "--workload", "ping:src=h1,dst=h2,count=1", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (len(document["udp"]), len(document["pings"])) == (1, 1)
+
+
+def test_arguments_of_a_script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "network.py").write_text("import sys\nraise ValueError(sys.argv[1:])\n")
+    for arguments in (["sim", "--lab", str(tmp_path)], ["up", "--lab", str(tmp_path)]):
+        assert main([*arguments, "--lab-args", "-f 'a b'"]) == 2
+        assert "ValueError: ['-f', 'a b']" in capsys.readouterr().err
+    assert main(["sim", "--lab-args", "x", "--topo", "d1"]) == 2
+    assert "--lab-args is for labs (--lab)" in capsys.readouterr().err
+
+
+def test_a_duration_ends_a_run(lab_folder: str, capsys: pytest.CaptureFixture[str]) -> None:
+    workload = "udp:src=h1,dst=h2,rate=1M,time=1s"
+    assert main(["sim", "--lab", lab_folder, "--workload", workload, "--duration", "30ms", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["seconds"] == 0.03
+    assert document["completed"] == 0
+    assert 0 < document["udp"][0]["received"] <= 4
+    assert (document["ended_by"], document["incomplete"]) == ("duration", 1)
+    assert main(["sim", "--lab", lab_folder, "--workload", workload, "--duration", "30ms"]) == 0
+    assert "--duration cut off 1 flows" in capsys.readouterr().out
+
+
+def test_a_run_of_minutes_goes_on_to_its_end(lab_folder: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sim", "--lab", lab_folder, "--workload", "ping:src=h1,dst=h2,count=2,interval=100s", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["completed"], document["ended_by"]) == (2, "delivered")
+    assert 100 < document["virtual_s"] < 102
+
+
+def test_a_lab_whose_pings_get_lost_is_stuck(lab_folder: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["sim", "--lab", lab_folder, "--workload", "ping:src=h1,dst=10.0.0.77,count=1"]
+    assert main([*arguments, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["completed"], document["ended_by"], document["incomplete"]) == (0, "stuck", 1)
+    assert main(arguments) == 0
+    assert "stuck: nothing is under way, and 1 flows are not complete" in capsys.readouterr().out
+
+
+def test_jitter_of_a_lab_s_hosts(lab_folder: str, capsys: pytest.CaptureFixture[str]) -> None:
+    trips = []
+    for jitter in ("0", "0", "2ms", "5us"):
+        workload = "ping:src=h1,dst=h2,count=2"
+        assert main(["sim", "--lab", lab_folder, "--workload", workload, "--jitter", jitter, "--json"]) == 0
+        trips.append(json.loads(capsys.readouterr().out)["pings"][0]["rtt_mean_us"])
+    assert trips[0] == trips[1] < trips[3] < trips[0] + 10 < trips[2]
+
+
+@pytest.mark.parametrize("apart", ["0", "1us"])
+def test_two_streams_share_a_full_queue_of_a_lab(apart: str) -> None:
+    with open_lab(LABS / "ecn", seed=4) as lab:
+        stream = "udp:src={},dst=h3,rate=20M,time=2s,start={}"
+        doings = lab.do(f"{stream.format('h1', 0)};{stream.format('h2', apart)}")
+        lab.run_until(2 * 10**12)
+        one, two = (row["received"] for row in lab.results(doings)["udp"])
+    assert one + two > 2_000
+    assert (one + two) ** 2 / (2 * (one**2 + two**2)) >= 0.98
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["sim", "--lab", "no/where"], "no/where: there is no such folder or file"),
+        (["sim", "--lab", str(LABS / "ecn"), "--topo", "d1"], "--topo is not for labs"),
+        (["sim", "--lab", str(LABS / "ecn"), "--place"], "--place is not for labs"),
+        (["sim", "--lab", str(LABS / "ecn"), "--workload", "ring"], "there is no workload 'ring' for labs"),
+        (["sim", "--lab", str(LABS / "ecn"), "--solution"], "there is no folder solution"),
+        (["sim", "--lab", str(LABS / "ecn"), "--seed", "x"], "--seed 'x' is not a whole number"),
+        (["sim", "--lab", str(LABS / "ecn"), "--duration", "soon"], "'soon' is not a time"),
+        (["sim", "--solution", "--topo", "d1"], "--solution is for labs"),
+        (["up", "--lab", str(LABS / "ecn"), "--topo", "d2"], "--topo is not for labs"),
+        (["up", "--lab", str(LABS / "ecn"), "--target", "bmv2"], "--target bmv2 is not for labs"),
+        (["up", "--solution"], "--solution is for labs"),
+    ],
+)
+def test_what_is_refused(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert told.count("\n") == 1
