@@ -45,6 +45,8 @@ def register(commands: Any) -> None:
     sim = _add(kinds, "sim", "packet-hops a second in virtual time, and memory of 32,768 connections", _sim)
     sim.add_argument("--k", type=byte_count, default=16, metavar="K", help="ports of the fat-tree's switches (16)")
     sim.add_argument("--message", type=byte_count, default=2_000_000, metavar="BYTES", help="of each host (2000000)")
+    transport = _add(kinds, "transport", "how equal senders share a full queue, by transport", _transport)
+    transport.add_argument("--fairness", action="store_true", help="only that: Jain's index over 20 seeds")
     lab = _add(
         kinds, "lab", "packets a second of a plain IPv4 lab in virtual time, beside p4sim and ns-3's bridge", _lab
     )
@@ -195,6 +197,12 @@ def _trace(options: argparse.Namespace, progress: Progress) -> BenchReport:
     from detour.experiments.bench import trace
 
     return trace.run(progress)
+
+
+def _transport(options: argparse.Namespace, progress: Progress) -> BenchReport:
+    from detour.experiments.bench import fairness
+
+    return fairness.run(progress)
 
 
 def _lab(options: argparse.Namespace, progress: Progress) -> BenchReport:

@@ -139,7 +139,9 @@ def sim_lab(options: argparse.Namespace) -> None:
     """`detour sim --lab DIR`."""
     refuse(options, _NOT_WITH_SIM)
     from detour.engine.clock import RealTime
+    from detour.engine.jitter import AUTO
     from detour.experiments.sim import report
+    from detour.experiments.sim.settings import jitter_of, read_option
     from detour.fabric.labs.contents import contents_of
     from detour.fabric.labs.programs import programs_of
     from detour.fabric.labs.results import document_of
@@ -152,6 +154,7 @@ def sim_lab(options: argparse.Namespace) -> None:
     duration = None if options.duration is None else time_ps_of(options.duration)
     defaults, seed = _defaults(options), _seed(options.seed)
     tick = RealTime.tick_ps if options.tick is None else _tick(options.tick)
+    jitter = AUTO if options.jitter is None else read_option("jitter", options.jitter, jitter_of)
     lab = read(options)
     activities = task_activities(lab)
     if options.workload or not activities:
@@ -160,13 +163,13 @@ def sim_lab(options: argparse.Namespace) -> None:
         contents = contents_of(lab, programs_of(lab, options.program, progress=progress), progress)
     with (
         timed_bar("sim", options.json) as update,
-        VirtualLab(lab, contents, defaults, seed, tick) as virtual,
+        VirtualLab(lab, contents, defaults, seed, tick, jitter) as virtual,
         lab_traces(virtual.booted, options.trace, options.trace_count) as traces,
     ):
         doings = virtual.do(activities)
         sampler = LabSampler(virtual.booted, doings) if options.plot else None
         end = virtual.run_until_over(doings, duration, lambda done: update(done, 1.0, ""), sampler)
-        document = document_of(virtual.booted, doings, end)
+        document = document_of(virtual.booted, doings, end, cut=duration is not None and not virtual.network.idle)
         traced = None if traces is None else traces.found()
     if sampler is not None:
         from detour.experiments.sim.lab_figures import draw_lab
@@ -222,6 +225,10 @@ def show_lab_run(page: Page, lab: Lab, document: dict[str, Any]) -> None:
     if document["flows"] > len(udp):
         done.append(f"{document['completed']} of {document['flows']} flows complete")
     page.print(f"{', '.join(done)}, {document['drops']} frames lost in queues and on links")
+    if document["ended_by"] == "duration":
+        page.print(f"--duration cut off {document['incomplete']} flows")
+    elif document["ended_by"] == "stuck":
+        page.print(f"stuck: nothing is under way, and {document['incomplete']} flows are not complete")
 
 
 def _shown(value: Any) -> str:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from detour.experiments.sim.traced import TracedPackets
 
 _SHOWN_STEPS = 16
+_SHOWN_FLOWS = 4
 
 
 def register(commands: Any) -> None:
@@ -105,6 +107,11 @@ def _what(sim: Parser) -> None:
     sim.add_argument(
         "--duration", metavar="TIME", help="virtual time after which the run ends, like 2ms (when all is delivered)"
     )
+    sim.add_argument(
+        "--jitter",
+        metavar="TIME",
+        help="by how much hosts send a full frame late at most (its time on the slowest link; 0: exactly periodic)",
+    )
     sim.add_argument("--seed", metavar="N", help="of all that is random (1)")
 
 
@@ -122,10 +129,10 @@ def _fabric(sim: Parser) -> None:
     )
 
 
-def _sim(options: argparse.Namespace) -> None:
+def _sim(options: argparse.Namespace) -> int:
     if options.lab is not None:
         sim_lab(options)
-        return
+        return 0
     for option in ("solution", "lab_args", "tick"):
         if getattr(options, option):
             raise DetourError(f"--{option.replace('_', '-')} is for labs (--lab)")
@@ -142,8 +149,7 @@ def _sim(options: argparse.Namespace) -> None:
     if options.place:
         if options.record or options.web is not None or options.trace is not None:
             raise DetourError("--place is two runs; --record, --web and --trace show one")
-        _place(options, plan)
-        return
+        return _place(options, plan)
     checkpoints, traced = None if options.record is None else Checkpoints(), _traced(options, plan)
     with _watched(options, plan) as watched:
         with timed_bar("sim", options.json) as update:
@@ -159,6 +165,16 @@ def _sim(options: argparse.Namespace) -> None:
         present_traced(result, options, lambda page: show_sim(page, run, result, by_size(run)), found)
         if watched is not None:
             watched.wait()
+    return _exit_code(options, run)
+
+
+def _exit_code(options: argparse.Namespace, *runs: SimRun) -> int:
+    """1 if one could not go on; that a run ends by `--duration` is what was asked for. The page says why, and so does
+    standard error beside JSON."""
+    for run in runs:
+        if options.json and run.ended_by != "delivered":
+            print(f"detour: {_why_ended(run)}", file=sys.stderr)
+    return int(any(run.ended_by == "stuck" for run in runs))
 
 
 def _watched(options: argparse.Namespace, plan: SimPlan) -> AbstractContextManager[WatchedRun | None]:
@@ -208,7 +224,7 @@ def _named(said: SimOptions, options: argparse.Namespace, scheme: str) -> SimOpt
     return replace(said, scheme=scheme) if options.place and said.scheme is None else said
 
 
-def _place(options: argparse.Namespace, plan: SimPlan) -> None:
+def _place(options: argparse.Namespace, plan: SimPlan) -> int:
     from detour.experiments.sim.placed import placed_result, run_both
 
     if plan.settings.failures:
@@ -218,6 +234,7 @@ def _place(options: argparse.Namespace, plan: SimPlan) -> None:
     _files(options, placed)
     result = placed_result(ecmp, placed)
     present(result, options, lambda page: _show_placed(page, ecmp, placed))
+    return _exit_code(options, ecmp, placed)
 
 
 def _files(options: argparse.Namespace, run: SimRun) -> None:
@@ -267,12 +284,21 @@ def show_sim(page: Page, run: SimRun, result: SimResult, bins: list[Any]) -> Non
         f"{result.wire_gbps:.1f} Gb/s of data frames at the hosts, {result.drops} frames lost, "
         f"{int(run.counts.retransmitted.sum())} sent again"
     )
-    gave_up = int(run.tasks.failed.sum())
-    if gave_up:
-        patience = run.settings.of_run(1).host_config(run.settings.scheme).retry_ps
-        page.print(f"{gave_up} flows were given up: for {time_text(patience)} nothing came back")
-    if run.stuck:
-        page.print(run.stuck)
+    if run.ended_by != "delivered":
+        page.print(_why_ended(run))
+
+
+def _why_ended(run: SimRun) -> str:
+    """Of a run that is not complete, with some of its flows."""
+    from detour.base.quantities import time_text
+
+    graph, missing = run.graph.tasks, run.incomplete
+    names = [f"h{graph['source'][flow]} to h{graph['destination'][flow]}" for flow in missing[:_SHOWN_FLOWS].tolist()]
+    more = [f"{len(missing) - len(names)} more"] if len(missing) > len(names) else []
+    flows = f"{len(missing)} flows" + (f" ({', '.join([*names, *more])})" if names else "")
+    if run.ended_by == "duration":
+        return f"--duration {time_text(run.end_ps)} cut off {flows}"
+    return f"stuck, {flows} cannot complete: {run.cause}"
 
 
 def _show_placed(page: Page, ecmp: SimRun, placed: SimRun) -> None:
@@ -282,6 +308,9 @@ def _show_placed(page: Page, ecmp: SimRun, placed: SimRun) -> None:
     from detour.experiments.sim.tables import placed_table
 
     _head(page, placed)
+    for run in (ecmp, placed):
+        if run.ended_by != "delivered":
+            page.print(_why_ended(run))
     steps = compared_steps(result_of(ecmp).steps, result_of(placed).steps)
     whole = all_of_it(ecmp, placed)
     page.table(placed_table([*steps[:_SHOWN_STEPS], whole]))

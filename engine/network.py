@@ -19,7 +19,7 @@ import numpy as np
 from detour.base.arrays import Int64Array, UInt8Array
 from detour.base.errors import DetourError
 from detour.base.native import notice
-from detour.engine import division, lossless, phv, sockets, stats, traffic_manager
+from detour.engine import division, jitter, lossless, phv, sockets, stats, traffic_manager
 from detour.engine.buffers import Buffers
 from detour.engine.capture import Capture
 from detour.engine.clock import Clock, RealTime, Virtual
@@ -396,6 +396,11 @@ class Network:
         g = self._memory.g
         return int(g["lag_ps"]) + int(g["slip_ps"])
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is pending: nothing will happen any more, unless somebody does something from outside."""
+        return not self._memory.column("nodes", "pending")[: int(self._memory.g["node_count"])].any()
+
     def _take_logs(self) -> None:
         """Empties the loop's logs; called between slices."""
         g = self._memory.g
@@ -562,6 +567,23 @@ class Network:
             self._wiring.set_faults(cable.out_channel, faults)
             if both and cable.in_channel >= 0:
                 self._wiring.set_faults(cable.in_channel, faults)
+
+        self.call(change)
+
+    def set_jitter(self, jitter_ps: int = jitter.AUTO, packet_bytes: int = jitter.ETHERNET_BYTES) -> None:
+        """Lets every frame of the hosts that are attached by now be late by a seeded draw, in order: one of
+        `packet_bytes` by less than `jitter_ps` (`AUTO`: what it takes at the slowest link or queue), shorter ones in
+        proportion. Simultaneous events are ordered by a seeded draw.
+
+        Without this call senders are exactly periodic, which decides whose packets full queues drop (`engine.jitter`).
+        """
+
+        def change() -> None:
+            most = jitter.packet_time_ps(self._memory, packet_bytes) if jitter_ps == jitter.AUTO else jitter_ps
+            most = min(most, jitter.LONGEST_PS)
+            jitter.set_jitter(self._memory, most, packet_bytes, self.seed)
+            for stack in self._stacks:
+                stack.set_jitter(most)
 
         self.call(change)
 

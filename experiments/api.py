@@ -160,7 +160,7 @@ def simulate(
         placed: on the paths of a placement, and beside it with those that hashes pick (`Simulation.ecmp`).
         fail: links and switches that go down, like `s0-s3@50us`.
         said: the other options of `detour sim`, with `_` for `-`, as texts or numbers: `scheme`, `cc`, `rate`, `delay`,
-            `buffer`, `loss`, `ecn`, `reroute_after`, `duration`, `connections`, `program`, `seed`.
+            `buffer`, `loss`, `ecn`, `reroute_after`, `duration`, `connections`, `program`, `seed`, `jitter`.
 
     Raises:
         DetourError: what is missing or wrong.

@@ -53,6 +53,10 @@ class HostStack(Protocol):
         """Bytes of the longest frame, or as many as are stored of one."""
         ...
 
+    def set_jitter(self, jitter_ps: int) -> None:
+        """By how much periodic senders may depart from their periods (`detour.engine.jitter`)."""
+        ...
+
     def attached(self, host: int, call: Call, kick: Callable[[], None], now: Callable[[], int]) -> None:
         """A host has a port. `call(function)` runs a function while nothing else touches the stack's state, `kick()`,
         to be called within it, lets the host look for something to send, `now()` is its time in ps."""

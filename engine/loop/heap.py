@@ -5,8 +5,8 @@ An entity is whoever may have an event pending: a channel, a port, a host's upli
 knows its place in the heap, an event can be moved or cancelled, and the heap never outgrows the fabric.
 
 Every entity belongs to a node, and every node has a heap of its own (`entry` says why). Events of the same time are
-ordered by a hash of time and entity: no port is favoured, and the order does not depend on who scheduled first, so
-it is the same however the fabric is divided into nodes.
+ordered by a draw: a hash of seed, time and entity. No port is favoured, and the order does not depend on who scheduled
+first, so it is the same however the fabric is divided into nodes.
 """
 
 from __future__ import annotations
@@ -25,9 +25,13 @@ _B = 0x2545F4914F6CDD1D
 
 
 @inner(forceinline=True)
-def tie(time: int, entity: int) -> int:
-    """What orders events of the same time: 39 bits of a hash, then the entity, so that no two are equal."""
+def tie(time: int, entity: int, seed: int) -> int:
+    """What orders events of the same time: 39 bits of a hash, then the entity, so that no two are equal. Without a seed
+    the hash is linear: of two entities one comes first most of the time."""
     mixed = (((int(time) + int(entity) * _A) & _POSITIVE) * _B) & _POSITIVE
+    if seed != 0:
+        mixed ^= int(seed)
+        mixed = ((mixed ^ (mixed >> 32)) * _A) & _POSITIVE
     return ((mixed >> ENTITY_BITS) << ENTITY_BITS) | entity
 
 
@@ -87,7 +91,7 @@ def schedule(g: Any, entity: int, time: int) -> None:
     who = entity_at(g.entities, entity)
     node = node_at(g.nodes, np.int64(who.node))
     who.stamp += 1
-    order = tie(time, entity)
+    order = tie(time, entity, g.tie_seed)
     k = np.int64(who.position)
     if k < 0:
         k = node.pending

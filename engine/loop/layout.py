@@ -110,6 +110,7 @@ GLOBALS: Final = _table(
     "free", "fresh", "used", "used_peak", "pool_drops", "phv_free", "phv_fresh",
     # events
     "node_count", "lookahead_ps", "now", "events",
+    "tie_seed",  # of the order of events of the same time, 0: the order that stored results were computed with
     # clock
     "tick_ps", "real_time", "epoch_ns", "slip_ps", "max_lag_ps", "lag_ps", "lag_peak_ps",
     # talk with Python
@@ -134,6 +135,8 @@ SLOT: Final = _table(
 
 HEAP_ENTRY: Final = _table("time", "tie")
 """A pending event; `tie` orders those of the same time and holds the entity in its low `ENTITY_BITS` (`heap.tie`)."""
+
+JITTER_SHIFT: Final = 8
 
 ENTITY_BITS: Final = 24
 ENTITY_MASK: Final = (1 << ENTITY_BITS) - 1
@@ -160,6 +163,7 @@ CHANNEL_RECORD: Final = _lines(
     "loss", "corrupt", "duplicate", "late", "random",  # probabilities scaled to 2**32
     "late_ps",  # by how much a late frame is behind at most
     "lost", "corrupted", "duplicated", "cut",
+    "jitter",  # by how much a frame is late at most without being overtaken: ps a byte, times 2 ** JITTER_SHIFT
 )  # fmt: skip
 
 PORT: Final = _lines(

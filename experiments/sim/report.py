@@ -155,6 +155,6 @@ def document(run: SimRun) -> dict[str, Any]:
         "rate_gbps": settings.links.rate_bps / 1e9,
         "loss": settings.loss,
         "failures": [failure_text(run.topology, one) for one in settings.failures],
-        "deadlock": run.stuck,
+        "deadlock": run.deadlock,
         "by_size": as_json(by_size(run)),
     }

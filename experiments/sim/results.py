@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detour.base.times import US
-from detour.experiments.sim.run import SimRun
+from detour.experiments.sim.run import EndReason, SimRun
 
 SIZE_BINS = (1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000)
 """upper ends in bytes; what is larger is in one bin more"""
@@ -44,7 +44,8 @@ class SimResult:
     `fct_us`: from when a message is handed to its host until all of it is in the receiver's memory; `slowdown`: that
     over an empty fabric's; `wire_gbps`: whole
     data frames that came to hosts, over `seconds`; `drops`: frames that were lost anywhere; `seconds`: virtual time
-    from the beginning to the last completion, or to the end of the run where flows are left."""
+    from the beginning to the last completion, or to the end of the run where flows are left; `ended_by`: why it ended
+    (`SimRun.ended_by`), with so many `incomplete` flows; `virtual_s`: `seconds`."""
 
     flows: int
     completed: int
@@ -56,6 +57,9 @@ class SimResult:
     wire_gbps: float
     drops: int
     seconds: float
+    ended_by: EndReason
+    incomplete: int
+    virtual_s: float
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,9 @@ def result_of(run: SimRun) -> SimResult:
         wire_gbps=round(run.wire_bytes * 8e-9 / seconds, _DIGITS) if seconds else 0.0,
         drops=run.drops,
         seconds=seconds,
+        ended_by=run.ended_by,
+        incomplete=len(run.incomplete),
+        virtual_s=seconds,
     )
 
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
+from detour.base.quantities import time_text
 from detour.experiments.sim.sampling import LinkSeries, Sampler
 from detour.experiments.sim.settings import SimSettings, TimedFailure
 from detour.experiments.sim.workloads import SimWorkload
@@ -31,6 +32,8 @@ from detour.topo.failures import NONE, Failures, failure_name
 
 MOST_CONNECTIONS = 400_000
 """of one run: each has some 20 kB of state"""
+
+EndReason = Literal["delivered", "duration", "stuck"]
 
 SimProgress = Callable[[float, float], None]
 """told (bytes that have arrived, virtual time in s) now and then"""
@@ -86,7 +89,7 @@ class ConnectionCounts:
 @dataclass(frozen=True)
 class SimRun:
     """One run. `wire_bytes`: of data frames that came to hosts; `queues`: `Sampler.queues`; `drops`: frames that
-    switches dropped or links lost; `stuck`: a deadlock of PFC, in words."""
+    switches dropped or links lost; `deadlock`: of PFC, in words."""
 
     topology: Topology
     settings: SimSettings
@@ -99,12 +102,40 @@ class SimRun:
     drops: int
     links: LinkSeries
     queues: NDArray[np.float64]
-    stuck: str | None
+    deadlock: str | None
 
     @property
     def graph(self) -> TaskGraph:
         """Of the workload."""
         return self.workload.graph
+
+    @property
+    def incomplete(self) -> Int64Array:
+        """Messages that are not complete, as tasks."""
+        return np.flatnonzero(self.graph.is_message & ~self.tasks.finished)
+
+    @property
+    def ended_by(self) -> EndReason:
+        """Why the run ended: all is over, its time was, or it could not go on."""
+        if self.tasks.completed:
+            return "delivered"
+        duration_ps = self.settings.duration_ps
+        return "stuck" if duration_ps is None or self.end_ps < duration_ps else "duration"
+
+    @property
+    def cause(self) -> str | None:
+        """Why it could not go on, in words; None if it was not stuck."""
+        if self.ended_by != "stuck":
+            return None
+        if self.deadlock:
+            return self.deadlock
+        gave_up = int(self.tasks.failed.sum())
+        patience_ps = self.settings.of_run(1).host_config(self.settings.scheme).retry_ps
+        causes = {
+            f"{gave_up} flows were given up: for {time_text(patience_ps)} nothing came back": gave_up,
+            "tasks wait for others that never end": int((~self.tasks.finished & ~self.tasks.failed).sum()),
+        }
+        return "; ".join(text for text, count in causes.items() if count)
 
 
 def run_workload(
@@ -155,6 +186,8 @@ def _go(
 ) -> None:
     """To the end."""
     while not tasks.over and fabric.now_ps < until_ps and fabric.deadlock_found is None:
+        if fabric.network.idle and faults.due_ps >= until_ps:
+            break
         if watcher is not None and watcher.enough:
             break
         faults.act()
@@ -187,7 +220,7 @@ def _found(
         drops=_drops(fabric),
         links=sampler.series(),
         queues=sampler.queues,
-        stuck=None if fabric.deadlock_found is None else str(fabric.deadlock_found),
+        deadlock=None if fabric.deadlock_found is None else str(fabric.deadlock_found),
     )
 
 

@@ -11,8 +11,9 @@ from typing import TypeVar
 from detour.base.dataplane import PACKET_BYTES
 from detour.base.errors import DetourError
 from detour.base.quantities import bytes_of, fraction_of, rate_bps_of, time_ps_of
-from detour.base.times import MS, US
+from detour.base.times import MAX_TIME, MS, US
 from detour.control.policy import Amount, NoMarking, RedMarking, StepMarking
+from detour.engine.jitter import AUTO, LONGEST_PS
 from detour.experiments.running import window
 from detour.fabric.footings.virtual.own_program import OwnProgram, read_program
 from detour.fabric.footings.virtual.scheme import LinkSettings, RunSettings, Scheme, SwitchMemory, scheme
@@ -21,8 +22,6 @@ from detour.topo.failures import Failure, failure_name
 
 T = TypeVar("T")
 
-LONGEST_PS = 1_000 * MS
-"""a run without `duration` is given up then"""
 _LEAST_BUFFER = 2 * PACKET_BYTES
 _LONGEST_DELAY_PS = 100 * MS
 _MOST_CONNECTIONS = 64
@@ -57,6 +56,7 @@ class SimOptions:
     connections: str | None = None
     seed: str | None = None
     cc: str | None = None
+    jitter: str | None = None
 
 
 class OptionError(DetourError):
@@ -73,7 +73,7 @@ class SimSettings:
 
     `duration_ps` None: until all is over. `reroute_after_ps`: the controller writes routes around a failure so long
     after it; None: nobody but senders does anything about it. `connections`: of two hosts at most, where messages of
-    jobs share them; flows have one each."""
+    jobs share them; flows have one each. `jitter_ps`: of senders (`RunSettings`)."""
 
     scheme: Scheme
     program: OwnProgram | None = None
@@ -85,15 +85,17 @@ class SimSettings:
     reroute_after_ps: int | None = None
     duration_ps: int | None = None
     connections: int = 1
+    jitter_ps: int = AUTO
 
     def of_run(self, connections: int) -> RunSettings:
         """For the fabric."""
-        return RunSettings(self.links, self.memory, window=window(connections), loss=self.loss, seed=self.seed)
+        sized = window(connections)
+        return RunSettings(self.links, self.memory, sized, loss=self.loss, seed=self.seed, jitter_ps=self.jitter_ps)
 
     @property
     def until_ps(self) -> int:
         """When the run ends at the latest."""
-        return LONGEST_PS if self.duration_ps is None else self.duration_ps
+        return MAX_TIME if self.duration_ps is None else self.duration_ps
 
 
 def settings_of(topology: Topology, said: SimOptions) -> SimSettings:
@@ -119,6 +121,7 @@ def settings_of(topology: Topology, said: SimOptions) -> SimSettings:
         reroute_after_ps=_time("reroute_after", said.reroute_after),
         duration_ps=_time("duration", said.duration),
         connections=1 if said.connections is None else read_option("connections", said.connections, _connections),
+        jitter_ps=AUTO if said.jitter is None else read_option("jitter", said.jitter, jitter_of),
     )
 
 
@@ -154,6 +157,18 @@ def _delay(text: str) -> int:
     if not 1_000 <= delay <= _LONGEST_DELAY_PS:
         raise DetourError(f"{text!r}; 1ns to 100ms are possible")
     return delay
+
+
+def jitter_of(text: str) -> int:
+    """A time by which senders are late at most, in ps.
+
+    Raises:
+        DetourError: it is none.
+    """
+    jitter = time_ps_of(text)
+    if jitter > LONGEST_PS:
+        raise DetourError(f"{text!r}; 0 to 100ms are possible")
+    return jitter
 
 
 def _time(option: str, text: str | None) -> int | None:

@@ -7,6 +7,7 @@ from collections.abc import Container
 from dataclasses import replace
 from pathlib import Path
 
+from detour.base.dataplane import PACKET_BYTES
 from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
 from detour.engine import warm
@@ -97,6 +98,7 @@ class EngineFabric(NetworkFabric):
             return round(settings.rate_bps * link.speed), delay, settings.queue_packets
 
         lay_cables(network, self.topology, cable, self.linux)
+        network.set_jitter(packet_bytes=PACKET_BYTES)
         if settings.loss:
             for link in self.topology.links:
                 if link.kind != "host":

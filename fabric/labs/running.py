@@ -158,6 +158,7 @@ class RunningLab:
             attach_cpu_interfaces(booted)
         self.stack = attach_hosts(booted, self._defaults, linux=self.linux)
         run_commands(booted)
+        network.set_jitter()
         if pcap is not None:
             network.capture(pcap)
 

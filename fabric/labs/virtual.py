@@ -11,6 +11,7 @@ from detour.base.times import MS, US
 from detour.engine.bmv2api.commands.interpreter import carry_out, program_of, understand_all
 from detour.engine.bmv2api.commands.registry import CommandScope
 from detour.engine.clock import RealTime, Virtual
+from detour.engine.jitter import AUTO
 from detour.engine.network import Network
 from detour.fabric.labs.boot import LinkDefaults, fill, lay_cables, run_commands
 from detour.fabric.labs.contents import SwitchContent, contents_of
@@ -27,11 +28,11 @@ from detour.hosts.ip.hosts import IpHost
 
 DEFAULTS = LinkDefaults(rate_bps=10**9, delay_ps=10 * US)
 """Links without a rate carry any amount in no time, which does not go together with senders that adapt."""
-_LONGEST_PS = 60 * SECOND_PS
-"""a run without a duration is given up then"""
 _STEP_PS = 10 * MS
 _IDLE_PS = 100 * MS
 """nothing is under way for so long: what has not come will not come"""
+_CIRCLING_PS = 10 * SECOND_PS
+"""nobody sends any more, and nothing has come for so long: what is under way goes in circles"""
 
 
 class VirtualLab:
@@ -45,8 +46,10 @@ class VirtualLab:
         defaults: LinkDefaults = DEFAULTS,
         seed: int = 1,
         tick_ps: int = RealTime.tick_ps,
+        jitter_ps: int | None = None,
     ) -> None:
-        """`tick_ps`: unit of time in programs, BMv2's microsecond if nothing else is wanted."""
+        """`tick_ps`: unit of time in programs, BMv2's microsecond if nothing else is wanted. `jitter_ps`: of
+        hosts (`Network.set_jitter`), None: not even a drawn order of simultaneous events."""
         self.lab = lab
         self.network = Network(Virtual(), tick_ps, seed)
         self._ports: Ports | None = None
@@ -56,6 +59,8 @@ class VirtualLab:
             lay_cables(self.booted, defaults)
             self.stack = attach_hosts(self.booted, defaults, seed=seed)
             run_commands(self.booted)
+            if jitter_ps is not None:
+                self.network.set_jitter(jitter_ps)
         except BaseException:
             self.network.stop()
             raise
@@ -114,7 +119,7 @@ class VirtualLab:
 
     def results(self, doings: Sequence[Doing]) -> dict[str, Any]:
         """What came of it up to now: the document of `detour sim --lab --json`."""
-        return document_of(self.booted, doings, self.network.now_ps)
+        return document_of(self.booted, doings, self.network.now_ps, cut=not self.network.idle)
 
     def run_until_over(
         self,
@@ -125,25 +130,29 @@ class VirtualLab:
     ) -> int:
         """Until all that hosts do is over, or for a duration; returns the time. `sampler` looks on."""
         begun = self.network.now_ps
-        until = begun + (_LONGEST_PS if duration_ps is None else duration_ps)
         if duration_ps is not None:
+            until = begun + duration_ps
             while (now := self.network.now_ps) < until:
                 self._advance(min(now + _STEP_PS * 10, until), sampler)
                 progress((self.network.now_ps - begun) / duration_ps)
             return self.network.now_ps
-        idle, seen = 0, -1
-        while self.network.now_ps < until:
-            now = self._advance(self.network.now_ps + _STEP_PS, sampler)
+        moved_ps = came_ps = begun
+        events = came = -1
+        step = _STEP_PS
+        while True:
+            now = self._advance(self.network.now_ps + step, sampler)
             if all(doing.over() for doing in doings):
-                break
-            moved = self.network.loop_stats()["events"]
+                return now
             pending = any(doing.still_sends(now) for doing in doings)
-            idle = 0 if moved != seen or pending else idle + _STEP_PS
-            seen = moved
-            if idle >= _IDLE_PS:
-                break
+            before, events = events, self.network.loop_stats()["events"]
+            step = min(2 * step, SECOND_PS) if pending and events == before else _STEP_PS
+            if pending or events != before:
+                moved_ps = now
+            if pending or came != (came := sum(part.delivered for doing in doings for part in doing.parts())):
+                came_ps = now
+            if now - moved_ps >= _IDLE_PS or now - came_ps >= _CIRCLING_PS:
+                return now
             progress(sum(doing.over() for doing in doings) / len(doings))
-        return self.network.now_ps
 
     def _advance(self, until_ps: int, sampler: LabSampler | None) -> int:
         """Runs until a time, which is returned; the sampler looks in between."""
@@ -169,6 +178,7 @@ def open_lab(
     program: str | None = None,
     seed: int = 1,
     tick_ps: int = RealTime.tick_ps,
+    jitter_ps: int = AUTO,
 ) -> VirtualLab:
     """A lab in virtual time, at time 0; to be used by `with`.
 
@@ -178,9 +188,11 @@ def open_lab(
         program: `P4INFO,JSON` or `NAME.p4` for all switches, instead of what the lab names.
         seed: of all that is random.
         tick_ps: unit of time in programs, BMv2's microsecond if nothing else is wanted.
+        jitter_ps: by how much hosts send a full frame late at most (default: what it takes on the slowest link).
 
     Raises:
         DetourError: what is wrong with it, by file and line.
     """
     lab = read_lab(LabFolder.given(str(folder), solution))
-    return VirtualLab(lab, contents_of(lab, programs_of(lab, program)), seed=seed, tick_ps=tick_ps)
+    contents = contents_of(lab, programs_of(lab, program))
+    return VirtualLab(lab, contents, seed=seed, tick_ps=tick_ps, jitter_ps=jitter_ps)

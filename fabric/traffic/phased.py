@@ -84,7 +84,7 @@ class PhasedMessages:
 @dataclass(frozen=True)
 class Pace:
     """`message`: bytes. `arity`: of the barrier's tree. `poll_ps`: time between two looks of a host's software at its
-    memory and its completions; `limit_ps`: time after which a phase that does not end is given up. `jitter_ps`: a
+    memory and its completions; `limit_ps`: a phase in which nothing arrives for so long is given up. `jitter_ps`: a
     host's software acts up to so late, evenly drawn every time, on a release and on the end of what it waits for.
     `stragglers`: hosts, and ps by which they begin every phase late (the barrier's root: its release)."""
 
@@ -181,6 +181,8 @@ class PhasedExchange:
         self._entering, self._reporting = Reactions(slots), Reactions(slots)
         self._awaited = False
         """somebody has not been released into the present phase yet"""
+        self._moved = 0, -1
+        """when bytes were counted last, and how many had arrived"""
         self._posted = messages.way.copy()
         """ways that messages began with"""
 
@@ -200,7 +202,7 @@ class PhasedExchange:
         """Executes the exchange to its end.
 
         Raises:
-            DetourError: it did not end in time.
+            DetourError: a phase does not end.
         """
         for _ in self.steps():
             pass
@@ -220,11 +222,19 @@ class PhasedExchange:
                 if not self.more():
                     return
                 self._begin_phase()
-            if self.fabric.now_ps > self.times.start_ps[-1] + self.pace.limit_ps:
-                raise DetourError(
-                    f"phase {len(self.times.end_ps)} of the exchange did not end within {self.pace.limit_ps / US:g} us "
-                    f"of virtual time: {int((self.state == self.SENT).sum())} messages are under way"
-                )
+            if self.fabric.now_ps > max(self.times.start_ps[-1], self._moved[0]) + self.pace.limit_ps:
+                self._check_progress()
+
+    def _check_progress(self) -> None:
+        """Gives up if nothing has arrived since bytes were counted last."""
+        arrived = int(self.fabric.hs.qp["st_rx_bytes"].sum())
+        if arrived == self._moved[1]:
+            raise DetourError(
+                f"phase {len(self.times.end_ps)} of the exchange is stuck, nothing arrives for "
+                f"{self.pace.limit_ps / US:g} us of virtual time: {int((self.state == self.SENT).sum())} messages are "
+                "under way"
+            )
+        self._moved = self.fabric.now_ps, arrived
 
     def more(self) -> bool:
         """Whether there are phases to come."""

@@ -96,6 +96,10 @@ class IpStack:
         """Bytes of the longest frame, or of what is stored of it."""
         return self._frame_bytes
 
+    def set_jitter(self, jitter_ps: int) -> None:
+        """Of flows at a constant rate."""
+        self.memory.globals["jitter_ps"] = jitter_ps
+
     def attached(self, host: int, call: Call, kick: Callable[[], None], now: Callable[[], int]) -> None:
         """A host has a port."""
         self._hosts[host].attach(call, kick, now)

@@ -70,6 +70,7 @@ STACK_GLOBALS: Final = _table(
     "conns segments ranges cc_rows",
     "n_hosts per_host n_neighbours demux_size out_depth in_depth box_bytes",
     "elide pattern sums",
+    "jitter_ps",
 )
 
 IP_HOST_COUNTERS: Final = (
@@ -109,10 +110,11 @@ SOCKET: Final = _table(
 
 UDP_FLOW_RECORD: Final = _table(
     "mode rate_bps interval_ps rest next_ps stop_ps left fixed_size sizes n_sizes size",
-    "on_ps off_ps until_ps",
+    "on_ps off_ps until_ps shift_ps",
     "tx_packets tx_bytes first_ps last_ps unreachable",
 )
-"""a UDP flow. `rest`: what of a division was left over; `sizes`: table of `SIZE`, 0: all have `fixed_size`"""
+"""a UDP flow. `rest`: what of a division was left over; `shift_ps`: how late it is by jitter; `sizes`: table of `SIZE`,
+0: all have `fixed_size`"""
 
 SIZE: Final = np.dtype([("below", np.int64), ("bytes", np.int64)])
 """a packet has so many bytes if a number from 0 to 2**31 - 1 is below the first"""

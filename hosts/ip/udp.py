@@ -65,13 +65,29 @@ def _draw_size(h: Any, f: Any) -> None:
 
 
 @inner()
-def _advance(h: Any, f: Any) -> None:
+def _wander(g: Any, h: Any, f: Any, gap: int) -> int:
+    """How much later than a gap the next packet of a constant flow is due: how late the flow is changes by up to half
+    the stack's jitter a packet, between nothing and a gap. So the phase of two equal flows is not that of their
+    beginning, and a flow sends as many packets as it is to."""
+    most = min(g.jitter_ps, gap)
+    if most == 0:
+        return 0
+    before = f.shift_ps
+    shift = abs(before + ((draw(h) * (most >> 8)) >> 23) - (most >> 1))
+    if shift > gap:
+        shift = 2 * gap - shift
+    f.shift_ps = max(shift, before - gap, 0)
+    return f.shift_ps - before
+
+
+@inner()
+def _advance(g: Any, h: Any, f: Any) -> None:
     """When the packet after this one is due. What the division leaves over is not lost."""
     bits = f.size * _PS_BITS + f.rest
     gap = bits // f.rate_bps
     if f.mode == CONSTANT:
         f.rest = bits - gap * f.rate_bps
-        f.next_ps += gap
+        f.next_ps += gap + _wander(g, h, f, gap)
     elif f.mode == ON_OFF:
         f.rest = bits - gap * f.rate_bps
         f.next_ps += gap
@@ -99,7 +115,7 @@ def begin(g: Any, i: int) -> None:
 def write(g: Any, i: int, frame: int, now: int) -> Any:
     """The next packet; returns bytes stored << 32 | on the wire, 0: none goes now."""
     s, f = socket_at(g.sockets, i), flow_at(g.flows, i)
-    if now < f.next_ps or f.next_ps >= f.stop_ps or f.left == 0:
+    if now < f.next_ps or f.next_ps - f.shift_ps >= f.stop_ps or f.left == 0:
         return 0
     if s.failed == 0 and not neighbours.reachable(g, s, i) and s.failed == 0:
         return 0
@@ -112,8 +128,8 @@ def write(g: Any, i: int, frame: int, now: int) -> Any:
     f.first_ps = now if f.tx_packets == 1 else f.first_ps
     f.last_ps = now
     f.left -= 1
-    _advance(host_at(g.hosts, s.host), f)
-    if f.left == 0 or f.next_ps >= f.stop_ps:
+    _advance(g, host_at(g.hosts, s.host), f)
+    if f.left == 0 or f.next_ps - f.shift_ps >= f.stop_ps:
         s.closed = 1
     elif f.next_ps <= now:
         timers.make_ready(g, s, i)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from detour.base.dataplane import PACKET_BYTES
 from detour.base.errors import DetourError
+from detour.engine.jitter import AUTO
 from detour.fabric.footings.serving import Serving
 from detour.fabric.footings.settings import FootingChanges
 from detour.fabric.footings.virtual.fabric import VirtualFabric
@@ -39,7 +40,7 @@ def paced_fabric(topology: Topology, changes: FootingChanges, pace: str, serving
     return VirtualFabric(
         topology,
         LERP_WITHOUT_PFC,
-        RunSettings(links=links, memory=memory, loss=changes.loss or 0.0, payload=True),
+        RunSettings(links=links, memory=memory, loss=changes.loss or 0.0, payload=True, jitter_ps=AUTO),
         queue_pairs=_QUEUE_PAIRS,
         own=None if own is None else read_program(f"{own.p4info},{own.blob}"),
         pace=given,

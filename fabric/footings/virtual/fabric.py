@@ -49,6 +49,7 @@ from detour.fabric.footings.virtual.scheme import RunSettings, Scheme
 from detour.fabric.footings.virtual.watch import DeadlockFound, DeadlockWatch
 from detour.hosts.cc import algorithm
 from detour.hosts.config import HostConfig
+from detour.hosts.frames.wire import DATA_OVERHEAD
 from detour.hosts.state import Hosts, make_hosts
 from detour.hosts.verbs.bulk import Flows, connect_many, path_packets, post_many
 from detour.hosts.verbs.verbs import Device, PathChoice, Transport
@@ -161,6 +162,8 @@ class VirtualFabric(NetworkFabric):
         self._states: dict[int, SwitchState] = {}
         self._add_switches()
         lay_cables(self.network, topology, self._cable)
+        if self.settings.jitter_ps is not None:
+            self._network.set_jitter(self.settings.jitter_ps, self.config.payload + DATA_OVERHEAD)
         self._add_loss()
         self._add_memory()
         if self.scheme.routing in _SHARING:

@@ -332,7 +332,10 @@ def scheme(name: str) -> Scheme:
 class RunSettings:
     """Everything else about a run. `window`, `frames`: packets that a connection and the fabric may have under way.
     `loss`: probability with which a link between switches loses a frame. `payload`: packets carry their bytes, so that
-    what arrives can be compared with what was sent; without, the time that everything takes is the same."""
+    what arrives can be compared with what was sent; without, the time that everything takes is the same. `jitter_ps`:
+    of hosts (`Network.set_jitter`; `AUTO`: what a packet takes on the slowest link). None: senders are exactly periodic
+    and simultaneous events have a fixed order, as in the experiments whose stored results were computed before there
+    was jitter, and which do not depend on it (docs/experiments.md, "Jitter")."""
 
     links: LinkSettings = field(default_factory=LinkSettings)
     memory: SwitchMemory = field(default_factory=SwitchMemory)
@@ -341,6 +344,7 @@ class RunSettings:
     loss: float = 0.0
     seed: int = 1
     payload: bool = False
+    jitter_ps: int | None = None
 
     def host_config(self, chosen: Scheme) -> HostConfig:
         """The hosts' parameters under a scheme."""

@@ -29,9 +29,11 @@ def _state(net: Network) -> dict[str, np.ndarray]:
     return hosts | ports | nics | {"events": np.array([net.loop_stats()["events"]])}
 
 
-def _lossy(divide: bool) -> tuple[dict[str, np.ndarray], int]:
+def _lossy(divide: bool, jitter: bool) -> tuple[dict[str, np.ndarray], int]:
     pair = Pair(Virtual(divide=divide), HostConfig())
     with pair.net as net:
+        if jitter:
+            net.set_jitter()
         net.set_faults((1, 2), loss=0.03, duplicate=0.03, corrupt=0.03)
         pair.post()
         for until in (3 * US, 3 * US + 1, 50 * US, 100 * MS):
@@ -40,9 +42,10 @@ def _lossy(divide: bool) -> tuple[dict[str, np.ndarray], int]:
         return _state(net), _nodes(net)
 
 
-def test_same_results_with_faults():
-    whole, one = _lossy(False)
-    divided, many = _lossy(True)
+@pytest.mark.parametrize("jitter", [False, True])
+def test_same_results_with_faults(jitter):
+    whole, one = _lossy(False, jitter)
+    divided, many = _lossy(True, jitter)
     assert (one, many) == (1, 2)
     for name, table in whole.items():
         assert np.array_equal(table, divided[name]), name

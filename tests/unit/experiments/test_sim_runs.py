@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 
 from detour.base.errors import DetourError
 from detour.base.records import as_json
+from detour.base.times import US
 from detour.experiments.sim import report
 from detour.experiments.sim.patterns import NAMED_WORKLOADS
 from detour.experiments.sim.results import by_size, result_of
 from detour.experiments.sim.run import SimRun, run_workload
 from detour.experiments.sim.settings import SimOptions, settings_of
-from detour.experiments.sim.workloads import open_workload
+from detour.experiments.sim.workloads import open_workload, workload_of_rows
 from detour.topo import Topology, parse_topology
 
 LEAF_SPINE = parse_topology("leaf-spine:leaves=2,spines=2,hosts=4")
@@ -38,7 +39,7 @@ def simulated(workload: str, topology: Topology = LEAF_SPINE, name: str = "LERP-
 def test_a_flow_alone_has_no_slowdown(name: str, size: str) -> None:
     """The ideal is that of an empty fabric, which this is. Probes take a little of the link (TelemetryGBN); where every
     packet has a path of its own, the last, short one need not wait for the one before at every switch (SprayLERP)."""
-    run = simulated(f"incast:senders=1,bytes={size}", name=name)
+    run = simulated(f"incast:senders=1,bytes={size}", name=name, jitter="0")
     taken, ideal = run.tasks.flow_completion_ps(), run.ideal.task_ps
     if name == "TelemetryGBN":
         assert ideal[0] <= taken[0] <= ideal[0] * 1.01
@@ -93,6 +94,7 @@ def test_the_same_seed_gives_the_same_bytes() -> None:
 def test_keys_of_the_document_are_the_contract() -> None:
     found = as_json(result_of(simulated("permutation:bytes=10k")))
     keys = "flows completed bytes delivered_bytes fct_us slowdown steps wire_gbps drops seconds"
+    keys += " ended_by incomplete virtual_s"
     assert list(found) == keys.split()
     assert list(found["fct_us"]) == list(found["slowdown"]) == ["mean", "p50", "p95", "p99", "p999"]
 
@@ -262,6 +264,54 @@ def test_runs_without_a_complete_flow_are_shown_as_such(tmp_path: Path) -> None:
     assert by_size(run)[0].completed == 0
     report.plot(tmp_path / "empty.png", run)
     assert (tmp_path / "empty.png").stat().st_size > 1000
+
+
+def ran(topology: Topology, rows: list[tuple[float, ...]], name: str = "SprayLERP", **said: object) -> SimRun:
+    chosen = settings_of(topology, SimOptions(scheme=name, **said))  # type: ignore[arg-type]
+    return run_workload(topology, workload_of_rows("rows", rows, topology), chosen)
+
+
+FAR_APART = [(0, 5, 1000, 0.0), (1, 5, 1000, 1.5)]
+
+
+def test_a_run_goes_on_until_all_is_delivered() -> None:
+    found = result_of(ran(LEAF_SPINE, FAR_APART))
+    assert (found.completed, found.ended_by, found.incomplete) == (2, "delivered", 0)
+    assert found.virtual_s == found.seconds == pytest.approx(1.5, rel=1e-4)
+
+
+def test_a_duration_that_cuts_off_flows_says_so() -> None:
+    found = result_of(ran(LEAF_SPINE, FAR_APART, duration="1s"))
+    assert (found.completed, found.ended_by, found.incomplete, found.virtual_s) == (1, "duration", 1, 1.0)
+    assert result_of(ran(LEAF_SPINE, FAR_APART, duration="2s")).ended_by == "delivered"
+
+
+@pytest.mark.parametrize("name", ["SprayLERP", "TelemetryGBN"])
+def test_a_dead_path_is_found_out(name: str) -> None:
+    run = ran(LEAF_SPINE, FAR_APART, name, fail=("h1-s0@1s",))
+    found = result_of(run)
+    assert (found.completed, found.ended_by, found.incomplete) == (1, "stuck", 1)
+    assert run.cause == "1 flows were given up: for 500 ms nothing came back"
+    assert found.virtual_s < 10
+
+
+@pytest.mark.parametrize("name", ["SprayLERP", "TelemetryGBN"])
+def test_what_waits_for_what_failed_is_found_out(name: str) -> None:
+    """DCQCN's timers included, nothing goes on for ever beside it."""
+    run = simulated("ring:bytes=1e5,ranks=4", name=name, fail=("h1-s0@1us",))
+    assert result_of(run).ended_by == "stuck"
+    assert str(run.cause).endswith("tasks wait for others that never end")
+
+
+def test_senders_have_jitter_unless_it_is_0() -> None:
+    rows = [(0, 5, 1000, 0.0)]
+    ideal = ran(LEAF_SPINE, rows, "LERP-shortest", jitter="0")
+    late = ran(LEAF_SPINE, rows, "LERP-shortest")
+    much = ran(LEAF_SPINE, rows, "LERP-shortest", jitter="10us")
+    at_zero, at_default, at_much = (int(run.tasks.flow_completion_ps()[0]) for run in (ideal, late, much))
+    assert at_zero == ideal.ideal.task_ps[0] < at_default < at_zero + 1102 * 80 < at_much < at_zero + 10 * US
+    with pytest.raises(DetourError, match="jitter: '1s'; 0 to 100ms are possible"):
+        settings_of(LEAF_SPINE, SimOptions(jitter="1s"))
 
 
 def test_folders_are_checked_before_work(tmp_path: Path) -> None:

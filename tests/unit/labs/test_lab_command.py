@@ -11,6 +11,7 @@ from forwarding_lab import write_app, write_tutorial
 
 from detour.cli import main
 from detour.fabric.labs import programs
+from detour.fabric.labs.virtual import open_lab
 
 LABS = Path(__file__).parents[3] / "docs" / "labs"
 KEYS = [
@@ -24,6 +25,9 @@ KEYS = [
     "wire_gbps",
     "drops",
     "seconds",
+    "ended_by",
+    "incomplete",
+    "virtual_s",
 ]
 
 
@@ -37,6 +41,7 @@ def test_the_document_is_that_of_sim_and_more(lab_folder: str, capsys: pytest.Ca
     document = json.loads(capsys.readouterr().out)
     assert list(document)[: len(KEYS)] == KEYS
     assert (document["flows"], document["completed"], document["drops"]) == (2, 2, 0)
+    assert (document["ended_by"], document["incomplete"]) == ("delivered", 0)
     assert (document["pings"][0]["src"], document["pings"][0]["dst"]) == ("h1", "10.0.0.2")
     assert document["lab"] == {"format": "tutorials", "hosts": ["h1", "h2"]}
     assert {row["switch"] for row in document["switches"]} == {"s1", "s2"}
@@ -95,6 +100,45 @@ def test_a_duration_ends_a_run(lab_folder: str, capsys: pytest.CaptureFixture[st
     assert document["seconds"] == 0.03
     assert document["completed"] == 0
     assert 0 < document["udp"][0]["received"] <= 4
+    assert (document["ended_by"], document["incomplete"]) == ("duration", 1)
+    assert main(["sim", "--lab", lab_folder, "--workload", workload, "--duration", "30ms"]) == 0
+    assert "--duration cut off 1 flows" in capsys.readouterr().out
+
+
+def test_a_run_of_minutes_goes_on_to_its_end(lab_folder: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sim", "--lab", lab_folder, "--workload", "ping:src=h1,dst=h2,count=2,interval=100s", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["completed"], document["ended_by"]) == (2, "delivered")
+    assert 100 < document["virtual_s"] < 102
+
+
+def test_a_lab_whose_pings_get_lost_is_stuck(lab_folder: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["sim", "--lab", lab_folder, "--workload", "ping:src=h1,dst=10.0.0.77,count=1"]
+    assert main([*arguments, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["completed"], document["ended_by"], document["incomplete"]) == (0, "stuck", 1)
+    assert main(arguments) == 0
+    assert "stuck: nothing is under way, and 1 flows are not complete" in capsys.readouterr().out
+
+
+def test_jitter_of_a_lab_s_hosts(lab_folder: str, capsys: pytest.CaptureFixture[str]) -> None:
+    trips = []
+    for jitter in ("0", "0", "2ms", "5us"):
+        workload = "ping:src=h1,dst=h2,count=2"
+        assert main(["sim", "--lab", lab_folder, "--workload", workload, "--jitter", jitter, "--json"]) == 0
+        trips.append(json.loads(capsys.readouterr().out)["pings"][0]["rtt_mean_us"])
+    assert trips[0] == trips[1] < trips[3] < trips[0] + 10 < trips[2]
+
+
+@pytest.mark.parametrize("apart", ["0", "1us"])
+def test_two_streams_share_a_full_queue_of_a_lab(apart: str) -> None:
+    with open_lab(LABS / "ecn", seed=4) as lab:
+        stream = "udp:src={},dst=h3,rate=20M,time=2s,start={}"
+        doings = lab.do(f"{stream.format('h1', 0)};{stream.format('h2', apart)}")
+        lab.run_until(2 * 10**12)
+        one, two = (row["received"] for row in lab.results(doings)["udp"])
+    assert one + two > 2_000
+    assert (one + two) ** 2 / (2 * (one**2 + two**2)) >= 0.98
 
 
 @pytest.mark.parametrize(
