@@ -40,6 +40,7 @@ def append(hs: Any, i: int, q: Any, index: int, now: int) -> None:
     s.sent = now
     s.txn = q.next_txn
     s.epoch = q.epoch
+    s.before = s.cand
     s.cand = q.cand
     q.next_txn += 1
     q.inflight += 1

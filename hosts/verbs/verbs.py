@@ -580,7 +580,7 @@ class QP:
             dst = to_words(usid_address(path.usids)) if path.usids else (0, 0)
             final = to_words(final_address(path.usids))[0] if path.usids else 0
             # sport, dst, final address, then what is known of the path: nothing
-            hs.candidate[self.index, place] = (path.sport, *dst, final, NIL, 0, NIL, NIL, 0, NIL, NIL, 0, 0, 0, 0)
+            hs.candidate[self.index, place] = (path.sport, *dst, final, NIL, 0, NIL, NIL, 0, NIL, NIL, 0, 0, 0, 0, 0)
         q = self._row()
         _assign(
             q,
@@ -589,6 +589,9 @@ class QP:
                 "n_cand": len(some),
                 "n_short": sum(not _is_detour(path) for path in some),
                 "tokens": 0,
+                "probe_by": 0,
+                "short_loss": 0,
+                "detour_loss": 0,
                 "n_tokens": 0,
                 "short_wait": NIL,
                 "detour_wait": NIL,
