@@ -45,8 +45,11 @@ def register(commands: Any) -> None:
     sim = _add(kinds, "sim", "packet-hops a second in virtual time, and memory of 32,768 connections", _sim)
     sim.add_argument("--k", type=byte_count, default=16, metavar="K", help="ports of the fat-tree's switches (16)")
     sim.add_argument("--message", type=byte_count, default=2_000_000, metavar="BYTES", help="of each host (2000000)")
-    transport = _add(kinds, "transport", "how equal senders share a full queue, by transport", _transport)
-    transport.add_argument("--fairness", action="store_true", help="only that: Jain's index over 20 seeds")
+    transport = command(
+        kinds, "transport", "messages on paths that fail in part, and equal senders at a full queue", _transport
+    )
+    transport.add_argument("--gray", action="store_true", help="only paths that lose some kinds of frames")
+    transport.add_argument("--fairness", action="store_true", help="only equal senders: Jain's index over 20 seeds")
     lab = _add(
         kinds, "lab", "packets a second of a plain IPv4 lab in virtual time, beside p4sim and ns-3's bridge", _lab
     )
@@ -104,6 +107,20 @@ def _everything(options: argparse.Namespace) -> None:
     if options.write is not None:
         page.write(options.write, page.page(reports, time.monotonic() - begin))
     numbers = {report.name: report.numbers for report in reports}
+    present(numbers, options, lambda page: show_benchmarks(page, reports))
+
+
+def _transport(options: argparse.Namespace) -> None:
+    """Runs the parts that are asked for, all of them without an option."""
+    from detour.engine import warm
+    from detour.experiments.bench import fairness, gray
+
+    parts = {"gray": gray.run, "fairness": fairness.run}
+    with shown_progress(options.json) as progress:
+        warm.ensure(progress)
+        reports = [run(progress) for name, run in parts.items() if getattr(options, name)]
+        reports = reports or [run(progress) for run in parts.values()]
+    numbers = {key: value for report in reports for key, value in report.numbers.items()}
     present(numbers, options, lambda page: show_benchmarks(page, reports))
 
 
@@ -197,12 +214,6 @@ def _trace(options: argparse.Namespace, progress: Progress) -> BenchReport:
     from detour.experiments.bench import trace
 
     return trace.run(progress)
-
-
-def _transport(options: argparse.Namespace, progress: Progress) -> BenchReport:
-    from detour.experiments.bench import fairness
-
-    return fairness.run(progress)
 
 
 def _lab(options: argparse.Namespace, progress: Progress) -> BenchReport:

@@ -146,7 +146,7 @@ class HostConfig:
     is longer, in MTU transmission times"""
     spray_dead_ps: int = 1 * MS
     """spraying: time after which a dead path is asked again for the first time (`multipath`), and for which MRC's rule
-    bars a path that lost a packet"""
+    and `spray` bar paths that lose packets"""
 
     spray_memory_ps: int = 100 * US
     """spraying: how long what a connection met on detours counts for new ones of the same host (`memory`)"""
@@ -175,7 +175,7 @@ class HostConfig:
     react_hold_ps: int = 20 * US
     """NIC rerouting: time after a move in which nothing is judged (two round trips at least)"""
     react_penalty_ps: int = 10 * MS
-    """NIC rerouting: time for which a path that was left is not taken again"""
+    """NIC rerouting: time for which a path that was left is not taken again; others do so after timeouts (`health`)"""
     monitor: bool = True
     """receivers add up the queuing delays of data packets, for monitoring"""
 

@@ -24,6 +24,8 @@ from detour.hosts.frames.addresses import to_words
 from detour.topo.address import GATEWAY_MAC
 
 NIL = -1
+NO_CANDIDATE = 255
+"""in a byte"""
 
 # QP states and work completion statuses have the numbers of libibverbs.
 QPS_RESET, QPS_INIT, QPS_RTR, QPS_RTS, QPS_ERR = 0, 1, 2, 3, 6
@@ -144,6 +146,9 @@ QP_RECORD = np.dtype(
         # paths (ticks; -1: not known) as of when (ps), mean of detours, when to look for silent paths (ps), mean of
         # shortest paths, what part of answers came by them (65536: all)
         "n_short tokens n_tokens short_wait short_time detour_wait silence_due short_mean short_share "
+        # parts of packets that links of shortest paths and of detours lose (`spray`), last tail-loss probe (ps) and the
+        # candidate that the next one takes, from 1 on (0: any)
+        "short_loss detour_loss probe_at probe_by "
         # Spritz: packets since a path was drawn whatever was known, marks of remembered paths
         "spritz_sent spritz_marked "
         # tasks: the peer's row and 1 if it sends messages of tasks, else 0
@@ -167,6 +172,7 @@ PSN_SLOT = np.dtype(
         ("count", np.uint8),  # transmissions before the last one
         ("state", np.uint8),
         ("cand", np.uint8),  # path it was sent on
+        ("before", np.uint8),  # and the one before that; NO_CANDIDATE: one of another list
     ],
     align=True,
 )
@@ -186,8 +192,10 @@ CANDIDATE = np.dtype(
     _ints(
         "sport dst_hi dst_lo final_hi delay packets asked answered better "
         # spraying: packets in flight on it (first, last), when the newest of those that have arrived was sent and how
-        # long its round trip was (0: none has), questions in a row that were not answered and when to ask again
-        "head tail newest rtt silent ask_next"
+        # long its round trip was (0: none has)
+        "head tail newest rtt "
+        # failures of the path in a row, until when they count, what speaks for it since (`health`)
+        "silent ask_next trust"
     )
 )
 """one row a candidate path: UDP source port, uSID list as address (0: plain), last known delay (-1: none),

@@ -3,10 +3,10 @@
 
 A QP in the mode `MODE_BEND` stays on one path and counts, a round trip at a time, how many of its packets were marked.
 A round trip with more than the fraction `bend_share` of them is congested; after `bend_rounds` of those in a row, and
-after every retransmission timeout, the sender takes another candidate at random. Window and congestion control go on as
-they are. FlowBender (Kabbani et al., CoNEXT 2014, section 3): more than 5 %, one round trip. PLB (Qureshi et al.,
-SIGCOMM 2022; Linux' `tcp_plb`): 50 %, 12 round trips; that it also moves when it is idle, after 3, is left out, for
-senders here are never idle between packets of a message.
+after every retransmission timeout, the sender takes another candidate at random, but none that was left by a timeout
+lately. Window and congestion control go on as they are. FlowBender (Kabbani et al., CoNEXT 2014, section 3): more than
+5 %, one round trip. PLB (Qureshi et al., SIGCOMM 2022; Linux' `tcp_plb`): 50 %, 12 round trips; that it also moves when
+it is idle, after 3, is left out, for senders here are never idle between packets of a message.
 
 Both were made for equal-cost paths. Here the candidates are those of the other schemes, detours included.
 """
@@ -16,9 +16,8 @@ from __future__ import annotations
 from typing import Any
 
 from detour.hosts.jit import inner
-from detour.hosts.nic import random_below
-from detour.hosts.paths import paths
-from detour.hosts.rows import cfg_row, host_row
+from detour.hosts.paths import health, paths
+from detour.hosts.rows import cfg_row
 from detour.hosts.state import MODE_BEND
 
 
@@ -50,6 +49,7 @@ def _begin_round(q: Any) -> None:
 def on_timeout(hs: Any, i: int, q: Any, now: int) -> None:
     """The retransmission timeout has passed."""
     if q.mode == MODE_BEND:
+        health.bar(hs, i, q, now)
         _leave(hs, i, q, now)
 
 
@@ -59,7 +59,7 @@ def _leave(hs: Any, i: int, q: Any, now: int) -> None:
     q.bend_rounds = 0
     if q.n_cand < 2:
         return
-    cand = (q.cand + 1 + random_below(host_row(hs, q.host), q.n_cand - 1)) % q.n_cand
+    cand = health.another(hs, i, q, now)
     cwnd, ssthresh, alpha, hold = q.cwnd, q.ssthresh, q.dctcp_alpha, q.dctcp_hold
     paths.move(hs, i, q, cand, now)
     q.cwnd, q.ssthresh, q.dctcp_alpha, q.dctcp_hold = cwnd, ssthresh, alpha, hold

@@ -32,7 +32,7 @@ from detour.hosts import cc
 from detour.hosts.frames import wire
 from detour.hosts.jit import inner
 from detour.hosts.nic import CTL_PTR, activate, push_control, random_below
-from detour.hosts.paths import delays, spray, tokens
+from detour.hosts.paths import delays, health, spray, tokens
 from detour.hosts.paths.probes import send_ptm
 from detour.hosts.rows import candidate_row, cfg_row, ctl_row, frame_row, host_row, qp_row, slot_row
 from detour.hosts.state import MAX_TIME, MODE_AUTO, NIL, QPS_RTS
@@ -117,7 +117,9 @@ def after_data(hs: Any, i: int, q: Any, now: int) -> None:
 def on_data_delay(hs: Any, i: int, q: Any, cand: int, delay: int, now: int) -> None:
     """An ACK reflected the delay that a data packet of the current epoch accumulated."""
     delays.note(cfg_row(hs), q, delay, cc.window(q))
-    candidate_row(hs, i, cand).delay = delay
+    c = candidate_row(hs, i, cand)
+    c.delay = delay
+    health.on_data(c)
     if q.st_delay_samples == 0 or delay < q.st_delay_min:
         q.st_delay_min = delay
     q.st_delay_max = max(q.st_delay_max, delay)
@@ -227,7 +229,7 @@ def on_ptr(hs: Any, i: int, now: int) -> bool:
     c.delay = f.reflected
     q.st_ptrs += 1
     if spray.is_spraying(q):
-        c.silent = 0
+        health.on_probe(c)
         spray.on_probe(hs, q, np.int64(f.cand), np.int64(f.reflected), now)
         return True
     if f.cand == q.cand:
@@ -254,7 +256,7 @@ def _consider(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
     """A PTR outside a round came in on `cand`: moves there if that is better and has been so often enough in a row."""
     cfg, c = cfg_row(hs), candidate_row(hs, i, cand)
     current = delays.compared(cfg, q)
-    if q.low_before < 0 or not delays.is_better(cfg, c.delay, current):
+    if q.low_before < 0 or health.is_barred(c, now) or not delays.is_better(cfg, c.delay, current):
         c.better = 0
     elif c.better < delays.confirmations(cfg, c.delay, current):
         c.better += 1
@@ -265,15 +267,19 @@ def _consider(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
 
 
 @inner
-def _best(hs: Any, i: int, q: Any, answered: int) -> int:
-    """Candidate other than the current one with the least known delay, or `NIL`; with `answered` >= 0 only
-    those that answered in the round that began with this sequence number."""
+def _best(hs: Any, i: int, q: Any, answered: int, now: int) -> int:
+    """Candidate other than the current one that is not barred, of those that failed least the one with the least known
+    delay, or `NIL`; with `answered` >= 0 only those that answered in the round that began with this sequence number."""
     best = NIL
     for place in range(q.n_cand):
         c = candidate_row(hs, i, place)
-        if place == q.cand or c.delay < 0 or (answered >= 0 and c.answered != answered):
+        if place == q.cand or c.delay < 0 or health.is_barred(c, now) or (answered >= 0 and c.answered != answered):
             continue
-        if best == NIL or c.delay < candidate_row(hs, i, best).delay:
+        if best == NIL:
+            best = place
+            continue
+        known = candidate_row(hs, i, best)
+        if c.silent < known.silent or (c.silent == known.silent and c.delay < known.delay):
             best = place
     return best
 
@@ -289,9 +295,9 @@ def _decide(hs: Any, i: int, q: Any, now: int) -> None:
         q.round_open = q.round_done
         q.round_deadline = MAX_TIME
         return
-    best = _best(hs, i, q, q.round_first)
+    best = _best(hs, i, q, q.round_first, now)
     end_round(q)
-    if best == NIL:
+    if best == NIL or candidate_row(hs, i, best).silent > candidate_row(hs, i, q.cand).silent:
         return
     cfg, found = cfg_row(hs), candidate_row(hs, i, best).delay
     if q.delay < 0 or delays.is_better(cfg, found, delays.compared(cfg, q)):
@@ -303,10 +309,10 @@ def leave_dead_path(hs: Any, i: int, q: Any, now: int) -> None:
     """Nothing comes back on the current path: takes another and probes."""
     if q.mode != MODE_AUTO or q.n_cand < 2:
         return
-    candidate_row(hs, i, q.cand).delay = NIL
-    best = _best(hs, i, q, np.int64(NIL))
+    health.bar(hs, i, q, now)
+    best = _best(hs, i, q, np.int64(NIL), now)
     if best == NIL:
-        best = (q.cand + 1 + random_below(host_row(hs, q.host), q.n_cand - 1)) % q.n_cand
+        best = health.another(hs, i, q, now)
     move(hs, i, q, best, now)
     delays.begin(cfg_row(hs), q, np.int64(NIL))  # what was known is from before; an answer to the probes beats it
     start_round(hs, i, q, now)

@@ -5,11 +5,11 @@ A timeout is a long time, because a path that is merely slow must not be taken f
 instead. When nothing has come back for longer than any recent round trip took, it sends a PTM on its own path and on a
 few others:
 
-* An answer on its own path means that the path lives, and that what was sent before the PTM is lost, for paths keep
-  order: the tail-loss probe is due at once.
-* Answers on others alone, while its own path stays silent for twice the longest recent round trip, mean that it is
-  dead: the peer lives and hears us. All that is in flight there counts as lost, and the sender moves to the path whose
-  answer had waited least.
+* An answer on its own path means that what was sent before the PTM is lost, for paths keep order: the tail-loss probe
+  is due at once. If data is not answered within twice the longest recent round trip then, the path passes probes alone.
+* Answers on others alone, while its own path stays silent for as long, mean that it is dead: the peer lives and hears
+  us. In both cases all that is in flight there counts as lost, and the sender moves to the path whose answer had waited
+  least and that has not failed itself lately (`health`).
 * No answers at all leave it to the timeouts: then it is not this path.
 
 The longest recent round trip (`rtt.on_sample`) is what tells dead from slow: queues that grow and shrink raise it, and
@@ -24,7 +24,7 @@ import numpy as np
 
 from detour.hosts.jit import inner
 from detour.hosts.nic import activate
-from detour.hosts.paths import paths
+from detour.hosts.paths import health, paths
 from detour.hosts.paths.probes import send_ptm
 from detour.hosts.rows import candidate_row, cfg_row, frame_row, slot_row
 from detour.hosts.state import MAX_TIME, MODE_AUTO, NIL, TR_LERP
@@ -65,7 +65,7 @@ def deadline(hs: Any, i: int, q: Any) -> int:
     since = _since(hs, i, q)
     if q.asked_since != since:
         return since + _ask_after(cfg, q)
-    return since + _dead_after(cfg, q) if q.asked_best != NIL else MAX_TIME
+    return max(since, q.asked_lives) + _dead_after(cfg, q) if q.asked_best != NIL else MAX_TIME
 
 
 @inner
@@ -98,14 +98,13 @@ def on_answer(hs: Any, i: int, q: Any, now: int) -> None:
         return
     if (f.psn - q.asked_first) & 0x7FFFFFFF >= 1 << 30:  # sent before
         return
-    if q.asked_lives:
-        return
     if f.cand == q.cand:
-        q.asked_lives = 1
-        q.asked_best = NIL
+        q.asked_lives = now
         if q.tail_probe == PROBE_NONE:
             q.tail_probe = PROBE_DUE
             activate(hs, i, q)
+        return
+    if health.is_barred(candidate_row(hs, i, f.cand), now):
         return
     if q.asked_best == NIL or f.reflected < candidate_row(hs, i, q.asked_best).delay:
         q.asked_best = np.int64(f.cand)
@@ -115,7 +114,7 @@ def on_answer(hs: Any, i: int, q: Any, now: int) -> None:
 @inner
 def _leave(hs: Any, i: int, q: Any, now: int) -> None:
     best = q.asked_best
-    candidate_row(hs, i, q.cand).delay = NIL
+    health.bar(hs, i, q, now)
     q.st_failovers += 1
     while q.epoch_head != NIL:
         flight.lose(hs, i, q, q.epoch_head)

@@ -31,7 +31,11 @@ where that pays (`SprayLERP`):
   send behind it: what waits there may wait on every path, as in front of the receiver.
 * What one connection finds out, others of its host begin with, and a short one that finds shortest paths crowded asks
   what detours are worth (`memory`).
-* A path that does not answer is not taken (`multipath`), and its tokens are void.
+* A path of which a link lost a packet (`transport.evidence`) is left alone for a quarter of `spray_dead_ps`, if paths
+  of its kind, shortest or detours, lose more than twice what others do. What both lose alike is lost on the link of a
+  host, and leaving is no help. Two shortest paths that lose share something: then all are left alone for
+  `spray_dead_ps`.
+* A path that does not answer is not taken (`health`), and its tokens are void.
 
 What a token becomes is the only difference to rivals of which the rules are here as well:
 
@@ -50,7 +54,8 @@ from typing import Any
 from detour.hosts.jit import inner
 from detour.hosts.nic import random_below
 from detour.hosts.paths import delays, memory, spritz
-from detour.hosts.paths.tokens import TOKENS, draw, is_alive, pop, push
+from detour.hosts.paths.health import first_alive, is_alive
+from detour.hosts.paths.tokens import TOKENS, draw, pop, push
 from detour.hosts.rows import candidate_row, cfg_row, host_row
 from detour.hosts.state import MODE_OBLIVIOUS, MODE_REPS, MODE_SCOUT, MODE_SPRAY, MODE_SWAP, NIL
 
@@ -63,6 +68,8 @@ _LEAVE, _EXPLORE, _COME_BACK, _MOVE_ON = 2, 16, 24, 16
 back, and leaves a detour with a longer queue than others"""
 _CALM = 3
 """what waits on shortest paths in the mean is so many times below `_limit` where they serve well"""
+_LOSS_SMOOTHING, _LOSS_BITS = 256, 24
+"""packets in which the parts that links lose follow, and bits of their fraction"""
 _BEGIN_SHORT = 4
 """one over the probability with which a packet that need not be fast takes a shortest path before anything is known"""
 
@@ -115,7 +122,13 @@ def _limit(cfg: Any, q: Any) -> int:
 
 @inner
 def choose(hs: Any, i: int, q: Any, now: int) -> int:
-    """Candidate for the packet that goes out now."""
+    """Candidate for the packet that goes out now; one that may take data, if there is one."""
+    return first_alive(hs, i, q, _by_rule(hs, i, q, now), now)
+
+
+@inner
+def _by_rule(hs: Any, i: int, q: Any, now: int) -> int:
+    """What the QP's mode makes of what it knows."""
     if q.mode == MODE_OBLIVIOUS:
         return draw(hs, i, q, 0, q.n_cand, now)
     if q.mode == MODE_SWAP:
@@ -127,7 +140,8 @@ def choose(hs: Any, i: int, q: Any, now: int) -> int:
     while q.n_tokens:
         cand = pop(q)
         if q.mode == MODE_SPRAY and cand >= q.n_short and _ends_short(hs, q, now):
-            cand = draw(hs, i, q, 0, q.n_short, now)
+            short = draw(hs, i, q, 0, q.n_short, now)
+            cand = short if is_alive(hs, i, short, now) else cand
         if is_alive(hs, i, cand, now):
             return cand
     if q.mode == MODE_SPRAY:
@@ -234,6 +248,41 @@ def _exchanged(hs: Any, i: int, q: Any, cand: int, f: Any, now: int) -> int:
 def _note_share(q: Any, cand: int) -> None:
     """One answer more, about candidate `cand`."""
     q.short_share += ((_ALL if cand < q.n_short else 0) - q.short_share) // _SMOOTHING
+    if cand < q.n_short:
+        q.short_loss -= q.short_loss // _LOSS_SMOOTHING
+    else:
+        q.detour_loss -= q.detour_loss // _LOSS_SMOOTHING
+
+
+@inner
+def _note_link_loss(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
+    """A link of candidate `cand` lost a packet: it is barred if paths of its kind lose clearly more than others do, and
+    all shortest ones if another one is barred already; else none is any more."""
+    one, bar_ps = 1 << _LOSS_BITS, cfg_row(hs).spray_dead_ps
+    if cand < q.n_short:
+        q.short_loss += (one - q.short_loss) // _LOSS_SMOOTHING
+        own, other = q.short_loss, q.detour_loss
+    else:
+        q.detour_loss += (one - q.detour_loss) // _LOSS_SMOOTHING
+        own, other = q.detour_loss, q.short_loss
+    if own > 2 * other:
+        candidate_row(hs, i, cand).answered = now + bar_ps // 4
+        if cand < q.n_short and _barred(hs, i, q.n_short, now) > 1:
+            for place in range(q.n_short):
+                candidate_row(hs, i, place).answered = now + bar_ps
+    elif other <= 2 * own:
+        for place in range(q.n_cand):
+            c = candidate_row(hs, i, place)
+            c.answered = min(c.answered, now)
+
+
+@inner
+def _barred(hs: Any, i: int, count: int, now: int) -> int:
+    """How many of the first candidates are barred."""
+    barred = 0
+    for place in range(count):
+        barred += int(candidate_row(hs, i, place).answered > now)
+    return barred
 
 
 @inner
@@ -293,9 +342,12 @@ def _swap(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
 
 
 @inner
-def on_loss(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
-    """A packet was overtaken on its path by a later one."""
-    if q.mode == MODE_SWAP:
+def on_loss(hs: Any, i: int, q: Any, cand: int, congested: bool, now: int) -> None:
+    """A packet was overtaken on its path by a later one. `congested`: a queue was full."""
+    if q.mode == MODE_SPRAY:
+        if _has_both(q) and not congested:
+            _note_link_loss(hs, i, q, cand, now)
+    elif q.mode == MODE_SWAP:
         candidate_row(hs, i, cand).answered = now + cfg_row(hs).spray_dead_ps
         _swap(hs, i, q, cand, now)
     elif q.mode >= MODE_SCOUT:

@@ -27,7 +27,8 @@ from typing import Any
 from detour.hosts.jit import inner
 from detour.hosts.nic import random_below
 from detour.hosts.paths import tokens
-from detour.hosts.paths.tokens import DRAW_TRIES, TOKENS, is_alive
+from detour.hosts.paths.health import is_alive
+from detour.hosts.paths.tokens import DRAW_TRIES, TOKENS
 from detour.hosts.rows import cfg_row, host_row, wqe_row
 from detour.hosts.state import MODE_SCOUT, NIL
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from detour.hosts.jit import inner
 from detour.hosts.nic import random_below
-from detour.hosts.rows import candidate_row, host_row
+from detour.hosts.paths.health import is_alive
+from detour.hosts.rows import host_row
 from detour.hosts.state import NIL
 
 TOKENS = 7
@@ -65,13 +66,8 @@ def forget(q: Any) -> None:
     q.n_tokens = 0
     q.short_wait = NIL
     q.detour_wait = NIL
-
-
-@inner
-def is_alive(hs: Any, i: int, cand: int, now: int) -> bool:
-    """Whether a candidate answers, as far as is known, and is not barred."""
-    c = candidate_row(hs, i, cand)
-    return c.silent == 0 and c.answered <= now  # until when it is barred
+    q.short_loss = 0
+    q.detour_loss = 0
 
 
 @inner

@@ -14,7 +14,7 @@ from typing import Any
 from detour.hosts.jit import inner
 from detour.hosts.paths import spray
 from detour.hosts.rows import candidate_row, cfg_row, slot_row
-from detour.hosts.state import NIL, SLOT_ACKED, SLOT_FLIGHT, SLOT_LOST
+from detour.hosts.state import NIL, NO_CANDIDATE, SLOT_ACKED, SLOT_FLIGHT, SLOT_LOST
 
 
 @inner
@@ -39,6 +39,7 @@ def append(hs: Any, i: int, q: Any, index: int, now: int) -> None:
     s.state = SLOT_FLIGHT
     s.sent = now
     s.txn = q.next_txn
+    s.before = s.cand if s.epoch == q.epoch else NO_CANDIDATE
     s.epoch = q.epoch
     s.cand = q.cand
     q.next_txn += 1

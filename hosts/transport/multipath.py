@@ -11,15 +11,16 @@ another path is faster. Data goes to its place in memory in any order, so nobody
   longest recent one, and one and a half of its own last one (of a detour: two mean ones, if that is less, or an
   eighth more than its own), while packets that were sent later by other paths have been answered, is in doubt: its
   first packet in flight is sent again by another path, a PTM asks, and no packet takes it. What it waited on its own
-  last round trip counts for less with time: it can have drained since. An answer within a timeout's time ends the
-  doubt. None: the path is dead, all that is in flight there is sent again, and it is asked once more after
-  `spray_dead_ps`, then after twice as long, and so on. So a dead path costs about two round trips, and no data packet
-  finds out whether it is back; that the doubt lasts for longer costs nothing, as packets are missed one by one
-  meanwhile. A doubt that was wrong costs a packet: the window is not cut. A detour that has never answered gets twice
-  the longest recent round trip if others have; any other such path gets a timeout's time.
+  last round trip counts for less with time: it can have drained since. An answer to data ends the doubt; one to the
+  PTM lets a packet try the path (`health`). Neither within a timeout's time: the path is dead, all that is in flight
+  there is sent again, and it is asked once more after `spray_dead_ps`, then after twice as long, and so on. So a dead
+  path costs about two round trips, and one that passes probes alone a packet each time; that the doubt lasts for longer
+  costs nothing, as packets are missed one by one meanwhile. A doubt that was wrong costs a packet: the window is not
+  cut. A detour that has never answered gets twice the longest recent round trip if others have, and so does a shortest
+  path that is barred since, or when nothing new may be sent; any other such path gets a timeout's time.
 * If no later packet has been answered by any path, nor anything for a round trip, the oldest one is sent again by
   another path, as a tail-loss probe (RFC 8985, 7). Its answer has all that is overdue sent again at once. Without one
-  the retransmission timeout says that all is lost.
+  others follow (`probe_tail`), until the retransmission timeout says that all is lost.
 
 One window and one estimate of the round trip serve all paths; a path that is left alone takes nothing from the window.
 """
@@ -32,18 +33,15 @@ import numpy as np
 
 from detour.base.jit import njit
 from detour.hosts import cc
-from detour.hosts.frames.wire import SACK_BITS, unwrap
+from detour.hosts.frames.wire import COUNT_MASK, SACK_BITS, unwrap
 from detour.hosts.jit import inner
 from detour.hosts.nic import activate
-from detour.hosts.paths import spray
+from detour.hosts.paths import health, spray
 from detour.hosts.paths.probes import send_ptm
 from detour.hosts.rows import candidate_row, cfg_row, qp_row, slot_row
 from detour.hosts.state import MAX_TIME, NIL
 from detour.hosts.transport import evidence, flight, rtt, timers
-from detour.hosts.transport.progress import PROBE_NONE, acked, slide
-
-_DOUBLINGS = 6
-"""of the time after which a dead path is asked again"""
+from detour.hosts.transport.progress import PROBE_DUE, PROBE_NONE, acked, has_new, slide
 
 
 @inner
@@ -74,6 +72,8 @@ def _on_trigger(hs: Any, i: int, q: Any, f: Any, now: int) -> Any:
         return np.int64(NIL)
     s = slot_row(hs, i, seq & (cfg_row(hs).window - 1))
     if s.count != f.count or s.epoch != q.epoch:
+        if s.epoch == q.epoch and s.count == (f.count + 1) & COUNT_MASK and s.before < q.n_cand:
+            health.on_earlier_data(candidate_row(hs, i, s.before))
         acked(hs, i, q, seq, f.count, now)
         return np.int64(NIL)
     cand = np.int64(s.cand)
@@ -90,7 +90,7 @@ def _on_trigger(hs: Any, i: int, q: Any, f: Any, now: int) -> Any:
 def _hear(hs: Any, i: int, q: Any, cand: int, s: Any, f: Any, now: int) -> None:
     """The path of the packet in slot `s` lives, and this is what it is like."""
     c = candidate_row(hs, i, cand)
-    c.silent = 0
+    health.on_data(c)
     if s.sent >= c.newest:
         c.newest = s.sent
         c.rtt = now - s.sent
@@ -135,8 +135,9 @@ def _lose_overtaken(hs: Any, i: int, q: Any, f: Any, cand: int, now: int) -> Non
         txn = s.txn
         flight.lose(hs, i, q, index)
         evidence.note_loss(q, txn)
-        cc.on_lost(cfg, q, txn, evidence.is_congestion(cfg, q, f), now)
-        spray.on_loss(hs, i, q, cand, now)
+        congested = evidence.is_congestion(cfg, q, f)
+        cc.on_lost(cfg, q, txn, congested, now)
+        spray.on_loss(hs, i, q, cand, congested, now)
 
 
 # -- time ---------------------------------------------------------------------------------------------------
@@ -145,8 +146,13 @@ def _lose_overtaken(hs: Any, i: int, q: Any, f: Any, cand: int, now: int) -> Non
 @inner
 def on_sent(hs: Any, i: int, q: Any, now: int) -> None:
     """A packet went out."""
+    c = candidate_row(hs, i, q.cand)
     if q.silence_due == MAX_TIME:
-        q.silence_due = now + _patience(cfg_row(hs), q, q.cand, candidate_row(hs, i, q.cand), now)
+        q.silence_due = now + _patience(cfg_row(hs), q, q.cand, c, now)
+    if c.trust == health.TRIES:  # no other packet may, until it is answered
+        c.trust = health.UNKNOWN
+        c.ask_next = now + rtt.timeout(cfg_row(hs), q)
+        q.silence_due = min(q.silence_due, c.ask_next)
 
 
 @inner
@@ -164,17 +170,23 @@ def deadline(q: Any) -> int:
 
 
 @inner
+def _usual(cfg: Any, q: Any) -> int:
+    """The longest time, as far as is known, in which an answer comes back: what RFC 6298 says of all paths, and what
+    any took of late."""
+    return max(q.srtt + max(4 * q.rttvar, cfg.min_silence_ps), q.rtt_peak + q.rtt_peak // 8)
+
+
+@inner
 def _patience(cfg: Any, q: Any, cand: int, c: Any, sent: int) -> int:
-    """How long candidate `cand`, in row `c`, may be silent after a packet was sent at `sent`: what RFC 6298 says of all
-    paths, what any took of late, and one and a half of its own last round trip, less what has drained since. Of a
-    detour that counts for no more than two mean ones, or an eighth more than its own: shortest paths are those that
-    fill."""
+    """How long candidate `cand`, in row `c`, may be silent after a packet was sent at `sent`: what is usual, and one
+    and a half of its own last round trip, less what has drained since. Of a detour that counts for no more than two
+    mean ones, or an eighth more than its own: shortest paths are those that fill."""
     limit = rtt.timeout(cfg, q)
     if not rtt.is_known(q):
         return limit
-    usual = max(q.srtt + max(4 * q.rttvar, cfg.min_silence_ps), q.rtt_peak + q.rtt_peak // 8)
+    usual = _usual(cfg, q)
     if c.rtt <= 0:
-        others = cand >= q.n_short and q.detour_wait != NIL
+        others = q.detour_wait != NIL and (cand >= q.n_short or c.answered > sent or not has_new(cfg, q))
         return min(max(usual, 2 * q.rtt_peak), limit) if others else limit
     age = max(0, sent - (c.newest + c.rtt))
     own = c.rtt - min(age, max(c.delay, 0) * cfg.tick_ps)
@@ -216,6 +228,7 @@ def _ask(hs: Any, i: int, q: Any, cand: int, wait: int, now: int) -> None:
     """Asks whether candidate `cand` lives; for so long, at least, nothing takes it."""
     c = candidate_row(hs, i, cand)
     c.silent += 1
+    c.trust = health.UNKNOWN
     c.ask_next = now + wait
     send_ptm(hs, i, q, cand)
     activate(hs, i, q)
@@ -229,7 +242,7 @@ def _give_up(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
         q.st_failovers += 1
     while c.head != NIL:
         flight.lose(hs, i, q, c.head)
-    _ask(hs, i, q, cand, cfg_row(hs).spray_dead_ps << min(c.silent - 1, _DOUBLINGS), now)
+    _ask(hs, i, q, cand, cfg_row(hs).spray_dead_ps << min(c.silent - 1, health.DOUBLINGS), now)
 
 
 @inner
@@ -249,6 +262,7 @@ def time_out(hs: Any, i: int, q: Any, now: int) -> int:
     """Nothing came back for a timeout: all that is in flight counts as lost, and its paths as silent, so that what is
     sent again takes others where there are some; returns how many packets."""
     wait = cfg_row(hs).spray_dead_ps
+    q.probe_at = now
     for cand in range(q.n_cand):
         c = candidate_row(hs, i, cand)
         if c.head != NIL and c.silent == 0:
@@ -269,11 +283,41 @@ def oldest(hs: Any, i: int, q: Any) -> int:
 
 
 @inner
-def avoid_oldest(hs: Any, i: int, q: Any, now: int) -> None:
-    """Nothing is heard of any path: no packet takes that of the oldest one in flight until a probe can have told."""
-    index = oldest(hs, i, q)
-    if index != NIL:
-        candidate_row(hs, i, slot_row(hs, i, index).cand).answered = now + 2 * q.srtt
+def probe_tail(hs: Any, i: int, q: Any, now: int) -> None:
+    """Nothing is heard of any path. After a mean round trip the oldest packet is sent again by another path than before
+    (RFC 8985, 7); if that is not answered either, by one of the other kind, and so on, each an eighth more than that
+    after the one before, or half of the time for which nothing had been heard then."""
+    first = q.tail_probe == PROBE_NONE
+    if not rtt.is_known(q) or q.tail_probe == PROBE_DUE:
+        return
+    next_after = q.srtt + q.srtt // 8
+    due = q.last_progress + q.srtt
+    if not first:
+        due = q.probe_at + max(next_after, (q.probe_at - q.last_progress) // 2)
+    if due <= now:
+        bad = slot_row(hs, i, oldest(hs, i, q)).cand
+        if first:
+            candidate_row(hs, i, bad).answered = now + 2 * q.srtt
+        else:
+            q.probe_by = 1 + _elsewhere(hs, i, q, bad, now)
+        q.tail_probe = PROBE_DUE
+        q.probe_at = now
+        due = now + next_after
+    q.silence_due = min(q.silence_due, due)
+
+
+@inner
+def _elsewhere(hs: Any, i: int, q: Any, bad: int, now: int) -> int:
+    """A candidate that may take data and has none in flight, of the other kind (shortest, detour) than candidate `bad`
+    if there is one."""
+    best, best_value = bad, 0
+    for step in range(q.n_cand):
+        place = (q.next_txn + step) % q.n_cand
+        idle = candidate_row(hs, i, place).head == NIL and health.is_alive(hs, i, place, now)
+        value = 1 + 2 * int(idle) + int((place < q.n_short) != (bad < q.n_short))
+        if place != bad and value > best_value:
+            best, best_value = place, value
+    return best
 
 
 @njit
@@ -281,6 +325,7 @@ def abandon(hs: Any, i: int) -> None:
     """The candidates of QP `i` are about to be others, by lists of which packets are in flight or will be: what is in
     flight is sent again by the others."""
     q = qp_row(hs, i)
+    q.probe_by = 0
     lose_all(hs, i, q)
     while q.flight_head != NIL:
         flight.lose(hs, i, q, q.flight_head)

@@ -21,6 +21,12 @@ PROBE_NONE, PROBE_DUE, PROBE_SENT = 0, 1, 2
 
 
 @inner
+def has_new(cfg: Any, q: Any) -> bool:
+    """Whether there is something to send for the first time, and room for it in the receiver's window."""
+    return q.snd_nxt < q.snd_end and q.nak_seq < 0 and q.snd_nxt - q.snd_una < cfg.window
+
+
+@inner
 def measured_path(hs: Any, i: int, q: Any, f: Any) -> Any:
     """Candidate whose queuing delay the ACK reflects if that is the current path, else `NIL`."""
     seq = unwrap(f.trigger, q.snd_una)

@@ -30,17 +30,10 @@ from detour.hosts.state import (
     WC_RETRY_EXC_ERR,
 )
 from detour.hosts.transport import answers, flight, gbn, lerp, multipath, rtt, timers
-from detour.hosts.transport.progress import PROBE_DUE, PROBE_NONE, PROBE_SENT, on_refused
+from detour.hosts.transport.progress import PROBE_DUE, PROBE_NONE, PROBE_SENT, has_new, on_refused
 from detour.hosts.verbs.queues import fail
 
 # -- sending ------------------------------------------------------------------------------------------------
-
-
-@inner
-def _may_send_new(hs: Any, q: Any) -> bool:
-    if q.snd_nxt >= q.snd_end or q.nak_seq >= 0:
-        return False
-    return q.snd_nxt - q.snd_una < cfg_row(hs).window
 
 
 @inner
@@ -50,7 +43,7 @@ def can_send(hs: Any, q: Any) -> bool:
         return False
     if q.tail_probe == PROBE_DUE:
         return True
-    return q.inflight + 1 <= q.cwnd and (q.n_lost > 0 or _may_send_new(hs, q))
+    return q.inflight + 1 <= q.cwnd and (q.n_lost > 0 or has_new(cfg_row(hs), q))
 
 
 @inner
@@ -64,7 +57,7 @@ def next_frame(hs: Any, i: int, q: Any, buf: Any, o: int, now: int) -> int:
     if q.tail_probe == PROBE_DUE:
         q.tail_probe = PROBE_SENT
         q.st_tail_probes += 1
-        if q.n_lost == 0 and (spray.is_spraying(q) or not _may_send_new(hs, q)):
+        if q.n_lost == 0 and (spray.is_spraying(q) or not has_new(cfg_row(hs), q)):
             return _repeat_last(hs, i, q, buf, o, now)
     if q.n_lost > 0:
         return _repeat(hs, i, q, q.lost_head, buf, o, now)
@@ -118,7 +111,8 @@ def _emit(hs: Any, i: int, q: Any, index: int, seq: int, buf: Any, o: int, now: 
     cfg = cfg_row(hs)
     s = slot_row(hs, i, index)
     if spray.is_spraying(q):
-        q.cand = spray.choose(hs, i, q, now)
+        q.cand = spray.choose(hs, i, q, now) if q.probe_by == 0 else q.probe_by - 1
+        q.probe_by = 0
         multipath.on_sent(hs, i, q, now)
     flight.append(hs, i, q, index, now)
     c = candidate_row(hs, i, q.cand)
@@ -246,20 +240,15 @@ def on_deadline(hs: Any, i: int, now: int) -> None:
 def _on_silence(hs: Any, i: int, q: Any, now: int) -> None:
     """`_on_loss_deadline` of a QP that sprays."""
     quiet = multipath.look(hs, i, q, now)
-    if quiet == MAX_TIME:
+    if quiet < MAX_TIME:
+        rto = rtt.timeout(cfg_row(hs), q)
+        if quiet + rto <= now:
+            _on_rto(hs, i, q, quiet, now)
+            return
+        q.silence_due = min(q.silence_due, quiet + rto)
+    elif q.tail_probe == PROBE_NONE or q.inflight == 0:
         return
-    cfg = cfg_row(hs)
-    rto, probe = rtt.timeout(cfg, q), q.last_progress + q.srtt
-    if quiet + rto <= now:
-        _on_rto(hs, i, q, quiet, now)
-        return
-    if q.tail_probe == PROBE_NONE and rtt.is_known(q):
-        if probe <= now:
-            q.tail_probe = PROBE_DUE
-            multipath.avoid_oldest(hs, i, q, now)
-        else:
-            q.silence_due = min(q.silence_due, probe)
-    q.silence_due = min(q.silence_due, quiet + rto)
+    multipath.probe_tail(hs, i, q, now)
 
 
 @inner
@@ -311,6 +300,6 @@ def _on_rto(hs: Any, i: int, q: Any, quiet: int, now: int) -> None:
         spray.on_timeout(hs, i, q, now)
     elif q.mode == MODE_BEND:
         bend.on_timeout(hs, i, q, now)
-    elif q.epoch_rtos >= cfg.dead_path_rtos:
+    elif q.epoch_rtos >= cfg.dead_path_rtos or not rtt.is_known(q):
         paths.leave_dead_path(hs, i, q, now)
         reroute.on_dead_path(hs, i, q, now)

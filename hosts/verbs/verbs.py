@@ -587,7 +587,7 @@ class QP:
             dst = to_words(usid_address(path.usids)) if path.usids else (0, 0)
             final = to_words(final_address(path.usids))[0] if path.usids else 0
             # sport, dst, final address, then what is known of the path: nothing
-            hs.candidate[self.index, place] = (path.sport, *dst, final, NIL, 0, NIL, NIL, 0, NIL, NIL, 0, 0, 0, 0)
+            hs.candidate[self.index, place] = (path.sport, *dst, final, NIL, 0, NIL, NIL, 0, NIL, NIL, 0, 0, 0, 0, 0)
         q = self._row()
         _assign(
             q,
@@ -756,7 +756,7 @@ class QP:
 _OF_PATHS = (
     "cand rr_next probed round round_deadline delay low low_before low_count mark_wait asked_since asked_best "
     "tokens n_tokens short_wait short_time short_mean short_share detour_wait silence_due spritz_sent spritz_marked "
-    "react_bad bend_answers bend_marks bend_rounds"
+    "react_bad bend_answers bend_marks bend_rounds probe_by short_loss detour_loss"
 )
 """what a QP knows of its paths"""
 

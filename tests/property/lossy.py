@@ -38,7 +38,8 @@ HISTORY = 512
 class Weather:
     """What happens to frames: probabilities, delays in ps. `delay_of(sport)`: one-way delay of a path;
     `queue_of(sport)`: ticks that its switches add to the Transit Measurement option; `dead(sport, now)`:
-    whether the path swallows everything now."""
+    whether the path swallows everything now; `gray(kind, sport, length, now)`: whether it loses frames of this kind and
+    length now."""
 
     loss: float = 0.0
     duplicate: float = 0.0
@@ -49,6 +50,7 @@ class Weather:
     delay_of: Callable[[int], int] = lambda sport: 5 * US
     queue_of: Callable[[int], int] = lambda sport: 0
     dead: Callable[[int, int], bool] = lambda sport, now: False
+    gray: Callable[[str, int, int, int], bool] | None = None
     rate_bps: int = 100_000_000_000
 
 
@@ -124,7 +126,8 @@ class Network:
         sport = int.from_bytes(sent[_udp(sent) : _udp(sent) + 2], "big")
         if self.filter is not None:
             frame = self.filter(host, frame) if frame is not None else None
-        if frame is None or w.dead(sport, self.now) or draw() < w.loss:
+        lost = w.gray is not None and w.gray(name.split()[0], sport, len(sent), self.now)
+        if frame is None or lost or w.dead(sport, self.now) or draw() < w.loss:
             self.note(f"{name} from {host}: lost")
             return
         frame = add_delay(frame, w.queue_of(sport))

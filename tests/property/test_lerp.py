@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
@@ -48,11 +49,31 @@ class Plan:
     choice: PathChoice
     black_hole: tuple[int, int] | None
     moves: list[int] = field(default_factory=list)
+    gray: str | None = None
 
     @property
     def auto(self) -> bool:
         """Whether the sender has several paths."""
         return self.choice is not PathChoice.FIXED
+
+
+GRAY: dict[str, Callable[[str, int], bool]] = {
+    "data": lambda kind, length: kind == "data",
+    "long": lambda kind, length: length > 200,
+    "acks": lambda kind, length: kind == "ack",
+    "there": lambda kind, length: kind in ("data", "ptm"),
+    "back": lambda kind, length: kind not in ("data", "ptm"),
+}
+"""frames that a path loses although it passes others"""
+GRAY_PATHS = (0x0101, 0x8102)
+
+
+def lose_in_part(plan: Plan) -> None:
+    """Two of the paths lose frames of one kind and pass all others from some moment on, if the sender has a choice."""
+    if plan.gray is None or not plan.auto:
+        return
+    lost, begin = GRAY[plan.gray], plan.seed % 200 * US
+    plan.weather.gray = lambda kind, sport, length, now: sport in GRAY_PATHS and now >= begin and lost(kind, length)
 
 
 @st.composite
@@ -82,6 +103,7 @@ def plans(draw: st.DrawFn) -> Plan:
         psn=draw(st.sampled_from([0, 77, (1 << 24) - 1, (1 << 24) - 10])),
         choice=draw(st.sampled_from(CHOICES)),
         black_hole=hole,
+        gray=draw(st.sampled_from([None, None, *GRAY])),
         moves=draw(st.lists(st.integers(0, 400), max_size=4)),
     )
 
@@ -98,6 +120,7 @@ def start(plan: Plan) -> tuple[Pair, Network]:
         begin, end = plan.black_hole
         # In automatic mode the first path dies for good, in fixed mode for a while.
         plan.weather.dead = lambda sport, now: sport == 0x0101 and begin <= now and (plan.auto or now < end)
+    lose_in_part(plan)
     return pair, Network(pair.hs, plan.weather, plan.seed)
 
 
@@ -192,7 +215,7 @@ def test_in_fair_weather_nothing_is_repeated_whatever_paths_are_taken(plan: Plan
         # timeout are taken for dead
         plan.moves = []
         w.delay_of = lambda sport: (5 + sport % 7 * 5) * US
-    plan.black_hole = None
+    plan.black_hole = plan.gray = None
     pair, net = start(plan)
     post_all(pair, plan)
     assert run_with_moves(pair, net, plan, []), f"not finished; {net.schedule()}"

@@ -26,6 +26,7 @@ from tests.property.test_lerp import (
     WASTED,
     Plan,
     expect_success,
+    lose_in_part,
     only_late_probes_are_dropped,
     plans,
     post_all,
@@ -75,6 +76,7 @@ def start(plan: Plan, kind: Kind) -> tuple[Pair, Network]:
     if plan.black_hole:
         begin, end = plan.black_hole
         plan.weather.dead = lambda sport, now: sport == 0x0101 and begin <= now and (plan.auto or now < end)
+    lose_in_part(plan)
     return pair, Network(pair.hs, plan.weather, plan.seed)
 
 
@@ -129,7 +131,7 @@ def test_in_fair_weather_nothing_is_repeated(plan: Plan, kind: Kind) -> None:
         # timeout are taken for dead
         plan.moves = []
         w.delay_of = lambda sport: (5 + sport % 7 * 5) * US
-    plan.black_hole = None
+    plan.black_hole = plan.gray = None
     pair, net = start(plan, kind)
     post_all(pair, plan)
     assert run_with_moves(pair, net, plan, []), f"{kind} not finished; {net.schedule()}"

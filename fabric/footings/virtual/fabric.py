@@ -84,8 +84,8 @@ _SHARING = ("adaptive", "ugal-global")
 _OWN_PORTS = ("ugal-local", "ugal-graph")
 """what reads those of the switch's own ports"""
 
-_TRANSPORT = {"lerp": Transport.LERP, "gbn": Transport.GO_BACK_N}
-_CHOICE = {
+TRANSPORTS = {"lerp": Transport.LERP, "gbn": Transport.GO_BACK_N}
+CHOICES = {
     "telemetry": PathChoice.PROBING,
     "spray": PathChoice.SPRAYING,
     "oblivious": PathChoice.OBLIVIOUS,
@@ -311,19 +311,19 @@ class VirtualFabric(NetworkFabric):
             self.device,
             ends[:, 0],
             ends[:, 1],
-            transport=_TRANSPORT[self.scheme.transport],
+            transport=TRANSPORTS[self.scheme.transport],
             congestion_control=algorithm(self.scheme.control),
             reordering=self.scheme.reorder,
             ports=ports,
-            auto=self.scheme.paths in _CHOICE,
-            choice=_CHOICE.get(self.scheme.paths, PathChoice.PROBING),
+            auto=self.scheme.paths in CHOICES,
+            choice=CHOICES.get(self.scheme.paths, PathChoice.PROBING),
             seed=self.settings.seed,
         )
         self._posted_ps = np.zeros(len(ends), np.int64)
 
     def _source_ports(self, source: int, target: int) -> tuple[int, ...]:
         """The candidates of a connection; as many for every one of a scheme."""
-        if self.scheme.paths not in _CHOICE:
+        if self.scheme.paths not in CHOICES:
             detour = DETOUR_BIT if self.scheme.paths == "detour" else 0
             return (self._rng.randrange(PATHS) | detour,)
         a, b = self.topology.hosts[source], self.topology.hosts[target]

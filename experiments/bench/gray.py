@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Paths that fail in part (gray failures, Huang et al., HotOS 2017): who notices, and how long nothing arrives.
+
+One connection between two hosts has four shortest paths and four detours, each a delay of its own. From some moment on
+all four shortest paths, or three of them, lose frames of one kind (`KINDS`) and pass all others, probes among them. A
+message is to arrive by what is left. The host stacks are those of every other run; there is no switch between them, so
+that a run takes a fraction of a second. Schemes that give a connection one path only are left out, as are those in
+which switches choose: they have no other path to take. LERP-reacting is rerouting by the NIC (`hosts.paths.reroute`).
+
+`gap`: the longest time in which no new data arrives, from posting the message until all of it is there, in round trips
+of an idle shortest path.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+import numpy as np
+
+from detour.base.progress import Progress, silent
+from detour.base.times import US
+from detour.experiments.bench.report import BenchReport, Goal
+from detour.fabric.footings.virtual.fabric import CHOICES, TRANSPORTS
+from detour.fabric.footings.virtual.scheme import OTHERS, SCHEMES, SPRAY_LERP, RunSettings, Scheme
+from detour.hosts.cc import algorithm
+from detour.hosts.endpoint import MAX_FRAME, MAX_TIME, deadline, expire, make_hosts, receive, transmit
+from detour.hosts.frames.wire import OP_ACK, PORT_PROBE
+from detour.hosts.state import QPS_RTS, set_host
+from detour.hosts.verbs.bulk import connect_many, post_many
+from detour.hosts.verbs.verbs import Device, PathChoice
+
+SHORTEST, DETOURS = (0x0001, 0x0002, 0x0003, 0x0004), (0x8001, 0x8002, 0x8003, 0x8004)
+ROUND_TRIP = 10 * US
+_DETOUR_PS = 7 * US
+"""one way, five links instead of three"""
+_LONG = 256
+"""bytes: longer frames are lost by a path with too small an MTU"""
+BREAKS = (0, 60 * US)
+"""when paths begin to lose: before anything is sent, and in the middle"""
+SIZES = (650_000, 2_000_000)
+AFFECTED = (4, 3)
+"""shortest paths that lose frames"""
+SEEDS = (1, 2, 3)
+GOAL_RTT = 5.0
+REACTING = "LERP-reacting"
+_LIMIT = 1_000_000 * US
+_HEADERS = 192
+"""bytes of a frame that are delivered: all headers; payload is elided"""
+FrameKind = Literal["data", "ack", "probe"]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What decides whether a path loses a frame. `number`: how many it has carried that way."""
+
+    kind: FrameKind
+    forward: bool
+    length: int
+    number: int
+
+
+KINDS: dict[str, Callable[[Frame], bool]] = {
+    "all": lambda f: True,
+    "data": lambda f: f.kind == "data",
+    "long": lambda f: f.length > _LONG,
+    "there": lambda f: f.forward,
+    "back": lambda f: not f.forward,
+    "acks": lambda f: f.kind == "ack",
+    "second": lambda f: f.number % 2 == 1,
+}
+"""which frames are lost: everything, data, long frames, one direction, ACKs, every second one"""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Some shortest paths lose frames from `begin_ps` on."""
+
+    lost: Callable[[Frame], bool]
+    paths: frozenset[int]
+    begin_ps: int = 0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a message. `gap_rtt`: see the module; `share`: of its packets, the part on shortest paths."""
+
+    failed: bool
+    gap_rtt: float
+    us: float
+    share: float
+
+
+class Run:
+    """One connection of a scheme, and the frames that are under way."""
+
+    def __init__(self, scheme: Scheme, fault: Fault, seed: int, choice: PathChoice | None = None) -> None:
+        """`choice`: who chooses paths, if that is not as the scheme says."""
+        config = RunSettings(seed=seed).host_config(scheme)
+        self.hs = make_hosts(2, 2, 1 << 30, config=config, seed=seed, window=1024)
+        set_host(self.hs, 0, "fd00:0:0:1::1")
+        set_host(self.hs, 1, "fd00:0:1:2::1")
+        ports = DETOURS if scheme.paths == "valiant" else SHORTEST + DETOURS
+        self.flows = connect_many(
+            Device(self.hs),
+            [0],
+            [1],
+            transport=TRANSPORTS[scheme.transport],
+            congestion_control=algorithm(scheme.control),
+            reordering=scheme.reorder,
+            ports=np.array([ports]),
+            choice=CHOICES[scheme.paths] if choice is None else choice,
+            seed=seed,
+        )
+        self.now, self._gap, self._last = 0, 0, 0
+        self._fault, self._rate = fault, config.link_rate_bps
+        self._buf = np.zeros(2 * MAX_FRAME, np.uint8)
+        self._free = [0, 0]
+        self._order = itertools.count()
+        self._under_way: list[tuple[int, int, int, int, bytes]] = []
+        self._carried: dict[tuple[int, int], int] = {}
+
+    def deliver(self, message: int) -> Outcome:
+        """Sends a message of so many bytes and waits for its completion, or for the connection to fail."""
+        post_many(self.flows, message)
+        sender, receiver = self.hs.qp[self.flows.sender[0]], self.hs.qp[self.flows.receiver[0]]
+        arrived = 0
+        while self.now < _LIMIT and sender["state"] == QPS_RTS and sender["sq_una"] != sender["sq_end"]:
+            self._step()
+            if receiver["st_rx_packets"] != arrived:
+                arrived = int(receiver["st_rx_packets"])
+                self._heard()
+        if sender["state"] != QPS_RTS:
+            self._heard()
+        count = int(sender["n_cand"])
+        taken = self.hs.candidate[self.flows.sender[0], :count]
+        short = int(taken["packets"][taken["sport"] < DETOURS[0]].sum())
+        done = bool(sender["sq_una"] == sender["sq_end"]) and sender["state"] == QPS_RTS
+        total = max(1, int(taken["packets"].sum()))
+        return Outcome(not done, self._gap / ROUND_TRIP, self.now / US, short / total)
+
+    def _heard(self) -> None:
+        self._gap, self._last = max(self._gap, self.now - self._last), self.now
+
+    def _step(self) -> None:
+        """Whatever is next."""
+        for host in (0, 1):
+            while self._free[host] <= self.now and self._send(host):
+                pass
+        times = [int(deadline(self.hs, host)) for host in (0, 1)] + [free for free in self._free if free > self.now]
+        self.now = max(self.now, min([*times, self._under_way[0][0] if self._under_way else MAX_TIME]))
+        while self._under_way and self._under_way[0][0] <= self.now:
+            _, _, host, length, frame = heapq.heappop(self._under_way)
+            self._buf[: len(frame)] = np.frombuffer(frame, np.uint8)
+            receive(self.hs, host, self._buf, 0, length, self.now)
+        for host in (0, 1):
+            if deadline(self.hs, host) <= self.now:
+                expire(self.hs, host, self.now)
+
+    def _send(self, host: int) -> bool:
+        """Sends the host's next frame, if there is one."""
+        length = int(transmit(self.hs, host, self._buf, 0, self.now))
+        if length == 0:
+            return False
+        self._free[host] = self.now + length * 8_000_000_000_000 // self._rate
+        frame = self._buf[: min(length, _HEADERS)].tobytes()
+        udp = 62 if frame[20] == 0 else 54
+        sport, dport = (int.from_bytes(frame[at : at + 2], "big") for at in (udp, udp + 2))
+        number = self._carried[host, sport] = self._carried.get((host, sport), 0) + 1
+        if sport in self._fault.paths and self.now >= self._fault.begin_ps:
+            kind: FrameKind = "probe" if dport == PORT_PROBE else "ack" if frame[udp + 8] == OP_ACK else "data"
+            if self._fault.lost(Frame(kind, host == 0, length, number)):
+                return True
+        arrives = self._free[host] + (_DETOUR_PS if sport >= DETOURS[0] else ROUND_TRIP // 2)
+        heapq.heappush(self._under_way, (arrives, next(self._order), 1 - host, length, frame))
+        return True
+
+
+@dataclass(frozen=True)
+class GrayRow:
+    """Runs of a scheme with one kind of loss."""
+
+    scheme: str
+    kind: str
+    failed: int
+    runs: int
+    worst_gap_rtt: float
+
+
+def contenders() -> dict[str, tuple[Scheme, PathChoice]]:
+    """All in which the sender has a choice of paths, by name."""
+    known = (*SCHEMES.values(), *OTHERS)
+    found = {scheme.name: (scheme, CHOICES[scheme.paths]) for scheme in known if scheme.paths in CHOICES}
+    return found | {REACTING: (SPRAY_LERP, PathChoice.REACTING)}
+
+
+def row(name: str, kind: str, seeds: Sequence[int]) -> GrayRow:
+    """Every combination of size, moment and number of paths for each seed."""
+    scheme, choice = contenders()[name]
+    outcomes = [
+        Run(scheme, Fault(KINDS[kind], frozenset(SHORTEST[:count]), begin), seed, choice).deliver(size)
+        for count, begin, size, seed in itertools.product(AFFECTED, BREAKS, SIZES, seeds)
+    ]
+    failed = sum(outcome.failed for outcome in outcomes)
+    return GrayRow(name, kind, failed, len(outcomes), round(max(outcome.gap_rtt for outcome in outcomes), 2))
+
+
+def run(progress: Progress = silent) -> BenchReport:
+    """`detour bench transport --gray`."""
+    rows = []
+    for name, kind in itertools.product(contenders(), KINDS):
+        rows.append(row(name, kind, SEEDS))
+        progress(f"{name}, {kind}: {rows[-1].failed} of {rows[-1].runs} failed")
+    ours = max(one.worst_gap_rtt for one in rows if one.scheme == SPRAY_LERP.name)
+    return BenchReport(
+        "transport --gray",
+        {"gray": [asdict(one) for one in rows]},
+        ("scheme", "frames lost", "failed", "runs", "longest gap, round trips"),
+        tuple((one.scheme, one.kind, str(one.failed), str(one.runs), f"{one.worst_gap_rtt:,.2f}") for one in rows),
+        (
+            Goal("messages that failed although paths worked", sum(one.failed for one in rows), 0, most=True),
+            Goal("SprayLERP's longest gap, round trips", ours, GOAL_RTT, most=True),
+        ),
+    )

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Paths that fail in part: data decides whether a path is left, whatever probes say."""
+
+from __future__ import annotations
+
+import random
+from statistics import fmean
+
+import pytest
+
+from detour.experiments.bench.gray import (
+    BREAKS,
+    DETOURS,
+    GOAL_RTT,
+    KINDS,
+    SHORTEST,
+    Fault,
+    Frame,
+    Outcome,
+    Run,
+    contenders,
+    row,
+)
+
+SPRAY = "SprayLERP"
+
+
+def lossy(share: float, seed: int, paths: frozenset[int] = frozenset(SHORTEST)) -> Fault:
+    """A part of all frames is lost by links of these paths."""
+    draw = random.Random(seed)
+    return Fault(lambda frame: draw.random() < share, paths)
+
+
+def sends(name: str, fault: Fault, seed: int, size: int = 2_000_000) -> Outcome:
+    """What becomes of a message."""
+    scheme, choice = contenders()[name]
+    return Run(scheme, fault, seed, choice).deliver(size)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_lost_on_shortest_paths_arrives_by_detours_without_a_long_gap(kind: str) -> None:
+    found = row(SPRAY, kind, seeds=(1, 2))
+    assert (found.failed, found.runs) == (0, 16)
+    assert found.worst_gap_rtt <= GOAL_RTT
+
+
+@pytest.mark.parametrize("name", [name for name in contenders() if name != SPRAY])
+@pytest.mark.parametrize("begin", BREAKS)
+def test_no_scheme_fails_while_paths_work(name: str, begin: int) -> None:
+    for kind, lost in KINDS.items():
+        for count in (3, 4):
+            assert not sends(name, Fault(lost, frozenset(SHORTEST[:count]), begin), 1, 650_000).failed, kind
+
+
+@pytest.mark.parametrize("name", [SPRAY, "REPS", "Spritz-Scout", "FlowBender", "TelemetryLERP", "TelemetryGBN"])
+def test_one_path_that_works_is_enough(name: str) -> None:
+    dead = frozenset((SHORTEST + DETOURS)[:3] + (SHORTEST + DETOURS)[4:])
+    assert not sends(name, Fault(KINDS["data"], dead, BREAKS[1]), 1, 650_000).failed
+
+
+def test_a_path_that_passes_probes_alone_gets_a_packet_at_a_time() -> None:
+    """In 5 ms it is asked after 0.2, 1, 3 ms; each answer lets one packet try it."""
+    counts: dict[str, int] = {"data": 0, "probe": 0}
+
+    def lost(frame: Frame) -> bool:
+        counts[frame.kind] = counts.get(frame.kind, 0) + frame.forward
+        return frame.kind == "data"
+
+    outcome = sends("Oblivious", Fault(lost, frozenset(SHORTEST[:1]), BREAKS[1]), 1, 50_000_000)
+    assert outcome.us > 4_000
+    assert counts["probe"] >= 3
+    assert counts["data"] < 40 + counts["probe"], "what is in flight when it breaks, then one for each answer"
+
+
+@pytest.mark.parametrize("share", [0.01, 0.05, 0.2, 0.5])
+def test_shortest_paths_that_lose_are_left(share: float) -> None:
+    """A message takes no longer than with the best rival, half a microsecond of noise aside, over equal draws."""
+    times = {
+        name: fmean(sends(name, lossy(share, seed), seed).us for seed in range(1, 6))
+        for name in (SPRAY, "REPS", "MRC-like", "Oblivious", "Spritz-Scout", "Spritz-Spray")
+    }
+    assert times[SPRAY] <= min(times.values()) * 1.0025, times
+
+
+def test_what_all_paths_lose_is_no_reason_to_take_detours_for_long() -> None:
+    """Where only shortest paths lose as much, a message of this length hardly takes them."""
+    everywhere = frozenset(SHORTEST + DETOURS)
+    shares = [sends(SPRAY, lossy(0.01, seed, everywhere), seed, 20_000_000).share for seed in (1, 2, 3)]
+    only = sends(SPRAY, lossy(0.01, 1), 1, 20_000_000).share
+    assert fmean(shares) > 0.6
+    assert only < 0.1
