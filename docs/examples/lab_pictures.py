@@ -2,7 +2,7 @@
 """What six labs of other people are about, in one picture each, in virtual time; where BMv2 is installed, what it does
 in the same labs in real time beside it (root).
 
-    python docs/examples/lab_pictures.py TUTORIALS P4_LEARNING FILE.svg
+    PYTHONPATH=. python docs/examples/lab_pictures.py TUTORIALS P4_LEARNING FILE.svg
 
 The first two are checkouts of github.com/p4lang/tutorials and github.com/nsg-ethz/p4-learning; p4c is on PATH.
 
@@ -25,7 +25,7 @@ from scapy.packet import Raw
 
 import detour
 from detour.experiments import drawing
-from detour.fabric.labs.bmv2 import Bmv2Lab, Seen, TimedFrame, missing
+from tests.switch.bmv2_lab import Bmv2Lab, Seen, TimedFrame, missing
 
 MS = 10**9
 _SECOND = 1_000 * MS

@@ -15,7 +15,7 @@ from scapy.packet import Raw
 
 import detour
 from detour.base.errors import DetourError
-from detour.fabric.labs.bmv2 import Bmv2Lab, TimedFrame, missing
+from tests.switch.bmv2_lab import Bmv2Lab, TimedFrame, missing
 
 _LAB = Path(__file__).resolve().parents[2] / "docs" / "labs" / "ecn"
 _SECOND = 10**12
