@@ -28,7 +28,7 @@ def warm(progress: Progress = silent) -> None:
         DetourError: what was tried does not work.
     """
     COMPILING.hush()
-    progress("compiling native code, once: about a minute on two cores")
+    progress("compiling native code, once on this machine: about a minute on two idle cores")
     with _planners():
         loop.ensure(silent)
         _warm_session()
