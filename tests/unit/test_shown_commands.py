@@ -30,7 +30,7 @@ NOT_RUN = {
     r"detour sim .*--web": "stays until Ctrl-C; tests/unit/web",
     r"detour (up --.*--linux|exec)\b": "needs root; tests/fault/test_linux_hosts.py",
     r"detour lab ping": "of a lab that is up; tests/fault/test_lab_daemon.py",
-    r"detour reproduce (?!--list|nonshortest --settings|fcplus --part settings)": "minutes; tests/unit/experiments",
+    r"detour reproduce (?!--list)": "minutes; tests/unit/experiments",
     r"detour bench": "minutes of an idle machine; tests/bench",
     r"detour fors (run|rivals|export|verify|route --keep)": "minutes in all; tests/unit/cli/test_fors*",
     r"detour fcplus (?!build --n 120)": "minutes in all; tests/unit/expander, tests/unit/cli/test_fcplus_command.py",
