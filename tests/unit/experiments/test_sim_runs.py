@@ -64,9 +64,9 @@ def test_a_known_run() -> None:
 
 
 GOLDEN = [
-    ("permutation:bytes=1e5,seed=3", LEAF_SPINE, "LERP-shortest", 31_552_213, 22.044, 1.728, []),
-    ("adv1:bytes=2e4", D1, "SprayLERP", 14_583_760, 12.396, 1.845, []),
-    ("ring:bytes=8e4,iterations=2,compute=5us", LEAF_SPINE, "SprayLERP", 111_587_344, 3.612, 1.03, [56.992, 57.218]),
+    ("permutation:bytes=1e5,seed=3", LEAF_SPINE, "LERP-shortest", 31_575_946, 22.106, 1.733, []),
+    ("adv1:bytes=2e4", D1, "SprayLERP", 14_668_321, 12.493, 1.859, []),
+    ("ring:bytes=8e4,iterations=2,compute=5us", LEAF_SPINE, "SprayLERP", 113_843_507, 3.692, 1.054, [58.098, 58.387]),
 ]
 """what these runs were; a change of any of these numbers is a change of switches, hosts or planners"""
 
@@ -309,7 +309,7 @@ def test_senders_have_jitter_unless_it_is_0() -> None:
     late = ran(LEAF_SPINE, rows, "LERP-shortest")
     much = ran(LEAF_SPINE, rows, "LERP-shortest", jitter="10us")
     at_zero, at_default, at_much = (int(run.tasks.flow_completion_ps()[0]) for run in (ideal, late, much))
-    assert at_zero == ideal.ideal.task_ps[0] < at_default < at_zero + 1102 * 80 < at_much < at_zero + 10 * US
+    assert at_zero == ideal.ideal.task_ps[0] < at_default < at_zero + 2 * 1102 * 80 < at_much < at_zero + 10 * US
     with pytest.raises(DetourError, match="jitter: '1s'; 0 to 100ms are possible"):
         settings_of(LEAF_SPINE, SimOptions(jitter="1s"))
 
