@@ -18,6 +18,7 @@ from detour.base.dataplane import PACKET_BYTES
 from detour.base.errors import DetourError
 from detour.base.times import US
 from detour.control.policy import Amount, RedMarking, StepMarking
+from detour.engine.jitter import AUTO
 from detour.experiments import measure
 from detour.experiments.measure import RunTimes, Steady, jain
 from detour.experiments.steady import draws_of, spread
@@ -132,7 +133,7 @@ def run(point: LossPoint) -> LossRun:
     half = len(topology.hosts) // 2
     scheme = LOSS_SCHEMES[point.transport, point.control]
     with VirtualFabric(
-        topology, scheme, RunSettings(links=ROAD_LINKS, seed=point.seed), queue_pairs=point.senders
+        topology, scheme, RunSettings(links=ROAD_LINKS, seed=point.seed, jitter_ps=AUTO), queue_pairs=point.senders
     ) as fabric:
         link = next(link for link in topology.links if link.kind != "host")
         late_ps = LATE_PACKETS * _PACKET_TIME_PS

@@ -33,6 +33,9 @@ from detour.topo.failures import NONE, Failures, failure_name
 MOST_CONNECTIONS = 400_000
 """of one run: each has some 20 kB of state"""
 
+_PATIENCE = 4
+"""times a connection's own, for which nothing arrives in a run that is stuck"""
+
 EndReason = Literal["delivered", "duration", "stuck"]
 
 SimProgress = Callable[[float, float], None]
@@ -133,7 +136,7 @@ class SimRun:
         patience_ps = self.settings.of_run(1).host_config(self.settings.scheme).retry_ps
         causes = {
             f"{gave_up} flows were given up: for {time_text(patience_ps)} nothing came back": gave_up,
-            "tasks wait for others that never end": int((~self.tasks.finished & ~self.tasks.failed).sum()),
+            "for the others nothing comes any more": int((~self.tasks.finished & ~self.tasks.failed).sum()),
         }
         return "; ".join(text for text, count in causes.items() if count)
 
@@ -185,8 +188,11 @@ def _go(
     watcher: RunWatcher | None,
 ) -> None:
     """To the end."""
+    arrived, moved_ps, patience_ps = -1, 0, _PATIENCE * fabric.config.retry_ps
     while not tasks.over and fabric.now_ps < until_ps and fabric.deadlock_found is None:
-        if fabric.network.idle and faults.due_ps >= until_ps:
+        # Senders may ask dead paths for ever.
+        at_rest = fabric.network.idle or fabric.now_ps - moved_ps > patience_ps
+        if at_rest and faults.due_ps >= until_ps:
             break
         if watcher is not None and watcher.enough:
             break
@@ -197,7 +203,10 @@ def _go(
             watcher.look()
         if fabric.now_ps >= sampler.due_ps:
             sampler.look()
-            progress(float(fabric.column("st_rx_bytes").sum()), fabric.now_ps / 1e12)
+            before, arrived = arrived, int(fabric.column("st_rx_bytes").sum())
+            if arrived != before or tasks.to_begin:
+                moved_ps = fabric.now_ps
+            progress(float(arrived), fabric.now_ps / 1e12)
     sampler.look()
     if watcher is not None:
         watcher.end()

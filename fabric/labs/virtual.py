@@ -188,7 +188,7 @@ def open_lab(
         program: `P4INFO,JSON` or `NAME.p4` for all switches, instead of what the lab names.
         seed: of all that is random.
         tick_ps: unit of time in programs, BMv2's microsecond if nothing else is wanted.
-        jitter_ps: by how much hosts send a full frame late at most (default: what it takes on the slowest link).
+        jitter_ps: by how much hosts send a full frame late at most (default: twice its time on the slowest link).
 
     Raises:
         DetourError: what is wrong with it, by file and line.

@@ -206,6 +206,11 @@ class TaskRun:
         return self.share == 1 or bool(((self._task["done"] >= 0) | (self._task["state"] == TASK_FAILED)).all())
 
     @property
+    def to_begin(self) -> bool:
+        """Whether a computation is under way, or a task waits for its time only."""
+        return bool((self._hs.host["agenda_when"] < MAX_TIME).any())
+
+    @property
     def share(self) -> float:
         """Of the tasks that are over."""
         return 1 - int(self._hs.host["tasks_left"].sum()) / len(self.graph)

@@ -64,9 +64,9 @@ def test_a_known_run() -> None:
 
 
 GOLDEN = [
-    ("permutation:bytes=1e5,seed=3", LEAF_SPINE, "LERP-shortest", 31_528_480, 21.989, 1.724, []),
-    ("adv1:bytes=2e4", D1, "SprayLERP", 14_499_200, 12.308, 1.831, []),
-    ("ring:bytes=8e4,iterations=2,compute=5us", LEAF_SPINE, "SprayLERP", 109_363_680, 3.533, 1.006, [55.943, 56.046]),
+    ("permutation:bytes=1e5,seed=3", LEAF_SPINE, "LERP-shortest", 31_575_946, 22.106, 1.733, []),
+    ("adv1:bytes=2e4", D1, "SprayLERP", 14_668_321, 12.493, 1.859, []),
+    ("ring:bytes=8e4,iterations=2,compute=5us", LEAF_SPINE, "SprayLERP", 113_843_507, 3.692, 1.054, [58.098, 58.387]),
 ]
 """what these runs were; a change of any of these numbers is a change of switches, hosts or planners"""
 
@@ -297,10 +297,10 @@ def test_a_dead_path_is_found_out(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["SprayLERP", "TelemetryGBN"])
 def test_what_waits_for_what_failed_is_found_out(name: str) -> None:
-    """DCQCN's timers included, nothing goes on for ever beside it."""
+    """Also if a sender asks dead paths for ever."""
     run = simulated("ring:bytes=1e5,ranks=4", name=name, fail=("h1-s0@1us",))
     assert result_of(run).ended_by == "stuck"
-    assert str(run.cause).endswith("tasks wait for others that never end")
+    assert str(run.cause).endswith("for the others nothing comes any more")
 
 
 def test_senders_have_jitter_unless_it_is_0() -> None:
@@ -309,7 +309,7 @@ def test_senders_have_jitter_unless_it_is_0() -> None:
     late = ran(LEAF_SPINE, rows, "LERP-shortest")
     much = ran(LEAF_SPINE, rows, "LERP-shortest", jitter="10us")
     at_zero, at_default, at_much = (int(run.tasks.flow_completion_ps()[0]) for run in (ideal, late, much))
-    assert at_zero == ideal.ideal.task_ps[0] < at_default < at_zero + 1102 * 80 < at_much < at_zero + 10 * US
+    assert at_zero == ideal.ideal.task_ps[0] < at_default < at_zero + 2 * 1102 * 80 < at_much < at_zero + 10 * US
     with pytest.raises(DetourError, match="jitter: '1s'; 0 to 100ms are possible"):
         settings_of(LEAF_SPINE, SimOptions(jitter="1s"))
 

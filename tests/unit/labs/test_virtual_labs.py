@@ -167,7 +167,7 @@ def test_commands_have_their_line(tmp_path: Path) -> None:
 
 def test_changes_happen_at_exact_times_and_repeat(tutorial_lab: Path) -> None:
     def driven(change_ps: int) -> dict[str, Any]:
-        with open_lab(tutorial_lab, seed=3) as lab:
+        with open_lab(tutorial_lab, seed=3, jitter_ps=0) as lab:
             doing = lab.do("udp:src=h1,dst=h2,rate=8M,time=30ms")  # a datagram of 1000 bytes every ms
             assert lab.run_until(change_ps) == lab.now_ps == change_ps
             lab.cli("s2", "table_clear TheIngress.t")
