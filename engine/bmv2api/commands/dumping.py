@@ -3,130 +3,130 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from detour.engine.bmv2api.commands.arguments import ENTRY, GROUP, MEMBER, PROFILE, TABLE, split_priority
 from detour.engine.bmv2api.commands.indirect import by_table
 from detour.engine.bmv2api.commands.program import NamedProfile, NamedTable
-from detour.engine.bmv2api.commands.registry import CommandScope, CommandWork, Say, at_least, command, exactly, handle
-from detour.engine.bmv2api.commands.tables import priority_of, table_of
-from detour.engine.bmv2api.commands.values import dumped_param, hexadecimal, match_key
+from detour.engine.bmv2api.commands.registry import REST, Argument, Parsed, command
+from detour.engine.bmv2api.commands.values import dumped_param, match_key
 from detour.engine.bmv2api.interface import Api
-from detour.engine.bmv2api.types import ActionEntry, ActionType, BmEntry, MatchType, ProfileGroup, ProfileMember
+from detour.engine.bmv2api.types import (
+    ActionEntry,
+    ActionType,
+    BmEntry,
+    EntryOptions,
+    MatchParam,
+    MatchType,
+    ProfileGroup,
+    ProfileMember,
+)
 
 _LINE, _STARS = "==========", "**********"
 
 
-def _action(say: Say, name: str | None, data: list[bytes] | None) -> None:
-    say(f"Action entry: {name} - {', '.join(hexadecimal(each) for each in data or [])}")
+def _action(name: str | None, data: list[bytes] | None) -> str:
+    return f"Action entry: {name} - {', '.join(each.hex() for each in data or [])}"
 
 
-def _action_entry(say: Say, entry: ActionEntry) -> None:
+def _action_entry(entry: ActionEntry) -> Iterable[str]:
     match entry.action_type:
         case ActionType.NONE:
-            say("EMPTY")
+            yield "EMPTY"
         case ActionType.ACTION_DATA:
-            _action(say, entry.action_name, entry.action_data)
+            yield _action(entry.action_name, entry.action_data)
         case ActionType.MBR_HANDLE:
-            say(f"Index: member({entry.mbr_handle})")
+            yield f"Index: member({entry.mbr_handle})"
         case ActionType.GRP_HANDLE:
-            say(f"Index: group({entry.grp_handle})")
+            yield f"Index: group({entry.grp_handle})"
 
 
-def _entry(say: Say, table: NamedTable, entry: BmEntry) -> None:
+def _entry(table: NamedTable, entry: BmEntry) -> Iterable[str]:
     width = max(20, max((len(f.name) for f in table.key), default=0))
-    say(f"Dumping entry {hex(entry.entry_handle)}")
-    say("Match key:")
+    yield f"Dumping entry {hex(entry.entry_handle)}"
+    yield "Match key:"
     for param, f in zip(entry.match_key, table.key, strict=False):
-        say(f"* {f.name:{width}}: {MatchType(param.type).name:10}{dumped_param(param)}")
+        yield f"* {f.name:{width}}: {MatchType(param.type).name:10}{dumped_param(param)}"
     if (entry.options.priority or 0) >= 0:
-        say(f"Priority: {entry.options.priority}")
-    _action_entry(say, entry.action_entry)
+        yield f"Priority: {entry.options.priority}"
+    yield from _action_entry(entry.action_entry)
     if entry.life is not None:
-        say(f"Life: {entry.life.time_since_hit_ms}ms since hit, timeout is {entry.life.timeout_ms}ms")
+        yield f"Life: {entry.life.time_since_hit_ms}ms since hit, timeout is {entry.life.timeout_ms}ms"
 
 
-def _member(say: Say, member: ProfileMember) -> None:
-    say(f"Dumping member {member.mbr_handle}")
-    _action(say, member.action_name, member.action_data)
+def _member(member: ProfileMember) -> Iterable[str]:
+    yield f"Dumping member {member.mbr_handle}"
+    yield _action(member.action_name, member.action_data)
 
 
-def _group(say: Say, group: ProfileGroup) -> None:
-    say(f"Dumping group {group.grp_handle}")
-    say(f"Members: [{', '.join(str(member) for member in group.mbr_handles)}]")
+def _group(group: ProfileGroup) -> Iterable[str]:
+    yield f"Dumping group {group.grp_handle}"
+    yield f"Members: [{', '.join(str(member) for member in group.mbr_handles)}]"
 
 
-def _profile(api: Api, say: Say, profile: NamedProfile) -> None:
-    say(_LINE)
-    say("MEMBERS")
+@command("table_dump", "show all of a table", TABLE)
+def table_dump(api: Api, table: NamedTable) -> Iterable[str]:
+    entries = api.standard.bm_mt_get_entries(0, table.name)
+    yield _LINE
+    yield "TABLE ENTRIES"
+    for entry in entries:
+        yield _STARS
+        yield from _entry(table, entry)
+    if table.profile is not None:
+        yield from act_prof_dump(api, table.profile)
+    default = api.standard.bm_mt_get_default_entry(0, table.name)
+    yield _LINE
+    yield "Dumping default entry"
+    yield from _action_entry(default)
+    yield _LINE
+
+
+@command("table_dump_entry", "show an entry", TABLE, ENTRY)
+def table_dump_entry(api: Api, table: NamedTable, handle: int) -> Iterable[str]:
+    return _entry(table, api.standard.bm_mt_get_entry(0, table.name, handle))
+
+
+def _parse_key(words: list[str], parsed: Parsed) -> tuple[list[MatchParam], EntryOptions]:
+    table = parsed.values[0]
+    words, options = split_priority(table, words)
+    return match_key(table, words), options
+
+
+_KEY = Argument("MATCH... [PRIORITY]", _parse_key, least=0, most=REST)
+
+
+@command("table_dump_entry_from_key", "show the entry with a key", TABLE, _KEY)
+def table_dump_entry_from_key(
+    api: Api, table: NamedTable, key: list[MatchParam], options: EntryOptions
+) -> Iterable[str]:
+    return _entry(table, api.standard.bm_mt_get_entry_from_key(0, table.name, key, options))
+
+
+@command("act_prof_dump", "show all of an action profile", PROFILE)
+def act_prof_dump(api: Api, profile: NamedProfile) -> Iterable[str]:
+    yield _LINE
+    yield "MEMBERS"
     for member in api.standard.bm_mt_act_prof_get_members(0, profile.name):
-        say(_STARS)
-        _member(say, member)
+        yield _STARS
+        yield from _member(member)
     if profile.with_selection:
         groups = api.standard.bm_mt_act_prof_get_groups(0, profile.name)
-        say(_LINE)
-        say("GROUPS")
+        yield _LINE
+        yield "GROUPS"
         for group in groups:
-            say(_STARS)
-            _group(say, group)
+            yield _STARS
+            yield from _group(group)
 
 
-@command("table_dump", "TABLE", "show all of a table", "table")
-def table_dump(words: list[str], scope: CommandScope) -> CommandWork:
-    exactly(words, 1)
-    table = table_of(scope, words[0])
-
-    def work(api: Api, say: Say) -> None:
-        entries = api.standard.bm_mt_get_entries(0, table.name)
-        say(_LINE)
-        say("TABLE ENTRIES")
-        for entry in entries:
-            say(_STARS)
-            _entry(say, table, entry)
-        if table.profile is not None:
-            _profile(api, say, table.profile)
-        default = api.standard.bm_mt_get_default_entry(0, table.name)
-        say(_LINE)
-        say("Dumping default entry")
-        _action_entry(say, default)
-        say(_LINE)
-
-    return work
+@command("act_prof_dump_member", "show a member", PROFILE, MEMBER)
+def act_prof_dump_member(api: Api, profile: NamedProfile, member: int) -> Iterable[str]:
+    return _member(api.standard.bm_mt_act_prof_get_member(0, profile.name, member))
 
 
-@command("table_dump_entry", "TABLE HANDLE", "show an entry", "table")
-def table_dump_entry(words: list[str], scope: CommandScope) -> CommandWork:
-    exactly(words, 2)
-    table, number = table_of(scope, words[0]), handle(words[1], "entry")
-    return lambda api, say: _entry(say, table, api.standard.bm_mt_get_entry(0, table.name, number))
+@command("act_prof_dump_group", "show a group", PROFILE, GROUP)
+def act_prof_dump_group(api: Api, profile: NamedProfile, group: int) -> Iterable[str]:
+    return _group(api.standard.bm_mt_act_prof_get_group(0, profile.name, group))
 
 
-@command("table_dump_entry_from_key", "TABLE MATCH... [PRIORITY]", "show the entry with a key", "table")
-def table_dump_entry_from_key(words: list[str], scope: CommandScope) -> CommandWork:
-    at_least(words, 1)
-    table, rest = table_of(scope, words[0]), words[1:]
-    options = priority_of(table, rest)
-    key = match_key(table, rest)
-    return lambda api, say: _entry(say, table, api.standard.bm_mt_get_entry_from_key(0, table.name, key, options))
-
-
-@command("act_prof_dump", "PROFILE", "show all of an action profile", "profile")
-def act_prof_dump(words: list[str], scope: CommandScope) -> CommandWork:
-    exactly(words, 1)
-    profile = scope.program.profiles.find(words[0])
-    return lambda api, say: _profile(api, say, profile)
-
-
-@command("act_prof_dump_member", "PROFILE MEMBER", "show a member", "profile")
-def act_prof_dump_member(words: list[str], scope: CommandScope) -> CommandWork:
-    exactly(words, 2)
-    profile, number = scope.program.profiles.find(words[0]), handle(words[1], "member")
-    return lambda api, say: _member(say, api.standard.bm_mt_act_prof_get_member(0, profile.name, number))
-
-
-@command("act_prof_dump_group", "PROFILE GROUP", "show a group", "profile")
-def act_prof_dump_group(words: list[str], scope: CommandScope) -> CommandWork:
-    exactly(words, 2)
-    profile, number = scope.program.profiles.find(words[0]), handle(words[1], "group")
-    return lambda api, say: _group(say, api.standard.bm_mt_act_prof_get_group(0, profile.name, number))
-
-
-by_table("table_dump_member", "act_prof_dump_member", groups=False, deprecated=False)
-by_table("table_dump_group", "act_prof_dump_group", groups=False, deprecated=False)
+by_table("table_dump_member", "act_prof_dump_member", deprecated=False)
+by_table("table_dump_group", "act_prof_dump_group", deprecated=False)

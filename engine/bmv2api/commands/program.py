@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, Self, TypeVar
 
 from detour.base.errors import DetourError
 from detour.engine.bmv2api.commands.errors import unknown
@@ -20,18 +20,28 @@ _KINDS = {kind.name.lower(): kind for kind in MatchType}
 
 
 @dataclass(frozen=True)
-class NamedField:
-    """`source_name`: the key's in the P4 program, which is not that of the field where it is an expression."""
+class Named:
+    """Something that the program defines. `asked`: how a command names it, which may be shorter."""
 
     name: str
+    asked: str = field(default="", compare=False, kw_only=True)
+
+    def as_asked(self, asked: str) -> Self:
+        """The same with that."""
+        return replace(self, asked=asked)
+
+
+@dataclass(frozen=True)
+class NamedField(Named):
+    """`source_name`: the key's in the P4 program, which is not that of the field where it is an expression."""
+
     kind: MatchType
     bits: int
     source_name: str = ""
 
 
 @dataclass(frozen=True)
-class NamedAction:
-    name: str
+class NamedAction(Named):
     params: tuple[tuple[str, int], ...]
     """(name, bits)"""
 
@@ -39,17 +49,15 @@ class NamedAction:
         return "{:30} [{}]".format(self.name, ",\t".join(f"{name}({bits})" for name, bits in self.params))
 
 
-@dataclass(eq=False)
-class NamedProfile:
-    name: str
+@dataclass(frozen=True, eq=False)
+class NamedProfile(Named):
     with_selection: bool
     actions: dict[str, NamedAction] = field(default_factory=dict)
-    tables: int = 0
+    tables: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, eq=False)
-class NamedTable:
-    name: str
+class NamedTable(Named):
     match_type: MatchType
     key: tuple[NamedField, ...]
     actions: Mapping[str, NamedAction]
@@ -69,10 +77,9 @@ class NamedTable:
 
 
 @dataclass(frozen=True)
-class NamedArray:
+class NamedArray(Named):
     """A counter, meter, register or value set. `table`: of a direct one. `bits`: of registers and value sets."""
 
-    name: str
     size: int
     table: str | None = None
     bits: int = 0
@@ -164,7 +171,7 @@ class ProgramNames:
         if t["type"] != "simple":
             profile = self.profiles[t["action_profile"]]
             profile.actions.update(actions)
-            profile.tables += 1
+            profile.tables.append(t["name"])
         key = tuple(self._key_field(k) for k in t["key"])
         kind, groups = _KINDS[t["match_type"]], t["type"] == "indirect_ws"
         return NamedTable(t["name"], kind, key, actions, profile, groups, bool(t["support_timeout"]))

@@ -1,45 +1,106 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands by name, and what they have in common.
+"""Commands as rows: a name, a help text, the arguments, and what is called with their values.
 
-A command is understood before it is carried out: its function gets the words and the program, and returns what does the
+A command is parsed before it is carried out: `understand` gets the words and the program, and returns what does the
 work. So a file can be checked as a whole before the first command of it changes anything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from detour.engine.bmv2api.commands.errors import CommandError
-from detour.engine.bmv2api.commands.program import ProgramNames
-from detour.engine.bmv2api.interface import Api
+from detour.engine.bmv2api.commands.program import Named, ProgramNames
+from detour.engine.bmv2api.interface import Api, SimplePreLag, SimpleSwitch, Standard
+from detour.engine.bmv2api.wire import methods
 
 Say = Callable[[str], None]
 """takes a line of output"""
-
-
-class CommandScope:
-    """What a command is understood by. `program` is that of the switch, or the one loaded by a command before."""
-
-    def __init__(self, program: ProgramNames) -> None:
-        self.program = program
-
-
 CommandWork = Callable[[Api, Say], None]
-Understand = Callable[[list[str], CommandScope], CommandWork]
-C = TypeVar("C", bound=Understand)
+Run = Callable[..., Iterable[str]]
+"""gets an `Api` and the values of the arguments, and yields lines of output"""
+F = TypeVar("F", bound=Run)
+
+REST = sys.maxsize
+"""for `Argument.most`: all words that are left"""
+
+
+@dataclass
+class CommandScope:
+    """What commands are parsed by. `program` is that of the switch, or the one loaded by a command before."""
+
+    program: ProgramNames
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """The values of the arguments that come before the one that is being parsed."""
+
+    scope: CommandScope
+    values: list[Any] = field(default_factory=list)
+
+    @property
+    def program(self) -> ProgramNames:
+        """What names are looked up in."""
+        return self.scope.program
+
+
+@dataclass(frozen=True)
+class Argument:
+    """`usage`: as help shows it. `parse` gets the argument's words, of which there are `least` to `most`; it returns a
+    value, or a tuple of several. `names`: what completion offers after the words of the arguments before."""
+
+    usage: str
+    parse: Callable[[list[str], Parsed], Any]
+    least: int = 1
+    most: int = 1
+    names: Callable[[ProgramNames, Sequence[str]], Iterable[str]] = lambda program, words: ()
 
 
 @dataclass(frozen=True)
 class Command:
-    """`usage`: of its arguments; `takes`: what these are, for completion."""
+    """See the module."""
 
     name: str
-    usage: str
     text: str
-    takes: tuple[str, ...]
-    understand: Understand
+    arguments: tuple[Argument, ...]
+    run: Run
+
+    @property
+    def usage(self) -> str:
+        """All arguments, as help shows them."""
+        return " ".join(argument.usage for argument in self.arguments if argument.usage)
+
+    def understand(self, words: list[str], scope: CommandScope) -> CommandWork:
+        """Parses the arguments.
+
+        Raises:
+            CommandError: the first thing that is wrong with them.
+        """
+        self._check_count(len(words))
+        parsed = Parsed(scope)
+        for argument in self.arguments:
+            own, words = words[: argument.most], words[argument.most :]
+            value = argument.parse(own, parsed)
+            parsed.values.extend(value if isinstance(value, tuple) else (value,))
+
+        def work(api: Api, say: Say) -> None:
+            for line in self.run(api, *parsed.values):
+                say(line)
+
+        return work
+
+    def _check_count(self, count: int) -> None:
+        least = sum(argument.least for argument in self.arguments)
+        most = sum(argument.most for argument in self.arguments)
+        if count < least < most:
+            raise CommandError("Insufficient number of args", f"at least {least}, not {count}")
+        if not least <= count <= most:
+            wanted = least if least == most else f"{least} to {most}"
+            raise CommandError(f"Wrong number of args, expected {wanted} but got {count}")
 
 
 COMMANDS: dict[str, Command] = {}
@@ -48,52 +109,38 @@ REFUSED_COMMANDS = {"shell": "commands of the shell are not run from here"}
 """commands of BMv2's that are known and refused, and why"""
 
 
-def command(name: str, usage: str, text: str, *takes: str) -> Callable[[C], C]:
-    """Declares one."""
+def command(name: str, text: str, *arguments: Argument) -> Callable[[F], F]:
+    """Declares a command that the function carries out."""
 
-    def declare(function: C) -> C:
-        COMMANDS[name] = Command(name, usage, text, takes, function)
+    def declare(function: F) -> F:
+        COMMANDS[name] = Command(name, text, arguments, function)
         return function
 
     return declare
 
 
-def exactly(words: Sequence[str], count: int) -> None:
-    """Wants so many arguments."""
-    if len(words) != count:
-        raise CommandError(f"Wrong number of args, expected {count} but got {len(words)}")
+_FUNCTIONS = {
+    method.name: (service_name, method)
+    for service_name, service in (("standard", Standard), ("multicast", SimplePreLag), ("target", SimpleSwitch))
+    for method in methods(service).values()
+}
+"""the functions of the API, with the property of `Api` that has them"""
 
 
-def at_least(words: Sequence[str], count: int) -> None:
-    """Wants so many arguments or more."""
-    if len(words) < count:
-        raise CommandError("Insufficient number of args", f"at least {count}, not {len(words)}")
+def calls(
+    name: str, text: str, function: Callable[..., Any], *arguments: Argument, before: str = "", result: str = ""
+) -> None:
+    """Declares a command that is one call of `function` with its arguments. What it prints are formats: `before`, of
+    the arguments' values, precedes the call; `result` is of what the call returns."""
+    service_name, method = _FUNCTIONS[function.__name__]
+    context = (0,) if method.parameters[:1] == ["cxt_id"] else ()
 
-
-def between(words: Sequence[str], low: int, high: int) -> None:
-    """Wants as many arguments."""
-    at_least(words, low)
-    if len(words) > high:
-        raise CommandError(f"Wrong number of args, expected {low} to {high} but got {len(words)}")
-
-
-def whole(text: str, what: str, low: int = -(1 << 31), high: int = (1 << 31) - 1) -> int:
-    """A whole number."""
-    try:
-        found = int(text)
-    except ValueError:
-        raise CommandError(f"Bad format for {what}, expected integer", repr(text)) from None
-    if not low <= found <= high:
-        raise CommandError(f"Bad value for {what}", f"{text} is not {low} to {high}")
-    return found
-
-
-def handle(text: str, what: str) -> int:
-    """A handle; those of entries may be given unsigned or in hexadecimal, as `table_dump` shows them."""
-    try:
-        found = int(text, 0)
-    except ValueError:
-        raise CommandError(f"Bad format for {what} handle", repr(text)) from None
-    if not -(1 << 31) <= found < 1 << 32:
-        raise CommandError(f"Bad value for {what} handle", f"{text} has more than 32 bits")
-    return found - (1 << 32) if found >> 31 > 0 else found
+    @command(name, text, *arguments)
+    def run(api: Api, *values: Any) -> Iterable[str]:
+        if before:
+            yield before.format(*values)
+        service = getattr(api, service_name)
+        plain = (value.name if isinstance(value, Named) else value for value in values)
+        answer = getattr(service, method.name)(*context, *plain)
+        if result:
+            yield result.format(answer)

@@ -149,38 +149,27 @@ def _length(f: NamedField, text: str) -> int:
 # -- as it is shown
 
 
-def hexadecimal(data: bytes) -> str:
-    """Bytes as entries are dumped."""
-    return data.hex()
-
-
-def colons(data: bytes) -> str:
-    """Bytes as entries are shown when they are added."""
-    return data.hex(":")
-
-
 def shown_param(param: MatchParam) -> str:
     """One field of a key, as it is shown when an entry is added."""
-    text = f"{MatchType(param.type).name}-"
-    if param.exact:
-        text += colons(param.exact.key)
-    if param.lpm:
-        text += f"{colons(param.lpm.key)}/{param.lpm.prefix_length}"
-    if param.ternary:
-        text += f"{colons(param.ternary.key)} &&& {colons(param.ternary.mask)}"
-    if param.range:
-        text += f"{colons(param.range.start)} -> {colons(param.range.end_)}"
-    return text
+    return f"{MatchType(param.type).name}-{_param(param, ':') or ''}"
 
 
 def dumped_param(param: MatchParam) -> str:
     """One field of a key, as it is shown when an entry is dumped."""
+    text = _param(param)
+    if text is None:
+        return "01" if param.valid and param.valid.key else "00"
+    return text
+
+
+def _param(param: MatchParam, *between: str) -> str | None:
+    """`between`: bytes; None for a field that is a header's validity."""
     if param.exact:
-        return hexadecimal(param.exact.key)
+        return param.exact.key.hex(*between)
     if param.lpm:
-        return f"{hexadecimal(param.lpm.key)}/{param.lpm.prefix_length}"
+        return f"{param.lpm.key.hex(*between)}/{param.lpm.prefix_length}"
     if param.ternary:
-        return f"{hexadecimal(param.ternary.key)} &&& {hexadecimal(param.ternary.mask)}"
+        return f"{param.ternary.key.hex(*between)} &&& {param.ternary.mask.hex(*between)}"
     if param.range:
-        return f"{hexadecimal(param.range.start)} -> {hexadecimal(param.range.end_)}"
-    return "01" if param.valid and param.valid.key else "00"
+        return f"{param.range.start.hex(*between)} -> {param.range.end_.hex(*between)}"
+    return None
