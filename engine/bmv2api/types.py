@@ -222,20 +222,6 @@ class TableCode(IntEnum):
     ERROR = 100
 
 
-class InvalidTableOperation(ServiceError):
-    CODES = TableCode
-
-
-class CounterCode(IntEnum):
-    INVALID_COUNTER_NAME = 1
-    INVALID_INDEX = 2
-    ERROR = 3
-
-
-class InvalidCounterOperation(ServiceError):
-    CODES = CounterCode
-
-
 class MeterCode(IntEnum):
     INVALID_METER_NAME = 1
     INVALID_INDEX = 2
@@ -245,101 +231,66 @@ class MeterCode(IntEnum):
     ERROR = 6
 
 
+CounterCode = IntEnum("CounterCode", "INVALID_COUNTER_NAME INVALID_INDEX ERROR")
+RegisterCode = IntEnum("RegisterCode", "INVALID_REGISTER_NAME INVALID_INDEX ERROR")
+ParseVSetCode = IntEnum("ParseVSetCode", "INVALID_PARSE_VSET_NAME ERROR")
+LearnCode = IntEnum("LearnCode", "INVALID_LIST_ID INVALID_LIST_NAME ERROR")
+SwapCode = IntEnum("SwapCode", "CONFIG_SWAP_DISABLED ONGOING_SWAP NO_ONGOING_SWAP")
+DevMgrCode = IntEnum("DevMgrCode", "ERROR")
+CrcCode = IntEnum("CrcCode", "INVALID_CALCULATION_NAME WRONG_TYPE_CALCULATION INVALID_CONFIG")
+ToeplitzCode = IntEnum("ToeplitzCode", "INVALID_CALCULATION_NAME WRONG_TYPE_CALCULATION INVALID_KEY")
+IdLookupCode = IntEnum("IdLookupCode", "INVALID_RESOURCE_TYPE INVALID_RESOURCE_NAME", start=0)
+McCode = IntEnum("McCode", "TABLE_FULL INVALID_MGID INVALID_MGRP_HANDLE INVALID_L1_HANDLE ERROR")
+MirroringCode = IntEnum("MirroringCode", "SESSION_NOT_FOUND")
+
+
+class InvalidTableOperation(ServiceError):
+    CODES, SUBJECT = TableCode, "table"
+
+
+class InvalidCounterOperation(ServiceError):
+    CODES, SUBJECT = CounterCode, "counter"
+
+
 class InvalidMeterOperation(ServiceError):
-    CODES = MeterCode
-
-
-class RegisterCode(IntEnum):
-    INVALID_REGISTER_NAME = 1
-    INVALID_INDEX = 2
-    ERROR = 3
+    CODES, SUBJECT = MeterCode, "meter"
 
 
 class InvalidRegisterOperation(ServiceError):
-    CODES = RegisterCode
-
-
-class ParseVSetCode(IntEnum):
-    INVALID_PARSE_VSET_NAME = 1
-    ERROR = 2
+    CODES, SUBJECT = RegisterCode, "register"
 
 
 class InvalidParseVSetOperation(ServiceError):
-    CODES = ParseVSetCode
-
-
-class LearnCode(IntEnum):
-    INVALID_LIST_ID = 1
-    INVALID_LIST_NAME = 2
-    ERROR = 3
+    CODES, SUBJECT = ParseVSetCode, "parser value set"
 
 
 class InvalidLearnOperation(ServiceError):
-    CODES = LearnCode
-
-
-class SwapCode(IntEnum):
-    CONFIG_SWAP_DISABLED = 1
-    ONGOING_SWAP = 2
-    NO_ONGOING_SWAP = 3
+    CODES, SUBJECT = LearnCode, "learn"
 
 
 class InvalidSwapOperation(ServiceError):
-    CODES = SwapCode
-
-
-class DevMgrCode(IntEnum):
-    ERROR = 1
+    CODES, SUBJECT = SwapCode, "swap"
 
 
 class InvalidDevMgrOperation(ServiceError):
-    CODES = DevMgrCode
-
-
-class CrcCode(IntEnum):
-    INVALID_CALCULATION_NAME = 1
-    WRONG_TYPE_CALCULATION = 2
-    INVALID_CONFIG = 3
+    CODES, SUBJECT = DevMgrCode, "device manager"
 
 
 class InvalidCrcOperation(ServiceError):
-    CODES = CrcCode
-
-
-class ToeplitzCode(IntEnum):
-    INVALID_CALCULATION_NAME = 1
-    WRONG_TYPE_CALCULATION = 2
-    INVALID_KEY = 3
+    CODES, SUBJECT = CrcCode, "crc"
 
 
 class InvalidToeplitzHashOperation(ServiceError):
-    CODES = ToeplitzCode
-
-
-class IdLookupCode(IntEnum):
-    INVALID_RESOURCE_TYPE = 0
-    INVALID_RESOURCE_NAME = 1
+    CODES, SUBJECT = ToeplitzCode, "Toeplitz hash"
 
 
 class InvalidIdLookup(ServiceError):
-    CODES = IdLookupCode
-
-
-class McCode(IntEnum):
-    TABLE_FULL = 1
-    INVALID_MGID = 2
-    INVALID_MGRP_HANDLE = 3
-    INVALID_L1_HANDLE = 4
-    ERROR = 5
+    CODES, SUBJECT = IdLookupCode, "id lookup"
 
 
 class InvalidMcOperation(ServiceError):
-    CODES = McCode
-
-
-class MirroringCode(IntEnum):
-    SESSION_NOT_FOUND = 1
+    CODES, SUBJECT = McCode, "PRE"
 
 
 class InvalidMirroringOperation(ServiceError):
-    CODES = MirroringCode
+    CODES, SUBJECT = MirroringCode, "mirroring"

@@ -77,17 +77,17 @@ class ArrayCalls(CallPart):
             raise refused(TableCode.COUNTERS_DISABLED)
         return found
 
-    def bm_mt_read_counter(self, cxt_id: int, table_name: str, entry_handle: int) -> CounterValue:
+    def bm_mt_read_counter(self, table_name: str, entry_handle: int) -> CounterValue:
         table = self._counted(table_name)
         packets, octets = table.counter(place(table, entry_handle, any_version=True))
         return CounterValue(_signed64(octets), _signed64(packets))
 
-    def bm_mt_write_counter(self, cxt_id: int, table_name: str, entry_handle: int, value: CounterValue) -> None:
+    def bm_mt_write_counter(self, table_name: str, entry_handle: int, value: CounterValue) -> None:
         table = self._counted(table_name)
         at = place(table, entry_handle, any_version=True)
         table.set_counter(at, value.packets & (1 << 64) - 1, value.bytes & (1 << 64) - 1)
 
-    def bm_mt_reset_counters(self, cxt_id: int, table_name: str) -> None:
+    def bm_mt_reset_counters(self, table_name: str) -> None:
         table = self._counted(table_name)
         for entry in table.entries():
             table.set_counter(entry.handle, 0, 0)
@@ -98,16 +98,14 @@ class ArrayCalls(CallPart):
             raise refused(TableCode.METERS_DISABLED)
         return table, place(table, entry_handle, any_version=True)
 
-    def bm_mt_set_meter_rates(
-        self, cxt_id: int, table_name: str, entry_handle: int, rates: Sequence[MeterRate]
-    ) -> None:
+    def bm_mt_set_meter_rates(self, table_name: str, entry_handle: int, rates: Sequence[MeterRate]) -> None:
         table, at = self._metered(table_name, entry_handle)
         try:
             table.set_meter(at, _rates(rates))
         except (InvalidMeterOperation, TableError) as error:
             raise refused(TableCode.ERROR) from error
 
-    def bm_mt_get_meter_rates(self, cxt_id: int, table_name: str, entry_handle: int) -> list[MeterRate]:
+    def bm_mt_get_meter_rates(self, table_name: str, entry_handle: int) -> list[MeterRate]:
         table, at = self._metered(table_name, entry_handle)
         return _shown(table.meter(at))
 
@@ -121,14 +119,14 @@ class ArrayCalls(CallPart):
             raise InvalidCounterOperation(CounterCode.INVALID_INDEX)
         return found
 
-    def bm_counter_read(self, cxt_id: int, counter_name: str, index: int) -> CounterValue:
+    def bm_counter_read(self, counter_name: str, index: int) -> CounterValue:
         packets, octets = self._counter(counter_name, index).read(index)
         return CounterValue(_signed64(octets), _signed64(packets))
 
-    def bm_counter_write(self, cxt_id: int, counter_name: str, index: int, value: CounterValue) -> None:
+    def bm_counter_write(self, counter_name: str, index: int, value: CounterValue) -> None:
         self._counter(counter_name, index).write(index, value.packets, value.bytes)
 
-    def bm_counter_reset_all(self, cxt_id: int, counter_name: str) -> None:
+    def bm_counter_reset_all(self, counter_name: str) -> None:
         self._counter(counter_name).reset()
 
     # -- meters
@@ -145,7 +143,7 @@ class ArrayCalls(CallPart):
         """The table whose entries have the meters of an array; None: it is no array of direct ones."""
         return next((table for table in self.device.state.tables.values() if table.spec.direct_meter == name), None)
 
-    def bm_meter_array_set_rates(self, cxt_id: int, meter_array_name: str, rates: Sequence[MeterRate]) -> None:
+    def bm_meter_array_set_rates(self, meter_array_name: str, rates: Sequence[MeterRate]) -> None:
         table = self._with_direct_meter(meter_array_name)
         if table is not None:
             table.set_all_meters(_rates(rates))
@@ -154,10 +152,10 @@ class ArrayCalls(CallPart):
         for index in range(meter.size):
             meter.configure(index, found)
 
-    def bm_meter_set_rates(self, cxt_id: int, meter_array_name: str, index: int, rates: Sequence[MeterRate]) -> None:
+    def bm_meter_set_rates(self, meter_array_name: str, index: int, rates: Sequence[MeterRate]) -> None:
         self._meter(meter_array_name, index).configure(index, _rates(rates))
 
-    def bm_meter_get_rates(self, cxt_id: int, meter_array_name: str, index: int) -> list[MeterRate]:
+    def bm_meter_get_rates(self, meter_array_name: str, index: int) -> list[MeterRate]:
         return _shown(self._meter(meter_array_name, index).config(index))
 
     # -- registers
@@ -170,25 +168,23 @@ class ArrayCalls(CallPart):
             raise InvalidRegisterOperation(RegisterCode.INVALID_INDEX)
         return found
 
-    def bm_register_read(self, cxt_id: int, register_array_name: str, idx: int) -> int:
+    def bm_register_read(self, register_array_name: str, idx: int) -> int:
         return _signed64(self._register(register_array_name, idx).read(idx))
 
-    def bm_register_read_all(self, cxt_id: int, register_array_name: str) -> list[int]:
+    def bm_register_read_all(self, register_array_name: str) -> list[int]:
         return [_signed64(value) for value in self._register(register_array_name).values()]
 
-    def bm_register_write(self, cxt_id: int, register_array_name: str, index: int, value: int) -> None:
+    def bm_register_write(self, register_array_name: str, index: int, value: int) -> None:
         self._register(register_array_name, index).write(index, value)
 
-    def bm_register_write_range(
-        self, cxt_id: int, register_array_name: str, start_index: int, end_index: int, value: int
-    ) -> None:
+    def bm_register_write_range(self, register_array_name: str, start_index: int, end_index: int, value: int) -> None:
         register = self._register(register_array_name)
         if not 0 <= start_index <= end_index <= register.size:
             raise InvalidRegisterOperation(RegisterCode.INVALID_INDEX)
         for index in range(start_index, end_index):
             register.write(index, value)
 
-    def bm_register_reset(self, cxt_id: int, register_array_name: str) -> None:
+    def bm_register_reset(self, register_array_name: str) -> None:
         self._register(register_array_name).reset()
 
     # -- parser value sets
@@ -199,20 +195,20 @@ class ArrayCalls(CallPart):
             raise InvalidParseVSetOperation(ParseVSetCode.INVALID_PARSE_VSET_NAME)
         return found
 
-    def bm_parse_vset_add(self, cxt_id: int, parse_vset_name: str, value: bytes) -> None:
+    def bm_parse_vset_add(self, parse_vset_name: str, value: bytes) -> None:
         found = self._value_set(parse_vset_name)
         try:
             found.replace((*found.values, int.from_bytes(value, "big")))
         except TableError as error:
             raise InvalidParseVSetOperation(ParseVSetCode.ERROR) from error
 
-    def bm_parse_vset_remove(self, cxt_id: int, parse_vset_name: str, value: bytes) -> None:
+    def bm_parse_vset_remove(self, parse_vset_name: str, value: bytes) -> None:
         found, gone = self._value_set(parse_vset_name), int.from_bytes(value, "big")
         found.replace(each for each in found.values if each != gone)
 
-    def bm_parse_vset_get(self, cxt_id: int, parse_vset_name: str) -> list[bytes]:
+    def bm_parse_vset_get(self, parse_vset_name: str) -> list[bytes]:
         found = self._value_set(parse_vset_name)
         return [value.to_bytes((found.bits + 7) // 8, "big") for value in found.values]
 
-    def bm_parse_vset_clear(self, cxt_id: int, parse_vset_name: str) -> None:
+    def bm_parse_vset_clear(self, parse_vset_name: str) -> None:
         self._value_set(parse_vset_name).replace(())

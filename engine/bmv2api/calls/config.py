@@ -66,7 +66,7 @@ class ConfigCalls(CallPart):
     def bm_get_config_md5(self) -> bytes:
         return hashlib.md5(self.device.config, usedforsecurity=False).digest()
 
-    def bm_get_id_from_name(self, cxt_id: int, resource_type: int, resource_name: str) -> int:
+    def bm_get_id_from_name(self, resource_type: int, resource_name: str) -> int:
         source = self.device.state.program.model.json
         found: list[Any]
         try:
@@ -120,16 +120,16 @@ class ConfigCalls(CallPart):
         known = any(each["id"] == list_id for each in lists)
         raise InvalidLearnOperation(LearnCode.ERROR if known else LearnCode.INVALID_LIST_ID)
 
-    def bm_learning_ack(self, cxt_id: int, list_id: int, buffer_id: int, sample_ids: Sequence[int]) -> None:
+    def bm_learning_ack(self, list_id: int, buffer_id: int, sample_ids: Sequence[int]) -> None:
         self._no_learning(list_id)
 
-    def bm_learning_ack_buffer(self, cxt_id: int, list_id: int, buffer_id: int) -> None:
+    def bm_learning_ack_buffer(self, list_id: int, buffer_id: int) -> None:
         self._no_learning(list_id)
 
-    def bm_learning_set_timeout(self, cxt_id: int, list_id: int, timeout_ms: int) -> None:
+    def bm_learning_set_timeout(self, list_id: int, timeout_ms: int) -> None:
         self._no_learning(list_id)
 
-    def bm_learning_set_buffer_size(self, cxt_id: int, list_id: int, nb_samples: int) -> None:
+    def bm_learning_set_buffer_size(self, list_id: int, nb_samples: int) -> None:
         self._no_learning(list_id)
 
     # -- hash functions
@@ -146,13 +146,13 @@ class ConfigCalls(CallPart):
         flags = config.data_reflected, config.remainder_reflected
         state.set_crc(name, CrcParameters(polynomial, initial, final_xor, *flags))
 
-    def bm_set_crc16_custom_parameters(self, cxt_id: int, calc_name: str, crc16_config: Crc16Config) -> None:
+    def bm_set_crc16_custom_parameters(self, calc_name: str, crc16_config: Crc16Config) -> None:
         self._set_crc(calc_name, 16, crc16_config)
 
-    def bm_set_crc32_custom_parameters(self, cxt_id: int, calc_name: str, crc32_config: Crc32Config) -> None:
+    def bm_set_crc32_custom_parameters(self, calc_name: str, crc32_config: Crc32Config) -> None:
         self._set_crc(calc_name, 32, crc32_config)
 
-    def bm_set_toeplitz_hash_key(self, cxt_id: int, calc_name: str, key: bytes) -> None:
+    def bm_set_toeplitz_hash_key(self, calc_name: str, key: bytes) -> None:
         """v1model has no such algorithm, so no calculation is one."""
         known = calc_name in self.device.state.program.model.calculations
         raise InvalidToeplitzHashOperation(

@@ -34,20 +34,20 @@ _LONGEST_MS = (1 << 31) - 1
 class ReadingCalls(CallPart):
     """See the module."""
 
-    def bm_mt_get_entries(self, cxt_id: int, table_name: str) -> list[BmEntry]:
+    def bm_mt_get_entries(self, table_name: str) -> list[BmEntry]:
         table = self.device.state.tables.get(table_name)
         return [] if table is None else [self._shown(table, entry) for entry in table.entries()]
 
-    def bm_mt_get_entry(self, cxt_id: int, table_name: str, entry_handle: int) -> BmEntry:
+    def bm_mt_get_entry(self, table_name: str, entry_handle: int) -> BmEntry:
         table = self.device.state.tables.get(table_name)
         return BmEntry() if table is None else self._shown(table, table.get(place(table, entry_handle)))
 
     def bm_mt_get_entry_from_key(
-        self, cxt_id: int, table_name: str, match_key: Sequence[MatchParam], options: EntryOptions
+        self, table_name: str, match_key: Sequence[MatchParam], options: EntryOptions
     ) -> BmEntry:
         table = self.device.state.tables.get(table_name)
         if not match_key:
-            return BmEntry(action_entry=self.bm_mt_get_default_entry(cxt_id, table_name))
+            return BmEntry(action_entry=self.bm_mt_get_default_entry(table_name))
         if table is None:
             return BmEntry()
         key = engine_key(table.spec, match_key)
@@ -57,7 +57,7 @@ class ReadingCalls(CallPart):
             raise refused(TableCode.BAD_MATCH_KEY) from error
         return self._shown(table, table.get(handle))
 
-    def bm_mt_get_default_entry(self, cxt_id: int, table_name: str) -> ActionEntry:
+    def bm_mt_get_default_entry(self, table_name: str) -> ActionEntry:
         table = self.device.state.tables.get(table_name)
         if table is None or (entry := table.default) is None:
             return ActionEntry(ActionType.NONE)

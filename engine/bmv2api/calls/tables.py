@@ -75,10 +75,10 @@ class TableCalls(CallPart):
 
     # -- all tables
 
-    def bm_mt_get_num_entries(self, cxt_id: int, table_name: str) -> int:
+    def bm_mt_get_num_entries(self, table_name: str) -> int:
         return len(self.table(table_name))
 
-    def bm_mt_clear_entries(self, cxt_id: int, table_name: str, reset_default_entry: bool) -> None:
+    def bm_mt_clear_entries(self, table_name: str, reset_default_entry: bool) -> None:
         table = self.table(table_name)
         store = self.device.table_store(table_name)
         if store is not None:
@@ -143,7 +143,6 @@ class TableCalls(CallPart):
 
     def bm_mt_add_entry(
         self,
-        cxt_id: int,
         table_name: str,
         match_key: Sequence[MatchParam],
         action_name: str,
@@ -155,16 +154,14 @@ class TableCalls(CallPart):
         self._check_mutable(table)
         return self._insert(table, match_key, action.id, arguments(action, action_data), options)
 
-    def bm_mt_modify_entry(
-        self, cxt_id: int, table_name: str, handle: int, action_name: str, action_data: Sequence[bytes]
-    ) -> None:
+    def bm_mt_modify_entry(self, table_name: str, handle: int, action_name: str, action_data: Sequence[bytes]) -> None:
         table = self.direct(table_name)
         action = self._action(table, action_name)
         self._check_mutable(table)
         params = arguments(action, action_data)
         table.modify(place(table, handle), action.id, params)
 
-    def bm_mt_delete_entry(self, cxt_id: int, table_name: str, entry_handle: int) -> None:
+    def bm_mt_delete_entry(self, table_name: str, entry_handle: int) -> None:
         table = self.direct(table_name)
         self._check_mutable(table)
         self._delete(table, entry_handle)
@@ -173,9 +170,7 @@ class TableCalls(CallPart):
         if table.immutable:
             raise refused(TableCode.IMMUTABLE_TABLE_ENTRIES)
 
-    def bm_mt_set_default_action(
-        self, cxt_id: int, table_name: str, action_name: str, action_data: Sequence[bytes]
-    ) -> None:
+    def bm_mt_set_default_action(self, table_name: str, action_name: str, action_data: Sequence[bytes]) -> None:
         table = self.direct(table_name)
         action = self._action(table, action_name)
         if table.spec.default_const:
@@ -191,10 +186,10 @@ class TableCalls(CallPart):
         if store is not None:
             store.default_note = None
 
-    def bm_mt_reset_default_entry(self, cxt_id: int, table_name: str) -> None:
+    def bm_mt_reset_default_entry(self, table_name: str) -> None:
         self._reset_default(self.direct(table_name))
 
-    def bm_mt_set_entry_ttl(self, cxt_id: int, table_name: str, entry_handle: int, timeout_ms: int) -> None:
+    def bm_mt_set_entry_ttl(self, table_name: str, entry_handle: int, timeout_ms: int) -> None:
         self._set_timeout(self.table(table_name), entry_handle, timeout_ms)
 
     # -- tables of members and groups
@@ -209,22 +204,22 @@ class TableCalls(CallPart):
         return GroupRef(group)
 
     def bm_mt_indirect_add_entry(
-        self, cxt_id: int, table_name: str, match_key: Sequence[MatchParam], mbr_handle: int, options: EntryOptions
+        self, table_name: str, match_key: Sequence[MatchParam], mbr_handle: int, options: EntryOptions
     ) -> int:
         table, profile = self.indirect(table_name)
         return self._insert(table, match_key, self._member(profile, mbr_handle), (), options)
 
     def bm_mt_indirect_ws_add_entry(
-        self, cxt_id: int, table_name: str, match_key: Sequence[MatchParam], grp_handle: int, options: EntryOptions
+        self, table_name: str, match_key: Sequence[MatchParam], grp_handle: int, options: EntryOptions
     ) -> int:
         table, profile = self.indirect(table_name, with_groups=True)
         return self._insert(table, match_key, self._group(profile, grp_handle), (), options)
 
-    def bm_mt_indirect_modify_entry(self, cxt_id: int, table_name: str, entry_handle: int, mbr_handle: int) -> None:
+    def bm_mt_indirect_modify_entry(self, table_name: str, entry_handle: int, mbr_handle: int) -> None:
         table, profile = self.indirect(table_name)
         self._point(table, place(table, entry_handle), self._member(profile, mbr_handle))
 
-    def bm_mt_indirect_ws_modify_entry(self, cxt_id: int, table_name: str, entry_handle: int, grp_handle: int) -> None:
+    def bm_mt_indirect_ws_modify_entry(self, table_name: str, entry_handle: int, grp_handle: int) -> None:
         table, profile = self.indirect(table_name, with_groups=True)
         self._point(table, place(table, entry_handle), self._group(profile, grp_handle))
 
@@ -236,17 +231,17 @@ class TableCalls(CallPart):
             oneshot.remove(store.profile, gone)
             store.profile.by_reference += 1
 
-    def bm_mt_indirect_delete_entry(self, cxt_id: int, table_name: str, entry_handle: int) -> None:
+    def bm_mt_indirect_delete_entry(self, table_name: str, entry_handle: int) -> None:
         self._delete(self.indirect(table_name)[0], entry_handle)
 
-    def bm_mt_indirect_set_entry_ttl(self, cxt_id: int, table_name: str, entry_handle: int, timeout_ms: int) -> None:
+    def bm_mt_indirect_set_entry_ttl(self, table_name: str, entry_handle: int, timeout_ms: int) -> None:
         self._set_timeout(self.table(table_name), entry_handle, timeout_ms)
 
-    def bm_mt_indirect_set_default_member(self, cxt_id: int, table_name: str, mbr_handle: int) -> None:
+    def bm_mt_indirect_set_default_member(self, table_name: str, mbr_handle: int) -> None:
         table, profile = self.indirect(table_name)
         self._set_default(table, self._member(profile, mbr_handle))
 
-    def bm_mt_indirect_ws_set_default_group(self, cxt_id: int, table_name: str, grp_handle: int) -> None:
+    def bm_mt_indirect_ws_set_default_group(self, table_name: str, grp_handle: int) -> None:
         table, profile = self.indirect(table_name, with_groups=True)
         self._set_default(table, self._group(profile, grp_handle))
 
@@ -256,7 +251,7 @@ class TableCalls(CallPart):
         table.set_default(target)
         self._forget_default(table)
 
-    def bm_mt_indirect_reset_default_entry(self, cxt_id: int, table_name: str) -> None:
+    def bm_mt_indirect_reset_default_entry(self, table_name: str) -> None:
         self._reset_default(self.indirect(table_name)[0])
 
 

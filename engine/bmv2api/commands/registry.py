@@ -133,7 +133,7 @@ def calls(
     """Declares a command that is one call of `function` with its arguments. What it prints are formats: `before`, of
     the arguments' values, precedes the call; `result` is of what the call returns."""
     service_name, method = _FUNCTIONS[function.__name__]
-    context = (0,) if method.parameters[:1] == ["cxt_id"] else ()
+    context = (0,) if method.has_context else ()
 
     @command(name, text, *arguments)
     def run(api: Api, *values: Any) -> Iterable[str]:

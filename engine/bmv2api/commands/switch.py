@@ -186,6 +186,11 @@ def _parse_queue(words: list[str], parsed: Parsed) -> list[int]:
     return [parse_integer(text, what) for text, what in zip(words, ("egress_port", "priority"), strict=False)]
 
 
+def _setter(queue: list[int], *setters: Callable[..., int]) -> Callable[..., int]:
+    """The one for all queues, those of a port, or one queue."""
+    return setters[len(queue)]
+
+
 _QUEUE = Argument("[PORT [PRIORITY]]", _parse_queue, least=0, most=2)
 
 
@@ -195,8 +200,9 @@ _QUEUE = Argument("[PORT [PRIORITY]]", _parse_queue, least=0, most=2)
 )  # fmt: skip
 def set_queue_depth(api: Api, packets: int, queue: list[int]) -> Iterable[str]:
     target = api.target
-    by_place = target.set_all_egress_queue_depths, target.set_egress_queue_depth, target.set_egress_priority_queue_depth
-    by_place[len(queue)](*queue, packets)
+    _setter(
+        queue, target.set_all_egress_queue_depths, target.set_egress_queue_depth, target.set_egress_priority_queue_depth
+    )(*queue, packets)
     return ()
 
 
@@ -206,8 +212,9 @@ def set_queue_depth(api: Api, packets: int, queue: list[int]) -> Iterable[str]:
 )  # fmt: skip
 def set_queue_rate(api: Api, rate: int, queue: list[int]) -> Iterable[str]:
     target = api.target
-    by_place = target.set_all_egress_queue_rates, target.set_egress_queue_rate, target.set_egress_priority_queue_rate
-    by_place[len(queue)](*queue, rate)
+    _setter(
+        queue, target.set_all_egress_queue_rates, target.set_egress_queue_rate, target.set_egress_priority_queue_rate
+    )(*queue, rate)
     return ()
 
 

@@ -19,7 +19,7 @@ from detour.engine.bmv2api.commands.arguments import (
 from detour.engine.bmv2api.commands.errors import CommandError
 from detour.engine.bmv2api.commands.program import NamedAction, NamedTable
 from detour.engine.bmv2api.commands.registry import REST, Argument, Parsed, calls, command
-from detour.engine.bmv2api.commands.values import action_data, match_key, shown_param
+from detour.engine.bmv2api.commands.values import action_data, colons, match_key, shown_param
 from detour.engine.bmv2api.interface import Api, Standard
 from detour.engine.bmv2api.types import EntryOptions, MatchParam
 
@@ -60,7 +60,7 @@ _NEW_ENTRY = Argument("MATCH... => PARAMETER... [PRIORITY]", _parse_entry, most=
 
 def _shown_action(action: NamedAction, data: list[bytes]) -> Iterable[str]:
     yield "{:20} {}".format("action:", action.asked)
-    yield "{:20} {}".format("runtime data:", "\t".join(each.hex(":") for each in data))
+    yield "{:20} {}".format("runtime data:", "\t".join(colons(each) for each in data))
 
 
 @command("table_add", "add an entry", TABLE, ACTION, _NEW_ENTRY)

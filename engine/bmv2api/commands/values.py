@@ -7,7 +7,7 @@ BMv2 cuts a value that is too wide for its field to the field's bits; that is al
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from detour.engine.bmv2api.commands.errors import CommandError
 from detour.engine.bmv2api.commands.program import NamedAction, NamedField, NamedTable
@@ -28,17 +28,11 @@ def value(text: str, bits: int) -> bytes:
     Raises:
         CommandError: it is none, or does not fit.
     """
-    return number(text, bits).to_bytes((bits + 7) // 8, "big")
-
-
-def number(text: str, bits: int) -> int:
-    """The same as a number."""
-    found = _number(text, bits)
-    if found < 0 or found >> bits:
-        most = (1 << bits) - 1
-        what = "too large" if found > 0 else "negative"
-        raise CommandError(f"Parameter is {what}", f"{bits} bits, 0 to {most}")
-    return found
+    number = _number(text, bits)
+    if number < 0 or number >> bits:
+        what = "too large" if number > 0 else "negative"
+        raise CommandError(f"Parameter is {what}", f"{bits} bits, 0 to {(1 << bits) - 1}")
+    return number.to_bytes((bits + 7) // 8, "big")
 
 
 def _number(text: str, bits: int) -> int:
@@ -90,11 +84,7 @@ def _part(text: str, bits: int, what: str, kind: str) -> bytes:
     try:
         return value(text, bits)
     except CommandError as error:
-        raise CommandError(f"Error while parsing {text} - {error.text}", _joined(what, error.hint), kind) from None
-
-
-def _joined(what: str, hint: str) -> str:
-    return f"{what}, {hint}" if hint else what
+        raise CommandError(f"Error while parsing {text} - {error.text}", f"{what}, {error.hint}", kind) from None
 
 
 def match_key(table: NamedTable, words: Sequence[str]) -> list[MatchParam]:
@@ -149,27 +139,30 @@ def _length(f: NamedField, text: str) -> int:
 # -- as it is shown
 
 
+def colons(data: bytes) -> str:
+    """Bytes as entries are shown when they are added; dumps have no colons."""
+    return data.hex(":")
+
+
 def shown_param(param: MatchParam) -> str:
     """One field of a key, as it is shown when an entry is added."""
-    return f"{MatchType(param.type).name}-{_param(param, ':') or ''}"
+    return f"{MatchType(param.type).name}-{_shown(param, colons)}"
 
 
 def dumped_param(param: MatchParam) -> str:
     """One field of a key, as it is shown when an entry is dumped."""
-    text = _param(param)
-    if text is None:
+    if param.type == MatchType.VALID:
         return "01" if param.valid and param.valid.key else "00"
-    return text
+    return _shown(param, bytes.hex)
 
 
-def _param(param: MatchParam, *between: str) -> str | None:
-    """`between`: bytes; None for a field that is a header's validity."""
+def _shown(param: MatchParam, shown: Callable[[bytes], str]) -> str:
     if param.exact:
-        return param.exact.key.hex(*between)
+        return shown(param.exact.key)
     if param.lpm:
-        return f"{param.lpm.key.hex(*between)}/{param.lpm.prefix_length}"
+        return f"{shown(param.lpm.key)}/{param.lpm.prefix_length}"
     if param.ternary:
-        return f"{param.ternary.key.hex(*between)} &&& {param.ternary.mask.hex(*between)}"
+        return f"{shown(param.ternary.key)} &&& {shown(param.ternary.mask)}"
     if param.range:
-        return f"{param.range.start.hex(*between)} -> {param.range.end_.hex(*between)}"
-    return None
+        return f"{shown(param.range.start)} -> {shown(param.range.end_)}"
+    return ""
