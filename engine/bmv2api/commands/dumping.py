@@ -5,22 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from detour.engine.bmv2api import types
 from detour.engine.bmv2api.commands.arguments import ENTRY, GROUP, MEMBER, PROFILE, TABLE, split_priority
 from detour.engine.bmv2api.commands.indirect import by_table
 from detour.engine.bmv2api.commands.program import NamedProfile, NamedTable
 from detour.engine.bmv2api.commands.registry import REST, Argument, Parsed, command
 from detour.engine.bmv2api.commands.values import dumped_param, match_key
 from detour.engine.bmv2api.interface import Api
-from detour.engine.bmv2api.types import (
-    ActionEntry,
-    ActionType,
-    BmEntry,
-    EntryOptions,
-    MatchParam,
-    MatchType,
-    ProfileGroup,
-    ProfileMember,
-)
 
 _LINE, _STARS = "==========", "**********"
 
@@ -29,24 +20,24 @@ def _action(name: str | None, data: list[bytes] | None) -> str:
     return f"Action entry: {name} - {', '.join(each.hex() for each in data or [])}"
 
 
-def _action_entry(entry: ActionEntry) -> Iterable[str]:
+def _action_entry(entry: types.ActionEntry) -> Iterable[str]:
     match entry.action_type:
-        case ActionType.NONE:
+        case types.ActionType.NONE:
             yield "EMPTY"
-        case ActionType.ACTION_DATA:
+        case types.ActionType.ACTION_DATA:
             yield _action(entry.action_name, entry.action_data)
-        case ActionType.MBR_HANDLE:
+        case types.ActionType.MBR_HANDLE:
             yield f"Index: member({entry.mbr_handle})"
-        case ActionType.GRP_HANDLE:
+        case types.ActionType.GRP_HANDLE:
             yield f"Index: group({entry.grp_handle})"
 
 
-def _entry(table: NamedTable, entry: BmEntry) -> Iterable[str]:
+def _entry(table: NamedTable, entry: types.BmEntry) -> Iterable[str]:
     width = max(20, max((len(f.name) for f in table.key), default=0))
     yield f"Dumping entry {hex(entry.entry_handle)}"
     yield "Match key:"
     for param, f in zip(entry.match_key, table.key, strict=False):
-        yield f"* {f.name:{width}}: {MatchType(param.type).name:10}{dumped_param(param)}"
+        yield f"* {f.name:{width}}: {types.MatchType(param.type).name:10}{dumped_param(param)}"
     if (entry.options.priority or 0) >= 0:
         yield f"Priority: {entry.options.priority}"
     yield from _action_entry(entry.action_entry)
@@ -54,12 +45,12 @@ def _entry(table: NamedTable, entry: BmEntry) -> Iterable[str]:
         yield f"Life: {entry.life.time_since_hit_ms}ms since hit, timeout is {entry.life.timeout_ms}ms"
 
 
-def _member(member: ProfileMember) -> Iterable[str]:
+def _member(member: types.ProfileMember) -> Iterable[str]:
     yield f"Dumping member {member.mbr_handle}"
     yield _action(member.action_name, member.action_data)
 
 
-def _group(group: ProfileGroup) -> Iterable[str]:
+def _group(group: types.ProfileGroup) -> Iterable[str]:
     yield f"Dumping group {group.grp_handle}"
     yield f"Members: [{', '.join(str(member) for member in group.mbr_handles)}]"
 
@@ -86,7 +77,7 @@ def table_dump_entry(api: Api, table: NamedTable, handle: int) -> Iterable[str]:
     return _entry(table, api.standard.bm_mt_get_entry(0, table.name, handle))
 
 
-def _parse_key(words: list[str], parsed: Parsed) -> tuple[list[MatchParam], EntryOptions]:
+def _parse_key(words: list[str], parsed: Parsed) -> tuple[list[types.MatchParam], types.EntryOptions]:
     table = parsed.values[0]
     words, options = split_priority(table, words)
     return match_key(table, words), options
@@ -97,7 +88,7 @@ _KEY = Argument("MATCH... [PRIORITY]", _parse_key, least=0, most=REST)
 
 @command("table_dump_entry_from_key", "show the entry with a key", TABLE, _KEY)
 def table_dump_entry_from_key(
-    api: Api, table: NamedTable, key: list[MatchParam], options: EntryOptions
+    api: Api, table: NamedTable, key: list[types.MatchParam], options: types.EntryOptions
 ) -> Iterable[str]:
     return _entry(table, api.standard.bm_mt_get_entry_from_key(0, table.name, key, options))
 

@@ -9,17 +9,9 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Callable, Sequence
 
+from detour.engine.bmv2api import types
 from detour.engine.bmv2api.commands.errors import CommandError
 from detour.engine.bmv2api.commands.program import NamedAction, NamedField, NamedTable
-from detour.engine.bmv2api.types import (
-    ExactParam,
-    LpmParam,
-    MatchParam,
-    MatchType,
-    RangeParam,
-    TernaryParam,
-    ValidParam,
-)
 
 
 def value(text: str, bits: int) -> bytes:
@@ -87,7 +79,7 @@ def _part(text: str, bits: int, what: str, kind: str) -> bytes:
         raise CommandError(f"Error while parsing {text} - {error.text}", f"{what}, {error.hint}", kind) from None
 
 
-def match_key(table: NamedTable, words: Sequence[str]) -> list[MatchParam]:
+def match_key(table: NamedTable, words: Sequence[str]) -> list[types.MatchParam]:
     """A key."""
     if len(words) != len(table.key):
         names = ", ".join(f"{f.name} ({f.kind.name.lower()}, {f.bits} bits)" for f in table.key) or "none"
@@ -95,28 +87,28 @@ def match_key(table: NamedTable, words: Sequence[str]) -> list[MatchParam]:
     return [_match(f, word) for f, word in zip(table.key, words, strict=True)]
 
 
-def _match(f: NamedField, word: str) -> MatchParam:
+def _match(f: NamedField, word: str) -> types.MatchParam:
     def part(text: str) -> bytes:
         return _part(text, f.bits, f"field {f.name}", "Invalid match key")
 
     match f.kind:
-        case MatchType.EXACT:
-            return MatchParam(f.kind, exact=ExactParam(part(word)))
-        case MatchType.LPM:
+        case types.MatchType.EXACT:
+            return types.MatchParam(f.kind, exact=types.ExactParam(part(word)))
+        case types.MatchType.LPM:
             prefix, length = _pair(f, word, "/", "LPM", "prefix and length")
-            return MatchParam(f.kind, lpm=LpmParam(part(prefix), _length(f, length)))
-        case MatchType.TERNARY:
+            return types.MatchParam(f.kind, lpm=types.LpmParam(part(prefix), _length(f, length)))
+        case types.MatchType.TERNARY:
             key, mask = _pair(f, word, "&&&", "ternary", "key and mask")
-            return MatchParam(f.kind, ternary=TernaryParam(part(key), part(mask)))
-        case MatchType.VALID:
-            return MatchParam(f.kind, valid=ValidParam(part(word) != b"\0"))
-        case MatchType.RANGE:
+            return types.MatchParam(f.kind, ternary=types.TernaryParam(part(key), part(mask)))
+        case types.MatchType.VALID:
+            return types.MatchParam(f.kind, valid=types.ValidParam(part(word) != b"\0"))
+        case types.MatchType.RANGE:
             start, end = (part(each) for each in _pair(f, word, "->", "range", "range start and range end"))
             if start > end:
                 raise CommandError(
                     f"start is greater than end in expression {word}", f"field {f.name}", "Invalid match key"
                 )
-            return MatchParam(f.kind, range=RangeParam(start, end))
+            return types.MatchParam(f.kind, range=types.RangeParam(start, end))
 
 
 def _pair(f: NamedField, word: str, mark: str, kind: str, parts: str) -> tuple[str, str]:
@@ -144,19 +136,19 @@ def colons(data: bytes) -> str:
     return data.hex(":")
 
 
-def shown_param(param: MatchParam) -> str:
+def shown_param(param: types.MatchParam) -> str:
     """One field of a key, as it is shown when an entry is added."""
-    return f"{MatchType(param.type).name}-{_shown(param, colons)}"
+    return f"{types.MatchType(param.type).name}-{_shown(param, colons)}"
 
 
-def dumped_param(param: MatchParam) -> str:
+def dumped_param(param: types.MatchParam) -> str:
     """One field of a key, as it is shown when an entry is dumped."""
-    if param.type == MatchType.VALID:
+    if param.type == types.MatchType.VALID:
         return "01" if param.valid and param.valid.key else "00"
     return _shown(param, bytes.hex)
 
 
-def _shown(param: MatchParam, shown: Callable[[bytes], str]) -> str:
+def _shown(param: types.MatchParam, shown: Callable[[bytes], str]) -> str:
     if param.exact:
         return shown(param.exact.key)
     if param.lpm:
