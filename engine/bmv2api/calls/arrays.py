@@ -53,14 +53,8 @@ class ArrayCalls(CallPart):
 
     # -- direct counters and meters
 
-    def _table(self, name: str) -> MatchTable:
-        found = self.device.state.tables.get(name)
-        if found is None:
-            raise refused(types.TableCode.INVALID_TABLE_NAME)
-        return found
-
     def _counted(self, name: str) -> MatchTable:
-        found = self._table(name)
+        found = self.table(name)
         if not found.spec.with_counters:
             raise refused(types.TableCode.COUNTERS_DISABLED)
         return found
@@ -81,7 +75,7 @@ class ArrayCalls(CallPart):
             table.set_counter(entry.handle, 0, 0)
 
     def _metered(self, name: str, entry_handle: int) -> tuple[MatchTable, int]:
-        table = self._table(name)
+        table = self.table(name)
         if table.spec.direct_meter is None:
             raise refused(types.TableCode.METERS_DISABLED)
         return table, place(table, entry_handle, any_version=True)

@@ -4,14 +4,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from typing import Any
 
 from detour.base.errors import DetourError
 from detour.engine.bmv2api import types
-from detour.engine.bmv2api.calls.part import CallPart, alone
-from detour.engine.bmv2api.device import BmDevice
-from detour.engine.bmv2api.replication import Replicas
+from detour.engine.bmv2api.calls.part import ReplicaPart, alone
 from detour.engine.compiler.custom_crc import CrcParameters
 from detour.engine.p4runtime.store import EntityStore
 
@@ -24,12 +21,8 @@ _LISTS = {
 _IN_PIPELINES = {types.ResourceType.MATCH_TABLE: "tables", types.ResourceType.ACTION_PROFILE: "action_profiles"}
 
 
-class ConfigCalls(CallPart):
+class ConfigCalls(ReplicaPart):
     """See the module."""
-
-    def __init__(self, device: BmDevice, replicas: Replicas) -> None:
-        super().__init__(device)
-        self._kept = replicas
 
     # -- programs
 
@@ -89,8 +82,7 @@ class ConfigCalls(CallPart):
         store = self.device.store
         if store is not None:
             _forget(store)
-        self._kept.follow()
-        self._kept.clear()
+        self.replicas.clear()
 
     def bm_serialize_state(self) -> bytes:
         raise DetourError(
@@ -100,22 +92,13 @@ class ConfigCalls(CallPart):
 
     # -- digests: their notifications go over P4Runtime
 
-    def _no_learning(self, list_id: int) -> None:
+    def _no_learning(self, list_id: int, *_: object) -> None:
         lists = self.device.state.program.model.json.get("learn_lists") or []
         known = any(each["id"] == list_id for each in lists)
         raise types.InvalidLearnOperation(types.LearnCode.ERROR if known else types.LearnCode.INVALID_LIST_ID)
 
-    def bm_learning_ack(self, list_id: int, buffer_id: int, sample_ids: Sequence[int]) -> None:
-        self._no_learning(list_id)
-
-    def bm_learning_ack_buffer(self, list_id: int, buffer_id: int) -> None:
-        self._no_learning(list_id)
-
-    def bm_learning_set_timeout(self, list_id: int, timeout_ms: int) -> None:
-        self._no_learning(list_id)
-
-    def bm_learning_set_buffer_size(self, list_id: int, nb_samples: int) -> None:
-        self._no_learning(list_id)
+    bm_learning_ack = bm_learning_ack_buffer = _no_learning
+    bm_learning_set_timeout = bm_learning_set_buffer_size = _no_learning
 
     # -- hash functions
 

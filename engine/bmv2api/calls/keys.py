@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from detour.engine.bmv2api import types
@@ -11,13 +11,6 @@ from detour.engine.compiler.model import MAX_PRIORITY, ActionIr, KeyField, Table
 from detour.engine.tables import Entry, MatchTable
 
 _INDEX = 0xFFFFFF
-_KINDS = {
-    "exact": types.MatchType.EXACT,
-    "lpm": types.MatchType.LPM,
-    "ternary": types.MatchType.TERNARY,
-    "range": types.MatchType.RANGE,
-    "valid": types.MatchType.VALID,
-}
 
 
 def refused(code: types.TableCode) -> types.InvalidTableOperation:
@@ -50,7 +43,7 @@ def place(table: MatchTable, handle: int, any_version: bool = False) -> int:
 # -- actions
 
 
-def action_of(actions: Sequence[ActionIr], name: str) -> ActionIr:
+def action_of(actions: Iterable[ActionIr], name: str) -> ActionIr:
     """The action of that name."""
     found = next((a for a in actions if a.name == name), None)
     if found is None:
@@ -109,7 +102,7 @@ def engine_key(spec: TableIr, params: Sequence[types.MatchParam]) -> tuple[Any, 
 
 def kinds(spec: TableIr) -> list[types.MatchType]:
     """How each field of a key is matched; P4_14's `valid` is an exact match for the engine."""
-    return [_KINDS[key["match_type"]] for key in spec.json["key"]]
+    return [types.MatchType[key["match_type"].upper()] for key in spec.json["key"]]
 
 
 def _element(field: KeyField, kind: types.MatchType, param: types.MatchParam) -> Any:

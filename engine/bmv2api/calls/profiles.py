@@ -13,7 +13,6 @@ from detour.engine.bmv2api.calls.keys import action_data, action_of, arguments, 
 from detour.engine.bmv2api.calls.part import CallPart
 from detour.engine.bmv2api.calls.tables import group_id, member_id, table_error
 from detour.engine.bmv2api.types import ProfileGroup, ProfileMember, TableCode
-from detour.engine.compiler.model import ActionIr
 from detour.engine.tables import ActionProfile, GroupMember, TableError
 
 
@@ -36,12 +35,9 @@ class ProfileCalls(CallPart):
 
     # -- members
 
-    def _action(self, profile: ActionProfile, name: str) -> ActionIr:
-        return action_of(tuple(profile.spec.actions.values()), name)
-
     def bm_mt_act_prof_add_member(self, act_prof_name: str, action_name: str, data: Sequence[bytes]) -> int:
         profile = self.profile(act_prof_name)
-        action = self._action(profile, action_name)
+        action = action_of(profile.spec.actions.values(), action_name)
         params = arguments(action, data)
         handle = profile.following[0]
         try:
@@ -54,7 +50,7 @@ class ProfileCalls(CallPart):
         self, act_prof_name: str, mbr_handle: int, action_name: str, data: Sequence[bytes]
     ) -> None:
         profile = self.profile(act_prof_name)
-        action = self._action(profile, action_name)
+        action = action_of(profile.spec.actions.values(), action_name)
         params = arguments(action, data)
         profile.modify_member(member_id(profile, mbr_handle), action.id, params)
 

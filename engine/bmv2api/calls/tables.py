@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from detour.engine.bmv2api.calls.keys import (
@@ -17,7 +17,6 @@ from detour.engine.bmv2api.calls.keys import (
 )
 from detour.engine.bmv2api.calls.part import CallPart
 from detour.engine.bmv2api.types import EntryOptions, InvalidTableOperation, MatchParam, TableCode
-from detour.engine.compiler.model import ActionIr
 from detour.engine.p4runtime.entities import oneshot
 from detour.engine.p4runtime.entities import table as p4runtime
 from detour.engine.p4runtime.store import Note, TableStore
@@ -49,13 +48,6 @@ class TableCalls(CallPart):
 
     # -- finding
 
-    def table(self, name: str) -> MatchTable:
-        """Any table."""
-        found = self.device.state.tables.get(name)
-        if found is None:
-            raise refused(TableCode.INVALID_TABLE_NAME)
-        return found
-
     def direct(self, name: str) -> MatchTable:
         """A table whose entries run actions."""
         found = self.table(name)
@@ -69,9 +61,6 @@ class TableCalls(CallPart):
         if found.profile is None or (with_groups and found.profile.spec.selector is None):
             raise refused(TableCode.WRONG_TABLE_TYPE)
         return found, found.profile
-
-    def _action(self, table: MatchTable, name: str) -> ActionIr:
-        return action_of(table.spec.actions, name)
 
     # -- all tables
 
@@ -121,16 +110,19 @@ class TableCalls(CallPart):
             table.delete(at)
         self.device.timeouts.pop((table.name, at), None)
 
-    def _set_timeout(self, table: MatchTable, handle: int, timeout_ms: int) -> None:
+    def bm_mt_set_entry_ttl(self, table_name: str, entry_handle: int, timeout_ms: int) -> None:
+        table = self.table(table_name)
         if not table.spec.support_timeout:
             raise refused(TableCode.AGEING_DISABLED)
-        at = place(table, handle, any_version=True)
+        at = place(table, entry_handle, any_version=True)
         idle_ns, now = (timeout_ms & 0xFFFFFFFF) * 1_000_000, self.device.network.now_ps
         self.device.timeouts[table.name, at] = (timeout_ms, now)
         store = self.device.table_store(table.name)
         if store is not None:
             store.notes[at] = replace(store.notes.get(at, Note()), idle_timeout_ns=idle_ns, notified_ps=now)
             (store.waiting.add if idle_ns else store.waiting.discard)(at)
+
+    bm_mt_indirect_set_entry_ttl = bm_mt_set_entry_ttl
 
     def _reset_default(self, table: MatchTable) -> None:
         store = self.device.table_store(table.name)
@@ -150,13 +142,13 @@ class TableCalls(CallPart):
         options: EntryOptions,
     ) -> int:
         table = self.direct(table_name)
-        action = self._action(table, action_name)
+        action = action_of(table.spec.actions, action_name)
         self._check_mutable(table)
         return self._insert(table, match_key, action.id, arguments(action, action_data), options)
 
     def bm_mt_modify_entry(self, table_name: str, handle: int, action_name: str, action_data: Sequence[bytes]) -> None:
         table = self.direct(table_name)
-        action = self._action(table, action_name)
+        action = action_of(table.spec.actions, action_name)
         self._check_mutable(table)
         params = arguments(action, action_data)
         table.modify(place(table, handle), action.id, params)
@@ -172,7 +164,7 @@ class TableCalls(CallPart):
 
     def bm_mt_set_default_action(self, table_name: str, action_name: str, action_data: Sequence[bytes]) -> None:
         table = self.direct(table_name)
-        action = self._action(table, action_name)
+        action = action_of(table.spec.actions, action_name)
         if table.spec.default_const:
             raise refused(TableCode.DEFAULT_ENTRY_IS_CONST)
         default = table.spec.default
@@ -188,9 +180,6 @@ class TableCalls(CallPart):
 
     def bm_mt_reset_default_entry(self, table_name: str) -> None:
         self._reset_default(self.direct(table_name))
-
-    def bm_mt_set_entry_ttl(self, table_name: str, entry_handle: int, timeout_ms: int) -> None:
-        self._set_timeout(self.table(table_name), entry_handle, timeout_ms)
 
     # -- tables of members and groups
 
@@ -234,9 +223,6 @@ class TableCalls(CallPart):
     def bm_mt_indirect_delete_entry(self, table_name: str, entry_handle: int) -> None:
         self._delete(self.indirect(table_name)[0], entry_handle)
 
-    def bm_mt_indirect_set_entry_ttl(self, table_name: str, entry_handle: int, timeout_ms: int) -> None:
-        self._set_timeout(self.table(table_name), entry_handle, timeout_ms)
-
     def bm_mt_indirect_set_default_member(self, table_name: str, mbr_handle: int) -> None:
         table, profile = self.indirect(table_name)
         self._set_default(table, self._member(profile, mbr_handle))
@@ -257,21 +243,19 @@ class TableCalls(CallPart):
 
 def member_id(profile: ActionProfile, handle: int) -> int:
     """The id of the member with that handle of BMv2's."""
-    try:
-        found = profile.member_id(handle)
-    except KeyError:
-        raise refused(TableCode.INVALID_MBR_HANDLE) from None
-    if found >= _HIDDEN:
-        raise refused(TableCode.INVALID_MBR_HANDLE)
-    return found
+    return _row_id(profile.member_id, handle, TableCode.INVALID_MBR_HANDLE)
 
 
 def group_id(profile: ActionProfile, handle: int) -> int:
     """The id of the group with that handle of BMv2's."""
+    return _row_id(profile.group_id, handle, TableCode.INVALID_GRP_HANDLE)
+
+
+def _row_id(id_of: Callable[[int], int], handle: int, code: TableCode) -> int:
     try:
-        found = profile.group_id(handle)
+        found = id_of(handle)
     except KeyError:
-        raise refused(TableCode.INVALID_GRP_HANDLE) from None
+        raise refused(code) from None
     if found >= _HIDDEN:
-        raise refused(TableCode.INVALID_GRP_HANDLE)
+        raise refused(code)
     return found

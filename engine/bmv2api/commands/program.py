@@ -16,7 +16,6 @@ from detour.engine.bmv2api.commands.errors import unknown
 from detour.engine.bmv2api.types import MatchType
 
 T = TypeVar("T")
-_KINDS = {kind.name.lower(): kind for kind in MatchType}
 
 
 @dataclass(frozen=True)
@@ -173,11 +172,11 @@ class ProgramNames:
             profile.actions.update(actions)
             profile.tables.append(t["name"])
         key = tuple(self._key_field(k) for k in t["key"])
-        kind, groups = _KINDS[t["match_type"]], t["type"] == "indirect_ws"
+        kind, groups = MatchType[t["match_type"].upper()], t["type"] == "indirect_ws"
         return NamedTable(t["name"], kind, key, actions, profile, groups, bool(t["support_timeout"]))
 
     def _key_field(self, k: Any) -> NamedField:
-        kind, target, source_name = _KINDS[k["match_type"]], k["target"], k.get("name") or ""
+        kind, target, source_name = MatchType[k["match_type"].upper()], k["target"], k.get("name") or ""
         if kind == MatchType.VALID:
             return NamedField(f"{target}_valid", kind, 1, source_name)
         if target[1] == "$valid$":

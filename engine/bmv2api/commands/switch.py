@@ -8,7 +8,7 @@ from pathlib import Path
 
 from detour.base.errors import DetourError
 from detour.base.files import write_file
-from detour.engine.bmv2api.commands.arguments import FILE, INT31, INT63, integer, parse_integer
+from detour.engine.bmv2api.commands.arguments import FILE, INT63, integer, parse_integer
 from detour.engine.bmv2api.commands.errors import CommandError, unknown
 from detour.engine.bmv2api.commands.program import ProgramNames
 from detour.engine.bmv2api.commands.registry import Argument, Parsed, calls, command
@@ -186,37 +186,28 @@ def _parse_queue(words: list[str], parsed: Parsed) -> list[int]:
     return [parse_integer(text, what) for text, what in zip(words, ("egress_port", "priority"), strict=False)]
 
 
-def _setter(queue: list[int], *setters: Callable[..., int]) -> Callable[..., int]:
-    """The one for all queues, those of a port, or one queue."""
-    return setters[len(queue)]
-
-
 _QUEUE = Argument("[PORT [PRIORITY]]", _parse_queue, least=0, most=2)
 
 
-@command(
-    "set_queue_depth", "set the depth of a queue, of a port's, or of all",
-    integer("PACKETS", "nb_pkts", INT31), _QUEUE,
+def _queue_command(name: str, text: str, amount: Argument, *setters: Callable[..., int]) -> None:
+    """`setters`: of all queues, of those of a port, of one queue."""
+
+    @command(name, text, amount, _QUEUE)
+    def run(api: Api, value: int, queue: list[int]) -> Iterable[str]:
+        getattr(api.target, setters[len(queue)].__name__)(*queue, value)
+        return ()
+
+
+_queue_command(
+    "set_queue_depth", "set the depth of a queue, of a port's, or of all", integer("PACKETS", "nb_pkts"),
+    SimpleSwitch.set_all_egress_queue_depths, SimpleSwitch.set_egress_queue_depth,
+    SimpleSwitch.set_egress_priority_queue_depth,
 )  # fmt: skip
-def set_queue_depth(api: Api, packets: int, queue: list[int]) -> Iterable[str]:
-    target = api.target
-    _setter(
-        queue, target.set_all_egress_queue_depths, target.set_egress_queue_depth, target.set_egress_priority_queue_depth
-    )(*queue, packets)
-    return ()
-
-
-@command(
+_queue_command(
     "set_queue_rate", "set the rate of a queue, of a port's, or of all",
-    integer("PACKETS_PER_SECOND", "rate_pps", INT63), _QUEUE,
+    integer("PACKETS_PER_SECOND", "rate_pps", INT63), SimpleSwitch.set_all_egress_queue_rates,
+    SimpleSwitch.set_egress_queue_rate, SimpleSwitch.set_egress_priority_queue_rate,
 )  # fmt: skip
-def set_queue_rate(api: Api, rate: int, queue: list[int]) -> Iterable[str]:
-    target = api.target
-    _setter(
-        queue, target.set_all_egress_queue_rates, target.set_egress_queue_rate, target.set_egress_priority_queue_rate
-    )(*queue, rate)
-    return ()
-
 
 # -- time
 
