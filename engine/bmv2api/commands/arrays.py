@@ -44,10 +44,8 @@ def counter_read(api: Api, counter: NamedArray, index: int) -> Iterable[str]:
     yield f"{counter.asked}[{index}]= ({count.bytes} bytes, {count.packets} packets)"
 
 
-@command(
-    "counter_write", "set a counter",
-    _COUNTER, _INDEX, integer("PACKETS", "packets", INT63), integer("BYTES", "bytes", INT63),
-)  # fmt: skip
+@command("counter_write", "set a counter", _COUNTER, _INDEX, integer("PACKETS", "packets", INT63),
+         integer("BYTES", "bytes", INT63))  # fmt: skip
 def counter_write(api: Api, counter: NamedArray, index: int, packets: int, octets: int) -> Iterable[str]:
     count = CounterValue(octets, packets)
     if counter.table is not None:
@@ -103,10 +101,8 @@ def meter_set_rates(api: Api, meter: NamedArray, index: int, rates: list[MeterRa
     return ()
 
 
-calls(
-    "meter_array_set_rates", "set the rates of all meters of an array", Standard.bm_meter_array_set_rates,
-    _METER, _RATES,
-)  # fmt: skip
+calls("meter_array_set_rates", "set the rates of all meters of an array", Standard.bm_meter_array_set_rates, _METER,
+      _RATES)  # fmt: skip
 
 
 @command("meter_get_rates", "show a meter's rates", _METER, _INDEX)
@@ -145,10 +141,8 @@ def _parse_register_value(words: list[str], parsed: Parsed) -> int:
 _REGISTER = named("REGISTER", lambda program: program.registers)
 
 
-@command(
-    "register_read", "read a register, or all of the array",
-    _REGISTER, Argument("[INDEX]", _parse_optional_index, least=0),
-)  # fmt: skip
+@command("register_read", "read a register, or all of the array", _REGISTER,
+         Argument("[INDEX]", _parse_optional_index, least=0))  # fmt: skip
 def register_read(api: Api, register: NamedArray, index: int | None) -> Iterable[str]:
     if index is not None:
         yield f"{register.asked}[{index}]= {api.standard.bm_register_read(0, register.name, index)}"
@@ -158,10 +152,8 @@ def register_read(api: Api, register: NamedArray, index: int | None) -> Iterable
     yield f"{register.asked}= {', '.join(str(value) for value in values)}"
 
 
-calls(
-    "register_write", "set a register", Standard.bm_register_write,
-    _REGISTER, _INDEX, Argument("VALUE", _parse_register_value),
-)  # fmt: skip
+calls("register_write", "set a register", Standard.bm_register_write, _REGISTER, _INDEX,
+      Argument("VALUE", _parse_register_value))  # fmt: skip
 calls("register_reset", "set all registers of an array to 0", Standard.bm_register_reset, _REGISTER)
 
 # -- parser value sets

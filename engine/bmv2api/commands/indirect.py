@@ -40,10 +40,8 @@ from detour.engine.bmv2api.types import EntryOptions, MatchParam
 
 # -- members
 
-calls(
-    "act_prof_create_member", "add a member", Standard.bm_mt_act_prof_add_member, PROFILE, PROFILE_ACTION, PARAMETERS,
-    result="Member has been created with handle {}",
-)  # fmt: skip
+calls("act_prof_create_member", "add a member", Standard.bm_mt_act_prof_add_member, PROFILE, PROFILE_ACTION, PARAMETERS,
+      result="Member has been created with handle {}")  # fmt: skip
 calls("act_prof_delete_member", "delete a member", Standard.bm_mt_act_prof_delete_member, PROFILE, MEMBER)
 
 
@@ -65,19 +63,13 @@ def _check_selector(profile: NamedProfile) -> None:
 
 _SELECTOR = named("PROFILE", lambda program: program.profiles, _check_selector)
 
-calls(
-    "act_prof_create_group", "add a group without members", Standard.bm_mt_act_prof_create_group, _SELECTOR,
-    result="Group has been created with handle {}",
-)  # fmt: skip
+calls("act_prof_create_group", "add a group without members", Standard.bm_mt_act_prof_create_group, _SELECTOR,
+      result="Group has been created with handle {}")  # fmt: skip
 calls("act_prof_delete_group", "delete a group", Standard.bm_mt_act_prof_delete_group, _SELECTOR, GROUP)
-calls(
-    "act_prof_add_member_to_group", "put a member into a group", Standard.bm_mt_act_prof_add_member_to_group,
-    _SELECTOR, MEMBER, GROUP,
-)  # fmt: skip
-calls(
-    "act_prof_remove_member_from_group", "take a member out of a group",
-    Standard.bm_mt_act_prof_remove_member_from_group, _SELECTOR, MEMBER, GROUP,
-)  # fmt: skip
+calls("act_prof_add_member_to_group", "put a member into a group", Standard.bm_mt_act_prof_add_member_to_group,
+      _SELECTOR, MEMBER, GROUP)  # fmt: skip
+calls("act_prof_remove_member_from_group", "take a member out of a group",
+      Standard.bm_mt_act_prof_remove_member_from_group, _SELECTOR, MEMBER, GROUP)  # fmt: skip
 
 # -- entries
 
@@ -111,30 +103,18 @@ def _new_entry(target: Argument) -> Argument:
 
 
 _ADDING, _ADDED = "Adding entry to indirect match table {0.name}", "Entry has been added with handle {}"
-calls(
-    "table_indirect_add", "add an entry that points to a member", Standard.bm_mt_indirect_add_entry,
-    _INDIRECT, _new_entry(MEMBER), before=_ADDING, result=_ADDED,
-)  # fmt: skip
-calls(
-    "table_indirect_add_with_group", "add an entry that points to a group", Standard.bm_mt_indirect_ws_add_entry,
-    _WITH_GROUPS, _new_entry(GROUP), before=_ADDING, result=_ADDED,
-)  # fmt: skip
-calls(
-    "table_indirect_delete", "delete an entry of an indirect table", Standard.bm_mt_indirect_delete_entry,
-    _INDIRECT, ENTRY, before="Deleting entry {1} from {0.asked}",
-)  # fmt: skip
-calls(
-    "table_indirect_set_default", "let the default entry point to a member",
-    Standard.bm_mt_indirect_set_default_member, _INDIRECT, MEMBER,
-)  # fmt: skip
-calls(
-    "table_indirect_set_default_with_group", "let the default entry point to a group",
-    Standard.bm_mt_indirect_ws_set_default_group, _WITH_GROUPS, GROUP,
-)  # fmt: skip
-calls(
-    "table_indirect_reset_default", "reset the default entry of an indirect table",
-    Standard.bm_mt_indirect_reset_default_entry, TABLE,
-)  # fmt: skip
+calls("table_indirect_add", "add an entry that points to a member", Standard.bm_mt_indirect_add_entry, _INDIRECT,
+      _new_entry(MEMBER), before=_ADDING, result=_ADDED)  # fmt: skip
+calls("table_indirect_add_with_group", "add an entry that points to a group", Standard.bm_mt_indirect_ws_add_entry,
+      _WITH_GROUPS, _new_entry(GROUP), before=_ADDING, result=_ADDED)  # fmt: skip
+calls("table_indirect_delete", "delete an entry of an indirect table", Standard.bm_mt_indirect_delete_entry, _INDIRECT,
+      ENTRY, before="Deleting entry {1} from {0.asked}")  # fmt: skip
+calls("table_indirect_set_default", "let the default entry point to a member",
+      Standard.bm_mt_indirect_set_default_member, _INDIRECT, MEMBER)  # fmt: skip
+calls("table_indirect_set_default_with_group", "let the default entry point to a group",
+      Standard.bm_mt_indirect_ws_set_default_group, _WITH_GROUPS, GROUP)  # fmt: skip
+calls("table_indirect_reset_default", "reset the default entry of an indirect table",
+      Standard.bm_mt_indirect_reset_default_entry, TABLE)  # fmt: skip
 
 # -- the same by the table's name, as it was before profiles had names
 

@@ -41,36 +41,22 @@ _GROUP, _NODE = integer("GROUP", "multicast group id"), integer("NODE", "node ha
 _LAG = integer("LAG", "lag index", (1 << 15) - 1)
 _LAG_PORTS = Argument("PORT...", lambda words, parsed: _bitmap(words, "lag"), most=REST)
 
-calls(
-    "mc_mgrp_create", "create a multicast group", SimplePreLag.bm_mc_mgrp_create, _GROUP,
-    before="Creating multicast group {}",
-)  # fmt: skip
-calls(
-    "mc_mgrp_destroy", "destroy a multicast group", SimplePreLag.bm_mc_mgrp_destroy, _GROUP,
-    before="Destroying multicast group {}",
-)  # fmt: skip
-calls(
-    "mc_node_create", "create a node: a replication id with ports", SimplePreLag.bm_mc_node_create,
-    integer("RID", "rid"), _targets(least=0),
-    before="Creating node with rid {} , port map {} and lag map {}", result="node was created with handle {}",
-)  # fmt: skip
-calls(
-    "mc_node_update", "give a node other ports", SimplePreLag.bm_mc_node_update, _NODE, _targets(least=1),
-    before="Updating node {} with port map {} and lag map {}",
-)  # fmt: skip
-calls(
-    "mc_node_associate", "put a node into a group", SimplePreLag.bm_mc_node_associate, _GROUP, _NODE,
-    before="Associating node {1} to multicast group {0}",
-)  # fmt: skip
-calls(
-    "mc_node_dissociate", "take a node out of a group", SimplePreLag.bm_mc_node_dissociate, _GROUP, _NODE,
-    before="Dissociating node {1} from multicast group {0}",
-)  # fmt: skip
+calls("mc_mgrp_create", "create a multicast group", SimplePreLag.bm_mc_mgrp_create, _GROUP,
+      before="Creating multicast group {}")  # fmt: skip
+calls("mc_mgrp_destroy", "destroy a multicast group", SimplePreLag.bm_mc_mgrp_destroy, _GROUP,
+      before="Destroying multicast group {}")  # fmt: skip
+calls("mc_node_create", "create a node: a replication id with ports", SimplePreLag.bm_mc_node_create,
+      integer("RID", "rid"), _targets(least=0), before="Creating node with rid {} , port map {} and lag map {}",
+      result="node was created with handle {}")  # fmt: skip
+calls("mc_node_update", "give a node other ports", SimplePreLag.bm_mc_node_update, _NODE, _targets(least=1),
+      before="Updating node {} with port map {} and lag map {}")  # fmt: skip
+calls("mc_node_associate", "put a node into a group", SimplePreLag.bm_mc_node_associate, _GROUP, _NODE,
+      before="Associating node {1} to multicast group {0}")  # fmt: skip
+calls("mc_node_dissociate", "take a node out of a group", SimplePreLag.bm_mc_node_dissociate, _GROUP, _NODE,
+      before="Dissociating node {1} from multicast group {0}")  # fmt: skip
 calls("mc_node_destroy", "destroy a node", SimplePreLag.bm_mc_node_destroy, _NODE, before="Destroying node {}")
-calls(
-    "mc_set_lag_membership", "say which ports a LAG has", SimplePreLag.bm_mc_set_lag_membership, _LAG, _LAG_PORTS,
-    before="Setting lag membership: {} <- {}",
-)  # fmt: skip
+calls("mc_set_lag_membership", "say which ports a LAG has", SimplePreLag.bm_mc_set_lag_membership, _LAG, _LAG_PORTS,
+      before="Setting lag membership: {} <- {}")  # fmt: skip
 
 
 @command("mc_dump", "show multicast groups, nodes and LAGs")

@@ -31,13 +31,10 @@ def _parse_program(words: list[str], parsed: Parsed) -> str:
     return text
 
 
-calls(
-    "load_new_config_file", "load another program, which packets run after swap_configs", Standard.bm_load_new_config,
-    Argument("FILE", _parse_program), before="Loading new Json config",
-)  # fmt: skip
-calls(
-    "swap_configs", "let packets run the program that was loaded", Standard.bm_swap_configs, before="Swapping configs"
-)
+calls("load_new_config_file", "load another program, which packets run after swap_configs", Standard.bm_load_new_config,
+      Argument("FILE", _parse_program), before="Loading new Json config")  # fmt: skip
+calls("swap_configs", "let packets run the program that was loaded", Standard.bm_swap_configs,
+      before="Swapping configs")  # fmt: skip
 
 
 @command("write_config_to_file", "write the program's JSON to a file", FILE)
@@ -68,10 +65,8 @@ def switch_info(api: Api) -> Iterable[str]:
 _PORT = integer("PORT", "port_num")
 _PCAP = Argument("[PCAP]", lambda words, parsed: words[0] if words else "", least=0)
 
-calls(
-    "port_add", "attach a network interface to a port", Standard.bm_dev_mgr_add_port,
-    Argument("INTERFACE", lambda words, parsed: words[0]), _PORT, _PCAP,
-)  # fmt: skip
+calls("port_add", "attach a network interface to a port", Standard.bm_dev_mgr_add_port,
+      Argument("INTERFACE", lambda words, parsed: words[0]), _PORT, _PCAP)  # fmt: skip
 calls("port_remove", "take a port's interface away", Standard.bm_dev_mgr_remove_port, _PORT)
 
 
@@ -131,14 +126,10 @@ def _flag(text: str) -> bool:
         raise CommandError("Invalid bool parameter", f"{text} is not true or false") from None
 
 
-calls(
-    "set_crc16_parameters", "change a custom CRC of 16 bits", Standard.bm_set_crc16_custom_parameters,
-    _crc(16), _crc_config(16, Crc16Config),
-)  # fmt: skip
-calls(
-    "set_crc32_parameters", "change a custom CRC of 32 bits", Standard.bm_set_crc32_custom_parameters,
-    _crc(32), _crc_config(32, Crc32Config),
-)  # fmt: skip
+calls("set_crc16_parameters", "change a custom CRC of 16 bits", Standard.bm_set_crc16_custom_parameters, _crc(16),
+      _crc_config(16, Crc16Config))  # fmt: skip
+calls("set_crc32_parameters", "change a custom CRC of 32 bits", Standard.bm_set_crc32_custom_parameters, _crc(32),
+      _crc_config(32, Crc32Config))  # fmt: skip
 
 
 def _parse_hash_key(words: list[str], parsed: Parsed) -> bytes:
@@ -151,10 +142,8 @@ def _parse_hash_key(words: list[str], parsed: Parsed) -> bytes:
     return key
 
 
-calls(
-    "set_toeplitz_hash_key", "set the key of a Toeplitz hash, in hexadecimal", Standard.bm_set_toeplitz_hash_key,
-    Argument("NAME", lambda words, parsed: words[0]), Argument("KEY", _parse_hash_key),
-)  # fmt: skip
+calls("set_toeplitz_hash_key", "set the key of a Toeplitz hash, in hexadecimal", Standard.bm_set_toeplitz_hash_key,
+      Argument("NAME", lambda words, parsed: words[0]), Argument("KEY", _parse_hash_key))  # fmt: skip
 
 # -- mirroring
 
@@ -168,14 +157,10 @@ def _mirror_to(usage: str, what: str, member: str) -> Argument:
 
 _SESSION = integer("SESSION", "mirror_id")
 
-calls(
-    "mirroring_add", "mirror a session to a port", SimpleSwitch.mirroring_session_add,
-    _SESSION, _mirror_to("PORT", "egress_port", "port"),
-)  # fmt: skip
-calls(
-    "mirroring_add_mc", "mirror a session to a multicast group", SimpleSwitch.mirroring_session_add,
-    _SESSION, _mirror_to("GROUP", "mgrp", "mgid"),
-)  # fmt: skip
+calls("mirroring_add", "mirror a session to a port", SimpleSwitch.mirroring_session_add, _SESSION,
+      _mirror_to("PORT", "egress_port", "port"))  # fmt: skip
+calls("mirroring_add_mc", "mirror a session to a multicast group", SimpleSwitch.mirroring_session_add, _SESSION,
+      _mirror_to("GROUP", "mgrp", "mgid"))  # fmt: skip
 calls("mirroring_delete", "delete a mirroring session", SimpleSwitch.mirroring_session_delete, _SESSION)
 calls("mirroring_get", "show a mirroring session", SimpleSwitch.mirroring_session_get, _SESSION, result="{}")
 
@@ -198,24 +183,16 @@ def _queue_command(name: str, text: str, amount: Argument, *setters: Callable[..
         return ()
 
 
-_queue_command(
-    "set_queue_depth", "set the depth of a queue, of a port's, or of all", integer("PACKETS", "nb_pkts"),
-    SimpleSwitch.set_all_egress_queue_depths, SimpleSwitch.set_egress_queue_depth,
-    SimpleSwitch.set_egress_priority_queue_depth,
-)  # fmt: skip
-_queue_command(
-    "set_queue_rate", "set the rate of a queue, of a port's, or of all",
-    integer("PACKETS_PER_SECOND", "rate_pps", INT63), SimpleSwitch.set_all_egress_queue_rates,
-    SimpleSwitch.set_egress_queue_rate, SimpleSwitch.set_egress_priority_queue_rate,
-)  # fmt: skip
+_queue_command("set_queue_depth", "set the depth of a queue, of a port's, or of all", integer("PACKETS", "nb_pkts"),
+               SimpleSwitch.set_all_egress_queue_depths, SimpleSwitch.set_egress_queue_depth,
+               SimpleSwitch.set_egress_priority_queue_depth)  # fmt: skip
+_queue_command("set_queue_rate", "set the rate of a queue, of a port's, or of all",
+               integer("PACKETS_PER_SECOND", "rate_pps", INT63), SimpleSwitch.set_all_egress_queue_rates,
+               SimpleSwitch.set_egress_queue_rate, SimpleSwitch.set_egress_priority_queue_rate)  # fmt: skip
 
 # -- time
 
-calls(
-    "get_time_elapsed", "show the time since the switch started, in microseconds", SimpleSwitch.get_time_elapsed_us,
-    result="{}",
-)  # fmt: skip
-calls(
-    "get_time_since_epoch", "show the time since the epoch of the switch's clock, in microseconds",
-    SimpleSwitch.get_time_since_epoch_us, result="{}",
-)  # fmt: skip
+calls("get_time_elapsed", "show the time since the switch started, in microseconds", SimpleSwitch.get_time_elapsed_us,
+      result="{}")  # fmt: skip
+calls("get_time_since_epoch", "show the time since the epoch of the switch's clock, in microseconds",
+      SimpleSwitch.get_time_since_epoch_us, result="{}")  # fmt: skip

@@ -87,13 +87,10 @@ def table_modify(api: Api, table: NamedTable, action: NamedAction, handle: int, 
     api.standard.bm_mt_modify_entry(0, table.name, handle, action.name, data)
 
 
-calls(
-    "table_reset_default", "reset a table's default entry to the program's", Standard.bm_mt_reset_default_entry, TABLE
-)
-calls(
-    "table_delete", "delete an entry", Standard.bm_mt_delete_entry, TABLE, ENTRY,
-    before="Deleting entry {1} from {0.asked}",
-)  # fmt: skip
+calls("table_reset_default", "reset a table's default entry to the program's", Standard.bm_mt_reset_default_entry,
+      TABLE)  # fmt: skip
+calls("table_delete", "delete an entry", Standard.bm_mt_delete_entry, TABLE, ENTRY,
+      before="Deleting entry {1} from {0.asked}")  # fmt: skip
 
 
 def _check_ages(table: NamedTable) -> None:
@@ -101,16 +98,12 @@ def _check_ages(table: NamedTable) -> None:
         raise CommandError(f"Table {table.asked} does not support entry timeouts")
 
 
-calls(
-    "table_set_timeout", "set an entry's time-out, where the table has them", Standard.bm_mt_set_entry_ttl,
-    named("TABLE", lambda program: program.tables, _check_ages), ENTRY, integer("MILLISECONDS", "timeout"),
-    before="Setting a {2} ms timeout for entry {1}",
-)  # fmt: skip
+calls("table_set_timeout", "set an entry's time-out, where the table has them", Standard.bm_mt_set_entry_ttl,
+      named("TABLE", lambda program: program.tables, _check_ages), ENTRY, integer("MILLISECONDS", "timeout"),
+      before="Setting a {2} ms timeout for entry {1}")  # fmt: skip
 
 # -- all tables
 
 calls("table_num_entries", "show how many entries a table has", Standard.bm_mt_get_num_entries, TABLE, result="{}")
-calls(
-    "table_clear", "delete all entries but the default entry", Standard.bm_mt_clear_entries,
-    TABLE, constant(lambda program: False),
-)  # fmt: skip
+calls("table_clear", "delete all entries but the default entry", Standard.bm_mt_clear_entries, TABLE,
+      constant(lambda program: False))  # fmt: skip
