@@ -15,7 +15,6 @@ from detour.engine.bmv2api.calls.arrays import ArrayCalls
 from detour.engine.bmv2api.calls.config import ConfigCalls
 from detour.engine.bmv2api.calls.multicast import MulticastCalls
 from detour.engine.bmv2api.calls.part import CallPart
-from detour.engine.bmv2api.calls.ports import PortCalls
 from detour.engine.bmv2api.calls.profiles import ProfileCalls
 from detour.engine.bmv2api.calls.reading import ReadingCalls
 from detour.engine.bmv2api.calls.tables import TableCalls
@@ -40,8 +39,7 @@ class BmRuntime(Api):
             ProfileCalls(device),
             ReadingCalls(device),
             ArrayCalls(device),
-            ConfigCalls(device, replicas),
-            PortCalls(device, queues),
+            ConfigCalls(device, replicas, queues),
             MulticastCalls(device, replicas),
             TargetCalls(device, replicas, queues),
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`standard`: programs, digests' lists, hash functions, and the switch as a whole."""
+"""`standard`: programs, ports, digests' lists, hash functions, and the switch as a whole."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from typing import Any
 from detour.base.errors import DetourError
 from detour.engine.bmv2api import types
 from detour.engine.bmv2api.calls.part import ReplicaPart, alone
+from detour.engine.bmv2api.device import BmDevice
+from detour.engine.bmv2api.queues import Queues
+from detour.engine.bmv2api.replication import Replicas
 from detour.engine.compiler.custom_crc import CrcParameters
 from detour.engine.p4runtime.store import EntityStore
 
@@ -23,6 +26,10 @@ _IN_PIPELINES = {types.ResourceType.MATCH_TABLE: "tables", types.ResourceType.AC
 
 class ConfigCalls(ReplicaPart):
     """See the module."""
+
+    def __init__(self, device: BmDevice, replicas: Replicas, queues: Queues) -> None:
+        super().__init__(device, replicas)
+        self._queues = queues
 
     # -- programs
 
@@ -89,6 +96,38 @@ class ConfigCalls(ReplicaPart):
             "serialize_state is not supported: there is no --restore-state here that could read it; read entries by "
             "table_dump or P4Runtime"
         )
+
+    # -- ports
+
+    def bm_dev_mgr_add_port(self, iface_name: str, port_num: int, pcap_path: str) -> None:
+        """`pcap_path`: BMv2 then writes what passes; here nothing does, so it is refused."""
+        if pcap_path:
+            raise DetourError("port_add: a path for captures is not supported; start the switch with --pcap")
+        try:
+            self.device.network.attach_interface((self.device.switch, port_num), iface_name)
+        except (DetourError, OSError) as error:
+            raise types.InvalidDevMgrOperation(types.DevMgrCode.ERROR) from error
+        self.device.interfaces[port_num] = iface_name
+        self._queues.added(port_num)
+
+    def bm_dev_mgr_remove_port(self, port_num: int) -> None:
+        try:
+            self.device.network.detach_interface((self.device.switch, port_num))
+        except DetourError as error:
+            raise types.InvalidDevMgrOperation(types.DevMgrCode.ERROR) from error
+        self.device.interfaces.pop(port_num, None)
+
+    def bm_dev_mgr_show_ports(self) -> list[types.PortInfo]:
+        network, switch = self.device.network, self.device.switch
+        stats = network.port_stats()
+        up = {
+            int(port): bool(is_up)
+            for device, port, is_up in zip(stats["device_id"], stats["port"], stats["up"], strict=True)
+            if device == switch
+        }
+        names = self.device.interfaces
+        shown = (port for port in sorted(network.ports(switch)) if port in names)
+        return [types.PortInfo(port, names[port], up.get(port, False)) for port in shown]
 
     # -- digests: their notifications go over P4Runtime
 

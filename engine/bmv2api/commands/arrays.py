@@ -171,8 +171,5 @@ _VALUE = Argument("VALUE", lambda words, parsed: value(words[0], parsed.values[0
 calls("pvs_add", "add a value to a parser value set", Standard.bm_parse_vset_add, _SET, _VALUE)
 calls("pvs_remove", "remove a value from a parser value set", Standard.bm_parse_vset_remove, _SET, _VALUE)
 calls("pvs_clear", "remove all values from a parser value set", Standard.bm_parse_vset_clear, _SET)
-
-
-@command("pvs_get", "show the values of a parser value set", _SET)
-def pvs_get(api: Api, value_set: NamedArray) -> Iterable[str]:
-    return [each.hex() for each in api.standard.bm_parse_vset_get(0, value_set.name)]
+calls("pvs_get", "show the values of a parser value set", Standard.bm_parse_vset_get, _SET,
+      result=lambda values: [each.hex() for each in values])  # fmt: skip

@@ -34,9 +34,9 @@ from detour.engine.bmv2api.commands.registry import (
     calls,
     command,
 )
-from detour.engine.bmv2api.commands.values import match_key
+from detour.engine.bmv2api.commands.values import LINE, STARS, dumped_action, match_key
 from detour.engine.bmv2api.interface import Api, Standard
-from detour.engine.bmv2api.types import EntryOptions, MatchParam
+from detour.engine.bmv2api.types import EntryOptions, MatchParam, ProfileGroup, ProfileMember
 
 # -- members
 
@@ -70,6 +70,38 @@ calls("act_prof_add_member_to_group", "put a member into a group", Standard.bm_m
       _SELECTOR, MEMBER, GROUP)  # fmt: skip
 calls("act_prof_remove_member_from_group", "take a member out of a group",
       Standard.bm_mt_act_prof_remove_member_from_group, _SELECTOR, MEMBER, GROUP)  # fmt: skip
+
+# -- dumps
+
+
+def _member(member: ProfileMember) -> Iterable[str]:
+    yield f"Dumping member {member.mbr_handle}"
+    yield dumped_action(member.action_name, member.action_data)
+
+
+def _group(group: ProfileGroup) -> Iterable[str]:
+    yield f"Dumping group {group.grp_handle}"
+    yield f"Members: [{', '.join(str(member) for member in group.mbr_handles)}]"
+
+
+@command("act_prof_dump", "show all of an action profile", PROFILE)
+def act_prof_dump(api: Api, profile: NamedProfile) -> Iterable[str]:
+    yield LINE
+    yield "MEMBERS"
+    for member in api.standard.bm_mt_act_prof_get_members(0, profile.name):
+        yield STARS
+        yield from _member(member)
+    if profile.with_selection:
+        groups = api.standard.bm_mt_act_prof_get_groups(0, profile.name)
+        yield LINE
+        yield "GROUPS"
+        for group in groups:
+            yield STARS
+            yield from _group(group)
+
+
+calls("act_prof_dump_member", "show a member", Standard.bm_mt_act_prof_get_member, PROFILE, MEMBER, result=_member)
+calls("act_prof_dump_group", "show a group", Standard.bm_mt_act_prof_get_group, PROFILE, GROUP, result=_group)
 
 # -- entries
 
@@ -158,3 +190,5 @@ by_table("table_indirect_create_group", "act_prof_create_group", _WITH_GROUPS)
 by_table("table_indirect_delete_group", "act_prof_delete_group", _WITH_GROUPS)
 by_table("table_indirect_add_member_to_group", "act_prof_add_member_to_group", _WITH_GROUPS)
 by_table("table_indirect_remove_member_from_group", "act_prof_remove_member_from_group", _WITH_GROUPS)
+by_table("table_dump_member", "act_prof_dump_member", deprecated=False)
+by_table("table_dump_group", "act_prof_dump_group", deprecated=False)

@@ -11,7 +11,7 @@ from pathlib import Path
 from detour.base.errors import DetourError
 
 # What declares the commands.
-from detour.engine.bmv2api.commands import arrays, dumping, indirect, multicast, switch, tables  # noqa: F401
+from detour.engine.bmv2api.commands import arrays, indirect, multicast, switch, tables  # noqa: F401
 from detour.engine.bmv2api.commands.errors import CommandError, told
 from detour.engine.bmv2api.commands.program import ProgramNames
 from detour.engine.bmv2api.commands.registry import COMMANDS, REFUSED_COMMANDS, CommandScope, CommandWork, Say

@@ -10,9 +10,9 @@ from detour.base.errors import DetourError
 from detour.engine.bmv2api.commands.arguments import integer
 from detour.engine.bmv2api.commands.errors import CommandError
 from detour.engine.bmv2api.commands.registry import REST, Argument, calls, command
+from detour.engine.bmv2api.commands.values import LINE, STARS
 from detour.engine.bmv2api.interface import Api, SimplePreLag
 
-_LINE, _STARS = "==========", "**********"
 _MOST = 512
 
 
@@ -67,20 +67,20 @@ def mc_dump(api: Api) -> Iterable[str]:
         raise DetourError("the switch's answer is not JSON") from None
     nodes = {node["handle"]: node for node in told["l1_handles"]}
     targets = {each["handle"]: each for each in told["l2_handles"]}
-    yield _LINE
+    yield LINE
     yield "MC ENTRIES"
     for group in told["mgrps"]:
-        yield _STARS
+        yield STARS
         yield f"mgrp({group['id']})"
         for handle in group["l1_handles"]:
             target = targets[nodes[handle]["l2_handle"]]
             places = f"(ports=[{_listed(target['ports'])}], lags=[{_listed(target['lags'])}])"
             yield f"  -> (L1h={handle}, rid={nodes[handle]['rid']}) -> {places}"
-    yield _LINE
+    yield LINE
     yield "LAGS"
     for lag in told.get("lags", ()):
         yield f"lag({lag['id']}) -> ports=[{_listed(lag['ports'])}]"
-    yield _LINE
+    yield LINE
 
 
 def _listed(numbers: Sequence[int]) -> str:

@@ -128,10 +128,15 @@ _FUNCTIONS = {
 
 
 def calls(
-    name: str, text: str, function: Callable[..., Any], *arguments: Argument, before: str = "", result: str = ""
+    name: str,
+    text: str,
+    function: Callable[..., Any],
+    *arguments: Argument,
+    before: str = "",
+    result: str | Callable[[Any], Iterable[str]] = lambda answer: (),
 ) -> None:
-    """Declares a command that is one call of `function` with its arguments. What it prints are formats: `before`, of
-    the arguments' values, precedes the call; `result` is of what the call returns."""
+    """Declares a command that is one call of `function` with its arguments. `before` is a format of the arguments'
+    values and is printed before the call; `result` makes lines of what the call returns, or is a format of it."""
     service_name, method = _FUNCTIONS[function.__name__]
     context = (0,) if method.has_context else ()
 
@@ -142,5 +147,4 @@ def calls(
         service = getattr(api, service_name)
         plain = (value.name if isinstance(value, Named) else value for value in values)
         answer = getattr(service, method.name)(*context, *plain)
-        if result:
-            yield result.format(answer)
+        yield from (result.format(answer),) if isinstance(result, str) else result(answer)

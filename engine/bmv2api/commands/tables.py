@@ -17,11 +17,21 @@ from detour.engine.bmv2api.commands.arguments import (
     split_priority,
 )
 from detour.engine.bmv2api.commands.errors import CommandError
+from detour.engine.bmv2api.commands.indirect import act_prof_dump
 from detour.engine.bmv2api.commands.program import NamedAction, NamedTable
 from detour.engine.bmv2api.commands.registry import REST, Argument, Parsed, calls, command
-from detour.engine.bmv2api.commands.values import action_data, colons, match_key, shown_param
+from detour.engine.bmv2api.commands.values import (
+    LINE,
+    STARS,
+    action_data,
+    colons,
+    dumped_action,
+    dumped_param,
+    match_key,
+    shown_param,
+)
 from detour.engine.bmv2api.interface import Api, Standard
-from detour.engine.bmv2api.types import EntryOptions, MatchParam
+from detour.engine.bmv2api.types import ActionEntry, ActionType, BmEntry, EntryOptions, MatchParam, MatchType
 
 # -- what there is
 
@@ -107,3 +117,68 @@ calls("table_set_timeout", "set an entry's time-out, where the table has them", 
 calls("table_num_entries", "show how many entries a table has", Standard.bm_mt_get_num_entries, TABLE, result="{}")
 calls("table_clear", "delete all entries but the default entry", Standard.bm_mt_clear_entries, TABLE,
       constant(lambda program: False))  # fmt: skip
+
+# -- dumps
+
+
+def _action_entry(entry: ActionEntry) -> Iterable[str]:
+    match entry.action_type:
+        case ActionType.NONE:
+            yield "EMPTY"
+        case ActionType.ACTION_DATA:
+            yield dumped_action(entry.action_name, entry.action_data)
+        case ActionType.MBR_HANDLE:
+            yield f"Index: member({entry.mbr_handle})"
+        case ActionType.GRP_HANDLE:
+            yield f"Index: group({entry.grp_handle})"
+
+
+def _entry(table: NamedTable, entry: BmEntry) -> Iterable[str]:
+    width = max(20, max((len(f.name) for f in table.key), default=0))
+    yield f"Dumping entry {hex(entry.entry_handle)}"
+    yield "Match key:"
+    for param, f in zip(entry.match_key, table.key, strict=False):
+        yield f"* {f.name:{width}}: {MatchType(param.type).name:10}{dumped_param(param)}"
+    if (entry.options.priority or 0) >= 0:
+        yield f"Priority: {entry.options.priority}"
+    yield from _action_entry(entry.action_entry)
+    if entry.life is not None:
+        yield f"Life: {entry.life.time_since_hit_ms}ms since hit, timeout is {entry.life.timeout_ms}ms"
+
+
+@command("table_dump", "show all of a table", TABLE)
+def table_dump(api: Api, table: NamedTable) -> Iterable[str]:
+    entries = api.standard.bm_mt_get_entries(0, table.name)
+    yield LINE
+    yield "TABLE ENTRIES"
+    for entry in entries:
+        yield STARS
+        yield from _entry(table, entry)
+    if table.profile is not None:
+        yield from act_prof_dump(api, table.profile)
+    default = api.standard.bm_mt_get_default_entry(0, table.name)
+    yield LINE
+    yield "Dumping default entry"
+    yield from _action_entry(default)
+    yield LINE
+
+
+@command("table_dump_entry", "show an entry", TABLE, ENTRY)
+def table_dump_entry(api: Api, table: NamedTable, handle: int) -> Iterable[str]:
+    return _entry(table, api.standard.bm_mt_get_entry(0, table.name, handle))
+
+
+def _parse_key(words: list[str], parsed: Parsed) -> tuple[list[MatchParam], EntryOptions]:
+    table = parsed.values[0]
+    words, options = split_priority(table, words)
+    return match_key(table, words), options
+
+
+_KEY = Argument("MATCH... [PRIORITY]", _parse_key, least=0, most=REST)
+
+
+@command("table_dump_entry_from_key", "show the entry with a key", TABLE, _KEY)
+def table_dump_entry_from_key(
+    api: Api, table: NamedTable, key: list[MatchParam], options: EntryOptions
+) -> Iterable[str]:
+    return _entry(table, api.standard.bm_mt_get_entry_from_key(0, table.name, key, options))

@@ -130,6 +130,8 @@ def _length(f: NamedField, text: str) -> int:
 
 # -- as it is shown
 
+LINE, STARS = "==========", "**********"
+
 
 def colons(data: bytes) -> str:
     """Bytes as entries are shown when they are added; dumps have no colons."""
@@ -158,3 +160,8 @@ def _shown(param: types.MatchParam, shown: Callable[[bytes], str]) -> str:
     if param.range:
         return f"{shown(param.range.start)} -> {shown(param.range.end_)}"
     return ""
+
+
+def dumped_action(name: str | None, data: list[bytes] | None) -> str:
+    """What an entry or a member runs, as it is shown when that is dumped."""
+    return f"Action entry: {name} - {', '.join(each.hex() for each in data or [])}"
