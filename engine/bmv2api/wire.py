@@ -45,6 +45,12 @@ _LONGEST_STRING = 64 << 20
 _MOST_ELEMENTS = 1 << 20
 
 
+def signed(value: int, bits: int) -> int:
+    """The lower bits of a number as Thrift carries them, which has signed numbers only."""
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if value >> (bits - 1) else value
+
+
 class Struct(TBase):
     """What `struct` makes of a class."""
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from detour.engine.bmv2api import types
 from detour.engine.bmv2api.calls.keys import place, refused
 from detour.engine.bmv2api.calls.part import CallPart
+from detour.engine.bmv2api.wire import signed
 from detour.engine.tables import (
     CounterArray,
     MatchTable,
@@ -19,12 +20,6 @@ from detour.engine.tables import (
 )
 
 _US = 1_000_000
-
-
-def _signed64(value: int) -> int:
-    """The lower 64 bits, since Thrift has no unsigned numbers."""
-    value &= (1 << 64) - 1
-    return value - (1 << 64) if value >> 63 else value
 
 
 def _rates(rates: Sequence[types.MeterRate]) -> MeterRates:
@@ -62,7 +57,7 @@ class ArrayCalls(CallPart):
     def bm_mt_read_counter(self, table_name: str, entry_handle: int) -> types.CounterValue:
         table = self._counted(table_name)
         packets, octets = table.counter(place(table, entry_handle, any_version=True))
-        return types.CounterValue(_signed64(octets), _signed64(packets))
+        return types.CounterValue(signed(octets, 64), signed(packets, 64))
 
     def bm_mt_write_counter(self, table_name: str, entry_handle: int, value: types.CounterValue) -> None:
         table = self._counted(table_name)
@@ -103,7 +98,7 @@ class ArrayCalls(CallPart):
 
     def bm_counter_read(self, counter_name: str, index: int) -> types.CounterValue:
         packets, octets = self._counter(counter_name, index).read(index)
-        return types.CounterValue(_signed64(octets), _signed64(packets))
+        return types.CounterValue(signed(octets, 64), signed(packets, 64))
 
     def bm_counter_write(self, counter_name: str, index: int, value: types.CounterValue) -> None:
         self._counter(counter_name, index).write(index, value.packets, value.bytes)
@@ -151,10 +146,10 @@ class ArrayCalls(CallPart):
         return found
 
     def bm_register_read(self, register_array_name: str, idx: int) -> int:
-        return _signed64(self._register(register_array_name, idx).read(idx))
+        return signed(self._register(register_array_name, idx).read(idx), 64)
 
     def bm_register_read_all(self, register_array_name: str) -> list[int]:
-        return [_signed64(value) for value in self._register(register_array_name).values()]
+        return [signed(value, 64) for value in self._register(register_array_name).values()]
 
     def bm_register_write(self, register_array_name: str, index: int, value: int) -> None:
         self._register(register_array_name, index).write(index, value)

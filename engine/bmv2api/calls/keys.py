@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from detour.engine.bmv2api import types
+from detour.engine.bmv2api.wire import signed
 from detour.engine.compiler.model import MAX_PRIORITY, ActionIr, KeyField, TableIr
 from detour.engine.tables import Entry, MatchTable
 
@@ -23,11 +24,7 @@ def refused(code: types.TableCode) -> types.InvalidTableOperation:
 
 def entry_handle(table: MatchTable, place: int) -> int:
     """What BMv2 would call the entry at that place."""
-    return _signed((table.version(place) & 0xFF) << 24 | place)
-
-
-def _signed(handle: int) -> int:
-    return handle - (1 << 32) if handle >> 31 else handle
+    return signed((table.version(place) & 0xFF) << 24 | place, 32)
 
 
 def place(table: MatchTable, handle: int, any_version: bool = False) -> int:

@@ -11,6 +11,7 @@ from detour.engine.bmv2api.commands.program import Named, NamedAction, NamedProf
 from detour.engine.bmv2api.commands.registry import REST, Argument, Parsed
 from detour.engine.bmv2api.commands.values import action_data
 from detour.engine.bmv2api.types import EntryOptions
+from detour.engine.bmv2api.wire import signed
 
 N = TypeVar("N", bound=Named)
 INT31 = (1 << 31) - 1
@@ -48,7 +49,7 @@ def parse_handle(text: str, what: str) -> int:
         raise CommandError(f"Bad format for {what} handle", repr(text)) from None
     if not -(1 << 31) <= number < 1 << 32:
         raise CommandError(f"Bad value for {what} handle", f"{text} has more than 32 bits")
-    return number - (1 << 32) if number >> 31 > 0 else number
+    return signed(number, 32)
 
 
 def integer(usage: str, what: str, high: int = INT31) -> Argument:

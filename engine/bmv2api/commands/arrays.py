@@ -14,6 +14,7 @@ from detour.engine.bmv2api.commands.registry import REST, Argument, Parsed, call
 from detour.engine.bmv2api.commands.values import value
 from detour.engine.bmv2api.interface import Api, Standard
 from detour.engine.bmv2api.types import CounterValue, MeterRate
+from detour.engine.bmv2api.wire import signed
 
 
 def _parse_index(words: list[str], parsed: Parsed) -> int:
@@ -125,7 +126,6 @@ def _parse_optional_index(words: list[str], parsed: Parsed) -> int | None:
 
 
 def _parse_register_value(words: list[str], parsed: Parsed) -> int:
-    """A number as Thrift carries it, which has signed ones only."""
     (text,), bits = words, parsed.values[0].bits
     try:
         number = int(text, 0)
@@ -135,7 +135,7 @@ def _parse_register_value(words: list[str], parsed: Parsed) -> int:
         raise CommandError("Bad value for value", f"{text} does not fit {bits} bits")
     if not -INT63 - 1 <= number < 1 << 64:
         raise CommandError("Bad value for value", f"BMv2's API carries 64 bits, {text} has more; use P4Runtime")
-    return number - (1 << 64) if number > INT63 else number
+    return signed(number, 64)
 
 
 _REGISTER = named("REGISTER", lambda program: program.registers)

@@ -14,6 +14,7 @@ from detour.engine.bmv2api.commands.program import ProgramNames
 from detour.engine.bmv2api.commands.registry import Argument, Parsed, calls, command
 from detour.engine.bmv2api.interface import Api, SimpleSwitch, Standard
 from detour.engine.bmv2api.types import Crc16Config, Crc32Config, MirroringSessionConfig
+from detour.engine.bmv2api.wire import signed
 
 # -- programs and state
 
@@ -107,14 +108,13 @@ def _crc_config(width: int, config: Callable[..., Crc16Config | Crc32Config]) ->
 
 
 def _remainder(text: str, width: int) -> int:
-    """An unsigned number as Thrift carries it, which has signed ones only."""
     try:
         number = int(text, 0)
     except ValueError:
         raise CommandError(f"Bad format for {text}, expected integer") from None
     if not 0 <= number < 1 << width:
         raise CommandError(f"Integer cannot fit within {width} bits", text)
-    return number - (1 << width) if number >> (width - 1) else number
+    return signed(number, width)
 
 
 def _flag(text: str) -> bool:

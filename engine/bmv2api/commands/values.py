@@ -105,27 +105,25 @@ def _match(f: NamedField, word: str) -> types.MatchParam:
         case types.MatchType.RANGE:
             start, end = (part(each) for each in _pair(f, word, "->", "range", "range start and range end"))
             if start > end:
-                raise CommandError(
-                    f"start is greater than end in expression {word}", f"field {f.name}", "Invalid match key"
-                )
+                raise _wrong(f"start is greater than end in expression {word}", f"field {f.name}")
             return types.MatchParam(f.kind, range=types.RangeParam(start, end))
 
 
 def _pair(f: NamedField, word: str, mark: str, kind: str, parts: str) -> tuple[str, str]:
     found = word.split(mark)
     if len(found) != 2:
-        raise CommandError(
-            f"Invalid {kind} value {word}, use '{mark}' to separate {parts}", f"field {f.name}", "Invalid match key"
-        )
+        raise _wrong(f"Invalid {kind} value {word}, use '{mark}' to separate {parts}", f"field {f.name}")
     return found[0], found[1]
 
 
 def _length(f: NamedField, text: str) -> int:
     if not text.isdecimal() or int(text) > f.bits:
-        raise CommandError(
-            f"Invalid prefix length {text}", f"field {f.name} has 0 to {f.bits} bits", "Invalid match key"
-        )
+        raise _wrong(f"Invalid prefix length {text}", f"field {f.name} has 0 to {f.bits} bits")
     return int(text)
+
+
+def _wrong(text: str, hint: str) -> CommandError:
+    return CommandError(text, hint, "Invalid match key")
 
 
 # -- as it is shown
