@@ -9,9 +9,13 @@ from __future__ import annotations
 from typing import ClassVar, Protocol, TypeVar
 
 from detour.engine.bmv2api import types
+from detour.engine.bmv2api.types import EntryOptions
 from detour.engine.bmv2api.wire import I16, I32, I64, raises
 
 S = TypeVar("S")
+Key = list[types.MatchParam]
+Data = list[bytes]
+Rates = list[types.MeterRate]
 
 
 @raises(types.InvalidTableOperation)
@@ -21,32 +25,24 @@ class _Tables(Protocol):
     def bm_mt_get_num_entries(self, cxt_id: I32, table_name: str) -> I64: ...
     def bm_mt_clear_entries(self, cxt_id: I32, table_name: str, reset_default_entry: bool) -> None: ...
     def bm_mt_add_entry(
-        self,
-        cxt_id: I32,
-        table_name: str,
-        match_key: list[types.MatchParam],
-        action_name: str,
-        action_data: list[bytes],
-        options: types.EntryOptions,
+        self, cxt_id: I32, table_name: str, match_key: Key, action_name: str, action_data: Data, options: EntryOptions
     ) -> I32: ...
-    def bm_mt_set_default_action(
-        self, cxt_id: I32, table_name: str, action_name: str, action_data: list[bytes]
-    ) -> None: ...
+    def bm_mt_set_default_action(self, cxt_id: I32, table_name: str, action_name: str, action_data: Data) -> None: ...
     def bm_mt_reset_default_entry(self, cxt_id: I32, table_name: str) -> None: ...
     def bm_mt_delete_entry(self, cxt_id: I32, table_name: str, entry_handle: I32) -> None: ...
     def bm_mt_modify_entry(
-        self, cxt_id: I32, table_name: str, entry_handle: I32, action_name: str, action_data: list[bytes]
+        self, cxt_id: I32, table_name: str, entry_handle: I32, action_name: str, action_data: Data
     ) -> None: ...
     def bm_mt_set_entry_ttl(self, cxt_id: I32, table_name: str, entry_handle: I32, timeout_ms: I32) -> None: ...
 
     # -- action profiles
 
     def bm_mt_act_prof_add_member(
-        self, cxt_id: I32, act_prof_name: str, action_name: str, action_data: list[bytes]
+        self, cxt_id: I32, act_prof_name: str, action_name: str, action_data: Data
     ) -> I32: ...
     def bm_mt_act_prof_delete_member(self, cxt_id: I32, act_prof_name: str, mbr_handle: I32) -> None: ...
     def bm_mt_act_prof_modify_member(
-        self, cxt_id: I32, act_prof_name: str, mbr_handle: I32, action_name: str, action_data: list[bytes]
+        self, cxt_id: I32, act_prof_name: str, mbr_handle: I32, action_name: str, action_data: Data
     ) -> None: ...
     def bm_mt_act_prof_create_group(self, cxt_id: I32, act_prof_name: str) -> I32: ...
     def bm_mt_act_prof_delete_group(self, cxt_id: I32, act_prof_name: str, grp_handle: I32) -> None: ...
@@ -64,12 +60,7 @@ class _Tables(Protocol):
     # -- tables whose entries point to members and groups
 
     def bm_mt_indirect_add_entry(
-        self,
-        cxt_id: I32,
-        table_name: str,
-        match_key: list[types.MatchParam],
-        mbr_handle: I32,
-        options: types.EntryOptions,
+        self, cxt_id: I32, table_name: str, match_key: Key, mbr_handle: I32, options: EntryOptions
     ) -> I32: ...
     def bm_mt_indirect_modify_entry(self, cxt_id: I32, table_name: str, entry_handle: I32, mbr_handle: I32) -> None: ...
     def bm_mt_indirect_delete_entry(self, cxt_id: I32, table_name: str, entry_handle: I32) -> None: ...
@@ -79,12 +70,7 @@ class _Tables(Protocol):
     def bm_mt_indirect_set_default_member(self, cxt_id: I32, table_name: str, mbr_handle: I32) -> None: ...
     def bm_mt_indirect_reset_default_entry(self, cxt_id: I32, table_name: str) -> None: ...
     def bm_mt_indirect_ws_add_entry(
-        self,
-        cxt_id: I32,
-        table_name: str,
-        match_key: list[types.MatchParam],
-        grp_handle: I32,
-        options: types.EntryOptions,
+        self, cxt_id: I32, table_name: str, match_key: Key, grp_handle: I32, options: EntryOptions
     ) -> I32: ...
     def bm_mt_indirect_ws_modify_entry(
         self, cxt_id: I32, table_name: str, entry_handle: I32, grp_handle: I32
@@ -98,10 +84,8 @@ class _Tables(Protocol):
     def bm_mt_write_counter(
         self, cxt_id: I32, table_name: str, entry_handle: I32, value: types.CounterValue
     ) -> None: ...
-    def bm_mt_set_meter_rates(
-        self, cxt_id: I32, table_name: str, entry_handle: I32, rates: list[types.MeterRate]
-    ) -> None: ...
-    def bm_mt_get_meter_rates(self, cxt_id: I32, table_name: str, entry_handle: I32) -> list[types.MeterRate]: ...
+    def bm_mt_set_meter_rates(self, cxt_id: I32, table_name: str, entry_handle: I32, rates: Rates) -> None: ...
+    def bm_mt_get_meter_rates(self, cxt_id: I32, table_name: str, entry_handle: I32) -> Rates: ...
 
     # -- reading tables
 
@@ -109,7 +93,7 @@ class _Tables(Protocol):
     def bm_mt_get_entry(self, cxt_id: I32, table_name: str, entry_handle: I32) -> types.BmEntry: ...
     def bm_mt_get_default_entry(self, cxt_id: I32, table_name: str) -> types.ActionEntry: ...
     def bm_mt_get_entry_from_key(
-        self, cxt_id: I32, table_name: str, match_key: list[types.MatchParam], options: types.EntryOptions
+        self, cxt_id: I32, table_name: str, match_key: Key, options: EntryOptions
     ) -> types.BmEntry: ...
 
 
@@ -122,11 +106,9 @@ class _Counters(Protocol):
 
 @raises(types.InvalidMeterOperation)
 class _Meters(Protocol):
-    def bm_meter_array_set_rates(self, cxt_id: I32, meter_array_name: str, rates: list[types.MeterRate]) -> None: ...
-    def bm_meter_set_rates(
-        self, cxt_id: I32, meter_array_name: str, index: I32, rates: list[types.MeterRate]
-    ) -> None: ...
-    def bm_meter_get_rates(self, cxt_id: I32, meter_array_name: str, index: I32) -> list[types.MeterRate]: ...
+    def bm_meter_array_set_rates(self, cxt_id: I32, meter_array_name: str, rates: Rates) -> None: ...
+    def bm_meter_set_rates(self, cxt_id: I32, meter_array_name: str, index: I32, rates: Rates) -> None: ...
+    def bm_meter_get_rates(self, cxt_id: I32, meter_array_name: str, index: I32) -> Rates: ...
 
 
 @raises(types.InvalidRegisterOperation)

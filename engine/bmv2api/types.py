@@ -244,53 +244,40 @@ McCode = IntEnum("McCode", "TABLE_FULL INVALID_MGID INVALID_MGRP_HANDLE INVALID_
 MirroringCode = IntEnum("MirroringCode", "SESSION_NOT_FOUND")
 
 
-class InvalidTableOperation(ServiceError):
-    CODES, SUBJECT = TableCode, "table"
+class InvalidTableOperation(ServiceError, codes=TableCode, subject="table"): ...
 
 
-class InvalidCounterOperation(ServiceError):
-    CODES, SUBJECT = CounterCode, "counter"
+class InvalidCounterOperation(ServiceError, codes=CounterCode, subject="counter"): ...
 
 
-class InvalidMeterOperation(ServiceError):
-    CODES, SUBJECT = MeterCode, "meter"
+class InvalidMeterOperation(ServiceError, codes=MeterCode, subject="meter"): ...
 
 
-class InvalidRegisterOperation(ServiceError):
-    CODES, SUBJECT = RegisterCode, "register"
+class InvalidRegisterOperation(ServiceError, codes=RegisterCode, subject="register"): ...
 
 
-class InvalidParseVSetOperation(ServiceError):
-    CODES, SUBJECT = ParseVSetCode, "parser value set"
+class InvalidParseVSetOperation(ServiceError, codes=ParseVSetCode, subject="parser value set"): ...
 
 
-class InvalidLearnOperation(ServiceError):
-    CODES, SUBJECT = LearnCode, "learn"
+class InvalidLearnOperation(ServiceError, codes=LearnCode, subject="learn"): ...
 
 
-class InvalidSwapOperation(ServiceError):
-    CODES, SUBJECT = SwapCode, "swap"
+class InvalidSwapOperation(ServiceError, codes=SwapCode, subject="swap"): ...
 
 
-class InvalidDevMgrOperation(ServiceError):
-    CODES, SUBJECT = DevMgrCode, "device manager"
+class InvalidDevMgrOperation(ServiceError, codes=DevMgrCode, subject="device manager"): ...
 
 
-class InvalidCrcOperation(ServiceError):
-    CODES, SUBJECT = CrcCode, "crc"
+class InvalidCrcOperation(ServiceError, codes=CrcCode, subject="crc"): ...
 
 
-class InvalidToeplitzHashOperation(ServiceError):
-    CODES, SUBJECT = ToeplitzCode, "Toeplitz hash"
+class InvalidToeplitzHashOperation(ServiceError, codes=ToeplitzCode, subject="Toeplitz hash"): ...
 
 
-class InvalidIdLookup(ServiceError):
-    CODES, SUBJECT = IdLookupCode, "id lookup"
+class InvalidIdLookup(ServiceError, codes=IdLookupCode, subject="id lookup"): ...
 
 
-class InvalidMcOperation(ServiceError):
-    CODES, SUBJECT = McCode, "PRE"
+class InvalidMcOperation(ServiceError, codes=McCode, subject="PRE"): ...
 
 
-class InvalidMirroringOperation(ServiceError):
-    CODES, SUBJECT = MirroringCode, "mirroring"
+class InvalidMirroringOperation(ServiceError, codes=MirroringCode, subject="mirroring"): ...

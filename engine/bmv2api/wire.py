@@ -68,11 +68,14 @@ def struct(cls: C) -> C:
 
 
 class ServiceError(TExceptionBase):
-    """An exception that a service declares; `CODES` are its codes, `SUBJECT` is what BMv2's command line calls it."""
+    """An exception that a service declares; `subject` is what BMv2's command line calls it."""
 
     CODES: ClassVar[type[IntEnum]]
     SUBJECT: ClassVar[str]
     thrift_spec: ClassVar[tuple[Spec | None, ...]] = (None, (1, TType.I32, "code", None, None))
+
+    def __init_subclass__(cls, codes: type[IntEnum], subject: str) -> None:
+        cls.CODES, cls.SUBJECT = codes, subject
 
     def __init__(self, code: int = 0) -> None:
         super().__init__(code)

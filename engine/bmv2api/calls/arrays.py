@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from detour.engine.bmv2api import types
 from detour.engine.bmv2api.calls.keys import place, refused
 from detour.engine.bmv2api.calls.part import CallPart
-from detour.engine.bmv2api.wire import signed
+from detour.engine.bmv2api.wire import ServiceError, signed
 from detour.engine.tables import (
     CounterArray,
     MatchTable,
@@ -20,6 +21,17 @@ from detour.engine.tables import (
 )
 
 _US = 1_000_000
+A = TypeVar("A", CounterArray, MeterArray, RegisterArray)
+
+
+def _array(arrays: Mapping[str, A], name: str, index: int, error: type[ServiceError]) -> A:
+    """An array that has that index. For what is wrong, counters, meters and registers have the same codes."""
+    found = arrays.get(name)
+    if found is None:
+        raise error(types.CounterCode.INVALID_COUNTER_NAME)
+    if not 0 <= index < found.size:
+        raise error(types.CounterCode.INVALID_INDEX)
+    return found
 
 
 def _rates(rates: Sequence[types.MeterRate]) -> MeterRates:
@@ -89,12 +101,7 @@ class ArrayCalls(CallPart):
     # -- counters
 
     def _counter(self, name: str, index: int = 0) -> CounterArray:
-        found = self.device.state.counters.get(name)
-        if found is None:
-            raise types.InvalidCounterOperation(types.CounterCode.INVALID_COUNTER_NAME)
-        if not 0 <= index < found.size:
-            raise types.InvalidCounterOperation(types.CounterCode.INVALID_INDEX)
-        return found
+        return _array(self.device.state.counters, name, index, types.InvalidCounterOperation)
 
     def bm_counter_read(self, counter_name: str, index: int) -> types.CounterValue:
         packets, octets = self._counter(counter_name, index).read(index)
@@ -109,12 +116,7 @@ class ArrayCalls(CallPart):
     # -- meters
 
     def _meter(self, name: str, index: int = 0) -> MeterArray:
-        found = self.device.state.meters.get(name)
-        if found is None:
-            raise types.InvalidMeterOperation(types.MeterCode.INVALID_METER_NAME)
-        if not 0 <= index < found.size:
-            raise types.InvalidMeterOperation(types.MeterCode.INVALID_INDEX)
-        return found
+        return _array(self.device.state.meters, name, index, types.InvalidMeterOperation)
 
     def _with_direct_meter(self, name: str) -> MatchTable | None:
         """The table whose entries have the meters of an array; None: it is no array of direct ones."""
@@ -138,12 +140,7 @@ class ArrayCalls(CallPart):
     # -- registers
 
     def _register(self, name: str, index: int = 0) -> RegisterArray:
-        found = self.device.state.registers.get(name)
-        if found is None:
-            raise types.InvalidRegisterOperation(types.RegisterCode.INVALID_REGISTER_NAME)
-        if not 0 <= index < found.size:
-            raise types.InvalidRegisterOperation(types.RegisterCode.INVALID_INDEX)
-        return found
+        return _array(self.device.state.registers, name, index, types.InvalidRegisterOperation)
 
     def bm_register_read(self, register_array_name: str, idx: int) -> int:
         return signed(self._register(register_array_name, idx).read(idx), 64)

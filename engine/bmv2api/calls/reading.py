@@ -6,16 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from detour.engine.bmv2api import types
-from detour.engine.bmv2api.calls.keys import (
-    action_data,
-    bm_priority,
-    engine_key,
-    engine_priority,
-    entry_handle,
-    match_params,
-    place,
-    refused,
-)
+from detour.engine.bmv2api.calls import keys
 from detour.engine.bmv2api.calls.part import CallPart
 from detour.engine.tables import Entry, GroupRef, MatchTable, NoSuchEntry, TableError
 
@@ -32,7 +23,7 @@ class ReadingCalls(CallPart):
 
     def bm_mt_get_entry(self, table_name: str, entry_handle: int) -> types.BmEntry:
         table = self.device.state.tables.get(table_name)
-        return types.BmEntry() if table is None else self._shown(table, table.get(place(table, entry_handle)))
+        return types.BmEntry() if table is None else self._shown(table, table.get(keys.place(table, entry_handle)))
 
     def bm_mt_get_entry_from_key(
         self, table_name: str, match_key: Sequence[types.MatchParam], options: types.EntryOptions
@@ -42,11 +33,11 @@ class ReadingCalls(CallPart):
             return types.BmEntry(action_entry=self.bm_mt_get_default_entry(table_name))
         if table is None:
             return types.BmEntry()
-        key = engine_key(table.spec, match_key)
+        key = keys.engine_key(table.spec, match_key)
         try:
-            handle = table.find(key, engine_priority(table.spec, options.priority))
+            handle = table.find(key, keys.engine_priority(table.spec, options.priority))
         except (NoSuchEntry, TableError) as error:
-            raise refused(types.TableCode.BAD_MATCH_KEY) from error
+            raise keys.refused(types.TableCode.BAD_MATCH_KEY) from error
         return self._shown(table, table.get(handle))
 
     def bm_mt_get_default_entry(self, table_name: str) -> types.ActionEntry:
@@ -57,9 +48,9 @@ class ReadingCalls(CallPart):
 
     def _shown(self, table: MatchTable, entry: Entry) -> types.BmEntry:
         return types.BmEntry(
-            match_params(table.spec, entry),
-            types.EntryOptions(bm_priority(table.spec, entry.priority)),
-            entry_handle(table, entry.handle),
+            keys.match_params(table.spec, entry),
+            types.EntryOptions(keys.bm_priority(table.spec, entry.priority)),
+            keys.entry_handle(table, entry.handle),
             _action(table, entry),
             self._life(table, entry.handle),
         )
@@ -79,7 +70,7 @@ class ReadingCalls(CallPart):
 
 def _action(table: MatchTable, entry: Entry) -> types.ActionEntry:
     if entry.action is not None:
-        return types.ActionEntry(types.ActionType.ACTION_DATA, entry.action.name, action_data(entry.params))
+        return types.ActionEntry(types.ActionType.ACTION_DATA, entry.action.name, keys.action_data(entry.params))
     assert table.profile is not None
     assert entry.target is not None
     if isinstance(entry.target, GroupRef):

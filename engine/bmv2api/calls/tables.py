@@ -6,15 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from detour.engine.bmv2api.calls.keys import (
-    action_of,
-    arguments,
-    engine_key,
-    engine_priority,
-    entry_handle,
-    place,
-    refused,
-)
+from detour.engine.bmv2api.calls import keys
 from detour.engine.bmv2api.calls.part import CallPart
 from detour.engine.bmv2api.types import EntryOptions, InvalidTableOperation, MatchParam, TableCode
 from detour.engine.p4runtime.entities import oneshot
@@ -37,10 +29,10 @@ _HIDDEN = 1 << 32
 def table_error(error: TableError) -> InvalidTableOperation:
     """What BMv2 calls it."""
     if isinstance(error, EntryExists):
-        return refused(TableCode.DUPLICATE_ENTRY)
+        return keys.refused(TableCode.DUPLICATE_ENTRY)
     if isinstance(error, TableFull):
-        return refused(TableCode.TABLE_FULL)
-    return refused(TableCode.ERROR)
+        return keys.refused(TableCode.TABLE_FULL)
+    return keys.refused(TableCode.ERROR)
 
 
 class TableCalls(CallPart):
@@ -52,14 +44,14 @@ class TableCalls(CallPart):
         """A table whose entries run actions."""
         found = self.table(name)
         if found.profile is not None:
-            raise refused(TableCode.WRONG_TABLE_TYPE)
+            raise keys.refused(TableCode.WRONG_TABLE_TYPE)
         return found
 
     def indirect(self, name: str, with_groups: bool = False) -> tuple[MatchTable, ActionProfile]:
         """A table whose entries point to members of an action profile, or to groups as well."""
         found = self.table(name)
         if found.profile is None or (with_groups and found.profile.spec.selector is None):
-            raise refused(TableCode.WRONG_TABLE_TYPE)
+            raise keys.refused(TableCode.WRONG_TABLE_TYPE)
         return found, found.profile
 
     # -- all tables
@@ -87,8 +79,8 @@ class TableCalls(CallPart):
         params: tuple[int, ...],
         options: EntryOptions,
     ) -> int:
-        key = engine_key(table.spec, match_key)
-        priority = engine_priority(table.spec, options.priority)
+        key = keys.engine_key(table.spec, match_key)
+        priority = keys.engine_priority(table.spec, options.priority)
         try:
             handle = table.insert(key, target, params, priority)
         except TableError as error:
@@ -99,10 +91,10 @@ class TableCalls(CallPart):
                 store.notes[handle] = Note(since_ps=self.device.network.now_ps)
             if store.profile is not None:
                 store.profile.by_reference += 1
-        return entry_handle(table, handle)
+        return keys.entry_handle(table, handle)
 
     def _delete(self, table: MatchTable, handle: int) -> None:
-        at = place(table, handle)
+        at = keys.place(table, handle)
         store = self.device.table_store(table.name)
         if store is not None:
             p4runtime.delete(store, at)
@@ -113,8 +105,8 @@ class TableCalls(CallPart):
     def bm_mt_set_entry_ttl(self, table_name: str, entry_handle: int, timeout_ms: int) -> None:
         table = self.table(table_name)
         if not table.spec.support_timeout:
-            raise refused(TableCode.AGEING_DISABLED)
-        at = place(table, entry_handle, any_version=True)
+            raise keys.refused(TableCode.AGEING_DISABLED)
+        at = keys.place(table, entry_handle, any_version=True)
         idle_ns, now = (timeout_ms & 0xFFFFFFFF) * 1_000_000, self.device.network.now_ps
         self.device.timeouts[table.name, at] = (timeout_ms, now)
         store = self.device.table_store(table.name)
@@ -142,16 +134,16 @@ class TableCalls(CallPart):
         options: EntryOptions,
     ) -> int:
         table = self.direct(table_name)
-        action = action_of(table.spec.actions, action_name)
+        action = keys.action_of(table.spec.actions, action_name)
         self._check_mutable(table)
-        return self._insert(table, match_key, action.id, arguments(action, action_data), options)
+        return self._insert(table, match_key, action.id, keys.arguments(action, action_data), options)
 
     def bm_mt_modify_entry(self, table_name: str, handle: int, action_name: str, action_data: Sequence[bytes]) -> None:
         table = self.direct(table_name)
-        action = action_of(table.spec.actions, action_name)
+        action = keys.action_of(table.spec.actions, action_name)
         self._check_mutable(table)
-        params = arguments(action, action_data)
-        table.modify(place(table, handle), action.id, params)
+        params = keys.arguments(action, action_data)
+        table.modify(keys.place(table, handle), action.id, params)
 
     def bm_mt_delete_entry(self, table_name: str, entry_handle: int) -> None:
         table = self.direct(table_name)
@@ -160,17 +152,17 @@ class TableCalls(CallPart):
 
     def _check_mutable(self, table: MatchTable) -> None:
         if table.immutable:
-            raise refused(TableCode.IMMUTABLE_TABLE_ENTRIES)
+            raise keys.refused(TableCode.IMMUTABLE_TABLE_ENTRIES)
 
     def bm_mt_set_default_action(self, table_name: str, action_name: str, action_data: Sequence[bytes]) -> None:
         table = self.direct(table_name)
-        action = action_of(table.spec.actions, action_name)
+        action = keys.action_of(table.spec.actions, action_name)
         if table.spec.default_const:
-            raise refused(TableCode.DEFAULT_ENTRY_IS_CONST)
+            raise keys.refused(TableCode.DEFAULT_ENTRY_IS_CONST)
         default = table.spec.default
         if table.spec.default_action_const and default is not None and default.action is not action:
-            raise refused(TableCode.DEFAULT_ACTION_IS_CONST)
-        table.set_default(action.id, arguments(action, action_data))
+            raise keys.refused(TableCode.DEFAULT_ACTION_IS_CONST)
+        table.set_default(action.id, keys.arguments(action, action_data))
         self._forget_default(table)
 
     def _forget_default(self, table: MatchTable) -> None:
@@ -189,7 +181,7 @@ class TableCalls(CallPart):
     def _group(self, profile: ActionProfile, handle: int) -> GroupRef:
         group = group_id(profile, handle)
         if not profile.group(group)[0]:
-            raise refused(TableCode.EMPTY_GRP)
+            raise keys.refused(TableCode.EMPTY_GRP)
         return GroupRef(group)
 
     def bm_mt_indirect_add_entry(
@@ -206,11 +198,11 @@ class TableCalls(CallPart):
 
     def bm_mt_indirect_modify_entry(self, table_name: str, entry_handle: int, mbr_handle: int) -> None:
         table, profile = self.indirect(table_name)
-        self._point(table, place(table, entry_handle), self._member(profile, mbr_handle))
+        self._point(table, keys.place(table, entry_handle), self._member(profile, mbr_handle))
 
     def bm_mt_indirect_ws_modify_entry(self, table_name: str, entry_handle: int, grp_handle: int) -> None:
         table, profile = self.indirect(table_name, with_groups=True)
-        self._point(table, place(table, entry_handle), self._group(profile, grp_handle))
+        self._point(table, keys.place(table, entry_handle), self._group(profile, grp_handle))
 
     def _point(self, table: MatchTable, at: int, target: MemberRef | GroupRef) -> None:
         """Lets an entry point somewhere else; the group that came with it, if it was a one-shot, goes."""
@@ -233,7 +225,7 @@ class TableCalls(CallPart):
 
     def _set_default(self, table: MatchTable, target: MemberRef | GroupRef) -> None:
         if table.spec.default_const:
-            raise refused(TableCode.DEFAULT_ENTRY_IS_CONST)
+            raise keys.refused(TableCode.DEFAULT_ENTRY_IS_CONST)
         table.set_default(target)
         self._forget_default(table)
 
@@ -255,7 +247,7 @@ def _row_id(id_of: Callable[[int], int], handle: int, code: TableCode) -> int:
     try:
         found = id_of(handle)
     except KeyError:
-        raise refused(code) from None
+        raise keys.refused(code) from None
     if found >= _HIDDEN:
-        raise refused(code)
+        raise keys.refused(code)
     return found

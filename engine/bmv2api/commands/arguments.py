@@ -20,7 +20,7 @@ INT63 = (1 << 63) - 1
 
 def constant(value: Callable[[ProgramNames], Any]) -> Argument:
     """An argument without words: something of the program, or a value that a call always has."""
-    return Argument("", lambda words, parsed: value(parsed.program), least=0, most=0)
+    return Argument("", lambda words, parsed: value(parsed.scope.program), least=0, most=0)
 
 
 # -- numbers
@@ -75,7 +75,7 @@ def named(
     """Something that the program defines; `check` raises CommandError if the command does not work on it."""
 
     def parse(words: list[str], parsed: Parsed) -> N:
-        one = kind(parsed.program).find(words[0]).as_asked(words[0])
+        one = kind(parsed.scope.program).find(words[0]).as_asked(words[0])
         check(one)
         return one
 

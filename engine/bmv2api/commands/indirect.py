@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from detour.engine.bmv2api.commands.arguments import (
     ACTION,
@@ -22,18 +20,7 @@ from detour.engine.bmv2api.commands.arguments import (
 )
 from detour.engine.bmv2api.commands.errors import CommandError
 from detour.engine.bmv2api.commands.program import NamedAction, NamedProfile, NamedTable
-from detour.engine.bmv2api.commands.registry import (
-    COMMANDS,
-    REST,
-    Argument,
-    Command,
-    CommandScope,
-    CommandWork,
-    Parsed,
-    Say,
-    calls,
-    command,
-)
+from detour.engine.bmv2api.commands.registry import COMMANDS, REST, Argument, CommandByTable, Parsed, calls, command
 from detour.engine.bmv2api.commands.values import LINE, STARS, dumped_action, match_key
 from detour.engine.bmv2api.interface import Api, Standard
 from detour.engine.bmv2api.types import EntryOptions, MatchParam, ProfileGroup, ProfileMember
@@ -151,36 +138,12 @@ calls("table_indirect_reset_default", "reset the default entry of an indirect ta
 # -- the same by the table's name, as it was before profiles had names
 
 
-@dataclass(frozen=True)
-class _ByTable(Command):
-    """Takes a table in place of the action profile that `substitute` takes."""
-
-    substitute: Command
-    deprecated: bool
-
-    def understand(self, words: list[str], scope: CommandScope) -> CommandWork:
-        if not words:
-            raise CommandError("Insufficient number of args", "at least 1, not 0")
-        profile = self.arguments[0].parse(words, Parsed(scope)).profile
-        if self.deprecated and len(profile.tables) > 1:
-            raise CommandError(
-                "Legacy command does not work with shared action profiles", f"use {self.substitute.name}"
-            )
-        work = self.substitute.understand([profile.name, *words[1:]], scope)
-
-        def warned(api: Api, say: Say) -> None:
-            print(f"This is a deprecated command, use '{self.substitute.name}' instead", file=sys.stderr)
-            work(api, say)
-
-        return warned if self.deprecated else work
-
-
 def by_table(name: str, substitute: str, table: Argument = _INDIRECT, deprecated: bool = True) -> None:
     """Declares a command that takes a table in place of its action profile."""
     of = COMMANDS[substitute]
     text = f"{of.text} (deprecated: use {substitute})" if deprecated else of.text
     arguments = (table, *(ACTION if each is PROFILE_ACTION else each for each in of.arguments[1:]))
-    COMMANDS[name] = _ByTable(name, text, arguments, of.run, of, deprecated)
+    COMMANDS[name] = CommandByTable(name, text, arguments, of.run, of, deprecated)
 
 
 by_table("table_indirect_create_member", "act_prof_create_member")

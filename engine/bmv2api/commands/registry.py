@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from detour.engine.bmv2api.commands.errors import CommandError
 from detour.engine.bmv2api.commands.program import Named, ProgramNames
-from detour.engine.bmv2api.interface import Api, SimplePreLag, SimpleSwitch, Standard
+from detour.engine.bmv2api.interface import SERVICES, Api
 from detour.engine.bmv2api.wire import methods
 
 Say = Callable[[str], None]
@@ -41,11 +41,6 @@ class Parsed:
 
     scope: CommandScope
     values: list[Any] = field(default_factory=list)
-
-    @property
-    def program(self) -> ProgramNames:
-        """What names are looked up in."""
-        return self.scope.program
 
 
 @dataclass(frozen=True)
@@ -103,10 +98,31 @@ class Command:
             raise CommandError(f"Wrong number of args, expected {wanted} but got {count}")
 
 
-COMMANDS: dict[str, Command] = {}
+@dataclass(frozen=True)
+class CommandByTable(Command):
+    """Takes a table in place of the action profile that `substitute` takes."""
 
-REFUSED_COMMANDS = {"shell": "commands of the shell are not run from here"}
-"""commands of BMv2's that are known and refused, and why"""
+    substitute: Command
+    deprecated: bool
+
+    def understand(self, words: list[str], scope: CommandScope) -> CommandWork:
+        if not words:
+            raise CommandError("Insufficient number of args", "at least 1, not 0")
+        profile = self.arguments[0].parse(words, Parsed(scope)).profile
+        if self.deprecated and len(profile.tables) > 1:
+            raise CommandError(
+                "Legacy command does not work with shared action profiles", f"use {self.substitute.name}"
+            )
+        work = self.substitute.understand([profile.name, *words[1:]], scope)
+
+        def warned(api: Api, say: Say) -> None:
+            print(f"This is a deprecated command, use '{self.substitute.name}' instead", file=sys.stderr)
+            work(api, say)
+
+        return warned if self.deprecated else work
+
+
+COMMANDS: dict[str, Command] = {}
 
 
 def command(name: str, text: str, *arguments: Argument) -> Callable[[F], F]:
@@ -119,12 +135,7 @@ def command(name: str, text: str, *arguments: Argument) -> Callable[[F], F]:
     return declare
 
 
-_FUNCTIONS = {
-    method.name: (service_name, method)
-    for service_name, service in (("standard", Standard), ("multicast", SimplePreLag), ("target", SimpleSwitch))
-    for method in methods(service).values()
-}
-"""the functions of the API, with the property of `Api` that has them"""
+_FUNCTIONS = {method.name: (service, method) for service in SERVICES for method in methods(service).values()}
 
 
 def calls(
@@ -137,14 +148,13 @@ def calls(
 ) -> None:
     """Declares a command that is one call of `function` with its arguments. `before` is a format of the arguments'
     values and is printed before the call; `result` makes lines of what the call returns, or is a format of it."""
-    service_name, method = _FUNCTIONS[function.__name__]
+    service, method = _FUNCTIONS[function.__name__]
     context = (0,) if method.has_context else ()
 
     @command(name, text, *arguments)
     def run(api: Api, *values: Any) -> Iterable[str]:
         if before:
             yield before.format(*values)
-        service = getattr(api, service_name)
         plain = (value.name if isinstance(value, Named) else value for value in values)
-        answer = getattr(service, method.name)(*context, *plain)
+        answer = getattr(api.service(service), method.name)(*context, *plain)
         yield from (result.format(answer),) if isinstance(result, str) else result(answer)

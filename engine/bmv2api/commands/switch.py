@@ -91,7 +91,7 @@ def _crc(width: int) -> Argument:
         return [name for name, bits in program.custom_crcs.items() if bits == width]
 
     def parse(words: list[str], parsed: Parsed) -> str:
-        known = names(parsed.program)
+        known = names(parsed.scope.program)
         if words[0] not in known:
             raise unknown(f"crc{width}_custom", words[0], known)
         return words[0]

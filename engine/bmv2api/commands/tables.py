@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from detour.engine.bmv2api.commands import values
 from detour.engine.bmv2api.commands.arguments import (
     ACTION,
     ENTRY,
@@ -20,16 +21,6 @@ from detour.engine.bmv2api.commands.errors import CommandError
 from detour.engine.bmv2api.commands.indirect import act_prof_dump
 from detour.engine.bmv2api.commands.program import NamedAction, NamedTable
 from detour.engine.bmv2api.commands.registry import REST, Argument, Parsed, calls, command
-from detour.engine.bmv2api.commands.values import (
-    LINE,
-    STARS,
-    action_data,
-    colons,
-    dumped_action,
-    dumped_param,
-    match_key,
-    shown_param,
-)
 from detour.engine.bmv2api.interface import Api, Standard
 from detour.engine.bmv2api.types import ActionEntry, ActionType, BmEntry, EntryOptions, MatchParam, MatchType
 
@@ -60,9 +51,9 @@ def _parse_entry(words: list[str], parsed: Parsed) -> tuple[list[MatchParam], li
     words, options = split_priority(table, words)
     before, after = split_at_arrow(words)
     if len(before) != len(table.key):
-        match_key(table, before)  # says what is wanted
-    data = action_data(action, after)
-    return match_key(table, before), data, options
+        values.match_key(table, before)  # says what is wanted
+    data = values.action_data(action, after)
+    return values.match_key(table, before), data, options
 
 
 _NEW_ENTRY = Argument("MATCH... => PARAMETER... [PRIORITY]", _parse_entry, most=REST)
@@ -70,7 +61,7 @@ _NEW_ENTRY = Argument("MATCH... => PARAMETER... [PRIORITY]", _parse_entry, most=
 
 def _shown_action(action: NamedAction, data: list[bytes]) -> Iterable[str]:
     yield "{:20} {}".format("action:", action.asked)
-    yield "{:20} {}".format("runtime data:", "\t".join(colons(each) for each in data))
+    yield "{:20} {}".format("runtime data:", "\t".join(values.colons(each) for each in data))
 
 
 @command("table_add", "add an entry", TABLE, ACTION, _NEW_ENTRY)
@@ -78,7 +69,7 @@ def table_add(
     api: Api, table: NamedTable, action: NamedAction, key: list[MatchParam], data: list[bytes], options: EntryOptions
 ) -> Iterable[str]:
     yield f"Adding entry to {table.match_type.name.lower()} match table {table.asked}"
-    yield "{:20} {}".format("match key:", "\t".join(shown_param(param) for param in key))
+    yield "{:20} {}".format("match key:", "\t".join(values.shown_param(param) for param in key))
     yield from _shown_action(action, data)
     handle = api.standard.bm_mt_add_entry(0, table.name, key, action.name, data, options)
     yield f"Entry has been added with handle {handle}"
@@ -126,7 +117,7 @@ def _action_entry(entry: ActionEntry) -> Iterable[str]:
         case ActionType.NONE:
             yield "EMPTY"
         case ActionType.ACTION_DATA:
-            yield dumped_action(entry.action_name, entry.action_data)
+            yield values.dumped_action(entry.action_name, entry.action_data)
         case ActionType.MBR_HANDLE:
             yield f"Index: member({entry.mbr_handle})"
         case ActionType.GRP_HANDLE:
@@ -138,7 +129,7 @@ def _entry(table: NamedTable, entry: BmEntry) -> Iterable[str]:
     yield f"Dumping entry {hex(entry.entry_handle)}"
     yield "Match key:"
     for param, f in zip(entry.match_key, table.key, strict=False):
-        yield f"* {f.name:{width}}: {MatchType(param.type).name:10}{dumped_param(param)}"
+        yield f"* {f.name:{width}}: {MatchType(param.type).name:10}{values.dumped_param(param)}"
     if (entry.options.priority or 0) >= 0:
         yield f"Priority: {entry.options.priority}"
     yield from _action_entry(entry.action_entry)
@@ -149,18 +140,18 @@ def _entry(table: NamedTable, entry: BmEntry) -> Iterable[str]:
 @command("table_dump", "show all of a table", TABLE)
 def table_dump(api: Api, table: NamedTable) -> Iterable[str]:
     entries = api.standard.bm_mt_get_entries(0, table.name)
-    yield LINE
+    yield values.LINE
     yield "TABLE ENTRIES"
     for entry in entries:
-        yield STARS
+        yield values.STARS
         yield from _entry(table, entry)
     if table.profile is not None:
         yield from act_prof_dump(api, table.profile)
     default = api.standard.bm_mt_get_default_entry(0, table.name)
-    yield LINE
+    yield values.LINE
     yield "Dumping default entry"
     yield from _action_entry(default)
-    yield LINE
+    yield values.LINE
 
 
 @command("table_dump_entry", "show an entry", TABLE, ENTRY)
@@ -171,7 +162,7 @@ def table_dump_entry(api: Api, table: NamedTable, handle: int) -> Iterable[str]:
 def _parse_key(words: list[str], parsed: Parsed) -> tuple[list[MatchParam], EntryOptions]:
     table = parsed.values[0]
     words, options = split_priority(table, words)
-    return match_key(table, words), options
+    return values.match_key(table, words), options
 
 
 _KEY = Argument("MATCH... [PRIORITY]", _parse_key, least=0, most=REST)
