@@ -108,10 +108,9 @@ def _socket_of(switch: str | None) -> str:
 
 
 def _carry_out(path: Path, api: Api, as_json: bool) -> int:
-    from detour.engine.bmv2api.commands.interpreter import carry_out, program_of, read_commands, understand_all
-    from detour.engine.bmv2api.commands.registry import CommandScope
+    from detour.engine.bmv2api.commands.interpreter import carry_out, read_commands, scope_of, understand_all
 
-    commands = understand_all(path, read_commands(path), CommandScope(program_of(api)))
+    commands = understand_all(path, read_commands(path), scope_of(api))
     done = []
     for each, said in carry_out(path, commands, api):
         done.append({"line": each.line, "command": each.text, "output": said})
@@ -127,10 +126,9 @@ def _carry_out(path: Path, api: Api, as_json: bool) -> int:
 
 def _read_lines(api: Api, as_json: bool) -> int:
     """Every line is tried; 2 if one of them was refused."""
-    from detour.engine.bmv2api.commands.interpreter import program_of
-    from detour.engine.bmv2api.commands.registry import CommandScope
+    from detour.engine.bmv2api.commands.interpreter import scope_of
 
-    scope = CommandScope(program_of(api))
+    scope = scope_of(api)
     if not as_json:
         print(_INTRO)
     done, failed = [], False
@@ -173,10 +171,9 @@ def _prompt(api: Api) -> int:
     from prompt_toolkit.history import InMemoryHistory
 
     from detour.cli.runtime_completion import RuntimeCompleter
-    from detour.engine.bmv2api.commands.interpreter import help_text, program_of
-    from detour.engine.bmv2api.commands.registry import CommandScope
+    from detour.engine.bmv2api.commands.interpreter import help_text, scope_of
 
-    scope = CommandScope(program_of(api))
+    scope = scope_of(api)
     reader: PromptSession[str] = PromptSession(history=InMemoryHistory(), completer=RuntimeCompleter(scope))
     print(f"{_INTRO}; `help` lists the commands, Ctrl-D ends it")
     while True:

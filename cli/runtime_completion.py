@@ -29,32 +29,13 @@ class RuntimeCompleter(Completer):
         """What may come after these words."""
         if not before:
             return [*COMMANDS, "help", "quit"]
-        command = COMMANDS.get(before[0])
-        if before[0] == "help":
-            return COMMANDS if len(before) == 1 else []
-        if command is None or len(before) > len(command.takes):
+        name, *words = before
+        if name == "help":
+            return COMMANDS if not words else []
+        command = COMMANDS.get(name)
+        if command is None or len(words) >= len(command.arguments):
             return []
-        return self._names(command.takes[len(before) - 1], before)
-
-    def _names(self, kind: str, before: list[str]) -> Iterable[str]:
-        program = self._scope.program
-        match kind:
-            case "table":
-                return program.tables
-            case "profile":
-                return program.profiles
-            case "counter":
-                return program.counters
-            case "meter":
-                return program.meters
-            case "register":
-                return program.registers
-            case "value set":
-                return program.value_sets
-            case "crc16" | "crc32":
-                return [name for name, bits in program.custom_crcs.items() if f"crc{bits}" == kind]
         try:
-            owner = (program.tables if kind == "action" else program.profiles).find(before[1])
-        except DetourError:
+            return command.arguments[len(words)].names(self._scope.program, words)
+        except DetourError:  # the words before name nothing
             return []
-        return owner.actions

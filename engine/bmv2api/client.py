@@ -6,7 +6,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from thrift.protocol.TProtocol import TProtocolException
 from thrift.Thrift import TApplicationException, TMessageType
@@ -15,11 +15,13 @@ from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
 from detour.base.addresses import Address, UnixAddress
 from detour.base.errors import DetourError
-from detour.engine.bmv2api.interface import SimplePreLag, SimpleSwitch, Standard
+from detour.engine.bmv2api.interface import Api
 from detour.engine.bmv2api.wire import methods, protocol
 
+S = TypeVar("S")
 
-class Connection:
+
+class Connection(Api):
     """The services of one switch. Raises DetourError when the switch cannot be reached (any more)."""
 
     def __init__(self, sock: socket.socket, where: str, prefix: str = "") -> None:
@@ -32,20 +34,8 @@ class Connection:
         self._transport = TBufferedTransport(plain)
         self._protocol = protocol(self._transport)
 
-    @property
-    def standard(self) -> Standard:
-        """Tables, arrays, ports and programs."""
-        return cast(Standard, _Stub(self, Standard))
-
-    @property
-    def multicast(self) -> SimplePreLag:
-        """Multicast groups."""
-        return cast(SimplePreLag, _Stub(self, SimplePreLag))
-
-    @property
-    def target(self) -> SimpleSwitch:
-        """Mirroring, queues, time."""
-        return cast(SimpleSwitch, _Stub(self, SimpleSwitch))
+    def service(self, service: type[S]) -> S:
+        return cast(S, _Stub(self, service))
 
     def close(self) -> None:
         """Ends the connection."""

@@ -6,7 +6,6 @@ BMv2 takes settings for ports that do not exist yet; so they are kept, and given
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from detour.base.errors import DetourError
@@ -15,7 +14,7 @@ from detour.engine.bmv2api.device import BmDevice
 
 @dataclass(frozen=True)
 class QueueSetting:
-    """A depth in packets or a rate in packets a second, or both; None: for all ports, all priorities."""
+    """A depth in packets or a rate in packets a second; None: for all ports, all priorities."""
 
     port: int | None
     priority: int | None
@@ -34,20 +33,20 @@ class Queues:
         """How many packets queues hold."""
         if packets < 0:
             raise DetourError(f"a queue of {packets} packets; a depth cannot be negative")
-        self._set(QueueSetting(port, priority, depth=packets), lambda s: s.depth is not None)
+        self._set(QueueSetting(port, priority, depth=packets))
 
     def set_rate(self, packets_per_second: int, port: int | None = None, priority: int | None = None) -> None:
         """At which rate queues are emptied (0: as fast as the link)."""
         if packets_per_second < 0:
             raise DetourError(f"a queue with {packets_per_second} packets a second; a rate cannot be negative")
-        self._set(QueueSetting(port, priority, rate=packets_per_second), lambda s: s.rate is not None)
+        self._set(QueueSetting(port, priority, rate=packets_per_second))
 
-    def _set(self, setting: QueueSetting, same_kind: Callable[[QueueSetting], bool]) -> None:
+    def _set(self, setting: QueueSetting) -> None:
         for port in self._device.network.ports(self._device.switch):
             if setting.port in (None, port):
                 self._apply(port, setting)
         # What the new one covers is over.
-        self._settings = [s for s in self._settings if not (same_kind(s) and _covers(setting, s))]
+        self._settings = [s for s in self._settings if not _covers(setting, s)]
         self._settings.append(setting)
 
     def added(self, port: int) -> None:
@@ -62,4 +61,5 @@ class Queues:
 
 
 def _covers(new: QueueSetting, old: QueueSetting) -> bool:
-    return new.port in (None, old.port) and new.priority in (None, old.priority)
+    same_kind = (new.depth is None) == (old.depth is None)
+    return same_kind and new.port in (None, old.port) and new.priority in (None, old.priority)

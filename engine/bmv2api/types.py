@@ -222,20 +222,6 @@ class TableCode(IntEnum):
     ERROR = 100
 
 
-class InvalidTableOperation(ServiceError):
-    CODES = TableCode
-
-
-class CounterCode(IntEnum):
-    INVALID_COUNTER_NAME = 1
-    INVALID_INDEX = 2
-    ERROR = 3
-
-
-class InvalidCounterOperation(ServiceError):
-    CODES = CounterCode
-
-
 class MeterCode(IntEnum):
     INVALID_METER_NAME = 1
     INVALID_INDEX = 2
@@ -245,101 +231,53 @@ class MeterCode(IntEnum):
     ERROR = 6
 
 
-class InvalidMeterOperation(ServiceError):
-    CODES = MeterCode
+CounterCode = IntEnum("CounterCode", "INVALID_COUNTER_NAME INVALID_INDEX ERROR")
+RegisterCode = IntEnum("RegisterCode", "INVALID_REGISTER_NAME INVALID_INDEX ERROR")
+ParseVSetCode = IntEnum("ParseVSetCode", "INVALID_PARSE_VSET_NAME ERROR")
+LearnCode = IntEnum("LearnCode", "INVALID_LIST_ID INVALID_LIST_NAME ERROR")
+SwapCode = IntEnum("SwapCode", "CONFIG_SWAP_DISABLED ONGOING_SWAP NO_ONGOING_SWAP")
+DevMgrCode = IntEnum("DevMgrCode", "ERROR")
+CrcCode = IntEnum("CrcCode", "INVALID_CALCULATION_NAME WRONG_TYPE_CALCULATION INVALID_CONFIG")
+ToeplitzCode = IntEnum("ToeplitzCode", "INVALID_CALCULATION_NAME WRONG_TYPE_CALCULATION INVALID_KEY")
+IdLookupCode = IntEnum("IdLookupCode", "INVALID_RESOURCE_TYPE INVALID_RESOURCE_NAME", start=0)
+McCode = IntEnum("McCode", "TABLE_FULL INVALID_MGID INVALID_MGRP_HANDLE INVALID_L1_HANDLE ERROR")
+MirroringCode = IntEnum("MirroringCode", "SESSION_NOT_FOUND")
 
 
-class RegisterCode(IntEnum):
-    INVALID_REGISTER_NAME = 1
-    INVALID_INDEX = 2
-    ERROR = 3
+class InvalidTableOperation(ServiceError, codes=TableCode, subject="table"): ...
 
 
-class InvalidRegisterOperation(ServiceError):
-    CODES = RegisterCode
+class InvalidCounterOperation(ServiceError, codes=CounterCode, subject="counter"): ...
 
 
-class ParseVSetCode(IntEnum):
-    INVALID_PARSE_VSET_NAME = 1
-    ERROR = 2
+class InvalidMeterOperation(ServiceError, codes=MeterCode, subject="meter"): ...
 
 
-class InvalidParseVSetOperation(ServiceError):
-    CODES = ParseVSetCode
+class InvalidRegisterOperation(ServiceError, codes=RegisterCode, subject="register"): ...
 
 
-class LearnCode(IntEnum):
-    INVALID_LIST_ID = 1
-    INVALID_LIST_NAME = 2
-    ERROR = 3
+class InvalidParseVSetOperation(ServiceError, codes=ParseVSetCode, subject="parser value set"): ...
 
 
-class InvalidLearnOperation(ServiceError):
-    CODES = LearnCode
+class InvalidLearnOperation(ServiceError, codes=LearnCode, subject="learn"): ...
 
 
-class SwapCode(IntEnum):
-    CONFIG_SWAP_DISABLED = 1
-    ONGOING_SWAP = 2
-    NO_ONGOING_SWAP = 3
+class InvalidSwapOperation(ServiceError, codes=SwapCode, subject="swap"): ...
 
 
-class InvalidSwapOperation(ServiceError):
-    CODES = SwapCode
+class InvalidDevMgrOperation(ServiceError, codes=DevMgrCode, subject="device manager"): ...
 
 
-class DevMgrCode(IntEnum):
-    ERROR = 1
+class InvalidCrcOperation(ServiceError, codes=CrcCode, subject="crc"): ...
 
 
-class InvalidDevMgrOperation(ServiceError):
-    CODES = DevMgrCode
+class InvalidToeplitzHashOperation(ServiceError, codes=ToeplitzCode, subject="Toeplitz hash"): ...
 
 
-class CrcCode(IntEnum):
-    INVALID_CALCULATION_NAME = 1
-    WRONG_TYPE_CALCULATION = 2
-    INVALID_CONFIG = 3
+class InvalidIdLookup(ServiceError, codes=IdLookupCode, subject="id lookup"): ...
 
 
-class InvalidCrcOperation(ServiceError):
-    CODES = CrcCode
+class InvalidMcOperation(ServiceError, codes=McCode, subject="PRE"): ...
 
 
-class ToeplitzCode(IntEnum):
-    INVALID_CALCULATION_NAME = 1
-    WRONG_TYPE_CALCULATION = 2
-    INVALID_KEY = 3
-
-
-class InvalidToeplitzHashOperation(ServiceError):
-    CODES = ToeplitzCode
-
-
-class IdLookupCode(IntEnum):
-    INVALID_RESOURCE_TYPE = 0
-    INVALID_RESOURCE_NAME = 1
-
-
-class InvalidIdLookup(ServiceError):
-    CODES = IdLookupCode
-
-
-class McCode(IntEnum):
-    TABLE_FULL = 1
-    INVALID_MGID = 2
-    INVALID_MGRP_HANDLE = 3
-    INVALID_L1_HANDLE = 4
-    ERROR = 5
-
-
-class InvalidMcOperation(ServiceError):
-    CODES = McCode
-
-
-class MirroringCode(IntEnum):
-    SESSION_NOT_FOUND = 1
-
-
-class InvalidMirroringOperation(ServiceError):
-    CODES = MirroringCode
+class InvalidMirroringOperation(ServiceError, codes=MirroringCode, subject="mirroring"): ...

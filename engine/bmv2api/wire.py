@@ -45,6 +45,12 @@ _LONGEST_STRING = 64 << 20
 _MOST_ELEMENTS = 1 << 20
 
 
+def signed(value: int, bits: int) -> int:
+    """The lower bits of a number as Thrift carries them, which has signed numbers only."""
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if value >> (bits - 1) else value
+
+
 class Struct(TBase):
     """What `struct` makes of a class."""
 
@@ -62,10 +68,14 @@ def struct(cls: C) -> C:
 
 
 class ServiceError(TExceptionBase):
-    """An exception that a service declares; `CODES` are its codes."""
+    """An exception that a service declares; `subject` is what BMv2's command line calls it."""
 
     CODES: ClassVar[type[IntEnum]]
+    SUBJECT: ClassVar[str]
     thrift_spec: ClassVar[tuple[Spec | None, ...]] = (None, (1, TType.I32, "code", None, None))
+
+    def __init_subclass__(cls, codes: type[IntEnum], subject: str) -> None:
+        cls.CODES, cls.SUBJECT = codes, subject
 
     def __init__(self, code: int = 0) -> None:
         super().__init__(code)
@@ -87,13 +97,20 @@ class ServiceError(TExceptionBase):
 
 
 def raises(error: type[ServiceError]) -> Callable[[M], M]:
-    """Says that a method of a service may answer with this exception."""
+    """Says that a method of a service, or each that a class declares, may answer with this exception."""
 
-    def declare(function: M) -> M:
-        function.thrift_error = error  # type: ignore[attr-defined]
-        return function
+    def declare(declared: M) -> M:
+        each: Any = declared
+        for function in _functions(each).values() if inspect.isclass(each) else (each,):
+            function.thrift_error = error
+        return declared
 
     return declare
+
+
+def _functions(cls: type) -> dict[str, Any]:
+    """What a class declares itself; Protocol adds methods with underscores."""
+    return {name: f for name, f in vars(cls).items() if inspect.isfunction(f) and name[0] != "_"}
 
 
 class _Message(TBase):
@@ -122,6 +139,11 @@ class Method:
     def parameters(self) -> list[str]:
         """Their names in order."""
         return [name for name in inspect.signature(self.function).parameters if name != "self"]
+
+    @property
+    def has_context(self) -> bool:
+        """Whether the first parameter is a context of BMv2's, of which simple_switch has one, 0."""
+        return self.parameters[:1] == ["cxt_id"]
 
     @property
     def returns(self) -> bool:
@@ -162,8 +184,7 @@ def methods(service: type) -> Mapping[str, Method]:
     """The functions of a service by name."""
     found = service.__dict__.get("_thrift_methods")
     if found is None:
-        functions = {name: f for name, f in vars(service).items() if inspect.isfunction(f) and name[0] != "_"}
-        found = {name: Method(name, f) for name, f in functions.items()}
+        found = {name: Method(name, f) for cls in service.__mro__ for name, f in _functions(cls).items()}
         service._thrift_methods = found  # type: ignore[attr-defined]
     return found
 

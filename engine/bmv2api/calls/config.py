@@ -1,50 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`standard`: programs, digests' lists, hash functions, and the switch as a whole."""
+"""`standard`: programs, ports, digests' lists, hash functions, and the switch as a whole."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from typing import Any
 
 from detour.base.errors import DetourError
-from detour.engine.bmv2api.calls.part import CallPart, alone
+from detour.engine.bmv2api import types
+from detour.engine.bmv2api.calls.part import ReplicaPart, alone
 from detour.engine.bmv2api.device import BmDevice
+from detour.engine.bmv2api.queues import Queues
 from detour.engine.bmv2api.replication import Replicas
-from detour.engine.bmv2api.types import (
-    Crc16Config,
-    Crc32Config,
-    CrcCode,
-    IdLookupCode,
-    InvalidCrcOperation,
-    InvalidIdLookup,
-    InvalidLearnOperation,
-    InvalidSwapOperation,
-    InvalidToeplitzHashOperation,
-    LearnCode,
-    ResourceType,
-    SwapCode,
-    SwitchConfig,
-    ToeplitzCode,
-)
 from detour.engine.compiler.custom_crc import CrcParameters
 from detour.engine.p4runtime.store import EntityStore
 
 _LISTS = {
-    ResourceType.COUNTER: "counter_arrays",
-    ResourceType.METER: "meter_arrays",
-    ResourceType.REGISTER: "register_arrays",
-    ResourceType.LEARNING_LIST: "learn_lists",
+    types.ResourceType.COUNTER: "counter_arrays",
+    types.ResourceType.METER: "meter_arrays",
+    types.ResourceType.REGISTER: "register_arrays",
+    types.ResourceType.LEARNING_LIST: "learn_lists",
 }
-_IN_PIPELINES = {ResourceType.MATCH_TABLE: "tables", ResourceType.ACTION_PROFILE: "action_profiles"}
+_IN_PIPELINES = {types.ResourceType.MATCH_TABLE: "tables", types.ResourceType.ACTION_PROFILE: "action_profiles"}
 
 
-class ConfigCalls(CallPart):
+class ConfigCalls(ReplicaPart):
     """See the module."""
 
-    def __init__(self, device: BmDevice, replicas: Replicas) -> None:
-        super().__init__(device)
-        self._kept = replicas
+    def __init__(self, device: BmDevice, replicas: Replicas, queues: Queues) -> None:
+        super().__init__(device, replicas)
+        self._queues = queues
 
     # -- programs
 
@@ -52,12 +37,12 @@ class ConfigCalls(CallPart):
     def bm_load_new_config(self, config_str: str) -> None:
         """Until `bm_swap_configs` packets run on the old program, and all other calls act on the new one."""
         if self.device.is_prepared:
-            raise InvalidSwapOperation(SwapCode.ONGOING_SWAP)
+            raise types.InvalidSwapOperation(types.SwapCode.ONGOING_SWAP)
         self.device.prepare(config_str.encode())
 
     def bm_swap_configs(self) -> None:
         if not self.device.is_prepared:
-            raise InvalidSwapOperation(SwapCode.NO_ONGOING_SWAP)
+            raise types.InvalidSwapOperation(types.SwapCode.NO_ONGOING_SWAP)
         self.device.swap()
 
     def bm_get_config(self) -> str:
@@ -66,13 +51,13 @@ class ConfigCalls(CallPart):
     def bm_get_config_md5(self) -> bytes:
         return hashlib.md5(self.device.config, usedforsecurity=False).digest()
 
-    def bm_get_id_from_name(self, cxt_id: int, resource_type: int, resource_name: str) -> int:
+    def bm_get_id_from_name(self, resource_type: int, resource_name: str) -> int:
         source = self.device.state.program.model.json
         found: list[Any]
         try:
-            kind = ResourceType(resource_type)
+            kind = types.ResourceType(resource_type)
         except ValueError:
-            raise InvalidIdLookup(IdLookupCode.INVALID_RESOURCE_TYPE) from None
+            raise types.InvalidIdLookup(types.IdLookupCode.INVALID_RESOURCE_TYPE) from None
         if kind in _LISTS:
             found = source.get(_LISTS[kind]) or []
         else:
@@ -80,12 +65,12 @@ class ConfigCalls(CallPart):
         for each in found:
             if each["name"] == resource_name:
                 return each["id"]
-        raise InvalidIdLookup(IdLookupCode.INVALID_RESOURCE_NAME)
+        raise types.InvalidIdLookup(types.IdLookupCode.INVALID_RESOURCE_NAME)
 
     # -- the switch
 
-    def bm_mgmt_get_info(self) -> SwitchConfig:
-        return SwitchConfig(self.device.id, self.device.thrift_port)
+    def bm_mgmt_get_info(self) -> types.SwitchConfig:
+        return types.SwitchConfig(self.device.id, self.device.thrift_port)
 
     def bm_reset_state(self) -> None:
         """Tables, arrays and multicast as they were at first; mirroring sessions stay, as in BMv2."""
@@ -104,8 +89,7 @@ class ConfigCalls(CallPart):
         store = self.device.store
         if store is not None:
             _forget(store)
-        self._kept.follow()
-        self._kept.clear()
+        self.replicas.clear()
 
     def bm_serialize_state(self) -> bytes:
         raise DetourError(
@@ -113,50 +97,73 @@ class ConfigCalls(CallPart):
             "table_dump or P4Runtime"
         )
 
+    # -- ports
+
+    def bm_dev_mgr_add_port(self, iface_name: str, port_num: int, pcap_path: str) -> None:
+        """`pcap_path`: BMv2 then writes what passes; here nothing does, so it is refused."""
+        if pcap_path:
+            raise DetourError("port_add: a path for captures is not supported; start the switch with --pcap")
+        try:
+            self.device.network.attach_interface((self.device.switch, port_num), iface_name)
+        except (DetourError, OSError) as error:
+            raise types.InvalidDevMgrOperation(types.DevMgrCode.ERROR) from error
+        self.device.interfaces[port_num] = iface_name
+        self._queues.added(port_num)
+
+    def bm_dev_mgr_remove_port(self, port_num: int) -> None:
+        try:
+            self.device.network.detach_interface((self.device.switch, port_num))
+        except DetourError as error:
+            raise types.InvalidDevMgrOperation(types.DevMgrCode.ERROR) from error
+        self.device.interfaces.pop(port_num, None)
+
+    def bm_dev_mgr_show_ports(self) -> list[types.PortInfo]:
+        network, switch = self.device.network, self.device.switch
+        stats = network.port_stats()
+        up = {
+            int(port): bool(is_up)
+            for device, port, is_up in zip(stats["device_id"], stats["port"], stats["up"], strict=True)
+            if device == switch
+        }
+        names = self.device.interfaces
+        shown = (port for port in sorted(network.ports(switch)) if port in names)
+        return [types.PortInfo(port, names[port], up.get(port, False)) for port in shown]
+
     # -- digests: their notifications go over P4Runtime
 
-    def _no_learning(self, list_id: int) -> None:
+    def _no_learning(self, list_id: int, *_: object) -> None:
         lists = self.device.state.program.model.json.get("learn_lists") or []
         known = any(each["id"] == list_id for each in lists)
-        raise InvalidLearnOperation(LearnCode.ERROR if known else LearnCode.INVALID_LIST_ID)
+        raise types.InvalidLearnOperation(types.LearnCode.ERROR if known else types.LearnCode.INVALID_LIST_ID)
 
-    def bm_learning_ack(self, cxt_id: int, list_id: int, buffer_id: int, sample_ids: Sequence[int]) -> None:
-        self._no_learning(list_id)
-
-    def bm_learning_ack_buffer(self, cxt_id: int, list_id: int, buffer_id: int) -> None:
-        self._no_learning(list_id)
-
-    def bm_learning_set_timeout(self, cxt_id: int, list_id: int, timeout_ms: int) -> None:
-        self._no_learning(list_id)
-
-    def bm_learning_set_buffer_size(self, cxt_id: int, list_id: int, nb_samples: int) -> None:
-        self._no_learning(list_id)
+    bm_learning_ack = bm_learning_ack_buffer = _no_learning
+    bm_learning_set_timeout = bm_learning_set_buffer_size = _no_learning
 
     # -- hash functions
 
-    def _set_crc(self, name: str, bits: int, config: Crc16Config | Crc32Config) -> None:
+    def _set_crc(self, name: str, bits: int, config: types.Crc16Config | types.Crc32Config) -> None:
         state, most = self.device.state, (1 << bits) - 1
         calculation = state.program.model.calculations.get(name)
         if calculation is None:
-            raise InvalidCrcOperation(CrcCode.INVALID_CALCULATION_NAME)
+            raise types.InvalidCrcOperation(types.CrcCode.INVALID_CALCULATION_NAME)
         if calculation["algo"] != f"crc{bits}_custom":
-            raise InvalidCrcOperation(CrcCode.WRONG_TYPE_CALCULATION)
+            raise types.InvalidCrcOperation(types.CrcCode.WRONG_TYPE_CALCULATION)
         numbers = (config.polynomial, config.initial_remainder, config.final_xor_value)
         polynomial, initial, final_xor = (each & most for each in numbers)  # Thrift has them signed
         flags = config.data_reflected, config.remainder_reflected
         state.set_crc(name, CrcParameters(polynomial, initial, final_xor, *flags))
 
-    def bm_set_crc16_custom_parameters(self, cxt_id: int, calc_name: str, crc16_config: Crc16Config) -> None:
+    def bm_set_crc16_custom_parameters(self, calc_name: str, crc16_config: types.Crc16Config) -> None:
         self._set_crc(calc_name, 16, crc16_config)
 
-    def bm_set_crc32_custom_parameters(self, cxt_id: int, calc_name: str, crc32_config: Crc32Config) -> None:
+    def bm_set_crc32_custom_parameters(self, calc_name: str, crc32_config: types.Crc32Config) -> None:
         self._set_crc(calc_name, 32, crc32_config)
 
-    def bm_set_toeplitz_hash_key(self, cxt_id: int, calc_name: str, key: bytes) -> None:
+    def bm_set_toeplitz_hash_key(self, calc_name: str, key: bytes) -> None:
         """v1model has no such algorithm, so no calculation is one."""
         known = calc_name in self.device.state.program.model.calculations
-        raise InvalidToeplitzHashOperation(
-            ToeplitzCode.WRONG_TYPE_CALCULATION if known else ToeplitzCode.INVALID_CALCULATION_NAME
+        raise types.InvalidToeplitzHashOperation(
+            types.ToeplitzCode.WRONG_TYPE_CALCULATION if known else types.ToeplitzCode.INVALID_CALCULATION_NAME
         )
 
 

@@ -3,36 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from detour.engine.bmv2api.types import (
-    ExactParam,
-    InvalidTableOperation,
-    LpmParam,
-    MatchParam,
-    MatchType,
-    RangeParam,
-    TableCode,
-    TernaryParam,
-    ValidParam,
-)
+from detour.engine.bmv2api import types
+from detour.engine.bmv2api.wire import signed
 from detour.engine.compiler.model import MAX_PRIORITY, ActionIr, KeyField, TableIr
 from detour.engine.tables import Entry, MatchTable
 
 _INDEX = 0xFFFFFF
-_KINDS = {
-    "exact": MatchType.EXACT,
-    "lpm": MatchType.LPM,
-    "ternary": MatchType.TERNARY,
-    "range": MatchType.RANGE,
-    "valid": MatchType.VALID,
-}
 
 
-def refused(code: TableCode) -> InvalidTableOperation:
+def refused(code: types.TableCode) -> types.InvalidTableOperation:
     """BMv2's exception for a table or an action profile."""
-    return InvalidTableOperation(code)
+    return types.InvalidTableOperation(code)
 
 
 # -- handles: the version of the place in the upper eight bits, its number below; signed, as Thrift has no other
@@ -40,38 +24,34 @@ def refused(code: TableCode) -> InvalidTableOperation:
 
 def entry_handle(table: MatchTable, place: int) -> int:
     """What BMv2 would call the entry at that place."""
-    return _signed((table.version(place) & 0xFF) << 24 | place)
-
-
-def _signed(handle: int) -> int:
-    return handle - (1 << 32) if handle >> 31 else handle
+    return signed((table.version(place) & 0xFF) << 24 | place, 32)
 
 
 def place(table: MatchTable, handle: int, any_version: bool = False) -> int:
     """The engine's handle of an entry. BMv2 does not look at the version everywhere."""
     found = handle & _INDEX
     if found not in table:
-        raise refused(TableCode.INVALID_HANDLE)
+        raise refused(types.TableCode.INVALID_HANDLE)
     if not any_version and (handle >> 24) & 0xFF != table.version(found) & 0xFF:
-        raise refused(TableCode.EXPIRED_HANDLE)
+        raise refused(types.TableCode.EXPIRED_HANDLE)
     return found
 
 
 # -- actions
 
 
-def action_of(actions: Sequence[ActionIr], name: str) -> ActionIr:
+def action_of(actions: Iterable[ActionIr], name: str) -> ActionIr:
     """The action of that name."""
     found = next((a for a in actions if a.name == name), None)
     if found is None:
-        raise refused(TableCode.INVALID_ACTION_NAME)
+        raise refused(types.TableCode.INVALID_ACTION_NAME)
     return found
 
 
 def arguments(action: ActionIr, data: Sequence[bytes]) -> tuple[int, ...]:
     """Values of an action's parameters; bits beyond their width are cut."""
     if len(data) != len(action.params):
-        raise refused(TableCode.BAD_ACTION_DATA)
+        raise refused(types.TableCode.BAD_ACTION_DATA)
     return tuple(
         int.from_bytes(value, "big") & ((1 << p.bits) - 1) for p, value in zip(action.params, data, strict=True)
     )
@@ -96,7 +76,7 @@ def engine_priority(spec: TableIr, priority: int | None) -> int:
         return 0
     found = MAX_PRIORITY - (priority or 0)
     if found > MAX_PRIORITY:
-        raise refused(TableCode.ERROR)
+        raise refused(types.TableCode.ERROR)
     return found
 
 
@@ -108,71 +88,71 @@ def bm_priority(spec: TableIr, priority: int) -> int:
 # -- keys
 
 
-def engine_key(spec: TableIr, params: Sequence[MatchParam]) -> tuple[Any, ...]:
+def engine_key(spec: TableIr, params: Sequence[types.MatchParam]) -> tuple[Any, ...]:
     """The key that the engine's tables take."""
     if not spec.key:
-        raise refused(TableCode.NO_TABLE_KEY)
+        raise refused(types.TableCode.NO_TABLE_KEY)
     if len(params) != len(spec.key):
-        raise refused(TableCode.BAD_MATCH_KEY)
+        raise refused(types.TableCode.BAD_MATCH_KEY)
     return tuple(_element(field, kind, param) for field, kind, param in zip(spec.key, kinds(spec), params, strict=True))
 
 
-def kinds(spec: TableIr) -> list[MatchType]:
+def kinds(spec: TableIr) -> list[types.MatchType]:
     """How each field of a key is matched; P4_14's `valid` is an exact match for the engine."""
-    return [_KINDS[key["match_type"]] for key in spec.json["key"]]
+    return [types.MatchType[key["match_type"].upper()] for key in spec.json["key"]]
 
 
-def _element(field: KeyField, kind: MatchType, param: MatchParam) -> Any:
+def _element(field: KeyField, kind: types.MatchType, param: types.MatchParam) -> Any:
     if param.type != kind:
-        raise refused(TableCode.BAD_MATCH_KEY)
+        raise refused(types.TableCode.BAD_MATCH_KEY)
     match kind:
-        case MatchType.EXACT:
-            return _value(field, (param.exact or ExactParam()).key)
-        case MatchType.LPM:
-            lpm = param.lpm or LpmParam()
+        case types.MatchType.EXACT:
+            return _value(field, (param.exact or types.ExactParam()).key)
+        case types.MatchType.LPM:
+            lpm = param.lpm or types.LpmParam()
             if not 0 <= lpm.prefix_length <= field.bits:
-                raise refused(TableCode.BAD_MATCH_KEY)
+                raise refused(types.TableCode.BAD_MATCH_KEY)
             return _value(field, lpm.key), lpm.prefix_length
-        case MatchType.TERNARY:
-            ternary = param.ternary or TernaryParam()
+        case types.MatchType.TERNARY:
+            ternary = param.ternary or types.TernaryParam()
             return _value(field, ternary.key), _value(field, ternary.mask)
-        case MatchType.VALID:
-            return int((param.valid or ValidParam()).key)
-        case MatchType.RANGE:
-            bounds = param.range or RangeParam()
+        case types.MatchType.VALID:
+            return int((param.valid or types.ValidParam()).key)
+        case types.MatchType.RANGE:
+            bounds = param.range or types.RangeParam()
             if bounds.start > bounds.end_:
-                raise refused(TableCode.BAD_MATCH_KEY)
+                raise refused(types.TableCode.BAD_MATCH_KEY)
             low, high = _value(field, bounds.start), _value(field, bounds.end_)
             if low > high:  # only without the bits that were cut
-                raise refused(TableCode.BAD_MATCH_KEY)
+                raise refused(types.TableCode.BAD_MATCH_KEY)
             return low, high
 
 
 def _value(field: KeyField, data: bytes) -> int:
     """Exactly as many bytes as the field has; bits beyond its width are cut."""
     if len(data) != (field.bits + 7) // 8:
-        raise refused(TableCode.BAD_MATCH_KEY)
+        raise refused(types.TableCode.BAD_MATCH_KEY)
     return int.from_bytes(data, "big") & ((1 << field.bits) - 1)
 
 
-def match_params(spec: TableIr, entry: Entry) -> list[MatchParam]:
+def match_params(spec: TableIr, entry: Entry) -> list[types.MatchParam]:
     """The key of an entry as BMv2 shows it."""
     parts = zip(spec.key, kinds(spec), entry.key, strict=True)
     return [_param(field, kind, element) for field, kind, element in parts]
 
 
-def _param(field: KeyField, kind: MatchType, element: Any) -> MatchParam:
+def _param(field: KeyField, kind: types.MatchType, element: Any) -> types.MatchParam:
     def data(value: int) -> bytes:
         return value.to_bytes((field.bits + 7) // 8, "big")
 
     match kind:
-        case MatchType.EXACT:
-            return MatchParam(kind, exact=ExactParam(data(element)))
-        case MatchType.LPM:
-            return MatchParam(kind, lpm=LpmParam(data(element[0]), element[1]))
-        case MatchType.TERNARY:
-            return MatchParam(kind, ternary=TernaryParam(data(element[0]), data(element[1])))
-        case MatchType.VALID:
-            return MatchParam(kind, valid=ValidParam(bool(element)))
-        case MatchType.RANGE:
-            return MatchParam(kind, range=RangeParam(data(element[0]), data(element[1])))
+        case types.MatchType.EXACT:
+            return types.MatchParam(kind, exact=types.ExactParam(data(element)))
+        case types.MatchType.LPM:
+            return types.MatchParam(kind, lpm=types.LpmParam(data(element[0]), element[1]))
+        case types.MatchType.TERNARY:
+            return types.MatchParam(kind, ternary=types.TernaryParam(data(element[0]), data(element[1])))
+        case types.MatchType.VALID:
+            return types.MatchParam(kind, valid=types.ValidParam(bool(element)))
+        case types.MatchType.RANGE:
+            return types.MatchParam(kind, range=types.RangeParam(data(element[0]), data(element[1])))

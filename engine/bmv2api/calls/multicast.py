@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from detour.engine.bmv2api.calls.part import CallPart
-from detour.engine.bmv2api.device import BmDevice
+from detour.engine.bmv2api.calls.part import ReplicaPart
 from detour.engine.bmv2api.replication import ReplicaNode, Replicas
 from detour.engine.bmv2api.types import InvalidMcOperation, McCode
 from detour.engine.pre import MAX_GROUP
@@ -14,20 +13,11 @@ _MAX_LAG = 256
 _MAX_RID = (1 << 16) - 1
 
 
-class MulticastCalls(CallPart):
+class MulticastCalls(ReplicaPart):
     """See the module."""
 
-    def __init__(self, device: BmDevice, replicas: Replicas) -> None:
-        super().__init__(device)
-        self._kept = replicas
-
-    @property
-    def _replicas(self) -> Replicas:
-        self._kept.follow()
-        return self._kept
-
-    def bm_mc_mgrp_create(self, cxt_id: int, mgrp: int) -> int:
-        replicas = self._replicas
+    def bm_mc_mgrp_create(self, mgrp: int) -> int:
+        replicas = self.replicas
         if mgrp > MAX_GROUP:  # no packet can name it, and clone sessions are told by it
             raise InvalidMcOperation(McCode.INVALID_MGID)
         if mgrp not in replicas.groups:
@@ -35,22 +25,22 @@ class MulticastCalls(CallPart):
             replicas.write(mgrp)
         return mgrp
 
-    def bm_mc_mgrp_destroy(self, cxt_id: int, mgrp_handle: int) -> None:
-        self._replicas.remove_group(mgrp_handle)
+    def bm_mc_mgrp_destroy(self, mgrp_handle: int) -> None:
+        self.replicas.remove_group(mgrp_handle)
 
-    def bm_mc_node_create(self, cxt_id: int, rid: int, port_map: str, lag_map: str) -> int:
+    def bm_mc_node_create(self, rid: int, port_map: str, lag_map: str) -> int:
         if not 0 <= rid <= _MAX_RID:
             raise InvalidMcOperation(McCode.ERROR)
-        return self._replicas.add_node(ReplicaNode(rid, _members(port_map), _members(lag_map)))
+        return self.replicas.add_node(ReplicaNode(rid, _members(port_map), _members(lag_map)))
 
-    def bm_mc_node_update(self, cxt_id: int, l1_handle: int, port_map: str, lag_map: str) -> None:
-        replicas = self._replicas
+    def bm_mc_node_update(self, l1_handle: int, port_map: str, lag_map: str) -> None:
+        replicas = self.replicas
         node = self._node(replicas, l1_handle)
         node.ports, node.lags = _members(port_map), _members(lag_map)
         if node.group is not None:
             replicas.write(node.group)
 
-    def bm_mc_node_associate(self, cxt_id: int, mgrp_handle: int, l1_handle: int) -> None:
+    def bm_mc_node_associate(self, mgrp_handle: int, l1_handle: int) -> None:
         replicas, node = self._pair(mgrp_handle, l1_handle)
         if node.group is not None:
             raise InvalidMcOperation(McCode.ERROR)
@@ -58,7 +48,7 @@ class MulticastCalls(CallPart):
         replicas.groups[mgrp_handle].append(l1_handle)
         replicas.write(mgrp_handle)
 
-    def bm_mc_node_dissociate(self, cxt_id: int, mgrp_handle: int, l1_handle: int) -> None:
+    def bm_mc_node_dissociate(self, mgrp_handle: int, l1_handle: int) -> None:
         replicas, node = self._pair(mgrp_handle, l1_handle)
         if node.group != mgrp_handle:
             raise InvalidMcOperation(McCode.ERROR)
@@ -66,21 +56,21 @@ class MulticastCalls(CallPart):
         replicas.groups[mgrp_handle].remove(l1_handle)
         replicas.write(mgrp_handle)
 
-    def bm_mc_node_destroy(self, cxt_id: int, l1_handle: int) -> None:
-        replicas = self._replicas
+    def bm_mc_node_destroy(self, l1_handle: int) -> None:
+        replicas = self.replicas
         self._node(replicas, l1_handle)
         replicas.remove_node(l1_handle)
 
-    def bm_mc_set_lag_membership(self, cxt_id: int, lag_index: int, port_map: str) -> None:
+    def bm_mc_set_lag_membership(self, lag_index: int, port_map: str) -> None:
         if not 0 <= lag_index <= _MAX_LAG:
             raise InvalidMcOperation(McCode.ERROR)
-        self._replicas.set_lag(lag_index, _members(port_map))
+        self.replicas.set_lag(lag_index, _members(port_map))
 
-    def bm_mc_get_entries(self, cxt_id: int) -> str:
-        return self._replicas.as_json()
+    def bm_mc_get_entries(self) -> str:
+        return self.replicas.as_json()
 
     def _pair(self, group: int, handle: int) -> tuple[Replicas, ReplicaNode]:
-        replicas = self._replicas
+        replicas = self.replicas
         node = self._node(replicas, handle)
         if group not in replicas.groups:
             raise InvalidMcOperation(McCode.INVALID_MGRP_HANDLE)

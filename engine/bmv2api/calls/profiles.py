@@ -13,7 +13,6 @@ from detour.engine.bmv2api.calls.keys import action_data, action_of, arguments, 
 from detour.engine.bmv2api.calls.part import CallPart
 from detour.engine.bmv2api.calls.tables import group_id, member_id, table_error
 from detour.engine.bmv2api.types import ProfileGroup, ProfileMember, TableCode
-from detour.engine.compiler.model import ActionIr
 from detour.engine.tables import ActionProfile, GroupMember, TableError
 
 
@@ -36,14 +35,9 @@ class ProfileCalls(CallPart):
 
     # -- members
 
-    def _action(self, profile: ActionProfile, name: str) -> ActionIr:
-        return action_of(tuple(profile.spec.actions.values()), name)
-
-    def bm_mt_act_prof_add_member(
-        self, cxt_id: int, act_prof_name: str, action_name: str, data: Sequence[bytes]
-    ) -> int:
+    def bm_mt_act_prof_add_member(self, act_prof_name: str, action_name: str, data: Sequence[bytes]) -> int:
         profile = self.profile(act_prof_name)
-        action = self._action(profile, action_name)
+        action = action_of(profile.spec.actions.values(), action_name)
         params = arguments(action, data)
         handle = profile.following[0]
         try:
@@ -53,23 +47,23 @@ class ProfileCalls(CallPart):
         return handle
 
     def bm_mt_act_prof_modify_member(
-        self, cxt_id: int, act_prof_name: str, mbr_handle: int, action_name: str, data: Sequence[bytes]
+        self, act_prof_name: str, mbr_handle: int, action_name: str, data: Sequence[bytes]
     ) -> None:
         profile = self.profile(act_prof_name)
-        action = self._action(profile, action_name)
+        action = action_of(profile.spec.actions.values(), action_name)
         params = arguments(action, data)
         profile.modify_member(member_id(profile, mbr_handle), action.id, params)
 
-    def bm_mt_act_prof_delete_member(self, cxt_id: int, act_prof_name: str, mbr_handle: int) -> None:
+    def bm_mt_act_prof_delete_member(self, act_prof_name: str, mbr_handle: int) -> None:
         profile = self.profile(act_prof_name)
         member = member_id(profile, mbr_handle)
         _delete(lambda: profile.delete_member(member), TableCode.MBR_STILL_USED)
 
-    def bm_mt_act_prof_get_members(self, cxt_id: int, act_prof_name: str) -> list[ProfileMember]:
+    def bm_mt_act_prof_get_members(self, act_prof_name: str) -> list[ProfileMember]:
         profile = self.device.state.action_profiles.get(act_prof_name)
         return [] if profile is None else [_member(profile, row) for row in profile.member_rows()]
 
-    def bm_mt_act_prof_get_member(self, cxt_id: int, act_prof_name: str, mbr_handle: int) -> ProfileMember:
+    def bm_mt_act_prof_get_member(self, act_prof_name: str, mbr_handle: int) -> ProfileMember:
         profile = self.profile(act_prof_name)
         if mbr_handle not in profile.member_rows():
             raise refused(TableCode.INVALID_MBR_HANDLE)
@@ -77,7 +71,7 @@ class ProfileCalls(CallPart):
 
     # -- groups
 
-    def bm_mt_act_prof_create_group(self, cxt_id: int, act_prof_name: str) -> int:
+    def bm_mt_act_prof_create_group(self, act_prof_name: str) -> int:
         profile = self.selector(act_prof_name)
         handle = profile.following[1]
         group = _free(handle + 1, set(profile.groups()))
@@ -87,7 +81,7 @@ class ProfileCalls(CallPart):
             store.sizes[group] = 0
         return handle
 
-    def bm_mt_act_prof_delete_group(self, cxt_id: int, act_prof_name: str, grp_handle: int) -> None:
+    def bm_mt_act_prof_delete_group(self, act_prof_name: str, grp_handle: int) -> None:
         profile = self.selector(act_prof_name)
         group = group_id(profile, grp_handle)
         _delete(lambda: profile.delete_group(group), TableCode.GRP_STILL_USED)
@@ -95,9 +89,7 @@ class ProfileCalls(CallPart):
         if store is not None:
             store.sizes.pop(group, None)
 
-    def bm_mt_act_prof_add_member_to_group(
-        self, cxt_id: int, act_prof_name: str, mbr_handle: int, grp_handle: int
-    ) -> None:
+    def bm_mt_act_prof_add_member_to_group(self, act_prof_name: str, mbr_handle: int, grp_handle: int) -> None:
         profile, member, group = self._pair(act_prof_name, mbr_handle, grp_handle)
         members, _ = profile.group(group)
         if any(m.member == member for m in members):
@@ -107,9 +99,7 @@ class ProfileCalls(CallPart):
         except TableError as error:
             raise table_error(error) from error
 
-    def bm_mt_act_prof_remove_member_from_group(
-        self, cxt_id: int, act_prof_name: str, mbr_handle: int, grp_handle: int
-    ) -> None:
+    def bm_mt_act_prof_remove_member_from_group(self, act_prof_name: str, mbr_handle: int, grp_handle: int) -> None:
         profile, member, group = self._pair(act_prof_name, mbr_handle, grp_handle)
         members, _ = profile.group(group)
         if all(m.member != member for m in members):
@@ -120,11 +110,11 @@ class ProfileCalls(CallPart):
         profile = self.selector(name)
         return profile, member_id(profile, mbr_handle), group_id(profile, grp_handle)
 
-    def bm_mt_act_prof_get_groups(self, cxt_id: int, act_prof_name: str) -> list[ProfileGroup]:
+    def bm_mt_act_prof_get_groups(self, act_prof_name: str) -> list[ProfileGroup]:
         profile = self.device.state.action_profiles.get(act_prof_name)
         return [] if profile is None else [_group(profile, row) for row in profile.group_rows()]
 
-    def bm_mt_act_prof_get_group(self, cxt_id: int, act_prof_name: str, grp_handle: int) -> ProfileGroup:
+    def bm_mt_act_prof_get_group(self, act_prof_name: str, grp_handle: int) -> ProfileGroup:
         profile = self.selector(act_prof_name)
         if grp_handle not in profile.group_rows():
             raise refused(TableCode.INVALID_GRP_HANDLE)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from detour.base.errors import DetourError
-from detour.engine.bmv2api.calls.part import CallPart
+from detour.engine.bmv2api.calls.part import ReplicaPart
 from detour.engine.bmv2api.device import BmDevice
 from detour.engine.bmv2api.queues import Queues
 from detour.engine.bmv2api.replication import MirroringSession, Replicas
@@ -14,19 +14,14 @@ from detour.engine.pre import MAX_SESSION
 _PS_A_US = 1_000_000
 
 
-class TargetCalls(CallPart):
+class TargetCalls(ReplicaPart):
     """See the module."""
 
     def __init__(self, device: BmDevice, replicas: Replicas, queues: Queues) -> None:
-        super().__init__(device)
-        self._kept, self._queues = replicas, queues
+        super().__init__(device, replicas)
+        self._queues = queues
 
     # -- mirroring
-
-    @property
-    def _replicas(self) -> Replicas:
-        self._kept.follow()
-        return self._kept
 
     def mirroring_session_add(self, mirror_id: int, config: MirroringSessionConfig) -> None:
         if not 0 <= mirror_id <= MAX_SESSION:
@@ -34,7 +29,7 @@ class TargetCalls(CallPart):
         self._put(mirror_id, MirroringSession(config.port, config.mgid))
 
     def _put(self, mirror_id: int, session: MirroringSession) -> None:
-        replicas = self._replicas
+        replicas = self.replicas
         before = replicas.sessions.get(mirror_id)
         replicas.sessions[mirror_id] = session
         try:
@@ -51,14 +46,14 @@ class TargetCalls(CallPart):
             raise InvalidMirroringOperation(MirroringCode.SESSION_NOT_FOUND)
 
     def _delete(self, mirror_id: int) -> bool:
-        replicas = self._replicas
+        replicas = self.replicas
         if replicas.sessions.pop(mirror_id, None) is None:
             return False
         replicas.write_session(mirror_id)
         return True
 
     def mirroring_session_get(self, mirror_id: int) -> MirroringSessionConfig:
-        found = self._replicas.sessions.get(mirror_id)
+        found = self.replicas.sessions.get(mirror_id)
         if found is None:
             raise InvalidMirroringOperation(MirroringCode.SESSION_NOT_FOUND)
         return MirroringSessionConfig(found.port, found.group)
@@ -75,7 +70,7 @@ class TargetCalls(CallPart):
         return int(self._delete(mirror_id))
 
     def mirroring_mapping_get_egress_port(self, mirror_id: int) -> int:
-        found = self._replicas.sessions.get(mirror_id)
+        found = self.replicas.sessions.get(mirror_id)
         return -1 if found is None or found.port is None else found.port
 
     # -- queues

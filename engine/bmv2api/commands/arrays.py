@@ -4,91 +4,66 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
+from detour.engine.bmv2api.commands.arguments import INT31, INT63, constant, integer, named, parse_handle, parse_integer
 from detour.engine.bmv2api.commands.errors import CommandError
-from detour.engine.bmv2api.commands.program import NamedArray
-from detour.engine.bmv2api.commands.registry import (
-    CommandScope,
-    CommandWork,
-    Say,
-    at_least,
-    between,
-    command,
-    exactly,
-    handle,
-    whole,
-)
-from detour.engine.bmv2api.commands.values import hexadecimal, number
-from detour.engine.bmv2api.interface import Api
+from detour.engine.bmv2api.commands.program import NamedArray, Names
+from detour.engine.bmv2api.commands.registry import REST, Argument, Parsed, calls, command
+from detour.engine.bmv2api.commands.values import value
+from detour.engine.bmv2api.interface import Api, Standard
 from detour.engine.bmv2api.types import CounterValue, MeterRate
+from detour.engine.bmv2api.wire import signed
 
-_INT64 = 1 << 63
 
-
-def _index(array: NamedArray, text: str) -> int:
+def _parse_index(words: list[str], parsed: Parsed) -> int:
     """An index; of a direct array the handle of an entry."""
+    array: NamedArray = parsed.values[0]
     if array.table is not None:
-        return handle(text, "entry")
-    found = whole(text, "index")
-    if not 0 <= found < array.size:
-        raise CommandError("Invalid index", f"{array.name} has 0 to {array.size - 1}, not {found}")
-    return found
+        return parse_handle(words[0], "entry")
+    index = parse_integer(words[0], "index", -INT31 - 1)
+    if not 0 <= index < array.size:
+        raise CommandError("Invalid index", f"{array.name} has 0 to {array.size - 1}, not {index}")
+    return index
 
+
+_INDEX = Argument("INDEX", _parse_index)
 
 # -- counters
 
-
-@command("counter_read", "COUNTER INDEX", "read a counter", "counter")
-def counter_read(words: list[str], scope: CommandScope) -> CommandWork:
-    exactly(words, 2)
-    counter = scope.program.counters.find(words[0])
-    index, table = _index(counter, words[1]), counter.table
-
-    def work(api: Api, say: Say) -> None:
-        if table is not None:
-            say(f"this is the direct counter for table {table}")
-            value = api.standard.bm_mt_read_counter(0, table, index)
-        else:
-            value = api.standard.bm_counter_read(0, counter.name, index)
-        say(f"{words[0]}[{index}]= ({value.bytes} bytes, {value.packets} packets)")
-
-    return work
+_COUNTER = named("COUNTER", lambda program: program.counters)
 
 
-@command("counter_write", "COUNTER INDEX PACKETS BYTES", "set a counter", "counter")
-def counter_write(words: list[str], scope: CommandScope) -> CommandWork:
-    exactly(words, 4)
-    counter = scope.program.counters.find(words[0])
-    index, table = _index(counter, words[1]), counter.table
-    packets, octets = whole(words[2], "packets", 0, _INT64 - 1), whole(words[3], "bytes", 0, _INT64 - 1)
-
-    def work(api: Api, say: Say) -> None:
-        value = CounterValue(octets, packets)
-        if table is not None:
-            say(f"writing to direct counter for table {table}")
-            api.standard.bm_mt_write_counter(0, table, index, value)
-        else:
-            api.standard.bm_counter_write(0, counter.name, index, value)
-        say(f"{words[0]}[{index}] has been updated")
-
-    return work
+@command("counter_read", "read a counter", _COUNTER, _INDEX)
+def counter_read(api: Api, counter: NamedArray, index: int) -> Iterable[str]:
+    if counter.table is not None:
+        yield f"this is the direct counter for table {counter.table}"
+        count = api.standard.bm_mt_read_counter(0, counter.table, index)
+    else:
+        count = api.standard.bm_counter_read(0, counter.name, index)
+    yield f"{counter.asked}[{index}]= ({count.bytes} bytes, {count.packets} packets)"
 
 
-@command("counter_reset", "COUNTER", "set all of a counter's values to 0", "counter")
-def counter_reset(words: list[str], scope: CommandScope) -> CommandWork:
-    exactly(words, 1)
-    counter = scope.program.counters.find(words[0])
+@command("counter_write", "set a counter", _COUNTER, _INDEX, integer("PACKETS", "packets", INT63),
+         integer("BYTES", "bytes", INT63))  # fmt: skip
+def counter_write(api: Api, counter: NamedArray, index: int, packets: int, octets: int) -> Iterable[str]:
+    count = CounterValue(octets, packets)
+    if counter.table is not None:
+        yield f"writing to direct counter for table {counter.table}"
+        api.standard.bm_mt_write_counter(0, counter.table, index, count)
+    else:
+        api.standard.bm_counter_write(0, counter.name, index, count)
+    yield f"{counter.asked}[{index}] has been updated"
 
-    def work(api: Api, say: Say) -> None:
-        if counter.table is not None:
-            say(f"this is the direct counter for table {counter.table}")
-            api.standard.bm_mt_reset_counters(0, counter.table)
-        else:
-            api.standard.bm_counter_reset_all(0, counter.name)
 
-    return work
+@command("counter_reset", "set all of a counter's values to 0", _COUNTER)
+def counter_reset(api: Api, counter: NamedArray) -> Iterable[str]:
+    if counter.table is not None:
+        yield f"this is the direct counter for table {counter.table}"
+        api.standard.bm_mt_reset_counters(0, counter.table)
+    else:
+        api.standard.bm_counter_reset_all(0, counter.name)
 
 
 # -- meters
@@ -112,133 +87,89 @@ def _rates(meter: NamedArray, words: Sequence[str]) -> list[MeterRate]:
     return found
 
 
-@command("meter_set_rates", "METER INDEX RATE:BURST RATE:BURST", "set a meter's rates, in units a microsecond", "meter")
-def meter_set_rates(words: list[str], scope: CommandScope) -> CommandWork:
-    at_least(words, 2)
-    meter = scope.program.meters.find(words[0])
-    index, rates, table = _index(meter, words[1]), _rates(meter, words[2:]), meter.table
-    if table is not None:
-        return lambda api, say: api.standard.bm_mt_set_meter_rates(0, table, index, rates)
-    return lambda api, say: api.standard.bm_meter_set_rates(0, meter.name, index, rates)
+_METER = named("METER", lambda program: program.meters)
+_RATES = Argument(
+    "RATE:BURST RATE:BURST", lambda words, parsed: _rates(parsed.values[0], words), least=0, most=REST
+)  # fmt: skip
 
 
-@command("meter_array_set_rates", "METER RATE:BURST RATE:BURST", "set the rates of all meters of an array", "meter")
-def meter_array_set_rates(words: list[str], scope: CommandScope) -> CommandWork:
-    at_least(words, 1)
-    meter = scope.program.meters.find(words[0])
-    rates = _rates(meter, words[1:])
-    return lambda api, say: api.standard.bm_meter_array_set_rates(0, meter.name, rates)
+@command("meter_set_rates", "set a meter's rates, in units a microsecond", _METER, _INDEX, _RATES)
+def meter_set_rates(api: Api, meter: NamedArray, index: int, rates: list[MeterRate]) -> Iterable[str]:
+    if meter.table is not None:
+        api.standard.bm_mt_set_meter_rates(0, meter.table, index, rates)
+    else:
+        api.standard.bm_meter_set_rates(0, meter.name, index, rates)
+    return ()
 
 
-@command("meter_get_rates", "METER INDEX", "show a meter's rates", "meter")
-def meter_get_rates(words: list[str], scope: CommandScope) -> CommandWork:
-    exactly(words, 2)
-    meter = scope.program.meters.find(words[0])
-    index, table = _index(meter, words[1]), meter.table
+calls("meter_array_set_rates", "set the rates of all meters of an array", Standard.bm_meter_array_set_rates, _METER,
+      _RATES)  # fmt: skip
 
-    def work(api: Api, say: Say) -> None:
-        if table is not None:
-            rates = api.standard.bm_mt_get_meter_rates(0, table, index)
-        else:
-            rates = api.standard.bm_meter_get_rates(0, meter.name, index)
-        if len(rates) != meter.rates:
-            say(f"WARNING: expected {meter.rates} rates but only received {len(rates)}")
-        for i, rate in enumerate(rates):
-            say(f"{i}: info rate = {rate.units_per_micros}, burst size = {rate.burst_size}")
 
-    return work
+@command("meter_get_rates", "show a meter's rates", _METER, _INDEX)
+def meter_get_rates(api: Api, meter: NamedArray, index: int) -> Iterable[str]:
+    if meter.table is not None:
+        rates = api.standard.bm_mt_get_meter_rates(0, meter.table, index)
+    else:
+        rates = api.standard.bm_meter_get_rates(0, meter.name, index)
+    if len(rates) != meter.rates:
+        yield f"WARNING: expected {meter.rates} rates but only received {len(rates)}"
+    for i, rate in enumerate(rates):
+        yield f"{i}: info rate = {rate.units_per_micros}, burst size = {rate.burst_size}"
 
 
 # -- registers
 
 
-@command("register_read", "REGISTER [INDEX]", "read a register, or all of the array", "register")
-def register_read(words: list[str], scope: CommandScope) -> CommandWork:
-    between(words, 1, 2)
-    register = scope.program.registers.find(words[0])
-    if len(words) == 2:
-        index = _index(register, words[1])
-        return lambda api, say: say(f"{words[0]}[{index}]= {api.standard.bm_register_read(0, register.name, index)}")
-
-    def work(api: Api, say: Say) -> None:
-        print("register index omitted, reading entire array", file=sys.stderr)
-        values = api.standard.bm_register_read_all(0, register.name)
-        say(f"{words[0]}= {', '.join(str(value) for value in values)}")
-
-    return work
+def _parse_optional_index(words: list[str], parsed: Parsed) -> int | None:
+    return _parse_index(words, parsed) if words else None
 
 
-@command("register_write", "REGISTER INDEX VALUE", "set a register", "register")
-def register_write(words: list[str], scope: CommandScope) -> CommandWork:
-    exactly(words, 3)
-    register = scope.program.registers.find(words[0])
-    index = _index(register, words[1])
+def _parse_register_value(words: list[str], parsed: Parsed) -> int:
+    (text,), bits = words, parsed.values[0].bits
     try:
-        value = int(words[2], 0)
+        number = int(text, 0)
     except ValueError:
-        raise CommandError("Bad format for value, must be an integer", repr(words[2])) from None
-    if not -(1 << (register.bits - 1)) <= value < 1 << register.bits:
-        raise CommandError("Bad value for value", f"{words[2]} does not fit {register.bits} bits")
-    if not -_INT64 <= value < 1 << 64:
-        raise CommandError("Bad value for value", f"BMv2's API carries 64 bits, {words[2]} has more; use P4Runtime")
-    signed = value - (1 << 64) if value >= _INT64 else value  # Thrift has no other numbers
-    return lambda api, say: api.standard.bm_register_write(0, register.name, index, signed)
+        raise CommandError("Bad format for value, must be an integer", repr(text)) from None
+    if not -(1 << (bits - 1)) <= number < 1 << bits:
+        raise CommandError("Bad value for value", f"{text} does not fit {bits} bits")
+    if not -INT63 - 1 <= number < 1 << 64:
+        raise CommandError("Bad value for value", f"BMv2's API carries 64 bits, {text} has more; use P4Runtime")
+    return signed(number, 64)
 
 
-@command("register_reset", "REGISTER", "set all registers of an array to 0", "register")
-def register_reset(words: list[str], scope: CommandScope) -> CommandWork:
-    exactly(words, 1)
-    register = scope.program.registers.find(words[0])
-    return lambda api, say: api.standard.bm_register_reset(0, register.name)
+_REGISTER = named("REGISTER", lambda program: program.registers)
 
+
+@command("register_read", "read a register, or all of the array", _REGISTER,
+         Argument("[INDEX]", _parse_optional_index, least=0))  # fmt: skip
+def register_read(api: Api, register: NamedArray, index: int | None) -> Iterable[str]:
+    if index is not None:
+        yield f"{register.asked}[{index}]= {api.standard.bm_register_read(0, register.name, index)}"
+        return
+    print("register index omitted, reading entire array", file=sys.stderr)
+    values = api.standard.bm_register_read_all(0, register.name)
+    yield f"{register.asked}= {', '.join(str(value) for value in values)}"
+
+
+calls("register_write", "set a register", Standard.bm_register_write, _REGISTER, _INDEX,
+      Argument("VALUE", _parse_register_value))  # fmt: skip
+calls("register_reset", "set all registers of an array to 0", Standard.bm_register_reset, _REGISTER)
 
 # -- parser value sets
 
 
-@command("show_pvs", "", "list parser value sets")
-def show_pvs(words: list[str], scope: CommandScope) -> CommandWork:
-    exactly(words, 0)
-    found = scope.program.value_sets
-
-    def work(api: Api, say: Say) -> None:
-        for name in sorted(found):
-            say(f"{name:30} [compressed bitwidth:{found[name].bits}]")
-
-    return work
+def _shown_sets(api: Api, value_sets: Names[NamedArray]) -> Iterable[str]:
+    return [f"{name:30} [compressed bitwidth:{value_sets[name].bits}]" for name in sorted(value_sets)]
 
 
-def _member(words: list[str], scope: CommandScope) -> tuple[NamedArray, bytes]:
-    exactly(words, 2)
-    found = scope.program.value_sets.find(words[0])
-    return found, number(words[1], found.bits).to_bytes((found.bits + 7) // 8, "big")
+command("show_pvs", "list parser value sets", constant(lambda program: program.value_sets))(_shown_sets)
 
+_SET = named("SET", lambda program: program.value_sets)
+_VALUE = Argument("VALUE", lambda words, parsed: value(words[0], parsed.values[0].bits))
 
-@command("pvs_add", "SET VALUE", "add a value to a parser value set", "value set")
-def pvs_add(words: list[str], scope: CommandScope) -> CommandWork:
-    found, value = _member(words, scope)
-    return lambda api, say: api.standard.bm_parse_vset_add(0, found.name, value)
-
-
-@command("pvs_remove", "SET VALUE", "remove a value from a parser value set", "value set")
-def pvs_remove(words: list[str], scope: CommandScope) -> CommandWork:
-    found, value = _member(words, scope)
-    return lambda api, say: api.standard.bm_parse_vset_remove(0, found.name, value)
-
-
-@command("pvs_get", "SET", "show the values of a parser value set", "value set")
-def pvs_get(words: list[str], scope: CommandScope) -> CommandWork:
-    exactly(words, 1)
-    found = scope.program.value_sets.find(words[0])
-
-    def work(api: Api, say: Say) -> None:
-        for value in api.standard.bm_parse_vset_get(0, found.name):
-            say(hexadecimal(value))
-
-    return work
-
-
-@command("pvs_clear", "SET", "remove all values from a parser value set", "value set")
-def pvs_clear(words: list[str], scope: CommandScope) -> CommandWork:
-    exactly(words, 1)
-    found = scope.program.value_sets.find(words[0])
-    return lambda api, say: api.standard.bm_parse_vset_clear(0, found.name)
+calls("pvs_add", "add a value to a parser value set", Standard.bm_parse_vset_add, _SET, _VALUE)
+calls("pvs_remove", "remove a value from a parser value set", Standard.bm_parse_vset_remove, _SET, _VALUE)
+calls("pvs_clear", "remove all values from a parser value set", Standard.bm_parse_vset_clear, _SET)
+calls("pvs_get", "show the values of a parser value set", Standard.bm_parse_vset_get, _SET,
+      result=lambda values: [each.hex() for each in values])  # fmt: skip

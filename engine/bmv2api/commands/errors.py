@@ -6,27 +6,10 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from detour.base.errors import DetourError
-from detour.engine.bmv2api import types
 from detour.engine.bmv2api.wire import ServiceError
 
 _SHOWN = 12
 """names that are listed; more are counted"""
-
-_SERVICES: dict[type[ServiceError], str] = {
-    types.InvalidTableOperation: "table",
-    types.InvalidCounterOperation: "counter",
-    types.InvalidMeterOperation: "meter",
-    types.InvalidRegisterOperation: "register",
-    types.InvalidLearnOperation: "learn",
-    types.InvalidSwapOperation: "swap",
-    types.InvalidDevMgrOperation: "device manager",
-    types.InvalidCrcOperation: "crc",
-    types.InvalidToeplitzHashOperation: "Toeplitz hash",
-    types.InvalidParseVSetOperation: "parser value set",
-    types.InvalidMcOperation: "PRE",
-    types.InvalidMirroringOperation: "mirroring",
-    types.InvalidIdLookup: "id lookup",
-}
 
 
 class CommandError(DetourError):
@@ -44,26 +27,22 @@ class CommandError(DetourError):
 
 def unknown(kind: str, name: str, known: Collection[str]) -> CommandError:
     """A name that the program does not have."""
-    return CommandError(f"Invalid {kind} name ({name})", f"there {_listed(known)}")
-
-
-def _listed(names: Collection[str]) -> str:
-    if not names:
-        return "are none in this program"
-    shown = sorted(names)[:_SHOWN]
-    more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
-    return f"{'is' if len(names) == 1 else 'are'} {', '.join(shown)}{more}"
+    return CommandError(f"Invalid {kind} name ({name})", allowed(known))
 
 
 def allowed(names: Collection[str]) -> str:
     """The hint that lists what may be named."""
-    return f"there {_listed(names)}"
+    if not names:
+        return "there are none in this program"
+    shown = sorted(names)[:_SHOWN]
+    more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+    return f"there {'is' if len(names) == 1 else 'are'} {', '.join(shown)}{more}"
 
 
 def told(error: Exception) -> str:
     """One line for what went wrong with a command, as BMv2 prints it."""
     if isinstance(error, ServiceError):
-        return f"Invalid {_SERVICES.get(type(error), '')} operation ({error.name})"
+        return f"Invalid {error.SUBJECT} operation ({error.name})"
     if isinstance(error, CommandError):
         return str(error)
     return f"Error: {error}"

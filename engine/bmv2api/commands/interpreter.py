@@ -11,10 +11,10 @@ from pathlib import Path
 from detour.base.errors import DetourError
 
 # What declares the commands.
-from detour.engine.bmv2api.commands import arrays, dumping, indirect, multicast, switch, tables  # noqa: F401
+from detour.engine.bmv2api.commands import arrays, indirect, multicast, switch, tables  # noqa: F401
 from detour.engine.bmv2api.commands.errors import CommandError, told
 from detour.engine.bmv2api.commands.program import ProgramNames
-from detour.engine.bmv2api.commands.registry import COMMANDS, REFUSED_COMMANDS, CommandScope, CommandWork, Say
+from detour.engine.bmv2api.commands.registry import COMMANDS, CommandScope, CommandWork, Say
 from detour.engine.bmv2api.interface import Api
 from detour.engine.bmv2api.wire import ServiceError
 
@@ -42,6 +42,11 @@ def program_of(api: Api) -> ProgramNames:
     return ProgramNames(text)
 
 
+def scope_of(api: Api) -> CommandScope:
+    """What commands for a switch are parsed by; raises DetourError as `program_of` does."""
+    return CommandScope(program_of(api))
+
+
 def words_of(line: str) -> list[str]:
     """A line's words; none for an empty line or a comment."""
     text = line.strip()
@@ -58,8 +63,8 @@ def understand(line: str, scope: CommandScope) -> CommandWork | None:
     if not words:
         return None
     name = words[0]
-    if name in REFUSED_COMMANDS or name.startswith("!"):
-        raise CommandError(f"{name} is not supported", REFUSED_COMMANDS.get(name, REFUSED_COMMANDS["shell"]))
+    if name == "shell" or name.startswith("!"):
+        raise CommandError(f"{name} is not supported", "commands of the shell are not run from here")
     command = COMMANDS.get(name)
     if command is None:
         close = difflib.get_close_matches(name, COMMANDS, 3)
@@ -121,7 +126,7 @@ def run_file(path: str | Path, api: Api, say: Say = lambda line: None) -> int:
     Raises:
         DetourError: the file cannot be read; or `FILE:LINE: ...` with what is wrong and what is allowed.
     """
-    commands = understand_all(path, read_commands(path), CommandScope(program_of(api)))
+    commands = understand_all(path, read_commands(path), scope_of(api))
     for _, said in carry_out(path, commands, api):
         for line in said:
             say(line)

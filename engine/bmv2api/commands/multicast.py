@@ -4,26 +4,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from detour.base.errors import DetourError
+from detour.engine.bmv2api.commands.arguments import integer
 from detour.engine.bmv2api.commands.errors import CommandError
-from detour.engine.bmv2api.commands.registry import CommandScope, CommandWork, Say, at_least, command, exactly, whole
-from detour.engine.bmv2api.interface import Api
+from detour.engine.bmv2api.commands.registry import REST, Argument, calls, command
+from detour.engine.bmv2api.commands.values import LINE, STARS
+from detour.engine.bmv2api.interface import Api, SimplePreLag
 
-_LINE, _STARS = "==========", "**********"
 _MOST = 512
 
 
-def _group(text: str) -> int:
-    return whole(text, "multicast group id", 0)
-
-
-def _node(text: str) -> int:
-    return whole(text, "node handle", 0)
-
-
-def _map(numbers: Sequence[str], what: str) -> str:
+def _bitmap(numbers: Sequence[str], what: str) -> str:
     """A string of 0 and 1; the last character is number 0."""
     found: set[int] = set()
     for text in numbers:
@@ -37,134 +30,57 @@ def _map(numbers: Sequence[str], what: str) -> str:
 
 def _ports_and_lags(words: list[str]) -> tuple[str, str]:
     at = words.index("|") if "|" in words else len(words)
-    return _map(words[:at], "port"), _map(words[at + 1 :], "lag")
+    return _bitmap(words[:at], "port"), _bitmap(words[at + 1 :], "lag")
 
 
-@command("mc_mgrp_create", "GROUP", "create a multicast group")
-def mc_mgrp_create(words: list[str], scope: CommandScope) -> CommandWork:
-    exactly(words, 1)
-    group = _group(words[0])
-
-    def work(api: Api, say: Say) -> None:
-        say(f"Creating multicast group {group}")
-        api.multicast.bm_mc_mgrp_create(0, group)
-
-    return work
+def _targets(least: int) -> Argument:
+    return Argument("PORT... [| LAG...]", lambda words, parsed: _ports_and_lags(words), least=least, most=REST)
 
 
-@command("mc_mgrp_destroy", "GROUP", "destroy a multicast group")
-def mc_mgrp_destroy(words: list[str], scope: CommandScope) -> CommandWork:
-    exactly(words, 1)
-    group = _group(words[0])
+_GROUP, _NODE = integer("GROUP", "multicast group id"), integer("NODE", "node handle")
+_LAG = integer("LAG", "lag index", (1 << 15) - 1)
+_LAG_PORTS = Argument("PORT...", lambda words, parsed: _bitmap(words, "lag"), most=REST)
 
-    def work(api: Api, say: Say) -> None:
-        say(f"Destroying multicast group {group}")
-        api.multicast.bm_mc_mgrp_destroy(0, group)
-
-    return work
-
-
-@command("mc_node_create", "RID PORT... [| LAG...]", "create a node: a replication id with ports")
-def mc_node_create(words: list[str], scope: CommandScope) -> CommandWork:
-    at_least(words, 1)
-    rid = whole(words[0], "rid", 0)
-    ports, lags = _ports_and_lags(words[1:])
-
-    def work(api: Api, say: Say) -> None:
-        say(f"Creating node with rid {rid} , port map {ports} and lag map {lags}")
-        say(f"node was created with handle {api.multicast.bm_mc_node_create(0, rid, ports, lags)}")
-
-    return work
+calls("mc_mgrp_create", "create a multicast group", SimplePreLag.bm_mc_mgrp_create, _GROUP,
+      before="Creating multicast group {}")  # fmt: skip
+calls("mc_mgrp_destroy", "destroy a multicast group", SimplePreLag.bm_mc_mgrp_destroy, _GROUP,
+      before="Destroying multicast group {}")  # fmt: skip
+calls("mc_node_create", "create a node: a replication id with ports", SimplePreLag.bm_mc_node_create,
+      integer("RID", "rid"), _targets(least=0), before="Creating node with rid {} , port map {} and lag map {}",
+      result="node was created with handle {}")  # fmt: skip
+calls("mc_node_update", "give a node other ports", SimplePreLag.bm_mc_node_update, _NODE, _targets(least=1),
+      before="Updating node {} with port map {} and lag map {}")  # fmt: skip
+calls("mc_node_associate", "put a node into a group", SimplePreLag.bm_mc_node_associate, _GROUP, _NODE,
+      before="Associating node {1} to multicast group {0}")  # fmt: skip
+calls("mc_node_dissociate", "take a node out of a group", SimplePreLag.bm_mc_node_dissociate, _GROUP, _NODE,
+      before="Dissociating node {1} from multicast group {0}")  # fmt: skip
+calls("mc_node_destroy", "destroy a node", SimplePreLag.bm_mc_node_destroy, _NODE, before="Destroying node {}")
+calls("mc_set_lag_membership", "say which ports a LAG has", SimplePreLag.bm_mc_set_lag_membership, _LAG, _LAG_PORTS,
+      before="Setting lag membership: {} <- {}")  # fmt: skip
 
 
-@command("mc_node_update", "NODE PORT... [| LAG...]", "give a node other ports")
-def mc_node_update(words: list[str], scope: CommandScope) -> CommandWork:
-    at_least(words, 2)
-    node = _node(words[0])
-    ports, lags = _ports_and_lags(words[1:])
-
-    def work(api: Api, say: Say) -> None:
-        say(f"Updating node {node} with port map {ports} and lag map {lags}")
-        api.multicast.bm_mc_node_update(0, node, ports, lags)
-
-    return work
-
-
-@command("mc_node_associate", "GROUP NODE", "put a node into a group")
-def mc_node_associate(words: list[str], scope: CommandScope) -> CommandWork:
-    exactly(words, 2)
-    group, node = _group(words[0]), _node(words[1])
-
-    def work(api: Api, say: Say) -> None:
-        say(f"Associating node {node} to multicast group {group}")
-        api.multicast.bm_mc_node_associate(0, group, node)
-
-    return work
-
-
-@command("mc_node_dissociate", "GROUP NODE", "take a node out of a group")
-def mc_node_dissociate(words: list[str], scope: CommandScope) -> CommandWork:
-    exactly(words, 2)
-    group, node = _group(words[0]), _node(words[1])
-
-    def work(api: Api, say: Say) -> None:
-        say(f"Dissociating node {node} from multicast group {group}")
-        api.multicast.bm_mc_node_dissociate(0, group, node)
-
-    return work
-
-
-@command("mc_node_destroy", "NODE", "destroy a node")
-def mc_node_destroy(words: list[str], scope: CommandScope) -> CommandWork:
-    exactly(words, 1)
-    node = _node(words[0])
-
-    def work(api: Api, say: Say) -> None:
-        say(f"Destroying node {node}")
-        api.multicast.bm_mc_node_destroy(0, node)
-
-    return work
-
-
-@command("mc_set_lag_membership", "LAG PORT...", "say which ports a LAG has")
-def mc_set_lag_membership(words: list[str], scope: CommandScope) -> CommandWork:
-    at_least(words, 2)
-    lag, ports = whole(words[0], "lag index", 0, (1 << 15) - 1), _map(words[1:], "lag")
-
-    def work(api: Api, say: Say) -> None:
-        say(f"Setting lag membership: {lag} <- {ports}")
-        api.multicast.bm_mc_set_lag_membership(0, lag, ports)
-
-    return work
-
-
-@command("mc_dump", "", "show multicast groups, nodes and LAGs")
-def mc_dump(words: list[str], scope: CommandScope) -> CommandWork:
-    exactly(words, 0)
-
-    def work(api: Api, say: Say) -> None:
-        try:
-            told = json.loads(api.multicast.bm_mc_get_entries(0))
-        except ValueError:
-            raise DetourError("the switch's answer is not JSON") from None
-        nodes = {node["handle"]: node for node in told["l1_handles"]}
-        targets = {each["handle"]: each for each in told["l2_handles"]}
-        say(_LINE)
-        say("MC ENTRIES")
-        for group in told["mgrps"]:
-            say(_STARS)
-            say(f"mgrp({group['id']})")
-            for handle in group["l1_handles"]:
-                target = targets[nodes[handle]["l2_handle"]]
-                places = f"(ports=[{_listed(target['ports'])}], lags=[{_listed(target['lags'])}])"
-                say(f"  -> (L1h={handle}, rid={nodes[handle]['rid']}) -> {places}")
-        say(_LINE)
-        say("LAGS")
-        for lag in told.get("lags", ()):
-            say(f"lag({lag['id']}) -> ports=[{_listed(lag['ports'])}]")
-        say(_LINE)
-
-    return work
+@command("mc_dump", "show multicast groups, nodes and LAGs")
+def mc_dump(api: Api) -> Iterable[str]:
+    try:
+        told = json.loads(api.multicast.bm_mc_get_entries(0))
+    except ValueError:
+        raise DetourError("the switch's answer is not JSON") from None
+    nodes = {node["handle"]: node for node in told["l1_handles"]}
+    targets = {each["handle"]: each for each in told["l2_handles"]}
+    yield LINE
+    yield "MC ENTRIES"
+    for group in told["mgrps"]:
+        yield STARS
+        yield f"mgrp({group['id']})"
+        for handle in group["l1_handles"]:
+            target = targets[nodes[handle]["l2_handle"]]
+            places = f"(ports=[{_listed(target['ports'])}], lags=[{_listed(target['lags'])}])"
+            yield f"  -> (L1h={handle}, rid={nodes[handle]['rid']}) -> {places}"
+    yield LINE
+    yield "LAGS"
+    for lag in told.get("lags", ()):
+        yield f"lag({lag['id']}) -> ports=[{_listed(lag['ports'])}]"
+    yield LINE
 
 
 def _listed(numbers: Sequence[int]) -> str:

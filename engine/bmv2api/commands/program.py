@@ -8,30 +8,40 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, Self, TypeVar
 
 from detour.base.errors import DetourError
 from detour.engine.bmv2api.commands.errors import unknown
 from detour.engine.bmv2api.types import MatchType
 
-T = TypeVar("T")
-_KINDS = {kind.name.lower(): kind for kind in MatchType}
+
+@dataclass(frozen=True)
+class Named:
+    """Something that the program defines. `asked`: how a command names it, which may be shorter."""
+
+    name: str
+    asked: str = field(default="", compare=False, kw_only=True)
+
+    def as_asked(self, asked: str) -> Self:
+        """The same with that."""
+        return replace(self, asked=asked)
+
+
+N = TypeVar("N", bound=Named)
 
 
 @dataclass(frozen=True)
-class NamedField:
+class NamedField(Named):
     """`source_name`: the key's in the P4 program, which is not that of the field where it is an expression."""
 
-    name: str
     kind: MatchType
     bits: int
     source_name: str = ""
 
 
 @dataclass(frozen=True)
-class NamedAction:
-    name: str
+class NamedAction(Named):
     params: tuple[tuple[str, int], ...]
     """(name, bits)"""
 
@@ -39,17 +49,15 @@ class NamedAction:
         return "{:30} [{}]".format(self.name, ",\t".join(f"{name}({bits})" for name, bits in self.params))
 
 
-@dataclass(eq=False)
-class NamedProfile:
-    name: str
+@dataclass(frozen=True, eq=False)
+class NamedProfile(Named):
     with_selection: bool
     actions: dict[str, NamedAction] = field(default_factory=dict)
-    tables: int = 0
+    tables: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, eq=False)
-class NamedTable:
-    name: str
+class NamedTable(Named):
     match_type: MatchType
     key: tuple[NamedField, ...]
     actions: Mapping[str, NamedAction]
@@ -69,10 +77,9 @@ class NamedTable:
 
 
 @dataclass(frozen=True)
-class NamedArray:
+class NamedArray(Named):
     """A counter, meter, register or value set. `table`: of a direct one. `bits`: of registers and value sets."""
 
-    name: str
     size: int
     table: str | None = None
     bits: int = 0
@@ -80,7 +87,7 @@ class NamedArray:
     unit: str = ""
 
 
-class Names(dict[str, T]):
+class Names(dict[str, N]):
     """Objects of one kind by their full names; `find` takes a suffix too."""
 
     def __init__(self, kind: str) -> None:
@@ -88,16 +95,16 @@ class Names(dict[str, T]):
         self.kind = kind
         self._suffixes: dict[str, set[str]] = {}
 
-    def add(self, name: str, value: T) -> None:
+    def add(self, one: N) -> None:
         """p4c writes an action once for each table that has it; it is one."""
+        name, parts = one.name, one.name.split(".")
         if name in self:
             return
-        self[name] = value
-        parts = name.split(".")
+        self[name] = one
         for i in range(len(parts)):
             self._suffixes.setdefault(".".join(parts[i:]), set()).add(name)
 
-    def find(self, name: str) -> T:
+    def find(self, name: str) -> N:
         """The object that a command means.
 
         Raises:
@@ -125,16 +132,14 @@ class ProgramNames:
         self._headers = {h["name"]: types[h["header_type"]] for h in source["headers"]}
         self.actions: Names[NamedAction] = Names("action")
         for a in source["actions"]:
-            self.actions.add(
-                a["name"], NamedAction(a["name"], tuple((p["name"], p["bitwidth"]) for p in a["runtime_data"]))
-            )
+            self.actions.add(NamedAction(a["name"], tuple((p["name"], p["bitwidth"]) for p in a["runtime_data"])))
         self.profiles: Names[NamedProfile] = Names("action profile")
         self.tables: Names[NamedTable] = Names("table")
         for pipeline in source["pipelines"]:
             for p in pipeline.get("action_profiles") or []:
-                self.profiles.add(p["name"], NamedProfile(p["name"], "selector" in p))
+                self.profiles.add(NamedProfile(p["name"], "selector" in p))
             for t in pipeline["tables"]:
-                self.tables.add(t["name"], self._table(t))
+                self.tables.add(self._table(t))
         self._read_arrays(source)
         self.custom_crcs = {
             c["name"]: int(c["algo"][3:5])
@@ -145,34 +150,36 @@ class ProgramNames:
     def _read_arrays(self, source: Any) -> None:
         self.counters: Names[NamedArray] = Names("counter")
         for c in source.get("counter_arrays") or []:
-            direct = c.get("binding") if c.get("is_direct") else None
-            self.counters.add(c["name"], NamedArray(c["name"], c.get("size") or 0, direct))
+            self.counters.add(NamedArray(c["name"], c.get("size") or 0, _table_of(c)))
         self.meters: Names[NamedArray] = Names("meter")
         for m in source.get("meter_arrays") or []:
-            direct = m.get("binding") if m.get("is_direct") else None
-            made = NamedArray(m["name"], m.get("size") or 0, direct, rates=m["rate_count"], unit=m["type"])
-            self.meters.add(m["name"], made)
+            size = m.get("size") or 0
+            self.meters.add(NamedArray(m["name"], size, _table_of(m), rates=m["rate_count"], unit=m["type"]))
         self.registers: Names[NamedArray] = Names("register")
         for r in source.get("register_arrays") or []:
-            self.registers.add(r["name"], NamedArray(r["name"], r["size"], bits=r["bitwidth"]))
+            self.registers.add(NamedArray(r["name"], r["size"], bits=r["bitwidth"]))
         self.value_sets: Names[NamedArray] = Names("parser value set")
         for v in source.get("parse_vsets") or []:
-            self.value_sets.add(v["name"], NamedArray(v["name"], 0, bits=v["compressed_bitwidth"]))
+            self.value_sets.add(NamedArray(v["name"], 0, bits=v["compressed_bitwidth"]))
 
     def _table(self, t: Any) -> NamedTable:
         profile, actions = None, {name: self.actions[name] for name in t["actions"]}
         if t["type"] != "simple":
             profile = self.profiles[t["action_profile"]]
             profile.actions.update(actions)
-            profile.tables += 1
+            profile.tables.append(t["name"])
         key = tuple(self._key_field(k) for k in t["key"])
-        kind, groups = _KINDS[t["match_type"]], t["type"] == "indirect_ws"
+        kind, groups = MatchType[t["match_type"].upper()], t["type"] == "indirect_ws"
         return NamedTable(t["name"], kind, key, actions, profile, groups, bool(t["support_timeout"]))
 
     def _key_field(self, k: Any) -> NamedField:
-        kind, target, source_name = _KINDS[k["match_type"]], k["target"], k.get("name") or ""
+        kind, target, source_name = MatchType[k["match_type"].upper()], k["target"], k.get("name") or ""
         if kind == MatchType.VALID:
             return NamedField(f"{target}_valid", kind, 1, source_name)
         if target[1] == "$valid$":
             return NamedField(f"{target[0]}_valid", kind, 1, source_name)
         return NamedField(".".join(target), kind, self._headers[target[0]][target[1]], source_name)
+
+
+def _table_of(array: Any) -> str | None:
+    return array.get("binding") if array.get("is_direct") else None

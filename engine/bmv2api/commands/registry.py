@@ -1,99 +1,160 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands by name, and what they have in common.
+"""Commands as rows: a name, a help text, the arguments, and what is called with their values.
 
-A command is understood before it is carried out: its function gets the words and the program, and returns what does the
+A command is parsed before it is carried out: `understand` gets the words and the program, and returns what does the
 work. So a file can be checked as a whole before the first command of it changes anything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from detour.engine.bmv2api.commands.errors import CommandError
-from detour.engine.bmv2api.commands.program import ProgramNames
-from detour.engine.bmv2api.interface import Api
+from detour.engine.bmv2api.commands.program import Named, ProgramNames
+from detour.engine.bmv2api.interface import SERVICES, Api
+from detour.engine.bmv2api.wire import methods
 
 Say = Callable[[str], None]
 """takes a line of output"""
-
-
-class CommandScope:
-    """What a command is understood by. `program` is that of the switch, or the one loaded by a command before."""
-
-    def __init__(self, program: ProgramNames) -> None:
-        self.program = program
-
-
 CommandWork = Callable[[Api, Say], None]
-Understand = Callable[[list[str], CommandScope], CommandWork]
-C = TypeVar("C", bound=Understand)
+Run = Callable[..., Iterable[str]]
+"""gets an `Api` and the values of the arguments, and yields lines of output"""
+F = TypeVar("F", bound=Run)
+
+REST = sys.maxsize
+"""for `Argument.most`: all words that are left"""
+
+
+@dataclass
+class CommandScope:
+    """What commands are parsed by. `program` is that of the switch, or the one loaded by a command before."""
+
+    program: ProgramNames
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """The values of the arguments that come before the one that is being parsed."""
+
+    scope: CommandScope
+    values: list[Any] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Argument:
+    """`usage`: as help shows it. `parse` gets the argument's words, of which there are `least` to `most`; it returns a
+    value, or a tuple of several. `names`: what completion offers after the words of the arguments before."""
+
+    usage: str
+    parse: Callable[[list[str], Parsed], Any]
+    least: int = 1
+    most: int = 1
+    names: Callable[[ProgramNames, Sequence[str]], Iterable[str]] = lambda program, words: ()
 
 
 @dataclass(frozen=True)
 class Command:
-    """`usage`: of its arguments; `takes`: what these are, for completion."""
+    """See the module."""
 
     name: str
-    usage: str
     text: str
-    takes: tuple[str, ...]
-    understand: Understand
+    arguments: tuple[Argument, ...]
+    run: Run
+
+    @property
+    def usage(self) -> str:
+        """All arguments, as help shows them."""
+        return " ".join(argument.usage for argument in self.arguments if argument.usage)
+
+    def understand(self, words: list[str], scope: CommandScope) -> CommandWork:
+        """Parses the arguments.
+
+        Raises:
+            CommandError: the first thing that is wrong with them.
+        """
+        self._check_count(len(words))
+        parsed = Parsed(scope)
+        for argument in self.arguments:
+            own, words = words[: argument.most], words[argument.most :]
+            value = argument.parse(own, parsed)
+            parsed.values.extend(value if isinstance(value, tuple) else (value,))
+
+        def work(api: Api, say: Say) -> None:
+            for line in self.run(api, *parsed.values):
+                say(line)
+
+        return work
+
+    def _check_count(self, count: int) -> None:
+        least = sum(argument.least for argument in self.arguments)
+        most = sum(argument.most for argument in self.arguments)
+        if count < least < most:
+            raise CommandError("Insufficient number of args", f"at least {least}, not {count}")
+        if not least <= count <= most:
+            wanted = least if least == most else f"{least} to {most}"
+            raise CommandError(f"Wrong number of args, expected {wanted} but got {count}")
+
+
+@dataclass(frozen=True)
+class CommandByTable(Command):
+    """Takes a table in place of the action profile that `substitute` takes."""
+
+    substitute: Command
+    deprecated: bool
+
+    def understand(self, words: list[str], scope: CommandScope) -> CommandWork:
+        if not words:
+            raise CommandError("Insufficient number of args", "at least 1, not 0")
+        profile = self.arguments[0].parse(words, Parsed(scope)).profile
+        if self.deprecated and len(profile.tables) > 1:
+            raise CommandError(
+                "Legacy command does not work with shared action profiles", f"use {self.substitute.name}"
+            )
+        work = self.substitute.understand([profile.name, *words[1:]], scope)
+
+        def warned(api: Api, say: Say) -> None:
+            print(f"This is a deprecated command, use '{self.substitute.name}' instead", file=sys.stderr)
+            work(api, say)
+
+        return warned if self.deprecated else work
 
 
 COMMANDS: dict[str, Command] = {}
 
-REFUSED_COMMANDS = {"shell": "commands of the shell are not run from here"}
-"""commands of BMv2's that are known and refused, and why"""
 
+def command(name: str, text: str, *arguments: Argument) -> Callable[[F], F]:
+    """Declares a command that the function carries out."""
 
-def command(name: str, usage: str, text: str, *takes: str) -> Callable[[C], C]:
-    """Declares one."""
-
-    def declare(function: C) -> C:
-        COMMANDS[name] = Command(name, usage, text, takes, function)
+    def declare(function: F) -> F:
+        COMMANDS[name] = Command(name, text, arguments, function)
         return function
 
     return declare
 
 
-def exactly(words: Sequence[str], count: int) -> None:
-    """Wants so many arguments."""
-    if len(words) != count:
-        raise CommandError(f"Wrong number of args, expected {count} but got {len(words)}")
+_FUNCTIONS = {method.name: (service, method) for service in SERVICES for method in methods(service).values()}
 
 
-def at_least(words: Sequence[str], count: int) -> None:
-    """Wants so many arguments or more."""
-    if len(words) < count:
-        raise CommandError("Insufficient number of args", f"at least {count}, not {len(words)}")
+def calls(
+    name: str,
+    text: str,
+    function: Callable[..., Any],
+    *arguments: Argument,
+    before: str = "",
+    result: str | Callable[[Any], Iterable[str]] = lambda answer: (),
+) -> None:
+    """Declares a command that is one call of `function` with its arguments. `before` is a format of the arguments'
+    values and is printed before the call; `result` makes lines of what the call returns, or is a format of it."""
+    service, method = _FUNCTIONS[function.__name__]
+    context = (0,) if method.has_context else ()
 
-
-def between(words: Sequence[str], low: int, high: int) -> None:
-    """Wants as many arguments."""
-    at_least(words, low)
-    if len(words) > high:
-        raise CommandError(f"Wrong number of args, expected {low} to {high} but got {len(words)}")
-
-
-def whole(text: str, what: str, low: int = -(1 << 31), high: int = (1 << 31) - 1) -> int:
-    """A whole number."""
-    try:
-        found = int(text)
-    except ValueError:
-        raise CommandError(f"Bad format for {what}, expected integer", repr(text)) from None
-    if not low <= found <= high:
-        raise CommandError(f"Bad value for {what}", f"{text} is not {low} to {high}")
-    return found
-
-
-def handle(text: str, what: str) -> int:
-    """A handle; those of entries may be given unsigned or in hexadecimal, as `table_dump` shows them."""
-    try:
-        found = int(text, 0)
-    except ValueError:
-        raise CommandError(f"Bad format for {what} handle", repr(text)) from None
-    if not -(1 << 31) <= found < 1 << 32:
-        raise CommandError(f"Bad value for {what} handle", f"{text} has more than 32 bits")
-    return found - (1 << 32) if found >> 31 > 0 else found
+    @command(name, text, *arguments)
+    def run(api: Api, *values: Any) -> Iterable[str]:
+        if before:
+            yield before.format(*values)
+        plain = (value.name if isinstance(value, Named) else value for value in values)
+        answer = getattr(api.service(service), method.name)(*context, *plain)
+        yield from (result.format(answer),) if isinstance(result, str) else result(answer)

@@ -3,132 +3,118 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from detour.base.errors import DetourError
 from detour.base.files import write_file
+from detour.engine.bmv2api.commands.arguments import FILE, INT63, integer, parse_integer
 from detour.engine.bmv2api.commands.errors import CommandError, unknown
 from detour.engine.bmv2api.commands.program import ProgramNames
-from detour.engine.bmv2api.commands.registry import CommandScope, CommandWork, Say, between, command, exactly, whole
-from detour.engine.bmv2api.interface import Api
+from detour.engine.bmv2api.commands.registry import Argument, Parsed, calls, command
+from detour.engine.bmv2api.interface import Api, SimpleSwitch, Standard
 from detour.engine.bmv2api.types import Crc16Config, Crc32Config, MirroringSessionConfig
-
-_INT64 = (1 << 63) - 1
+from detour.engine.bmv2api.wire import signed
 
 # -- programs and state
 
 
-@command("load_new_config_file", "FILE", "load another program, which packets run after swap_configs", "file")
-def load_new_config_file(words: list[str], scope: CommandScope) -> CommandWork:
-    exactly(words, 1)
+def _parse_program(words: list[str], parsed: Parsed) -> str:
+    """The text of a program, by which the commands after this one are parsed."""
     try:
         text = Path(words[0]).read_text()
     except (OSError, UnicodeDecodeError):
         raise CommandError("Not a valid filename", words[0]) from None
     try:
-        scope.program = ProgramNames(text)
+        parsed.scope.program = ProgramNames(text)
     except DetourError as error:
         raise CommandError("Not a valid JSON file", str(error)) from None
-
-    def work(api: Api, say: Say) -> None:
-        say("Loading new Json config")
-        api.standard.bm_load_new_config(text)
-
-    return work
+    return text
 
 
-@command("swap_configs", "", "let packets run the program that was loaded")
-def swap_configs(words: list[str], scope: CommandScope) -> CommandWork:
-    exactly(words, 0)
-
-    def work(api: Api, say: Say) -> None:
-        say("Swapping configs")
-        api.standard.bm_swap_configs()
-
-    return work
+calls("load_new_config_file", "load another program, which packets run after swap_configs", Standard.bm_load_new_config,
+      Argument("FILE", _parse_program), before="Loading new Json config")  # fmt: skip
+calls("swap_configs", "let packets run the program that was loaded", Standard.bm_swap_configs,
+      before="Swapping configs")  # fmt: skip
 
 
-@command("write_config_to_file", "FILE", "write the program's JSON to a file", "file")
-def write_config_to_file(words: list[str], scope: CommandScope) -> CommandWork:
-    exactly(words, 1)
-    return lambda api, say: write_file(Path(words[0]), api.standard.bm_get_config().encode())
+@command("write_config_to_file", "write the program's JSON to a file", FILE)
+def write_config_to_file(api: Api, path: str) -> Iterable[str]:
+    write_file(Path(path), api.standard.bm_get_config().encode())
+    return ()
 
 
-@command("serialize_state", "FILE", "write the switch's state to a file (BMv2 only)", "file")
-def serialize_state(words: list[str], scope: CommandScope) -> CommandWork:
-    exactly(words, 1)
-    return lambda api, say: write_file(Path(words[0]), api.standard.bm_serialize_state())
+@command("serialize_state", "write the switch's state to a file (BMv2 only)", FILE)
+def serialize_state(api: Api, path: str) -> Iterable[str]:
+    write_file(Path(path), api.standard.bm_serialize_state())
+    return ()
 
 
-@command("reset_state", "", "delete all entries and set counters and registers to 0")
-def reset_state(words: list[str], scope: CommandScope) -> CommandWork:
-    exactly(words, 0)
-    return lambda api, say: api.standard.bm_reset_state()
+calls("reset_state", "delete all entries and set counters and registers to 0", Standard.bm_reset_state)
 
 
-@command("switch_info", "", "show the switch's device id and addresses")
-def switch_info(words: list[str], scope: CommandScope) -> CommandWork:
-    exactly(words, 0)
-
-    def work(api: Api, say: Say) -> None:
-        shown = vars(api.standard.bm_mgmt_get_info())
-        width = 5 + max(len(name) for name in shown)
-        for name, value in shown.items():
-            say(f"{name:{width}}: {value}")
-
-    return work
+@command("switch_info", "show the switch's device id and addresses")
+def switch_info(api: Api) -> Iterable[str]:
+    shown = vars(api.standard.bm_mgmt_get_info())
+    width = 5 + max(len(name) for name in shown)
+    for name, value in shown.items():
+        yield f"{name:{width}}: {value}"
 
 
 # -- ports
 
+_PORT = integer("PORT", "port_num")
+_PCAP = Argument("[PCAP]", lambda words, parsed: words[0] if words else "", least=0)
 
-@command("port_add", "INTERFACE PORT [PCAP]", "attach a network interface to a port")
-def port_add(words: list[str], scope: CommandScope) -> CommandWork:
-    between(words, 2, 3)
-    port, path = whole(words[1], "port_num", 0), words[2] if len(words) == 3 else ""
-    return lambda api, say: api.standard.bm_dev_mgr_add_port(words[0], port, path)
-
-
-@command("port_remove", "PORT", "take a port's interface away")
-def port_remove(words: list[str], scope: CommandScope) -> CommandWork:
-    exactly(words, 1)
-    port = whole(words[0], "port_num", 0)
-    return lambda api, say: api.standard.bm_dev_mgr_remove_port(port)
+calls("port_add", "attach a network interface to a port", Standard.bm_dev_mgr_add_port,
+      Argument("INTERFACE", lambda words, parsed: words[0]), _PORT, _PCAP)  # fmt: skip
+calls("port_remove", "take a port's interface away", Standard.bm_dev_mgr_remove_port, _PORT)
 
 
-@command("show_ports", "", "show what ports are attached to")
-def show_ports(words: list[str], scope: CommandScope) -> CommandWork:
-    exactly(words, 0)
-
-    def work(api: Api, say: Say) -> None:
-        ports = api.standard.bm_dev_mgr_show_ports()
-        say("{:^10}{:^20}{:^10}{}".format("port #", "iface name", "status", "extra info"))
-        say("=" * 50)
-        for port in ports:
-            extra = "; ".join(f"{name}={value}" for name, value in port.extra.items())
-            say(f"{port.port_num:^10}{port.iface_name:^20}{'UP' if port.is_up else 'DOWN':^10}{extra}")
-
-    return work
+@command("show_ports", "show what ports are attached to")
+def show_ports(api: Api) -> Iterable[str]:
+    ports = api.standard.bm_dev_mgr_show_ports()
+    yield "{:^10}{:^20}{:^10}{}".format("port #", "iface name", "status", "extra info")
+    yield "=" * 50
+    for port in ports:
+        extra = "; ".join(f"{name}={value}" for name, value in port.extra.items())
+        yield f"{port.port_num:^10}{port.iface_name:^20}{'UP' if port.is_up else 'DOWN':^10}{extra}"
 
 
 # -- hash functions
 
 
-def _crc(words: list[str], scope: CommandScope, width: int) -> tuple[str, list[int], tuple[bool, bool]]:
-    exactly(words, 6)
-    known = [name for name, bits in scope.program.custom_crcs.items() if bits == width]
-    if words[0] not in known:
-        raise unknown(f"crc{width}_custom", words[0], known)
-    numbers = []
-    for text in words[1:4]:
-        try:
-            found = int(text, 0)
-        except ValueError:
-            raise CommandError(f"Bad format for {text}, expected integer") from None
-        if not 0 <= found < 1 << width:
-            raise CommandError(f"Integer cannot fit within {width} bits", text)
-        numbers.append(found - (1 << width) if found >> (width - 1) else found)
-    return words[0], numbers, (_flag(words[4]), _flag(words[5]))
+def _crc(width: int) -> Argument:
+    """The name of a custom CRC."""
+
+    def names(program: ProgramNames, words: object = ()) -> list[str]:
+        return [name for name, bits in program.custom_crcs.items() if bits == width]
+
+    def parse(words: list[str], parsed: Parsed) -> str:
+        known = names(parsed.scope.program)
+        if words[0] not in known:
+            raise unknown(f"crc{width}_custom", words[0], known)
+        return words[0]
+
+    return Argument("NAME", parse, names=names)
+
+
+def _crc_config(width: int, config: Callable[..., Crc16Config | Crc32Config]) -> Argument:
+    def parse(words: list[str], parsed: Parsed) -> Crc16Config | Crc32Config:
+        return config(*(_remainder(text, width) for text in words[:3]), *map(_flag, words[3:]))
+
+    usage = "POLYNOMIAL INITIAL FINAL_XOR REFLECT_DATA REFLECT_REMAINDER"
+    return Argument(usage, parse, least=5, most=5)
+
+
+def _remainder(text: str, width: int) -> int:
+    try:
+        number = int(text, 0)
+    except ValueError:
+        raise CommandError(f"Bad format for {text}, expected integer") from None
+    if not 0 <= number < 1 << width:
+        raise CommandError(f"Integer cannot fit within {width} bits", text)
+    return signed(number, width)
 
 
 def _flag(text: str) -> bool:
@@ -140,120 +126,73 @@ def _flag(text: str) -> bool:
         raise CommandError("Invalid bool parameter", f"{text} is not true or false") from None
 
 
-_CRC_USAGE = "NAME POLYNOMIAL INITIAL FINAL_XOR REFLECT_DATA REFLECT_REMAINDER"
+calls("set_crc16_parameters", "change a custom CRC of 16 bits", Standard.bm_set_crc16_custom_parameters, _crc(16),
+      _crc_config(16, Crc16Config))  # fmt: skip
+calls("set_crc32_parameters", "change a custom CRC of 32 bits", Standard.bm_set_crc32_custom_parameters, _crc(32),
+      _crc_config(32, Crc32Config))  # fmt: skip
 
 
-@command("set_crc16_parameters", _CRC_USAGE, "change a custom CRC of 16 bits", "crc16")
-def set_crc16_parameters(words: list[str], scope: CommandScope) -> CommandWork:
-    name, numbers, flags = _crc(words, scope, 16)
-    return lambda api, say: api.standard.bm_set_crc16_custom_parameters(
-        0, name, Crc16Config(numbers[0], numbers[1], numbers[2], *flags)
-    )
-
-
-@command("set_crc32_parameters", _CRC_USAGE, "change a custom CRC of 32 bits", "crc32")
-def set_crc32_parameters(words: list[str], scope: CommandScope) -> CommandWork:
-    name, numbers, flags = _crc(words, scope, 32)
-    return lambda api, say: api.standard.bm_set_crc32_custom_parameters(
-        0, name, Crc32Config(numbers[0], numbers[1], numbers[2], *flags)
-    )
-
-
-@command("set_toeplitz_hash_key", "NAME KEY", "set the key of a Toeplitz hash, in hexadecimal")
-def set_toeplitz_hash_key(words: list[str], scope: CommandScope) -> CommandWork:
-    exactly(words, 2)
+def _parse_hash_key(words: list[str], parsed: Parsed) -> bytes:
     try:
-        key = bytes.fromhex(words[1])
+        key = bytes.fromhex(words[0])
     except ValueError:
-        raise CommandError("Toeplitz hash key must be a hex string", words[1]) from None
+        raise CommandError("Toeplitz hash key must be a hex string", words[0]) from None
     if len(key) % 4:
         raise CommandError("Toeplitz hash key must be a multiple of 4 bytes in length", f"{len(key)} bytes")
-    return lambda api, say: api.standard.bm_set_toeplitz_hash_key(0, words[0], key)
+    return key
 
+
+calls("set_toeplitz_hash_key", "set the key of a Toeplitz hash, in hexadecimal", Standard.bm_set_toeplitz_hash_key,
+      Argument("NAME", lambda words, parsed: words[0]), Argument("KEY", _parse_hash_key))  # fmt: skip
 
 # -- mirroring
 
 
-@command("mirroring_add", "SESSION PORT", "mirror a session to a port")
-def mirroring_add(words: list[str], scope: CommandScope) -> CommandWork:
-    exactly(words, 2)
-    session, port = whole(words[0], "mirror_id", 0), whole(words[1], "egress_port", 0)
-    return lambda api, say: api.target.mirroring_session_add(session, MirroringSessionConfig(port=port))
+def _mirror_to(usage: str, what: str, member: str) -> Argument:
+    def parse(words: list[str], parsed: Parsed) -> MirroringSessionConfig:
+        return MirroringSessionConfig(**{member: parse_integer(words[0], what)})
+
+    return Argument(usage, parse)
 
 
-@command("mirroring_add_mc", "SESSION GROUP", "mirror a session to a multicast group")
-def mirroring_add_mc(words: list[str], scope: CommandScope) -> CommandWork:
-    exactly(words, 2)
-    session, group = whole(words[0], "mirror_id", 0), whole(words[1], "mgrp", 0)
-    return lambda api, say: api.target.mirroring_session_add(session, MirroringSessionConfig(mgid=group))
+_SESSION = integer("SESSION", "mirror_id")
 
-
-@command("mirroring_delete", "SESSION", "delete a mirroring session")
-def mirroring_delete(words: list[str], scope: CommandScope) -> CommandWork:
-    exactly(words, 1)
-    session = whole(words[0], "mirror_id", 0)
-    return lambda api, say: api.target.mirroring_session_delete(session)
-
-
-@command("mirroring_get", "SESSION", "show a mirroring session")
-def mirroring_get(words: list[str], scope: CommandScope) -> CommandWork:
-    exactly(words, 1)
-    session = whole(words[0], "mirror_id", 0)
-    return lambda api, say: say(str(api.target.mirroring_session_get(session)))
-
+calls("mirroring_add", "mirror a session to a port", SimpleSwitch.mirroring_session_add, _SESSION,
+      _mirror_to("PORT", "egress_port", "port"))  # fmt: skip
+calls("mirroring_add_mc", "mirror a session to a multicast group", SimpleSwitch.mirroring_session_add, _SESSION,
+      _mirror_to("GROUP", "mgrp", "mgid"))  # fmt: skip
+calls("mirroring_delete", "delete a mirroring session", SimpleSwitch.mirroring_session_delete, _SESSION)
+calls("mirroring_get", "show a mirroring session", SimpleSwitch.mirroring_session_get, _SESSION, result="{}")
 
 # -- queues
 
 
-@command("set_queue_depth", "PACKETS [PORT [PRIORITY]]", "set the depth of a queue, of a port's, or of all")
-def set_queue_depth(words: list[str], scope: CommandScope) -> CommandWork:
-    between(words, 1, 3)
-    depth, *place = whole(words[0], "nb_pkts", 0), *_place(words)
-
-    def work(api: Api, say: Say) -> None:
-        match place:
-            case [port, priority]:
-                api.target.set_egress_priority_queue_depth(port, priority, depth)
-            case [port]:
-                api.target.set_egress_queue_depth(port, depth)
-            case _:
-                api.target.set_all_egress_queue_depths(depth)
-
-    return work
+def _parse_queue(words: list[str], parsed: Parsed) -> list[int]:
+    return [parse_integer(text, what) for text, what in zip(words, ("egress_port", "priority"), strict=False)]
 
 
-@command("set_queue_rate", "PACKETS_PER_SECOND [PORT [PRIORITY]]", "set the rate of a queue, of a port's, or of all")
-def set_queue_rate(words: list[str], scope: CommandScope) -> CommandWork:
-    between(words, 1, 3)
-    rate, *place = whole(words[0], "rate_pps", 0, _INT64), *_place(words)
-
-    def work(api: Api, say: Say) -> None:
-        match place:
-            case [port, priority]:
-                api.target.set_egress_priority_queue_rate(port, priority, rate)
-            case [port]:
-                api.target.set_egress_queue_rate(port, rate)
-            case _:
-                api.target.set_all_egress_queue_rates(rate)
-
-    return work
+_QUEUE = Argument("[PORT [PRIORITY]]", _parse_queue, least=0, most=2)
 
 
-def _place(words: list[str]) -> list[int]:
-    names = ("egress_port", "priority")
-    return [whole(text, name, 0) for text, name in zip(words[1:], names, strict=False)]
+def _queue_command(name: str, text: str, amount: Argument, *setters: Callable[..., int]) -> None:
+    """`setters`: of all queues, of those of a port, of one queue."""
 
+    @command(name, text, amount, _QUEUE)
+    def run(api: Api, value: int, queue: list[int]) -> Iterable[str]:
+        getattr(api.target, setters[len(queue)].__name__)(*queue, value)
+        return ()
+
+
+_queue_command("set_queue_depth", "set the depth of a queue, of a port's, or of all", integer("PACKETS", "nb_pkts"),
+               SimpleSwitch.set_all_egress_queue_depths, SimpleSwitch.set_egress_queue_depth,
+               SimpleSwitch.set_egress_priority_queue_depth)  # fmt: skip
+_queue_command("set_queue_rate", "set the rate of a queue, of a port's, or of all",
+               integer("PACKETS_PER_SECOND", "rate_pps", INT63), SimpleSwitch.set_all_egress_queue_rates,
+               SimpleSwitch.set_egress_queue_rate, SimpleSwitch.set_egress_priority_queue_rate)  # fmt: skip
 
 # -- time
 
-
-@command("get_time_elapsed", "", "show the time since the switch started, in microseconds")
-def get_time_elapsed(words: list[str], scope: CommandScope) -> CommandWork:
-    exactly(words, 0)
-    return lambda api, say: say(str(api.target.get_time_elapsed_us()))
-
-
-@command("get_time_since_epoch", "", "show the time since the epoch of the switch's clock, in microseconds")
-def get_time_since_epoch(words: list[str], scope: CommandScope) -> CommandWork:
-    exactly(words, 0)
-    return lambda api, say: say(str(api.target.get_time_since_epoch_us()))
+calls("get_time_elapsed", "show the time since the switch started, in microseconds", SimpleSwitch.get_time_elapsed_us,
+      result="{}")  # fmt: skip
+calls("get_time_since_epoch", "show the time since the epoch of the switch's clock, in microseconds",
+      SimpleSwitch.get_time_since_epoch_us, result="{}")  # fmt: skip

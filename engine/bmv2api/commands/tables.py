@@ -3,230 +3,173 @@
 
 from __future__ import annotations
 
-from detour.engine.bmv2api.commands.errors import CommandError, allowed
-from detour.engine.bmv2api.commands.program import NamedAction, NamedProfile, NamedTable
-from detour.engine.bmv2api.commands.registry import (
-    CommandScope,
-    CommandWork,
-    Say,
-    at_least,
-    command,
-    exactly,
-    handle,
-    whole,
+from collections.abc import Iterable, Mapping
+
+from detour.engine.bmv2api.commands import values
+from detour.engine.bmv2api.commands.arguments import (
+    ACTION,
+    ENTRY,
+    PARAMETERS,
+    TABLE,
+    constant,
+    integer,
+    named,
+    split_at_arrow,
+    split_priority,
 )
-from detour.engine.bmv2api.commands.values import action_data, colons, match_key, shown_param
-from detour.engine.bmv2api.interface import Api
-from detour.engine.bmv2api.types import EntryOptions, MatchParam
-
-
-def table_of(scope: CommandScope, name: str) -> NamedTable:
-    """The table that a command names."""
-    return scope.program.tables.find(name)
-
-
-def action_of(owner: NamedTable | NamedProfile, name: str, asked: str) -> NamedAction:
-    """The action of a table or profile that a command names; `asked`: how it names the owner. simple_switch_CLI wants
-    the name to be that of one action in the whole program; here it may be, of the owner's alone."""
-    suited = [action for full, action in owner.actions.items() if full == name or full.endswith(f".{name}")]
-    found = owner.actions.get(name, suited[0] if len(suited) == 1 else None)
-    if found is None:
-        what = f"Table {asked} has" if isinstance(owner, NamedTable) else f"Action profile '{asked}' has"
-        raise CommandError(f"{what} no action {name}", allowed(owner.actions))
-    return found
-
-
-def priority_of(table: NamedTable, words: list[str]) -> EntryOptions:
-    """Takes the priority, the last word, where entries have one."""
-    if not table.prioritised:
-        return EntryOptions(0)
-    try:
-        return EntryOptions(whole(words[-1], "priority", 0))
-    except (CommandError, IndexError):
-        raise CommandError(
-            "Table is ternary, but could not extract a valid priority from args",
-            "give it as the last word, from 0",
-        ) from None
-    finally:
-        if words:
-            words.pop()
-
-
-def split_at_arrow(words: list[str]) -> tuple[list[str], list[str]]:
-    """What stands before `=>` and after it."""
-    if "=>" not in words:
-        raise CommandError("Missing =>", "put it between the match fields and what follows")
-    at = words.index("=>")
-    return words[:at], words[at + 1 :]
-
-
-def without_arrow(words: list[str]) -> list[str]:
-    """Parameters, if somebody put `=>` in front of them."""
-    return words[1:] if words[:1] == ["=>"] else words
-
+from detour.engine.bmv2api.commands.errors import CommandError
+from detour.engine.bmv2api.commands.indirect import act_prof_dump
+from detour.engine.bmv2api.commands.program import NamedAction, NamedTable
+from detour.engine.bmv2api.commands.registry import REST, Argument, Parsed, calls, command
+from detour.engine.bmv2api.interface import Api, Standard
+from detour.engine.bmv2api.types import ActionEntry, ActionType, BmEntry, EntryOptions, MatchParam, MatchType
 
 # -- what there is
 
 
-@command("show_tables", "", "list tables defined in the P4 program")
-def show_tables(words: list[str], scope: CommandScope) -> CommandWork:
-    exactly(words, 0)
-    tables = scope.program.tables
-
-    def work(api: Api, say: Say) -> None:
-        for name in sorted(tables):
-            say(tables[name].shown())
-
-    return work
+def _shown(named: Mapping[str, NamedTable] | Mapping[str, NamedAction]) -> list[str]:
+    return [named[name].shown() for name in sorted(named)]
 
 
-@command("show_actions", "", "list actions defined in the P4 program")
-def show_actions(words: list[str], scope: CommandScope) -> CommandWork:
-    exactly(words, 0)
-    actions = scope.program.actions
-
-    def work(api: Api, say: Say) -> None:
-        for name in sorted(actions):
-            say(actions[name].shown())
-
-    return work
-
-
-@command("table_show_actions", "TABLE", "list a table's actions", "table")
-def table_show_actions(words: list[str], scope: CommandScope) -> CommandWork:
-    exactly(words, 1)
-    table = table_of(scope, words[0])
-
-    def work(api: Api, say: Say) -> None:
-        for name in sorted(table.actions):
-            say(table.actions[name].shown())
-
-    return work
-
-
-@command("table_info", "TABLE", "show a table's key and actions", "table")
-def table_info(words: list[str], scope: CommandScope) -> CommandWork:
-    exactly(words, 1)
-    table = table_of(scope, words[0])
-
-    def work(api: Api, say: Say) -> None:
-        say(table.shown())
-        say("*" * 80)
-        for name in sorted(table.actions):
-            say(table.actions[name].shown())
-
-    return work
+command("show_tables", "list tables defined in the P4 program", constant(lambda program: program.tables))(
+    lambda api, tables: _shown(tables)
+)
+command("show_actions", "list actions defined in the P4 program", constant(lambda program: program.actions))(
+    lambda api, actions: _shown(actions)
+)
+command("table_show_actions", "list a table's actions", TABLE)(lambda api, table: _shown(table.actions))
+command("table_info", "show a table's key and actions", TABLE)(
+    lambda api, table: [table.shown(), "*" * 80, *_shown(table.actions)]
+)
 
 
 # -- entries that run actions
 
 
-def say_added(say: Say, key: list[MatchParam], action: str, data: list[bytes]) -> None:
-    """Shows what is being added."""
-    say("{:20} {}".format("match key:", "\t".join(shown_param(param) for param in key)))
-    say("{:20} {}".format("action:", action))
-    say("{:20} {}".format("runtime data:", "\t".join(colons(each) for each in data)))
-
-
-@command("table_add", "TABLE ACTION MATCH... => PARAMETER... [PRIORITY]", "add an entry", "table", "action")
-def table_add(words: list[str], scope: CommandScope) -> CommandWork:
-    at_least(words, 3)
-    table = table_of(scope, words[0])
-    action = action_of(table, words[1], words[0])
-    rest = words[2:]
-    options = priority_of(table, rest)
-    before, after = split_at_arrow(rest)
+def _parse_entry(words: list[str], parsed: Parsed) -> tuple[list[MatchParam], list[bytes], EntryOptions]:
+    table, action = parsed.values
+    words, options = split_priority(table, words)
+    before, after = split_at_arrow(words)
     if len(before) != len(table.key):
-        match_key(table, before)  # says what is wanted
-    data = action_data(action, after)
-    key = match_key(table, before)
-
-    def work(api: Api, say: Say) -> None:
-        say(f"Adding entry to {table.match_type.name.lower()} match table {words[0]}")
-        say_added(say, key, words[1], data)
-        made = api.standard.bm_mt_add_entry(0, table.name, key, action.name, data, options)
-        say(f"Entry has been added with handle {made}")
-
-    return work
+        values.match_key(table, before)  # says what is wanted
+    data = values.action_data(action, after)
+    return values.match_key(table, before), data, options
 
 
-@command("table_set_default", "TABLE ACTION PARAMETER...", "set a table's default action", "table", "action")
-def table_set_default(words: list[str], scope: CommandScope) -> CommandWork:
-    at_least(words, 2)
-    table = table_of(scope, words[0])
-    action = action_of(table, words[1], words[0])
-    data = action_data(action, without_arrow(words[2:]))
-
-    def work(api: Api, say: Say) -> None:
-        say(f"Setting default action of {words[0]}")
-        say("{:20} {}".format("action:", words[1]))
-        say("{:20} {}".format("runtime data:", "\t".join(colons(each) for each in data)))
-        api.standard.bm_mt_set_default_action(0, table.name, action.name, data)
-
-    return work
+_NEW_ENTRY = Argument("MATCH... => PARAMETER... [PRIORITY]", _parse_entry, most=REST)
 
 
-@command("table_reset_default", "TABLE", "reset a table's default entry to the program's", "table")
-def table_reset_default(words: list[str], scope: CommandScope) -> CommandWork:
-    exactly(words, 1)
-    table = table_of(scope, words[0])
-    return lambda api, say: api.standard.bm_mt_reset_default_entry(0, table.name)
+def _shown_action(action: NamedAction, data: list[bytes]) -> Iterable[str]:
+    yield "{:20} {}".format("action:", action.asked)
+    yield "{:20} {}".format("runtime data:", "\t".join(values.colons(each) for each in data))
 
 
-@command("table_modify", "TABLE ACTION HANDLE PARAMETER...", "give an entry another action", "table", "action")
-def table_modify(words: list[str], scope: CommandScope) -> CommandWork:
-    at_least(words, 3)
-    table = table_of(scope, words[0])
-    action = action_of(table, words[1], words[0])
-    number = handle(words[2], "entry")
-    data = action_data(action, without_arrow(words[3:]))
-
-    def work(api: Api, say: Say) -> None:
-        say(f"Modifying entry {number} for {table.match_type.name.lower()} match table {words[0]}")
-        api.standard.bm_mt_modify_entry(0, table.name, number, action.name, data)
-
-    return work
+@command("table_add", "add an entry", TABLE, ACTION, _NEW_ENTRY)
+def table_add(
+    api: Api, table: NamedTable, action: NamedAction, key: list[MatchParam], data: list[bytes], options: EntryOptions
+) -> Iterable[str]:
+    yield f"Adding entry to {table.match_type.name.lower()} match table {table.asked}"
+    yield "{:20} {}".format("match key:", "\t".join(values.shown_param(param) for param in key))
+    yield from _shown_action(action, data)
+    handle = api.standard.bm_mt_add_entry(0, table.name, key, action.name, data, options)
+    yield f"Entry has been added with handle {handle}"
 
 
-@command("table_delete", "TABLE HANDLE", "delete an entry", "table")
-def table_delete(words: list[str], scope: CommandScope) -> CommandWork:
-    exactly(words, 2)
-    table, number = table_of(scope, words[0]), handle(words[1], "entry")
-
-    def work(api: Api, say: Say) -> None:
-        say(f"Deleting entry {number} from {words[0]}")
-        api.standard.bm_mt_delete_entry(0, table.name, number)
-
-    return work
+@command("table_set_default", "set a table's default action", TABLE, ACTION, PARAMETERS)
+def table_set_default(api: Api, table: NamedTable, action: NamedAction, data: list[bytes]) -> Iterable[str]:
+    yield f"Setting default action of {table.asked}"
+    yield from _shown_action(action, data)
+    api.standard.bm_mt_set_default_action(0, table.name, action.name, data)
 
 
-@command("table_set_timeout", "TABLE HANDLE MILLISECONDS", "set an entry's time-out, where the table has them", "table")
-def table_set_timeout(words: list[str], scope: CommandScope) -> CommandWork:
-    exactly(words, 3)
-    table = table_of(scope, words[0])
+@command("table_modify", "give an entry another action", TABLE, ACTION, ENTRY, PARAMETERS)
+def table_modify(api: Api, table: NamedTable, action: NamedAction, handle: int, data: list[bytes]) -> Iterable[str]:
+    yield f"Modifying entry {handle} for {table.match_type.name.lower()} match table {table.asked}"
+    api.standard.bm_mt_modify_entry(0, table.name, handle, action.name, data)
+
+
+calls("table_reset_default", "reset a table's default entry to the program's", Standard.bm_mt_reset_default_entry,
+      TABLE)  # fmt: skip
+calls("table_delete", "delete an entry", Standard.bm_mt_delete_entry, TABLE, ENTRY,
+      before="Deleting entry {1} from {0.asked}")  # fmt: skip
+
+
+def _check_ages(table: NamedTable) -> None:
     if not table.ages:
-        raise CommandError(f"Table {words[0]} does not support entry timeouts")
-    number, timeout = handle(words[1], "entry"), whole(words[2], "timeout", 0)
+        raise CommandError(f"Table {table.asked} does not support entry timeouts")
 
-    def work(api: Api, say: Say) -> None:
-        say(f"Setting a {timeout} ms timeout for entry {number}")
-        api.standard.bm_mt_set_entry_ttl(0, table.name, number, timeout)
 
-    return work
-
+calls("table_set_timeout", "set an entry's time-out, where the table has them", Standard.bm_mt_set_entry_ttl,
+      named("TABLE", lambda program: program.tables, _check_ages), ENTRY, integer("MILLISECONDS", "timeout"),
+      before="Setting a {2} ms timeout for entry {1}")  # fmt: skip
 
 # -- all tables
 
+calls("table_num_entries", "show how many entries a table has", Standard.bm_mt_get_num_entries, TABLE, result="{}")
+calls("table_clear", "delete all entries but the default entry", Standard.bm_mt_clear_entries, TABLE,
+      constant(lambda program: False))  # fmt: skip
 
-@command("table_num_entries", "TABLE", "show how many entries a table has", "table")
-def table_num_entries(words: list[str], scope: CommandScope) -> CommandWork:
-    exactly(words, 1)
-    table = table_of(scope, words[0])
-    return lambda api, say: say(str(api.standard.bm_mt_get_num_entries(0, table.name)))
+# -- dumps
 
 
-@command("table_clear", "TABLE", "delete all entries but the default entry", "table")
-def table_clear(words: list[str], scope: CommandScope) -> CommandWork:
-    exactly(words, 1)
-    table = table_of(scope, words[0])
-    return lambda api, say: api.standard.bm_mt_clear_entries(0, table.name, False)
+def _action_entry(entry: ActionEntry) -> Iterable[str]:
+    match entry.action_type:
+        case ActionType.NONE:
+            yield "EMPTY"
+        case ActionType.ACTION_DATA:
+            yield values.dumped_action(entry.action_name, entry.action_data)
+        case ActionType.MBR_HANDLE:
+            yield f"Index: member({entry.mbr_handle})"
+        case ActionType.GRP_HANDLE:
+            yield f"Index: group({entry.grp_handle})"
+
+
+def _entry(table: NamedTable, entry: BmEntry) -> Iterable[str]:
+    width = max(20, max((len(f.name) for f in table.key), default=0))
+    yield f"Dumping entry {hex(entry.entry_handle)}"
+    yield "Match key:"
+    for param, f in zip(entry.match_key, table.key, strict=False):
+        yield f"* {f.name:{width}}: {MatchType(param.type).name:10}{values.dumped_param(param)}"
+    if (entry.options.priority or 0) >= 0:
+        yield f"Priority: {entry.options.priority}"
+    yield from _action_entry(entry.action_entry)
+    if entry.life is not None:
+        yield f"Life: {entry.life.time_since_hit_ms}ms since hit, timeout is {entry.life.timeout_ms}ms"
+
+
+@command("table_dump", "show all of a table", TABLE)
+def table_dump(api: Api, table: NamedTable) -> Iterable[str]:
+    entries = api.standard.bm_mt_get_entries(0, table.name)
+    yield values.LINE
+    yield "TABLE ENTRIES"
+    for entry in entries:
+        yield values.STARS
+        yield from _entry(table, entry)
+    if table.profile is not None:
+        yield from act_prof_dump(api, table.profile)
+    default = api.standard.bm_mt_get_default_entry(0, table.name)
+    yield values.LINE
+    yield "Dumping default entry"
+    yield from _action_entry(default)
+    yield values.LINE
+
+
+@command("table_dump_entry", "show an entry", TABLE, ENTRY)
+def table_dump_entry(api: Api, table: NamedTable, handle: int) -> Iterable[str]:
+    return _entry(table, api.standard.bm_mt_get_entry(0, table.name, handle))
+
+
+def _parse_key(words: list[str], parsed: Parsed) -> tuple[list[MatchParam], EntryOptions]:
+    table = parsed.values[0]
+    words, options = split_priority(table, words)
+    return values.match_key(table, words), options
+
+
+_KEY = Argument("MATCH... [PRIORITY]", _parse_key, least=0, most=REST)
+
+
+@command("table_dump_entry_from_key", "show the entry with a key", TABLE, _KEY)
+def table_dump_entry_from_key(
+    api: Api, table: NamedTable, key: list[MatchParam], options: EntryOptions
+) -> Iterable[str]:
+    return _entry(table, api.standard.bm_mt_get_entry_from_key(0, table.name, key, options))

@@ -7,19 +7,11 @@ BMv2 cuts a value that is too wide for its field to the field's bits; that is al
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from detour.engine.bmv2api import types
 from detour.engine.bmv2api.commands.errors import CommandError
 from detour.engine.bmv2api.commands.program import NamedAction, NamedField, NamedTable
-from detour.engine.bmv2api.types import (
-    ExactParam,
-    LpmParam,
-    MatchParam,
-    MatchType,
-    RangeParam,
-    TernaryParam,
-    ValidParam,
-)
 
 
 def value(text: str, bits: int) -> bytes:
@@ -28,17 +20,11 @@ def value(text: str, bits: int) -> bytes:
     Raises:
         CommandError: it is none, or does not fit.
     """
-    return number(text, bits).to_bytes((bits + 7) // 8, "big")
-
-
-def number(text: str, bits: int) -> int:
-    """The same as a number."""
-    found = _number(text, bits)
-    if found < 0 or found >> bits:
-        most = (1 << bits) - 1
-        what = "too large" if found > 0 else "negative"
-        raise CommandError(f"Parameter is {what}", f"{bits} bits, 0 to {most}")
-    return found
+    number = _number(text, bits)
+    if number < 0 or number >> bits:
+        what = "too large" if number > 0 else "negative"
+        raise CommandError(f"Parameter is {what}", f"{bits} bits, 0 to {(1 << bits) - 1}")
+    return number.to_bytes((bits + 7) // 8, "big")
 
 
 def _number(text: str, bits: int) -> int:
@@ -90,14 +76,10 @@ def _part(text: str, bits: int, what: str, kind: str) -> bytes:
     try:
         return value(text, bits)
     except CommandError as error:
-        raise CommandError(f"Error while parsing {text} - {error.text}", _joined(what, error.hint), kind) from None
+        raise CommandError(f"Error while parsing {text} - {error.text}", f"{what}, {error.hint}", kind) from None
 
 
-def _joined(what: str, hint: str) -> str:
-    return f"{what}, {hint}" if hint else what
-
-
-def match_key(table: NamedTable, words: Sequence[str]) -> list[MatchParam]:
+def match_key(table: NamedTable, words: Sequence[str]) -> list[types.MatchParam]:
     """A key."""
     if len(words) != len(table.key):
         names = ", ".join(f"{f.name} ({f.kind.name.lower()}, {f.bits} bits)" for f in table.key) or "none"
@@ -105,82 +87,79 @@ def match_key(table: NamedTable, words: Sequence[str]) -> list[MatchParam]:
     return [_match(f, word) for f, word in zip(table.key, words, strict=True)]
 
 
-def _match(f: NamedField, word: str) -> MatchParam:
+def _match(f: NamedField, word: str) -> types.MatchParam:
     def part(text: str) -> bytes:
         return _part(text, f.bits, f"field {f.name}", "Invalid match key")
 
     match f.kind:
-        case MatchType.EXACT:
-            return MatchParam(f.kind, exact=ExactParam(part(word)))
-        case MatchType.LPM:
+        case types.MatchType.EXACT:
+            return types.MatchParam(f.kind, exact=types.ExactParam(part(word)))
+        case types.MatchType.LPM:
             prefix, length = _pair(f, word, "/", "LPM", "prefix and length")
-            return MatchParam(f.kind, lpm=LpmParam(part(prefix), _length(f, length)))
-        case MatchType.TERNARY:
+            return types.MatchParam(f.kind, lpm=types.LpmParam(part(prefix), _length(f, length)))
+        case types.MatchType.TERNARY:
             key, mask = _pair(f, word, "&&&", "ternary", "key and mask")
-            return MatchParam(f.kind, ternary=TernaryParam(part(key), part(mask)))
-        case MatchType.VALID:
-            return MatchParam(f.kind, valid=ValidParam(part(word) != b"\0"))
-        case MatchType.RANGE:
+            return types.MatchParam(f.kind, ternary=types.TernaryParam(part(key), part(mask)))
+        case types.MatchType.VALID:
+            return types.MatchParam(f.kind, valid=types.ValidParam(part(word) != b"\0"))
+        case types.MatchType.RANGE:
             start, end = (part(each) for each in _pair(f, word, "->", "range", "range start and range end"))
             if start > end:
-                raise CommandError(
-                    f"start is greater than end in expression {word}", f"field {f.name}", "Invalid match key"
-                )
-            return MatchParam(f.kind, range=RangeParam(start, end))
+                raise _wrong(f"start is greater than end in expression {word}", f"field {f.name}")
+            return types.MatchParam(f.kind, range=types.RangeParam(start, end))
 
 
 def _pair(f: NamedField, word: str, mark: str, kind: str, parts: str) -> tuple[str, str]:
     found = word.split(mark)
     if len(found) != 2:
-        raise CommandError(
-            f"Invalid {kind} value {word}, use '{mark}' to separate {parts}", f"field {f.name}", "Invalid match key"
-        )
+        raise _wrong(f"Invalid {kind} value {word}, use '{mark}' to separate {parts}", f"field {f.name}")
     return found[0], found[1]
 
 
 def _length(f: NamedField, text: str) -> int:
     if not text.isdecimal() or int(text) > f.bits:
-        raise CommandError(
-            f"Invalid prefix length {text}", f"field {f.name} has 0 to {f.bits} bits", "Invalid match key"
-        )
+        raise _wrong(f"Invalid prefix length {text}", f"field {f.name} has 0 to {f.bits} bits")
     return int(text)
+
+
+def _wrong(text: str, hint: str) -> CommandError:
+    return CommandError(text, hint, "Invalid match key")
 
 
 # -- as it is shown
 
-
-def hexadecimal(data: bytes) -> str:
-    """Bytes as entries are dumped."""
-    return data.hex()
+LINE, STARS = "==========", "**********"
 
 
 def colons(data: bytes) -> str:
-    """Bytes as entries are shown when they are added."""
+    """Bytes as entries are shown when they are added; dumps have no colons."""
     return data.hex(":")
 
 
-def shown_param(param: MatchParam) -> str:
+def shown_param(param: types.MatchParam) -> str:
     """One field of a key, as it is shown when an entry is added."""
-    text = f"{MatchType(param.type).name}-"
-    if param.exact:
-        text += colons(param.exact.key)
-    if param.lpm:
-        text += f"{colons(param.lpm.key)}/{param.lpm.prefix_length}"
-    if param.ternary:
-        text += f"{colons(param.ternary.key)} &&& {colons(param.ternary.mask)}"
-    if param.range:
-        text += f"{colons(param.range.start)} -> {colons(param.range.end_)}"
-    return text
+    return f"{types.MatchType(param.type).name}-{_shown(param, colons)}"
 
 
-def dumped_param(param: MatchParam) -> str:
+def dumped_param(param: types.MatchParam) -> str:
     """One field of a key, as it is shown when an entry is dumped."""
+    if param.type == types.MatchType.VALID:
+        return "01" if param.valid and param.valid.key else "00"
+    return _shown(param, bytes.hex)
+
+
+def _shown(param: types.MatchParam, shown: Callable[[bytes], str]) -> str:
     if param.exact:
-        return hexadecimal(param.exact.key)
+        return shown(param.exact.key)
     if param.lpm:
-        return f"{hexadecimal(param.lpm.key)}/{param.lpm.prefix_length}"
+        return f"{shown(param.lpm.key)}/{param.lpm.prefix_length}"
     if param.ternary:
-        return f"{hexadecimal(param.ternary.key)} &&& {hexadecimal(param.ternary.mask)}"
+        return f"{shown(param.ternary.key)} &&& {shown(param.ternary.mask)}"
     if param.range:
-        return f"{hexadecimal(param.range.start)} -> {hexadecimal(param.range.end_)}"
-    return "01" if param.valid and param.valid.key else "00"
+        return f"{shown(param.range.start)} -> {shown(param.range.end_)}"
+    return ""
+
+
+def dumped_action(name: str | None, data: list[bytes] | None) -> str:
+    """What an entry or a member runs, as it is shown when that is dumped."""
+    return f"Action entry: {name} - {', '.join(each.hex() for each in data or [])}"

@@ -103,7 +103,12 @@ def test_handles_have_versions_as_in_bmv2(do: Do) -> None:
         ("mc_node_create 1 2 2", "Error: Found duplicate port number '2'"),
         ("mc_node_create 1 512", "Error: '512' is not a valid port number: numbers are 0 to 511"),
         ("mc_mgrp_create -1", "Error: Bad value for multicast group id"),
-        ("set_queue_rate", "Error: Insufficient number of args"),
+        ("set_queue_rate", "Error: Insufficient number of args: at least 1, not 0"),
+        ("set_queue_rate 1 2 3 4", "Error: Wrong number of args, expected 1 to 3 but got 4"),
+        ("mc_node_associate 1", "Error: Wrong number of args, expected 2 but got 1"),
+        ("mc_node_update 1", "Error: Insufficient number of args: at least 2, not 1"),
+        ("act_prof_create_member ecmp drop_it", "Error: Action profile 'ecmp' has no action drop_it: there are MyIn"),
+        ("table_indirect_create_member balanced x", "Error: Action profile 'MyIngress.ecmp' has no action x: there a"),
         ("set_crc32_parameters x 1 1 1 true true", "Error: Invalid crc32_custom name (x): there are none in this"),
         ("load_new_config_file /no/such", "Error: Not a valid filename: /no/such"),
         ("table_ad x", "Error: there is no command table_ad: did you mean table_add or"),
@@ -136,6 +141,15 @@ def test_every_command_has_help_and_refuses_a_hundred_words(do: Do) -> None:
         assert help_text([name]).startswith(name)
         with pytest.raises(DetourError):
             do(f"{name} {'x ' * 100}")
+
+
+def test_help_shows_the_arguments() -> None:
+    assert help_text(["table_add"]) == "table_add TABLE ACTION MATCH... => PARAMETER... [PRIORITY]: add an entry"
+    assert help_text(["mc_node_create"]).startswith("mc_node_create RID PORT... [| LAG...]: create a node")
+    assert help_text(["table_indirect_delete_member"]) == (
+        "table_indirect_delete_member TABLE MEMBER: delete a member (deprecated: use act_prof_delete_member)"
+    )
+    assert help_text(["show_pvs"]) == "show_pvs: list parser value sets"
 
 
 def test_the_commands_of_bmv2_are_all_there() -> None:

@@ -130,6 +130,9 @@ def test_what_is_wrong_with_the_command_line(
         ("counter_read port", {"MyIngress.port_counter"}),
         ("help mirroring_g", {"mirroring_get"}),
         ("nonsense ", set()),
+        ("load_new_config_file ", set()),
+        ("table_add", {"table_add"}),
+        ("table_indirect_create_member indirect forw", {"MyIngress.forward"}),
     ],
 )
 def test_what_the_prompt_offers(text: str, offered: set[str]) -> None:
