@@ -110,7 +110,7 @@ def _what(sim: Parser) -> None:
     sim.add_argument(
         "--jitter",
         metavar="TIME",
-        help="by how much hosts send a full frame late at most (twice its time on the slowest link; 0: exactly periodic)",
+        help="a host sends a full frame late by less than this (twice its time on the slowest link; 0: never)",
     )
     sim.add_argument("--seed", metavar="N", help="of all that is random (1)")
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jitter of senders, against phase effects (Floyd and Jacobson, "On Traffic Phase Effects in Packet-Switched Gateways",
 1992): where senders and queues are exactly periodic, the phase between two senders decides which of them a full queue
-drops, for as long as they send. A random time of the order of that which one packet takes at the bottleneck ends that (section
-4 there). It belongs to the host: each frame is behind by a draw on the host's way into the network, in order, and a
-host that sends at the rate of its link still does so. By default it is twice that time: up to once of it, one of two
-senders that fill the bottleneck may get 57 % (which has one arrival in every service, the other none or two), with
-twice 51 %.
+drops, for as long as they send. A random time of the order of what one packet takes at the bottleneck ends that.
+
+It belongs to the host: a frame is late by a draw on its way into the network, in order, so a host still sends at the
+rate of its link. By default the draw is below twice what a packet takes on the slowest link. Below once, of two senders
+that fill their links one may get 57 %: it has one arrival in every service, the other one none or two. Below twice, 51.
 """
 
 from __future__ import annotations

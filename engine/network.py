@@ -572,8 +572,8 @@ class Network:
 
     def set_jitter(self, jitter_ps: int = jitter.AUTO, packet_bytes: int = jitter.ETHERNET_BYTES) -> None:
         """Lets every frame of the hosts that are attached by now be late by a seeded draw, in order: one of
-        `packet_bytes` by less than `jitter_ps` (`AUTO`: twice what it takes at the slowest link or queue), shorter ones in
-        proportion. Simultaneous events are ordered by a seeded draw.
+        `packet_bytes` by less than `jitter_ps` (`AUTO`: twice what it takes at the slowest link or queue), shorter ones
+        in proportion. Simultaneous events are ordered by a seeded draw.
 
         Without this call senders are exactly periodic, which decides whose packets full queues drop (`engine.jitter`).
         """

@@ -2,10 +2,10 @@
 """How equal senders share a full queue, by transport: Jain's index of what each gets through, over 20 seeds.
 
 All senders begin together, or, with every second seed, a microsecond apart, and send at the rate of the bottleneck for
-as long as that takes to carry `PACKETS` of each. RDMA transports: a star at 100 Gb/s, with marks, or without and with 20
-kB of memory a port, a queue of 18 packets. UDP and TCP: `experiments.tcp.dumbbell`; TCP has 16 packets of queue a
-connection, so that windows rise and fall many times in a run. Go-back-N without congestion control has no row: at such
-losses it brings through next to nothing, whoever sends.
+as long as that takes to carry `PACKETS` of each. RDMA transports: a star at 100 Gb/s, with marks, or without and with
+20 kB of memory a port, a queue of 18 packets. UDP and TCP: `experiments.tcp.dumbbell`. TCP has 16 packets of queue a
+connection and four times as long, so that windows rise and fall often enough. Go-back-N without congestion control has
+no row: at such losses it brings through next to nothing, whoever sends.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from detour.hosts.ip.tcp.config import TcpConfig
 from detour.topo import parse_topology
 
 PACKETS = 10_000
+TCP_PACKETS = 40_000
 SENDERS = (2, 3, 8)
 SEEDS = range(1, 21)
 GOAL = 0.98
@@ -95,8 +96,7 @@ def rdma_shares(scheme: Scheme, port_bytes: int | None, senders: int, seed: int)
 
 def udp_shares(senders: int, seed: int) -> Int64Array:
     """The same of datagrams through a cable that each sender fills alone."""
-    with Dumbbell(senders, _CABLE, seed=seed) as bell:
-        bell.network.set_jitter()
+    with Dumbbell(senders, _CABLE, seed=seed, jitter=True) as bell:
         ports = [bell.stack.host(f"b{place}").udp_port(_PORT) for place in range(senders)]
         rate = _CABLE.rate_bps * _UDP_BYTES / _IP_FRAME
         for place in range(senders):
@@ -109,13 +109,13 @@ def udp_shares(senders: int, seed: int) -> Int64Array:
 def tcp_shares(control: str, senders: int, seed: int) -> Int64Array:
     """The same of connections."""
     config = TcpConfig(cc=control)
-    with Dumbbell(senders, replace(_CABLE, queue_packets=_TCP_QUEUE * senders), seed=seed) as bell:
-        bell.network.set_jitter()
+    cable = replace(_CABLE, queue_packets=_TCP_QUEUE * senders)
+    with Dumbbell(senders, cable, seed=seed, jitter=True) as bell:
         ports = [bell.stack.host(f"b{place}").tcp_port(_PORT, config=config) for place in range(senders)]
         for place in range(senders):
             sender = bell.stack.host(f"a{place}")
             sender.tcp(address(2, place), port=_PORT, config=config, start_ps=place * _apart(seed))
-        bell.network.run(senders * PACKETS * _MSS_FRAME * 8 * 10**12 // _CABLE.rate_bps)
+        bell.network.run(senders * TCP_PACKETS * _MSS_FRAME * 8 * 10**12 // _CABLE.rate_bps)
         return np.array([sum(result.bytes for result in port.results()) for port in ports])
 
 

@@ -132,8 +132,10 @@ def run(point: LossPoint) -> LossRun:
     topology = parse_topology(ROAD_TOPOLOGY)
     half = len(topology.hosts) // 2
     scheme = LOSS_SCHEMES[point.transport, point.control]
+    # Who shares a full queue depends on phases; a connection alone does not.
+    jitter_ps = AUTO if point.senders > 1 else None
     with VirtualFabric(
-        topology, scheme, RunSettings(links=ROAD_LINKS, seed=point.seed, jitter_ps=AUTO), queue_pairs=point.senders
+        topology, scheme, RunSettings(links=ROAD_LINKS, seed=point.seed, jitter_ps=jitter_ps), queue_pairs=point.senders
     ) as fabric:
         link = next(link for link in topology.links if link.kind != "host")
         late_ps = LATE_PACKETS * _PACKET_TIME_PS

@@ -33,7 +33,10 @@ class Bottleneck:
 class Dumbbell:
     """Hosts `a0`, `a1`, ... send, `b0`, `b1`, ... receive. A context manager."""
 
-    def __init__(self, pairs: int, cable: Bottleneck, *, seed: int = 1, clock: Clock | None = None) -> None:
+    def __init__(
+        self, pairs: int, cable: Bottleneck, *, seed: int = 1, clock: Clock | None = None, jitter: bool = False
+    ) -> None:
+        """`jitter`: of hosts (`Network.set_jitter`)."""
         clock = clock or Virtual()
         elide = isinstance(clock, Virtual)
         sides = [(side, number) for side in (1, 2) for number in range(pairs)]
@@ -46,6 +49,8 @@ class Dumbbell:
         self.network.connect((1, 1), (2, 1), cable.rate_bps, cable.delay_ps, cable.queue_packets)
         for number, (side, place) in enumerate(sides):
             self.network.attach_stack((side, 2 + place), self.stack, number, _FAST_BPS, 1, _QUEUE_OF_HOSTS)
+        if jitter:
+            self.network.set_jitter()
         if cable.loss:
             self.network.set_faults(CABLE, loss=cable.loss, both=False)
 

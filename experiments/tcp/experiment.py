@@ -169,7 +169,7 @@ def _share(point: TcpPoint) -> list[TcpRow]:
     config = TcpConfig(cc=point.cc, delayed_ack_ps=MS)
     end = round(point.seconds * _SECOND)
     begin = end // 4
-    with Dumbbell(point.flows, cable, seed=point.seed) as bell:
+    with Dumbbell(point.flows, cable, seed=point.seed, jitter=True) as bell:
         flows = []
         for n in range(point.flows):
             bell.stack.host(f"b{n}").tcp_port(config=config)
@@ -193,7 +193,7 @@ def _queue(point: TcpPoint) -> list[TcpRow]:
     cable = Bottleneck(_QUEUE_BPS, _QUEUE_RTT_PS // 2, 1_000, marking_depth=_QUEUE_MARKS)
     config = TcpConfig(cc="dctcp", min_rto_ps=10 * MS, delayed_ack_ps=MS)
     end = round(point.seconds * _SECOND)
-    with Dumbbell(point.flows, cable, seed=point.seed) as bell:
+    with Dumbbell(point.flows, cable, seed=point.seed, jitter=True) as bell:
         for n in range(point.flows):
             bell.stack.host(f"b{n}").tcp_port(config=config)
             bell.stack.host(f"a{n}").tcp(address(2, n), config=config)

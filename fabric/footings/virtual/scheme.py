@@ -333,7 +333,7 @@ class RunSettings:
     """Everything else about a run. `window`, `frames`: packets that a connection and the fabric may have under way.
     `loss`: probability with which a link between switches loses a frame. `payload`: packets carry their bytes, so that
     what arrives can be compared with what was sent; without, the time that everything takes is the same. `jitter_ps`:
-    of hosts (`Network.set_jitter`). None: senders are exactly periodic and simultaneous events have a fixed order, as in
+    of hosts (`Network.set_jitter`). None: senders are exactly periodic, simultaneous events have a fixed order, as in
     experiments whose results were stored before there was jitter (docs/experiments.md, "Jitter")."""
 
     links: LinkSettings = field(default_factory=LinkSettings)
