@@ -570,21 +570,22 @@ class Network:
 
         self.call(change)
 
-    def set_jitter(self, jitter_ps: int = jitter.AUTO, packet_bytes: int = jitter.ETHERNET_BYTES) -> None:
+    def set_jitter(self, jitter_ps: int = jitter.AUTO, packet_bytes: int = jitter.ETHERNET_BYTES) -> int:
         """Lets every frame of the hosts that are attached by now be late by a seeded draw, in order: one of
         `packet_bytes` by less than `jitter_ps` (`AUTO`: twice what it takes at the slowest link or queue), shorter ones
-        in proportion. Simultaneous events are ordered by a seeded draw.
+        in proportion. Simultaneous events are ordered by a seeded draw. Returns `jitter_ps`.
 
         Without this call senders are exactly periodic, which decides whose packets full queues drop (`engine.jitter`).
         """
 
-        def change() -> None:
+        def change() -> int:
             most = jitter.default_ps(self._memory, packet_bytes) if jitter_ps == jitter.AUTO else jitter_ps
             jitter.set_jitter(self._memory, most, packet_bytes, self.seed)
             for stack in self._stacks:
                 stack.set_jitter(most)
+            return most
 
-        self.call(change)
+        return self.call(change)
 
     def set_queue(
         self,

@@ -162,10 +162,11 @@ class VirtualFabric(NetworkFabric):
         self._states: dict[int, SwitchState] = {}
         self._add_switches()
         lay_cables(self.network, topology, self._cable)
+        jitter_ps = 0
         if self.settings.jitter_ps is not None:
-            self._network.set_jitter(self.settings.jitter_ps, self.config.payload + DATA_OVERHEAD)
+            jitter_ps = self._network.set_jitter(self.settings.jitter_ps, self.config.payload + DATA_OVERHEAD)
         self._add_loss()
-        self._add_memory()
+        self._add_memory(jitter_ps)
         if self.scheme.routing in _SHARING:
             self._share_loads()
         elif self.scheme.routing in _OWN_PORTS:
@@ -216,9 +217,11 @@ class VirtualFabric(NetworkFabric):
             if self.settings.loss and link.kind != "host":
                 self.set_loss(link.index, self.settings.loss)
 
-    def _add_memory(self) -> None:
+    def _add_memory(self, jitter_ps: int) -> None:
         settings = self.settings
         links = settings.links.covering(self.topology.links)
+        # What a host sends late comes after a pause as well, so headroom must hold it.
+        links = replace(links, host_delay_ps=links.host_delay_ps + jitter_ps)
         for switch in self.topology.switches:
             cabled = sum(peer is not None for peer in switch.ports)
             buffers = settings.memory.of_switch(cabled, self.scheme.lossless, links)

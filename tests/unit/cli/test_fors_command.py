@@ -205,7 +205,6 @@ def test_schedules_that_know_of_no_failures(capsys, algorithm, phases):
         (["verify", "/nowhere.csv"], "No such file"),
         (["schedule", "--algorithm", "best"], "invalid choice"),
         (["schedule", "--seed", "x"], "invalid int value"),
-        ([], "required"),
     ],
 )
 def test_what_is_refused(capsys, arguments, error):

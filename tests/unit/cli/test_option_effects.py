@@ -21,6 +21,8 @@ from detour.cli.asking import ANSWERED_BY
 from detour.cli.lifecycle import up_options
 from detour.cli.parser import Parser
 from detour.experiments import reproduce
+from detour.experiments.bench import fairness, gray
+from detour.experiments.bench.report import BenchReport
 
 ROOT = Path(__file__).resolve().parents[3]
 SIM = "sim --topo leaf-spine:leaves=2,spines=2,hosts=2 --workload"
@@ -212,6 +214,18 @@ def test_an_option_changes_what_a_fabric_is_asked_for(command: str, option: str)
                 options.run(options)
     plain, changed = asked.calls
     assert changed != plain
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"), [("", {"gray", "fairness"}), (" --gray", {"gray"}), (" --fairness", {"fairness"})]
+)
+def test_parts_of_a_benchmark(
+    options: str, parts: set[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for module, name in ((gray, "gray"), (fairness, "fairness")):
+        report = BenchReport(name, {name: []}, (), (), ())
+        monkeypatch.setattr(module, "run", lambda progress, report=report: report)
+    assert document(capsys, f"bench transport{options}").keys() == parts
 
 
 def _options(parser: argparse.ArgumentParser) -> Iterator[str]:

@@ -325,3 +325,10 @@ def test_folders_are_checked_before_work(tmp_path: Path) -> None:
         report.check_plot(tmp_path / "plot.txt")
     with pytest.raises(DetourError, match=r"there is no folder"):
         report.check_plot(tmp_path / "a" / "plot.png")
+
+
+def test_jitter_costs_lossless_fabrics_no_packet() -> None:
+    """Headroom holds what a late frame brings after a pause."""
+    run = simulated("adv1:bytes=3e5", D1, "ShortestPath", ecn="off", jitter="5us")
+    assert run.ended_by == "delivered"
+    assert run.drops == 0
