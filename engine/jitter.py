@@ -19,7 +19,7 @@ from detour.engine.loop.memory import Memory
 AUTO = -1
 """twice as long as a packet takes at the slowest link or queue"""
 LONGEST_PS = 100 * MS
-ETHERNET_BYTES = 1514
+FULL_FRAME_BYTES = 1514
 """longest frame of an MTU of 1500 bytes"""
 _PS_PER_SECOND_OF_BITS = 8 * 10**12
 

@@ -570,7 +570,7 @@ class Network:
 
         self.call(change)
 
-    def set_jitter(self, jitter_ps: int = jitter.AUTO, packet_bytes: int = jitter.ETHERNET_BYTES) -> int:
+    def set_jitter(self, jitter_ps: int = jitter.AUTO, packet_bytes: int = jitter.FULL_FRAME_BYTES) -> int:
         """Lets every frame of the hosts that are attached by now be late by a seeded draw, in order: one of
         `packet_bytes` by less than `jitter_ps` (`AUTO`: twice what it takes at the slowest link or queue), shorter ones
         in proportion. Simultaneous events are ordered by a seeded draw. Returns `jitter_ps`.

@@ -2,7 +2,7 @@
 """How equal senders share a full queue, by transport: Jain's index of what each gets through, over 20 seeds.
 
 All senders begin together, or, with every second seed, a microsecond apart, and send at the rate of the bottleneck for
-as long as that takes to carry `PACKETS` of each. RDMA transports: a star at 100 Gb/s, with marks, or without and with
+as long as that takes to carry `_PACKETS` of each. RDMA transports: a star at 100 Gb/s, with marks, or without and with
 20 kB of memory a port, a queue of 18 packets. UDP and TCP: `experiments.tcp.dumbbell`. TCP has 16 packets of queue a
 connection and four times as long, so that windows rise and fall often enough. Go-back-N without congestion control has
 no row: at such losses it brings through next to nothing, whoever sends.
@@ -38,11 +38,11 @@ from detour.hosts.ip.spacing import Spacing
 from detour.hosts.ip.tcp.config import TcpConfig
 from detour.topo import parse_topology
 
-PACKETS = 10_000
-TCP_PACKETS = 40_000
-SENDERS = (2, 3, 8)
-SEEDS = range(1, 21)
-GOAL = 0.98
+_PACKETS = 10_000
+_TCP_PACKETS = 40_000
+EQUAL_SENDERS = (2, 3, 8)
+_SEEDS = range(1, 21)
+FAIR_INDEX = 0.98
 _SHALLOW = 20_000
 _APART_PS = US
 _CABLE = Bottleneck(1_000_000_000, 50 * US, 64)
@@ -67,7 +67,7 @@ def _plain(name: str, scheme: Scheme, control: str) -> Scheme:
 
 
 _GO_BACK_N = replace(TELEMETRY_GBN, paths="shortest", hosts=())
-RDMA: dict[str, tuple[Scheme, int | None]] = {
+RDMA_SENDERS: dict[str, tuple[Scheme, int | None]] = {
     "LERP, DCTCP": (SHORTEST_LERP, None),
     "LERP, DCTCP, no marks": (_plain("fair", SHORTEST_LERP, "dctcp"), _SHALLOW),
     "LERP, fixed window, no marks": (_plain("fair", SHORTEST_LERP, "fixed"), _SHALLOW),
@@ -76,7 +76,7 @@ RDMA: dict[str, tuple[Scheme, int | None]] = {
     "go-back-N, DCTCP": (replace(_GO_BACK_N, control="dctcp", ecn=SHORTEST_LERP.ecn), None),
 }
 """scheme, and memory of a port in bytes (None: as usual)"""
-TCP = ("cubic", "newreno", "dctcp")
+_TCP = ("cubic", "newreno", "dctcp")
 
 
 def rdma_shares(scheme: Scheme, port_bytes: int | None, senders: int, seed: int) -> Int64Array:
@@ -90,7 +90,7 @@ def rdma_shares(scheme: Scheme, port_bytes: int | None, senders: int, seed: int)
         for host in range(senders):
             fabric.send(ENDLESS, np.array([host]))
             fabric.run(fabric.now_ps + _apart(seed))
-        fabric.run(fabric.now_ps + senders * PACKETS * PACKET_BYTES * 8 * 10**12 // fabric.settings.links.rate_bps)
+        fabric.run(fabric.now_ps + senders * _PACKETS * PACKET_BYTES * 8 * 10**12 // fabric.settings.links.rate_bps)
         return fabric.column("st_rx_bytes")
 
 
@@ -102,7 +102,7 @@ def udp_shares(senders: int, seed: int) -> Int64Array:
         for place in range(senders):
             sender = bell.stack.host(f"a{place}")
             sender.udp(address(2, place), spacing=Spacing(rate, _UDP_BYTES), port=_PORT, start_ps=place * _apart(seed))
-        bell.network.run(senders * PACKETS * _IP_FRAME * 8 * 10**12 // _CABLE.rate_bps)
+        bell.network.run(senders * _PACKETS * _IP_FRAME * 8 * 10**12 // _CABLE.rate_bps)
         return np.array([sum(result.bytes for result in port.results()) for port in ports])
 
 
@@ -115,7 +115,7 @@ def tcp_shares(control: str, senders: int, seed: int) -> Int64Array:
         for place in range(senders):
             sender = bell.stack.host(f"a{place}")
             sender.tcp(address(2, place), port=_PORT, config=config, start_ps=place * _apart(seed))
-        bell.network.run(senders * TCP_PACKETS * _MSS_FRAME * 8 * 10**12 // _CABLE.rate_bps)
+        bell.network.run(senders * _TCP_PACKETS * _MSS_FRAME * 8 * 10**12 // _CABLE.rate_bps)
         return np.array([sum(result.bytes for result in port.results()) for port in ports])
 
 
@@ -125,11 +125,11 @@ def _apart(seed: int) -> int:
 
 
 def rows(
-    senders: Sequence[int] = SENDERS, seeds: Sequence[int] = SEEDS, progress: Progress = silent
+    senders: Sequence[int] = EQUAL_SENDERS, seeds: Sequence[int] = _SEEDS, progress: Progress = silent
 ) -> list[FairnessRow]:
     """A row for every transport and number of senders."""
-    kinds = {name: partial(rdma_shares, *terms) for name, terms in RDMA.items()}
-    kinds |= {"UDP": udp_shares} | {f"TCP, {control}": partial(tcp_shares, control) for control in TCP}
+    kinds = {name: partial(rdma_shares, *terms) for name, terms in RDMA_SENDERS.items()}
+    kinds |= {"UDP": udp_shares} | {f"TCP, {control}": partial(tcp_shares, control) for control in _TCP}
     found = []
     for name, shares in kinds.items():
         for count in senders:
@@ -147,5 +147,5 @@ def run(progress: Progress = silent) -> BenchReport:
         {"fairness": [asdict(row) for row in found]},
         ("transport", "senders", "Jain's index, mean", "least"),
         tuple((row.transport, str(row.senders), f"{row.jain_mean:.4f}", f"{row.jain_min:.4f}") for row in found),
-        (Goal("Jain's index of equal senders, in each run", min(row.jain_min for row in found), GOAL),),
+        (Goal("Jain's index of equal senders, in each run", min(row.jain_min for row in found), FAIR_INDEX),),
     )

@@ -22,7 +22,7 @@ import numpy as np
 from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
 from detour.base.quantities import time_text
-from detour.base.times import US
+from detour.base.times import NS, US
 from detour.engine.clock import Virtual
 from detour.engine.trace.filters import Filter, parse_filter
 from detour.experiments.sim.plan import SimPlan, plan_of
@@ -44,7 +44,7 @@ from detour.topo.address import ipv6_text
 
 T = TypeVar("T")
 
-_CLOSE_PS = US
+_CLOSE_PS = 10 * NS
 """how well a time must be known before packets are traced around it"""
 _MARGINS_PS = (100 * US, 2_000 * US, 50_000 * US)
 """how long before it was seen a packet may have been sent: tried one after the other, and then the whole run"""

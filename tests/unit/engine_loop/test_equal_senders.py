@@ -9,7 +9,7 @@ from script_program import CrossProgram, ScriptState
 from test_native_hosts import GBIT, US, Pair
 
 from detour.engine.clock import Virtual
-from detour.engine.jitter import ETHERNET_BYTES
+from detour.engine.jitter import FULL_FRAME_BYTES
 from detour.engine.network import Network
 from detour.experiments.bench import fairness
 from detour.experiments.measure import jain
@@ -19,17 +19,17 @@ _EVERY_SECOND = (1, 8)
 """seeds with which senders begin together, and a microsecond apart"""
 
 
-@pytest.mark.parametrize("senders", fairness.SENDERS)
+@pytest.mark.parametrize("senders", fairness.EQUAL_SENDERS)
 @pytest.mark.parametrize("name", ["LERP, DCTCP, no marks", "LERP, DCTCP"])
 def test_rdma_senders_are_equal(name: str, senders: int) -> None:
     for seed in _EVERY_SECOND:
-        assert jain(fairness.rdma_shares(*fairness.RDMA[name], senders, seed)) >= fairness.GOAL
+        assert jain(fairness.rdma_shares(*fairness.RDMA_SENDERS[name], senders, seed)) >= fairness.FAIR_INDEX
 
 
-@pytest.mark.parametrize("senders", fairness.SENDERS)
+@pytest.mark.parametrize("senders", fairness.EQUAL_SENDERS)
 def test_udp_senders_are_equal(senders: int) -> None:
     for seed in _EVERY_SECOND:
-        assert jain(fairness.udp_shares(senders, seed)) >= fairness.GOAL
+        assert jain(fairness.udp_shares(senders, seed)) >= fairness.FAIR_INDEX
 
 
 def _arrivals(jitter_ps: int, seed: int = 3) -> np.ndarray:
@@ -71,7 +71,7 @@ def test_the_slowest_link_says_how_much() -> None:
         net.set_queue((1, 2), rate_pps=1_000)
         net.set_jitter()
         per_byte = net._memory.column("channels", "jitter") / 256
-        assert per_byte.max() * ETHERNET_BYTES == pytest.approx(2 * 10**9, rel=1e-3)
+        assert per_byte.max() * FULL_FRAME_BYTES == pytest.approx(2 * 10**9, rel=1e-3)
 
 
 def test_a_network_is_idle_when_nothing_will_happen() -> None:

@@ -329,6 +329,6 @@ def test_folders_are_checked_before_work(tmp_path: Path) -> None:
 
 def test_jitter_costs_lossless_fabrics_no_packet() -> None:
     """Headroom holds what a late frame brings after a pause."""
-    run = simulated("adv1:bytes=3e5", D1, "ShortestPath", ecn="off", jitter="5us")
+    run = simulated("adv1:pairs=64,bytes=1e5", D1, "ShortestPath", ecn="off", jitter="1us")
     assert run.ended_by == "delivered"
     assert run.drops == 0
