@@ -18,7 +18,7 @@ from detour.base.errors import DetourError
 from detour.engine.bmv2api.interface import Api
 from detour.engine.bmv2api.wire import methods, protocol
 
-S = TypeVar("S")
+T = TypeVar("T")
 
 
 class Connection(Api):
@@ -34,8 +34,8 @@ class Connection(Api):
         self._transport = TBufferedTransport(plain)
         self._protocol = protocol(self._transport)
 
-    def service(self, service: type[S]) -> S:
-        return cast(S, _Stub(self, service))
+    def service(self, service: type[T]) -> T:
+        return cast(T, _Stub(self, service))
 
     def close(self) -> None:
         """Ends the connection."""

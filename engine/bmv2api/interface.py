@@ -12,8 +12,8 @@ from detour.engine.bmv2api import types
 from detour.engine.bmv2api.types import EntryOptions
 from detour.engine.bmv2api.wire import I16, I32, I64, raises
 
-S = TypeVar("S")
-Key = list[types.MatchParam]
+T = TypeVar("T")
+MatchKey = list[types.MatchParam]
 Data = list[bytes]
 Rates = list[types.MeterRate]
 
@@ -25,7 +25,13 @@ class _Tables(Protocol):
     def bm_mt_get_num_entries(self, cxt_id: I32, table_name: str) -> I64: ...
     def bm_mt_clear_entries(self, cxt_id: I32, table_name: str, reset_default_entry: bool) -> None: ...
     def bm_mt_add_entry(
-        self, cxt_id: I32, table_name: str, match_key: Key, action_name: str, action_data: Data, options: EntryOptions
+        self,
+        cxt_id: I32,
+        table_name: str,
+        match_key: MatchKey,
+        action_name: str,
+        action_data: Data,
+        options: EntryOptions,
     ) -> I32: ...
     def bm_mt_set_default_action(self, cxt_id: I32, table_name: str, action_name: str, action_data: Data) -> None: ...
     def bm_mt_reset_default_entry(self, cxt_id: I32, table_name: str) -> None: ...
@@ -60,7 +66,7 @@ class _Tables(Protocol):
     # -- tables whose entries point to members and groups
 
     def bm_mt_indirect_add_entry(
-        self, cxt_id: I32, table_name: str, match_key: Key, mbr_handle: I32, options: EntryOptions
+        self, cxt_id: I32, table_name: str, match_key: MatchKey, mbr_handle: I32, options: EntryOptions
     ) -> I32: ...
     def bm_mt_indirect_modify_entry(self, cxt_id: I32, table_name: str, entry_handle: I32, mbr_handle: I32) -> None: ...
     def bm_mt_indirect_delete_entry(self, cxt_id: I32, table_name: str, entry_handle: I32) -> None: ...
@@ -70,7 +76,7 @@ class _Tables(Protocol):
     def bm_mt_indirect_set_default_member(self, cxt_id: I32, table_name: str, mbr_handle: I32) -> None: ...
     def bm_mt_indirect_reset_default_entry(self, cxt_id: I32, table_name: str) -> None: ...
     def bm_mt_indirect_ws_add_entry(
-        self, cxt_id: I32, table_name: str, match_key: Key, grp_handle: I32, options: EntryOptions
+        self, cxt_id: I32, table_name: str, match_key: MatchKey, grp_handle: I32, options: EntryOptions
     ) -> I32: ...
     def bm_mt_indirect_ws_modify_entry(
         self, cxt_id: I32, table_name: str, entry_handle: I32, grp_handle: I32
@@ -93,7 +99,7 @@ class _Tables(Protocol):
     def bm_mt_get_entry(self, cxt_id: I32, table_name: str, entry_handle: I32) -> types.BmEntry: ...
     def bm_mt_get_default_entry(self, cxt_id: I32, table_name: str) -> types.ActionEntry: ...
     def bm_mt_get_entry_from_key(
-        self, cxt_id: I32, table_name: str, match_key: Key, options: EntryOptions
+        self, cxt_id: I32, table_name: str, match_key: MatchKey, options: EntryOptions
     ) -> types.BmEntry: ...
 
 
@@ -220,7 +226,7 @@ SERVICES: tuple[type, ...] = (Standard, SimplePreLag, SimpleSwitch)
 class Api(Protocol):
     """The services of one switch, here or at the other end of a connection."""
 
-    def service(self, service: type[S]) -> S: ...
+    def service(self, service: type[T]) -> T: ...
 
     @property
     def standard(self) -> Standard:

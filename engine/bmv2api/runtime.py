@@ -25,7 +25,7 @@ from detour.engine.bmv2api.queues import Queues
 from detour.engine.bmv2api.replication import Replicas
 from detour.engine.bmv2api.wire import methods
 
-S = TypeVar("S")
+T = TypeVar("T")
 
 
 class BmRuntime(Api):
@@ -45,8 +45,8 @@ class BmRuntime(Api):
         )
         self._services = {service: _Service(service, device, parts) for service in SERVICES}
 
-    def service(self, service: type[S]) -> S:
-        return cast(S, self._services[service])
+    def service(self, service: type[T]) -> T:
+        return cast(T, self._services[service])
 
 
 class _Service:

@@ -2,9 +2,9 @@
 """Paths that fail in part (gray failures, Huang et al., HotOS 2017): who notices, and how long nothing arrives.
 
 One connection between two hosts has four shortest paths and four detours, each a delay of its own. From some moment on
-all four shortest paths, or three of them, lose frames of one kind (`KINDS`) and pass all others, probes among them. A
-message is to arrive by what is left. The host stacks are those of every other run; there is no switch between them, so
-that a run takes a fraction of a second. Schemes that give a connection one path only are left out, as are those in
+all four shortest paths, or three of them, lose frames of one kind (`LOSS_KINDS`) and pass all others, probes among
+them. A message is to arrive by what is left. The host stacks are those of every other run; there is no switch between
+them, so that a run takes a fraction of a second. Schemes that give a connection one path only are left out, as are those in
 which switches choose: they have no other path to take. LERP-reacting is rerouting by the NIC (`hosts.paths.reroute`).
 
 `gap`: the longest time in which no new data arrives, from posting the message until all of it is there, in round trips
@@ -24,7 +24,7 @@ import numpy as np
 from detour.base.progress import Progress, silent
 from detour.base.times import US
 from detour.experiments.bench.report import BenchReport, Goal
-from detour.fabric.footings.virtual.fabric import CHOICES, TRANSPORTS
+from detour.fabric.footings.virtual.fabric import PATH_CHOICES, TRANSPORT_KINDS
 from detour.fabric.footings.virtual.scheme import OTHERS, SCHEMES, SPRAY_LERP, RunSettings, Scheme
 from detour.hosts.cc import algorithm
 from detour.hosts.endpoint import MAX_FRAME, MAX_TIME, deadline, expire, make_hosts, receive, transmit
@@ -44,7 +44,7 @@ BREAKS = (0, 60 * US)
 SIZES = (650_000, 2_000_000)
 AFFECTED = (4, 3)
 """shortest paths that lose frames"""
-SEEDS = (1, 2, 3)
+GRAY_SEEDS = (1, 2, 3)
 GOAL_RTT = 5.0
 REACTING = "LERP-reacting"
 _LIMIT = 1_000_000 * US
@@ -54,7 +54,7 @@ FrameKind = Literal["data", "ack", "probe"]
 
 
 @dataclass(frozen=True)
-class Frame:
+class CarriedFrame:
     """What decides whether a path loses a frame. `number`: how many it has carried that way."""
 
     kind: FrameKind
@@ -63,7 +63,7 @@ class Frame:
     number: int
 
 
-KINDS: dict[str, Callable[[Frame], bool]] = {
+LOSS_KINDS: dict[str, Callable[[CarriedFrame], bool]] = {
     "all": lambda f: True,
     "data": lambda f: f.kind == "data",
     "long": lambda f: f.length > _LONG,
@@ -79,13 +79,13 @@ KINDS: dict[str, Callable[[Frame], bool]] = {
 class Fault:
     """Some shortest paths lose frames from `begin_ps` on."""
 
-    lost: Callable[[Frame], bool]
+    lost: Callable[[CarriedFrame], bool]
     paths: frozenset[int]
     begin_ps: int = 0
 
 
 @dataclass(frozen=True)
-class Outcome:
+class MessageOutcome:
     """What became of a message. `gap_rtt`: see the module; `share`: of its packets, the part on shortest paths."""
 
     failed: bool
@@ -94,7 +94,7 @@ class Outcome:
     share: float
 
 
-class Run:
+class GrayRun:
     """One connection of a scheme, and the frames that are under way."""
 
     def __init__(self, scheme: Scheme, fault: Fault, seed: int, choice: PathChoice | None = None) -> None:
@@ -108,11 +108,11 @@ class Run:
             Device(self.hs),
             [0],
             [1],
-            transport=TRANSPORTS[scheme.transport],
+            transport=TRANSPORT_KINDS[scheme.transport],
             congestion_control=algorithm(scheme.control),
             reordering=scheme.reorder,
             ports=np.array([ports]),
-            choice=CHOICES[scheme.paths] if choice is None else choice,
+            choice=PATH_CHOICES[scheme.paths] if choice is None else choice,
             seed=seed,
         )
         self.now, self._gap, self._last = 0, 0, 0
@@ -123,7 +123,7 @@ class Run:
         self._under_way: list[tuple[int, int, int, int, bytes]] = []
         self._carried: dict[tuple[int, int], int] = {}
 
-    def deliver(self, message: int) -> Outcome:
+    def deliver(self, message: int) -> MessageOutcome:
         """Sends a message of so many bytes and waits for its completion, or for the connection to fail."""
         post_many(self.flows, message)
         sender, receiver = self.hs.qp[self.flows.sender[0]], self.hs.qp[self.flows.receiver[0]]
@@ -140,7 +140,7 @@ class Run:
         short = int(taken["packets"][taken["sport"] < DETOURS[0]].sum())
         done = bool(sender["sq_una"] == sender["sq_end"]) and sender["state"] == QPS_RTS
         total = max(1, int(taken["packets"].sum()))
-        return Outcome(not done, self._gap / ROUND_TRIP, self.now / US, short / total)
+        return MessageOutcome(not done, self._gap / ROUND_TRIP, self.now / US, short / total)
 
     def _heard(self) -> None:
         self._gap, self._last = max(self._gap, self.now - self._last), self.now
@@ -172,7 +172,7 @@ class Run:
         number = self._carried[host, sport] = self._carried.get((host, sport), 0) + 1
         if sport in self._fault.paths and self.now >= self._fault.begin_ps:
             kind: FrameKind = "probe" if dport == PORT_PROBE else "ack" if frame[udp + 8] == OP_ACK else "data"
-            if self._fault.lost(Frame(kind, host == 0, length, number)):
+            if self._fault.lost(CarriedFrame(kind, host == 0, length, number)):
                 return True
         arrives = self._free[host] + (_DETOUR_PS if sport >= DETOURS[0] else ROUND_TRIP // 2)
         heapq.heappush(self._under_way, (arrives, next(self._order), 1 - host, length, frame))
@@ -193,7 +193,7 @@ class GrayRow:
 def contenders() -> dict[str, tuple[Scheme, PathChoice]]:
     """All in which the sender has a choice of paths, by name."""
     known = (*SCHEMES.values(), *OTHERS)
-    found = {scheme.name: (scheme, CHOICES[scheme.paths]) for scheme in known if scheme.paths in CHOICES}
+    found = {scheme.name: (scheme, PATH_CHOICES[scheme.paths]) for scheme in known if scheme.paths in PATH_CHOICES}
     return found | {REACTING: (SPRAY_LERP, PathChoice.REACTING)}
 
 
@@ -201,7 +201,7 @@ def row(name: str, kind: str, seeds: Sequence[int]) -> GrayRow:
     """Every combination of size, moment and number of paths for each seed."""
     scheme, choice = contenders()[name]
     outcomes = [
-        Run(scheme, Fault(KINDS[kind], frozenset(SHORTEST[:count]), begin), seed, choice).deliver(size)
+        GrayRun(scheme, Fault(LOSS_KINDS[kind], frozenset(SHORTEST[:count]), begin), seed, choice).deliver(size)
         for count, begin, size, seed in itertools.product(AFFECTED, BREAKS, SIZES, seeds)
     ]
     failed = sum(outcome.failed for outcome in outcomes)
@@ -211,8 +211,8 @@ def row(name: str, kind: str, seeds: Sequence[int]) -> GrayRow:
 def run(progress: Progress = silent) -> BenchReport:
     """`detour bench transport --gray`."""
     rows = []
-    for name, kind in itertools.product(contenders(), KINDS):
-        rows.append(row(name, kind, SEEDS))
+    for name, kind in itertools.product(contenders(), LOSS_KINDS):
+        rows.append(row(name, kind, GRAY_SEEDS))
         progress(f"{name}, {kind}: {rows[-1].failed} of {rows[-1].runs} failed")
     ours = max(one.worst_gap_rtt for one in rows if one.scheme == SPRAY_LERP.name)
     return BenchReport(

@@ -6,7 +6,7 @@ its own for data. So there are two rules, one for senders that spray and one for
 
 * Spraying (`transport.multipath`): a path in doubt takes no data. An answer to data ends the doubt, also one to a
   packet that was sent again by another path meanwhile, if the PTR follows it. On a path that keeps order answers to
-  data come before the PTR. A PTR without them lets a single data packet try the path (`TRIES`).
+  data come before the PTR. A PTR without them lets a single data packet try the path (`TRUST_ON_TRIAL`).
 * One path at a time: a path that was left because data was not answered is barred for `react_penalty_ps`, twice as long
   each time in a row, whatever probes say of it. An answer to data ends that.
 """
@@ -20,7 +20,7 @@ from detour.hosts.nic import random_below
 from detour.hosts.rows import candidate_row, cfg_row, host_row
 from detour.hosts.state import MAX_TIME, NIL
 
-UNKNOWN, ANSWERED, TRIES = 0, 1, 2
+TRUST_UNKNOWN, TRUST_ANSWERED, TRUST_ON_TRIAL = 0, 1, 2
 """`trust` of a candidate in doubt: nothing has come back; data was answered; a probe was, and one packet may try it"""
 DOUBLINGS = 6
 """of the time for which a path that fails again and again is left alone"""
@@ -30,14 +30,14 @@ DOUBLINGS = 6
 def is_alive(hs: Any, i: int, cand: int, now: int) -> bool:
     """Spraying: whether candidate `cand` may take data: it answers, as far as is known, and is not barred."""
     c = candidate_row(hs, i, cand)
-    return (c.silent == 0 or c.trust == TRIES) and c.answered <= now  # until when it is barred
+    return (c.silent == 0 or c.trust == TRUST_ON_TRIAL) and c.answered <= now  # until when it is barred
 
 
 @inner
 def on_data(c: Any) -> None:
     """Data on candidate `c` was answered."""
     c.silent = 0
-    c.trust = UNKNOWN
+    c.trust = TRUST_UNKNOWN
 
 
 @inner
@@ -45,10 +45,10 @@ def on_earlier_data(c: Any) -> None:
     """So was a packet that was sent again by another path meanwhile."""
     if c.silent == 0:
         return
-    if c.trust == TRIES:
+    if c.trust == TRUST_ON_TRIAL:
         on_data(c)
     else:
-        c.trust = ANSWERED
+        c.trust = TRUST_ANSWERED
 
 
 @inner
@@ -56,10 +56,10 @@ def on_probe(c: Any) -> None:
     """A PTM on candidate `c` was answered."""
     if c.silent == 0:
         return
-    if c.trust == ANSWERED:
+    if c.trust == TRUST_ANSWERED:
         on_data(c)
     else:
-        c.trust = TRIES
+        c.trust = TRUST_ON_TRIAL
         c.ask_next = MAX_TIME
 
 

@@ -149,8 +149,8 @@ def on_sent(hs: Any, i: int, q: Any, now: int) -> None:
     c = candidate_row(hs, i, q.cand)
     if q.silence_due == MAX_TIME:
         q.silence_due = now + _patience(cfg_row(hs), q, q.cand, c, now)
-    if c.trust == health.TRIES:  # no other packet may, until it is answered
-        c.trust = health.UNKNOWN
+    if c.trust == health.TRUST_ON_TRIAL:  # no other packet may, until it is answered
+        c.trust = health.TRUST_UNKNOWN
         c.ask_next = now + rtt.timeout(cfg_row(hs), q)
         q.silence_due = min(q.silence_due, c.ask_next)
 
@@ -228,7 +228,7 @@ def _ask(hs: Any, i: int, q: Any, cand: int, wait: int, now: int) -> None:
     """Asks whether candidate `cand` lives; for so long, at least, nothing takes it."""
     c = candidate_row(hs, i, cand)
     c.silent += 1
-    c.trust = health.UNKNOWN
+    c.trust = health.TRUST_UNKNOWN
     c.ask_next = now + wait
     send_ptm(hs, i, q, cand)
     activate(hs, i, q)

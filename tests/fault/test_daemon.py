@@ -25,6 +25,11 @@ TARGETS = ["engine", pytest.param("bmv2", marks=pytest.mark.bmv2)]
 PEM = Path(__file__).parents[1] / "unit" / "p4runtime" / "tls"
 
 
+def without_progress(err: str) -> str:
+    """Without lines that say for how long something has been going on: on a busy machine it is."""
+    return re.sub(r"(?m)^detour: .* \(\d+ s\)\n", "", err)
+
+
 class World:
     """A user's view: a runtime folder of their own, and what exists on the machine besides."""
 
@@ -43,7 +48,7 @@ class World:
     def run(self, *arguments: str) -> tuple[int, str, str]:
         process = self.start(*arguments)
         out, err = process.communicate(timeout=PATIENCE_S)
-        return process.returncode, out, err
+        return process.returncode, out, without_progress(err)
 
     def json(self, *arguments: str) -> dict:
         code, out, err = self.run(*arguments, "--json")
@@ -204,7 +209,7 @@ def test_down_does_not_wait_for_a_message(world: World) -> None:
     world.json("down")
     _, err = sender.communicate(timeout=PATIENCE_S)
     assert sender.returncode == 2
-    assert err.count("\n") == 1
+    assert without_progress(err).count("\n") == 1
     world.assert_clean()
 
 

@@ -13,7 +13,7 @@ from detour.engine.bmv2api.commands.values import action_data
 from detour.engine.bmv2api.types import EntryOptions
 from detour.engine.bmv2api.wire import signed
 
-N = TypeVar("N", bound=Named)
+T = TypeVar("T", bound=Named)
 INT31 = (1 << 31) - 1
 INT63 = (1 << 63) - 1
 
@@ -63,18 +63,18 @@ def handle(usage: str, what: str) -> Argument:
 
 
 ENTRY, MEMBER, GROUP = handle("HANDLE", "entry"), handle("MEMBER", "member"), handle("GROUP", "group")
-FILE = Argument("FILE", lambda words, parsed: words[0])
+FILE_NAME = Argument("FILE", lambda words, parsed: words[0])
 
 
 # -- names
 
 
 def named(
-    usage: str, kind: Callable[[ProgramNames], Names[N]], check: Callable[[N], None] = lambda named: None
+    usage: str, kind: Callable[[ProgramNames], Names[T]], check: Callable[[T], None] = lambda named: None
 ) -> Argument:
     """Something that the program defines; `check` raises CommandError if the command does not work on it."""
 
-    def parse(words: list[str], parsed: Parsed) -> N:
+    def parse(words: list[str], parsed: Parsed) -> T:
         one = kind(parsed.scope.program).find(words[0]).as_asked(words[0])
         check(one)
         return one
@@ -106,7 +106,7 @@ def _actions_of(kind: Callable[[ProgramNames], Names[Any]]) -> Callable[..., Col
 
 
 # Both come after their table or profile.
-ACTION = Argument("ACTION", _parse_action, names=_actions_of(lambda program: program.tables))
+ACTION_NAME = Argument("ACTION", _parse_action, names=_actions_of(lambda program: program.tables))
 PROFILE_ACTION = Argument("ACTION", _parse_action, names=_actions_of(lambda program: program.profiles))
 
 

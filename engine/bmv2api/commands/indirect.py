@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from detour.engine.bmv2api.commands.arguments import (
-    ACTION,
+    ACTION_NAME,
     ENTRY,
     GROUP,
     MEMBER,
@@ -142,7 +142,7 @@ def by_table(name: str, substitute: str, table: Argument = _INDIRECT, deprecated
     """Declares a command that takes a table in place of its action profile."""
     of = COMMANDS[substitute]
     text = f"{of.text} (deprecated: use {substitute})" if deprecated else of.text
-    arguments = (table, *(ACTION if each is PROFILE_ACTION else each for each in of.arguments[1:]))
+    arguments = (table, *(ACTION_NAME if each is PROFILE_ACTION else each for each in of.arguments[1:]))
     COMMANDS[name] = CommandByTable(name, text, arguments, of.run, of, deprecated)
 
 

@@ -28,7 +28,7 @@ class Named:
         return replace(self, asked=asked)
 
 
-N = TypeVar("N", bound=Named)
+T = TypeVar("T", bound=Named)
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class NamedArray(Named):
     unit: str = ""
 
 
-class Names(dict[str, N]):
+class Names(dict[str, T]):
     """Objects of one kind by their full names; `find` takes a suffix too."""
 
     def __init__(self, kind: str) -> None:
@@ -95,7 +95,7 @@ class Names(dict[str, N]):
         self.kind = kind
         self._suffixes: dict[str, set[str]] = {}
 
-    def add(self, one: N) -> None:
+    def add(self, one: T) -> None:
         """p4c writes an action once for each table that has it; it is one."""
         name, parts = one.name, one.name.split(".")
         if name in self:
@@ -104,7 +104,7 @@ class Names(dict[str, N]):
         for i in range(len(parts)):
             self._suffixes.setdefault(".".join(parts[i:]), set()).add(name)
 
-    def find(self, name: str) -> N:
+    def find(self, name: str) -> T:
         """The object that a command means.
 
         Raises:

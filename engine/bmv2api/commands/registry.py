@@ -20,9 +20,9 @@ from detour.engine.bmv2api.wire import methods
 Say = Callable[[str], None]
 """takes a line of output"""
 CommandWork = Callable[[Api, Say], None]
-Run = Callable[..., Iterable[str]]
+CommandLines = Callable[..., Iterable[str]]
 """gets an `Api` and the values of the arguments, and yields lines of output"""
-F = TypeVar("F", bound=Run)
+F = TypeVar("F", bound=CommandLines)
 
 REST = sys.maxsize
 """for `Argument.most`: all words that are left"""
@@ -62,7 +62,7 @@ class Command:
     name: str
     text: str
     arguments: tuple[Argument, ...]
-    run: Run
+    run: CommandLines
 
     @property
     def usage(self) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from detour.base.errors import DetourError
 from detour.base.files import write_file
-from detour.engine.bmv2api.commands.arguments import FILE, INT63, integer, parse_integer
+from detour.engine.bmv2api.commands.arguments import FILE_NAME, INT63, integer, parse_integer
 from detour.engine.bmv2api.commands.errors import CommandError, unknown
 from detour.engine.bmv2api.commands.program import ProgramNames
 from detour.engine.bmv2api.commands.registry import Argument, Parsed, calls, command
@@ -38,13 +38,13 @@ calls("swap_configs", "let packets run the program that was loaded", Standard.bm
       before="Swapping configs")  # fmt: skip
 
 
-@command("write_config_to_file", "write the program's JSON to a file", FILE)
+@command("write_config_to_file", "write the program's JSON to a file", FILE_NAME)
 def write_config_to_file(api: Api, path: str) -> Iterable[str]:
     write_file(Path(path), api.standard.bm_get_config().encode())
     return ()
 
 
-@command("serialize_state", "write the switch's state to a file (BMv2 only)", FILE)
+@command("serialize_state", "write the switch's state to a file (BMv2 only)", FILE_NAME)
 def serialize_state(api: Api, path: str) -> Iterable[str]:
     write_file(Path(path), api.standard.bm_serialize_state())
     return ()

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from detour.engine.bmv2api.commands import values
 from detour.engine.bmv2api.commands.arguments import (
-    ACTION,
+    ACTION_NAME,
     ENTRY,
     PARAMETERS,
     TABLE,
@@ -64,7 +64,7 @@ def _shown_action(action: NamedAction, data: list[bytes]) -> Iterable[str]:
     yield "{:20} {}".format("runtime data:", "\t".join(values.colons(each) for each in data))
 
 
-@command("table_add", "add an entry", TABLE, ACTION, _NEW_ENTRY)
+@command("table_add", "add an entry", TABLE, ACTION_NAME, _NEW_ENTRY)
 def table_add(
     api: Api, table: NamedTable, action: NamedAction, key: list[MatchParam], data: list[bytes], options: EntryOptions
 ) -> Iterable[str]:
@@ -75,14 +75,14 @@ def table_add(
     yield f"Entry has been added with handle {handle}"
 
 
-@command("table_set_default", "set a table's default action", TABLE, ACTION, PARAMETERS)
+@command("table_set_default", "set a table's default action", TABLE, ACTION_NAME, PARAMETERS)
 def table_set_default(api: Api, table: NamedTable, action: NamedAction, data: list[bytes]) -> Iterable[str]:
     yield f"Setting default action of {table.asked}"
     yield from _shown_action(action, data)
     api.standard.bm_mt_set_default_action(0, table.name, action.name, data)
 
 
-@command("table_modify", "give an entry another action", TABLE, ACTION, ENTRY, PARAMETERS)
+@command("table_modify", "give an entry another action", TABLE, ACTION_NAME, ENTRY, PARAMETERS)
 def table_modify(api: Api, table: NamedTable, action: NamedAction, handle: int, data: list[bytes]) -> Iterable[str]:
     yield f"Modifying entry {handle} for {table.match_type.name.lower()} match table {table.asked}"
     api.standard.bm_mt_modify_entry(0, table.name, handle, action.name, data)

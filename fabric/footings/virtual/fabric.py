@@ -84,8 +84,8 @@ _SHARING = ("adaptive", "ugal-global")
 _OWN_PORTS = ("ugal-local", "ugal-graph")
 """what reads those of the switch's own ports"""
 
-TRANSPORTS = {"lerp": Transport.LERP, "gbn": Transport.GO_BACK_N}
-CHOICES = {
+TRANSPORT_KINDS = {"lerp": Transport.LERP, "gbn": Transport.GO_BACK_N}
+PATH_CHOICES = {
     "telemetry": PathChoice.PROBING,
     "spray": PathChoice.SPRAYING,
     "oblivious": PathChoice.OBLIVIOUS,
@@ -314,19 +314,19 @@ class VirtualFabric(NetworkFabric):
             self.device,
             ends[:, 0],
             ends[:, 1],
-            transport=TRANSPORTS[self.scheme.transport],
+            transport=TRANSPORT_KINDS[self.scheme.transport],
             congestion_control=algorithm(self.scheme.control),
             reordering=self.scheme.reorder,
             ports=ports,
-            auto=self.scheme.paths in CHOICES,
-            choice=CHOICES.get(self.scheme.paths, PathChoice.PROBING),
+            auto=self.scheme.paths in PATH_CHOICES,
+            choice=PATH_CHOICES.get(self.scheme.paths, PathChoice.PROBING),
             seed=self.settings.seed,
         )
         self._posted_ps = np.zeros(len(ends), np.int64)
 
     def _source_ports(self, source: int, target: int) -> tuple[int, ...]:
         """The candidates of a connection; as many for every one of a scheme."""
-        if self.scheme.paths not in CHOICES:
+        if self.scheme.paths not in PATH_CHOICES:
             detour = DETOUR_BIT if self.scheme.paths == "detour" else 0
             return (self._rng.randrange(PATHS) | detour,)
         a, b = self.topology.hosts[source], self.topology.hosts[target]
