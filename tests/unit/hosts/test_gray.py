@@ -12,12 +12,12 @@ from detour.experiments.bench.gray import (
     BREAKS,
     DETOURS,
     GOAL_RTT,
-    KINDS,
+    LOSS_KINDS,
     SHORTEST,
+    CarriedFrame,
     Fault,
-    Frame,
-    Outcome,
-    Run,
+    GrayRun,
+    MessageOutcome,
     contenders,
     row,
 )
@@ -31,13 +31,13 @@ def lossy(share: float, seed: int, paths: frozenset[int] = frozenset(SHORTEST)) 
     return Fault(lambda frame: draw.random() < share, paths)
 
 
-def sends(name: str, fault: Fault, seed: int, size: int = 2_000_000) -> Outcome:
+def sends(name: str, fault: Fault, seed: int, size: int = 2_000_000) -> MessageOutcome:
     """What becomes of a message."""
     scheme, choice = contenders()[name]
-    return Run(scheme, fault, seed, choice).deliver(size)
+    return GrayRun(scheme, fault, seed, choice).deliver(size)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", LOSS_KINDS)
 def test_what_is_lost_on_shortest_paths_arrives_by_detours_without_a_long_gap(kind: str) -> None:
     found = row(SPRAY, kind, seeds=(1, 2))
     assert (found.failed, found.runs) == (0, 16)
@@ -47,7 +47,7 @@ def test_what_is_lost_on_shortest_paths_arrives_by_detours_without_a_long_gap(ki
 @pytest.mark.parametrize("name", [name for name in contenders() if name != SPRAY])
 @pytest.mark.parametrize("begin", BREAKS)
 def test_no_scheme_fails_while_paths_work(name: str, begin: int) -> None:
-    for kind, lost in KINDS.items():
+    for kind, lost in LOSS_KINDS.items():
         for count in (3, 4):
             assert not sends(name, Fault(lost, frozenset(SHORTEST[:count]), begin), 1, 650_000).failed, kind
 
@@ -55,14 +55,14 @@ def test_no_scheme_fails_while_paths_work(name: str, begin: int) -> None:
 @pytest.mark.parametrize("name", [SPRAY, "REPS", "Spritz-Scout", "FlowBender", "TelemetryLERP", "TelemetryGBN"])
 def test_one_path_that_works_is_enough(name: str) -> None:
     dead = frozenset((SHORTEST + DETOURS)[:3] + (SHORTEST + DETOURS)[4:])
-    assert not sends(name, Fault(KINDS["data"], dead, BREAKS[1]), 1, 650_000).failed
+    assert not sends(name, Fault(LOSS_KINDS["data"], dead, BREAKS[1]), 1, 650_000).failed
 
 
 def test_a_path_that_passes_probes_alone_gets_a_packet_at_a_time() -> None:
     """In 5 ms it is asked after 0.2, 1, 3 ms; each answer lets one packet try it."""
     counts: dict[str, int] = {"data": 0, "probe": 0}
 
-    def lost(frame: Frame) -> bool:
+    def lost(frame: CarriedFrame) -> bool:
         counts[frame.kind] = counts.get(frame.kind, 0) + frame.forward
         return frame.kind == "data"
 
