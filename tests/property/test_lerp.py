@@ -70,7 +70,7 @@ GRAY_PATHS = (0x0101, 0x8102)
 
 def lose_in_part(plan: Plan) -> None:
     """Two of the paths lose frames of one kind and pass all others from some moment on, if the sender has a choice."""
-    if plan.gray is None or not plan.auto:
+    if plan.gray is None or not plan.auto or plan.moves:  # other candidates may all be among those that fail
         return
     lost, begin = GRAY[plan.gray], plan.seed % 200 * US
     plan.weather.gray = lambda kind, sport, length, now: sport in GRAY_PATHS and now >= begin and lost(kind, length)

@@ -109,7 +109,9 @@ def test_paths_of_flows_are_those_of_the_tables(run: tuple[RunRecorder, SimRun, 
 def test_pauses_are_told_with_who_sent_them() -> None:
     recorder = RunRecorder("a test")
     crowd = "incast:bytes=500k,senders=8,receivers=1"
-    recorded(planned(topo="dragonfly:p=2,a=4,h=1", workload=crowd, scheme="Benchmark", buffer="100k"), recorder)
+    recorded(
+        planned(topo="dragonfly:p=2,a=4,h=1", workload=crowd, scheme="Benchmark", buffer="100k", jitter="0"), recorder
+    )
     told = [event for sample in recorder.samples() for event in sample["events"] if event["kind"] == "pfc"]
     assert told
     assert all(event["count"] > 0 and event["text"].startswith("PFC: pauses sent by s") for event in told)
