@@ -10,7 +10,6 @@ Behind any of these names values may follow: `NAME:key=value,key=value` (`split`
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import inspect
 import re
@@ -18,12 +17,14 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from detour.base.errors import DetourError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
 
@@ -76,6 +77,8 @@ class Registry(Generic[T]):
         own = self._own_name(name)
         if own is not None:
             value: Any = self._built_in[own]
+            from importlib.metadata import EntryPoint  # loads much, which a command line that is wrong needs not
+
             return EntryPoint(own, value, self.group).load() if isinstance(value, str) else value
         return self._adopt(name, self._of_package(name))
 
@@ -85,6 +88,8 @@ class Registry(Generic[T]):
         return next((own for own in self._built_in if own.casefold() == name.casefold()), None)
 
     def _installed(self) -> tuple[EntryPoint, ...]:
+        from importlib.metadata import entry_points
+
         return tuple(entry_points(group=self.group))
 
     def _of_package(self, name: str) -> Any:
@@ -128,6 +133,8 @@ def absolute(text: str) -> str:
 def near(name: str, names: Iterable[str]) -> str:
     """`did you mean this? allowed: ...`, for errors."""
     known = list(names)
+    import difflib
+
     like = difflib.get_close_matches(name.casefold(), [one.casefold() for one in known], 2)
     close = [one for one in known if one.casefold() in like]
     return (f"did you mean {' or '.join(close)}? " if close else "") + f"allowed: {', '.join(known) or 'none'}"

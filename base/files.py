@@ -6,7 +6,6 @@ from __future__ import annotations
 import errno
 import io
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -50,7 +49,7 @@ class NewFile:
             self._target = Path(os.path.realpath(path))
             if self._target.exists() and not os.access(self._target, os.W_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-            self._spare = self._target.with_name(f".detour-{secrets.token_hex(8)}")
+            self._spare = self._target.with_name(f".detour-{os.urandom(8).hex()}")
             self.file = self._spare.open("xb")
             if self._target.exists():
                 os.fchmod(self.file.fileno(), stat.S_IMODE(self._target.stat().st_mode))

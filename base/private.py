@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
 import stat
 from contextlib import suppress
 from pathlib import Path
@@ -105,7 +104,7 @@ class Folder:
     def write(self, name: str, data: bytes) -> None:
         """Puts a file there, wholly or not at all; several processes may do so at once."""
         at = self.open(make=True)
-        spare = f"{name}.{secrets.token_hex(8)}"
+        spare = f"{name}.{os.urandom(8).hex()}"
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
             try:

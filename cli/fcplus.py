@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import time
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -245,6 +244,8 @@ def _build(options: argparse.Namespace) -> None:
 
 
 def _write_links(network: Expander, file: Path) -> None:
+    import csv
+
     with new_text(file) as out:
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(("a", "b", "virtual_a", "virtual_b", "layer_a", "layer_b"))

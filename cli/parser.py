@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import json
 import os
 import sys
@@ -53,6 +52,8 @@ class Parser(argparse.ArgumentParser):
 def _like(words: Iterable[str], known: Iterable[str]) -> str:
     """`; did you mean status?` for what was mistyped."""
     names = list(known)
+    import difflib
+
     like = [name for word in words for name in difflib.get_close_matches(word, names, 1)]
     return f"; did you mean {' '.join(like)}?" if like else ""
 

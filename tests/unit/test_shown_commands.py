@@ -32,7 +32,7 @@ NOT_RUN = {
     r"detour sim .*--web": "stays until Ctrl-C; tests/unit/web",
     r"detour (up --.*--linux|exec)\b": "needs root; tests/fault/test_linux_hosts.py",
     r"detour (sim|up) --lab tutorials": "other people's labs; tests/switch/test_tutorials.py",
-    r"detour path h0 h5 --usid": "of Linux hosts; tests/fault/test_linux_hosts.py",
+    r"detour (path h0 h5 --usid|counters s2)": "of Linux hosts; tests/fault/test_linux_hosts.py",
     r"detour (flows|reroute|metrics|entries|fail s4|send h1 h2)": "of flows that the reader's jobs.yaml places",
     r"detour fors schedule --population": "its numbers go on",
     r"detour trace --run": "not every run has such a packet; tests/unit/cli/test_option_effects.py",
