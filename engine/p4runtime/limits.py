@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from detour.engine.endpoint import MAX_MESSAGE_BYTES, RPCS
@@ -81,6 +83,16 @@ class Budget:
         """Gives bytes back."""
         with self._lock:
             self.held -= size
+
+    @contextmanager
+    def holding(self, size: int) -> Iterator[None]:
+        """Takes bytes for as long as the block lasts; RESOURCE_EXHAUSTED if there are not so many left."""
+        if not self.take(size):
+            raise Refused(Code.RESOURCE_EXHAUSTED, "too many requests wait for an answer; try again")
+        try:
+            yield
+        finally:
+            self.give(size)
 
 
 class Lane:

@@ -34,12 +34,12 @@ class StreamSession:
         self._changed = asyncio.Event()
         self._drained = asyncio.Event()
         self._drained.set()
-        self._closed = False
+        self._closed = asyncio.Event()
 
     def send(self, message: p4r.StreamMessageResponse | bytes, droppable: bool = True) -> None:
         """Queues a message. From a client that does not read, droppable ones are kept back (and counted); one that
         must not be lost ends its stream."""
-        if self._closed:
+        if self._closed.is_set():
             return
         data = message if isinstance(message, bytes) else message.SerializeToString()
         size = len(data) + _OVERHEAD
@@ -77,13 +77,17 @@ class StreamSession:
     async def next(self) -> bytes | None:
         """The next message to send, serialised; None when the stream is closed and all is sent."""
         while not self._waiting:
-            if self._closed:
+            if self._closed.is_set():
                 return None
             self._changed.clear()
             await self._changed.wait()
         data = self._waiting.popleft()
         self._give(len(data) + _OVERHEAD)
         return data
+
+    async def closed(self) -> None:
+        """Waits until no more messages will come."""
+        await self._closed.wait()
 
     async def drained(self) -> None:
         """Waits while much is unsent: a client that does not read is not listened to either."""
@@ -92,7 +96,7 @@ class StreamSession:
     def close(self, reason: Refused | None = None) -> None:
         """No more messages will come; `reason`: the server ends the stream with that status."""
         self.reason = self.reason or reason
-        self._closed = True
+        self._closed.set()
         self._changed.set()
         self._drained.set()
 

@@ -20,6 +20,7 @@ FindDevice = Callable[[int], P4Device]
 
 _REFUSED_BYTES_A_SECOND = 4 << 20
 _SHOWN_BYTES = 1024
+_GRACE_S = 1.0  # for what waits to be sent when a stream ends
 # The oneof `update` by the first byte of a message: its tag (1 to 4), length-delimited.
 _KINDS = {0x0A: "arbitration", 0x12: "packet", 0x1A: "digest_ack", 0x22: "other"}
 
@@ -40,35 +41,49 @@ async def serve(
     """Serves one stream until either side ends it. It is in `sessions` meanwhile. Messages come and go as bytes."""
     session = Stream(context.peer(), budgets)
     sessions.add(session)
-    reader = asyncio.ensure_future(_read(session, context, find, reception))
+    reader = asyncio.ensure_future(_read(session, context, find, reception, budgets))
+    writer = asyncio.ensure_future(_write(session, context))
     try:
-        while (message := await session.next()) is not None:
-            try:
-                await context.write(message)
-            except grpc.aio.InternalError:  # the client has cancelled the call
-                return
+        await session.closed()
+        # A client that reads gets what waits for it; one that does not may have gone.
+        await asyncio.wait((writer,), timeout=_GRACE_S)
         if session.reason is not None:
             raise session.reason
-        await reader  # its error, if any, ends the stream
+        if reader.done():
+            reader.result()  # its error, if any, ends the stream
     finally:
         sessions.discard(session)
         if session.dropped:
             log.warning("%s did not read: %d messages were dropped", session.peer, session.dropped)
         reader.cancel()
+        writer.cancel()
         session.discard()
         if session.device is not None:
             session.device.arbiter.leave(session)
 
 
-async def _read(session: Stream, context: Any, find: FindDevice, reception: Reception) -> None:
+async def _write(session: Stream, context: Any) -> None:
+    try:
+        while (message := await session.next()) is not None:
+            await context.write(message)
+    except grpc.aio.InternalError:  # the client has cancelled the call
+        pass
+    finally:
+        session.close()
+
+
+async def _read(session: Stream, context: Any, find: FindDevice, reception: Reception, budgets: Budgets) -> None:
     try:
         # What an unknown client says first may be as long as any request.
         request = await reception.first(context)
         while request is not None:
             await _handle(session, request, find)
             del request  # not while the next one is awaited
-            await session.drained()
+            # Received also while much is unsent, or nobody would see that the client has half-closed.
             request = await received(context)
+            if request is not None and len(request) <= session.limits.stream_message:
+                with budgets.requests.holding(len(request)):
+                    await session.drained()
     finally:
         session.close()
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -29,7 +30,7 @@ def numbers() -> doors.Registry[int]:
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> list[EntryPoint]:
     points: list[EntryPoint] = []
-    monkeypatch.setattr(doors, "entry_points", lambda group: tuple(p for p in points if p.group == group))
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: tuple(p for p in points if p.group == group))
     return points
 
 

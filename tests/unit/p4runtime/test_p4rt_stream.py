@@ -280,7 +280,8 @@ def test_half_closing_ends_a_stream_of_which_much_is_unread(
     requests.put(p4r.StreamMessageRequest(arbitration=p4r.MasterArbitrationUpdate(device_id=1, election_id=uint128(1))))
     next(call)
     client.set_pipeline(config())
-    for _ in range(700):
+    # More than flow control and the stream's budget take, so that a write waits for ever.
+    for _ in range(5000):
         network.packet_in[1](bytes(10_000), 0)
     requests.put(None)
     until(lambda: not server._service._sessions)
