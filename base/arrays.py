@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names for the types of arrays that planners and hosts hand each other."""
+"""Types of arrays that planners and hosts hand each other, and the processor's cache line."""
 
 from __future__ import annotations
 
@@ -11,3 +11,6 @@ from numpy.typing import NDArray
 Int32Array: TypeAlias = NDArray[np.int32]
 Int64Array: TypeAlias = NDArray[np.int64]
 UInt8Array: TypeAlias = NDArray[np.uint8]
+
+CACHE_LINE = 64
+"""Bytes. Tables that every packet touches have rows of whole lines."""

@@ -77,3 +77,13 @@ def njit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     if made is function:  # NUMBA_DISABLE_JIT
         return _with_records(function)
     return register(made, NATIVE_CACHE if stored else None)
+
+
+entry = partial(njit, _nrt=False)
+"""for functions that are called from Python or by address, and allocate nothing: without Numba's reference counts,
+which cost more than all else that a packet does"""
+
+inner = partial(njit, _nrt=False, cache=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+"""the same for functions that only native functions call, cached as part of whom they serve: without wrappers, which
+are a third of the time to compile. Calling one from Python crashes the process unless `NUMBA_DISABLE_JIT=1` is set.
+Constants as arguments are written `np.int64(...)` where Numba would otherwise compile the callee once per constant."""

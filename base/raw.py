@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory by address: integers of either byte order, moving and comparing bytes, functions of the C library.
+"""Memory and functions by address: integers of either byte order, moving and comparing bytes, the C library.
 
 Each exists twice: as an intrinsic for compiled code, and with ctypes for `NUMBA_DISABLE_JIT=1`. Addresses are plain
 integers, values `int64` (64-bit words as their two's complement, because Numba turns a mixture of `int64` and `uint64`
@@ -9,12 +9,18 @@ into floats). Nothing here checks bounds; the callers hold the invariants.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
+from numba.np.arrayobj import populate_array
 
+from detour.base.arrays import CACHE_LINE
+from detour.base.jit import inner
 from detour.base.pointers import COMPILED
 
 _I64 = ir.IntType(64)
@@ -91,3 +97,117 @@ LONG, INT = types.int64, types.int32
 move_bytes = libc("memmove", LONG, LONG, LONG, LONG)
 set_bytes = libc("memset", LONG, LONG, INT, LONG)
 compare_bytes = libc("memcmp", INT, LONG, LONG, LONG)
+
+
+def _prefetch() -> Any:
+    """`prefetch(address)`: a hint that the cache line will be written soon."""
+    if not COMPILED:
+        return lambda address: None
+
+    @intrinsic
+    def hint(typing_context: Any, address: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            pointer = builder.inttoptr(args[0], ir.IntType(8).as_pointer())
+            i32 = ir.IntType(32)
+            kind = ir.FunctionType(ir.VoidType(), [pointer.type, i32, i32, i32])
+            function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+            write, keep, data = i32(1), i32(3), i32(1)
+            builder.call(function, [pointer, write, keep, data])
+            return context.get_dummy_value()
+
+        return types.void(types.int64), codegen
+
+    return hint
+
+
+prefetch = _prefetch()
+
+
+@inner(forceinline=True)
+def prefetch_lines(address: int, size: int) -> None:
+    """`prefetch` of `size` bytes."""
+    for offset in range(0, size, CACHE_LINE):
+        prefetch(address + offset)
+
+
+def _bytes_at() -> Any:
+    """`bytes_at(address, size)`: that memory as an array of uint8."""
+    if not COMPILED:
+        return lambda address, size: np.frombuffer((ctypes.c_char * int(size)).from_address(int(address)), np.uint8)
+    kind = types.Array(types.uint8, 1, "C")
+
+    @intrinsic
+    def at(typing_context: Any, address: Any, size: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            array = context.make_array(kind)(context, builder)
+            data = builder.inttoptr(args[0], array.data.type)
+            one = ir.Constant(_I64, 1)
+            populate_array(array, data=data, shape=[args[1]], strides=[one], itemsize=one, meminfo=None)
+            return array._getvalue()
+
+        return kind(types.int64, types.int64), codegen
+
+    return at
+
+
+bytes_at = _bytes_at()
+
+
+def _call_by_address(arguments: int) -> Any:
+    """A function `call(address, *arguments)` for native code with that many int64 arguments and an int64 result."""
+    if not COMPILED:
+        prototype = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * arguments)
+        return lambda address, *values: prototype(int(address))(*map(int, values))
+    function_type = ir.FunctionType(_I64, [_I64] * arguments)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.call(builder.inttoptr(args[0], function_type.as_pointer()), args[1:])
+
+    return _with_arity(arguments, generate)
+
+
+def _with_arity(arguments: int, generate: Callable[..., Any]) -> Any:
+    """Numba wants an intrinsic's number of parameters written out."""
+    i64 = types.int64
+    if arguments == 2:
+
+        @intrinsic
+        def call2(typing_context: Any, f: Any, a: Any, b: Any) -> Any:
+            return i64(i64, i64, i64), generate
+
+        return call2
+    if arguments == 3:
+
+        @intrinsic
+        def call3(typing_context: Any, f: Any, a: Any, b: Any, c: Any) -> Any:
+            return i64(i64, i64, i64, i64), generate
+
+        return call3
+    if arguments == 4:
+
+        @intrinsic
+        def call4(typing_context: Any, f: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
+            return i64(i64, i64, i64, i64, i64), generate
+
+        return call4
+
+    if arguments == 5:
+
+        @intrinsic
+        def call5(typing_context: Any, f: Any, a: Any, b: Any, c: Any, d: Any, e: Any) -> Any:
+            return i64(i64, i64, i64, i64, i64, i64), generate
+
+        return call5
+
+    @intrinsic
+    def call6(typing_context: Any, f: Any, a: Any, b: Any, c: Any, d: Any, e: Any, g: Any) -> Any:
+        return i64(i64, i64, i64, i64, i64, i64, i64), generate
+
+    return call6
+
+
+call2 = _call_by_address(2)
+call3 = _call_by_address(3)
+call4 = _call_by_address(4)
+call5 = _call_by_address(5)
+call6 = _call_by_address(6)

@@ -24,7 +24,6 @@ from detour.engine.buffers import Buffers
 from detour.engine.capture import Capture
 from detour.engine.clock import Clock, RealTime, Virtual
 from detour.engine.loop import entry
-from detour.engine.loop import hosts as native_hosts
 from detour.engine.loop.layout import MAX_TIME, SCRATCH_BYTES, TO_SINK, UP_DIGEST, UP_PACKET_IN, UP_SINK
 from detour.engine.loop.memory import Memory
 from detour.engine.records import Record
@@ -32,6 +31,8 @@ from detour.engine.runner import Runner
 from detour.engine.traffic_manager import PipelineSpeed, QueueSettings, QueueState
 from detour.engine.upcalls import Upcalls
 from detour.engine.wiring import Faults, Port, SwitchRecord, Wiring
+from detour.hosts import rdma
+from detour.hosts.endpoint import MAX_FRAME
 from detour.hosts.stacks import HostStack
 
 T = TypeVar("T")
@@ -90,9 +91,9 @@ class Network:
         self.clock: Clock = clock or RealTime()
         self.tick_ps = tick_ps or self.clock.tick_ps
         self.seed = seed
-        self.hosts = native_hosts.no_hosts() if hosts is None else hosts
-        elided = bool(self.hosts.cfg[0]["elide_payload"])
-        needed = native_hosts.STORED_BYTES if elided else native_hosts.MAX_FRAME
+        self.hosts = hosts
+        elided = hosts is not None and bool(hosts.cfg[0]["elide_payload"])
+        needed = rdma.STORED_BYTES if elided else MAX_FRAME
         frame_bytes = needed if frame_bytes is None else frame_bytes
         if packets < 1 or frame_bytes < 64:
             raise DetourError(f"a pool of {packets} packets of {frame_bytes} bytes is too small")
@@ -108,12 +109,13 @@ class Network:
         self._memory.g["inline_upcalls"] = int(self._virtual)
         self._wiring = Wiring(self._memory, seed, self.tick_ps)
         self._upcalls = Upcalls(inline=self._virtual)
-        self._runner = Runner(self._memory, self.hosts, self.clock, self._take_logs)
+        self._runner = Runner(self._memory, self.clock, self._take_logs)
         self.told = 0
         """packet-ins and digests that controllers were told of so far"""
         self._outside: list[sockets.Attachment] = []
         self._capture: Capture | None = None
         self._stacks: list[HostStack] = []
+        self._rdma: tuple[Any, Any] | None = None
         """kept because the loop has their addresses"""
 
     # -- building ---------------------------------------------------------------------------------------
@@ -207,14 +209,18 @@ class Network:
 
     def attach_host(self, port: Port, host: int, rate_bps: int = 0, delay_ps: int = 0, queue_packets: int = 64) -> None:
         """A cable to native host `host` of the `Hosts` arrays."""
-        if not 0 <= host < len(self.hosts.host):
-            raise DetourError(f"there is no host {host}; the arrays hold {len(self.hosts.host)}")
-        self.call(lambda: self._wiring.attach_host(port, host, rate_bps, delay_ps, queue_packets))
+        count = 0 if self.hosts is None else len(self.hosts.host)
+        if not 0 <= host < count:
+            raise DetourError(f"there is no host {host}; the arrays hold {count}")
+        if self._rdma is None:
+            self._rdma = rdma.stack_of(self.hosts)
+        stack = self._rdma[0].ctypes.data
+        self.call(lambda: self._wiring.attach_host(port, stack, host, rate_bps, delay_ps, queue_packets))
 
     def attach_stack(
         self, port: Port, stack: HostStack, host: int, rate_bps: int = 0, delay_ps: int = 0, queue_packets: int = 64
     ) -> None:
-        """A cable to host `host` of another stack than the transports, for instance `hosts.ip` (`hosts.stacks`)."""
+        """A cable to host `host` of another stack than RDMA's, for instance `hosts.ip` (`hosts.stacks`)."""
         limit = int(self._memory.g["frame_bytes"])
         if not 0 <= host < stack.hosts:
             raise DetourError(f"there is no host {host}; the stack has {stack.hosts}")
@@ -678,8 +684,8 @@ class Network:
         return {"time_ps": self.now_ps} | stats.switch_stats(self._memory)
 
     def host_stats(self) -> dict[str, Any]:
-        """NumPy arrays, one element a native host that is attached: `host`, `rx_packets`, `rx_bytes`, ..."""
-        return {"time_ps": self.now_ps} | stats.host_stats(self._memory)
+        """NumPy arrays, one element an RDMA host that is attached: `host`, `rx_packets`, `rx_bytes`, ..."""
+        return {"time_ps": self.now_ps} | stats.host_stats(self._memory, list(self._wiring.nics.values()))
 
     def link_drops(self) -> int:
         """Frames that were lost on any cable, in either direction."""

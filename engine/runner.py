@@ -57,9 +57,8 @@ class Runner:
     does. Only the thread that has the turn may touch the loop's memory.
     """
 
-    def __init__(self, memory: Memory, hosts: Any, clock: Clock, after_slice: Callable[[], None]) -> None:
+    def __init__(self, memory: Memory, clock: Clock, after_slice: Callable[[], None]) -> None:
         self._memory = memory
-        self._hosts = hosts
         self._clock = clock
         self._after_slice = after_slice
         self._requests: deque[_Request[Any]] = deque()
@@ -151,7 +150,7 @@ class Runner:
 
     def _slice(self, until: int) -> int:
         memory = self._memory
-        why = entry.run_slice(memory.globals, memory.bytes, self._hosts, until, _BUDGET)
+        why = entry.run_slice(memory.globals, until, _BUDGET)
         self._serve()
         self._after_slice()
         return why

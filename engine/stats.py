@@ -64,9 +64,8 @@ def switch_stats(memory: Memory) -> dict[str, np.ndarray]:
     return stats
 
 
-def host_stats(memory: Memory) -> dict[str, np.ndarray]:
-    """One element for each interface of a host of the transports (other stacks count for themselves)."""
-    chosen = memory.column("nics", "stack") == 0
+def host_stats(memory: Memory, chosen: list[int]) -> dict[str, np.ndarray]:
+    """One element for each of the chosen NICs."""
     stats = {
         name: memory.column("nics", name)[chosen]
         for name in ("host", "rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "pool_waits")

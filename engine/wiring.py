@@ -201,17 +201,14 @@ class Wiring:
         self.cables[a] = Cable(channel_a, channel_b, b)
         self.cables[b] = Cable(channel_b, channel_a, a)
 
-    def attach_host(self, port: Port, host: int, rate_bps: int, delay_ps: int, queue_packets: int) -> None:
-        """A cable to a native host."""
+    def attach_host(self, port: Port, stack: int, host: int, rate_bps: int, delay_ps: int, queue_packets: int) -> None:
+        """A cable to an RDMA host."""
         if host in self.nics:
             raise DetourError(f"host {host} is attached to a port already")
-        self.nics[host] = self._attach_nic(port, host, 0, rate_bps, delay_ps, queue_packets)
+        self.nics[host] = self.attach_stack(port, stack, host, rate_bps, delay_ps, queue_packets)
 
     def attach_stack(self, port: Port, stack: int, host: int, rate_bps: int, delay_ps: int, queue_packets: int) -> int:
-        """A cable to a host of another stack, whose record is at that address; returns the index of its NIC."""
-        return self._attach_nic(port, host, stack, rate_bps, delay_ps, queue_packets)
-
-    def _attach_nic(self, port: Port, host: int, stack: int, rate_bps: int, delay_ps: int, queue_packets: int) -> int:
+        """A cable to a host of a stack, whose record is at that address; returns the index of its NIC."""
         memory = self.memory
         index = self.attach(port, layout.TO_HOST, rate_bps, delay_ps, queue_packets)
         down = self.cables[port].out_channel

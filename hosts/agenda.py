@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from detour.hosts.jit import inner
+from detour.base.jit import inner
 from detour.hosts.rows import agenda_row, cfg_row, host_row, lane_row, successor_row, task_row, wqe_row
 from detour.hosts.state import (
     MAX_TIME,

@@ -32,10 +32,13 @@ import numpy as np
 
 from detour.base.errors import DetourError
 from detour.base.jit import njit
+from detour.base.raw import call2, call5, call6
 from detour.base.unix_place import OwnFile, UnixPlace
-from detour.hosts.endpoint import MAX_FRAME, MAX_TIME, Hosts, deadline, expire, receive, transmit
+from detour.hosts.endpoint import MAX_FRAME, MAX_TIME, Hosts, expire
 from detour.hosts.frames.wire import ETHERTYPE_IPV6
 from detour.hosts.nic import has_work
+from detour.hosts.rdma import stack_of
+from detour.hosts.stacks import WIRE_MASK, stack_at
 
 T = TypeVar("T")
 
@@ -57,28 +60,31 @@ _CLONE_NEWNET = 0x40000000
 
 
 @njit
-def receive_many(hs: Any, host: int, buf: Any, lengths: Any, count: int, now: int) -> None:
+def receive_many(stack: Any, host: int, buf: Any, lengths: Any, count: int, now: int) -> None:
     """Hands over `count` frames, one every `ROOM` bytes of `buf`."""
+    s = stack_at(stack.ctypes.data, 0)
     for k in range(count):
-        receive(hs, host, buf, k * ROOM, lengths[k], now)
+        call6(s.receive, s.state, host, buf.ctypes.data + k * ROOM, lengths[k], lengths[k], now)
 
 
 @njit
-def transmit_many(hs: Any, host: int, buf: Any, lengths: Any, limit: int, now: int) -> int:
+def transmit_many(stack: Any, host: int, buf: Any, lengths: Any, limit: int, now: int) -> int:
     """Writes up to `limit` frames, one every `ROOM` bytes of `buf`; returns how many."""
+    s = stack_at(stack.ctypes.data, 0)
     for k in range(limit):
-        lengths[k] = transmit(hs, host, buf, k * ROOM, now)
+        lengths[k] = call5(s.transmit, s.state, host, buf.ctypes.data + k * ROOM, ROOM, now) & WIRE_MASK
         if lengths[k] == 0:
             return k
     return limit
 
 
 @njit
-def survey(hs: Any, hosts: Any, when: Any, busy: Any) -> None:
+def survey(stack: Any, hs: Any, hosts: Any, when: Any, busy: Any) -> None:
     """For each of `hosts` its deadline and whether it may have something to send: one call for all of them, because
     most have nothing to do most of the time."""
+    s = stack_at(stack.ctypes.data, 0)
     for k in range(len(hosts)):
-        when[k] = deadline(hs, hosts[k])
+        when[k] = call2(s.deadline, s.state, hosts[k])
         busy[k] = has_work(hs, hosts[k])
 
 
@@ -155,6 +161,7 @@ class Driver:
 
     def __init__(self, hs: Hosts) -> None:
         self.hs = hs
+        self._stack, self._code = stack_of(hs)
         self._ports: dict[int, _Port] = {}
         self._selector = selectors.DefaultSelector()
         self._wake_read, self._wake_write = socket.socketpair()
@@ -197,12 +204,12 @@ class Driver:
     def _load(self) -> None:
         """Uses every native function once, to no effect. The first use loads it or even compiles it, for which the
         first frame would wait until its sender repeats it."""
-        survey(self.hs, self._hosts, self._when, self._busy)
+        survey(self._stack, self.hs, self._hosts, self._when, self._busy)
         for host in self._hosts[:1].tolist():
             now = self.now_ps
             expire(self.hs, host, now)
-            receive_many(self.hs, host, self._buf, self._lengths, 0, now)
-            transmit_many(self.hs, host, self._buf, self._lengths, 0, now)
+            receive_many(self._stack, host, self._buf, self._lengths, 0, now)
+            transmit_many(self._stack, host, self._buf, self._lengths, 0, now)
 
     def stop(self) -> None:
         """Stops the thread, closes the sockets, removes their files. May be called twice."""
@@ -291,7 +298,7 @@ class Driver:
 
     def _serve(self) -> None:
         """Lets the hosts that have something to do, do it."""
-        survey(self.hs, self._hosts, self._when, self._busy)
+        survey(self._stack, self.hs, self._hosts, self._when, self._busy)
         now = self.now_ps
         for k in np.flatnonzero(self._busy | (self._when <= now)).tolist():
             port = self._order[k]
@@ -311,7 +318,7 @@ class Driver:
 
     def _patience(self) -> float | None:
         """Seconds to wait if no frame comes, at most until something has to be done; `None`: forever."""
-        survey(self.hs, self._hosts, self._when, self._busy)
+        survey(self._stack, self.hs, self._hosts, self._when, self._busy)
         when = int(self._when.min(initial=MAX_TIME))
         for port, busy in zip(self._order, self._busy.tolist(), strict=True):
             # If its socket is full, that will say when it no longer is.
@@ -331,7 +338,7 @@ class Driver:
             # the engine's end is gone, or the interface went down: the fabric will tell the user
             if error.errno not in (errno.ECONNREFUSED, errno.ENETDOWN, errno.ECONNRESET):
                 raise
-        receive_many(self.hs, port.host, self._buf, self._lengths, count, self.now_ps)
+        receive_many(self._stack, port.host, self._buf, self._lengths, count, self.now_ps)
 
     def _write(self, port: _Port) -> None:
         """Sends what the host has, at the port's rate and as far as the socket takes it."""
@@ -344,7 +351,7 @@ class Driver:
                     return
                 port.waiting.popleft()
             limit = RECEIVE_BATCH if port.rate_bps == 0 else 1
-            count = int(transmit_many(self.hs, port.host, self._buf, self._lengths, limit, now))
+            count = int(transmit_many(self._stack, port.host, self._buf, self._lengths, limit, now))
             for k in range(count):
                 length = int(self._lengths[k])
                 if port.rate_bps:

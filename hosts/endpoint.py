@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from detour.base.jit import njit
+from detour.base.jit import entry, inner
 from detour.hosts import cc, nic, openloop, tasks
 from detour.hosts.config import MAX_PAYLOAD
 from detour.hosts.frames import dissect, wire
-from detour.hosts.jit import inner
 from detour.hosts.paths import paths, silence
 from detour.hosts.rows import cfg_row, ctl_row, frame_row, host_row, ptm_row, qp_row
 from detour.hosts.state import FIRST_QPN, MAX_TIME, NIL, Hosts, make_hosts
@@ -38,7 +37,7 @@ MAX_FRAME = wire.MAX_OVERHEAD + MAX_PAYLOAD
 """bytes of the longest frame that `transmit` writes"""
 
 
-@njit
+@entry
 def receive(hs: Any, host: int, buf: Any, offset: int, length: int, now: int) -> None:
     """A frame of `length` bytes came in."""
     h = host_row(hs, host)
@@ -107,7 +106,7 @@ def _addressed(hs: Any, host: int) -> int:
     return i if mine and q.peer_hi == f.src_hi and q.peer_lo == f.src_lo else NIL
 
 
-@njit
+@entry
 def row_of(hs: Any, qpn: int) -> Any:
     """Row of the table of QPs to which a number belongs, whether it is in use or not; `NIL`: none."""
     i = (qpn - FIRST_QPN) & cfg_row(hs).qpn_mask
@@ -125,7 +124,7 @@ def _count_lost(hs: Any, h: Any) -> None:
         h.rx_unknown_qp += 1
 
 
-@njit
+@entry
 def transmit(hs: Any, host: int, buf: Any, offset: int, now: int) -> int:
     """Writes the next frame to send; returns its length, 0 if nothing may go now."""
     h = host_row(hs, host)
@@ -171,7 +170,7 @@ def _control(hs: Any, buf: Any, offset: int, h: Any, m: Any) -> int:
     return 0  # withdrawn when its QP was destroyed
 
 
-@njit
+@entry
 def deadline(hs: Any, host: int) -> int:
     """When `expire` wants to be called, ps; `MAX_TIME`: never."""
     if host_row(hs, host).open_loop:
@@ -196,7 +195,7 @@ def _first_deadline(hs: Any, host: int) -> int:
             timers.postpone_top(hs, host, when)
 
 
-@njit
+@entry
 def not_before(hs: Any, host: int) -> int:
     """A time before which no deadline is, ps: `deadline` may be later, but to know that takes looking at a QP."""
     if host_row(hs, host).open_loop:
@@ -204,7 +203,7 @@ def not_before(hs: Any, host: int) -> int:
     return min(host_row(hs, host).agenda_when, timers.first_key(hs, host))
 
 
-@njit
+@entry
 def expire(hs: Any, host: int, now: int) -> None:
     """The deadline has passed. Harmless if it has not."""
     host_row(hs, host).now = now
@@ -220,7 +219,7 @@ def expire(hs: Any, host: int, now: int) -> None:
             timers.postpone_top(hs, host, max(sender.deadline(hs, i, qp_row(hs, i)), now + 1))
 
 
-@njit
+@entry
 def pause(hs: Any, host: int, mask: int) -> None:
     """Priority p must not be sent while bit p of `mask` is set (PFC). Control goes on; data and PTMs are of
     `data_priority`. When it is cleared there may be something to `transmit`."""

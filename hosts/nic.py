@@ -10,15 +10,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from detour.base.jit import njit
-from detour.hosts.jit import inner
+from detour.base.jit import entry, inner
 from detour.hosts.rows import cfg_row, host_row, qp_row
 from detour.hosts.state import NIL
 
 CTL_NONE, CTL_ACK, CTL_PTM, CTL_PTR, CTL_CNP = 0, 1, 2, 3, 4
 
 
-@njit
+@entry
 def activate(hs: Any, i: int, q: Any) -> None:
     """QP `i` may have something to send: it gets the last place in the round."""
     if q.active:
@@ -33,7 +32,7 @@ def activate(hs: Any, i: int, q: Any) -> None:
     h.active_tail = i
 
 
-@njit
+@entry
 def take_active(hs: Any, h: Any) -> int:
     """Removes and returns the first QP of the round, or `NIL`."""
     i = h.active_head
@@ -97,7 +96,7 @@ def may_send_data(hs: Any, h: Any) -> bool:
     return h.paused == 0 or not (h.paused >> cfg_row(hs).data_priority) & 1
 
 
-@njit
+@entry
 def has_work(hs: Any, host: int) -> bool:
     """Whether a host may have something to send now."""
     h = host_row(hs, host)
@@ -106,7 +105,7 @@ def has_work(hs: Any, host: int) -> bool:
     return may_send_data(hs, h) and (h.active_head != NIL or waits(h.ptm))
 
 
-@njit
+@entry
 def random_below(h: Any, n: int) -> int:
     """Next random number in 0..n-1 from the host's generator (xorshift64)."""
     x = h.rng

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host stacks beside the transports: what the event loop has to know of one that is not compiled into it.
+"""Host stacks: what the event loop and drivers have to know of one.
 
-A stack is a record of the address of its state and of six functions, which the loop and drivers call by address. So a
-stack is compiled when it is used for the first time, and the loop is not compiled anew for it. All arguments and
-results are `int64`:
+A stack is a record of the address of its state and of functions, which are called by address. So a stack is compiled
+when it is used for the first time, and the loop is not compiled anew for it. All arguments and results are `int64`:
 
     receive(state, host, frame, stored, wire, now)     a frame came in, at that address
     transmit(state, host, frame, room, now) -> both    the next frame; how many bytes were stored << 32 | on the wire
@@ -11,6 +10,8 @@ results are `int64`:
     not_before(state, host) -> ps                      a bound below deadline() that costs next to nothing
     expire(state, host, now)                           that time has passed
     pause(state, host, mask)                           bit p set: priority p must not be sent (PFC)
+    prefetch(state, host, frame, step)                 optional: asks the cache for what that frame will touch; in steps
+                                                       0 and 1, since what is needed first leads to the rest
 
 `stored` may be less than `wire`: of an elided payload, which is zeros, only the beginning is there.
 """
@@ -24,10 +25,12 @@ from typing import Any, Protocol
 import numpy as np
 from numba import types
 
-from detour.base.pointers import COMPILED
+from detour.base.pointers import COMPILED, record_by_address
 
-FUNCTIONS = ("receive", "transmit", "deadline", "not_before", "expire", "pause")
+FUNCTIONS = {"receive": 6, "transmit": 5, "deadline": 2, "not_before": 2, "expire": 3, "pause": 3, "prefetch": 4}
+"""with their numbers of arguments"""
 STACK = np.dtype([(name, np.int64) for name in ("state", *FUNCTIONS)])
+stack_at = record_by_address(STACK)
 STORED_SHIFT = 32
 WIRE_MASK = (1 << STORED_SHIFT) - 1
 
@@ -61,6 +64,18 @@ class HostStack(Protocol):
         """A host has a port. `call(function)` runs a function while nothing else touches the stack's state, `kick()`,
         to be called within it, lets the host look for something to send, `now()` is its time in ps."""
         ...
+
+
+def record_of(functions: Any, state: int) -> tuple[np.ndarray, list[Any]]:
+    """The record of a stack whose functions are attributes of `functions`, and what must be kept as long as it is."""
+    record, kept = np.zeros(1, STACK), []
+    record["state"] = state
+    for name, arguments in FUNCTIONS.items():
+        function = getattr(functions, name, None)
+        if function is not None:
+            record[name], code = address_of(function, arguments)
+            kept.append(code)
+    return record, kept
 
 
 def address_of(function: Any, arguments: int) -> tuple[int, Any]:

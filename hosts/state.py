@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from detour.base.arrays import CACHE_LINE
 from detour.base.errors import DetourError
 from detour.base.times import MAX_TIME as MAX_TIME
 from detour.hosts.cc import CC_FIELDS
@@ -316,18 +317,15 @@ _SCATTERED = ("wqe", "cqe", "ctl", "ptm")
 """rings: little of each one's memory is ever touched"""
 
 
-_CACHE_LINE = 64
-
-
 def _apart(columns: int, itemsize: int) -> int:
     """Entries of a row of a table with a row a host or QP, with what is left free at its end.
 
     Rows of a power of two would begin in the same few sets of the processor's cache, and beginnings are used most.
     With entries of an even number of cache lines nothing can be done about it.
     """
-    if itemsize % (2 * _CACHE_LINE) == 0:
+    if itemsize % (2 * CACHE_LINE) == 0:
         return columns
-    while columns * itemsize >= _CACHE_LINE and columns * itemsize // _CACHE_LINE % 2 == 0:
+    while columns * itemsize >= CACHE_LINE and columns * itemsize // CACHE_LINE % 2 == 0:
         columns += 1
     return columns
 
@@ -352,12 +350,14 @@ def _scattered(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     return np.frombuffer(memory, dtype).reshape(shape)
 
 
-class _Handle(NamedTuple):
+class Handle(NamedTuple):
+    """What native code has of `Hosts`."""
+
     listing: int
     """address of a list of int64: the tables' addresses in order of `TABLES`, then their lengths of a row"""
 
 
-class Hosts(_Handle):
+class Hosts(Handle):
     """All state: for Python an attribute per table, for Numba a named tuple of one address (`rows.py`).
 
     `memory` is the arena that memory regions are ranges of (empty if payload is elided)."""

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from detour.base.jit import inner
 from detour.hosts import agenda
-from detour.hosts.jit import inner
 from detour.hosts.rows import cfg_row, host_row, lane_row, qp_row, task_row, unit_row
 from detour.hosts.state import (
     NIL,

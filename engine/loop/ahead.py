@@ -11,18 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from detour.base.jit import inner
 from detour.engine.loop import pool
 from detour.engine.loop.heap import entity_of
-from detour.engine.loop.hosts import (
-    HOST_BYTES,
-    QP_BYTES,
-    host_address,
-    prefetch_answers,
-    prefetch_flight,
-    qp_address,
-    qp_of,
-)
-from detour.engine.loop.jit import inner
 from detour.engine.loop.layout import (
     CACHE_LINE,
     CHANNEL_RECORD,
@@ -38,6 +29,7 @@ from detour.engine.loop.layout import (
 )
 from detour.engine.loop.native import (
     call2,
+    call4,
     channel_at,
     entity_at,
     heap_at,
@@ -50,6 +42,7 @@ from detour.engine.loop.native import (
     prefetch_lines,
     queue_at,
     slot_at,
+    stack_at,
     switch_at,
 )
 
@@ -133,7 +126,7 @@ def _prefetch_second(g: Any, index: int) -> None:
 
 
 @inner(forceinline=True)
-def _prefetch_third(g: Any, hs: Any, index: int, end: int) -> None:
+def _prefetch_third(g: Any, index: int, end: int) -> None:
     """The slot of the third packet on a channel, the channel back as an entity, and what is behind the port or
     interface."""
     channel = channel_at(g.channels, index)
@@ -146,28 +139,25 @@ def _prefetch_third(g: Any, hs: Any, index: int, end: int) -> None:
     elif channel.kind == TO_HOST:
         nic = nic_at(g.nics, channel.index)
         prefetch(g.entities + channel_at(g.channels, nic.channel).entity * _ENTITY)
-        if nic.stack != 0:
-            return
-        prefetch_lines(host_address(hs, nic.host), HOST_BYTES)
-        qp = qp_of(hs, pool.address(g, channel.head))
-        if qp >= 0:
-            prefetch_lines(qp_address(hs, qp), QP_BYTES)
+        _prefetch_host(g, nic, channel.head, np.int64(0))
 
 
 @inner(forceinline=True)
-def _prefetch_fourth(g: Any, hs: Any, index: int, end: int) -> None:
+def _prefetch_fourth(g: Any, index: int, end: int) -> None:
     """What the ports of a switch need to send; what the QP does with its packet."""
     channel = channel_at(g.channels, index)
     if channel.kind == TO_PORT:
         _prefetch_outputs(g, port_at(g.ports, channel.index).switch, end)
     elif channel.kind == TO_HOST:
-        nic = nic_at(g.nics, channel.index)
-        if nic.stack != 0:
-            return
-        prefetch_answers(hs, nic.host)
-        qp = qp_of(hs, pool.address(g, channel.head))
-        if qp >= 0:
-            prefetch_flight(hs, qp)
+        _prefetch_host(g, nic_at(g.nics, channel.index), channel.head, np.int64(1))
+
+
+@inner(forceinline=True)
+def _prefetch_host(g: Any, nic: Any, slot: int, step: int) -> None:
+    """What the host's stack will do with a packet."""
+    stack = stack_at(nic.stack, 0)
+    if stack.prefetch != 0:
+        call4(stack.prefetch, stack.state, nic.host, pool.address(g, slot), step)
 
 
 @inner(forceinline=True)
@@ -221,7 +211,7 @@ def _prefetch_queued(g: Any, index: int, step: int) -> None:
 
 
 @inner(forceinline=True)
-def _prefetch_further(g: Any, hs: Any, who: int, step: int, end: int) -> None:
+def _prefetch_further(g: Any, who: int, step: int, end: int) -> None:
     """The last three steps."""
     entity = entity_at(g.entities, who)
     index = np.int64(entity.index)
@@ -231,13 +221,13 @@ def _prefetch_further(g: Any, hs: Any, who: int, step: int, end: int) -> None:
         if step == 0:
             _prefetch_second(g, index)
         elif step == 1:
-            _prefetch_third(g, hs, index, end)
+            _prefetch_third(g, index, end)
         else:
-            _prefetch_fourth(g, hs, index, end)
+            _prefetch_fourth(g, index, end)
 
 
 @inner()
-def look_ahead(g: Any, hs: Any, node: int, end: int) -> None:
+def look_ahead(g: Any, node: int, end: int) -> None:
     """Asks for what the events of a node before `end` need."""
     row = node_at(g.nodes, node)
     for step in range(6):
@@ -252,4 +242,4 @@ def look_ahead(g: Any, hs: Any, node: int, end: int) -> None:
                 elif step == 2:
                     _prefetch_first(g, who)
                 else:
-                    _prefetch_further(g, hs, who, step - 3, end)
+                    _prefetch_further(g, who, step - 3, end)

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from detour.base.jit import inner
 from detour.engine.loop import heap
-from detour.engine.loop.jit import inner
 from detour.engine.loop.native import load32, port_at, queue_at, store32
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from detour.base.jit import inner
 from detour.engine.loop import heap, pool
-from detour.engine.loop.jit import inner
 from detour.engine.loop.layout import (
     CLASS_PFC,
     JITTER_SHIFT,

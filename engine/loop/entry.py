@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from detour.base.jit import entry, inner
 from detour.engine.loop import ahead, channels, heap, nic, outside, pool, switch
-from detour.engine.loop.jit import entry, inner
 from detour.engine.loop.layout import (
     BUDGET,
     CARD_RING,
@@ -68,14 +68,14 @@ _RETRY_NS = 200_000
 
 
 @inner()
-def _channel_event(g: Any, data: Any, hs: Any, index: int) -> None:
+def _channel_event(g: Any, index: int) -> None:
     """The first frame of a channel arrives."""
     slot = channels.pop(g, index)
     channel = channel_at(g.channels, index)
     if channel.kind == TO_PORT:
         switch.arrive(g, channel.index, slot, slot_at(g.slots, slot).port)
     elif channel.kind == TO_HOST:
-        nic.arrive(g, data, hs, channel.index, slot)
+        nic.arrive(g, channel.index, slot)
     elif channel.kind == TO_INPUT:
         switch.run_ingress(g, channel.index, slot)
     elif channel.kind == TO_INGRESS:
@@ -89,7 +89,7 @@ def _channel_event(g: Any, data: Any, hs: Any, index: int) -> None:
 
 
 @inner()
-def _step(g: Any, data: Any, hs: Any, node: int) -> None:
+def _step(g: Any, node: int) -> None:
     """Executes a node's next event. It keeps its place in the heap until its entity moves or cancels it."""
     top = heap_at(g.heap, node_at(g.nodes, node).first)
     g.now = top.time
@@ -99,29 +99,29 @@ def _step(g: Any, data: Any, hs: Any, node: int) -> None:
     kind = entity.kind
     index = np.int64(entity.index)
     if kind == ON_CHANNEL:
-        _channel_event(g, data, hs, index)
+        _channel_event(g, index)
         return
     # Most events schedule the next one of their entity. That moves this one down; taking it out first would sift twice.
     stamp = entity.stamp
     if kind == ON_PORT:
         switch.serve(g, index)
     elif kind == ON_NIC:
-        nic.serve(g, data, hs, index)
+        nic.serve(g, index)
     elif kind == ON_TIMER:
-        nic.timer(g, data, hs, index)
+        nic.timer(g, index)
     if entity.stamp == stamp:
         heap.cancel(g, who)
 
 
 @inner()
-def _run_free(g: Any, data: Any, hs: Any, until: int, budget: int) -> int:
+def _run_free(g: Any, until: int, budget: int) -> int:
     """Virtual time, one node."""
     while budget > 0:
         for _ in range(_BATCH):
             if heap.first_time(g, _ONLY) > until:
                 g.now = max(g.now, until)
                 return REACHED
-            _step(g, data, hs, _ONLY)
+            _step(g, _ONLY)
             if must_drain(g):
                 return DRAIN
         budget -= _BATCH
@@ -131,7 +131,7 @@ def _run_free(g: Any, data: Any, hs: Any, until: int, budget: int) -> int:
 
 
 @inner()
-def _run_windows(g: Any, data: Any, hs: Any, until: int, budget: int) -> int:
+def _run_windows(g: Any, until: int, budget: int) -> int:
     """Virtual time, many nodes. Between two slices loop time is the end of a window."""
     last = g.events + budget
     while g.events < last:
@@ -145,9 +145,9 @@ def _run_windows(g: Any, data: Any, hs: Any, until: int, budget: int) -> int:
         end = min(begin + g.lookahead_ps, until + 1)
         for node in range(g.node_count):
             if heap.first_time(g, node) < end:
-                ahead.look_ahead(g, hs, node, end)
+                ahead.look_ahead(g, node, end)
             while heap.first_time(g, node) < end:
-                _step(g, data, hs, node)
+                _step(g, node)
         g.now = end - 1
         if g.wake != 0:
             return WOKEN
@@ -266,7 +266,7 @@ def _rest(g: Any) -> None:
 
 
 @inner()
-def _run_paced(g: Any, data: Any, hs: Any) -> int:
+def _run_paced(g: Any) -> int:
     """Real time."""
     started = outside.wall_ns(g)
     while g.wake == 0:
@@ -275,7 +275,7 @@ def _run_paced(g: Any, data: Any, hs: Any) -> int:
         for _ in range(_BATCH):
             if heap.first_time(g, _ONLY) > now:
                 break
-            _step(g, data, hs, _ONLY)
+            _step(g, _ONLY)
             if must_drain(g):
                 return DRAIN
         due = heap.first_time(g, _ONLY) <= now
@@ -291,18 +291,17 @@ def _run_paced(g: Any, data: Any, hs: Any) -> int:
 
 
 @entry()
-def run_slice(globals_: Any, data: Any, hs: Any, until: int, budget: int) -> int:
+def run_slice(globals_: Any, until: int, budget: int) -> int:
     """Executes events and returns why it stopped: `REACHED`, `WOKEN`, `DRAIN` or `BUDGET`.
 
-    `globals_`: the one-element array of globals. `data`: the pool's bytes, uint8. `hs`: the hosts' arrays.
-    `until` (ps) and `budget` (events) count in virtual time only.
+    `globals_`: the one-element array of globals. `until` (ps) and `budget` (events) count in virtual time only.
     """
     g = global_at(globals_.ctypes.data, 0)
     if g.real_time != 0:
-        return _run_paced(g, data, hs)
+        return _run_paced(g)
     if g.node_count > 1:
-        return _run_windows(g, data, hs, until, budget)
-    return _run_free(g, data, hs, until, budget)
+        return _run_windows(g, until, budget)
+    return _run_free(g, until, budget)
 
 
 @entry()

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from detour.engine.loop.jit import inner
+from detour.base.jit import inner
 from detour.engine.loop.layout import ENTITY_BITS, ENTITY_MASK, MAX_TIME
 from detour.engine.loop.native import entity_at, heap_at, node_at
 

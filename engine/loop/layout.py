@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from detour.base.arrays import CACHE_LINE as CACHE_LINE
 from detour.base.times import MAX_TIME as MAX_TIME
 from detour.engine import phv as fixed
 
@@ -83,17 +84,13 @@ DRAIN: Final = 2  # there are records for Python
 BUDGET: Final = 3  # enough events for one slice
 
 
-CACHE_LINE: Final = 64
-"""Bytes. Tables that every packet touches have rows of whole lines, and first the fields that it needs."""
-
-
 def _table(*fields: str) -> np.dtype:
     """A record type of `int64` fields."""
     return np.dtype([(name, np.int64) for name in fields])
 
 
 def _lines(*fields: str) -> np.dtype:
-    """The same, filled up to a multiple of the processor's cache line."""
+    """The same, filled up to whole lines of the cache: of a table that every packet touches, what it needs first."""
     size = -(-8 * len(fields) // CACHE_LINE) * CACHE_LINE
     offsets = [8 * number for number in range(len(fields))]
     return np.dtype({"names": list(fields), "formats": [np.int64] * len(fields), "offsets": offsets, "itemsize": size})
@@ -216,7 +213,7 @@ SWITCH_COUNTERS: Final = tuple(SWITCH.names or ())[(SWITCH.names or ()).index("p
 NIC: Final = _lines(
     "host", "channel", "entity", "timer", "busy_until", "rx_packets", "rx_bytes", "tx_packets", "tx_bytes",
     "pool_waits", "paused", "pauses",
-    "stack",  # address of a `hosts.stacks.STACK`, 0: the transports that are compiled into the loop
+    "stack",  # address of a `hosts.stacks.STACK`
 )  # fmt: skip
 
 IO: Final = _table(

@@ -10,8 +10,8 @@ from __future__ import annotations
 import platform
 from typing import Any
 
+from detour.base.jit import inner
 from detour.engine.loop import pool
-from detour.engine.loop.jit import inner
 from detour.engine.loop.layout import (
     AT_CONTROL,
     AT_COUNTER,

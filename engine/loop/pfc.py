@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from detour.base.jit import inner
 from detour.engine.loop import channels, pool
-from detour.engine.loop.jit import inner
 from detour.engine.loop.layout import CLASS_PFC, PFC_BYTES
 from detour.engine.loop.native import load8, port_at, queue_at, slot_at, store8, store32, store64
 

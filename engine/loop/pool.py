@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from detour.engine.loop.jit import inner
+from detour.base.jit import inner
 from detour.engine.loop.layout import CACHE_LINE, SLOT
 from detour.engine.loop.native import load64, move_bytes, phv_at, prefetch, prefetch_lines, slot_at, store64
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from detour.base.jit import inner
 from detour.engine.loop import buffers, pool
-from detour.engine.loop.jit import inner
 from detour.engine.loop.layout import MAX_TIME
 from detour.engine.loop.native import highest_bit, port_at, queue_at, slot_at, store32, switch_at
 

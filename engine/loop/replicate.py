@@ -7,7 +7,7 @@ a clone is cut, then port and rid of each replica.
 
 from __future__ import annotations
 
-from detour.engine.loop.jit import inner
+from detour.base.jit import inner
 from detour.engine.loop.native import load32
 
 

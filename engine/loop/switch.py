@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from detour.base.jit import inner
 from detour.engine import phv as fixed
 from detour.engine.loop import channels, heap, pfc, pool, queues, replicate
-from detour.engine.loop.jit import inner
 from detour.engine.loop.layout import (
     CLASS_PFC,
     MAX_TIME,

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from detour.engine.loop.jit import inner
+from detour.base.jit import inner
 from detour.engine.loop.layout import UPCALL
 from detour.engine.loop.native import move_bytes, slot_at, up_at
 

@@ -16,6 +16,7 @@ import numpy as np
 from numba import types
 
 from detour.base.arrays import Int64Array
+from detour.base.jit import entry, inner
 from detour.base.pointers import COMPILED
 from detour.engine import phv
 from detour.engine.compiler.tracing import (
@@ -33,7 +34,6 @@ from detour.engine.compiler.tracing import (
     RING_HEAD,
     USED,
 )
-from detour.engine.loop.jit import entry, inner
 from detour.engine.loop.native import load8, load32, load64, store32, store64
 
 

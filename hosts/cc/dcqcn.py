@@ -26,8 +26,8 @@ from typing import Any
 
 import numpy as np
 
+from detour.base.jit import inner
 from detour.base.times import MAX_TIME
-from detour.hosts.jit import inner
 
 DCQCN_FIELDS = [
     ("dcqcn_rate", np.float64),

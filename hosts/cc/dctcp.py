@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from detour.hosts.jit import inner
+from detour.base.jit import inner
 
 DCTCP_FIELDS = [
     ("dctcp_alpha", np.float64),

@@ -35,8 +35,7 @@ from numba.extending import lower_builtin, type_callable
 from numba.np import numpy_support
 
 from detour.base.errors import DetourError
-from detour.base.jit import as_record
-from detour.hosts.jit import inner
+from detour.base.jit import as_record, inner
 
 HOOKS = ("on_path", "on_idle", "on_sent", "on_acked", "on_lost", "on_spurious", "on_rto", "on_timer")
 HOOK_PATH, HOOK_IDLE, HOOK_SENT, HOOK_ACKED, HOOK_LOST, HOOK_SPURIOUS, HOOK_RTO, HOOK_TIMER = range(len(HOOKS))

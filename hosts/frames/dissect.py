@@ -13,7 +13,7 @@ import numpy as np
 
 from detour.base.dataplane import HOP_LIMIT
 from detour.base.errors import DetourError
-from detour.base.jit import njit
+from detour.base.jit import entry, inner
 from detour.hosts.frames.addresses import to_text
 from detour.hosts.frames.octets import load16, load32, load64
 from detour.hosts.frames.wire import (
@@ -51,7 +51,6 @@ from detour.hosts.frames.wire import (
     icrc,
     udp_checksum,
 )
-from detour.hosts.jit import inner
 from detour.hosts.rows import cfg_row, frame_row, host_row
 from detour.hosts.state import Hosts, make_hosts
 
@@ -59,7 +58,7 @@ IS_DATA, IS_ACK, IS_PTM, IS_PTR, IS_CNP = 1, 2, 3, 4, 5
 MALFORMED, NOT_MINE, BAD_CHECKSUM, BAD_ICRC = -1, -2, -3, -4
 
 
-@njit
+@entry
 def dissect(hs: Any, host: int, buf: Any, o: int, length: int) -> int:
     """Fills `frame_row(hs)` from the frame; returns what it is (`IS_...`) or what is wrong with it (below 0).
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from detour.base.errors import DetourError
-from detour.base.jit import njit
+from detour.base.jit import entry
 from detour.hosts.frames.addresses import final_address, to_words
 from detour.hosts.frames.wire import (
     BTH,
@@ -33,7 +33,7 @@ _MAC_DST, _MAC_SRC, _SRC, _DST, _FINAL, _SPORT, _PSN, _SIZE = 0, 1, 2, 4, 6, 8, 
 _WORDS = 11
 
 
-@njit
+@entry
 def _write(buf: Any, v: Any) -> None:
     size = v[_SIZE]
     length = UDP + BTH + RETH + size + ICRC

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from detour.base.jit import inner
 from detour.base.raw import load32, store32
-from detour.hosts.ip.jit import inner
 from detour.hosts.ip.rows import host_at, socket_at
 
 _GONE = np.int64(-1)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from detour.hosts.ip.jit import inner
+from detour.base.jit import inner
 
 BELOW = 1 << 31
 """Draws are whole numbers from 0 to below this."""

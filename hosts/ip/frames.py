@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from detour.base.jit import inner
 from detour.base.raw import (
     load8,
     load16be,
@@ -21,7 +22,6 @@ from detour.base.raw import (
     store32be,
     store64be,
 )
-from detour.hosts.ip.jit import inner
 from detour.hosts.ip.sums import fold, sum_bytes, words
 
 ETHERNET_BYTES = np.int64(14)

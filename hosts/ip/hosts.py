@@ -25,10 +25,9 @@ from detour.hosts.ip.memory import StackMemory
 from detour.hosts.ip.sockets import Ping, RawFrames, UdpFlow, UdpPort
 from detour.hosts.ip.spacing import Spacing
 from detour.hosts.ip.tcp.config import TcpConfig
-from detour.hosts.stacks import FUNCTIONS, STACK, Call, address_of
+from detour.hosts.stacks import Call, record_of
 
 T = TypeVar("T")
-_ARGUMENTS = {"receive": 6, "transmit": 5, "deadline": 2, "not_before": 2, "expire": 3, "pause": 3}
 _STORED_OF_ELIDED = 128
 _EPHEMERAL = 49_152
 _SOCKETS = 1024
@@ -64,20 +63,11 @@ class IpStack:
             for name, value in fields_of(config).items():
                 row[name] = value
             row["next_port"] = _EPHEMERAL
-        self._bind()
+        self._record, self._code = record_of(stack, self.memory.address)
         self._hosts = [IpHost(self, number) for number in range(len(configs))]
         for host, config in zip(self._hosts, configs, strict=True):
             for address, mac in config.neighbours.items():
                 host.add_neighbour(address, mac)
-
-    def _bind(self) -> None:
-        self._record = np.zeros(1, STACK)
-        self._record["state"] = self.memory.address
-        self._code = []
-        for name in FUNCTIONS:
-            address, code = address_of(getattr(stack, name), _ARGUMENTS[name])
-            self._record[name] = address
-            self._code.append(code)
 
     # -- a Stack ------------------------------------------------------------------------------------------
 

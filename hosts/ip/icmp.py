@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from detour.base.jit import inner
 from detour.base.raw import (
     load8,
     load16be,
@@ -35,7 +36,6 @@ from detour.hosts.ip.frames import (
     put_ethernet,
     put_headers,
 )
-from detour.hosts.ip.jit import inner
 from detour.hosts.ip.layout import (
     ECHO_HEAD,
     HEADERS_BYTES,

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from detour.base.jit import inner
 from detour.base.raw import load8, load16be, load32be, load64be, store16be, store32be, store64be
 from detour.base.times import MS
 from detour.hosts.ip import rings, timers
@@ -26,7 +27,6 @@ from detour.hosts.ip.frames import (
     put_ethernet,
     store48,
 )
-from detour.hosts.ip.jit import inner
 from detour.hosts.ip.layout import (
     HEADERS_BYTES,
     MAX_TIME,

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from detour.base.jit import inner
 from detour.base.raw import move_bytes
-from detour.hosts.ip.jit import inner
 from detour.hosts.ip.rows import box_at
 
 

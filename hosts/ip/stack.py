@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from detour.base.jit import entry, inner
 from detour.base.raw import load16be
 from detour.hosts.ip import demux, icmp, neighbours, raw, rings, timers, udp
 from detour.hosts.ip.frames import (
@@ -24,7 +25,6 @@ from detour.hosts.ip.frames import (
     parse_ipv4,
     parse_ipv6,
 )
-from detour.hosts.ip.jit import entry, inner
 from detour.hosts.ip.layout import (
     ECHO,
     PROTO_ICMP,

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from detour.base.jit import inner
 from detour.base.raw import compare_bytes, load8, load32, load64, move_bytes, set_bytes
-from detour.hosts.ip.jit import inner
 from detour.hosts.ip.layout import LONGEST_FRAME, PERIOD
 
 _LOW = np.int64(0xFFFFFFFF)

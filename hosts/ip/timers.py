@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from detour.hosts.ip.jit import inner
+from detour.base.jit import inner
 from detour.hosts.ip.layout import MAX_TIME
 from detour.hosts.ip.rows import heap_at, host_at, socket_at
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from detour.base.jit import inner
 from detour.base.raw import load16be, load32be, load64, load64be, store16be, store32be, store64, store64be
 from detour.hosts.ip import demux, icmp, neighbours, timers
 from detour.hosts.ip.draws import draw, exponential
 from detour.hosts.ip.frames import checked, put_headers
-from detour.hosts.ip.jit import inner
 from detour.hosts.ip.layout import (
     BUCKETS,
     CONSTANT,

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from detour.hosts.jit import inner
+from detour.base.jit import inner
 from detour.hosts.paths import health, paths
 from detour.hosts.rows import cfg_row
 from detour.hosts.state import MODE_BEND

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from detour.hosts.jit import inner
+from detour.base.jit import inner
 from detour.hosts.nic import random_below
 from detour.hosts.rows import candidate_row, cfg_row, host_row
 from detour.hosts.state import MAX_TIME, NIL

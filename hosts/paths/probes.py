@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from detour.hosts.jit import inner
+from detour.base.jit import inner
 from detour.hosts.nic import CTL_PTM, push_ptm
 from detour.hosts.rows import candidate_row, ptm_row
 from detour.hosts.state import NIL

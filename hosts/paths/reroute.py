@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from detour.hosts.jit import inner
+from detour.base.jit import inner
 from detour.hosts.paths import paths
 from detour.hosts.rows import candidate_row, cfg_row
 from detour.hosts.state import MODE_REACT, NIL

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from detour.hosts.jit import inner
+from detour.base.jit import inner
 from detour.hosts.nic import activate
 from detour.hosts.paths import health, paths
 from detour.hosts.paths.probes import send_ptm

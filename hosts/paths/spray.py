@@ -51,7 +51,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from detour.hosts.jit import inner
+from detour.base.jit import inner
 from detour.hosts.nic import random_below
 from detour.hosts.paths import delays, memory, spritz
 from detour.hosts.paths.health import first_alive, is_alive

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from detour.hosts.jit import inner
+from detour.base.jit import inner
 from detour.hosts.nic import random_below
 from detour.hosts.paths.health import is_alive
 from detour.hosts.rows import host_row

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from detour.base.jit import inner
 from detour.hosts.cc import CC_DCQCN
 from detour.hosts.frames.wire import (
     COUNT_MASK,
@@ -22,7 +23,6 @@ from detour.hosts.frames.wire import (
     SYNDROME_SEQUENCE,
     unwrap,
 )
-from detour.hosts.jit import inner
 from detour.hosts.rows import candidate_row, cfg_row, frame_row, slot_row
 from detour.hosts.state import QPS_RTS, TR_LERP
 

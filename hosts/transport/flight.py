@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from detour.hosts.jit import inner
+from detour.base.jit import inner
 from detour.hosts.paths import spray
 from detour.hosts.rows import candidate_row, cfg_row, slot_row
 from detour.hosts.state import NIL, NO_CANDIDATE, SLOT_ACKED, SLOT_FLIGHT, SLOT_LOST

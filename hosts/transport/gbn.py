@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from detour.base.jit import inner
 from detour.hosts import cc
 from detour.hosts.frames.wire import unwrap
-from detour.hosts.jit import inner
 from detour.hosts.paths import paths, reroute
 from detour.hosts.rows import cfg_row, slot_row
 from detour.hosts.state import NIL, SLOT_FLIGHT

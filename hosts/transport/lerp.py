@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from detour.base.jit import inner
 from detour.hosts import cc
 from detour.hosts.frames.wire import SACK_BITS, unwrap
-from detour.hosts.jit import inner
 from detour.hosts.paths import bend, paths, reroute
 from detour.hosts.rows import cfg_row, frame_row, slot_row
 from detour.hosts.state import NIL, SLOT_FLIGHT

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from detour.base.jit import inner
 from detour.hosts import cc
 from detour.hosts.frames.wire import unwrap
-from detour.hosts.jit import inner
 from detour.hosts.paths import delays, spray
 from detour.hosts.rows import candidate_row, cfg_row, frame_row, slot_row, wqe_row
 from detour.hosts.state import NIL, SLOT_ACKED, SLOT_FLIGHT, SLOT_FREE, SLOT_LOST, TR_LERP, WC_SUCCESS

@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 
+from detour.base.jit import inner
 from detour.hosts import agenda
 from detour.hosts.cc import CC_DCQCN
 from detour.hosts.frames import wire
@@ -42,7 +43,6 @@ from detour.hosts.frames.wire import (
     SYNDROME_SEQUENCE,
     unwrap,
 )
-from detour.hosts.jit import inner
 from detour.hosts.nic import CTL_ACK, CTL_CNP, push_control
 from detour.hosts.rows import (
     arrival_row,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from detour.hosts.jit import inner
+from detour.base.jit import inner
 
 _PEAK_SAMPLES = 512
 """samples in which the longest recent round trip loses 63 % of what it is above the mean"""

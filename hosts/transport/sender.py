@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from detour.base.jit import inner
 from detour.hosts import cc
 from detour.hosts.frames import wire
 from detour.hosts.frames.wire import SYNDROME_ACCESS, SYNDROME_ACK, SYNDROME_SEQUENCE, unwrap
-from detour.hosts.jit import inner
 from detour.hosts.nic import activate
 from detour.hosts.paths import bend, paths, reroute, silence, spray
 from detour.hosts.rows import candidate_row, cfg_row, frame_row, host_row, qp_row, slot_row, wqe_row

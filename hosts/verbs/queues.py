@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from detour.base.jit import njit
+from detour.base.jit import inner, njit
 from detour.hosts import agenda
-from detour.hosts.jit import inner
 from detour.hosts.nic import activate
 from detour.hosts.paths import paths
 from detour.hosts.rows import cfg_row, cq_row, cqe_row, host_row, publish, qp_row, wqe_row

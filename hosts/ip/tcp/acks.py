@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from detour.base.jit import inner
 from detour.base.raw import load32be
-from detour.hosts.ip.jit import inner
 from detour.hosts.ip.tcp import control, lists, recovery, rto
 from detour.hosts.ip.tcp.layout import ECE, ESTABLISHED, FLIGHT, RANGES, SACKED, SEEN, SEGMENT_LOST
 from detour.hosts.ip.tcp.rows import range_of, segment

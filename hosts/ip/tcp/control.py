@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from detour.base.jit import inner
 from detour.base.raw import store64
 from detour.base.times import MAX_TIME
 from detour.hosts.cc import own
-from detour.hosts.ip.jit import inner
 from detour.hosts.ip.tcp.rows import point_at
 
 

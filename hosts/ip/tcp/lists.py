@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from detour.hosts.ip.jit import inner
+from detour.base.jit import inner
 from detour.hosts.ip.tcp.layout import FLIGHT, SEGMENT_LOST
 from detour.hosts.ip.tcp.rows import slot
 

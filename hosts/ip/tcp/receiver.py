@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from detour.base.jit import inner
 from detour.base.times import MAX_TIME
 from detour.hosts.ip import rings
-from detour.hosts.ip.jit import inner
 from detour.hosts.ip.rows import host_at
 from detour.hosts.ip.sums import is_pattern
 from detour.hosts.ip.tcp.layout import CWR, RANGES

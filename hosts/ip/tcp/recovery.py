@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from detour.base.jit import inner
 from detour.base.times import MAX_TIME
-from detour.hosts.ip.jit import inner
 from detour.hosts.ip.tcp import control, lists, rto
 from detour.hosts.ip.tcp.layout import FLIGHT, RANGES, SACKED, SEEN
 from detour.hosts.ip.tcp.rows import range_of, segment, slot

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from detour.base.jit import inner
 from detour.base.pointers import record_by_address
-from detour.hosts.ip.jit import inner
 from detour.hosts.ip.tcp import layout
 
 conn_at = record_by_address(layout.CONN)

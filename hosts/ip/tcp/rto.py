@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from detour.base.jit import inner
 from detour.base.times import MAX_TIME
 from detour.hosts.ip import timers
-from detour.hosts.ip.jit import inner
 from detour.hosts.ip.tcp.layout import ESTABLISHED
 
 

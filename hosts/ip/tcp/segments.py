@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from detour.base.jit import inner
 from detour.base.raw import load8, load16be, load32be, move_bytes, store8, store16be, store32be
 from detour.hosts.ip import rings
 from detour.hosts.ip.frames import (
@@ -18,7 +19,6 @@ from detour.hosts.ip.frames import (
     put_ethernet,
     put_headers,
 )
-from detour.hosts.ip.jit import inner
 from detour.hosts.ip.layout import HEADERS_BYTES, PROTO_TCP
 from detour.hosts.ip.rows import host_at
 from detour.hosts.ip.sums import fold, pattern_sum, put_pattern, sum_bytes, words

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from detour.base.jit import inner
 from detour.base.times import MAX_TIME
 from detour.hosts.ip import neighbours, timers
-from detour.hosts.ip.jit import inner
 from detour.hosts.ip.rows import socket_at
 from detour.hosts.ip.tcp import control, lists, rto
 from detour.hosts.ip.tcp.layout import (

@@ -15,7 +15,7 @@ import numpy as np
 from detour.base.jit import njit
 from detour.hosts import cc
 from detour.hosts.cc import dctcp
-from detour.hosts.jit import inner
+from detour.base.jit import inner
 from detour.hosts.state import make_hosts
 
 hosts = make_hosts(1, 1, 64, window=64, sq_depth=1, cq_depth=1, max_candidates=1)

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RDMA hosts as a stack of `hosts.stacks`: the functions of `hosts.endpoint`, to be called by address.
+
+`state` is the address of the list of tables (`Hosts.listing`).
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from detour.base.jit import entry, inner
+from detour.base.pointers import COMPILED
+from detour.base.raw import bytes_at, load8, load32, load64, prefetch_lines
+from detour.base.raw import prefetch as prefetch_line
+from detour.hosts import endpoint
+from detour.hosts.frames.wire import ETHERNET, IPV6, MAX_OVERHEAD, TRANSIT, UDP
+from detour.hosts.rows import cfg_row, host_row, qp_row
+from detour.hosts.stacks import STORED_SHIFT, record_of
+from detour.hosts.state import FIRST_QPN, HOST, NIL, PSN_SLOT, QP_RECORD, TABLES, Handle, Hosts
+
+STORED_BYTES = MAX_OVERHEAD
+"""bytes of a frame's beginning that hosts write and read when they elide payload: all headers"""
+
+_NUMBER = {name: number for number, name in enumerate(TABLES)}
+_HOST_AT, _QP_AT, _SLOT_AT, _CTL_AT = (8 * _NUMBER[name] for name in ("host", "qp", "slot", "ctl"))
+_LENGTHS_AT = 8 * len(TABLES)
+_HOST_BYTES, _QP_BYTES, _SLOT_BYTES, _CTL_BYTES = (each.itemsize for each in (HOST, QP_RECORD, PSN_SLOT, TABLES["ctl"]))
+_ANSWERED = 4
+"""packets in flight that answers may take off a QP in a window"""
+_NEXT_HEADER = ETHERNET + 6
+_QPN_BEHIND_IP = UDP + 4
+"""from the UDP header on: the word of the BTH that ends with the destination QP"""
+
+_INTERPRETED: dict[int, Hosts] = {}
+"""by state, where native code runs as Python"""
+_hosts_at: Any = Handle if COMPILED else _INTERPRETED.__getitem__
+
+
+def stack_of(hs: Hosts) -> tuple[np.ndarray, Any]:
+    """The record of a stack of these hosts, and what must be kept for as long as it is used."""
+    if not COMPILED:
+        _INTERPRETED[hs.listing] = hs
+    return record_of(sys.modules[__name__], hs.listing)
+
+
+@entry()
+def receive(state: int, host: int, frame: int, stored: int, wire: int, now: int) -> int:
+    """A frame came in."""
+    endpoint.receive(_hosts_at(state), host, bytes_at(frame, wire), np.int64(0), wire, now)
+    return 0
+
+
+@entry()
+def transmit(state: int, host: int, frame: int, room: int, now: int) -> int:
+    """Writes the next frame to send; returns bytes stored << 32 | bytes on the wire, 0 if nothing may go now."""
+    length = endpoint.transmit(_hosts_at(state), host, bytes_at(frame, room), np.int64(0), now)
+    return min(length, room) << STORED_SHIFT | length
+
+
+@entry()
+def deadline(state: int, host: int) -> int:
+    """When `expire` wants to be called, ps; `MAX_TIME`: never."""
+    return endpoint.deadline(_hosts_at(state), host)
+
+
+@entry()
+def not_before(state: int, host: int) -> int:
+    """A time before which no deadline is, ps."""
+    return endpoint.not_before(_hosts_at(state), host)
+
+
+@entry()
+def expire(state: int, host: int, now: int) -> int:
+    """The deadline has passed."""
+    endpoint.expire(_hosts_at(state), host, now)
+    return 0
+
+
+@entry()
+def pause(state: int, host: int, mask: int) -> int:
+    """Priority p must not be sent while bit p of `mask` is set."""
+    endpoint.pause(_hosts_at(state), host, mask)
+    return 0
+
+
+# -- what a frame will touch -------------------------------------------------------------------------------
+
+
+@entry()
+def prefetch(state: int, host: int, frame: int, step: int) -> int:
+    """Step 0: the rows of the host and of the QP that the frame is for; 1: what these lead to."""
+    hs = _hosts_at(state)
+    i = _qp_of(hs, frame)
+    if step == 0:
+        prefetch_lines(load64(state + _HOST_AT) + host * _HOST_BYTES, _HOST_BYTES)
+        if i >= 0:
+            prefetch_lines(load64(state + _QP_AT) + i * _QP_BYTES, _QP_BYTES)
+        return 0
+    _prefetch_answer(hs, host)
+    if i >= 0:
+        _prefetch_flight(hs, i)
+    return 0
+
+
+@inner()
+def _qp_of(hs: Any, frame: int) -> int:
+    """The QP that a frame is for, -1 if it does not look like one for any."""
+    at = frame + ETHERNET + IPV6
+    if load8(frame + _NEXT_HEADER) == 0:
+        at += TRANSIT
+    word = load32(at + _QPN_BEHIND_IP)
+    number = ((word >> 8) & 0xFF) << 16 | ((word >> 16) & 0xFF) << 8 | ((word >> 24) & 0xFF)
+    row = (number - FIRST_QPN) & cfg_row(hs).qpn_mask
+    if number < FIRST_QPN or row >= cfg_row(hs).n_qps:
+        return -1
+    return row
+
+
+@inner()
+def _prefetch_answer(hs: Any, host: int) -> None:
+    """Where the next answer of a host is written that waits for its uplink."""
+    length = load64(hs.listing + _LENGTHS_AT + _CTL_AT)
+    ring = host_row(hs, host).ctl
+    place = ring.tail & (cfg_row(hs).control_depth - 1) if ring.tail != ring.head else 0
+    prefetch_lines(load64(hs.listing + _CTL_AT) + (host * length + place) * _CTL_BYTES, _CTL_BYTES)
+
+
+@inner()
+def _prefetch_flight(hs: Any, i: int) -> None:
+    """The first packets in flight of a QP and the place of the next one to send."""
+    q = qp_row(hs, i)
+    first = load64(hs.listing + _SLOT_AT) + i * load64(hs.listing + _LENGTHS_AT + _SLOT_AT) * _SLOT_BYTES
+    if q.flight_head != NIL:
+        prefetch_lines(first + q.flight_head * _SLOT_BYTES, _ANSWERED * _SLOT_BYTES)
+        prefetch_line(first + (q.snd_nxt & (cfg_row(hs).window - 1)) * _SLOT_BYTES)
