@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`njit` with the settings that all native code of detour shares.
+"""Native functions: Python functions that Numba compiles. Numba itself is loaded when something has to be compiled.
 
-What is compiled is cached on disk. Each function is found by a fingerprint of all that it was compiled from
-(`detour.base.native`), so an edit compiles what it reaches, and what is replaced at run time takes effect.
+`entry` marks what is called from Python or by address and belongs to a part (`detour.base.parts`), which is compiled,
+linked and stored as one object; `inner` what only native functions call; `njit` what Python calls with arrays, which
+Numba compiles and caches function by function (`detour.base.compiled`).
 
 `NUMBA_DISABLE_JIT=1` runs everything as plain Python, for debugging.
 """
@@ -11,27 +12,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from functools import partial, wraps
-from pathlib import Path
+from functools import cached_property, partial, update_wrapper, wraps
 from typing import Any
 
-import numba
 import numpy as np
 
-from detour.base import compiling, linking  # noqa: F401  # notices what is compiled from now on
-from detour.base.cache import Cache, cache_dir
-from detour.base.native import register
-
-linking.install()
-
-
-def _top() -> Path:
-    chosen = os.environ.get("NUMBA_CACHE_DIR")
-    return Path(chosen) if chosen else cache_dir()
-
-
-NATIVE_CACHE = Cache("numba", top=_top)
-"""where native code is kept"""
+COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
 
 
 class Fields:
@@ -66,24 +52,72 @@ def _with_records(function: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
+class Native:
+    """A native function. Numba takes it for its own kind of function, which it makes of it at the first need."""
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+        update_wrapper(self, function)
+        self.py_func, self.options = function, options
+
+    @cached_property
+    def dispatcher(self) -> Any:
+        """Numba's."""
+        from detour.base import compiled
+
+        return compiled.dispatcher(self)
+
+    @property
+    def _numba_type_(self) -> Any:
+        return self.dispatcher._numba_type_
+
+    def __call__(self, *arguments: Any) -> Any:
+        if self.options.get("no_cpython_wrapper"):
+            raise TypeError(f"{self.__name__} is for native code only")
+        return self.dispatcher(*arguments)
+
+
+class Intrinsic:
+    """What native code has that Numba cannot say: `make()` returns Numba's own object for it."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+
+    @cached_property
+    def _made(self) -> Any:
+        return self._make()
+
+    @cached_property
+    def _numba_type_(self) -> Any:
+        from detour.base import compiled
+
+        return compiled.type_of(self._made)
+
+
+def intrinsic(python: Any) -> Callable[[Callable[[], Any]], Any]:
+    """Decorates what makes an intrinsic; `python` is used instead where nothing is compiled."""
+    return lambda make: Intrinsic(make) if COMPILED else python
+
+
+WHEN_COMPILING: list[Callable[[], None]] = []
+"""what Numba is to be told before it compiles the next function"""
+
+
+def when_compiling(register: Callable[[], None]) -> None:
+    """Decorates a function that tells Numba something."""
+    WHEN_COMPILING.append(register)
+
+
 def njit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """`numba.njit`, cached on disk (`cache=False`: not), without the GIL, with integer semantics that do not raise on
-    overflow."""
+    """A native function, cached on disk (`cache=False`: not), without the GIL, with integer semantics that do not
+    raise on overflow."""
     if function is None:
         return partial(njit, **options)
-    settings = {"nogil": True, "boundscheck": False, "error_model": "numpy"} | options
-    stored = settings.pop("cache", True)
-    made = numba.njit(function, **settings)
-    if made is function:  # NUMBA_DISABLE_JIT
+    if not COMPILED:
         return _with_records(function)
-    return register(made, NATIVE_CACHE if stored else None)
+    return Native(function, {"nogil": True, "boundscheck": False, "error_model": "numpy"} | options)
 
-
-entry = partial(njit, _nrt=False)
-"""for functions that are called from Python or by address, and allocate nothing: without Numba's reference counts,
-which cost more than all else that a packet does"""
 
 inner = partial(njit, _nrt=False, cache=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-"""the same for functions that only native functions call, cached as part of whom they serve: without wrappers, which
-are a third of the time to compile. Calling one from Python crashes the process unless `NUMBA_DISABLE_JIT=1` is set.
-Constants as arguments are written `np.int64(...)` where Numba would otherwise compile the callee once per constant."""
+"""for what only native functions call and allocates nothing: without Numba's reference counts, which cost more than all
+else that a packet does, and without wrappers, which are a third of the time to compile. Constants as arguments are
+written `np.int64(...)` where Numba would otherwise compile the callee once per constant."""

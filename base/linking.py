@@ -39,12 +39,20 @@ class OneLink(codegen.JITCodeLibrary):  # pyright: ignore[reportPrivateImportUsa
         self._codegen._check_llvm_bugs()
         self._raise_if_finalized()
         self._source = _for_linking(self._final_module)
+        self._link()
+        self._finalize_final_module()
+
+    def emit(self) -> bytes:
+        """The object file of what it reaches; the library is not to be used in this process."""
+        self._link()
+        return self._codegen._tm.emit_object(self._final_module)
+
+    def _link(self) -> None:
         for library in self._reached():
             self._reload_init.update(library._reload_init)
             self._final_module.link_in(library._source_for_linking(), preserve=True)
         self._optimize_final_module()
         self._final_module.verify()
-        self._finalize_final_module()
 
     def _reached(self) -> list[Any]:
         """Every library that code of this one may call, directly or not, once."""

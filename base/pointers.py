@@ -6,32 +6,33 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-import numba
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
-from detour.base.jit import Fields
-
-COMPILED = not numba.config.DISABLE_JIT  # type: ignore[attr-defined]
-_I64 = ir.IntType(64)
+from detour.base.jit import Fields, intrinsic
 
 
 def record_by_address(dtype: np.dtype) -> Any:
     """A function `at(base, index)`: element `index` of the table of `dtype` that begins at address `base`."""
     size = dtype.itemsize
-    if not COMPILED:
-        return lambda base, index: _python_record(dtype, int(base) + int(index) * size)
-    record = numba.from_dtype(dtype)
 
-    @intrinsic
-    def at(typing_context: Any, base: Any, index: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            address = builder.add(args[0], builder.mul(args[1], ir.Constant(_I64, size)))
-            return builder.inttoptr(address, context.get_value_type(record))
+    @intrinsic(lambda base, index: _python_record(dtype, int(base) + int(index) * size))
+    def at() -> Any:
+        import numba
+        from llvmlite import ir
+        from numba import types
+        from numba.extending import intrinsic
 
-        return record(types.int64, types.int64), codegen
+        record = numba.from_dtype(dtype)
+
+        @intrinsic
+        def at(typing_context: Any, base: Any, index: Any) -> Any:
+            def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                address = builder.add(args[0], builder.mul(args[1], ir.Constant(ir.IntType(64), size)))
+                return builder.inttoptr(address, context.get_value_type(record))
+
+            return record(types.int64, types.int64), codegen
+
+        return at
 
     return at
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory and functions by address: integers of either byte order, moving and comparing bytes, the C library.
+"""Memory and functions by address: integers of either byte order, arrays, moving and comparing bytes, the C library.
 
 Each exists twice: as an intrinsic for compiled code, and with ctypes for `NUMBA_DISABLE_JIT=1`. Addresses are plain
 integers, values `int64` (64-bit words as their two's complement, because Numba turns a mixture of `int64` and `uint64`
@@ -13,114 +13,108 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
-from numba.np.arrayobj import populate_array
 
 from detour.base.arrays import CACHE_LINE
-from detour.base.jit import inner
-from detour.base.pointers import COMPILED
-
-_I64 = ir.IntType(64)
+from detour.base.jit import COMPILED, Intrinsic, inner, intrinsic
 
 
-def _python_numbers(c_type: Any, swapped: bool) -> tuple[Any, Any]:
-    size, signed = ctypes.sizeof(c_type), c_type in (ctypes.c_int32, ctypes.c_int64)
-    order: Any = "big" if swapped else "little"
+def generated(arguments: int, generate: Callable[[Any, Any, list[Any]], Any], result: str = "int64") -> Any:
+    """Numba's intrinsic of int64s whose code `generate(ir, builder, args)` writes."""
+    from llvmlite import ir
+    from numba import types
+    from numba.extending import intrinsic
 
-    def load(address: int) -> int:
+    i64 = types.int64
+    signature = getattr(types, result)(*[i64] * arguments)
+
+    def codegen(context: Any, builder: Any, _: Any, args: Any) -> Any:
+        value = generate(ir, builder, args)
+        return context.get_dummy_value() if result == "void" else value
+
+    # Numba wants the number of parameters written out.
+    names = ", ".join(f"a{number}" for number in range(arguments))
+    define = eval(f"lambda code: lambda typing_context{', ' * bool(names)}{names}: code", {})
+    return intrinsic(define((signature, codegen)))
+
+
+def _address(ir: Any, builder: Any, number: Any, bits: int) -> Any:
+    return builder.inttoptr(number, ir.IntType(bits).as_pointer())
+
+
+def _number_by_address(bits: int, signed: bool = False, swapped: bool = False) -> tuple[Any, Any]:
+    """`load(address)` and `store(address, value)` of one integer; `load` gives an int64. `swapped`: big-endian."""
+    size, order = bits // 8, "big" if swapped else "little"
+
+    def python_load(address: int) -> int:
         return int.from_bytes(ctypes.string_at(int(address), size), order, signed=signed)
 
-    def store(address: int, value: int) -> None:
-        low = int(value) & ((1 << 8 * size) - 1)
-        ctypes.memmove(int(address), low.to_bytes(size, order), size)
+    def python_store(address: int, value: int) -> None:
+        ctypes.memmove(int(address), (int(value) & ((1 << bits) - 1)).to_bytes(size, order), size)
 
+    def generate_load(ir: Any, builder: Any, args: Any) -> Any:
+        value = builder.load(_address(ir, builder, args[0], bits), align=1)
+        value = builder.bswap(value) if swapped else value
+        if bits == 64:
+            return value
+        return builder.sext(value, ir.IntType(64)) if signed else builder.zext(value, ir.IntType(64))
+
+    def generate_store(ir: Any, builder: Any, args: Any) -> Any:
+        narrow = args[1] if bits == 64 else builder.trunc(args[1], ir.IntType(bits))
+        narrow = builder.bswap(narrow) if swapped else narrow
+        builder.store(narrow, _address(ir, builder, args[0], bits), align=1)
+
+    load = intrinsic(python_load)(lambda: generated(1, generate_load))
+    store = intrinsic(python_store)(lambda: generated(2, generate_store, "void"))
     return load, store
 
 
-def _number_by_address(c_type: Any, numba_type: Any, bits: int, swapped: bool = False) -> tuple[Any, Any]:
-    """`load(address)` and `store(address, value)` of one integer; `load` gives an int64. `swapped`: big-endian."""
-    if not COMPILED:
-        return _python_numbers(c_type, swapped)
-    llvm_type = ir.IntType(bits)
+load8, store8 = _number_by_address(8)
+load16, store16 = _number_by_address(16)
+load32, store32 = _number_by_address(32, signed=True)
+load64, store64 = _number_by_address(64, signed=True)
 
-    @intrinsic
-    def load(typing_context: Any, address: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            value = builder.load(builder.inttoptr(args[0], llvm_type.as_pointer()), align=1)
-            if swapped:
-                value = builder.bswap(value)
-            if bits == 64:
-                return value
-            return builder.sext(value, _I64) if numba_type.signed else builder.zext(value, _I64)
+load16be, store16be = _number_by_address(16, swapped=True)
+load32be, store32be = _number_by_address(32, swapped=True)
+load64be, store64be = _number_by_address(64, signed=True, swapped=True)
 
-        return types.int64(types.int64), codegen
-
-    @intrinsic
-    def store(typing_context: Any, address: Any, value: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            narrow = args[1] if bits == 64 else builder.trunc(args[1], llvm_type)
-            if swapped:
-                narrow = builder.bswap(narrow)
-            builder.store(narrow, builder.inttoptr(args[0], llvm_type.as_pointer()), align=1)
-            return context.get_dummy_value()
-
-        return types.void(types.int64, types.int64), codegen
-
-    return load, store
+LONG, INT = "int64", "int32"
+_C_TYPES = {LONG: ctypes.c_int64, INT: ctypes.c_int32}
 
 
-load8, store8 = _number_by_address(ctypes.c_uint8, types.uint8, 8)
-load16, store16 = _number_by_address(ctypes.c_uint16, types.uint16, 16)
-load32, store32 = _number_by_address(ctypes.c_int32, types.int32, 32)
-load64, store64 = _number_by_address(ctypes.c_int64, types.int64, 64)
-
-load16be, store16be = _number_by_address(ctypes.c_uint16, types.uint16, 16, swapped=True)
-load32be, store32be = _number_by_address(ctypes.c_uint32, types.uint32, 32, swapped=True)
-load64be, store64be = _number_by_address(ctypes.c_int64, types.int64, 64, swapped=True)
-
-
-def libc(name: str, result: Any, *arguments: Any) -> Any:
+def libc(name: str, result: str, *arguments: str) -> Any:
     """A function of the C library; pointers are int64, as their calling convention is the same."""
     if COMPILED:
-        return types.ExternalFunction(name, result(*arguments))
+        return Intrinsic(lambda: _external(name, result, *arguments))
     function = getattr(ctypes.CDLL(None, use_errno=True), name)
-    width = {types.int64: ctypes.c_int64, types.int32: ctypes.c_int32}
-    function.restype = width[result]
-    function.argtypes = [width[a] for a in arguments]
+    function.restype = _C_TYPES[result]
+    function.argtypes = [_C_TYPES[a] for a in arguments]
     return function
 
 
-LONG, INT = types.int64, types.int32
+def _external(name: str, result: str, *arguments: str) -> Any:
+    from numba import types
+
+    return types.ExternalFunction(name, getattr(types, result)(*[getattr(types, a) for a in arguments]))
+
+
 move_bytes = libc("memmove", LONG, LONG, LONG, LONG)
 set_bytes = libc("memset", LONG, LONG, INT, LONG)
 compare_bytes = libc("memcmp", INT, LONG, LONG, LONG)
 
 
-def _prefetch() -> Any:
+@intrinsic(lambda address: None)
+def prefetch() -> Any:
     """`prefetch(address)`: a hint that the cache line will be written soon."""
-    if not COMPILED:
-        return lambda address: None
 
-    @intrinsic
-    def hint(typing_context: Any, address: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            pointer = builder.inttoptr(args[0], ir.IntType(8).as_pointer())
-            i32 = ir.IntType(32)
-            kind = ir.FunctionType(ir.VoidType(), [pointer.type, i32, i32, i32])
-            function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-            write, keep, data = i32(1), i32(3), i32(1)
-            builder.call(function, [pointer, write, keep, data])
-            return context.get_dummy_value()
+    def generate(ir: Any, builder: Any, args: Any) -> None:
+        pointer, i32 = _address(ir, builder, args[0], 8), ir.IntType(32)
+        hint = builder.module.declare_intrinsic(
+            "llvm.prefetch.p0", (), ir.FunctionType(ir.VoidType(), [pointer.type, i32, i32, i32])
+        )
+        write, keep, data = i32(1), i32(3), i32(1)
+        builder.call(hint, [pointer, write, keep, data])
 
-        return types.void(types.int64), codegen
-
-    return hint
-
-
-prefetch = _prefetch()
+    return generated(1, generate, "void")
 
 
 @inner(forceinline=True)
@@ -130,80 +124,54 @@ def prefetch_lines(address: int, size: int) -> None:
         prefetch(address + offset)
 
 
-def _bytes_at() -> Any:
-    """`bytes_at(address, size)`: that memory as an array of uint8."""
-    if not COMPILED:
-        return lambda address, size: np.frombuffer((ctypes.c_char * int(size)).from_address(int(address)), np.uint8)
-    kind = types.Array(types.uint8, 1, "C")
+def array_by_address(dtype: Any) -> Any:
+    """A function `at(address, length)`: the array of one dimension there."""
+    kind = np.dtype(dtype)
 
-    @intrinsic
-    def at(typing_context: Any, address: Any, size: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            array = context.make_array(kind)(context, builder)
-            data = builder.inttoptr(args[0], array.data.type)
-            one = ir.Constant(_I64, 1)
-            populate_array(array, data=data, shape=[args[1]], strides=[one], itemsize=one, meminfo=None)
-            return array._getvalue()
+    def python(address: int, length: int) -> Any:
+        return np.frombuffer((ctypes.c_char * (int(length) * kind.itemsize)).from_address(int(address)), kind)
 
-        return kind(types.int64, types.int64), codegen
+    @intrinsic(python)
+    def at() -> Any:
+        from llvmlite import ir
+        from numba import types
+        from numba.extending import intrinsic
+        from numba.np.arrayobj import populate_array
+        from numba.np.numpy_support import from_dtype
+
+        array_type = types.Array(from_dtype(kind), 1, "C")
+
+        @intrinsic
+        def at(typing_context: Any, address: Any, length: Any) -> Any:
+            def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                array = context.make_array(array_type)(context, builder)
+                size = ir.Constant(ir.IntType(64), kind.itemsize)
+                data = builder.inttoptr(args[0], array.data.type)
+                populate_array(array, data=data, shape=[args[1]], strides=[size], itemsize=size, meminfo=None)
+                return array._getvalue()
+
+            return array_type(types.int64, types.int64), codegen
+
+        return at
 
     return at
 
 
-bytes_at = _bytes_at()
+bytes_at = array_by_address(np.uint8)
+int64s_at = array_by_address(np.int64)
 
 
 def _call_by_address(arguments: int) -> Any:
     """A function `call(address, *arguments)` for native code with that many int64 arguments and an int64 result."""
-    if not COMPILED:
-        prototype = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * arguments)
-        return lambda address, *values: prototype(int(address))(*map(int, values))
-    function_type = ir.FunctionType(_I64, [_I64] * arguments)
+    prototype = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * arguments)
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.call(builder.inttoptr(args[0], function_type.as_pointer()), args[1:])
+    def generate(ir: Any, builder: Any, args: Any) -> Any:
+        i64 = ir.IntType(64)
+        kind = ir.FunctionType(i64, [i64] * arguments)
+        return builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
 
-    return _with_arity(arguments, generate)
-
-
-def _with_arity(arguments: int, generate: Callable[..., Any]) -> Any:
-    """Numba wants an intrinsic's number of parameters written out."""
-    i64 = types.int64
-    if arguments == 2:
-
-        @intrinsic
-        def call2(typing_context: Any, f: Any, a: Any, b: Any) -> Any:
-            return i64(i64, i64, i64), generate
-
-        return call2
-    if arguments == 3:
-
-        @intrinsic
-        def call3(typing_context: Any, f: Any, a: Any, b: Any, c: Any) -> Any:
-            return i64(i64, i64, i64, i64), generate
-
-        return call3
-    if arguments == 4:
-
-        @intrinsic
-        def call4(typing_context: Any, f: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
-            return i64(i64, i64, i64, i64, i64), generate
-
-        return call4
-
-    if arguments == 5:
-
-        @intrinsic
-        def call5(typing_context: Any, f: Any, a: Any, b: Any, c: Any, d: Any, e: Any) -> Any:
-            return i64(i64, i64, i64, i64, i64, i64), generate
-
-        return call5
-
-    @intrinsic
-    def call6(typing_context: Any, f: Any, a: Any, b: Any, c: Any, d: Any, e: Any, g: Any) -> Any:
-        return i64(i64, i64, i64, i64, i64, i64, i64), generate
-
-    return call6
+    python = lambda address, *values: prototype(int(address))(*map(int, values))  # noqa: E731
+    return intrinsic(python)(lambda: generated(1 + arguments, generate))
 
 
 call2 = _call_by_address(2)

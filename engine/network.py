@@ -18,7 +18,6 @@ import numpy as np
 
 from detour.base.arrays import Int64Array, UInt8Array
 from detour.base.errors import DetourError
-from detour.base.native import notice
 from detour.engine import division, jitter, lossless, phv, sockets, stats, traffic_manager
 from detour.engine.buffers import Buffers
 from detour.engine.capture import Capture
@@ -87,7 +86,6 @@ class Network:
         `packets`: packets that may be in the fabric at once. `frame_bytes`: longest Ethernet frame (default: of
         native hosts; if they elide payload, what of a frame is stored at least). `overhead_bytes`: what every frame
         takes on a link beside its own bytes (Ethernet's preamble and gap: 20)."""
-        notice()
         self.clock: Clock = clock or RealTime()
         self.tick_ps = tick_ps or self.clock.tick_ps
         self.seed = seed
@@ -156,7 +154,7 @@ class Network:
                 f"digests of {program.max_digest_bytes} bytes; at most {SCRATCH_BYTES} are possible"
             )
         if switch.program is not None:
-            entry.flush_switch(self._memory.globals, switch.index)
+            entry.flush_switch(self._memory.address, switch.index)
         self._memory.reserve_phv(program.phv_size)
         row = self._memory.row("switches", switch.index)
         for name in _FUNCTIONS:
@@ -184,7 +182,7 @@ class Network:
 
     def flush(self, switch: int) -> None:
         """Drops all packets that are in a switch, counted as `pipeline_drops`."""
-        self.call(lambda: entry.flush_switch(self._memory.globals, self._wiring.switch(switch).index))
+        self.call(lambda: entry.flush_switch(self._memory.address, self._wiring.switch(switch).index))
 
     def trace_place(self, device_ids: Sequence[int] | None = None) -> TracePlace:
         """What a recorder needs to know: the switches with these device ids (None: all) that have a program, and where
@@ -428,8 +426,8 @@ class Network:
 
         def put() -> bool:
             at = self.now_ps if time_ps is None else max(time_ps, int(self._memory.g["now"]))
-            index = self._wiring.port_index(port)
-            return entry.put_frame(self._memory.globals, self._wiring.inject_channel, index, at, data)
+            index, channel = self._wiring.port_index(port), self._wiring.inject_channel
+            return bool(entry.put_frame(self._memory.address, channel, index, at, data.ctypes.data, len(frame)))
 
         if not self.call(put):
             raise DetourError(f"the packet pool is empty ({int(self._memory.g['capacity'])} packets)")
@@ -451,8 +449,9 @@ class Network:
 
         def put() -> int:
             at = np.maximum(np.ascontiguousarray(times_ps, np.int64), int(self._memory.g["now"]))
-            index = self._wiring.port_index(port)
-            return int(entry.put_frames(self._memory.globals, self._wiring.inject_channel, index, at, wire, data))
+            index, channel = self._wiring.port_index(port), self._wiring.inject_channel
+            times, sizes, rows = (each.ctypes.data for each in (at, wire, data))
+            return entry.put_frames(self._memory.address, channel, index, times, sizes, count, rows, stored)
 
         return self.call(put)
 
@@ -543,9 +542,9 @@ class Network:
             if channel >= 0:
                 self._memory.row("channels", channel)["up"] = int(up)
                 if not up:
-                    entry.cut_channel(self._memory.globals, channel)
+                    entry.cut_channel(self._memory.address, channel)
         for entity in lossless.link_changed(self._wiring, port, up):
-            entry.schedule(self._memory.globals, entity, self.now_ps)
+            entry.schedule(self._memory.address, entity, self.now_ps)
         for end in (port, cable.far):
             if end is not None:
                 self._tell_selectors(end, up)
@@ -772,7 +771,7 @@ class Network:
         """In the loop's thread."""
         row = self._memory.row("nics", nic)
         at = max(self.now_ps, int(row["busy_until"]))
-        entry.schedule(self._memory.globals, int(row["entity"]), at)
+        entry.schedule(self._memory.address, int(row["entity"]), at)
 
     def __enter__(self) -> Network:
         return self

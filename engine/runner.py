@@ -13,14 +13,12 @@ from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
 from detour.base.errors import DetourError
-from detour.base.native import notice
 from detour.engine.clock import Clock, RealTime
 from detour.engine.loop import entry
 from detour.engine.loop.layout import MAX_TIME, REACHED
 from detour.engine.loop.memory import Memory
 from detour.engine.loop.native import timer_slack_off
 from detour.engine.sockets import watch
-from detour.hosts.verbs import algorithms
 
 T = TypeVar("T")
 _BUDGET = 1 << 18
@@ -150,7 +148,7 @@ class Runner:
 
     def _slice(self, until: int) -> int:
         memory = self._memory
-        why = entry.run_slice(memory.globals, until, _BUDGET)
+        why = entry.run_slice(memory.address, until, _BUDGET)
         self._serve()
         self._after_slice()
         return why
@@ -162,8 +160,6 @@ class Runner:
             raise DetourError("run() was called from within the loop")
         if self._epoll.closed:
             raise DetourError("the network was stopped; make a new one")
-        notice(outside=True)
-        algorithms.renew()
         with self._turn():
             while self._slice(until) != REACHED and not stop():
                 pass
@@ -174,7 +170,6 @@ class Runner:
             return
         if self._epoll.closed:
             raise DetourError("the network was stopped; make a new one")
-        notice()
         self._stopping = False
         self._failure = None
         g = self._memory.g

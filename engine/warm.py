@@ -16,7 +16,6 @@ from detour.base.jit import NATIVE_CACHE
 from detour.base.places import modules
 from detour.base.progress import COMPILING, Progress, silent
 from detour.engine.clock import Virtual
-from detour.engine.loop import entry
 from detour.engine.network import Network
 
 
@@ -40,9 +39,6 @@ def warm() -> None:
         network.inject((1, 1), bytes(64))
         network.run(1_000_000)
         network.set_link((1, 1), False)
-        loop = network._memory.globals  # pyright: ignore[reportPrivateUsage]
-        entry.flush_switch(loop, 0)
-        entry.schedule(loop, 0, 0)
 
 
 def ensure(progress: Progress) -> None:

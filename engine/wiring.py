@@ -264,7 +264,7 @@ class Wiring:
         if out["kind"] != layout.TO_IO:
             raise DetourError(f"port {port[1]} is not attached to an interface or a socket")
         for channel in (cable.out_channel, cable.in_channel):
-            entry.cut_channel(memory.globals, channel)
+            entry.cut_channel(memory.address, channel)
         io = memory.row("ios", int(out["index"]))
         fd = int(io["fd"])
         io["fd"] = -1  # frames that wait for the socket are dropped when they are tried again

@@ -31,12 +31,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from detour.base.errors import DetourError
-from detour.base.jit import njit
-from detour.base.raw import call2, call5, call6
+from detour.base.parts import Part
+from detour.base.raw import call5, call6, load64, store64
 from detour.base.unix_place import OwnFile, UnixPlace
-from detour.hosts.endpoint import MAX_FRAME, MAX_TIME, Hosts, expire
+from detour.hosts import rdma
+from detour.hosts.endpoint import MAX_FRAME, MAX_TIME, Hosts
 from detour.hosts.frames.wire import ETHERTYPE_IPV6
-from detour.hosts.nic import has_work
 from detour.hosts.rdma import stack_of
 from detour.hosts.stacks import WIRE_MASK, stack_at
 
@@ -44,6 +44,8 @@ T = TypeVar("T")
 
 RECEIVE_BATCH = 64
 """frames read from or written to a socket before the next one is looked at"""
+DRIVER = Part("driver", __name__)
+
 ROOM = -(-MAX_FRAME // 64) * 64
 BUFFER_BYTES = 4 << 20
 RETRY_PS = 200_000_000
@@ -59,33 +61,25 @@ _SO_RCVBUFFORCE = 33
 _CLONE_NEWNET = 0x40000000
 
 
-@njit
-def receive_many(stack: Any, host: int, buf: Any, lengths: Any, count: int, now: int) -> None:
-    """Hands over `count` frames, one every `ROOM` bytes of `buf`."""
-    s = stack_at(stack.ctypes.data, 0)
+@DRIVER.entry
+def receive_many(stack: int, host: int, buf: int, lengths: int, count: int, now: int) -> None:
+    """Hands over `count` frames, one every `ROOM` bytes of `buf`; `lengths` are int64s."""
+    s = stack_at(stack, 0)
     for k in range(count):
-        call6(s.receive, s.state, host, buf.ctypes.data + k * ROOM, lengths[k], lengths[k], now)
+        length = load64(lengths + 8 * k)
+        call6(s.receive, s.state, host, buf + k * ROOM, length, length, now)
 
 
-@njit
-def transmit_many(stack: Any, host: int, buf: Any, lengths: Any, limit: int, now: int) -> int:
+@DRIVER.entry
+def transmit_many(stack: int, host: int, buf: int, lengths: int, limit: int, now: int) -> int:
     """Writes up to `limit` frames, one every `ROOM` bytes of `buf`; returns how many."""
-    s = stack_at(stack.ctypes.data, 0)
+    s = stack_at(stack, 0)
     for k in range(limit):
-        lengths[k] = call5(s.transmit, s.state, host, buf.ctypes.data + k * ROOM, ROOM, now) & WIRE_MASK
-        if lengths[k] == 0:
+        length = call5(s.transmit, s.state, host, buf + k * ROOM, ROOM, now) & WIRE_MASK
+        store64(lengths + 8 * k, length)
+        if length == 0:
             return k
     return limit
-
-
-@njit
-def survey(stack: Any, hs: Any, hosts: Any, when: Any, busy: Any) -> None:
-    """For each of `hosts` its deadline and whether it may have something to send: one call for all of them, because
-    most have nothing to do most of the time."""
-    s = stack_at(stack.ctypes.data, 0)
-    for k in range(len(hosts)):
-        when[k] = call2(s.deadline, s.state, hosts[k])
-        busy[k] = has_work(hs, hosts[k])
 
 
 def open_interface(name: str, netns: str | None = None) -> socket.socket:
@@ -176,6 +170,7 @@ class Driver:
         self._buf = np.zeros(RECEIVE_BATCH * ROOM, np.uint8)
         self._views = [self._buf.data[k * ROOM : (k + 1) * ROOM] for k in range(RECEIVE_BATCH)]
         self._lengths = np.zeros(RECEIVE_BATCH, np.int64)
+        self._at, self._memory = self._stack.ctypes.data, (self._buf.ctypes.data, self._lengths.ctypes.data)
 
     # -- for everybody ----------------------------------------------------------------------------------------
 
@@ -195,21 +190,27 @@ class Driver:
         self._order = list(self._ports.values())
         self._hosts = np.array([port.host for port in self._order], np.int64)
         self._when = np.zeros(len(self._order), np.int64)
-        self._busy = np.zeros(len(self._order), np.bool_)
+        self._busy = np.zeros(len(self._order), np.int64)
         self._load()
         self._thread = threading.Thread(target=self._run, name="detour-driver", daemon=True)
         self._thread.start()
         return self
 
+    def _survey(self) -> None:
+        """For each host its deadline and whether it may have something to send: one call for all of them, because most
+        have nothing to do most of the time."""
+        tables = (each.ctypes.data for each in (self._hosts, self._when, self._busy))
+        rdma.survey(self.hs.listing, len(self._hosts), *tables)
+
     def _load(self) -> None:
         """Uses every native function once, to no effect. The first use loads it or even compiles it, for which the
         first frame would wait until its sender repeats it."""
-        survey(self._stack, self.hs, self._hosts, self._when, self._busy)
+        self._survey()
         for host in self._hosts[:1].tolist():
             now = self.now_ps
-            expire(self.hs, host, now)
-            receive_many(self._stack, host, self._buf, self._lengths, 0, now)
-            transmit_many(self._stack, host, self._buf, self._lengths, 0, now)
+            rdma.expire(self.hs.listing, host, now)
+            receive_many(self._at, host, *self._memory, 0, now)
+            transmit_many(self._at, host, *self._memory, 0, now)
 
     def stop(self) -> None:
         """Stops the thread, closes the sockets, removes their files. May be called twice."""
@@ -298,12 +299,12 @@ class Driver:
 
     def _serve(self) -> None:
         """Lets the hosts that have something to do, do it."""
-        survey(self._stack, self.hs, self._hosts, self._when, self._busy)
+        self._survey()
         now = self.now_ps
-        for k in np.flatnonzero(self._busy | (self._when <= now)).tolist():
+        for k in np.flatnonzero((self._busy != 0) | (self._when <= now)).tolist():
             port = self._order[k]
             if self._when[k] <= now:
-                expire(self.hs, port.host, self.now_ps)
+                rdma.expire(self.hs.listing, port.host, self.now_ps)
             self._write(port)
         for port in self._order:
             if port.waiting:
@@ -318,7 +319,7 @@ class Driver:
 
     def _patience(self) -> float | None:
         """Seconds to wait if no frame comes, at most until something has to be done; `None`: forever."""
-        survey(self._stack, self.hs, self._hosts, self._when, self._busy)
+        self._survey()
         when = int(self._when.min(initial=MAX_TIME))
         for port, busy in zip(self._order, self._busy.tolist(), strict=True):
             # If its socket is full, that will say when it no longer is.
@@ -338,7 +339,7 @@ class Driver:
             # the engine's end is gone, or the interface went down: the fabric will tell the user
             if error.errno not in (errno.ECONNREFUSED, errno.ENETDOWN, errno.ECONNRESET):
                 raise
-        receive_many(self._stack, port.host, self._buf, self._lengths, count, self.now_ps)
+        receive_many(self._at, port.host, *self._memory, count, self.now_ps)
 
     def _write(self, port: _Port) -> None:
         """Sends what the host has, at the port's rate and as far as the socket takes it."""
@@ -351,7 +352,7 @@ class Driver:
                     return
                 port.waiting.popleft()
             limit = RECEIVE_BATCH if port.rate_bps == 0 else 1
-            count = int(transmit_many(self._stack, port.host, self._buf, self._lengths, limit, now))
+            count = transmit_many(self._at, port.host, *self._memory, limit, now)
             for k in range(count):
                 length = int(self._lengths[k])
                 if port.rate_bps:

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from detour.base.jit import entry, inner
+from detour.base.jit import inner
 from detour.hosts.rows import cfg_row, host_row, qp_row
 from detour.hosts.state import NIL
 
 CTL_NONE, CTL_ACK, CTL_PTM, CTL_PTR, CTL_CNP = 0, 1, 2, 3, 4
 
 
-@entry
+@inner
 def activate(hs: Any, i: int, q: Any) -> None:
     """QP `i` may have something to send: it gets the last place in the round."""
     if q.active:
@@ -32,7 +32,7 @@ def activate(hs: Any, i: int, q: Any) -> None:
     h.active_tail = i
 
 
-@entry
+@inner
 def take_active(hs: Any, h: Any) -> int:
     """Removes and returns the first QP of the round, or `NIL`."""
     i = h.active_head
@@ -44,6 +44,21 @@ def take_active(hs: Any, h: Any) -> int:
     if h.active_head == NIL:
         h.active_tail = NIL
     return i
+
+
+@inner
+def deactivate(hs: Any, i: int, q: Any) -> None:
+    """QP `i` has nothing to send any more: the round goes on without it."""
+    if not q.active:
+        return
+    h = host_row(hs, q.host)
+    last = h.active_tail
+    while True:
+        first = take_active(hs, h)
+        if first != i:
+            activate(hs, first, qp_row(hs, first))
+        if first == last:
+            return
 
 
 @inner
@@ -96,7 +111,7 @@ def may_send_data(hs: Any, h: Any) -> bool:
     return h.paused == 0 or not (h.paused >> cfg_row(hs).data_priority) & 1
 
 
-@entry
+@inner
 def has_work(hs: Any, host: int) -> bool:
     """Whether a host may have something to send now."""
     h = host_row(hs, host)
@@ -105,7 +120,7 @@ def has_work(hs: Any, host: int) -> bool:
     return may_send_data(hs, h) and (h.active_head != NIL or waits(h.ptm))
 
 
-@entry
+@inner
 def random_below(h: Any, n: int) -> int:
     """Next random number in 0..n-1 from the host's generator (xorshift64)."""
     x = h.rng

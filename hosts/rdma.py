@@ -11,15 +11,32 @@ from typing import Any
 
 import numpy as np
 
-from detour.base.jit import entry, inner
-from detour.base.pointers import COMPILED
-from detour.base.raw import bytes_at, load8, load32, load64, prefetch_lines
+from detour.base.jit import COMPILED, inner
+from detour.base.parts import Part
+from detour.base.raw import bytes_at, int64s_at, load8, load32, load64, prefetch_lines, store64
 from detour.base.raw import prefetch as prefetch_line
-from detour.hosts import endpoint
+from detour.hosts import cc, demux, nic
+from detour.hosts.frames import dissect
 from detour.hosts.frames.wire import ETHERNET, IPV6, MAX_OVERHEAD, TRANSIT, UDP
+from detour.hosts.paths import paths
 from detour.hosts.rows import cfg_row, host_row, qp_row
 from detour.hosts.stacks import STORED_SHIFT, record_of
-from detour.hosts.state import FIRST_QPN, HOST, NIL, PSN_SLOT, QP_RECORD, TABLES, Handle, Hosts
+from detour.hosts.state import (
+    FIRST_QPN,
+    HOST,
+    NIL,
+    PSN_SLOT,
+    QP_RECORD,
+    QPS_RTS,
+    TABLES,
+    WQE_SIGNALED,
+    Handle,
+    Hosts,
+)
+from detour.hosts.transport import multipath, timers
+from detour.hosts.verbs import queues
+
+RDMA = Part("rdma", __name__)
 
 STORED_BYTES = MAX_OVERHEAD
 """bytes of a frame's beginning that hosts write and read when they elide payload: all headers"""
@@ -46,50 +63,50 @@ def stack_of(hs: Hosts) -> tuple[np.ndarray, Any]:
     return record_of(sys.modules[__name__], hs.listing)
 
 
-@entry()
+@RDMA.entry
 def receive(state: int, host: int, frame: int, stored: int, wire: int, now: int) -> int:
     """A frame came in."""
-    endpoint.receive(_hosts_at(state), host, bytes_at(frame, wire), np.int64(0), wire, now)
+    demux.receive(_hosts_at(state), host, bytes_at(frame, wire), np.int64(0), wire, now)
     return 0
 
 
-@entry()
+@RDMA.entry
 def transmit(state: int, host: int, frame: int, room: int, now: int) -> int:
     """Writes the next frame to send; returns bytes stored << 32 | bytes on the wire, 0 if nothing may go now."""
-    length = endpoint.transmit(_hosts_at(state), host, bytes_at(frame, room), np.int64(0), now)
+    length = demux.transmit(_hosts_at(state), host, bytes_at(frame, room), np.int64(0), now)
     return min(length, room) << STORED_SHIFT | length
 
 
-@entry()
+@RDMA.entry
 def deadline(state: int, host: int) -> int:
     """When `expire` wants to be called, ps; `MAX_TIME`: never."""
-    return endpoint.deadline(_hosts_at(state), host)
+    return demux.deadline(_hosts_at(state), host)
 
 
-@entry()
+@RDMA.entry
 def not_before(state: int, host: int) -> int:
     """A time before which no deadline is, ps."""
-    return endpoint.not_before(_hosts_at(state), host)
+    return demux.not_before(_hosts_at(state), host)
 
 
-@entry()
+@RDMA.entry
 def expire(state: int, host: int, now: int) -> int:
     """The deadline has passed."""
-    endpoint.expire(_hosts_at(state), host, now)
+    demux.expire(_hosts_at(state), host, now)
     return 0
 
 
-@entry()
+@RDMA.entry
 def pause(state: int, host: int, mask: int) -> int:
     """Priority p must not be sent while bit p of `mask` is set."""
-    endpoint.pause(_hosts_at(state), host, mask)
+    demux.pause(_hosts_at(state), host, mask)
     return 0
 
 
 # -- what a frame will touch -------------------------------------------------------------------------------
 
 
-@entry()
+@RDMA.entry
 def prefetch(state: int, host: int, frame: int, step: int) -> int:
     """Step 0: the rows of the host and of the QP that the frame is for; 1: what these lead to."""
     hs = _hosts_at(state)
@@ -136,3 +153,100 @@ def _prefetch_flight(hs: Any, i: int) -> None:
     if q.flight_head != NIL:
         prefetch_lines(first + q.flight_head * _SLOT_BYTES, _ANSWERED * _SLOT_BYTES)
         prefetch_line(first + (q.snd_nxt & (cfg_row(hs).window - 1)) * _SLOT_BYTES)
+
+
+# -- for Python, while nothing runs -------------------------------------------------------------------------
+
+
+@RDMA.entry
+def survey(state: int, count: int, hosts: int, when: int, busy: int) -> None:
+    """For each of `count` hosts its deadline and whether it may have something to send; arrays of int64."""
+    hs = _hosts_at(state)
+    for k in range(count):
+        host = load64(hosts + 8 * k)
+        store64(when + 8 * k, demux.deadline(hs, host))
+        store64(busy + 8 * k, nic.has_work(hs, host))
+
+
+@RDMA.entry
+def dissect_frame(state: int, frame: int, length: int) -> int:
+    """`dissect.dissect` of a frame for nobody, behind which there must be room for headers."""
+    return dissect.dissect(_hosts_at(state), np.int64(NIL), bytes_at(frame, length), np.int64(0), length)
+
+
+@RDMA.entry
+def random_below(state: int, host: int, n: int) -> int:
+    """`nic.random_below`."""
+    return nic.random_below(host_row(_hosts_at(state), host), n)
+
+
+@RDMA.entry
+def initial_window(state: int, algorithm: int) -> float:
+    """`cc.initial_window`, packets."""
+    return cc.initial_window(cfg_row(_hosts_at(state)), algorithm)
+
+
+@RDMA.entry
+def begin(state: int, rows: int, count: int, window: float) -> None:
+    """Begins the first path of QPs, whose numbers are int64s at an address."""
+    hs = _hosts_at(state)
+    for i in int64s_at(rows, count):
+        q = qp_row(hs, i)
+        cc.on_path(cfg_row(hs), q, window, np.int64(0))
+        q.state = QPS_RTS
+
+
+@RDMA.entry
+def post_write(
+    state: int, i: int, wr_id: int, local: int, remote: int, rkey: int, length: int, flags: int, imm: int, now: int
+) -> int:
+    """`queues.post_write`."""
+    return queues.post_write(_hosts_at(state), i, wr_id, local, remote, rkey, length, flags, imm, now)
+
+
+@RDMA.entry
+def post_many(state: int, rows: int, keys: int, lengths: int, ids: int, count: int, now: int) -> int:
+    """Posts a WRITE from and to the begin of memory on each of some QPs, until one is refused; says why. What is
+    different for each is an array of int64 at an address."""
+    hs, zero = _hosts_at(state), np.int64(0)
+    row, key, length, wr_id = (
+        int64s_at(rows, count),
+        int64s_at(keys, count),
+        int64s_at(lengths, count),
+        int64s_at(ids, count),
+    )
+    for k in range(count):
+        refused = queues.post_write(
+            hs, row[k], wr_id[k], zero, zero, key[k], length[k], np.int64(WQE_SIGNALED), zero, now
+        )
+        if refused:
+            return refused
+    return 0
+
+
+@RDMA.entry
+def abandon(state: int, i: int) -> None:
+    """`multipath.abandon`."""
+    multipath.abandon(_hosts_at(state), i)
+
+
+@RDMA.entry
+def move(state: int, i: int, cand: int, now: int) -> None:
+    """`paths.move`."""
+    hs = _hosts_at(state)
+    paths.move(hs, i, qp_row(hs, i), cand, now)
+
+
+@RDMA.entry
+def probe_all(state: int, i: int) -> None:
+    """`paths.probe_all`."""
+    paths.probe_all(_hosts_at(state), i)
+
+
+@RDMA.entry
+def forget(state: int, i: int) -> None:
+    """A QP that is about to be destroyed has no deadline and no place among those that send."""
+    hs = _hosts_at(state)
+    q = qp_row(hs, i)
+    timers.remove(hs, q)
+    nic.deactivate(hs, i, q)

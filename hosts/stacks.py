@@ -23,9 +23,9 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
-from numba import types
 
-from detour.base.pointers import COMPILED, record_by_address
+from detour.base.jit import COMPILED
+from detour.base.pointers import record_by_address
 
 FUNCTIONS = {"receive": 6, "transmit": 5, "deadline": 2, "not_before": 2, "expire": 3, "pause": 3, "prefetch": 4}
 """with their numbers of arguments"""
@@ -79,11 +79,8 @@ def record_of(functions: Any, state: int) -> tuple[np.ndarray, list[Any]]:
 
 
 def address_of(function: Any, arguments: int) -> tuple[int, Any]:
-    """Address of a native function of `int64`s, and what must be kept for as long as it is called."""
+    """Address of an entry of `int64`s, and what must be kept for as long as it is called."""
     if COMPILED:
-        signature = (types.int64,) * arguments
-        function.compile(signature)
-        compiled = function.overloads[signature]
-        return compiled.library.get_pointer_to_function(compiled.fndesc.llvm_cfunc_wrapper_name), compiled
+        return function.address, function
     made = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * arguments)(function)
     return ctypes.cast(made, ctypes.c_void_p).value or 0, made

@@ -16,12 +16,12 @@ from pathlib import Path
 import llvmlite
 import llvmlite.binding as llvm
 
-from detour.base import fingerprint
+from detour.base import objects
 from detour.base.cache import Cache
 from detour.base.errors import DetourError, InternalError
+from detour.base.objects import NativeCode as NativeCode
+from detour.base.objects import start_llvm, to_object
 from detour.base.places import PACKAGE
-from detour.engine.compiler import optimise
-from detour.engine.compiler.optimise import start_llvm, target_machine, to_object
 
 _programs = Cache("programs")
 
@@ -31,7 +31,7 @@ def _source_digest() -> bytes:
     """Of everything that decides what code comes out, but for the program itself."""
     start_llvm()
     digest = hashlib.sha256(f"llvmlite {llvmlite.__version__} {llvm.llvm_version_info}".encode())
-    digest.update(f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}".encode())
+    digest.update(objects.processor().encode())
     for path in _sources():
         digest.update(path.read_bytes())
     return digest.digest()
@@ -40,20 +40,14 @@ def _source_digest() -> bytes:
 @cache
 def _sources() -> list[Path]:
     engine = PACKAGE / "engine"
-    return sorted([*(engine / "compiler").glob("*.py"), engine / "phv.py", engine / "tables" / "log.py"])
-
-
-@cache
-def _modules() -> list[str]:
-    """Their names; `detour.engine.compiler.native`, say."""
-    names = [".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts) for path in _sources()]
-    return [name for name in names if not name.endswith("__init__")]
+    return sorted(
+        [*(engine / "compiler").glob("*.py"), Path(objects.__file__), engine / "phv.py", engine / "tables" / "log.py"]
+    )
 
 
 def cache_name(key: bytes) -> str:
     """Under which name the object file of a program with that JSON text is kept."""
-    live = fingerprint.of_modules(_modules())  # what a test or a user has replaced counts as well
-    return hashlib.sha256(_source_digest() + live + key).hexdigest()[:32]
+    return hashlib.sha256(_source_digest() + key).hexdigest()[:32]
 
 
 class TooSlow(DetourError):
@@ -87,7 +81,7 @@ def compile_apart(text: str, limits: CompileLimits | None = None) -> bytes:
         MemoryError: it took more than the limit of memory, or the machine has no more.
     """
     limits = limits or CompileLimits()
-    command = [sys.executable, "-P", optimise.__file__, str(limits.cpu_s), str(limits.memory_bytes)]
+    command = [sys.executable, "-P", objects.__file__, str(limits.cpu_s), str(limits.memory_bytes)]
     try:
         # A session of its own: Ctrl-C is for detour, which decides.
         done = subprocess.run(
@@ -112,28 +106,11 @@ def _result(done: subprocess.CompletedProcess[bytes], limits: CompileLimits) -> 
         )
     # LLVM has no way to say that memory is short: it ends the process, or the kernel does.
     short = any(words in said for words in ("memory", "Memory", "bad_alloc", "failed to map"))
-    if done.returncode in (optimise.NO_MEMORY, -signal.SIGKILL) or short:
+    if done.returncode in (objects.NO_MEMORY, -signal.SIGKILL) or short:
         raise MemoryError(f"compiling a P4 program takes more than {limits.memory_bytes >> 20} MiB, or than there is")
     raise InternalError(
         f"internal error of detour while compiling a P4 program: LLVM ended with {done.returncode}: {said}"
     )
-
-
-class NativeCode:
-    """A loaded object file: addresses of its functions. It must live as long as anything calls them."""
-
-    def __init__(self, data: bytes) -> None:
-        machine = target_machine()
-        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
-        self._engine.add_object_file(llvm.ObjectFileRef.from_data(data))
-        self._engine.finalize_object()
-
-    def address(self, name: str) -> int:
-        """Where a function begins."""
-        address = self._engine.get_function_address(name)
-        if not address:
-            raise DetourError(f"the object file has no function {name}")
-        return address
 
 
 def cached(name: str, make: Callable[[], bytes]) -> bytes:

@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from detour.base.jit import entry, inner
+from detour.base.jit import inner
+from detour.base.parts import Part
 from detour.engine.loop import ahead, channels, heap, nic, outside, pool, switch
 from detour.engine.loop.layout import (
     BUDGET,
@@ -36,8 +37,20 @@ from detour.engine.loop.layout import (
     TO_PORT,
     WOKEN,
 )
-from detour.engine.loop.native import channel_at, entity_at, global_at, heap_at, io_at, move_bytes, node_at, slot_at
+from detour.engine.loop.native import (
+    channel_at,
+    entity_at,
+    global_at,
+    heap_at,
+    io_at,
+    load64,
+    move_bytes,
+    node_at,
+    slot_at,
+)
 from detour.engine.loop.up import must_drain
+
+LOOP = Part("loop", __name__)
 
 _NO_CLASS = np.int64(0)
 """Of frames from outside, which have left no queue."""
@@ -290,13 +303,13 @@ def _run_paced(g: Any) -> int:
     return WOKEN
 
 
-@entry()
-def run_slice(globals_: Any, until: int, budget: int) -> int:
+@LOOP.entry
+def run_slice(globals_: int, until: int, budget: int) -> int:
     """Executes events and returns why it stopped: `REACHED`, `WOKEN`, `DRAIN` or `BUDGET`.
 
-    `globals_`: the one-element array of globals. `until` (ps) and `budget` (events) count in virtual time only.
+    `globals_`: the address of the globals. `until` (ps) and `budget` (events) count in virtual time only.
     """
-    g = global_at(globals_.ctypes.data, 0)
+    g = global_at(globals_, 0)
     if g.real_time != 0:
         return _run_paced(g)
     if g.node_count > 1:
@@ -304,58 +317,62 @@ def run_slice(globals_: Any, until: int, budget: int) -> int:
     return _run_free(g, until, budget)
 
 
-@entry()
-def put_frame(globals_: Any, index: int, port: int, time: int, frame: Any) -> bool:
-    """Puts a frame (uint8 array) on a channel of kind `TO_INGRESS`, in order of time; False if the pool is empty."""
-    g = global_at(globals_.ctypes.data, 0)
+@LOOP.entry
+def put_frame(globals_: int, index: int, port: int, time: int, frame: int, size: int) -> bool:
+    """Puts a frame of `size` bytes at an address on a channel of kind `TO_INGRESS`, in order of time; False if the pool
+    is empty."""
+    g = global_at(globals_, 0)
     new = pool.take(g)
     if new < 0:
         return False
     slot = slot_at(g.slots, new)
-    slot.length = frame.size
-    slot.wire = frame.size
+    slot.length = size
+    slot.wire = size
     slot.port = port
-    move_bytes(g.bytes + slot.start, frame.ctypes.data, frame.size)
+    move_bytes(g.bytes + slot.start, frame, size)
     channels.insert(g, index, new, time)
     return True
 
 
-@entry()
-def put_frames(globals_: Any, index: int, port: int, times: Any, sizes: Any, frames: Any) -> int:
-    """Puts frames on a channel of kind `TO_INGRESS`; returns how many of them found a place in the pool.
+@LOOP.entry
+def put_frames(
+    globals_: int, index: int, port: int, times: int, sizes: int, count: int, frames: int, stored: int
+) -> int:
+    """Puts `count` frames on a channel of kind `TO_INGRESS`; returns how many of them found a place in the pool.
 
-    `times` (ps, rising) and `sizes` (bytes on the wire) are int64 arrays, `frames` a uint8 matrix with one row for each
-    of them: what is stored of it, at most its size."""
-    g = global_at(globals_.ctypes.data, 0)
-    for number in range(times.size):
+    Addresses of int64s: `times` (ps, rising), `sizes` (bytes on the wire); `frames` has a row of `stored` bytes for
+    each: what is stored of it, at most its size."""
+    g = global_at(globals_, 0)
+    for number in range(count):
         new = pool.take(g)
         if new < 0:
             return number
         slot = slot_at(g.slots, new)
-        slot.length = min(frames.shape[1], sizes[number])
-        slot.wire = sizes[number]
+        size = load64(sizes + 8 * number)
+        slot.length = min(stored, size)
+        slot.wire = size
         slot.port = port
-        move_bytes(g.bytes + slot.start, frames.ctypes.data + number * frames.shape[1], slot.length)
-        channels.insert(g, index, new, times[number])
-    return times.size
+        move_bytes(g.bytes + slot.start, frames + number * stored, slot.length)
+        channels.insert(g, index, new, load64(times + 8 * number))
+    return count
 
 
-@entry()
-def flush_switch(globals_: Any, index: int) -> int:
+@LOOP.entry
+def flush_switch(globals_: int, index: int) -> int:
     """`switch.flush` for Python."""
-    return switch.flush(global_at(globals_.ctypes.data, 0), index)
+    return switch.flush(global_at(globals_, 0), index)
 
 
-@entry()
-def cut_channel(globals_: Any, index: int) -> int:
+@LOOP.entry
+def cut_channel(globals_: int, index: int) -> int:
     """Drops what is in flight on a channel, counted as cut; returns how many frames that were."""
-    g = global_at(globals_.ctypes.data, 0)
+    g = global_at(globals_, 0)
     count = channels.flush(g, index)
     channel_at(g.channels, index).cut += count
     return count
 
 
-@entry()
-def schedule(globals_: Any, entity: int, time: int) -> None:
+@LOOP.entry
+def schedule(globals_: int, entity: int, time: int) -> None:
     """`heap.schedule` for Python."""
-    heap.schedule(global_at(globals_.ctypes.data, 0), entity, time)
+    heap.schedule(global_at(globals_, 0), entity, time)

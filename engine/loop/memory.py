@@ -60,7 +60,7 @@ def _doubled(array: np.ndarray) -> np.ndarray:
 class Memory:
     """All arrays of one loop. Tables grow by doubling; that may happen only while no slice runs.
 
-    `globals` is the one-element array that compiled functions take; `g` its record. Rows of tables are read and
+    `address` is that of the globals, which native functions take; `g` their record. Rows of tables are read and
     written as `memory.row("ports", i)["rx_packets"]`, whole columns as `memory.column("ports", "rx_packets")`.
     """
 
@@ -84,11 +84,11 @@ class Memory:
         return self._globals[0]
 
     @property
-    def globals(self) -> np.ndarray:
-        """The one-element array that compiled functions take, with every entity in its node's heap."""
+    def address(self) -> int:
+        """Of the globals, with every entity in its node's heap."""
         if not self._settled:
             self._settle()
-        return self._globals
+        return self._globals.ctypes.data
 
     def divide(self, nodes_of: NodesOf | None, lookahead_ps: int) -> None:
         """Divides the entities into nodes, which nothing crosses in less than `lookahead_ps`; `None`: one node.

@@ -10,13 +10,9 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
-
-from detour.base.jit import inner
-from detour.base.pointers import COMPILED, record_by_address
-from detour.base.raw import INT, LONG, libc
+from detour.base.jit import COMPILED, inner, intrinsic
+from detour.base.pointers import record_by_address
+from detour.base.raw import INT, LONG, generated, libc
 from detour.base.raw import call2 as call2
 from detour.base.raw import call3 as call3
 from detour.base.raw import call4 as call4
@@ -36,9 +32,6 @@ from detour.base.raw import store64 as store64
 from detour.engine.loop import layout
 from detour.hosts.stacks import stack_at as stack_at
 
-_I64 = ir.IntType(64)
-
-
 global_at = record_by_address(layout.GLOBALS)
 slot_at = record_by_address(layout.SLOT)
 phv_at = record_by_address(layout.FIXED_PHV)
@@ -54,22 +47,14 @@ io_at = record_by_address(layout.IO)
 up_at = record_by_address(layout.UPCALL)
 
 
-def _highest_bit() -> Any:
+@intrinsic(lambda mask: int(mask).bit_length() - 1)
+def highest_bit() -> Any:
     """`highest_bit(mask)`: number of the highest bit set in a positive int64."""
-    if not COMPILED:
-        return lambda mask: int(mask).bit_length() - 1
 
-    @intrinsic
-    def number(typing_context: Any, mask: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return builder.sub(ir.Constant(_I64, 63), builder.ctlz(args[0], ir.Constant(ir.IntType(1), 1)))
+    def generate(ir: Any, builder: Any, args: Any) -> Any:
+        return builder.sub(ir.IntType(64)(63), builder.ctlz(args[0], ir.IntType(1)(1)))
 
-        return types.int64(types.int64), codegen
-
-    return number
-
-
-highest_bit = _highest_bit()
+    return generated(1, generate)
 
 
 recv = libc("recv", LONG, INT, LONG, LONG, INT)

@@ -7,17 +7,15 @@ by the filter: alternatives of conditions on what stands in its headers, if thos
 
 from __future__ import annotations
 
-import ctypes
 from enum import IntEnum
 from functools import cache
 from typing import Any, Final
 
 import numpy as np
-from numba import types
 
 from detour.base.arrays import Int64Array
-from detour.base.jit import entry, inner
-from detour.base.pointers import COMPILED
+from detour.base.jit import inner
+from detour.base.parts import Part
 from detour.engine import phv
 from detour.engine.compiler.tracing import (
     CAPACITY,
@@ -35,6 +33,9 @@ from detour.engine.compiler.tracing import (
     USED,
 )
 from detour.engine.loop.native import load8, load32, load64, store32, store64
+from detour.hosts.stacks import address_of
+
+TRACE = Part("trace", __name__)
 
 
 class Key(IntEnum):
@@ -60,7 +61,6 @@ CONDITION_WORDS: Final = 4
 _MAX_TRACE: Final = (1 << 24) - 1
 _HEADERS: Final = 8
 """extension headers of IPv6 that are looked behind"""
-_SIGNATURE = (types.int64,) * 4
 
 
 @inner()
@@ -149,8 +149,8 @@ def _wanted(conditions: int, key: int) -> bool:
     return False
 
 
-@entry(no_cpython_wrapper=True, no_cfunc_wrapper=False)
-def _trace_of(control: int, std: int, packet: int, length: int) -> int:
+@TRACE.entry
+def trace_of(control: int, std: int, packet: int, length: int) -> int:
     """The number of the trace that a packet belongs to, 0: none. A number is new if it is as high as NEXT_ID was."""
     ring = load64(control + 8 * RING_ADDRESS)
     marks = load64(control + 8 * MARKS)
@@ -177,29 +177,27 @@ def _trace_of(control: int, std: int, packet: int, length: int) -> int:
     return number
 
 
-@entry()
-def _fill(key: Any, std: Any, packet: Any) -> None:
-    _read_key(key.ctypes.data, std.ctypes.data, packet.ctypes.data, packet.size)
+@TRACE.entry
+def fill_key(key: int, std: int, packet: int, length: int) -> None:
+    """`_read_key`, for Python."""
+    _read_key(key, std, packet, length)
 
 
 def read_key(frame: bytes, port: int) -> Int64Array:
     """What a filter sees of a frame that arrives at a port: an element for each `Key`."""
     key, std = np.zeros(KEY_WORDS, np.int64), np.zeros(phv.FIXED_SIZE // 4, np.int32)
     std[phv.INGRESS_PORT // 4], std[phv.PACKET_LENGTH // 4] = port, len(frame)
-    _fill(key, std, np.frombuffer(frame + b"\0", np.uint8)[: len(frame)])
+    packet = np.frombuffer(frame + b"\0", np.uint8)
+    fill_key(key.ctypes.data, std.ctypes.data, packet.ctypes.data, len(frame))
     return key
 
 
 @cache
 def match_address() -> int:
     """Address of the function (control block, PHV, packet, length) -> trace, for native code to call."""
-    if not COMPILED:
-        kept = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 4)(_trace_of)
-        _alive.append(kept)
-        return ctypes.cast(kept, ctypes.c_void_p).value or 0
-    _trace_of.compile(_SIGNATURE)
-    compiled = _trace_of.overloads[_SIGNATURE]
-    return compiled.library.get_pointer_to_function(compiled.fndesc.llvm_cfunc_wrapper_name)
+    address, code = address_of(trace_of, 4)
+    _alive.append(code)
+    return address
 
 
 _alive: list[Any] = []

@@ -21,8 +21,8 @@ from detour.base.progress import Progress, silent
 from detour.experiments.bench.report import BenchReport, Goal
 from detour.fabric.monitoring.windows import FlowMonitor, receiver_counts
 from detour.hosts.config import HostConfig
-from detour.hosts.endpoint import deadline, expire, make_hosts, receive, transmit
-from detour.hosts.state import Hosts, set_host
+from detour.hosts.demux import deadline, expire, receive, transmit
+from detour.hosts.state import Hosts, make_hosts, set_host
 from detour.hosts.verbs.bulk import connect_many, post_many
 from detour.hosts.verbs.verbs import CongestionControl, Device
 
@@ -38,7 +38,7 @@ _PACKET_PS = 88_160
 _ENDLESS = 1 << 36
 
 
-@njit
+@njit(_nrt=False)
 def _exchange(hs: Any, buf: Any, packets: int, now: int) -> int:
     """Host 0 sends so many packets, host 1 answers each; returns the time then."""
     for _ in range(packets):

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from detour.base.jit import njit
+from detour.base.parts import Part
 from detour.base.raw import load8, load16be, load32, load64, store8, store16be, store32
 from detour.engine import phv
 from detour.hosts.stacks import address_of
+
+RELAY = Part("relay", __name__)
 
 _DEPTH_SHIFT = 8
 _IPV4 = 0x0800
@@ -23,7 +25,7 @@ _PHV_BYTES = 192
 _ARGUMENTS = {"parse": 4, "ingress": 2, "egress": 2, "deparse": 5, "preserve": 3, "digest": 3, "prefetch": 2}
 
 
-@njit
+@RELAY.entry
 def parse(sw: int, p: int, pkt: int, length: int) -> int:
     """Nothing is taken off the frame: all of it is payload."""
     is_ip = 1 if length >= 34 and load16be(pkt + 12) == _IPV4 else 0
@@ -33,7 +35,7 @@ def parse(sw: int, p: int, pkt: int, length: int) -> int:
     return 0
 
 
-@njit
+@RELAY.entry
 def ingress(sw: int, p: int) -> int:
     """`sw` is the side, and above it the depth at which marks begin."""
     if load32(p + _IP) == 0:
@@ -45,7 +47,7 @@ def ingress(sw: int, p: int) -> int:
     return 0
 
 
-@njit
+@RELAY.entry
 def egress(sw: int, p: int) -> int:
     """The mark, and what it changes of the header's checksum (RFC 1624)."""
     if load32(p + phv.ENQ_QDEPTH) < sw >> _DEPTH_SHIFT:
@@ -59,25 +61,25 @@ def egress(sw: int, p: int) -> int:
     return 0
 
 
-@njit
+@RELAY.entry
 def deparse(sw: int, p: int, out: int, payload: int, length: int) -> int:
     """No headers."""
     return 0
 
 
-@njit
+@RELAY.entry
 def preserve(fields: int, source: int, target: int) -> int:
     """Nothing is cloned."""
     return 0
 
 
-@njit
+@RELAY.entry
 def digest(fields: int, p: int, out: int) -> int:
     """There are none."""
     return 0
 
 
-@njit
+@RELAY.entry
 def prefetch(sw: int, reach: int) -> int:
     """There are no tables."""
     return 0

@@ -32,8 +32,8 @@ from detour.control.fors.ways import FatTree, TreeLink, ways_of
 from detour.control.policy import Amount, StepMarking
 from detour.fabric.footings.virtual.fabric import VirtualFabric
 from detour.fabric.footings.virtual.scheme import SPRAY_LERP, LinkSettings, RunSettings, Scheme
+from detour.hosts import rdma
 from detour.hosts.frames.addresses import final_address, to_words
-from detour.hosts.paths import paths
 from detour.hosts.verbs.bulk import Flows, connect_many, draw_ports, lead
 from detour.hosts.verbs.verbs import CongestionControl, PathChoice
 from detour.topo.address import adjacency_function, usid_address
@@ -205,7 +205,7 @@ class PinnedFabric(VirtualFabric):
         def change() -> None:
             self.pin(senders, dst, way)
             for row in senders.tolist():
-                paths.move(self.hs, row, self.hs.qp[row], 0, now)
+                rdma.move(self.hs.listing, row, 0, now)
 
         self.network.call(change)
         for host in np.unique(self.hs.qp["host"][senders]).tolist():

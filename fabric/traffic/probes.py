@@ -7,7 +7,7 @@ import numpy as np
 
 from detour.control.fors.ways import TreeLink
 from detour.fabric.traffic.pinned import PinnedFabric
-from detour.hosts.paths import paths
+from detour.hosts import rdma
 from detour.hosts.state import NIL
 
 
@@ -35,7 +35,7 @@ class Probes:
 
         def send() -> None:
             for row in self._rows.tolist():
-                paths.probe_all(hs, row)
+                rdma.probe_all(hs.listing, row)
 
         self._fabric.network.call(send)
         for host in np.unique(hs.qp["host"][self._rows]).tolist():

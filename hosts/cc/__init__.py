@@ -24,7 +24,7 @@ import numpy as np
 
 from detour.base import doors
 from detour.base.errors import DetourError
-from detour.base.jit import entry
+from detour.base.jit import inner
 from detour.base.times import MAX_TIME
 from detour.hosts.cc import dcqcn, dctcp, own
 from detour.hosts.cc.cubic import CUBIC
@@ -49,7 +49,7 @@ CC_FIELDS: list[tuple[str, Any]] = [
 ]
 
 
-@entry
+@inner
 def on_path(cfg: Any, q: Any, window: float, now: int) -> None:
     """A path begins: slow start from `window` packets. For the first path of a QP that is its initial window, to
     which it also comes back after idle times."""
@@ -68,7 +68,7 @@ def on_path(cfg: Any, q: Any, window: float, now: int) -> None:
         own.call(q, own.HOOK_PATH, now)
 
 
-@entry
+@inner
 def initial_window(cfg: Any, algorithm: int) -> float:
     """Packets that a connection starts with. With DCQCN only its rate limits it, and the room for what is in flight."""
     if algorithm == CC_DCQCN:
@@ -76,13 +76,13 @@ def initial_window(cfg: Any, algorithm: int) -> float:
     return np.float64(cfg.line_rate_cwnd if cfg.line_rate_start else cfg.initial_cwnd)
 
 
-@entry
+@inner
 def window(q: Any) -> float:
     """Packets a round trip."""
     return np.float64(q.inflight) if q.cc == CC_DCQCN else q.cwnd
 
 
-@entry
+@inner
 def on_idle(cfg: Any, q: Any, now: int) -> None:
     """Sending begins after an idle time longer than the retransmission timeout."""
     if q.cc == CC_DCTCP:
@@ -91,7 +91,7 @@ def on_idle(cfg: Any, q: Any, now: int) -> None:
         own.call(q, own.HOOK_IDLE, now)
 
 
-@entry
+@inner
 def on_sent(cfg: Any, q: Any, length: int, txn: int, now: int) -> None:
     """A packet goes out; a paced algorithm sets `pace_next` here."""
     if q.cc == CC_DCQCN:
@@ -103,7 +103,7 @@ def on_sent(cfg: Any, q: Any, length: int, txn: int, now: int) -> None:
         own.call(q, own.HOOK_SENT, now)
 
 
-@entry
+@inner
 def on_acked(cfg: Any, q: Any, nbytes: int, txn: int, empty: bool, now: int) -> None:
     """A packet has arrived; `empty`: the path has next to no queue. If it was marked, `on_ecn` was called before; one
     that is plugged in reads it from the packet, of which `tell` has written the rest."""
@@ -116,7 +116,7 @@ def on_acked(cfg: Any, q: Any, nbytes: int, txn: int, empty: bool, now: int) -> 
         own.call(q, own.HOOK_ACKED, now)
 
 
-@entry
+@inner
 def on_ecn(cfg: Any, q: Any, nbytes: int, txn: int, now: int) -> None:
     """A packet has arrived with a CE mark."""
     if q.cc == CC_DCTCP:
@@ -125,7 +125,7 @@ def on_ecn(cfg: Any, q: Any, nbytes: int, txn: int, now: int) -> None:
         dcqcn.on_notification(cfg, q, now)
 
 
-@entry
+@inner
 def on_lost(cfg: Any, q: Any, txn: int, congested: bool, now: int) -> None:
     """A packet was found lost by a later one's arrival; `congested`: in a full queue, as far as the sender knows."""
     if q.cc == CC_DCTCP:
@@ -137,7 +137,7 @@ def on_lost(cfg: Any, q: Any, txn: int, congested: bool, now: int) -> None:
         own.call(q, own.HOOK_LOST, now)
 
 
-@entry
+@inner
 def on_spurious(cfg: Any, q: Any, now: int = 0) -> None:
     """A packet that had been reported as lost, by `on_lost` or `on_rto`, has arrived."""
     if q.cc == CC_DCTCP:
@@ -146,7 +146,7 @@ def on_spurious(cfg: Any, q: Any, now: int = 0) -> None:
         own.call(q, own.HOOK_SPURIOUS, now)
 
 
-@entry
+@inner
 def on_spurious_timeout(cfg: Any, q: Any) -> None:
     """All that the timeout called lost has arrived, as far as it has not been sent again. (One that is plugged in has
     heard so from `on_spurious`.)"""
@@ -154,7 +154,7 @@ def on_spurious_timeout(cfg: Any, q: Any) -> None:
         dctcp.undo(cfg, q)
 
 
-@entry
+@inner
 def on_rto(cfg: Any, q: Any, lost: int, now: int) -> None:
     """The retransmission timeout has passed, and so many packets in flight count as lost."""
     if q.cc == CC_DCTCP:
@@ -164,14 +164,14 @@ def on_rto(cfg: Any, q: Any, lost: int, now: int) -> None:
         own.call(q, own.HOOK_RTO, now)
 
 
-@entry
+@inner
 def on_cnp(cfg: Any, q: Any, now: int) -> None:
     """A congestion notification packet has come (for rate-based algorithms)."""
     if q.cc == CC_DCQCN:
         dcqcn.on_notification(cfg, q, now)
 
 
-@entry
+@inner
 def on_timer(cfg: Any, q: Any, now: int) -> None:
     """`q.cc_timer` has passed."""
     q.cc_timer = MAX_TIME
@@ -179,7 +179,7 @@ def on_timer(cfg: Any, q: Any, now: int) -> None:
         own.call(q, own.HOOK_TIMER, now)
 
 
-@entry
+@inner
 def tell(cfg: Any, q: Any, f: Any, caused: bool, rtt: int) -> None:
     """Before `on_acked` of an algorithm that is plugged in: what is known of the packet. `caused`: the answer in `f` is
     about it; `rtt`: its round trip then."""

@@ -1,37 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiles the hooks of a congestion control that is plugged in (`hosts.cc.own`) for what calls them: queue pairs, TCP.
 
-A hook is compiled with what it calls and nothing else, and kept in the cache of native code under the fingerprint of
-all that. It is found by its name in its module: a hook that is replaced there counts from the next run on (`renew`).
+A hook is compiled with what it calls and nothing else, and kept in the cache of native code.
 """
 
 from __future__ import annotations
 
 import types as python
-import weakref
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-from numba import types
 
 from detour.base.errors import DetourError
-from detour.base.jit import njit
-from detour.base.pointers import COMPILED, record_by_address
+from detour.base.jit import COMPILED, njit
+from detour.base.pointers import record_by_address
 from detour.hosts.cc import own
 from detour.hosts.cc.own import CongestionAlgorithm, hook_name
-
-_SIGNATURE = (types.int64,) * 4
-
-
-def renew() -> None:
-    """Compiles hooks anew that something was replaced in since they were compiled.
-
-    Raises:
-        DetourError: what they call now is no native function.
-    """
-    for bound in list(_live):
-        bound.fill()
 
 
 class Bound:
@@ -50,19 +35,10 @@ class Bound:
         if COMPILED:
             records = [record_by_address(d) for d in (self.parameters.dtype, algorithm.row, sender, own.PACKET)]
             self._entries = [None if one is None else _entry(one, *records) for one in self.plain]
-            self.fill()
+            for place, entry in enumerate(self._entries, 1):
+                self.table[place] = 0 if entry is None else _address(entry)
         else:
             own.PYTHON_TABLES[self.table.ctypes.data] = (self.plain, self.parameters[0], algorithm.row)
-        _live.add(self)
-
-    def fill(self) -> None:
-        """The table, with hooks that are not compiled compiled."""
-        for place, entry in enumerate(self._entries, 1):
-            if entry is not None and _SIGNATURE not in entry.overloads:
-                self.table[place] = _address(entry)
-
-
-_live: weakref.WeakSet[Bound] = weakref.WeakSet()
 
 
 def _parameters(algorithm: CongestionAlgorithm, host_parameters: dict[str, Any]) -> np.ndarray:
@@ -88,17 +64,20 @@ def _entry(hook: Any, parameters_at: Any, fields_at: Any, qp_at: Any, packet_at:
     function = getattr(hook, "py_func", None)
     if function is None:
         raise DetourError(f"the hook {hook_name(hook)} is a plain Python function: mark it with @hook")
-    name, namespace = function.__name__, function.__globals__
-    if namespace.get(name) is not hook:  # it has no name of its own, by which it could be replaced
-        name, namespace = "_hook", {"_hook": hook, "__name__": function.__module__}
-    names = tuple(name if one == "_hook" else one for one in entry.__code__.co_names)
     made = python.FunctionType(
-        entry.__code__.replace(co_names=names), namespace, f"{name}_by_address", None, entry.__closure__
+        entry.__code__,
+        {"_hook": hook, "__name__": function.__module__},
+        f"{function.__name__}_by_address",
+        None,
+        entry.__closure__,
     )
     return njit(made)
 
 
 def _address(entry: Any) -> int:
-    entry.compile(_SIGNATURE)
-    compiled = entry.overloads[_SIGNATURE]
+    from numba import types
+
+    signature = (types.int64,) * 4
+    entry.dispatcher.compile(signature)
+    compiled = entry.dispatcher.overloads[signature]
     return compiled.library.get_pointer_to_function(compiled.fndesc.llvm_cfunc_wrapper_name)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from detour.base.jit import entry, inner
+from detour.base.jit import inner
 from detour.hosts.frames.octets import load64le
 
 CRC_START = np.int64(0xFFFFFFFF)
@@ -45,7 +45,7 @@ def crc32_word(word: int, crc: Any) -> Any:
     return _slice8(word ^ crc, np.int64(7))
 
 
-@entry
+@inner
 def crc32_update(buf: Any, start: int, end: int, crc: Any) -> Any:
     """Carries CRC register `crc` (initially `CRC_START`, finally to be inverted) over `buf[start:end]`."""
     i = start
@@ -58,7 +58,7 @@ def crc32_update(buf: Any, start: int, end: int, crc: Any) -> Any:
     return crc
 
 
-@entry
+@inner
 def sum16(buf: Any, start: int, end: int) -> Any:
     """Sum of the 16-bit words of `buf[start:end]` in little-endian order, not yet folded; odd ends get a zero.
 
@@ -78,7 +78,7 @@ def sum16(buf: Any, start: int, end: int) -> Any:
     return total
 
 
-@entry
+@inner
 def swap_words(value: int) -> Any:
     """Sum of the 16-bit words of a 64-bit big-endian number, as `sum16` would have read it from memory."""
     total = np.int64(0)
@@ -88,7 +88,7 @@ def swap_words(value: int) -> Any:
     return total
 
 
-@entry
+@inner
 def fold16(total: int) -> int:
     """One's complement sum in network order from a sum formed in little-endian order."""
     while total > 0xFFFF:

@@ -13,7 +13,7 @@ import numpy as np
 
 from detour.base.dataplane import HOP_LIMIT
 from detour.base.errors import DetourError
-from detour.base.jit import entry, inner
+from detour.base.jit import inner
 from detour.hosts.frames.addresses import to_text
 from detour.hosts.frames.octets import load16, load32, load64
 from detour.hosts.frames.wire import (
@@ -58,7 +58,7 @@ IS_DATA, IS_ACK, IS_PTM, IS_PTR, IS_CNP = 1, 2, 3, 4, 5
 MALFORMED, NOT_MINE, BAD_CHECKSUM, BAD_ICRC = -1, -2, -3, -4
 
 
-@entry
+@inner
 def dissect(hs: Any, host: int, buf: Any, o: int, length: int) -> int:
     """Fills `frame_row(hs)` from the frame; returns what it is (`IS_...`) or what is wrong with it (below 0).
 
@@ -244,12 +244,14 @@ def decode(frame: bytes) -> dict[str, Any]:
     """Fields of a data packet, ACK, NAK, PTM, PTR or CNP, by name; `kind` says which it is.
 
     Raises `DetourError` if it is none or a checksum is wrong."""
+    from detour.hosts import rdma  # which imports this module
+
     if not _parser:
         _parser.append(make_hosts(1, 1, 0))
     hs = _parser[0]
     # headers are looked at before their length is known, so there is always something behind the frame
     buf = np.frombuffer(frame + bytes(128), np.uint8).copy()
-    kind = dissect(hs, -1, buf, 0, len(frame))
+    kind = rdma.dissect_frame(hs.listing, buf.ctypes.data, len(frame))
     if kind < 0:
         raise DetourError(f"frame of {len(frame)} bytes is {_REASONS[kind]}")
     f = hs.frame[0]

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from detour.base.errors import DetourError
-from detour.base.jit import entry
+from detour.base.parts import Part
+from detour.base.raw import bytes_at, int64s_at
 from detour.hosts.frames.addresses import final_address, to_words
 from detour.hosts.frames.wire import (
     BTH,
@@ -28,13 +28,17 @@ from detour.hosts.frames.wire import (
 from detour.topo import Host
 from detour.topo.address import GATEWAY_MAC, usid_address
 
+FRAMES = Part("frames", __name__)
+
 _MAX_PAYLOAD = 9000
 _MAC_DST, _MAC_SRC, _SRC, _DST, _FINAL, _SPORT, _PSN, _SIZE = 0, 1, 2, 4, 6, 8, 9, 10
 _WORDS = 11
 
 
-@entry
-def _write(buf: Any, v: Any) -> None:
+@FRAMES.entry
+def write_sample(frame: int, room: int, values: int) -> None:
+    """Writes a data packet; `values`: address of what is different in each, int64s."""
+    buf, v = bytes_at(frame, room), int64s_at(values, np.int64(_WORDS))
     size = v[_SIZE]
     length = UDP + BTH + RETH + size + ICRC
     udp = put_ethernet_ipv6(
@@ -74,5 +78,5 @@ def data_frame(
     for at, address in ((_SRC, source.address), (_DST, to), (_FINAL, final)):
         values[at : at + 2] = to_words(address)
     values[_SPORT], values[_PSN], values[_SIZE] = sport, psn, payload
-    _write(buffer, values)
+    write_sample(buffer.ctypes.data, len(buffer), values.ctypes.data)
     return buffer.tobytes()

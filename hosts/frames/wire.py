@@ -48,7 +48,7 @@ from typing import Any
 import numpy as np
 
 from detour.base.dataplane import HOP_LIMIT
-from detour.base.jit import entry, inner
+from detour.base.jit import inner
 from detour.hosts.frames.checksum import CRC_START, crc32_update, crc32_word, fold16, sum16, swap_words
 from detour.hosts.frames.octets import load64le, store16, store32, store32le, store64, swap64
 from detour.hosts.rows import cfg_row, host_row, memory_to_frame
@@ -85,7 +85,7 @@ MAX_OVERHEAD = ETHERNET + IPV6 + TRANSIT + UDP + BTH + RETH + IMMDT + 3 + ICRC
 # -- native writers -----------------------------------------------------------------------------------------
 
 
-@entry
+@inner
 def unwrap(psn: int, near: int) -> int:
     """Sequence number whose low 24 bits are `psn` and that is closest to `near`."""
     return near + (((psn - near + 0x800000) & 0xFFFFFF) - 0x800000)
@@ -149,7 +149,7 @@ def put_bth(buf: Any, at: int, opcode: int, solicited: int, pad: int, qpn: int, 
     return at + BTH
 
 
-@entry
+@inner
 def udp_checksum(buf: Any, udp: int, length: int, src_hi: int, src_lo: int, dst_hi: int, dst_lo: int) -> int:
     """Checksum over pseudo header and UDP (RFC 8200, 8.1): 0 over a correct packet, else what belongs in it."""
     total = sum16(buf, udp, udp + length)
@@ -158,7 +158,7 @@ def udp_checksum(buf: Any, udp: int, length: int, src_hi: int, src_lo: int, dst_
     return fold16(total) ^ 0xFFFF
 
 
-@entry
+@inner
 def icrc(buf: Any, udp: int, length: int, src_hi: int, src_lo: int, dst_hi: int, dst_lo: int) -> int:
     """ICRC of the RoCEv2 packet whose UDP header is at `udp`."""
     crc = crc32_word(np.int64(-1), CRC_START)

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from detour.base.jit import entry, inner
+from detour.base.jit import inner
+from detour.base.parts import Part
 from detour.base.raw import load16be
 from detour.hosts.ip import demux, icmp, neighbours, raw, rings, timers, udp
 from detour.hosts.ip.frames import (
@@ -40,6 +41,8 @@ from detour.hosts.ip.rows import frame_at, globals_at, host_at, socket_at
 from detour.hosts.ip.tcp import connection, sender
 from detour.hosts.ip.tcp.rows import conn_at
 
+IP = Part("ip", __name__)
+
 SNIFF_NOTHING, SNIFF_UNKNOWN, SNIFF_ALL = 0, 1, 2
 """which frames Python sees: none, those that nothing here takes, all"""
 
@@ -47,7 +50,7 @@ SNIFF_NOTHING, SNIFF_UNKNOWN, SNIFF_ALL = 0, 1, 2
 # -- what comes in ---------------------------------------------------------------------------------------
 
 
-@entry()
+@IP.entry
 def receive(state: int, host: int, frame: int, stored: int, wire: int, now: int) -> int:
     """A frame came in."""
     g = globals_at(state, 0)
@@ -161,7 +164,7 @@ def _expire(g: Any, host: int, h: Any, now: int) -> None:
             neighbours.on_timer(g, host, now)
 
 
-@entry()
+@IP.entry
 def transmit(state: int, host: int, frame: int, room: int, now: int) -> int:
     """Writes the next frame to send; returns bytes stored << 32 | bytes on the wire, 0 if nothing may go now."""
     g = globals_at(state, 0)
@@ -188,21 +191,21 @@ def transmit(state: int, host: int, frame: int, room: int, now: int) -> int:
     return both
 
 
-@entry()
+@IP.entry
 def deadline(state: int, host: int) -> int:
     """When `expire` wants to be called, ps; `MAX_TIME`: never."""
     g = globals_at(state, 0)
     return timers.first_due(g, host, host_at(g.hosts, host))
 
 
-@entry()
+@IP.entry
 def not_before(state: int, host: int) -> int:
     """A time before which no deadline is, ps."""
     g = globals_at(state, 0)
     return host_at(g.hosts, host).heap_first
 
 
-@entry()
+@IP.entry
 def expire(state: int, host: int, now: int) -> int:
     """The deadline has passed. Harmless if it has not."""
     g = globals_at(state, 0)
@@ -212,7 +215,7 @@ def expire(state: int, host: int, now: int) -> int:
     return 0
 
 
-@entry()
+@IP.entry
 def pause(state: int, host: int, mask: int) -> int:
     """Priority p must not be sent while bit p of `mask` is set (PFC). Sockets send in priority 0; answers go on."""
     host_at(globals_at(state, 0).hosts, host).paused = mask
@@ -222,7 +225,7 @@ def pause(state: int, host: int, mask: int) -> int:
 # -- for Python between two slices -------------------------------------------------------------------------
 
 
-@entry()
+@IP.entry
 def begin(state: int, i: int, now: int) -> int:
     """A socket is set up."""
     g = globals_at(state, 0)
@@ -240,27 +243,27 @@ def begin(state: int, i: int, now: int) -> int:
     return 0
 
 
-@entry()
+@IP.entry
 def make_socket(state: int, host: int, kind: int, proto: int) -> int:
     """`demux.new_socket`."""
     return demux.new_socket(globals_at(state, 0), host, kind, proto)
 
 
-@entry()
+@IP.entry
 def enter_socket(state: int, i: int) -> int:
     """`demux.enter`."""
     demux.enter(globals_at(state, 0), i)
     return 0
 
 
-@entry()
+@IP.entry
 def find_socket(state: int, host: int, proto: int, port: int) -> int:
     """Who takes packets to a port from everybody, -1: nobody."""
     none = np.int64(0)
     return demux.find(globals_at(state, 0), host, proto, port, none, none, none)
 
 
-@entry()
+@IP.entry
 def finish(state: int, i: int, now: int) -> int:
     """A connection writes nothing more."""
     g = globals_at(state, 0)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from detour.base.jit import entry, inner
+from detour.base.jit import inner
 from detour.hosts.frames import wire
 from detour.hosts.state import NIL
 
@@ -36,7 +36,7 @@ def is_empty(cfg: Any, delay: int) -> bool:
     return 0 <= delay * cfg.tick_ps <= mtu_times(cfg, cfg.empty_mtus)
 
 
-@entry
+@inner
 def is_better(cfg: Any, delay: int, current: int) -> bool:
     """Whether a path with `delay` ticks is to be preferred to the current one with `current`."""
     if delay >= cfg.delta1 * current:
@@ -53,7 +53,7 @@ def _is_shorter(cfg: Any, delay: int, current: int, count: int) -> bool:
     return (current - delay) * cfg.tick_ps > mtu_times(cfg, count)
 
 
-@entry
+@inner
 def confirmations(cfg: Any, delay: int, current: int) -> int:
     """How many further probes must find the path with `delay` ticks better before it is taken."""
     if _is_shorter(cfg, delay, current, cfg.delta2):
@@ -61,13 +61,13 @@ def confirmations(cfg: Any, delay: int, current: int) -> int:
     return cfg.empty_confirmations
 
 
-@entry
+@inner
 def is_crowded(cfg: Any, q: Any) -> bool:
     """Whether the sender would leave its path, which it can judge by now, for an empty one."""
     return q.low_before >= 0 and is_better(cfg, 0, compared(cfg, q))
 
 
-@entry
+@inner
 def compared(cfg: Any, q: Any) -> Any:
     """The current path's delay in ticks as it is compared with those of others.
 
@@ -82,7 +82,7 @@ def compared(cfg: Any, q: Any) -> Any:
     return np.int64(delay * max(0.0, 1.0 - own))
 
 
-@entry
+@inner
 def standing(q: Any) -> int:
     """The least delay in ticks of the window of packets that is full and of the one that fills; -1: not known.
 
@@ -96,7 +96,7 @@ def standing(q: Any) -> int:
     return min(q.low, q.low_before)
 
 
-@entry
+@inner
 def begin(cfg: Any, q: Any, delay: int) -> None:
     """A path begins, of which a probe said `delay` (-1: nothing is known)."""
     q.delay = delay
@@ -106,7 +106,7 @@ def begin(cfg: Any, q: Any, delay: int) -> None:
     q.mark_wait = NIL
 
 
-@entry
+@inner
 def note(cfg: Any, q: Any, delay: int, window: float) -> None:
     """A packet on the current path, which carries `window` packets a round trip, waited for `delay` ticks."""
     q.delay = delay

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from detour.base.jit import entry, inner
+from detour.base.jit import inner
 from detour.hosts import cc
 from detour.hosts.frames import wire
 from detour.hosts.nic import CTL_PTR, activate, push_control, random_below
@@ -54,7 +54,7 @@ def _idle_time(hs: Any, i: int, q: Any, cand: int, now: int) -> int:
     return now - slot_row(hs, i, q.flight_head).sent - new if q.flight_head != NIL else 0
 
 
-@entry
+@inner
 def move(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
     """The QP leaves its path for candidate `cand`: a new epoch, slow start."""
     wait = _idle_time(hs, i, q, cand, now)
@@ -131,7 +131,7 @@ def on_data_delay(hs: Any, i: int, q: Any, cand: int, delay: int, now: int) -> N
 # -- probes -------------------------------------------------------------------------------------------------
 
 
-@entry
+@inner
 def probe_all(hs: Any, i: int) -> None:
     """Queues a PTM on every candidate of QP `i`; what is asked for from outside, not by the rules above."""
     q = qp_row(hs, i)
@@ -169,7 +169,7 @@ def answer_ptm(hs: Any, host: int) -> None:
     m.final_hi = 0
 
 
-@entry
+@inner
 def start_round(hs: Any, i: int, q: Any, now: int) -> None:
     """Probes up to `initial_probes` random candidates other than the current one."""
     others = q.n_cand - 1

@@ -18,21 +18,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from detour.base.jit import entry
+from detour.base.jit import inner
 from detour.hosts.paths import delays
 
 _PERSISTENCE = 16
 """round trips with losses, none of them spurious, after which reordering is forgotten (RFC 8985, 6.2.4)"""
 
 
-@entry
+@inner
 def note_mark(q: Any, f: Any) -> None:
     """The answer in `f` is about a packet of the current path that was marked."""
     if f.has_delay and (q.mark_wait < 0 or f.delay < q.mark_wait):
         q.mark_wait = f.delay
 
 
-@entry
+@inner
 def is_congestion(cfg: Any, q: Any, f: Any) -> bool:
     """Whether a loss that the answer in `f` shows was a full queue; it is, if nothing is known of queues."""
     if cfg.every_loss_cuts or not f.has_delay:
@@ -42,7 +42,7 @@ def is_congestion(cfg: Any, q: Any, f: Any) -> bool:
     return 2 * f.delay > 3 * q.mark_wait
 
 
-@entry
+@inner
 def note_late(cfg: Any, q: Any, sent: int, newest: int) -> None:
     """A transmission of time `sent`, which was declared lost, has arrived; the newest one of its path that has was sent
     at `newest`."""
@@ -52,7 +52,7 @@ def note_late(cfg: Any, q: Any, sent: int, newest: int) -> None:
     q.reorder_left = _PERSISTENCE
 
 
-@entry
+@inner
 def note_loss(q: Any, txn: int) -> None:
     """Transmission `txn` of the current path was declared lost."""
     if txn < q.reorder_round:

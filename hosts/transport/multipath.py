@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from detour.base.jit import entry, inner
+from detour.base.jit import inner
 from detour.hosts import cc
 from detour.hosts.frames.wire import COUNT_MASK, SACK_BITS, unwrap
 from detour.hosts.nic import activate
@@ -319,7 +319,7 @@ def _elsewhere(hs: Any, i: int, q: Any, bad: int, now: int) -> int:
     return best
 
 
-@entry
+@inner
 def abandon(hs: Any, i: int) -> None:
     """The candidates of QP `i` are about to be others, by lists of which packets are in flight or will be: what is in
     flight is sent again by the others."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from detour.base.jit import entry, inner
+from detour.base.jit import inner
 from detour.hosts.rows import heap_row, host_row, qp_row
 from detour.hosts.state import MAX_TIME, NIL
 
@@ -102,7 +102,7 @@ def postpone_top(hs: Any, host: int, when: int) -> None:
     _sift_down(hs, host, np.int64(0))
 
 
-@entry
+@inner
 def remove(hs: Any, q: Any) -> None:
     """The QP has no deadline any more."""
     place = q.heap_pos

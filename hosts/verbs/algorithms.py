@@ -7,13 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from detour.base.pointers import COMPILED
+from detour.base.jit import COMPILED
 from detour.hosts.cc import CC_OWN, own
-from detour.hosts.cc.binding import Bound, renew
+from detour.hosts.cc.binding import Bound
 from detour.hosts.cc.own import HOST_PARAMETERS, CongestionAlgorithm
 from detour.hosts.state import QP_RECORD, Hosts
-
-__all__ = ["give", "number_of", "renew"]
 
 
 def number_of(chosen: Any) -> int:

@@ -22,12 +22,10 @@ from numpy.typing import NDArray
 
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
-from detour.base.jit import njit
-from detour.hosts import cc, state
+from detour.hosts import rdma, state
 from detour.hosts.cc.own import CongestionAlgorithm
-from detour.hosts.rows import cfg_row, qp_row
-from detour.hosts.state import NIL, QPS_RTS, Hosts, qp_numbers
-from detour.hosts.verbs import algorithms, queues
+from detour.hosts.state import NIL, Hosts, qp_numbers
+from detour.hosts.verbs import algorithms
 from detour.hosts.verbs.verbs import (
     CQ,
     MR,
@@ -129,7 +127,7 @@ def connect_many(
         "transport": int(transport),
         "in_order": int(transport is Transport.GO_BACK_N and not reordering),
     }
-    window = initial_cwnd or float(cc.initial_window(hs.cfg[0], algorithms.number_of(congestion_control)))
+    window = initial_cwnd or rdma.initial_window(hs.listing, algorithms.number_of(congestion_control))
     psn = np.random.default_rng([seed, 1]).integers(0, 1 << 24, (2, len(src)), dtype=np.int64)
     how = choice if (chosen.shape[1] > 1 if auto is None else auto) else PathChoice.FIXED
     if how >= PathChoice.SPRAYING:
@@ -141,7 +139,7 @@ def connect_many(
         _fill_candidates(hs, flows.sender, chosen, how)
         _fill_candidates(hs, flows.receiver, chosen[:, :1], PathChoice.FIXED)
         algorithms.give(hs, rows, congestion_control)
-        _start(hs, rows, window)
+        rdma.begin(hs.listing, rows.ctypes.data, len(rows), window)
 
     device.call(change)
     return flows
@@ -229,15 +227,6 @@ def lead(device: Device, rows: Int64Array, lists: Int64Array, finals: Int64Array
     device.call(change)
 
 
-@njit
-def _start(hs: Any, rows: Any, window: float) -> None:
-    """Begins the first path of every QP."""
-    for i in rows:
-        q = qp_row(hs, i)
-        cc.on_path(cfg_row(hs), q, window, 0)
-        q.state = QPS_RTS
-
-
 def post_many(
     flows: Flows,
     length: int | NDArray[Any],
@@ -257,21 +246,13 @@ def post_many(
     limit = min(1 << 40, int(hs.cfg[0]["arena_bytes"]))
     if len(lengths) and not 0 <= lengths.min() <= lengths.max() <= limit:
         raise DetourError(f"a message of {lengths.max()} bytes is too long; the arena and 2**40 allow {limit}")
-    result = int(device.call(lambda: _post(hs, rows, keys, lengths, ids, now_ps)))
+    tables = [np.ascontiguousarray(each, np.int64) for each in (rows, keys, lengths, ids)]
+    addresses = [each.ctypes.data for each in tables]
+    result = device.call(lambda: rdma.post_many(hs.listing, *addresses, len(rows), now_ps))
     for host in np.unique(hs.qp["host"][rows]).tolist():
         device.kick(host)
     if result:
         raise DetourError(f"a flow got no message: {REFUSALS[result]}")
-
-
-@njit
-def _post(hs: Any, rows: Any, keys: Any, lengths: Any, ids: Any, now: int) -> int:
-    zero, signaled, when = np.int64(0), np.int64(state.WQE_SIGNALED), np.int64(now)
-    for k in range(len(rows)):
-        result = queues.post_write(hs, rows[k], ids[k], zero, zero, keys[k], lengths[k], signaled, zero, when)
-        if result:
-            return result
-    return 0
 
 
 def drain(device: Device, hosts: Sequence[int] | None = None) -> NDArray[Any]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from detour.base.jit import inner, njit
+from detour.base.jit import inner
 from detour.hosts import agenda
 from detour.hosts.nic import activate
 from detour.hosts.paths import paths
@@ -110,7 +110,7 @@ def complete(hs: Any, i: int, q: Any, status: int) -> None:
     )
 
 
-@njit
+@inner
 def fail(hs: Any, i: int, status: Any) -> None:
     """Moves QP `i` to the error state: its oldest work request completes with `status`, the others are flushed
     (IBTA 10.3.1.5, 11.6.2)."""
@@ -128,7 +128,7 @@ def fail(hs: Any, i: int, status: Any) -> None:
     timers.remove(hs, q)
 
 
-@njit
+@inner
 def post_write(
     hs: Any, i: int, wr_id: int, local: int, remote: int, rkey: int, length: int, flags: int, imm: int, now: int
 ) -> int:

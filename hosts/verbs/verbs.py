@@ -29,12 +29,10 @@ import numpy as np
 
 from detour.base.dataplane import MAX_FLOW_LABEL
 from detour.base.errors import DetourError
-from detour.hosts import cc, nic, state
+from detour.hosts import cc, nic, rdma, state
 from detour.hosts.cc.own import CongestionAlgorithm
 from detour.hosts.frames.addresses import final_address, to_text, to_words
-from detour.hosts.paths import paths
 from detour.hosts.state import MAX_TIME, NIL, Hosts, generations, next_key, qp_numbers
-from detour.hosts.transport import multipath, timers
 from detour.hosts.verbs import algorithms, queues
 from detour.topo.address import ipv6_text, usid_address
 
@@ -287,7 +285,7 @@ class Context:
 
     def random(self, n: int) -> int:
         """Number below `n` from the host's generator."""
-        return self.device.call(lambda: int(nic.random_below(self.hs.host[self.host], n)))
+        return self.device.call(lambda: rdma.random_below(self.hs.listing, self.host, n))
 
     def stats(self) -> dict[str, int]:
         """The host's counters."""
@@ -339,7 +337,7 @@ class MR:
 
         def register() -> int:
             hs = pd.context.hs
-            key = next_key(hs, self._index, int(nic.random_below(hs.host[pd.context.host], 256)))
+            key = next_key(hs, self._index, rdma.random_below(hs.listing, pd.context.host, 256))
             _assign(pd.context.hs.mr[self._index], values | {"key": key})
             return key
 
@@ -500,7 +498,7 @@ class QP:
         )
         psn = self.attr.psn
         if psn is None:
-            psn = int(nic.random_below(hs.host[self.context.host], 1 << 24))
+            psn = rdma.random_below(hs.listing, self.context.host, 1 << 24)
         q["snd_una"] = q["snd_nxt"] = q["snd_end"] = psn
         return psn
 
@@ -564,11 +562,10 @@ class QP:
         def change() -> None:
             _assign(q, {"peer_qpn": remote.qpn, "peer_hi": peer_hi, "peer_lo": peer_lo, "rcv_nxt": remote.psn})
             self._set_candidates(some, PathChoice.FIXED if candidates is None else choice)
-            cfg = hs.cfg[0]
-            algorithms.give(hs, np.array([self.index]), self.attr.congestion_control)
-            window = self.attr.initial_cwnd or float(cc.initial_window(cfg, int(q["cc"])))
-            cc.on_path(cfg, q, float(window), 0)
-            q["state"] = state.QPS_RTS
+            row = np.array([self.index])
+            algorithms.give(hs, row, self.attr.congestion_control)
+            window = self.attr.initial_cwnd or rdma.initial_window(hs.listing, q["cc"])
+            rdma.begin(hs.listing, row.ctypes.data, 1, float(window))
 
         self.context.device.call(change)
 
@@ -615,10 +612,10 @@ class QP:
             host_now = int(self.context.hs.host[self.context.host]["now"])
             now = max(int(q["last_progress"]), int(q["last_sent"]), host_now, now_ps)
             if max(int(q["mode"]), choice) >= PathChoice.SPRAYING:
-                multipath.abandon(self.context.hs, self.index)
+                rdma.abandon(self.context.hs.listing, self.index)
             self._set_candidates(some, choice)
             if q["state"] == state.QPS_RTS:
-                paths.move(self.context.hs, self.index, q, 0, now)
+                rdma.move(self.context.hs.listing, self.index, 0, now)
 
         self.context.device.call(change)
         self.context.device.kick(self.context.host)
@@ -633,7 +630,7 @@ class QP:
     def probe(self) -> None:
         """Sends a PTM on every candidate path, whether there is traffic or not."""
         self._row()
-        self.context.device.call(lambda: paths.probe_all(self.context.hs, self.index))
+        self.context.device.call(lambda: rdma.probe_all(self.context.hs.listing, self.index))
         self.context.device.kick(self.context.host)
 
     def probed(self) -> list[int | None]:
@@ -652,19 +649,12 @@ class QP:
     def _destroy(self) -> None:
         hs, i = self.context.hs, self.index
         q = hs.qp[i]
-        h = hs.host[self.context.host]
-        timers.remove(hs, q)
+        rdma.forget(hs.listing, i)
         hs.cq[self.cq.index]["reserved"] -= q["sq_end"] - q["sq_una"]
         if q["rcv_early"]:
             early = np.count_nonzero(hs.arrival["flags"][i] & state.ARRIVED_IMM)
             hs.cq[self.recv_cq.index]["reserved"] -= early
             hs.arrival["flags"][i] = 0
-        waiting = [nic.take_active(hs, h)]
-        while waiting[-1] != NIL:
-            waiting.append(nic.take_active(hs, h))
-        for other in waiting[:-1]:
-            if other != i:
-                nic.activate(hs, other, hs.qp[other])
         self._withdraw("ctl", "ptm")
         _assign(q, {"qpn": 0, "state": state.QPS_RESET})
 
@@ -691,7 +681,9 @@ class QP:
         flags = (state.WQE_SIGNALED if wr.signaled else 0) | (0 if wr.imm_data is None else state.WQE_IMM)
         hs, i, s, imm = self.context.hs, self.index, wr.sge, (wr.imm_data or 0) & 0xFFFFFFFF
         result = self.context.device.call(
-            lambda: queues.post_write(hs, i, wr.wr_id, s.addr, wr.remote_addr, wr.rkey, s.length, flags, imm, now_ps)
+            lambda: rdma.post_write(
+                hs.listing, i, wr.wr_id, s.addr, wr.remote_addr, wr.rkey, s.length, flags, imm, now_ps
+            )
         )
         if result:
             raise DetourError(f"QP {self.qp_num:#x}: {REFUSALS[int(result)]}")

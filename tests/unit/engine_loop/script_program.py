@@ -14,9 +14,10 @@ from typing import Any
 import numba
 from numba import types
 
-from detour.base.jit import njit
+from detour.base import compiled
+from detour.base.jit import COMPILED
 from detour.engine import phv
-from detour.engine.loop.native import COMPILED, load8, load32, move_bytes, store8, store32
+from detour.engine.loop.native import load8, load32, move_bytes, store8, store32
 
 UNICAST, DROP, MULTICAST, CLONE, RESUBMIT, CLONE_EGRESS, RECIRCULATE = range(7)
 DIGEST, DROP_EGRESS, TRUNCATE, PRIORITY, FAULT, GROW, SHRINK, LOOP = range(7, 15)
@@ -32,8 +33,8 @@ def native(function: Any, arguments: int) -> Any:
     """The function with an `address` that native code may call."""
     if COMPILED:
         signature = types.int64(*[types.int64] * arguments)
-        compiled = numba.cfunc(signature)(njit(function, cache=False))
-        return compiled
+        compiled.tell()
+        return numba.cfunc(signature)(function)
     prototype = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * arguments)
     wrapped: Any = prototype(function)
     wrapped.address = ctypes.cast(wrapped, ctypes.c_void_p).value

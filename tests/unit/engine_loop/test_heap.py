@@ -17,17 +17,17 @@ _ENTITIES = 12
 
 @njit
 def _schedule(globals_, entity, time):
-    heap.schedule(global_at(globals_.ctypes.data, 0), entity, time)
+    heap.schedule(global_at(globals_, 0), entity, time)
 
 
 @njit
 def _cancel(globals_, entity):
-    heap.cancel(global_at(globals_.ctypes.data, 0), entity)
+    heap.cancel(global_at(globals_, 0), entity)
 
 
 @njit
 def _pop(globals_):
-    g = global_at(globals_.ctypes.data, 0)
+    g = global_at(globals_, 0)
     if node_at(g.nodes, 0).pending == 0:
         return -1, -1
     time, entity = heap_at(g.heap, 0).time, heap.entity_of(heap_at(g.heap, 0).tie)
@@ -57,15 +57,15 @@ def test_order_is_time_then_tie(operations, seed):
     pending: dict[int, tuple[int, int]] = {}
     for operation in [*operations, *[("pop",)] * _ENTITIES]:
         if operation[0] == "schedule":
-            _schedule(memory.globals, operation[1], operation[2])
+            _schedule(memory.address, operation[1], operation[2])
             pending[operation[1]] = (operation[2], _tie(operation[2], operation[1], seed))
         elif operation[0] == "cancel":
-            _cancel(memory.globals, operation[1])
+            _cancel(memory.address, operation[1])
             pending.pop(operation[1], None)
         else:
             first = min(pending, key=lambda e: pending[e], default=-1)
             time = pending.pop(first)[0] if first >= 0 else -1
-            assert _pop(memory.globals) == (time, first)
+            assert _pop(memory.address) == (time, first)
     assert memory.row("nodes", 0)["pending"] == 0
 
 

@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 
 from detour.hosts.endpoint import MAX_FRAME, receive, transmit
+from detour.hosts.frames import wire
 from detour.hosts.frames.addresses import to_words
-from detour.hosts.frames.wire import icrc, udp_checksum
 from detour.hosts.verbs.verbs import Path, QPInitAttr, SendWR
+from tests.native import from_python
 from tests.property.lossy import Pair, add_delay, make_pair, mark, through_switches
+
+icrc, udp_checksum = from_python(wire.icrc), from_python(wire.udp_checksum)
 
 
 def next_frame(pair: Pair, host: int, now: int = 0) -> bytes:

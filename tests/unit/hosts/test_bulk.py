@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from detour.base.errors import DetourError
-from detour.base.jit import njit
 from detour.hosts.config import HostConfig
 from detour.hosts.endpoint import Hosts, deadline, make_hosts, not_before, receive, transmit
 from detour.hosts.state import FIRST_QPN, MAX_TIME, TABLES, WC_SUCCESS, set_host
@@ -28,8 +27,7 @@ def fabric(hosts: int, flows: int, **sizes: Any) -> Device:
     return Device(hs)
 
 
-@njit
-def exchange(hs: Any, hosts: int, buf: Any, rounds: int, now: int) -> int:
+def exchange(hs: Hosts, hosts: int, buf: Any, rounds: int, now: int) -> int:
     """In every round every host sends a frame, which arrives at once; returns how many there were."""
     frames = 0
     for _ in range(rounds):
@@ -38,12 +36,12 @@ def exchange(hs: Any, hosts: int, buf: Any, rounds: int, now: int) -> int:
             length = transmit(hs, host, buf, 0, now)
             if length > 0:
                 frames += 1
-                receive(hs, np.int64(buf[45]), buf, 0, length, now)  # low byte of the subnet: the host's number
+                receive(hs, int(buf[45]), buf, 0, length, now)  # low byte of the subnet: the host's number
     return frames
 
 
 def run(device: Device, rounds: int, now: int = 0) -> int:
-    return int(exchange(device.hs, len(device.hs.host), np.zeros(2 * ROOM, np.uint8), rounds, now))
+    return exchange(device.hs, len(device.hs.host), np.zeros(2 * ROOM, np.uint8), rounds, now)
 
 
 def test_flows_deliver_what_was_posted() -> None:

@@ -13,12 +13,15 @@ from detour.hosts import cc
 from detour.hosts.config import LITERAL_LOSS, HostConfig
 from detour.hosts.endpoint import make_hosts
 from detour.hosts.frames.dissect import decode
-from detour.hosts.transport import evidence
+from detour.hosts.transport import evidence as native_evidence
 from detour.hosts.verbs.verbs import QPInitAttr, SendWR, WCStatus
+from tests.native import FromPython
 from tests.property.lossy import US, Network, Weather, make_pair, mark, through_switches
 
 DCTCP = QPInitAttr(psn=0)
 PACKETS = 1000
+
+evidence = FromPython(native_evidence)
 
 
 class Sender:

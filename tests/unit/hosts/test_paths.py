@@ -11,14 +11,17 @@ import pytest
 from detour.hosts.config import HostConfig
 from detour.hosts.endpoint import make_hosts
 from detour.hosts.frames.dissect import decode
-from detour.hosts.paths import delays
+from detour.hosts.paths import delays as native_delays
 from detour.hosts.verbs.verbs import CongestionControl, Path, QPInitAttr, QPState, SendWR, Transport, random_candidates
+from tests.native import FromPython
 from tests.property.lossy import US, Network, Pair, Weather, make_pair
 
 CANDIDATES = [Path(0x0001), *(Path(0x8000 + k) for k in range(1, 8))]
 """one shortest path and seven non-shortest ones, as on D1"""
 FIXED_WINDOW = QPInitAttr(psn=0, congestion_control=CongestionControl.FIXED, initial_cwnd=40)
 MTU_TICKS = 80  # 1000 bytes at 100 Gb/s, ticks of a nanosecond
+
+delays = FromPython(native_delays)
 
 
 def test_own_packets_count_as_delay_unless_told_otherwise() -> None:

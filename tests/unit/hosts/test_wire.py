@@ -18,11 +18,12 @@ from scapy.packet import Raw
 from scapy.utils import wrpcap
 
 from detour.base.errors import DetourError
+from detour.hosts.frames import checksum, wire
 from detour.hosts.frames.addresses import final_address, to_text, to_words
-from detour.hosts.frames.checksum import CRC_START, crc32_update, fold16, sum16
+from detour.hosts.frames.checksum import CRC_START
 from detour.hosts.frames.dissect import decode
-from detour.hosts.frames.wire import unwrap
 from detour.hosts.verbs.verbs import Path
+from tests.native import from_python
 from tests.property.lossy import add_delay, mark, through_switches
 from tests.unit.hosts.frames import ack_frame, data_frame, nak_frame, probe_frames
 
@@ -30,6 +31,9 @@ ETH_0_TO_1 = "020000ffffff 020000000000 86dd"
 ETH_1_TO_0 = "020000ffffff 020000000001 86dd"
 ADDR_0, ADDR_1 = "fd000000000000010000000000000001", "fd000000000100020000000000000001"
 
+crc32_update, fold16, sum16, unwrap = map(
+    from_python, (checksum.crc32_update, checksum.fold16, checksum.sum16, wire.unwrap)
+)
 GOLDEN = {
     # Ethernet | version, class, label, length, next, hops | addresses | option | UDP
     # | BTH | RETH | ImmDt | payload | ICRC

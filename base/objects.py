@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LLVM itself: the text of a module to an object file for this machine.
+"""LLVM itself: the text of a module to an object file for this machine, and object files to functions.
 
-Also a program of its own (`native.compile_apart`): LLVM cannot be interrupted, takes what memory it wants and ends its
-process when there is none, so what strangers send is compiled in a child under limits. That is why nothing of detour is
-imported here: the child starts in a tenth of a second.
+Also a program of its own (`engine.compiler.native.compile_apart`): LLVM cannot be interrupted, takes what memory it
+wants and ends its process when there is none, so what strangers send is compiled in a child under limits. That is why
+nothing of detour is imported here: the child starts in a tenth of a second.
 """
 
 from __future__ import annotations
@@ -41,6 +41,27 @@ def target_machine() -> Any:
         codemodel="jitdefault",
         jit=True,
     )
+
+
+def processor() -> str:
+    """What this machine's code is made for: its name and features."""
+    return f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
+
+
+class NativeCode:
+    """A loaded object file: addresses of its functions. It must live as long as anything calls them."""
+
+    def __init__(self, data: bytes) -> None:
+        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine())
+        self._engine.add_object_file(llvm.ObjectFileRef.from_data(data))
+        self._engine.finalize_object()
+
+    def address(self, name: str) -> int:
+        """Where a function begins; KeyError if there is none."""
+        address = self._engine.get_function_address(name)
+        if not address:
+            raise KeyError(f"the object file has no function {name}")
+        return address
 
 
 def to_object(text: str) -> bytes:

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numba, as detour uses it: linked once (`linking`), with a cache on disk of what Python calls function by function.
+
+A cached function is found by the digest of the sources that its module is made of (`sources`), its types and the
+versions of the compilers. Code that is replaced in a running process takes no effect on what was compiled before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import pickle
+import platform
+import sys
+from itertools import count
+from secrets import randbits
+from typing import Any
+
+import llvmlite
+import numba
+import numpy as np
+from numba.core import bytecode, caching, config, serialize
+from numba.core.compiler import CompileResult
+from numba.core.registry import cpu_target
+
+from detour.base import compiling, linking, sources  # noqa: F401  # notices what is compiled from now on
+from detour.base.cache import Cache
+from detour.base.jit import WHEN_COMPILING, Native
+from detour.base.parts import NATIVE_CACHE
+
+_log = logging.getLogger(__name__)
+linking.install()
+
+# Numba numbers the functions that it compiles from 1 in every process and finds their machine code by that number. A
+# function loaded from the cache must not be taken for another one compiled here.
+bytecode.FunctionIdentity._unique_ids = count(randbits(40))  # pyright: ignore[reportAttributeAccessIssue]
+
+_SETTINGS = ("OPT", "BOUNDSCHECK", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DEBUGINFO_DEFAULT", "FULL_TRACEBACKS")
+_VERSIONS = (numba.__version__, llvmlite.__version__, np.__version__, sys.version_info[:3], platform.machine())
+
+
+def dispatcher(native: Native) -> Any:
+    """Numba's function for one of ours."""
+    options = dict(native.options)
+    stored = options.pop("cache", True)
+    made: Any = numba.njit(native.py_func, **options)
+    made._cache = _Stored(made, NATIVE_CACHE if stored else None)
+    return made
+
+
+def type_of(intrinsic: Any) -> Any:
+    """The type of an object of Numba's."""
+    cpu_target.typing_context.refresh()
+    return cpu_target.typing_context.resolve_value_type(intrinsic)
+
+
+def tell() -> None:
+    """Tells Numba what modules that were imported meanwhile have to say."""
+    while WHEN_COMPILING:
+        WHEN_COMPILING.pop(0)()
+
+
+class _Stored(caching._Cache):  # pyright: ignore[reportPrivateUsage]
+    """What Numba asks before it compiles a function, and tells after that."""
+
+    def __init__(self, made: Any, cache: Cache | None) -> None:
+        self._module, self._name = made.__module__, made.__name__
+        self._cache = cache
+
+    @property
+    def cache_path(self) -> str | None:
+        try:
+            return str(self._cache.folder().path) if self._cache is not None else None
+        except OSError:  # there is nowhere
+            return None
+
+    def enable(self) -> None:
+        pass
+
+    def disable(self) -> None:
+        self._cache = None
+
+    def flush(self) -> None:
+        pass
+
+    def _file(self, sig: Any, context: Any) -> str:
+        settings = [getattr(config, name, None) for name in _SETTINGS]
+        kinds = repr(getattr(sig, "args", sig))
+        key = repr((sources.digest(self._module), kinds, context.codegen().magic_tuple(), settings, _VERSIONS))
+        return f"{self._module}.{self._name}-{hashlib.sha256(key.encode()).hexdigest()[:40]}"
+
+    def load_overload(self, sig: Any, target_context: Any) -> CompileResult | None:
+        """A compiled function from disk; None: compile it."""
+        tell()
+        target_context.refresh()
+        data = None if self._cache is None else self._cache.get(self._file(sig, target_context))
+        if data is None:
+            return None
+        try:
+            return CompileResult._rebuild(target_context, *pickle.loads(data))
+        except Exception as error:
+            _log.debug("%s is compiled anew: %r", self._name, error)
+            return None
+
+    def save_overload(self, sig: Any, data: CompileResult) -> None:
+        """Keeps a compiled function, unless it holds addresses of this process."""
+        if self._cache is None or data.library.has_dynamic_globals or any(not one.can_cache for one in data.lifted):
+            return
+        self._cache.put(self._file(sig, data.target_context), serialize.dumps(data._reduce()))

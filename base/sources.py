@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A digest of the source files that a module is made of: its own and those of all that it imports, directly or not.
+
+It is what native code is found by, so it is computed without importing anything: imports are found by their text.
+What comes from the standard library and from installed packages does not count.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sys
+import sysconfig
+from functools import cache
+from pathlib import Path
+
+from detour.base.places import PACKAGE
+
+_IMPORT = re.compile(
+    rb"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n#]*)|import[ \t]+([^\n#]+))", re.MULTILINE
+)
+_WORD = re.compile(rb"[\w.]+")
+_INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+
+
+def digest(*modules: str) -> str:
+    """Of these modules together, 40 hexadecimal digits."""
+    files: dict[Path, bytes] = {}
+    pending = list(modules)
+    while pending:
+        path = _path(pending.pop())
+        if path is not None and path not in files:
+            files[path], imported = _file(path)
+            pending += imported
+    total = hashlib.sha256()
+    for path in sorted(files, key=str):
+        name = path.relative_to(PACKAGE) if path.is_relative_to(PACKAGE) else path
+        total.update(f"{name}\0".encode() + files[path])
+    return total.hexdigest()[:40]
+
+
+@cache
+def _path(module: str) -> Path | None:
+    """Its file; None: it is no module, or of an installed package."""
+    package, _, rest = module.partition(".")
+    if package == PACKAGE.name:
+        at = PACKAGE.joinpath(*rest.split(".")) if rest else PACKAGE
+        return next((path for path in (at.with_suffix(".py"), at / "__init__.py") if path.is_file()), None)
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return None if file is None or file.startswith(_INSTALLED) else Path(file)
+
+
+@cache
+def _file(path: Path) -> tuple[bytes, list[str]]:
+    """The digest of its content, and what it may import: names of modules, and of other things."""
+    content = path.read_bytes()
+    names: list[str] = []
+    for module, imported, plain in _IMPORT.findall(content):
+        names.append(module.decode())
+        names += [f"{module.decode()}.{name.decode()}" for name in _WORD.findall(imported)]
+        names += [name.decode() for name in _WORD.findall(plain)]
+    return hashlib.sha256(content).digest(), names

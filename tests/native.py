@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Native functions that the product calls from native code only, for tests to call from Python."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from detour.base.jit import COMPILED, Native, njit
+
+
+def from_python(function: Any) -> Any:
+    """The same function with arguments as Numba takes them: numbers, arrays, records of arrays."""
+    return njit(function.py_func) if COMPILED else function
+
+
+class FromPython:
+    """The native functions of a module, by their names there; everything else as it is."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._module, name)
+        if isinstance(found, Native):
+            found = from_python(found)
+        setattr(self, name, found)
+        return found
