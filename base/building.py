@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import importlib
+import json
+import sys
+import time
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -13,7 +16,7 @@ from numba.core import compiler_lock
 from numba.core.registry import cpu_target
 
 from detour.base import compiled
-from detour.base.parts import Entry, Part
+from detour.base.parts import PARTS, Entry, Part
 
 _TYPES = {"int": types.int64, "float": types.float64, "bool": types.int64, "None": types.int64}
 
@@ -57,3 +60,19 @@ def _export(module: ir.Module, entry: Entry, result: Any) -> None:
     if value.type != result_type:  # None is a pointer, a bool a byte
         value = ir.Constant(result_type, 0) if entry.kinds[-1] == "None" else builder.zext(value, result_type)
     builder.ret(value)
+
+
+def _main() -> None:
+    name, *modules = sys.argv[1:]
+    for module in modules:
+        importlib.import_module(module)
+    part, began = PARTS[name], time.monotonic()
+    cached = part.cached
+    if not cached:
+        _ = part.code
+    taken = {"seconds": round(time.monotonic() - began, 3), "cpu_seconds": round(time.process_time(), 3)}
+    print(json.dumps({"name": name, "functions": part.functions} | taken | {"cached": cached}))
+
+
+if __name__ == "__main__":
+    _main()

@@ -12,6 +12,7 @@ import logging
 import pickle
 import platform
 import sys
+from dataclasses import dataclass
 from itertools import count
 from secrets import randbits
 from typing import Any
@@ -60,6 +61,17 @@ def tell() -> None:
         WHEN_COMPILING.pop(0)()
 
 
+@dataclass
+class Count:
+    """Of cached functions in this process: how many were used, and how many of them compiled."""
+
+    used: int = 0
+    compiled: int = 0
+
+
+COUNT = Count()
+
+
 class _Stored(caching._Cache):  # pyright: ignore[reportPrivateUsage]
     """What Numba asks before it compiles a function, and tells after that."""
 
@@ -93,8 +105,12 @@ class _Stored(caching._Cache):  # pyright: ignore[reportPrivateUsage]
         """A compiled function from disk; None: compile it."""
         tell()
         target_context.refresh()
-        data = None if self._cache is None else self._cache.get(self._file(sig, target_context))
+        if self._cache is None:
+            return None
+        COUNT.used += 1
+        data = self._cache.get(self._file(sig, target_context))
         if data is None:
+            COUNT.compiled += 1
             return None
         try:
             return CompileResult._rebuild(target_context, *pickle.loads(data))

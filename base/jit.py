@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import cached_property, partial, update_wrapper, wraps
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -52,12 +53,17 @@ def _with_records(function: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
+NATIVES: list[Native] = []
+
+
 class Native:
     """A native function. Numba takes it for its own kind of function, which it makes of it at the first need."""
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
         update_wrapper(self, function)
         self.py_func, self.options = function, options
+        self.file = Path(function.__code__.co_filename)
+        NATIVES.append(self)
 
     @cached_property
     def dispatcher(self) -> Any:

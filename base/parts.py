@@ -15,18 +15,21 @@ Entries take and return numbers (`int` and `float` are 64 bits, `bool` and None 
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import hashlib
 import os
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from detour.base import sources
-from detour.base.cache import Cache, cache_dir
-from detour.base.jit import COMPILED, Native
+from detour.base.cache import Cache, cache_dir, without
+from detour.base.jit import COMPILED, NATIVES, Native
 
 if TYPE_CHECKING:
     from detour.base.objects import NativeCode
@@ -42,7 +45,24 @@ def _top() -> Path:
 NATIVE_CACHE = Cache("numba", top=_top)
 """where native code is kept"""
 
+
+@contextmanager
+def _alone(name: str) -> Iterator[None]:
+    """Lets no other process of this user into the same block meanwhile, if there is a cache at all."""
+    try:
+        lock = (NATIVE_CACHE.folder().ready() / name).open("w")
+    except OSError as error:
+        without(error)
+        yield
+        return
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 PARTS: dict[str, Part] = {}
+BUILD = (sys.executable, "-m", "detour.base.building")
+"""command that builds the part NAME of MODULE..., and says as JSON what that took"""
 _C_TYPES: dict[str, Any] = {"float": ctypes.c_double}
 
 
@@ -76,13 +96,29 @@ class Part:
         """The object, loaded; built before if it is not in the cache."""
         from detour.base import objects
 
-        data = NATIVE_CACHE.get(self.file)
-        if data is None:
-            from detour.base import building
+        return objects.NativeCode(NATIVE_CACHE.get(self.file) or self._built())
 
-            data = building.build(self)
-            NATIVE_CACHE.put(self.file, data)
-        return objects.NativeCode(data)
+    def _built(self) -> bytes:
+        """Built by one process at a time, since harnesses start many at once; the others take what that one made."""
+        from detour.base import building
+
+        with _alone(f"{self.name}.lock"):
+            data = NATIVE_CACHE.get(self.file)
+            if data is None:
+                data = building.build(self)
+                NATIVE_CACHE.put(self.file, data)
+        return data
+
+    @property
+    def functions(self) -> int:
+        """How many native functions its sources have."""
+        files = set(sources.files(*self.modules))
+        return sum(one.file in files for one in NATIVES)
+
+    @property
+    def cached(self) -> bool:
+        """Whether it need not be built."""
+        return NATIVE_CACHE.get(self.file) is not None
 
 
 class Entry(Native):
@@ -115,3 +151,17 @@ class Entry(Native):
 
     def __call__(self, *arguments: Any) -> Any:
         return self._function(*[each if type(each) is float else int(each) for each in arguments])
+
+
+def ensure(*parts: Part) -> None:
+    """Builds those that are not in the cache, each in a process of its own but for one."""
+    missing = [part for part in parts if not part.cached]
+    children = [subprocess.Popen([*BUILD, part.name, *part.modules], stdout=subprocess.DEVNULL) for part in missing[1:]]
+    try:
+        for part in missing:
+            if part is missing[0] or children[missing.index(part) - 1].wait() == 0:
+                _ = part.code
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()

@@ -23,19 +23,25 @@ _WORD = re.compile(rb"[\w.]+")
 _INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 
 
-def digest(*modules: str) -> str:
-    """Of these modules together, 40 hexadecimal digits."""
-    files: dict[Path, bytes] = {}
+def files(*modules: str) -> dict[Path, bytes]:
+    """The files that modules are made of, with digests of their contents."""
+    found: dict[Path, bytes] = {}
     pending = list(modules)
     while pending:
         path = _path(pending.pop())
-        if path is not None and path not in files:
-            files[path], imported = _file(path)
+        if path is not None and path not in found:
+            found[path], imported = _file(path)
             pending += imported
-    total = hashlib.sha256()
-    for path in sorted(files, key=str):
+    return found
+
+
+@cache
+def digest(*modules: str) -> str:
+    """Of modules together, 40 hexadecimal digits."""
+    total, found = hashlib.sha256(), files(*modules)
+    for path in sorted(found, key=str):
         name = path.relative_to(PACKAGE) if path.is_relative_to(PACKAGE) else path
-        total.update(f"{name}\0".encode() + files[path])
+        total.update(f"{name}\0".encode() + found[path])
     return total.hexdigest()[:40]
 
 

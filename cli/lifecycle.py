@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 from contextlib import ExitStack
 from dataclasses import replace
@@ -50,7 +51,7 @@ def register(commands: Any) -> None:
     shell.add_argument("--primary", action="store_true", help="take over from detour's controller, to write as well")
     add_name_option(shell)
     shell.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- ARG", help="passed on to p4runtime-shell")
-    command(commands, "warm", "compile all native code now instead of on first use", _warm, json=False)
+    command(commands, "warm", "compile all native code now instead of on first use", _warm)
 
 
 def add_fabric_options(parser: argparse.ArgumentParser, target: str | None, without: str) -> None:
@@ -276,7 +277,10 @@ def _shell(options: argparse.Namespace) -> int:
 
 
 def _warm(options: argparse.Namespace) -> None:
+    from detour.base.records import as_json
     from detour.fabric.warm import warm
 
-    with shown_progress(as_json=False, log=True) as progress:
-        warm(progress)
+    with shown_progress(options.json, log=True) as progress:
+        warmed = warm(progress)
+    if options.json:
+        print(json.dumps(as_json(warmed)))

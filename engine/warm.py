@@ -1,58 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first use on a machine compiles the event loop, which takes a while; later ones load it from the cache.
-
-Harnesses start many switches at once. One of them compiles, the others wait for it; a marker in the cache's folder,
-named after a digest of the sources, says that it is done.
-"""
+"""Native code of a fabric, before it is started: where it is not in the cache it is built, on all cores."""
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
-from pathlib import Path
-
-from detour.base.cache import without
-from detour.base.jit import NATIVE_CACHE
-from detour.base.places import modules
+from detour.base import parts
 from detour.base.progress import COMPILING, Progress, silent
-from detour.engine.clock import Virtual
-from detour.engine.network import Network
-
-
-def _marker() -> Path | None:
-    """The file that says that native code of these sources is cached; None: there is nowhere to cache it."""
-    digest = hashlib.sha256()
-    for path in modules("base", "hosts", "engine"):
-        digest.update(path.name.encode() + path.read_bytes())
-    try:
-        return NATIVE_CACHE.folder().ready() / f"loop-{digest.hexdigest()[:16]}"
-    except OSError as error:
-        without(error)
-        return None
-
-
-def warm() -> None:
-    """Makes use of every compiled function of the loop, so that all of them are in the cache."""
-    with Network(Virtual(), packets=64) as network:
-        network.add_switch(1)
-        network.attach_sink((1, 1), lambda frame, time_ps: None)
-        network.inject((1, 1), bytes(64))
-        network.run(1_000_000)
-        network.set_link((1, 1), False)
+from detour.engine.loop.entry import LOOP
+from detour.hosts.rdma import RDMA
 
 
 def ensure(progress: Progress) -> None:
-    """Compiles what is not in the cache: alone on this machine, telling so if it takes more than a second."""
+    """Builds what is not in the cache, telling so if it takes more than a second."""
     if progress is not silent:
         COMPILING.progress = progress
-    marker = _marker()
-    if marker is None or marker.exists():
-        return
-    try:
-        with (marker.parent / "loop-compiling").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not marker.exists():
-                warm()
-                marker.touch()
-    except OSError as error:  # a full disk: every process compiles for itself
-        without(error)
+    parts.ensure(LOOP, RDMA)

@@ -1,71 +1,79 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles all native code by using it: a small fabric on the engine, a message, a verification, a socket driver."""
+"""Builds all native code: the parts and the planners, side by side on all cores."""
 
 from __future__ import annotations
 
-import socket
+import json
+import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 from detour.base.errors import DetourError
+from detour.base.parts import BUILD
 from detour.base.progress import COMPILING, Progress, silent
-from detour.engine import warm as loop
-from detour.fabric.daemon.daemon import UpOptions, boot
-from detour.hosts.driver import Driver
-from detour.hosts.state import make_hosts
+from detour.base.records import from_json
+from detour.engine.loop.entry import LOOP
+from detour.engine.trace.matching import TRACE
+from detour.hosts.driver import DRIVER
+from detour.hosts.frames.sample import FRAMES
+from detour.hosts.ip.stack import IP
+from detour.hosts.rdma import RDMA
 
-_TOPOLOGY = "dragonfly:p=1,a=2,h=1"
+_PARTS = (RDMA, IP, LOOP, DRIVER, TRACE, FRAMES)
+"""the largest ones first"""
 
 
-def warm(progress: Progress = silent) -> None:
-    """Fills the caches of every command that the README names. Takes some seconds if they are full.
+@dataclass(frozen=True)
+class BuiltPart:
+    """What became of a part; times of the clock and of processors, s."""
 
-    Planners and fabrics share no native code, so two processes compile at the same time.
+    name: str
+    functions: int
+    seconds: float
+    cpu_seconds: float
+    cached: bool
+
+
+@dataclass(frozen=True)
+class Warmed:
+    """All parts."""
+
+    parts: tuple[BuiltPart, ...]
+    seconds: float
+
+
+def warm(progress: Progress = silent) -> Warmed:
+    """Builds what is not in the cache.
 
     Raises:
-        DetourError: what was tried does not work.
+        DetourError: something cannot be built.
     """
     COMPILING.hush()
-    progress("compiling native code, once on this machine: about a minute on two idle cores")
-    with _planners():
-        loop.ensure(silent)
-        _warm_session()
-        _warm_driver()
+    began = time.monotonic()
+    planners = [sys.executable, "-m", "detour.control.warm"]
+    commands = [planners, *([*BUILD, part.name, *part.modules] for part in _PARTS)]
+    done: list[BuiltPart] = []
+
+    def tell(part: BuiltPart) -> None:
+        done.append(part)
+        state = "cached" if part.cached else f"built in {part.seconds:.0f} s"
+        progress(f"native code, {len(done)} of {len(commands)} parts: {part.name} {state}")
+
+    progress("native code: building what is not in the cache")
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for part in pool.map(_built, commands):
+            tell(part)
+    return Warmed(tuple(done), round(time.monotonic() - began, 3))
 
 
-@contextmanager
-def _planners() -> Iterator[None]:
-    """Compiles the planners meanwhile."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "detour.control.warm"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    )
-    try:
-        yield
-        said = process.communicate()[1].strip().splitlines()
-    finally:
-        process.kill()
-        process.wait()
-    if process.returncode:
-        raise DetourError(f"the planners do not work: {said[-1] if said else process.returncode}")
-
-
-def _warm_session() -> None:
-    session = boot(UpOptions("engine", _TOPOLOGY))
-    try:
-        if not session.verify().verified:
-            raise DetourError("the tables of a small fabric are wrong")
-        session.probe("h0", "h5")
-        session.send("h0", "h5", 100_000)
-    finally:
-        session.close()
-
-
-def _warm_driver() -> None:
-    """Lets the socket driver, which runs the hosts of BMv2's fabrics, load all that it needs for one host, and end."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-    driver = Driver(make_hosts(1, 1, 64, window=1, sq_depth=1, cq_depth=1, max_candidates=1))
-    driver.attach(0, ours)
-    with theirs, driver:
-        driver.call(lambda: None)
+def _built(command: list[str]) -> BuiltPart:
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    if ended.returncode:
+        said = ended.stderr.strip().splitlines()
+        raise DetourError(
+            f"native code cannot be built ({' '.join(command[2:])}): {said[-1] if said else ended.returncode}"
+        )
+    return from_json(BuiltPart, json.loads(ended.stdout.splitlines()[-1]))

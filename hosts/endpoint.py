@@ -56,4 +56,4 @@ def pause(hs: Hosts, host: int, mask: int) -> None:
 def row_of(hs: Hosts, qpn: int) -> int:
     """Row of the table of QPs to which a number belongs, whether it is in use or not; `NIL`: none."""
     i = (qpn - FIRST_QPN) & int(hs.cfg[0]["qpn_mask"])
-    return i if qpn >= FIRST_QPN and i < len(hs.qp) else NIL
+    return i if qpn >= FIRST_QPN and i < int(hs.cfg[0]["n_qps"]) else NIL

@@ -16,7 +16,7 @@ import pytest
 
 from detour.base.cache import cache_dir
 from detour.base.errors import DetourError
-from detour.base.jit import NATIVE_CACHE
+from detour.base.parts import NATIVE_CACHE
 from detour.fabric.daemon.control_socket import call
 from detour.fabric.daemon.state_dir import StateDir
 from tests.fault.test_daemon import SMALL, World

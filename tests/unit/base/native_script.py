@@ -9,41 +9,25 @@ import sys
 from pathlib import Path
 from typing import Any
 
-_ACKED = """
+_SCRIPT = """
 import sys
-import numpy as np
-from detour.base.jit import njit
-from detour.hosts import cc
-from detour.hosts.cc import dctcp
-from detour.base.jit import inner
-from detour.hosts.state import make_hosts
+from detour.hosts.frames.sample import data_frame
+from detour.topo.spec import parse_topology
 
-hosts = make_hosts(1, 1, 64, window=64, sq_depth=1, cq_depth=1, max_candidates=1)
+def size():
+    hosts = parse_topology("dragonfly:p=1,a=2,h=1").hosts
+    return len(data_frame(hosts[0], hosts[1]))
 
-def cwnd():
-    q = hosts.qp[0]
-    q["cc"], q["cwnd"], q["ssthresh"], q["inflight"] = cc.CC_DCTCP, 10.0, np.inf, 10
-    q["dctcp_hold"], q["dctcp_end"] = 0, 100
-    cc.on_acked(hosts.cfg[0], q, 1000, 5, False, 0)
-    return float(hosts.qp[0]["cwnd"])
-
-@inner
-def seventy_seven(cfg, q, nbytes, txn, empty):
-    q["cwnd"] = 77.0
-
-@inner
-def eighty_eight(cfg, q, nbytes, txn, empty):
-    q["cwnd"] = 88.0
-
-original = dctcp.on_acked
-hits = lambda: sum(cc.on_acked.stats.cache_hits.values())
+def loaded():
+    return int("numba" not in sys.modules)
 """
 
 
 def run(script: str, folder: Path, limits: Any = None, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Runs a script that may call `cwnd()`; `limits` is called in the new process."""
+    """Runs a script that may call `size()`, of a frame that native code writes, and then `loaded()`: 1 if nothing was
+    compiled. `limits` is called in the new process."""
     file = folder / "script.py"
-    file.write_text(_ACKED + script)
+    file.write_text(_SCRIPT + script)
     return subprocess.run(
         [sys.executable, str(file)],
         env={name: value for name, value in (os.environ | environment).items() if value},

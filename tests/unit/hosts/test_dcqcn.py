@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from detour.hosts import cc
+from detour.hosts import cc as native_cc
 from detour.hosts.config import DCQCN_PAPER, DCQCN_VENDOR, HostConfig
 from detour.hosts.endpoint import make_hosts
 from detour.hosts.frames.dissect import decode
 from detour.hosts.verbs.verbs import CongestionControl, Path, QPInitAttr, SendWR, Transport
+from tests.native import FromPython
 from tests.property.lossy import US, Network, Pair, Weather, make_pair
 
 LINE = 100e9
@@ -21,6 +22,8 @@ GBPS = 1e9
 FRAME = 1102
 ORDER = ["rise", "fade", "check"]
 ONE_BY_ONE = pytest.mark.parametrize("preset", [DCQCN_VENDOR, DCQCN_PAPER])
+
+cc = FromPython(native_cc)
 
 
 class Flow:

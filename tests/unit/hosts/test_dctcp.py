@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
-from detour.hosts import cc
+from detour.hosts import cc as native_cc
 from detour.hosts.config import HostConfig
 from detour.hosts.endpoint import make_hosts
+from tests.native import FromPython
 
 SIZE = 1000
+
+cc = FromPython(native_cc)
 
 
 class Flow:

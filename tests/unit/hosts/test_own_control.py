@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +10,14 @@ import numpy as np
 import pytest
 
 from detour.base.errors import DetourError
-from detour.base.native import notice
-from detour.hosts import cc
+from detour.hosts import cc as native_cc
 from detour.hosts.cc.own import CongestionAlgorithm
 from detour.hosts.state import Hosts, make_hosts
 from detour.hosts.verbs import algorithms
+from tests.native import FromPython
 from tests.unit.base.native_script import told
 
+cc = FromPython(native_cc)
 EXAMPLES = Path(__file__).resolve().parents[3] / "docs" / "examples"
 
 OWN = """
@@ -83,31 +83,6 @@ def test_a_hook_is_told_of_the_packet_and_keeps_fields_of_its_own(own: str) -> N
     assert [fields_of(hosts)["packet"][name] for name in ("rtt", "delay", "hops", "marked")] == [-1, -1, -1, 0]
 
 
-def test_a_hook_that_is_replaced_in_its_module_counts_from_the_next_run_on(own: str) -> None:
-    chosen = cc.algorithm(f"{own}:MINE")
-    hosts = plugged(chosen)
-    assert acked(hosts) == 77.0
-    module = sys.modules[chosen.hooks[0].__module__]
-    from detour.hosts.cc.own import hook
-
-    @hook
-    def other(p: Any, s: Any, q: Any, packet: Any, now: int) -> None:
-        q.cwnd = 88.0
-
-    module.on_acked = other  # type: ignore[attr-defined]
-    notice()
-    algorithms.renew()
-    assert acked(hosts) == 88.0
-
-    def plain(p: Any, s: Any, q: Any, packet: Any, now: int) -> None:
-        q.cwnd = 99.0
-
-    module.on_acked = plain  # type: ignore[attr-defined]
-    notice()
-    with pytest.raises(DetourError, match="plain"):
-        algorithms.renew()
-
-
 def test_a_file_that_has_changed_is_another_algorithm(own: str) -> None:
     assert acked(plugged(cc.algorithm(f"{own}:MINE"))) == 77.0
     pinned = cc.pinned(f"{own}:MINE:times=3")
@@ -120,13 +95,18 @@ def test_a_file_that_has_changed_is_another_algorithm(own: str) -> None:
 def test_native_code_on_disk_is_that_of_the_source(own: str, tmp_path: Path) -> None:
     """Every process finds what all earlier ones compiled, and uses it where it is right."""
     script = f"""
+from detour.base.jit import njit
+from detour.hosts import cc
+from detour.hosts.state import make_hosts
 from detour.hosts.verbs import algorithms
-chosen = cc.algorithm({own!r} + ":MINE")
+import numpy as np
+hosts = make_hosts(1, 1, 64, window=64, sq_depth=1, cq_depth=1, max_candidates=1)
 hosts.qp["cc"] = cc.CC_OWN
-algorithms.give(hosts, np.arange(1), chosen)
-cc.on_acked(hosts.cfg[0], hosts.qp[0], 1000, 5, False, 0)
-entry = hosts.__dict__["_algorithms"][0]._entries[3]
-print(float(hosts.qp[0]["cwnd"]), sum(entry.stats.cache_hits.values()))
+algorithms.give(hosts, np.arange(1), cc.algorithm({own!r} + ":MINE"))
+from detour.base.compiled import COUNT
+loaded = COUNT.used - COUNT.compiled
+njit(cc.on_acked.py_func)(hosts.cfg[0], hosts.qp[0], 1000, 5, False, 0)
+print(float(hosts.qp[0]["cwnd"]), loaded)
 """
     assert told(script, tmp_path) == ["77.0 0"]
     Path(own).write_text(OWN.replace("77", "88"))
