@@ -78,10 +78,11 @@ def _fors(options: argparse.Namespace) -> None:
     """Needs the engine only for the exchanges."""
     from detour.engine import warm
     from detour.experiments.bench import fors
+    from detour.hosts.rdma import RDMA
 
     with shown_progress(options.json) as progress:
         if options.phases > 0:
-            warm.ensure(progress)
+            warm.ensure(progress, RDMA)
         report = fors.run(options.sets, max(options.phases, 0), progress)
     present(report.numbers, options, lambda page: show_benchmarks(page, [report]))
 
@@ -90,10 +91,11 @@ def _everything(options: argparse.Namespace) -> None:
     """Runs every benchmark with its defaults."""
     from detour.engine import warm
     from detour.experiments.bench import fabric, memory, p4runtime, page, pipeline, setup, sim, switch, tables
+    from detour.hosts.rdma import RDMA
 
     begin = time.monotonic()
     with shown_progress(options.json) as progress:
-        warm.ensure(progress)
+        warm.ensure(progress, RDMA)
         reports = [
             switch.run(progress=progress),
             fabric.run(progress=progress),
@@ -114,10 +116,11 @@ def _transport(options: argparse.Namespace) -> None:
     """Runs the parts that are asked for, all of them without an option."""
     from detour.engine import warm
     from detour.experiments.bench import fairness, gray
+    from detour.hosts.rdma import RDMA
 
     parts = {"gray": gray.run, "fairness": fairness.run}
     with shown_progress(options.json) as progress:
-        warm.ensure(progress)
+        warm.ensure(progress, RDMA)
         reports = [run(progress) for name, run in parts.items() if getattr(options, name)]
         reports = reports or [run(progress) for run in parts.values()]
     numbers = {key: value for report in reports for key, value in report.numbers.items()}
@@ -130,9 +133,10 @@ def _add(kinds: Any, name: str, text: str, measure: Measure) -> Any:
 
 def _run(options: argparse.Namespace, measure: Measure) -> None:
     from detour.engine import warm
+    from detour.hosts.rdma import RDMA
 
     with shown_progress(options.json) as progress:
-        warm.ensure(progress)
+        warm.ensure(progress, RDMA)
         report = measure(options, progress)
     present(report.numbers, options, lambda page: show_benchmarks(page, [report]))
 

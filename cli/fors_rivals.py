@@ -71,6 +71,7 @@ def _run(options: argparse.Namespace) -> int:
     from detour.experiments.fors.rivals import compare
     from detour.experiments.fors.rivals_page import write_block
     from detour.fabric.traffic.pinned import Tuning
+    from detour.hosts.rdma import RDMA
 
     three = is_three_level(options.topo)
     fabric = parse_three_levels(options.topo) if three else parse_fabric(options.topo)
@@ -83,7 +84,7 @@ def _run(options: argparse.Namespace) -> int:
     with shown_progress(options.json) as progress:
         warm_tiers() if three else warm_plans()
         if not options.ideal:
-            warm.ensure(progress)
+            warm.ensure(progress, RDMA)
         name = str(options.sizes or options.skew)
         found = compare(
             fabric, sizes, failures, name, tuning, scale_up=scale_up, measure=not options.ideal, report=progress

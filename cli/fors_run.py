@@ -93,6 +93,7 @@ def _run(options: argparse.Namespace) -> int:
     from detour.fabric.traffic.outage import Delays
     from detour.fabric.traffic.phased import Pace
     from detour.fabric.traffic.pinned import Tuning
+    from detour.hosts.rdma import RDMA
 
     fabric = _fabric(options)
     breaks: tuple[Break, ...] = ()
@@ -121,7 +122,7 @@ def _run(options: argparse.Namespace) -> int:
         sizes=sizes,
     )
     with shown_progress(options.json) as progress:
-        warm.ensure(progress)
+        warm.ensure(progress, RDMA)
         if breaks:
             plans.warm()  # so that the time of planning is not that of compiling
         result = execute(run, lambda done, total: progress(f"phase {done} of {total}"))

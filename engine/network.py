@@ -30,8 +30,7 @@ from detour.engine.runner import Runner
 from detour.engine.traffic_manager import PipelineSpeed, QueueSettings, QueueState
 from detour.engine.upcalls import Upcalls
 from detour.engine.wiring import Faults, Port, SwitchRecord, Wiring
-from detour.hosts import rdma
-from detour.hosts.endpoint import MAX_FRAME
+from detour.hosts.frames.sizes import MAX_FRAME, MAX_OVERHEAD
 from detour.hosts.stacks import HostStack
 
 T = TypeVar("T")
@@ -91,7 +90,7 @@ class Network:
         self.seed = seed
         self.hosts = hosts
         elided = hosts is not None and bool(hosts.cfg[0]["elide_payload"])
-        needed = rdma.STORED_BYTES if elided else MAX_FRAME
+        needed = MAX_OVERHEAD if elided else MAX_FRAME
         frame_bytes = needed if frame_bytes is None else frame_bytes
         if packets < 1 or frame_bytes < 64:
             raise DetourError(f"a pool of {packets} packets of {frame_bytes} bytes is too small")
@@ -211,6 +210,8 @@ class Network:
         if not 0 <= host < count:
             raise DetourError(f"there is no host {host}; the arrays hold {count}")
         if self._rdma is None:
+            from detour.hosts import rdma  # switches without hosts need none of it
+
             self._rdma = rdma.stack_of(self.hosts)
         stack = self._rdma[0].ctypes.data
         self.call(lambda: self._wiring.attach_host(port, stack, host, rate_bps, delay_ps, queue_packets))

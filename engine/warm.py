@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from detour.base import parts
+from detour.base.parts import Part
 from detour.base.progress import COMPILING, Progress, silent
 from detour.engine.loop.entry import LOOP
-from detour.hosts.rdma import RDMA
 
 
-def ensure(progress: Progress) -> None:
-    """Builds what is not in the cache, telling so if it takes more than a second."""
+def ensure(progress: Progress, *stacks: Part) -> None:
+    """Builds the loop and stacks of hosts, as far as they are not in the cache, telling so if it takes more than a
+    second."""
     if progress is not silent:
         COMPILING.progress = progress
-    parts.ensure(LOOP, RDMA)
+    parts.ensure(LOOP, *stacks)

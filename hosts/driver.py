@@ -35,10 +35,11 @@ from detour.base.parts import Part
 from detour.base.raw import call5, call6, load64, store64
 from detour.base.unix_place import OwnFile, UnixPlace
 from detour.hosts import rdma
-from detour.hosts.endpoint import MAX_FRAME, MAX_TIME, Hosts
+from detour.hosts.frames.sizes import MAX_FRAME
 from detour.hosts.frames.wire import ETHERTYPE_IPV6
 from detour.hosts.rdma import stack_of
 from detour.hosts.stacks import WIRE_MASK, stack_at
+from detour.hosts.state import MAX_TIME, Hosts
 
 T = TypeVar("T")
 

@@ -11,15 +11,11 @@ from __future__ import annotations
 from typing import Any
 
 from detour.hosts import rdma
-from detour.hosts.config import MAX_PAYLOAD
-from detour.hosts.frames import wire
+from detour.hosts.frames.sizes import MAX_FRAME as MAX_FRAME
 from detour.hosts.stacks import WIRE_MASK
 from detour.hosts.state import FIRST_QPN, NIL, Hosts
 from detour.hosts.state import MAX_TIME as MAX_TIME
 from detour.hosts.state import make_hosts as make_hosts
-
-MAX_FRAME = wire.MAX_OVERHEAD + MAX_PAYLOAD
-"""bytes of the longest frame that `transmit` writes"""
 
 
 def receive(hs: Hosts, host: int, buf: Any, offset: int, length: int, now: int) -> None:

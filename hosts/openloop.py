@@ -24,7 +24,8 @@ from detour.base.errors import DetourError
 from detour.base.jit import inner
 from detour.hosts import nic
 from detour.hosts.frames.octets import load16, load64, store64
-from detour.hosts.frames.wire import ETHERNET, IPV6, NH_UDP, UDP, put_ethernet_ipv6, put_udp
+from detour.hosts.frames.sizes import ETHERNET, IPV6, UDP
+from detour.hosts.frames.wire import NH_UDP, put_ethernet_ipv6, put_udp
 from detour.hosts.rows import host_row, source_row
 from detour.hosts.state import MAX_TIME, Hosts
 

@@ -17,7 +17,7 @@ from detour.base.raw import bytes_at, int64s_at, load8, load32, load64, prefetch
 from detour.base.raw import prefetch as prefetch_line
 from detour.hosts import cc, demux, nic
 from detour.hosts.frames import dissect
-from detour.hosts.frames.wire import ETHERNET, IPV6, MAX_OVERHEAD, TRANSIT, UDP
+from detour.hosts.frames.sizes import ETHERNET, IPV6, TRANSIT, UDP
 from detour.hosts.paths import paths
 from detour.hosts.rows import cfg_row, host_row, qp_row
 from detour.hosts.stacks import STORED_SHIFT, record_of
@@ -37,9 +37,6 @@ from detour.hosts.transport import multipath, timers
 from detour.hosts.verbs import queues
 
 RDMA = Part("rdma", __name__)
-
-STORED_BYTES = MAX_OVERHEAD
-"""bytes of a frame's beginning that hosts write and read when they elide payload: all headers"""
 
 _NUMBER = {name: number for number, name in enumerate(TABLES)}
 _HOST_AT, _QP_AT, _SLOT_AT, _CTL_AT = (8 * _NUMBER[name] for name in ("host", "qp", "slot", "ctl"))

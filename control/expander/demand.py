@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from detour.base.errors import DetourError
 from detour.base.jit import njit
@@ -99,6 +98,8 @@ def near_worst(network: Expander, distance: NDArray[np.int32] | None = None) -> 
     hosts = network.hosts[tors].astype(np.float64)
     weight = distance[np.ix_(tors, tors)] * np.minimum.outer(hosts, hosts)
     np.fill_diagonal(weight, -1e6)
+    from scipy.optimize import linear_sum_assignment  # takes half a second, and daemons import this module
+
     rows, columns = linear_sum_assignment(weight, maximize=True)
     return Demand(np.stack([tors[rows], tors[columns]], axis=1), np.minimum(hosts[rows], hosts[columns]))
 

@@ -7,7 +7,7 @@ import random
 import struct
 from collections.abc import Sequence
 
-from detour.hosts.frames.wire import ETHERNET, IPV6, TRANSIT, UDP
+from detour.hosts.frames.sizes import ETHERNET, IPV6, TRANSIT, UDP
 from detour.topo import address
 from detour.topo.topology import Host, Topology
 

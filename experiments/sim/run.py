@@ -26,7 +26,7 @@ from detour.fabric.traffic.steered import steer
 from detour.fabric.traffic.tasks import TaskResult, TaskRun, connections_of
 from detour.fabric.workloads.ideal import IdealTimes, ideal_ps, wire_terms
 from detour.fabric.workloads.tasks import TaskGraph
-from detour.hosts.frames.wire import DATA_OVERHEAD
+from detour.hosts.frames.sizes import DATA_OVERHEAD
 from detour.topo import Topology
 from detour.topo.failures import NONE, Failures, failure_name
 

@@ -22,7 +22,8 @@ from detour.fabric.footings.network import CableTerms, NetworkFabric, lay_cables
 from detour.fabric.footings.serving import Serving
 from detour.fabric.footings.settings import ENGINE, FootingSettings
 from detour.fabric.linux.hosts import LinuxHosts, LinuxRequest
-from detour.hosts.endpoint import MAX_FRAME
+from detour.hosts.frames.sizes import MAX_FRAME
+from detour.hosts.rdma import RDMA
 from detour.hosts.verbs.verbs import Device
 from detour.topo import Topology
 from detour.topo.topology import Link
@@ -72,7 +73,7 @@ class EngineFabric(NetworkFabric):
             if self.linux is not None:
                 progress("making namespaces")
                 self.linux.start()
-            warm.ensure(progress)
+            warm.ensure(progress, RDMA)
             progress("loading the P4 program")
             compile_program(self.terms.pipeline.blob.read_bytes())  # switches find it in the cache
             self._build()

@@ -35,8 +35,9 @@ from detour.fabric.labs.results import rows_of
 from detour.fabric.labs.virtual import DEFAULTS as VIRTUAL_DEFAULTS
 from detour.fabric.labs.workloads import Activity, TcpFlow, UdpStream, activities_of, task_activities
 from detour.fabric.linux.hosts import LinuxHosts, LinuxRequest
-from detour.hosts.endpoint import MAX_FRAME
+from detour.hosts.frames.sizes import MAX_FRAME
 from detour.hosts.ip.hosts import IpStack
+from detour.hosts.ip.stack import IP
 
 _LOOPBACK = "127.0.0.1"
 _LOOK_S = 0.02
@@ -119,7 +120,7 @@ class RunningLab:
             if self.linux is not None:
                 progress("making namespaces")
                 self.linux.start()
-            warm.ensure(progress)
+            warm.ensure(progress, IP)
             progress(f"starting {len(self.lab.switches)} switches")
             self._boot(pcap)
             self._serve()

@@ -18,7 +18,7 @@ from detour.base.dataplane import PAYLOAD
 from detour.base.errors import DetourError
 from detour.fabric.footings.virtual.scheme import LinkSettings
 from detour.fabric.workloads.tasks import TaskGraph, topological
-from detour.hosts.frames.wire import DATA_OVERHEAD
+from detour.hosts.frames.sizes import DATA_OVERHEAD
 from detour.topo import Topology
 from detour.topo.topology import Link
 

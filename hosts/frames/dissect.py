@@ -16,16 +16,22 @@ from detour.base.errors import DetourError
 from detour.base.jit import inner
 from detour.hosts.frames.addresses import to_text
 from detour.hosts.frames.octets import load16, load32, load64
-from detour.hosts.frames.wire import (
+from detour.hosts.frames.sizes import (
     AETH,
     BTH,
-    CE,
-    CNP_RESERVED,
     ETHERNET,
-    ETHERTYPE_IPV6,
     ICRC,
     IMMDT,
     IPV6,
+    PROBE,
+    RETH,
+    SACK,
+    UDP,
+)
+from detour.hosts.frames.wire import (
+    CE,
+    CNP_RESERVED,
+    ETHERTYPE_IPV6,
     MAX_HOPS_SAID,
     NH_HOP_BY_HOP,
     NH_UDP,
@@ -36,18 +42,14 @@ from detour.hosts.frames.wire import (
     OPTION_TRANSIT,
     PORT_PROBE,
     PORT_ROCE,
-    PROBE,
     PROBE_MAGIC,
     PROBE_VERSION,
     PTM,
     PTR,
-    RETH,
-    SACK,
     SACK_CE,
     SACK_DELAY,
     SACK_HOPS,
     SACK_VERSION,
-    UDP,
     icrc,
     udp_checksum,
 )

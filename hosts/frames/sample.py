@@ -11,15 +11,11 @@ from detour.base.errors import DetourError
 from detour.base.parts import Part
 from detour.base.raw import bytes_at, int64s_at
 from detour.hosts.frames.addresses import final_address, to_words
+from detour.hosts.frames.sizes import BTH, DATA_OVERHEAD, ICRC, RETH, UDP
 from detour.hosts.frames.wire import (
-    BTH,
-    DATA_OVERHEAD,
     ECT0,
-    ICRC,
     OP_WRITE_ONLY,
     PORT_ROCE,
-    RETH,
-    UDP,
     put_bth,
     put_ethernet_ipv6,
     put_udp,

@@ -51,10 +51,10 @@ from detour.base.dataplane import HOP_LIMIT
 from detour.base.jit import inner
 from detour.hosts.frames.checksum import CRC_START, crc32_update, crc32_word, fold16, sum16, swap_words
 from detour.hosts.frames.octets import load64le, store16, store32, store32le, store64, swap64
+from detour.hosts.frames.sizes import AETH, BTH, ETHERNET, ICRC, IMMDT, IPV6, PROBE, RETH, SACK, TRANSIT, UDP
 from detour.hosts.rows import cfg_row, host_row, memory_to_frame
 from detour.hosts.state import WQE_IMM
 
-ETHERNET, IPV6, TRANSIT, UDP, BTH, RETH, IMMDT, AETH, SACK, ICRC, PROBE = 14, 40, 8, 8, 12, 16, 4, 4, 20, 4, 20
 CNP_RESERVED = 16
 BECN = 0x40
 ETHERTYPE_IPV6 = 0x86DD
@@ -76,10 +76,6 @@ PSN_MASK = 0xFFFFFF
 COUNT_MASK = 0x7F
 
 TCLASS_CONTROL = np.int64(DSCP_CONTROL << 2)
-
-DATA_OVERHEAD = ETHERNET + IPV6 + TRANSIT + UDP + BTH + RETH + ICRC
-"""bytes of a data packet besides its payload, if it carries the option and no immediate"""
-MAX_OVERHEAD = ETHERNET + IPV6 + TRANSIT + UDP + BTH + RETH + IMMDT + 3 + ICRC
 
 
 # -- native writers -----------------------------------------------------------------------------------------

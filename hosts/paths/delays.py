@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from detour.base.jit import inner
-from detour.hosts.frames import wire
+from detour.hosts.frames.sizes import DATA_OVERHEAD
 from detour.hosts.state import NIL
 
 _LEAST_WINDOW = 16.0
@@ -77,7 +77,7 @@ def compared(cfg: Any, q: Any) -> Any:
     delay = standing(q)
     if cfg.own_share == 0 or delay < 0 or q.srtt <= 0:
         return delay
-    in_flight = np.float64(q.inflight * (cfg.payload + wire.DATA_OVERHEAD) * 8)
+    in_flight = np.float64(q.inflight * (cfg.payload + DATA_OVERHEAD) * 8)
     own = in_flight * 1e12 / (np.float64(q.srtt) * cfg.link_rate_bps)
     return np.int64(delay * max(0.0, 1.0 - own))
 

@@ -12,9 +12,9 @@ import time
 from typing import Any
 
 import numpy as np
-from detour.engine.loop.hosts import MAX_FRAME
 
 from detour.engine import phv
+from detour.hosts.frames.sizes import MAX_FRAME
 from tests.fuzz import seeds
 from tests.fuzz.board import Board
 from tests.fuzz.budget import Budget, Finding

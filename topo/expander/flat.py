@@ -15,8 +15,6 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from detour.base.arrays import Int32Array
 from detour.base.errors import DetourError
@@ -65,6 +63,9 @@ def xpander(n: int, s: int, hosts: int | None = None, p: int = EXPANDER_PORTS, s
 
 def _flat(family: str, spec: str, n: int, hosts: int, wire: Callable[[], Int32Array]) -> Expander:
     """Wires until all is of one piece, which with more than 3 links a switch almost every wiring is."""
+    from scipy.sparse import csr_array  # takes a quarter of a second, and most commands need none of it
+    from scipy.sparse.csgraph import connected_components
+
     for _ in range(_TRIES):
         links = wire()
         graph = csr_array((np.ones(len(links)), (links[:, 0], links[:, 1])), shape=(n, n))
@@ -83,6 +84,9 @@ def ordered_network(
 ) -> Expander:
     """Every switch is a layer: switch 0 the highest, the others below it in the order of a breadth-first search. The
     links join all switches; see `Expander` for what is given."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import breadth_first_order
+
     n = hosts.size
     graph = csr_array((np.ones(len(links)), (links[:, 0], links[:, 1])), shape=(n, n))
     order = breadth_first_order(graph, 0, directed=False, return_predecessors=False)

@@ -49,7 +49,7 @@ from detour.fabric.footings.virtual.scheme import RunSettings, Scheme
 from detour.fabric.footings.virtual.watch import DeadlockFound, DeadlockWatch
 from detour.hosts.cc import algorithm
 from detour.hosts.config import HostConfig
-from detour.hosts.frames.wire import DATA_OVERHEAD
+from detour.hosts.frames.sizes import DATA_OVERHEAD
 from detour.hosts.state import Hosts, make_hosts
 from detour.hosts.verbs.bulk import Flows, connect_many, path_packets, post_many
 from detour.hosts.verbs.verbs import Device, PathChoice, Transport
