@@ -16,7 +16,7 @@ from numba.core import compiler_lock
 from numba.core.registry import cpu_target
 
 from detour.base import compiled
-from detour.base.parts import PARTS, Entry, Part
+from detour.base.parts import PARTS, NativeEntry, Part
 
 _TYPES = {"int": types.int64, "float": types.float64, "bool": types.int64, "None": types.int64}
 
@@ -38,13 +38,13 @@ def build(part: Part) -> bytes:
         return library.emit()
 
 
-def _compiled(entry: Entry) -> Any:
+def _compiled(entry: NativeEntry) -> Any:
     signature = tuple(_TYPES[kind] for kind in entry.kinds[:-1])
     entry.dispatcher.compile(signature)
     return entry.dispatcher.overloads[signature]
 
 
-def _export(module: ir.Module, entry: Entry, result: Any) -> None:
+def _export(module: ir.Module, entry: NativeEntry, result: Any) -> None:
     """`detour_NAME`, which calls the function by Numba's convention: a place for the result, one for an exception."""
     context, native = cpu_target.target_context, result.fndesc
     kind = context.call_conv.get_function_type(native.restype, native.argtypes)

@@ -8,6 +8,7 @@ versions of the compilers. Code that is replaced in a running process takes no e
 from __future__ import annotations
 
 import hashlib
+import importlib
 import logging
 import pickle
 import platform
@@ -58,18 +59,18 @@ def type_of(intrinsic: Any) -> Any:
 def tell() -> None:
     """Tells Numba what modules that were imported meanwhile have to say."""
     while WHEN_COMPILING:
-        WHEN_COMPILING.pop(0)()
+        importlib.import_module(WHEN_COMPILING.pop(0))
 
 
 @dataclass
-class Count:
+class CachedFunctions:
     """Of cached functions in this process: how many were used, and how many of them compiled."""
 
     used: int = 0
     compiled: int = 0
 
 
-COUNT = Count()
+CACHED_FUNCTIONS = CachedFunctions()
 
 
 class _Stored(caching._Cache):  # pyright: ignore[reportPrivateUsage]
@@ -107,10 +108,10 @@ class _Stored(caching._Cache):  # pyright: ignore[reportPrivateUsage]
         target_context.refresh()
         if self._cache is None:
             return None
-        COUNT.used += 1
+        CACHED_FUNCTIONS.used += 1
         data = self._cache.get(self._file(sig, target_context))
         if data is None:
-            COUNT.compiled += 1
+            CACHED_FUNCTIONS.compiled += 1
             return None
         try:
             return CompileResult._rebuild(target_context, *pickle.loads(data))

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import cached_property, partial, update_wrapper, wraps
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,11 @@ def _with_records(function: Callable[..., Any]) -> Callable[..., Any]:
 NATIVES: list[Native] = []
 
 
+def _numba() -> Any:
+    """What makes Numba's functions of ours; loaded at the first need, which takes half a second."""
+    return import_module("detour.base.compiled")
+
+
 class Native:
     """A native function. Numba takes it for its own kind of function, which it makes of it at the first need."""
 
@@ -68,9 +74,7 @@ class Native:
     @cached_property
     def dispatcher(self) -> Any:
         """Numba's."""
-        from detour.base import compiled
-
-        return compiled.dispatcher(self)
+        return _numba().dispatcher(self)
 
     @property
     def _numba_type_(self) -> Any:
@@ -94,9 +98,7 @@ class Intrinsic:
 
     @cached_property
     def _numba_type_(self) -> Any:
-        from detour.base import compiled
-
-        return compiled.type_of(self._made)
+        return _numba().type_of(self._made)
 
 
 def intrinsic(python: Any) -> Callable[[Callable[[], Any]], Any]:
@@ -104,13 +106,8 @@ def intrinsic(python: Any) -> Callable[[Callable[[], Any]], Any]:
     return lambda make: Intrinsic(make) if COMPILED else python
 
 
-WHEN_COMPILING: list[Callable[[], None]] = []
-"""what Numba is to be told before it compiles the next function"""
-
-
-def when_compiling(register: Callable[[], None]) -> None:
-    """Decorates a function that tells Numba something."""
-    WHEN_COMPILING.append(register)
+WHEN_COMPILING: list[str] = []
+"""modules that tell Numba something, to be imported before it compiles the next function"""
 
 
 def njit(function: Callable[..., Any] | None = None, **options: Any) -> Any:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import ctypes
 import fcntl
 import hashlib
+import importlib
 import os
 import subprocess
 import sys
@@ -34,7 +35,7 @@ from detour.base.jit import COMPILED, NATIVES, Native
 if TYPE_CHECKING:
     from detour.base.objects import NativeCode
 
-F = TypeVar("F", bound=Callable[..., Any])
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def _top() -> Path:
@@ -61,7 +62,7 @@ def _alone(name: str) -> Iterator[None]:
 
 
 PARTS: dict[str, Part] = {}
-BUILD = (sys.executable, "-m", "detour.base.building")
+BUILD_COMMAND = (sys.executable, "-m", "detour.base.building")
 """command that builds the part NAME of MODULE..., and says as JSON what that took"""
 _C_TYPES: dict[str, Any] = {"float": ctypes.c_double}
 
@@ -71,14 +72,14 @@ class Part:
 
     def __init__(self, name: str, *modules: str) -> None:
         self.name, self.modules = name, modules
-        self.entries: dict[str, Entry] = {}
+        self.entries: dict[str, NativeEntry] = {}
         PARTS[name] = self
 
-    def entry(self, function: F) -> F:
+    def entry(self, function: Function) -> Function:
         """Marks a function as an entry."""
         if not COMPILED:
             return function
-        made = Entry(self, function)
+        made = NativeEntry(self, function)
         self.entries[function.__name__] = made
         return made  # pyright: ignore[reportReturnType]
 
@@ -100,8 +101,7 @@ class Part:
 
     def _built(self) -> bytes:
         """Built by one process at a time, since harnesses start many at once; the others take what that one made."""
-        from detour.base import building
-
+        building = importlib.import_module("detour.base.building")  # and Numba
         with _alone(f"{self.name}.lock"):
             data = NATIVE_CACHE.get(self.file)
             if data is None:
@@ -121,7 +121,7 @@ class Part:
         return NATIVE_CACHE.get(self.file) is not None
 
 
-class Entry(Native):
+class NativeEntry(Native):
     """A native function that Python and others call by its address."""
 
     def __init__(self, part: Part, function: Callable[..., Any]) -> None:
@@ -156,7 +156,9 @@ class Entry(Native):
 def ensure(*parts: Part) -> None:
     """Builds those that are not in the cache, each in a process of its own but for one."""
     missing = [part for part in parts if not part.cached]
-    children = [subprocess.Popen([*BUILD, part.name, *part.modules], stdout=subprocess.DEVNULL) for part in missing[1:]]
+    children = [
+        subprocess.Popen([*BUILD_COMMAND, part.name, *part.modules], stdout=subprocess.DEVNULL) for part in missing[1:]
+    ]
     try:
         for part in missing:
             if part is missing[0] or children[missing.index(part) - 1].wait() == 0:

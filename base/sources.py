@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A digest of the source files that a module is made of: its own and those of all that it imports, directly or not.
 
-It is what native code is found by, so it is computed without importing anything: imports are found by their text.
+It is what native code is found by, so it is computed without importing anything: imports are found by their text, and
+so are modules that are named in quotes.
 What comes from the standard library and from installed packages does not count.
 """
 
@@ -19,6 +20,7 @@ from detour.base.places import PACKAGE
 _IMPORT = re.compile(
     rb"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n#]*)|import[ \t]+([^\n#]+))", re.MULTILINE
 )
+_NAMED = re.compile(rb'"(detour(?:\.\w+)+)"')
 _WORD = re.compile(rb"[\w.]+")
 _INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 
@@ -65,4 +67,5 @@ def _file(path: Path) -> tuple[bytes, list[str]]:
         names.append(module.decode())
         names += [f"{module.decode()}.{name.decode()}" for name in _WORD.findall(imported)]
         names += [name.decode() for name in _WORD.findall(plain)]
+    names += [name.decode() for name in _NAMED.findall(content)]
     return hashlib.sha256(content).digest(), names

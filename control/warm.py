@@ -23,7 +23,7 @@ def _main() -> None:
     began = time.monotonic()
     warm()
     taken = {"seconds": round(time.monotonic() - began, 3), "cpu_seconds": round(time.process_time(), 3)}
-    count = compiled.COUNT
+    count = compiled.CACHED_FUNCTIONS
     print(json.dumps({"name": "planners", "functions": count.used} | taken | {"cached": count.compiled == 0}))
 
 

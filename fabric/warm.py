@@ -12,17 +12,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from detour.base.errors import DetourError
-from detour.base.parts import BUILD
+from detour.base.parts import BUILD_COMMAND
 from detour.base.progress import COMPILING, Progress, silent
 from detour.base.records import from_json
 from detour.engine.loop.entry import LOOP
-from detour.engine.trace.matching import TRACE
+from detour.engine.trace.matching import MATCHING
 from detour.hosts.driver import DRIVER
 from detour.hosts.frames.sample import FRAMES
 from detour.hosts.ip.stack import IP
 from detour.hosts.rdma import RDMA
 
-_PARTS = (RDMA, IP, LOOP, DRIVER, TRACE, FRAMES)
+_PARTS = (RDMA, IP, LOOP, DRIVER, MATCHING, FRAMES)
 """the largest ones first"""
 
 
@@ -54,7 +54,7 @@ def warm(progress: Progress = silent) -> Warmed:
     COMPILING.hush()
     began = time.monotonic()
     planners = [sys.executable, "-m", "detour.control.warm"]
-    commands = [planners, *([*BUILD, part.name, *part.modules] for part in _PARTS)]
+    commands = [planners, *([*BUILD_COMMAND, part.name, *part.modules] for part in _PARTS)]
     done: list[BuiltPart] = []
 
     def tell(part: BuiltPart) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from detour.base.jit import as_record, when_compiling
+from detour.base.jit import WHEN_COMPILING, as_record
 
 
 def cfg_row(hs: Any) -> Any:
@@ -138,8 +138,4 @@ def publish() -> None:
     """Everything written before is visible to other threads before what is written from now on."""
 
 
-@when_compiling
-def _lower() -> None:
-    from detour.hosts import rows_native
-
-    rows_native.register()
+WHEN_COMPILING.append("detour.hosts.rows_native")

@@ -111,14 +111,12 @@ _ROWS = {
 """tables with rows, with the number of arguments that name one"""
 
 
-def register() -> None:
-    """Tells Numba."""
-    for table, arguments in _ROWS.items():
-        _native_row(getattr(rows, f"{table}_row"), table, arguments)
-    type_callable(rows.memory_to_frame)(lambda context: lambda hs, buf, at, address, size: types.void)
-    type_callable(rows.frame_to_memory)(lambda context: lambda hs, address, buf, at, size: types.void)
-    type_callable(rows.publish)(lambda context: lambda: types.void)
-    lower_builtin(rows.publish)(_lower_publish)
-    i = types.Integer
-    lower_builtin(rows.memory_to_frame, types.BaseNamedTuple, types.Array, i, i, i)(_lower_to_frame)
-    lower_builtin(rows.frame_to_memory, types.BaseNamedTuple, i, types.Array, i, i)(_lower_to_memory)
+for table, arguments in _ROWS.items():
+    _native_row(getattr(rows, f"{table}_row"), table, arguments)
+type_callable(rows.memory_to_frame)(lambda context: lambda hs, buf, at, address, size: types.void)
+type_callable(rows.frame_to_memory)(lambda context: lambda hs, address, buf, at, size: types.void)
+type_callable(rows.publish)(lambda context: lambda: types.void)
+lower_builtin(rows.publish)(_lower_publish)
+i = types.Integer
+lower_builtin(rows.memory_to_frame, types.BaseNamedTuple, types.Array, i, i, i)(_lower_to_frame)
+lower_builtin(rows.frame_to_memory, types.BaseNamedTuple, i, types.Array, i, i)(_lower_to_memory)

@@ -35,7 +35,7 @@ from detour.engine.compiler.tracing import (
 from detour.engine.loop.native import load8, load32, load64, store32, store64
 from detour.hosts.stacks import address_of
 
-TRACE = Part("trace", __name__)
+MATCHING = Part("trace", __name__)
 
 
 class Key(IntEnum):
@@ -149,7 +149,7 @@ def _wanted(conditions: int, key: int) -> bool:
     return False
 
 
-@TRACE.entry
+@MATCHING.entry
 def trace_of(control: int, std: int, packet: int, length: int) -> int:
     """The number of the trace that a packet belongs to, 0: none. A number is new if it is as high as NEXT_ID was."""
     ring = load64(control + 8 * RING_ADDRESS)
@@ -177,7 +177,7 @@ def trace_of(control: int, std: int, packet: int, length: int) -> int:
     return number
 
 
-@TRACE.entry
+@MATCHING.entry
 def fill_key(key: int, std: int, packet: int, length: int) -> None:
     """`_read_key`, for Python."""
     _read_key(key, std, packet, length)

@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from detour.base.errors import DetourError
-from detour.base.jit import as_record, inner, when_compiling
+from detour.base.jit import WHEN_COMPILING, as_record, inner
 
 HOOKS = ("on_path", "on_idle", "on_sent", "on_acked", "on_lost", "on_spurious", "on_rto", "on_timer")
 HOOK_PATH, HOOK_IDLE, HOOK_SENT, HOOK_ACKED, HOOK_LOST, HOOK_SPURIOUS, HOOK_RTO, HOOK_TIMER = range(len(HOOKS))
@@ -159,8 +159,4 @@ def call(q: Any, which: int, now: int) -> None:
         chosen(as_record(parameters), as_record(row), q, packet_of(q), now)
 
 
-@when_compiling
-def _lower() -> None:
-    from detour.hosts.cc import own_native
-
-    own_native.register()
+WHEN_COMPILING.append("detour.hosts.cc.own_native")

@@ -44,9 +44,7 @@ def _lower_call(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return context.get_dummy_value()
 
 
-def register() -> None:
-    """Tells Numba."""
-    type_callable(own.packet_of)(lambda context: lambda q: _PACKET)
-    type_callable(own.call)(lambda context: lambda q, which, now: types.void)
-    lower_builtin(own.packet_of, types.Record)(_lower_packet)
-    lower_builtin(own.call, types.Record, types.Integer, types.Integer)(_lower_call)
+type_callable(own.packet_of)(lambda context: lambda q: _PACKET)
+type_callable(own.call)(lambda context: lambda q, which, now: types.void)
+lower_builtin(own.packet_of, types.Record)(_lower_packet)
+lower_builtin(own.call, types.Record, types.Integer, types.Integer)(_lower_call)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads frames: native, into the record `hs.frame[0]`, and for Python as a dictionary (`decode`).
+"""Reads frames into the record `hs.frame[0]`.
 
 Everything that a sender could get wrong is checked before a field is used: lengths of every header, addresses,
 checksums. The layout is described in `wire.py`.
@@ -12,9 +12,7 @@ from typing import Any
 import numpy as np
 
 from detour.base.dataplane import HOP_LIMIT
-from detour.base.errors import DetourError
 from detour.base.jit import inner
-from detour.hosts.frames.addresses import to_text
 from detour.hosts.frames.octets import load16, load32, load64
 from detour.hosts.frames.sizes import (
     AETH,
@@ -54,7 +52,6 @@ from detour.hosts.frames.wire import (
     udp_checksum,
 )
 from detour.hosts.rows import cfg_row, frame_row, host_row
-from detour.hosts.state import Hosts, make_hosts
 
 IS_DATA, IS_ACK, IS_PTM, IS_PTR, IS_CNP = 1, 2, 3, 4, 5
 MALFORMED, NOT_MINE, BAD_CHECKSUM, BAD_ICRC = -1, -2, -3, -4
@@ -221,51 +218,3 @@ def _probe(f: Any, buf: Any, at: int, size: int) -> int:
     if kind == PTM:
         return IS_PTM
     return IS_PTR if kind == PTR else MALFORMED
-
-
-# -- for Python ---------------------------------------------------------------------------------------------
-
-_FIELDS = {
-    IS_DATA: "opcode solicited qpn psn count va rkey length imm has_delay delay ce hops sport",
-    IS_ACK: "opcode qpn psn syndrome msn trigger count base bitmap has_delay delay ce hops sport",
-    IS_PTM: "qpn psn cand has_delay delay ce sport",
-    IS_PTR: "qpn psn cand reflected has_delay delay ce sport",
-    IS_CNP: "opcode qpn ce sport",
-}
-_NAMES = {IS_DATA: "data", IS_ACK: "ack", IS_PTM: "ptm", IS_PTR: "ptr", IS_CNP: "cnp"}
-_REASONS = {
-    MALFORMED: "malformed",
-    NOT_MINE: "not for UDP port 4791 or 4793",
-    BAD_CHECKSUM: "broken: its UDP checksum is wrong",
-    BAD_ICRC: "broken: its ICRC is wrong",
-}
-_parser: list[Hosts] = []
-
-
-def decode(frame: bytes) -> dict[str, Any]:
-    """Fields of a data packet, ACK, NAK, PTM, PTR or CNP, by name; `kind` says which it is.
-
-    Raises `DetourError` if it is none or a checksum is wrong."""
-    from detour.hosts import rdma  # which imports this module
-
-    if not _parser:
-        _parser.append(make_hosts(1, 1, 0))
-    hs = _parser[0]
-    # headers are looked at before their length is known, so there is always something behind the frame
-    buf = np.frombuffer(frame + bytes(128), np.uint8).copy()
-    kind = rdma.dissect_frame(hs.listing, buf.ctypes.data, len(frame))
-    if kind < 0:
-        raise DetourError(f"frame of {len(frame)} bytes is {_REASONS[kind]}")
-    f = hs.frame[0]
-    result: dict[str, Any] = {
-        "kind": _NAMES[kind],
-        "src": to_text(f["src_hi"], f["src_lo"]),
-        "dst": to_text(f["dst_hi"], f["dst_lo"]),
-    }
-    for name in _FIELDS[kind].split():
-        result[name] = int(f[name])
-    if kind == IS_DATA:
-        result["payload"] = frame[int(f["payload"]) : int(f["payload"]) + int(f["length"])]
-    if kind == IS_PTM:
-        result["reflected"] = 0
-    return result

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from detour.base.jit import when_compiling
+from detour.base.jit import WHEN_COMPILING
 
 
 def load16(buf: Any, i: int) -> int:
@@ -64,8 +64,4 @@ def _put(buf: Any, i: int, value: int, size: int, order: Any) -> None:
         buf[i + k] = octets[k]
 
 
-@when_compiling
-def _lower() -> None:
-    from detour.hosts.frames import octets_native
-
-    octets_native.register()
+WHEN_COMPILING.append("detour.hosts.frames.octets_native")

@@ -60,15 +60,13 @@ def _lower_swap64(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return _swapped(builder, context.cast(builder, args[0], signature.args[0], types.int64), 64)
 
 
-def register() -> None:
-    """Tells Numba."""
-    _native_load(octets.load16, 16, swapped=True)
-    _native_load(octets.load32, 32, swapped=True)
-    _native_load(octets.load64, 64, swapped=True)
-    _native_load(octets.load64le, 64, swapped=False)
-    _native_store(octets.store16, 16, swapped=True)
-    _native_store(octets.store32, 32, swapped=True)
-    _native_store(octets.store32le, 32, swapped=False)
-    _native_store(octets.store64, 64, swapped=True)
-    type_callable(octets.swap64)(lambda context: lambda word: types.int64)
-    lower_builtin(octets.swap64, types.Integer)(_lower_swap64)
+_native_load(octets.load16, 16, swapped=True)
+_native_load(octets.load32, 32, swapped=True)
+_native_load(octets.load64, 64, swapped=True)
+_native_load(octets.load64le, 64, swapped=False)
+_native_store(octets.store16, 16, swapped=True)
+_native_store(octets.store32, 32, swapped=True)
+_native_store(octets.store32le, 32, swapped=False)
+_native_store(octets.store64, 64, swapped=True)
+type_callable(octets.swap64)(lambda context: lambda word: types.int64)
+lower_builtin(octets.swap64, types.Integer)(_lower_swap64)

@@ -26,7 +26,7 @@ from detour.base.errors import DetourError
 from detour.hosts import state
 from detour.hosts.config import HostConfig
 from detour.hosts.endpoint import MAX_FRAME, deadline, expire, receive, transmit
-from detour.hosts.frames.dissect import decode
+from detour.hosts.frames.decode import decode
 from detour.hosts.state import QP_COUNTERS
 from detour.hosts.verbs.verbs import (
     MR,

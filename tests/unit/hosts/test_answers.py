@@ -9,7 +9,7 @@ import pytest
 
 from detour.hosts.config import HostConfig
 from detour.hosts.endpoint import expire
-from detour.hosts.frames.dissect import decode
+from detour.hosts.frames.decode import decode
 from detour.hosts.verbs.verbs import (
     MR,
     QP,

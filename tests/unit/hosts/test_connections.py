@@ -9,7 +9,7 @@ import pytest
 from detour.base.errors import DetourError
 from detour.hosts.config import HostConfig
 from detour.hosts.endpoint import make_hosts, row_of
-from detour.hosts.frames.dissect import decode
+from detour.hosts.frames.decode import decode
 from detour.hosts.state import FIRST_QPN, generations, next_key, qp_numbers, set_host
 from detour.hosts.verbs.bulk import connect_many
 from detour.hosts.verbs.verbs import CQ, PD, QP, Context, Device, Path, QPInitAttr, SendWR

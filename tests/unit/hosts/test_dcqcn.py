@@ -12,7 +12,7 @@ import pytest
 from detour.hosts import cc as native_cc
 from detour.hosts.config import DCQCN_PAPER, DCQCN_VENDOR, HostConfig
 from detour.hosts.endpoint import make_hosts
-from detour.hosts.frames.dissect import decode
+from detour.hosts.frames.decode import decode
 from detour.hosts.verbs.verbs import CongestionControl, Path, QPInitAttr, SendWR, Transport
 from tests.native import FromPython
 from tests.property.lossy import US, Network, Pair, Weather, make_pair

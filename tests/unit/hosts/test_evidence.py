@@ -12,7 +12,7 @@ import pytest
 from detour.hosts import cc
 from detour.hosts.config import LITERAL_LOSS, HostConfig
 from detour.hosts.endpoint import make_hosts
-from detour.hosts.frames.dissect import decode
+from detour.hosts.frames.decode import decode
 from detour.hosts.transport import evidence as native_evidence
 from detour.hosts.verbs.verbs import QPInitAttr, SendWR, WCStatus
 from tests.native import FromPython

@@ -103,8 +103,8 @@ import numpy as np
 hosts = make_hosts(1, 1, 64, window=64, sq_depth=1, cq_depth=1, max_candidates=1)
 hosts.qp["cc"] = cc.CC_OWN
 algorithms.give(hosts, np.arange(1), cc.algorithm({own!r} + ":MINE"))
-from detour.base.compiled import COUNT
-loaded = COUNT.used - COUNT.compiled
+from detour.base.compiled import CACHED_FUNCTIONS
+loaded = CACHED_FUNCTIONS.used - CACHED_FUNCTIONS.compiled
 njit(cc.on_acked.py_func)(hosts.cfg[0], hosts.qp[0], 1000, 5, False, 0)
 print(float(hosts.qp[0]["cwnd"]), loaded)
 """

@@ -10,7 +10,7 @@ import pytest
 
 from detour.hosts.config import HostConfig
 from detour.hosts.endpoint import make_hosts
-from detour.hosts.frames.dissect import decode
+from detour.hosts.frames.decode import decode
 from detour.hosts.paths import delays as native_delays
 from detour.hosts.verbs.verbs import CongestionControl, Path, QPInitAttr, QPState, SendWR, Transport, random_candidates
 from tests.native import FromPython
