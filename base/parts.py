@@ -35,7 +35,7 @@ from detour.base.jit import COMPILED, NATIVES, Native
 if TYPE_CHECKING:
     from detour.base.objects import NativeCode
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+T = TypeVar("T")
 
 
 def _top() -> Path:
@@ -75,7 +75,7 @@ class Part:
         self.entries: dict[str, NativeEntry] = {}
         PARTS[name] = self
 
-    def entry(self, function: Function) -> Function:
+    def entry(self, function: T) -> T:
         """Marks a function as an entry."""
         if not COMPILED:
             return function

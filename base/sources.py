@@ -37,7 +37,6 @@ def files(*modules: str) -> dict[Path, bytes]:
     return found
 
 
-@cache
 def digest(*modules: str) -> str:
     """Of modules together, 40 hexadecimal digits."""
     total, found = hashlib.sha256(), files(*modules)
@@ -47,20 +46,28 @@ def digest(*modules: str) -> str:
     return total.hexdigest()[:40]
 
 
-@cache
 def _path(module: str) -> Path | None:
     """Its file; None: it is no module, or of an installed package."""
-    package, _, rest = module.partition(".")
-    if package == PACKAGE.name:
-        at = PACKAGE.joinpath(*rest.split(".")) if rest else PACKAGE
-        return next((path for path in (at.with_suffix(".py"), at / "__init__.py") if path.is_file()), None)
+    if module.partition(".")[0] == PACKAGE.name:
+        return _of_detour(module)
     file = getattr(sys.modules.get(module), "__file__", None)
     return None if file is None or file.startswith(_INSTALLED) else Path(file)
 
 
 @cache
+def _of_detour(module: str) -> Path | None:
+    rest = module.split(".")[1:]
+    at = PACKAGE.joinpath(*rest)
+    files = (at.with_suffix(".py"), at / "__init__.py") if rest else (at / "__init__.py",)
+    return next((path for path in files if path.is_file()), None)
+
+
 def _file(path: Path) -> tuple[bytes, list[str]]:
     """The digest of its content, and what it may import: names of modules, and of other things."""
+    return _unchanging(path) if path.is_relative_to(PACKAGE) else _read(path)
+
+
+def _read(path: Path) -> tuple[bytes, list[str]]:
     content = path.read_bytes()
     names: list[str] = []
     for module, imported, plain in _IMPORT.findall(content):
@@ -69,3 +76,6 @@ def _file(path: Path) -> tuple[bytes, list[str]]:
         names += [name.decode() for name in _WORD.findall(plain)]
     names += [name.decode() for name in _NAMED.findall(content)]
     return hashlib.sha256(content).digest(), names
+
+
+_unchanging = cache(_read)  # detour itself, while a process runs; files of users may change

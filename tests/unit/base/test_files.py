@@ -21,7 +21,7 @@ _OTHERS = {
     "base/private.py": "the cache, written in the same way but relative to a folder that is checked",
     "base/reports.py": "a log, appended to",
     "engine/capture.py": "captures grow by whole packets",
-    "engine/warm.py": "a lock",
+    "base/parts.py": "a lock",
     "experiments/bench/namespace.py": "a setting of the kernel",
     "experiments/bench/processes.py": "the log of a switch, in a temporary folder",
     "experiments/bench/trace.py": "input, in a temporary folder",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from detour.hosts import cc
+from detour.hosts import cc as native_cc
 from detour.hosts.config import LITERAL_LOSS, HostConfig
 from detour.hosts.endpoint import make_hosts
 from detour.hosts.frames.decode import decode
@@ -21,7 +21,7 @@ from tests.property.lossy import US, Network, Weather, make_pair, mark, through_
 DCTCP = QPInitAttr(psn=0)
 PACKETS = 1000
 
-evidence = FromPython(native_evidence)
+cc, evidence = FromPython(native_cc), FromPython(native_evidence)
 
 
 class Sender:

@@ -6,13 +6,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from detour.hosts import cc
+from detour.hosts import cc as native_cc
 from detour.hosts.state import Hosts, make_hosts
 from detour.hosts.verbs import algorithms
+from tests.native import FromPython
 
 US = 1_000_000
 LARGEST = 225.0
 """1.5 times 12 us at 100 Gb/s, in packets of 1000 bytes"""
+
+cc = FromPython(native_cc)
 
 
 def begin(window: float = LARGEST) -> Hosts:
