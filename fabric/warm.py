@@ -17,12 +17,13 @@ from detour.base.progress import COMPILING, Progress, silent
 from detour.base.records import from_json
 from detour.engine.loop.entry import LOOP
 from detour.engine.trace.matching import MATCHING
+from detour.fabric.monitoring.windows import WINDOWS
 from detour.hosts.driver import DRIVER
 from detour.hosts.frames.sample import FRAMES
 from detour.hosts.ip.stack import IP
 from detour.hosts.rdma import RDMA
 
-_PARTS = (RDMA, IP, LOOP, DRIVER, MATCHING, FRAMES)
+_PARTS = (RDMA, IP, LOOP, DRIVER, MATCHING, FRAMES, WINDOWS)
 """the largest ones first"""
 
 

@@ -14,11 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.base.jit import njit
+from detour.base.parts import Part
+from detour.base.pointers import record_by_address
+from detour.base.raw import store64
 from detour.base.records import extended
 from detour.control.rerouting import FlowReport
 from detour.fabric.monitoring.rows import FlowTotals, FlowWindow, PortWindow
 from detour.hosts.state import Hosts
+
+WINDOWS = Part("windows", __name__)
 
 KEPT = 600
 """windows that are remembered: a minute"""
@@ -41,8 +45,7 @@ _COUNT, _THEN, _TICK, _TIMES = 0, 1, 2, 3
 class Windows:
     """Windows of many flows. Not for several threads at once.
 
-    Every flow has a place, an index of all arrays; places of flows that have ended are used again. What the end of a
-    window needs is in few arrays, for handing each of them to native code takes longer than a flow does."""
+    Every flow has a place, an index of all arrays; places of flows that have ended are used again."""
 
     def __init__(self, counts: NDArray[np.int64], tick_ps: int, kept: int = KEPT) -> None:
         """`counts`: (rows, 5) what was counted so far, in the order of `COUNTS`."""
@@ -88,7 +91,11 @@ class Windows:
     def sample(self, now_ps: int) -> None:
         """Ends a window of all flows, unless no time has passed: a clock that is behind stands still meanwhile."""
         if now_ps > self._clock[_THEN]:
-            _sample(self._counts, self._book, self._state, self._windows, self._clock, now_ps)
+            counts, book, state, windows, clock = (
+                each.ctypes.data for each in (self._counts, self._book, self._state, self._windows, self._clock)
+            )
+            stride, flows, kept = self._counts.strides[0], len(self._book), len(self._windows)
+            end_window(counts, stride, book, state, flows, windows, kept, clock, now_ps)
 
     def last(self, name: str) -> FlowWindow:
         """The last window of a flow."""
@@ -148,43 +155,57 @@ def receiver_counts(hs: Hosts) -> NDArray[np.int64]:
     return np.lib.stride_tricks.as_strided(first, (len(first), len(names)), (*first.strides, 8))
 
 
-@njit
-def _sample(counts: Any, book: Any, state: Any, windows: Any, clock: Any, now_ps: int) -> None:
-    """One window of all flows; what counters have grown by since the last one."""
-    # Elements, not rows: a view of a row has its references counted, which costs more than what is done with it.
-    to_rate = 8e12 / max(now_ps - clock[_THEN], 1)
-    tick, place = clock[_TICK], clock[_COUNT] % len(windows)
-    for flow in range(len(book)):
-        row = book[flow, 0]
-        if row < 0:
+_counts_at = record_by_address(np.dtype([(name, np.int64) for name in COUNTS]))
+_book_at = record_by_address(np.dtype([(name, np.int64) for name in ("row", *COUNTS)]))
+_state_at = record_by_address(np.dtype([(name, np.float64) for name in ("usual", "calm", "excess")]))
+_window_at = record_by_address(np.dtype([(name, np.float64) for name in FLOW_FIELDS]))
+_clock_at = record_by_address(np.dtype([(name, np.int64) for name in ("count", "then", "tick")]))
+
+
+@WINDOWS.entry
+def end_window(
+    counts: int, stride: int, book: int, state: int, flows: int, windows: int, kept: int, clock: int, now_ps: int
+) -> None:
+    """One window of all flows; what counters have grown by since the last one. The arrays of `Windows` by address;
+    rows of `counts` are `stride` bytes apart."""
+    t = _clock_at(clock, 0)
+    to_rate = 8e12 / max(now_ps - t.then, 1)
+    place = t.count % kept
+    for flow in range(flows):
+        b, s, w = _book_at(book, flow), _state_at(state, flow), _window_at(windows, place * flows + flow)
+        if b.row < 0:
             continue
-        count = counts[row, 0] - book[flow, 1]
-        size = counts[row, 1] - book[flow, 2]
-        brought = counts[row, 4] - book[flow, 5]
-        usual, calm = state[flow, 0], state[flow, 1]
+        c = _counts_at(counts + b.row * stride, 0)
+        count = c.packets - b.packets
+        size = c.bytes - b.bytes
+        brought = c.delay_packets - b.delay_packets
+        usual, calm = s.usual, s.calm
         rate = size * to_rate
         low = max(0.0, 1.0 - rate / usual) if usual > 0 else 0.0
-        delay = (counts[row, 3] - book[flow, 4]) * tick / brought if brought > 0 else 0.0
-        windows[place, flow, 0] = count
-        windows[place, flow, 1] = size
-        windows[place, flow, 2] = rate
-        windows[place, flow, 3] = low
-        windows[place, flow, 4] = (counts[row, 2] - book[flow, 3]) / count if count > 0 else 0.0
-        windows[place, flow, 5] = delay
-        state[flow, 2] = max(0.0, delay - calm) if brought > 0 else 0.0
+        delay = (c.delay_ticks - b.delay_ticks) * t.tick / brought if brought > 0 else 0.0
+        w.packets = count
+        w.bytes = size
+        w.rate_bps = rate
+        w.drop = low
+        w.ecn_share = (c.ecn_packets - b.ecn_packets) / count if count > 0 else 0.0
+        w.delay_ps = delay
+        s.excess = max(0.0, delay - calm) if brought > 0 else 0.0
         if brought > 0:
-            state[flow, 1] = min(delay, calm + _CALM_GAIN * (delay - calm))
+            s.calm = min(delay, calm + _CALM_GAIN * (delay - calm))
         if usual < 0:
-            state[flow, 0] = 0.0
+            s.usual = 0.0
         elif usual == 0:
-            state[flow, 0] = rate
+            s.usual = rate
         else:
-            state[flow, 0] = usual + (_DROPPED_GAIN if low > _DROP else _STEADY_GAIN) * (rate - usual)
-        for k in range(5):
-            book[flow, k + 1] = counts[row, k]
-    clock[_TIMES + place] = now_ps
-    clock[_THEN] = now_ps
-    clock[_COUNT] += 1
+            s.usual = usual + (_DROPPED_GAIN if low > _DROP else _STEADY_GAIN) * (rate - usual)
+        b.packets = c.packets
+        b.bytes = c.bytes
+        b.ecn_packets = c.ecn_packets
+        b.delay_ticks = c.delay_ticks
+        b.delay_packets = c.delay_packets
+    store64(clock + 8 * (_TIMES + place), now_ps)
+    t.then = now_ps
+    t.count += 1
 
 
 PORT_FIELDS = ("tx_bps", "queue_packets", "marked_share", "drops")
