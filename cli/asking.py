@@ -31,7 +31,7 @@ def running_lab() -> LabStatus | None:
     """
     if ANSWERED_BY.value is not None:
         return None
-    from detour.fabric.daemon import daemon
+    from detour.fabric.daemon import client
     from detour.fabric.daemon.state_dir import StateDir
 
     state = StateDir()
@@ -40,7 +40,7 @@ def running_lab() -> LabStatus | None:
     from detour.base.records import from_json
     from detour.fabric.labs.running import LabStatus
 
-    return from_json(LabStatus, daemon.ask("lab", warn=_warn))
+    return from_json(LabStatus, client.ask("lab", warn=_warn))
 
 
 def _warn(text: str) -> None:
@@ -55,10 +55,10 @@ class _Daemon:
 
         def ask(*values: Any, **more: Any) -> Any:
             from detour.base.records import from_json
-            from detour.fabric.daemon import daemon
+            from detour.fabric.daemon import client
 
             arguments = operation.arguments(*values, **more)
-            answer = daemon.ask(name, arguments.pop("progress", silent), warn=_warn, **arguments)
+            answer = client.ask(name, arguments.pop("progress", silent), warn=_warn, **arguments)
             return from_json(operation.result, answer)
 
         return ask

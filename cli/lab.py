@@ -39,9 +39,9 @@ def register(commands: Any) -> None:
 
 
 def _lab(options: argparse.Namespace) -> None:
-    from detour.fabric.daemon import daemon
+    from detour.fabric.daemon import client
 
-    found = daemon.ask("hosts", workload=_absolute(options.workload), seconds=options.seconds)
+    found = client.ask("hosts", workload=_absolute(options.workload), seconds=options.seconds)
 
     def render(page: Page) -> None:
         for table in lab_tables(found):

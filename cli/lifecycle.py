@@ -21,7 +21,7 @@ from detour.cli.parser import add_name_option, choose_fabric, command, mtu_bytes
 from detour.cli.status import show_status
 
 if TYPE_CHECKING:
-    from detour.fabric.daemon.daemon import UpOptions
+    from detour.fabric.daemon.client import UpOptions
 
 
 def register(commands: Any) -> None:
@@ -133,7 +133,7 @@ def up_options(options: argparse.Namespace) -> UpOptions:
     """What the options say."""
     from detour.control.p4runtime.pipeline import PipelineConfig
     from detour.control.topology_files import absolute
-    from detour.fabric.daemon.daemon import UpOptions
+    from detour.fabric.daemon.client import UpOptions
 
     pcap, topology = None if options.pcap is None else os.path.abspath(options.pcap), absolute(options.topo)
     program = options.program
@@ -197,7 +197,7 @@ def _read_scenario(options: argparse.Namespace) -> None:
 
 
 def _up(options: argparse.Namespace) -> None:
-    from detour.fabric.daemon import daemon
+    from detour.fabric.daemon import client
 
     if options.scenario is not None:
         _read_scenario(options)
@@ -209,9 +209,11 @@ def _up(options: argparse.Namespace) -> None:
             _show_up(status, options)
 
         if not options.detach:
+            from detour.fabric.daemon import daemon
+
             daemon.run(up_options(options), progress, ready)
             return
-        status = daemon.spawn(up_options(options), progress)
+        status = client.spawn(up_options(options), progress)
     present(status, options, lambda page: _show(page, status, options))
 
 
@@ -231,11 +233,11 @@ def _show_up(status: Any, options: argparse.Namespace) -> None:
 
 
 def _down(options: argparse.Namespace) -> None:
-    from detour.fabric.daemon import daemon
+    from detour.fabric.daemon import client
 
     with shown_progress(options.json) as progress:
         progress("ending the fabric")
-        ended = daemon.down()
+        ended = client.down()
     present({"down": ended}, options, lambda page: page.print("down" if ended else "no fabric was up"))
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A fabric that stays up: in the foreground until Ctrl-C, or detached until `detour down`.
 
-`run` is the process itself. `spawn` starts `python -m detour.fabric.daemon.daemon` in a session of its own and
-returns when that is ready, which it is after a first step ran. However it ends, it takes everything with it that it
-started. A detached fabric keeps a log in the state folder: its standard error and what modules log.
+`run` is the process itself; `client.spawn` starts `python -m detour.fabric.daemon.daemon` in a session of its own.
+However it ends, it takes everything with it that it started. A detached fabric keeps a log in the state folder: its
+standard error and what modules log.
 """
 
 from __future__ import annotations
@@ -11,83 +11,47 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from detour.base import descriptors
-from detour.base.errors import DetourError, error_of
+from detour.base.errors import DetourError
 from detour.base.interrupting import Interrupted, interruptible
 from detour.base.progress import Progress, silent
-from detour.base.records import as_json, from_json
+from detour.base.records import as_json
 from detour.base.reports import need_address_space, report
 from detour.control.p4runtime.pipeline import PipelineConfig
 from detour.control.planner import plan
 from detour.control.topology_files import open_topology
 from detour.fabric.daemon import log
-from detour.fabric.daemon.control_socket import ControlServer, call
+from detour.fabric.daemon.client import UpOptions as UpOptions
+from detour.fabric.daemon.control_socket import ControlServer
 from detour.fabric.daemon.state_dir import StateDir
 from detour.fabric.footings.settings import FootingChanges
 from detour.fabric.footings.targets import make_fabric
 from detour.fabric.linux.hosts import request
-from detour.fabric.operations.registry import LIMIT_S, OPERATIONS
+from detour.fabric.operations.registry import OPERATIONS
 from detour.fabric.operations.results import Status
 from detour.fabric.operations.session import Session
 from detour.fabric.traffic.workload import load_pairs
 
-DOWN_SECONDS = 30.0
-_ASKED_S = 10.0  # to answer `down`; then it is told by signals
-_KILLED_S = 10.0
 _LOOK_S = 1.0
 
 
-@dataclass(frozen=True)
-class UpOptions:
-    """What `detour up` can be told."""
+def _changes(options: UpOptions) -> FootingChanges:
+    """What is to be otherwise than the footing has it.
 
-    target: str = "engine"
-    topology: str = "d1"
-    pcap: str | None = None
-    grpc: str | None = None
-    grpc_tls: dict[str, str] | None = None
-    """see `make_fabric`"""
-    rate_bps: int | None = None
-    delay_ps: int | None = None
-    queue_packets: int | None = None
-    loss: float | None = None
-    """see `FootingChanges`"""
-    program: str | None = None
-    """see `PipelineConfig.given`"""
-    load: str | None = None
-    """see `Operations.load`"""
-    linux: str | None = None
-    netns: str | None = None
-    mtu: int | None = None
-    """see `linux.hosts.request`"""
-    lab: str | None = None
-    """a P4 lab's folder instead of a topology (`fabric.labs`)"""
-    solution: bool = False
-    lab_args: str | None = None
-    pace: str | None = None
-    """of virtual time; see `make_fabric`"""
-    coverage: str | None = None
-    """file for what packets reach of the P4 programs (`engine.coverage`)"""
-
-    @property
-    def changes(self) -> FootingChanges:
-        """What is to be otherwise than the footing has it.
-
-        Raises:
-            DetourError: the program is not there.
-        """
-        pipeline = None if self.program is None else PipelineConfig.given(self.program)
-        return FootingChanges(self.rate_bps, self.delay_ps, self.queue_packets, self.loss, pipeline)
+    Raises:
+        DetourError: the program is not there.
+    """
+    pipeline = None if options.program is None else PipelineConfig.given(options.program)
+    return FootingChanges(options.rate_bps, options.delay_ps, options.queue_packets, options.loss, pipeline)
 
 
 def boot(options: UpOptions, progress: Progress = silent, scratch: Path | None = None) -> Session:
@@ -103,7 +67,7 @@ def boot(options: UpOptions, progress: Progress = silent, scratch: Path | None =
         scratch=scratch,
         grpc_address=options.grpc,
         grpc_tls=options.grpc_tls,
-        changes=options.changes,
+        changes=_changes(options),
         linux=request(topology, options.linux, options.netns, options.mtu, options.queue_packets),
         pace=options.pace,
     )
@@ -290,106 +254,6 @@ def found_by_others(options: UpOptions) -> Iterator[Callable[[Session], Abstract
         yield answering
     finally:
         state.release()
-
-
-def ask(
-    do: str, progress: Progress = silent, state: StateDir | None = None, *, warn: Progress = silent, **arguments: Any
-) -> Any:
-    """Asks the fabric that is up for something. `warn` is told what else has gone wrong there.
-
-    Raises:
-        DetourError: none is up, or it says why not.
-    """
-    state = state or StateDir()
-    stale = state.remove_stale()
-    try:
-        return call(state.socket, do, arguments, progress, _limit_s(do, arguments), warn=warn)
-    except DetourError as error:
-        words = None if state.is_alive() else state.last_words()
-        reason = f" ({words[0]}; its log: {words[1]})" if words else ""
-        raise DetourError(f"the fabric that was up has died{reason}; {error}") if stale or words else error from None
-
-
-def _limit_s(do: str, arguments: Mapping[str, Any]) -> float | None:
-    limit = OPERATIONS[do].limit_s if do in OPERATIONS else LIMIT_S
-    return limit if limit is None else limit + float(arguments.get("seconds") or 0)
-
-
-def down(state: StateDir | None = None) -> bool:
-    """Ends the fabric that is up and waits until all of it is gone; False if there was none.
-
-    One that does not answer is told by SIGTERM, one that does not end by SIGKILL; what it leaves is removed.
-
-    Raises:
-        DetourError: it does not end.
-    """
-    state = state or StateDir()
-    if not state.is_alive():
-        state.remove_stale()
-        return False
-    process = state.process()
-    try:
-        call(state.socket, "down", {}, limit_s=_ASKED_S, silence_s=_ASKED_S)
-        patience = DOWN_SECONDS
-    except DetourError:
-        patience = 0.0  # it has ended just now, or it must be told otherwise
-    for number, seconds in ((None, patience), (signal.SIGTERM, DOWN_SECONDS), (signal.SIGKILL, _KILLED_S)):
-        if number is not None and process is not None:
-            state.signal(process, number)
-        if state.wait_until_gone(seconds):
-            state.remove_stale()
-            return True
-    raise DetourError(f"the fabric{f' (process {process})' if process else ''} does not end")
-
-
-def _status_of(options: UpOptions, said: Any) -> Any:
-    if options.lab is None:
-        return from_json(Status, said)
-    from detour.fabric.labs.running import LabStatus
-
-    return from_json(LabStatus, said)
-
-
-def spawn(options: UpOptions, progress: Progress = silent) -> Any:
-    """Starts a detached fabric; returns its status (of a lab a `LabStatus`) once it is up.
-
-    Raises:
-        DetourError: it cannot be started; nothing is left.
-    """
-    descriptors.require(descriptors.PROCESS, "a fabric")
-    reader, writer = os.pipe()
-    command = [sys.executable, "-m", "detour.fabric.daemon.daemon", json.dumps(asdict(options)), str(writer)]
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        pass_fds=[writer],
-        start_new_session=True,
-    )
-    os.close(writer)
-    try:
-        with os.fdopen(reader) as lines:
-            for line in lines:
-                said = json.loads(line)
-                if "ready" in said:
-                    return _status_of(options, said["ready"])
-                if "error" in said:
-                    process.wait()
-                    raise error_of(*said["error"])
-                progress(said["tell"])
-    except KeyboardInterrupt:
-        process.terminate()
-        process.wait()
-        raise
-    _, errors = process.communicate()
-    last = (errors.decode(errors="replace").strip().splitlines() or ["it said nothing"])[-1]
-    state = StateDir()
-    state.remove_stale()  # if it was killed, nobody else has
-    words = state.last_words()
-    if words:
-        last = f"{words[0]} (its log: {words[1]})"
-    raise DetourError(f"the fabric's process ended while it started (status {process.returncode}): {last}")
 
 
 def _main() -> int:

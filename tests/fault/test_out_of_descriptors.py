@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from detour.base.errors import DetourError
-from detour.fabric.daemon import daemon
+from detour.fabric.daemon import client
 from detour.fabric.daemon.state_dir import StateDir
 from tests.fault.test_daemon import SMALL, World
 from tests.waiting import PATIENCE_S, until
@@ -109,8 +109,8 @@ def test_down_falls_back_to_signals(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ignored: tuple[int, ...], ended_by: signal.Signals
 ) -> None:
     """It listens and never answers; what it leaves behind is removed."""
-    monkeypatch.setattr(daemon, "_ASKED_S", 0.2)
-    monkeypatch.setattr(daemon, "DOWN_SECONDS", 10.0 if ended_by is signal.SIGTERM else 0.5)
+    monkeypatch.setattr(client, "_ASKED_S", 0.2)
+    monkeypatch.setattr(client, "DOWN_SECONDS", 10.0 if ended_by is signal.SIGTERM else 0.5)
     state = StateDir(tmp_path / "detour")
     code = textwrap.dedent(STUBBORN).format(ignored=ignored)
     process = subprocess.Popen([sys.executable, "-c", code, str(state.path)], stdout=subprocess.PIPE, text=True)
@@ -119,22 +119,22 @@ def test_down_falls_back_to_signals(
         assert process.stdout.readline() == "ready\n"
         threading.Thread(target=process.wait, daemon=True).start()
         with pytest.raises(DetourError, match="does not answer"):
-            daemon.call(state.socket, "status", {}, silence_s=0.2)
-        assert daemon.down(state) is True
+            client.call(state.socket, "status", {}, silence_s=0.2)
+        assert client.down(state) is True
         until(lambda: process.poll() is not None)
         assert process.returncode == -ended_by
         assert not state.path.exists()
-        assert daemon.down(state) is False
+        assert client.down(state) is False
     finally:
         process.kill()
 
 
 def test_a_daemon_that_is_stopped_is_killed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(daemon, "_ASKED_S", 0.2)
-    monkeypatch.setattr(daemon, "DOWN_SECONDS", 0.5)
+    monkeypatch.setattr(client, "_ASKED_S", 0.2)
+    monkeypatch.setattr(client, "DOWN_SECONDS", 0.5)
     world.json("up", "--detach", "--target", "engine", *SMALL)
     process = world.daemon()
     process.suspend()
-    assert daemon.down(StateDir(world.runtime / "detour")) is True
+    assert client.down(StateDir(world.runtime / "detour")) is True
     until(lambda: not psutil.pid_exists(process.pid) or process.status() == psutil.STATUS_ZOMBIE)
     world.assert_clean()

@@ -18,7 +18,7 @@ from detour.base.errors import DetourError
 from detour.base.tables import Table, left
 from detour.cli.output import present
 from detour.control.topology_files import open_topology
-from detour.fabric.daemon import daemon
+from detour.fabric.daemon import client
 from tests.waiting import PATIENCE_S
 
 SENT = {
@@ -87,7 +87,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
         found.append((do, {key: value for key, value in arguments.items() if value is not None}))
         return ANSWERS[do]
 
-    monkeypatch.setattr(daemon, "ask", ask)
+    monkeypatch.setattr(client, "ask", ask)
     return found
 
 
@@ -266,7 +266,7 @@ def test_an_interrupt_exits_with_130(monkeypatch: pytest.MonkeyPatch, capsys: py
     def ask(*arguments: Any, **more: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(daemon, "ask", ask)
+    monkeypatch.setattr(client, "ask", ask)
     assert cli.main(["status"]) == 130
     assert capsys.readouterr() == ("", "")
 
@@ -292,9 +292,9 @@ def test_the_engine_has_one_endpoint_and_bmv2_has_many(
 
 def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
     script = (
-        "import sys\nfrom detour import cli\nfrom detour.fabric.daemon import daemon\n"
+        "import sys\nfrom detour import cli\nfrom detour.fabric.daemon import client\n"
         "row = {'table': 't', 'match': 'm', 'action': 'a', 'priority': 0}\n"
-        "daemon.ask = lambda *a, **k: {f's{i}': [row] * 100 for i in range(100)}\n"
+        "client.ask = lambda *a, **k: {f's{i}': [row] * 100 for i in range(100)}\n"
         "sys.exit(cli.main(['entries']))\n"
     )
     process = subprocess.Popen(
@@ -329,7 +329,7 @@ def test_errors_of_the_fabric_are_one_line(monkeypatch: pytest.MonkeyPatch, caps
     def ask(*arguments: Any, **more: Any) -> Any:
         raise DetourError("host 'h99': d1 has h0 to h71")
 
-    monkeypatch.setattr(daemon, "ask", ask)
+    monkeypatch.setattr(client, "ask", ask)
     assert cli.main(["probe", "h0", "h99", "--json"]) == 2
     assert capsys.readouterr() == ("", "detour: host 'h99': d1 has h0 to h71\n")
 
@@ -342,7 +342,7 @@ def test_a_mistake_of_ours_is_one_line_and_a_traceback_in_a_file(
         raise TypeError("unexpected\nthing")
 
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    monkeypatch.setattr(daemon, "ask", fail)
+    monkeypatch.setattr(client, "ask", fail)
     monkeypatch.setattr("detour.engine.switch.options.parse", fail)
     assert cli.main([name]) == 70
     error = capsys.readouterr().err
@@ -358,7 +358,7 @@ def test_out_of_memory_says_what_it_lacked(monkeypatch: pytest.MonkeyPatch, caps
     def fail(*_: Any, **__: Any) -> None:
         raise MemoryError("Unable to allocate 2.00 GiB for an array")
 
-    monkeypatch.setattr(daemon, "ask", fail)
+    monkeypatch.setattr(client, "ask", fail)
     assert cli.main(["status"]) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1
