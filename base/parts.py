@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parts: native functions that are compiled, linked, optimised and stored together as one object file.
 
-    LOOP = Part("loop", "detour.engine.loop.entry")
+    LOOP = Part("loop", __name__)
 
     @LOOP.entry
     def run_slice(globals_: int, until: int, budget: int) -> int: ...
@@ -73,6 +73,7 @@ class Part:
     def __init__(self, name: str, *modules: str) -> None:
         self.name, self.modules = name, modules
         self.entries: dict[str, NativeEntry] = {}
+        self.was_built = False
         PARTS[name] = self
 
     def entry(self, function: T) -> T:
@@ -106,6 +107,7 @@ class Part:
             data = NATIVE_CACHE.get(self.file)
             if data is None:
                 data = building.build(self)
+                self.was_built = True
                 NATIVE_CACHE.put(self.file, data)
         return data
 
@@ -137,7 +139,8 @@ class NativeEntry(Native):
         """Names of the types of the arguments, then of the result."""
         code, annotations = self.py_func.__code__, self.py_func.__annotations__
         names = [*code.co_varnames[: code.co_argcount], "return"]
-        return [annotations[name] for name in names]
+        kinds = [annotations[name] for name in names]
+        return [kind if isinstance(kind, str) else getattr(kind, "__name__", "None") for kind in kinds]
 
     @cached_property
     def address(self) -> int:

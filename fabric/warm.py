@@ -17,14 +17,14 @@ from detour.base.progress import COMPILING, Progress, silent
 from detour.base.records import from_json
 from detour.engine.loop.entry import LOOP
 from detour.engine.trace.matching import MATCHING
-from detour.fabric.monitoring.windows import WINDOWS
+from detour.fabric.monitoring.windows import FLOW_WINDOWS
 from detour.hosts.driver import DRIVER
 from detour.hosts.frames.sample import FRAMES
 from detour.hosts.ip.stack import IP
 from detour.hosts.rdma import RDMA
 
-_PARTS = (RDMA, IP, LOOP, DRIVER, MATCHING, FRAMES, WINDOWS)
-"""the largest ones first"""
+FABRIC_PARTS = (RDMA, IP, LOOP, DRIVER, MATCHING, FRAMES, FLOW_WINDOWS)
+"""those of a fabric, the largest ones first"""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def warm(progress: Progress = silent) -> Warmed:
     COMPILING.hush()
     began = time.monotonic()
     planners = [sys.executable, "-m", "detour.control.warm"]
-    commands = [planners, *([*BUILD_COMMAND, part.name, *part.modules] for part in _PARTS)]
+    commands = [planners, *([*BUILD_COMMAND, part.name, *part.modules] for part in FABRIC_PARTS)]
     done: list[BuiltPart] = []
 
     def tell(part: BuiltPart) -> None:

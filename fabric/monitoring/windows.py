@@ -22,7 +22,7 @@ from detour.control.rerouting import FlowReport
 from detour.fabric.monitoring.rows import FlowTotals, FlowWindow, PortWindow
 from detour.hosts.state import Hosts
 
-WINDOWS = Part("windows", __name__)
+FLOW_WINDOWS = Part("windows", __name__)
 
 KEPT = 600
 """windows that are remembered: a minute"""
@@ -162,7 +162,7 @@ _window_at = record_by_address(np.dtype([(name, np.float64) for name in FLOW_FIE
 _clock_at = record_by_address(np.dtype([(name, np.int64) for name in ("count", "then", "tick")]))
 
 
-@WINDOWS.entry
+@FLOW_WINDOWS.entry
 def end_window(
     counts: int, stride: int, book: int, state: int, flows: int, windows: int, kept: int, clock: int, now_ps: int
 ) -> None:
