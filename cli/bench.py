@@ -56,6 +56,8 @@ def register(commands: Any) -> None:
     lab.add_argument("--speeds", type=_speeds, metavar="MBPS[,...]", help="of traffic (1,100,1000,10000)")
     lab.add_argument("--seconds", type=seconds, metavar="S", help="of virtual time for which hosts send (2.912)")
     lab.add_argument("--turns", type=byte_count, default=1, metavar="N", help="of which the middle one counts (1)")
+    start = _add(kinds, "start", "what a switch, a fabric, a small simulation and a question cost to start", _start)
+    start.add_argument("--times", type=draws, default=3, metavar="N", help="how often each (3)")
     _add(kinds, "setup", "time to build, prove and connect large fabrics; frames a second of socket drivers", _setup)
     _add(kinds, "monitor", "what monitoring costs, beside the host stack's own time", _monitor)
     _add(kinds, "trace", "what tracing costs, and traces a second, beside BMv2's log", _trace)
@@ -200,6 +202,12 @@ def _memory(options: argparse.Namespace, progress: Progress) -> BenchReport:
     from detour.experiments.bench import memory
 
     return memory.run(progress)
+
+
+def _start(options: argparse.Namespace, progress: Progress) -> BenchReport:
+    from detour.experiments.bench import start
+
+    return start.run(options.times, progress)
 
 
 def _setup(options: argparse.Namespace, progress: Progress) -> BenchReport:

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`detour bench start`: what it takes to start things, with native code in the cache."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import grpc
+from finsy.proto import p4r, p4r_grpc
+
+from detour.base.errors import DetourError
+from detour.base.progress import Progress, silent
+from detour.experiments.bench.report import BenchReport, Goal
+from detour.fabric.daemon.state_dir import all_fabrics
+
+_DETOUR = (sys.executable, "-m", "detour")
+_SIM = ("sim", "--topo", "leaf-spine:leaves=2,spines=2,hosts=4", "--workload", "permutation:bytes=1e5", "--json")
+_LIMIT_S = 300.0
+_GOALS = {"switch-answers": (0.5, 100), "status": (0.25, 40)}
+"""CPU seconds, MiB"""
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class StartCost:
+    """Of starting `what`: time of the clock and of processors, s; resident memory of the largest process, MiB."""
+
+    what: str
+    seconds: float
+    cpu_seconds: float
+    rss_mib: float
+
+
+def run(times: int = 3, progress: Progress = silent) -> BenchReport:
+    """Each as often as said, of which the one with the median processor time counts."""
+    found = []
+    for what, measure in (("switch-answers", _switch), ("sim-small", _sim), ("up-d1", _up), ("status", _status)):
+        progress(what)
+        measure()  # fills the caches
+        costs = sorted((measure() for _ in range(times)), key=lambda cost: cost[1])
+        found.append(StartCost(what, *(round(number, 3) for number in costs[times // 2])))
+    goals = [
+        Goal(f"{row.what}: {unit}", value, _GOALS[row.what][at], most=True)
+        for row in found
+        if row.what in _GOALS
+        for at, (unit, value) in enumerate((("CPU s", row.cpu_seconds), ("MiB", row.rss_mib)))
+    ]
+    rows = tuple((r.what, f"{r.seconds:.2f}", f"{r.cpu_seconds:.2f}", f"{r.rss_mib:.0f}") for r in found)
+    numbers = {"rows": [asdict(row) for row in found]}
+    return BenchReport("start", numbers, ("what", "s", "CPU s", "MiB"), rows, tuple(goals))
+
+
+Cost = tuple[float, float, float]
+
+
+# In a small process: of one that was forked by a large one, the kernel counts what that had as its own.
+_MEASURED = """
+import json, os, sys, time
+began = time.monotonic()
+process = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ)
+_, status, used = os.wait4(process, 0)
+took = time.monotonic() - began, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+print(json.dumps([os.waitstatus_to_exitcode(status), *took]), file=sys.stderr)
+"""
+
+
+def _command(*arguments: str) -> Cost:
+    """Of a command that ends, without the processes that it leaves."""
+    command = (sys.executable, "-ISc", _MEASURED, *_DETOUR, *arguments)
+    done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+    *said, last = done.stderr.strip().splitlines() or [""]
+    code, *cost = json.loads(last)
+    if code:
+        raise DetourError(f"detour {' '.join(arguments)}: {' '.join(said)}")
+    return cost[0], cost[1], cost[2]
+
+
+def _sim() -> Cost:
+    return _command(*_SIM)
+
+
+def _up() -> Cost:
+    """The command and the daemon that it leaves, until that is up."""
+    with _Fabric() as fabric:
+        seconds, used, _ = fabric.cost
+        return seconds, used + fabric.daemon_cpu(), fabric.daemon_rss()
+
+
+def _status() -> Cost:
+    with _Fabric() as fabric:
+        return _command("status", "--name", fabric.name)
+
+
+class _Fabric:
+    """D1, detached, for as long as it is used."""
+
+    def __enter__(self) -> _Fabric:
+        self.name = f"bench{os.getpid()}"
+        self.cost = _command("up", "--detach", "--name", self.name)
+        process = all_fabrics()[self.name].process()
+        assert process is not None
+        self._process = process
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        _command("down", "--name", self.name)
+
+    def daemon_cpu(self) -> float:
+        """Processor seconds so far."""
+        return _cpu(self._process)
+
+    def daemon_rss(self) -> float:
+        """MiB."""
+        return _rss(self._process)
+
+
+def _switch() -> Cost:
+    """`detour switch` without a program until a client has its answer."""
+    began = time.monotonic()
+    command = (*_DETOUR, "switch", "--no-p4", "--device-id", "1", "--", "--grpc-server-addr", "127.0.0.1:0")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        try:
+            assert process.stdout is not None
+            said = [line.split()[-1] for line in _until_listening(process.stdout)]
+            with grpc.insecure_channel(said[-1]) as channel:
+                p4r_grpc.P4RuntimeStub(channel).Capabilities(p4r.CapabilitiesRequest(), timeout=_LIMIT_S)
+            return time.monotonic() - began, _cpu(process.pid), _rss(process.pid)
+        finally:
+            process.kill()
+
+
+def _until_listening(lines: Iterable[str]) -> Iterator[str]:
+    """The lines of a switch up to the one that says where it listens.
+
+    Raises:
+        DetourError: it ended before.
+    """
+    last = "it said nothing"
+    for line in lines:
+        yield line
+        if line.startswith("Server listening on"):
+            return
+        last = line.strip()
+    raise DetourError(f"detour switch ended: {last}")
+
+
+def _cpu(process: int) -> float:
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def _rss(process: int) -> float:
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
