@@ -33,7 +33,7 @@ _NAME = "switch"
 
 
 class TracedProgram:
-    """One switch that runs a program, with all ports: those that it lacked would share one queue. A context manager."""
+    """One switch that runs a program, with all ports. A context manager."""
 
     def __init__(self, files: PipelineConfig, *, cpu_port: int = phv.CPU_PORT) -> None:
         """`cpu_port` 0: none.
