@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+from functools import cache
 from pathlib import Path
 
 from detour.base.cache import without
@@ -20,13 +21,17 @@ from detour.engine.loop import entry
 from detour.engine.network import Network
 
 
+@cache
+def _digest() -> str:
+    """Of the sources."""
+    sources = modules("base", "hosts", "engine")
+    return hashlib.sha256(b"".join(path.name.encode() + path.read_bytes() for path in sources)).hexdigest()
+
+
 def _marker() -> Path | None:
     """The file that says that native code of these sources is cached; None: there is nowhere to cache it."""
-    digest = hashlib.sha256()
-    for path in modules("base", "hosts", "engine"):
-        digest.update(path.name.encode() + path.read_bytes())
     try:
-        return NATIVE_CACHE.folder().ready() / f"loop-{digest.hexdigest()[:16]}"
+        return NATIVE_CACHE.folder().ready() / f"loop-{_digest()[:16]}"
     except OSError as error:
         without(error)
         return None
