@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Result files: a file gets its name when it is complete. What fails on the way leaves what was there before."""
+"""Files that people name: what they hold, and results. A result gets its name when it is complete; what fails on the
+way leaves what was there before."""
 
 from __future__ import annotations
 
@@ -18,6 +19,30 @@ _WRONG_PATH = (
     errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG,
     errno.ELOOP, errno.ENXIO,
 )  # fmt: skip
+
+
+def read_bytes(path: Path) -> bytes:
+    """What is in a file.
+
+    Raises:
+        DetourError: it cannot be read.
+    """
+    try:
+        return path.read_bytes()
+    except (OSError, ValueError) as error:  # a zero byte in its name
+        raise DetourError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def read_text(path: Path) -> str:
+    """What is in a file of text, with line ends as `\n`.
+
+    Raises:
+        DetourError: it cannot be read, or is no text.
+    """
+    try:
+        return read_bytes(path).decode().replace("\r\n", "\n")
+    except UnicodeDecodeError:
+        raise DetourError(f"{path}: this is not UTF-8 text") from None
 
 
 @contextmanager
