@@ -15,7 +15,7 @@ from detour.base.errors import DetourError
 from detour.base.progress import Progress
 from detour.cli import fors_export, fors_rivals, fors_run, fors_sizes, fors_tiers
 from detour.cli.fors_fabric import fabric_of
-from detour.cli.fors_shown import FoundPlan, checked, shown
+from detour.cli.fors_shown import FoundPlan, KeptPlan, checked, shown
 from detour.cli.output import shown_progress
 from detour.cli.parser import Parser, command, output_file
 
@@ -36,6 +36,10 @@ class _Planned(FoundPlan):
     """the same, by its older name"""
     paper_phases: int
     """`phases` as the paper counts: a server's own part takes a phase too"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Kept(KeptPlan, _Planned): ...
 
 
 def register(commands: Any) -> None:
@@ -184,7 +188,7 @@ def _finish(options: argparse.Namespace, plan: ForsPlan, change: Change | None =
     from detour.control.fors.verify import problems
 
     known = checked(options, plan, problems, files.write, plan.unreachable)
-    planned = _Planned(
+    planned = (_Planned if change is None else _Kept)(
         fabric=plan.fabric.name,
         servers=plan.fabric.servers,
         failed=plan.fabric.failed_names(),

@@ -10,8 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec import UNSET, UnsetType
-
 from detour.base.tables import Table, left
 from detour.cli.output import present
 
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class FoundPlan:
-    """`moved`, `anew`: with `--keep`."""
+    """The fields that all have."""
 
     fabric: str
     servers: int
@@ -33,8 +31,14 @@ class FoundPlan:
     problems: list[str]
     unreachable: list[list[int]]
     seconds: PlanSeconds
-    moved: int | UnsetType = UNSET
-    anew: bool | UnsetType = UNSET
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptPlan:
+    """Those that are there with `--keep`."""
+
+    moved: int
+    anew: bool
 
 
 def checked(
@@ -68,7 +72,7 @@ def shown(options: argparse.Namespace, plan: FoundPlan, rows: Sequence[tuple[str
         ("verified", "yes" if plan.verified else "NO"),
         ("took", seconds),
     ]
-    if plan.moved is not UNSET:
+    if isinstance(plan, KeptPlan):
         lines.append(("moved", f"{plan.moved:,} flows" + (" (planned anew)" if plan.anew else "")))
     if plan.unreachable:
         lines.append(("left out", ", ".join(f"leaves {u} and {v}" for u, v in plan.unreachable)))

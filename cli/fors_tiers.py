@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from detour.base.errors import DetourError
-from detour.cli.fors_shown import FoundPlan, checked, shown
+from detour.cli.fors_shown import FoundPlan, KeptPlan, checked, shown
 from detour.cli.output import shown_progress
 
 if TYPE_CHECKING:
@@ -26,6 +26,10 @@ class _PlannedTiers(FoundPlan):
     bound: int
     lower_bound: int
     gap: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class _KeptTiers(KeptPlan, _PlannedTiers): ...
 
 
 def meant(options: argparse.Namespace) -> bool:
@@ -104,7 +108,7 @@ def _finish(options: argparse.Namespace, plan: TierPlan, moved: int | None = Non
     from detour.control.fors.tiers.verify import tier_problems
 
     known = checked(options, plan, tier_problems, write_tiers, plan.parted)
-    planned = _PlannedTiers(
+    planned = (_PlannedTiers if moved is None else _KeptTiers)(
         fabric=plan.fabric.name,
         servers=plan.fabric.servers,
         failed=plan.fabric.failed_names(),
