@@ -22,6 +22,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from detour.base.errors import DetourError
+from detour.base.files import read_bytes
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -151,7 +152,7 @@ def load(text: str, what: str = "what is named") -> Any:
     if found is None or found["rest"] is not None:
         raise DetourError(f"{text!r} is not of the form FILE.py:NAME")
     path, name = Path(found["file"]), found["name"]
-    if found["digest"] not in (None, _digest(_content(path))):
+    if found["digest"] not in (None, _digest(read_bytes(path))):
         raise DetourError(f"{path} has changed since {text!r} was its state")
     module = _module(path)
     public = [key for key in vars(module) if not key.startswith("_") and _is_its_own(module, key)]
@@ -179,7 +180,7 @@ def pinned(text: str) -> str:
     found = _IN_FILE.fullmatch(text)
     if found is None or found["digest"] is not None:
         return text
-    return f"{found['file']}:{found['name']}#{_digest(_content(Path(found['file'])))}"
+    return f"{found['file']}:{found['name']}#{_digest(read_bytes(Path(found['file'])))}"
 
 
 def unpinned(text: str) -> str:
@@ -191,15 +192,8 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:16]
 
 
-def _content(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except (OSError, ValueError) as error:
-        raise DetourError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
-
-
 def _module(path: Path) -> ModuleType:
-    content, where = _content(path), path.absolute()
+    content, where = read_bytes(path), path.absolute()
     digest = _digest(content)
     known = _MODULES.get(where)
     if known is not None and known[0] == digest:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Result files: a file gets its name when it is complete. What fails on the way leaves what was there before."""
+"""Files that people name: what they hold, and results. A result gets its name when it is complete; what fails on the
+way leaves what was there before."""
 
 from __future__ import annotations
 
@@ -20,6 +21,30 @@ _WRONG_PATH = (
 )  # fmt: skip
 
 
+def read_bytes(path: Path) -> bytes:
+    """What is in a file.
+
+    Raises:
+        DetourError: it cannot be read.
+    """
+    try:
+        return path.read_bytes()
+    except (OSError, ValueError) as error:  # a zero byte in its name
+        raise DetourError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def read_text(path: Path) -> str:
+    """What is in a file of text, with line ends as `\n`.
+
+    Raises:
+        DetourError: it cannot be read, or is no text.
+    """
+    try:
+        return read_bytes(path).decode().replace("\r\n", "\n")
+    except UnicodeDecodeError:
+        raise DetourError(f"{path}: this is not UTF-8 text") from None
+
+
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
     """Errors of the file system become one that names the file: `DetourError` where something else should have been
@@ -31,40 +56,25 @@ def naming(path: Path) -> Iterator[None]:
         raise kind(f"{path} cannot be written: {error.strerror or error}") from None
 
 
-class NewFile:
-    """A file under construction. End it by `keep` or `discard`.
+class Replacement:
+    """A file under construction that takes a name when it is complete. End it by `keep` or `discard`; `with` keeps it
+    if nothing is raised inside."""
 
-    Raises:
-        DetourError: it cannot be made.
-    """
+    file: BinaryIO
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._target, self._spare = path, None
-        with naming(path):
-            # Devices and pipes have no earlier content, and may not be replaced.
-            if os.fspath(path).startswith(("/dev/", "/proc/")) or (path.exists() and not path.is_file()):
-                self.file: BinaryIO = path.open("wb")
-                return
-            self._target = Path(os.path.realpath(path))
-            if self._target.exists() and not os.access(self._target, os.W_OK):
-                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-            self._spare = self._target.with_name(f".detour-{os.urandom(8).hex()}")
-            self.file = self._spare.open("xb")
-            if self._target.exists():
-                os.fchmod(self.file.fileno(), stat.S_IMODE(self._target.stat().st_mode))
+    def __init__(self, target: Path, mode: int = 0o666, at: int | None = None) -> None:
+        """`at`: the descriptor of a folder in which `target` is a name."""
+        self._target, self._at = target, at
+        self._spare: Path | None = target.with_name(f".detour-{os.urandom(8).hex()}")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        self.file = os.fdopen(os.open(self._spare, flags, mode, dir_fd=at), "wb")
 
     def keep(self) -> None:
-        """It is complete.
-
-        Raises:
-            WriteError: the rest of it cannot be written; it is discarded.
-        """
+        """It is complete; if this fails, it is discarded."""
         try:
-            with naming(self.path):
-                self.file.close()
-                if self._spare is not None:
-                    os.replace(self._spare, self._target)
+            self.file.close()
+            if self._spare is not None:
+                os.replace(self._spare, self._target, src_dir_fd=self._at, dst_dir_fd=self._at)
         except BaseException:
             self.discard()
             raise
@@ -75,7 +85,39 @@ class NewFile:
             self.file.close()
         if self._spare is not None:
             with suppress(OSError):
-                self._spare.unlink()
+                os.unlink(self._spare, dir_fd=self._at)
+
+    def __enter__(self) -> BinaryIO:
+        return self.file
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.keep() if kind is None else self.discard()
+
+
+class NewFile(Replacement):
+    """One at a path that somebody has given.
+
+    Raises:
+        DetourError: it cannot be made.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with naming(path):
+            # Devices and pipes have no earlier content, and may not be replaced.
+            if os.fspath(path).startswith(("/dev/", "/proc/")) or (path.exists() and not path.is_file()):
+                self._spare, self.file = None, path.open("wb")
+                return
+            target = Path(os.path.realpath(path))
+            if target.exists() and not os.access(target, os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            super().__init__(target)
+            if target.exists():
+                os.fchmod(self.file.fileno(), stat.S_IMODE(target.stat().st_mode))
+
+    def keep(self) -> None:
+        with naming(self.path):
+            super().keep()
 
 
 @contextmanager
@@ -85,14 +127,8 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
     Raises:
         DetourError: it cannot be written.
     """
-    made = NewFile(path)
-    try:
-        with naming(path):
-            yield made.file
-    except BaseException:
-        made.discard()
-        raise
-    made.keep()
+    with NewFile(path) as file, naming(path):
+        yield file
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from detour.base.errors import DetourError
+from detour.base.files import read_text
 
 
 class JsonObject(dict[str, Any]):
@@ -69,12 +70,7 @@ def read_json_object(path: Path) -> JsonObject:
     Raises:
         DetourError: it cannot be read, or holds something else; with file and line.
     """
-    try:
-        text = path.read_text()
-    except UnicodeDecodeError:
-        raise DetourError(f"{path}: this is not UTF-8 text") from None
-    except OSError as error:
-        raise DetourError(f"{path}: {error.strerror}") from None
+    text = read_text(path)
     try:
         found = _Decoder(text).decode(text)
     except json.JSONDecodeError as error:

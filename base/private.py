@@ -14,6 +14,8 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
+from detour.base.files import Replacement
+
 _DIGEST = 32
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
@@ -104,18 +106,10 @@ class Folder:
     def write(self, name: str, data: bytes) -> None:
         """Puts a file there, wholly or not at all; several processes may do so at once."""
         at = self.open(make=True)
-        spare = f"{name}.{os.urandom(8).hex()}"
         try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-            try:
-                with os.fdopen(os.open(spare, flags, 0o600, dir_fd=at), "wb") as file:
-                    file.write(hashlib.sha256(data).digest())
-                    file.write(data)
-                os.replace(spare, name, src_dir_fd=at, dst_dir_fd=at)
-            except BaseException:
-                with suppress(OSError):
-                    os.unlink(spare, dir_fd=at)
-                raise
+            with Replacement(Path(name), 0o600, at) as file:
+                file.write(hashlib.sha256(data).digest())
+                file.write(data)
         finally:
             os.close(at)
 

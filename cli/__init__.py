@@ -9,13 +9,12 @@ detour's own with one line and 70. What takes time to load is loaded where an in
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING
 
-from detour import __version__
-
+TYPE_CHECKING = False  # see `detour`
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from detour.cli.parser import Parser
 
 _GROUPS = (
@@ -35,6 +34,7 @@ _ADDRESS_SPACE = 512 << 20
 
 def make_parser() -> Parser:
     """The whole command line."""
+    from detour import __version__
     from detour.cli.parser import Parser
 
     parser = Parser(prog="detour", description="A data-centre fabric that fits on a laptop.")

@@ -13,48 +13,33 @@ from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
 from detour.base.progress import Progress
-from detour.base.tables import Table, left
 from detour.cli import fors_export, fors_rivals, fors_run, fors_sizes, fors_tiers
 from detour.cli.fors_fabric import fabric_of
-from detour.cli.output import present, shown_progress
+from detour.cli.fors_shown import FoundPlan, KeptPlan, checked, shown
+from detour.cli.output import shown_progress
 from detour.cli.parser import Parser, command, output_file
 
 if TYPE_CHECKING:
     from detour.control.fors import ForsPlan
     from detour.control.fors.incremental import Change
-    from detour.control.fors.plan import PlanSeconds
 
 _SCHEDULES = ("fors", "linear-shift", "xor", "bandwidth-optimal")
 
 
-@dataclass(frozen=True)
-class _Planned:
-    fabric: str
-    servers: int
-    failed: list[str]
+@dataclass(frozen=True, kw_only=True)
+class _Planned(FoundPlan):
     reduction: int
     flows: int
-    phases: int
     bound: int
     """phases that any plan needs, proven"""
     lower_bound: int
     """the same, by its older name"""
     paper_phases: int
     """`phases` as the paper counts: a server's own part takes a phase too"""
-    optimal: bool
-    method: str
-    verified: bool
-    problems: list[str]
-    unreachable: list[list[int]]
-    seconds: PlanSeconds
 
 
-@dataclass(frozen=True)
-class _Kept(_Planned):
-    """With `--keep`."""
-
-    moved: int
-    anew: bool
+@dataclass(frozen=True, kw_only=True)
+class _Kept(KeptPlan, _Planned): ...
 
 
 def register(commands: Any) -> None:
@@ -202,12 +187,8 @@ def _finish(options: argparse.Namespace, plan: ForsPlan, change: Change | None =
     from detour.control.fors.solve import paper_phases
     from detour.control.fors.verify import problems
 
-    begin = time.perf_counter()
-    found = problems(plan)
-    seconds = replace(plan.seconds, verify=time.perf_counter() - begin)
-    if getattr(options, "out", None) is not None:
-        files.write(plan, options.out)
-    planned = _Planned(
+    known = checked(options, plan, problems, files.write, plan.unreachable)
+    planned = (_Planned if change is None else _Kept)(
         fabric=plan.fabric.name,
         servers=plan.fabric.servers,
         failed=plan.fabric.failed_names(),
@@ -217,35 +198,15 @@ def _finish(options: argparse.Namespace, plan: ForsPlan, change: Change | None =
         bound=plan.lower_bound,
         lower_bound=plan.lower_bound,
         paper_phases=paper_phases(plan.fabric, plan.phases),
-        optimal=plan.optimal and not found,
+        optimal=plan.optimal and known["verified"],
         method=plan.method,
-        verified=not found,
-        problems=found,
-        unreachable=[list(pair) for pair in plan.unreachable],
-        seconds=seconds,
+        **known,
+        **({} if change is None else {"moved": change.moved, "anew": change.anew}),
     )
-    if change is not None:
-        planned = _Kept(**vars(planned), moved=change.moved, anew=change.anew)
-    present(planned, options, lambda page: page.table(_told(planned)))
-    return 1 if found else 0
-
-
-def _told(plan: _Planned) -> Table[tuple[str, str]]:
-    """A line about each thing that was found."""
-    seconds = ", ".join(f"{name} {1000 * value:.1f} ms" for name, value in vars(plan.seconds).items())
-    optimal = "optimal" if plan.optimal else "not proven optimal"
+    optimal = "optimal" if planned.optimal else "not proven optimal"
     rows = [
-        ("fabric", f"{plan.fabric}, {plan.servers} servers, {len(plan.failed)} failed links"),
-        ("phases", f"{plan.phases} (at least {plan.bound} are needed: {optimal})"),
-        ("as the paper counts", f"{plan.paper_phases} (a server's part for itself takes a phase too)"),
-        ("flows", f"{plan.flows:,}"),
-        ("method", plan.method),
-        ("verified", "yes" if plan.verified else "NO"),
-        ("took", seconds),
+        ("phases", f"{planned.phases} (at least {planned.bound} are needed: {optimal})"),
+        ("as the paper counts", f"{planned.paper_phases} (a server's part for itself takes a phase too)"),
+        ("flows", f"{planned.flows:,}"),
     ]
-    if isinstance(plan, _Kept):
-        rows.append(("moved", f"{plan.moved:,} flows" + (" (planned anew)" if plan.anew else "")))
-    if plan.unreachable:
-        rows.append(("left out", ", ".join(f"leaves {u} and {v}" for u, v in plan.unreachable)))
-    rows += [("problem", text) for text in plan.problems]
-    return Table((left("what", lambda row: row[0]), left("found", lambda row: row[1])), rows)
+    return shown(options, planned, rows)

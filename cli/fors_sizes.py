@@ -4,50 +4,38 @@
 from __future__ import annotations
 
 import argparse
-import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from detour.base.errors import DetourError
-from detour.base.tables import Table, left
 from detour.cli.fors_fabric import fabric_of
-from detour.cli.output import present, shown_progress
+from detour.cli.fors_shown import FoundPlan, checked, shown
+from detour.cli.output import shown_progress
 from detour.cli.parser import Parser, byte_count
 
 if TYPE_CHECKING:
     from detour.base.arrays import Int64Array
     from detour.control.fors import FatTree2
-    from detour.control.fors.plan import PlanSeconds
     from detour.control.fors.tiers.fabric import FatTree3
     from detour.control.fors.unequal import UnequalPlan
 
 
-@dataclass(frozen=True)
-class _PlannedSizes:
+@dataclass(frozen=True, kw_only=True)
+class _PlannedSizes(FoundPlan):
     """Times are bytes of a server's link."""
 
-    fabric: str
-    servers: int
-    failed: list[str]
     sizes: str
     """the file, or the skew"""
     total_bytes: int
     messages: int
     pieces: int
-    phases: int
     length_bytes: int
     bound_bytes: int
     bound_by_servers: int
     bound_by_links: int
     ratio: float
     """length over bound"""
-    optimal: bool
-    method: str
-    verified: bool
-    problems: list[str]
-    unreachable: list[list[int]]
-    seconds: PlanSeconds
 
 
 def register(parser: Parser, *, message: bool = True, cost: bool = True) -> None:
@@ -119,13 +107,9 @@ def verify(options: argparse.Namespace) -> int:
 def _finish(options: argparse.Namespace, plan: UnequalPlan) -> int:
     from detour.control.fors.unequal import unequal_problems, write_unequal
 
-    begin = time.perf_counter()
-    found = unequal_problems(plan)
-    seconds = replace(plan.seconds, verify=time.perf_counter() - begin)
-    if getattr(options, "out", None) is not None:
-        write_unequal(plan, options.out)
     rows = plan.plan
-    planned = _PlannedSizes(
+    known = checked(options, plan, unequal_problems, write_unequal, rows.unreachable)
+    found = _PlannedSizes(
         fabric=rows.fabric.name,
         servers=rows.fabric.servers,
         failed=rows.fabric.failed_names(),
@@ -139,33 +123,17 @@ def _finish(options: argparse.Namespace, plan: UnequalPlan) -> int:
         bound_by_servers=plan.by_servers,
         bound_by_links=plan.by_links,
         ratio=round(plan.length / rows.lower_bound, 6) if rows.lower_bound else 1.0,
-        optimal=plan.length == rows.lower_bound and not found,
+        optimal=plan.length == rows.lower_bound and known["verified"],
         method=rows.method,
-        verified=not found,
-        problems=found,
-        unreachable=[list(pair) for pair in rows.unreachable],
-        seconds=seconds,
+        **known,
     )
-    present(planned, options, lambda page: page.table(_told(planned)))
-    return 1 if found else 0
-
-
-def _told(plan: _PlannedSizes) -> Table[tuple[str, str]]:
-    decides = (
-        "the busiest server" if plan.bound_by_servers >= plan.bound_by_links else "links between leaves and spines"
-    )
-    rows = [
-        ("fabric", f"{plan.fabric}, {plan.servers} servers, {len(plan.failed)} failed links"),
-        ("sizes", f"{plan.sizes}: {plan.messages:,} messages, {plan.total_bytes:,} bytes"),
-        ("time", f"{plan.length_bytes:,} bytes of a server's link"),
-        ("at least", f"{plan.bound_bytes:,} bytes ({decides})"),
-        ("time over bound", f"{plan.ratio:.4f}" + (" (optimal)" if plan.optimal else "")),
-        ("phases", f"{plan.phases}, of {plan.pieces:,} pieces of messages"),
-        ("method", plan.method),
-        ("verified", "yes" if plan.verified else "NO"),
-        ("took", f"schedule {1000 * plan.seconds.schedule:.1f} ms, verify {1000 * plan.seconds.verify:.1f} ms"),
+    by_servers = found.bound_by_servers >= found.bound_by_links
+    decides = "the busiest server" if by_servers else "links between leaves and spines"
+    lines = [
+        ("sizes", f"{found.sizes}: {found.messages:,} messages, {found.total_bytes:,} bytes"),
+        ("time", f"{found.length_bytes:,} bytes of a server's link"),
+        ("at least", f"{found.bound_bytes:,} bytes ({decides})"),
+        ("time over bound", f"{found.ratio:.4f}" + (" (optimal)" if found.optimal else "")),
+        ("phases", f"{found.phases}, of {found.pieces:,} pieces of messages"),
     ]
-    if plan.unreachable:
-        rows.append(("left out", ", ".join(f"leaves {u} and {v}" for u, v in plan.unreachable)))
-    rows += [("problem", text) for text in plan.problems]
-    return Table((left("what", lambda row: row[0]), left("found", lambda row: row[1])), rows)
+    return shown(options, found, lines)

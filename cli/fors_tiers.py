@@ -4,48 +4,32 @@
 from __future__ import annotations
 
 import argparse
-import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from detour.base.errors import DetourError
-from detour.base.tables import Table, left
-from detour.cli.output import present, shown_progress
+from detour.cli.fors_shown import FoundPlan, KeptPlan, checked, shown
+from detour.cli.output import shown_progress
 
 if TYPE_CHECKING:
-    from detour.control.fors.plan import PlanSeconds
     from detour.control.fors.tiers.fabric import FatTree3
     from detour.control.fors.tiers.solve import TierPlan
 
 _TWO_LEVELS_ONLY = ("sizes", "skew")
 
 
-@dataclass(frozen=True)
-class _PlannedTiers:
+@dataclass(frozen=True, kw_only=True)
+class _PlannedTiers(FoundPlan):
     """As on two levels; `gap`: phases above the bound."""
 
-    fabric: str
-    servers: int
-    failed: list[str]
     flows: int
-    phases: int
     bound: int
     lower_bound: int
-    optimal: bool
     gap: int
-    method: str
-    verified: bool
-    problems: list[str]
-    unreachable: list[list[int]]
-    seconds: PlanSeconds
 
 
-@dataclass(frozen=True)
-class _KeptTiers(_PlannedTiers):
-    """With `--keep`."""
-
-    moved: int
-    anew: bool
+@dataclass(frozen=True, kw_only=True)
+class _KeptTiers(KeptPlan, _PlannedTiers): ...
 
 
 def meant(options: argparse.Namespace) -> bool:
@@ -123,12 +107,8 @@ def _finish(options: argparse.Namespace, plan: TierPlan, moved: int | None = Non
     from detour.control.fors.tiers.files import write_tiers
     from detour.control.fors.tiers.verify import tier_problems
 
-    begin = time.perf_counter()
-    found = tier_problems(plan)
-    seconds = replace(plan.seconds, verify=time.perf_counter() - begin)
-    if getattr(options, "out", None) is not None:
-        write_tiers(plan, options.out)
-    planned = _PlannedTiers(
+    known = checked(options, plan, tier_problems, write_tiers, plan.parted)
+    planned = (_PlannedTiers if moved is None else _KeptTiers)(
         fabric=plan.fabric.name,
         servers=plan.fabric.servers,
         failed=plan.fabric.failed_names(),
@@ -136,37 +116,12 @@ def _finish(options: argparse.Namespace, plan: TierPlan, moved: int | None = Non
         phases=plan.phases,
         bound=plan.lower_bound,
         lower_bound=plan.lower_bound,
-        optimal=plan.optimal and not found,
+        optimal=plan.optimal and known["verified"],
         gap=plan.phases - plan.lower_bound,
         method=plan.method,
-        verified=not found,
-        problems=found,
-        unreachable=[list(pair) for pair in plan.parted],
-        seconds=seconds,
+        **known,
+        **({} if moved is None else {"moved": moved, "anew": anew}),
     )
-    if moved is not None:
-        planned = _KeptTiers(**vars(planned), moved=moved, anew=anew)
-    present(planned, options, lambda page: page.table(_told(planned)))
-    return 1 if found else 0
-
-
-def _told(plan: _PlannedTiers) -> Table[tuple[str, str]]:
-    proven = "optimal (proven)" if plan.optimal else f"not proven optimal, {plan.gap} above"
-    seconds = ", ".join(f"{name} {1000 * value:.1f} ms" for name, value in vars(plan.seconds).items())
-    rows = [
-        ("fabric", f"{plan.fabric}, {plan.servers} servers, {len(plan.failed)} failed links"),
-        ("phases", f"{plan.phases} (at least {plan.bound} are needed: {proven})"),
-        ("flows", f"{plan.flows:,}"),
-        ("method", plan.method),
-        ("verified", "yes" if plan.verified else "NO"),
-        ("took", seconds),
-        *(
-            [("moved", f"{plan.moved:,} flows" + (" (planned anew)" * plan.anew))]
-            if isinstance(plan, _KeptTiers)
-            else []
-        ),
-    ]
-    if plan.unreachable:
-        rows.append(("left out", ", ".join(f"leaves {u} and {v}" for u, v in plan.unreachable)))
-    rows += [("problem", text) for text in plan.problems]
-    return Table((left("what", lambda row: row[0]), left("found", lambda row: row[1])), rows)
+    proven = "optimal (proven)" if planned.optimal else f"not proven optimal, {planned.gap} above"
+    rows = [("phases", f"{planned.phases} (at least {planned.bound} are needed: {proven})")]
+    return shown(options, planned, [*rows, ("flows", f"{planned.flows:,}")])

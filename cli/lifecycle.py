@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
+from detour.base.files import read_text
 from detour.base.quantities import fraction_of, rate_bps_of, time_ps_of
 from detour.base.tables import Table, left, right
 from detour.cli.asking import running
@@ -182,11 +183,7 @@ def _read_scenario(options: argparse.Namespace) -> None:
     from detour.base.option_files import read_options
 
     parser, file = options.parser, options.scenario
-    try:
-        text = file.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DetourError(f"{file}: {getattr(error, 'strerror', None) or 'this is not text'}") from None
-    for key, said in read_options(file, text, _IN_FILES).items():
+    for key, said in read_options(file, read_text(file), _IN_FILES).items():
         try:
             value = getattr(parser.parse_args([f"--{key}={said.value}"]), key)
         except DetourError as error:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
+from detour.base.files import read_text
 from detour.cli.asking import running
 from detour.cli.parser import add_name_option, command
 
@@ -108,9 +109,9 @@ def _socket_of(switch: str | None) -> str:
 
 
 def _carry_out(path: Path, api: Api, as_json: bool) -> int:
-    from detour.engine.bmv2api.commands.interpreter import carry_out, read_commands, scope_of, understand_all
+    from detour.engine.bmv2api.commands.interpreter import carry_out, scope_of, understand_all
 
-    commands = understand_all(path, read_commands(path), scope_of(api))
+    commands = understand_all(path, read_text(Path(path)), scope_of(api))
     done = []
     for each, said in carry_out(path, commands, api):
         done.append({"line": each.line, "command": each.text, "output": said})

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from detour.base import doors
 from detour.base.errors import DetourError
+from detour.base.files import read_bytes
 from detour.control.network_files import FORMS, read_network
 from detour.topo.expander.booted import EXPANDER_FAMILIES, network_of
 from detour.topo.expander.given import expander_of_graph
@@ -137,10 +138,7 @@ class NetworkFile:
     def _content(self) -> bytes:
         if self.path.is_dir():
             raise DetourError(f"{self.path} is a folder; a topology is a file")
-        try:
-            return self.path.read_bytes()
-        except (OSError, ValueError) as error:
-            raise DetourError(f"{self.path}: {getattr(error, 'strerror', error)}") from None
+        return read_bytes(self.path)
 
     @cached_property
     def _digest(self) -> str:

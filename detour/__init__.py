@@ -6,12 +6,13 @@ What is here is documented in docs/python.md and kept; it is loaded when it is f
 
 from __future__ import annotations
 
-import pkgutil
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # `typing` takes longer to load than all else here, which an interrupt must not meet
 if TYPE_CHECKING:
+    from typing import Any
+
     from detour.experiments.api import (
         DetourError,
         Simulation,
@@ -34,6 +35,8 @@ def _find_all_of(package: str, part: str) -> None:
     is looked for in one is looked for in the other as well, protobuf's first."""
     module = import_module(package)
     if find_spec(f"{package}.{part}") is None:
+        import pkgutil  # takes as long as all else here
+
         module.__path__ = [*reversed(pkgutil.extend_path(list(module.__path__), package))]
 
 

@@ -108,7 +108,7 @@ class Wiring:
         row = memory.row("switches", index)
         row["input_limit"] = _INPUT_LIMIT
         row["input_channel"] = self.add_channel(layout.TO_INPUT, index)
-        memory.row("switches", index)["void_port"] = self._add_port(switch, -1)
+        memory.row("switches", index)["void_port"] = self._add_port(switch, -1, UNLIMITED_PACKETS)
         self.switches[device_id] = switch
         if cpu_port > 0:
             self.attach((device_id, cpu_port), layout.TO_CPU)

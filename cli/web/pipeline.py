@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from detour.base.errors import DetourError
+from detour.base.files import read_bytes
 from detour.cli.web.layers import layered
 
 _WIDE, _HIGH = 172, 46
@@ -35,10 +36,8 @@ def pipeline_of(blob: Path, sources: Path | None = None) -> Document:
         DetourError: the file cannot be read, or is no BMv2 JSON.
     """
     try:
-        program = json.loads(blob.read_bytes())
+        program = json.loads(read_bytes(blob))
         return _document(program, [sources] if sources else list(blob.absolute().parents)[:3])
-    except OSError as error:
-        raise DetourError(f"{blob}: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
         raise DetourError(f"{blob}: this is no BMv2 JSON: {error}") from None
 

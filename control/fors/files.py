@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from detour.base.errors import DetourError
-from detour.base.files import new_text
+from detour.base.files import new_text, read_text
 from detour.control.fors.fabric import FatTree2
 from detour.control.fors.plan import INSIDE, ForsPlan
 
@@ -59,7 +59,7 @@ def read(fabric: FatTree2, path: Path, unreachable: tuple[tuple[int, int], ...] 
     Raises:
         DetourError: the file cannot be read, or a line is not of that form.
     """
-    text = _text(path)
+    text = read_text(path)
     header = _header(fabric.cables > 1)
     rows = _plain(text) if header == HEADER else None
     return _plan(fabric, _table(path, text, header) if rows is None else rows, unreachable)
@@ -71,21 +71,12 @@ def read_with_bytes(fabric: FatTree2, path: Path) -> tuple[ForsPlan, np.ndarray]
     Raises:
         DetourError: the file cannot be read, or a line is not of that form.
     """
-    rows = _table(path, _text(path), [*_header(fabric.cables > 1), BYTES])
+    rows = _table(path, read_text(path), [*_header(fabric.cables > 1), BYTES])
     return _plan(fabric, rows[:, :-1], ()), rows[:, -1]
 
 
 def _header(cables: bool) -> list[str]:
     return HEADER + CABLES if cables else HEADER
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError as error:
-        raise DetourError(f"{path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise DetourError(f"{path} is not a CSV file: {error}") from error
 
 
 def _table(path: Path, text: str, header: list[str]) -> np.ndarray:

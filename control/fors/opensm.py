@@ -42,7 +42,7 @@ def _per_leaf(fabric: FatTree2, down: np.ndarray) -> ForwardingTable:
         table[leaf, away[direct]] = down[away[direct]]
         used = np.bincount(down[away[direct]], minlength=fabric.spines)
         for server in away[~direct].tolist():
-            table[leaf, server] = _least_used(used, alive[leaf] & alive[server // fabric.hosts])
+            table[leaf, server] = least_used(used, alive[leaf] & alive[server // fabric.hosts])
     return table
 
 
@@ -55,18 +55,18 @@ def min_hop(fabric: FatTree2) -> ForwardingTable:
     for leaf in range(fabric.leaves):
         used = np.zeros(fabric.spines, np.int64)
         for server in servers[servers // fabric.hosts != leaf].tolist():
-            table[leaf, server] = _least_used(used, alive[leaf] & alive[server // fabric.hosts])
+            table[leaf, server] = least_used(used, alive[leaf] & alive[server // fabric.hosts])
     return table
 
 
-def _least_used(used: np.ndarray, usable: np.ndarray) -> int:
-    """The usable spine with the lowest count, which rises; `INSIDE` if there is none."""
+def least_used(used: np.ndarray, usable: np.ndarray) -> int:
+    """The usable one with the lowest count, which rises; `INSIDE` if there is none."""
     choice = np.flatnonzero(usable)
     if not len(choice):
         return INSIDE
-    spine = int(choice[np.argmin(used[choice])])
-    used[spine] += 1
-    return spine
+    best = int(choice[np.argmin(used[choice])])
+    used[best] += 1
+    return best
 
 
 def by_default(fabric: FatTree2) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
+from detour.base.files import read_text
 from detour.control.fors.places import Servers
 
 SIZES_HEADER = ["src", "dst", "bytes"]
@@ -30,12 +31,7 @@ def read_sizes(fabric: Servers, path: Path) -> Int64Array:
     Raises:
         DetourError: the file cannot be read, or what in it is wrong.
     """
-    try:
-        text = path.read_text()
-    except OSError as error:
-        raise DetourError(f"{path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise DetourError(f"{path} is neither CSV nor JSON: {error}") from error
+    text = read_text(path)
     sizes = _from_json(fabric, path, text) if text.lstrip()[:1] in ("[", "{") else _from_csv(fabric, path, text)
     np.fill_diagonal(sizes, 0)
     if not sizes.any():

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from detour.base.errors import DetourError
+from detour.base.files import read_text
 from detour.control.fors.fabric import FatTree2
 from detour.control.fors.tiers.fabric import FatTree3
 
@@ -83,12 +84,8 @@ def read_guids(fabric: FatTree2 | FatTree3, path: Path) -> Guids:
     Raises:
         DetourError: the file cannot be read, a line is not of that form, or somebody has none.
     """
-    try:
-        lines = path.read_text().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DetourError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
     found: Guids = {}
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(read_text(path).splitlines(), 1):
         name, _, guid = (part.strip() for part in line.partition(","))
         if not line.strip():
             continue

@@ -33,6 +33,7 @@ import yaml
 from numpy.typing import NDArray
 
 from detour.base.errors import DetourError
+from detour.base.files import read_text
 from detour.topo import Topology
 from detour.topo.paths import SwitchPath, path_usids
 
@@ -125,7 +126,7 @@ def read_jobs(file: File, topology: Topology) -> FlowSet:
     Raises:
         DetourError: it cannot be read, is malformed, or names hosts or paths that the topology does not have.
     """
-    text = _text_of(file)
+    text = read_text(file)
     try:
         return flows_of(parse_text(text), topology)
     except DetourError as error:
@@ -138,16 +139,8 @@ def job_documents(file: File) -> list[dict[str, Any]]:
     Raises:
         DetourError: it cannot be read any more.
     """
-    document = parse_text(_text_of(file))
+    document = parse_text(read_text(file))
     return document["jobs"] if isinstance(document, dict) else document
-
-
-def _text_of(file: File) -> str:
-    try:
-        return file.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise DetourError(f"job file {file}: {reason}") from None
 
 
 def parse_text(text: str) -> Any:

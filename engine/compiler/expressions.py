@@ -549,3 +549,10 @@ def _stack_count(ctx: FunctionContext, op: str, e: Json) -> Number:
     if op == "last_stack_index":
         count = ctx.f.op("sub", count, const(64, 1))
     return Number(count, False)
+
+
+def loggable(ctx: FunctionContext, e: Json) -> Number:
+    """A value as messages and traces have it."""
+    if kind(ctx, e) == "bool":
+        e = {"type": "expression", "value": {"op": "b2d", "left": None, "right": e}}
+    return exact(ctx, e)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from detour.base.errors import DetourError
+from detour.base.files import read_bytes
 
 Json = Any
 T = TypeVar("T")
@@ -287,9 +288,7 @@ def read_json(source: Json) -> Json:
         return source
     text = source if isinstance(source, str) and source.lstrip().startswith("{") else None
     try:
-        return json.loads(text if text is not None else Path(source).read_text())
-    except OSError as e:
-        raise DetourError(f"{source}: {e.strerror or e}") from e
+        return json.loads(text if text is not None else read_bytes(Path(source)))
     except (ValueError, RecursionError) as e:
         raise DetourError(f"{source if text is None else 'BMv2 JSON'}: not JSON: {one_line(e)}") from e
 

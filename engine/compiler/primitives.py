@@ -9,7 +9,7 @@ from detour.engine import phv
 from detour.engine.compiler import stateful
 from detour.engine.compiler.calculations import hash_by
 from detour.engine.compiler.context import FunctionContext
-from detour.engine.compiler.expressions import Number, exact, header, kind, low, lvalue, stack_name, union
+from detour.engine.compiler.expressions import Number, exact, header, loggable, low, lvalue, stack_name, union
 from detour.engine.compiler.ir import Value, const
 from detour.engine.compiler.load import find_field
 from detour.engine.compiler.model import Json, Stack, UnionStack, named, parse_hex, refuse
@@ -322,7 +322,7 @@ def _log(ctx: FunctionContext, args: list[Json], call: Json) -> None:
         raise refuse("log_msg without a text", call)
 
     def write() -> None:
-        numbers = [_loggable(ctx, e) for e in values]
+        numbers = [loggable(ctx, e) for e in values]
         fmt = LogFormat(args[0]["value"], tuple((n.value.bits, n.signed) for n in numbers))
         ctx.program.log_formats.append(fmt)
         ring = f.load_pointer(f.at("%sw", 8 * LOG))
@@ -337,9 +337,3 @@ def _log(ctx: FunctionContext, args: list[Json], call: Json) -> None:
         f.store(f.op("add", end, const(64, 1 + fmt.words)), ring, 8)
 
     ctx.when(f.compare("ne", listener, const(64, 0)), write)
-
-
-def _loggable(ctx: FunctionContext, e: Json) -> Number:
-    if kind(ctx, e) == "bool":
-        e = {"type": "expression", "value": {"op": "b2d", "left": None, "right": e}}
-    return exact(ctx, e)

@@ -11,7 +11,7 @@ from typing import Any
 
 from detour.engine.compiler import traced_steps as steps
 from detour.engine.compiler.context import FunctionContext
-from detour.engine.compiler.expressions import Number, exact, header, kind, low, lvalue
+from detour.engine.compiler.expressions import Number, exact, header, loggable, low, lvalue
 from detour.engine.compiler.ir import Value
 from detour.engine.compiler.model import Json
 
@@ -76,7 +76,7 @@ def trace_primitive(ctx: FunctionContext, op: str, args: list[Json], call: Json,
         _trace(ctx, "assertion", [("value", exact(ctx, args[0]))], call, what=op)
         run()
     elif op == "log_msg":
-        values = [(f"{i}", _shown(ctx, e)) for i, e in enumerate(args[1].get("value") or [])]
+        values = [(f"{i}", loggable(ctx, e)) for i, e in enumerate(args[1].get("value") or [])]
         _trace(ctx, "log_message", values, call, text=args[0]["value"])
         run()
     elif op in _NUMBERS:
@@ -130,12 +130,6 @@ def _trace(
     ctx: FunctionContext, what_kind: str, values: Sequence[tuple[str, Value | Number]], call: Json, **about: Any
 ) -> None:
     steps.writer(ctx).record(ctx.f, what_kind, values, at=call, **about)
-
-
-def _shown(ctx: FunctionContext, e: Json) -> Number:
-    if kind(ctx, e) == "bool":
-        e = {"type": "expression", "value": {"op": "b2d", "left": None, "right": e}}
-    return exact(ctx, e)
 
 
 def _name(e: Json) -> str | None:

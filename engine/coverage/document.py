@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from detour.base.errors import DetourError
-from detour.base.files import write_file
+from detour.base.files import read_bytes, write_file
 from detour.engine.compiler.covering import BRANCH, STATEMENT, TABLE_OUTCOME, CoverageSite
 from detour.engine.compiler.model import one_line
 
@@ -162,9 +162,7 @@ class CoverageDocument:
 
 def _programs(file: Path) -> list[ProgramCoverage]:
     try:
-        said = json.loads(file.read_text())
-    except OSError as error:
-        raise DetourError(f"{file}: {error.strerror or error}") from None
+        said = json.loads(read_bytes(file))
     except (ValueError, RecursionError):
         raise DetourError(f"{file}: this is no coverage file: it is not JSON") from None
     version = said.get("detour_coverage") if isinstance(said, dict) else None

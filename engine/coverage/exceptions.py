@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from detour.base.errors import DetourError
+from detour.base.files import read_text
 from detour.engine.compiler.covering import BRANCH, STATEMENT, TABLE_OUTCOME
 from detour.engine.coverage.document import CoverageDocument, Point, ProgramCoverage
 
@@ -86,10 +87,8 @@ def read_exceptions(file: Path) -> CoverageRules:
         DetourError: it cannot be read, or something in it is wrong.
     """
     try:
-        said = tomllib.loads(file.read_text())
-    except OSError as error:
-        raise DetourError(f"{file}: {error.strerror or error}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        said = tomllib.loads(read_text(file))
+    except tomllib.TOMLDecodeError as error:
         raise DetourError(f"{file}: {error}") from None
     unknown = set(said) - {"programs", "exception"}
     if unknown:

@@ -265,6 +265,21 @@ def _replica(g: Any, switch: Any, slot_index: int, block: int, number: int, is_l
 
 
 @inner()
+def _depth(g: Any, switch: Any, port_index: int, priority: int, number: int) -> int:
+    """Packets that wait in a queue of port `number`. Ports that nothing is attached to share the queues of one."""
+    queue = queue_at(g.queues, port_at(g.ports, port_index).queues + priority)
+    if port_index != switch.void_port:
+        return queue.packets
+    depth = 0
+    slot_index = queue.head
+    for _ in range(queue.packets):
+        slot = slot_at(g.slots, slot_index)
+        depth += slot.port == number
+        slot_index = slot.next
+    return depth
+
+
+@inner()
 def _enqueue(g: Any, switch: Any, switch_index: int, slot_index: int, number: int) -> int:
     """Puts a packet into the output queue of port `number`; the port's index, or -1 if it was dropped."""
     index = switch.void_port
@@ -280,7 +295,7 @@ def _enqueue(g: Any, switch: Any, switch_index: int, slot_index: int, number: in
         return -1
     slot_at(g.slots, slot_index).port = number
     std.enq_timestamp = (g.now // g.tick_ps) & _U32
-    std.enq_qdepth = queue_at(g.queues, port.queues + std.priority).packets
+    std.enq_qdepth = _depth(g, switch, index, std.priority, number)
     if not queues.join(g, index, std.priority, slot_index):
         switch.queue_drops += 1
         return -1
@@ -323,7 +338,7 @@ def _send_next(g: Any, port: Any, port_index: int) -> bool:
         pool.prefetch_egress(g, queue.head)
     # Even a packet that egress drops takes a turn, so that a clone that clones itself lets time pass.
     port.busy_until = g.now + UNLIMITED_PS
-    if _egress(g, port, priority, slot):
+    if _egress(g, port, port_index, priority, slot):
         slot_at(g.slots, slot).port = priority
         _send(g, port, port_index, slot)
     return True
@@ -341,7 +356,7 @@ def _send(g: Any, port: Any, port_index: int, slot_index: int) -> None:
 
 
 @inner()
-def _egress(g: Any, port: Any, priority: int, slot_index: int) -> bool:
+def _egress(g: Any, port: Any, port_index: int, priority: int, slot_index: int) -> bool:
     """simple_switch's egress thread: egress control, clone, drop, deparser, recirculation. True: to be sent."""
     switch = switch_at(g.switches, port.switch)
     phv = pool.phv_address(g, slot_index)
@@ -349,8 +364,8 @@ def _egress(g: Any, port: Any, priority: int, slot_index: int) -> bool:
     ticks = g.now // g.tick_ps
     std.egress_global_timestamp = ticks & _U48
     std.deq_timedelta = (ticks - std.enq_timestamp) & _U32
-    std.deq_qdepth = queue_at(g.queues, port.queues + priority).packets
     std.egress_port = slot_at(g.slots, slot_index).port
+    std.deq_qdepth = _depth(g, switch, port_index, priority, std.egress_port)
     call2(switch.egress, switch.state, phv)
     if std.error != 0:
         switch.faults += 1

@@ -42,8 +42,9 @@ def packet(time_ns: int, data: bytes) -> bytes:
     return struct.pack("<IIII", seconds, ns // 1000, len(data), len(data)) + data
 
 
-def read(path: Path, ethernet: bytes | None = None) -> Iterator[Frame]:
-    """The frames of a file, in its order. `ethernet`: both addresses of the header that IP packets without one get.
+def read(path: Path, ethernet: bytes | None = None, advice: str = "wanted is Ethernet") -> Iterator[Frame]:
+    """The frames of a file, in its order. `ethernet`: both addresses of the header that IP packets without one get;
+    `advice`: to whom could have given them.
 
     Raises:
         DetourError: it is no capture, is cut off, or its frames are not those of Ethernet.
@@ -53,21 +54,18 @@ def read(path: Path, ethernet: bytes | None = None) -> Iterator[Frame]:
             magic = file.read(4)
             frames = _of_pcapng(path, file) if magic == _SECTION.to_bytes(4) else _of_pcap(path, file, magic)
             for link_type, frame in frames:
-                yield frame if link_type == _LINKTYPE_ETHERNET else _framed(path, link_type, frame, ethernet)
+                yield frame if link_type == _LINKTYPE_ETHERNET else _framed(path, link_type, frame, ethernet, advice)
     except OSError as error:
         raise DetourError(f"{path} cannot be read: {error.strerror}") from None
 
 
-def _framed(path: Path, link_type: int, frame: Frame, ethernet: bytes | None) -> Frame:
+def _framed(path: Path, link_type: int, frame: Frame, ethernet: bytes | None, advice: str) -> Frame:
     """An IP packet with an Ethernet header before it."""
     if link_type not in _RAW:
         name = _LINK_TYPES.get(link_type, "one without Ethernet")
         raise DetourError(f"{path}: its frames are of link type {link_type} ({name}); wanted is Ethernet")
     if ethernet is None:
-        raise DetourError(
-            f"{path}: its frames are of link type {link_type} (RAW: IP without Ethernet); --ethernet DST/SRC, or "
-            "ethernet=DST/SRC in a workload, gives them a header"
-        )
+        raise DetourError(f"{path}: its frames are of link type {link_type} (RAW: IP without Ethernet); {advice}")
     kind = b"\x86\xdd" if frame.data[:1] >= b"\x60" else b"\x08\x00"
     return Frame(frame.time_ns, ethernet + kind + frame.data)
 

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from detour.base.errors import DetourError
+from detour.base.files import read_bytes
 from detour.base.progress import Progress
 from detour.engine import warm
 from detour.engine.bmv2api.device import BmDevice
@@ -150,11 +150,7 @@ class StandaloneSwitch:
 
     def _load(self, path: Path) -> None:
         """The program of the command line. P4Runtime wants its P4Info before it can be used there."""
-        try:
-            text = path.read_bytes()
-        except OSError as error:
-            raise DetourError(f"detour switch: {path} cannot be read: {error.strerror}") from None
-        self.device.load(text)
+        self.device.load(read_bytes(path))
 
     def _attach(self) -> None:
         options = self.options

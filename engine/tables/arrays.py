@@ -8,6 +8,7 @@ from copy import copy
 from dataclasses import dataclass
 from fractions import Fraction
 from math import gcd
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,24 @@ def _check(name: str, index: int, size: int) -> int:
     return index
 
 
-class CounterArray:
+class _Copied:
+    """What has one array of numbers, an attribute of the name in `_NUMBERS`."""
+
+    _NUMBERS = "values"
+
+    def snapshot(self) -> Self:
+        """A copy to be read."""
+        other = copy(self)
+        setattr(other, self._NUMBERS, getattr(self, self._NUMBERS).copy())
+        return other
+
+    @property
+    def snapshot_bytes(self) -> int:
+        """The memory that a snapshot takes."""
+        return getattr(self, self._NUMBERS).nbytes
+
+
+class CounterArray(_Copied):
     """Packets and bytes for each index; BMv2 always counts both. Bytes are those that came in."""
 
     def __init__(self, name: str, size: int) -> None:
@@ -40,17 +58,6 @@ class CounterArray:
         """(packets, bytes)."""
         packets, octets = self.values[_check(self.name, index, self.size)]
         return int(packets), int(octets)
-
-    def snapshot(self) -> CounterArray:
-        """A copy to be read."""
-        other = copy(self)
-        other.values = self.values.copy()
-        return other
-
-    @property
-    def snapshot_bytes(self) -> int:
-        """The memory that a snapshot takes."""
-        return self.values.nbytes
 
     def write(self, index: int, packets: int, octets: int) -> None:
         """Sets both."""
@@ -71,10 +78,12 @@ class MeterRates:
     pburst: int
 
 
-class MeterArray:
+class MeterArray(_Copied):
     """Two-rate three-colour markers (RFC 2698 in BMv2's reading: token counters over integer ticks).
 
     Tokens are counted exactly, as RFC 2698 adds them one by one: by time t there were floor(t * rate) of them."""
+
+    _NUMBERS = "rows"
 
     def __init__(self, name: str, size: int, unit: str, tick_ps: int) -> None:
         self.name, self.size, self.unit = name, size, unit
@@ -111,17 +120,6 @@ class MeterArray:
         seconds = ticks * self._tick_ps / _PS
         return MeterRates(round(committed / seconds, 6), cburst, round(peak / seconds, 6), pburst)
 
-    def snapshot(self) -> MeterArray:
-        """A copy to be read."""
-        other = copy(self)
-        other.rows = self.rows.copy()
-        return other
-
-    @property
-    def snapshot_bytes(self) -> int:
-        """The memory that a snapshot takes."""
-        return self.rows.nbytes
-
     def resize(self, size: int) -> None:
         """Grows (direct meters follow their table)."""
         rows = np.zeros((size, METER_WORDS), dtype=np.uint64)
@@ -129,8 +127,10 @@ class MeterArray:
         self.rows, self.size = rows, size
 
 
-class RegisterArray:
+class RegisterArray(_Copied):
     """Registers of any width, unsigned as in BMv2."""
+
+    _NUMBERS = "memory"
 
     def __init__(self, name: str, size: int, bits: int) -> None:
         self.name, self.size, self.bits = name, size, bits
@@ -151,17 +151,6 @@ class RegisterArray:
         at = _check(self.name, index, self.size) * self.item
         data = (value & ((1 << self.bits) - 1)).to_bytes(self.item, "little")
         self.memory[at : at + self.item] = np.frombuffer(data, dtype=np.uint8)
-
-    def snapshot(self) -> RegisterArray:
-        """A copy to be read."""
-        other = copy(self)
-        other.memory = self.memory.copy()
-        return other
-
-    @property
-    def snapshot_bytes(self) -> int:
-        """The memory that a snapshot takes."""
-        return self.memory.nbytes
 
     def values(self) -> list[int]:
         """All of them."""

@@ -5,22 +5,15 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 
 import grpc
 from finsy.proto import U128, p4i, p4r, p4r_grpc
-from google.protobuf import text_format
 
 from detour.base.errors import DetourError
 
 _UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 _ELECTION = U128.encode(1)
 _ANSWER_SECONDS = 30.0
-
-
-def p4info(path: Path) -> p4i.P4Info:
-    """P4Info from p4c's text file."""
-    return text_format.Parse(path.read_text(), p4i.P4Info())
 
 
 class Client:

@@ -17,9 +17,10 @@ from detour.base.p4build import BUILD
 from detour.base.progress import Progress, silent
 from detour.control.entries import TableEntry
 from detour.control.p4runtime.codec import Codec
+from detour.control.p4runtime.pipeline import read_p4info
 from detour.control.planner import plan
 from detour.experiments.bench.child import Child, resident
-from detour.experiments.bench.client import Client, p4info
+from detour.experiments.bench.client import Client
 from detour.experiments.bench.dragonfly import BENCH_PRIORITIES, D3
 from detour.experiments.bench.report import BenchReport, Goal
 from detour.topo import Topology, parse_topology
@@ -85,7 +86,7 @@ def _ask(child: Child) -> int:
 
 def measure(spec: str = D3, progress: Progress = silent) -> Resident:
     """Programs all switches of a topology and asks for the process's memory in between."""
-    info = p4info(BUILD / "fabric.p4info.txtpb")
+    info = read_p4info(BUILD / "fabric.p4info.txtpb")
     config = (BUILD / "fabric.json").read_bytes()
     codec = Codec(info, True)
     wanted = plan(parse_topology(spec))

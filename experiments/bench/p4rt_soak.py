@@ -28,8 +28,9 @@ from finsy.proto import p4i, p4r, p4r_grpc
 from detour.base.errors import DetourError
 from detour.base.p4build import BUILD
 from detour.base.progress import Progress, silent
+from detour.control.p4runtime.pipeline import read_p4info
 from detour.experiments.bench.child import Child, resident
-from detour.experiments.bench.client import Client, p4info
+from detour.experiments.bench.client import Client
 from detour.experiments.bench.p4runtime import updates_of
 from detour.experiments.bench.report import BenchReport, Goal
 
@@ -263,7 +264,7 @@ def _fill(stack: contextlib.ExitStack, address: str, info: p4i.P4Info, config: b
 def _honest(address: str, seconds: float) -> None:
     """Small writes and reads for some time, by the primary of a role of its own, which takes what comes on its stream;
     prints a JSON object: how many, and the seconds of the slowest and of the median."""
-    info = p4info(BUILD / "bench_tables.p4info.txtpb")
+    info = read_p4info(BUILD / "bench_tables.p4info.txtpb")
     first = updates_of(info, "lpm", 1)[0]
     with Client(address, 1, role="honest") as client:
         threading.Thread(target=_drain, args=(client,), daemon=True).start()
@@ -289,7 +290,7 @@ def _drain(client: Client) -> None:
 
 def measure(seconds: float = SECONDS, progress: Progress = silent) -> Soak:
     """Does all of it at once for some time."""
-    info = p4info(BUILD / "bench_tables.p4info.txtpb")
+    info = read_p4info(BUILD / "bench_tables.p4info.txtpb")
     config = (BUILD / "bench_tables.json").read_bytes()
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         address = f"unix:{folder}/p4runtime"

@@ -15,7 +15,8 @@ from finsy.proto import p4i, p4r
 
 from detour.base.p4build import BUILD
 from detour.base.progress import Progress, silent
-from detour.experiments.bench.client import Client, p4info
+from detour.control.p4runtime.pipeline import read_p4info
+from detour.experiments.bench.client import Client
 from detour.experiments.bench.processes import Switches
 from detour.experiments.bench.report import BenchReport, Goal, rate
 from detour.experiments.bench.tables import PORTS, BenchEntry, entries, table_name
@@ -68,7 +69,8 @@ def _canonical(value: int) -> bytes:
     return value.to_bytes(max(1, (value.bit_length() + 7) // 8), "big")
 
 
-def _timed(work: Callable[[], object]) -> float:
+def timed(work: Callable[[], object]) -> float:
+    """Seconds that something takes."""
     begin = time.perf_counter()
     work()
     return time.perf_counter() - begin
@@ -80,18 +82,18 @@ def _measure(client: Client, info: p4i.P4Info, kind: str, count: int, batch: int
     def seconds(what: p4r.Update.Type.ValueType) -> float:
         updates = [p4r.Update(type=what, entity=p4r.Entity(table_entry=message)) for message in messages]
         requests = client.requests(updates, batch)
-        return _timed(lambda: client.write(requests))
+        return timed(lambda: client.write(requests))
 
     insert, modify = seconds(p4r.Update.INSERT), seconds(p4r.Update.MODIFY)
     wildcard = p4r.Entity(table_entry=p4r.TableEntry(table_id=messages[0].table_id))
-    read = _timed(lambda: client.read([wildcard]))
+    read = timed(lambda: client.read([wildcard]))
     delete = seconds(p4r.Update.DELETE)
     return WriteRate(kind, count, count / insert, count / modify, count / read, count / delete)
 
 
 def run(count: int = ENTRIES, batch: int = BATCH, progress: Progress = silent) -> BenchReport:
     """Measures with `count` entries in each kind of table, `batch` updates a message."""
-    info = p4info(BUILD / "bench_tables.p4info.txtpb")
+    info = read_p4info(BUILD / "bench_tables.p4info.txtpb")
     config = (BUILD / "bench_tables.json").read_bytes()
     points = []
     with Switches("engine", {_DEVICE: {}}) as switches, Client(switches.target(_DEVICE).address, _DEVICE) as client:

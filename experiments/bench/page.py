@@ -4,14 +4,12 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 from detour.base.files import write_file
 from detour.base.tables import markdown
 from detour.experiments.bench.report import BenchReport, machine
-
-RunBenchmark = Callable[[], BenchReport]
 
 _HEAD = """# Performance
 

@@ -16,8 +16,9 @@ from finsy.proto import p4i, p4r
 
 from detour.base.p4build import BUILD
 from detour.base.progress import Progress, silent
+from detour.control.p4runtime.pipeline import read_p4info
 from detour.engine import phv
-from detour.experiments.bench.client import Client, p4info
+from detour.experiments.bench.client import Client
 from detour.experiments.bench.processes import Switches
 from detour.experiments.bench.report import BenchReport, Goal
 
@@ -55,7 +56,7 @@ def _packet_out(info: p4i.P4Info) -> p4r.PacketOut:
 
 def run(times: int = 3, progress: Progress = silent) -> BenchReport:
     """Measures some times and takes the medians."""
-    info = p4info(BUILD / "fabric.p4info.txtpb")
+    info = read_p4info(BUILD / "fabric.p4info.txtpb")
     before = (BUILD / "fabric.json").read_bytes()
     source = json.loads(before)
     new, cached = [], []

@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from detour.base.progress import Progress, silent
 from detour.control.planner import plan
 from detour.control.verifier.verifier import verify
 from detour.engine.pre import MAX_GROUP, Replication
+from detour.experiments.bench.p4runtime import timed
 from detour.experiments.bench.report import BenchReport, Goal
 from detour.hosts.config import HostConfig
 from detour.hosts.driver import Driver, open_unix
@@ -43,7 +43,7 @@ _PATIENCE_S = 60.0
 def run(largest: str = "d3", connections: int = CONNECTIONS, progress: Progress = silent) -> BenchReport:
     """Measures all of it. `largest`: the topology that is proven beside D1; `connections`: how many are set up."""
     progress("building topologies")
-    build = _best(lambda: _seconds(lambda: [parse_topology(spec) for spec in ("d3", "fat-tree:k=16")]))
+    build = _best(lambda: timed(lambda: [parse_topology(spec) for spec in ("d3", "fat-tree:k=16")]))
     proofs = {}
     for spec in dict.fromkeys(("d1", largest)):
         progress(f"proving {spec}")
@@ -77,12 +77,6 @@ def _best(measure: Callable[[], float]) -> float:
     return min(measure() for _ in range(_REPEATS))
 
 
-def _seconds(work: Callable[[], Any]) -> float:
-    begin = time.perf_counter()
-    work()
-    return time.perf_counter() - begin
-
-
 def proof_seconds(spec: str) -> float:
     """Seconds to verify that the planned entries connect every pair of hosts of a topology."""
     topology = parse_topology(spec)
@@ -92,7 +86,7 @@ def proof_seconds(spec: str) -> float:
         if not verify(planned, topology).ok:
             raise DetourError(f"{spec}: the planned entries are wrong")
 
-    return _best(lambda: _seconds(prove))
+    return _best(lambda: timed(prove))
 
 
 def connect_seconds(count: int) -> float:
@@ -111,7 +105,7 @@ def connect_seconds(count: int) -> float:
         set_host(hs, host, f"fd00:0:0:{host:x}::1")
     pairs = np.random.default_rng(3).integers(0, 64, (2, count))
     device = Device(hs)
-    return _seconds(lambda: post_many(connect_many(device, pairs[0], pairs[1], shortest=1, non_shortest=31), 1 << 30))
+    return timed(lambda: post_many(connect_many(device, pairs[0], pairs[1], shortest=1, non_shortest=31), 1 << 30))
 
 
 def group_seconds() -> float:
@@ -124,7 +118,7 @@ def group_seconds() -> float:
         for group in range(1, _GROUPS + 1):
             pre.set_group(group, [(1, group), (2, group), (3, 0)])
 
-    return _seconds(change)
+    return timed(change)
 
 
 class _Station:
@@ -156,7 +150,7 @@ def driver_rate() -> float:
         with a.driver, b.driver:
             a.qp.connect(Endpoint(**asdict(b.qp.endpoint)))
             b.qp.connect(Endpoint(**asdict(a.qp.endpoint)))
-            seconds = _seconds(lambda: _write(a, b))
+            seconds = timed(lambda: _write(a, b))
     return (a.pd.context.stats()["tx_frames"] + b.pd.context.stats()["tx_frames"]) / seconds
 
 

@@ -112,29 +112,37 @@ def ideal_ps(size: NDArray[np.int64]) -> NDArray[np.int64]:
 def _result(
     point: PacketsPoint, fabric: ExpanderFabric, messages: MessageArrivals, hops: float, stuck: bool
 ) -> PacketsResult:
+    slowdown, measured = measure(fabric, messages)
+    return found(
+        PacketsResult,
+        point,
+        **measured,
+        mean_hops=round(hops, 3),
+        bytes=int(messages.size.sum()),
+        slowdown_percentiles=[round(float(value), 3) for value in np.percentile(slowdown, PERCENTILES)],
+        deadlock=stuck,
+        virtual_ms=round(fabric.now_ps / 1e9, 3),
+        marked=int(fabric.column("st_rx_ecn_marked").sum()),
+        packet_hops=int(fabric.network.switch_stats()["packets"].sum()),
+    )
+
+
+def measure(fabric: ExpanderFabric, messages: MessageArrivals) -> tuple[NDArray[np.float64], dict[str, Any]]:
+    """Slowdowns of messages, and what results have of times and memory."""
     done = fabric.column("st_last_done_ps")
     taken = np.where(done > 0, done, fabric.now_ps) - messages.at_ps
     slowdown = taken / ideal_ps(messages.size)
     stats = [fabric.network.buffer_stats(switch.device_id) for switch in fabric.topology.switches]
-    return found(
-        PacketsResult,
-        point,
-        mean_hops=round(hops, 3),
-        messages=len(taken),
-        bytes=int(messages.size.sum()),
-        fct_us=percentiles(taken / US),
-        slowdown=percentiles(slowdown),
-        slowdown_percentiles=[round(float(value), 3) for value in np.percentile(slowdown, PERCENTILES)],
-        unfinished=fabric.unfinished(),
-        deadlock=stuck,
-        virtual_ms=round(fabric.now_ps / 1e9, 3),
-        marked=int(fabric.column("st_rx_ecn_marked").sum()),
-        pauses=sum(s["pauses_sent"] for s in stats),
-        drops=sum(s["headroom_drops"] + s["buffer_drops"] for s in stats),
-        retransmitted=int(fabric.column("st_retransmitted").sum()),
-        buffer_peak_bytes=max(s["buffer_peak"] for s in stats),
-        packet_hops=int(fabric.network.switch_stats()["packets"].sum()),
-    )
+    return slowdown, {
+        "messages": len(taken),
+        "fct_us": percentiles(taken / US),
+        "slowdown": percentiles(slowdown),
+        "unfinished": fabric.unfinished(),
+        "pauses": sum(s["pauses_sent"] for s in stats),
+        "drops": sum(s["headroom_drops"] + s["buffer_drops"] for s in stats),
+        "retransmitted": int(fabric.column("st_retransmitted").sum()),
+        "buffer_peak_bytes": max(s["buffer_peak"] for s in stats),
+    }
 
 
 def percentiles(values: NDArray[np.float64]) -> Percentiles:

@@ -47,8 +47,7 @@ from detour.experiments.fcplus.packets import (
     POLL_PS,
     RATE_BPS,
     WINDOW,
-    ideal_ps,
-    percentiles,
+    measure,
 )
 from detour.experiments.fcplus.results import TransportPoint, TransportResult, TransportSetting, found
 from detour.experiments.fcplus.traffic import MessageArrivals, choose_paths, draw
@@ -354,28 +353,17 @@ def _queues(fabric: ExpanderFabric, ports: NDArray[np.int64]) -> NDArray[np.int6
 def _result(
     point: TransportPoint, fabric: ExpanderFabric, messages: MessageArrivals, fed: Fed, hops: float
 ) -> TransportResult:
-    done = fabric.column("st_last_done_ps")
-    taken = np.where(done > 0, done, fabric.now_ps) - messages.at_ps
-    slowdown = taken / ideal_ps(messages.size)
-    stats = [fabric.network.buffer_stats(switch.device_id) for switch in fabric.topology.switches]
     per_gbps = point.us * US / 8e3
     rates = np.diff([0, *fed.arrived]) * RATE_INTERVALS / per_gbps
     settled = judge(rates.tolist())
     return found(
         TransportResult,
         point,
-        messages=len(taken),
+        **measure(fabric, messages)[1],
         offered_gbps=round(float(messages.size.sum()) / per_gbps, 1),
         goodput_gbps=round(fed.arrived[-1] / per_gbps, 1),
-        fct_us=percentiles(taken / US),
-        slowdown=percentiles(slowdown),
         mean_hops=round(hops, 3),
-        unfinished=fabric.unfinished(),
         deadlock=bool(fabric.deadlock()),
-        pauses=sum(s["pauses_sent"] for s in stats),
-        drops=sum(s["headroom_drops"] + s["buffer_drops"] for s in stats),
-        retransmitted=int(fabric.column("st_retransmitted").sum()),
-        buffer_peak_bytes=max(s["buffer_peak"] for s in stats),
         detours=fed.detours,
         settled_gbps=round(settled.mean, 1),
         steady=settled.steady,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from detour.base.arrays import Int64Array
+from detour.control.fors.opensm import least_used
 from detour.control.fors.plan import INSIDE
 from detour.control.fors.tiers.fabric import FatTree3
 from detour.control.fors.tiers.ways import TierWays
@@ -22,12 +22,12 @@ def tier_min_hop(fabric: FatTree3) -> PhasedMessages:
     for leaf in range(fabric.all_leaves):
         used = np.zeros(fabric.aggs, np.int64)
         for server in servers[servers // fabric.hosts != leaf].tolist():
-            plane[leaf, server] = _least_used(used, fabric.planes[leaf, server // fabric.hosts])
+            plane[leaf, server] = least_used(used, fabric.planes[leaf, server // fabric.hosts])
     for pod, agg in np.ndindex(fabric.pods, fabric.aggs):
         used = np.zeros(fabric.cores, np.int64)
         for server in servers[servers // (fabric.hosts * fabric.leaves) != pod].tolist():
             usable = high[pod, agg] & high[server // (fabric.hosts * fabric.leaves), agg]
-            core[pod, agg, server] = _least_used(used, usable)
+            core[pod, agg, server] = least_used(used, usable)
     count = len(servers)
     shift, sender = (one.ravel() for one in np.divmod(np.arange(count * (count - 1)), count))
     src, dst = servers[sender], servers[(sender + shift + 1) % count]
@@ -36,13 +36,3 @@ def tier_min_hop(fabric: FatTree3) -> PhasedMessages:
     above = np.where(pod == dst // (fabric.hosts * fabric.leaves), -1, core[pod, chosen, dst])
     found = PhasedMessages(shift, src, dst, ways.way(chosen, above))
     return found.only((leaf == dst // fabric.hosts) | (chosen != INSIDE))
-
-
-def _least_used(used: Int64Array, usable: np.ndarray) -> int:
-    """The usable one with the lowest count, which rises; `INSIDE` if there is none."""
-    choice = np.flatnonzero(usable)
-    if not len(choice):
-        return INSIDE
-    best = int(choice[np.argmin(used[choice])])
-    used[best] += 1
-    return best

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from detour.base.errors import DetourError
+from detour.base.files import read_text
 from detour.base.option_files import read_options
 from detour.experiments.sim.settings import OptionError, SimOptions
-from detour.fabric.workloads.flow_files import text_of
 
 _LISTS = ("fail",)
 _NAMES = {each.name.replace("_", "-"): each.name for each in fields(SimOptions)}
@@ -63,6 +63,6 @@ def read_scenario(file: Path) -> Scenario:
     Raises:
         DetourError: it cannot be read, is no YAML, or has a key that no option is called, or one twice.
     """
-    said = read_options(file, text_of(file), _NAMES, _LISTS)
+    said = read_options(file, read_text(file), _NAMES, _LISTS)
     values: dict[str, Any] = {_NAMES[key]: one.value for key, one in said.items()}
     return Scenario(file, SimOptions(**values), {_NAMES[key]: one.line for key, one in said.items()})

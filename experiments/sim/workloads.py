@@ -18,10 +18,11 @@ from typing import Any
 
 from detour.base import doors
 from detour.base.errors import DetourError
+from detour.base.files import read_text
 from detour.experiments.sim.patterns import NAMED_WORKLOADS, DrawnFor, PatternKind, flows_of_pattern
 from detour.fabric.traffic.steered import ConnectionName
 from detour.fabric.workloads.chakra import read_chakra
-from detour.fabric.workloads.flow_files import read_flow_file, text_of
+from detour.fabric.workloads.flow_files import read_flow_file
 from detour.fabric.workloads.flow_table import FlowTable, check_flows, flow_table
 from detour.fabric.workloads.goal import is_goal, read_goal
 from detour.fabric.workloads.jobs import JOB_NAMES, job_by_name, read_job_run
@@ -70,7 +71,7 @@ def _of_file(text: str, file: Path, topology: Topology) -> SimWorkload:
     if file.suffix.lower() in _JOB_FILES:
         run = read_job_run(file, topology)
         return SimWorkload(text, run.graph, False, run.pinned)
-    if file.suffix.lower() == ".goal" or is_goal(text_of(file)[:_BEGINNING]):
+    if file.suffix.lower() == ".goal" or is_goal(read_text(file)[:_BEGINNING]):
         return SimWorkload(text, read_goal(file, hosts), False)
     return _of_flows(text, read_flow_file(file, hosts), topology)
 

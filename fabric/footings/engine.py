@@ -21,7 +21,7 @@ from detour.fabric.footings.details import FootingDetails
 from detour.fabric.footings.network import CableTerms, NetworkFabric, lay_cables
 from detour.fabric.footings.serving import Serving
 from detour.fabric.footings.settings import ENGINE, FootingSettings
-from detour.fabric.linux.hosts import LinuxHosts, LinuxRequest
+from detour.fabric.linux.hosts import LinuxHosts, LinuxRequest, end
 from detour.hosts.frames.sizes import MAX_FRAME
 from detour.hosts.rdma import RDMA
 from detour.hosts.verbs.verbs import Device
@@ -108,26 +108,14 @@ class EngineFabric(NetworkFabric):
     def close(self) -> None:
         self.serving.close()
         network, self._network = self._network, None
-        try:
-            if network is not None:
-                network.stop()
-        finally:
-            if self.linux is not None:
-                self.linux.close()
+        end(network, self.linux)
 
     def details(self) -> FootingDetails:
         if self.linux is None:
             return super().details()
-        return replace(super().details(), linux=self.linux.details(self._oversized()))
-
-    def _oversized(self) -> dict[str, int]:
-        """Frames above the MTU that each Linux host has sent."""
-        stats = self.network.outside_stats()
-        ends = zip(stats["device_id"].tolist(), stats["port"].tolist(), strict=True)
-        counts = dict(zip(ends, stats["rx_oversized"].tolist(), strict=True))
         links = (link for link in self.topology.links if link.kind == "host")
         ports = {self.topology.hosts[link.b[0]].name: self.link_ends(link.index)[0] for link in links}
-        return {name: counts[port] for name, port in ports.items() if port in counts}
+        return replace(super().details(), linux=self.linux.details(self.network, ports))
 
     def capture(self, folder: Path | None, only: Container[str] | None = None) -> None:
         if self._network is not None:

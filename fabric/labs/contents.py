@@ -6,13 +6,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-from finsy.proto import p4i, p4r
-from google.protobuf import text_format
+from finsy.proto import p4r
 
 from detour.base.errors import DetourError
+from detour.base.files import read_text
 from detour.base.progress import Progress, silent
+from detour.control.p4runtime.pipeline import read_p4info
 from detour.engine.bmv2api.commands.interpreter import Understood, understand_all
 from detour.engine.bmv2api.commands.program import ProgramNames
 from detour.engine.bmv2api.commands.registry import CommandScope
@@ -72,7 +72,9 @@ def _compiled(files: ProgramFiles, compiler: Compiler) -> Compiled | None:
         if files.p4info is None:
             compile_program(files.text)
             return None
-        message = p4r.ForwardingPipelineConfig(p4info=_p4info(files.p4info), p4_device_config=files.text)
+        message = p4r.ForwardingPipelineConfig(
+            p4info=read_p4info(files.p4info, lenient=True), p4_device_config=files.text
+        )
         return compiler.compile(message)
     except DetourError as error:
         raise DetourError(f"{files.json}: {error}") from None
@@ -90,13 +92,6 @@ def _check_architecture(files: ProgramFiles) -> None:
         raise DetourError("this is no program for v1model (it has no standard_metadata), which is all that runs here")
 
 
-def _p4info(path: Path) -> p4i.P4Info:
-    try:
-        return text_format.Parse(path.read_bytes(), p4i.P4Info(), allow_unknown_field=True)
-    except (text_format.ParseError, UnicodeDecodeError, OSError) as error:
-        raise DetourError(f"{path} is not P4Info in text format: {error}") from None
-
-
 def _updates(switch: LabSwitch, compiled: Compiled | None) -> tuple[LabUpdate, ...]:
     if switch.runtime is None:
         return ()
@@ -110,8 +105,4 @@ def _commands(switch: LabSwitch, text: bytes) -> tuple[Understood, ...]:
         return ()
     if not text:
         raise DetourError(f"{switch.commands}: {switch.name} has no program to which commands could apply")
-    try:
-        commands = switch.commands.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DetourError(f"{switch.commands}: {getattr(error, 'strerror', None) or 'this is not text'}") from None
-    return tuple(understand_all(switch.commands, commands, CommandScope(ProgramNames(text.decode()))))
+    return tuple(understand_all(switch.commands, read_text(switch.commands), CommandScope(ProgramNames(text.decode()))))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 from detour.base.errors import DetourError
@@ -112,6 +113,8 @@ class NetworkAPI:
         kwargs: Mapping[str, Any] | None = None,
     ) -> None:
         del enableScheduler
+        if not isinstance(exe, str | FunctionType):  # as p4-utils' scheduler
+            raise DetourError(f"addTask: the task of {name} is {exe!r}; wanted is a command (one string) or a function")
         module, name_of_exe = ("", exe) if isinstance(exe, str) else (exe.__module__, exe.__name__)
         if module == "__main__":
             raise DetourError(f"addTask: {name_of_exe} is a function of the script itself; it has to be in a module")

@@ -13,6 +13,7 @@ from collections import Counter
 from pathlib import Path
 
 from detour.base.errors import DetourError
+from detour.base.files import read_text
 from detour.fabric.labs.folder import LabFolder
 from detour.fabric.labs.model import Lab, LabEnd, LabHost, LabLink, LabSwitch
 from detour.fabric.labs.quantities import ns3_rate_bps, tc_time_ps
@@ -34,10 +35,7 @@ def read(folder: LabFolder, path: Path) -> Lab:
     Raises:
         DetourError: what is wrong in which line.
     """
-    try:
-        lines = [line.split() for line in path.read_text().splitlines()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise DetourError(f"{path}: {getattr(error, 'strerror', None) or 'this is not text'}") from None
+    lines = [line.split() for line in read_text(path).splitlines()]
     switches, hosts, links = _counts(path, lines[0] if lines else [])
     found, macs = _links(path, lines[1 : links + 1], switches, hosts)
     if len(found) < links:

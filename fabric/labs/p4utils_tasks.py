@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from detour.base.errors import DetourError
+from detour.base.files import read_text
 from detour.base.quantities import rate_bps_of
 from detour.fabric.labs.model import LabTask
 
@@ -51,13 +52,9 @@ def read_tasks(path: Path) -> list[P4UtilsTask]:
     Raises:
         DetourError: it cannot be read, or which line means nothing.
     """
-    try:
-        lines = path.read_text().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DetourError(f"{path}: {getattr(error, 'strerror', None) or 'this is not text'}") from None
     return [
         _read(line, f"{path}, line {number}")
-        for number, line in enumerate(lines, 1)
+        for number, line in enumerate(read_text(path).splitlines(), 1)
         if line.strip() and not line.startswith(("//", "#"))
     ]
 

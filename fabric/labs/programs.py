@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from detour.base.errors import DetourError
+from detour.base.files import read_bytes
 from detour.base.progress import Progress, silent
 from detour.fabric.labs.compiling import P4C, compiled
 from detour.fabric.labs.folder import is_json_with
@@ -32,10 +33,7 @@ class ProgramFiles:
         Raises:
             DetourError: it cannot be read.
         """
-        try:
-            return self.json.read_bytes()
-        except OSError as error:
-            raise DetourError(f"{self.json}: {error.strerror}") from None
+        return read_bytes(self.json)
 
 
 def programs_of(

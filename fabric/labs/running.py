@@ -34,7 +34,7 @@ from detour.fabric.labs.model import Lab, LabHost, LabSwitch
 from detour.fabric.labs.results import rows_of
 from detour.fabric.labs.virtual import DEFAULTS as VIRTUAL_DEFAULTS
 from detour.fabric.labs.workloads import Activity, TcpFlow, UdpStream, activities_of, task_activities
-from detour.fabric.linux.hosts import LinuxHosts, LinuxRequest
+from detour.fabric.linux.hosts import LinuxHosts, LinuxRequest, end
 from detour.hosts.frames.sizes import MAX_FRAME
 from detour.hosts.ip.hosts import IpStack
 from detour.hosts.ip.stack import IP
@@ -253,22 +253,13 @@ class RunningLab:
             )
             for content in self._contents
         ]
-        hosts = []
+        hosts, ports = [], {}
         for host in self.lab.hosts:
-            end = self.lab.attachment(host.name)[1]
-            hosts.append(LabHostStatus(host.name, str(host.address), host.mac, f"{end.node}-p{end.port}"))
-        linux = None if self.linux is None else self.linux.details(self._oversized())
+            switch = self.lab.attachment(host.name)[1]
+            ports[host.name] = (self.lab.switch(switch.node).device_id, switch.port)
+            hosts.append(LabHostStatus(host.name, str(host.address), host.mac, f"{switch.node}-p{switch.port}"))
+        linux = None if self.linux is None else self.linux.details(self._network, ports)
         return LabStatus(str(self.lab.folder), self.lab.format, switches, hosts, linux)
-
-    def _oversized(self) -> dict[str, int]:
-        """Frames above the MTU that each Linux host has sent."""
-        if self._network is None or self.booted is None:
-            return {}
-        stats = self._network.outside_stats()
-        ends = zip(stats["device_id"].tolist(), stats["port"].tolist(), strict=True)
-        counts = dict(zip(ends, stats["rx_oversized"].tolist(), strict=True))
-        ports = {host.name: self.booted.port(self.lab.attachment(host.name)[1]) for host in self.lab.hosts}
-        return {name: counts[port] for name, port in ports.items() if port in counts}
 
     def close(self) -> None:
         """Ends it and gives everything back. May be called twice."""
@@ -283,9 +274,4 @@ class RunningLab:
             endpoint.stop()
         network, self._network = self._network, None
         self._thrift, self._servers, self._endpoints = {}, {}, {}
-        try:
-            if network is not None:
-                network.stop()
-        finally:
-            if self.linux is not None:
-                self.linux.close()
+        end(network, self.linux)

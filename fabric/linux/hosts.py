@@ -12,9 +12,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from detour.base.errors import DetourError
+from detour.engine.network import Network
 from detour.engine.sockets import Attachment
+from detour.engine.wiring import Port
 from detour.fabric.footings.details import LinuxHost
 from detour.fabric.footings.settings import QUEUE_PACKETS
 from detour.fabric.linux import opening
@@ -171,8 +174,13 @@ class LinuxHosts:
         line = [*enter(keeper.pid, keeper.user), "sh", "-c", f"sleep {start_s} && {limited}"]
         self._jobs.append(subprocess.Popen(line, cwd=folder, stdin=nothing, stdout=nothing, start_new_session=True))
 
-    def details(self, oversized: Mapping[str, int]) -> list[LinuxHost]:
-        """What there is, with the frames above the MTU that each has sent."""
+    def details(self, network: Network | None, ports: Mapping[str, Port]) -> list[LinuxHost]:
+        """What there is, with the frames above the MTU that each has sent. `ports`: where hosts are attached."""
+        oversized: dict[Any, int] = {}
+        if network is not None:
+            stats = network.outside_stats()
+            ends = zip(stats["device_id"].tolist(), stats["port"].tolist(), strict=True)
+            oversized = dict(zip(ends, stats["rx_oversized"].tolist(), strict=True))
         return [
             LinuxHost(
                 name,
@@ -182,7 +190,7 @@ class LinuxHosts:
                 self._kinds.get(name, "veth"),
                 interface.mtu,
                 list(interface.addresses),
-                oversized.get(name),
+                oversized.get(ports.get(name)),
             )
             for name, interface in self.request.interfaces.items()
             if name in self._keepers
@@ -201,3 +209,13 @@ class LinuxHosts:
         for keeper in self._keepers.values():
             keeper.close()
         self._keepers.clear()
+
+
+def end(network: Network | None, linux: LinuxHosts | None) -> None:
+    """The end of everything that has both. Hosts go last: the network has their interfaces open."""
+    try:
+        if network is not None:
+            network.stop()
+    finally:
+        if linux is not None:
+            linux.close()

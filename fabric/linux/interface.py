@@ -18,7 +18,6 @@ LINUX_QUEUE = 1000
 LEAST_MTU = 1280
 """IPv6 goes over no link with less (RFC 8200, section 5)"""
 _ETHERNET_BYTES = 14
-VLAN_BYTES = 4
 _GATEWAY = "fe80::1"
 _FABRIC = ("fd00::/16", "fcbb:bb00::/32")
 _SHORTEST_PORTS = "16384 32767"

@@ -30,7 +30,6 @@ from detour.fabric.tracing.live import (
     LIVE_POLL_PS,
     by_packet,
     follow_frame,
-    follow_one,
     host_filter,
     is_whole,
     packets,
@@ -78,7 +77,7 @@ class Following:
                 return self._through_copy(a, frame, all_ways, progress)
             progress("waiting for the packet to arrive")
             fabric = self._fabric
-            return document(follow_one(fabric.network, fabric.topology, fabric.clock, a, frame, way.sport))
+            return document(follow_frame(fabric.network, fabric.topology, fabric.clock, a, frame, way.sport))
 
     def frame(self, source: str, frame: str, all_ways: bool = False, progress: Progress = silent) -> PacketTrace:
         """The same of any frame, in hex, that a host sends: nobody need understand it.

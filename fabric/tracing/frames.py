@@ -9,6 +9,7 @@ from detour.base.errors import DetourError
 from detour.engine.switch import pcap
 
 _MAX_FRAME = 65_550
+_ADVICE = "--ethernet DST/SRC, or ethernet=DST/SRC in a workload, gives them a header"
 
 
 def read_frame(text: str, ethernet: bytes | None = None) -> bytes:
@@ -73,7 +74,7 @@ def read_capture(path: Path, ethernet: bytes | None = None) -> list[bytes]:
     Raises:
         DetourError: it cannot be read, is none, ends in the middle of a frame, has none, or none of Ethernet.
     """
-    frames = [frame.data for frame in pcap.read(path, ethernet)]
+    frames = [frame.data for frame in pcap.read(path, ethernet, _ADVICE)]
     if not frames:
         raise DetourError(f"{path}: there is no frame in it")
     return frames

@@ -49,35 +49,19 @@ def host_filter(topology: Topology, text: str) -> Filter:
     return parse_filter(text, addresses.get)
 
 
-def follow_one(
-    network: Network, topology: Topology, clock: FabricClock, source: Host, frame: bytes, sport: int
-) -> FollowedPacket:
-    """Sends a frame from a host's port into a running network and follows it to its end, by the fabric's clock.
-
-    Raises:
-        DetourError: it did not reach a switch.
-    """
-    switch = topology.switches[source.switch]
-    wanted = f"src {ipv6_text(source.address)} and sport {sport} and bytes {len(frame)} and port {source.port}"
-    with Recorder(network, parse_filter(wanted), count=1) as recorder:
-        network.inject((switch.device_id, source.port), frame)
-        visits = _collected(recorder, topology, clock)
-    found = packets(topology, visits, network.tick_ps)
-    if not found:
-        raise DetourError(f"{source.name}'s packet did not reach {switch.name}: is its link up?")
-    return found[0]
-
-
 def follow_frame(
-    network: Network, topology: Topology, clock: FabricClock, source: Host, frame: bytes
+    network: Network, topology: Topology, clock: FabricClock, source: Host, frame: bytes, sport: int | None = None
 ) -> FollowedPacket:
-    """The same for any frame, which is told from others that pass meanwhile by its bytes.
+    """Sends a frame from a host's port into a running network and follows it to its end, by the fabric's clock. It is
+    told from others that pass meanwhile by its bytes, and by its UDP source port if that is given.
 
     Raises:
         DetourError: it did not reach a switch.
     """
     switch = topology.switches[source.switch]
     wanted = f"bytes {len(frame)} and port {source.port}"
+    if sport is not None:
+        wanted += f" and src {ipv6_text(source.address)} and sport {sport}"
 
     def ours(visits: list[Visit]) -> list[Visit]:
         alike = (each for each in by_packet(visits) if (each[0].switch, each[0].frame) == (switch.device_id, frame))
@@ -93,10 +77,7 @@ def follow_frame(
 
 
 def _collected(
-    recorder: Recorder,
-    topology: Topology,
-    clock: FabricClock,
-    ours: Callable[[list[Visit]], list[Visit]] = lambda visits: visits,
+    recorder: Recorder, topology: Topology, clock: FabricClock, ours: Callable[[list[Visit]], list[Visit]]
 ) -> list[Visit]:
     """The visits of a packet, when nothing of it is under way any more. `ours`: those that are its own."""
     end, settled, known = clock.now_ps + _PATIENCE_PS, clock.now_ps + _SETTLED_PS, -1

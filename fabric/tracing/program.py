@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from finsy.proto import p4i, p4r
+from finsy.proto import p4r
 from google.protobuf import text_format
 
 from detour.base.dataplane import HIGHEST_PORT
 from detour.base.errors import DetourError
-from detour.control.p4runtime.pipeline import PipelineConfig
+from detour.base.files import read_text
+from detour.control.p4runtime.pipeline import PipelineConfig, read_p4info
 from detour.engine import phv
 from detour.engine.bmv2api.device import BmDevice
 from detour.engine.bmv2api.runtime import BmRuntime
@@ -33,7 +34,7 @@ _NAME = "switch"
 
 
 class TracedProgram:
-    """One switch that runs a program, with all ports: those that it lacked would share one queue. A context manager."""
+    """One switch that runs a program, with all ports. A context manager."""
 
     def __init__(self, files: PipelineConfig, *, cpu_port: int = phv.CPU_PORT) -> None:
         """`cpu_port` 0: none.
@@ -106,20 +107,6 @@ class TracedProgram:
         self.close()
 
 
-def read_p4info(path: Path) -> p4i.P4Info:
-    """P4Info as text.
-
-    Raises:
-        DetourError: the file cannot be read, or is none.
-    """
-    try:
-        return text_format.Parse(path.read_text(), p4i.P4Info())
-    except (OSError, UnicodeDecodeError) as error:
-        raise DetourError(f"{path}: {getattr(error, 'strerror', None) or 'it is not text'}") from None
-    except text_format.ParseError as error:
-        raise DetourError(f"{path}: this is no P4Info: {error}") from None
-
-
 def read_write_request(path: Path) -> tuple[list[p4r.Update], list[str]]:
     """Updates of a P4Runtime WriteRequest as text, and what to call each.
 
@@ -127,9 +114,7 @@ def read_write_request(path: Path) -> tuple[list[p4r.Update], list[str]]:
         DetourError: the file cannot be read, or is none.
     """
     try:
-        request = text_format.Parse(path.read_text(), p4r.WriteRequest())
-    except (OSError, UnicodeDecodeError) as error:
-        raise DetourError(f"{path}: {getattr(error, 'strerror', None) or 'it is not text'}") from None
+        request = text_format.Parse(read_text(path), p4r.WriteRequest())
     except text_format.ParseError as error:
         raise DetourError(f"{path}: this is no WriteRequest: {error}") from None
     return list(request.updates), [f"{path}: update {number}" for number in range(1, len(request.updates) + 1)]

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from detour.base.errors import DetourError
+from detour.base.files import read_text
 
 _TOKEN = re.compile(
     r"\s*(?:"
@@ -203,12 +204,7 @@ def read_stf(path: Path) -> list[StfStatement]:
     Raises:
         DetourError: it cannot be read; or `FILE:LINE: ...` with what is wrong.
     """
-    try:
-        text = path.read_text()
-    except OSError as error:
-        raise DetourError(f"{path}: {error.strerror or error}") from None
-    except UnicodeDecodeError:
-        raise DetourError(f"{path}: that is no text") from None
+    text = read_text(path)
     try:
         return parse_stf(text)
     except StfError as error:

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from detour.base.errors import DetourError
+from detour.base.files import read_text
 from detour.base.times import US
 from detour.fabric.workloads.flow_table import FLOW, MOST_FLOW_BYTES, MOST_FLOWS, FlowTable, in_order
 
@@ -32,7 +33,7 @@ def read_flow_file(file: Path, hosts: int) -> FlowTable:
     Raises:
         DetourError: it cannot be read, or a line is malformed: file, line and rule.
     """
-    lines = [(number, line) for number, line in enumerate(text_of(file).splitlines(), 1) if line.strip()]
+    lines = [(number, line) for number, line in enumerate(read_text(file).splitlines(), 1) if line.strip()]
     if not lines:
         raise DetourError(f"{file}: it is empty; wanted is the number of flows, then a flow a line")
     count = _count(file, *lines[0])
@@ -51,19 +52,6 @@ def read_flow_file(file: Path, hosts: int) -> FlowTable:
             raise DetourError(f"{file}, line {number}: {error}") from None
     table["start_ps"] -= table["start_ps"].min()
     return in_order(table)
-
-
-def text_of(file: Path) -> str:
-    """What is in a text file.
-
-    Raises:
-        DetourError: it cannot be read, or is no text.
-    """
-    try:
-        return file.read_text()
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise DetourError(f"{file}: {reason}") from None
 
 
 def _count(file: Path, number: int, line: str) -> int:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
-from detour.fabric.workloads.flow_files import text_of
+from detour.base.files import read_text
 from detour.fabric.workloads.flow_table import MOST_FLOW_BYTES
 
 _PARETO_SHAPE, _PARETO_SPAN = 1.2, 1e4
@@ -55,7 +55,7 @@ def read_sizes(file: Path) -> SizeDistribution:
     """
     points: list[tuple[float, float]] = []
     last = 0
-    for number, line in enumerate(text_of(file).splitlines(), 1):
+    for number, line in enumerate(read_text(file).splitlines(), 1):
         words = line.split("#")[0].split()
         if not words:
             continue

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from detour.base.errors import DetourError
+from detour.base.files import read_text
 from detour.hosts.ip import layout
 from detour.hosts.ip.draws import BELOW
 
@@ -65,13 +66,9 @@ def read_sizes(path: Path) -> tuple[tuple[int, float], ...]:
     Raises:
         DetourError: the file cannot be read, or a line is none of these; named with its number.
     """
-    try:
-        lines = path.read_text().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DetourError(f"{path}: {getattr(error, 'strerror', None) or 'no text'}") from None
     found: list[tuple[int, float]] = []
     before, size_before = 0.0, -1
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(read_text(path).splitlines(), 1):
         fields = line.split("#")[0].replace(",", " ").split()
         if not fields:
             continue

@@ -65,12 +65,17 @@ def on_probe(c: Any) -> None:
 
 @inner
 def first_alive(hs: Any, i: int, q: Any, cand: int, now: int) -> int:
-    """Candidate `cand`, or the first one behind it that may take data if it may not; itself if none may."""
+    """Candidate `cand`, or the first one behind it that may take data if it may not; itself if none may. After a
+    timeout the one that has failed least often: one that passes probes alone is on trial again and again."""
+    best, fails = cand, MAX_TIME
     for step in range(q.n_cand):
         place = (cand + step) % q.n_cand
-        if is_alive(hs, i, place, now):
-            return place
-    return cand
+        c = candidate_row(hs, i, place)
+        if c.silent < fails and is_alive(hs, i, place, now):
+            best, fails = place, c.silent
+            if q.retries == 0:
+                break
+    return best
 
 
 # -- one path at a time ---------------------------------------------------------------------------------------

@@ -182,7 +182,7 @@ def _patience(cfg: Any, q: Any, cand: int, c: Any, sent: int) -> int:
     mean ones, or an eighth more than its own: shortest paths are those that fill."""
     limit = rtt.timeout(cfg, q)
     if not rtt.is_known(q):
-        return limit
+        return min(cfg.min_rto_ps, limit)
     usual = _usual(cfg, q)
     if c.rtt <= 0:
         others = q.detour_wait != NIL and (cand >= q.n_short or c.answered > sent or not has_new(cfg, q))
@@ -285,23 +285,24 @@ def oldest(hs: Any, i: int, q: Any) -> int:
 def probe_tail(hs: Any, i: int, q: Any, now: int) -> None:
     """Nothing is heard of any path. After a mean round trip the oldest packet is sent again by another path than before
     (RFC 8985, 7); if that is not answered either, by one of the other kind, and so on, each an eighth more than that
-    after the one before, or half of the time for which nothing had been heard then."""
-    first = q.tail_probe == PROBE_NONE
-    if not rtt.is_known(q) or q.tail_probe == PROBE_DUE:
+    after the one before, or half of the time for which nothing had been heard then. Before the first round trip it is
+    sent once, by one of the other kind."""
+    first, known = q.tail_probe == PROBE_NONE, rtt.is_known(q)
+    if q.tail_probe == PROBE_DUE or not (first or known):
         return
     next_after = q.srtt + q.srtt // 8
-    due = q.last_progress + q.srtt
+    due = q.last_progress + q.srtt if known else now
     if not first:
         due = q.probe_at + max(next_after, (q.probe_at - q.last_progress) // 2)
     if due <= now:
         bad = slot_row(hs, i, oldest(hs, i, q)).cand
-        if first:
+        if first and known:
             candidate_row(hs, i, bad).answered = now + 2 * q.srtt
         else:
             q.probe_by = 1 + _elsewhere(hs, i, q, bad, now)
         q.tail_probe = PROBE_DUE
         q.probe_at = now
-        due = now + next_after
+        due = now + next_after if known else MAX_TIME
     q.silence_due = min(q.silence_due, due)
 
 

@@ -239,6 +239,9 @@ def on_deadline(hs: Any, i: int, now: int) -> None:
 @inner
 def _on_silence(hs: Any, i: int, q: Any, now: int) -> None:
     """`_on_loss_deadline` of a QP that sprays."""
+    if _is_over(hs, q, now):  # what is asked in vain is sent again each time, so no packet may be as old as a timeout
+        fail(hs, i, np.int64(WC_RETRY_EXC_ERR))
+        return
     quiet = multipath.look(hs, i, q, now)
     if quiet < MAX_TIME:
         rto = rtt.timeout(cfg_row(hs), q)
@@ -277,6 +280,12 @@ def _on_loss_deadline(hs: Any, i: int, q: Any, now: int) -> None:
 
 
 @inner
+def _is_over(hs: Any, q: Any, now: int) -> bool:
+    """Whether nothing has come back for as long as the QP waits."""
+    return q.retries > 0 and now - q.quiet_since >= (q.retry_ps if q.retry_ps > 0 else cfg_row(hs).retry_ps)
+
+
+@inner
 def _on_rto(hs: Any, i: int, q: Any, quiet: int, now: int) -> None:
     """Nothing has come back on this path since `quiet`: all of it counts as lost (RFC 6298, 5.4 to 5.6)."""
     cfg = cfg_row(hs)
@@ -285,7 +294,7 @@ def _on_rto(hs: Any, i: int, q: Any, quiet: int, now: int) -> None:
     q.st_rtos += 1
     q.retries += 1
     q.epoch_rtos += 1
-    if now - q.quiet_since >= (q.retry_ps if q.retry_ps > 0 else cfg.retry_ps):
+    if _is_over(hs, q, now):
         fail(hs, i, np.int64(WC_RETRY_EXC_ERR))
         return
     if q.transport != TR_LERP:

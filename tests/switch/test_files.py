@@ -115,7 +115,7 @@ def test_ip_without_ethernet_gets_a_header_if_one_is_given(
     path, header = tmp_path / "x", bytes(range(12))
     for link_type, first, kind in ((101, 0x45, "0800"), (12, 0x60, "86dd"), (229, 0x60, "86dd")):
         path.write_bytes(written(link_type, bytes([first]) + b"rest"))
-        with pytest.raises(DetourError, match=rf"link type {link_type} \(RAW: .*--ethernet DST/SRC"):
+        with pytest.raises(DetourError, match=rf"link type {link_type} \(RAW: .*wanted is Ethernet$"):
             list(pcap.read(path))
         assert next(pcap.read(path, header)).data == header + bytes.fromhex(kind) + bytes([first]) + b"rest"
     for link_type, name in ((113, "SLL"), (276, "SLL2"), (0, "NULL"), (147, "one without Ethernet")):

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from detour.base.errors import DetourError
+from detour.base.files import read_text
 from detour.control.fors.files import write_rows
 from detour.control.fors.tiers.fabric import FatTree3
 from detour.control.fors.tiers.solve import TierPlan, tier_bound
@@ -34,11 +35,7 @@ def read_tiers(fabric: FatTree3, path: Path) -> TierPlan:
     Raises:
         DetourError: the file cannot be read, or a line is not of that form.
     """
-    try:
-        with path.open(newline="") as file:
-            lines = list(csv.reader(file))
-    except (OSError, UnicodeDecodeError) as error:
-        raise DetourError(f"{path}: {getattr(error, 'strerror', None) or 'is no text'}") from error
+    lines = list(csv.reader(read_text(path).splitlines()))
     if not lines or lines[0] != TIER_HEADER:
         raise DetourError(f"{path}: line 1 is not {','.join(TIER_HEADER)}")
     rows = [_row(path, number, line) for number, line in enumerate(lines[1:], start=2)]

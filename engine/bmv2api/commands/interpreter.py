@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from detour.base.errors import DetourError
+from detour.base.files import read_text
 
 # What declares the commands.
 from detour.engine.bmv2api.commands import arrays, indirect, multicast, switch, tables  # noqa: F401
@@ -72,20 +73,6 @@ def understand(line: str, scope: CommandScope) -> CommandWork | None:
     return command.understand(words[1:], scope)
 
 
-def read_commands(path: str | Path) -> str:
-    """The text of a file.
-
-    Raises:
-        DetourError: it cannot be read.
-    """
-    try:
-        return Path(path).read_text()
-    except OSError as error:
-        raise DetourError(f"{path}: {error.strerror or error}") from None
-    except UnicodeDecodeError:
-        raise DetourError(f"{path}: that is no text") from None
-
-
 def understand_all(path: str | Path, text: str, scope: CommandScope) -> list[Understood]:
     """All commands of a file.
 
@@ -126,7 +113,7 @@ def run_file(path: str | Path, api: Api, say: Say = lambda line: None) -> int:
     Raises:
         DetourError: the file cannot be read; or `FILE:LINE: ...` with what is wrong and what is allowed.
     """
-    commands = understand_all(path, read_commands(path), scope_of(api))
+    commands = understand_all(path, read_text(Path(path)), scope_of(api))
     for _, said in carry_out(path, commands, api):
         for line in said:
             say(line)

@@ -20,7 +20,6 @@ from detour.fabric.footings.virtual.fabric import VirtualFabric
 
 _RING_BYTES = 64 << 20
 _READ = ("switch", "egress_port", "priority", "enq_timestamp", "deq_timedelta")
-_WAIT = _READ.index("deq_timedelta")
 
 
 @dataclass(frozen=True)

@@ -281,7 +281,7 @@ class Bmv2Fabric(Fabric):
         pids = {process.switch.name: process.process.pid for process in self._switches}
         namespaces = {"switches": switches} | hosts
         found = FootingDetails(processes=pids, restarts=dict(self._restarts), namespaces=namespaces)
-        return found if self.linux is None else replace(found, linux=self.linux.details({}))
+        return found if self.linux is None else replace(found, linux=self.linux.details(None, {}))
 
 
 def _interface(switch: int, port: int) -> str:

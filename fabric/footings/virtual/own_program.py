@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from detour.base.errors import DetourError
-from detour.control.p4runtime.pipeline import PipelineConfig
+from detour.control.p4runtime.pipeline import PipelineConfig, read_p4info
 from detour.engine.compiler.program import Program
 
 
@@ -37,16 +37,10 @@ def read_program(text: str) -> OwnProgram:
 
 def _check_info(files: PipelineConfig, code: Program) -> None:
     """P4Info is of the same program as the JSON."""
-    from finsy.proto import p4i  # 0.2 s, for which runs without a program of their own need not wait
-    from google.protobuf import text_format
-
     from detour.engine.p4runtime import schema
     from detour.engine.p4runtime.errors import Refused
 
-    try:
-        info = text_format.Parse(files.p4info.read_text(), p4i.P4Info())
-    except (text_format.ParseError, OSError, ValueError) as error:
-        raise DetourError(f"{files.p4info} is not P4Info in text format: {' '.join(str(error).split())}") from None
+    info = read_p4info(files.p4info)
     try:
         schema.build(info, code.model)
     except Refused as error:

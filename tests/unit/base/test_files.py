@@ -18,7 +18,6 @@ _WRITES = re.compile(r"\.write_(text|bytes)\(|open\(.*\"[wax]b?\"|savefig\(|to_c
 _OTHERS = {
     "base/files.py": "what this is about",
     "base/p4build.py": "`make p4`, whose digests a test compares",
-    "base/private.py": "the cache, written in the same way but relative to a folder that is checked",
     "base/reports.py": "a log, appended to",
     "engine/capture.py": "captures grow by whole packets",
     "base/parts.py": "a lock",

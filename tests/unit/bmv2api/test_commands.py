@@ -207,7 +207,7 @@ def test_files_that_cannot_be_read(tmp_path: Path, api: BmRuntime) -> None:
     with pytest.raises(DetourError, match=r"none: No such file"):
         run_file(tmp_path / "none", api)
     (tmp_path / "binary").write_bytes(b"\xff\xfe\0")
-    with pytest.raises(DetourError, match="that is no text"):
+    with pytest.raises(DetourError, match="this is not UTF-8 text"):
         run_file(tmp_path / "binary", api)
 
 

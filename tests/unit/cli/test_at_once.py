@@ -50,6 +50,14 @@ def test_little_is_loaded(argument: str) -> None:
     assert len(loaded) < 200
 
 
+def test_next_to_nothing_is_loaded_before_interrupts_are_caught() -> None:
+    """One that comes earlier ends in a traceback. `-S`: Python itself loads less."""
+    code = f"import sys; sys.path[:] = {sys.path}; import detour.cli; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True).stdout
+    assert {name for name in loaded.split() if name.startswith("detour")} == {"detour", "detour.cli"}
+    assert not {"typing", "re", "pkgutil", "argparse", "signal"} & set(loaded.split())
+
+
 def compiled(seconds: float) -> None:
     """Announces it as Numba does, with a function that it needs within."""
     with event.trigger_event("numba:compile", data={}), event.trigger_event("numba:compile", data={}):

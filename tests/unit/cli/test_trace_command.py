@@ -104,7 +104,7 @@ def test_a_capture_of_ip_gets_the_addresses_that_are_said(tmp_path: Path, capsys
     wrpcapng(str(tmp_path / "ip.pcapng"), [IPv6(packet)])
     arguments = [*PROGRAM, "--packet", str(tmp_path / "ip.pcapng")]
     assert cli.main(arguments) == 2
-    assert "link type 229 (RAW" in capsys.readouterr().err
+    assert "link type 229 (RAW: IP without Ethernet); --ethernet DST/SRC" in capsys.readouterr().err
     found = _run(capsys, *arguments, "--ethernet", "02:00:00:00:00:01/02:00:00:00:00:02")
     assert found["hops"][0]["trace"]["events"][0]["bytes"] == 14 + len(packet)
     assert cli.main([*arguments, "--ethernet", "02:00:00:00:00:01"]) == 2

@@ -433,5 +433,5 @@ def test_files_that_are_not_there(tmp_path):
     with pytest.raises(DetourError, match="No such file"):
         files.write(solve(FatTree2(2, 2)), tmp_path / "none" / "plan.csv")
     (tmp_path / "binary.csv").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(DetourError, match="not a CSV file"):
+    with pytest.raises(DetourError, match="this is not UTF-8 text"):
         files.read(FatTree2(2, 2), tmp_path / "binary.csv")

@@ -503,7 +503,7 @@ def test_other_refusals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
         assert said in capsys.readouterr().err
     file.write_bytes(b"\xff\xfe\x00")
     assert cli.main(["place", str(file), "--topo", LEAVES]) == 2
-    assert "it is no text" in capsys.readouterr().err
+    assert "this is not UTF-8 text" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("option", ["--reroute", "--watch"])

@@ -20,7 +20,7 @@ from detour.engine import phv
 from detour.engine.loop.native import load8, load32, move_bytes, store8, store32
 
 UNICAST, DROP, MULTICAST, CLONE, RESUBMIT, CLONE_EGRESS, RECIRCULATE = range(7)
-DIGEST, DROP_EGRESS, TRUNCATE, PRIORITY, FAULT, GROW, SHRINK, LOOP = range(7, 15)
+DIGEST, DROP_EGRESS, TRUNCATE, PRIORITY, FAULT, GROW, SHRINK, LOOP, MULTICAST_DEPTH = range(7, 16)
 
 HEADER = 16
 _HEADER_AT = 128
@@ -65,7 +65,7 @@ def _ingress(sw: int, p: int) -> int:
         store8(p + _META_AT, load8(p + _HEADER_AT + 3))
     if operation == DROP:
         store32(p + phv.EGRESS_SPEC, phv.DROP_PORT)
-    elif operation == MULTICAST:
+    elif operation in (MULTICAST, MULTICAST_DEPTH):
         store32(p + phv.MCAST_GRP, argument)
     elif operation == CLONE:
         store32(p + phv.CLONE_SESSION, argument + 1)
@@ -100,6 +100,10 @@ def _egress(sw: int, p: int) -> int:
     store8(p + _HEADER_AT + 14, delta & 0xFF)
     store8(p + _HEADER_AT + 15, (delta >> 8) & 0xFF)
     if operation == CLONE_EGRESS and kind != phv.TYPE_EGRESS_CLONE:
+        store32(p + phv.CLONE_SESSION, argument + 1)
+        store32(p + phv.CLONE_FIELDS, _KEEP + 1)
+    elif operation == MULTICAST_DEPTH and kind == phv.TYPE_REPLICATION:
+        store8(p + _META_AT, load32(p + phv.ENQ_QDEPTH) << 4 | load32(p + phv.DEQ_QDEPTH))
         store32(p + phv.CLONE_SESSION, argument + 1)
         store32(p + phv.CLONE_FIELDS, _KEEP + 1)
     elif operation == RECIRCULATE:

@@ -72,6 +72,20 @@ def test_multicast(one):
     assert one.net.loop_stats()["used"] == 0
 
 
+def test_ports_without_attachment_have_queues_of_their_own(one):
+    """Copies to them run egress, as in BMv2, and find those to the same port."""
+    one.net.set_multicast_group(1, 9, [(60, 0), (61, 0), (62, 0), (61, 1), (61, 2)])
+    one.net.set_clone_session(1, 9, [(2, 0)])
+    one.net.inject((1, 1), frame(script.MULTICAST_DEPTH, 1, 9))
+    one.net.run(US)
+    enqueued, dequeued = zip(*(divmod(f[META], 16) for f in one.frames(2)), strict=True)
+    assert (enqueued, dequeued) == ((0, 0, 0, 1, 2), (0, 2, 0, 1, 0))
+    one.net.set_multicast_group(1, 9, [(60 + i, i) for i in range(200)])
+    one.net.inject((1, 1), frame(script.MULTICAST_DEPTH, 1, 9))
+    one.net.run(2 * US)
+    assert (one.counter("no_port_drops"), one.counter("queue_drops")) == (205, 0)
+
+
 def test_multicast_to_unknown_or_empty_group(one):
     one.net.set_multicast_group(1, 8, [])
     for group in (8, 9):

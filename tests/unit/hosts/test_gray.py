@@ -4,15 +4,18 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from statistics import fmean
 
 import pytest
 
+from detour.base.times import US
 from detour.experiments.bench.gray import (
     BREAKS,
     DETOURS,
     GOAL_RTT,
     LOSS_KINDS,
+    ROUND_TRIP,
     SHORTEST,
     CarriedFrame,
     Fault,
@@ -21,6 +24,8 @@ from detour.experiments.bench.gray import (
     contenders,
     row,
 )
+from detour.fabric.footings.virtual.scheme import PATIENT
+from detour.hosts.config import HostConfig
 
 SPRAY = "SprayLERP"
 
@@ -52,10 +57,37 @@ def test_no_scheme_fails_while_paths_work(name: str, begin: int) -> None:
             assert not sends(name, Fault(lost, frozenset(SHORTEST[:count]), begin), 1, 650_000).failed, kind
 
 
-@pytest.mark.parametrize("name", [SPRAY, "REPS", "Spritz-Scout", "FlowBender", "TelemetryLERP", "TelemetryGBN"])
-def test_one_path_that_works_is_enough(name: str) -> None:
-    dead = frozenset((SHORTEST + DETOURS)[:3] + (SHORTEST + DETOURS)[4:])
-    assert not sends(name, Fault(LOSS_KINDS["data"], dead, BREAKS[1]), 1, 650_000).failed
+@pytest.mark.parametrize("kind", LOSS_KINDS)
+@pytest.mark.parametrize("size", [1_000, 20_000, 63_000])
+def test_a_short_message_takes_a_detour_long_before_the_first_timeout(kind: str, size: int) -> None:
+    """One of fewer than `spray_ahead_mtus` packets begins on shortest paths, and of round trips nothing is known."""
+    found = sends(SPRAY, Fault(LOSS_KINDS[kind], frozenset(SHORTEST)), 1, size)
+    assert not found.failed
+    assert found.us < HostConfig().min_rto_ps / US + GOAL_RTT * ROUND_TRIP / US
+
+
+PROBING = [SPRAY, "REPS", "MRC-like", "Spritz-Scout", "FlowBender", "TelemetryLERP", "TelemetryGBN"]
+
+
+@pytest.mark.parametrize("name", PROBING)
+@pytest.mark.parametrize(("begin", "size"), [(BREAKS[1], 650_000), (0, 1_000)])
+@pytest.mark.parametrize("works", [SHORTEST[3], DETOURS[1]])
+def test_one_path_that_works_is_enough(name: str, begin: int, size: int, works: int) -> None:
+    dead = frozenset(SHORTEST + DETOURS) - {works}
+    assert not sends(name, Fault(LOSS_KINDS["data"], dead, begin), 1, size).failed
+
+
+@pytest.mark.parametrize("name", PROBING)
+@pytest.mark.parametrize("begin", BREAKS)
+@pytest.mark.parametrize("kind", ["all", "data"])
+def test_without_any_path_a_connection_gives_up(name: str, begin: int, kind: str) -> None:
+    """Also where paths are asked more often than a timeout passes, and what they are asked for is sent again."""
+    scheme, choice = contenders()[name]
+    patient = replace(scheme, hosts=(*scheme.hosts, *PATIENT))
+    fault = Fault(LOSS_KINDS[kind], frozenset(SHORTEST + DETOURS), begin)
+    found = GrayRun(patient, fault, 1, choice).deliver(5_000_000)
+    assert found.failed
+    assert found.us < 1.2 * HostConfig().retry_ps / US
 
 
 def test_a_path_that_passes_probes_alone_gets_a_packet_at_a_time() -> None:

@@ -116,7 +116,7 @@ class TestUp:
         with pytest.raises(DetourError, match=r"line \d+: the command 'echo no >&2; exit 3' failed: h1.* no"):
             lab_up.start()
         assert lab_up.linux is not None
-        assert lab_up.linux.details({}) == []
+        assert lab_up.linux.details(None, {}) == []
 
     def test_tasks_begin_and_end_at_their_times(self, folder: Path, tmp_path: Path) -> None:
         """One that ends by itself, one whose time is over, with its child, and one that the end of the lab ends."""

@@ -244,6 +244,12 @@ def test_tasks_of_functions(lab: ReadLab, tmp_path: Path) -> None:
     assert subprocess.run([sys.executable, *code[2:]], check=False).returncode == 0
 
 
+def test_tasks_of_neither_command_nor_function(lab: ReadLab) -> None:
+    script = NODES + "net.addTask('h1', ['ping', '10.0.2.2'])\nnet.startNetwork()\n"
+    with pytest.raises(DetourError, match=r"line \d+: addTask: the task of h1 is \['ping', '10.0.2.2'\]; wanted is"):
+        lab(network__py=script)
+
+
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
