@@ -32,7 +32,7 @@ from detour.hosts.state import (
 )
 from detour.hosts.verbs import queues
 
-# Constants of arguments have one type each, see `hosts.jit`.
+# Constants of arguments have one type each, see `base.jit.inner`.
 _BEGIN, _DONE, _NOTHING, _FLAGS = np.int64(ON_BEGIN), np.int64(ON_DONE), np.int64(0), np.int64(WQE_TASK)
 
 

@@ -55,7 +55,7 @@ HOST_PARAMETERS = ("link_rate_bps", "payload", "min_cwnd", "max_cwnd", "tick_ps"
 """of `HostConfig`, beside the algorithm's own"""
 
 hook = inner
-"""marks a hook, and what hooks call (`hosts.jit.inner`)"""
+"""marks a hook, and what hooks call (`base.jit.inner`)"""
 
 
 @dataclass(frozen=True)
