@@ -108,9 +108,9 @@ QP_RECORD = np.dtype(
         "snd_una snd_nxt snd_end sq_una sq_nxt sq_end nak_seq "
         # transmissions in order: in flight (first, first of this epoch, last), lost (first, last)
         "flight_head flight_tail epoch_head lost_head lost_tail inflight n_lost next_txn epoch "
-        # round trip (rtt_peak: the longest recent one) and timeouts (left_rto: of the paths that were left); when the
-        # newest packet that has arrived was sent, and how late packets may be
-        "srtt rttvar rtt_peak rtt_epoch left_rto last_progress last_sent retries epoch_rtos tail_probe "
+        # round trip (rtt_peak: the longest recent one) and timeouts (left_rto: of the paths that were left); `probes`
+        # of the tail since then; when the newest packet that has arrived was sent, and how late packets may be
+        "srtt rttvar rtt_peak rtt_epoch left_rto last_progress last_sent retries epoch_rtos tail_probe probes "
         "newest_sent reorder_ps "
         # path: candidates, the current one, its queuing delay in ticks (-1: not known yet); the least delay of the
         # window that fills and of the one before it, packets in the former

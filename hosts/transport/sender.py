@@ -2,8 +2,8 @@
 """The sending half of both transports: what goes next, when, and who looks at what comes back.
 
 Losses are found by `lerp` (order on a path) or `gbn` (NAKs); what is found goes to the end of the QP's list of lost
-packets, which are sent before new ones. Timers are here: the retransmission timeout (RFC 6298), with LERP a
-tail-loss probe (RFC 8985, 7) after two round trips without progress, and for leftovers of an older path a timeout of
+packets, which are sent before new ones. Timers are here: the retransmission timeout (RFC 6298), with LERP
+tail-loss probes (RFC 8985, 7) from two round trips without progress on, for leftovers of an older path a timeout of
 their own.
 """
 
@@ -57,11 +57,20 @@ def next_frame(hs: Any, i: int, q: Any, buf: Any, o: int, now: int) -> int:
     if q.tail_probe == PROBE_DUE:
         q.tail_probe = PROBE_SENT
         q.st_tail_probes += 1
-        if q.n_lost == 0 and (spray.is_spraying(q) or not has_new(cfg_row(hs), q)):
+        if _probes_with_last(hs, q):
             return _repeat_last(hs, i, q, buf, o, now)
     if q.n_lost > 0:
         return _repeat(hs, i, q, q.lost_head, buf, o, now)
     return _send_new(hs, i, q, buf, o, now)
+
+
+@inner
+def _probes_with_last(hs: Any, q: Any) -> Any:
+    """Whether a tail-loss probe repeats what is in flight: after a timeout as well, since answers to what was lost then
+    tell a timeout for nothing only while it has not been sent again."""
+    if spray.is_spraying(q):
+        return q.n_lost == 0
+    return q.epoch_rtos > 0 or (q.n_lost == 0 and not has_new(cfg_row(hs), q))
 
 
 @inner
@@ -213,11 +222,21 @@ def _loss_deadline(hs: Any, i: int, q: Any) -> int:
     if q.epoch_head != NIL:
         quiet = max(slot_row(hs, i, q.epoch_head).sent, q.last_progress)
         when = quiet + rto
-        if q.tail_probe == PROBE_NONE and q.transport == TR_LERP and rtt.is_known(q):
-            when = min(when, quiet + rtt.probe_timeout(cfg, q))
+        when = min(when, _next_probe(cfg, q, quiet))
     if q.flight_head != q.epoch_head:
         when = min(when, slot_row(hs, i, q.flight_head).sent + q.left_rto)
     return when
+
+
+@inner
+def _next_probe(cfg: Any, q: Any, quiet: int) -> int:
+    """When the tail is probed if nothing comes back, as since `quiet`. A probe may be lost too: each waits for twice
+    as long as the one before (RFC 9002, 6.2.1), and anew after a timeout. Hosts of papers send one (RFC 8985, 7)."""
+    if q.transport != TR_LERP or q.tail_probe == PROBE_DUE or not rtt.is_known(q):
+        return MAX_TIME
+    if q.tail_probe == PROBE_NONE:
+        return quiet + rtt.probe_timeout(cfg, q)
+    return quiet + (rtt.probe_timeout(cfg, q) << q.probes) if cfg.leaves_silent_paths else MAX_TIME
 
 
 @inner
@@ -275,8 +294,9 @@ def _on_loss_deadline(hs: Any, i: int, q: Any, now: int) -> None:
     quiet = max(slot_row(hs, i, q.epoch_head).sent, q.last_progress)
     if quiet + rtt.timeout(cfg_row(hs), q) <= now:
         _on_rto(hs, i, q, quiet, now)
-    elif q.transport == TR_LERP and q.tail_probe == PROBE_NONE and rtt.is_known(q):
-        q.tail_probe = PROBE_DUE if quiet + rtt.probe_timeout(cfg_row(hs), q) <= now else PROBE_NONE
+    elif _next_probe(cfg_row(hs), q, quiet) <= now:
+        q.probes = 1 if q.tail_probe == PROBE_NONE else q.probes + 1
+        q.tail_probe = PROBE_DUE
 
 
 @inner
@@ -304,6 +324,7 @@ def _on_rto(hs: Any, i: int, q: Any, quiet: int, now: int) -> None:
         flight.lose(hs, i, q, q.epoch_head)
         lost += 1
     q.tail_probe = PROBE_SENT
+    q.probes = 0
     cc.on_rto(cfg, q, lost, now)
     if spray.is_spraying(q):
         spray.on_timeout(hs, i, q, now)
