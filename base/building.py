@@ -18,6 +18,7 @@ from numba.core.registry import cpu_target
 from detour.base import compiled
 from detour.base.parts import PARTS, NativeEntry, Part
 
+_CONTEXT: Any = cpu_target.target_context
 _TYPES = {"int": types.int64, "float": types.float64, "bool": types.int64, "None": types.int64}
 
 
@@ -27,7 +28,7 @@ def build(part: Part) -> bytes:
         importlib.import_module(module)
     with compiler_lock.global_compiler_lock:
         compiled.tell()
-        codegen = cpu_target.target_context.codegen()
+        codegen = _CONTEXT.codegen()
         library: Any = codegen.create_library(f"detour.{part.name}")
         module = ir.Module(part.name)
         for entry in part.entries.values():
@@ -46,12 +47,12 @@ def _compiled(entry: NativeEntry) -> Any:
 
 def _export(module: ir.Module, entry: NativeEntry, result: Any) -> None:
     """`detour_NAME`, which calls the function by Numba's convention: a place for the result, one for an exception."""
-    context, native = cpu_target.target_context, result.fndesc
-    kind = context.call_conv.get_function_type(native.restype, native.argtypes)
+    native = result.fndesc
+    kind = _CONTEXT.call_conv.get_function_type(native.restype, native.argtypes)
     callee = ir.Function(module, kind, native.llvm_func_name)
-    numbers = [context.get_value_type(one) for one in native.argtypes]
-    result_type = context.get_value_type(_TYPES[entry.kinds[-1]])
-    function = ir.Function(module, ir.FunctionType(result_type, numbers), f"detour_{entry.__name__}")
+    numbers = [_CONTEXT.get_value_type(one) for one in native.argtypes]
+    result_type = _CONTEXT.get_value_type(_TYPES[entry.kinds[-1]])
+    function = ir.Function(module, ir.FunctionType(result_type, numbers), f"detour_{entry.name}")
     builder = ir.IRBuilder(function.append_basic_block())
     place, raised = (builder.alloca(one.pointee) for one in kind.args[:2])
     builder.store(ir.Constant(kind.args[0].pointee, None), place)

@@ -52,8 +52,9 @@ def dispatcher(native: Native) -> Any:
 
 def type_of(intrinsic: Any) -> Any:
     """The type of an object of Numba's."""
-    cpu_target.typing_context.refresh()
-    return cpu_target.typing_context.resolve_value_type(intrinsic)
+    typing: Any = cpu_target.typing_context
+    typing.refresh()
+    return typing.resolve_value_type(intrinsic)
 
 
 def tell() -> None:

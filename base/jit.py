@@ -67,7 +67,7 @@ class Native:
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
         update_wrapper(self, function)
-        self.py_func, self.options = function, options
+        self.py_func, self.options, self.name = function, options, function.__name__
         self.file = Path(function.__code__.co_filename)
         NATIVES.append(self)
 
@@ -82,7 +82,7 @@ class Native:
 
     def __call__(self, *arguments: Any) -> Any:
         if self.options.get("no_cpython_wrapper"):
-            raise TypeError(f"{self.__name__} is for native code only")
+            raise TypeError(f"{self.name} is for native code only")
         return self.dispatcher(*arguments)
 
 

@@ -26,7 +26,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from detour.base import sources
 from detour.base.cache import Cache, cache_dir, without
@@ -34,8 +34,6 @@ from detour.base.jit import COMPILED, NATIVES, Native
 
 if TYPE_CHECKING:
     from detour.base.objects import NativeCode
-
-T = TypeVar("T")
 
 
 def _top() -> Path:
@@ -76,13 +74,13 @@ class Part:
         self.was_built = False
         PARTS[name] = self
 
-    def entry(self, function: T) -> T:
+    def entry(self, function: Callable[..., Any]) -> Any:
         """Marks a function as an entry."""
         if not COMPILED:
             return function
         made = NativeEntry(self, function)
-        self.entries[function.__name__] = made
-        return made  # pyright: ignore[reportReturnType]
+        self.entries[made.name] = made
+        return made
 
     @cached_property
     def file(self) -> str:
@@ -145,7 +143,7 @@ class NativeEntry(Native):
     @cached_property
     def address(self) -> int:
         """Where it is."""
-        return self.part.code.address(f"detour_{self.__name__}")
+        return self.part.code.address(f"detour_{self.name}")
 
     @cached_property
     def _function(self) -> Callable[..., Any]:

@@ -129,7 +129,8 @@ def array_by_address(dtype: Any) -> Any:
     kind = np.dtype(dtype)
 
     def python(address: int, length: int) -> Any:
-        return np.frombuffer((ctypes.c_char * (int(length) * kind.itemsize)).from_address(int(address)), kind)
+        raw: Any = (ctypes.c_char * (int(length) * kind.itemsize)).from_address(int(address))
+        return np.frombuffer(raw, kind)
 
     @intrinsic(python)
     def at() -> Any:

@@ -207,7 +207,7 @@ class Network:
     def attach_host(self, port: Port, host: int, rate_bps: int = 0, delay_ps: int = 0, queue_packets: int = 64) -> None:
         """A cable to native host `host` of the `Hosts` arrays."""
         count = 0 if self.hosts is None else len(self.hosts.host)
-        if not 0 <= host < count:
+        if self.hosts is None or not 0 <= host < count:
             raise DetourError(f"there is no host {host}; the arrays hold {count}")
         if self._rdma is None:
             from detour.hosts import rdma  # switches without hosts need none of it

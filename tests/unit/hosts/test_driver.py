@@ -101,7 +101,7 @@ def test_pacing(
     monkeypatch.setattr(a.driver, "_clock", lambda: now[0])
     a.driver._order = list(a.driver._ports.values())
     a.driver._hosts, a.driver._when = np.zeros(1, np.int64), np.zeros(1, np.int64)
-    a.driver._busy = np.zeros(1, np.bool_)
+    a.driver._busy = np.zeros(1, np.int64)
     a.qp.connect(Endpoint(**asdict(b.qp.endpoint)))
     b.qp.connect(Endpoint(**asdict(a.qp.endpoint)))
     a.qp.post_send(SendWR(1, a.mr.sge(0, 10_000), b.mr.addr, b.mr.rkey))
