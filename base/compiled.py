@@ -25,10 +25,10 @@ from numba.core import bytecode, caching, config, serialize
 from numba.core.compiler import CompileResult
 from numba.core.registry import cpu_target
 
-from detour.base import compiling, linking, sources  # noqa: F401  # notices what is compiled from now on
+from detour.base import compiling, linking, objects, sources  # noqa: F401  # notices what is compiled from now on
 from detour.base.cache import Cache
 from detour.base.jit import WHEN_COMPILING, Native
-from detour.base.parts import NATIVE_CACHE
+from detour.base.parts import NATIVE_CACHE, stored
 
 _log = logging.getLogger(__name__)
 linking.install()
@@ -44,9 +44,9 @@ _VERSIONS = (numba.__version__, llvmlite.__version__, np.__version__, sys.versio
 def dispatcher(native: Native) -> Any:
     """Numba's function for one of ours."""
     options = dict(native.options)
-    stored = options.pop("cache", True)
+    cached = options.pop("cache", True)
     made: Any = numba.njit(native.py_func, **options)
-    made._cache = _Stored(made, NATIVE_CACHE if stored else None)
+    made._cache = _Stored(made, NATIVE_CACHE if cached else None)
     return made
 
 
@@ -97,11 +97,12 @@ class _Stored(caching._Cache):  # pyright: ignore[reportPrivateUsage]
     def flush(self) -> None:
         pass
 
-    def _file(self, sig: Any, context: Any) -> str:
+    def _files(self, sig: Any) -> list[str]:
+        """Names under which it may be: what is compiled here has the first one."""
         settings = [getattr(config, name, None) for name in _SETTINGS]
-        kinds = repr(getattr(sig, "args", sig))
-        key = repr((sources.digest(self._module), kinds, context.codegen().magic_tuple(), settings, _VERSIONS))
-        return f"{self._module}.{self._name}-{hashlib.sha256(key.encode()).hexdigest()[:40]}"
+        about = (sources.digest(self._module), repr(getattr(sig, "args", sig)), settings, _VERSIONS)
+        keys = [hashlib.sha256(repr((*about, cpu)).encode()).hexdigest()[:40] for cpu in objects.processors()]
+        return [f"{self._module}.{self._name}-{key}" for key in keys]
 
     def load_overload(self, sig: Any, target_context: Any) -> CompileResult | None:
         """A compiled function from disk; None: compile it."""
@@ -110,7 +111,7 @@ class _Stored(caching._Cache):  # pyright: ignore[reportPrivateUsage]
         if self._cache is None:
             return None
         CACHED_FUNCTIONS.used += 1
-        data = self._cache.get(self._file(sig, target_context))
+        data = stored(self._files(sig))
         if data is None:
             CACHED_FUNCTIONS.compiled += 1
             return None
@@ -124,4 +125,4 @@ class _Stored(caching._Cache):  # pyright: ignore[reportPrivateUsage]
         """Keeps a compiled function, unless it holds addresses of this process."""
         if self._cache is None or data.library.has_dynamic_globals or any(not one.can_cache for one in data.lifted):
             return
-        self._cache.put(self._file(sig, data.target_context), serialize.dumps(data._reduce()))
+        self._cache.put(self._files(sig)[0], serialize.dumps(data._reduce()))

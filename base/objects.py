@@ -8,6 +8,7 @@ nothing of detour is imported here: the child starts in a tenth of a second.
 
 from __future__ import annotations
 
+import os
 import resource
 import sys
 from functools import cache
@@ -43,9 +44,24 @@ def target_machine() -> Any:
     )
 
 
+BASELINE = "x86-64-v3"
+"""the processor that a wheel's code is made for: AVX2 and FMA, Intel since 2013, AMD since 2015"""
+_BASELINE_FEATURES = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
+
+
+def processors() -> list[tuple[str, str]]:
+    """Names and features of processors whose code runs here: what code is made for, then a wheel's if it does."""
+    features = llvm.get_host_cpu_features()
+    chosen = os.environ.get("NUMBA_CPU_NAME")
+    if chosen:
+        return [(chosen, os.environ.get("NUMBA_CPU_FEATURES", ""))]
+    here = (llvm.get_host_cpu_name(), features.flatten())
+    return [here, (BASELINE, "")] if all(features.get(name) for name in _BASELINE_FEATURES) else [here]
+
+
 def processor() -> str:
-    """What this machine's code is made for: its name and features."""
-    return f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
+    """What code is made for."""
+    return " ".join(processors()[0])
 
 
 class NativeCode:

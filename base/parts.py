@@ -21,7 +21,7 @@ import importlib
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from importlib.metadata import version
@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 from detour.base import sources
 from detour.base.cache import Cache, cache_dir, without
 from detour.base.jit import COMPILED, NATIVES, Native
+from detour.base.places import PACKAGE
 
 if TYPE_CHECKING:
     from detour.base.objects import NativeCode
@@ -43,6 +44,19 @@ def _top() -> Path:
 
 NATIVE_CACHE = Cache("numba", top=_top)
 """where native code is kept"""
+SHIPPED = PACKAGE / "native"
+"""where a wheel has some"""
+
+
+def stored(names: Iterable[str]) -> bytes | None:
+    """Native code under one of these names: of the cache, or what came with the wheel."""
+    for name in names:
+        found = NATIVE_CACHE.get(name)
+        if found is None and (SHIPPED / name).is_file():
+            found = (SHIPPED / name).read_bytes()
+        if found is not None:
+            return found
+    return None
 
 
 @contextmanager
@@ -83,30 +97,30 @@ class Part:
         return made
 
     @cached_property
-    def file(self) -> str:
-        """Name of the object file in the cache."""
+    def files(self) -> list[str]:
+        """Names under which the object may be: what is built here has the first one."""
         from detour.base import objects
 
         versions = (*sys.version_info[:2], *(version(name) for name in ("numba", "llvmlite", "numpy")))
-        key = repr((sources.digest(*self.modules), versions, objects.processor()))
-        return f"{self.name}-{hashlib.sha256(key.encode()).hexdigest()[:40]}.o"
+        keys = [repr((sources.digest(*self.modules), versions, cpu)) for cpu in objects.processors()]
+        return [f"{self.name}-{hashlib.sha256(key.encode()).hexdigest()[:40]}.o" for key in keys]
 
     @cached_property
     def code(self) -> NativeCode:
         """The object, loaded; built before if it is not in the cache."""
         from detour.base import objects
 
-        return objects.NativeCode(NATIVE_CACHE.get(self.file) or self._built())
+        return objects.NativeCode(stored(self.files) or self._built())
 
     def _built(self) -> bytes:
         """Built by one process at a time, since harnesses start many at once; the others take what that one made."""
         building = importlib.import_module("detour.base.building")  # and Numba
         with _alone(f"{self.name}.lock"):
-            data = NATIVE_CACHE.get(self.file)
+            data = stored(self.files)
             if data is None:
                 data = building.build(self)
                 self.was_built = True
-                NATIVE_CACHE.put(self.file, data)
+                NATIVE_CACHE.put(self.files[0], data)
         return data
 
     @property
@@ -118,7 +132,7 @@ class Part:
     @property
     def cached(self) -> bool:
         """Whether it need not be built."""
-        return NATIVE_CACHE.get(self.file) is not None
+        return stored(self.files) is not None
 
 
 class NativeEntry(Native):

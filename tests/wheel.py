@@ -9,6 +9,8 @@ the same Python; else pip installs it.
 from __future__ import annotations
 
 import argparse
+import base64
+import hashlib
 import json
 import os
 import shutil
@@ -21,10 +23,14 @@ from pathlib import Path
 
 import setuptools
 
+from detour.base import objects
+
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = ["-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]
 _BUILDS_WHEELS = (70, 1)
 """setuptools that needs no package `wheel`"""
+_DIGEST = 32
+"""bytes in front of what the cache keeps"""
 COMMANDS: list[list[str]] = [
     ["up", "--detach", "--topo", "leaf-spine:leaves=2,spines=1,hosts=1", "--json"],
     ["send", "h0", "h1", "--bytes", "100000", "--json"],
@@ -43,10 +49,15 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="detour-wheel-") as name:
         folder = Path(name)
-        wheel = build(folder / "dist")
+        wheel = with_native_code(build(folder / "pure"), folder)
         missing = absent(wheel)
         if missing:
             sys.exit(f"the wheel lacks {', '.join(missing[:5])} and {max(len(missing) - 5, 0)} more")
+        dist = ROOT / "dist"
+        dist.mkdir(exist_ok=True)
+        for old in dist.glob("detour_fabric-*.whl"):
+            old.unlink()
+        wheel = Path(shutil.copy(wheel, dist))
         detour = install(wheel, folder / "venv", options.python)
         away = folder / "away"
         away.mkdir()
@@ -63,6 +74,49 @@ def build(folder: Path) -> Path:
     subprocess.run([sys.executable, *BUILD, *isolated, "--wheel-dir", str(folder), str(ROOT)], check=True)
     shutil.rmtree(ROOT / "build" / "lib", ignore_errors=True)
     (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def with_native_code(wheel: Path, folder: Path) -> Path:
+    """The wheel for this platform and Python: with native code for `objects.BASELINE`, as `detour warm` makes it."""
+    cache = folder / "cache"
+    environment = os.environ | {
+        "NUMBA_CPU_NAME": objects.BASELINE,
+        "NUMBA_CPU_FEATURES": "",
+        "XDG_CACHE_HOME": str(cache),
+    }
+    environment.pop("NUMBA_CACHE_DIR", None)
+    subprocess.run([sys.executable, "-m", "detour", "warm"], cwd=ROOT, env=environment, check=True)
+    unpacked = folder / "unpacked"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(unpacked)
+    native = unpacked / "detour" / "native"
+    native.mkdir()
+    for path in (cache / "detour" / "numba").iterdir():
+        content = path.read_bytes()
+        if path.suffix != ".lock":
+            (native / path.name).write_bytes(content[_DIGEST:])
+    python = f"cp{sys.version_info[0]}{sys.version_info[1]}"
+    tag = f"{python}-{python}-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
+    (about,) = unpacked.glob("*.dist-info")
+    metadata = (about / "WHEEL").read_text().replace("Root-Is-Purelib: true", "Root-Is-Purelib: false")
+    (about / "WHEEL").write_text(metadata.replace("Tag: py3-none-any", f"Tag: {tag}"))
+    return _packed(unpacked, about, folder / wheel.name.replace("py3-none-any", tag))
+
+
+def _packed(folder: Path, about: Path, wheel: Path) -> Path:
+    """Zips a wheel's files with a new RECORD (PyPA, "Recording installed projects")."""
+    record = about / "RECORD"
+    record.unlink()
+    lines = []
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+            name, content = str(path.relative_to(folder)), path.read_bytes()
+            digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+            lines.append(f"{name},sha256={digest},{len(content)}")
+            archive.write(path, name)
+        where = str(record.relative_to(folder))
+        archive.writestr(where, "\n".join([*lines, f"{where},,", ""]))
     return wheel
 
 
@@ -116,6 +170,12 @@ def try_it(detour: Path, folder: Path) -> None:
     version = run([str(detour), "--version"], folder, environment)
     if version != run([str(detour.with_name("python")), "-m", "detour", "--version"], folder, environment):
         sys.exit("`python -m detour` is not the same as `detour`")
+    warmed = json.loads(
+        run([str(detour), "warm", "--json"], folder, environment | {"XDG_CACHE_HOME": str(folder / "empty")})
+    )
+    built = [part["name"] for part in warmed["parts"] if not part["cached"]]
+    if built:
+        sys.exit(f"the wheel has no native code of {', '.join(built)}")
     try:
         for arguments in COMMANDS:
             json.loads(run([str(detour), *arguments], folder, environment))
