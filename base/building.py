@@ -13,12 +13,10 @@ import llvmlite.binding as llvm
 from llvmlite import ir
 from numba import types
 from numba.core import compiler_lock
-from numba.core.registry import cpu_target
 
 from detour.base import compiled
 from detour.base.parts import PARTS, NativeEntry, Part
 
-_CONTEXT: Any = cpu_target.target_context
 _TYPES = {"int": types.int64, "float": types.float64, "bool": types.int64, "None": types.int64}
 
 
@@ -27,8 +25,7 @@ def build(part: Part) -> bytes:
     for module in part.modules:
         importlib.import_module(module)
     with compiler_lock.global_compiler_lock:
-        compiled.tell()
-        codegen = _CONTEXT.codegen()
+        codegen = compiled.CONTEXT.codegen()
         library: Any = codegen.create_library(f"detour.{part.name}")
         module = ir.Module(part.name)
         for entry in part.entries.values():
@@ -48,10 +45,10 @@ def _compiled(entry: NativeEntry) -> Any:
 def _export(module: ir.Module, entry: NativeEntry, result: Any) -> None:
     """`detour_NAME`, which calls the function by Numba's convention: a place for the result, one for an exception."""
     native = result.fndesc
-    kind = _CONTEXT.call_conv.get_function_type(native.restype, native.argtypes)
+    kind = compiled.CONTEXT.call_conv.get_function_type(native.restype, native.argtypes)
     callee = ir.Function(module, kind, native.llvm_func_name)
-    numbers = [_CONTEXT.get_value_type(one) for one in native.argtypes]
-    result_type = _CONTEXT.get_value_type(_TYPES[entry.kinds[-1]])
+    numbers = [compiled.CONTEXT.get_value_type(one) for one in native.argtypes]
+    result_type = compiled.CONTEXT.get_value_type(_TYPES[entry.kinds[-1]])
     function = ir.Function(module, ir.FunctionType(result_type, numbers), f"detour_{entry.name}")
     builder = ir.IRBuilder(function.append_basic_block())
     place, raised = (builder.alloca(one.pointee) for one in kind.args[:2])

@@ -8,7 +8,6 @@ versions of the compilers. Code that is replaced in a running process takes no e
 from __future__ import annotations
 
 import hashlib
-import importlib
 import logging
 import pickle
 import platform
@@ -27,11 +26,13 @@ from numba.core.registry import cpu_target
 
 from detour.base import compiling, linking, objects, sources  # noqa: F401  # notices what is compiled from now on
 from detour.base.cache import Cache
-from detour.base.jit import WHEN_COMPILING, Native
+from detour.base.jit import Native
 from detour.base.parts import NATIVE_CACHE, stored
 
 _log = logging.getLogger(__name__)
 linking.install()
+CONTEXT: Any = cpu_target.target_context
+"""of Numba's target, which is this processor"""
 
 # Numba numbers the functions that it compiles from 1 in every process and finds their machine code by that number. A
 # function loaded from the cache must not be taken for another one compiled here.
@@ -55,12 +56,6 @@ def type_of(intrinsic: Any) -> Any:
     typing: Any = cpu_target.typing_context
     typing.refresh()
     return typing.resolve_value_type(intrinsic)
-
-
-def tell() -> None:
-    """Tells Numba what modules that were imported meanwhile have to say."""
-    while WHEN_COMPILING:
-        importlib.import_module(WHEN_COMPILING.pop(0))
 
 
 @dataclass
@@ -106,7 +101,6 @@ class _Stored(caching._Cache):  # pyright: ignore[reportPrivateUsage]
 
     def load_overload(self, sig: Any, target_context: Any) -> CompileResult | None:
         """A compiled function from disk; None: compile it."""
-        tell()
         target_context.refresh()
         if self._cache is None:
             return None

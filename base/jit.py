@@ -106,10 +106,6 @@ def intrinsic(python: Any) -> Callable[[Callable[[], Any]], Any]:
     return lambda make: Intrinsic(make) if COMPILED else python
 
 
-WHEN_COMPILING: list[str] = []
-"""modules that tell Numba something, to be imported before it compiles the next function"""
-
-
 def njit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """A native function, cached on disk (`cache=False`: not), without the GIL, with integer semantics that do not
     raise on overflow."""

@@ -37,6 +37,23 @@ def record_by_address(dtype: np.dtype) -> Any:
     return at
 
 
+@intrinsic(lambda record: record)
+def record_address() -> Any:
+    """`record_address(record)`: where a record is."""
+    from llvmlite import ir
+    from numba import types
+    from numba.extending import intrinsic
+
+    @intrinsic
+    def address(typing_context: Any, record: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return builder.ptrtoint(args[0], ir.IntType(64))
+
+        return types.int64(record), codegen
+
+    return address
+
+
 def _python_record(dtype: np.dtype, address: int) -> Any:
     raw: Any = (ctypes.c_char * dtype.itemsize).from_address(address)
     return Fields(np.frombuffer(raw, dtype=dtype)[0])

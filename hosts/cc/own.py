@@ -31,7 +31,9 @@ from typing import Any
 import numpy as np
 
 from detour.base.errors import DetourError
-from detour.base.jit import WHEN_COMPILING, as_record, inner
+from detour.base.jit import COMPILED, as_record, inner
+from detour.base.pointers import record_address, record_by_address
+from detour.base.raw import call4, load64
 
 HOOKS = ("on_path", "on_idle", "on_sent", "on_acked", "on_lost", "on_spurious", "on_rto", "on_timer")
 HOOK_PATH, HOOK_IDLE, HOOK_SENT, HOOK_ACKED, HOOK_LOST, HOOK_SPURIOUS, HOOK_RTO, HOOK_TIMER = range(len(HOOKS))
@@ -146,17 +148,35 @@ def _python(q: Any) -> tuple[tuple[Callable[..., Any] | None, ...], Any, Any]:
     return hooks, parameters, np.frombuffer(raw, dtype)[0]
 
 
-def packet_of(q: Any) -> Any:
-    """The record of the packet that the next call of a hook is about."""
+def _python_packet(q: Any) -> Any:
     return as_record(_python(q)[2]["packet"])
 
 
-def call(q: Any, which: int, now: int) -> None:
-    """Calls a hook of the QP's algorithm, if it has that."""
+def _python_call(q: Any, which: int, now: int) -> None:
     hooks, parameters, row = _python(q)
     chosen = hooks[which]
     if chosen is not None:
-        chosen(as_record(parameters), as_record(row), q, packet_of(q), now)
+        chosen(as_record(parameters), as_record(row), q, as_record(row["packet"]), now)
 
 
-WHEN_COMPILING.append("detour.hosts.cc.own_native")
+_packet_at = record_by_address(PACKET)
+
+
+@inner
+def _native_packet(q: Any) -> Any:
+    return _packet_at(q.cc_own + 8, 0)
+
+
+@inner
+def _native_call(q: Any, which: int, now: int) -> None:
+    """A QP's row begins with its table: address of the parameters, then of the hooks, 0 for none."""
+    table = load64(q.cc_own)
+    hook_at = load64(table + 8 * (which + 1))
+    if hook_at != 0:
+        call4(hook_at, load64(table), q.cc_own, record_address(q), now)
+
+
+packet_of = _native_packet if COMPILED else _python_packet
+"""`packet_of(q)`: the record of the packet that the next call of a hook is about"""
+call = _native_call if COMPILED else _python_call
+"""`call(q, which, now)`: calls a hook of the QP's algorithm, if it has that"""

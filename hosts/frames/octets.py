@@ -1,67 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unaligned loads and stores of network-order integers in a `uint8` array, one machine instruction each.
+"""Unaligned loads and stores of integers in a `uint8` array, in network order unless the name says otherwise.
 
-Plain functions in Python; where Numba compiles the caller, LLVM loads and byte swaps. Values are `int64`
-(64-bit words as their two's complement), because Numba turns a mixture of `int64` and `uint64` into floats.
-Indices must be valid: there is no bounds check, as everywhere in native code.
+Values are `int64` (64-bit words as their two's complement), because Numba turns a mixture of `int64` and `uint64` into
+floats. Indices must be valid: there is no bounds check, as everywhere in native code.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from detour.base.jit import WHEN_COMPILING
+from detour.base import raw
+from detour.base.jit import inner, intrinsic
 
 
-def load16(buf: Any, i: int) -> int:
-    """Big-endian 16-bit number at `buf[i:]`."""
-    return (int(buf[i]) << 8) | int(buf[i + 1])
+def _load(load_at: Any) -> Any:
+    """`load(buf, i)`."""
+
+    def load(buf: Any, i: int) -> int:
+        return load_at(buf.ctypes.data + i)
+
+    return inner(load, forceinline=True)
 
 
-def load32(buf: Any, i: int) -> int:
-    """Big-endian 32-bit number at `buf[i:]`."""
-    return int.from_bytes(buf[i : i + 4].tobytes(), "big")
+def _store(store_at: Any) -> Any:
+    """`store(buf, i, value)`; of the value the low bits."""
+
+    def store(buf: Any, i: int, value: int) -> None:
+        store_at(buf.ctypes.data + i, value)
+
+    return inner(store, forceinline=True)
 
 
-def load64(buf: Any, i: int) -> int:
-    """Big-endian 64-bit word at `buf[i:]`, as a signed number."""
-    return int.from_bytes(buf[i : i + 8].tobytes(), "big", signed=True)
+load16, store16 = _load(raw.load16be), _store(raw.store16be)
+load32, store32 = _load(raw.load32be), _store(raw.store32be)
+load64, store64 = _load(raw.load64be), _store(raw.store64be)
+load64le, store32le = _load(raw.load64), _store(raw.store32)
 
 
-def load64le(buf: Any, i: int) -> int:
-    """Little-endian 64-bit word at `buf[i:]`, as a signed number."""
-    return int.from_bytes(buf[i : i + 8].tobytes(), "little", signed=True)
-
-
-def store16(buf: Any, i: int, value: int) -> None:
-    """Write the low 16 bits of `value` at `buf[i:]`, big-endian."""
-    _put(buf, i, value, 2, "big")
-
-
-def store32(buf: Any, i: int, value: int) -> None:
-    """Write the low 32 bits of `value` at `buf[i:]`, big-endian."""
-    _put(buf, i, value, 4, "big")
-
-
-def store32le(buf: Any, i: int, value: int) -> None:
-    """Write the low 32 bits of `value` at `buf[i:]`, little-endian."""
-    _put(buf, i, value, 4, "little")
-
-
-def store64(buf: Any, i: int, value: int) -> None:
-    """Write `value` at `buf[i:]`, big-endian."""
-    _put(buf, i, value, 8, "big")
-
-
-def swap64(word: int) -> int:
-    """The 64-bit word with its bytes in the opposite order."""
-    return int.from_bytes((int(word) & ((1 << 64) - 1)).to_bytes(8, "big"), "little", signed=True)
-
-
-def _put(buf: Any, i: int, value: int, size: int, order: Any) -> None:
-    octets = (int(value) & ((1 << (8 * size)) - 1)).to_bytes(size, order)
-    for k in range(size):
-        buf[i + k] = octets[k]
-
-
-WHEN_COMPILING.append("detour.hosts.frames.octets_native")
+@intrinsic(lambda word: int.from_bytes((int(word) & ((1 << 64) - 1)).to_bytes(8, "big"), "little", signed=True))
+def swap64() -> Any:
+    """`swap64(word)`: the 64-bit word with its bytes in the opposite order."""
+    return raw.generated(1, lambda ir, builder, args: builder.bswap(args[0]))

@@ -14,7 +14,6 @@ from typing import Any
 import numba
 from numba import types
 
-from detour.base import compiled
 from detour.base.jit import COMPILED
 from detour.engine import phv
 from detour.engine.loop.native import load8, load32, move_bytes, store8, store32
@@ -33,7 +32,6 @@ def native(function: Any, arguments: int) -> Any:
     """The function with an `address` that native code may call."""
     if COMPILED:
         signature = types.int64(*[types.int64] * arguments)
-        compiled.tell()
         return numba.cfunc(signature)(function)
     prototype = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * arguments)
     wrapped: Any = prototype(function)
