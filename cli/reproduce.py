@@ -22,7 +22,7 @@ from detour.cli import (
     reproduce_tcp,
 )
 from detour.cli.output import present
-from detour.cli.parser import Parser, archive_file
+from detour.cli.parser import Parser, archive_file, output_file
 from detour.cli.reproducing import add, extent_of, means_of, points_bar
 
 _ALL_TEXT = "docs/results.md with every number and figure"
@@ -64,9 +64,13 @@ def register(commands: Any) -> None:
 def _all(kinds: Any) -> None:
     parser = add(kinds, "all", _ALL_TEXT, _run_all, wide=False)
     parser.add_argument("--folder", type=Path, default=Path("docs"), metavar="DIR", help="where results.md goes (docs)")
-    archive = parser.add_mutually_exclusive_group()
-    archive.add_argument("--keep", type=Path, metavar="FILE", help="write the runs behind the document there")
-    archive.add_argument(
+    parser.add_argument(
+        "--keep",
+        type=output_file,
+        metavar="FILE",
+        help="add the runs behind the document there; with --from, those that the present sources have finished",
+    )
+    parser.add_argument(
         "--from", dest="source", type=archive_file, metavar="FILE", help="run nothing, but take the runs of a --keep"
     )
 
@@ -89,9 +93,11 @@ def _run_all(options: argparse.Namespace) -> int:
     from detour.experiments.nonshortest import results
 
     extent, means = extent_of(options), replace(means_of(options, "results"), archive=options.source)
+    if options.keep and options.source:
+        results.keep(options.keep, extent, means)
     with points_bar("results", options.json) as report:
         written = results.write(options.folder, extent, means, report)
-    if options.keep:
+    if options.keep and not options.source:
         results.keep(options.keep, extent, means)
     present(written, options, lambda page: page.print(f"{written.file}: {written.points} points"))
     return 1 if written.failures else 0

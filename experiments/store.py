@@ -76,6 +76,18 @@ def _records(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
             yield record
 
 
+def _archived(file: Path) -> dict[str, dict[str, Any]]:
+    """What an archive has, by key.
+
+    Raises:
+        DetourError: the file cannot be read.
+    """
+    try:
+        return {record["key"]: record for record in _records(lzma.decompress(file.read_bytes()).splitlines())}
+    except (OSError, lzma.LZMAError) as error:
+        raise DetourError(f"{file}: {error}") from None
+
+
 class Store(Generic[R]):
     """Finished points of one sweep in one file (`None`: in memory only). Points are records; results as well, which
     `decode` makes of their JSON."""
@@ -105,25 +117,21 @@ class Store(Generic[R]):
             DetourError: the file cannot be read.
         """
         found = cls(None, "", decode)
-        try:
-            lines = lzma.decompress(file.read_bytes()).splitlines()
-        except (OSError, lzma.LZMAError) as error:
-            raise DetourError(f"{file}: {error}") from None
-        found._results = {record["key"]: record["result"] for record in _records(lines)}
+        found._results = {key: record["result"] for key, record in _archived(file).items()}
         return found
 
     def archive(self, file: Path, points: Iterable[Any]) -> int:
-        """Writes what is known of points into a compressed file, and returns how many those are.
+        """Adds what is known of points to a compressed file, in place of what it has of them, and returns how many runs
+        it has then.
 
         Raises:
-            DetourError: the file cannot be written.
+            DetourError: the file cannot be read or written.
         """
-        known = {self.key(point): as_json(point) for point in points if point in self}
-        records = [
-            {"key": key, "version": self.version, "point": point, "result": self._results[key]}
-            for key, point in known.items()
-        ]
-        write_file(file, lzma.compress(b"".join(canonical(record).encode() + b"\n" for record in records)))
+        records = _archived(file) if file.exists() else {}
+        for key, point in ((self.key(point), point) for point in points if point in self):
+            result = self._results[key]
+            records[key] = {"key": key, "version": self.version, "point": as_json(point), "result": result}
+        write_file(file, lzma.compress(b"".join(canonical(record).encode() + b"\n" for record in records.values())))
         return len(records)
 
     def key(self, point: Any) -> str:

@@ -192,7 +192,7 @@ def write(folder: Path, extent: str, means: Means, report: SweepProgress | None 
 
 
 def keep(file: Path, extent: str, means: Means) -> int:
-    """Writes the finished runs of an extent into a compressed file (`Means.archive`); returns how many those are.
+    """Adds the finished runs of an extent to a compressed file (`Means.archive`); returns how many that has then.
 
     Raises:
         DetourError: the file cannot be written.

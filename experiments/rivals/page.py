@@ -57,6 +57,8 @@ the permutation on dragonfly:p=4,a=4,h=2, there also ADV1 heavy with 1 MB. So fo
 whatever their rows say. Runs that were still rising or falling are not steady.
 
 {coverage}
+[experiments.md](experiments.md#jitter) says which runs are older than the present rules for paths that fail or lose
+data.
 """
 _REASONS = """
 Below p99 of "links of hosts" no scheme can come in a cell: the messages of the host that has most of them need that

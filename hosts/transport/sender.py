@@ -330,6 +330,6 @@ def _on_rto(hs: Any, i: int, q: Any, quiet: int, now: int) -> None:
         spray.on_timeout(hs, i, q, now)
     elif q.mode == MODE_BEND:
         bend.on_timeout(hs, i, q, now)
-    elif q.epoch_rtos >= cfg.dead_path_rtos or not rtt.is_known(q):
+    elif q.epoch_rtos >= cfg.dead_path_rtos:
         paths.leave_dead_path(hs, i, q, now)
         reroute.on_dead_path(hs, i, q, now)

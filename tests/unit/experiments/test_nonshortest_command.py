@@ -15,7 +15,7 @@ from detour import cli
 from detour.cli.output import PRINTED_TO
 from detour.experiments.nonshortest import results
 from detour.experiments.nonshortest.experiment import NonshortestPoint
-from detour.experiments.store import Store
+from detour.experiments.store import Store, source_version
 from tests.unit.experiments.test_nonshortest import run
 
 
@@ -101,6 +101,12 @@ def test_the_document_comes_from_kept_runs_alone(tmp_path: Path, capsys: pytest.
     assert "| ADV1 | heavy | +12.9 (64) | +3 |" in text
     assert "points of this extent for which there was no time" in text
     assert (folder / "figures" / "fig5-d1.svg").exists()
+    point = next(point for point in points if is_kept(point) and point.scheme == "Benchmark")
+    Store[Any](tmp_path / "later", source_version()).add(point, run(point.scheme, 790.0), 0.0)
+    arguments = (*arguments, "--keep", str(kept), "--out", str(tmp_path / "later"))
+    assert cli.main(["reproduce", "all", *arguments]) == 0
+    assert json.loads(capsys.readouterr().out)["points"] == 2
+    assert "| ADV1 | heavy | +0.0 (64) | +3 |" in (folder / "results.md").read_text()
 
 
 def test_an_archive_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -321,6 +321,13 @@ def test_a_dead_path_is_left_for_a_living_one() -> None:
         assert pair.mr_b.read(1_000_000) == pair.mr_a.read(1_000_000)
 
 
+def test_one_timeout_is_no_reason_to_leave_a_path() -> None:
+    """Also before anything is known of the path: where queues are full everywhere, leaving makes it worse."""
+    pair, net = start(100, Weather(dead=lambda s, now: now < HostConfig().initial_rto_ps // 2))
+    stats = finish(pair, net)
+    assert (stats["rtos"], stats["reroutes"]) == (1, 0)
+
+
 def test_a_path_that_is_dead_from_the_start_is_left() -> None:
     pair, net = start(100, Weather(dead=lambda s, now: s == 1))
     stats = finish(pair, net)
