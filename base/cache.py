@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from detour.base.private import Folder
 
 _log = logging.getLogger(__name__)
 _said: set[str] = set()
+_DAY_S = 86_400
 
 
 def cache_dir() -> Path:
@@ -67,9 +69,9 @@ class Cache:
         except OSError as error:
             without(error)
 
-    def discard(self, name: str) -> None:
-        """Forgets something."""
+    def prune(self, days: float = 30.0) -> None:
+        """Forgets what has not been used for so long."""
         try:
-            self.folder().discard(name)
+            self.folder().prune(time.time() - days * _DAY_S)
         except OSError as error:
             without(error)

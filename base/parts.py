@@ -121,6 +121,7 @@ class Part:
                 data = building.build(self)
                 self.was_built = True
                 NATIVE_CACHE.put(self.files[0], data)
+                NATIVE_CACHE.prune()
         return data
 
     @property

@@ -95,6 +95,8 @@ class Folder:
                 return None
             with os.fdopen(descriptor, "rb") as file:
                 stored = file.read()
+                with suppress(OSError):
+                    os.utime(file.fileno())  # it was used
             if len(stored) > _DIGEST and hashlib.sha256(stored[_DIGEST:]).digest() == stored[:_DIGEST]:
                 return stored[_DIGEST:]
             with suppress(OSError):
@@ -113,11 +115,13 @@ class Folder:
         finally:
             os.close(at)
 
-    def discard(self, name: str) -> None:
-        """Removes a file, if it is there."""
-        with suppress(OSError):
-            at = self.open(make=False)
-            try:
-                os.unlink(name, dir_fd=at)
-            finally:
-                os.close(at)
+    def prune(self, before: float) -> None:
+        """Removes files that were last read or written before that time (seconds since 1970)."""
+        at = self.open(make=True)
+        try:
+            for name in os.listdir(at):
+                with suppress(OSError):  # somebody else removes it
+                    if os.stat(name, dir_fd=at, follow_symlinks=False).st_mtime < before:
+                        os.unlink(name, dir_fd=at)
+        finally:
+            os.close(at)

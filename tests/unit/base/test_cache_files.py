@@ -87,6 +87,17 @@ def test_a_damaged_program_is_compiled_anew(
     assert path.read_bytes() == good
 
 
+def test_what_is_not_used_for_a_month_is_forgotten(tmp_path: Path) -> None:
+    kept = Cache("one", top=lambda: tmp_path / "top")
+    for name in ("used", "unused", "new"):
+        kept.put(name, b"content")
+    for name in ("used", "unused"):
+        os.utime(tmp_path / "top" / "one" / name, (1e9, 1e9))
+    assert kept.get("used") == b"content"
+    kept.prune()
+    assert {path.name for path in (tmp_path / "top" / "one").iterdir()} == {"used", "new"}
+
+
 # -- where nothing can be written ---------------------------------------------------------------------------
 
 
