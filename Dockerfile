@@ -7,5 +7,5 @@ USER detour
 WORKDIR /home/detour/detour
 COPY --chown=detour:detour . .
 ENV PATH=/home/detour/detour/.venv/bin:$PATH
-RUN make venv
+RUN make venv && .venv/bin/detour warm
 CMD ["detour", "demo", "--target", "engine"]

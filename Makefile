@@ -44,7 +44,6 @@ ifdef PINNED
 else
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e .
 endif
-	@$(VENV)/bin/detour warm
 	@touch $(READY)
 
 # The pins have the tools as well.
@@ -53,6 +52,7 @@ ifndef PINNED
 	@echo "Installing linters, test tools and matplotlib (once)"
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,plot]'
 endif
+	@$(VENV)/bin/detour warm
 	@touch $(TOOLS)
 
 $(PAGES): $(READY)

@@ -32,6 +32,7 @@ from detour.base import sources
 from detour.base.cache import Cache, cache_dir, without
 from detour.base.jit import COMPILED, NATIVES, Native
 from detour.base.places import PACKAGE
+from detour.base.progress import COMPILING, Progress, silent
 
 if TYPE_CHECKING:
     from detour.base.objects import NativeCode
@@ -74,6 +75,8 @@ def _alone(name: str) -> Iterator[None]:
 
 
 PARTS: dict[str, Part] = {}
+_CPU_SECONDS = {"loop": 10, "rdma": 22, "ip": 14}
+"""what building takes on one core of an EPYC"""
 BUILD_COMMAND = (sys.executable, "-m", "detour.base.building")
 """command that builds the part NAME of MODULE..., and says as JSON what that took"""
 _C_TYPES: dict[str, Any] = {"float": ctypes.c_double}
@@ -169,16 +172,22 @@ class NativeEntry(Native):
         return self._function(*[each if type(each) is float else int(each) for each in arguments])
 
 
-def ensure(*parts: Part) -> None:
-    """Builds those that are not in the cache, each in a process of its own but for one."""
+def ensure(parts: Iterable[Part], progress: Progress = silent) -> None:
+    """Builds those that are not in the cache, each in a process of its own: this one needs no Numba."""
     missing = [part for part in parts if not part.cached]
+    if missing:
+        seconds = sum(_CPU_SECONDS.get(part.name, 2) for part in missing)
+        names = " and ".join(part.name for part in missing)
+        progress(f"building native code, once on this machine: {names}, some {seconds} s on one core")
+        COMPILING.hush()
     children = [
-        subprocess.Popen([*BUILD_COMMAND, part.name, *part.modules], stdout=subprocess.DEVNULL) for part in missing[1:]
+        subprocess.Popen([*BUILD_COMMAND, part.name, *part.modules], stdout=subprocess.DEVNULL) for part in missing
     ]
     try:
-        for part in missing:
-            if part is missing[0] or children[missing.index(part) - 1].wait() == 0:
-                _ = part.code
+        for number, child in enumerate(children, 1):
+            child.wait()  # if it fails, that is told by the first use
+            if number < len(missing):
+                progress(f"native code: {number} of {len(missing)} parts built")
     finally:
         for child in children:
             child.kill()

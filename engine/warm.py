@@ -10,8 +10,7 @@ from detour.engine.loop.entry import LOOP
 
 
 def ensure(progress: Progress, *stacks: Part) -> None:
-    """Builds the loop and stacks of hosts, as far as they are not in the cache, telling so if it takes more than a
-    second."""
+    """Builds the loop and stacks of hosts, as far as they are not in the cache, and tells so."""
     if progress is not silent:
         COMPILING.progress = progress
-    parts.ensure(LOOP, *stacks)
+    parts.ensure((LOOP, *stacks), progress)
