@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 
 from detour.base.errors import DetourError
@@ -65,8 +65,8 @@ def warm(progress: Progress = silent) -> Warmed:
 
     progress("native code: building what is not in the cache")
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for part in pool.map(_built, commands):
-            tell(part)
+        for built in as_completed([pool.submit(_built, command) for command in commands]):
+            tell(built.result())
     return Warmed(tuple(done), round(time.monotonic() - began, 3))
 
 
