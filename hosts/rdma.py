@@ -24,6 +24,7 @@ from detour.hosts.stacks import STORED_SHIFT, record_of
 from detour.hosts.state import (
     FIRST_QPN,
     HOST,
+    INTERPRETED,
     NIL,
     PSN_SLOT,
     QP_RECORD,
@@ -48,15 +49,11 @@ _NEXT_HEADER = ETHERNET + 6
 _QPN_BEHIND_IP = UDP + 4
 """from the UDP header on: the word of the BTH that ends with the destination QP"""
 
-_INTERPRETED: dict[int, Hosts] = {}
-"""by state, where native code runs as Python"""
-_hosts_at: Any = Handle if COMPILED else _INTERPRETED.__getitem__
+_hosts_at: Any = Handle if COMPILED else INTERPRETED.__getitem__
 
 
 def stack_of(hs: Hosts) -> tuple[np.ndarray, Any]:
     """The record of a stack of these hosts, and what must be kept for as long as it is used."""
-    if not COMPILED:
-        _INTERPRETED[hs.listing] = hs
     return record_of(sys.modules[__name__], hs.listing)
 
 

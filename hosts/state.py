@@ -18,6 +18,7 @@ import numpy as np
 
 from detour.base.arrays import CACHE_LINE
 from detour.base.errors import DetourError
+from detour.base.jit import COMPILED
 from detour.base.times import MAX_TIME as MAX_TIME
 from detour.hosts.cc import CC_FIELDS
 from detour.hosts.config import CONFIG, HostConfig
@@ -357,6 +358,10 @@ class Handle(NamedTuple):
     """address of a list of int64: the tables' addresses in order of `TABLES`, then their lengths of a row"""
 
 
+INTERPRETED: dict[int, Hosts] = {}
+"""by listing, where native code runs as Python"""
+
+
 class Hosts(Handle):
     """All state: for Python an attribute per table, for Numba a named tuple of one address (`rows.py`).
 
@@ -396,6 +401,8 @@ class Hosts(Handle):
         )
         self = super().__new__(cls, listing.ctypes.data)
         self.__dict__.update(tables, _keep=listing)
+        if not COMPILED:
+            INTERPRETED[self.listing] = self
         return self
 
     def replace(self, name: str, table: np.ndarray) -> None:
