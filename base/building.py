@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import json
+import signal
 import sys
 import time
 from typing import Any
@@ -17,6 +19,8 @@ from numba.core import compiler_lock
 from detour.base import compiled
 from detour.base.parts import PARTS, NativeEntry, Part
 
+_DIE_WITH_PARENT = 1
+"""PR_SET_PDEATHSIG: the LLVM compiler hears no other signal"""
 _TYPES = {"int": types.int64, "float": types.float64, "bool": types.int64, "None": types.int64}
 
 
@@ -61,6 +65,7 @@ def _export(module: ir.Module, entry: NativeEntry, result: Any) -> None:
 
 
 def _main() -> None:
+    ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
     name, *modules = sys.argv[1:]
     for module in modules:
         importlib.import_module(module)

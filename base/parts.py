@@ -127,6 +127,11 @@ class Part:
                 NATIVE_CACHE.prune()
         return data
 
+    def load(self) -> None:
+        """Loads the object and looks up its entries, which is otherwise done at their first use."""
+        for entry in self.entries.values():
+            _ = entry.function
+
     @property
     def functions(self) -> int:
         """How many native functions its sources have."""
@@ -164,12 +169,13 @@ class NativeEntry(Native):
         return self.part.code.address(f"detour_{self.name}")
 
     @cached_property
-    def _function(self) -> Callable[..., Any]:
+    def function(self) -> Callable[..., Any]:
+        """It, for Python."""
         *arguments, result = (_C_TYPES.get(kind, ctypes.c_int64) for kind in self.kinds)
         return ctypes.CFUNCTYPE(result, *arguments)(self.address)
 
     def __call__(self, *arguments: Any) -> Any:
-        return self._function(*[each if type(each) is float else int(each) for each in arguments])
+        return self.function(*[each if type(each) is float else int(each) for each in arguments])
 
 
 def ensure(parts: Iterable[Part], progress: Progress = silent) -> None:

@@ -159,6 +159,9 @@ def array_by_address(dtype: Any) -> Any:
 
 
 bytes_at = array_by_address(np.uint8)
+bools_at = array_by_address(np.bool_)
+int16s_at = array_by_address(np.int16)
+int32s_at = array_by_address(np.int32)
 int64s_at = array_by_address(np.int64)
 
 

@@ -10,7 +10,10 @@ from detour.engine.loop.entry import LOOP
 
 
 def ensure(progress: Progress, *stacks: Part) -> None:
-    """Builds the loop and stacks of hosts, as far as they are not in the cache, and tells so."""
+    """Builds the loop and stacks of hosts, as far as they are not in the cache, and tells so. Then all of them are
+    loaded: later there may be no descriptor left for that."""
     if progress is not silent:
         COMPILING.progress = progress
     parts.ensure((LOOP, *stacks), progress)
+    for part in (LOOP, *stacks):
+        part.load()

@@ -15,6 +15,7 @@ from detour.base.errors import DetourError
 from detour.base.parts import BUILD_COMMAND
 from detour.base.progress import COMPILING, Progress, silent
 from detour.base.records import from_json
+from detour.control.verifier.reach import REACH
 from detour.engine.loop.entry import LOOP
 from detour.engine.trace.matching import MATCHING
 from detour.fabric.monitoring.windows import FLOW_WINDOWS
@@ -23,7 +24,7 @@ from detour.hosts.frames.sample import FRAMES
 from detour.hosts.ip.stack import IP
 from detour.hosts.rdma import RDMA
 
-FABRIC_PARTS = (RDMA, IP, LOOP, DRIVER, MATCHING, FRAMES, FLOW_WINDOWS)
+FABRIC_PARTS = (RDMA, IP, LOOP, DRIVER, MATCHING, FRAMES, FLOW_WINDOWS, REACH)
 """those of a fabric, the largest ones first"""
 
 

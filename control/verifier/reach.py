@@ -8,12 +8,13 @@ for the number of switches that the longest way to the destination passes, LOST 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.base.jit import njit
+from detour.base.parts import Part
+from detour.base.raw import bools_at, int16s_at, int32s_at, int64s_at
+
+REACH = Part("reach", __name__)
 
 LOST = 32_767  # more switches than any way passes
 ARRIVE = 0
@@ -51,21 +52,40 @@ class ChoiceBook:
         return following, count, np.array([loses for loses, _ in self._all])
 
 
-@njit
-def _relax(following: Any, count: Any, loses: Any, choices: Any, rows: Any, hops: Any) -> bool:
-    """One sweep over all variants, rows and destinations; whether anything changed."""
+@REACH.entry
+def relax_hops(
+    following: int,
+    width: int,
+    count: int,
+    loses: int,
+    known: int,
+    choices: int,
+    variants: int,
+    rows: int,
+    chosen: int,
+    destinations: int,
+    hops: int,
+    switches: int,
+) -> bool:
+    """One sweep over all variants, rows and destinations; whether anything changed. Addresses of C-contiguous arrays:
+    `following` (known, width) int32, `count` (known) int32, `loses` (known) bool, `choices` (variants, rows,
+    destinations) int32, `chosen` (rows) int64, `hops` (variants, switches, destinations) int16."""
+    behind, counts, losing = int32s_at(following, known * width), int32s_at(count, known), bools_at(loses, known)
+    choice_of, row_of = int32s_at(choices, variants * rows * destinations), int64s_at(chosen, rows)
+    longest_way = int16s_at(hops, variants * switches * destinations)
     changed = False
-    for v in range(choices.shape[0]):
-        for r in range(choices.shape[1]):
-            row = rows[r]
-            for m in range(choices.shape[2]):
-                choice = choices[v, r, m]
-                longest = LOST if loses[choice] else 0
-                for k in range(count[choice]):
-                    longest = max(longest, hops[v, following[choice, k], m])
+    for v in range(variants):
+        for r in range(rows):
+            for m in range(destinations):
+                choice = choice_of[(v * rows + r) * destinations + m]
+                longest = LOST if losing[choice] else 0
+                for k in range(counts[choice]):
+                    at = v * switches + behind[choice * width + k]
+                    longest = max(longest, np.int64(longest_way[at * destinations + m]))
                 longest = longest if longest >= LOST else longest + 1
-                if longest != hops[v, row, m]:
-                    hops[v, row, m] = longest
+                here = (v * switches + row_of[r]) * destinations + m
+                if longest != longest_way[here]:
+                    longest_way[here] = longest
                     changed = True
     return changed
 
@@ -91,7 +111,13 @@ def solve_rows(
     hops = np.repeat(beyond[None].astype(np.int16), len(choices), axis=0)
     hops[:, rows] = LOST
     # Values only ever fall from LOST to the longest way, so sweeps end; what lies on a cycle stays LOST.
-    while _relax(following, count, loses & (not endings), choices, rows, hops):
+    losing, chosen = loses & (not endings), np.ascontiguousarray(rows, np.int64)
+    wanted = np.ascontiguousarray(choices, np.int32)
+    known, width = following.shape
+    at = [each.ctypes.data for each in (following, count, losing, wanted, chosen, hops)]
+    while relax_hops(
+        at[0], width, at[1], at[2], known, at[3], *wanted.shape[:2], at[4], wanted.shape[2], at[5], len(beyond)
+    ):
         pass
     return hops[:, rows]
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from detour.base.dataplane import PACKET_BYTES
 from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
+from detour.control.verifier.reach import REACH
 from detour.engine import warm
 from detour.engine.clock import RealTime
 from detour.engine.endpoint import Tls
@@ -22,6 +23,7 @@ from detour.fabric.footings.network import CableTerms, NetworkFabric, lay_cables
 from detour.fabric.footings.serving import Serving
 from detour.fabric.footings.settings import ENGINE, FootingSettings
 from detour.fabric.linux.hosts import LinuxHosts, LinuxRequest, end
+from detour.fabric.monitoring.windows import FLOW_WINDOWS
 from detour.hosts.frames.sizes import MAX_FRAME
 from detour.hosts.rdma import RDMA
 from detour.hosts.verbs.verbs import Device
@@ -73,7 +75,7 @@ class EngineFabric(NetworkFabric):
             if self.linux is not None:
                 progress("making namespaces")
                 self.linux.start()
-            warm.ensure(progress, RDMA)
+            warm.ensure(progress, RDMA, FLOW_WINDOWS, REACH)
             progress("loading the P4 program")
             compile_program(self.terms.pipeline.blob.read_bytes())  # switches find it in the cache
             self._build()

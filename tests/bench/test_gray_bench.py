@@ -23,7 +23,7 @@ def test_only_these_rows_are_printed(monkeypatch: pytest.MonkeyPatch, capsys: py
     both = {name: pair for name, pair in gray.contenders().items() if name in ("SprayLERP", "PLB")}
     monkeypatch.setattr(gray, "contenders", lambda: both)
     monkeypatch.setattr(gray, "SIZES", (100_000,))
-    monkeypatch.setattr(gray, "SEEDS", (1,))
+    monkeypatch.setattr(gray, "GRAY_SEEDS", (1,))
     main(["bench", "transport", "--gray", "--json"])
     numbers = json.loads(capsys.readouterr().out)
     assert set(numbers) == {"gray"}

@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 from finsy.proto import p4r
 from running import FABRIC, Controller, Running, no_namespaces, p4info, receive
@@ -19,7 +20,7 @@ from detour.engine import warm
 from detour.engine.compiler.covering import TABLE_OUTCOME
 from detour.engine.coverage.document import CoverageDocument
 from detour.engine.switch import pcap
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 TABLES = FABRIC / "bench_tables.json"
 REFLECT = Path(__file__).parent / "programs" / "reflect.json"
@@ -250,12 +251,16 @@ def test_a_signal_while_it_compiles_does_not_wait_for_that(tmp_path: Path, monke
     cache = tmp_path / "cache"
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     with Running(tmp_path, ["--no-p4"]) as switch:
-        switch.wait_for("compiling native code")
+        switch.wait_for("building native code")
+        builders = psutil.Process(switch.process.pid).children()
         time.sleep(1)  # in the middle of it
         assert switch.end() == 0
         assert "Traceback" not in switch.told()
     assert sorted(os.listdir(tmp_path)) == ["cache", "out"]
-    assert [path.name for path in cache.rglob("loop-compil*")] == ["loop-compiling"]
+    assert [path.name for path in cache.rglob("loop*")] == ["loop.lock"]
+    assert builders
+    _, alive = psutil.wait_procs(builders, timeout=PATIENCE_S)
+    assert not [one for one in alive if one.status() != psutil.STATUS_ZOMBIE]
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.3, 0.6, 1.0, 1.5])
