@@ -276,10 +276,9 @@ def _shell(options: argparse.Namespace) -> int:
 
 
 def _warm(options: argparse.Namespace) -> None:
-    from detour.base.records import as_json
     from detour.fabric.warm import warm
 
     with shown_progress(options.json, log=True) as progress:
         warmed = warm(progress)
     if options.json:
-        print(json.dumps(as_json(warmed)))
+        print(json.dumps(warmed))

@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -128,27 +127,14 @@ def _switch() -> Cost:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:
             assert process.stdout is not None
-            said = [line.split()[-1] for line in _until_listening(process.stdout)]
-            with grpc.insecure_channel(said[-1]) as channel:
+            listening = next((line for line in process.stdout if line.startswith("Server listening on")), None)
+            if listening is None:
+                raise DetourError("detour switch ended before it listened")
+            with grpc.insecure_channel(listening.split()[-1]) as channel:
                 p4r_grpc.P4RuntimeStub(channel).Capabilities(p4r.CapabilitiesRequest(), timeout=_LIMIT_S)
             return time.monotonic() - began, _cpu(process.pid), _rss(process.pid)
         finally:
             process.kill()
-
-
-def _until_listening(lines: Iterable[str]) -> Iterator[str]:
-    """The lines of a switch up to the one that says where it listens.
-
-    Raises:
-        DetourError: it ended before.
-    """
-    last = "it said nothing"
-    for line in lines:
-        yield line
-        if line.startswith("Server listening on"):
-            return
-        last = line.strip()
-    raise DetourError(f"detour switch ended: {last}")
 
 
 def _cpu(process: int) -> float:

@@ -9,15 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numba import types
 
 from detour.base.jit import njit
+from detour.base.raw import INT, LONG, libc
 from detour.experiments.bench.namespace import received
 
-_LONG, _INT = types.int64, types.int32
-_sendmmsg = types.ExternalFunction("sendmmsg", _INT(_INT, _LONG, _INT, _INT))
-_clock_gettime = types.ExternalFunction("clock_gettime", _INT(_INT, _LONG))
-_nanosleep = types.ExternalFunction("nanosleep", _INT(_LONG, _LONG))
+_sendmmsg = libc("sendmmsg", INT, INT, LONG, INT, INT)
+_clock_gettime = libc("clock_gettime", INT, INT, LONG)
+_nanosleep = libc("nanosleep", INT, LONG, LONG)
 
 _MONOTONIC = 1
 _DONT_WAIT = 0x40
