@@ -22,7 +22,8 @@ _IMPORT = re.compile(
 )
 _NAMED = re.compile(rb'"(detour(?:\.\w+)+)"')
 _WORD = re.compile(rb"[\w.]+")
-_INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+_STANDARD = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib"))
+_INSTALLED = ("/site-packages/", "/dist-packages/")
 
 
 def files(*modules: str) -> dict[Path, bytes]:
@@ -51,7 +52,9 @@ def _path(module: str) -> Path | None:
     if module.partition(".")[0] == PACKAGE.name:
         return _of_detour(module)
     file = getattr(sys.modules.get(module), "__file__", None)
-    return None if file is None or file.startswith(_INSTALLED) else Path(file)
+    if file is None or file.startswith(_STANDARD) or any(folder in file for folder in _INSTALLED):
+        return None
+    return Path(file)
 
 
 @cache
