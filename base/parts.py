@@ -183,7 +183,7 @@ def ensure(parts: Iterable[Part], progress: Progress = silent) -> None:
     missing = [part for part in parts if not part.cached]
     if missing:
         seconds = sum(_CPU_SECONDS.get(part.name, 2) for part in missing)
-        names = " and ".join(part.name for part in missing)
+        names = ", ".join(part.name for part in missing)
         progress(f"building native code, once on this machine: {names}, some {seconds} s on one core")
         COMPILING.hush()
     children = [
