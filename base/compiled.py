@@ -45,9 +45,11 @@ _VERSIONS = (numba.__version__, llvmlite.__version__, np.__version__, sys.versio
 def dispatcher(native: Native) -> Any:
     """Numba's function for one of ours."""
     options = dict(native.options)
-    cached = options.pop("cache", True)
+    cached, key = options.pop("cache", True), options.pop("key", "")
     made: Any = numba.njit(native.py_func, **options)
-    made._cache = _Stored(made, NATIVE_CACHE if cached else None)
+    # Sources do not say what is in a closure, and a notebook has none.
+    known = (key or native.py_func.__closure__ is None) and sources.files(native.py_func.__module__)
+    made._cache = _Stored(made, key, NATIVE_CACHE if cached and known else None)
     return made
 
 
@@ -72,8 +74,8 @@ CACHED_FUNCTIONS = CachedFunctions()
 class _Stored(caching._Cache):  # pyright: ignore[reportPrivateUsage]
     """What Numba asks before it compiles a function, and tells after that."""
 
-    def __init__(self, made: Any, cache: Cache | None) -> None:
-        self._module, self._name = made.__module__, made.__name__
+    def __init__(self, made: Any, key: str, cache: Cache | None) -> None:
+        self._module, self._name, self._key = made.__module__, made.__name__, key
         self._cache = cache
 
     @property
@@ -95,7 +97,7 @@ class _Stored(caching._Cache):  # pyright: ignore[reportPrivateUsage]
     def _files(self, sig: Any) -> list[str]:
         """Names under which it may be: what is compiled here has the first one."""
         settings = [getattr(config, name, None) for name in _SETTINGS]
-        about = (sources.digest(self._module), repr(getattr(sig, "args", sig)), settings, _VERSIONS)
+        about = (sources.digest(self._module), self._key, repr(getattr(sig, "args", sig)), settings, _VERSIONS)
         keys = [hashlib.sha256(repr((*about, cpu)).encode()).hexdigest()[:40] for cpu in objects.processors()]
         return [f"{self._module}.{self._name}-{key}" for key in keys]
 

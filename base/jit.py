@@ -108,7 +108,7 @@ def intrinsic(python: Any) -> Callable[[Callable[[], Any]], Any]:
 
 def njit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """A native function, cached on disk (`cache=False`: not), without the GIL, with integer semantics that do not
-    raise on overflow."""
+    raise on overflow. `key`: what its closure holds, in words; without it a function with a closure is not cached."""
     if function is None:
         return partial(njit, **options)
     if not COMPILED:

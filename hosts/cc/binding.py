@@ -33,8 +33,8 @@ class Bound:
         self.plain = tuple(by_name.get(name) for name in own.HOOKS)
         self._entries: list[Any] = []
         if COMPILED:
-            records = [record_by_address(d) for d in (self.parameters.dtype, algorithm.row, sender, own.PACKET)]
-            self._entries = [None if one is None else _entry(one, *records) for one in self.plain]
+            records = (self.parameters.dtype, algorithm.row, sender, own.PACKET)
+            self._entries = [None if one is None else _entry(one, records) for one in self.plain]
             for place, entry in enumerate(self._entries, 1):
                 self.table[place] = 0 if entry is None else _address(entry)
         else:
@@ -54,8 +54,9 @@ def _hook(*arguments: Any) -> None:
     """Stands for the hook in `_entry`."""
 
 
-def _entry(hook: Any, parameters_at: Any, fields_at: Any, qp_at: Any, packet_at: Any) -> Any:
+def _entry(hook: Any, records: tuple[np.dtype, ...]) -> Any:
     """What is called by address: it makes records of addresses and calls the hook."""
+    parameters_at, fields_at, qp_at, packet_at = map(record_by_address, records)
 
     def entry(parameters: int, fields: int, q: int, now: int) -> int:
         _hook(parameters_at(parameters, 0), fields_at(fields, 0), qp_at(q, 0), packet_at(fields + 8, 0), now)
@@ -71,7 +72,18 @@ def _entry(hook: Any, parameters_at: Any, fields_at: Any, qp_at: Any, packet_at:
         None,
         entry.__closure__,
     )
-    return njit(made)
+    return njit(made, key=_key(function, records))
+
+
+def _key(function: Any, records: tuple[np.dtype, ...]) -> str:
+    """What decides what comes of a hook beside the sources: records, which function of that name it is, and constants
+    of its module, which may be computed. A hook with a closure has none and is not cached."""
+    if function.__closure__ is not None:
+        return ""
+    plain = (int, float, str, bytes, tuple)
+    constants = {name: value for name, value in function.__globals__.items() if isinstance(value, plain)}
+    place = (function.__qualname__, function.__code__.co_firstlineno)
+    return repr((place, [repr(one.fields) for one in records], sorted(constants.items())))
 
 
 def _address(entry: Any) -> int:

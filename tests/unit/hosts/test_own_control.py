@@ -116,6 +116,37 @@ print(float(hosts.qp[0]["cwnd"]), loaded)
     assert told(script, tmp_path) == ["77.0 1"]
 
 
+def test_native_code_on_disk_is_that_of_the_sender_and_of_computed_constants(own: str, tmp_path: Path) -> None:
+    """A hook is compiled for queue pairs and for TCP's connections, whose fields lie elsewhere."""
+    Path(own).write_text(
+        OWN.replace("77.0", "FIXED").replace(
+            "@dataclass", "import os\nFIXED = float(os.environ['FIXED'])\n@dataclass", 1
+        )
+    )
+    script = f"""
+import os, sys
+os.environ["FIXED"] = {{fixed!r}}
+from detour.base.compiled import CACHED_FUNCTIONS
+from detour.hosts import cc
+from detour.hosts.cc.binding import Bound
+from detour.hosts.ip.tcp.layout import CONN
+from detour.hosts.state import QP_RECORD
+import numpy as np
+chosen = cc.algorithm({own!r} + ":MINE")
+import ctypes
+for sender in (QP_RECORD, CONN):
+    bound = Bound(chosen, {{{{}}}}, sender)
+    q, row = np.zeros(1, sender), np.zeros(1, chosen.row)
+    call = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 4)(int(bound.table[4]))
+    call(bound.parameters.ctypes.data, row.ctypes.data, q.ctypes.data, 0)
+    print(float(q["cwnd"][0]), np.count_nonzero(q.view(np.uint8)) <= 8)
+print(CACHED_FUNCTIONS.used - CACHED_FUNCTIONS.compiled)
+"""
+    assert told(script.format(fixed="55.0"), tmp_path) == ["55.0 True", "55.0 True", "0"]
+    assert told(script.format(fixed="55.0"), tmp_path) == ["55.0 True", "55.0 True", "2"]
+    assert told(script.format(fixed="66.0"), tmp_path) == ["66.0 True", "66.0 True", "0"]
+
+
 def test_parameters_are_given_behind_the_name(own: str) -> None:
     chosen = cc.algorithm(f"{own}:MINE:step=3,times=4")
     assert (chosen.parameters.step, chosen.parameters.times) == (3.0, 4)
