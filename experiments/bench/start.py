@@ -40,7 +40,12 @@ class StartCost:
 def run(times: int = 3, progress: Progress = silent) -> BenchReport:
     """Each as often as said, of which the one with the median processor time counts."""
     found = []
-    for what, measure in (("switch-answers", _switch), ("sim-small", _sim), ("up-d1", _up), ("status", _status)):
+    for what, measure in (
+        ("switch-answers", _switch),
+        ("sim-small", lambda: _command(*_SIM)),
+        ("up-d1", _up),
+        ("status", _status),
+    ):
         progress(what)
         measure()  # fills the caches
         costs = sorted((measure() for _ in range(times)), key=lambda cost: cost[1])
@@ -81,15 +86,11 @@ def _command(*arguments: str) -> Cost:
     return cost[0], cost[1], cost[2]
 
 
-def _sim() -> Cost:
-    return _command(*_SIM)
-
-
 def _up() -> Cost:
     """The command and the daemon that it leaves, until that is up."""
     with _Fabric() as fabric:
         seconds, used, _ = fabric.cost
-        return seconds, used + fabric.daemon_cpu(), fabric.daemon_rss()
+        return seconds, used + _cpu(fabric.process), _rss(fabric.process)
 
 
 def _status() -> Cost:
@@ -103,21 +104,11 @@ class _Fabric:
     def __enter__(self) -> _Fabric:
         self.name = f"bench{os.getpid()}"
         self.cost = _command("up", "--detach", "--name", self.name)
-        process = all_fabrics()[self.name].process()
-        assert process is not None
-        self._process = process
+        self.process = all_fabrics()[self.name].process() or 0
         return self
 
     def __exit__(self, *exc: object) -> None:
         _command("down", "--name", self.name)
-
-    def daemon_cpu(self) -> float:
-        """Processor seconds so far."""
-        return _cpu(self._process)
-
-    def daemon_rss(self) -> float:
-        """MiB."""
-        return _rss(self._process)
 
 
 def _switch() -> Cost:
