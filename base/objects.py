@@ -59,11 +59,6 @@ def processors() -> list[tuple[str, str]]:
     return [here, (BASELINE, "")] if all(features.get(name) for name in _BASELINE_FEATURES) else [here]
 
 
-def processor() -> str:
-    """What code is made for."""
-    return " ".join(processors()[0])
-
-
 class NativeCode:
     """A loaded object file: addresses of its functions. It must live as long as anything calls them."""
 

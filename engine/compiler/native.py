@@ -31,7 +31,7 @@ def _source_digest() -> bytes:
     """Of everything that decides what code comes out, but for the program itself."""
     start_llvm()
     digest = hashlib.sha256(f"llvmlite {llvmlite.__version__} {llvm.llvm_version_info}".encode())
-    digest.update(objects.processor().encode())
+    digest.update(" ".join(objects.processors()[0]).encode())
     for path in _sources():
         digest.update(path.read_bytes())
     return digest.digest()
