@@ -253,7 +253,7 @@ def test_a_signal_while_it_compiles_does_not_wait_for_that(tmp_path: Path, monke
     with Running(tmp_path, ["--no-p4"]) as switch:
         switch.wait_for("building native code")
         builders = psutil.Process(switch.process.pid).children()
-        time.sleep(1)  # in the middle of it
+        until(lambda: list(cache.rglob("loop.lock")))  # in the middle of it
         assert switch.end() == 0
         assert "Traceback" not in switch.told()
     assert sorted(os.listdir(tmp_path)) == ["cache", "out"]

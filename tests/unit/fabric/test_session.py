@@ -297,14 +297,16 @@ def test_probing(session: Session) -> None:
 
 
 def test_watching(session: Session) -> None:
-    found: list[LinkUses] = []
-    watcher = threading.Thread(target=lambda: found.append(session.watch(0.5)))
-    watcher.start()
-    while watcher.is_alive():
-        session.send("h0", "h1", 20_000)
-    busy = {row.from_ for row in found[0].links if row.mbps > 0}
-    assert len(found[0].links) == 6 + 2 * 6
-    assert busy
+    def busy() -> set[str]:
+        found: list[LinkUses] = []
+        watcher = threading.Thread(target=lambda: found.append(session.watch(0.5)))
+        watcher.start()
+        while watcher.is_alive():
+            session.send("h0", "h1", 20_000)
+        assert len(found[0].links) == 6 + 2 * 6
+        return {row.from_ for row in found[0].links if row.mbps > 0}
+
+    until(busy)  # on a busy machine nothing may have been sent in half a second
 
 
 @pytest.mark.parametrize(

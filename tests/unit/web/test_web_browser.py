@@ -290,8 +290,12 @@ def test_links_are_sorted_and_charts_have_scales(browser: Any, url: str) -> None
     assert "queue, packets" in body_text(browser)
     opened(browser, url, "#link?name=s0-s1")
     until(lambda: browser.find_elements("css selector", "figure.chart"))
-    charts = browser.find_elements("css selector", "figure.chart")
-    texts = [[span.text for span in chart.find_elements("tag name", "span")] for chart in charts]
+    # In one step: the page may draw its charts anew at any time.
+    texts = value(
+        browser,
+        "[...document.querySelectorAll('figure.chart')]"
+        ".map((chart) => [...chart.querySelectorAll('span')].map((span) => span.innerText.trim()))",
+    )
     assert texts[0][:2] == ["100 %", "0.0 %"]
     assert [text.split()[1] for text in texts[1][:2]] == ["packets", "packets"]
     assert all(":" in time for text in texts for time in text[2:])
