@@ -113,10 +113,15 @@ def njit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
         return partial(njit, **options)
     if not COMPILED:
         return _with_records(function)
-    return Native(function, {"nogil": True, "boundscheck": False, "error_model": "numpy"} | options)
+    return Native(function, _DEFAULTS | options)
 
 
-inner = partial(njit, _nrt=False, cache=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+_DEFAULTS = {"nogil": True, "boundscheck": False, "error_model": "numpy"}
+_UNWRAPPED = {"_nrt": False, "cache": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+NATIVE_OPTIONS = _DEFAULTS | _UNWRAPPED
+"""of functions that are built in parts"""
+
+inner = partial(njit, **_UNWRAPPED)
 """for what only native functions call and allocates nothing: without Numba's reference counts, which cost more than all
 else that a packet does, and without wrappers, which are a third of the time to compile. Constants as arguments are
 written `np.int64(...)` where Numba would otherwise compile the callee once per constant."""

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from detour.base import sources
 from detour.base.cache import Cache, cache_dir, without
-from detour.base.jit import COMPILED, NATIVES, Native
+from detour.base.jit import COMPILED, NATIVE_OPTIONS, NATIVES, Native
 from detour.base.places import PACKAGE
 from detour.base.progress import COMPILING, Progress, silent
 
@@ -148,11 +148,7 @@ class NativeEntry(Native):
     """A native function that Python and others call by its address."""
 
     def __init__(self, part: Part, function: Callable[..., Any]) -> None:
-        super().__init__(
-            function,
-            {"nogil": True, "boundscheck": False, "error_model": "numpy", "_nrt": False}
-            | {"cache": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True},
-        )
+        super().__init__(function, NATIVE_OPTIONS)
         self.part = part
 
     @property

@@ -13,8 +13,8 @@ from typing import Any
 from detour.hosts import rdma
 from detour.hosts.frames.sizes import MAX_FRAME as MAX_FRAME
 from detour.hosts.stacks import WIRE_MASK
-from detour.hosts.state import FIRST_QPN, NIL, Hosts
 from detour.hosts.state import MAX_TIME as MAX_TIME
+from detour.hosts.state import Hosts
 from detour.hosts.state import make_hosts as make_hosts
 
 
@@ -47,9 +47,3 @@ def pause(hs: Hosts, host: int, mask: int) -> None:
     """Priority p must not be sent while bit p of `mask` is set (PFC). Control goes on; data and PTMs are of
     `data_priority`. When it is cleared there may be something to `transmit`."""
     rdma.pause(hs.listing, host, mask)
-
-
-def row_of(hs: Hosts, qpn: int) -> int:
-    """Row of the table of QPs to which a number belongs, whether it is in use or not; `NIL`: none."""
-    i = (qpn - FIRST_QPN) & int(hs.cfg[0]["qpn_mask"])
-    return i if qpn >= FIRST_QPN and i < int(hs.cfg[0]["n_qps"]) else NIL

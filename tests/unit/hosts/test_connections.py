@@ -7,14 +7,18 @@ import numpy as np
 import pytest
 
 from detour.base.errors import DetourError
+from detour.hosts import demux
 from detour.hosts.config import HostConfig
-from detour.hosts.endpoint import make_hosts, row_of
+from detour.hosts.endpoint import make_hosts
 from detour.hosts.frames.decode import decode
 from detour.hosts.state import FIRST_QPN, generations, next_key, qp_numbers, set_host
 from detour.hosts.verbs.bulk import connect_many
 from detour.hosts.verbs.verbs import CQ, PD, QP, Context, Device, Path, QPInitAttr, SendWR
+from tests.native import from_python
 from tests.property.lossy import US, Pair, make_pair
 from tests.unit.hosts.frames import deliver, next_frame
+
+row_of = from_python(demux.row_of)
 
 
 def replace(pair: Pair, psn: int | None = None) -> None:
