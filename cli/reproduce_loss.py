@@ -19,7 +19,7 @@ def options_of(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Runs the points and prints; the exit code."""
     from detour.experiments.loss import experiment as loss
-    from detour.experiments.loss.tables import tables
+    from detour.experiments.loss.experiment import tables
     from detour.experiments.reproduce import LOSS_COST
 
     points = loss.select(

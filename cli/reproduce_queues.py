@@ -18,9 +18,8 @@ def options_of(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Runs the points and prints; the exit code."""
     from detour.experiments.queues import experiment as queues
-    from detour.experiments.queues.tables import table
     from detour.experiments.reproduce import QUEUES
 
     points = queues.select(extent_of(options), options.load or queues.LOADS, options.seed)
     found = carry_out(options, QUEUES, points)
-    return show(options, found, lambda page: page.table(table(found.collected)))
+    return show(options, found, lambda page: page.tables(queues.tables(found.collected)))

@@ -28,7 +28,6 @@ def run(options: argparse.Namespace) -> int:
     """Runs the points and prints; the exit code."""
     from detour.experiments.reproduce import TCP
     from detour.experiments.tcp import experiment as tcp
-    from detour.experiments.tcp.tables import table
 
     for name, what in (("cc", "linux"), ("seconds", "linux"), ("plot", "ns3")):
         if getattr(options, name) is not None and not getattr(options, what):
@@ -41,26 +40,24 @@ def run(options: argparse.Namespace) -> int:
         extent_of(options), options.loss or tcp.TCP_LOSSES, options.flows or tcp.TCP_FLOWS, options.seed
     )
     found = carry_out(options, TCP, points)
-    return show(options, found, lambda page: page.table(table(found.collected)))
+    return show(options, found, lambda page: page.tables(tcp.tables(found.collected)))
 
 
 def _beside_linux(options: argparse.Namespace) -> int:
     from detour.experiments.tcp import linux
-    from detour.experiments.tcp.tables import linux_table
 
     found = linux.compare(options.cc or "cubic", linux.COMPARED_SECONDS if options.seconds is None else options.seconds)
-    present(linux.document(found), options, lambda page: page.table(linux_table(found)))
+    present(found, options, lambda page: page.table(linux.linux_table(found)))
     return 0
 
 
 def _beside_ns3(options: argparse.Namespace) -> int:
     from detour.experiments.tcp import ns3
-    from detour.experiments.tcp.tables import ns3_table
 
     found = ns3.compare()
     if options.plot:
         from detour.experiments.tcp.figures import beside_ns3
 
         beside_ns3(found, options.plot)
-    present(ns3.document(found), options, lambda page: page.table(ns3_table(found)))
+    present(ns3.ns3_document(found), options, lambda page: page.table(ns3.ns3_table(found)))
     return 0

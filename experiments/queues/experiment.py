@@ -11,11 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
+from detour.base.tables import Table
+from detour.experiments.columns import combined, row, shown, table
 from detour.experiments.queues import theory
 from detour.experiments.queues.bench import LINE_BPS, PS_OF_A_BYTE, QueueBench, QueueCounts
 
@@ -47,18 +50,28 @@ class QueuePoint:
     experiment: str = "queues"
 
 
-@dataclass(frozen=True)
+_KINDS = {
+    "md1": "M/D/1",
+    "mm1": "M/M/1",
+    "priority": "strict priority, waits",
+    "drr": "deficit round robin",
+    "strict": "strict priority, overload",
+    "rates": "rates of queues",
+}
+
+
+@row
 class QueueRow:
     """One number beside theory. `queue`: number of the queue, the highest goes first; `error`: relative."""
 
-    kind: str
-    what: str
-    load: float
-    queue: int
-    measured: float
-    theory: float
-    error: float
-    unit: str
+    kind: str = shown("of", _KINDS.__getitem__)
+    what: str = shown("what")
+    load: float = shown("load", lambda load: f"{load:g}" if load else None)
+    queue: int = shown("queue", means="the highest number goes first")
+    measured: float = shown("measured", ",.4g")
+    theory: float = shown("theory", ",.4g")
+    unit: str = shown("unit")
+    error: float = shown("error", lambda error: f"{100 * error:.2f} %", means=f"goal: at most {100 * GOAL:g} %")
     packets: int
 
 
@@ -70,10 +83,9 @@ class QueueRun:
 
 
 @dataclass(frozen=True)
-class QueueFindings:
+class QueueFindings(QueueRun):
     """All rows, the largest error among them, and whether it is below the goal of 1 %."""
 
-    rows: Sequence[QueueRow]
     largest_error: float
     within: bool
 
@@ -119,6 +131,11 @@ def collect(results: Iterable[QueueRun | None]) -> QueueFindings:
     rows = [row for each in results if each is not None for row in each.rows]
     largest = max((row.error for row in rows), default=0.0)
     return QueueFindings(rows, largest, bool(rows) and largest <= GOAL)
+
+
+def tables(found: QueueFindings) -> list[Table[Any]]:
+    """All rows."""
+    return [table(QueueRow, found.rows, "The traffic manager and queueing theory")]
 
 
 # -- waits --------------------------------------------------------------------------------------------------
@@ -184,16 +201,15 @@ def _offer(bench: QueueBench, sources: Sequence[_Source], point: QueuePoint) -> 
 
 def _row(point: QueuePoint, what: str, queue: int, measured: float, expected: float, unit: str) -> QueueRow:
     error = abs(measured - expected) / expected if expected else abs(measured)
-    return QueueRow(
-        point.kind,
-        what,
-        point.load,
-        queue,
-        round(measured, 6),
-        round(expected, 6),
-        round(error, 6),
-        unit,
-        point.packets,
+    return combined(
+        QueueRow,
+        [point],
+        what=what,
+        queue=queue,
+        measured=round(measured, 6),
+        theory=round(expected, 6),
+        error=round(error, 6),
+        unit=unit,
     )
 
 

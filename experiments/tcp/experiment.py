@@ -10,11 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from detour.base.errors import DetourError
+from detour.base.tables import Table
 from detour.base.times import MS, US
+from detour.experiments.columns import combined, row, shown, table
 from detour.experiments.tcp import theory
 from detour.experiments.tcp.dumbbell import Bottleneck, Dumbbell, address
 from detour.hosts.ip.tcp.config import TcpConfig
@@ -51,33 +54,26 @@ class TcpPoint:
     experiment: str = "tcp"
 
 
-@dataclass(frozen=True)
+@row
 class TcpRow:
     """One number beside what is expected of it. `error`: relative, signed."""
 
-    kind: str
-    what: str
-    cc: str
-    loss: float
-    rtt_ms: float
-    flows: int
-    measured: float
-    theory: float
-    error: float
-    unit: str
+    kind: str = shown("of", {"loss": "random losses", "share": "sharing a cable", "queue": "queue of DCTCP"}.get)
+    cc: str = shown("control")
+    loss: float = shown("loss", lambda loss: f"{100 * loss:g} %" if loss else None)
+    rtt_ms: float = shown("RTT, ms", "g")
+    flows: int = shown("flows")
+    what: str = shown("what")
+    measured: float = shown("measured", ",.4g")
+    theory: float = shown("theory", ",.4g")
+    unit: str = shown("unit")
+    error: float = shown("differs by", lambda error: f"{100 * error:+.1f} %")
     seconds: float
 
 
 @dataclass(frozen=True)
 class TcpRun:
-    """What came of a point."""
-
-    rows: Sequence[TcpRow]
-
-
-@dataclass(frozen=True)
-class TcpFindings:
-    """All rows."""
+    """What came of a point, or of all."""
 
     rows: Sequence[TcpRow]
 
@@ -122,26 +118,20 @@ def run(point: TcpPoint) -> TcpRun:
     return TcpRun(_RUNS[point.kind](point))
 
 
-def collect(results: Iterable[TcpRun | None]) -> TcpFindings:
+def collect(results: Iterable[TcpRun | None]) -> TcpRun:
     """The rows, in the order of the points."""
-    return TcpFindings([row for each in results if each is not None for row in each.rows])
+    return TcpRun([row for each in results if each is not None for row in each.rows])
+
+
+def tables(found: TcpRun) -> list[Table[Any]]:
+    """All rows."""
+    return [table(TcpRow, found.rows, "TCP of the IP hosts and theory")]
 
 
 def _row(point: TcpPoint, what: str, measured: float, expected: float, unit: str) -> TcpRow:
     error = (measured - expected) / expected if expected else 0.0
-    return TcpRow(
-        point.kind,
-        what,
-        point.cc,
-        point.loss,
-        point.rtt_ms,
-        point.flows,
-        round(measured, 6),
-        round(expected, 6),
-        round(error, 6),
-        unit,
-        point.seconds,
-    )
+    numbers = {"measured": measured, "theory": expected, "error": error}
+    return combined(TcpRow, [point], what=what, unit=unit, **{name: round(x, 6) for name, x in numbers.items()})
 
 
 def _loss(point: TcpPoint) -> list[TcpRow]:
