@@ -24,8 +24,8 @@ def options_of(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Carries it out, draws and prints it; the exit code."""
     from detour.experiments.placement import figures
-    from detour.experiments.placement.experiment import NoPathFindings, select
-    from detour.experiments.placement.tables import tables
+    from detour.experiments.placement.experiment import select
+    from detour.experiments.placement.tables import NoPathFindings, tables
     from detour.experiments.reproduce import PATH_PLACEMENT, Means
 
     points = select(options.footing, extent_of(options), options.seconds)

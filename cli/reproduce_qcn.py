@@ -46,16 +46,15 @@ def run(options: argparse.Namespace) -> int:
     from detour.experiments.qcn.tables import tables
     from detour.experiments.reproduce import QCN_SWITCH
 
-    selection = qcn_switch.QcnSelection(
-        options.topology,
-        options.routing,
-        options.pattern,
-        options.loads,
+    points = qcn_switch.select(
         extent_of(options),
-        options.seed,
-        *options.windows,
+        topology=options.topology,
+        routing=options.routing,
+        pattern=options.pattern,
+        loads=options.loads,
+        windows=options.windows,
+        seed=options.seed,
     )
-    points = qcn_switch.select(selection)
     found = carry_out(options, QCN_SWITCH, points)
     collected = replace(found.collected, loads_left_out=qcn_switch.loads_left_out(points))
     if options.plot:

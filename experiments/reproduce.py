@@ -21,7 +21,9 @@ from detour.experiments.loss import experiment as loss
 from detour.experiments.nonshortest import deadlock, pfc_gain
 from detour.experiments.nonshortest import experiment as nonshortest
 from detour.experiments.placement import experiment as path_placement
+from detour.experiments.placement import tables as path_tables
 from detour.experiments.qcn import experiment as qcn_switch
+from detour.experiments.qcn import tables as qcn_tables
 from detour.experiments.queues import experiment as queues
 from detour.experiments.rivals import cells as rival_cells
 from detour.experiments.rivals import experiment as rivals
@@ -94,7 +96,7 @@ PATH_PLACEMENT = Experiment(
     "SRv6 path placement, section IV: a throttled link, with and without rerouting by controller or NIC",
     path_placement.run,
     decoder(path_placement.PathRun),
-    path_placement.collect,
+    path_tables.collect,
     path_placement.seconds,
 )
 FCPLUS = Experiment(
@@ -120,7 +122,7 @@ QCN_SWITCH = Experiment(
     "QCN-Switch: Figs. 3, 7 and 8, adaptive routing from congestion notifications on a Dragonfly of 1056 hosts",
     qcn_switch.run,
     decoder(qcn_switch.QcnResult),
-    qcn_switch.collect,
+    qcn_tables.collect,
     qcn_switch.seconds,
 )
 LOSS_COST = Experiment(

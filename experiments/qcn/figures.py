@@ -9,7 +9,8 @@ from typing import Any
 
 from detour.base.errors import DetourError
 from detour.experiments import drawing
-from detour.experiments.qcn.experiment import QcnFindings, QcnInjection, QcnLoad
+from detour.experiments.qcn.experiment import QcnLoad
+from detour.experiments.qcn.tables import QcnFindings, QcnInjection
 
 _STYLES = {
     "MIN": (drawing.GRAY, "^", ":"),

@@ -18,9 +18,9 @@ from detour.base.errors import DetourError
 from detour.base.records import as_json, decoder, extended
 from detour.cli.output import Page
 from detour.experiments.placement import experiment as path_placement
-from detour.experiments.placement.experiment import ComparedRun, PathFindings, PathPoint, PathRun, describe, recovery
+from detour.experiments.placement.experiment import PathPoint, PathRun, describe, recovery
 from detour.experiments.placement.scenario import FOOTINGS, MODES, ONSET, THROTTLE, RunCourse, SwitchOnPath, bins
-from detour.experiments.placement.tables import tables
+from detour.experiments.placement.tables import ComparedRun, PathFindings, tables
 
 
 @pytest.fixture(scope="module")
