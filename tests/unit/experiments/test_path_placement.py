@@ -20,14 +20,14 @@ from detour.cli.output import Page
 from detour.experiments.placement import experiment as path_placement
 from detour.experiments.placement.experiment import PathPoint, PathRun, describe, recovery
 from detour.experiments.placement.scenario import FOOTINGS, MODES, ONSET, THROTTLE, RunCourse, SwitchOnPath, bins
-from detour.experiments.placement.tables import ComparedRun, PathFindings, tables
+from detour.experiments.placement.tables import ComparedRun, PathFindings, collect, tables
 
 
 @pytest.fixture(scope="module")
 def virtual() -> dict[str, ComparedRun]:
     """A short run of every mode."""
     points = path_placement.select("virtual", "quick", 0.004)
-    return {r.mode: r for r in path_placement.collect([path_placement.run(point) for point in points]).runs}
+    return {r.mode: r for r in collect([path_placement.run(point) for point in points]).runs}
 
 
 def test_without_rerouting_the_throttle_costs_what_it_must(virtual: dict[str, ComparedRun]) -> None:

@@ -130,7 +130,7 @@ def test_landmarks() -> None:
             lost=0,
             steady=True,
             injected=injected,
-        )  # fmt: skip
+        )
         for r, p, load, a, latency, injected in (
             ("VAL", "ADV", 0.1, 0.1, 4000.0, [0.1, 0.1]),
             ("PB", "ADV", 0.1, 0.1, 5000.0, [0.1, 0.1]),
