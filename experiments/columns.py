@@ -125,11 +125,18 @@ def longest(values: Iterable[Any]) -> Any:
     return max((value for value in values if value is not None), default=None)
 
 
-def combined(kind: type[T], runs: Sequence[Any], **given: Any) -> T:
-    """The row of a kind that runs make: what is given, what `over` makes of their values, else the first one's."""
+def taken(kind: type[T], *records: Any, **given: Any) -> T:
+    """The record of a kind with what is given, and the other fields of the first record that has them."""
     values = dict(given)
     for one in fields(kind):  # type: ignore[arg-type]
-        if one.name not in given and hasattr(runs[0], one.name):
-            over = one.metadata.get("over")
-            values[one.name] = over([getattr(run, one.name) for run in runs]) if over else getattr(runs[0], one.name)
+        source = next((record for record in records if hasattr(record, one.name)), None)
+        if one.name not in given and source is not None:
+            values[one.name] = getattr(source, one.name)
     return kind(**values)
+
+
+def combined(kind: type[T], runs: Sequence[Any], **given: Any) -> T:
+    """The row of a kind that runs make: what is given, what `over` makes of their values, else the first one's."""
+    overs = {one.name: one.metadata["over"] for one in fields(kind) if one.metadata.get("over")}  # type: ignore[arg-type]
+    made = {name: over([getattr(run, name) for run in runs]) for name, over in overs.items() if name not in given}
+    return taken(kind, runs[0], **made, **given)

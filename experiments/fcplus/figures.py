@@ -11,7 +11,14 @@ from detour.base.errors import DetourError
 from detour.experiments import drawing
 from detour.experiments.fcplus.experiment import FIGURE_3, NETWORKS
 from detour.experiments.fcplus.paper import TABLE_8_FCT
-from detour.experiments.fcplus.results import FcplusResult, FlowResult, LengthResult, PacketsResult, flows
+from detour.experiments.fcplus.results import (
+    FcplusFindings,
+    FcplusResult,
+    FlowResult,
+    LengthResult,
+    PacketsResult,
+    flows,
+)
 
 _STYLES = {
     "FC+ 2L": (drawing.BLUE, "o", "-"),
@@ -23,12 +30,13 @@ _STYLES = {
 FigurePoints = Sequence[FcplusResult]
 
 
-def draw(points: FigurePoints, file: Path) -> None:
+def draw(found: FcplusFindings, file: Path) -> None:
     """Draws what there are points for.
 
     Raises:
         DetourError: there are none, or the file cannot be written.
     """
+    points = found.points
     pictures = [
         picture
         for picture in (

@@ -19,7 +19,7 @@ _BARS: tuple[tuple[str, str, Callable[[ForsRow], tuple[str | None, float | None,
 """label, colour, (routing, its Gb/s, the paper's) of a scenario"""
 
 
-def fors(found: ForsFindings, file: Path) -> None:
+def draw(found: ForsFindings, file: Path) -> None:
     """FORS: throughput a server in every scenario (Figs. 3 and 6), factors of phases (Fig. 7), and how long phases take
     when a link breaks."""
     rows = found.throughput

@@ -21,7 +21,7 @@ from detour.base.times import US
 from detour.control.policy import Amount, RedMarking, StepMarking
 from detour.engine.jitter import AUTO
 from detour.experiments import measure
-from detour.experiments.columns import cell, combined, mean, row, shown, table
+from detour.experiments.columns import cell, combined, mean, row, shown, table, taken
 from detour.experiments.measure import RunTimes, Steady, jain
 from detour.experiments.steady import draws_of, spread
 from detour.fabric.footings.virtual.fabric import ENDLESS, VirtualFabric
@@ -75,25 +75,25 @@ class LossPoint(LossCase, RunTimes):
 
 
 def select(
-    extent: str = "normal", losses: Sequence[float] = LOSSES, senders: Sequence[int] = SENDERS, draws: int | None = None
+    extent: str = "normal", loss: Sequence[float] = LOSSES, senders: Sequence[int] = SENDERS, seeds: int | None = None
 ) -> list[LossPoint]:
     """The points: every transport without loss, with each loss, with reordering, and with contention.
 
     Raises:
         DetourError: no such probability, or more senders than hosts.
     """
-    _check(losses, senders)
+    _check(loss, senders)
     plain = LossPoint(virtual_us=_VIRTUAL_US[extent], transport="", control="")
-    middle = sorted(losses)[len(losses) // 2] if losses else 0.0
-    roads = dict.fromkeys([(0.0, 0.0), *((loss, 0.0) for loss in losses), (0.0, REORDERING), (middle, REORDERING)])
+    middle = sorted(loss)[len(loss) // 2] if loss else 0.0
+    roads = dict.fromkeys([(0.0, 0.0), *((each, 0.0) for each in loss), (0.0, REORDERING), (middle, REORDERING)])
     return [
         replace(point, transport=transport, control=control, seed=1 + draw)
         for transport, control in LOSS_SCHEMES
         for point in (
-            *(replace(plain, loss=loss, reordering=late) for loss, late in roads),
+            *(replace(plain, loss=lost, reordering=late) for lost, late in roads),
             *(replace(plain, senders=count) for count in senders if control != "fixed"),
         )
-        for draw in range(draws_of(extent) if draws is None else draws)
+        for draw in range(draws_of(extent) if seeds is None else seeds)
     ]
 
 
@@ -151,9 +151,9 @@ def run(point: LossPoint) -> LossRun:
 
 def _summed_up(point: LossPoint, fabric: VirtualFabric, found: Steady) -> LossRun:
     counted = {name: int(fabric.column(f"st_{name}").sum()) for name in ("lost", "spurious", "retransmitted")}
-    return combined(
+    return taken(
         LossRun,
-        [point],
+        point,
         goodput_gbps=round(found.goodput_gbps, 3),
         steady=found.steady,
         virtual_ms=round(found.seconds * 1e3, 3),

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from detour.experiments.columns import shown
 from detour.experiments.nonshortest import paper
 from detour.experiments.nonshortest.deadlock import Figure2Run
 from detour.experiments.nonshortest.experiment import Gain, NonshortestRun, TrafficCase, gain_over, load_of, mean
@@ -37,12 +38,12 @@ class Claim:
     """`paper`: its figure; `letter` and `ours`: by the letter of section III, and with additions; None where a run that
     it needs is missing, or the letter makes no difference."""
 
-    text: str
-    paper: str
-    letter: str | None
-    ours: str
-    verdict: Verdict
-    why: str
+    text: str = shown("claim")
+    paper: str = shown("paper", left=False)
+    letter: str | None = shown("by the letter", left=False)
+    ours: str = shown("here", left=False)
+    verdict: str = shown("reproduced")
+    why: str = shown("why, or by which rule")
 
 
 class Runs:

@@ -10,9 +10,10 @@ from typing import Any
 from detour.base.dataplane import PACKET_BYTES, PAYLOAD
 from detour.base.tables import Table, left, markdown
 from detour.control.policy import Ecn, NoMarking, RedMarking
-from detour.experiments.nonshortest import paper, settings, tables
+from detour.experiments.columns import table
+from detour.experiments.nonshortest import deadlock, paper, pfc_gain, settings, tables
 from detour.experiments.nonshortest.ablation import SettingFindings
-from detour.experiments.nonshortest.claims import claims
+from detour.experiments.nonshortest.claims import Claim, claims
 from detour.experiments.nonshortest.deadlock import Figure2Findings, Figure2Point
 from detour.experiments.nonshortest.experiment import (
     CompletionNonshortestRun,
@@ -150,7 +151,7 @@ def _claims(found: Evaluation) -> str:
     made = claims(
         found.curves.collected.points, found.changed, found.table_1.collected.points, found.figure_2.collected.points
     )
-    return f"## The paper's claims\n\n{_CLAIMS}\n{markdown(tables.claimed(made))}\n" if made else ""
+    return f"## The paper's claims\n\n{_CLAIMS}\n{markdown(table(Claim, made))}\n" if made else ""
 
 
 def _table_3(curves: NonshortestFindings) -> str:
@@ -158,8 +159,8 @@ def _table_3(curves: NonshortestFindings) -> str:
     for rival, what in ((BENCHMARK, "with DCQCN, as in the paper"), (BENCHMARK_DCTCP, "with DCTCP in its place")):
         mine = [gain for gain in curves.gains if gain.load and gain.rival == rival.name]
         if mine:
-            table = markdown(tables.table_3(mine, rival.name))
-            parts.append(f"Against Benchmark {what}:\n\n{table}\n\n{_count(mine)}")
+            gains = markdown(tables.table_3(mine, rival.name))
+            parts.append(f"Against Benchmark {what}:\n\n{gains}\n\n{_count(mine)}")
     return "\n".join(parts)
 
 
@@ -175,10 +176,10 @@ def _count(gains: Sequence[Gain]) -> str:
 
 
 def _differences(curves: NonshortestFindings) -> str:
-    table = tables.differences(curves.gains, curves.points)
-    if not table.rows:
+    differences = tables.differences(curves.gains, curves.points)
+    if not differences.rows:
         return ""
-    return f"### Where the factor differs by more than half\n\n{_REASONS}\n{markdown(table)}\n"
+    return f"### Where the factor differs by more than half\n\n{_REASONS}\n{markdown(differences)}\n"
 
 
 def _hold_outs(found: NonshortestFindings) -> str:
@@ -188,8 +189,8 @@ def _hold_outs(found: NonshortestFindings) -> str:
         f"Against {rival}: {_count([gain for gain in found.gains if gain.rival == rival])}"
         for rival in dict.fromkeys(gain.rival for gain in found.gains)
     ]
-    table = markdown(tables.hold_outs(found.gains, found.points))
-    return f"## Hold-outs\n\n{_HOLD_OUTS}\n{table}\n\n" + "\n".join(counts)
+    cells = markdown(tables.hold_outs(found.gains, found.points))
+    return f"## Hold-outs\n\n{_HOLD_OUTS}\n{cells}\n\n" + "\n".join(counts)
 
 
 def _set_to() -> str:
@@ -202,7 +203,7 @@ def _set_to() -> str:
 def _settings(found: SettingFindings) -> str:
     if not found.settings:
         return ""
-    parts = [f"{table.title}:\n\n{markdown(table)}\n" for table in tables.settings(found)]
+    parts = [f"{each.title}:\n\n{markdown(each)}\n" for each in tables.settings(found)]
     return f"## What additions are worth\n\n{_SETTINGS}\n" + "\n".join(parts)
 
 
@@ -245,7 +246,7 @@ def _loss(extras: Sequence[NonshortestRun]) -> str:
 
 
 def _completion(extras: Sequence[NonshortestRun]) -> str:
-    found = "\n".join(f"{table.title}; us.\n\n{markdown(table)}\n" for table in tables.completion(extras))
+    found = "\n".join(f"{each.title}; us.\n\n{markdown(each)}\n" for each in tables.completion(extras))
     return f"## Completion times\n\n{found}" if found else ""
 
 
@@ -257,13 +258,13 @@ def _table_1(found: PfcGainFindings, drawn: dict[str, str]) -> str:
         "stays below one edge switch.\n"
     )
     picture = f"\n![Table I as curves]({drawn['table1']})\n" if "table1" in drawn else ""
-    return f"## Table I: what removing PFC gains\n\n{text}\n{markdown(tables.table_1(found))}\n{picture}"
+    return f"## Table I: what removing PFC gains\n\n{text}\n{markdown(pfc_gain.tables(found)[0])}\n{picture}"
 
 
 def _deadlock(found: Figure2Findings) -> str:
-    stuck = "\n".join(f"- {line}" for line in tables.stuck(found))
+    stuck = "\n".join(f"- {line}" for line in deadlock.stuck(found))
     listed = f"\n\nQueues that can never move again:\n\n{stuck}" if stuck else ""
-    return f"## Fig. 2: deadlock\n\n`{found.topology}`\n\n{markdown(tables.figure_2(found))}{listed}\n"
+    return f"## Fig. 2: deadlock\n\n`{found.topology}`\n\n{markdown(deadlock.tables(found)[0])}{listed}\n"
 
 
 def _parameters() -> str:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from detour.base.errors import DetourError
-from detour.experiments.columns import combined, row, shown
+from detour.experiments.columns import row, shown, taken
 from detour.experiments.placement.scenario import FOOTINGS, MODES, RunCourse, SwitchOnPath
 
 _LONGER = 3
@@ -39,7 +39,7 @@ class PathPoint:
     experiment: str = "path-placement"
 
 
-def select(footing: str, extent: str = "normal", seconds: float | None = None) -> list[PathPoint]:
+def select(extent: str = "normal", footing: str = "virtual", seconds: float | None = None) -> list[PathPoint]:
     """A point for every mode.
 
     Raises:
@@ -111,9 +111,9 @@ def describe(point: PathPoint, course: RunCourse) -> PathRun:
     """What is reported of a run."""
     onset = course.onset_s
     reroute = next((when - onset for when in course.rerouted_s if when >= onset), None) if onset is not None else None
-    return combined(
+    return taken(
         PathRun,
-        [course],
+        course,
         footing=point.footing,
         mode=point.mode,
         seconds=point.seconds,

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from detour.base.errors import DetourError
 from detour.experiments import drawing
-from detour.experiments.placement.experiment import PathRun
+from detour.experiments.placement.tables import PathFindings
 
 _REROUTING = {
     "uncongested": (drawing.GRAY, ":", "link not throttled"),
@@ -18,9 +17,10 @@ _REROUTING = {
 }
 
 
-def rerouting(runs: Sequence[PathRun], file: Path) -> None:
+def draw(found: PathFindings, file: Path) -> None:
     """Throughput at the receiver over time, as Fig. 3 of the path placement paper; a vertical line where the link was
     throttled."""
+    runs = found.runs
     if not runs:
         raise DetourError("there is no finished run to draw")
     plt, figure, axes = drawing.row(1, 6.5)

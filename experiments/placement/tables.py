@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from detour.base.tables import Table, left, percent, right
-from detour.experiments.columns import columns, combined, row
+from detour.experiments.columns import columns, row, taken
 from detour.experiments.placement.experiment import PathRun
 from detour.experiments.placement.scenario import NAMES, THROTTLE, TOPOLOGY
 
@@ -60,9 +60,7 @@ def collect(results: Iterable[PathRun | None]) -> PathFindings:
     found = [result for result in results if result is not None]
     full = next((run.delivered_gb for run in found if run.mode == "uncongested"), None)
     return PathFindings(
-        tuple(
-            combined(ComparedRun, [run], delivered_fraction=run.delivered_gb / full if full else None) for run in found
-        )
+        tuple(taken(ComparedRun, run, delivered_fraction=run.delivered_gb / full if full else None) for run in found)
     )
 
 

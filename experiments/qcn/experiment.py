@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from detour.base.errors import DetourError
 from detour.control.routes.qcn import MECHANISMS
 from detour.control.topology_files import open_topology
-from detour.experiments.columns import combined, row, shown
+from detour.experiments.columns import row, shown, taken
 from detour.experiments.steady import judge
 from detour.fabric.traffic.open_loop import OPEN_LOOP_PATTERNS, OpenLoop, reference
 
@@ -148,9 +148,9 @@ def run(point: QcnPoint) -> QcnResult:
     topology = open_topology(point.topology)
     with OpenLoop(topology, routing, load=point.load, pattern=point.pattern, seed=point.seed) as fabric:
         found = fabric.measure(point.warm_us * 1_000_000, point.window_us * 1_000_000)
-    return combined(
+    return taken(
         QcnResult,
-        [point],
+        point,
         accepted=round(found.accepted, 5),
         latency_ns=round(found.latency_ns, 1),
         network_ns=round(found.network_ns, 1),

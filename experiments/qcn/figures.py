@@ -26,7 +26,7 @@ _MOST_US = 40.0
 """where the axis of latency ends: beyond saturation latency grows as long as one measures"""
 
 
-def curves(found: QcnFindings, file: Path) -> None:
+def draw(found: QcnFindings, file: Path) -> None:
     """A row for every traffic pattern: latency, accepted throughput; then injection by switch.
 
     Raises:

@@ -4,12 +4,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from detour.base.tables import Column, Table, fixed, right
-from detour.experiments.columns import columns, combined, row, shown, table
-from detour.experiments.qcn.experiment import ACCEPTED, FAIR_LOAD, ROUTINGS, QcnLoad, QcnResult
+from detour.experiments.columns import columns, row, shown, table, taken
+from detour.experiments.qcn.experiment import (
+    ACCEPTED,
+    FAIR_LOAD,
+    ROUTINGS,
+    QcnLoad,
+    QcnPoint,
+    QcnResult,
+    loads_left_out,
+)
 from detour.fabric.traffic.open_loop import OPEN_LOOP_PATTERNS
 
 PAPER = (
@@ -74,7 +82,7 @@ def collect(results: Iterable[QcnResult | None]) -> QcnFindings:
     """Curves, fairness (switches of group 0 under ADV at load 0.4), landmarks by routing, and the paper's words."""
     found = [result for result in results if result is not None]
     return QcnFindings(
-        [combined(QcnLoad, [one]) for one in found],
+        [taken(QcnLoad, one) for one in found],
         [
             QcnInjection(one.routing, f"SW{number}", injected)
             for one in found
@@ -84,6 +92,11 @@ def collect(results: Iterable[QcnResult | None]) -> QcnFindings:
         [landmarks(name, found) for name in ROUTINGS if any(one.routing == name for one in found)],
         [QcnStatement(pattern=pattern, routing=routing, says=says) for pattern, routing, says in PAPER],
     )
+
+
+def told(found: QcnFindings, points: Sequence[QcnPoint]) -> QcnFindings:
+    """With the loads that were left out."""
+    return replace(found, loads_left_out=loads_left_out(points))
 
 
 def landmarks(name: str, found: Sequence[QcnResult]) -> QcnLandmarks:

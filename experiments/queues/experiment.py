@@ -18,7 +18,7 @@ import numpy as np
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.base.tables import Table
-from detour.experiments.columns import combined, row, shown, table
+from detour.experiments.columns import row, shown, table, taken
 from detour.experiments.queues import theory
 from detour.experiments.queues.bench import LINE_BPS, PS_OF_A_BYTE, QueueBench, QueueCounts
 
@@ -90,20 +90,20 @@ class QueueFindings(QueueRun):
     within: bool
 
 
-def select(extent: str = "normal", loads: Sequence[float] = LOADS, seed: int = 1) -> list[QueuePoint]:
+def select(extent: str = "normal", load: Sequence[float] = LOADS, seed: int = 1) -> list[QueuePoint]:
     """The points.
 
     Raises:
         DetourError: a load at which a queue grows without end, or none at all.
     """
-    for load in loads:
-        if not 0 < load < 1:
-            raise DetourError(f"a load of {load:g}; waits are finite above 0 and below 1")
+    for one in load:
+        if not 0 < one < 1:
+            raise DetourError(f"a load of {one:g}; waits are finite above 0 and below 1")
     packets = _PACKETS[extent]
     waits = [
-        QueuePoint(kind=kind, load=load, packets=_enough(packets, load), seed=seed)
+        QueuePoint(kind=kind, load=one, packets=_enough(packets, one), seed=seed)
         for kind in ("md1", "mm1")
-        for load in loads
+        for one in load
     ]
     others = [QueuePoint(kind="priority", load=0.8, packets=packets, seed=seed)]
     few = min(packets, 1_000_000)
@@ -201,9 +201,9 @@ def _offer(bench: QueueBench, sources: Sequence[_Source], point: QueuePoint) -> 
 
 def _row(point: QueuePoint, what: str, queue: int, measured: float, expected: float, unit: str) -> QueueRow:
     error = abs(measured - expected) / expected if expected else abs(measured)
-    return combined(
+    return taken(
         QueueRow,
-        [point],
+        point,
         what=what,
         queue=queue,
         measured=round(measured, 6),

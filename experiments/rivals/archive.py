@@ -3,28 +3,19 @@
 
 from __future__ import annotations
 
-import json
-import lzma
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from detour.base.errors import DetourError
-from detour.base.files import write_file
 from detour.base.records import decoder
-from detour.experiments.rivals.points import COMPARED, RivalPoint, RivalSelection
+from detour.experiments.rivals import points as rivals
+from detour.experiments.rivals.points import COMPARED, SIZES, RivalPoint, RivalSelection, usual
 from detour.experiments.rivals.workloads import LOADS, RIVAL_PATTERNS
-from detour.experiments.store import Store, canonical, source_version
+from detour.experiments.store import Store, archived, source_version
 
 _POINT = decoder(RivalPoint)
-
-
-def _records(file: Path) -> list[dict[str, Any]]:
-    """Raises `DetourError` if the file cannot be read."""
-    try:
-        return [json.loads(line) for line in lzma.decompress(file.read_bytes()).splitlines()]
-    except (OSError, ValueError, lzma.LZMAError) as error:
-        raise DetourError(f"{file}: {error}") from None
 
 
 def points_in(file: Path, wanted: RivalSelection, topologies: Iterable[str] | None = None) -> list[RivalPoint]:
@@ -34,7 +25,7 @@ def points_in(file: Path, wanted: RivalSelection, topologies: Iterable[str] | No
         DetourError: the file cannot be read.
     """
     named = set(topologies or ())
-    points: list[RivalPoint] = [_POINT(record["point"]) for record in _records(file)]
+    points: list[RivalPoint] = [_POINT(record["point"]) for record in archived(file).values()]
     chosen = [
         point
         for point in points
@@ -70,13 +61,26 @@ def keep(file: Path, store: Path | None) -> int:
     """
     if store is None or not store.exists():
         raise DetourError(f"{store}: no finished runs to keep")
-    version = source_version()
-    known = {record["key"]: record for record in _records(file)} if file.exists() else {}
-    found: Store[Any] = Store(store, version)
-    for line in store.read_bytes().splitlines():
-        record = json.loads(line) if line.endswith(b"}") else {}
-        if record.get("version") == version and _POINT(record["point"]) in found:
-            known[record["key"]] = {name: record[name] for name in ("key", "version", "point", "result")}
-    text = b"".join(canonical(record).encode() + b"\n" for record in known.values())
-    write_file(file, lzma.compress(text))
-    return len(known)
+    return Store(store, source_version()).archive(file)
+
+
+def selection(
+    extent: str = "normal", *, source: Path | None = None, keep: Path | None = None, **asked: Sequence[Any] | int
+) -> RivalSelection:
+    """What is asked for: parts of a `RivalSelection`, the others as usual."""
+    return replace(usual(extent), **{name: value for name, value in asked.items() if value})  # type: ignore[arg-type]
+
+
+def select(
+    extent: str = "normal", *, source: Path | None = None, keep: Path | None = None, **asked: Any
+) -> list[RivalPoint]:
+    """The points of what is asked for: of `source` all that it has, also of what is not usual; those that `keep` lacks.
+
+    Raises:
+        DetourError: no such topology, pattern, size or scheme, or a file that cannot be read.
+    """
+    wanted, topologies = selection(extent, **asked), asked.get("topologies")
+    if source is not None:
+        return points_in(source, replace(wanted, sizes=asked.get("sizes") or SIZES), topologies)
+    known = set(points_in(keep, wanted, topologies)) if keep is not None and keep.exists() else ()
+    return [point for point in rivals.select(wanted) if point not in known]

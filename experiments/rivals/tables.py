@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from detour.base.tables import Table, left, percent, right, yes_no
 from detour.experiments.rivals.cells import RivalCell, RivalFindings
@@ -22,6 +23,11 @@ def tables(found: RivalFindings) -> list[Table[RivalCell]]:
     return [
         table for table in (_throughput(endless), _times(messages), _slowed(slowed), _recovery(broken)) if table.rows
     ]
+
+
+def all_tables(found: RivalFindings) -> list[Table[Any]]:
+    """Those, and the goals."""
+    return [*tables(found), goals_table(found)]
 
 
 def size_text(size: int) -> str:

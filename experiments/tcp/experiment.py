@@ -17,7 +17,7 @@ import numpy as np
 from detour.base.errors import DetourError
 from detour.base.tables import Table
 from detour.base.times import MS, US
-from detour.experiments.columns import combined, row, shown, table
+from detour.experiments.columns import row, shown, table, taken
 from detour.experiments.tcp import theory
 from detour.experiments.tcp.dumbbell import Bottleneck, Dumbbell, address
 from detour.hosts.ip.tcp.config import TcpConfig
@@ -79,7 +79,7 @@ class TcpRun:
 
 
 def select(
-    extent: str = "normal", losses: Sequence[float] = TCP_LOSSES, flows: Sequence[int] = TCP_FLOWS, seed: int = 1
+    extent: str = "normal", loss: Sequence[float] = TCP_LOSSES, flows: Sequence[int] = TCP_FLOWS, seed: int = 1
 ) -> list[TcpPoint]:
     """The points. A flow at random losses runs until about so many were seen.
 
@@ -87,13 +87,13 @@ def select(
         DetourError: a share of losses at which there is nothing to measure.
     """
     points = []
-    for loss in losses:
-        if not 0.0001 <= loss <= 0.05:
-            raise DetourError(f"a loss of {loss:g}; the formulas are for 0.0001 to 0.05")
+    for rate in loss:
+        if not 0.0001 <= rate <= 0.05:
+            raise DetourError(f"a loss of {rate:g}; the formulas are for 0.0001 to 0.05")
         for rtt in RTTS_MS:
-            for cc, window in (("newreno", theory.reno_window(loss)), ("cubic", theory.cubic_window(loss, rtt / 1e3))):
-                seconds = _LOSSES_SEEN[extent] / loss / window * rtt / 1e3
-                points.append(TcpPoint(kind="loss", cc=cc, loss=loss, rtt_ms=rtt, seconds=round(seconds, 1), seed=seed))
+            for cc, window in (("newreno", theory.reno_window(rate)), ("cubic", theory.cubic_window(rate, rtt / 1e3))):
+                seconds = _LOSSES_SEEN[extent] / rate / window * rtt / 1e3
+                points.append(TcpPoint(kind="loss", cc=cc, loss=rate, rtt_ms=rtt, seconds=round(seconds, 1), seed=seed))
     share = _SHARE_SECONDS[extent]
     points += [
         TcpPoint(kind="share", cc=cc, rtt_ms=20.0, flows=n, seconds=share, seed=seed) for cc in SHARING for n in flows
@@ -131,7 +131,7 @@ def tables(found: TcpRun) -> list[Table[Any]]:
 def _row(point: TcpPoint, what: str, measured: float, expected: float, unit: str) -> TcpRow:
     error = (measured - expected) / expected if expected else 0.0
     numbers = {"measured": measured, "theory": expected, "error": error}
-    return combined(TcpRow, [point], what=what, unit=unit, **{name: round(x, 6) for name, x in numbers.items()})
+    return taken(TcpRow, point, what=what, unit=unit, **{name: round(x, 6) for name, x in numbers.items()})
 
 
 def _loss(point: TcpPoint) -> list[TcpRow]:

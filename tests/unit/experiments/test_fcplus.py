@@ -66,7 +66,7 @@ def test_points_become_rows_beside_the_papers(tmp_path):
     assert found.table_1 == []
     decode = reproduce.FCPLUS.decode
     assert [decode(json.loads(json.dumps(as_json(result)))) for result in results] == results
-    fcplus_figures.draw(found.points, tmp_path / "figures.svg")
+    fcplus_figures.draw(found, tmp_path / "figures.svg")
     assert (tmp_path / "figures.svg").stat().st_size > 10_000
 
 

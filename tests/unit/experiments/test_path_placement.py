@@ -26,7 +26,7 @@ from detour.experiments.placement.tables import ComparedRun, PathFindings, colle
 @pytest.fixture(scope="module")
 def virtual() -> dict[str, ComparedRun]:
     """A short run of every mode."""
-    points = path_placement.select("virtual", "quick", 0.004)
+    points = path_placement.select("quick", "virtual", 0.004)
     return {r.mode: r for r in collect([path_placement.run(point) for point in points]).runs}
 
 
@@ -147,7 +147,7 @@ def test_tables_fit_a_terminal() -> None:
 
 def test_refusals(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(DetourError, match="there is no footing 'moon'"):
-        path_placement.select("moon")
+        path_placement.select(footing="moon")
     assert cli.main(["reproduce", "path-placement", "--seconds", "0.0001"]) == 2
     assert "too short" in capsys.readouterr().err
 

@@ -51,5 +51,5 @@ def test_tables_fit_a_terminal(tmp_path: Path) -> None:
     text = printed(tables(found))
     assert all(cell in text for cell in ("QCN-Switch-comparison", "1235.16", "> 0.400", "UN: not measured at loads"))
     assert "123456" in printed(tables(found), wide=True)
-    figures.curves(found, tmp_path / "curves.svg")
+    figures.draw(found, tmp_path / "curves.svg")
     assert (tmp_path / "curves.svg").stat().st_size > 10_000

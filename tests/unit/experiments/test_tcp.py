@@ -45,7 +45,7 @@ def test_two_flows_of_dctcp_keep_their_queue_where_its_formula_says() -> None:
 
 def test_what_cannot_be_compared_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DetourError, match=r"0\.0001 to 0\.05"):
-        experiment.select(losses=(0.5,))
+        experiment.select(loss=(0.5,))
     with pytest.raises(DetourError, match="newreno and cubic"):
         linux.compare("dctcp")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
