@@ -16,8 +16,8 @@ from detour.engine import warm
 from detour.experiments import sweep
 from detour.experiments.fcplus import experiment as fcplus
 from detour.experiments.fcplus import figures as fcplus_figures
+from detour.experiments.fcplus import results as fcplus_results
 from detour.experiments.fcplus import tables as fcplus_tables
-from detour.experiments.fcplus.results import FCPLUS_RESULTS
 from detour.experiments.fors import experiment as fors
 from detour.experiments.fors import figures as fors_figures
 from detour.experiments.fors import tables as fors_tables
@@ -135,8 +135,7 @@ PATH_PLACEMENT = _declared(
 FCPLUS = _declared(
     "fcplus",
     "Tables I to VIII and Figs. 3 to 7 of the FC+ paper: paths, throughput and packet level of expanders",
-    *(fcplus, fcplus_tables, fcplus_figures),
-    results=FCPLUS_RESULTS,
+    *(fcplus, fcplus_results, fcplus_tables, fcplus_figures),
     groups=fcplus_tables.grouped,
     quick_fraction=0.15,
 )

@@ -9,16 +9,11 @@ from typing import Any
 
 from detour.base.errors import DetourError
 from detour.experiments import drawing
-from detour.experiments.fcplus.experiment import FIGURE_3, NETWORKS
+from detour.experiments.fcplus.experiment import FIGURE_3
+from detour.experiments.fcplus.packet_level import NETWORKS
 from detour.experiments.fcplus.paper import TABLE_8_FCT
-from detour.experiments.fcplus.results import (
-    FcplusFindings,
-    FcplusResult,
-    FlowResult,
-    LengthResult,
-    PacketsResult,
-    flows,
-)
+from detour.experiments.fcplus.results import FcplusPoint, FlowPoint, LengthPoint, PacketsPoint, flows
+from detour.experiments.fcplus.tables import FcplusFindings
 
 _STYLES = {
     "FC+ 2L": (drawing.BLUE, "o", "-"),
@@ -27,7 +22,7 @@ _STYLES = {
     "FC": (drawing.GREEN, "^", "-"),
     "Clos": (drawing.GRAY, "v", ":"),
 }
-FigurePoints = Sequence[FcplusResult]
+FigurePoints = Sequence[FcplusPoint]
 
 
 def draw(found: FcplusFindings, file: Path) -> None:
@@ -71,7 +66,7 @@ def _plot(axis: Any, x: Sequence[float], y: Sequence[float], style: tuple[str, s
         axis.plot(x, y, color=colour, marker=marker, linestyle=drawing.line_of(len(x), dash), label=name)
 
 
-def _flows(points: FigurePoints, **values: int | str | None) -> list[FlowResult]:
+def _flows(points: FigurePoints, **values: int | str | None) -> list[FlowPoint]:
     return sorted(flows(points, **values), key=lambda p: p.n)
 
 
@@ -134,7 +129,7 @@ def _length_of(s: int) -> Any:
     """Mean length of paths over the number of servers: Fig. 6(b) and (c)."""
 
     def picture(points: FigurePoints, axis: Any) -> bool:
-        mine = sorted((p for p in points if isinstance(p, LengthResult) and p.s == s), key=lambda p: p.n)
+        mine = sorted((p for p in points if isinstance(p, LengthPoint) and p.s == s), key=lambda p: p.n)
         if axis:
             for name in NETWORKS[:3]:
                 line = [p for p in mine if p.network == name]
@@ -153,7 +148,7 @@ def _completion_of(pattern: str) -> Any:
     """Distribution of slowdowns: Fig. 7."""
 
     def picture(points: FigurePoints, axis: Any) -> bool:
-        mine = [p for p in points if isinstance(p, PacketsResult) and p.pattern == pattern]
+        mine = [p for p in points if isinstance(p, PacketsPoint) and p.pattern == pattern]
         if axis:
             for point in sorted(mine, key=lambda p: NETWORKS.index(p.network)):
                 colour, _, dash = _STYLES[point.network]
