@@ -19,7 +19,7 @@ from detour.control.p4runtime.pipeline import read_p4info
 from detour.experiments.bench.client import Client
 from detour.experiments.bench.processes import Switches
 from detour.experiments.bench.report import BenchReport, Goal, rate
-from detour.experiments.bench.tables import PORTS, BenchEntry, entries, table_name
+from detour.experiments.bench.tables import PORTS, BenchEntry, random_entries, table_name
 
 GOAL = 20_000.0
 ENTRIES = 100_000
@@ -61,7 +61,7 @@ def _updates(info: p4i.P4Info, kind: str, known: list[BenchEntry]) -> list[p4r.T
 
 def updates_of(info: p4i.P4Info, kind: str, count: int) -> list[p4r.Update]:
     """Insertions of `count` entries of one kind of table."""
-    messages = _updates(info, kind, list(entries(kind, count).values()))
+    messages = _updates(info, kind, list(random_entries(kind, count).values()))
     return [p4r.Update(type=p4r.Update.INSERT, entity=p4r.Entity(table_entry=message)) for message in messages]
 
 
@@ -77,7 +77,7 @@ def timed(work: Callable[[], object]) -> float:
 
 
 def _measure(client: Client, info: p4i.P4Info, kind: str, count: int, batch: int) -> WriteRate:
-    messages = _updates(info, kind, list(entries(kind, count).values()))
+    messages = _updates(info, kind, list(random_entries(kind, count).values()))
 
     def seconds(what: p4r.Update.Type.ValueType) -> float:
         updates = [p4r.Update(type=what, entity=p4r.Entity(table_entry=message)) for message in messages]
@@ -91,8 +91,8 @@ def _measure(client: Client, info: p4i.P4Info, kind: str, count: int, batch: int
     return WriteRate(kind, count, count / insert, count / modify, count / read, count / delete)
 
 
-def run(count: int = ENTRIES, batch: int = BATCH, progress: Progress = silent) -> BenchReport:
-    """Measures with `count` entries in each kind of table, `batch` updates a message."""
+def run(entries: int = ENTRIES, batch: int = BATCH, progress: Progress = silent) -> BenchReport:
+    """Measures with so many entries in each kind of table, `batch` updates a message."""
     info = read_p4info(BUILD / "bench_tables.p4info.txtpb")
     config = (BUILD / "bench_tables.json").read_bytes()
     points = []
@@ -101,7 +101,7 @@ def run(count: int = ENTRIES, batch: int = BATCH, progress: Progress = silent) -
             _bind_to_one_core(process)
         client.set_pipeline(client.pipeline(info, config))
         for kind in PORTS:
-            points.append(_measure(client, info, kind, count, batch))
+            points.append(_measure(client, info, kind, entries, batch))
             progress(f"{kind}: {points[-1].insert_per_s:,.0f} entries/s written")
     return report(points)
 

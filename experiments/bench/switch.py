@@ -8,6 +8,7 @@ interfaces, programmed by the same client, fed by the same generator, one after 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from detour.base.progress import Progress, silent
@@ -48,7 +49,7 @@ def in_process(fabric: BenchFabric, size: int, seconds: float) -> float:
 
 
 def over_veth(
-    kind: processes.Kind, fabric: BenchFabric, sizes: tuple[int, ...], seconds: float, progress: Progress
+    kind: processes.Kind, fabric: BenchFabric, sizes: Sequence[int], seconds: float, progress: Progress
 ) -> list[float]:
     """Best rates of a switch process on veth pairs, one for each size. In a namespace of our own."""
     switch = fabric.topology.switches[0]
@@ -77,7 +78,7 @@ def _best(kind: processes.Kind, sinks: list[str], frames: list[bytes], seconds: 
         return search.best(search.best_rate(measure, _FIRST_RATE))
 
 
-def run(sizes: tuple[int, ...] = SIZES, seconds: float = 1.0, progress: Progress = silent) -> BenchReport:
+def run(sizes: Sequence[int] = SIZES, seconds: float = 1.0, progress: Progress = silent) -> BenchReport:
     """Measures. `seconds`: how long each load is offered."""
     fabric = BenchFabric()
     notes: list[str] = []
