@@ -27,7 +27,7 @@ _SHOWN = 10
 
 
 @dataclass(frozen=True)
-class Option:
+class CommandOption:
     """An option of an experiment. `asked`: its experiment's `select` has it as a parameter; `either`: only one of these
     may be given; `settings`: argparse's."""
 
@@ -42,12 +42,12 @@ class Option:
         return self.settings.get("dest") or self.flag.removeprefix("--").replace("-", "_")
 
 
-def option(flag: str, *, asked: bool = True, either: bool = False, **settings: Any) -> Option:
+def option(flag: str, *, asked: bool = True, either: bool = False, **settings: Any) -> CommandOption:
     """An option as argparse has it."""
-    return Option(flag, asked, either, settings)
+    return CommandOption(flag, asked, either, settings)
 
 
-def plot(what: str) -> Option:
+def plot(what: str) -> CommandOption:
     """Where figures are drawn."""
     return option("--plot", asked=False, type=output_file, metavar="FILE", help=f"{what} (.png, .svg)")
 
@@ -55,7 +55,7 @@ def plot(what: str) -> Option:
 class ReproduceCommand:
     """The command of an experiment, whose options select its points. Some do more than that; they say so in these."""
 
-    def __init__(self, name: str, text: str, *options: Option) -> None:
+    def __init__(self, name: str, text: str, *options: CommandOption) -> None:
         self.name, self.text, self.options = name, text, options
 
     def instead(self, options: argparse.Namespace) -> int | None:
