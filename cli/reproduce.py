@@ -134,7 +134,7 @@ def _windows(text: str) -> tuple[int, int]:
     return int(parts[0]), int(parts[1])
 
 
-COMMANDS: tuple[ReproduceCommand, ...] = (
+_COMMANDS: tuple[ReproduceCommand, ...] = (
     _Nonshortest(
         "nonshortest",
         "Figs. 5 to 7 and Table III of the non-shortest-path paper",
@@ -307,7 +307,7 @@ def register(commands: Any) -> None:
     reproduce.add_argument("--json", action="store_true", help="print exactly one JSON document")
     reproduce.set_defaults(run=_list)
     kinds = reproduce.add_subparsers(dest="experiment", metavar="WHAT")
-    for one in COMMANDS:
+    for one in _COMMANDS:
         one.register(kinds)
     _all(kinds)
 
