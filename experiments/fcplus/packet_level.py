@@ -26,9 +26,6 @@ from detour.experiments.steady import DRAWS
 NETWORKS = ("FC+ 2L", "FC+ 1L", "KSP", "FC", "Clos")
 ARRIVALS_US = {"normal": 600, "full": 5_000}
 """for how long messages arrive"""
-SAME = 0.02
-"""completion times that differ by less are of equal rank: the paper's FC+ 2L and KSP are within 0.8 % of one another
-for two of its three patterns"""
 _DEADLOCK_ROUTES = ("KSP", "FC+ 1L", "FC+ 2L")
 _SMALL = StuckPoint(n=12, s=6, v=3, hosts=3, k=8, each=4, us=2_000, network="KSP", dcqcn=False)
 _LARGE = StuckPoint(n=120, s=22, v=None, hosts=10, k=32, each=4, us=300, network="KSP", dcqcn=False)
