@@ -15,9 +15,11 @@ from collections.abc import Callable
 from functools import cached_property, partial, update_wrapper, wraps
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast, overload
 
 import numpy as np
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
 
@@ -106,6 +108,10 @@ def intrinsic(python: Any) -> Callable[[Callable[[], Any]], Any]:
     return lambda make: Intrinsic(make) if COMPILED else python
 
 
+@overload
+def njit(function: _F, **options: Any) -> _F: ...
+@overload
+def njit(function: None = None, **options: Any) -> Callable[[_F], _F]: ...
 def njit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """A native function, cached on disk (`cache=False`: not), without the GIL, with integer semantics that do not
     raise on overflow. `key`: what its closure holds, in words; without it a function with a closure is not cached."""
@@ -121,7 +127,19 @@ _UNWRAPPED = {"_nrt": False, "cache": False, "no_cpython_wrapper": True, "no_cfu
 NATIVE_OPTIONS = _DEFAULTS | _UNWRAPPED
 """of functions that are built in parts"""
 
-inner = partial(njit, **_UNWRAPPED)
-"""for what only native functions call and allocates nothing: without Numba's reference counts, which cost more than all
-else that a packet does, and without wrappers, which are a third of the time to compile. Constants as arguments are
-written `np.int64(...)` where Numba would otherwise compile the callee once per constant."""
+
+@overload
+def inner(function: _F, **options: Any) -> _F: ...
+@overload
+def inner(function: None = None, **options: Any) -> Callable[[_F], _F]: ...
+def inner(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """For what only native functions call and allocates nothing: without Numba's reference counts, which cost more than
+    all else that a packet does, and without wrappers, which are a third of the time to compile. Constants as arguments
+    are written `int64(...)` where Numba would otherwise compile the callee once per constant."""
+    return njit(function, **_UNWRAPPED, **options)
+
+
+int64: Callable[[Any], int] = cast("Any", np.int64)
+"""`np.int64`, a whole number to type checkers"""
+float64: Callable[[Any], float] = cast("Any", np.float64)
+"""`np.float64`, likewise a number"""

@@ -4,15 +4,24 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar, cast, overload
 
 import numpy as np
 
 from detour.base.jit import Fields, intrinsic
+from detour.base.structs import NativeRecord
+
+S = TypeVar("S", bound=NativeRecord)
 
 
-def record_by_address(dtype: np.dtype) -> Any:
-    """A function `at(base, index)`: element `index` of the table of `dtype` that begins at address `base`."""
+@overload
+def record_by_address(kind: type[S]) -> Callable[[int, int], S]: ...
+@overload
+def record_by_address(kind: np.dtype[Any]) -> Callable[[int, int], Any]: ...
+def record_by_address(kind: type[NativeRecord] | np.dtype[Any]) -> Callable[[int, int], Any]:
+    """A function `at(base, index)`: row `index` of the table of that kind that begins at address `base`."""
+    dtype = kind if isinstance(kind, np.dtype) else kind.dtype
     size = dtype.itemsize
 
     @intrinsic(lambda base, index: _python_record(dtype, int(base) + int(index) * size))
@@ -38,8 +47,7 @@ def record_by_address(dtype: np.dtype) -> Any:
 
 
 @intrinsic(lambda record: record)
-def record_address() -> Any:
-    """`record_address(record)`: where a record is."""
+def _record_address() -> Any:
     from llvmlite import ir
     from numba import types
     from numba.extending import intrinsic
@@ -54,6 +62,10 @@ def record_address() -> Any:
     return address
 
 
-def _python_record(dtype: np.dtype, address: int) -> Any:
+record_address = cast(Callable[[NativeRecord], int], _record_address)
+"""`record_address(record)`: where a record is"""
+
+
+def _python_record(dtype: np.dtype[Any], address: int) -> Any:
     raw: Any = (ctypes.c_char * dtype.itemsize).from_address(address)
     return Fields(np.frombuffer(raw, dtype=dtype)[0])

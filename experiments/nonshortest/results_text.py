@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from detour.base.dataplane import PACKET_BYTES, PAYLOAD
-from detour.base.tables import Table, left, markdown
+from detour.base.tables import Table, left, markdown, right
 from detour.control.policy import Ecn, NoMarking, RedMarking
 from detour.experiments.columns import table
 from detour.experiments.nonshortest import deadlock, paper, pfc_gain, settings, tables
@@ -166,8 +166,31 @@ def _sensitivity(runs: Sequence[NonshortestRun]) -> str:
     return f"## Sensitivity\n\n{text}\n{markdown(tables.sensitivity(runs))}\n"
 
 
+def _rates(points: Sequence[NonshortestRun]) -> Table[list[tables.SchemeRuns]]:
+    """A row for each pattern and number of pairs, a column for each scheme."""
+    rows: dict[tuple[str, int], list[tables.SchemeRuns]] = {}
+    for runs in tables.by_scheme(points):
+        rows.setdefault((runs.one.pattern, runs.one.pairs), []).append(runs)
+    schemes = dict.fromkeys(runs.one.scheme for row in rows.values() for runs in row)
+    columns = [
+        left("pattern", lambda row: row[0].one.pattern.upper()),
+        right("pairs", lambda row: f"{row[0].one.pairs:,}"),
+        right("ceiling", lambda row: f"{row[0].mean(lambda run: run.ceiling_gbps):.0f}"),
+        *(right(scheme, lambda row, scheme=scheme: _rate(row, scheme)) for scheme in schemes),
+    ]
+    return Table(columns, list(rows.values()))
+
+
+def _rate(row: Sequence[tables.SchemeRuns], scheme: str) -> str | None:
+    for runs in row:
+        if runs.one.scheme == scheme:
+            rate = f"{runs.mean(lambda run: run.wire_gbps):.0f}"
+            return rate if runs.steady == "yes" else f"{rate} *"
+    return None
+
+
 def _curves(points: Sequence[NonshortestRun], drawn: dict[str, str]) -> str:
-    parts = ["## Figs. 5 to 7: throughput over connections\n"]
+    parts = ["## Figs. 5 to 7: throughput over connections\n", _TEXTS["rates"]]
     for number, topology in ((5, "D1"), (6, "D2"), (7, "D3")):
         mine = [run for run in points if run.topology == topology]
         if not mine:
@@ -177,7 +200,7 @@ def _curves(points: Sequence[NonshortestRun], drawn: dict[str, str]) -> str:
             parts.append(f"![throughput of the four schemes on {topology}]({drawn[topology]})\n")
         stated = [f"- {mark.pattern.upper()}: {mark.text}" for mark in paper.LANDMARKS if mark.topology == topology]
         parts.append("The paper's text:\n\n" + "\n".join(stated) + "\n")
-        parts.append(markdown(tables.throughput(mine)) + "\n")
+        parts.append(markdown(_rates(mine)) + "\n")
     if "time" in drawn:
         parts.append(f"### Over time\n\n![wire rate over time]({drawn['time']})\n")
     return "\n".join(parts)
