@@ -215,8 +215,7 @@ class OverDraws:
 
 def _over_draws(digits: int) -> Callable[[list[float]], OverDraws]:
     def over(values: list[float]) -> OverDraws:
-        around = spread(values)
-        return OverDraws(round(statistics.fmean(values), digits), None if around is None else round(around, digits))
+        return OverDraws(round(statistics.fmean(values), digits), spread(values, digits))
 
     return over
 

@@ -40,8 +40,8 @@ _HOPS_A_SECOND = 700_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class RivalPoint(RunTimes):
-    """One run of one scheme with one draw of pairs. `message_bytes` 0: endless connections."""
+class RivalCase:
+    """One scheme with one draw of pairs. `message_bytes` 0: endless connections."""
 
     topology: str
     pattern: str
@@ -49,6 +49,12 @@ class RivalPoint(RunTimes):
     message_bytes: int
     scheme: str
     seed: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RivalPoint(RivalCase, RunTimes):
+    """One run."""
+
     experiment: Literal["rivals"] = "rivals"
 
 
