@@ -36,7 +36,6 @@ from detour.control.fors.tiers.solve import solve_tiers
 from detour.control.fors.volumes import volume_bound
 from detour.control.fors.ways import FatTree, ways_of
 from detour.experiments.fors.exchange import PHASE_US, ExchangeRun, execute, planned_sizes
-from detour.experiments.fors.min_hop_tiers import tier_min_hop
 from detour.experiments.fors.rival_messages import birkhoff, concurrent_flow, evenly, hashed, unpinned
 from detour.experiments.fors.rivals_fast import (
     InsideWork,
@@ -47,7 +46,7 @@ from detour.experiments.fors.rivals_fast import (
     fast,
     machines_bound,
 )
-from detour.experiments.fors.rivals_tiers import tier_volume
+from detour.experiments.fors.rivals_tiers import tier_min_hop, tier_volume
 from detour.fabric.traffic.phased import Pace, PhasedMessages
 from detour.fabric.traffic.pinned import SprayTuning, Tuning
 

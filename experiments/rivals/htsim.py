@@ -21,7 +21,7 @@ from detour.base.tables import Table, left, right
 from detour.base.times import US
 from detour.experiments import running
 from detour.experiments.nonshortest.experiment import find_topology
-from detour.experiments.rivals.cells import RivalCell
+from detour.experiments.rivals.tables import RivalCell
 from detour.experiments.rivals.workloads import draw
 
 BOTH_TOPOLOGY = "fat-tree:k=8"

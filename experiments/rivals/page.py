@@ -12,9 +12,8 @@ from detour.base.files import write_file
 from detour.base.tables import markdown
 from detour.experiments.prose import prose
 from detour.experiments.rivals import htsim
-from detour.experiments.rivals.cells import RivalCell, RivalFindings
 from detour.experiments.rivals.points import SIZES, RivalSelection
-from detour.experiments.rivals.tables import goals_table, lateness_table, tables
+from detour.experiments.rivals.tables import RivalCell, RivalFindings, goals_table, lateness_table, tables
 
 _TEXTS = prose(__file__)
 
