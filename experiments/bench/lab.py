@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 import resource
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -25,6 +24,7 @@ from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
 from detour.base.times import MS
 from detour.experiments.bench import p4sim
+from detour.experiments.bench.child import told_by
 from detour.experiments.bench.lab_network import ONE_SWITCH, LabFlow, LabNetwork
 from detour.experiments.bench.report import BenchReport, Goal, Numbers
 from detour.fabric.footings.clock import PS
@@ -151,11 +151,7 @@ def ecn_minute(seconds: float = ECN_SECONDS) -> LabRow:
 
 def _apart(*arguments: str) -> LabRow:
     """A row that a process of its own measures."""
-    command = [sys.executable, "-m", "detour.experiments.bench.lab", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise DetourError(f"the process that is measured has ended: {' '.join(done.stderr.strip().splitlines()[-1:])}")
-    return LabRow(**json.loads(done.stdout))
+    return LabRow(**told_by("detour.experiments.bench.lab", *arguments))
 
 
 # -- all of it ----------------------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import random
 import resource
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -28,6 +27,7 @@ from detour.base.progress import Progress, silent
 from detour.base.times import US
 from detour.control.policy import Amount, StepMarking
 from detour.engine.compiler.program import Program
+from detour.experiments.bench.child import told_by
 from detour.experiments.bench.report import BenchReport, Goal
 from detour.fabric.footings.virtual.fabric import VirtualFabric
 from detour.fabric.footings.virtual.scheme import TELEMETRY_LERP, RunSettings, Scheme
@@ -137,11 +137,7 @@ def _hold(connections: int) -> None:
 
 def memory(connections: int = _CONNECTIONS) -> tuple[int, int]:
     """Peak resident bytes of D3 with that many connections, and how many of them delivered anything."""
-    command = [sys.executable, "-m", "detour.experiments.bench.sim", str(connections)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise DetourError(f"the process that is measured has ended: {done.stderr.strip().splitlines()[-1:]}")
-    found = json.loads(done.stdout)
+    found = told_by("detour.experiments.bench.sim", str(connections))
     return found["peak"], found["delivered"]
 
 

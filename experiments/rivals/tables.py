@@ -10,7 +10,7 @@ from itertools import zip_longest
 from typing import Any
 
 from detour.base.tables import Table, left, percent, right, yes_no
-from detour.experiments.columns import combined, kept, longest, mean, row
+from detour.experiments.columns import combined, kept, largest, mean, row
 from detour.experiments.rivals.experiment import RivalRun, RivalTimes
 from detour.experiments.rivals.workloads import EVENTS, Load
 from detour.experiments.steady import spread
@@ -57,9 +57,9 @@ class RivalCell:
     throughput_fraction: float | None = kept(mean(4))
     fct_us: RivalTimes | None = kept(_mean_times)
     jain: float | None = kept(mean(4))
-    recovery_us: float | None = kept(longest)
+    recovery_us: float | None = kept(largest)
     rtt_us: float | None = kept(mean(3))
-    recovery_round_trips: float | None = kept(longest)
+    recovery_round_trips: float | None = kept(largest)
     silent: int | None = kept(_sum)
     least_p99_us: float | None = kept(mean(3))
     late: Sequence[float] = kept(_mean_each)
