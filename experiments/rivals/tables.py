@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
-from detour.base.tables import Table, left, percent, right, yes_no
-from detour.experiments.columns import combined, kept, largest, mean, row
+from detour.base.tables import Column, Table, fixed, left, right, yes_no
+from detour.experiments.columns import cell, columns, combined, kept, largest, mean, row, shown
 from detour.experiments.rivals.experiment import RivalRun, RivalTimes
 from detour.experiments.rivals.workloads import EVENTS, Load
 from detour.experiments.steady import spread
@@ -19,6 +19,13 @@ from detour.fabric.footings.virtual.scheme import SPRAY_LERP, TELEMETRY_LERP
 TUNED_TOPOLOGY, TUNED = "D1", ("unf", "adv1", "adv2", "advc", "permutation")
 """where settings were chosen: SprayLERP's on the first two, the last two and D1, the papers' schemes' by
 `nonshortest.tuning` on the first three"""
+
+
+def size_text(size: int) -> str:
+    """Bytes of a message in words."""
+    return next(
+        (f"{size / unit:g} {name}" for unit, name in ((10**6, "MB"), (1000, "kB")) if size >= unit), f"{size} B"
+    )
 
 
 def _sum(values: list[int | None]) -> int | None:
@@ -46,32 +53,46 @@ class RivalCell:
     draws, and so are `recovery_round_trips`, in each connection's own; `rtt_us`: the mean smoothed round trip of
     connections before the link broke. `late`: see `RivalRun`."""
 
-    topology: str
+    topology: str = shown("topology")
     pattern: str
     load: Load | None
-    pairs: int
-    message_bytes: int
-    scheme: str
-    chosen_on: bool
-    steady: bool = kept(all)
-    throughput_fraction: float | None = kept(mean(4))
+
+    @cell("workload", left=True)
+    def workload(self) -> str:
+        """The pattern and its load."""
+        return f"{self.pattern} {self.load}" if self.load else self.pattern
+
+    pairs: int = shown("pairs", wide=True)
+    scheme: str = shown("scheme")
+    draws: int = shown("draws", wide=True, means="of pairs; figures are means over them")
+    message_bytes: int = shown("message", lambda size: size_text(size) if size else "endless")
+    chosen_on: bool = shown("hold-out", lambda chosen: yes_no(not chosen))
+    steady: bool = shown("steady", over=all)
+    recovery_us: float | None = shown(
+        "recovery us", ".0f", over=largest, means="longest time without anything in order"
+    )
+    rtt_us: float | None = shown("round trip us", ".1f", over=mean(3), means="smoothed, before; mean of connections")
+    recovery_round_trips: float | None = shown(
+        "own round trips", ".1f", over=largest, means="the longest time in a connection's own round trips"
+    )
+    silent: int | None = shown("silent", over=_sum, means="connections for which it was more than three")
+    throughput_fraction: float | None = shown("of ceiling", ".1%", over=mean(4))
     fct_us: RivalTimes | None = kept(_mean_times)
-    jain: float | None = kept(mean(4))
-    recovery_us: float | None = kept(largest)
-    rtt_us: float | None = kept(mean(3))
-    recovery_round_trips: float | None = kept(largest)
-    silent: int | None = kept(_sum)
-    least_p99_us: float | None = kept(mean(3))
+    spread: float | None = shown("±", ".1%")
+    jain: float | None = shown("Jain", ".3f", over=mean(4))
+    detour_fraction: float | None = shown("detours", ".0%", over=mean(4), means="data packets that took one")
+    marked_fraction: float = shown("marked", ".1%", over=mean(4), wide=True)
+    retransmitted_fraction: float = shown("repeated", ".2%", over=mean(6), wide=True)
+    timeouts: int = shown("timeouts", over=sum)
+    held_packets_peak: int = shown(
+        "held", over=max, wide=True, means="packets of a connection that came early, at most"
+    )
+    least_p99_us: float | None = shown(
+        "links of hosts", ".1f", over=mean(3), wide=True, means="below which p99 cannot be"
+    )
+    unfinished: int = shown("unfinished", over=sum)
     late: Sequence[float] = kept(_mean_each)
-    draws: int
-    spread: float | None
     goodput_gbps: float = kept(mean(3))
-    unfinished: int = kept(sum)
-    marked_fraction: float = kept(mean(4))
-    retransmitted_fraction: float = kept(mean(6))
-    detour_fraction: float | None = kept(mean(4))
-    timeouts: int = kept(sum)
-    held_packets_peak: int = kept(max)
 
 
 @dataclass(frozen=True)
@@ -103,117 +124,69 @@ def _cell(runs: list[RivalRun]) -> RivalCell:
     )
 
 
+_COLUMNS = {column.name: column for column in columns(RivalCell)}
+_COMMON = ("topology", "workload", "pairs", "scheme", "draws")
+
+
+def _table(
+    cells: Iterable[RivalCell],
+    title: str,
+    heads: Sequence[str],
+    others: Mapping[str, Mapping[str, Any]] | None = None,
+    more: Sequence[Column[RivalCell]] = (),
+) -> Table[RivalCell]:
+    """Cells with the columns of these heads. `others`: what is otherwise about some; `more`: columns behind
+    `message`."""
+    chosen = [replace(_COLUMNS[head], **(others or {}).get(head, {})) for head in (*_COMMON, *heads)]
+    at = (*_COMMON, *heads).index("message") + 1 if more else 0
+    return Table([*chosen[:at], *more, *chosen[at:]], list(cells), title)
+
+
 def tables(found: RivalFindings) -> list[Table[RivalCell]]:
     """Throughput, completion times, and what broke."""
-    endless = [cell for cell in found.cells if cell.throughput_fraction is not None and cell.recovery_us is None]
-    messages = [cell for cell in found.cells if cell.message_bytes]
     broken = [cell for cell in found.cells if cell.recovery_us is not None]
-    slowed = [cell for cell in endless if cell.pattern in EVENTS]
-    endless = [cell for cell in endless if cell.pattern not in EVENTS]
-    return [
-        table for table in (_throughput(endless), _times(messages), _slowed(slowed), _recovery(broken)) if table.rows
+    endless = [cell for cell in found.cells if cell.throughput_fraction is not None and cell.recovery_us is None]
+    slowed = {"of ceiling": {"means": "afterwards, of the whole fabric's"}, "detours": {"means": ""}}
+    some = [
+        _table(
+            (cell for cell in endless if cell.pattern not in EVENTS),
+            "Connections that send without end",
+            ("of ceiling", "±", "Jain", "detours", "marked", "repeated", "steady", "hold-out"),
+        ),
+        _times([cell for cell in found.cells if cell.message_bytes]),
+        _table(
+            (cell for cell in endless if cell.pattern in EVENTS),
+            "A global link has half of its rate from now on, and nobody is told",
+            ("of ceiling", "Jain", "detours", "timeouts"),
+            slowed,
+        ),
+        _table(
+            broken,
+            "A global link breaks and nobody is told",
+            ("recovery us", "round trip us", "own round trips", "silent", "of ceiling", "timeouts"),
+            {"of ceiling": {"means": "afterwards"}},
+        ),
     ]
+    return [table for table in some if table.rows]
+
+
+def _times(cells: Sequence[RivalCell]) -> Table[RivalCell]:
+    def time(head: str, name: str, wide: bool = False) -> Column[RivalCell]:
+        return right(head, lambda cell: None if cell.fct_us is None else f"{getattr(cell.fct_us, name):.1f}", wide=wide)
+
+    between = right("±", lambda cell: fixed(cell.spread, 1), means="p99, between draws")
+    return _table(
+        cells,
+        "One message a connection: completion times",
+        ("message", "detours", "marked", "repeated", "held", "links of hosts", "unfinished"),
+        {"detours": {"wide": True, "means": ""}},
+        (time("mean us", "mean"), time("p50", "p50"), time("p99", "p99"), between, time("p99.9", "p999", True)),
+    )
 
 
 def all_tables(found: RivalFindings) -> list[Table[Any]]:
     """Those, and the goals."""
     return [*tables(found), goals_table(found)]
-
-
-def size_text(size: int) -> str:
-    """Bytes of a message in words."""
-    return next(
-        (f"{size / unit:g} {name}" for unit, name in ((10**6, "MB"), (1000, "kB")) if size >= unit), f"{size} B"
-    )
-
-
-def _workload(cell: RivalCell) -> str:
-    return f"{cell.pattern} {cell.load}" if cell.load else cell.pattern
-
-
-def _common() -> list[object]:
-    return [
-        left("topology", lambda cell: cell.topology),
-        left("workload", _workload),
-        right("pairs", lambda cell: cell.pairs, wide=True),
-        left("scheme", lambda cell: cell.scheme),
-        right("draws", lambda cell: cell.draws, wide=True, means="of pairs; figures are means over them"),
-    ]
-
-
-def _throughput(cells: Sequence[RivalCell]) -> Table[RivalCell]:
-    columns = [
-        *_common(),
-        right("of ceiling", lambda cell: percent(cell.throughput_fraction, 1)),
-        right("±", lambda cell: percent(cell.spread, 1)),
-        right("Jain", lambda cell: None if cell.jain is None else f"{cell.jain:.3f}"),
-        right("detours", lambda cell: percent(cell.detour_fraction, 0), means="data packets that took one"),
-        right("marked", lambda cell: percent(cell.marked_fraction, 1), wide=True),
-        right("repeated", lambda cell: percent(cell.retransmitted_fraction, 2), wide=True),
-        left("steady", lambda cell: yes_no(cell.steady)),
-        left("hold-out", lambda cell: yes_no(not cell.chosen_on)),
-    ]
-    return Table(columns, cells, "Connections that send without end")  # type: ignore[arg-type]
-
-
-def _times(cells: Sequence[RivalCell]) -> Table[RivalCell]:
-    def time(of: str) -> Callable[[RivalCell], str | None]:
-        return lambda cell: None if cell.fct_us is None else f"{getattr(cell.fct_us, of):.1f}"
-
-    columns = [
-        *_common(),
-        right("message", lambda cell: size_text(cell.message_bytes)),
-        *(right(name, time(of)) for name, of in (("mean us", "mean"), ("p50", "p50"), ("p99", "p99"))),
-        right("±", lambda cell: None if cell.spread is None else f"{cell.spread:.1f}", means="p99, between draws"),
-        right("p99.9", time("p999"), wide=True),
-        right("detours", lambda cell: percent(cell.detour_fraction, 0), wide=True),
-        right("marked", lambda cell: percent(cell.marked_fraction, 1), wide=True),
-        right("repeated", lambda cell: percent(cell.retransmitted_fraction, 2), wide=True),
-        right(
-            "held",
-            lambda cell: cell.held_packets_peak,
-            wide=True,
-            means="packets of a connection that came early, at most",
-        ),
-        right(
-            "links of hosts",
-            lambda cell: None if cell.least_p99_us is None else f"{cell.least_p99_us:.1f}",
-            wide=True,
-            means="below which p99 cannot be",
-        ),
-        right("unfinished", lambda cell: cell.unfinished),
-    ]
-    return Table(columns, cells, "One message a connection: completion times")  # type: ignore[arg-type]
-
-
-def _slowed(cells: Sequence[RivalCell]) -> Table[RivalCell]:
-    columns = [
-        *_common(),
-        right(
-            "of ceiling", lambda cell: percent(cell.throughput_fraction, 1), means="afterwards, of the whole fabric's"
-        ),
-        right("Jain", lambda cell: None if cell.jain is None else f"{cell.jain:.3f}"),
-        right("detours", lambda cell: percent(cell.detour_fraction, 0)),
-        right("timeouts", lambda cell: cell.timeouts),
-    ]
-    return Table(columns, cells, "A global link has half of its rate from now on, and nobody is told")  # type: ignore[arg-type]
-
-
-def _recovery(cells: Sequence[RivalCell]) -> Table[RivalCell]:
-    columns = [
-        *_common(),
-        right("recovery us", lambda cell: f"{cell.recovery_us:.0f}", means="longest time without anything in order"),
-        right("round trip us", lambda cell: f"{cell.rtt_us:.1f}", means="smoothed, before; mean of connections"),
-        right(
-            "own round trips",
-            lambda cell: None if cell.recovery_round_trips is None else f"{cell.recovery_round_trips:.1f}",
-            means="the longest time in a connection's own round trips",
-        ),
-        right("silent", lambda cell: cell.silent, means="connections for which it was more than three"),
-        right("of ceiling", lambda cell: percent(cell.throughput_fraction, 1), means="afterwards"),
-        right("timeouts", lambda cell: cell.timeouts),
-    ]
-    return Table(columns, cells, "A global link breaks and nobody is told")  # type: ignore[arg-type]
 
 
 _BEHIND = (0, 1, 3, 7, 15, 31, 63, 127, 255)
@@ -222,13 +195,9 @@ _BEHIND = (0, 1, 3, 7, 15, 31, 63, 127, 255)
 def lateness_table(cells: Iterable[RivalCell]) -> Table[RivalCell]:
     """How far out of order packets arrive."""
     some = [cell for cell in cells if cell.late and cell.message_bytes != 64_000 and cell.recovery_us is None]
-    columns = [
-        *_common(),
-        right("message", lambda cell: size_text(cell.message_bytes) if cell.message_bytes else "endless"),
-        *(right(f"{behind}", _behind(place)) for place, behind in enumerate(_BEHIND)),
-    ]
     title = "Packets out of order: fraction that arrived at most so many packets behind the newest one"
-    return Table(columns, some, title)  # type: ignore[arg-type]
+    late = [right(f"{behind}", _behind(place)) for place, behind in enumerate(_BEHIND)]
+    return _table(some, title, ("message",), more=late)
 
 
 def _behind(place: int) -> Callable[[RivalCell], str]:
@@ -255,8 +224,8 @@ def goals(found: RivalFindings) -> list[SprayGoal]:
     """The goals that were set before anything was measured, against the cells that there are. Only schemes with as many
     draws are compared."""
     groups: dict[tuple[object, ...], Group] = {}
-    for cell in found.cells:
-        groups.setdefault((cell.topology, cell.pattern, cell.load, cell.message_bytes), []).append(cell)
+    for one in found.cells:
+        groups.setdefault((one.topology, one.pattern, one.load, one.message_bytes), []).append(one)
     return [
         _goal("throughput first or within 1 % of first", groups.values(), _throughput_gap),
         _goal("p99 of messages of 1 MB and more at most 0.6 of TelemetryLERP's", groups.values(), _tail_of_telemetry),
@@ -278,7 +247,7 @@ def _goal(
         found = judge(ours, others) if others else None
         if found is not None:
             size = f" {size_text(ours.message_bytes)}" if ours.message_bytes else ""
-            verdicts.append((found[0], f"{ours.topology} {_workload(ours)}{size}: {found[1]}"))
+            verdicts.append((found[0], f"{ours.topology} {ours.workload()}{size}: {found[1]}"))
     missed = [text for met, text in verdicts if not met]
     return SprayGoal(text, len(verdicts) - len(missed), len(verdicts), missed)
 
