@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from detour.base.dataplane import PACKET_BYTES, PAYLOAD
 from detour.base.tables import Table, left, markdown
@@ -43,8 +42,7 @@ def _text(name: str, **values: Any) -> str:
     return _TEXTS[name].format(**values)
 
 
-@dataclass(frozen=True)
-class Evaluation:
+class Evaluation(NamedTuple):
     """All that the document shows. `extras`: losses and completion times; `settings`: what additions are worth;
     `sensitivity`: runs with other constants."""
 
@@ -57,19 +55,12 @@ class Evaluation:
     figure_2: Reproduction[Figure2Point, Figure2Findings]
 
     @property
-    def parts(self) -> tuple[Reproduction[Any, Any], ...]:
-        """Its parts."""
-        return (
-            self.curves, self.hold_outs, self.extras, self.settings, self.sensitivity, self.table_1, self.figure_2,
-        )  # fmt: skip
-
-    @property
     def changed(self) -> list[NonshortestRun]:
         """Of `sensitivity`, those that were run."""
         return [run for run in self.sensitivity.collected if run is not None]
 
     @property
-    def count(self) -> int:
+    def shown(self) -> int:
         """Runs that it shows."""
         several = (self.curves, self.hold_outs, self.extras, self.settings, self.table_1, self.figure_2)
         return sum(len(part.collected.points) for part in several) + len(self.changed)
@@ -232,9 +223,9 @@ def _ecn(ecn: Ecn) -> str:
 
 def _missing(found: Evaluation, extent: str, left_out: list[tuple[str, str]]) -> str:
     lines = [f"- {what}: `{command}`" for what, command in left_out]
-    beyond = sum(len(part.left_out) for part in found.parts)
+    beyond = sum(len(part.left_out) for part in found)
     if beyond:
         lines.append(f"- {beyond} points of this extent for which there was no time: `make results`")
-    failures = [f"- failed: {describe(one.point)}: {one.reason}" for part in found.parts for one in part.failures]
+    failures = [f"- failed: {describe(one.point)}: {one.reason}" for part in found for one in part.failures]
     text = "Everything was run." if not lines else "Left out, with the command that runs it:\n\n" + "\n".join(lines)
     return f"## What was left out (extent: {extent})\n\n{text}\n" + ("\n" + "\n".join(failures) if failures else "")
