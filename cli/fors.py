@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from detour.base.errors import DetourError
 from detour.base.progress import Progress
 from detour.cli import fors_export, fors_rivals, fors_run, fors_sizes, fors_tiers
-from detour.cli.fors_fabric import fabric_of
-from detour.cli.fors_shown import FoundPlan, KeptPlan, checked, shown
+from detour.cli.fors_shown import FoundPlan, KeptPlan, checked, fabric_of, refuse, shown
 from detour.cli.output import shown_progress
 from detour.cli.parser import Parser, command, output_file
 
@@ -136,8 +135,7 @@ def _route(options: argparse.Namespace) -> int:
             raise DetourError("a plan cannot be kept where leaves have no common spine left: plan without --keep")
         old = files.read(replace(fabric, failed=frozenset()), options.keep)
         # What is wrong with it for other reasons than failures cannot be mended by moving flows.
-        for text in problems(old, most=1):
-            raise DetourError(f"{options.keep} is no plan for {fabric.name} with {fabric.servers} servers: {text}")
+        refuse(problems(old, most=1), options.keep, fabric)
         change = reroute(old, fabric)
     plan = change.plan
     if not change.anew:
@@ -187,19 +185,14 @@ def _finish(options: argparse.Namespace, plan: ForsPlan, change: Change | None =
     from detour.control.fors.solve import paper_phases
     from detour.control.fors.verify import problems
 
-    known = checked(options, plan, problems, files.write, plan.unreachable)
+    known = checked(options, plan, plan, problems, files.write, plan.unreachable)
     planned = (_Planned if change is None else _Kept)(
-        fabric=plan.fabric.name,
-        servers=plan.fabric.servers,
-        failed=plan.fabric.failed_names(),
         reduction=plan.fabric.reduction,
         flows=plan.flows,
-        phases=plan.phases,
         bound=plan.lower_bound,
         lower_bound=plan.lower_bound,
         paper_phases=paper_phases(plan.fabric, plan.phases),
         optimal=plan.optimal and known["verified"],
-        method=plan.method,
         **known,
         **({} if change is None else {"moved": change.moved, "anew": change.anew}),
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from detour.base.errors import DetourError
 from detour.base.files import write_file
 from detour.cli import fors_sizes, fors_tiers
-from detour.cli.fors_fabric import fabric_of
+from detour.cli.fors_shown import fabric_of, refuse
 from detour.cli.parser import Parser, output_file
 
 if TYPE_CHECKING:
@@ -76,8 +76,7 @@ def _right_plan(options: argparse.Namespace) -> tuple[FatTree2, ForsPlan, np.nda
         fabric = fabric_of(options)
         plan = files.read(fabric, options.file, tuple(fabric.unreachable()))
         found = problems(plan, most=1)
-    for text in found:
-        raise DetourError(f"{options.file} is no plan for {fabric.name} with {fabric.servers} servers: {text}")
+    refuse(found, options.file, fabric)
     return fabric, plan, sent
 
 
@@ -88,8 +87,7 @@ def _right_tiers(options: argparse.Namespace) -> tuple[FatTree3, TierPlan, None]
 
     fabric = fors_tiers.tiers_of(options)
     plan = read_tiers(fabric, options.file)
-    for text in tier_problems(plan, most=1):
-        raise DetourError(f"{options.file} is no plan for {fabric.name} with {fabric.servers} servers: {text}")
+    refuse(tier_problems(plan, most=1), options.file, fabric)
     return fabric, plan, None
 
 

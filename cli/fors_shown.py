@@ -10,10 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from detour.base.errors import DetourError
 from detour.base.tables import Table, left
 from detour.cli.output import present
 
 if TYPE_CHECKING:
+    from detour.control.fors import FatTree2
     from detour.control.fors.plan import PlanSeconds
 
 
@@ -44,22 +46,39 @@ class KeptPlan:
 def checked(
     options: argparse.Namespace,
     plan: Any,
+    rows: Any,
     check: Callable[[Any], list[str]],
     write: Callable[[Any, Path], None],
     unreachable: Sequence[tuple[int, int]],
 ) -> dict[str, Any]:
-    """Verifies a plan, and writes it if that is wanted; the fields of `FoundPlan` that this makes known."""
+    """Verifies a plan, of which `rows` are phases and ways, and writes it if that is wanted; the fields of
+    `FoundPlan`."""
     begin = time.perf_counter()
     problems = check(plan)
     seconds = replace(plan.seconds, verify=time.perf_counter() - begin)
     if getattr(options, "out", None) is not None:
         write(plan, options.out)
     return {
+        "fabric": rows.fabric.name,
+        "servers": rows.fabric.servers,
+        "failed": rows.fabric.failed_names(),
+        "phases": rows.phases,
+        "method": rows.method,
         "verified": not problems,
         "problems": problems,
         "seconds": seconds,
         "unreachable": [list(pair) for pair in unreachable],
     }
+
+
+def refuse(problems: Sequence[str], file: Path, fabric: Any) -> None:
+    """A file that is no plan, whose first problem that is.
+
+    Raises:
+        DetourError: there is one.
+    """
+    for text in problems:
+        raise DetourError(f"{file} is no plan for {fabric.name} with {fabric.servers} servers: {text}")
 
 
 def shown(options: argparse.Namespace, plan: FoundPlan, rows: Sequence[tuple[str, str]]) -> int:
@@ -80,3 +99,21 @@ def shown(options: argparse.Namespace, plan: FoundPlan, rows: Sequence[tuple[str
     table = Table((left("what", lambda row: row[0]), left("found", lambda row: row[1])), lines)
     present(plan, options, lambda page: page.table(table))
     return 0 if plan.verified else 1
+
+
+def fabric_of(options: argparse.Namespace) -> FatTree2:
+    """The fabric that the options describe.
+
+    Raises:
+        DetourError: they do not describe one, or pairs of its leaves cannot reach each other and may not be skipped.
+    """
+    from detour.control.fors import parse_fabric, random_failures
+    from detour.control.fors.solve import unreachable_text
+
+    fabric = parse_fabric(options.topo, options.fail, options.servers, options.population, options.group)
+    if options.random_failures is not None:
+        fabric = random_failures(fabric, options.random_failures, options.seed)
+    lost = fabric.unreachable()
+    if lost and not options.skip_unreachable:
+        raise DetourError(unreachable_text(fabric, tuple(lost)))
+    return fabric

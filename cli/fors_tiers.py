@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from detour.base.errors import DetourError
-from detour.cli.fors_shown import FoundPlan, KeptPlan, checked, shown
+from detour.cli.fors_shown import FoundPlan, KeptPlan, checked, refuse, shown
 from detour.cli.output import shown_progress
 
 if TYPE_CHECKING:
@@ -89,8 +89,7 @@ def _keep(options: argparse.Namespace, fabric: FatTree3) -> int:
     if fabric.unreachable():
         raise DetourError("a plan cannot be kept where leaves have no way to each other: plan without --keep")
     old = read_tiers(replace(fabric, failed_low=frozenset(), failed_high=frozenset()), options.keep)
-    for text in tier_problems(old, most=1):
-        raise DetourError(f"{options.keep} is no plan for {fabric.name} with {fabric.servers} servers: {text}")
+    refuse(tier_problems(old, most=1), options.keep, fabric)
     plan, moved, anew = kept(old, fabric)
     return _finish(options, plan, moved, anew)
 
@@ -107,18 +106,13 @@ def _finish(options: argparse.Namespace, plan: TierPlan, moved: int | None = Non
     from detour.control.fors.tiers.files import write_tiers
     from detour.control.fors.tiers.verify import tier_problems
 
-    known = checked(options, plan, tier_problems, write_tiers, plan.parted)
+    known = checked(options, plan, plan, tier_problems, write_tiers, plan.parted)
     planned = (_PlannedTiers if moved is None else _KeptTiers)(
-        fabric=plan.fabric.name,
-        servers=plan.fabric.servers,
-        failed=plan.fabric.failed_names(),
         flows=len(plan.phase),
-        phases=plan.phases,
         bound=plan.lower_bound,
         lower_bound=plan.lower_bound,
         optimal=plan.optimal and known["verified"],
         gap=plan.phases - plan.lower_bound,
-        method=plan.method,
         **known,
         **({} if moved is None else {"moved": moved, "anew": anew}),
     )

@@ -81,12 +81,12 @@ class _Rivals(ReproduceCommand):
         return replace(found, budget_s=_QUICK_RIVALS_SECONDS) if options.quick else found
 
     def after(self, options: argparse.Namespace, found: Reproduction[Any, Any]) -> None:
-        from detour.experiments.rivals import archive, page
+        from detour.experiments.rivals import page, points
 
         if options.keep is not None:
-            archive.keep(options.keep, self.means(options).store)
+            points.keep(options.keep, self.means(options).store)
         if options.write is not None:
-            selection = archive.selection(extent_of(options), **self.asked(options))
+            selection = points.selection(extent_of(options), **self.asked(options))
             extent = " --quick" if options.quick else " --full" if options.full else ""
             source = "" if options.source is None else f" --from {options.source}"
             command = f"detour reproduce rivals{extent}{source} --write {options.write}"

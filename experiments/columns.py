@@ -120,7 +120,7 @@ def mean(digits: int) -> Over:
     return over
 
 
-def longest(values: Iterable[Any]) -> Any:
+def largest(values: Iterable[Any]) -> Any:
     """The largest of the values that there are; None without any."""
     return max((value for value in values if value is not None), default=None)
 

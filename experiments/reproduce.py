@@ -34,8 +34,6 @@ from detour.experiments.qcn import experiment as qcn_switch
 from detour.experiments.qcn import figures as qcn_figures
 from detour.experiments.qcn import tables as qcn_tables
 from detour.experiments.queues import experiment as queues
-from detour.experiments.rivals import archive as rival_archive
-from detour.experiments.rivals import cells as rival_cells
 from detour.experiments.rivals import experiment as rivals
 from detour.experiments.rivals import points as rival_points
 from detour.experiments.rivals import tables as rival_tables
@@ -160,8 +158,9 @@ LOSS_COST = _declared(
 RIVALS = _declared(
     "rivals",
     "SprayLERP beside other ways to choose paths: throughput, completion times, recovery",
-    *(rival_archive, rivals, rival_points, rival_cells),
+    *(rivals, rival_points, rival_tables),
     results=[rivals.RivalRun],
+    select=rival_points.select_asked,
     tables=rival_tables.all_tables,
 )
 QUEUES = _declared(

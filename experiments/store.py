@@ -39,6 +39,7 @@ _WITHOUT_INFLUENCE = (
     "cli",
     "experiments/bench",
     "experiments/drawing.py",
+    "experiments/prose.py",
     *(
         f"experiments/{paper}/{part}.py"
         for paper in ("fcplus", "fors", "nonshortest", "placement", "qcn")

@@ -20,7 +20,7 @@ but 80 to 97 % of the link is wasted, as each loss costs a window: the rest is g
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 
 import numpy as np
@@ -31,7 +31,8 @@ from detour.base.progress import Progress, silent
 from detour.base.times import US
 from detour.control.policy import NoMarking
 from detour.engine.jitter import AUTO
-from detour.experiments.bench.report import BenchReport, Goal
+from detour.experiments.bench.report import BenchReport, Goal, report_of_rows
+from detour.experiments.columns import row, shown
 from detour.experiments.measure import jain
 from detour.experiments.tcp.dumbbell import Bottleneck, Dumbbell, address
 from detour.fabric.footings.virtual.fabric import ENDLESS, VirtualFabric
@@ -61,14 +62,14 @@ _TCP_QUEUE = 16
 _PORT = 5001
 
 
-@dataclass(frozen=True)
+@row
 class FairnessRow:
     """`jain_mean`, `jain_min`: over all seeds."""
 
-    transport: str
-    senders: int
-    jain_mean: float
-    jain_min: float
+    transport: str = shown("transport")
+    senders: int = shown("senders")
+    jain_mean: float = shown("Jain's index, mean", ".4f")
+    jain_min: float = shown("least", ".4f")
 
 
 def _plain(name: str, scheme: Scheme, control: str) -> Scheme:
@@ -146,7 +147,8 @@ def rows(
     for name, shares in kinds.items():
         for count in senders:
             indices = [jain(shares(count, seed)) for seed in seeds]
-            found.append(FairnessRow(name, count, round(float(np.mean(indices)), 4), round(min(indices), 4)))
+            average, least = round(float(np.mean(indices)), 4), round(min(indices), 4)
+            found.append(FairnessRow(transport=name, senders=count, jain_mean=average, jain_min=least))
             progress(f"{name}, {count} senders: Jain's index at least {found[-1].jain_min:.4f}")
     return found
 
@@ -155,10 +157,5 @@ def run(progress: Progress = silent) -> BenchReport:
     """`detour bench transport --fairness`."""
     found = rows(progress=progress)
     least = min(row.jain_min for row in found if row.transport != _ONLY_SHOWN)
-    return BenchReport(
-        "transport",
-        {"fairness": [asdict(row) for row in found]},
-        ("transport", "senders", "Jain's index, mean", "least"),
-        tuple((row.transport, str(row.senders), f"{row.jain_mean:.4f}", f"{row.jain_min:.4f}") for row in found),
-        (Goal("Jain's index of equal senders, in each run", least, FAIR_INDEX),),
-    )
+    goals = [Goal("Jain's index of equal senders, in each run", least, FAIR_INDEX)]
+    return report_of_rows("transport", FairnessRow, found, {"fairness": [asdict(one) for one in found]}, goals)

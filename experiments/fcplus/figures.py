@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from detour.base.errors import DetourError
 from detour.experiments import drawing
 from detour.experiments.fcplus.experiment import FIGURE_3
 from detour.experiments.fcplus.packet_level import NETWORKS
@@ -45,8 +44,7 @@ def draw(found: FcplusFindings, file: Path) -> None:
         )
         if picture(points, None)
     ]
-    if not pictures:
-        raise DetourError("there is no finished point to draw")
+    drawing.need(pictures)
     rows = -(-len(pictures) // 4)
     plt, figure, axes = drawing.canvas(rows, min(4, len(pictures)), 4.1, 3.3)
     for axis in axes.ravel()[len(pictures) :]:
@@ -57,13 +55,6 @@ def draw(found: FcplusFindings, file: Path) -> None:
             axis.set_ylim(0, 1.08 * axis.dataLim.y1)
     drawing.legend(figure, axes.ravel(), 6)
     drawing.save(plt, figure, file)
-
-
-def _plot(axis: Any, x: Sequence[float], y: Sequence[float], style: tuple[str, str, str], name: str) -> None:
-    """A network's points, if there are any, with a line if there are enough."""
-    colour, marker, dash = style
-    if x:
-        axis.plot(x, y, color=colour, marker=marker, linestyle=drawing.line_of(len(x), dash), label=name)
 
 
 def _flows(points: FigurePoints, **values: int | str | None) -> list[FlowPoint]:
@@ -95,12 +86,13 @@ def _throughput_of(s: int, pattern: str, k: int) -> Any:
         if axis:
             for name in NETWORKS:
                 line = [p for p in mine if p.network == name]
-                colour, marker, dash = _STYLES[name]
                 x, y = [p.n * (32 - s) for p in line], [p.theta for p in line]
-                _plot(axis, x, y, (colour, marker, dash), name)
+                if x:
+                    drawing.curve(axis, x, y, _STYLES[name], name)
             bound = [p for p in mine if p.network == "KSP"]
             x, y = [p.n * (32 - s) for p in bound], [p.upper_bound for p in bound]
-            _plot(axis, x, y, (drawing.BLACK, "_", "-"), "upper bound")
+            if x:
+                drawing.curve(axis, x, y, (drawing.BLACK, "_", "-"), "upper bound")
             figure = "6a" if s == 22 else {"all-to-all": "4a", "uniform": "4b", "near-worst": "4c"}[pattern]
             axis.set(title=f"Fig. {figure}: {pattern}, s = {s}, K = {k}", xlabel="servers", ylabel="throughput")
         return bool(mine)
@@ -133,9 +125,9 @@ def _length_of(s: int) -> Any:
         if axis:
             for name in NETWORKS[:3]:
                 line = [p for p in mine if p.network == name]
-                colour, marker, dash = _STYLES[name]
                 x, y = [p.n * (32 - s) for p in line], [p.mean_length for p in line]
-                _plot(axis, x, y, (colour, marker, dash), name)
+                if x:
+                    drawing.curve(axis, x, y, _STYLES[name], name)
             axis.set(
                 title=f"Fig. 6{'b' if s == 18 else 'c'}: length of paths, s = {s}", xlabel="servers", ylabel="hops"
             )

@@ -12,7 +12,7 @@ from msgspec import UNSET
 
 from detour.base.records import given
 from detour.base.tables import CellValue, Column, Table, right
-from detour.experiments.columns import cell, columns, combined, longest, mean, row, shown, table, taken
+from detour.experiments.columns import cell, columns, combined, mean, row, shown, table, taken
 from detour.experiments.fcplus import paper
 from detour.experiments.fcplus.packet_level import NETWORKS
 from detour.experiments.fcplus.results import (
@@ -215,8 +215,7 @@ class OverDraws:
 
 def _over_draws(digits: int) -> Callable[[list[float]], OverDraws]:
     def over(values: list[float]) -> OverDraws:
-        around = spread(values)
-        return OverDraws(round(statistics.fmean(values), digits), None if around is None else round(around, digits))
+        return OverDraws(round(statistics.fmean(values), digits), spread(values, digits))
 
     return over
 
@@ -438,7 +437,7 @@ def _transport_row(setting: str, some: Sequence[TransportPoint]) -> TransportRow
         p50=slow([one.slowdown.p50 for one in some]),
         p99=slow([one.slowdown.p99 for one in some]),
         p99_us=_over_draws(1)([one.fct_us.p99 for one in some]),
-        buffer_kb=round(longest(one.buffer_peak_bytes for one in some) / 1000, 1),
+        buffer_kb=round(max(one.buffer_peak_bytes for one in some) / 1000, 1),
         deadlocks=sum(one.deadlock for one in some),
     )
 

@@ -22,8 +22,8 @@ from detour.control.fors.tiers.solve import parted_text, solve_tiers
 from detour.control.fors.unequal import plan_unequal
 from detour.control.fors.volumes import volume_bound
 from detour.control.fors.ways import FatTree, islands, ways_of
-from detour.experiments.fors.min_hop_tiers import tier_min_hop
 from detour.experiments.fors.results import Crowd, ExchangeResult, Spread
+from detour.experiments.fors.rivals_tiers import tier_min_hop
 from detour.fabric.traffic.leaf_adaptive import LeafAdaptive
 from detour.fabric.traffic.outage import Break, Breaks, Delays, OutageController, Planner
 from detour.fabric.traffic.phased import ABSENT, Pace, PhasedExchange, PhasedMessages

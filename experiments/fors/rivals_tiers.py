@@ -10,9 +10,12 @@ import numpy as np
 
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
+from detour.control.fors.opensm import least_used
+from detour.control.fors.plan import INSIDE
 from detour.control.fors.tiers.fabric import FatTree3
 from detour.control.fors.tiers.loads import PlaneDemand, concurrent_flow, fluid_bound
 from detour.control.fors.tiers.ways import TierWays
+from detour.fabric.traffic.phased import PhasedMessages
 
 
 def tier_volume(fabric: FatTree3, sizes: Int64Array) -> int:
@@ -52,3 +55,29 @@ def tier_shares(fabric: FatTree3) -> Callable[[int, int], tuple[Int64Array, np.n
         return usable, found / found.sum()
 
     return parts
+
+
+def tier_min_hop(fabric: FatTree3) -> PhasedMessages:
+    """A linear shift under Min-Hop: every switch by itself sends what is for a server, in their order, over the link
+    up with the fewest servers so far that is on a shortest path. Flows between leaves without a way are left out."""
+    ways, servers = TierWays(fabric), np.flatnonzero(fabric.taking_part())
+    high = fabric.high
+    plane = np.full((fabric.all_leaves, fabric.slots), INSIDE, np.int64)
+    core = np.full((fabric.pods, fabric.aggs, fabric.slots), -1, np.int64)
+    for leaf in range(fabric.all_leaves):
+        used = np.zeros(fabric.aggs, np.int64)
+        for server in servers[servers // fabric.hosts != leaf].tolist():
+            plane[leaf, server] = least_used(used, fabric.planes[leaf, server // fabric.hosts])
+    for pod, agg in np.ndindex(fabric.pods, fabric.aggs):
+        used = np.zeros(fabric.cores, np.int64)
+        for server in servers[servers // (fabric.hosts * fabric.leaves) != pod].tolist():
+            usable = high[pod, agg] & high[server // (fabric.hosts * fabric.leaves), agg]
+            core[pod, agg, server] = least_used(used, usable)
+    count = len(servers)
+    shift, sender = (one.ravel() for one in np.divmod(np.arange(count * (count - 1)), count))
+    src, dst = servers[sender], servers[(sender + shift + 1) % count]
+    leaf, pod = src // fabric.hosts, src // (fabric.hosts * fabric.leaves)
+    chosen = np.where(leaf == dst // fabric.hosts, INSIDE, plane[leaf, dst])
+    above = np.where(pod == dst // (fabric.hosts * fabric.leaves), -1, core[pod, chosen, dst])
+    found = PhasedMessages(shift, src, dst, ways.way(chosen, above))
+    return found.only((leaf == dst // fabric.hosts) | (chosen != INSIDE))

@@ -251,12 +251,12 @@ def collect(results: Iterable[LossRun | None]) -> LossFindings:
 
 
 def _road(runs: list[LossRun], fractions: list[float]) -> RoadRow:
-    lost, wide = sum(run.lost for run in runs), spread(fractions)
+    lost = sum(run.lost for run in runs)
     return combined(
         RoadRow,
         runs,
         fraction_of_lossless=round(fmean(fractions), 4),
-        spread=None if wide is None else round(wide, 4),
+        spread=spread(fractions, 4),
         draws=len(runs),
         spurious_fraction=round(sum(run.spurious for run in runs) / lost, 4) if lost else None,
     )

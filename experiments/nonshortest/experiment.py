@@ -442,8 +442,8 @@ def collect(results: Iterable[NonshortestRun | None]) -> NonshortestFindings:
 
 def _of_one_cell(runs: list[NonshortestRun]) -> list[NonshortestRun]:
     """Each with what all of them say."""
-    found = spread([run.wire_gbps for run in runs])
-    return [replace(run, draws=len(runs), spread=None if found is None else round(found, 3)) for run in runs]
+    found = spread([run.wire_gbps for run in runs], 3)
+    return [replace(run, draws=len(runs), spread=found) for run in runs]
 
 
 def _with_best_threshold(cell: dict[int, list[NonshortestRun]]) -> list[NonshortestRun]:
@@ -489,7 +489,6 @@ def gain_over(traffic: TrafficCase, ours: Sequence[NonshortestRun], theirs: Sequ
         return None
     each = [100 * (a.wire_gbps / b.wire_gbps - 1) for a, b in pairs if b.wire_gbps]
     whole = 100 * (sum(a.wire_gbps for a, _ in pairs) / sum(b.wire_gbps for _, b in pairs) - 1)
-    found, rival = spread(each), theirs[0].scheme
     load = load_of(*traffic)
     printed = paper.TABLE_3[traffic.topology, traffic.pattern, load] if load else None
     return Gain(
@@ -497,8 +496,8 @@ def gain_over(traffic: TrafficCase, ours: Sequence[NonshortestRun], theirs: Sequ
         gain=round(whole, 2),
         load=load,
         paper_gain=printed,
-        rival=rival,
+        rival=theirs[0].scheme,
         draws=len(pairs),
-        spread=None if found is None else round(found, 2),
+        spread=spread(each, 2),
         steady=all(a.steady and b.steady for a, b in pairs),
     )

@@ -15,9 +15,7 @@ from typing import Any
 from detour.base.files import naming, write_file
 from detour.experiments.nonshortest import ablation, deadlock, figures, holdout, paper, pfc_gain, results_text
 from detour.experiments.nonshortest import experiment as nonshortest
-from detour.experiments.nonshortest.deadlock import Figure2Point
 from detour.experiments.nonshortest.experiment import NonshortestPoint, NonshortestSelection
-from detour.experiments.nonshortest.pfc_gain import PfcGainPoint
 from detour.experiments.nonshortest.results_text import Evaluation
 from detour.experiments.nonshortest.workloads import PATTERNS, pairs_of_load
 from detour.experiments.reproduce import ADDITIONS_WORTH, DEADLOCK, NONSHORTEST, PFC_GAIN, Experiment, Means, reproduce
@@ -165,8 +163,8 @@ class WrittenResults:
 
     file: str
     points: int
-    failures: Sequence[FailedPoint[NonshortestPoint | PfcGainPoint | Figure2Point]]
-    left_out: Sequence[NonshortestPoint | PfcGainPoint | Figure2Point]
+    failures: Sequence[FailedPoint[Any]]
+    left_out: Sequence[Any]
 
 
 def write(folder: Path, extent: str, means: Means, report: SweepProgress | None = None) -> WrittenResults:
@@ -185,9 +183,9 @@ def write(folder: Path, extent: str, means: Means, report: SweepProgress | None 
     write_file(file, results_text.document(found, extent, drawn, left_out(extent)))
     return WrittenResults(
         str(file),
-        found.count,
-        [failure for part in found.parts for failure in part.failures],
-        [point for part in found.parts for point in part.left_out],
+        found.shown,
+        [failure for part in found for failure in part.failures],
+        [point for part in found for point in part.left_out],
     )
 
 

@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from detour.base.dataplane import PACKET_BYTES, PAYLOAD
 from detour.base.tables import Table, left, markdown, right
@@ -39,8 +38,11 @@ from detour.fabric.footings.virtual.scheme import (
 _TEXTS = prose(__file__)
 
 
-@dataclass(frozen=True)
-class Evaluation:
+def _text(name: str, **values: Any) -> str:
+    return _TEXTS[name].format(**values)
+
+
+class Evaluation(NamedTuple):
     """All that the document shows. `extras`: losses and completion times; `settings`: what additions are worth;
     `sensitivity`: runs with other constants."""
 
@@ -53,19 +55,12 @@ class Evaluation:
     figure_2: Reproduction[Figure2Point, Figure2Findings]
 
     @property
-    def parts(self) -> tuple[Reproduction[Any, Any], ...]:
-        """Its parts."""
-        return (
-            self.curves, self.hold_outs, self.extras, self.settings, self.sensitivity, self.table_1, self.figure_2,
-        )  # fmt: skip
-
-    @property
     def changed(self) -> list[NonshortestRun]:
         """Of `sensitivity`, those that were run."""
         return [run for run in self.sensitivity.collected if run is not None]
 
     @property
-    def count(self) -> int:
+    def shown(self) -> int:
         """Runs that it shows."""
         several = (self.curves, self.hold_outs, self.extras, self.settings, self.table_1, self.figure_2)
         return sum(len(part.collected.points) for part in several) + len(self.changed)
@@ -83,7 +78,7 @@ def document(found: Evaluation, extent: str, drawn: dict[str, str], left_out: li
         _set_to(),
         _settings(found.settings.collected),
         _sensitivity(found.changed),
-        f"## Table II: topologies and pairs\n\n{markdown(tables.table_2())}\n",
+        _text("table_2", table=markdown(tables.table_2())),
         _curves(curves.points, drawn),
         _loss(extras),
         _completion(extras),
@@ -99,11 +94,11 @@ def _claims(found: Evaluation) -> str:
     made = claims(
         found.curves.collected.points, found.changed, found.table_1.collected.points, found.figure_2.collected.points
     )
-    return f"## The paper's claims\n\n{_TEXTS['claims']}\n{markdown(table(Claim, made))}\n" if made else ""
+    return _text("claims", table=markdown(table(Claim, made))) if made else ""
 
 
 def _table_3(curves: NonshortestFindings) -> str:
-    parts = [f"## Table III: TelemetryLERP against Benchmark\n\n{_TEXTS['table_3']}"]
+    parts = [_TEXTS["table_3"]]
     for rival, what in ((BENCHMARK, "with DCQCN, as in the paper"), (BENCHMARK_DCTCP, "with DCTCP in its place")):
         mine = [gain for gain in curves.gains if gain.load and gain.rival == rival.name]
         if mine:
@@ -117,17 +112,13 @@ def _count(gains: Sequence[Gain]) -> str:
     ahead = sum(gain.gain > (gain.spread or 0.0) for gain in gains)
     behind = sum(-gain.gain > (gain.spread or 0.0) for gain in gains)
     steady = sum(gain.steady for gain in gains)
-    return (
-        f"TelemetryLERP is ahead in {ahead} of {len(gains)} cells by more than the standard deviation over draws,\n"
-        f"behind in {behind}, and neither in {len(gains) - ahead - behind}. In {steady} all runs were steady.\n"
-    )
+    neither = len(gains) - ahead - behind
+    return _text("count", ahead=ahead, cells=len(gains), behind=behind, neither=neither, steady=steady)
 
 
 def _differences(curves: NonshortestFindings) -> str:
     differences = tables.differences(curves.gains, curves.points)
-    if not differences.rows:
-        return ""
-    return f"### Where the factor differs by more than half\n\n{_TEXTS['reasons']}\n{markdown(differences)}\n"
+    return _text("reasons", table=markdown(differences)) if differences.rows else ""
 
 
 def _hold_outs(found: NonshortestFindings) -> str:
@@ -138,32 +129,22 @@ def _hold_outs(found: NonshortestFindings) -> str:
         for rival in dict.fromkeys(gain.rival for gain in found.gains)
     ]
     cells = markdown(tables.hold_outs(found.gains, found.points))
-    return f"## Hold-outs\n\n{_TEXTS['hold_outs']}\n{cells}\n\n" + "\n".join(counts)
+    return _text("hold_outs", table=cells, counts="\n".join(counts))
 
 
 def _set_to() -> str:
     known = settings.stored().topologies
-    if not known:
-        return ""
-    text = _TEXTS["set_to"].format(seed=settings.TUNING_SEED)
-    return f"## What schemes are set to\n\n{text}\n{markdown(tables.choices(list(known.values())))}\n"
+    choices = markdown(tables.choices(list(known.values())))
+    return _text("set_to", seed=settings.TUNING_SEED, table=choices) if known else ""
 
 
 def _settings(found: SettingFindings) -> str:
-    if not found.settings:
-        return ""
     parts = [f"{each.title}:\n\n{markdown(each)}\n" for each in tables.settings(found)]
-    return f"## What additions are worth\n\n{_TEXTS['settings']}\n" + "\n".join(parts)
+    return _text("settings", tables="\n".join(parts)) if found.settings else ""
 
 
 def _sensitivity(runs: Sequence[NonshortestRun]) -> str:
-    if not runs:
-        return ""
-    text = (
-        "Wire rate with other constants than the paper's delta1 = 0.8, delta2 = 75 and delta3 = 100, and of go-back-N\n"
-        "without the idle wait before a move (with selective repeat there is none).\n"
-    )
-    return f"## Sensitivity\n\n{text}\n{markdown(tables.sensitivity(runs))}\n"
+    return _text("sensitivity", table=markdown(tables.sensitivity(runs))) if runs else ""
 
 
 def _rates(points: Sequence[NonshortestRun]) -> Table[list[tables.SchemeRuns]]:
@@ -211,10 +192,8 @@ def _loss(extras: Sequence[NonshortestRun]) -> str:
     if not runs:
         return ""
     topology, pattern, pairs = runs[0].traffic
-    text = (
-        f"{topology}, {pattern.upper()}, {pairs} pairs, both with DCTCP; links between switches lose frames at random."
-    )
-    return f"## Loss: LERP beside go-back-N\n\n{text}\n\n{markdown(tables.loss(runs))}\n"
+    losses = markdown(tables.loss(runs))
+    return _text("loss", topology=topology, pattern=pattern.upper(), pairs=pairs, table=losses)
 
 
 def _completion(extras: Sequence[NonshortestRun]) -> str:
@@ -223,20 +202,14 @@ def _completion(extras: Sequence[NonshortestRun]) -> str:
 
 
 def _table_1(found: PfcGainFindings, drawn: dict[str, str]) -> str:
-    text = (
-        f"`{found.topology}`: 512 hosts, 32 edge switches of 16 hosts and four links up each. The paper gives 1:4\n"
-        "blocking and nothing else; this tree is ours. Goodput. The bound is that of max-min fair rates on the same\n"
-        "pairs, each on one random shortest path. All edge switches together can send 12.8 Tb/s up; what goes beyond\n"
-        "stays below one edge switch.\n"
-    )
     picture = f"\n![Table I as curves]({drawn['table1']})\n" if "table1" in drawn else ""
-    return f"## Table I: what removing PFC gains\n\n{text}\n{markdown(pfc_gain.tables(found)[0])}\n{picture}"
+    return _text("table_1", topology=found.topology, table=markdown(pfc_gain.tables(found)[0]), picture=picture)
 
 
 def _deadlock(found: Figure2Findings) -> str:
     stuck = "\n".join(f"- {line}" for line in deadlock.stuck(found))
     listed = f"\n\nQueues that can never move again:\n\n{stuck}" if stuck else ""
-    return f"## Fig. 2: deadlock\n\n`{found.topology}`\n\n{markdown(deadlock.tables(found)[0])}{listed}\n"
+    return _text("deadlock", topology=found.topology, table=markdown(deadlock.tables(found)[0]), stuck=listed)
 
 
 def _parameters() -> str:
@@ -273,9 +246,9 @@ def _ecn(ecn: Ecn) -> str:
 
 def _missing(found: Evaluation, extent: str, left_out: list[tuple[str, str]]) -> str:
     lines = [f"- {what}: `{command}`" for what, command in left_out]
-    beyond = sum(len(part.left_out) for part in found.parts)
+    beyond = sum(len(part.left_out) for part in found)
     if beyond:
         lines.append(f"- {beyond} points of this extent for which there was no time: `make results`")
-    failures = [f"- failed: {describe(one.point)}: {one.reason}" for part in found.parts for one in part.failures]
+    failures = [f"- failed: {describe(one.point)}: {one.reason}" for part in found for one in part.failures]
     text = "Everything was run." if not lines else "Left out, with the command that runs it:\n\n" + "\n".join(lines)
     return f"## What was left out (extent: {extent})\n\n{text}\n" + ("\n" + "\n".join(failures) if failures else "")

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from detour.base.errors import DetourError
 from detour.experiments import drawing
 from detour.experiments.placement.tables import PathFindings
 
@@ -21,8 +20,7 @@ def draw(found: PathFindings, file: Path) -> None:
     """Throughput at the receiver over time, as Fig. 3 of the path placement paper; a vertical line where the link was
     throttled."""
     runs = found.runs
-    if not runs:
-        raise DetourError("there is no finished run to draw")
+    drawing.need(runs)
     plt, figure, axes = drawing.row(1, 6.5)
     axis = axes[0]
     longest = max(run.series.seconds[-1] for run in runs)

@@ -23,8 +23,8 @@ from detour.experiments.measure import jain, settle
 from detour.experiments.nonshortest import settings as chosen_settings
 from detour.experiments.nonshortest.experiment import find_topology
 from detour.experiments.nonshortest.workloads import ceiling
-from detour.experiments.rivals.points import AFTER_US, AFTERWARDS_STEP_PS, EVENT_US, RivalPoint
-from detour.experiments.rivals.workloads import EVENTS, Load, busiest_global_link, draw
+from detour.experiments.rivals.points import AFTER_US, AFTERWARDS_STEP_PS, EVENT_US, RivalCase, RivalPoint
+from detour.experiments.rivals.workloads import EVENTS, busiest_global_link, draw
 from detour.fabric.footings.virtual.fabric import ENDLESS, VirtualFabric
 from detour.fabric.footings.virtual.scheme import (
     BENCHMARK_DCTCP,
@@ -54,19 +54,13 @@ class RivalTimes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RivalRun:
+class RivalRun(RivalCase):
     """What came of a point. `throughput_fraction`: of what the pairs can carry at most (`workloads.ceiling`), on the
     wire; None for single messages. `least_p99_us`: below which p99 cannot be, whoever chooses paths (`least_p99`).
     `recovery_round_trips`: the longest silence of a connection in its own round trips as they were before the link
     broke; `silent`: connections that were silent for more than three. `late`: fractions of data packets by how far they
     were behind the newest one of their connection when they arrived: not at all, 1, 2 to 3, 4 to 7, ... packets."""
 
-    topology: str
-    pattern: str
-    load: Load | None
-    message_bytes: int
-    scheme: str
-    seed: int
     pairs: int
     steady: bool = False
     throughput_fraction: float | None = None
@@ -221,7 +215,7 @@ def _watch(fabric: VirtualFabric, sending: np.ndarray) -> tuple[np.ndarray, np.n
     return longest[sending], (last - half) * 8e3 / (fabric.now_ps - middle)
 
 
-def _summed_up(point: RivalPoint, fabric: VirtualFabric, **measured: object) -> RivalRun:
+def _summed_up(point: RivalPoint, fabric: VirtualFabric, **found: object) -> RivalRun:
     sent = max(int(fabric.column("st_packets").sum()), 1)
     shortest, detours = fabric.packets_by_path()
     return taken(
@@ -234,7 +228,7 @@ def _summed_up(point: RivalPoint, fabric: VirtualFabric, **measured: object) -> 
         timeouts=int(fabric.column("st_rtos").sum()),
         held_packets_peak=int(fabric.column("st_rx_held_peak").max(initial=0)),
         late=_late(fabric),
-        **measured,
+        **found,
     )
 
 

@@ -24,7 +24,6 @@ from detour.base.tables import Table, fixed, left, right
 from detour.base.times import US
 from detour.experiments import running
 from detour.experiments.nonshortest.experiment import find_topology
-from detour.experiments.rivals.cells import RivalCell
 from detour.experiments.rivals.workloads import draw
 
 BOTH_TOPOLOGY = "fat-tree:k=8"
@@ -41,9 +40,9 @@ _TIMES = ("mean", "p50", "p99")
 
 @dataclass(frozen=True)
 class SimulatorRow:
-    """A cell here, and what uet-htsim has of the same draws: means of its times in us."""
+    """A cell (`tables.RivalCell`), and what uet-htsim has of the same draws: means of its times in us."""
 
-    cell: RivalCell
+    cell: Any
     theirs: dict[str, float]
 
     def ours(self, time: str) -> float:
@@ -79,7 +78,7 @@ def times(text: str, begins: dict[int, float]) -> dict[str, float]:
     return {time: round(float(value), 1) for time, value in zip(_TIMES, values, strict=True)}
 
 
-def rows(cells: Iterable[RivalCell]) -> list[SimulatorRow]:
+def rows(cells: Iterable[Any]) -> list[SimulatorRow]:
     """What both have."""
     runs: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for run in json.loads(DATA.read_text())["runs"]:
@@ -94,7 +93,7 @@ def rows(cells: Iterable[RivalCell]) -> list[SimulatorRow]:
     return both
 
 
-def table(cells: Iterable[RivalCell]) -> Table[SimulatorRow]:
+def table(cells: Iterable[Any]) -> Table[SimulatorRow]:
     """Of both simulators."""
     columns = [
         left("pattern", lambda row: row.cell.pattern),

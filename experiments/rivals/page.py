@@ -16,12 +16,22 @@ from typing import Any
 
 from detour.base.files import write_file
 from detour.base.tables import Table, fixed, left, markdown, right
-from detour.experiments.columns import longest
+from detour.experiments.columns import largest
 from detour.experiments.prose import prose
 from detour.experiments.rivals import htsim
-from detour.experiments.rivals.cells import TUNED_TOPOLOGY, RivalCell, RivalFindings
 from detour.experiments.rivals.points import RivalSelection
-from detour.experiments.rivals.tables import Group, SprayGoal, all_tables, goals, size_text, tail, workloads
+from detour.experiments.rivals.tables import (
+    TUNED_TOPOLOGY,
+    Group,
+    RivalCell,
+    RivalFindings,
+    SprayGoal,
+    all_tables,
+    goals,
+    size_text,
+    tail,
+    workloads,
+)
 from detour.experiments.rivals.workloads import EVENTS, LOADS, RIVAL_PATTERNS
 from detour.fabric.footings.virtual.scheme import TELEMETRY_LERP
 
@@ -147,7 +157,7 @@ def _schemes_table(groups: Sequence[Group]) -> Table[str]:
     count = Counter(cell.scheme for cell in cells)
 
     def silence(scheme: str) -> str | None:
-        return fixed(longest(cell.recovery_us for cell in cells if cell.scheme == scheme), 0)
+        return fixed(largest(cell.recovery_us for cell in cells if cell.scheme == scheme), 0)
 
     columns = [left("scheme", lambda scheme: scheme)]
     columns += [right(measure.name, _beside_best(groups, measure)) for measure in _MEASURES]

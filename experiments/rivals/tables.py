@@ -1,33 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How schemes that choose paths compare, as tables."""
+"""What is made of the runs of schemes that choose paths: a cell for the draws of a scheme on a workload, and tables."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any
 
-from detour.base.tables import Column, Table, fixed, left, percent, right, yes_no
+from detour.base.tables import Column, Table, fixed, left, right, yes_no
+from detour.experiments.columns import cell, columns, combined, kept, largest, mean, row, shown
 from detour.experiments.rivals import htsim
-from detour.experiments.rivals.cells import RivalCell, RivalFindings
-from detour.experiments.rivals.workloads import EVENTS
+from detour.experiments.rivals.experiment import RivalRun, RivalTimes
+from detour.experiments.rivals.workloads import EVENTS, Load
+from detour.experiments.steady import spread
 from detour.fabric.footings.virtual.scheme import SPRAY_LERP, TELEMETRY_LERP
 
-
-def all_tables(found: RivalFindings) -> list[Table[Any]]:
-    """Throughput, completion times, what broke, packets out of order, both simulators, and the goals."""
-    failed, slowed = ([cell for cell in found.cells if cell.pattern == pattern] for pattern in EVENTS)
-    endless = [cell for cell in found.cells if not cell.message_bytes and cell.pattern not in EVENTS]
-    messages = [cell for cell in found.cells if cell.message_bytes]
-    return [
-        _table("Connections that send without end", endless, *_THROUGHPUT),
-        _table("One message a connection: completion times", messages, *_TIMES),
-        _table("A global link has half of its rate from now on, and nobody is told", slowed, *_SLOWED),
-        _table("A global link breaks and nobody is told", failed, *_RECOVERY),
-        lateness_table(found.cells),
-        htsim.table(found.cells),
-        goals_table(found),
-    ]
+TUNED_TOPOLOGY, TUNED = "D1", ("unf", "adv1", "adv2", "advc", "permutation")
+"""where settings were chosen: SprayLERP's on the first two, the last two and D1, the papers' schemes' by
+`nonshortest.tuning` on the first three"""
 
 
 def size_text(size: int) -> str:
@@ -37,87 +29,176 @@ def size_text(size: int) -> str:
     )
 
 
-def _workload(cell: RivalCell) -> str:
-    return f"{cell.pattern} {cell.load}" if cell.load else cell.pattern
+def _sum(values: list[int | None]) -> int | None:
+    return None if values[0] is None else sum(value or 0 for value in values)
 
 
-def _table(title: str, cells: Sequence[RivalCell], *columns: Column[Any]) -> Table[RivalCell]:
-    common = (
-        left("topology", lambda cell: cell.topology),
-        left("workload", _workload),
-        right("pairs", lambda cell: cell.pairs, wide=True),
-        left("scheme", lambda cell: cell.scheme),
-        right("draws", lambda cell: cell.draws, wide=True, means="of pairs; figures are means over them"),
+def _mean_each(several: list[Sequence[float]]) -> list[float]:
+    """Of places in lists of unlike length."""
+    return [round(sum(some) / len(several), 6) for some in zip_longest(*several, fillvalue=0.0)]
+
+
+def _mean_times(several: list[RivalTimes | None]) -> RivalTimes | None:
+    times = [one for one in several if one is not None]
+    if not times:
+        return None
+    names = ("mean", "p50", "p99", "p999")
+    return RivalTimes(*(round(statistics.fmean(getattr(one, name) for one in times), 3) for name in names))
+
+
+@row
+class RivalCell:
+    """A scheme on a workload: means over `draws`; `spread`: the sample standard deviation of `throughput_fraction`, or
+    of the p99 where messages are counted, None of one draw. `chosen_on`: something was set by how it does here, for one
+    of the schemes at least; the rest is the hold-out. `recovery_us`: the longest of the
+    draws, and so are `recovery_round_trips`, in each connection's own; `rtt_us`: the mean smoothed round trip of
+    connections before the link broke. `late`: see `RivalRun`."""
+
+    topology: str = shown("topology")
+    pattern: str
+    load: Load | None
+
+    @cell("workload", left=True)
+    def workload(self) -> str:
+        """The pattern and its load."""
+        return f"{self.pattern} {self.load}" if self.load else self.pattern
+
+    pairs: int = shown("pairs", wide=True)
+    scheme: str = shown("scheme")
+    draws: int = shown("draws", wide=True, means="of pairs; figures are means over them")
+    message_bytes: int = shown("message", lambda size: size_text(size) if size else "endless")
+    chosen_on: bool = shown("hold-out", lambda chosen: yes_no(not chosen))
+    steady: bool = shown("steady", over=all)
+    recovery_us: float | None = shown(
+        "recovery us", ".0f", over=largest, means="longest time without anything in order"
     )
-    return Table((*common, *columns), cells, title)
+    rtt_us: float | None = shown("round trip us", ".1f", over=mean(3), means="smoothed, before; mean of connections")
+    recovery_round_trips: float | None = shown(
+        "own round trips", ".1f", over=largest, means="the longest time in a connection's own round trips"
+    )
+    silent: int | None = shown("silent", over=_sum, means="connections for which it was more than three")
+    throughput_fraction: float | None = shown("of ceiling", ".1%", over=mean(4))
+    fct_us: RivalTimes | None = kept(_mean_times)
+    spread: float | None = shown("±", ".1%")
+    jain: float | None = shown("Jain", ".3f", over=mean(4))
+    detour_fraction: float | None = shown("detours", ".0%", over=mean(4), means="data packets that took one")
+    marked_fraction: float = shown("marked", ".1%", over=mean(4), wide=True)
+    retransmitted_fraction: float = shown("repeated", ".2%", over=mean(6), wide=True)
+    timeouts: int = shown("timeouts", over=sum)
+    held_packets_peak: int = shown(
+        "held", over=max, wide=True, means="packets of a connection that came early, at most"
+    )
+    least_p99_us: float | None = shown(
+        "links of hosts", ".1f", over=mean(3), wide=True, means="below which p99 cannot be"
+    )
+    unfinished: int = shown("unfinished", over=sum)
+    late: Sequence[float] = kept(_mean_each)
+    goodput_gbps: float = kept(mean(3))
 
 
-def _percents(name: str, field: str, digits: int, wide: bool = False, means: str = "") -> Column[Any]:
-    return right(name, lambda cell: percent(getattr(cell, field), digits), wide=wide, means=means)
+@dataclass(frozen=True)
+class RivalFindings:
+    """`cells`: in the order of the points."""
+
+    cells: Sequence[RivalCell]
 
 
-def _numbers(name: str, field: str, digits: int = 0, wide: bool = False, means: str = "") -> Column[Any]:
-    return right(name, lambda cell: fixed(getattr(cell, field), digits), wide=wide, means=means)
+def collect(results: Iterable[RivalRun | None]) -> RivalFindings:
+    """A cell of every scheme's draws."""
+    runs: dict[tuple[object, ...], list[RivalRun]] = {}
+    for one in results:
+        if one is not None:
+            runs.setdefault((one.topology, one.pattern, one.load, one.message_bytes, one.scheme), []).append(one)
+    return RivalFindings([_cell(some) for some in runs.values()])
 
 
-def _time(name: str, field: str, wide: bool = False) -> Column[Any]:
-    return right(name, lambda cell: cell.fct_us and fixed(getattr(cell.fct_us, field), 1), wide=wide)
+def _cell(runs: list[RivalRun]) -> RivalCell:
+    one = runs[0]
+    fractions = [run.throughput_fraction for run in runs if run.throughput_fraction is not None]
+    tails = [run.fct_us.p99 for run in runs if run.fct_us is not None]
+    return combined(
+        RivalCell,
+        runs,
+        chosen_on=one.topology == TUNED_TOPOLOGY and one.pattern in TUNED and one.message_bytes == 0,
+        draws=len(runs),
+        spread=spread(fractions or tails, 4),
+    )
 
 
-_JAIN = _numbers("Jain", "jain", 3)
-_TIMEOUTS = _numbers("timeouts", "timeouts")
-_MARKED = _percents("marked", "marked_fraction", 1, wide=True)
-_REPEATED = _percents("repeated", "retransmitted_fraction", 2, wide=True)
-_THROUGHPUT = (
-    _percents("of ceiling", "throughput_fraction", 1),
-    _percents("±", "spread", 1),
-    _JAIN,
-    _percents("detours", "detour_fraction", 0, means="data packets that took one"),
-    _MARKED,
-    _REPEATED,
-    left("steady", lambda cell: yes_no(cell.steady)),
-    left("hold-out", lambda cell: yes_no(not cell.chosen_on)),
-)
-_TIMES = (
-    right("message", lambda cell: size_text(cell.message_bytes)),
-    _time("mean us", "mean"),
-    _time("p50", "p50"),
-    _time("p99", "p99"),
-    _numbers("±", "spread", 1, means="p99, between draws"),
-    _time("p99.9", "p999", wide=True),
-    _percents("detours", "detour_fraction", 0, wide=True),
-    _MARKED,
-    _REPEATED,
-    _numbers("held", "held_packets_peak", wide=True, means="packets of a connection that came early, at most"),
-    _numbers("links of hosts", "least_p99_us", 1, wide=True, means="below which p99 cannot be"),
-    _numbers("unfinished", "unfinished"),
-)
-_SLOWED = (
-    _percents("of ceiling", "throughput_fraction", 1, means="afterwards, of the whole fabric's"),
-    _JAIN,
-    _percents("detours", "detour_fraction", 0),
-    _TIMEOUTS,
-)
-_LONGEST = "the longest time in a connection's own round trips"
-_RECOVERY = (
-    _numbers("recovery us", "recovery_us", means="longest time without anything in order"),
-    _numbers("round trip us", "rtt_us", 1, means="smoothed, before; mean of connections"),
-    _numbers("own round trips", "recovery_round_trips", 1, means=_LONGEST),
-    _numbers("silent", "silent", means="connections for which it was more than three"),
-    _percents("of ceiling", "throughput_fraction", 1, means="afterwards"),
-    _TIMEOUTS,
-)
+_COLUMNS = {column.name: column for column in columns(RivalCell)}
+_COMMON = ("topology", "workload", "pairs", "scheme", "draws")
+
+
+def _table(
+    cells: Iterable[RivalCell],
+    title: str,
+    heads: Sequence[str],
+    others: Mapping[str, Mapping[str, Any]] | None = None,
+    more: Sequence[Column[RivalCell]] = (),
+) -> Table[RivalCell]:
+    """Cells with the columns of these heads. `others`: what is otherwise about some; `more`: columns behind
+    `message`."""
+    chosen = [replace(_COLUMNS[head], **(others or {}).get(head, {})) for head in (*_COMMON, *heads)]
+    at = (*_COMMON, *heads).index("message") + 1 if more else 0
+    return Table([*chosen[:at], *more, *chosen[at:]], list(cells), title)
+
+
+def tables(found: RivalFindings) -> list[Table[RivalCell]]:
+    """Throughput, completion times, and what broke."""
+    broken = [cell for cell in found.cells if cell.recovery_us is not None]
+    endless = [cell for cell in found.cells if cell.throughput_fraction is not None and cell.recovery_us is None]
+    slowed = {"of ceiling": {"means": "afterwards, of the whole fabric's"}, "detours": {"means": ""}}
+    some = [
+        _table(
+            (cell for cell in endless if cell.pattern not in EVENTS),
+            "Connections that send without end",
+            ("of ceiling", "±", "Jain", "detours", "marked", "repeated", "steady", "hold-out"),
+        ),
+        _times([cell for cell in found.cells if cell.message_bytes]),
+        _table(
+            (cell for cell in endless if cell.pattern in EVENTS),
+            "A global link has half of its rate from now on, and nobody is told",
+            ("of ceiling", "Jain", "detours", "timeouts"),
+            slowed,
+        ),
+        _table(
+            broken,
+            "A global link breaks and nobody is told",
+            ("recovery us", "round trip us", "own round trips", "silent", "of ceiling", "timeouts"),
+            {"of ceiling": {"means": "afterwards"}},
+        ),
+    ]
+    return [table for table in some if table.rows]
+
+
+def _times(cells: Sequence[RivalCell]) -> Table[RivalCell]:
+    def time(head: str, name: str, wide: bool = False) -> Column[RivalCell]:
+        return right(head, lambda cell: None if cell.fct_us is None else f"{getattr(cell.fct_us, name):.1f}", wide=wide)
+
+    between = right("±", lambda cell: fixed(cell.spread, 1), means="p99, between draws")
+    return _table(
+        cells,
+        "One message a connection: completion times",
+        ("message", "detours", "marked", "repeated", "held", "links of hosts", "unfinished"),
+        {"detours": {"wide": True, "means": ""}},
+        (time("mean us", "mean"), time("p50", "p50"), time("p99", "p99"), between, time("p99.9", "p999", True)),
+    )
+
+
+def all_tables(found: RivalFindings) -> list[Table[Any]]:
+    """Those, packets out of order, both simulators, and the goals."""
+    return [*tables(found), lateness_table(found.cells), htsim.table(found.cells), goals_table(found)]
+
+
 _BEHIND = (0, 1, 3, 7, 15, 31, 63, 127, 255)
 
 
 def lateness_table(cells: Iterable[RivalCell]) -> Table[RivalCell]:
     """How far out of order packets arrive."""
-    return _table(
-        "Packets out of order: fraction that arrived at most so many packets behind the newest one",
-        [cell for cell in cells if cell.late and cell.message_bytes != 64_000 and cell.recovery_us is None],
-        right("message", lambda cell: size_text(cell.message_bytes) if cell.message_bytes else "endless"),
-        *(right(f"{behind}", _behind(place)) for place, behind in enumerate(_BEHIND)),
-    )
+    some = [cell for cell in cells if cell.late and cell.message_bytes != 64_000 and cell.recovery_us is None]
+    title = "Packets out of order: fraction that arrived at most so many packets behind the newest one"
+    late = [right(f"{behind}", _behind(place)) for place, behind in enumerate(_BEHIND)]
+    return _table(some, title, ("message",), more=late)
 
 
 def _behind(place: int) -> Callable[[RivalCell], str]:
@@ -161,8 +242,8 @@ class SprayGoal:
 def workloads(found: RivalFindings) -> list[Group]:
     """SprayLERP's cell of each workload, and after it those of other schemes with as many draws, if there are some."""
     groups: dict[tuple[object, ...], Group] = {}
-    for cell in found.cells:
-        groups.setdefault((cell.topology, cell.pattern, cell.load, cell.message_bytes), []).append(cell)
+    for one in found.cells:
+        groups.setdefault((one.topology, one.pattern, one.load, one.message_bytes), []).append(one)
     compared = []
     for group in groups.values():
         ours = next((cell for cell in group if cell.scheme == SPRAY_LERP.name), None)
@@ -248,4 +329,4 @@ def goals_table(found: RivalFindings) -> Table[SprayGoal]:
 
 def _cell_name(cell: RivalCell) -> str:
     size = f" {size_text(cell.message_bytes)}" if cell.message_bytes else ""
-    return f"{cell.topology} {_workload(cell)}{size}"
+    return f"{cell.topology} {cell.workload()}{size}"

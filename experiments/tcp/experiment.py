@@ -18,6 +18,7 @@ from detour.base.errors import DetourError
 from detour.base.tables import Table
 from detour.base.times import MS, US
 from detour.experiments.columns import row, shown, table, taken
+from detour.experiments.measure import jain
 from detour.experiments.tcp import theory
 from detour.experiments.tcp.dumbbell import Bottleneck, Dumbbell, address
 from detour.hosts.ip.tcp.config import TcpConfig
@@ -173,7 +174,7 @@ def _share(point: TcpPoint) -> list[TcpRow]:
         ]
     most = _SHARED_BPS * _MSS / _FRAME
     return [
-        _row(point, "Jain's index", theory.jain(rates), 1.0, ""),
+        _row(point, "Jain's index", jain(np.array(rates)), 1.0, ""),
         _row(point, "goodput of all", sum(rates) / 1e6, most / 1e6, "Mb/s"),
     ]
 
