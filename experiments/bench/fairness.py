@@ -9,10 +9,10 @@ HPCC's DCQCN gets 24,000. Of 8 such senders in 2 of 20 runs one comes to 1.35 ti
 20 Mb/s every 300 us, goes back slowly: 0.979 after 10,000 packets, 0.980 after 24,000, 0.985 after 40,000. (2 or 3
 senders: 0.998; the paper's parameters: 0.987.)
 
-TCP, with 16 packets of queue a connection, cuts a window about once in a hundred packets, and who is cut is chance. With
-100 seeds no run of NewReno is below 0.98; of CUBIC, which cuts by less and so forgets more slowly, 2 to 3 % are. Before
-proportional rate reduction, and with a second cut for each retransmission that was lost, the least of these 20 seeds
-was 0.963 of NewReno, 0.970 of CUBIC.
+TCP, with 16 packets of queue a connection, cuts a window about once in a hundred packets, and who is cut is chance.
+With 100 seeds no run of NewReno is below 0.98; of CUBIC, which cuts by less and so forgets more slowly, 2 to 3 % are.
+Before proportional rate reduction, and with a second cut for each retransmission that was lost, the least of these 20
+seeds was 0.963 of NewReno, 0.970 of CUBIC.
 
 Go-back-N without congestion control is shown, and is no part of the goal. A sender whose repeated packet is lost waits
 for the timeout, 200 us, while another has the link alone. 10,000 packets hold ten such turns, and who has them is
