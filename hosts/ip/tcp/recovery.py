@@ -57,7 +57,7 @@ def _lose(g: Any, c: Any, i: int, place: int, now: int) -> None:
 
 @inner()
 def reduce(c: Any, safe: bool) -> None:
-    """Proportional rate reduction (RFC 9937, 6.2): how much may be sent for what an ACK delivered. `safe`: it moved
+    """Proportional rate reduction (RFC 9937): how much may be sent for what an ACK delivered. `safe`: it moved
     `snd_una`, and showed no further loss.
 
     The RFC's ssthresh is here the window that congestion control has set, which may change meanwhile. Its SndCnt is

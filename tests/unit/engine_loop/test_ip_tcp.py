@@ -255,7 +255,7 @@ def _recovery(lost: int, acks: int) -> tuple[list[int], int]:
     conn = np.zeros(1, CONN)
     c = conn[0]
     c["sack_ok"], c["cwnd"], c["recover"] = 1, 10.0, 1
-    # 22 were sent, two were SACKed before this recovery (RFC 9937, 6.2).
+    # 22 were sent, two were SACKed before this recovery (RFC 9937).
     c["recover_fs"], c["prr_limit"], c["delivered"] = 20, 1, 1
     c["inflight"] = 20 - lost
     sent = []
@@ -281,7 +281,7 @@ def test_many_losses_are_answered_by_as_much_as_arrives() -> None:
 
 
 def test_an_acknowledgement_that_is_safe_lets_one_more_go() -> None:
-    """RFC 9937, 6.2: below the target a segment more than was delivered; never above it, nor for no delivery."""
+    """RFC 9937: below the target a segment more than was delivered; never above it, nor for no delivery."""
     conn = np.zeros(1, CONN)
     c = conn[0]
     c["sack_ok"], c["cwnd"], c["recover"], c["recover_fs"], c["prr_out"] = 1, 10.0, 1, 20, 9
