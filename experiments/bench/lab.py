@@ -221,7 +221,11 @@ def published() -> list[LabRow]:
     """The 10 Gb/s case of others, not measured here."""
     mbps = SPEEDS_MBPS[-1]
     packets = round(mbps * 1e6 * LAB_SECONDS / (8 * LAB_PAYLOAD))
-    return [LabRow.of(name, mbps, packets, packets / rate, measured=False, note=note) for name, note, rate in ELSEWHERE]
+    case: dict[str, Any] = {"mbps": SPEEDS_MBPS[-1], "packets": packets, "measured": False}
+    return [
+        LabRow(system=system, seconds=packets / rate, packets_per_s=rate, note=note, **case)
+        for system, note, rate in ELSEWHERE
+    ]
 
 
 def report(rows: Sequence[LabRow], others: bool) -> BenchReport:
