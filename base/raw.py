@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -41,7 +41,9 @@ def _address(ir: Any, builder: Any, number: Any, bits: int) -> Any:
     return builder.inttoptr(number, ir.IntType(bits).as_pointer())
 
 
-def _number_by_address(bits: int, signed: bool = False, swapped: bool = False) -> tuple[Any, Any]:
+def _number_by_address(
+    bits: int, signed: bool = False, swapped: bool = False
+) -> tuple[Callable[[int], int], Callable[[int, int], None]]:
     """`load(address)` and `store(address, value)` of one integer; `load` gives an int64. `swapped`: big-endian."""
     size, order = bits // 8, "big" if swapped else "little"
 
@@ -81,10 +83,10 @@ LONG, INT = "int64", "int32"
 _C_TYPES = {LONG: ctypes.c_int64, INT: ctypes.c_int32}
 
 
-def libc(name: str, result: str, *arguments: str) -> Any:
+def libc(name: str, result: str, *arguments: str) -> Callable[..., int]:
     """A function of the C library; pointers are int64, as their calling convention is the same."""
     if COMPILED:
-        return Intrinsic(lambda: _external(name, result, *arguments))
+        return cast("Callable[..., int]", Intrinsic(lambda: _external(name, result, *arguments)))
     function = getattr(ctypes.CDLL(None, use_errno=True), name)
     function.restype = _C_TYPES[result]
     function.argtypes = [_C_TYPES[a] for a in arguments]
@@ -102,7 +104,11 @@ set_bytes = libc("memset", LONG, LONG, INT, LONG)
 compare_bytes = libc("memcmp", INT, LONG, LONG, LONG)
 
 
-@intrinsic(lambda address: None)
+def _no_prefetch(address: int) -> None:
+    pass
+
+
+@intrinsic(_no_prefetch)
 def prefetch() -> Any:
     """`prefetch(address)`: a hint that the cache line will be written soon."""
 
@@ -165,7 +171,7 @@ int32s_at = array_by_address(np.int32)
 int64s_at = array_by_address(np.int64)
 
 
-def _call_by_address(arguments: int) -> Any:
+def _call_by_address(arguments: int) -> Callable[..., int]:
     """A function `call(address, *arguments)` for native code with that many int64 arguments and an int64 result."""
     prototype = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * arguments)
 
@@ -174,7 +180,9 @@ def _call_by_address(arguments: int) -> Any:
         kind = ir.FunctionType(i64, [i64] * arguments)
         return builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
 
-    python = lambda address, *values: prototype(int(address))(*map(int, values))  # noqa: E731
+    def python(address: int, *values: int) -> int:
+        return prototype(int(address))(*map(int, values))
+
     return intrinsic(python)(lambda: generated(1 + arguments, generate))
 
 

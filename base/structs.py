@@ -61,3 +61,9 @@ def _type_of(kind: Any) -> Any:
 def names(kind: type[NativeRecord]) -> tuple[str, ...]:
     """The fields of a row, in order."""
     return kind.dtype.names or ()
+
+
+def offsets(kind: type[NativeRecord]) -> dict[str, int]:
+    """Where in a row each of its fields begins, in order."""
+    fields: Any = kind.dtype.fields or {}
+    return {name: fields[name][1] for name in names(kind)}
