@@ -3,18 +3,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from detour.base.jit import inner
+from detour.base.jit import inner, int64
+from detour.hosts.ip.layout import IpHostRecord
 
 BELOW = 1 << 31
 """Draws are whole numbers from 0 to below this."""
 
 
 @inner()
-def draw(h: Any) -> int:
+def draw(h: IpHostRecord) -> int:
     """The next number of a host."""
     x = h.rng
     x ^= x << 13
@@ -25,6 +24,6 @@ def draw(h: Any) -> int:
 
 
 @inner()
-def exponential(h: Any, mean: int) -> Any:
+def exponential(h: IpHostRecord, mean: int) -> int:
     """The next exponentially distributed number."""
-    return np.int64(-np.log((draw(h) + 0.5) / BELOW) * mean)
+    return int64(-np.log((draw(h) + 0.5) / BELOW) * mean)

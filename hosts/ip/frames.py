@@ -6,11 +6,7 @@ Packets are sent with "don't fragment" and identification 0 (RFC 6864); fragment
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from detour.base.jit import inner
+from detour.base.jit import inner, int64
 from detour.base.raw import (
     load8,
     load16be,
@@ -22,17 +18,18 @@ from detour.base.raw import (
     store32be,
     store64be,
 )
+from detour.hosts.ip.layout import ParsedFrame, SocketRecord
 from detour.hosts.ip.sums import fold, sum_bytes, words
 
-ETHERNET_BYTES = np.int64(14)
-IPV4_BYTES = np.int64(20)
-IPV6_BYTES = np.int64(40)
-TYPE_IPV4 = np.int64(0x0800)
-TYPE_IPV6 = np.int64(0x86DD)
-TYPE_ARP = np.int64(0x0806)
-BROADCAST_MAC = np.int64(0xFFFFFFFFFFFF)
+ETHERNET_BYTES = int64(14)
+IPV4_BYTES = int64(20)
+IPV6_BYTES = int64(40)
+TYPE_IPV4 = int64(0x0800)
+TYPE_IPV6 = int64(0x86DD)
+TYPE_ARP = int64(0x0806)
+BROADCAST_MAC = int64(0xFFFFFFFFFFFF)
 
-MAPPED = np.int64(0xFFFF) << 32
+MAPPED = int64(0xFFFF) << 32
 """The upper half of `lo` of an IPv4 address."""
 
 PARSED, BAD_SUM, BAD_FORM, FRAGMENT, UNKNOWN = 0, 1, 2, 3, 4
@@ -61,7 +58,7 @@ def put_ethernet(frame: int, to: int, source: int, kind: int) -> None:
 
 
 @inner()
-def prepare(s: Any, headers: int, mac: int, source_mac: int) -> None:
+def prepare(s: SocketRecord, headers: int, mac: int, source_mac: int) -> None:
     """Writes the headers of a socket's packets, with lengths, traffic class and checksum 0, and their sums."""
     if s.v6 != 0:
         put_ethernet(headers, mac, source_mac, TYPE_IPV6)
@@ -87,7 +84,7 @@ def prepare(s: Any, headers: int, mac: int, source_mac: int) -> None:
 
 
 @inner()
-def put_headers(s: Any, headers: int, frame: int, tos: int, length: int) -> Any:
+def put_headers(s: SocketRecord, headers: int, frame: int, tos: int, length: int) -> int:
     """Copies a socket's headers for a packet with `length` bytes behind its IP header; returns where those begin."""
     ip = frame + ETHERNET_BYTES
     if s.v6 != 0:
@@ -104,7 +101,7 @@ def put_headers(s: Any, headers: int, frame: int, tos: int, length: int) -> Any:
 
 
 @inner()
-def parse_ipv4(f: Any, ip: int, length: int, here: int) -> int:
+def parse_ipv4(f: ParsedFrame, ip: int, length: int, here: int) -> int:
     """What is in an IPv4 packet of `length` bytes, `here` of them stored; returns `PARSED` or what is wrong."""
     if length < IPV4_BYTES or here < IPV4_BYTES or load8(ip) >> 4 != 4:
         return BAD_FORM
@@ -131,7 +128,7 @@ def parse_ipv4(f: Any, ip: int, length: int, here: int) -> int:
 
 
 @inner()
-def parse_ipv6(f: Any, ip: int, length: int, here: int) -> int:
+def parse_ipv6(f: ParsedFrame, ip: int, length: int, here: int) -> int:
     """The same of IPv6. Extension headers are passed over; a routing header that is not at its end is not for us."""
     if length < IPV6_BYTES or here < IPV6_BYTES or load8(ip) >> 4 != 6:
         return BAD_FORM
@@ -168,7 +165,7 @@ def parse_ipv6(f: Any, ip: int, length: int, here: int) -> int:
 
 
 @inner()
-def checked(f: Any) -> bool:
+def checked(f: ParsedFrame) -> bool:
     """Whether the checksum over pseudo header and packet is right (UDP, TCP, ICMPv6). What is not stored is zeros."""
     total = words(f.src_hi) + words(f.src_lo) + words(f.dst_hi) + words(f.dst_lo) + f.proto + f.length
     return fold(total + sum_bytes(f.at, f.here)) == 0xFFFF

@@ -7,15 +7,13 @@ knows the sum of any piece without reading it; receivers add up what has come.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from detour.base.jit import inner
+from detour.base.jit import inner, int64
 from detour.base.raw import compare_bytes, load8, load32, load64, move_bytes, set_bytes
-from detour.hosts.ip.layout import LONGEST_FRAME, PERIOD
+from detour.hosts.ip.layout import LONGEST_FRAME, PERIOD, StackGlobals
 
-_LOW = np.int64(0xFFFFFFFF)
+_LOW = int64(0xFFFFFFFF)
 
 
 def make_pattern(seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
@@ -30,7 +28,7 @@ def make_pattern(seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
 @inner()
 def fold(total: int) -> int:
     """A sum of 16-bit words, not negative, as one word."""
-    total = (total & _LOW) + (total >> 32)  # pyright: ignore[reportAssignmentType]
+    total = (total & _LOW) + (total >> 32)
     total = (total & 0xFFFF) + (total >> 16)
     total = (total & 0xFFFF) + (total >> 16)
     return (total & 0xFFFF) + (total >> 16)
@@ -51,7 +49,7 @@ def swapped(word: int) -> int:
 @inner()
 def sum_bytes(address: int, length: int) -> int:
     """Sum of `length` bytes as big-endian words."""
-    total: Any = np.int64(0)
+    total = int64(0)
     eights = length >> 3
     for k in range(eights):
         word = load64(address + 8 * k)
@@ -69,7 +67,7 @@ def sum_bytes(address: int, length: int) -> int:
 
 
 @inner()
-def put_pattern(g: Any, address: int, place: int, length: int) -> None:
+def put_pattern(g: StackGlobals, address: int, place: int, length: int) -> None:
     """Writes the bytes of a stream from `place` on."""
     move_bytes(address, g.pattern + place % PERIOD, length)
 
@@ -81,7 +79,7 @@ def put_zeros(address: int, length: int) -> None:
 
 
 @inner()
-def pattern_sum(g: Any, place: int, length: int) -> int:
+def pattern_sum(g: StackGlobals, place: int, length: int) -> int:
     """Sum of the bytes of a stream from `place` on, at an even place of the packet."""
     first = place % PERIOD
     total = load32(g.sums + 4 * (first + length)) - load32(g.sums + 4 * first)
@@ -89,6 +87,6 @@ def pattern_sum(g: Any, place: int, length: int) -> int:
 
 
 @inner()
-def is_pattern(g: Any, address: int, place: int, length: int) -> bool:
+def is_pattern(g: StackGlobals, address: int, place: int, length: int) -> bool:
     """Whether bytes are those of a stream from `place` on."""
     return compare_bytes(address, g.pattern + place % PERIOD, length) == 0
