@@ -11,9 +11,8 @@ Here is also what a task that is over, for its source or for its destination, me
 
 from __future__ import annotations
 
-from typing import Any
-
 from detour.base.jit import inner
+from detour.hosts.records import Appointment, QueuePair, RdmaHost, Task
 from detour.hosts.rows import agenda_row, cfg_row, host_row, lane_row, successor_row, task_row, wqe_row
 from detour.hosts.state import (
     MAX_TIME,
@@ -26,23 +25,24 @@ from detour.hosts.state import (
     TASK_READY,
     WC_SUCCESS,
     WQE_TASK,
+    Handle,
 )
 
 
 @inner
-def _earlier(a: Any, b: Any) -> bool:
+def _earlier(a: Appointment, b: Appointment) -> bool:
     return a.when < b.when or (a.when == b.when and a.task < b.task)
 
 
 @inner
-def _swap(a: Any, b: Any) -> None:
+def _swap(a: Appointment, b: Appointment) -> None:
     when, task = a.when, a.task
     a.when, a.task = b.when, b.task
     b.when, b.task = when, task
 
 
 @inner
-def push(hs: Any, h: Any, when: int, task: int) -> None:
+def push(hs: Handle, h: RdmaHost, when: int, task: int) -> None:
     """Something happens to a task of host `h` at that time."""
     place = h.agenda_size
     h.agenda_size = place + 1
@@ -60,7 +60,7 @@ def push(hs: Any, h: Any, when: int, task: int) -> None:
 
 
 @inner
-def pop(hs: Any, h: Any) -> int:
+def pop(hs: Handle, h: RdmaHost) -> int:
     """Removes the first entry, of which there must be one; returns its task."""
     first = agenda_row(hs, h.agenda_at)
     task = first.task
@@ -88,7 +88,7 @@ def pop(hs: Any, h: Any) -> int:
 
 
 @inner
-def successors_of(hs: Any, task: Any, on: int, now: int) -> None:
+def successors_of(hs: Handle, task: Task, on: int, now: int) -> None:
     """What waits for `on` of a task waits for one thing less; who waits for nothing more comes on the agenda."""
     for k in range(task.first, task.last):
         edge = successor_row(hs, k)
@@ -103,7 +103,7 @@ def successors_of(hs: Any, task: Any, on: int, now: int) -> None:
 
 
 @inner
-def delivered(hs: Any, q: Any, now: int) -> None:
+def delivered(hs: Handle, q: QueuePair, now: int) -> None:
     """The last byte of the next message from the sender in row `q.tasks_of` - 1 is in memory: of a task, unless
     somebody else posted it."""
     sender = q.tasks_of - 1
@@ -117,7 +117,7 @@ def delivered(hs: Any, q: Any, now: int) -> None:
 
 
 @inner
-def acknowledged(hs: Any, number: int, status: int, now: int) -> None:
+def acknowledged(hs: Handle, number: int, status: int, now: int) -> None:
     """The sender's work request of a task is complete, or it failed: its lane has room for one that waits."""
     task = task_row(hs, number)
     lane = lane_row(hs, task.on)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from detour.base.jit import COMPILED, inner
+from detour.base.jit import COMPILED, inner, int64
 from detour.base.parts import Part
 from detour.base.raw import bytes_at, int64s_at, load8, load32, load64, prefetch_lines, store64
 from detour.base.raw import prefetch as prefetch_line
@@ -23,11 +23,9 @@ from detour.hosts.rows import cfg_row, host_row, qp_row
 from detour.hosts.stacks import STORED_SHIFT, record_of
 from detour.hosts.state import (
     FIRST_QPN,
-    HOST,
+    HOST_TABLES,
     INTERPRETED,
     NIL,
-    PSN_SLOT,
-    QP_RECORD,
     QPS_RTS,
     TABLES,
     WQE_SIGNALED,
@@ -39,10 +37,10 @@ from detour.hosts.verbs import queues
 
 RDMA = Part("rdma", __name__)
 
-_NUMBER = {name: number for number, name in enumerate(TABLES)}
-_HOST_AT, _QP_AT, _SLOT_AT, _CTL_AT = (8 * _NUMBER[name] for name in ("host", "qp", "slot", "ctl"))
-_LENGTHS_AT = 8 * len(TABLES)
-_HOST_BYTES, _QP_BYTES, _SLOT_BYTES, _CTL_BYTES = (each.itemsize for each in (HOST, QP_RECORD, PSN_SLOT, TABLES["ctl"]))
+_PREFETCHED = ("host", "qp", "slot", "ctl")
+_HOST_AT, _QP_AT, _SLOT_AT, _CTL_AT = (8 * HOST_TABLES.index(name) for name in _PREFETCHED)
+_LENGTHS_AT = 8 * len(HOST_TABLES)
+_HOST_BYTES, _QP_BYTES, _SLOT_BYTES, _CTL_BYTES = (TABLES[name].dtype.itemsize for name in _PREFETCHED)
 _ANSWERED = 4
 """packets in flight that answers may take off a QP in a window"""
 _NEXT_HEADER = ETHERNET + 6
@@ -60,14 +58,14 @@ def stack_of(hs: Hosts) -> tuple[np.ndarray, Any]:
 @RDMA.entry
 def receive(state: int, host: int, frame: int, stored: int, wire: int, now: int) -> int:
     """A frame came in."""
-    demux.receive(_hosts_at(state), host, bytes_at(frame, wire), np.int64(0), wire, now)
+    demux.receive(_hosts_at(state), host, bytes_at(frame, wire), int64(0), wire, now)
     return 0
 
 
 @RDMA.entry
 def transmit(state: int, host: int, frame: int, room: int, now: int) -> int:
     """Writes the next frame to send; returns bytes stored << 32 | bytes on the wire, 0 if nothing may go now."""
-    length = demux.transmit(_hosts_at(state), host, bytes_at(frame, room), np.int64(0), now)
+    length = demux.transmit(_hosts_at(state), host, bytes_at(frame, room), int64(0), now)
     return min(length, room) << STORED_SHIFT | length
 
 
@@ -117,7 +115,7 @@ def prefetch(state: int, host: int, frame: int, step: int) -> int:
 
 
 @inner()
-def _qp_of(hs: Any, frame: int) -> int:
+def _qp_of(hs: Handle, frame: int) -> int:
     """The QP that a frame is for, -1 if it does not look like one for any."""
     at = frame + ETHERNET + IPV6
     if load8(frame + _NEXT_HEADER) == 0:
@@ -131,7 +129,7 @@ def _qp_of(hs: Any, frame: int) -> int:
 
 
 @inner()
-def _prefetch_answer(hs: Any, host: int) -> None:
+def _prefetch_answer(hs: Handle, host: int) -> None:
     """Where the next answer of a host is written that waits for its uplink."""
     length = load64(hs.listing + _LENGTHS_AT + _CTL_AT)
     ring = host_row(hs, host).ctl
@@ -140,7 +138,7 @@ def _prefetch_answer(hs: Any, host: int) -> None:
 
 
 @inner()
-def _prefetch_flight(hs: Any, i: int) -> None:
+def _prefetch_flight(hs: Handle, i: int) -> None:
     """The first packets in flight of a QP and the place of the next one to send."""
     q = qp_row(hs, i)
     first = load64(hs.listing + _SLOT_AT) + i * load64(hs.listing + _LENGTHS_AT + _SLOT_AT) * _SLOT_BYTES
@@ -165,7 +163,7 @@ def survey(state: int, count: int, hosts: int, when: int, busy: int) -> None:
 @RDMA.entry
 def dissect_frame(state: int, frame: int, length: int) -> int:
     """`dissect.dissect` of a frame for nobody, behind which there must be room for headers."""
-    return dissect.dissect(_hosts_at(state), np.int64(NIL), bytes_at(frame, length), np.int64(0), length)
+    return dissect.dissect(_hosts_at(state), int64(NIL), bytes_at(frame, length), int64(0), length)
 
 
 @RDMA.entry
@@ -186,7 +184,7 @@ def begin(state: int, rows: int, count: int, window: float) -> None:
     hs = _hosts_at(state)
     for i in int64s_at(rows, count):
         q = qp_row(hs, i)
-        cc.on_path(cfg_row(hs), q, window, np.int64(0))
+        cc.on_path(cfg_row(hs), q, window, int64(0))
         q.state = QPS_RTS
 
 
@@ -202,7 +200,7 @@ def post_write(
 def post_many(state: int, rows: int, keys: int, lengths: int, ids: int, count: int, now: int) -> int:
     """Posts a WRITE from and to the begin of memory on each of some QPs, until one is refused; says why. What is
     different for each is an array of int64 at an address."""
-    hs, zero = _hosts_at(state), np.int64(0)
+    hs, zero = _hosts_at(state), int64(0)
     row, key, length, wr_id = (
         int64s_at(rows, count),
         int64s_at(keys, count),
@@ -210,9 +208,7 @@ def post_many(state: int, rows: int, keys: int, lengths: int, ids: int, count: i
         int64s_at(ids, count),
     )
     for k in range(count):
-        refused = queues.post_write(
-            hs, row[k], wr_id[k], zero, zero, key[k], length[k], np.int64(WQE_SIGNALED), zero, now
-        )
+        refused = queues.post_write(hs, row[k], wr_id[k], zero, zero, key[k], length[k], int64(WQE_SIGNALED), zero, now)
         if refused:
             return refused
     return 0

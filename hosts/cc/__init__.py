@@ -24,39 +24,28 @@ import numpy as np
 
 from detour.base import doors
 from detour.base.errors import DetourError
-from detour.base.jit import inner
+from detour.base.jit import float64, inner
 from detour.base.times import MAX_TIME
 from detour.hosts.cc import dcqcn, dctcp, own
 from detour.hosts.cc.cubic import CUBIC
 from detour.hosts.cc.newreno import NEWRENO
 from detour.hosts.cc.nscc import NSCC
 from detour.hosts.cc.own import CongestionAlgorithm
+from detour.hosts.records import Config, QueuePair, ReceivedFrame
 
 CC_FIXED, CC_DCTCP, CC_DCQCN, CC_OWN = 0, 1, 2, 3
 """a window that never changes, for tests and baselines; RFC 8257; SIGCOMM 2015, a rate beside a window that never
 changes; one that is plugged in"""
 
 
-CC_FIELDS: list[tuple[str, Any]] = [
-    ("cc", np.int64),  # which algorithm
-    ("cwnd", np.float64),  # packets
-    ("cwnd_initial", np.float64),
-    ("ssthresh", np.float64),
-    ("pace_next", np.int64),  # earliest time of the next packet, ps
-    ("cc_timer", np.int64),  # when on_timer wants to be called, ps
-    *dctcp.DCTCP_FIELDS,
-    *dcqcn.DCQCN_FIELDS,
-]
-
-
 @inner
-def on_path(cfg: Any, q: Any, window: float, now: int) -> None:
+def on_path(cfg: Config, q: QueuePair, window: float, now: int) -> None:
     """A path begins: slow start from `window` packets. For the first path of a QP that is its initial window, to
     which it also comes back after idle times."""
     if q.cwnd_initial == 0:
         q.cwnd_initial = window
     if q.cc == CC_DCTCP or q.cc == CC_OWN or q.cwnd == 0:
-        q.cwnd = max(np.float64(cfg.min_cwnd), window)
+        q.cwnd = max(float64(cfg.min_cwnd), window)
     q.ssthresh = np.inf
     q.pace_next = 0
     q.cc_timer = MAX_TIME
@@ -69,21 +58,21 @@ def on_path(cfg: Any, q: Any, window: float, now: int) -> None:
 
 
 @inner
-def initial_window(cfg: Any, algorithm: int) -> float:
+def initial_window(cfg: Config, algorithm: int) -> float:
     """Packets that a connection starts with. With DCQCN only its rate limits it, and the room for what is in flight."""
     if algorithm == CC_DCQCN:
-        return np.float64(cfg.window)
-    return np.float64(cfg.line_rate_cwnd if cfg.line_rate_start else cfg.initial_cwnd)
+        return float64(cfg.window)
+    return float64(cfg.line_rate_cwnd if cfg.line_rate_start else cfg.initial_cwnd)
 
 
 @inner
-def window(q: Any) -> float:
+def window(q: QueuePair) -> float:
     """Packets a round trip."""
-    return np.float64(q.inflight) if q.cc == CC_DCQCN else q.cwnd
+    return float64(q.inflight) if q.cc == CC_DCQCN else q.cwnd
 
 
 @inner
-def on_idle(cfg: Any, q: Any, now: int) -> None:
+def on_idle(cfg: Config, q: QueuePair, now: int) -> None:
     """Sending begins after an idle time longer than the retransmission timeout."""
     if q.cc == CC_DCTCP:
         dctcp.on_idle(cfg, q)
@@ -92,7 +81,7 @@ def on_idle(cfg: Any, q: Any, now: int) -> None:
 
 
 @inner
-def on_sent(cfg: Any, q: Any, length: int, txn: int, now: int) -> None:
+def on_sent(cfg: Config, q: QueuePair, length: int, txn: int, now: int) -> None:
     """A packet goes out; a paced algorithm sets `pace_next` here."""
     if q.cc == CC_DCQCN:
         dcqcn.on_sent(cfg, q, length, now)
@@ -104,7 +93,7 @@ def on_sent(cfg: Any, q: Any, length: int, txn: int, now: int) -> None:
 
 
 @inner
-def on_acked(cfg: Any, q: Any, nbytes: int, txn: int, empty: bool, now: int) -> None:
+def on_acked(cfg: Config, q: QueuePair, nbytes: int, txn: int, empty: bool, now: int) -> None:
     """A packet has arrived; `empty`: the path has next to no queue. If it was marked, `on_ecn` was called before; one
     that is plugged in reads it from the packet, of which `tell` has written the rest."""
     if q.cc == CC_DCTCP:
@@ -117,7 +106,7 @@ def on_acked(cfg: Any, q: Any, nbytes: int, txn: int, empty: bool, now: int) -> 
 
 
 @inner
-def on_ecn(cfg: Any, q: Any, nbytes: int, txn: int, now: int) -> None:
+def on_ecn(cfg: Config, q: QueuePair, nbytes: int, txn: int, now: int) -> None:
     """A packet has arrived with a CE mark."""
     if q.cc == CC_DCTCP:
         dctcp.on_ecn(cfg, q, nbytes, txn)
@@ -126,7 +115,7 @@ def on_ecn(cfg: Any, q: Any, nbytes: int, txn: int, now: int) -> None:
 
 
 @inner
-def on_lost(cfg: Any, q: Any, txn: int, congested: bool, now: int) -> None:
+def on_lost(cfg: Config, q: QueuePair, txn: int, congested: bool, now: int) -> None:
     """A packet was found lost by a later one's arrival; `congested`: in a full queue, as far as the sender knows."""
     if q.cc == CC_DCTCP:
         dctcp.on_lost(cfg, q, txn, congested)
@@ -138,7 +127,7 @@ def on_lost(cfg: Any, q: Any, txn: int, congested: bool, now: int) -> None:
 
 
 @inner
-def on_spurious(cfg: Any, q: Any, now: int = 0) -> None:
+def on_spurious(cfg: Config, q: QueuePair, now: int = 0) -> None:
     """A packet that had been reported as lost, by `on_lost` or `on_rto`, has arrived."""
     if q.cc == CC_DCTCP:
         dctcp.on_spurious(cfg, q)
@@ -147,7 +136,7 @@ def on_spurious(cfg: Any, q: Any, now: int = 0) -> None:
 
 
 @inner
-def on_spurious_timeout(cfg: Any, q: Any) -> None:
+def on_spurious_timeout(cfg: Config, q: QueuePair) -> None:
     """All that the timeout called lost has arrived, as far as it has not been sent again. (One that is plugged in has
     heard so from `on_spurious`.)"""
     if q.cc == CC_DCTCP:
@@ -155,7 +144,7 @@ def on_spurious_timeout(cfg: Any, q: Any) -> None:
 
 
 @inner
-def on_rto(cfg: Any, q: Any, lost: int, now: int) -> None:
+def on_rto(cfg: Config, q: QueuePair, lost: int, now: int) -> None:
     """The retransmission timeout has passed, and so many packets in flight count as lost."""
     if q.cc == CC_DCTCP:
         dctcp.on_rto(cfg, q, lost)
@@ -165,14 +154,14 @@ def on_rto(cfg: Any, q: Any, lost: int, now: int) -> None:
 
 
 @inner
-def on_cnp(cfg: Any, q: Any, now: int) -> None:
+def on_cnp(cfg: Config, q: QueuePair, now: int) -> None:
     """A congestion notification packet has come (for rate-based algorithms)."""
     if q.cc == CC_DCQCN:
         dcqcn.on_notification(cfg, q, now)
 
 
 @inner
-def on_timer(cfg: Any, q: Any, now: int) -> None:
+def on_timer(cfg: Config, q: QueuePair, now: int) -> None:
     """`q.cc_timer` has passed."""
     q.cc_timer = MAX_TIME
     if q.cc == CC_OWN:
@@ -180,7 +169,7 @@ def on_timer(cfg: Any, q: Any, now: int) -> None:
 
 
 @inner
-def tell(cfg: Any, q: Any, f: Any, caused: bool, rtt: int) -> None:
+def tell(cfg: Config, q: QueuePair, f: ReceivedFrame, caused: bool, rtt: int) -> None:
     """Before `on_acked` of an algorithm that is plugged in: what is known of the packet. `caused`: the answer in `f` is
     about it; `rtt`: its round trip then."""
     packet = own.packet_of(q)

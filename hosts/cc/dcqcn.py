@@ -22,32 +22,15 @@ nothing but time, so it is made up for then (`catch_up`), or when a notification
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from detour.base.jit import inner
+from detour.base.jit import float64, inner, int64
 from detour.base.times import MAX_TIME
-
-DCQCN_FIELDS = [
-    ("dcqcn_rate", np.float64),
-    ("dcqcn_target", np.float64),
-    ("dcqcn_alpha", np.float64),
-    ("dcqcn_alpha_at", np.int64),  # times of the next update of alpha, check for a cut, increase; ps
-    ("dcqcn_cut_at", np.int64),
-    ("dcqcn_rise_at", np.int64),
-    ("dcqcn_seen_alpha", np.int64),  # whether a notification came since the last update, and the last check
-    ("dcqcn_seen_cut", np.int64),
-    ("dcqcn_by_time", np.int64),  # increases since the last cut: T and B
-    ("dcqcn_by_bytes", np.int64),
-    ("dcqcn_sent", np.int64),  # bytes since the last cut or increase by bytes
-]
+from detour.hosts.records import Config, QueuePair
 
 
 @inner
-def on_path(cfg: Any, q: Any, now: int) -> None:
+def on_path(cfg: Config, q: QueuePair, now: int) -> None:
     """Starts afresh, on a path after the first one as after a cut."""
-    line = np.float64(cfg.link_rate_bps)
+    line = float64(cfg.link_rate_bps)
     first = q.epoch == 0
     q.dcqcn_rate = line if first else _at_least_floor(cfg, line * cfg.dcqcn_reroute_share)
     q.dcqcn_target = line
@@ -61,7 +44,7 @@ def on_path(cfg: Any, q: Any, now: int) -> None:
 
 
 @inner
-def on_sent(cfg: Any, q: Any, length: int, now: int) -> None:
+def on_sent(cfg: Config, q: QueuePair, length: int, now: int) -> None:
     """A frame of `length` bytes goes out: says when the next one may."""
     catch_up(cfg, q, now)
     if cfg.dcqcn_bytes:
@@ -70,11 +53,11 @@ def on_sent(cfg: Any, q: Any, length: int, now: int) -> None:
             q.dcqcn_sent -= cfg.dcqcn_bytes
             _increase(cfg, q)
             q.dcqcn_by_bytes += 1
-    q.pace_next = now + np.int64(length * 8e12 / q.dcqcn_rate)
+    q.pace_next = now + int64(length * 8e12 / q.dcqcn_rate)
 
 
 @inner
-def on_notification(cfg: Any, q: Any, now: int) -> None:
+def on_notification(cfg: Config, q: QueuePair, now: int) -> None:
     """A CNP, or an ACK that stands for one, came in."""
     catch_up(cfg, q, now)
     if cfg.dcqcn_decrease_ps == 0:
@@ -91,7 +74,7 @@ def on_notification(cfg: Any, q: Any, now: int) -> None:
 
 
 @inner
-def catch_up(cfg: Any, q: Any, now: int) -> None:
+def catch_up(cfg: Config, q: QueuePair, now: int) -> None:
     """Does what the timers would have done until `now`. At most one check finds a notification to act on, for
     nothing came in since the last call."""
     period = cfg.dcqcn_decrease_ps
@@ -113,7 +96,7 @@ def catch_up(cfg: Any, q: Any, now: int) -> None:
 
 
 @inner
-def _update_alpha_until(cfg: Any, q: Any, now: int) -> None:
+def _update_alpha_until(cfg: Config, q: QueuePair, now: int) -> None:
     if q.dcqcn_alpha_at > now:
         return
     times = (now - q.dcqcn_alpha_at) // cfg.dcqcn_alpha_ps + 1
@@ -127,12 +110,12 @@ def _update_alpha_until(cfg: Any, q: Any, now: int) -> None:
         for _ in range(times):
             q.dcqcn_alpha *= keep
     else:
-        q.dcqcn_alpha *= keep ** np.float64(times)
+        q.dcqcn_alpha *= keep ** float64(times)
 
 
 @inner
-def _rise_until(cfg: Any, q: Any, now: int) -> None:
-    line = np.float64(cfg.link_rate_bps)
+def _rise_until(cfg: Config, q: QueuePair, now: int) -> None:
+    line = float64(cfg.link_rate_bps)
     while q.dcqcn_rise_at <= now:
         if q.dcqcn_rate > line * (1.0 - 1e-9):  # there is nowhere to go; an idle QP must not count for hours
             q.dcqcn_rate = line
@@ -146,17 +129,17 @@ def _rise_until(cfg: Any, q: Any, now: int) -> None:
 
 
 @inner
-def _increase(cfg: Any, q: Any) -> None:
+def _increase(cfg: Config, q: QueuePair) -> None:
     most = max(q.dcqcn_by_time, q.dcqcn_by_bytes)
     least = min(q.dcqcn_by_time, q.dcqcn_by_bytes) if cfg.dcqcn_bytes else q.dcqcn_by_time
     if most >= cfg.dcqcn_recovery:
         step = cfg.dcqcn_hai_bps if least > cfg.dcqcn_recovery else cfg.dcqcn_ai_bps
-        q.dcqcn_target = min(q.dcqcn_target + step, np.float64(cfg.link_rate_bps))
+        q.dcqcn_target = min(q.dcqcn_target + step, float64(cfg.link_rate_bps))
     q.dcqcn_rate = q.dcqcn_rate / 2 + q.dcqcn_target / 2
 
 
 @inner
-def _cut(cfg: Any, q: Any, now: int) -> None:
+def _cut(cfg: Config, q: QueuePair, now: int) -> None:
     if cfg.dcqcn_clamp_target or q.dcqcn_by_time > 0:
         q.dcqcn_target = q.dcqcn_rate
     q.dcqcn_rate = _at_least_floor(cfg, q.dcqcn_rate * (1.0 - q.dcqcn_alpha / 2))
@@ -165,12 +148,12 @@ def _cut(cfg: Any, q: Any, now: int) -> None:
 
 
 @inner
-def _at_least_floor(cfg: Any, rate: float) -> float:
-    return max(rate, np.float64(min(cfg.dcqcn_min_bps, cfg.link_rate_bps)))
+def _at_least_floor(cfg: Config, rate: float) -> float:
+    return max(rate, float64(min(cfg.dcqcn_min_bps, cfg.link_rate_bps)))
 
 
 @inner
-def _restart_counts(q: Any) -> None:
+def _restart_counts(q: QueuePair) -> None:
     q.dcqcn_by_time = 0
     q.dcqcn_by_bytes = 0
     q.dcqcn_sent = 0

@@ -20,26 +20,14 @@ included, are numbered in order, `txn` tells.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from detour.base.jit import inner
-
-DCTCP_FIELDS = [
-    ("dctcp_alpha", np.float64),
-    ("dctcp_acked", np.int64),  # bytes acknowledged in this window, and marked ones
-    ("dctcp_marked", np.int64),
-    ("dctcp_end", np.int64),  # the window ends with this transmission or a later one
-    ("dctcp_hold", np.int64),  # transmissions from this one on may cut the window again
-    ("dctcp_before", np.float64),  # window before the cut by a loss that may yet prove spurious, 0: there is none,
-    ("dctcp_before_ssthresh", np.float64),  # and its ssthresh
-    ("dctcp_doubt", np.int64),  # losses since then of which it is not known that they were spurious
-]
+from detour.base.jit import float64, inner
+from detour.hosts.records import Config, QueuePair
 
 
 @inner
-def on_path(cfg: Any, q: Any) -> None:
+def on_path(cfg: Config, q: QueuePair) -> None:
     """Starts afresh; whatever is sent from now on belongs to the first window."""
     q.dctcp_alpha = 1.0
     q.dctcp_acked = 0
@@ -50,7 +38,7 @@ def on_path(cfg: Any, q: Any) -> None:
 
 
 @inner
-def on_idle(cfg: Any, q: Any) -> None:
+def on_idle(cfg: Config, q: QueuePair) -> None:
     """The window restarts, remembering three quarters of where it was (RFC 5681, 4.1; RFC 2861)."""
     if q.cwnd > q.cwnd_initial:
         q.ssthresh = max(q.ssthresh, 0.75 * q.cwnd) if q.ssthresh < np.inf else 0.75 * q.cwnd
@@ -58,14 +46,14 @@ def on_idle(cfg: Any, q: Any) -> None:
 
 
 @inner
-def on_acked(cfg: Any, q: Any, nbytes: int, txn: int, empty: bool) -> None:
+def on_acked(cfg: Config, q: QueuePair, nbytes: int, txn: int, empty: bool) -> None:
     """Counts, grows the window, and at its end takes a new alpha (section 3.3, steps 3 to 8)."""
     q.dctcp_acked += nbytes
     if txn >= q.dctcp_hold and 2 * q.inflight >= q.cwnd:
         step = 1.0 if q.cwnd < q.ssthresh else 1.0 / q.cwnd
         if empty and q.inflight + 1 >= q.cwnd:
             step = max(step, cfg.empty_gain)
-        q.cwnd = min(q.cwnd + step, np.float64(cfg.max_cwnd))
+        q.cwnd = min(q.cwnd + step, float64(cfg.max_cwnd))
     if txn < q.dctcp_end:
         return
     if q.dctcp_acked > 0:
@@ -77,7 +65,7 @@ def on_acked(cfg: Any, q: Any, nbytes: int, txn: int, empty: bool) -> None:
 
 
 @inner
-def on_ecn(cfg: Any, q: Any, nbytes: int, txn: int) -> None:
+def on_ecn(cfg: Config, q: QueuePair, nbytes: int, txn: int) -> None:
     """Counts the mark; the first one of a window shrinks it (section 3.3, step 9)."""
     q.dctcp_marked += nbytes
     if txn >= q.dctcp_hold:
@@ -86,7 +74,7 @@ def on_ecn(cfg: Any, q: Any, nbytes: int, txn: int) -> None:
 
 
 @inner
-def on_lost(cfg: Any, q: Any, txn: int, congested: bool) -> None:
+def on_lost(cfg: Config, q: QueuePair, txn: int, congested: bool) -> None:
     """Halves the window, if a queue was full, unless it was cut since the packet was sent (section 3.5, RFC 5681)."""
     if congested and txn >= q.dctcp_hold:
         _remember(q)
@@ -95,7 +83,7 @@ def on_lost(cfg: Any, q: Any, txn: int, congested: bool) -> None:
 
 
 @inner
-def on_spurious(cfg: Any, q: Any) -> None:
+def on_spurious(cfg: Config, q: QueuePair) -> None:
     """Undoes the last cut if all losses since then were spurious and no mark has cut the window besides (RFC 4015)."""
     q.dctcp_doubt -= 1
     if q.dctcp_doubt <= 0:
@@ -103,7 +91,7 @@ def on_spurious(cfg: Any, q: Any) -> None:
 
 
 @inner
-def undo(cfg: Any, q: Any) -> None:
+def undo(cfg: Config, q: QueuePair) -> None:
     """The last cut was for nothing."""
     if cfg.every_loss_cuts or q.dctcp_before == 0:
         return
@@ -113,19 +101,19 @@ def undo(cfg: Any, q: Any) -> None:
 
 
 @inner
-def on_rto(cfg: Any, q: Any, lost: int) -> None:
+def on_rto(cfg: Config, q: QueuePair, lost: int) -> None:
     """Slow start again, up to half of the window before the first timeout in a row (RFC 5681, 3.1; the floor is
     `min_cwnd`)."""
     if q.epoch_rtos <= 1:
         _remember(q)
-        q.ssthresh = max(q.cwnd / 2, np.float64(cfg.min_cwnd))
+        q.ssthresh = max(q.cwnd / 2, float64(cfg.min_cwnd))
     q.dctcp_doubt += lost
-    q.cwnd = np.float64(cfg.min_cwnd)
+    q.cwnd = float64(cfg.min_cwnd)
     q.dctcp_hold = q.next_txn
 
 
 @inner
-def _remember(q: Any) -> None:
+def _remember(q: QueuePair) -> None:
     """The window is about to be cut because of losses."""
     q.dctcp_before = q.cwnd
     q.dctcp_before_ssthresh = q.ssthresh
@@ -133,7 +121,7 @@ def _remember(q: Any) -> None:
 
 
 @inner
-def _shrink(cfg: Any, q: Any, factor: float) -> None:
-    q.cwnd = max(q.cwnd * factor, np.float64(cfg.min_cwnd))
+def _shrink(cfg: Config, q: QueuePair, factor: float) -> None:
+    q.cwnd = max(q.cwnd * factor, float64(cfg.min_cwnd))
     q.ssthresh = q.cwnd
     q.dctcp_hold = q.next_txn

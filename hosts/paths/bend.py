@@ -13,16 +13,15 @@ Both were made for equal-cost paths. Here the candidates are those of the other 
 
 from __future__ import annotations
 
-from typing import Any
-
 from detour.base.jit import inner
 from detour.hosts.paths import health, paths
+from detour.hosts.records import QueuePair, ReceivedFrame
 from detour.hosts.rows import cfg_row
-from detour.hosts.state import MODE_BEND
+from detour.hosts.state import MODE_BEND, Handle
 
 
 @inner
-def on_answer(hs: Any, i: int, q: Any, f: Any, txn: int, now: int) -> None:
+def on_answer(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, txn: int, now: int) -> None:
     """The answer in `f` is about transmission `txn`, a data packet of the current path."""
     if q.mode != MODE_BEND:
         return
@@ -39,14 +38,14 @@ def on_answer(hs: Any, i: int, q: Any, f: Any, txn: int, now: int) -> None:
 
 
 @inner
-def _begin_round(q: Any) -> None:
+def _begin_round(q: QueuePair) -> None:
     q.bend_answers = 0
     q.bend_marks = 0
     q.bend_end = q.next_txn
 
 
 @inner
-def on_timeout(hs: Any, i: int, q: Any, now: int) -> None:
+def on_timeout(hs: Handle, i: int, q: QueuePair, now: int) -> None:
     """The retransmission timeout has passed."""
     if q.mode == MODE_BEND:
         health.bar(hs, i, q, now)
@@ -54,7 +53,7 @@ def on_timeout(hs: Any, i: int, q: Any, now: int) -> None:
 
 
 @inner
-def _leave(hs: Any, i: int, q: Any, now: int) -> None:
+def _leave(hs: Handle, i: int, q: QueuePair, now: int) -> None:
     """Takes another candidate, with the window as it is."""
     q.bend_rounds = 0
     if q.n_cand < 2:

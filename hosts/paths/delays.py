@@ -12,12 +12,9 @@ paper change either side of the comparison; docs/experiments.md has what each is
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from detour.base.jit import inner
+from detour.base.jit import float64, inner, int64
 from detour.hosts.frames.sizes import DATA_OVERHEAD
+from detour.hosts.records import Config, QueuePair
 from detour.hosts.state import NIL
 
 _LEAST_WINDOW = 16.0
@@ -25,19 +22,19 @@ _LEAST_WINDOW = 16.0
 
 
 @inner
-def mtu_times(cfg: Any, count: int) -> int:
+def mtu_times(cfg: Config, count: int) -> int:
     """So many MTU transmission times, ps."""
     return count * (cfg.mtu * 8_000_000_000_000 // cfg.link_rate_bps)
 
 
 @inner
-def is_empty(cfg: Any, delay: int) -> bool:
+def is_empty(cfg: Config, delay: int) -> bool:
     """Whether a packet that waited for `delay` ticks (-1: not known) met next to no queue."""
     return 0 <= delay * cfg.tick_ps <= mtu_times(cfg, cfg.empty_mtus)
 
 
 @inner
-def is_better(cfg: Any, delay: int, current: int) -> bool:
+def is_better(cfg: Config, delay: int, current: int) -> bool:
     """Whether a path with `delay` ticks is to be preferred to the current one with `current`."""
     if delay >= cfg.delta1 * current:
         return False
@@ -48,13 +45,13 @@ def is_better(cfg: Any, delay: int, current: int) -> bool:
 
 
 @inner
-def _is_shorter(cfg: Any, delay: int, current: int, count: int) -> bool:
+def _is_shorter(cfg: Config, delay: int, current: int, count: int) -> bool:
     """Whether `delay` ticks are more than `count` MTU transmission times below `current`."""
     return (current - delay) * cfg.tick_ps > mtu_times(cfg, count)
 
 
 @inner
-def confirmations(cfg: Any, delay: int, current: int) -> int:
+def confirmations(cfg: Config, delay: int, current: int) -> int:
     """How many further probes must find the path with `delay` ticks better before it is taken."""
     if _is_shorter(cfg, delay, current, cfg.delta2):
         return cfg.confirmations
@@ -62,13 +59,13 @@ def confirmations(cfg: Any, delay: int, current: int) -> int:
 
 
 @inner
-def is_crowded(cfg: Any, q: Any) -> bool:
+def is_crowded(cfg: Config, q: QueuePair) -> bool:
     """Whether the sender would leave its path, which it can judge by now, for an empty one."""
     return q.low_before >= 0 and is_better(cfg, 0, compared(cfg, q))
 
 
 @inner
-def compared(cfg: Any, q: Any) -> Any:
+def compared(cfg: Config, q: QueuePair) -> int:
     """The current path's delay in ticks as it is compared with those of others.
 
     Section III compares whole delays. With `own_share` the part that the connection's own packets cause does not
@@ -77,13 +74,13 @@ def compared(cfg: Any, q: Any) -> Any:
     delay = standing(q)
     if cfg.own_share == 0 or delay < 0 or q.srtt <= 0:
         return delay
-    in_flight = np.float64(q.inflight * (cfg.payload + DATA_OVERHEAD) * 8)
-    own = in_flight * 1e12 / (np.float64(q.srtt) * cfg.link_rate_bps)
-    return np.int64(delay * max(0.0, 1.0 - own))
+    in_flight = float64(q.inflight * (cfg.payload + DATA_OVERHEAD) * 8)
+    own = in_flight * 1e12 / (float64(q.srtt) * cfg.link_rate_bps)
+    return int64(delay * max(0.0, 1.0 - own))
 
 
 @inner
-def standing(q: Any) -> int:
+def standing(q: QueuePair) -> int:
     """The least delay in ticks of the window of packets that is full and of the one that fills; -1: not known.
 
     A queue that empties now and then is none to escape from (as in RFC 8289, section 3.2): what a burst leaves for a
@@ -97,7 +94,7 @@ def standing(q: Any) -> int:
 
 
 @inner
-def begin(cfg: Any, q: Any, delay: int) -> None:
+def begin(cfg: Config, q: QueuePair, delay: int) -> None:
     """A path begins, of which a probe said `delay` (-1: nothing is known)."""
     q.delay = delay
     q.low = NIL
@@ -107,7 +104,7 @@ def begin(cfg: Any, q: Any, delay: int) -> None:
 
 
 @inner
-def note(cfg: Any, q: Any, delay: int, window: float) -> None:
+def note(cfg: Config, q: QueuePair, delay: int, window: float) -> None:
     """A packet on the current path, which carries `window` packets a round trip, waited for `delay` ticks."""
     q.delay = delay
     if q.low < 0 or delay < q.low:

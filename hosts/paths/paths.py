@@ -23,18 +23,16 @@ After an idle time of more than a retransmission timeout what was known about wi
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from detour.base.jit import inner
+from detour.base.arrays import UInt8Array
+from detour.base.jit import float64, inner, int64
 from detour.hosts import cc
 from detour.hosts.frames import wire
 from detour.hosts.nic import CTL_PTR, activate, push_control, random_below
 from detour.hosts.paths import delays, health, spray, tokens
 from detour.hosts.paths.probes import send_ptm
+from detour.hosts.records import ControlMessage, QueuePair, RdmaHost, ReceivedFrame
 from detour.hosts.rows import candidate_row, cfg_row, ctl_row, frame_row, host_row, qp_row, slot_row
-from detour.hosts.state import MAX_TIME, MODE_AUTO, NIL, QPS_RTS
+from detour.hosts.state import MAX_TIME, MODE_AUTO, NIL, QPS_RTS, Handle
 from detour.hosts.transport import rtt, timers
 
 ROUND_NONE, ROUND_FIRST, ROUND_ALL = 0, 1, 2
@@ -42,7 +40,7 @@ ROUND_NONE, ROUND_FIRST, ROUND_ALL = 0, 1, 2
 
 
 @inner
-def _idle_time(hs: Any, i: int, q: Any, cand: int, now: int) -> int:
+def _idle_time(hs: Handle, i: int, q: QueuePair, cand: int, now: int) -> int:
     """How long a sender whose receiver wants order must wait, so that packets on candidate `cand` do not overtake
     those on the current path: the difference of the queuing delays, ps. Of a path from which nothing has come back
     yet, the time for which that has been so is all that is known."""
@@ -55,7 +53,7 @@ def _idle_time(hs: Any, i: int, q: Any, cand: int, now: int) -> int:
 
 
 @inner
-def move(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
+def move(hs: Handle, i: int, q: QueuePair, cand: int, now: int) -> None:
     """The QP leaves its path for candidate `cand`: a new epoch, slow start."""
     wait = _idle_time(hs, i, q, cand, now)
     rto = rtt.timeout(cfg_row(hs), q)
@@ -72,7 +70,7 @@ def move(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
     q.since_ptm = 0
     q.st_reroutes += 1
     q.react_hold = now + max(cfg_row(hs).react_hold_ps, 2 * q.srtt)
-    cc.on_path(cfg_row(hs), q, np.float64(cfg_row(hs).reroute_cwnd), now)
+    cc.on_path(cfg_row(hs), q, float64(cfg_row(hs).reroute_cwnd), now)
     if wait > 0:
         q.pace_next = now + wait
     activate(hs, i, q)
@@ -82,7 +80,7 @@ def move(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
 
 
 @inner
-def before_data(hs: Any, i: int, q: Any, now: int) -> None:
+def before_data(hs: Handle, i: int, q: QueuePair, now: int) -> None:
     """A new data packet is about to go out."""
     cfg = cfg_row(hs)
     idle = q.inflight == 0 if spray.is_spraying(q) else q.flight_head == NIL
@@ -96,7 +94,7 @@ def before_data(hs: Any, i: int, q: Any, now: int) -> None:
 
 
 @inner
-def after_data(hs: Any, i: int, q: Any, now: int) -> None:
+def after_data(hs: Handle, i: int, q: QueuePair, now: int) -> None:
     """A data packet went out: every max(cwnd, delta3) of them the next candidate is probed, or the next
     `crowded_probes` of them by a sender that would leave its path if it knew an empty one."""
     q.last_sent = now
@@ -104,7 +102,7 @@ def after_data(hs: Any, i: int, q: Any, now: int) -> None:
         return
     q.since_ptm += 1
     cfg = cfg_row(hs)
-    if q.since_ptm < max(cc.window(q), np.float64(cfg.delta3)):
+    if q.since_ptm < max(cc.window(q), float64(cfg.delta3)):
         return
     q.since_ptm = 0
     for _ in range(cfg.crowded_probes if delays.is_crowded(cfg, q) else 1):
@@ -113,7 +111,7 @@ def after_data(hs: Any, i: int, q: Any, now: int) -> None:
 
 
 @inner
-def on_data_delay(hs: Any, i: int, q: Any, cand: int, delay: int, now: int) -> None:
+def on_data_delay(hs: Handle, i: int, q: QueuePair, cand: int, delay: int, now: int) -> None:
     """An ACK reflected the delay that a data packet of the current epoch accumulated."""
     delays.note(cfg_row(hs), q, delay, cc.window(q))
     c = candidate_row(hs, i, cand)
@@ -132,7 +130,7 @@ def on_data_delay(hs: Any, i: int, q: Any, cand: int, delay: int, now: int) -> N
 
 
 @inner
-def probe_all(hs: Any, i: int) -> None:
+def probe_all(hs: Handle, i: int) -> None:
     """Queues a PTM on every candidate of QP `i`; what is asked for from outside, not by the rules above."""
     q = qp_row(hs, i)
     for place in range(q.n_cand):
@@ -140,7 +138,7 @@ def probe_all(hs: Any, i: int) -> None:
 
 
 @inner
-def write_ptm(hs: Any, buf: Any, o: int, h: Any, m: Any, now: int) -> int:
+def write_ptm(hs: Handle, buf: UInt8Array, o: int, h: RdmaHost, m: ControlMessage, now: int) -> int:
     """Writes the PTM in control message `m`. A round begins when its first PTM leaves the host."""
     q = qp_row(hs, m.qp)
     if q.round == ROUND_FIRST and m.psn == q.round_first:
@@ -150,7 +148,7 @@ def write_ptm(hs: Any, buf: Any, o: int, h: Any, m: Any, now: int) -> int:
 
 
 @inner
-def answer_ptm(hs: Any, host: int) -> None:
+def answer_ptm(hs: Handle, host: int) -> None:
     """The PTM in `frame_row(hs)` came in: queues the PTR that reflects its delay. Needs no connection."""
     f = frame_row(hs)
     index = push_control(hs, host)
@@ -170,7 +168,7 @@ def answer_ptm(hs: Any, host: int) -> None:
 
 
 @inner
-def start_round(hs: Any, i: int, q: Any, now: int) -> None:
+def start_round(hs: Handle, i: int, q: QueuePair, now: int) -> None:
     """Probes up to `initial_probes` random candidates other than the current one."""
     others = q.n_cand - 1
     probes = min(cfg_row(hs).initial_probes, others)
@@ -187,7 +185,7 @@ def start_round(hs: Any, i: int, q: Any, now: int) -> None:
 
 
 @inner
-def probe_others(hs: Any, i: int, q: Any, probes: int) -> None:
+def probe_others(hs: Handle, i: int, q: QueuePair, probes: int) -> None:
     """Queues PTMs on so many random candidates other than the current one, of which there are as many at least."""
     h, others, chosen = host_row(hs, q.host), q.n_cand - 1, 0
     for place in range(q.n_cand):  # each of those that remain with equal probability (Knuth's algorithm S)
@@ -200,14 +198,14 @@ def probe_others(hs: Any, i: int, q: Any, probes: int) -> None:
 
 
 @inner
-def end_round(q: Any) -> None:
+def end_round(q: QueuePair) -> None:
     """There is no round."""
     q.round = ROUND_NONE
     q.round_deadline = MAX_TIME
 
 
 @inner
-def _is_awaited(hs: Any, i: int, q: Any, f: Any) -> bool:
+def _is_awaited(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame) -> bool:
     """Whether the PTR in `f` answers the last PTM on its candidate and came back by the port of that one."""
     if f.cand >= q.n_cand:
         return False
@@ -216,7 +214,7 @@ def _is_awaited(hs: Any, i: int, q: Any, f: Any) -> bool:
 
 
 @inner
-def on_ptr(hs: Any, i: int, now: int) -> bool:
+def on_ptr(hs: Handle, i: int, now: int) -> bool:
     """The PTR in `frame_row(hs)` came in for QP `i`; False if it is not believed."""
     f = frame_row(hs)
     q = qp_row(hs, i)
@@ -229,7 +227,7 @@ def on_ptr(hs: Any, i: int, now: int) -> bool:
     q.st_ptrs += 1
     if spray.is_spraying(q):
         health.on_probe(c)
-        spray.on_probe(hs, q, np.int64(f.cand), np.int64(f.reflected), now)
+        spray.on_probe(hs, q, int64(f.cand), int64(f.reflected), now)
         return True
     if f.cand == q.cand:
         delays.note(cfg_row(hs), q, f.reflected, cc.window(q))
@@ -251,7 +249,7 @@ def on_ptr(hs: Any, i: int, now: int) -> bool:
 
 
 @inner
-def _consider(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
+def _consider(hs: Handle, i: int, q: QueuePair, cand: int, now: int) -> None:
     """A PTR outside a round came in on `cand`: moves there if that is better and has been so often enough in a row."""
     cfg, c = cfg_row(hs), candidate_row(hs, i, cand)
     current = delays.compared(cfg, q)
@@ -266,7 +264,7 @@ def _consider(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
 
 
 @inner
-def _best(hs: Any, i: int, q: Any, answered: int, now: int) -> int:
+def _best(hs: Handle, i: int, q: QueuePair, answered: int, now: int) -> int:
     """Candidate other than the current one that is not barred, of those that failed least the one with the least known
     delay, or `NIL`; with `answered` >= 0 only those that answered in the round that began with this sequence number."""
     best = NIL
@@ -284,7 +282,7 @@ def _best(hs: Any, i: int, q: Any, answered: int, now: int) -> int:
 
 
 @inner
-def _decide(hs: Any, i: int, q: Any, now: int) -> None:
+def _decide(hs: Handle, i: int, q: QueuePair, now: int) -> None:
     """Ends the round: moves to the best path that answered if it is better than the current one, or if
     nothing is known of the current one although others answered.
 
@@ -304,27 +302,27 @@ def _decide(hs: Any, i: int, q: Any, now: int) -> None:
 
 
 @inner
-def leave_dead_path(hs: Any, i: int, q: Any, now: int) -> None:
+def leave_dead_path(hs: Handle, i: int, q: QueuePair, now: int) -> None:
     """Nothing comes back on the current path: takes another and probes."""
     if q.mode != MODE_AUTO or q.n_cand < 2:
         return
     health.bar(hs, i, q, now)
-    best = _best(hs, i, q, np.int64(NIL), now)
+    best = _best(hs, i, q, int64(NIL), now)
     if best == NIL:
         best = health.another(hs, i, q, now)
     move(hs, i, q, best, now)
-    delays.begin(cfg_row(hs), q, np.int64(NIL))  # what was known is from before; an answer to the probes beats it
+    delays.begin(cfg_row(hs), q, int64(NIL))  # what was known is from before; an answer to the probes beats it
     start_round(hs, i, q, now)
 
 
 @inner
-def deadline(q: Any) -> int:
+def deadline(q: QueuePair) -> int:
     """When the round ends at the latest."""
     return q.round_deadline
 
 
 @inner
-def on_deadline(hs: Any, i: int, q: Any, now: int) -> None:
+def on_deadline(hs: Handle, i: int, q: QueuePair, now: int) -> None:
     """Ends a round that has lasted long enough."""
     if q.round_deadline <= now:
         _decide(hs, i, q, now)

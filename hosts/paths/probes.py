@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from detour.base.jit import inner
 from detour.hosts.nic import CTL_PTM, push_ptm
+from detour.hosts.records import QueuePair
 from detour.hosts.rows import candidate_row, ptm_row
-from detour.hosts.state import NIL
+from detour.hosts.state import NIL, Handle
 
 
 @inner
-def send_ptm(hs: Any, i: int, q: Any, cand: int) -> None:
+def send_ptm(hs: Handle, i: int, q: QueuePair, cand: int) -> None:
     """Queues a PTM on candidate `cand`."""
     index = push_ptm(hs, q.host)
     if index == NIL:

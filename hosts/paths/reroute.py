@@ -17,16 +17,15 @@ overtakes, and the sender goes back.
 
 from __future__ import annotations
 
-from typing import Any
-
 from detour.base.jit import inner
 from detour.hosts.paths import paths
+from detour.hosts.records import QueuePair, ReceivedFrame
 from detour.hosts.rows import candidate_row, cfg_row
-from detour.hosts.state import MODE_REACT, NIL
+from detour.hosts.state import MODE_REACT, NIL, Handle
 
 
 @inner
-def on_answer(hs: Any, i: int, q: Any, f: Any, now: int) -> None:
+def on_answer(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, now: int) -> None:
     """The answer in `f` is about a data packet of the current path and brings its delay and its mark."""
     if q.mode != MODE_REACT:
         return
@@ -47,14 +46,14 @@ def on_answer(hs: Any, i: int, q: Any, f: Any, now: int) -> None:
 
 
 @inner
-def on_dead_path(hs: Any, i: int, q: Any, now: int) -> None:
+def on_dead_path(hs: Handle, i: int, q: QueuePair, now: int) -> None:
     """Timeouts in a row: nothing comes back at all."""
     if q.mode == MODE_REACT:
         _leave(hs, i, q, now)
 
 
 @inner
-def _leave(hs: Any, i: int, q: Any, now: int) -> None:
+def _leave(hs: Handle, i: int, q: QueuePair, now: int) -> None:
     """Moves to the path that was left longest ago, if there is one that may be taken."""
     penalty = cfg_row(hs).react_penalty_ps
     best = NIL

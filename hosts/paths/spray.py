@@ -49,15 +49,14 @@ What a token becomes is the only difference to rivals of which the rules are her
 
 from __future__ import annotations
 
-from typing import Any
-
 from detour.base.jit import inner
 from detour.hosts.nic import random_below
 from detour.hosts.paths import delays, memory, spritz
 from detour.hosts.paths.health import first_alive, is_alive
 from detour.hosts.paths.tokens import TOKENS, draw, pop, push
+from detour.hosts.records import Config, QueuePair, ReceivedFrame
 from detour.hosts.rows import candidate_row, cfg_row, host_row
-from detour.hosts.state import MODE_OBLIVIOUS, MODE_REPS, MODE_SCOUT, MODE_SPRAY, MODE_SWAP, NIL
+from detour.hosts.state import MODE_OBLIVIOUS, MODE_REPS, MODE_SCOUT, MODE_SPRAY, MODE_SWAP, NIL, Handle
 
 _SMOOTHING = 16
 """answers in which means follow"""
@@ -75,7 +74,7 @@ _BEGIN_SHORT = 4
 
 
 @inner
-def is_spraying(q: Any) -> bool:
+def is_spraying(q: QueuePair) -> bool:
     """Whether every packet of the QP has a path of its own."""
     return q.mode >= MODE_SPRAY
 
@@ -84,7 +83,7 @@ def is_spraying(q: Any) -> bool:
 
 
 @inner
-def _detour(hs: Any, i: int, q: Any, now: int) -> int:
+def _detour(hs: Handle, i: int, q: QueuePair, now: int) -> int:
     """The better of two random detours; there are some."""
     count = q.n_cand - q.n_short
     a, b = draw(hs, i, q, q.n_short, count, now), draw(hs, i, q, q.n_short, count, now)
@@ -94,25 +93,25 @@ def _detour(hs: Any, i: int, q: Any, now: int) -> int:
 
 
 @inner
-def _has_both(q: Any) -> bool:
+def _has_both(q: QueuePair) -> bool:
     return 0 < q.n_short < q.n_cand
 
 
 @inner
-def _short_wait(cfg: Any, q: Any, now: int) -> int:
+def _short_wait(cfg: Config, q: QueuePair, now: int) -> int:
     """What a packet would wait on a shortest path, ticks: what the last one waited, less what can have been sent
     since; 0 if nothing is known."""
     return max(0, q.short_wait - (now - q.short_time) // cfg.tick_ps) if q.short_wait >= 0 else 0
 
 
 @inner
-def _margin(cfg: Any) -> int:
+def _margin(cfg: Config) -> int:
     """By how many ticks less a packet must wait elsewhere for that to count."""
     return delays.mtu_times(cfg, cfg.spray_margin_mtus) // cfg.tick_ps
 
 
 @inner
-def _limit(cfg: Any, q: Any) -> int:
+def _limit(cfg: Config, q: QueuePair) -> int:
     """The wait on a shortest path, ticks, that is worth as much as a detour."""
     return 2 * max(q.detour_wait, 0) + _margin(cfg)
 
@@ -121,13 +120,13 @@ def _limit(cfg: Any, q: Any) -> int:
 
 
 @inner
-def choose(hs: Any, i: int, q: Any, now: int) -> int:
+def choose(hs: Handle, i: int, q: QueuePair, now: int) -> int:
     """Candidate for the packet that goes out now; one that may take data, if there is one."""
     return first_alive(hs, i, q, _by_rule(hs, i, q, now), now)
 
 
 @inner
-def _by_rule(hs: Any, i: int, q: Any, now: int) -> int:
+def _by_rule(hs: Handle, i: int, q: QueuePair, now: int) -> int:
     """What the QP's mode makes of what it knows."""
     if q.mode == MODE_OBLIVIOUS:
         return draw(hs, i, q, 0, q.n_cand, now)
@@ -157,7 +156,7 @@ def _by_rule(hs: Any, i: int, q: Any, now: int) -> int:
 
 
 @inner
-def _begins_short(hs: Any, q: Any, now: int) -> bool:
+def _begins_short(hs: Handle, q: QueuePair, now: int) -> bool:
     """Whether a packet without a token takes a shortest path."""
     cfg, h = cfg_row(hs), host_row(hs, q.host)
     if memory.is_crowded_by_us(hs, q, now):
@@ -168,7 +167,7 @@ def _begins_short(hs: Any, q: Any, now: int) -> bool:
 
 
 @inner
-def _ends_short(hs: Any, q: Any, now: int) -> bool:
+def _ends_short(hs: Handle, q: QueuePair, now: int) -> bool:
     """Whether a message ends with the packets that are sent now, and shortest paths are clear."""
     cfg = cfg_row(hs)
     if not _has_both(q) or q.short_wait == NIL or q.snd_end - q.snd_nxt > cfg.spray_margin_mtus:
@@ -177,19 +176,19 @@ def _ends_short(hs: Any, q: Any, now: int) -> bool:
 
 
 @inner
-def _is_clear(cfg: Any, q: Any, now: int) -> bool:
+def _is_clear(cfg: Config, q: QueuePair, now: int) -> bool:
     """Whether shortest paths are clearly better than detours, as far as is known."""
     return 2 * _short_wait(cfg, q, now) < _limit(cfg, q)
 
 
 @inner
-def _may_explore(cfg: Any, q: Any) -> bool:
+def _may_explore(cfg: Config, q: QueuePair) -> bool:
     """Whether there is so much to send that a detour of which nothing is known cannot be what it ends with."""
     return q.snd_end - q.snd_nxt >= cfg.spray_ahead_mtus
 
 
 @inner
-def _push_again(q: Any) -> None:
+def _push_again(q: QueuePair) -> None:
     """The oldest token goes to the end as well, so that the one that is taken is not used up."""
     cand = q.tokens & 0xFF
     if q.n_tokens == TOKENS:
@@ -201,7 +200,7 @@ def _push_again(q: Any) -> None:
 
 
 @inner
-def on_answer(hs: Any, i: int, q: Any, cand: int, f: Any, now: int) -> None:
+def on_answer(hs: Handle, i: int, q: QueuePair, cand: int, f: ReceivedFrame, now: int) -> None:
     """The answer in `f` is the first one about a packet that went by candidate `cand`."""
     if q.mode == MODE_OBLIVIOUS:
         return
@@ -220,7 +219,7 @@ def on_answer(hs: Any, i: int, q: Any, cand: int, f: Any, now: int) -> None:
 
 
 @inner
-def _exchanged(hs: Any, i: int, q: Any, cand: int, f: Any, now: int) -> int:
+def _exchanged(hs: Handle, i: int, q: QueuePair, cand: int, f: ReceivedFrame, now: int) -> int:
     """What the token of a path becomes of which there is news."""
     cfg, wait = cfg_row(hs), f.delay if f.has_delay else 0
     if not _has_both(q):
@@ -245,7 +244,7 @@ def _exchanged(hs: Any, i: int, q: Any, cand: int, f: Any, now: int) -> int:
 
 
 @inner
-def _note_share(q: Any, cand: int) -> None:
+def _note_share(q: QueuePair, cand: int) -> None:
     """One answer more, about candidate `cand`."""
     q.short_share += ((_ALL if cand < q.n_short else 0) - q.short_share) // _SMOOTHING
     if cand < q.n_short:
@@ -255,7 +254,7 @@ def _note_share(q: Any, cand: int) -> None:
 
 
 @inner
-def _note_link_loss(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
+def _note_link_loss(hs: Handle, i: int, q: QueuePair, cand: int, now: int) -> None:
     """A link of candidate `cand` lost a packet: it is barred if paths of its kind lose clearly more than others do, and
     all shortest ones if another one is barred already; else none is any more."""
     one, bar_ps = 1 << _LOSS_BITS, cfg_row(hs).spray_dead_ps
@@ -277,7 +276,7 @@ def _note_link_loss(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
 
 
 @inner
-def _barred(hs: Any, i: int, count: int, now: int) -> int:
+def _barred(hs: Handle, i: int, count: int, now: int) -> int:
     """How many of the first candidates are barred."""
     barred = 0
     for place in range(count):
@@ -286,7 +285,7 @@ def _barred(hs: Any, i: int, count: int, now: int) -> int:
 
 
 @inner
-def _note_short(cfg: Any, q: Any, wait: int, now: int) -> None:
+def _note_short(cfg: Config, q: QueuePair, wait: int, now: int) -> None:
     """A packet waited for so many ticks on a shortest path. The mean begins where it says that they are crowded."""
     if q.short_wait == NIL:
         q.short_mean = max(wait, _limit(cfg, q))
@@ -297,7 +296,7 @@ def _note_short(cfg: Any, q: Any, wait: int, now: int) -> None:
 
 
 @inner
-def _moves_on(hs: Any, q: Any, wait: int) -> bool:
+def _moves_on(hs: Handle, q: QueuePair, wait: int) -> bool:
     """Whether a token leaves a detour on which a packet waited for so many ticks, as others wait for clearly less."""
     if wait <= q.detour_wait + _margin(cfg_row(hs)):
         return False
@@ -305,7 +304,7 @@ def _moves_on(hs: Any, q: Any, wait: int) -> bool:
 
 
 @inner
-def _comes_back(hs: Any, q: Any) -> bool:
+def _comes_back(hs: Handle, q: QueuePair) -> bool:
     """Whether a token comes back from a detour, as shortest paths are clear now."""
     chance = _ALL // _COME_BACK
     if _CALM * q.short_mean < _limit(cfg_row(hs), q):
@@ -314,7 +313,7 @@ def _comes_back(hs: Any, q: Any) -> bool:
 
 
 @inner
-def on_probe(hs: Any, q: Any, cand: int, wait: int, now: int) -> None:
+def on_probe(hs: Handle, q: QueuePair, cand: int, wait: int, now: int) -> None:
     """A PTR says what a packet waited on candidate `cand`: for connections to come, not for this one, which would
     end with detours if it is short, and finds out by itself if it is long."""
     if q.mode == MODE_SPRAY and cand >= q.n_short and q.n_short > 0:
@@ -322,7 +321,7 @@ def on_probe(hs: Any, q: Any, cand: int, wait: int, now: int) -> None:
 
 
 @inner
-def _next_of_set(hs: Any, i: int, q: Any, now: int) -> int:
+def _next_of_set(hs: Handle, i: int, q: QueuePair, now: int) -> int:
     """The set's paths take turns; it is drawn when it is first used."""
     while q.n_tokens < min(TOKENS, q.n_cand):
         push(q, draw(hs, i, q, 0, q.n_cand, now))
@@ -334,7 +333,7 @@ def _next_of_set(hs: Any, i: int, q: Any, now: int) -> int:
 
 
 @inner
-def _swap(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
+def _swap(hs: Handle, i: int, q: QueuePair, cand: int, now: int) -> None:
     """Another candidate takes the place of `cand` in the set."""
     for _ in range(q.n_tokens):
         one = pop(q)
@@ -342,7 +341,7 @@ def _swap(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
 
 
 @inner
-def on_loss(hs: Any, i: int, q: Any, cand: int, congested: bool, now: int) -> None:
+def on_loss(hs: Handle, i: int, q: QueuePair, cand: int, congested: bool, now: int) -> None:
     """A packet was overtaken on its path by a later one. `congested`: a queue was full."""
     if q.mode == MODE_SPRAY:
         if _has_both(q) and not congested:
@@ -355,7 +354,7 @@ def on_loss(hs: Any, i: int, q: Any, cand: int, congested: bool, now: int) -> No
 
 
 @inner
-def _leaves(hs: Any, q: Any) -> bool:
+def _leaves(hs: Handle, q: QueuePair) -> bool:
     """Whether a token leaves the shortest paths, which are crowded."""
     h = host_row(hs, q.host)
     if q.detour_wait == NIL:
@@ -364,7 +363,7 @@ def _leaves(hs: Any, q: Any) -> bool:
 
 
 @inner
-def on_timeout(hs: Any, i: int, q: Any, now: int) -> None:
+def on_timeout(hs: Handle, i: int, q: QueuePair, now: int) -> None:
     """Nothing comes back at all: REPS freezes what it has (arXiv 2407.21625, section 3.3)."""
     if q.mode == MODE_REPS:
         q.short_time = now + cfg_row(hs).spray_dead_ps

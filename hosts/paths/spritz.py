@@ -22,19 +22,18 @@ which there is one for each pair of hosts. Loss recovery and DCTCP are those of 
 
 from __future__ import annotations
 
-from typing import Any
-
 from detour.base.jit import inner
 from detour.hosts.nic import random_below
 from detour.hosts.paths import tokens
 from detour.hosts.paths.health import is_alive
 from detour.hosts.paths.tokens import DRAW_TRIES, TOKENS
+from detour.hosts.records import QueuePair
 from detour.hosts.rows import cfg_row, host_row, wqe_row
-from detour.hosts.state import MODE_SCOUT, NIL
+from detour.hosts.state import MODE_SCOUT, NIL, Handle
 
 
 @inner
-def choose(hs: Any, i: int, q: Any, now: int) -> int:
+def choose(hs: Handle, i: int, q: QueuePair, now: int) -> int:
     """Candidate for the packet that goes out now."""
     if q.spritz_sent > cfg_row(hs).spritz_explore:
         q.spritz_sent = 0
@@ -55,7 +54,7 @@ def choose(hs: Any, i: int, q: Any, now: int) -> int:
 
 
 @inner
-def _draw(hs: Any, i: int, q: Any, now: int) -> int:
+def _draw(hs: Handle, i: int, q: QueuePair, now: int) -> int:
     """A candidate by weight; shortest paths are the first ones."""
     cfg, h = cfg_row(hs), host_row(hs, q.host)
     message = wqe_row(hs, i, q.sq_nxt & (cfg.sq_depth - 1)).length
@@ -70,7 +69,7 @@ def _draw(hs: Any, i: int, q: Any, now: int) -> int:
 
 
 @inner
-def _place_of(q: Any, cand: int) -> int:
+def _place_of(q: QueuePair, cand: int) -> int:
     for place in range(q.n_tokens):
         if tokens.at(q, place) == cand:
             return place
@@ -78,7 +77,7 @@ def _place_of(q: Any, cand: int) -> int:
 
 
 @inner
-def on_answer(hs: Any, q: Any, cand: int, marked: int) -> None:
+def on_answer(hs: Handle, q: QueuePair, cand: int, marked: int) -> None:
     """The answer about a packet that went by `cand` came in."""
     if q.mode != MODE_SCOUT:
         if not marked and q.n_tokens < TOKENS:
@@ -95,7 +94,7 @@ def on_answer(hs: Any, q: Any, cand: int, marked: int) -> None:
 
 
 @inner
-def _rank(q: Any, cand: int) -> int:
+def _rank(q: QueuePair, cand: int) -> int:
     """Place of a candidate in order of length, which is that of the table."""
     place = 0
     while place < q.n_tokens and tokens.at(q, place) < cand:
@@ -104,7 +103,7 @@ def _rank(q: Any, cand: int) -> int:
 
 
 @inner
-def on_bad(q: Any, cand: int) -> None:
+def on_bad(q: QueuePair, cand: int) -> None:
     """A packet was lost on `cand`, or too many were marked."""
     if q.mode != MODE_SCOUT:
         return

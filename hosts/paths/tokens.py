@@ -4,13 +4,12 @@ in the lowest. And how candidates are drawn that answer."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from detour.base.jit import inner
 from detour.hosts.nic import random_below
 from detour.hosts.paths.health import is_alive
+from detour.hosts.records import QueuePair
 from detour.hosts.rows import host_row
-from detour.hosts.state import NIL
+from detour.hosts.state import NIL, Handle
 
 TOKENS = 7
 """tokens of a QP at most: what acknowledgements that come at once leave behind; more would be out of date"""
@@ -19,7 +18,7 @@ DRAW_TRIES = 4
 
 
 @inner
-def push(q: Any, cand: int) -> None:
+def push(q: QueuePair, cand: int) -> None:
     """A token more, the youngest; with `TOKENS` of them the oldest is gone."""
     if q.n_tokens == TOKENS:
         q.tokens >>= 8
@@ -29,7 +28,7 @@ def push(q: Any, cand: int) -> None:
 
 
 @inner
-def pop(q: Any) -> int:
+def pop(q: QueuePair) -> int:
     """Takes the oldest token; there is one."""
     cand = q.tokens & 0xFF
     q.tokens >>= 8
@@ -38,13 +37,13 @@ def pop(q: Any) -> int:
 
 
 @inner
-def at(q: Any, place: int) -> int:
+def at(q: QueuePair, place: int) -> int:
     """The token at a place, 0 for the oldest."""
     return (q.tokens >> (8 * place)) & 0xFF
 
 
 @inner
-def insert(q: Any, place: int, cand: int) -> None:
+def insert(q: QueuePair, place: int, cand: int) -> None:
     """A token more at a place, those from there on move up; there are fewer than `TOKENS`."""
     low = q.tokens & ((1 << (8 * place)) - 1)
     q.tokens = (q.tokens >> (8 * place)) << (8 * place + 8) | cand << (8 * place) | low
@@ -52,7 +51,7 @@ def insert(q: Any, place: int, cand: int) -> None:
 
 
 @inner
-def remove(q: Any, place: int) -> None:
+def remove(q: QueuePair, place: int) -> None:
     """Takes the token at a place away."""
     low = q.tokens & ((1 << (8 * place)) - 1)
     q.tokens = (q.tokens >> (8 * place + 8)) << (8 * place) | low
@@ -60,7 +59,7 @@ def remove(q: Any, place: int) -> None:
 
 
 @inner
-def forget(q: Any) -> None:
+def forget(q: QueuePair) -> None:
     """What was known of paths is out of date."""
     q.tokens = 0
     q.n_tokens = 0
@@ -71,7 +70,7 @@ def forget(q: Any) -> None:
 
 
 @inner
-def draw(hs: Any, i: int, q: Any, first: int, count: int, now: int) -> int:
+def draw(hs: Handle, i: int, q: QueuePair, first: int, count: int, now: int) -> int:
     """One of `count` candidates from `first` on, by chance; one that answers, if a few tries find it."""
     h, cand = host_row(hs, q.host), first
     for _ in range(DRAW_TRIES):

@@ -8,23 +8,20 @@ sifts up at once (`advance`).
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from detour.base.jit import inner
+from detour.base.jit import inner, int64
+from detour.hosts.records import QueuePair
 from detour.hosts.rows import heap_row, host_row, qp_row
-from detour.hosts.state import MAX_TIME, NIL
+from detour.hosts.state import MAX_TIME, NIL, Handle
 
 
 @inner
-def _qp_at(hs: Any, host: int, place: int) -> Any:
+def _qp_at(hs: Handle, host: int, place: int) -> int:
     """The QP at a place in the heap."""
-    return np.int64(heap_row(hs, host, place).qp)
+    return int64(heap_row(hs, host, place).qp)
 
 
 @inner
-def _put(hs: Any, host: int, place: int, i: int) -> None:
+def _put(hs: Handle, host: int, place: int, i: int) -> None:
     q = qp_row(hs, i)
     heap_row(hs, host, place).qp = i
     q.heap_pos = place
@@ -33,7 +30,7 @@ def _put(hs: Any, host: int, place: int, i: int) -> None:
 
 
 @inner
-def _sift_up(hs: Any, host: int, place: int) -> None:
+def _sift_up(hs: Handle, host: int, place: int) -> None:
     i = _qp_at(hs, host, place)
     key = qp_row(hs, i).heap_key
     while place > 0:
@@ -47,7 +44,7 @@ def _sift_up(hs: Any, host: int, place: int) -> None:
 
 
 @inner
-def _sift_down(hs: Any, host: int, place: int) -> None:
+def _sift_down(hs: Handle, host: int, place: int) -> None:
     i = _qp_at(hs, host, place)
     key = qp_row(hs, i).heap_key
     size = host_row(hs, host).heap_size
@@ -68,7 +65,7 @@ def _sift_down(hs: Any, host: int, place: int) -> None:
 
 
 @inner
-def advance(hs: Any, i: int, q: Any, when: int) -> None:
+def advance(hs: Handle, i: int, q: QueuePair, when: int) -> None:
     """Makes sure that QP `i` is looked at by `when`."""
     host = q.host
     if q.heap_pos == NIL:
@@ -83,27 +80,27 @@ def advance(hs: Any, i: int, q: Any, when: int) -> None:
 
 
 @inner
-def top(hs: Any, host: int) -> Any:
+def top(hs: Handle, host: int) -> int:
     """QP with the smallest key, or `NIL`."""
-    return _qp_at(hs, host, np.int64(0)) if host_row(hs, host).heap_size else np.int64(NIL)
+    return _qp_at(hs, host, int64(0)) if host_row(hs, host).heap_size else int64(NIL)
 
 
 @inner
-def first_key(hs: Any, host: int) -> int:
+def first_key(hs: Handle, host: int) -> int:
     """The smallest key, `MAX_TIME` without any: no deadline is earlier."""
     h = host_row(hs, host)
     return h.heap_first if h.heap_size else MAX_TIME
 
 
 @inner
-def postpone_top(hs: Any, host: int, when: int) -> None:
+def postpone_top(hs: Handle, host: int, when: int) -> None:
     """The top's deadline is `when`, no earlier than its key."""
-    qp_row(hs, _qp_at(hs, host, np.int64(0))).heap_key = when
-    _sift_down(hs, host, np.int64(0))
+    qp_row(hs, _qp_at(hs, host, int64(0))).heap_key = when
+    _sift_down(hs, host, int64(0))
 
 
 @inner
-def remove(hs: Any, q: Any) -> None:
+def remove(hs: Handle, q: QueuePair) -> None:
     """The QP has no deadline any more."""
     place = q.heap_pos
     if place == NIL:

@@ -11,7 +11,8 @@ from detour.base.jit import COMPILED
 from detour.hosts.cc import CC_OWN, own
 from detour.hosts.cc.binding import Bound
 from detour.hosts.cc.own import HOST_PARAMETERS, CongestionAlgorithm
-from detour.hosts.state import QP_RECORD, Hosts
+from detour.hosts.records import QueuePair
+from detour.hosts.state import Hosts
 
 
 def number_of(chosen: Any) -> int:
@@ -45,6 +46,6 @@ def _bound(hs: Hosts, algorithm: CongestionAlgorithm) -> Bound:
         if bound.algorithm is algorithm or bound.algorithm == algorithm:
             return bound
     parameters = {name: hs.cfg[0][name].item() for name in HOST_PARAMETERS}
-    bound = Bound(algorithm, parameters, QP_RECORD)
+    bound = Bound(algorithm, parameters, QueuePair.dtype)
     known.append(bound)
     return bound

@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
-from detour.hosts import rdma, state
+from detour.hosts import rdma
 from detour.hosts.cc.own import CongestionAlgorithm
+from detour.hosts.records import QP_COUNTERS, Candidate, CompletionEntry
 from detour.hosts.state import NIL, Hosts, qp_numbers
 from detour.hosts.verbs import algorithms
 from detour.hosts.verbs.verbs import (
@@ -205,7 +206,7 @@ def _fill(
 
 def _fill_candidates(hs: Hosts, rows: Int64Array, ports: NDArray[Any], choice: PathChoice) -> None:
     k = ports.shape[1]
-    fresh = np.zeros(ports.shape, state.CANDIDATE)
+    fresh = np.zeros(ports.shape, Candidate.dtype)
     fresh["sport"] = ports
     for name in ("delay", "asked", "answered", "head", "tail"):
         fresh[name] = NIL
@@ -256,10 +257,10 @@ def post_many(
 
 
 def drain(device: Device, hosts: Sequence[int] | None = None) -> NDArray[Any]:
-    """Takes all completions of the flows' queues (of these hosts): rows of `state.CQE`, with `qpn` the number of the QP
-    (`state.qp_numbers` has those of rows), `posted` and `done` in ps. By host, then in order."""
+    """Takes all completions of the flows' queues (of these hosts): rows of `records.Completion`, with `qpn` the number
+    of the QP (`state.qp_numbers` has those of rows), `posted` and `done` in ps. By host, then in order."""
     hs = device.hs
-    taken = [np.zeros(0, state.CQE)]
+    taken = [np.zeros(0, CompletionEntry.dtype)]
     for host in sorted(device.rooms) if hosts is None else hosts:
         c = hs.cq[room_of(device, host)[1].index]
         head, tail = int(c["head"]), int(c["tail"])
@@ -269,9 +270,9 @@ def drain(device: Device, hosts: Sequence[int] | None = None) -> NDArray[Any]:
 
 
 def counters(hs: Hosts, rows: Int64Array) -> dict[str, NDArray[np.int64]]:
-    """All counters of QPs (`state.QP_COUNTERS`, without "st_"), each of the shape of `rows`. Senders have the first
+    """All counters of QPs (`records.QP_COUNTERS`, without "st_"), each of the shape of `rows`. Senders have the first
     ones, receivers those with "rx_"; times are ps."""
-    return {name[3:]: hs.qp[name][rows] for name in state.QP_COUNTERS.split()}
+    return {name[3:]: hs.qp[name][rows] for name in QP_COUNTERS}
 
 
 def path_packets(hs: Hosts, rows: Int64Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -32,6 +32,7 @@ from detour.base.errors import DetourError
 from detour.hosts import cc, nic, rdma, state
 from detour.hosts.cc.own import CongestionAlgorithm
 from detour.hosts.frames.addresses import final_address, to_text, to_words
+from detour.hosts.records import HOST_COUNTERS, QP_COUNTERS, QueuePair
 from detour.hosts.state import MAX_TIME, NIL, Hosts, generations, next_key, qp_numbers
 from detour.hosts.verbs import algorithms, queues
 from detour.topo.address import ipv6_text, usid_address
@@ -290,7 +291,7 @@ class Context:
     def stats(self) -> dict[str, int]:
         """The host's counters."""
         h = self.hs.host[self.host]
-        return {name: int(h[name]) for name in state.HOST_COUNTERS.split()}
+        return {name: int(h[name]) for name in HOST_COUNTERS}
 
 
 class PD:
@@ -388,7 +389,7 @@ class CQ:
         hs = self.context.hs
         c = hs.cq[self.index]
         head = int(c["head"])
-        taken = []
+        taken: list[WC] = []
         for at in range(head, min(int(c["tail"]), head + num_entries)):
             e = hs.cqe[self.index, at & (hs.cqe.shape[1] - 1)]
             imm = int(e["imm"]) if e["flags"] & state.WC_WITH_IMM else None
@@ -710,9 +711,7 @@ class QP:
     def stats(self) -> dict[str, Any]:
         """Counters of both directions; delays in ticks and nanoseconds, `None` if none was measured."""
         hs, q = self.context.hs, self._row()
-        result: dict[str, Any] = {
-            name[3:]: int(q[name]) for name in state.QP_COUNTERS.split() if not name.startswith("st_delay")
-        }
+        result: dict[str, Any] = {name[3:]: int(q[name]) for name in QP_COUNTERS if not name.startswith("st_delay")}
         samples, tick_ns = int(q["st_delay_samples"]), int(hs.cfg[0]["tick_ps"]) / 1000
         ticks = (
             {
@@ -789,7 +788,7 @@ def check_choice(choice: PathChoice, transport: Transport) -> None:
 
 def _fresh() -> Any:
     """The row of a QP in RESET."""
-    q = np.zeros(1, state.QP_RECORD)[0]
+    q = np.zeros(1, QueuePair.dtype)[0]
     chains = "flight_head flight_tail epoch_head lost_head lost_tail heap_pos active_next"
     _assign(
         q,

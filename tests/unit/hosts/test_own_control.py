@@ -130,11 +130,11 @@ from detour.base.compiled import CACHED_FUNCTIONS
 from detour.hosts import cc
 from detour.hosts.cc.binding import Bound
 from detour.hosts.ip.tcp.layout import CONN
-from detour.hosts.state import QP_RECORD
+from detour.hosts.records import QueuePair
 import numpy as np
 chosen = cc.algorithm({own!r} + ":MINE")
 import ctypes
-for sender in (QP_RECORD, CONN):
+for sender in (QueuePair.dtype, CONN):
     bound = Bound(chosen, {{{{}}}}, sender)
     q, row = np.zeros(1, sender), np.zeros(1, chosen.row)
     call = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 4)(int(bound.table[4]))
