@@ -1,12 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Heaps of deadlines, for native code: a part of a table of `HeapEntry`, of which Python or the caller keeps the size.
+"""Heaps of deadlines for native code, in tables of `HeapEntry`. Who has a heap keeps its size.
 
-up, down, remove = make_heap(entry, moved, ways=4)
-
-@inner
-def push(g, time, who):
-    g.size += 1
-    up(g, g.first, g.size - 1, time, who)
+`up, down, remove = make_heap(entry, moved, ways=4)` makes the functions; `up(g, heap, size, time, who)` adds an entry.
 """
 
 from __future__ import annotations
@@ -30,17 +25,17 @@ _Sift: TypeAlias = Callable[[_G, int, int, int, int], None]
 
 
 def make_heap(
-    entry: Callable[[_G, int], HeapEntry],
+    entry: Callable[[_G, int, int], HeapEntry],
     moved: Callable[[_G, int, int, int], None],
     ways: int,
     total: bool = False,
 ) -> tuple[_Sift[_G], Callable[[_G, int, int, int, int, int], None], Callable[[_G, int, int, int], None]]:
-    """Three native functions of tables `g` and a heap whose row 0 is row `base` of its table:
+    """Three native functions of tables `g` and the number of a heap:
 
-    `up(g, base, k, time, who)` and `down(g, base, size, k, time, who)` put an entry at place `k` or where it belongs
-    above or below; `remove(g, base, last, k)` takes the entry at `k` out of a heap whose last place was `last`.
+    `up(g, heap, k, time, who)` and `down(g, heap, size, k, time, who)` put an entry at place `k` or where it belongs
+    above or below; `remove(g, heap, last, k)` takes the entry at `k` out of a heap whose last place was `last`.
 
-    `entry(g, row)`: a row of the table. `moved(g, who, k, time)`: told of every entry that has got another place.
+    `entry(g, heap, k)`: the row of a place. `moved(g, who, k, time)`: told of every entry that has got another place.
     `ways`: children of an entry, a power of two. `total`: entries of the same time are ordered by who they are of;
     else by how they came in.
     """
@@ -51,51 +46,51 @@ def make_heap(
         return time < other_time or (total and time == other_time and who < other)
 
     @inner(forceinline=True)
-    def put(g: _G, base: int, k: int, time: int, who: int) -> None:
-        row = entry(g, base + k)
+    def put(g: _G, heap: int, k: int, time: int, who: int) -> None:
+        row = entry(g, heap, k)
         row.time = time
         row.who = who
         moved(g, who, k, time)
 
     @inner
-    def up(g: _G, base: int, k: int, time: int, who: int) -> None:
+    def up(g: _G, heap: int, k: int, time: int, who: int) -> None:
         while k > 0:
             parent = (k - 1) >> shift
-            above = entry(g, base + parent)
+            above = entry(g, heap, parent)
             if not earlier(time, who, above.time, above.who):
                 break
-            put(g, base, k, above.time, above.who)
+            put(g, heap, k, above.time, above.who)
             k = parent
-        put(g, base, k, time, who)
+        put(g, heap, k, time, who)
 
     @inner
-    def down(g: _G, base: int, size: int, k: int, time: int, who: int) -> None:
+    def down(g: _G, heap: int, size: int, k: int, time: int, who: int) -> None:
         while True:
             child = (k << shift) + 1
             if child >= size:
                 break
             best = child
-            first = entry(g, base + child)
+            first = entry(g, heap, child)
             best_time, best_who = first.time, first.who
             for other in range(child + 1, min(child + ways, size)):
-                row = entry(g, base + other)
+                row = entry(g, heap, other)
                 if earlier(row.time, row.who, best_time, best_who):
                     best, best_time, best_who = other, row.time, row.who
             if not earlier(best_time, best_who, time, who):
                 break
-            put(g, base, k, best_time, best_who)
+            put(g, heap, k, best_time, best_who)
             k = best
-        put(g, base, k, time, who)
+        put(g, heap, k, time, who)
 
     @inner
-    def remove(g: _G, base: int, last: int, k: int) -> None:
+    def remove(g: _G, heap: int, last: int, k: int) -> None:
         if k == last:
             return
-        row, gone = entry(g, base + last), entry(g, base + k)
+        row, gone = entry(g, heap, last), entry(g, heap, k)
         time, who = row.time, row.who
         if earlier(time, who, gone.time, gone.who):
-            up(g, base, k, time, who)
+            up(g, heap, k, time, who)
         else:
-            down(g, base, last, k, time, who)
+            down(g, heap, last, k, time, who)
 
     return up, down, remove

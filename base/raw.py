@@ -79,6 +79,17 @@ load16be, store16be = _number_by_address(16, swapped=True)
 load32be, store32be = _number_by_address(32, swapped=True)
 load64be, store64be = _number_by_address(64, signed=True, swapped=True)
 
+
+def _swap64(word: int) -> int:
+    return int.from_bytes((int(word) & ((1 << 64) - 1)).to_bytes(8, "big"), "little", signed=True)
+
+
+@intrinsic(_swap64)
+def swap64() -> Any:
+    """`swap64(word)`: the 64-bit word with its bytes in the opposite order."""
+    return generated(1, lambda ir, builder, args: builder.bswap(args[0]))
+
+
 LONG, INT = "int64", "int32"
 _C_TYPES = {LONG: ctypes.c_int64, INT: ctypes.c_int32}
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from detour.base.jit import COMPILED, inner, int64
 from detour.base.parts import Part
-from detour.base.raw import bytes_at, int64s_at, load8, load32, load64, prefetch_lines, store64
+from detour.base.raw import int64s_at, load8, load32, load64, prefetch_lines, store64
 from detour.base.raw import prefetch as prefetch_line
-from detour.hosts import cc, demux, nic
+from detour.hosts import cc, demux, draws, nic
 from detour.hosts.frames import dissect
 from detour.hosts.frames.sizes import ETHERNET, IPV6, TRANSIT, UDP
 from detour.hosts.paths import paths
@@ -58,14 +58,14 @@ def stack_of(hs: Hosts) -> tuple[np.ndarray, Any]:
 @RDMA.entry
 def receive(state: int, host: int, frame: int, stored: int, wire: int, now: int) -> int:
     """A frame came in."""
-    demux.receive(_hosts_at(state), host, bytes_at(frame, wire), int64(0), wire, now)
+    demux.receive(_hosts_at(state), host, frame, wire, now)
     return 0
 
 
 @RDMA.entry
 def transmit(state: int, host: int, frame: int, room: int, now: int) -> int:
     """Writes the next frame to send; returns bytes stored << 32 | bytes on the wire, 0 if nothing may go now."""
-    length = demux.transmit(_hosts_at(state), host, bytes_at(frame, room), int64(0), now)
+    length = demux.transmit(_hosts_at(state), host, frame, now)
     return min(length, room) << STORED_SHIFT | length
 
 
@@ -163,13 +163,13 @@ def survey(state: int, count: int, hosts: int, when: int, busy: int) -> None:
 @RDMA.entry
 def dissect_frame(state: int, frame: int, length: int) -> int:
     """`dissect.dissect` of a frame for nobody, behind which there must be room for headers."""
-    return dissect.dissect(_hosts_at(state), int64(NIL), bytes_at(frame, length), int64(0), length)
+    return dissect.dissect(_hosts_at(state), int64(NIL), frame, length)
 
 
 @RDMA.entry
 def random_below(state: int, host: int, n: int) -> int:
-    """`nic.random_below`."""
-    return nic.random_below(host_row(_hosts_at(state), host), n)
+    """`draws.random_below`."""
+    return draws.random_below(host_row(_hosts_at(state), host), n)
 
 
 @RDMA.entry

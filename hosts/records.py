@@ -555,16 +555,3 @@ class Unit(NativeRecord):
     """A unit of a host that computes one thing at a time."""
 
     busy_until: Int64
-
-
-class Appointment(NativeRecord):
-    """A task that something is to happen to at a time; a heap a host."""
-
-    when: Int64
-    task: Int64
-
-
-class HeapPlace(NativeRecord):
-    """A place in a host's heap of deadlines."""
-
-    qp: Int32

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from detour.base.arrays import UInt8Array
+from detour.base.heap import HeapEntry
 from detour.base.jit import COMPILED, as_record, inner, intrinsic
 from detour.base.pointers import record_by_address
 from detour.base.raw import generated, load64, move_bytes
@@ -78,7 +78,7 @@ task_row = _row(records.Task, "task")
 successor_row = _row(records.Successor, "successor")
 lane_row = _row(records.TaskLane, "lane")
 unit_row = _row(records.Unit, "unit")
-agenda_row = _row(records.Appointment, "agenda")
+agenda_row = _row(HeapEntry, "agenda")
 # of a QP: packets that were sent, or came early, work requests, paths
 slot_row = _row_of(records.PsnSlot, "slot")
 arrival_row = _row_of(records.Arrival, "arrival")
@@ -89,21 +89,21 @@ region_row = _row_of(records.Region, "region")
 late_row = _row_of(records.Late, "late")
 ctl_row = _row_of(records.ControlMessage, "ctl")
 ptm_row = _row_of(records.ControlMessage, "ptm")
-heap_row = _row_of(records.HeapPlace, "heap")
+heap_row = _row_of(HeapEntry, "heap")
 # of a completion queue
 cqe_row = _row_of(records.CompletionEntry, "cqe")
 
 
 @_native
-def memory_to_frame(hs: Handle, buf: UInt8Array, at: int, address: int, size: int) -> None:
-    """Copies `size` bytes of the arena to `buf[at:]`."""
-    move_bytes(buf.ctypes.data + at, _memory(hs) + address, size)
+def memory_to_frame(hs: Handle, at: int, address: int, size: int) -> None:
+    """Copies `size` bytes of the arena to `at`."""
+    move_bytes(at, _memory(hs) + address, size)
 
 
 @_native
-def frame_to_memory(hs: Handle, address: int, buf: UInt8Array, at: int, size: int) -> None:
-    """Copies `size` bytes of `buf[at:]` to the arena."""
-    move_bytes(_memory(hs) + address, buf.ctypes.data + at, size)
+def frame_to_memory(hs: Handle, address: int, at: int, size: int) -> None:
+    """Copies `size` bytes at `at` to the arena."""
+    move_bytes(_memory(hs) + address, at, size)
 
 
 _MEMORY = 8 * HOST_TABLES.index("memory")

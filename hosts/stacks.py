@@ -88,7 +88,8 @@ class HostStack(Protocol):
 
 def record_of(functions: Any, state: int) -> tuple[np.ndarray, list[Any]]:
     """The record of a stack whose functions are attributes of `functions`, and what must be kept as long as it is."""
-    record, kept = np.zeros(1, StackRecord.dtype), []
+    record = np.zeros(1, StackRecord.dtype)
+    kept: list[Any] = []
     record["state"] = state
     for name, arguments in FUNCTIONS.items():
         function = getattr(functions, name, None)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from detour.base.arrays import CACHE_LINE
 from detour.base.errors import DetourError
+from detour.base.heap import HeapEntry
 from detour.base.jit import COMPILED
 from detour.base.structs import NativeRecord
 from detour.base.times import MAX_TIME as MAX_TIME
@@ -71,13 +72,13 @@ TABLES: dict[str, type[NativeRecord]] = {
     "cqe": records.CompletionEntry,
     "ctl": records.ControlMessage,
     "ptm": records.ControlMessage,
-    "heap": records.HeapPlace,
+    "heap": HeapEntry,
     "source": records.OpenLoopSource,
     "task": records.Task,
     "successor": records.Successor,
     "lane": records.TaskLane,
     "unit": records.Unit,
-    "agenda": records.Appointment,
+    "agenda": HeapEntry,
     "region": records.Region,
     "late": records.Late,
 }

@@ -39,8 +39,8 @@ def entity_of(order: int) -> int:
 
 
 @inner(forceinline=True)
-def _entry(g: LoopGlobals, row: int) -> HeapEntry:
-    return heap_at(g.heap, row)
+def _entry(g: LoopGlobals, first: int, k: int) -> HeapEntry:
+    return heap_at(g.heap, first + k)
 
 
 @inner(forceinline=True)

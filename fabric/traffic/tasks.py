@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
+from detour.base.heap import HeapEntry
 from detour.base.times import US
 from detour.fabric.footings.virtual.fabric import VirtualFabric
 from detour.fabric.workloads.tasks import TaskGraph, successors
-from detour.hosts.records import Appointment, Successor, Task, TaskLane, Unit
+from detour.hosts.records import Successor, Task, TaskLane, Unit
 from detour.hosts.state import (
     MAX_TIME,
     NIL,
@@ -286,8 +287,8 @@ class TaskRun:
         begin = np.concatenate([[0], np.cumsum(owned)[:-1]])
         count = np.bincount(task["host"][order], minlength=len(hosts))
         place = begin[task["host"][order]] + np.arange(len(order)) - np.repeat(np.cumsum(count) - count, count)
-        agenda = np.zeros(len(task), Appointment.dtype)
-        agenda["when"][place], agenda["task"][place] = task["ready"][order], order
+        agenda = np.zeros(len(task), HeapEntry.dtype)
+        agenda["time"][place], agenda["who"][place] = task["ready"][order], order
         hosts["agenda_at"], hosts["agenda_size"], hosts["tasks_left"] = begin, count, owned
-        hosts["agenda_when"] = np.where(count > 0, agenda["when"][np.minimum(begin, len(task) - 1)], MAX_TIME)
+        hosts["agenda_when"] = np.where(count > 0, agenda["time"][np.minimum(begin, len(task) - 1)], MAX_TIME)
         return agenda

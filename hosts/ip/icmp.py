@@ -21,17 +21,20 @@ from detour.base.raw import (
     store64be,
 )
 from detour.base.times import MS
-from detour.hosts.ip import demux, neighbours, rings, timers
-from detour.hosts.ip.frames import (
+from detour.hosts.frames.checksum import fold, sum_bytes, words
+from detour.hosts.frames.headers import (
     ETHERNET_BYTES,
     IPV4_BYTES,
     IPV6_BYTES,
     TYPE_IPV4,
     TYPE_IPV6,
-    checked,
+    pseudo_sum,
     put_ethernet,
-    put_headers,
+    put_ipv4,
+    put_ipv6,
 )
+from detour.hosts.ip import demux, neighbours, rings, timers
+from detour.hosts.ip.frames import checked, put_headers
 from detour.hosts.ip.layout import (
     ECHO_HEAD,
     HEADERS_BYTES,
@@ -45,13 +48,14 @@ from detour.hosts.ip.layout import (
     SocketRecord,
     StackGlobals,
 )
+from detour.hosts.ip.pattern import is_pattern, pattern_sum, put_pattern, put_zeros
 from detour.hosts.ip.rows import echo_at, host_at, socket_at
-from detour.hosts.ip.sums import fold, is_pattern, pattern_sum, put_pattern, put_zeros, sum_bytes, words
 
 _ECHO_REPLY, _UNREACHABLE, _ECHO, _EXCEEDED = 0, 3, 8, 11
 _UNREACHABLE6, _TOO_BIG6, _EXCEEDED6, _PROBLEM6, _ECHO6, _ECHO_REPLY6 = 1, 2, 3, 4, 128, 129
 _SOLICITATION, _ADVERTISEMENT = 135, 136
 _ICMP_BYTES = int64(8)
+_ICMP, _ICMP6, _NONE = int64(PROTO_ICMP), int64(PROTO_ICMP6), int64(0)
 _NO_PORT, _NO_PORT6 = int64(0x0303), int64(0x0104)
 _ERROR_PAYLOAD = 548
 """Bytes of the packet in question that an error carries at most (RFC 1812, 4.3.2.3: 576 bytes in all)."""
@@ -211,20 +215,10 @@ def port_unreachable(g: StackGlobals, host: int, f: ParsedFrame, ip: int) -> Non
     move_bytes(at + _ICMP_BYTES, ip, quoted)
     total = int64(0)
     if f.v6 != 0:
-        store32be(head, 6 << 28)
-        store32be(head + 4, (length << 16) | (PROTO_ICMP6 << 8) | h.ttl)
-        store64be(head + 8, f.dst_hi)
-        store64be(head + 16, f.dst_lo)
-        store64be(head + 24, f.src_hi)
-        store64be(head + 32, f.src_lo)
-        total = words(f.src_hi) + words(f.src_lo) + words(f.dst_hi) + words(f.dst_lo) + PROTO_ICMP6 + length
+        put_ipv6(head, _NONE, length, _ICMP6, h.ttl, f.dst_hi, f.dst_lo, f.src_hi, f.src_lo)
+        total = pseudo_sum(f.src_hi, f.src_lo, f.dst_hi, f.dst_lo, _ICMP6, length)
     else:
-        store32be(head, (0x45 << 24) | (size + length))
-        store32be(head + 4, 0)
-        store32be(head + 8, (h.ttl << 24) | (PROTO_ICMP << 16))
-        store32be(head + 12, f.dst_lo)
-        store32be(head + 16, f.src_lo)
-        store16be(head + 10, ~sum_bytes(head, size))
+        store16be(head + 10, ~put_ipv4(head, size + length, _NONE, h.ttl, _ICMP, f.dst_lo, f.src_lo))
     store16be(at + 2, ~fold(total + sum_bytes(at, length)))
     rings.push(g, h, host, ETHERNET_BYTES + size + length, ETHERNET_BYTES + size + length)
 

@@ -12,7 +12,7 @@ from detour.base.heap import HeapEntry
 from detour.hosts.cc.binding import Bound
 from detour.hosts.cc.own import CongestionAlgorithm
 from detour.hosts.ip import layout
-from detour.hosts.ip.sums import make_pattern
+from detour.hosts.ip.pattern import make_pattern
 from detour.hosts.ip.tcp import layout as tcp
 
 _OUT_DEPTH, _IN_DEPTH = 256, 4096

@@ -10,19 +10,20 @@ from __future__ import annotations
 from detour.base.jit import inner, int64
 from detour.base.raw import load8, load16be, load32be, load64be, store16be, store32be, store64be
 from detour.base.times import MS
-from detour.hosts.ip import rings, timers
-from detour.hosts.ip.frames import (
-    BROADCAST_MAC,
+from detour.hosts.frames.checksum import fold, sum_bytes
+from detour.hosts.frames.headers import (
     ETHERNET_BYTES,
     IPV6_BYTES,
-    MAPPED,
     TYPE_ARP,
     TYPE_IPV6,
     load48,
-    prepare,
+    pseudo_sum,
     put_ethernet,
+    put_ipv6,
     store48,
 )
+from detour.hosts.ip import rings, timers
+from detour.hosts.ip.frames import BROADCAST_MAC, MAPPED, prepare
 from detour.hosts.ip.layout import (
     HEADERS_BYTES,
     MAX_TIME,
@@ -38,9 +39,9 @@ from detour.hosts.ip.layout import (
     StackGlobals,
 )
 from detour.hosts.ip.rows import host_at, neighbour_at, socket_at
-from detour.hosts.ip.sums import fold, sum_bytes, words
 
 _ARP_BYTES = int64(28)
+_ICMP6, _HOPS = int64(PROTO_ICMP6), int64(255)
 _TRIES, _RETRY_PS = 3, 1_000 * MS
 _SOLICITATION, _ADVERTISEMENT = 135, 136
 _REQUEST, _REPLY = int64(1), int64(2)
@@ -232,12 +233,7 @@ def _put_discovery(
     put_ethernet(frame, to_mac, h.mac, TYPE_IPV6)
     ip = frame + ETHERNET_BYTES
     length = int64(32)
-    store32be(ip, 6 << 28)
-    store32be(ip + 4, (length << 16) | (PROTO_ICMP6 << 8) | 255)
-    store64be(ip + 8, h.v6_hi)
-    store64be(ip + 16, h.v6_lo)
-    store64be(ip + 24, d_hi)
-    store64be(ip + 32, d_lo)
+    put_ipv6(ip, _NONE, length, _ICMP6, _HOPS, h.v6_hi, h.v6_lo, d_hi, d_lo)
     icmp = ip + IPV6_BYTES
     store32be(icmp, kind << 24)
     store32be(icmp + 4, flags)
@@ -245,7 +241,7 @@ def _put_discovery(
     store64be(icmp + 16, lo)
     store16be(icmp + 24, 0x0101 if kind == _SOLICITATION else 0x0201)
     store48(icmp + 26, h.mac)
-    total = words(h.v6_hi) + words(h.v6_lo) + words(d_hi) + words(d_lo) + PROTO_ICMP6 + length
+    total = pseudo_sum(h.v6_hi, h.v6_lo, d_hi, d_lo, _ICMP6, length)
     store16be(icmp + 2, ~fold(total + sum_bytes(icmp, length)))
     rings.push(g, h, host, ETHERNET_BYTES + IPV6_BYTES + length, ETHERNET_BYTES + IPV6_BYTES + length)
 

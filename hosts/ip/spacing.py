@@ -10,8 +10,8 @@ import numpy as np
 
 from detour.base.errors import DetourError
 from detour.base.files import read_text
+from detour.hosts.draws import BELOW
 from detour.hosts.ip import layout
-from detour.hosts.ip.draws import BELOW
 
 _MODES = {"constant": layout.CONSTANT, "poisson": layout.POISSON, "on-off": layout.ON_OFF}
 

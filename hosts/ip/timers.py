@@ -14,8 +14,8 @@ from detour.hosts.ip.rows import heap_at, host_at, socket_at
 
 
 @inner(forceinline=True)
-def _entry(g: StackGlobals, row: int) -> HeapEntry:
-    return heap_at(g.heaps, row)
+def _entry(g: StackGlobals, first: int, k: int) -> HeapEntry:
+    return heap_at(g.heaps, first + k)
 
 
 @inner(forceinline=True)

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from detour.base.jit import inner, int64
 from detour.base.raw import load16be, load32be, load64, load64be, store16be, store32be, store64, store64be
+from detour.hosts.draws import draw, exponential
+from detour.hosts.frames.checksum import fold, sum_bytes
 from detour.hosts.ip import demux, icmp, neighbours, timers
-from detour.hosts.ip.draws import draw, exponential
 from detour.hosts.ip.frames import checked, put_headers
 from detour.hosts.ip.layout import (
     BUCKETS,
@@ -31,8 +32,8 @@ from detour.hosts.ip.layout import (
     StackGlobals,
     UdpFlowRecord,
 )
+from detour.hosts.ip.pattern import is_pattern, pattern_sum, put_pattern
 from detour.hosts.ip.rows import flow_at, host_at, peer_at, sample_at, size_at, socket_at
-from detour.hosts.ip.sums import fold, is_pattern, pattern_sum, put_pattern, sum_bytes
 
 _UDP_BYTES = int64(8)
 _CE = int64(3)

@@ -14,7 +14,7 @@ its own for data. So there are two rules, one for senders that spray and one for
 from __future__ import annotations
 
 from detour.base.jit import inner
-from detour.hosts.nic import random_below
+from detour.hosts.draws import random_below
 from detour.hosts.records import Candidate, QueuePair
 from detour.hosts.rows import candidate_row, cfg_row, host_row
 from detour.hosts.state import MAX_TIME, NIL, Handle

@@ -23,7 +23,7 @@ to all groups, nothing is different: their first packets take shortest paths.
 from __future__ import annotations
 
 from detour.base.jit import inner
-from detour.hosts.nic import random_below
+from detour.hosts.draws import random_below
 from detour.hosts.paths import delays
 from detour.hosts.paths.probes import send_ptm
 from detour.hosts.records import Config, QueuePair, Region

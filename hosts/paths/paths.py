@@ -23,11 +23,11 @@ After an idle time of more than a retransmission timeout what was known about wi
 
 from __future__ import annotations
 
-from detour.base.arrays import UInt8Array
 from detour.base.jit import float64, inner, int64
 from detour.hosts import cc
+from detour.hosts.draws import random_below
 from detour.hosts.frames import wire
-from detour.hosts.nic import CTL_PTR, activate, push_control, random_below
+from detour.hosts.nic import CTL_PTR, activate, push_control
 from detour.hosts.paths import delays, health, spray, tokens
 from detour.hosts.paths.probes import send_ptm
 from detour.hosts.records import ControlMessage, QueuePair, RdmaHost, ReceivedFrame
@@ -138,13 +138,13 @@ def probe_all(hs: Handle, i: int) -> None:
 
 
 @inner
-def write_ptm(hs: Handle, buf: UInt8Array, o: int, h: RdmaHost, m: ControlMessage, now: int) -> int:
+def write_ptm(hs: Handle, frame: int, h: RdmaHost, m: ControlMessage, now: int) -> int:
     """Writes the PTM in control message `m`. A round begins when its first PTM leaves the host."""
     q = qp_row(hs, m.qp)
     if q.round == ROUND_FIRST and m.psn == q.round_first:
         q.round_start = now
         q.round_deadline = now + rtt.timeout(cfg_row(hs), q)
-    return wire.write_probe(hs, buf, o, h, m, wire.PTM)
+    return wire.write_probe(hs, frame, h, m, wire.PTM)
 
 
 @inner

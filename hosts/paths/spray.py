@@ -50,7 +50,7 @@ What a token becomes is the only difference to rivals of which the rules are her
 from __future__ import annotations
 
 from detour.base.jit import inner
-from detour.hosts.nic import random_below
+from detour.hosts.draws import random_below
 from detour.hosts.paths import delays, memory, spritz
 from detour.hosts.paths.health import first_alive, is_alive
 from detour.hosts.paths.tokens import TOKENS, draw, pop, push

@@ -23,7 +23,7 @@ which there is one for each pair of hosts. Loss recovery and DCTCP are those of 
 from __future__ import annotations
 
 from detour.base.jit import inner
-from detour.hosts.nic import random_below
+from detour.hosts.draws import random_below
 from detour.hosts.paths import tokens
 from detour.hosts.paths.health import is_alive
 from detour.hosts.paths.tokens import DRAW_TRIES, TOKENS

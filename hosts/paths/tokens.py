@@ -5,7 +5,7 @@ in the lowest. And how candidates are drawn that answer."""
 from __future__ import annotations
 
 from detour.base.jit import inner
-from detour.hosts.nic import random_below
+from detour.hosts.draws import random_below
 from detour.hosts.paths.health import is_alive
 from detour.hosts.records import QueuePair
 from detour.hosts.rows import host_row

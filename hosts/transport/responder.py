@@ -25,7 +25,6 @@ a dead path takes its answers along.
 
 from __future__ import annotations
 
-from detour.base.arrays import UInt8Array
 from detour.base.jit import inner, int64
 from detour.hosts import agenda
 from detour.hosts.cc import CC_DCQCN
@@ -90,7 +89,7 @@ def access_allowed(hs: Handle, q: QueuePair, rkey: int, va: int, length: int) ->
 
 
 @inner
-def on_data(hs: Handle, i: int, buf: UInt8Array, now: int) -> None:
+def on_data(hs: Handle, i: int, now: int) -> None:
     """The data packet in `frame_row(hs)` came in for QP `i`."""
     f = frame_row(hs)
     q = qp_row(hs, i)
@@ -125,7 +124,7 @@ def on_data(hs: Handle, i: int, buf: UInt8Array, now: int) -> None:
         q.st_rx_not_ready += 1
         _acknowledge(hs, i, q, f, seq, int64(SYNDROME_RNR))
         return
-    _accept(hs, i, q, f, seq, buf)
+    _accept(hs, i, q, f, seq)
     if f.ack_request or f.ce or q.rcv_nxt > seq + 1:
         _acknowledge(hs, i, q, f, seq, int64(SYNDROME_ACK))
     _check_refusal(hs, i, q)
@@ -167,9 +166,9 @@ def _check_refusal(hs: Handle, i: int, q: QueuePair) -> None:
 
 
 @inner
-def _accept(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, seq: int, buf: UInt8Array) -> None:
+def _accept(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, seq: int) -> None:
     if not cfg_row(hs).elide_payload:
-        frame_to_memory(hs, f.va, buf, f.payload, f.length)
+        frame_to_memory(hs, f.va, f.payload, f.length)
     q.st_rx_packets += 1
     _count_lateness(hs, q, seq)
     q.st_rx_bytes += f.length
@@ -262,7 +261,7 @@ def _acknowledge(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, seq: int, s
 
 
 @inner
-def write_ack(hs: Handle, buf: UInt8Array, o: int, m: ControlMessage) -> int:
+def write_ack(hs: Handle, frame: int, m: ControlMessage) -> int:
     """Writes the ACK or NAK in control message `m` with what has arrived by now; returns its length."""
     i = m.qp
     q = qp_row(hs, i)
@@ -280,4 +279,4 @@ def write_ack(hs: Handle, buf: UInt8Array, o: int, m: ControlMessage) -> int:
         cum = q.rcv_nxt - 1
     elif m.syndrome == SYNDROME_SEQUENCE:
         cum = q.rcv_nxt
-    return wire.write_ack(hs, buf, o, q, m, cum, base, bitmap)
+    return wire.write_ack(hs, frame, q, m, cum, base, bitmap)

@@ -9,7 +9,6 @@ their own.
 
 from __future__ import annotations
 
-from detour.base.arrays import UInt8Array
 from detour.base.jit import inner, int64
 from detour.hosts import cc
 from detour.hosts.frames import wire
@@ -46,7 +45,7 @@ def can_send(hs: Handle, q: QueuePair) -> bool:
 
 
 @inner
-def next_frame(hs: Handle, i: int, q: QueuePair, buf: UInt8Array, o: int, now: int) -> int:
+def next_frame(hs: Handle, i: int, q: QueuePair, frame: int, now: int) -> int:
     """Writes the QP's next data packet; 0 if there is none to send now."""
     if not can_send(hs, q):
         return 0
@@ -57,10 +56,10 @@ def next_frame(hs: Handle, i: int, q: QueuePair, buf: UInt8Array, o: int, now: i
         q.tail_probe = PROBE_SENT
         q.st_tail_probes += 1
         if _probes_with_last(hs, q):
-            return _repeat_last(hs, i, q, buf, o, now)
+            return _repeat_last(hs, i, q, frame, now)
     if q.n_lost > 0:
-        return _repeat(hs, i, q, q.lost_head, buf, o, now)
-    return _send_new(hs, i, q, buf, o, now)
+        return _repeat(hs, i, q, q.lost_head, frame, now)
+    return _send_new(hs, i, q, frame, now)
 
 
 @inner
@@ -73,7 +72,7 @@ def _probes_with_last(hs: Handle, q: QueuePair) -> bool:
 
 
 @inner
-def _send_new(hs: Handle, i: int, q: QueuePair, buf: UInt8Array, o: int, now: int) -> int:
+def _send_new(hs: Handle, i: int, q: QueuePair, frame: int, now: int) -> int:
     seq = q.snd_nxt
     depth = cfg_row(hs).sq_depth
     w = wqe_row(hs, i, q.sq_nxt & (depth - 1))
@@ -88,11 +87,11 @@ def _send_new(hs: Handle, i: int, q: QueuePair, buf: UInt8Array, o: int, now: in
     s.size = min(cfg_row(hs).payload, w.length - (seq - w.first) * cfg_row(hs).payload)
     q.snd_nxt = seq + 1
     paths.before_data(hs, i, q, now)
-    return _emit(hs, i, q, index, seq, buf, o, now)
+    return _emit(hs, i, q, index, seq, frame, now)
 
 
 @inner
-def _repeat(hs: Handle, i: int, q: QueuePair, index: int, buf: UInt8Array, o: int, now: int) -> int:
+def _repeat(hs: Handle, i: int, q: QueuePair, index: int, frame: int, now: int) -> int:
     """Sends a packet again that is on one of the lists."""
     s = slot_row(hs, i, index)
     seq = flight.seq_of(hs, q, index)
@@ -101,21 +100,21 @@ def _repeat(hs: Handle, i: int, q: QueuePair, index: int, buf: UInt8Array, o: in
     if s.epoch != q.epoch or spray.is_spraying(q):
         s.first = NIL
     q.st_retransmitted += 1
-    return _emit(hs, i, q, index, seq, buf, o, now)
+    return _emit(hs, i, q, index, seq, frame, now)
 
 
 @inner
-def _repeat_last(hs: Handle, i: int, q: QueuePair, buf: UInt8Array, o: int, now: int) -> int:
+def _repeat_last(hs: Handle, i: int, q: QueuePair, frame: int, now: int) -> int:
     """The tail-loss probe when there is nothing new: the last packet, whose ACK shows what is missing. Of a QP that
     sprays always the oldest one, which takes another path than before."""
     last = multipath.oldest(hs, i, q) if spray.is_spraying(q) else q.flight_tail
     if last == NIL:
         return 0
-    return _repeat(hs, i, q, last, buf, o, now)
+    return _repeat(hs, i, q, last, frame, now)
 
 
 @inner
-def _emit(hs: Handle, i: int, q: QueuePair, index: int, seq: int, buf: UInt8Array, o: int, now: int) -> int:
+def _emit(hs: Handle, i: int, q: QueuePair, index: int, seq: int, frame: int, now: int) -> int:
     cfg = cfg_row(hs)
     s = slot_row(hs, i, index)
     if spray.is_spraying(q):
@@ -131,7 +130,7 @@ def _emit(hs: Handle, i: int, q: QueuePair, index: int, seq: int, buf: UInt8Arra
     low = int64(s.count)
     if q.transport == TR_LERP or _wants_answer(hs, q, seq, w):
         low |= 0x80
-    length = wire.write_data(hs, buf, o, q, c, w, seq, low, seq - w.first)
+    length = wire.write_data(hs, frame, q, c, w, seq, low, seq - w.first)
     cc.on_sent(cfg, q, length, s.txn, now)
     timers.advance(hs, i, q, _deadline_of_timers(hs, i, q))
     return length

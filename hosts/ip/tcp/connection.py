@@ -10,8 +10,8 @@ import numpy as np
 from detour.base.jit import inner
 from detour.base.raw import load8, load16be, load32be, move_bytes, set_bytes
 from detour.base.times import MAX_TIME
+from detour.hosts.draws import draw
 from detour.hosts.ip import demux, timers
-from detour.hosts.ip.draws import draw
 from detour.hosts.ip.frames import checked
 from detour.hosts.ip.layout import PROTO_TCP, TCP_SOCKET
 from detour.hosts.ip.rows import host_at, socket_at

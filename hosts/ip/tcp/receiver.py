@@ -15,8 +15,8 @@ import numpy as np
 from detour.base.jit import inner
 from detour.base.times import MAX_TIME
 from detour.hosts.ip import rings
+from detour.hosts.ip.pattern import is_pattern
 from detour.hosts.ip.rows import host_at
-from detour.hosts.ip.sums import is_pattern
 from detour.hosts.ip.tcp.layout import CWR, RANGES
 from detour.hosts.ip.tcp.rows import range_of
 from detour.hosts.ip.tcp.segments import put_segment

@@ -9,19 +9,13 @@ import numpy as np
 
 from detour.base.jit import inner
 from detour.base.raw import load8, load16be, load32be, move_bytes, store8, store16be, store32be
+from detour.hosts.frames.checksum import fold, sum_bytes, words
+from detour.hosts.frames.headers import ETHERNET_BYTES, IPV4_BYTES, IPV6_BYTES, TYPE_IPV4, TYPE_IPV6, put_ethernet
 from detour.hosts.ip import rings
-from detour.hosts.ip.frames import (
-    ETHERNET_BYTES,
-    IPV4_BYTES,
-    IPV6_BYTES,
-    TYPE_IPV4,
-    TYPE_IPV6,
-    put_ethernet,
-    put_headers,
-)
+from detour.hosts.ip.frames import put_headers
 from detour.hosts.ip.layout import HEADERS_BYTES, PROTO_TCP
+from detour.hosts.ip.pattern import pattern_sum, put_pattern
 from detour.hosts.ip.rows import host_at
-from detour.hosts.ip.sums import fold, pattern_sum, put_pattern, sum_bytes, words
 from detour.hosts.ip.tcp.layout import ACK, ECE, FIN, RST, SYN
 from detour.hosts.ip.tcp.rows import range_of
 

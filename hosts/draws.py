@@ -1,19 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random numbers of a host (xorshift64, as in `hosts.nic`)."""
+"""Random numbers of a host (xorshift64)."""
 
 from __future__ import annotations
+
+from typing import Protocol
 
 import numpy as np
 
 from detour.base.jit import inner, int64
-from detour.hosts.ip.layout import IpHostRecord
 
 BELOW = 1 << 31
 """Draws are whole numbers from 0 to below this."""
 
 
+class _Generator(Protocol):
+    rng: int
+
+
 @inner()
-def draw(h: IpHostRecord) -> int:
+def draw(h: _Generator) -> int:
     """The next number of a host."""
     x = h.rng
     x ^= x << 13
@@ -24,6 +29,12 @@ def draw(h: IpHostRecord) -> int:
 
 
 @inner()
-def exponential(h: IpHostRecord, mean: int) -> int:
+def exponential(h: _Generator, mean: int) -> int:
     """The next exponentially distributed number."""
     return int64(-np.log((draw(h) + 0.5) / BELOW) * mean)
+
+
+@inner
+def random_below(h: _Generator, n: int) -> int:
+    """The next number from 0 to below `n`."""
+    return draw(h) % n

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Internet checksum (RFC 1071), and the pattern of payloads whose sums are known before.
+"""The pattern of payloads, whose checksums are known before.
 
 Byte n of a stream is byte n mod `PERIOD` of the pattern. `g.sums` holds the sums of its beginnings, so that a sender
 knows the sum of any piece without reading it; receivers add up what has come.
@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from detour.base.jit import inner, int64
-from detour.base.raw import compare_bytes, load8, load32, load64, move_bytes, set_bytes
+from detour.base.jit import inner
+from detour.base.raw import compare_bytes, load32, move_bytes, set_bytes
+from detour.hosts.frames.checksum import fold, swapped
 from detour.hosts.ip.layout import LONGEST_FRAME, PERIOD, StackGlobals
-
-_LOW = int64(0xFFFFFFFF)
 
 
 def make_pattern(seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
@@ -23,47 +22,6 @@ def make_pattern(seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
     pattern = np.resize(one, length)
     weighted = pattern.astype(np.int64) << np.where(np.arange(length) % 2 == 0, 8, 0)
     return pattern, np.concatenate([np.zeros(1, np.int64), np.cumsum(weighted)]).astype(np.int32)
-
-
-@inner()
-def fold(total: int) -> int:
-    """A sum of 16-bit words, not negative, as one word."""
-    total = (total & _LOW) + (total >> 32)
-    total = (total & 0xFFFF) + (total >> 16)
-    total = (total & 0xFFFF) + (total >> 16)
-    return (total & 0xFFFF) + (total >> 16)
-
-
-@inner()
-def words(value: int) -> int:
-    """Sum of the four words of a 64-bit one. (::ffff: of a mapped IPv4 address counts as 0.)"""
-    return (value & 0xFFFF) + ((value >> 16) & 0xFFFF) + ((value >> 32) & 0xFFFF) + ((value >> 48) & 0xFFFF)
-
-
-@inner()
-def swapped(word: int) -> int:
-    """A 16-bit word with its bytes exchanged: what the sum of the same bytes one place further is."""
-    return ((word & 0xFF) << 8) | (word >> 8)
-
-
-@inner()
-def sum_bytes(address: int, length: int) -> int:
-    """Sum of `length` bytes as big-endian words."""
-    total = int64(0)
-    eights = length >> 3
-    for k in range(eights):
-        word = load64(address + 8 * k)
-        total += (word & _LOW) + ((word >> 32) & _LOW)
-    at = address + 8 * eights
-    if length & 4:
-        total += load32(at) & _LOW
-        at += 4
-    if length & 2:
-        total += load8(at) | (load8(at + 1) << 8)
-        at += 2
-    if length & 1:
-        total += load8(at)
-    return swapped(fold(total))
 
 
 @inner()
