@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Linear programmes as HiGHS takes them."""
+"""Linear programmes as HiGHS takes them, and assignments by SciPy, which only some plans need."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detour.base.arrays import Int64Array
+from detour.base.errors import DetourError
 
 if TYPE_CHECKING:
     import highspy
@@ -45,3 +46,16 @@ def programme(
     if integer:
         model.integrality_ = [highspy.HighsVarType.kInteger] * count
     return model
+
+
+def heaviest_assignment(weights: np.ndarray) -> tuple[Int64Array, Int64Array]:
+    """(n,) rows and (n,) columns of `weights`, (n, n), each once, whose sum is the largest.
+
+    Raises:
+        DetourError: SciPy is not installed.
+    """
+    try:
+        from scipy.optimize import linear_sum_assignment
+    except ImportError:
+        raise DetourError("this plan needs SciPy: pip install 'detour-fabric[plan]'") from None
+    return linear_sum_assignment(weights, maximize=True)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from detour.base.errors import DetourError
 from detour.base.jit import njit
 from detour.control.expander import DEMAND_PATTERNS
+from detour.control.linear import heaviest_assignment
 from detour.topo.expander.network import Expander
 
 FAN_OUT = 0.125
@@ -98,9 +99,7 @@ def near_worst(network: Expander, distance: NDArray[np.int32] | None = None) -> 
     hosts = network.hosts[tors].astype(np.float64)
     weight = distance[np.ix_(tors, tors)] * np.minimum.outer(hosts, hosts)
     np.fill_diagonal(weight, -1e6)
-    from scipy.optimize import linear_sum_assignment  # takes half a second, and daemons import this module
-
-    rows, columns = linear_sum_assignment(weight, maximize=True)
+    rows, columns = heaviest_assignment(weight)
     return Demand(np.stack([tors[rows], tors[columns]], axis=1), np.minimum(hosts[rows], hosts[columns]))
 
 

@@ -22,8 +22,6 @@ from typing import NamedTuple
 import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import breadth_first_order
 
 from detour.base.errors import DetourError
 from detour.base.jit import njit
@@ -31,6 +29,7 @@ from detour.control.expander.enumeration import native
 from detour.control.expander.forests import add_weights, destinations, first_weight, routes_of_trees, trees_of
 from detour.control.expander.lanes import MAX_LANES, LaneRoutes
 from detour.control.expander.ordering import add, drop, empty_order
+from detour.topo.expander.flat import breadth_first
 from detour.topo.expander.network import Expander
 
 
@@ -79,9 +78,8 @@ def _graph(network: Expander) -> nx.Graph:
 def _partition(network: Expander, lanes: int) -> list[NDArray[np.int64]]:
     """Destinations of every lane, as many in each, give or take one."""
     links = network.links[network.speeds > 0]
-    table = csr_array((np.ones(len(links)), (links[:, 0], links[:, 1])), shape=(network.size, network.size))
-    order = breadth_first_order(table, int(network.tors[0]), directed=False, return_predecessors=False)
-    near = order[np.isin(order, network.tors)].astype(np.int64)
+    order = breadth_first(network.size, links, int(network.tors[0]))
+    near = order[np.isin(order, network.tors)]
     return [part for part in np.array_split(near, lanes) if part.size]
 
 

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from detour.base.arrays import Int64Array
 from detour.control.fors.recolour import complete
+from detour.control.linear import heaviest_assignment
 
 _BUDGET = 200
 _ROUNDS = 5
@@ -180,14 +180,14 @@ def _within_cables(state: _Remaining, weights: np.ndarray) -> tuple[Int64Array, 
     value[:n, n:] = np.where(theirs, must, -must)
     value[n:, :n] = np.where(theirs.T, must, -must)
     value[n:, n:] = 0.0
-    src, dst = linear_sum_assignment(value, maximize=True)
+    src, dst = heaviest_assignment(value)
     kept = (src < n) & (dst < n)
     kept[kept] = value[src[kept], dst[kept]] > 0
     return src[kept], dst[kept]
 
 
 def _assigned(weights: np.ndarray) -> tuple[Int64Array, Int64Array]:
-    src, dst = linear_sum_assignment(weights, maximize=True)
+    src, dst = heaviest_assignment(weights)
     kept = weights[src, dst] > 0
     return src[kept], dst[kept]
 

@@ -166,13 +166,15 @@ def crowd(
 
 def islands(tree: FatTree, up: Flags) -> Int64Array:
     """(leaves,) a number for each part that links which are up hold together."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
+    import networkx
 
-    ends = link_ends(tree)[up]
-    count = int(link_ends(tree).max(initial=0)) + 1
-    graph = coo_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), (count, count))
-    return connected_components(graph, directed=False)[1][: leaves_of(tree)].astype(np.int64)
+    ends = link_ends(tree)
+    graph = networkx.empty_graph(int(ends.max(initial=0)) + 1)
+    graph.add_edges_from(ends[up].tolist())
+    number = np.zeros(len(graph), np.int64)
+    for count, part in enumerate(networkx.connected_components(graph)):
+        number[list(part)] = count
+    return number[: leaves_of(tree)]
 
 
 def leaves_of(tree: FatTree) -> int:

@@ -100,8 +100,8 @@ class Placement:
         return tuple(int(switch) for switch in self.path_rows[flow] if switch >= 0)
 
     def usids(self, flow: int) -> tuple[int, ...]:
-        """The uSID list of a flow: the uN of every switch after the first, as `control.sids` installs them, then the
-        host's."""
+        """The uSID list of a flow: the uN of every switch after the first, as `control.routes.sids` installs them, then
+        the host's."""
         topology = self.network.topology
         return path_usids(topology, self.path(flow), topology.hosts[self.flows.target[flow]])
 

@@ -3,7 +3,7 @@
 rerouted at their senders.
 
 A window ends for all flows every `window_s` of the fabric's clock while there are any, and the reports are handed to
-whoever listens (`fabric.rerouter`).
+whoever listens (`fabric.operations.rerouter`).
 """
 
 from __future__ import annotations

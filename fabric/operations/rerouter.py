@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The controller's loop: monitor -> decide -> push (SRv6 path placement paper, section III-D).
 
-It hears the windows of all flows (`LiveFlows.listeners`), asks `control.rerouting.Controller`, and pushes new uSID
-lists to senders through their interface, `{"do": "reroute", "with": {"flow": ..., "usid": ...}}` on the control socket
-(docs/placement.md). A sender that refuses, or has gone, changes nothing here either.
+It hears the windows of all flows (`LiveFlows.listeners`), asks `control.rerouting.ReroutingController`, and pushes new
+uSID lists to senders through their interface, `{"do": "reroute", "with": {"flow": ..., "usid": ...}}` on the control
+socket (docs/placement.md). A sender that refuses, or has gone, changes nothing here either.
 """
 
 from __future__ import annotations

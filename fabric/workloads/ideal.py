@@ -26,6 +26,9 @@ _PS_OF_BYTE_AT_1_BPS = 8 * 10**12
 _PADDING = 4
 """payloads are filled up to a multiple of it on the wire (IBTA 9.2)"""
 
+_FAR = 1 << 60
+"""ps: of what is not reached"""
+
 _Way: TypeAlias = tuple[tuple[int, int], ...]
 """rate (bit/s) and delay (ps) of every link from host to host"""
 
@@ -95,23 +98,29 @@ class _Ways:
                 known = self._links.get(ends)
                 if known is None or self._weight[link.index] < self._weight[known.index]:
                     self._links[ends] = link
-        self._before: dict[int, NDArray[np.int32]] = {}
+        self._before: dict[int, Int64Array] = {}
+        self._ends = np.array(list(self._links), np.int64).reshape(-1, 2).T
+        self._hop_ps = self._weight[[link.index for link in self._links.values()]]
 
     def _frame_ps(self, payload: int) -> Int64Array:
         """(links,) of a frame."""
         return (payload + self._wire.overhead) * _PS_OF_BYTE_AT_1_BPS // self._wire.rate_bps
 
-    def _predecessors(self, source: int) -> NDArray[np.int32]:
-        """(switches,) the one before each on the way from `source`, negative: none."""
+    def _predecessors(self, source: int) -> Int64Array:
+        """(switches,) the one before each on the way from `source`, -1: none (Bellman and Ford: one round a hop)."""
         if source not in self._before:
-            from scipy.sparse import csr_array
-            from scipy.sparse.csgraph import dijkstra
-
-            n = len(self._wire.topology.switches)
-            ends = np.array(list(self._links), np.int64).reshape(-1, 2)
-            weight = np.array([self._weight[link.index] for link in self._links.values()], np.float64)
-            graph = csr_array((weight, (ends[:, 0], ends[:, 1])), shape=(n, n))
-            self._before[source] = dijkstra(graph, indices=source, return_predecessors=True)[1]
+            a, b = self._ends
+            distance = np.full(len(self._wire.topology.switches), _FAR)
+            distance[source] = 0
+            while True:
+                last = distance.copy()
+                np.minimum.at(distance, b, last[a] + self._hop_ps)
+                if (distance == last).all():
+                    break
+            tight = (distance[a] < _FAR) & (distance[a] + self._hop_ps == distance[b])
+            before = np.full(len(distance), -1)
+            before[b[tight]] = a[tight]
+            self._before[source] = before
         return self._before[source]
 
     def _between(self, a: int, b: int) -> _Way:

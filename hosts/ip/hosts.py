@@ -34,7 +34,7 @@ _SOCKETS = 1024
 
 
 class IpStack:
-    """Hosts that share tables: a `hosts.stacks.Stack`."""
+    """Hosts that share tables: a `hosts.stacks` stack."""
 
     def __init__(
         self, configs: Sequence[IpHostConfig], *, seed: int = 0, elide: bool = False, sockets: int = _SOCKETS

@@ -43,6 +43,13 @@ def test_lines_of_documents_have_the_length_of_lines_of_code() -> None:
     assert not long
 
 
+def test_documents_are_short_enough_to_be_read() -> None:
+    words = {path: len(path.read_text().split()) for path in (ROOT / "docs").rglob("*.md") if path.name != "rivals.md"}
+    readme = len((ROOT / "README.md").read_text().split())
+    assert readme <= 800
+    assert readme + sum(words.values()) <= 60_000
+
+
 def _listed(nav: Any) -> Iterator[str]:
     """Pages of a part of mkdocs.yml's `nav`, in their order."""
     if isinstance(nav, str):

@@ -63,13 +63,9 @@ def xpander(n: int, s: int, hosts: int | None = None, p: int = EXPANDER_PORTS, s
 
 def _flat(family: str, spec: str, n: int, hosts: int, wire: Callable[[], Int32Array]) -> Expander:
     """Wires until all is of one piece, which with more than 3 links a switch almost every wiring is."""
-    from scipy.sparse import csr_array  # takes a quarter of a second, and most commands need none of it
-    from scipy.sparse.csgraph import connected_components
-
     for _ in range(_TRIES):
         links = wire()
-        graph = csr_array((np.ones(len(links)), (links[:, 0], links[:, 1])), shape=(n, n))
-        if connected_components(graph, directed=False, return_labels=False) == 1:
+        if breadth_first(n, links, 0).size == n:
             return ordered_network(family, spec, np.full(n, hosts, np.int32), links)
     raise DetourError(f"{spec}: {_TRIES} wirings fell into parts; it takes more links a switch")
 
@@ -84,16 +80,26 @@ def ordered_network(
 ) -> Expander:
     """Every switch is a layer: switch 0 the highest, the others below it in the order of a breadth-first search. The
     links join all switches; see `Expander` for what is given."""
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import breadth_first_order
-
     n = hosts.size
-    graph = csr_array((np.ones(len(links)), (links[:, 0], links[:, 1])), shape=(n, n))
-    order = breadth_first_order(graph, 0, directed=False, return_predecessors=False)
     layer = np.empty(n, np.int32)
-    layer[order] = n - np.arange(n)
+    layer[breadth_first(n, links, 0)] = n - np.arange(n)
     parts = hosts, links, np.ones_like(links), layer[links]
     return Expander(family, spec, *parts, layers=n, speed=speed, delay_ps=delay_ps).checked()
+
+
+def breadth_first(n: int, links: Int32Array, root: int) -> NDArray[np.int64]:
+    """Of `n` switches those that `links` (each from its first end to its second) join to `root`, nearest first; of one
+    switch's neighbours those that its own links lead to come before those whose links lead to it, each by number."""
+    import networkx  # takes a tenth of a second, and most commands need none of it
+
+    neighbours: list[list[int]] = [[] for _ in range(n)]
+    for a, b in sorted(links.tolist()):
+        neighbours[a].append(b)
+    for b, a in sorted(links[:, ::-1].tolist()):
+        neighbours[b].append(a)
+    graph = networkx.empty_graph(n)
+    edges = networkx.generic_bfs_edges(graph, root, neighbours.__getitem__)
+    return np.array([root, *(b for _, b in edges)], np.int64)
 
 
 # -- Slim Fly ------------------------------------------------------------------------------------------------

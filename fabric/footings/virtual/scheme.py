@@ -198,9 +198,9 @@ STEADY: tuple[tuple[str, Any], ...] = (
     ("own_share", True), ("standing_delay", True), ("confirmations", 3), ("reroute_cwnd", 64),
     ("delta2_empty", 40), ("empty_gain", 0.25), ("crowded_probes", 2),
 )  # fmt: skip
-"""what keeps senders from moves that gain nothing, and finds them those that gain (`hosts.delays`). Without it, by the
-letter of section III, a sender flees from its own queue: `TelemetryLERP-literal`, and docs/experiments.md for what each
-part is worth"""
+"""what keeps senders from moves that gain nothing, and finds them those that gain (`hosts.paths.delays`). Without it,
+by the letter of section III, a sender flees from its own queue (`TelemetryLERP-literal`). docs/experiments.md says what
+each part is"""
 
 TELEMETRY_LERP = Scheme("TelemetryLERP", "lerp", "dctcp", "telemetry", STEADY_STEP, hosts=STEADY)
 TELEMETRY_GBN = Scheme("TelemetryGBN", "gbn", "dcqcn", "telemetry", LOW_RED_MARKING, hosts=STEADY)

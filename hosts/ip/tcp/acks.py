@@ -32,7 +32,7 @@ def on_ack(g: Any, c: Any, i: int, ack: int, window: int, flags: int, bare: bool
         # The right edge may not shrink (RFC 9293, 3.8.6), so a smaller one is old.
         c.snd_edge = max(c.snd_edge, edge)
         c.last_window = window << c.shift_out
-    before, sacked_before = c.seg_una, c.n_sacked
+    before, sacked_before, lost_before = c.seg_una, c.n_sacked, c.lost
     advanced = ack > c.snd_una
     told = c.blocks > 0 and c.sack_ok != 0
     newest = _cumulative(g, c, i, ack, marked, now) if advanced else -1
@@ -43,12 +43,14 @@ def on_ack(g: Any, c: Any, i: int, ack: int, window: int, flags: int, bare: bool
     if marked != 0 and c.snd_una > c.cwr_point:
         c.want_cwr = 1
         c.cwr_point = c.snd_nxt
+    c.delivered = c.seg_una - before + c.n_sacked - sacked_before
     if c.sack_ok == 0:
         if advanced:
             recovery.partial(g, c, i, c.seg_una - before, now)
         elif bare and same_window and c.seg_una < c.seg_nxt and ack == c.snd_una:
             recovery.duplicate(g, c, i, now)
     recovery.detect(g, c, i, now)
+    recovery.reduce(c, advanced and c.lost == lost_before)
     _settle(g, c, i, advanced or (c.n_sacked > sacked_before and _before_the_first(g, c, i, newest, now)), now)
     control.note(c, now)
 

@@ -433,6 +433,7 @@ def on_timer(g: Any, i: int, now: int) -> None:
     if c.cc_timer <= now:
         control.timer(c, now)
     if c.reorder_due <= now:
+        c.delivered = 0
         recovery.detect(g, c, i, now)
     if c.probe_due <= now:
         c.probe_due = MAX_TIME

@@ -91,8 +91,10 @@ CONN: Final = np.dtype(
         *_ints("rttvar rto backoff retries rto_due probe_due reorder_due wait_due min_rtt last_sent"),
         # tail loss probe: one is to be sent; the end of what it was sent for, and whether it was sent before (RFC 8985)
         *_ints("want_probe probe_end probe_again probe_txn"),
-        # of what was lost the first segment goes whatever the window is (RFC 6675, 5, step 4.3)
-        *_ints("force pace_wait"),
+        # proportional rate reduction, in segments: what the last ACK delivered, RFC 9937's RecoverFS, prr_delivered and
+        # prr_out, and up to where prr_out may rise
+        *_ints("delivered recover_fs prr_delivered prr_out prr_limit"),
+        *_ints("pace_wait"),
         # what was delivered last in order of transmission: when it was sent, its place and round trip (RFC 8985)
         *_ints("rack_sent rack_txn rack_rtt rack_end reordering recover"),
         # RFC 6675: the three highest segments that were SACKed, and from where on none is marked lost yet

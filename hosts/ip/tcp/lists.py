@@ -71,6 +71,12 @@ def out_of_lost(g: Any, c: Any, i: int, place: int) -> None:
 
 
 @inner()
+def pipe(c: Any) -> int:
+    """Segments under way; of a peer without SACK each duplicate ACK says that one has left."""
+    return c.inflight if c.sack_ok != 0 else max(c.inflight - c.dupacks, 0)
+
+
+@inner()
 def forget(c: Any) -> None:
     """Both lists are empty."""
     c.flight_head = -1

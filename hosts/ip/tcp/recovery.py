@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from detour.base.jit import inner
 from detour.base.times import MAX_TIME
 from detour.hosts.ip.tcp import control, lists, rto
@@ -27,16 +29,48 @@ def in_recovery(c: Any) -> bool:
 
 
 @inner()
+def reducing(c: Any) -> bool:
+    """Whether that was found without a timeout; what may be sent is then said by `prr_limit`, not by the window."""
+    return c.recover_fs > 0 and in_recovery(c)
+
+
+@inner()
 def _lose(g: Any, c: Any, i: int, place: int, now: int) -> None:
-    """A segment in flight is lost. The first of an episode is sent again whatever the window is."""
+    """A segment in flight is lost. The first of an episode is sent again whatever the window is.
+
+    Congestion control is not told of a retransmission that is lost within its episode, as in Linux; RFC 5681 (4.3)
+    takes it as a second indication of congestion. If the window is cut within one, another begins."""
     x = slot(g, i, place)
-    if not in_recovery(c):
+    within, window = reducing(c), c.cwnd
+    if not within or x.count == 0:
+        control.lost(c, x.txn, now)
+    if not within or c.cwnd < window:
         c.recover = c.snd_nxt
-        c.force = 1
-    control.lost(c, x.txn, now)
+        c.recover_fs = c.seg_nxt - c.seg_una - c.n_sacked - c.dupacks + c.delivered
+        c.prr_delivered = 0
+        c.prr_out = 0
+        c.prr_limit = 1
     lists.out_of_flight(g, c, i, place)
     lists.into_lost(g, c, i, place)
     c.lost += 1
+
+
+@inner()
+def reduce(c: Any, safe: bool) -> None:
+    """Proportional rate reduction (RFC 9937): how much may be sent for what an ACK delivered. `safe`: it moved
+    `snd_una`, and showed no further loss.
+
+    The RFC's ssthresh is here the window that congestion control has set, which may change meanwhile. Its SndCnt is
+    `prr_limit` - `prr_out`. All is counted in segments."""
+    if c.delivered == 0 or not reducing(c):
+        return
+    c.prr_delivered += c.delivered
+    pipe, target = lists.pipe(c), np.int64(c.cwnd)
+    if pipe > target:
+        room = -(-c.prr_delivered * target // c.recover_fs) - c.prr_out
+    else:
+        room = min(max(c.prr_delivered - c.prr_out, c.delivered) + safe, target - pipe)
+    c.prr_limit = c.prr_out + max(room, 0 if c.prr_out > 0 else 1)
 
 
 @inner()
@@ -117,6 +151,7 @@ def note_sacked(c: Any, number: int) -> None:
 def duplicate(g: Any, c: Any, i: int, now: int) -> None:
     """A duplicate ACK of a peer without SACK: at the third the first segment is lost (RFC 5681, 3.2)."""
     c.dupacks += 1
+    c.delivered = 1
     first = c.seg_una & (c.ring - 1)
     if c.dupacks == _DUPLICATES and not in_recovery(c) and slot(g, i, first).state == FLIGHT:
         _lose(g, c, i, first, now)
@@ -126,12 +161,13 @@ def duplicate(g: Any, c: Any, i: int, now: int) -> None:
 def partial(g: Any, c: Any, i: int, count: int, now: int) -> None:
     """Such a peer has acknowledged `count` segments. Within recovery the next one is lost as well (RFC 6582, 3.2)."""
     if in_recovery(c) and c.seg_una < c.seg_nxt:
-        c.dupacks = max(c.dupacks - max(count - 1, 0), 0)
+        told = min(c.dupacks, max(count - 1, 0))
+        c.dupacks -= told
+        c.delivered -= told
         first = c.seg_una & (c.ring - 1)
         x = slot(g, i, first)
         if x.state == FLIGHT and x.count == 0 and x.end <= c.recover:
             _lose(g, c, i, first, now)
-            c.force = 1
     else:
         c.dupacks = 0
 
@@ -155,7 +191,7 @@ def on_timeout(g: Any, c: Any, i: int, now: int) -> None:
             range_of(g, i, RANGES + k).right = 0
     c.dupacks = 0
     c.recover = c.snd_nxt
-    c.force = 1
+    c.recover_fs = 0
     c.backoff += 1
     c.retries += 1
     c.want_probe = 0

@@ -11,7 +11,7 @@ from detour.base.jit import inner
 from detour.base.times import MAX_TIME
 from detour.hosts.ip import neighbours, timers
 from detour.hosts.ip.rows import socket_at
-from detour.hosts.ip.tcp import control, lists, rto
+from detour.hosts.ip.tcp import control, lists, recovery, rto
 from detour.hosts.ip.tcp.layout import (
     ACK,
     CLOSE_WAIT,
@@ -39,16 +39,10 @@ _NONE = np.int64(0)
 
 
 @inner()
-def _pipe(c: Any) -> int:
-    """Segments under way; of a peer without SACK each duplicate ACK says that one has left."""
-    return c.inflight if c.sack_ok != 0 else max(c.inflight - c.dupacks, 0)
-
-
-@inner()
 def _allowed(c: Any) -> bool:
-    """Whether the window has room for a segment. One may always be under way."""
-    pipe = _pipe(c)
-    return pipe + 1 <= c.cwnd or pipe == 0
+    """Whether a segment may go now. One may always be under way."""
+    pipe = lists.pipe(c)
+    return pipe == 0 or (c.prr_out < c.prr_limit if recovery.reducing(c) else pipe + 1 <= c.cwnd)
 
 
 @inner()
@@ -94,8 +88,6 @@ def wants(g: Any, c: Any, now: int) -> bool:
         return True
     if c.lost_head < 0 and new_length(g, c) == 0:
         return False
-    if c.lost_head >= 0 and c.force != 0:
-        return True
     if not _allowed(c):
         return False
     if now < c.pace_next:
@@ -146,8 +138,7 @@ def _next(g: Any, s: Any, c: Any, i: int, frame: int, now: int) -> int:
             both = _probe(g, s, c, i, frame, now)
             if both != 0:  # else all was acknowledged before its turn came
                 return both
-        if c.lost_head >= 0 and (c.force != 0 or (_allowed(c) and now >= c.pace_next)):
-            c.force = 0
+        if c.lost_head >= 0 and _allowed(c) and now >= c.pace_next:
             return _again(g, s, c, i, c.lost_head, frame, now)
         size = new_length(g, c)
         if size > 0 and c.lost_head < 0 and _allowed(c):
@@ -207,6 +198,7 @@ def _put(g: Any, s: Any, c: Any, i: int, x: Any, frame: int, now: int) -> int:
     acknowledged(c)
     both = put_segment(g, s, c, i, frame, x.start, data, flags, first, now)
     c.tx_bytes += data
+    c.prr_out += 1
     if c.rto_due == MAX_TIME:
         c.rto_due = now + rto.timeout(c)
     control.sent(c, both & 0xFFFFFFFF, x.txn, now)
