@@ -129,8 +129,8 @@ class TcpConnection(_Tcp):
         check("the number of bytes", 1 if nbytes is None else nbytes, 0, tcp.UNLIMITED - 1)
         self.to, self.port = to, port
         points = 0 if curve_ps is None else _CURVE_POINTS
-        self._curve = np.zeros(points, tcp.POINT)
-        self._ring = np.zeros(config.window_segments, tcp.SEGMENT)
+        self._curve = np.zeros(points, tcp.PointRecord.dtype)
+        self._ring = np.zeros(config.window_segments, tcp.SegmentRecord.dtype)
 
         def make() -> None:
             v6 = is_v6(*words(to))

@@ -101,6 +101,8 @@ class ParsedFrame(NativeRecord, lines=True):
     src_hi: Int64; src_lo: Int64; dst_hi: Int64; dst_lo: Int64; v6: Int64; tos: Int64
     ttl: Int64; proto: Int64; at: Int64; length: Int64; here: Int64; sport: Int64
     dport: Int64; source_mac: Int64; start: Int64; stored: Int64; wire: Int64
+    # of a TCP segment: bytes of its header, and what that says
+    header: Int64; seq: Int64; ack: Int64; flags: Int64
 
 
 class NeighbourRecord(NativeRecord, lines=True):

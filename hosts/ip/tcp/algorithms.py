@@ -11,7 +11,7 @@ from detour.hosts.cc import CC_DCTCP, algorithm
 from detour.hosts.cc.binding import Bound
 from detour.hosts.cc.dctcp_hooks import DCTCP
 from detour.hosts.cc.own import HOST_PARAMETERS, CongestionAlgorithm
-from detour.hosts.ip.tcp.layout import CC_BYTES, CONN
+from detour.hosts.ip.tcp.layout import CC_BYTES, ConnRecord
 
 
 def chosen(text: str) -> CongestionAlgorithm:
@@ -46,4 +46,4 @@ def bind(found: CongestionAlgorithm, link_rate_bps: int, mss: int, most: int) ->
     """Its hooks, compiled for connections."""
     values: dict[str, Any] = dict.fromkeys(HOST_PARAMETERS, 0)
     values |= {"link_rate_bps": link_rate_bps, "payload": mss, "min_cwnd": 1, "max_cwnd": most, "tick_ps": 1}
-    return Bound(found, values, CONN)
+    return Bound(found, values, ConnRecord.dtype)

@@ -129,12 +129,12 @@ os.environ["FIXED"] = {{fixed!r}}
 from detour.base.compiled import CACHED_FUNCTIONS
 from detour.hosts import cc
 from detour.hosts.cc.binding import Bound
-from detour.hosts.ip.tcp.layout import CONN
+from detour.hosts.ip.tcp.layout import ConnRecord
 from detour.hosts.records import QueuePair
 import numpy as np
 chosen = cc.algorithm({own!r} + ":MINE")
 import ctypes
-for sender in (QueuePair.dtype, CONN):
+for sender in (QueuePair.dtype, ConnRecord.dtype):
     bound = Bound(chosen, {{{{}}}}, sender)
     q, row = np.zeros(1, sender), np.zeros(1, chosen.row)
     call = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 4)(int(bound.table[4]))
