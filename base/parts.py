@@ -21,7 +21,7 @@ import importlib
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from functools import cached_property
 from importlib.metadata import version
@@ -61,7 +61,7 @@ def stored(names: Iterable[str]) -> bytes | None:
 
 
 @contextmanager
-def _alone(name: str) -> Iterator[None]:
+def _alone(name: str) -> Generator[None]:
     """Lets no other process of this user into the same block meanwhile, if there is a cache at all."""
     try:
         lock = (NATIVE_CACHE.folder().ready() / name).open("w")

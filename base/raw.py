@@ -20,7 +20,7 @@ from detour.base.jit import COMPILED, Intrinsic, inner, intrinsic
 
 def generated(arguments: int, generate: Callable[[Any, Any, list[Any]], Any], result: str = "int64") -> Any:
     """Numba's intrinsic of int64s whose code `generate(ir, builder, args)` writes."""
-    from llvmlite import ir
+    from llvmlite import ir  # pyright: ignore[reportMissingTypeStubs]
     from numba import types
     from numba.extending import intrinsic
 
@@ -151,10 +151,10 @@ def array_by_address(dtype: Any) -> Any:
 
     @intrinsic(python)
     def at() -> Any:
-        from llvmlite import ir
+        from llvmlite import ir  # pyright: ignore[reportMissingTypeStubs]
         from numba import types
         from numba.extending import intrinsic
-        from numba.np.arrayobj import populate_array
+        from numba.np.arrayobj import populate_array  # pyright: ignore[reportUnknownVariableType]
         from numba.np.numpy_support import from_dtype
 
         array_type = types.Array(from_dtype(kind), 1, "C")

@@ -55,7 +55,8 @@ class NativeRecord:
 
 def _type_of(kind: Any) -> Any:
     """NumPy's type of a field: a number, or another row inside this one."""
-    return kind.dtype if isinstance(kind, type) and issubclass(kind, NativeRecord) else kind.__metadata__[0]
+    numbers: Any = getattr(kind, "__metadata__", None)
+    return kind.dtype if numbers is None else numbers[0]
 
 
 def names(kind: type[NativeRecord]) -> tuple[str, ...]:
