@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from detour.base.arrays import CACHE_LINE
 from detour.base.jit import COMPILED, Intrinsic, inner, intrinsic
+
+_N = TypeVar("_N", bound=np.generic)
 
 
 def generated(arguments: int, generate: Callable[[Any, Any, list[Any]], Any], result: str = "int64") -> Any:
@@ -141,11 +144,11 @@ def prefetch_lines(address: int, size: int) -> None:
         prefetch(address + offset)
 
 
-def array_by_address(dtype: Any) -> Any:
+def array_by_address(dtype: type[_N]) -> Callable[[int, int], NDArray[_N]]:
     """A function `at(address, length)`: the array of one dimension there."""
     kind = np.dtype(dtype)
 
-    def python(address: int, length: int) -> Any:
+    def python(address: int, length: int) -> NDArray[_N]:
         raw: Any = (ctypes.c_char * (int(length) * kind.itemsize)).from_address(int(address))
         return np.frombuffer(raw, kind)
 
@@ -157,7 +160,7 @@ def array_by_address(dtype: Any) -> Any:
         from numba.np.arrayobj import populate_array  # pyright: ignore[reportUnknownVariableType]
         from numba.np.numpy_support import from_dtype
 
-        array_type = types.Array(from_dtype(kind), 1, "C")
+        array_type = types.Array(from_dtype(cast("Any", kind)), 1, "C")
 
         @intrinsic
         def at(typing_context: Any, address: Any, length: Any) -> Any:

@@ -5,8 +5,6 @@ native code.
 
 from __future__ import annotations
 
-from typing import Any
-
 from detour.base.jit import inner, int64
 from detour.hosts import cc, nic, openloop, tasks
 from detour.hosts.frames import dissect, wire
@@ -87,7 +85,7 @@ def _addressed(hs: Handle, host: int) -> int:
 
 
 @inner
-def row_of(hs: Handle, qpn: int) -> Any:
+def row_of(hs: Handle, qpn: int) -> int:
     """Row of the table of QPs to which a number belongs, whether it is in use or not; `NIL`: none."""
     i = (qpn - FIRST_QPN) & cfg_row(hs).qpn_mask
     return i if qpn >= FIRST_QPN and i < cfg_row(hs).n_qps else int64(NIL)

@@ -364,7 +364,7 @@ class Driver:
             if count < limit or port.waiting:
                 return
 
-    def _send(self, port: _Port, frame: Any) -> bool:
+    def _send(self, port: _Port, frame: bytes | memoryview) -> bool:
         """Whether the socket took the frame (or will never take it)."""
         try:
             port.sock.send(frame)

@@ -7,11 +7,9 @@ checksums. The layout is described in `wire.py`.
 
 from __future__ import annotations
 
-from typing import Any
-
 from detour.base.dataplane import HOP_LIMIT
 from detour.base.jit import inner, int64
-from detour.base.raw import load8, load16be, load32be, load64be
+from detour.base.raw import load8, load16be, load32, load32be, load64be
 from detour.hosts.frames.headers import TYPE_IPV6
 from detour.hosts.frames.sizes import (
     AETH,
@@ -66,7 +64,7 @@ def dissect(hs: Handle, host: int, frame: int, length: int) -> int:
     bad = _addresses(hs, host, f, frame, length)
     if bad < 0:
         return bad
-    udp: Any = _extensions(f, frame + ETHERNET + IPV6)
+    udp = _extensions(f, frame + ETHERNET + IPV6)
     if udp < 0 or udp + UDP > f.end:
         return MALFORMED
     size = load16be(udp + 4)
@@ -111,7 +109,7 @@ def _addresses(hs: Handle, host: int, f: ReceivedFrame, frame: int, length: int)
 
 
 @inner
-def _extensions(f: ReceivedFrame, at: int) -> Any:
+def _extensions(f: ReceivedFrame, at: int) -> int:
     """Looks for the Transit Measurement option; returns where UDP begins, below 0 if it does not."""
     f.has_delay = 0
     f.delay = 0
@@ -123,7 +121,7 @@ def _extensions(f: ReceivedFrame, at: int) -> Any:
     after = at + 8 * (load8(at + 1) + 1)
     if after > f.end or load8(at) != NH_UDP:
         return MALFORMED
-    i: Any = at + 2
+    i = at + 2
     while i < after:
         if load8(i) == 0:  # Pad1
             i += 1
@@ -138,13 +136,11 @@ def _extensions(f: ReceivedFrame, at: int) -> Any:
 
 
 @inner
-def _icrc_holds(f: ReceivedFrame, udp: int, size: int) -> Any:
+def _icrc_holds(f: ReceivedFrame, udp: int, size: int) -> bool:
     if size < UDP + BTH + ICRC:
         return False
     crc = icrc(udp, size, f.src_hi, f.src_lo, f.dst_hi, f.dst_lo)
-    end = udp + size - ICRC
-    found = load8(end) | load8(end + 1) << 8 | load8(end + 2) << 16
-    return crc == found | load8(end + 3) << 24
+    return crc == load32(udp + size - ICRC) & 0xFFFFFFFF
 
 
 @inner
@@ -154,7 +150,7 @@ def _roce(f: ReceivedFrame, at: int, size: int) -> int:
         return MALFORMED
     f.opcode = load8(at)
     f.solicited = load8(at + 1) >> 7
-    pad: Any = int64(load8(at + 1) >> 4) & 3
+    pad = (load8(at + 1) >> 4) & 3
     f.qpn = load32be(at + 4) & 0xFFFFFF
     low = load32be(at + 8)
     f.ack_request = low >> 31
