@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from detour.base.jit import inner
-from detour.hosts import cc, nic, openloop, tasks
+from detour.hosts import nic, openloop, tasks
+from detour.hosts.cc import control
 from detour.hosts.frames import dissect, wire
 from detour.hosts.paths import paths, silence
 from detour.hosts.rows import cfg_row, ctl_row, frame_row, host_row, ptm_row, qp_row
@@ -57,7 +58,7 @@ def _feedback(hs: Any, i: int, q: Any, kind: int, now: int) -> None:
     else:
         q.st_cnps += 1
         if answers.is_about_this_path(hs, i, q):
-            cc.on_cnp(cfg_row(hs), q, now)
+            control.on_cnp(q, now)
     when = sender.deadline(hs, i, q)
     if when < MAX_TIME:
         timers.advance(hs, i, q, when)

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from detour.hosts.cc.binding import Bound
 from detour.hosts.cc.own import CongestionAlgorithm
 from detour.hosts.ip import layout
 from detour.hosts.ip.sums import make_pattern
 from detour.hosts.ip.tcp import layout as tcp
+from detour.hosts.plugins import Bound
 
 _OUT_DEPTH, _IN_DEPTH = 256, 4096
 _NEIGHBOURS = 256
