@@ -50,7 +50,7 @@ def record_by_address(kind: type[NativeRecord] | np.dtype[Any]) -> Callable[[int
     return at
 
 
-def _python_address(record: NativeRecord) -> int:
+def _python_address(record: object) -> int:
     return cast("Any", record)
 
 

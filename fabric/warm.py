@@ -18,12 +18,13 @@ from detour.control.verifier.reach import REACH
 from detour.engine.loop.entry import LOOP
 from detour.engine.trace.matching import MATCHING
 from detour.fabric.monitoring.windows import FLOW_WINDOWS
+from detour.hosts.cc.built_in import CONGESTION
 from detour.hosts.driver import DRIVER
 from detour.hosts.frames.sample import FRAMES
 from detour.hosts.ip.stack import IP
 from detour.hosts.rdma import RDMA
 
-FABRIC_PARTS = (RDMA, IP, LOOP, DRIVER, MATCHING, FRAMES, FLOW_WINDOWS, REACH)
+FABRIC_PARTS = (RDMA, IP, LOOP, DRIVER, CONGESTION, MATCHING, FRAMES, FLOW_WINDOWS, REACH)
 """those of a fabric, the largest ones first"""
 
 

@@ -6,7 +6,8 @@ native code.
 from __future__ import annotations
 
 from detour.base.jit import inner, int64
-from detour.hosts import cc, nic, openloop, tasks
+from detour.hosts import nic, openloop, tasks
+from detour.hosts.cc import control
 from detour.hosts.frames import dissect, wire
 from detour.hosts.paths import paths, silence
 from detour.hosts.records import ControlMessage, QueuePair, RdmaHost
@@ -54,7 +55,7 @@ def _feedback(hs: Handle, i: int, q: QueuePair, kind: int, now: int) -> None:
     else:
         q.st_cnps += 1
         if answers.is_about_this_path(hs, i, q):
-            cc.on_cnp(cfg_row(hs), q, now)
+            control.on_cnp(q, now)
     when = sender.deadline(hs, i, q)
     if when < MAX_TIME:
         timers.advance(hs, i, q, when)

@@ -15,7 +15,8 @@ from detour.base.jit import COMPILED, inner, int64
 from detour.base.parts import Part
 from detour.base.raw import int64s_at, load8, load32, load64, prefetch_lines, store64
 from detour.base.raw import prefetch as prefetch_line
-from detour.hosts import cc, demux, draws, nic
+from detour.hosts import demux, draws, nic
+from detour.hosts.cc import control
 from detour.hosts.frames import dissect
 from detour.hosts.frames.sizes import ETHERNET, IPV6, TRANSIT, UDP
 from detour.hosts.paths import paths
@@ -173,18 +174,12 @@ def random_below(state: int, host: int, n: int) -> int:
 
 
 @RDMA.entry
-def initial_window(state: int, algorithm: int) -> float:
-    """`cc.initial_window`, packets."""
-    return cc.initial_window(cfg_row(_hosts_at(state)), algorithm)
-
-
-@RDMA.entry
 def begin(state: int, rows: int, count: int, window: float) -> None:
     """Begins the first path of QPs, whose numbers are int64s at an address."""
     hs = _hosts_at(state)
     for i in int64s_at(rows, count):
         q = qp_row(hs, i)
-        cc.on_path(cfg_row(hs), q, window, int64(0))
+        control.on_path(cfg_row(hs), q, window, int64(0))
         q.state = QPS_RTS
 
 

@@ -8,7 +8,7 @@ with a row per packet in flight. Indices that mean "none" are `NIL`.
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -46,6 +46,18 @@ else:
         """Parameters and sizes, one row."""
 
         __annotations__ = Sizes.__annotations__
+
+
+def _with_room(kind: type[NativeRecord], size: int) -> tuple[np.dtype[Any], int]:
+    """The type of a row with room for so many bytes behind its fields, and where that begins."""
+    plain: Any = kind.dtype
+    layout: Any = {
+        "names": list(plain.names),
+        "formats": [plain[name] for name in plain.names],
+        "offsets": [plain.fields[name][1] for name in plain.names],
+        "itemsize": plain.itemsize + size,
+    }
+    return np.dtype(layout), plain.itemsize
 
 
 class RingEnds(NativeRecord):
@@ -107,36 +119,19 @@ class Sender(NativeRecord):
     next_txn: Int64  # place of the next transmission in the order of all
     epoch: Int64  # counts its paths
     srtt: Int64
-    cc: Int64  # which algorithm
     cwnd: Float64  # packets
     cwnd_initial: Float64
     ssthresh: Float64
     pace_next: Int64  # earliest time of the next packet
     cc_timer: Int64  # when on_timer wants to be called
-    cc_own: Int64  # address of what the QP has of an algorithm that is plugged in (`cc.own`)
-    dctcp_alpha: Float64
-    dctcp_acked: Int64  # bytes acknowledged in this window, and marked ones
-    dctcp_marked: Int64
-    dctcp_end: Int64  # the window ends with this transmission or a later one
-    dctcp_hold: Int64  # transmissions from this one on may cut the window again
-    dctcp_before: Float64  # window before the cut by a loss that may yet prove spurious, 0: there is none,
-    dctcp_before_ssthresh: Float64  # and its ssthresh
-    dctcp_doubt: Int64  # losses since then of which it is not known that they were spurious
-    dcqcn_rate: Float64
-    dcqcn_target: Float64
-    dcqcn_alpha: Float64
-    dcqcn_alpha_at: Int64  # times of the next update of alpha, check for a cut, increase
-    dcqcn_cut_at: Int64
-    dcqcn_rise_at: Int64
-    dcqcn_seen_alpha: Int64  # whether a notification came since the last update, and the last check
-    dcqcn_seen_cut: Int64
-    dcqcn_by_time: Int64  # increases since the last cut: T and B
-    dcqcn_by_bytes: Int64
-    dcqcn_sent: Int64  # bytes since the last cut or increase by bytes
+    cc_own: Int64  # address of what it has of its algorithm (`plugins`)
 
 
 class QueuePair(Sender):
-    """A queue pair."""
+    """A queue pair. Behind its fields there is room for those of its congestion control."""
+
+    CC_BYTES: ClassVar[int] = 200
+    CC_AT: ClassVar[int] = 0
 
     qpn: Int64  # its number on the wire, 0 while the row is free
     generation: Int64  # how often the row was used before (`qp_numbers`)
@@ -148,6 +143,7 @@ class QueuePair(Sender):
     telemetry: Int64
     flow_label: Int64  # of data packets
     transport: Int64
+    rate_based: Int64  # congestion control limits its rate, and receivers send CNPs
     in_order: Int64  # the receiver drops what comes early (go-back-N without reordering)
     tasks_of: Int64  # tasks: the peer's row and 1 if it sends messages of tasks, else 0
 
@@ -307,6 +303,7 @@ class QueuePair(Sender):
     st_failovers: Int64  # paths left because they alone were silent
 
 
+QueuePair.dtype, QueuePair.CC_AT = _with_room(QueuePair, QueuePair.CC_BYTES)
 QP_COUNTERS = tuple(name for name in QueuePair.dtype.names or () if name.startswith("st_"))
 
 

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from detour.base.heap import HeapEntry
-from detour.hosts.cc.binding import Bound
 from detour.hosts.cc.own import CongestionAlgorithm
 from detour.hosts.ip import layout
 from detour.hosts.ip.pattern import make_pattern
 from detour.hosts.ip.tcp import layout as tcp
+from detour.hosts.plugins import Bound
 
 _OUT_DEPTH, _IN_DEPTH = 256, 4096
 _NEIGHBOURS = 256

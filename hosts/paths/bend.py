@@ -59,7 +59,5 @@ def _leave(hs: Handle, i: int, q: QueuePair, now: int) -> None:
     if q.n_cand < 2:
         return
     cand = health.another(hs, i, q, now)
-    cwnd, ssthresh, alpha, hold = q.cwnd, q.ssthresh, q.dctcp_alpha, q.dctcp_hold
-    paths.move(hs, i, q, cand, now)
-    q.cwnd, q.ssthresh, q.dctcp_alpha, q.dctcp_hold = cwnd, ssthresh, alpha, hold
+    paths.move_on(hs, i, q, cand, now)
     _begin_round(q)

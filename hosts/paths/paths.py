@@ -24,7 +24,7 @@ After an idle time of more than a retransmission timeout what was known about wi
 from __future__ import annotations
 
 from detour.base.jit import float64, inner, int64
-from detour.hosts import cc
+from detour.hosts.cc import control
 from detour.hosts.draws import random_below
 from detour.hosts.frames import wire
 from detour.hosts.nic import CTL_PTR, activate, push_control
@@ -55,6 +55,22 @@ def _idle_time(hs: Handle, i: int, q: QueuePair, cand: int, now: int) -> int:
 @inner
 def move(hs: Handle, i: int, q: QueuePair, cand: int, now: int) -> None:
     """The QP leaves its path for candidate `cand`: a new epoch, slow start."""
+    wait = _begin_epoch(hs, i, q, cand, now)
+    control.on_path(cfg_row(hs), q, float64(cfg_row(hs).reroute_cwnd), now)
+    _set_off(hs, i, q, wait, now)
+
+
+@inner
+def move_on(hs: Handle, i: int, q: QueuePair, cand: int, now: int) -> None:
+    """So it does, with the window as it is."""
+    wait = _begin_epoch(hs, i, q, cand, now)
+    control.on_move(q, now)
+    _set_off(hs, i, q, wait, now)
+
+
+@inner
+def _begin_epoch(hs: Handle, i: int, q: QueuePair, cand: int, now: int) -> int:
+    """Packets from now on are of another path, `cand`. Returns for how long the sender has to wait."""
     wait = _idle_time(hs, i, q, cand, now)
     rto = rtt.timeout(cfg_row(hs), q)
     leftovers = q.flight_head != q.epoch_head
@@ -70,7 +86,11 @@ def move(hs: Handle, i: int, q: QueuePair, cand: int, now: int) -> None:
     q.since_ptm = 0
     q.st_reroutes += 1
     q.react_hold = now + max(cfg_row(hs).react_hold_ps, 2 * q.srtt)
-    cc.on_path(cfg_row(hs), q, float64(cfg_row(hs).reroute_cwnd), now)
+    return wait
+
+
+@inner
+def _set_off(hs: Handle, i: int, q: QueuePair, wait: int, now: int) -> None:
     if wait > 0:
         q.pace_next = now + wait
     activate(hs, i, q)
@@ -85,7 +105,7 @@ def before_data(hs: Handle, i: int, q: QueuePair, now: int) -> None:
     cfg = cfg_row(hs)
     idle = q.inflight == 0 if spray.is_spraying(q) else q.flight_head == NIL
     if idle and q.n_lost == 0 and now - q.last_sent > rtt.timeout(cfg, q):
-        cc.on_idle(cfg, q, now)
+        control.on_idle(q, now)
         q.probed = 0
         tokens.forget(q)
     if q.mode == MODE_AUTO and not q.probed and q.snd_end - q.snd_una >= cfg.probe_backlog:
@@ -102,7 +122,7 @@ def after_data(hs: Handle, i: int, q: QueuePair, now: int) -> None:
         return
     q.since_ptm += 1
     cfg = cfg_row(hs)
-    if q.since_ptm < max(cc.window(q), float64(cfg.delta3)):
+    if q.since_ptm < max(control.window(q), float64(cfg.delta3)):
         return
     q.since_ptm = 0
     for _ in range(cfg.crowded_probes if delays.is_crowded(cfg, q) else 1):
@@ -113,7 +133,7 @@ def after_data(hs: Handle, i: int, q: QueuePair, now: int) -> None:
 @inner
 def on_data_delay(hs: Handle, i: int, q: QueuePair, cand: int, delay: int, now: int) -> None:
     """An ACK reflected the delay that a data packet of the current epoch accumulated."""
-    delays.note(cfg_row(hs), q, delay, cc.window(q))
+    delays.note(cfg_row(hs), q, delay, control.window(q))
     c = candidate_row(hs, i, cand)
     c.delay = delay
     health.on_data(c)
@@ -230,7 +250,7 @@ def on_ptr(hs: Handle, i: int, now: int) -> bool:
         spray.on_probe(hs, q, int64(f.cand), int64(f.reflected), now)
         return True
     if f.cand == q.cand:
-        delays.note(cfg_row(hs), q, f.reflected, cc.window(q))
+        delays.note(cfg_row(hs), q, f.reflected, control.window(q))
     if q.round == ROUND_NONE:
         _consider(hs, i, q, f.cand, now)
         return True

@@ -10,7 +10,6 @@ nothing and measures nothing.
 from __future__ import annotations
 
 from detour.base.jit import inner
-from detour.hosts.cc import CC_DCQCN
 from detour.hosts.frames.wire import (
     COUNT_MASK,
     SACK_BEHIND,
@@ -79,7 +78,7 @@ def _map_agrees(f: ReceivedFrame, psn: int, trigger: int, end: int, una: int) ->
 def is_notification(hs: Handle, i: int, q: QueuePair) -> bool:
     """Whether the CNP in `frame_row(hs)` is one that this QP's peer may send: both run DCQCN with CNPs and a packet was
     sent."""
-    if q.state != QPS_RTS or q.cc != CC_DCQCN or cfg_row(hs).cnp_interval_ps == 0:
+    if q.state != QPS_RTS or not q.rate_based or cfg_row(hs).cnp_interval_ps == 0:
         return False
     return q.st_packets > 0 and frame_row(hs).psn == 0
 

@@ -13,7 +13,7 @@ and the NAK, a duplicate or a late one, says nothing new.
 from __future__ import annotations
 
 from detour.base.jit import inner, int64
-from detour.hosts import cc
+from detour.hosts.cc import control
 from detour.hosts.frames.wire import unwrap
 from detour.hosts.paths import paths, reroute
 from detour.hosts.records import QueuePair, ReceivedFrame
@@ -45,7 +45,7 @@ def on_gap(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, now: int) -> None
     if not fresh or q.flight_head == NIL:
         return
     if q.flight_head == q.epoch_head:
-        cc.on_lost(cfg_row(hs), q, slot_row(hs, i, q.flight_head).txn, True, now)
+        control.on_lost(q, slot_row(hs, i, q.flight_head).txn, True, now)
     flight.rewind(hs, i, q)
 
 
@@ -60,7 +60,7 @@ def _on_trigger(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, now: int) ->
     if s.state != SLOT_FLIGHT or s.count != f.count:
         return False
     if f.ce and s.epoch == q.epoch:
-        cc.on_ecn(cfg_row(hs), q, s.size, s.txn, now)
+        control.on_ecn(q, s.size, s.txn, now)
     return True
 
 

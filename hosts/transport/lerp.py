@@ -16,7 +16,7 @@ cannot show is left to timers (`sender`).
 from __future__ import annotations
 
 from detour.base.jit import inner, int64
-from detour.hosts import cc
+from detour.hosts.cc import control
 from detour.hosts.frames.wire import SACK_BITS, unwrap
 from detour.hosts.paths import bend, paths, reroute
 from detour.hosts.records import QueuePair, ReceivedFrame
@@ -68,7 +68,7 @@ def _on_trigger(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, now: int) ->
         _lose_before(hs, i, q, q.flight_head, txn, epoch, sent, now)
         return -1
     if f.ce:
-        cc.on_ecn(cfg_row(hs), q, s.size, s.txn, now)
+        control.on_ecn(q, s.size, s.txn, now)
     return acked(hs, i, q, seq, f.count, now)
 
 
@@ -86,5 +86,5 @@ def _lose_before(hs: Handle, i: int, q: QueuePair, index: int, txn: int, epoch: 
             flight.lose(hs, i, q, index)
             if epoch == q.epoch:
                 evidence.note_loss(q, s.txn)
-                cc.on_lost(cfg, q, s.txn, evidence.is_congestion(cfg, q, frame_row(hs)), now)
+                control.on_lost(q, s.txn, evidence.is_congestion(cfg, q, frame_row(hs)), now)
         index = after

@@ -28,7 +28,7 @@ One window and one estimate of the round trip serve all paths; a path that is le
 from __future__ import annotations
 
 from detour.base.jit import inner, int64
-from detour.hosts import cc
+from detour.hosts.cc import control
 from detour.hosts.frames.wire import COUNT_MASK, SACK_BITS, unwrap
 from detour.hosts.nic import activate
 from detour.hosts.paths import health, spray
@@ -75,7 +75,7 @@ def _on_trigger(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, now: int) ->
     cand = int64(s.cand)
     _hear(hs, i, q, cand, s, f, now)
     if f.ce:
-        cc.on_ecn(cfg_row(hs), q, s.size, s.txn, now)
+        control.on_ecn(q, s.size, s.txn, now)
     if seq >= q.snd_una:
         acked(hs, i, q, seq, f.count, now)
     spray.on_answer(hs, i, q, cand, f, now)
@@ -132,7 +132,7 @@ def _lose_overtaken(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, cand: in
         flight.lose(hs, i, q, index)
         evidence.note_loss(q, txn)
         congested = evidence.is_congestion(cfg, q, f)
-        cc.on_lost(cfg, q, txn, congested, now)
+        control.on_lost(q, txn, congested, now)
         spray.on_loss(hs, i, q, cand, congested, now)
 
 

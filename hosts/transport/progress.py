@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from detour.base.jit import inner, int64
-from detour.hosts import cc
+from detour.hosts.cc import control
 from detour.hosts.frames.wire import unwrap
 from detour.hosts.paths import delays, spray
 from detour.hosts.records import Config, PsnSlot, QueuePair, ReceivedFrame
@@ -69,11 +69,10 @@ def acked(hs: Handle, i: int, q: QueuePair, seq: int, count: int, now: int) -> i
     current = in_flight and s.epoch == q.epoch
     if current:
         empty = cfg_row(hs).empty_gain > 0 and delays.is_empty(cfg_row(hs), q.delay)
-        if q.cc == cc.CC_OWN:
-            f = frame_row(hs)
-            caused = seq == unwrap(f.trigger, q.snd_una) and s.count == f.count
-            cc.tell(cfg_row(hs), q, f, caused, now - s.sent)
-        cc.on_acked(cfg_row(hs), q, s.size, s.txn, empty, now)
+        f = frame_row(hs)
+        caused = seq == unwrap(f.trigger, q.snd_una) and s.count == f.count
+        control.tell(cfg_row(hs), q, f, caused, now - s.sent)
+        control.on_acked(q, s.size, s.txn, empty, now)
     flight.take(hs, i, q, index)
     known = count == s.count or (count < 0 and s.count == 0)
     if not current or not known:
@@ -87,7 +86,7 @@ def _was_late(hs: Handle, i: int, q: QueuePair, s: PsnSlot, in_flight: bool, cou
     """A packet of the current path that was declared lost has arrived after all: its last transmission, unless it was
     sent again since."""
     cfg = cfg_row(hs)
-    cc.on_spurious(cfg, q, now)
+    control.on_spurious(q, now)
     newest = candidate_row(hs, i, s.cand).newest if spray.is_spraying(q) else q.newest_sent
     if not in_flight:
         evidence.note_late(cfg, q, s.sent, newest)

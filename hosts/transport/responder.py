@@ -27,7 +27,6 @@ from __future__ import annotations
 
 from detour.base.jit import inner, int64
 from detour.hosts import agenda
-from detour.hosts.cc import CC_DCQCN
 from detour.hosts.frames import wire
 from detour.hosts.frames.wire import (
     OP_WRITE_ONLY_IMM,
@@ -102,7 +101,7 @@ def on_data(hs: Handle, i: int, now: int) -> None:
     if seq >= q.rcv_nxt + window:
         host_row(hs, q.host).rx_out_of_window += 1
         return
-    if f.ce and q.cc == CC_DCQCN:
+    if f.ce and q.rate_based:
         _notify(hs, i, q, f, now)
     if seq < q.rcv_nxt or (q.rcv_early and arrival_row(hs, i, seq & (window - 1)).flags):
         q.st_rx_duplicates += 1

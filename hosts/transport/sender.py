@@ -10,7 +10,7 @@ their own.
 from __future__ import annotations
 
 from detour.base.jit import inner, int64
-from detour.hosts import cc
+from detour.hosts.cc import control
 from detour.hosts.frames import wire
 from detour.hosts.frames.wire import SYNDROME_ACCESS, SYNDROME_ACK, SYNDROME_SEQUENCE, unwrap
 from detour.hosts.nic import activate
@@ -115,7 +115,6 @@ def _repeat_last(hs: Handle, i: int, q: QueuePair, frame: int, now: int) -> int:
 
 @inner
 def _emit(hs: Handle, i: int, q: QueuePair, index: int, seq: int, frame: int, now: int) -> int:
-    cfg = cfg_row(hs)
     s = slot_row(hs, i, index)
     if spray.is_spraying(q):
         q.cand = spray.choose(hs, i, q, now) if q.probe_by == 0 else q.probe_by - 1
@@ -131,7 +130,7 @@ def _emit(hs: Handle, i: int, q: QueuePair, index: int, seq: int, frame: int, no
     if q.transport == TR_LERP or _wants_answer(hs, q, seq, w):
         low |= 0x80
     length = wire.write_data(hs, frame, q, c, w, seq, low, seq - w.first)
-    cc.on_sent(cfg, q, length, s.txn, now)
+    control.on_sent(q, length, s.txn, now)
     timers.advance(hs, i, q, _deadline_of_timers(hs, i, q))
     return length
 
@@ -183,7 +182,7 @@ def on_ack(hs: Handle, i: int, now: int) -> None:
     elif unwrap(f.psn, q.snd_una) >= q.snd_una:  # not ready
         q.retries = 0
     if timed_out and q.retries == 0 and q.n_lost == 0 and q.st_spurious > spurious:
-        cc.on_spurious_timeout(cfg_row(hs), q)
+        control.on_spurious_timeout(q, now)
     if q.nak_seq >= 0 and q.snd_una >= q.nak_seq:
         fail(hs, i, int64(WC_REM_ACCESS_ERR))
     elif q.pace_next <= now and can_send(hs, q):  # else the timer will say when it may
@@ -244,7 +243,7 @@ def on_deadline(hs: Handle, i: int, now: int) -> None:
     if q.state != QPS_RTS:
         return
     if q.cc_timer <= now:
-        cc.on_timer(cfg_row(hs), q, now)
+        control.on_timer(q, now)
     paths.on_deadline(hs, i, q, now)
     silence.on_deadline(hs, i, q, now)
     if _loss_deadline(hs, i, q) <= now:
@@ -323,7 +322,7 @@ def _on_rto(hs: Handle, i: int, q: QueuePair, quiet: int, now: int) -> None:
         lost += 1
     q.tail_probe = PROBE_SENT
     q.probes = 0
-    cc.on_rto(cfg, q, lost, now)
+    control.on_rto(q, lost, now)
     if spray.is_spraying(q):
         spray.on_timeout(hs, i, q, now)
     elif q.mode == MODE_BEND:

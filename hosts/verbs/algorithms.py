@@ -1,42 +1,61 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gives QPs their part of a congestion control that is plugged in (`hosts.cc.own`)."""
+"""Gives queue pairs the fields of their congestion control."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from detour.base.jit import COMPILED
-from detour.hosts.cc import CC_OWN, own
-from detour.hosts.cc.binding import Bound
+from detour.base.arrays import Int64Array
+from detour.hosts.cc import CC_REGISTRY, built_in, own
 from detour.hosts.cc.own import HOST_PARAMETERS, CongestionAlgorithm
+from detour.hosts.plugins import Bound
 from detour.hosts.records import QueuePair
 from detour.hosts.state import Hosts
 
-
-def number_of(chosen: Any) -> int:
-    """What `q.cc` is: of an enumeration's member or of an algorithm."""
-    if isinstance(chosen, CongestionAlgorithm):
-        return CC_OWN if chosen.built_in is None else chosen.built_in
-    return int(chosen)
+_PART = built_in.CONGESTION
 
 
-def give(hs: Hosts, rows: np.ndarray, chosen: Any) -> None:
-    """Rows of the table of QPs that are about to begin get their fields, all 0, if the algorithm is plugged in."""
-    if not isinstance(chosen, CongestionAlgorithm) or chosen.built_in is not None:
-        return
+def algorithm_of(chosen: Any) -> CongestionAlgorithm:
+    """Of an enumeration's member, or the algorithm itself."""
+    return chosen if isinstance(chosen, CongestionAlgorithm) else CC_REGISTRY.find(chosen.name.lower())
+
+
+def initial_window(hs: Hosts, chosen: CongestionAlgorithm) -> float:
+    """Packets that a connection starts with. If it is rate-based, only its rate limits it, and the room for what is in
+    flight."""
+    cfg = hs.cfg[0]
+    if chosen.rate_based:
+        return float(cfg["window"])
+    return float(cfg["line_rate_cwnd"] if cfg["line_rate_start"] else cfg["initial_cwnd"])
+
+
+def give(hs: Hosts, rows: Int64Array, chosen: CongestionAlgorithm) -> None:
+    """Rows of the table of QPs that are about to begin get their fields, all 0."""
     bound = _bound(hs, chosen)
-    fields = np.zeros(len(rows), chosen.row)
-    bound.kept.append(fields)
-    fields["table"] = bound.table.ctypes.data
+    hs.qp["rate_based"][rows] = chosen.rate_based
+    if chosen.row.itemsize <= QueuePair.CC_BYTES:
+        fields = state_of(hs, chosen)
+        at = rows
+        first, step = hs.qp.ctypes.data + QueuePair.CC_AT, hs.qp.itemsize
+    else:
+        fields = np.zeros(len(rows), chosen.row)
+        bound.kept.append(fields)
+        at = np.arange(len(rows))
+        first, step = fields.ctypes.data, fields.itemsize
+    fields[at] = 0
+    fields["table"][at] = bound.table.ctypes.data
     for name in ("rtt", "delay", "hops"):
-        fields["packet"][name] = -1
-    addresses = fields.ctypes.data + fields.itemsize * np.arange(len(rows), dtype=np.int64)
-    hs.qp["cc_own"][rows] = addresses
-    if not COMPILED:
-        for address, row in zip(addresses.tolist(), fields, strict=True):
-            own.PYTHON[address] = (bound.plain, bound.parameters[0], row)
+        fields["packet"][name][at] = -1
+    hs.qp["cc_own"][rows] = first + step * at
+
+
+def state_of(hs: Hosts, chosen: CongestionAlgorithm) -> NDArray[Any]:
+    """What each QP would have of the algorithm: a view of room in its row."""
+    n, step = hs.qp.shape[0], hs.qp.itemsize
+    return np.ndarray(n, chosen.row, hs.qp.view(np.uint8).data, QueuePair.CC_AT, (step,))
 
 
 def _bound(hs: Hosts, algorithm: CongestionAlgorithm) -> Bound:
@@ -45,7 +64,10 @@ def _bound(hs: Hosts, algorithm: CongestionAlgorithm) -> Bound:
     for bound in known:
         if bound.algorithm is algorithm or bound.algorithm == algorithm:
             return bound
-    parameters = {name: hs.cfg[0][name].item() for name in HOST_PARAMETERS}
-    bound = Bound(algorithm, parameters, QueuePair.dtype)
+    if algorithm.parameters is None:
+        parameters = hs.cfg
+    else:
+        parameters = algorithm.parameter_record({name: hs.cfg[0][name].item() for name in HOST_PARAMETERS})
+    bound = Bound(algorithm, parameters, own.entry_of, QueuePair.dtype)
     known.append(bound)
     return bound

@@ -124,11 +124,11 @@ def connect_many(
     flows = Flows(device, rows[: len(src)], rows[len(src) :], _keys(device, dst))
     values = {
         "telemetry": int(telemetry),
-        "cc": algorithms.number_of(congestion_control),
         "transport": int(transport),
         "in_order": int(transport is Transport.GO_BACK_N and not reordering),
     }
-    window = initial_cwnd or rdma.initial_window(hs.listing, algorithms.number_of(congestion_control))
+    control = algorithms.algorithm_of(congestion_control)
+    window = initial_cwnd or algorithms.initial_window(hs, control)
     psn = np.random.default_rng([seed, 1]).integers(0, 1 << 24, (2, len(src)), dtype=np.int64)
     how = choice if (chosen.shape[1] > 1 if auto is None else auto) else PathChoice.FIXED
     if how >= PathChoice.SPRAYING:
@@ -139,7 +139,7 @@ def connect_many(
         _fill(device, flows.receiver, dst, flows.sender, src, psn[1], psn[0], values)
         _fill_candidates(hs, flows.sender, chosen, how)
         _fill_candidates(hs, flows.receiver, chosen[:, :1], PathChoice.FIXED)
-        algorithms.give(hs, rows, congestion_control)
+        algorithms.give(hs, rows, control)
         rdma.begin(hs.listing, rows.ctypes.data, len(rows), window)
 
     device.call(change)

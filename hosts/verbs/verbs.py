@@ -29,7 +29,7 @@ import numpy as np
 
 from detour.base.dataplane import MAX_FLOW_LABEL
 from detour.base.errors import DetourError
-from detour.hosts import cc, nic, rdma, state
+from detour.hosts import nic, rdma, state
 from detour.hosts.cc.own import CongestionAlgorithm
 from detour.hosts.frames.addresses import final_address, to_text, to_words
 from detour.hosts.records import HOST_COUNTERS, QP_COUNTERS, QueuePair
@@ -77,9 +77,9 @@ class QPState(IntEnum):
 class CongestionControl(IntEnum):
     """algorithms of `detour.hosts.cc`"""
 
-    FIXED = cc.CC_FIXED
-    DCTCP = cc.CC_DCTCP
-    DCQCN = cc.CC_DCQCN
+    FIXED = 0
+    DCTCP = 1
+    DCQCN = 2
 
 
 class Transport(IntEnum):
@@ -491,7 +491,6 @@ class QP:
                 "send_cq": self.cq.index,
                 "recv_cq": self.recv_cq.index,
                 "telemetry": int(self.attr.telemetry),
-                "cc": algorithms.number_of(self.attr.congestion_control),
                 "transport": int(self.attr.transport),
                 "in_order": int(self.attr.transport is Transport.GO_BACK_N and not self.attr.reordering),
                 "retry_ps": self._retry_ps,
@@ -564,8 +563,9 @@ class QP:
             _assign(q, {"peer_qpn": remote.qpn, "peer_hi": peer_hi, "peer_lo": peer_lo, "rcv_nxt": remote.psn})
             self._set_candidates(some, PathChoice.FIXED if candidates is None else choice)
             row = np.array([self.index])
-            algorithms.give(hs, row, self.attr.congestion_control)
-            window = self.attr.initial_cwnd or rdma.initial_window(hs.listing, q["cc"])
+            control = algorithms.algorithm_of(self.attr.congestion_control)
+            algorithms.give(hs, row, control)
+            window = self.attr.initial_cwnd or algorithms.initial_window(hs, control)
             rdma.begin(hs.listing, row.ctypes.data, 1, float(window))
 
         self.context.device.call(change)
