@@ -27,7 +27,9 @@ from detour.base.raw import load64
 from detour.base.structs import NativeRecord
 
 P = TypeVar("P", bound="Plugin")
-Record = np.dtype[Any]
+RecordType = np.dtype[Any]
+MakeEntry = Callable[[Any, tuple[RecordType, ...]], Any]
+"""makes of a hook, and of the types of parameters, of the sender's row and of the sender, what is called by address"""
 
 hook = inner
 """marks a hook, and what hooks call (`base.jit.inner`)"""
@@ -50,6 +52,7 @@ class Plugin:
 
     HOOKS: ClassVar[tuple[str, ...]] = ()
     NEWS: ClassVar[type[NativeRecord]] = NativeRecord
+    LEAST_HOOKS: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         if self.parameters is not None and (not is_dataclass(self.parameters) or isinstance(self.parameters, type)):
@@ -64,7 +67,7 @@ class Plugin:
         for name in names:
             if name not in self.HOOKS:
                 raise DetourError(f"{name} is no hook; there are {', '.join(self.HOOKS)}")
-        if len(set(names)) < len(names) or not names:
+        if len(set(names)) < len(names) or len(names) < self.LEAST_HOOKS:
             raise DetourError("hooks are functions called on_..., each once; at least one is needed")
 
     def _values(self) -> dict[str, Any]:
@@ -89,7 +92,7 @@ class Plugin:
         return replace(self, parameters=replace(self.parameters, **typed))
 
     @property
-    def row(self) -> Record:
+    def row(self) -> RecordType:
         """What every sender has of it."""
         if isinstance(self.fields, type):
             own: list[tuple[str, Any]] = [(name, self.fields.dtype[name]) for name in self.fields.dtype.names or ()]
@@ -97,12 +100,12 @@ class Plugin:
             own = [(name, np.int64 if kind is int else np.float64) for name, kind in self.fields.items()]
         return np.dtype([("table", np.int64), ("packet", self.NEWS.dtype), *own])
 
-    def parameter_type(self, of_host: type) -> Record:
+    def parameter_type(self, of_host: type) -> RecordType:
         """The record of its own parameters behind the integers that `of_host` annotates."""
         own = [(name, np.float64 if isinstance(value, float) else np.int64) for name, value in self._values().items()]
         return np.dtype([*((name, np.int64) for name in get_annotations(of_host)), *own])
 
-    def parameter_record(self, host_values: Mapping[str, Any]) -> np.ndarray[Any, Record]:
+    def parameter_record(self, host_values: Mapping[str, Any]) -> np.ndarray[Any, RecordType]:
         """Its own parameters behind those of the host, one record."""
         values = {**host_values, **self._values()}
         formats = [(name, np.float64 if isinstance(value, float) else np.int64) for name, value in values.items()]
@@ -124,11 +127,8 @@ class Bound:
     """A plugin for senders of a kind: its parameters, and the addresses of its hooks."""
 
     def __init__(
-        self, plugin: Plugin, parameters: np.ndarray[Any, Record], entry_of: Callable[[Any, tuple[Record, ...]], Any],
-        sender: Record,
-    ) -> None:  # fmt: skip
-        """`entry_of(hook, records)` is the Python function that is called by address; `records`: types of parameters,
-        of the sender's row and of `sender`."""
+        self, plugin: Plugin, parameters: np.ndarray[Any, RecordType], entry_of: MakeEntry, sender: RecordType
+    ) -> None:
         self.algorithm, self.parameters = plugin, parameters
         self.kept: list[Any] = []
         self.table = np.zeros(1 + len(plugin.HOOKS), np.int64)
@@ -147,14 +147,11 @@ class Bound:
                 self.table[place] = entry.address if hasattr(entry, "address") else _address(entry)
 
 
-_BUILT_IN: dict[tuple[Any, Record], Any] = {}
+_BUILT_IN: dict[tuple[Any, RecordType], Any] = {}
 """by hook and kind of sender: entries of parts"""
 
 
-def build_in(
-    part: Part, plugin: Plugin, parameters: Record, sender: Record,
-    entry_of: Callable[[Any, tuple[Record, ...]], Any],
-) -> None:  # fmt: skip
+def build_in(part: Part, plugin: Plugin, parameters: RecordType, sender: RecordType, entry_of: MakeEntry) -> None:
     """The hooks of a plugin are compiled as entries of a part."""
     for one in plugin.hooks if COMPILED else ():
         if (one, sender) not in _BUILT_IN:
@@ -162,7 +159,7 @@ def build_in(
             _BUILT_IN[one, sender] = part.entry(made)
 
 
-def _renamed(one: Any, records: tuple[Record, ...], entry_of: Callable[..., Any], name: str) -> Any:
+def _renamed(one: Any, records: tuple[RecordType, ...], entry_of: MakeEntry, name: str) -> Any:
     """What is called by address, as a function of the hook's module."""
     function = getattr(one, "py_func", None)
     if function is None:
@@ -179,20 +176,20 @@ def _renamed(one: Any, records: tuple[Record, ...], entry_of: Callable[..., Any]
     return made
 
 
-def _compiled(one: Any, records: tuple[Record, ...], entry_of: Callable[..., Any]) -> Any:
+def _compiled(one: Any, records: tuple[RecordType, ...], entry_of: MakeEntry) -> Any:
     """A hook with what it calls and nothing else, kept in the cache of native code."""
     made = _renamed(one, records, entry_of, f"{hook_name(one)}_by_address")
     return njit(made, key=_key(one.py_func, records))
 
 
-def _key(function: Any, records: tuple[Record, ...]) -> str:
+def _key(function: Any, records: tuple[RecordType, ...]) -> str:
     """What decides what comes of a hook beside the sources: records, which function of that name it is, and constants
     of its module, which may be computed. A hook with a closure has none and is not cached."""
     if function.__closure__ is not None:
         return ""
     plain = (int, float, str, bytes, tuple)
     named: dict[str, Any] = function.__globals__
-    constants = {name: value for name, value in named.items() if isinstance(value, plain)}
+    constants: dict[str, Any] = {name: value for name, value in named.items() if isinstance(value, plain)}
     place = (function.__qualname__, function.__code__.co_firstlineno)
     return repr((place, [repr(one.fields) for one in records], sorted(constants.items())))
 
@@ -209,7 +206,7 @@ def _address(entry: Any) -> int:
 # -- for what calls ----------------------------------------------------------------------------------------
 
 
-PYTHON_TABLES: dict[int, tuple[tuple[Callable[..., Any] | None, ...], Any, Record]] = {}
+PYTHON_TABLES: dict[int, tuple[tuple[Callable[..., Any] | None, ...], Any, RecordType]] = {}
 """by the address of a table of hooks: hooks, parameters and the type of senders' rows"""
 
 

@@ -128,9 +128,10 @@ class Sender(NativeRecord):
 
 
 class QueuePair(Sender):
-    """A queue pair. Behind its fields there is room for those of its congestion control."""
+    """A queue pair. Behind its fields there is room for those of its congestion control and of its path scheme."""
 
     CC_BYTES: ClassVar[int] = 200
+    PATH_BYTES: ClassVar[int] = 152
     CC_AT: ClassVar[int] = 0
 
     qpn: Int64  # its number on the wire, 0 while the row is free
@@ -191,60 +192,27 @@ class QueuePair(Sender):
     reorder_round: Int64  # the transmission that ends such a one
 
     # -- paths
-    mode: Int64  # who chooses
+    path_own: Int64  # address of what it has of its path scheme (`plugins`), 0: nobody chooses
+    sprays: Int64  # every packet has a path of its own
+    watches: Int64  # a path that alone is silent is left (`silence`)
+    path_timer: Int64  # when on_timer of the scheme wants to be called
     n_cand: Int64
     n_short: Int64  # how many of the candidates are shortest paths, if packets are sprayed (they come first)
     cand: Int64  # the current one
     delay: Int64  # its queuing delay (-1: not known yet)
-    low: Int64  # the least delay of the window that fills and of the one before it, packets in the former
-    low_before: Int64
-    low_count: Int64
-    since_ptm: Int64
-    rr_next: Int64
     ptm_seq: Int64
-    # probing round: 0 none, 1 before the first PTR, 2 until three times its round trip
-    probed: Int64
-    round: Int64
-    round_first: Int64
-    round_start: Int64
-    round_deadline: Int64
-    round_open: Int64
-    round_done: Int64
+    detours_known: Int64  # spraying: something is known of detours
     # a silent path (`silence`): since when it was when others were asked, the first PTM then, who answered best,
     # whether this path did
     asked_since: Int64
     asked_first: Int64
     asked_best: Int64
     asked_lives: Int64
-    # NIC rerouting: bad answers in a row, losses seen, least delay, until when nothing is judged, last move
-    react_bad: Int64
-    react_lost: Int64
-    react_base: Int64
-    react_hold: Int64
-    react_moved: Int64
-    # leaving paths by their marks (`bend`): answers and marked ones of this round, congested rounds in a row, the
-    # transmission that ends the round
-    bend_answers: Int64
-    bend_marks: Int64
-    bend_rounds: Int64
-    bend_end: Int64
-    # spraying (`spray`, `multipath`): paths that answered and have not been used again (a byte each, the oldest in the
-    # lowest) and how many
-    tokens: Int64
-    n_tokens: Int64
-    short_wait: Int64  # what waits on shortest paths (-1: not known) as of when
-    short_time: Int64
-    detour_wait: Int64  # mean of detours
-    silence_due: Int64  # when to look for silent paths
-    short_mean: Int64  # mean of shortest paths
-    short_share: Int64  # what part of answers came by them (65536: all)
-    short_loss: Int64  # parts of packets that links of shortest paths and of detours lose
-    detour_loss: Int64
-    probe_at: Int64  # last tail-loss probe, and the candidate that the next one takes, from 1 on (0: any)
+    # spraying (`multipath`): when to look for silent paths, last tail-loss probe, and the candidate that the next one
+    # takes, from 1 on (0: any)
+    silence_due: Int64
+    probe_at: Int64
     probe_by: Int64
-    # Spritz: packets since a path was drawn whatever was known, marks of remembered paths
-    spritz_sent: Int64
-    spritz_marked: Int64
 
     # -- responder
     rcv_nxt: Int64
@@ -303,7 +271,7 @@ class QueuePair(Sender):
     st_failovers: Int64  # paths left because they alone were silent
 
 
-QueuePair.dtype, QueuePair.CC_AT = _with_room(QueuePair, QueuePair.CC_BYTES)
+QueuePair.dtype, QueuePair.CC_AT = _with_room(QueuePair, QueuePair.CC_BYTES + QueuePair.PATH_BYTES)
 QP_COUNTERS = tuple(name for name in QueuePair.dtype.names or () if name.startswith("st_"))
 
 

@@ -9,6 +9,7 @@ is the low 24 (`wire.py`).
 from __future__ import annotations
 
 import mmap
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import fields
 from typing import Any, NamedTuple
@@ -40,11 +41,6 @@ WC_WITH_IMM = 2
 ACCESS_LOCAL_WRITE, ACCESS_REMOTE_WRITE = 1, 2
 TR_LERP, TR_GBN = 0, 1
 """transports of a QP: selective repeat, go-back-N"""
-MODE_FIXED, MODE_AUTO, MODE_REACT, MODE_BEND = 0, 1, 2, 3
-MODE_SPRAY, MODE_OBLIVIOUS, MODE_REPS, MODE_SWAP, MODE_SCOUT, MODE_RECYCLE = 4, 5, 6, 7, 8, 9
-"""who chooses paths (`hosts.paths`): nobody, probes (`paths`), what comes back (`reroute`, `bend`); from MODE_SPRAY on
-every packet has a path of its own (`spray`, `spritz`)"""
-
 FIRST_QPN = 0x100
 """number of QP 0 of the arrays on the wire, the first time; lower ones are special in InfiniBand"""
 
@@ -141,6 +137,10 @@ class Handle(NamedTuple):
 
 INTERPRETED: dict[int, Hosts] = {}
 """by listing, where native code runs as Python"""
+
+
+hosts_at: Callable[[int], Handle] = Handle if COMPILED else INTERPRETED.__getitem__
+"""by the address of the list"""
 
 
 class Hosts(Handle):

@@ -32,7 +32,7 @@ and beside published ways to choose paths, on the same fabric, with the same pai
 - **MRC-like** (arXiv 2605.04333): packets take turns on seven paths; a mark swaps one, a loss does and bars it
   for a millisecond. **MRC-like-NSCC**: under Ultra Ethernet's NSCC, with marks from 30 to 120 kB (`hosts/cc/nscc.py`).
 - **Spritz-Scout**, **Spritz-Spray** (arXiv 2602.19567): paths are drawn by their length and remembered while they are
-  not marked; Scout stays on the shortest of them (`hosts/paths/spritz.py` has the parameters, their source and what is
+  not marked; Scout stays on the shortest of them (`rivals/paths/spritz.py` has the parameters, their source and what is
   different).
 - **UGAL-L**, **UGAL-G** (Singh 2005; Kim et al., ISCA 2008): Benchmark with DCTCP, but the first switch compares one
   random detour with the shortest path, by the queues of its own ports (L) or by those of the group's global links (G).

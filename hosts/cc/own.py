@@ -14,7 +14,7 @@
 
 A hook gets the parameters `p` (those of the dataclass, and `HostParameters`), the fields `s` of its own, the QP `q`
 (`records.Sender`: `cwnd`, `ssthresh`, `pace_next` and `cc_timer` are there to be changed), the packet that it is about
-(`Packet`) and the time in ps. Which hooks there are: `HOOKS`; what each is called for: `detour.hosts.cc.control`.
+(`Packet`) and the time in ps. Which hooks there are: `CONTROL_HOOKS`; what each is called for: `hosts.cc.control`.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from detour.base.pointers import record_address, record_by_address
 from detour.base.raw import call3, load64
 from detour.base.structs import Int64, NativeRecord
 from detour.hosts import plugins
-from detour.hosts.plugins import PACKET_AT, Plugin, Record, hook_at
+from detour.hosts.plugins import PACKET_AT, Plugin, RecordType, hook_at
 from detour.hosts.plugins import hook as hook
 
-HOOKS = (
+CONTROL_HOOKS = (
     "on_path", "on_idle", "on_sent", "on_acked", "on_lost", "on_spurious", "on_rto", "on_timer",
     "on_ecn", "on_spurious_timeout", "on_cnp", "on_move",
 )  # fmt: skip
@@ -73,11 +73,11 @@ class CongestionAlgorithm(Plugin):
 
     rate_based: bool = False
 
-    HOOKS: ClassVar[tuple[str, ...]] = HOOKS
+    HOOKS: ClassVar[tuple[str, ...]] = CONTROL_HOOKS
     NEWS: ClassVar[type[NativeRecord]] = Packet
 
 
-def entry_of(_hook: Any, records: tuple[Record, ...]) -> Any:
+def entry_of(_hook: Any, records: tuple[RecordType, ...]) -> Any:
     """What is called by address: it makes records of addresses and calls the hook."""
     parameters_at, fields_at, qp_at = map(record_by_address, records)
 

@@ -23,12 +23,28 @@ to all groups, nothing is different: their first packets take shortest paths.
 from __future__ import annotations
 
 from detour.base.jit import inner
+from detour.base.structs import Int64, NativeRecord
 from detour.hosts.draws import random_below
-from detour.hosts.paths import delays
 from detour.hosts.paths.probes import send_ptm
+from detour.hosts.paths.waits import mtu_times
 from detour.hosts.records import Config, QueuePair, Region
 from detour.hosts.rows import cfg_row, host_row, region_row
 from detour.hosts.state import NIL, REGIONS, Handle
+
+
+class SprayState(NativeRecord):
+    """What a QP has of the scheme (`spray`)."""
+
+    short_wait: Int64  # what waits on shortest paths (-1: not known) as of when
+    short_time: Int64
+    detour_wait: Int64  # mean of detours
+    short_mean: Int64  # mean of shortest paths
+    short_share: Int64  # what part of answers came by them (65536: all)
+    short_loss: Int64  # parts of packets that links of shortest paths and of detours lose
+    detour_loss: Int64
+    tokens: Int64  # paths that answered and have not been used again (`tokens`) and how many
+    n_tokens: Int64
+
 
 CROWD_CONNECTIONS = 3
 """that begin to send to one group at a time are more than chance brings together, where hosts send to all groups"""
@@ -49,19 +65,20 @@ def region(hs: Handle, q: QueuePair) -> Region:
 
 
 @inner
-def recall(hs: Handle, q: QueuePair, now: int) -> None:
+def recall(hs: Handle, q: QueuePair, s: SprayState, now: int) -> None:
     """A connection that knows nothing begins with what others know."""
-    if q.short_wait != NIL or q.detour_wait != NIL:
+    if s.short_wait != NIL or s.detour_wait != NIL:
         return
     r, cfg = region(hs, q), cfg_row(hs)
     if r.short_wait == NIL or not _knows_detours(hs, r, now):
         return
     aged = r.short_wait - (now - r.short_time) // cfg.tick_ps
-    if aged > 2 * r.detour_wait + delays.mtu_times(cfg, cfg.spray_ahead_mtus) // cfg.tick_ps:
-        q.short_wait = r.short_wait
-        q.short_mean = r.short_wait
-        q.short_time = r.short_time
-        q.detour_wait = r.detour_wait
+    if aged > 2 * r.detour_wait + mtu_times(cfg, cfg.spray_ahead_mtus) // cfg.tick_ps:
+        s.short_wait = r.short_wait
+        s.short_mean = r.short_wait
+        s.short_time = r.short_time
+        s.detour_wait = r.detour_wait
+        q.detours_known = 1
 
 
 @inner
@@ -84,12 +101,12 @@ def _is_open(cfg: Config, r: Region, now: int) -> bool:
 
 
 @inner
-def on_sent_short(hs: Handle, q: QueuePair, now: int) -> None:
+def on_sent_short(hs: Handle, q: QueuePair, s: SprayState, now: int) -> None:
     """A packet without a token takes a shortest path."""
     r = region(hs, q)
     if not _is_open(cfg_row(hs), r, now):
         _forget_open(r)
-    if q.inflight == 0 and q.short_wait == NIL and r.peer != q.peer_hi:
+    if q.inflight == 0 and s.short_wait == NIL and r.peer != q.peer_hi:
         r.begun += 1
         r.peer = q.peer_hi
     r.open += 1
@@ -140,7 +157,7 @@ def ask(hs: Handle, i: int, q: QueuePair, wait: int, now: int) -> None:
     """A packet waited for `wait` ticks on a shortest path: if that is enough for `recall`, asks what a detour is worth,
     unless a connection of the host knows or has asked."""
     r, cfg = region(hs, q), cfg_row(hs)
-    if wait <= delays.mtu_times(cfg, cfg.spray_ahead_mtus) // cfg.tick_ps:
+    if wait <= mtu_times(cfg, cfg.spray_ahead_mtus) // cfg.tick_ps:
         return
     if _knows_detours(hs, r, now) or (r.asked > 0 and now - r.asked < cfg.spray_memory_ps // 2):
         return

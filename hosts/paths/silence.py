@@ -21,10 +21,10 @@ from __future__ import annotations
 from detour.base.jit import inner, int64
 from detour.hosts.nic import activate
 from detour.hosts.paths import health, paths
-from detour.hosts.paths.probes import send_ptm
+from detour.hosts.paths.probes import probe_others, send_ptm
 from detour.hosts.records import Config, QueuePair
 from detour.hosts.rows import candidate_row, cfg_row, frame_row, slot_row
-from detour.hosts.state import MAX_TIME, MODE_AUTO, NIL, TR_LERP, Handle
+from detour.hosts.state import MAX_TIME, NIL, TR_LERP, Handle
 from detour.hosts.transport import flight, rtt
 from detour.hosts.transport.progress import PROBE_DUE, PROBE_NONE
 
@@ -32,7 +32,7 @@ from detour.hosts.transport.progress import PROBE_DUE, PROBE_NONE
 @inner
 def _watches(cfg: Config, q: QueuePair) -> bool:
     """Whether there is something to wait for, a round trip to measure the wait by, and somewhere else to go."""
-    if not cfg.leaves_silent_paths or q.mode != MODE_AUTO or q.n_cand < 2 or q.transport != TR_LERP:
+    if not cfg.leaves_silent_paths or not q.watches or q.n_cand < 2 or q.transport != TR_LERP:
         return False
     return q.epoch_head != NIL and rtt.is_known(q)
 
@@ -83,7 +83,7 @@ def _ask(hs: Handle, i: int, q: QueuePair) -> None:
     q.asked_lives = 0
     q.asked_first = q.ptm_seq
     send_ptm(hs, i, q, q.cand)
-    paths.probe_others(hs, i, q, min(cfg_row(hs).initial_probes, q.n_cand - 1))
+    probe_others(hs, i, q, min(cfg_row(hs).initial_probes, q.n_cand - 1))
     activate(hs, i, q)
 
 
@@ -116,5 +116,4 @@ def _leave(hs: Handle, i: int, q: QueuePair, now: int) -> None:
     while q.epoch_head != NIL:
         flight.lose(hs, i, q, q.epoch_head)
     q.asked_best = NIL
-    paths.end_round(q)
     paths.move(hs, i, q, best, now)

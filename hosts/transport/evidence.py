@@ -17,7 +17,7 @@ losses alone is undone (RFC 4015, RFC 5682; `cc.on_spurious`).
 from __future__ import annotations
 
 from detour.base.jit import inner
-from detour.hosts.paths import delays
+from detour.hosts.paths.waits import mtu_times
 from detour.hosts.records import Config, QueuePair, ReceivedFrame
 
 _PERSISTENCE = 16
@@ -37,7 +37,7 @@ def is_congestion(cfg: Config, q: QueuePair, f: ReceivedFrame) -> bool:
     if cfg.every_loss_cuts or not f.has_delay:
         return True
     if q.mark_wait < 0:
-        return f.delay * cfg.tick_ps > delays.mtu_times(cfg, cfg.loss_mtus)
+        return f.delay * cfg.tick_ps > mtu_times(cfg, cfg.loss_mtus)
     return 2 * f.delay > 3 * q.mark_wait
 
 

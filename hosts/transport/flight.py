@@ -10,7 +10,6 @@ first out. Slots are indexed by sequence number modulo window.
 from __future__ import annotations
 
 from detour.base.jit import inner
-from detour.hosts.paths import spray
 from detour.hosts.records import QueuePair
 from detour.hosts.rows import candidate_row, cfg_row, slot_row
 from detour.hosts.state import NIL, NO_CANDIDATE, SLOT_ACKED, SLOT_FLIGHT, SLOT_LOST, Handle
@@ -43,7 +42,7 @@ def append(hs: Handle, i: int, q: QueuePair, index: int, now: int) -> None:
     s.cand = q.cand
     q.next_txn += 1
     q.inflight += 1
-    if spray.is_spraying(q):
+    if q.sprays:
         c = candidate_row(hs, i, q.cand)
         _link(hs, i, index, c.tail)
         if c.tail == NIL:
@@ -74,7 +73,7 @@ def _unlink(hs: Handle, i: int, index: int) -> tuple[int, int]:
 def _take_from_flight(hs: Handle, i: int, q: QueuePair, index: int) -> None:
     s = slot_row(hs, i, index)
     before, after = _unlink(hs, i, index)
-    if spray.is_spraying(q):
+    if q.sprays:
         c = candidate_row(hs, i, s.cand)
         if before == NIL:
             c.head = after

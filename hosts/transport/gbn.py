@@ -15,7 +15,7 @@ from __future__ import annotations
 from detour.base.jit import inner, int64
 from detour.hosts.cc import control
 from detour.hosts.frames.wire import unwrap
-from detour.hosts.paths import paths, reroute
+from detour.hosts.paths import paths
 from detour.hosts.records import QueuePair, ReceivedFrame
 from detour.hosts.rows import cfg_row, slot_row
 from detour.hosts.state import NIL, SLOT_FLIGHT, Handle
@@ -31,8 +31,7 @@ def on_positive(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, now: int) ->
     _on_trigger(hs, i, q, f, now)
     _acked_before(hs, i, q, unwrap(f.psn, q.snd_una) + 1, now)
     if measured != NIL:
-        paths.on_data_delay(hs, i, q, measured, f.delay, now)
-        reroute.on_answer(hs, i, q, f, now)
+        paths.on_data_delay(hs, i, q, measured, f, int64(-1), now)
 
 
 @inner

@@ -18,7 +18,7 @@ from __future__ import annotations
 from detour.base.jit import inner, int64
 from detour.hosts.cc import control
 from detour.hosts.frames.wire import SACK_BITS, unwrap
-from detour.hosts.paths import bend, paths, reroute
+from detour.hosts.paths import paths
 from detour.hosts.records import QueuePair, ReceivedFrame
 from detour.hosts.rows import cfg_row, frame_row, slot_row
 from detour.hosts.state import NIL, SLOT_FLIGHT, Handle
@@ -47,9 +47,7 @@ def on_positive(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, now: int) ->
         _lose_before(hs, i, q, q.epoch_head, newest, q.epoch, q.newest_sent, now)
     slide(hs, i, q)
     if measured != NIL:  # last, because it may make the QP leave the path that all this was about
-        paths.on_data_delay(hs, i, q, measured, f.delay, now)
-        reroute.on_answer(hs, i, q, f, now)
-        bend.on_answer(hs, i, q, f, txn, now)
+        paths.on_data_delay(hs, i, q, measured, f, txn, now)
 
 
 @inner

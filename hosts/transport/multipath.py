@@ -31,7 +31,7 @@ from detour.base.jit import inner, int64
 from detour.hosts.cc import control
 from detour.hosts.frames.wire import COUNT_MASK, SACK_BITS, unwrap
 from detour.hosts.nic import activate
-from detour.hosts.paths import health, spray
+from detour.hosts.paths import health, paths
 from detour.hosts.paths.probes import send_ptm
 from detour.hosts.records import Candidate, Config, PsnSlot, QueuePair, ReceivedFrame
 from detour.hosts.rows import candidate_row, cfg_row, qp_row, slot_row
@@ -78,7 +78,7 @@ def _on_trigger(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, now: int) ->
         control.on_ecn(q, s.size, s.txn, now)
     if seq >= q.snd_una:
         acked(hs, i, q, seq, f.count, now)
-    spray.on_answer(hs, i, q, cand, f, now)
+    paths.on_answer(hs, i, q, cand, f, s.txn, now)
     return cand
 
 
@@ -97,14 +97,9 @@ def _hear(hs: Handle, i: int, q: QueuePair, cand: int, s: PsnSlot, f: ReceivedFr
     if not f.has_delay:
         return
     c.delay = f.delay
-    q.delay = f.delay
     if f.ce:
         evidence.note_mark(q, f)
-    if q.st_delay_samples == 0 or f.delay < q.st_delay_min:
-        q.st_delay_min = f.delay
-    q.st_delay_max = max(q.st_delay_max, f.delay)
-    q.st_delay_sum += f.delay
-    q.st_delay_samples += 1
+    paths.on_delay(q, f.delay)
 
 
 @inner
@@ -133,7 +128,7 @@ def _lose_overtaken(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, cand: in
         evidence.note_loss(q, txn)
         congested = evidence.is_congestion(cfg, q, f)
         control.on_lost(q, txn, congested, now)
-        spray.on_loss(hs, i, q, cand, congested, now)
+        paths.on_lost(hs, i, q, cand, congested, now)
 
 
 # -- time ---------------------------------------------------------------------------------------------------
@@ -182,7 +177,7 @@ def _patience(cfg: Config, q: QueuePair, cand: int, c: Candidate, sent: int) -> 
         return min(cfg.min_rto_ps, limit)
     usual = _usual(cfg, q)
     if c.rtt <= 0:
-        others = q.detour_wait != NIL and (cand >= q.n_short or c.answered > sent or not has_new(cfg, q))
+        others = q.detours_known and (cand >= q.n_short or c.answered > sent or not has_new(cfg, q))
         return min(max(usual, 2 * q.rtt_peak), limit) if others else limit
     age = max(0, sent - (c.newest + c.rtt))
     own = c.rtt - min(age, max(c.delay, 0) * cfg.tick_ps)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from detour.base.jit import inner, int64
 from detour.hosts.cc import control
 from detour.hosts.frames.wire import unwrap
-from detour.hosts.paths import delays, spray
+from detour.hosts.paths.waits import is_empty
 from detour.hosts.records import Config, PsnSlot, QueuePair, ReceivedFrame
 from detour.hosts.rows import candidate_row, cfg_row, frame_row, slot_row, wqe_row
 from detour.hosts.state import NIL, SLOT_ACKED, SLOT_FLIGHT, SLOT_FREE, SLOT_LOST, TR_LERP, WC_SUCCESS, Handle
@@ -68,7 +68,7 @@ def acked(hs: Handle, i: int, q: QueuePair, seq: int, count: int, now: int) -> i
         q.tail_probe = PROBE_NONE
     current = in_flight and s.epoch == q.epoch
     if current:
-        empty = cfg_row(hs).empty_gain > 0 and delays.is_empty(cfg_row(hs), q.delay)
+        empty = cfg_row(hs).empty_gain > 0 and is_empty(cfg_row(hs), q.delay)
         f = frame_row(hs)
         caused = seq == unwrap(f.trigger, q.snd_una) and s.count == f.count
         control.tell(cfg_row(hs), q, f, caused, now - s.sent)
@@ -87,7 +87,7 @@ def _was_late(hs: Handle, i: int, q: QueuePair, s: PsnSlot, in_flight: bool, cou
     sent again since."""
     cfg = cfg_row(hs)
     control.on_spurious(q, now)
-    newest = candidate_row(hs, i, s.cand).newest if spray.is_spraying(q) else q.newest_sent
+    newest = candidate_row(hs, i, s.cand).newest if q.sprays else q.newest_sent
     if not in_flight:
         evidence.note_late(cfg, q, s.sent, newest)
     elif count == 0 and s.first >= 0:

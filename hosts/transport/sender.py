@@ -14,12 +14,11 @@ from detour.hosts.cc import control
 from detour.hosts.frames import wire
 from detour.hosts.frames.wire import SYNDROME_ACCESS, SYNDROME_ACK, SYNDROME_SEQUENCE, unwrap
 from detour.hosts.nic import activate
-from detour.hosts.paths import bend, paths, reroute, silence, spray
+from detour.hosts.paths import paths, silence
 from detour.hosts.records import Config, QueuePair, WorkRequest
 from detour.hosts.rows import candidate_row, cfg_row, frame_row, host_row, qp_row, slot_row, wqe_row
 from detour.hosts.state import (
     MAX_TIME,
-    MODE_BEND,
     NIL,
     QPS_RTS,
     TR_LERP,
@@ -66,7 +65,7 @@ def next_frame(hs: Handle, i: int, q: QueuePair, frame: int, now: int) -> int:
 def _probes_with_last(hs: Handle, q: QueuePair) -> bool:
     """Whether a tail-loss probe repeats what is in flight: after a timeout as well, since answers to what was lost then
     tell a timeout for nothing only while it has not been sent again."""
-    if spray.is_spraying(q):
+    if q.sprays:
         return q.n_lost == 0
     return q.epoch_rtos > 0 or (q.n_lost == 0 and not has_new(cfg_row(hs), q))
 
@@ -97,7 +96,7 @@ def _repeat(hs: Handle, i: int, q: QueuePair, index: int, frame: int, now: int) 
     seq = flight.seq_of(hs, q, index)
     flight.take(hs, i, q, index)
     s.count = (s.count + 1) & wire.COUNT_MASK
-    if s.epoch != q.epoch or spray.is_spraying(q):
+    if s.epoch != q.epoch or q.sprays:
         s.first = NIL
     q.st_retransmitted += 1
     return _emit(hs, i, q, index, seq, frame, now)
@@ -107,7 +106,7 @@ def _repeat(hs: Handle, i: int, q: QueuePair, index: int, frame: int, now: int) 
 def _repeat_last(hs: Handle, i: int, q: QueuePair, frame: int, now: int) -> int:
     """The tail-loss probe when there is nothing new: the last packet, whose ACK shows what is missing. Of a QP that
     sprays always the oldest one, which takes another path than before."""
-    last = multipath.oldest(hs, i, q) if spray.is_spraying(q) else q.flight_tail
+    last = multipath.oldest(hs, i, q) if q.sprays else q.flight_tail
     if last == NIL:
         return 0
     return _repeat(hs, i, q, last, frame, now)
@@ -116,8 +115,8 @@ def _repeat_last(hs: Handle, i: int, q: QueuePair, frame: int, now: int) -> int:
 @inner
 def _emit(hs: Handle, i: int, q: QueuePair, index: int, seq: int, frame: int, now: int) -> int:
     s = slot_row(hs, i, index)
-    if spray.is_spraying(q):
-        q.cand = spray.choose(hs, i, q, now) if q.probe_by == 0 else q.probe_by - 1
+    if q.sprays:
+        q.cand = paths.choose(hs, i, q, now) if q.probe_by == 0 else q.probe_by - 1
         q.probe_by = 0
         multipath.on_sent(hs, i, q, now)
     flight.append(hs, i, q, index, now)
@@ -169,7 +168,7 @@ def on_ack(hs: Handle, i: int, now: int) -> None:
         return
     timed_out, spurious = q.retries > 0, q.st_spurious
     if f.syndrome == SYNDROME_ACK:
-        if spray.is_spraying(q):
+        if q.sprays:
             multipath.on_positive(hs, i, q, f, now)
         elif q.transport == TR_LERP:
             lerp.on_positive(hs, i, q, f, now)
@@ -204,12 +203,12 @@ def deadline(hs: Handle, i: int, q: QueuePair) -> int:
 @inner
 def _deadline_of_timers(hs: Handle, i: int, q: QueuePair) -> int:
     """`deadline`, leaving pacing aside."""
-    return min(_loss_deadline(hs, i, q), silence.deadline(hs, i, q), paths.deadline(q), q.cc_timer)
+    return min(_loss_deadline(hs, i, q), silence.deadline(hs, i, q), q.path_timer, q.cc_timer)
 
 
 @inner
 def _loss_deadline(hs: Handle, i: int, q: QueuePair) -> int:
-    if spray.is_spraying(q):
+    if q.sprays:
         return multipath.deadline(q)
     if q.flight_head == NIL:
         return MAX_TIME
@@ -272,7 +271,7 @@ def _on_silence(hs: Handle, i: int, q: QueuePair, now: int) -> None:
 
 @inner
 def _on_loss_deadline(hs: Handle, i: int, q: QueuePair, now: int) -> None:
-    if spray.is_spraying(q):
+    if q.sprays:
         _on_silence(hs, i, q, now)
         return
     index = q.flight_head
@@ -305,7 +304,6 @@ def _is_over(hs: Handle, q: QueuePair, now: int) -> bool:
 @inner
 def _on_rto(hs: Handle, i: int, q: QueuePair, quiet: int, now: int) -> None:
     """Nothing has come back on this path since `quiet`: all of it counts as lost (RFC 6298, 5.4 to 5.6)."""
-    cfg = cfg_row(hs)
     if q.retries == 0:
         q.quiet_since = quiet
     q.st_rtos += 1
@@ -316,17 +314,11 @@ def _on_rto(hs: Handle, i: int, q: QueuePair, quiet: int, now: int) -> None:
         return
     if q.transport != TR_LERP:
         flight.rewind(hs, i, q)
-    lost = multipath.time_out(hs, i, q, now) if spray.is_spraying(q) else 0
+    lost = multipath.time_out(hs, i, q, now) if q.sprays else 0
     while q.epoch_head != NIL:
         flight.lose(hs, i, q, q.epoch_head)
         lost += 1
     q.tail_probe = PROBE_SENT
     q.probes = 0
     control.on_rto(q, lost, now)
-    if spray.is_spraying(q):
-        spray.on_timeout(hs, i, q, now)
-    elif q.mode == MODE_BEND:
-        bend.on_timeout(hs, i, q, now)
-    elif q.epoch_rtos >= cfg.dead_path_rtos:
-        paths.leave_dead_path(hs, i, q, now)
-        reroute.on_dead_path(hs, i, q, now)
+    paths.on_timeout(hs, i, q, now)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gives queue pairs the fields of their congestion control."""
+"""Gives queue pairs the fields of their congestion control and of their path scheme."""
 
 from __future__ import annotations
 
@@ -9,13 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detour.base.arrays import Int64Array
-from detour.hosts.cc import CC_REGISTRY, built_in, own
-from detour.hosts.cc.own import HOST_PARAMETERS, CongestionAlgorithm
-from detour.hosts.plugins import Bound
+from detour.hosts import rdma
+from detour.hosts.cc import CC_REGISTRY, own
+from detour.hosts.cc.built_in import CONGESTION
+from detour.hosts.cc.own import CongestionAlgorithm
+from detour.hosts.paths import PATH_REGISTRY
+from detour.hosts.paths.built_in import PATH_SCHEMES
+from detour.hosts.paths.own import PathScheme
+from detour.hosts.paths.own import entry_of as path_entry_of
+from detour.hosts.plugins import Bound, Plugin
 from detour.hosts.records import QueuePair
-from detour.hosts.state import Hosts
+from detour.hosts.state import MAX_TIME, Hosts
 
-_PART = built_in.CONGESTION
+rdma.RDMA.companions = (CONGESTION, PATH_SCHEMES)
 
 
 def algorithm_of(chosen: Any) -> CongestionAlgorithm:
@@ -34,40 +40,79 @@ def initial_window(hs: Hosts, chosen: CongestionAlgorithm) -> float:
 
 def give(hs: Hosts, rows: Int64Array, chosen: CongestionAlgorithm) -> None:
     """Rows of the table of QPs that are about to begin get their fields, all 0."""
-    bound = _bound(hs, chosen)
     hs.qp["rate_based"][rows] = chosen.rate_based
-    if chosen.row.itemsize <= QueuePair.CC_BYTES:
-        fields = state_of(hs, chosen)
-        at = rows
-        first, step = hs.qp.ctypes.data + QueuePair.CC_AT, hs.qp.itemsize
+    news = _give(hs, rows, chosen, "cc_own")
+    for name in ("rtt", "delay", "hops"):
+        news[name][...] = -1
+
+
+def scheme_of(chosen: Any) -> PathScheme:
+    """Of an enumeration's member, or the scheme itself."""
+    return chosen if isinstance(chosen, PathScheme) else PATH_REGISTRY.find(chosen.name.lower())
+
+
+def give_paths(hs: Hosts, rows: Int64Array, chosen: PathScheme) -> None:
+    """Candidates of rows of the table of QPs are others, among which this scheme chooses. What it has of a QP stays if
+    it has chosen there before."""
+    hs.qp["sprays"][rows] = chosen.sprays
+    hs.qp["watches"][rows] = chosen.watches
+    hs.qp["path_timer"][rows] = MAX_TIME
+    if not chosen.hooks:
+        hs.qp["path_own"][rows] = 0
+        return
+    table = _bound(hs, chosen).table.ctypes.data
+    new = rows[(hs.qp["path_own"][rows] == 0) | (state_of(hs, chosen)["table"][rows] != table)]
+    if len(new):
+        _give(hs, new, chosen, "path_own")
+    numbers = np.ascontiguousarray(rows, np.int64)
+    rdma.new_candidates(hs.listing, numbers.ctypes.data, len(numbers))
+
+
+_ROOM = {
+    "cc_own": (QueuePair.CC_AT, QueuePair.CC_BYTES),
+    "path_own": (QueuePair.CC_AT + QueuePair.CC_BYTES, QueuePair.PATH_BYTES),
+}
+"""by field that has the address: where in a QP's row there is room, and how much"""
+
+
+def _give(hs: Hosts, rows: Int64Array, chosen: Plugin, where: str) -> NDArray[Any]:
+    """The QPs' rows of a plugin, all 0: in their own rows if there is room. Returns what hooks are told there."""
+    bound = _bound(hs, chosen)
+    first, room = _ROOM[where]
+    if chosen.row.itemsize <= room:
+        fields, at = _inside(hs, chosen, first), rows
+        addresses = hs.qp.ctypes.data + first + hs.qp.itemsize * rows
     else:
-        fields = np.zeros(len(rows), chosen.row)
+        fields, at = np.zeros(len(rows), chosen.row), np.arange(len(rows))
         bound.kept.append(fields)
-        at = np.arange(len(rows))
-        first, step = fields.ctypes.data, fields.itemsize
+        addresses = fields.ctypes.data + fields.itemsize * at
     fields[at] = 0
     fields["table"][at] = bound.table.ctypes.data
-    for name in ("rtt", "delay", "hops"):
-        fields["packet"][name][at] = -1
-    hs.qp["cc_own"][rows] = first + step * at
+    hs.qp[where][rows] = addresses
+    return fields["packet"]
 
 
-def state_of(hs: Hosts, chosen: CongestionAlgorithm) -> NDArray[Any]:
-    """What each QP would have of the algorithm: a view of room in its row."""
-    n, step = hs.qp.shape[0], hs.qp.itemsize
-    return np.ndarray(n, chosen.row, hs.qp.view(np.uint8).data, QueuePair.CC_AT, (step,))
+def _inside(hs: Hosts, chosen: Plugin, first: int) -> NDArray[Any]:
+    return np.ndarray(len(hs.qp), chosen.row, hs.qp.view(np.uint8).data, first, (hs.qp.itemsize,))
 
 
-def _bound(hs: Hosts, algorithm: CongestionAlgorithm) -> Bound:
-    """One for all QPs of these hosts that have the same algorithm; it lives as long as they do."""
-    known: list[Bound] = hs.__dict__.setdefault("_algorithms", [])
+def state_of(hs: Hosts, chosen: Plugin) -> NDArray[Any]:
+    """What each QP would have of a plugin that has room in its row: a view."""
+    return _inside(hs, chosen, _ROOM["path_own" if isinstance(chosen, PathScheme) else "cc_own"][0])
+
+
+def _bound(hs: Hosts, plugin: Plugin) -> Bound:
+    """One for all QPs of these hosts that have the same plugin; it lives as long as they do."""
+    known: list[Bound] = hs.__dict__.setdefault("_plugins", [])
     for bound in known:
-        if bound.algorithm is algorithm or bound.algorithm == algorithm:
+        if bound.algorithm is plugin or bound.algorithm == plugin:
             return bound
-    if algorithm.parameters is None:
+    of_paths = isinstance(plugin, PathScheme)
+    if plugin.parameters is None:
         parameters = hs.cfg
     else:
-        parameters = algorithm.parameter_record({name: hs.cfg[0][name].item() for name in HOST_PARAMETERS})
-    bound = Bound(algorithm, parameters, own.entry_of, QueuePair.dtype)
+        names = () if of_paths else own.HOST_PARAMETERS
+        parameters = plugin.parameter_record({name: hs.cfg[0][name].item() for name in names})
+    bound = Bound(plugin, parameters, path_entry_of if of_paths else own.entry_of, QueuePair.dtype)
     known.append(bound)
     return bound

@@ -24,6 +24,7 @@ from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.hosts import rdma
 from detour.hosts.cc.own import CongestionAlgorithm
+from detour.hosts.paths.own import PathScheme
 from detour.hosts.records import QP_COUNTERS, Candidate, CompletionEntry
 from detour.hosts.state import NIL, Hosts, qp_numbers
 from detour.hosts.verbs import algorithms
@@ -38,7 +39,7 @@ from detour.hosts.verbs.verbs import (
     Device,
     PathChoice,
     Transport,
-    check_choice,
+    check_scheme,
     refresh,
 )
 
@@ -90,7 +91,7 @@ def connect_many(
     shortest: int = 1,
     non_shortest: int = 0,
     auto: bool | None = None,
-    choice: PathChoice = PathChoice.PROBING,
+    choice: PathChoice | PathScheme = PathChoice.PROBING,
     initial_cwnd: float | None = None,
     seed: int = 0,
 ) -> Flows:
@@ -109,7 +110,8 @@ def connect_many(
         raise DetourError(f"hosts {hosts[0]} to {hosts[-1]} must be 0 to {len(hs.host) - 1}")
     if reordering and transport is not Transport.GO_BACK_N:
         raise DetourError("a reordering receiver is for go-back-N; LERP takes packets in any order as it is")
-    check_choice(choice, transport)
+    scheme = algorithms.scheme_of(choice)
+    check_scheme(scheme, transport)
     chosen = draw_ports(len(src), shortest, non_shortest, seed) if ports is None else np.asarray(ports, np.int64)
     _check_ports(hs, chosen, len(src))
     for host in hosts.tolist():
@@ -130,15 +132,16 @@ def connect_many(
     control = algorithms.algorithm_of(congestion_control)
     window = initial_cwnd or algorithms.initial_window(hs, control)
     psn = np.random.default_rng([seed, 1]).integers(0, 1 << 24, (2, len(src)), dtype=np.int64)
-    how = choice if (chosen.shape[1] > 1 if auto is None else auto) else PathChoice.FIXED
-    if how >= PathChoice.SPRAYING:
+    fixed = algorithms.scheme_of(PathChoice.FIXED)
+    how = scheme if (chosen.shape[1] > 1 if auto is None else auto) else fixed
+    if how.sprays:
         chosen = np.take_along_axis(chosen, np.argsort(chosen >> 15, axis=1, kind="stable"), axis=1)
 
     def change() -> None:
         _fill(device, flows.sender, src, flows.receiver, dst, psn[0], psn[1], values)
         _fill(device, flows.receiver, dst, flows.sender, src, psn[1], psn[0], values)
         _fill_candidates(hs, flows.sender, chosen, how)
-        _fill_candidates(hs, flows.receiver, chosen[:, :1], PathChoice.FIXED)
+        _fill_candidates(hs, flows.receiver, chosen[:, :1], fixed)
         algorithms.give(hs, rows, control)
         rdma.begin(hs.listing, rows.ctypes.data, len(rows), window)
 
@@ -204,7 +207,7 @@ def _fill(
         qp[name][rows] = psn
 
 
-def _fill_candidates(hs: Hosts, rows: Int64Array, ports: NDArray[Any], choice: PathChoice) -> None:
+def _fill_candidates(hs: Hosts, rows: Int64Array, ports: NDArray[Any], scheme: PathScheme) -> None:
     k = ports.shape[1]
     fresh = np.zeros(ports.shape, Candidate.dtype)
     fresh["sport"] = ports
@@ -213,7 +216,7 @@ def _fill_candidates(hs: Hosts, rows: Int64Array, ports: NDArray[Any], choice: P
     hs.candidate[rows, :k] = fresh
     hs.qp["n_cand"][rows] = k
     hs.qp["n_short"][rows] = (ports >> 15 == 0).sum(axis=1)
-    hs.qp["mode"][rows] = choice
+    algorithms.give_paths(hs, rows, scheme)
 
 
 def lead(device: Device, rows: Int64Array, lists: Int64Array, finals: Int64Array) -> None:

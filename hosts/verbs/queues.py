@@ -12,7 +12,6 @@ from __future__ import annotations
 from detour.base.jit import inner, int64
 from detour.hosts import agenda
 from detour.hosts.nic import activate
-from detour.hosts.paths import paths
 from detour.hosts.records import QueuePair
 from detour.hosts.rows import cfg_row, cq_row, cqe_row, host_row, publish, qp_row, wqe_row
 from detour.hosts.state import (
@@ -118,7 +117,7 @@ def fail(hs: Handle, i: int, status: int) -> None:
         complete(hs, i, q, status)
         status = int64(WC_WR_FLUSH_ERR)
     flight.clear(q)
-    paths.end_round(q)
+    q.path_timer = MAX_TIME
     q.snd_una = q.snd_end
     q.snd_nxt = q.snd_end
     q.cc_timer = MAX_TIME
