@@ -21,7 +21,7 @@ from detour.engine.network import Network
 from detour.hosts.ip.addressing import IpHostConfig
 from detour.hosts.ip.hosts import IpStack
 from detour.hosts.ip.tcp.config import TcpConfig
-from detour.hosts.ip.tcp.layout import CONN
+from detour.hosts.ip.tcp.layout import ConnRecord
 from detour.hosts.ip.tcp.recovery import reduce
 from tests.native import from_python
 
@@ -252,7 +252,7 @@ def _recovery(lost: int, acks: int) -> tuple[list[int], int]:
     """What proportional rate reduction sends for each ACK from the third duplicate on, and what is under way then, in
     the examples of RFC 6937 (3.1): of a window of 20 segments the first `lost` are missing, two more went out for the
     first two duplicates, and the target is 10."""
-    conn = np.zeros(1, CONN)
+    conn = np.zeros(1, ConnRecord.dtype)
     c = conn[0]
     c["sack_ok"], c["cwnd"], c["recover"] = 1, 10.0, 1
     # 22 were sent, two were SACKed before this recovery (RFC 9937).
@@ -282,7 +282,7 @@ def test_many_losses_are_answered_by_as_much_as_arrives() -> None:
 
 def test_an_acknowledgement_that_is_safe_lets_one_more_go() -> None:
     """RFC 9937: below the target a segment more than was delivered; never above it, nor for no delivery."""
-    conn = np.zeros(1, CONN)
+    conn = np.zeros(1, ConnRecord.dtype)
     c = conn[0]
     c["sack_ok"], c["cwnd"], c["recover"], c["recover_fs"], c["prr_out"] = 1, 10.0, 1, 20, 9
     for inflight, safe, delivered, more in ((4, True, 1, 2), (4, False, 1, 1), (9, True, 3, 1), (4, True, 0, 1)):
