@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from detour.fabric.footings.details import LinuxHost
+    from detour.fabric.records import LinuxHost
 
 
 def linux_lines(linux: Sequence[LinuxHost] | None) -> list[str]:

@@ -14,8 +14,8 @@ from detour.cli.output import Page, bytes_text, present, shown_progress
 from detour.cli.parser import operation
 
 if TYPE_CHECKING:
-    from detour.fabric.monitoring.rows import FlowWindow
     from detour.fabric.operations.results import FabricMetrics, FlowRows
+    from detour.fabric.records import FlowWindow
 
 
 def register(commands: Any) -> None:

@@ -152,8 +152,8 @@ def _planned(options: argparse.Namespace) -> PacketTrace:
 def _program(options: argparse.Namespace) -> int | None:
     from detour.control.p4runtime.pipeline import PipelineConfig
     from detour.engine.coverage.collector import collecting
+    from detour.fabric.labs.entries import read_updates
     from detour.fabric.operations.following import document
-    from detour.fabric.tracing.entries import read_updates
     from detour.fabric.tracing.frames import ethernet_of, read_frame
     from detour.fabric.tracing.program import TracedProgram
 

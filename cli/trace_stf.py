@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def trace_stf(options: argparse.Namespace) -> int:
     """Exit code 1: something is not as the file expects it."""
     from detour.control.p4runtime.pipeline import PipelineConfig
-    from detour.fabric.tracing.entries import read_updates
+    from detour.fabric.labs.entries import read_updates
     from detour.fabric.tracing.program import TracedProgram
     from detour.fabric.tracing.stf import read_stf
     from detour.fabric.tracing.stf_player import play_stf

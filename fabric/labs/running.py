@@ -21,7 +21,6 @@ from detour.engine.clock import RealTime, Virtual
 from detour.engine.endpoint import GrpcEndpoint
 from detour.engine.network import Network
 from detour.engine.p4runtime.server import P4RuntimeServer
-from detour.fabric.footings.details import LinuxHost
 from detour.fabric.footings.virtual.pace import PacedClock, TimePace
 from detour.fabric.labs.boot import BootedLab, LinkDefaults, fill, lay_cables, run_commands
 from detour.fabric.labs.contents import SwitchContent
@@ -35,6 +34,7 @@ from detour.fabric.labs.results import rows_of
 from detour.fabric.labs.virtual import DEFAULTS as VIRTUAL_DEFAULTS
 from detour.fabric.labs.workloads import Activity, TcpFlow, UdpStream, activities_of, task_activities
 from detour.fabric.linux.hosts import LinuxHosts, LinuxRequest, end
+from detour.fabric.records import LinuxHost
 from detour.hosts.frames.sizes import MAX_FRAME
 from detour.hosts.ip.hosts import IpStack
 from detour.hosts.ip.stack import IP

@@ -19,7 +19,7 @@ from detour.base.pointers import record_by_address
 from detour.base.raw import store64
 from detour.base.records import extended
 from detour.control.rerouting import FlowReport
-from detour.fabric.monitoring.rows import FlowTotals, FlowWindow, PortWindow
+from detour.fabric.records import FlowTotals, FlowWindow, PortWindow
 from detour.hosts.state import Hosts
 
 FLOW_WINDOWS = Part("windows", __name__)

@@ -18,12 +18,12 @@ from detour.base.records import extended
 from detour.control.rerouting import FlowReport
 from detour.fabric.footings.base import Fabric
 from detour.fabric.footings.clock import FabricClock, Ticker
-from detour.fabric.monitoring.rows import FlowRow, SwitchFlowTotals
-from detour.fabric.monitoring.switch_flows import FabricAccess, SwitchFlows
 from detour.fabric.monitoring.windows import FlowMonitor
 from detour.fabric.operations.control_plane import ControlPlane
 from detour.fabric.operations.paths import Paths
 from detour.fabric.operations.results import FlowRows
+from detour.fabric.operations.switch_flows import FabricAccess, SwitchFlows
+from detour.fabric.records import FlowRow, SwitchFlowTotals
 from detour.fabric.traffic.flows import Flow
 from detour.hosts.state import Hosts
 from detour.hosts.verbs.verbs import Path

@@ -15,7 +15,7 @@ from detour.control.placement.place import place
 from detour.control.placement.placement import Placement
 from detour.control.placement.repair import Repair, repair
 from detour.control.routes.hashes import DETOUR_BIT
-from detour.fabric.operations.results import PlacementTotals
+from detour.fabric.records import PlacementTotals
 from detour.hosts.verbs.verbs import Path
 from detour.topo import Topology
 from detour.topo import paths as topo_paths

@@ -21,8 +21,8 @@ from detour.base.records import extended
 from detour.control.entries import Plan
 from detour.control.p4runtime.watching import CELLS, Cell, Watched, WatchList, counts, slot_cells
 from detour.fabric.footings.clock import PS, FabricClock, Ticker
-from detour.fabric.monitoring.rows import SwitchFlowTotals
 from detour.fabric.monitoring.windows import COUNTS, KEPT, Windows
+from detour.fabric.records import SwitchFlowTotals
 
 _log = logging.getLogger(__name__)
 
