@@ -32,13 +32,14 @@ class ControlPlane:
     """See the module. `connect` first. Methods may be called from several threads; those that change what switches hold
     need `changing`, which callers hold around more than one of them."""
 
-    def __init__(self, fabric: Fabric, more: Callable[[], Plan]) -> None:
-        """`more`: entries that switches are to hold beside the plan for topology, policy and failures."""
-        self._fabric, self._more = fabric, more
+    def __init__(self, fabric: Fabric) -> None:
+        self._fabric = fabric
         self.topology = fabric.topology
         self.policy = fabric.terms.policy
         self.failures: frozenset[Failure] = frozenset()
         self.changing = threading.RLock()
+        self.more: list[Callable[[], Plan]] = []
+        """entries that switches are to hold beside the plan for topology, policy and failures"""
         self.entries = 0
         """on all switches"""
         self.responder = Responder({s.device_id: s.node_id for s in self.topology.switches})
@@ -118,9 +119,10 @@ class ControlPlane:
     def reconcile(self, device_ids: Collection[int] | None = None) -> Written:
         """Brings all switches (or those named) to the plan for the present failures."""
         wanted = plan(self.topology, self.policy, self.failures)
-        for device, entries in self._more().items():
-            if device in wanted:
-                wanted[device] += entries
+        for more in self.more:
+            for device, entries in more().items():
+                if device in wanted:
+                    wanted[device] += entries
         if device_ids is not None:
             wanted = {device: entries for device, entries in wanted.items() if device in device_ids}
         written = self._loop.run(reconcile(self.client, wanted))

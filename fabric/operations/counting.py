@@ -18,9 +18,9 @@ from detour.fabric.monitoring import metrics
 from detour.fabric.monitoring.metrics import port_counts
 from detour.fabric.monitoring.windows import PortMonitor
 from detour.fabric.operations.control_plane import ControlPlane
-from detour.fabric.operations.live_flows import WatchedFlows
 from detour.fabric.operations.results import FabricMetrics, LinkUse, LinkUses, SwitchCounters
 from detour.fabric.operations.steering import Steering
+from detour.fabric.operations.switch_flows import WatchedFlows
 from detour.fabric.records import PortWindow
 
 

@@ -17,8 +17,7 @@ from aiohttp.test_utils import make_mocked_request
 
 from detour.base.errors import DetourError
 from detour.cli import main
-from detour.cli.web.addressing import addresses_on
-from detour.cli.web.answers import Answers
+from detour.cli.web.answers import Answers, addresses_on
 from detour.cli.web.feed import Feed
 from detour.cli.web.graph import graph_of
 from detour.cli.web.security import Guard
