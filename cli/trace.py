@@ -14,7 +14,7 @@ from detour.cli.output import Page, present, shown_progress
 from detour.cli.parser import (
     Parser,
     add_name_option,
-    add_path_options,
+    add_parameters,
     byte_count,
     command,
     counted,
@@ -24,6 +24,7 @@ from detour.cli.parser import (
     traced_packets,
 )
 from detour.cli.trace_text import show_packet, show_packets
+from detour.fabric.operations.registry import SPORT_OPTION, USID_OPTION, Operations
 
 if TYPE_CHECKING:
     from detour.fabric.operations.results import PacketTrace
@@ -37,7 +38,7 @@ def register(commands: Any) -> None:
     trace = command(commands, "trace", _TEXT, _trace)
     trace.add_argument("source", nargs="?", metavar="SRC", help="host, like h0")
     trace.add_argument("target", nargs="?", metavar="DST", help="host, like h71")
-    add_path_options(trace)
+    add_parameters(trace, {"sport": SPORT_OPTION, "usid": USID_OPTION}, Operations.trace)
     trace.add_argument("--bytes", type=byte_count, default=1000, metavar="N", help="payload, a multiple of 4 (1000)")
     trace.add_argument(
         "--all", action="store_true", help="in all ways that hashes, selectors and random numbers leave open"

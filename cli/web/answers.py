@@ -31,8 +31,6 @@ CHANGING = (
     "watch_flows",
 )
 """operations that the page may ask for; those that send packets or change something, with the token"""
-_NOT_FROM_A_PAGE = ("file", "store")
-"""arguments that name files of the machine"""
 KEPT_PACKETS = 64
 _EXACT = 1 << 53
 """numbers of JavaScript are exact below"""
@@ -147,12 +145,13 @@ class Answers:
         """
         if name not in CHANGING:
             raise DetourError(f"the page may not ask for {name!r}; it may for {', '.join(CHANGING)}")
-        if wrong := [key for key in _NOT_FROM_A_PAGE if key in arguments]:
+        operation = OPERATIONS[name]
+        if wrong := [key for key, option in operation.options.items() if option.is_file and key in arguments]:
             raise DetourError(f"{name}: the page may not name files ({', '.join(wrong)})")
-        decoded = OPERATIONS[name].decoded(arguments)
+        decoded = operation.decoded(arguments)
         if decoded.get("length", 0) > _MOST_BYTES:
             raise DetourError(f"{name}: at most {_MOST_BYTES} bytes from the page")
-        extras = {"progress": silent} if "progress" in OPERATIONS[name].function.__code__.co_varnames else {}
+        extras = {"progress": silent} if operation.tells else {}
         answer = as_json(getattr(self._asked, name)(**decoded, **extras))
         if name in ("fail", "heal"):
             self._feed.now_failed(answer["failures"])

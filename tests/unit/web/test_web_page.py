@@ -183,6 +183,7 @@ def test_a_link_fails_and_heals_and_the_feed_says_so(address: str, session: Sess
         ("place", {"jobs": "/etc/passwd"}, "may not ask for"),
         ("capture", {"folder": "/tmp"}, "may not ask for"),
         ("send", {"source": "h0", "target": "h5", "file": "/etc/passwd"}, "may not name files"),
+        ("trace", {"source": "h0", "target": "h5", "coverage": "/tmp/x"}, "may not name files"),
         ("send", {"source": "h0", "target": "h5", "length": 10**12}, "at most"),
         ("impair", {"link": "s0-s1", "rate": 7.0}, "fraction"),
     ],
