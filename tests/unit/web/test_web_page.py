@@ -20,7 +20,7 @@ from detour.cli import main
 from detour.cli.web.answers import Answers, addresses_on
 from detour.cli.web.feed import Feed
 from detour.cli.web.graph import graph_of
-from detour.cli.web.security import Guard
+from detour.cli.web.server import Guard
 from detour.cli.web.serving import fabric_page_beside, serve
 from detour.fabric.daemon.daemon import UpOptions, boot
 from detour.fabric.operations.session import Session
