@@ -22,8 +22,7 @@ from detour.base.times import US
 from detour.control.fors.plan import INSIDE, ForsPlan
 from detour.control.fors.tiers.solve import TierPlan
 from detour.control.fors.ways import Flags, crowd
-from detour.fabric.traffic.barrier import Barrier
-from detour.fabric.traffic.lateness import Lateness, Reactions, Stragglers
+from detour.fabric.traffic.barrier import Barrier, Lateness, Reactions, Stragglers
 from detour.fabric.traffic.pinned import PinnedFabric
 from detour.hosts.state import QPS_ERR
 from detour.hosts.verbs.bulk import post_many
