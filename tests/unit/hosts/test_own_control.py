@@ -60,7 +60,7 @@ def acked(hosts: Hosts, row: int = 0, now: int = 0, **packet: Any) -> float:
 
 
 def fields_of(hosts: Hosts, row: int = 0) -> Any:
-    return algorithms.state_of(hosts, hosts.__dict__["_algorithms"][0].algorithm)[row]
+    return algorithms.control_state(hosts)[row]
 
 
 @pytest.fixture
