@@ -13,6 +13,7 @@ from detour.base.errors import DetourError
 from detour.base.times import US
 from detour.fabric.footings.virtual.fabric import ENDLESS, VirtualFabric
 from detour.fabric.footings.virtual.scheme import SHORTEST_LERP, TELEMETRY_GBN, Scheme
+from detour.hosts.verbs import algorithms
 from detour.topo import parse_topology
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "docs" / "examples"
@@ -92,7 +93,7 @@ def test_packets_tell_hops_round_trips_delays_and_marks(tmp_path: Path) -> None:
         assert fabric.unfinished() == 0
         marked = fabric.column("st_ecn_marked").sum()
         packets = fabric.column("st_packets").sum()
-        rows = fabric.hs.__dict__["_algorithms"][0].kept[0][: len(PAIRS)]
+        rows = algorithms.control_state(fabric.hs)[fabric.flows.sender].copy()
     assert rows["sent"].sum() == packets
     assert (rows["acked"] == 400).all()
     assert (rows["known"] > 0).all()
