@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `fors schedule`, `route` and `verify` find, on two levels or three: verified, written, and shown."""
+"""What `fors schedule`, `route` and `verify` find: verified, written, and shown."""
 
 from __future__ import annotations
 
@@ -33,14 +33,6 @@ class FoundPlan:
     seconds: PlanSeconds
 
 
-@dataclass(frozen=True, kw_only=True)
-class KeptPlan:
-    """Those that are there with `--keep`."""
-
-    moved: int
-    anew: bool
-
-
 def checked(
     options: argparse.Namespace,
     plan: Any,
@@ -62,8 +54,11 @@ def checked(
     }
 
 
-def shown(options: argparse.Namespace, plan: FoundPlan, rows: Sequence[tuple[str, str]]) -> int:
-    """Shows it, with a row about each thing that is this kind's own; 1 if the plan is not right."""
+def shown(
+    options: argparse.Namespace, plan: FoundPlan, rows: Sequence[tuple[str, str]], more: Sequence[tuple[str, str]] = ()
+) -> int:
+    """Shows it, with rows about what is this kind's own, before those of all kinds and behind; 1 if the plan is not
+    right."""
     seconds = ", ".join(f"{name} {1000 * value:.1f} ms" for name, value in vars(plan.seconds).items())
     lines = [
         ("fabric", f"{plan.fabric}, {plan.servers} servers, {len(plan.failed)} failed links"),
@@ -71,9 +66,8 @@ def shown(options: argparse.Namespace, plan: FoundPlan, rows: Sequence[tuple[str
         ("method", plan.method),
         ("verified", "yes" if plan.verified else "NO"),
         ("took", seconds),
+        *more,
     ]
-    if isinstance(plan, KeptPlan):
-        lines.append(("moved", f"{plan.moved:,} flows" + (" (planned anew)" if plan.anew else "")))
     if plan.unreachable:
         lines.append(("left out", ", ".join(f"leaves {u} and {v}" for u, v in plan.unreachable)))
     lines += [("problem", text) for text in plan.problems]

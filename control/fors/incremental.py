@@ -11,11 +11,13 @@ import numpy as np
 from detour.base.errors import DetourError
 from detour.base.jit import njit
 from detour.control.fors.exchange import SWAP_BUDGET, TRIES, PhaseAssignment
-from detour.control.fors.fabric import FatTree2
-from detour.control.fors.plan import INSIDE, ForsPlan, PlanSeconds, Schedule, arranged, by_phase
-from detour.control.fors.recabling import recabled
+from detour.control.fors.fabric import FatTree
+from detour.control.fors.parallel_links import kept_spines
+from detour.control.fors.paths import INSIDE, TreePaths
+from detour.control.fors.plan import ForsPlan, PlanSeconds, Schedule, arranged, by_phase
 from detour.control.fors.recolour import complete
-from detour.control.fors.solve import counting_bound, solve
+from detour.control.fors.repair import GONE, repaired
+from detour.control.fors.solve import counting_bound, proven_bound, solve
 
 _TRIES = 6
 """Attempts to move few flows of a phase"""
@@ -33,13 +35,15 @@ class Change:
     """the plan could not be kept: all was planned anew"""
 
 
-def reroute(plan: ForsPlan, fabric: FatTree2) -> Change:
+def reroute(plan: ForsPlan, fabric: FatTree) -> Change:
     """The plan for `fabric`, the same as its own but for failures.
 
     Every flow over a failed link gets another spine in its phase, others making room along shortest chains; where there
     are parallel cables, another one of these if it can be. Where a phase has more flows of a leaf than links are left,
     or resists, it exchanges a few flows with another phase. Where more phases are needed (the reduction grew) or this
     finds no way, all is planned anew.
+
+    On three levels flows may change their phase, and all is planned anew where that takes fewer phases than keeping.
 
     Raises:
         DetourError: another fabric, or two leaves lost their last common spine.
@@ -49,11 +53,13 @@ def reroute(plan: ForsPlan, fabric: FatTree2) -> Change:
             f"a plan for {plan.fabric.name} with {plan.fabric.servers} servers cannot be kept on another fabric"
         )
     begin = time.perf_counter()
+    if fabric.cores:
+        return _repaired(plan, fabric)
     lost = tuple(fabric.unreachable())
     kept = None
     if lost == plan.unreachable and counting_bound(fabric) <= plan.phases:
         # Exchanges between phases know of one cable with one flow a phase.
-        kept = _kept(plan, fabric) if fabric.single else recabled(plan, fabric)
+        kept = _kept(plan, fabric) if fabric.single else kept_spines(plan, fabric)
     if kept is None:
         new = solve(fabric, skip_unreachable=lost == plan.unreachable)
         return Change(new, _moved(plan, new), time.perf_counter() - begin, anew=True)
@@ -70,9 +76,26 @@ def _moved(old: ForsPlan, new: ForsPlan) -> int:
     return old.flows - len(np.intersect1d(keys(old), keys(new), assume_unique=True))
 
 
-def _kept(plan: ForsPlan, fabric: FatTree2) -> tuple[ForsPlan, int] | None:
+def _repaired(plan: ForsPlan, fabric: FatTree) -> Change:
+    """On three levels. Every pair of leaves must have a path."""
+    begin = time.perf_counter()
+    phase, src, dst = (np.asarray(one, np.int64) for one in (plan.phase, plan.src, plan.dst))
+    before = plan.paths()
+    now, path = repaired(fabric, phase, src, dst, before)
+    assert (now != GONE).all()
+    phases = int(now.max(initial=-1)) + 1
+    if phases > max(proven_bound(fabric), plan.phases):
+        anew = solve(fabric)
+        if anew.phases < phases:
+            return Change(anew, anew.flows, time.perf_counter() - begin, anew=True)
+    spine, core, *_ = TreePaths(fabric).parts(path)
+    kept = replace(arranged(fabric, Schedule(phases, now, src, dst), spine, core=core), method="incremental")
+    return Change(kept, int(((now != phase) | (path != before)).sum()), time.perf_counter() - begin, anew=False)
+
+
+def _kept(plan: ForsPlan, fabric: FatTree) -> tuple[ForsPlan, int] | None:
     """The plan with new spines where links failed and how many flows moved, or None."""
-    alive = fabric.alive()
+    alive = fabric.alive
     source = (plan.src // fabric.hosts).astype(np.int32)
     target = (plan.dst // fabric.hosts).astype(np.int32)
     spine, phase = plan.spine.copy(), plan.phase.copy()
@@ -95,7 +118,7 @@ def _kept(plan: ForsPlan, fabric: FatTree2) -> tuple[ForsPlan, int] | None:
 
 
 def _recolour_phases(
-    fabric: FatTree2, phase: np.ndarray, source: np.ndarray, target: np.ndarray, spine: np.ndarray, which: np.ndarray
+    fabric: FatTree, phase: np.ndarray, source: np.ndarray, target: np.ndarray, spine: np.ndarray, which: np.ndarray
 ) -> list[int]:
     """Finds spines, in place, for flows of these phases that have none (-1); returns the phases that resist.
 
@@ -107,7 +130,7 @@ def _recolour_phases(
     key = (source[rows] * fabric.leaves + target[rows]) * (fabric.spines + 1) + spine[rows] + 1
     order = by_phase(phase[rows], key)
     rows, key = rows[order], key[order]
-    alive = fabric.alive()
+    alive = fabric.alive
     known: dict[bytes, np.ndarray | None] = {}
     resisting = []
     for p, begin, end in zip(which.tolist(), *np.searchsorted(phase[rows], [which, which + 1]).tolist(), strict=True):

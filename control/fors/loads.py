@@ -3,9 +3,9 @@
 
 Minimise T over integers x[u, v, c] >= 0 with sum_c x[u, v, c] = n_u * n_v for all u != v, x = 0 on failed links, and no
 link with more than T flows for each that it has room for in a phase (1, or what parallel and fast cables allow), in
-either direction. T phases are then enough (`phasing.py`, `seating.py`), and fewer never. What u sends to v may be taken
-to be what v sends to u: then there is one variable for both, and a solution of the linear programme loses nothing by it
-(average x with its transpose).
+either direction. T phases are then enough (`phase_assignment.py`, `server_assignment.py`), and fewer never. What u
+sends to v may be taken to be what v sends to u: then there is one variable for both, and a solution of the linear
+programme loses nothing by it (average x with its transpose).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from detour.control.fors.fabric import FatTree2
+from detour.control.fors.fabric import FatTree
 from detour.control.linear import programme
 
 _SCALE = 1 << 40
@@ -40,9 +40,9 @@ class LeafDemand:
     """(paths,) int"""
 
     @classmethod
-    def of(cls, fabric: FatTree2) -> LeafDemand:
+    def of(cls, fabric: FatTree) -> LeafDemand:
         """All pairs of leaves that a spine joins."""
-        alive, sizes = fabric.alive(), fabric.sizes()
+        alive, sizes = fabric.alive, fabric.sizes()
         u, v = np.triu_indices(fabric.leaves, 1)
         both = alive[u] & alive[v]
         kept = both.any(axis=1) & (sizes[u] * sizes[v] > 0)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from detour.control.fors.fabric import FatTree2
-from detour.control.fors.plan import INSIDE
+from detour.control.fors.fabric import FatTree
+from detour.control.fors.paths import INSIDE
 from detour.control.fors.recolour import complete
 
 _BUDGET = 400
@@ -39,7 +39,7 @@ class Residual:
     """flows that changed spine or phase"""
 
 
-def residual(fabric: FatTree2, phase: FlowArray, src: FlowArray, dst: FlowArray, spine: FlowArray) -> Residual:
+def residual(fabric: FatTree, phase: FlowArray, src: FlowArray, dst: FlowArray, spine: FlowArray) -> Residual:
     """Plans flows (arrays of equal length, the phases in the order in which they were to come) for `fabric`.
 
     The plan is free of contention if the given one was. Flows between leaves without a common spine are left out.
@@ -67,13 +67,13 @@ def residual(fabric: FatTree2, phase: FlowArray, src: FlowArray, dst: FlowArray,
     return Residual(new, work.spine, len(phases), bound, put_off, max(moved, put_off))
 
 
-def counting_bound(fabric: FatTree2, src: FlowArray, dst: FlowArray) -> int:
+def counting_bound(fabric: FatTree, src: FlowArray, dst: FlowArray) -> int:
     """Phases that these flows need at least: a server's messages in and out, a leaf's flows over its links."""
     if not len(src):
         return 0
     most = max(int(np.bincount(src).max()), int(np.bincount(dst).max()))
     a, b = src // fabric.hosts, dst // fabric.hosts
-    links = np.maximum(fabric.alive().sum(axis=1), 1)
+    links = np.maximum(fabric.alive.sum(axis=1), 1)
     for leaf in (a[a != b], b[a != b]):
         most = max(most, int((-(-np.bincount(leaf, minlength=fabric.leaves) // links)).max()))
     return most
@@ -87,8 +87,8 @@ def _groups(phase: FlowArray) -> list[FlowArray]:
 class _Work:
     """The flows, and how many of each server have been put off."""
 
-    def __init__(self, fabric: FatTree2, src: FlowArray, dst: FlowArray, spine: FlowArray) -> None:
-        self.alive = fabric.alive()
+    def __init__(self, fabric: FatTree, src: FlowArray, dst: FlowArray, spine: FlowArray) -> None:
+        self.alive = fabric.alive
         self.links = self.alive.sum(axis=1)
         self.common = self.alive.astype(np.int64) @ self.alive.T.astype(np.int64)
         self.src, self.dst, self.spine = src, dst, spine

@@ -9,13 +9,11 @@ from math import lcm
 import numpy as np
 
 from detour.base.arrays import Int64Array
-from detour.control.fors import FatTree2
-from detour.control.fors.plan import INSIDE
+from detour.control.fors import FatTree
+from detour.control.fors.lp_bound import spine_shares
+from detour.control.fors.paths import INSIDE, TreePaths
 from detour.control.fors.preemptive import Crossbars, turns
-from detour.control.fors.tiers.fabric import FatTree3
 from detour.control.fors.unequal import equal_phases
-from detour.control.fors.volumes import spine_shares
-from detour.control.fors.ways import FatTree, ways_of
 from detour.experiments.fors.rivals_tiers import tier_shares
 from detour.fabric.traffic.phased import PhasedMessages
 
@@ -32,7 +30,7 @@ def _pairs(fabric: FatTree, sizes: Int64Array) -> tuple[Int64Array, Int64Array, 
 
 def concurrent_flow(fabric: FatTree, sizes: Int64Array) -> PhasedMessages:
     """Every message divided over ways as the maximum concurrent flow between leaves is, all at once."""
-    if isinstance(fabric, FatTree3):
+    if fabric.cores:
         return _divided(fabric, sizes, tier_shares(fabric))
     share = spine_shares(fabric, sizes)
 
@@ -44,7 +42,7 @@ def concurrent_flow(fabric: FatTree, sizes: Int64Array) -> PhasedMessages:
 
 def evenly(fabric: FatTree, sizes: Int64Array) -> PhasedMessages:
     """Every message divided evenly over the ways between its leaves, all at once."""
-    ways = ways_of(fabric)
+    ways = TreePaths(fabric)
     up = ways.working()
 
     def parts(u: int, v: int) -> tuple[Int64Array, np.ndarray]:
@@ -54,9 +52,9 @@ def evenly(fabric: FatTree, sizes: Int64Array) -> PhasedMessages:
     return _divided(fabric, sizes, parts)
 
 
-def _over_cables(fabric: FatTree2, u: int, v: int, share: np.ndarray) -> tuple[Int64Array, np.ndarray]:
+def _over_cables(fabric: FatTree, u: int, v: int, share: np.ndarray) -> tuple[Int64Array, np.ndarray]:
     """Ways between two leaves and their parts: those of spines (spines,), evenly over cables that work."""
-    working, count = fabric.working(), fabric.cables
+    working, count = fabric.working, fabric.cables
     ways, parts = [], []
     for spine in np.flatnonzero(share).tolist():
         up, down = (np.flatnonzero(working[leaf, spine]) for leaf in (u, v))
@@ -99,7 +97,7 @@ def _divided(
 def hashed(fabric: FatTree, sizes: Int64Array, seed: int) -> PhasedMessages:
     """Every message on a working way drawn at random, all at once."""
     src, dst, size = _pairs(fabric, sizes)
-    rng, ways = np.random.default_rng([seed, 31]), ways_of(fabric)
+    rng, ways = np.random.default_rng([seed, 31]), TreePaths(fabric)
     up = ways.working()
     way = np.full(len(src), INSIDE, np.int64)
     for k, (u, v) in enumerate(zip((src // fabric.hosts).tolist(), (dst // fabric.hosts).tolist(), strict=True)):
@@ -139,7 +137,7 @@ def decomposed(sizes: Int64Array, phase_cost: int) -> list[tuple[Int64Array, Int
 
 def emptiest(fabric: FatTree, src: Int64Array, dst: Int64Array) -> Int64Array:
     """Ways for one phase: flow by flow the one whose fullest link has least."""
-    ways = ways_of(fabric)
+    ways = TreePaths(fabric)
     up = ways.working()
     load = np.zeros((2, len(ways.links)))
     found = np.full(len(src), INSIDE, np.int64)

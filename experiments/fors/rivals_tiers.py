@@ -10,12 +10,12 @@ import numpy as np
 
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
-from detour.control.fors.tiers.fabric import FatTree3
-from detour.control.fors.tiers.loads import PlaneDemand, concurrent_flow, fluid_bound
-from detour.control.fors.tiers.ways import TierWays
+from detour.control.fors.fabric import FatTree
+from detour.control.fors.paths import TreePaths
+from detour.control.fors.plane_loads import PlaneDemand, concurrent_flow, fluid_bound
 
 
-def tier_volume(fabric: FatTree3, sizes: Int64Array) -> int:
+def tier_volume(fabric: FatTree, sizes: Int64Array) -> int:
     """Bytes of a server's link that an exchange takes at least.
 
     Raises:
@@ -28,15 +28,15 @@ def tier_volume(fabric: FatTree3, sizes: Int64Array) -> int:
     return max((fabric.servers - 1) * size, -(-links.numerator * size // links.denominator))
 
 
-def tier_shares(fabric: FatTree3) -> Callable[[int, int], tuple[Int64Array, np.ndarray]]:
+def tier_shares(fabric: FatTree) -> Callable[[int, int], tuple[Int64Array, np.ndarray]]:
     """For two leaves: ways, and the part of what one has for the other that goes over each."""
-    demand, ways = PlaneDemand(fabric), TierWays(fabric)
+    demand, ways = PlaneDemand(fabric), TreePaths(fabric)
     planes, cores = concurrent_flow(demand)
-    share = np.zeros((fabric.all_leaves, fabric.all_leaves, fabric.aggs))
+    share = np.zeros((fabric.all_leaves, fabric.all_leaves, fabric.spines))
     pair, plane = demand.ways.T
     u, v = demand.pairs[pair].T
     share[u, v, plane] = share[v, u, plane] = planes
-    over = np.zeros((fabric.pods, fabric.pods, fabric.aggs, fabric.cores))
+    over = np.zeros((fabric.pods, fabric.pods, fabric.spines, fabric.cores))
     p, q, j, i = demand.crossings.T
     over[p, q, j, i] = over[q, p, j, i] = cores
     over /= np.maximum(over.sum(axis=3, keepdims=True), 1e-12)
@@ -44,7 +44,7 @@ def tier_shares(fabric: FatTree3) -> Callable[[int, int], tuple[Int64Array, np.n
 
     def parts(source: int, target: int) -> tuple[Int64Array, np.ndarray]:
         usable = ways.usable(source, target, up)
-        plane, core = ways.plane_and_core(usable)
+        plane, core, *_ = ways.parts(usable)
         found = share[source, target, plane]
         pods = fabric.pod_of[source], fabric.pod_of[target]
         if pods[0] != pods[1]:

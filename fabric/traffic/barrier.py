@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
-from detour.control.fors.plan import INSIDE
+from detour.control.fors.paths import INSIDE
 from detour.fabric.traffic.pinned import PinnedFabric
 from detour.hosts.verbs.bulk import Flows, post_many
 

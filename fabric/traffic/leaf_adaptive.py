@@ -14,7 +14,6 @@ import numpy as np
 
 from detour.base.arrays import Int64Array
 from detour.base.times import US
-from detour.control.fors.fabric import FatTree2
 from detour.fabric.traffic.phased import PhasedExchange
 
 
@@ -30,7 +29,6 @@ class LeafAdaptive:
         """Every leaf looks at its queues."""
         self.due_ps = exchange.fabric.now_ps + self._period_ps
         tree = exchange.fabric.tree
-        assert isinstance(tree, FatTree2)
         queued = exchange.fabric.queued_up().reshape(tree.leaves, tree.spines)
         if queued.max() <= self._least:
             return

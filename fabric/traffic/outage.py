@@ -21,7 +21,8 @@ import numpy as np
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.base.times import MAX_TIME, US
-from detour.control.fors.ways import FatTree, Flags, TreeLink, islands, ways_of
+from detour.control.fors.fabric import FatTree, TreeLink
+from detour.control.fors.paths import Flags, TreePaths, islands
 from detour.fabric.traffic.phased import ABSENT, PhasedExchange
 from detour.fabric.traffic.pinned import PinnedFabric
 from detour.fabric.traffic.probes import Probes
@@ -149,13 +150,13 @@ class OutageController:
         links = {link for one in silent for link in one.links}
         links.update(link for one in silent for leaf in one.leaves for link in fabric.ways.beside(leaf))
         for link in sorted(links - probed):
-            name = fabric.ways.name(link)
+            name = fabric.tree.link_name(link)
             raise DetourError(f"link {name} cannot break silently: probing it takes two hosts on its leaf")
 
     @staticmethod
     def connections(fabric: FatTree) -> int:
         """How many its probes take at most."""
-        return len(ways_of(fabric).probes())
+        return len(TreePaths(fabric).probes())
 
     @property
     def due_ps(self) -> int:
@@ -189,7 +190,7 @@ class OutageController:
             return
         self.known |= dead
         now = exchange.fabric.now_ps
-        story = Story([exchange.fabric.ways.name(link) for link in fresh], by, now)
+        story = Story([exchange.fabric.tree.link_name(link) for link in fresh], by, now)
         for listed in (self.stories, self._untold, self._unplanned):
             listed.append(story)
         self._tell_ps = now + self.delays.tell_ps
@@ -200,7 +201,7 @@ class OutageController:
         if self.delays.plan_ps is not None:
             return self.delays.plan_ps
         begin = time.thread_time()
-        plan_of(exchange, exchange.fabric.ways.failed(self.known), self._planner)
+        plan_of(exchange, exchange.fabric.tree.with_failed(self.known), self._planner)
         seconds = time.thread_time() - begin
         for story in self._unplanned:
             story.planning_seconds = seconds
@@ -235,7 +236,7 @@ class OutageController:
         """The new plan for what waits, ready for the next phase."""
         self._plan_ps = MAX_TIME
         begin = time.thread_time()
-        phases = replan(exchange, exchange.fabric.ways.failed(self.known), self._planner)
+        phases = replan(exchange, exchange.fabric.tree.with_failed(self.known), self._planner)
         seconds = time.thread_time() - begin
         for story in self._unplanned:
             story.planned_ps = exchange.fabric.now_ps

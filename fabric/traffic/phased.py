@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.base.times import US
-from detour.control.fors.plan import INSIDE, ForsPlan
-from detour.control.fors.tiers.solve import TierPlan
-from detour.control.fors.ways import Flags, crowd
+from detour.control.fors.paths import INSIDE, Flags, crowd
+from detour.control.fors.plan import ForsPlan
 from detour.fabric.traffic.barrier import Barrier
 from detour.fabric.traffic.lateness import Lateness, Reactions, Stragglers
 from detour.fabric.traffic.pinned import PinnedFabric
@@ -35,7 +34,7 @@ ABSENT = -1
 
 @dataclass(frozen=True)
 class PhasedMessages:
-    """Who sends to whom in which phase by which way (`control.fors.ways`; `INSIDE` inside a leaf): int arrays, one
+    """Who sends to whom in which phase by which way (`control.fors.paths`; `INSIDE` inside a leaf): int arrays, one
     element a message."""
 
     phase: Int64Array
@@ -46,9 +45,9 @@ class PhasedMessages:
     """(messages,) bytes of each; None: all have `Pace.message`"""
 
     @staticmethod
-    def of(plan: ForsPlan | TierPlan) -> PhasedMessages:
+    def of(plan: ForsPlan) -> PhasedMessages:
         """Those of a plan. Messages of a host to itself need no network and are left out."""
-        phase, src, dst, way = (np.asarray(one, np.int64) for one in (plan.phase, plan.src, plan.dst, plan.ways()))
+        phase, src, dst, way = (np.asarray(one, np.int64) for one in (plan.phase, plan.src, plan.dst, plan.paths()))
         return PhasedMessages(phase, src, dst, way).only(src != dst)
 
     def only(self, kept: Flags) -> PhasedMessages:

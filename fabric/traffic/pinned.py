@@ -2,11 +2,11 @@
 """A fat-tree FT(2; m0, m1) in virtual time, or one of three levels, whose hosts name the way of every message in a uSID
 list.
 
-    with PinnedFabric(FatTree2(spines=4, leaves=4), Tuning(), connections=100) as fabric:
+    with PinnedFabric(FatTree(spines=4, leaves=4), Tuning(), connections=100) as fabric:
         flows = fabric.connect_pinned(src, dst, way)
         post_many(flows, 1 << 20, now_ps=fabric.now_ps)
 
-Leaf u has the hosts u*m0 to u*m0 + m0 - 1, and a link to each of the m0 spines (FORS, section 4; `FatTree2` knows of
+Leaf u has the hosts u*m0 to u*m0 + m0 - 1, and a link to each of the m0 spines (FORS, section 4; `FatTree` knows of
 other numbers of hosts and of parallel cables). A message to another leaf carries [spine, leaf, host] in its destination
 address (RFC 9800), or [uA of the cable up, uA of the cable down, host] where there are several. On three levels it is
 [core, leaf, host], as one aggregation switch of a pod leads to a core, and [aggregation switch, leaf, host] inside a
@@ -25,10 +25,8 @@ from numpy.typing import NDArray
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.base.times import US
-from detour.control.fors.fabric import FatTree2
-from detour.control.fors.plan import INSIDE
-from detour.control.fors.tiers.fabric import FatTree3
-from detour.control.fors.ways import FatTree, TreeLink, ways_of
+from detour.control.fors.fabric import FatTree, TreeLink
+from detour.control.fors.paths import INSIDE, TreePaths
 from detour.control.policy import Amount, StepMarking
 from detour.fabric.footings.virtual.fabric import VirtualFabric
 from detour.fabric.footings.virtual.scheme import SPRAY_LERP, LinkSettings, RunSettings, Scheme
@@ -121,7 +119,7 @@ class PinnedFabric(VirtualFabric):
         """
         tuning = tuning or Tuning()
         super().__init__(_topology(tree, tuning), tuning.scheme(), tuning.settings(), queue_pairs=connections)
-        self.tree, self.tuning, self.ways = tree, tuning, ways_of(tree)
+        self.tree, self.tuning, self.ways = tree, tuning, TreePaths(tree)
         self._leaf = [switch.index for switch in self.topology.switches if self.topology.hosts_of[switch.index]]
         broken = [link for link, works in zip(self.ways.links, self.ways.working(), strict=True) if not works]
         for link in broken:
@@ -145,11 +143,11 @@ class PinnedFabric(VirtualFabric):
     def _before_last(self, way: int, host: Host) -> tuple[int, int]:
         """The two uSIDs before the host's own."""
         tree, switches = self.tree, self.topology.switches
-        if isinstance(tree, FatTree3):
-            last = tree.pods * (tree.leaves + tree.aggs)
-            across = tree.aggs * tree.cores
+        if tree.cores:
+            last = tree.pods * (tree.leaves + tree.spines)
+            across = tree.spines * tree.cores
             pod = switches[host.switch].group
-            above = last + way if way < across else pod * (tree.leaves + tree.aggs) + tree.leaves + way - across
+            above = last + way if way < across else pod * (tree.leaves + tree.spines) + tree.leaves + way - across
         elif tree.cables > 1:
             up, down = divmod(way, tree.cables)
             return adjacency_function(tree.hosts + 1 + up), adjacency_function(host.switch * tree.cables + down + 1)
@@ -221,9 +219,9 @@ class PinnedFabric(VirtualFabric):
     def _lower_end(self, link: TreeLink) -> tuple[int, int]:
         """Index and port of the switch."""
         tree = self.tree
-        if isinstance(tree, FatTree3) and len(link) == 3:
+        if len(link) == 3:
             pod, plane, core = link
-            return pod * (tree.leaves + tree.aggs) + tree.leaves + plane, tree.leaves + 1 + core
+            return pod * (tree.leaves + tree.spines) + tree.leaves + plane, tree.leaves + 1 + core
         return self._leaf[link[0]], tree.hosts + 1 + link[1]
 
     def link_index(self, link: TreeLink) -> int:
@@ -267,6 +265,6 @@ class PinnedFabric(VirtualFabric):
 
 
 def _topology(tree: FatTree, tuning: Tuning) -> Topology:
-    if isinstance(tree, FatTree2):
+    if not tree.cores:
         return leaf_spine(tree.leaves, tree.spines, tree.hosts, tree.cables, tuning.speed(tree.speed))
-    return three_levels(tree.pods, tree.leaves, tree.aggs, tree.cores, tree.hosts)
+    return three_levels(tree.pods, tree.leaves, tree.spines, tree.cores, tree.hosts)

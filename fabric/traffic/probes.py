@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from detour.control.fors.ways import TreeLink
+from detour.control.fors.fabric import TreeLink
 from detour.fabric.traffic.pinned import PinnedFabric
 from detour.hosts import rdma
 from detour.hosts.state import NIL

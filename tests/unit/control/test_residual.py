@@ -4,8 +4,9 @@
 import numpy as np
 import pytest
 
-from detour.control.fors import FatTree2, ForsPlan, opensm, solve
+from detour.control.fors import FatTree, ForsPlan, solve
 from detour.control.fors.baselines import ftree, linear_shift
+from detour.control.fors.paths import TreePaths, crowd
 from detour.control.fors.residual import Residual, residual
 
 
@@ -14,16 +15,17 @@ def rest_of(plan: ForsPlan, done: int) -> tuple[np.ndarray, ...]:
     return plan.phase[left], plan.src[left], plan.dst[left], plan.spine[left]
 
 
-def check(fabric: FatTree2, flows: tuple[np.ndarray, ...], found: Residual) -> None:
+def check(fabric: FatTree, flows: tuple[np.ndarray, ...], found: Residual) -> None:
     _, src, dst, _ = flows
     for end in (src, dst):
         assert len(np.unique(found.phase.astype(np.int64) * fabric.slots + end)) == len(end)
     away = src // fabric.spines != dst // fabric.spines
     assert ((found.spine >= 0) == away).all()
-    alive = fabric.alive()
+    alive = fabric.alive
     for end in (src, dst):
         assert alive[end[away] // fabric.spines, found.spine[away]].all()
-    assert opensm.contention(fabric, found.phase, src, dst, found.spine).max() == 1
+    leaves = src // fabric.hosts, dst // fabric.hosts
+    assert crowd(TreePaths(fabric), found.phase, *leaves, found.spine)[1].max() == 1
     assert found.phases == found.phase.max() + 1 >= found.lower_bound
 
 
@@ -39,7 +41,7 @@ def check(fabric: FatTree2, flows: tuple[np.ndarray, ...], found: Residual) -> N
 )
 @pytest.mark.parametrize("shift", [False, True])
 def test_what_is_left_takes_few_phases_more_than_counting_allows(failed: set, extra: float, shift: bool) -> None:
-    before = FatTree2(6, 6)
+    before = FatTree(6, 6)
     plan = ftree(before, linear_shift(before)) if shift else solve(before)
     flows = rest_of(plan, 13)
     after = before.with_failed(failed)
@@ -49,7 +51,7 @@ def test_what_is_left_takes_few_phases_more_than_counting_allows(failed: set, ex
 
 
 def test_with_links_to_spare_no_flow_changes_its_phase() -> None:
-    before = FatTree2(6, 4)  # floor(6/4) = 1 link of every leaf is free in every phase
+    before = FatTree(6, 4)  # floor(6/4) = 1 link of every leaf is free in every phase
     flows = rest_of(solve(before), 5)
     found = residual(before.with_failed({(1, 3)}), *flows)
     assert found.put_off == 0
@@ -58,7 +60,7 @@ def test_with_links_to_spare_no_flow_changes_its_phase() -> None:
 
 
 def test_without_a_failure_nothing_changes() -> None:
-    fabric = FatTree2(4, 4)
+    fabric = FatTree(4, 4)
     flows = rest_of(solve(fabric), 3)
     found = residual(fabric, *flows)
     assert (found.moved, found.put_off) == (0, 0)
@@ -66,7 +68,7 @@ def test_without_a_failure_nothing_changes() -> None:
 
 
 def test_pairs_of_leaves_without_common_spine_are_left_out() -> None:
-    fabric = FatTree2(2, 3)
+    fabric = FatTree(2, 3)
     flows = rest_of(solve(fabric), 0)
     found = residual(fabric.with_failed({(0, 0), (1, 1)}), *flows)
     leaves = np.stack([flows[1] // 2, flows[2] // 2])
@@ -76,4 +78,4 @@ def test_pairs_of_leaves_without_common_spine_are_left_out() -> None:
 
 def test_nothing_left_is_no_phase() -> None:
     none = np.zeros(0, np.int32)
-    assert residual(FatTree2(2, 2), none, none, none, none).phases == 0
+    assert residual(FatTree(2, 2), none, none, none, none).phases == 0

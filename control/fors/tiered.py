@@ -2,14 +2,14 @@
 """A plan for a fat-tree of three levels: planes by an integer programme, phases by halving, cores by edge colouring,
 and what found no core by driving others out.
 
-1. `loads`: planes for the flows of each pair of leaves, T at most on every link (cores as real numbers), for T = the
-   bound.
-2. `phasing.phases_of`: phases for them, as on two levels with planes for spines. Always succeeds.
+1. `plane_loads`: planes for the flows of each pair of leaves, T at most on every link (cores as real numbers), for T =
+   the bound.
+2. `phase_assignment.phases_of`: phases for them, as on two levels with planes for spines. Always succeeds.
 3. In a phase, the flows of a plane between pods are a bipartite multigraph, and cores are its colours. Where no link to
    a core of the plane failed, and no pod has more flows than the plane has cores, Koenig's theorem gives them; else
    recolouring, to all or to some.
-4. `placing`: the others, beginning with their places in plane and phase given up.
-5. `seating.seats`: servers.
+4. `ejection`: the others, beginning with their places in plane and phase given up.
+5. `server_assignment.seats`: servers.
 
 If steps 1 to 3 do it all, which is so without failures between aggregation switches and cores and with as many cores of
 a plane as leaves of a pod, the plan has as many phases as the bound. Else step 4 may need more phases.
@@ -18,20 +18,18 @@ a plane as leaves of a pod, the plan has as many phases as the bound. Else step 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import replace
 
 import numpy as np
 
-from detour.base.errors import DetourError
 from detour.control.edge_colouring import coloured
-from detour.control.fors.phasing import phases_of
-from detour.control.fors.plan import PlanSeconds
+from detour.control.fors.ejection import Board, Flows3, place
+from detour.control.fors.fabric import FatTree
+from detour.control.fors.phase_assignment import phases_of
+from detour.control.fors.plan import ForsPlan, PlanSeconds, Schedule, arranged
+from detour.control.fors.plane_loads import PlaneDemand, least_phases, plane_flows
 from detour.control.fors.recolour import complete
-from detour.control.fors.seating import seats
-from detour.control.fors.tiers.fabric import FatTree3
-from detour.control.fors.tiers.loads import PlaneDemand, least_phases, plane_flows
-from detour.control.fors.tiers.placing import Board, Flows3, place
-from detour.control.fors.tiers.ways import TierWays
+from detour.control.fors.server_assignment import seats
 
 _SOLVER_SECONDS = 60.0
 _BUDGET = 200
@@ -40,57 +38,10 @@ _WORK = 400_000_000
 """places that are looked at for one number of phases"""
 
 
-@dataclass(frozen=True)
-class TierPlan:
-    """Rows sorted by phase, then source; arrays (flows,) int32. `plane`, `core`: -1 for a flow that does not go there
-    (inside a leaf; inside a pod). `parted`: pairs of leaves without a way, whose flows are left out."""
-
-    fabric: FatTree3
-    phases: int
-    phase: np.ndarray
-    src: np.ndarray
-    dst: np.ndarray
-    plane: np.ndarray
-    core: np.ndarray
-    method: str = ""
-    lower_bound: int = 0
-    parted: tuple[tuple[int, int], ...] = ()
-    seconds: PlanSeconds = field(default=PlanSeconds(), compare=False)
-
-    def ways(self) -> np.ndarray:
-        """(flows,) int: plane and core as one number (`tiers.ways`)."""
-        return TierWays(self.fabric).way(self.plane.astype(np.int64), self.core.astype(np.int64))
-
-    @property
-    def optimal(self) -> bool:
-        """Whether no plan has fewer phases, as the bound proves."""
-        return self.phases == self.lower_bound
-
-
-def tier_bound(fabric: FatTree3) -> int:
-    """Phases that every plan needs: a server's messages, and links of both levels."""
-    return least_phases(PlaneDemand(fabric))[0]
-
-
-def parted_text(fabric: FatTree3, lost: tuple[tuple[int, int], ...]) -> str:
-    """One line that names the pairs."""
-    more = f" and {len(lost) - 8} more pairs" if len(lost) > 8 else ""
-    pairs = ", ".join(f"{u} and {v}" for u, v in lost[:8]) + more
-    return f"{fabric.name}: no way up and down is left for leaves {pairs} (--skip-unreachable plans the rest)"
-
-
-def solve_tiers(fabric: FatTree3, *, skip_unreachable: bool = False, seed: int = 1) -> TierPlan:
-    """A plan with as few phases as are found; `optimal` says whether that is proven to be the least.
-
-    Raises:
-        DetourError: two leaves have no way left and `skip_unreachable` is not set.
-    """
+def tiered_plan(fabric: FatTree, lost: tuple[tuple[int, int], ...], seed: int = 1) -> ForsPlan:
+    """A plan with as few phases as are found; `optimal` says whether that is proven to be the least. `lost`: pairs of
+    leaves without a path, which are left out."""
     begin = time.perf_counter()
-    lost = tuple(fabric.unreachable())
-    if lost and not skip_unreachable:
-        raise DetourError(parted_text(fabric, lost))
-    if not fabric.servers:
-        raise DetourError(f"{fabric.name} has no servers")
     demand = PlaneDemand(fabric)
     bound, near = least_phases(demand)
     flows, method = _flows(demand, bound, near)
@@ -100,11 +51,16 @@ def solve_tiers(fabric: FatTree3, *, skip_unreachable: bool = False, seed: int =
         method += "/ejection"
     phases = _complete(fabric, board, flows, bound, seed)
     routed = time.perf_counter()
-    src, dst = _servers(fabric, flows, phases)
-    order = np.lexsort((src, flows.phase))
-    columns = (column[order].astype(np.int32) for column in (flows.phase, src, dst, flows.plane, flows.core))
+    schedule = Schedule(phases, flows.phase, *_servers(fabric, flows, phases))
     seconds = PlanSeconds(schedule=time.perf_counter() - routed, route=routed - begin)
-    return TierPlan(fabric, phases, *columns, method=method, lower_bound=bound, parted=lost, seconds=seconds)
+    return replace(
+        arranged(fabric, schedule, flows.plane, core=flows.core),
+        method=method,
+        lower_bound=bound,
+        optimal=phases == bound,
+        unreachable=lost,
+        seconds=seconds,
+    )
 
 
 def _flows(demand: PlaneDemand, phases: int, near: np.ndarray | None) -> tuple[Flows3, str]:
@@ -129,19 +85,19 @@ def _flows(demand: PlaneDemand, phases: int, near: np.ndarray | None) -> tuple[F
     phase, core = (np.full(len(source), -1, np.int32) for _ in range(2))
     if found is None:
         return Flows3(source, target, phase, plane, core), "greedy"
-    phase = phases_of(phases, source, target, plane, sizes, fabric.aggs)
+    phase = phases_of(phases, source, target, plane, sizes, fabric.spines)
     return Flows3(source, target, phase, plane, core), "integer-programme/colouring"
 
 
-def _settle(fabric: FatTree3, board: Board, flows: Flows3) -> None:
+def _settle(fabric: FatTree, board: Board, flows: Flows3) -> None:
     """Cores for flows between pods where colouring gives them, and their places on the board; the others lose plane and
     phase."""
     p, q = fabric.pod_of[flows.source], fabric.pod_of[flows.target]
     across = np.flatnonzero((p != q) & (flows.phase >= 0))
     phases = board.low.shape[3]
-    group = flows.phase[across].astype(np.int64) * fabric.aggs + flows.plane[across]
+    group = flows.phase[across].astype(np.int64) * fabric.spines + flows.plane[across]
     ends = [group * fabric.pods + pod[across] for pod in (p, q)]
-    size = phases * fabric.aggs * fabric.pods
+    size = phases * fabric.spines * fabric.pods
     degree = np.maximum(*(np.bincount(end, minlength=size) for end in ends)).reshape(-1, fabric.pods).max(axis=1)
     whole = np.tile(fabric.high.all(axis=(0, 2)), phases)
     easy = ((degree <= fabric.cores) & whole)[group]
@@ -156,7 +112,7 @@ def _settle(fabric: FatTree3, board: Board, flows: Flows3) -> None:
     _mark(fabric, board, flows)
 
 
-def _recolour(fabric: FatTree3, flows: Flows3, mine: np.ndarray) -> None:
+def _recolour(fabric: FatTree, flows: Flows3, mine: np.ndarray) -> None:
     """Cores for the flows of one phase and plane, as many as recolouring finds."""
     working = np.ascontiguousarray(fabric.high[:, flows.plane[mine[0]]])
     ends = (fabric.pod_of[leaf[mine]].astype(np.int32) for leaf in (flows.source, flows.target))
@@ -165,7 +121,7 @@ def _recolour(fabric: FatTree3, flows: Flows3, mine: np.ndarray) -> None:
     flows.core[mine] = core
 
 
-def _mark(fabric: FatTree3, board: Board, flows: Flows3) -> None:
+def _mark(fabric: FatTree, board: Board, flows: Flows3) -> None:
     """Puts what flows have on the board."""
     placed = np.flatnonzero(flows.phase >= 0)
     for side, leaf in enumerate((flows.source, flows.target)):
@@ -181,18 +137,18 @@ def _mark(fabric: FatTree3, board: Board, flows: Flows3) -> None:
         board.high[side, pod, flows.plane[high], flows.core[high], flows.phase[high]] = high
 
 
-def _complete(fabric: FatTree3, board: Board, flows: Flows3, phases: int, seed: int) -> int:
+def _complete(fabric: FatTree, board: Board, flows: Flows3, phases: int, seed: int) -> int:
     """Places for all, in more phases if need be; returns how many."""
     more = 1
     while True:
-        looked_at = max(phases, 1) * fabric.aggs * fabric.cores
+        looked_at = max(phases, 1) * fabric.spines * fabric.cores
         if not place(board, flows, fabric.leaves, _WORK // looked_at, seed):
             return phases
         board, phases = board.longer(fabric, more), phases + more
         more = min(2 * more, max(phases // 50, 1))
 
 
-def _servers(fabric: FatTree3, flows: Flows3, phases: int) -> tuple[np.ndarray, np.ndarray]:
+def _servers(fabric: FatTree, flows: Flows3, phases: int) -> tuple[np.ndarray, np.ndarray]:
     first, second = seats(phases, flows.source, flows.target, flows.phase, fabric.sizes())
     numbers = fabric.seats()
     return numbers[flows.source, first], numbers[flows.target, second]

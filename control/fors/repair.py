@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from detour.base.arrays import Int64Array
-from detour.control.fors.plan import INSIDE
-from detour.control.fors.ways import FatTree, TreeWays, ways_of
+from detour.control.fors.fabric import FatTree
+from detour.control.fors.paths import INSIDE, TreePaths
 
 _DEEPEST = 4
 """flows that a chain may move"""
@@ -28,7 +28,7 @@ GONE = -1
 """the phase of a flow that nobody can deliver"""
 
 
-def mended(
+def repaired(
     tree: FatTree, phase: Int64Array, src: Int64Array, dst: Int64Array, way: Int64Array
 ) -> tuple[Int64Array, Int64Array]:
     """Phases and ways for flows (arrays of equal length, phases in the order in which they were to come) on the links
@@ -47,7 +47,7 @@ def mended(
 class _Work:
     """The flows, and how much of every link and server phases have used."""
 
-    ways: TreeWays
+    ways: TreePaths
     at_once: int
     room: Int64Array
     """(2 * links,) flows of a phase, up and down"""
@@ -72,7 +72,7 @@ class _Work:
     @classmethod
     def of(cls, tree: FatTree, phase: Int64Array, src: Int64Array, dst: Int64Array, way: Int64Array) -> _Work:
         """Whatever goes over links that work is where it was; other flows have a phase and no way (`INSIDE`)."""
-        ways = ways_of(tree)
+        ways = TreePaths(tree)
         up = ways.working()
         a, b = src // tree.hosts, dst // tree.hosts
         links = ways.crossed(a, b, way)

@@ -17,7 +17,7 @@ from math import ceil
 
 import numpy as np
 
-from detour.control.fors.tiers.fabric import FatTree3
+from detour.control.fors.fabric import FatTree
 from detour.control.linear import programme
 
 _SCALE = 1 << 40
@@ -31,7 +31,7 @@ _MANY_WAYS = 10_000
 class PlaneDemand:
     """Pairs of leaves with the planes they may take, pairs of pods with the cores."""
 
-    fabric: FatTree3
+    fabric: FatTree
 
     @cached_property
     def pairs(self) -> np.ndarray:
@@ -66,7 +66,7 @@ class PlaneDemand:
         Rows: pairs, sums of two pods over a plane, links low, links high.
         """
         fabric, count = self.fabric, len(self.pairs)
-        pods, aggs = fabric.pods, fabric.aggs
+        pods, aggs = fabric.pods, fabric.spines
         low, high = count + pods * pods * aggs, count + pods * pods * aggs + fabric.all_leaves * aggs
         pair, plane = self.ways.T
         ends = self.pairs[pair]
@@ -83,8 +83,8 @@ def _model(demand: PlaneDemand, most: int | None, *, integer: bool):
     """The programme with T given, or as its last column and the least that there is."""
     fabric, count = demand.fabric, len(demand.pairs)
     ways, crossings = demand.rows()
-    sums = fabric.pods * fabric.pods * fabric.aggs
-    links = fabric.low.size + fabric.high.size
+    sums = fabric.pods * fabric.pods * fabric.spines
+    links = fabric.alive.size + fabric.high.size
     index = [row[row >= 0] for row in (*ways, *crossings)]
     value = [np.ones(len(row)) for row in index]
     for k in range(len(ways), len(index)):
@@ -157,14 +157,14 @@ def fluid_bound(demand: PlaneDemand) -> Fraction:
         return Fraction(0)
     solver = _least(demand)
     fabric = demand.fabric
-    links = fabric.low.size + fabric.high.size
+    links = fabric.alive.size + fabric.high.size
     prices = np.clip(-np.array(solver.getSolution().row_dual)[-links:], 0.0, 1.0)
     whole = (prices * _SCALE).astype(np.int64)
-    whole[: fabric.low.size][~fabric.low.ravel()] = 0
-    whole[fabric.low.size :][~fabric.high.ravel()] = 0
-    low = whole[: fabric.low.size].reshape(fabric.low.shape)
-    high = whole[fabric.low.size :].reshape(fabric.high.shape)
-    over = np.zeros((fabric.pods, fabric.pods, fabric.aggs), np.int64)
+    whole[: fabric.alive.size][~fabric.alive.ravel()] = 0
+    whole[fabric.alive.size :][~fabric.high.ravel()] = 0
+    low = whole[: fabric.alive.size].reshape(fabric.alive.shape)
+    high = whole[fabric.alive.size :].reshape(fabric.high.shape)
+    over = np.zeros((fabric.pods, fabric.pods, fabric.spines), np.int64)
     for p, q in np.ndindex(fabric.pods, fabric.pods):
         both = fabric.high[p] & fabric.high[q]
         over[p, q] = 0 if p == q else np.where(both, high[p] + high[q], 4 * _SCALE).min(axis=1)
@@ -178,7 +178,7 @@ def fluid_bound(demand: PlaneDemand) -> Fraction:
     return Fraction(paid, total) if total else Fraction(0)
 
 
-def counted_bound(fabric: FatTree3) -> int:
+def counted_bound(fabric: FatTree) -> int:
     """Phases that every plan needs, by counting: a server's messages, a leaf's and a pod's flows over their links."""
     sizes = fabric.sizes()
     joined = fabric.planes.any(axis=2) | np.eye(fabric.all_leaves, dtype=bool)
@@ -187,7 +187,7 @@ def counted_bound(fabric: FatTree3) -> int:
     leaf = sizes * (joined @ sizes - sizes)
     pod = np.bincount(fabric.pod_of, sizes * ((joined & other_pod) @ sizes), fabric.pods).astype(np.int64)
     most = [servers]
-    for flows, links in ((leaf, fabric.low.sum(axis=1)), (pod, fabric.high.sum(axis=(1, 2)))):
+    for flows, links in ((leaf, fabric.alive.sum(axis=1)), (pod, fabric.high.sum(axis=(1, 2)))):
         most.append(int((-(-flows // np.maximum(links, 1))).max(initial=0)))
     return max(most)
 
@@ -249,7 +249,7 @@ def _rounded(demand: PlaneDemand, phases: int, near: np.ndarray) -> np.ndarray |
     fabric = demand.fabric
     found = np.floor(near + _EPSILON).astype(np.int64)
     pair, plane = demand.ways.T
-    room = np.where(fabric.low, phases, 0)
+    room = np.where(fabric.alive, phases, 0)
     for end in demand.pairs[pair].T:
         np.subtract.at(room, (end, plane), found)
     first = np.searchsorted(pair, np.arange(len(demand.pairs) + 1))

@@ -13,14 +13,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from detour.control.fors.fabric import FatTree2
-from detour.control.fors.plan import INSIDE, ForsPlan, PlanSeconds
+from detour.control.fors.fabric import FatTree
+from detour.control.fors.paths import INSIDE
+from detour.control.fors.plan import ForsPlan, PlanSeconds
 
 
-def recabled(plan: ForsPlan, fabric: FatTree2) -> tuple[ForsPlan, int] | None:
+def kept_spines(plan: ForsPlan, fabric: FatTree) -> tuple[ForsPlan, int] | None:
     """The plan on `fabric` and how many flows have another spine or cable; None: a phase has no room for its flows, or
     no chain was found."""
-    working = fabric.working().reshape(fabric.leaves, fabric.uplinks)
+    working = fabric.working.reshape(fabric.leaves, fabric.uplinks)
     leaf = np.stack([plan.src, plan.dst]) // fabric.hosts
     away = plan.spine != INSIDE
     uplink = np.stack([plan.uplink(0), plan.uplink(1)])
@@ -51,7 +52,7 @@ def _differs(plan: ForsPlan, cables: np.ndarray) -> np.ndarray:
 class _Phase:
     """Flows of one phase between leaves: spines, and how many more each leaf and spine have room for."""
 
-    def __init__(self, fabric: FatTree2, leaf: np.ndarray, spine: np.ndarray) -> None:
+    def __init__(self, fabric: FatTree, leaf: np.ndarray, spine: np.ndarray) -> None:
         """`leaf`: (2, flows) at both ends; `spine`: (flows,), `INSIDE` for those that have none yet."""
         self.leaf, self.spine = leaf, spine.astype(np.int32)
         self.room = fabric.room()
@@ -105,10 +106,10 @@ class _Phase:
 
 
 def _deal_cables(
-    fabric: FatTree2, leaf: np.ndarray, spine: np.ndarray, cables: np.ndarray, rows: np.ndarray, changed: np.ndarray
+    fabric: FatTree, leaf: np.ndarray, spine: np.ndarray, cables: np.ndarray, rows: np.ndarray, changed: np.ndarray
 ) -> None:
     """Cables, in place, for the changed flows of a phase: working ones with a lane that nobody has; others stay."""
-    working = fabric.working()
+    working = fabric.working
     for end in range(2):
         left = working.astype(np.int64) * fabric.lanes
         stay = ~changed
