@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from detour.control.fors.fabric import FatTree
-from detour.control.fors.loads import LeafDemand, dealt_out, fractional, lower_bound, most_on_a_link, whole
+from detour.control.fors.loads import LeafDemand, dealt_out, fractional, least_phases, most_on_a_link, whole
 from detour.control.fors.paths import INSIDE
 from detour.control.fors.phase_assignment import phases_of
 from detour.control.fors.plan import Schedule
@@ -37,42 +37,40 @@ class SpinePaths(NamedTuple):
     """phases that every plan needs, proven"""
 
 
-def fewest_phases(fabric: FatTree, bound: int) -> SpinePaths:
-    """Spines that allow as few phases as there can be. Pairs that nothing joins are left out.
+def fewest_phases(fabric: FatTree) -> SpinePaths:
+    """Spines that allow as few phases as there can be, on two levels. Pairs that nothing joins are left out.
 
-    `bound`: phases known to be needed. The solver gets about twenty seconds for each number of phases; where it finds
-    nothing for the first, the result has more phases than its `lower_bound`, for that a solver rules something out is
-    no proof. Where it finds nothing at all, flows are dealt out without it.
+    The solver gets about twenty seconds for each number of phases; where it finds nothing for the first, the result has
+    more phases than its `lower_bound`, for that a solver rules something out is no proof. Where it finds nothing at
+    all, flows are dealt out without it.
     """
-    demand = LeafDemand.of(fabric)
-    near = fractional(demand, bound)
-    if near is None:
-        bound = max(bound, lower_bound(demand))
-        near = fractional(demand, bound)
+    demand = LeafDemand(fabric)
+    bound, near = least_phases(demand)
     for phases in range(bound, bound + _MORE):
-        found = whole(demand, phases, near)
-        if found.paths is not None:
-            return _paths(fabric, demand, found.paths, phases, bound)
+        flows = whole(demand, phases, near)
+        if flows is not None:
+            return SpinePaths(phases, *flow_rows(demand, demand.paths, flows), bound)
         near = fractional(demand, phases + 1)
     flows = dealt_out(demand)
-    return _paths(fabric, demand, flows, max(bound, most_on_a_link(demand, flows)), bound)
+    return SpinePaths(max(bound, most_on_a_link(demand, flows)), *flow_rows(demand, demand.paths, flows), bound)
 
 
-def _paths(fabric: FatTree, demand: LeafDemand, flows: np.ndarray, phases: int, bound: int) -> SpinePaths:
-    """A row for every flow, those inside leaves included."""
-    u, v = demand.pairs[demand.path_pair].T
-    leaves = np.arange(fabric.leaves)
-    sizes = fabric.sizes()
+def flow_rows(demand: LeafDemand, paths: np.ndarray, flows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(flows,) int32 source leaf, target leaf and spine, sorted, those inside leaves included.
+
+    `paths`: (paths, 2) pair and spine; `flows`: (paths, 2) over each, and back."""
+    pair, spine = paths.T
+    u, v = demand.pairs[pair].T
+    leaves, sizes = np.arange(demand.fabric.all_leaves), demand.fabric.sizes()
     times = np.concatenate([flows[:, 0], flows[:, 1], sizes * np.maximum(sizes - 1, 0)])
     columns = (
         np.concatenate([u, v, leaves]),
         np.concatenate([v, u, leaves]),
-        np.concatenate([demand.path_spine, demand.path_spine, np.full(fabric.leaves, INSIDE)]),
+        np.concatenate([spine, spine, np.full(len(leaves), INSIDE)]),
     )
-    source, target, spine = columns
-    order = np.lexsort((spine, target, source))
+    order = np.lexsort(columns[::-1])
     source, target, spine = (np.repeat(column[order], times[order]).astype(np.int32) for column in columns)
-    return SpinePaths(phases, source, target, spine, bound)
+    return source, target, spine
 
 
 def seated(fabric: FatTree, paths: SpinePaths) -> tuple[Schedule, np.ndarray, np.ndarray | None]:

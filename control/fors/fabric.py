@@ -182,7 +182,7 @@ class FatTree(Servers):
     @cached_property
     def alive(self) -> np.ndarray:
         """(all leaves, spines) bool: where a cable works."""
-        return self.working.any(axis=2)
+        return self.working.sum(axis=2) > 0
 
     @cached_property
     def high(self) -> np.ndarray:
@@ -201,7 +201,7 @@ class FatTree(Servers):
     @cached_property
     def planes(self) -> np.ndarray:
         """(all leaves, all leaves, planes) bool: spines, or planes, over which two leaves reach each other."""
-        return _planes(self.alive, self.high, self.pod_of)
+        return _planes(self.alive, self.high, self.pod_of, np.arange(self.all_leaves))
 
     def room(self) -> np.ndarray:
         """(all leaves, spines) int: flows that the cables between them carry in a phase."""
@@ -237,11 +237,11 @@ def _check_numbers(levels: int, **numbers: int) -> None:
             raise DetourError(f"{_LEVELS[levels]}: {name}={value} is not in 1..{_MOST[levels]}")
 
 
-def _planes(alive: np.ndarray, high: np.ndarray, pod_of: np.ndarray) -> np.ndarray:
-    """See `FatTree.planes`."""
-    over = (high[:, None] & high[None, :]).any(axis=3)  # pods and planes
+def _planes(alive: np.ndarray, high: np.ndarray, pod_of: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """(rows, all leaves, planes) those of some leaves: see `FatTree.planes`."""
+    over = (high[:, None] & high[None, :]).sum(axis=3) > 0  # pods and planes
     over[np.arange(len(high)), np.arange(len(high))] = True  # inside a pod nothing goes over cores
-    return alive[:, None] & alive[None, :] & over[pod_of[:, None], pod_of[None, :]]
+    return alive[rows][:, None] & alive[None, :] & over[pod_of[rows][:, None], pod_of[None, :]]
 
 
 def unreachable_text(fabric: FatTree, lost: tuple[tuple[int, int], ...]) -> str:
@@ -301,7 +301,8 @@ def _three_levels(topo: str, values: dict[str, str]) -> FatTree:
     names = ("pods", "leaves", "aggs", "cores")
     check_keys(topo, values, names, ("hosts",))
     values = {"hosts": values["aggs"], **values}
-    return FatTree.three_levels(*(whole_number(topo, name, values[name]) for name in (*names, "hosts")))
+    pods, leaves, aggs, cores, hosts = (whole_number(topo, name, values[name]) for name in (*names, "hosts"))
+    return FatTree.three_levels(pods, leaves, aggs, cores, hosts)
 
 
 def _fat_tree(topo: str, values: dict[str, str]) -> FatTree:
@@ -362,19 +363,22 @@ def random_failures(fabric: FatTree, count: int, seed: int, *, connected: bool =
     rng.shuffle(links)
     if not 0 <= count <= len(links):
         raise DetourError(f"{fabric.name} has {len(links)} working links; {count} cannot fail")
-    leaves = np.flatnonzero(fabric.sizes() > 0) if fabric.cores else np.arange(fabric.leaves)
-    joined = fabric.planes.any(axis=2)[leaves][:, leaves]
+    joined, pod_of = np.asarray(fabric.planes.any(axis=2)), fabric.pod_of
+    np.fill_diagonal(joined, False)
+    if fabric.cores:  # leaves without servers may be parted
+        joined &= (fabric.sizes() > 0)[:, None] & (fabric.sizes() > 0)
     chosen: set[TreeLink] = set()
     for link in links:
         if len(chosen) == count:
             break
         array, at = (high, link) if len(link) == 3 else (working, (link[0], *divmod(link[1], fabric.cables)))
         array[at] = False
-        now = _planes(working.any(axis=2), high, fabric.pod_of).any(axis=2)[leaves][:, leaves]
-        if connected and (joined & ~now).any():
+        rows = np.array([link[0]]) if len(link) == 2 else np.flatnonzero(pod_of == link[0])
+        now = joined[rows] & _planes(working.sum(axis=2) > 0, high, pod_of, rows).any(axis=2)
+        if connected and (now != joined[rows]).any():
             array[at] = True
             continue
-        joined = now
+        joined[rows], joined[:, rows] = now, now.T
         chosen.add(link)
     if len(chosen) < count:
         drawn = f"only {len(chosen)} of {count} links can fail (seed {seed}) while every pair of leaves"

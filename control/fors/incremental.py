@@ -8,16 +8,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.base.jit import njit
 from detour.control.fors.exchange import SWAP_BUDGET, TRIES, PhaseAssignment
 from detour.control.fors.fabric import FatTree
-from detour.control.fors.parallel_links import kept_spines
+from detour.control.fors.loads import counting_bound
 from detour.control.fors.paths import INSIDE, TreePaths
 from detour.control.fors.plan import ForsPlan, PlanSeconds, Schedule, arranged, by_phase
 from detour.control.fors.recolour import complete
 from detour.control.fors.repair import GONE, repaired
-from detour.control.fors.solve import counting_bound, proven_bound, solve
+from detour.control.fors.solve import proven_bound, solve
 
 _TRIES = 6
 """Attempts to move few flows of a phase"""
@@ -59,7 +60,7 @@ def reroute(plan: ForsPlan, fabric: FatTree) -> Change:
     kept = None
     if lost == plan.unreachable and counting_bound(fabric) <= plan.phases:
         # Exchanges between phases know of one cable with one flow a phase.
-        kept = _kept(plan, fabric) if fabric.single else kept_spines(plan, fabric)
+        kept = _kept(plan, fabric) if fabric.single else _in_phases(plan, fabric)
     if kept is None:
         new = solve(fabric, skip_unreachable=lost == plan.unreachable)
         return Change(new, _moved(plan, new), time.perf_counter() - begin, anew=True)
@@ -79,18 +80,40 @@ def _moved(old: ForsPlan, new: ForsPlan) -> int:
 def _repaired(plan: ForsPlan, fabric: FatTree) -> Change:
     """On three levels. Every pair of leaves must have a path."""
     begin = time.perf_counter()
-    phase, src, dst = (np.asarray(one, np.int64) for one in (plan.phase, plan.src, plan.dst))
-    before = plan.paths()
-    now, path = repaired(fabric, phase, src, dst, before)
-    assert (now != GONE).all()
-    phases = int(now.max(initial=-1)) + 1
+    phase, path = _repair(plan, fabric)
+    assert (phase != GONE).all()
+    phases = int(phase.max(initial=-1)) + 1
     if phases > max(proven_bound(fabric), plan.phases):
         anew = solve(fabric)
         if anew.phases < phases:
             return Change(anew, anew.flows, time.perf_counter() - begin, anew=True)
     spine, core, *_ = TreePaths(fabric).parts(path)
-    kept = replace(arranged(fabric, Schedule(phases, now, src, dst), spine, core=core), method="incremental")
-    return Change(kept, int(((now != phase) | (path != before)).sum()), time.perf_counter() - begin, anew=False)
+    schedule = Schedule(phases, phase, plan.src, plan.dst)
+    kept = replace(arranged(fabric, schedule, spine, core=core), method="incremental")
+    moved = np.count_nonzero((phase != plan.phase) | (path != plan.paths()))
+    return Change(kept, int(moved), time.perf_counter() - begin, anew=False)
+
+
+def _repair(plan: ForsPlan, fabric: FatTree) -> tuple[Int64Array, Int64Array]:
+    columns = (np.asarray(one, np.int64) for one in (plan.phase, plan.src, plan.dst, plan.paths()))
+    return repaired(fabric, *columns, same_spine=not fabric.cores)
+
+
+def _in_phases(plan: ForsPlan, fabric: FatTree) -> tuple[ForsPlan, int] | None:
+    """The plan with other spines and cables where cables failed and how many flows have them, on two levels; None: a
+    phase has no room for its flows, or no chain was found."""
+    phase, path = _repair(plan, fabric)
+    if (phase != np.unique(plan.phase, return_inverse=True)[1]).any():
+        return None
+    spine, _, *cables = (part.astype(np.int32) for part in TreePaths(fabric).parts(path))
+    kept = replace(plan, spine=spine, cables=np.maximum(cables, 0) if fabric.cables > 1 else None)
+    return _incremental(plan, kept, fabric), int(np.count_nonzero(path != plan.paths()))
+
+
+def _incremental(plan: ForsPlan, kept: ForsPlan, fabric: FatTree) -> ForsPlan:
+    # More failures never need fewer phases: what was optimal still is.
+    optimal = plan.optimal and fabric.failed >= plan.fabric.failed
+    return replace(kept, fabric=fabric, method="incremental", optimal=optimal, seconds=PlanSeconds())
 
 
 def _kept(plan: ForsPlan, fabric: FatTree) -> tuple[ForsPlan, int] | None:
@@ -112,9 +135,7 @@ def _kept(plan: ForsPlan, fabric: FatTree) -> tuple[ForsPlan, int] | None:
         kept = arranged(fabric, Schedule(plan.phases, phase, plan.src, plan.dst), spine)
     else:
         kept = replace(plan, fabric=fabric, spine=spine)
-    # More failures never need fewer phases: what was optimal still is.
-    optimal = plan.optimal and fabric.failed >= plan.fabric.failed
-    return replace(kept, method="incremental", optimal=optimal, seconds=PlanSeconds()), moved
+    return _incremental(plan, kept, fabric), moved
 
 
 def _recolour_phases(

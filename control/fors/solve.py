@@ -6,50 +6,24 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-import numpy as np
-
 from detour.base.errors import DetourError
 from detour.control.fors.exact import fewest_phases, seated
 from detour.control.fors.fabric import FatTree, unreachable_text
-from detour.control.fors.loads import LeafDemand, lower_bound
+from detour.control.fors.loads import LeafDemand, counting_bound, least_phases, most_joined
 from detour.control.fors.plan import ForsPlan, PlanSeconds, arranged
-from detour.control.fors.plane_loads import PlaneDemand, least_phases
 from detour.control.fors.routing import algorithm_2, recoloured
 from detour.control.fors.schedule import phases_needed, schedule
 from detour.control.fors.tiered import tiered_plan
 
 
-def counting_bound(fabric: FatTree) -> int:
-    """Phases that any plan needs, by counting: a server's messages to others, a leaf's flows over its links."""
-    sizes = fabric.sizes()
-    flows = sizes * (_met(fabric) - sizes)
-    links = np.maximum(fabric.room().sum(axis=1), 1)
-    return int(max(-(-(most_met(fabric) - 1) // fabric.at_once), (-(-flows // links)).max()))
-
-
-def most_met(fabric: FatTree) -> int:
-    """Servers that one can send to, itself included, at most: P on a full fabric."""
-    return int(_met(fabric)[fabric.sizes() > 0].max(initial=1))
-
-
-def _met(fabric: FatTree) -> np.ndarray:
-    """(leaves,) how many servers those of a leaf can send to, themselves included."""
-    sizes, alive = fabric.sizes(), fabric.alive.astype(np.int64)
-    joined = (alive @ alive.T > 0) & (sizes > 0)
-    np.fill_diagonal(joined, True)
-    return joined @ sizes
-
-
 def paper_phases(fabric: FatTree, phases: int) -> int:
     """`phases` as the paper counts them: a server's own part is a message too and takes a phase, P at least."""
-    return max(phases, -(-most_met(fabric) // fabric.at_once))
+    return max(phases, -(-most_joined(fabric) // fabric.at_once))
 
 
 def proven_bound(fabric: FatTree) -> int:
     """Phases that any plan needs, by counting and by the linear programme."""
-    if fabric.cores:
-        return least_phases(PlaneDemand(fabric))[0]
-    return max(counting_bound(fabric), lower_bound(LeafDemand.of(fabric)))
+    return least_phases(LeafDemand(fabric))[0]
 
 
 def solve(fabric: FatTree, *, skip_unreachable: bool = False) -> ForsPlan:
@@ -74,7 +48,7 @@ def solve(fabric: FatTree, *, skip_unreachable: bool = False) -> ForsPlan:
     bound = counting_bound(fabric)
     as_printed = fabric.full and fabric.single and fabric.hosts == fabric.spines
     plan = _by_closed_forms(fabric, bound) if as_printed and not lost else None
-    return plan or _exactly(fabric, bound, lost)
+    return plan or _exactly(fabric, lost)
 
 
 def _by_closed_forms(fabric: FatTree, bound: int) -> ForsPlan | None:
@@ -99,9 +73,9 @@ def _by_closed_forms(fabric: FatTree, bound: int) -> ForsPlan | None:
     return replace(plan, method=f"{name}/{routing}", lower_bound=bound, optimal=True, seconds=seconds)
 
 
-def _exactly(fabric: FatTree, bound: int, lost: tuple[tuple[int, int], ...]) -> ForsPlan:
+def _exactly(fabric: FatTree, lost: tuple[tuple[int, int], ...]) -> ForsPlan:
     begin = time.perf_counter()
-    paths = fewest_phases(fabric, bound)
+    paths = fewest_phases(fabric)
     routed = time.perf_counter()
     flows, spine, cables = seated(fabric, paths)
     seconds = PlanSeconds(schedule=time.perf_counter() - routed, route=routed - begin)

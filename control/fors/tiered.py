@@ -2,7 +2,7 @@
 """A plan for a fat-tree of three levels: planes by an integer programme, phases by halving, cores by edge colouring,
 and what found no core by driving others out.
 
-1. `plane_loads`: planes for the flows of each pair of leaves, T at most on every link (cores as real numbers), for T =
+1. `loads`: planes for the flows of each pair of leaves, T at most on every link (cores as real numbers), for T =
    the bound.
 2. `phase_assignment.phases_of`: phases for them, as on two levels with planes for spines. Always succeeds.
 3. In a phase, the flows of a plane between pods are a bipartite multigraph, and cores are its colours. Where no link to
@@ -24,14 +24,14 @@ import numpy as np
 
 from detour.control.edge_colouring import coloured
 from detour.control.fors.ejection import Board, Flows3, place
+from detour.control.fors.exact import flow_rows
 from detour.control.fors.fabric import FatTree
+from detour.control.fors.loads import LeafDemand, least_phases, whole
 from detour.control.fors.phase_assignment import phases_of
 from detour.control.fors.plan import ForsPlan, PlanSeconds, Schedule, arranged
-from detour.control.fors.plane_loads import PlaneDemand, least_phases, plane_flows
 from detour.control.fors.recolour import complete
 from detour.control.fors.server_assignment import seats
 
-_SOLVER_SECONDS = 60.0
 _BUDGET = 200
 """flows of a phase and plane that may drive others from their cores"""
 _WORK = 400_000_000
@@ -42,7 +42,7 @@ def tiered_plan(fabric: FatTree, lost: tuple[tuple[int, int], ...], seed: int = 
     """A plan with as few phases as are found; `optimal` says whether that is proven to be the least. `lost`: pairs of
     leaves without a path, which are left out."""
     begin = time.perf_counter()
-    demand = PlaneDemand(fabric)
+    demand = LeafDemand(fabric)
     bound, near = least_phases(demand)
     flows, method = _flows(demand, bound, near)
     board = Board.empty(fabric, bound)
@@ -63,30 +63,19 @@ def tiered_plan(fabric: FatTree, lost: tuple[tuple[int, int], ...], seed: int = 
     )
 
 
-def _flows(demand: PlaneDemand, phases: int, near: np.ndarray | None) -> tuple[Flows3, str]:
+def _flows(demand: LeafDemand, phases: int, near: np.ndarray | None) -> tuple[Flows3, str]:
     """Rows sorted by source and target leaf, with plane and phase if the solver found any."""
-    fabric = demand.fabric
-    sizes = fabric.sizes()
-    found = plane_flows(demand, phases, near, _SOLVER_SECONDS)
-    own = np.arange(fabric.all_leaves)
-    u, v = demand.pairs.T
+    found = whole(demand, phases, near)
     if found is None:
-        columns = (np.concatenate([u, v, own]), np.concatenate([v, u, own]))
-        plane = np.full(len(columns[0]), -1)
-        counts = np.tile(sizes[u] * sizes[v], 2)
+        pairs = np.arange(len(demand.pairs))
+        no_planes = np.stack([pairs, np.full_like(pairs, -1)], axis=1)
+        rows, method = flow_rows(demand, no_planes, np.stack([demand.flows] * 2, axis=1)), "greedy"
+        phase = np.full(len(rows[0]), -1, np.int32)
     else:
-        pair, over = demand.ways.T
-        columns = (np.concatenate([u[pair], v[pair], own]), np.concatenate([v[pair], u[pair], own]))
-        plane = np.concatenate([over, over, np.full(len(own), -1)])
-        counts = np.concatenate([found, found])
-    times = np.concatenate([counts, sizes * (sizes - 1)])
-    order = np.lexsort((plane, columns[1], columns[0]))
-    source, target, plane = (np.repeat(one[order], times[order]).astype(np.int32) for one in (*columns, plane))
-    phase, core = (np.full(len(source), -1, np.int32) for _ in range(2))
-    if found is None:
-        return Flows3(source, target, phase, plane, core), "greedy"
-    phase = phases_of(phases, source, target, plane, sizes, fabric.spines)
-    return Flows3(source, target, phase, plane, core), "integer-programme/colouring"
+        rows, method = flow_rows(demand, demand.paths, found), "integer-programme/colouring"
+        phase = phases_of(phases, *rows, demand.fabric.sizes(), demand.fabric.spines)
+    source, target, plane = rows
+    return Flows3(source, target, phase, plane, np.full(len(source), -1, np.int32)), method
 
 
 def _settle(fabric: FatTree, board: Board, flows: Flows3) -> None:

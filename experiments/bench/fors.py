@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from detour.base.progress import Progress, silent
 from detour.control.fors import FatTree, ForsPlan, parse_fabric, random_failures, solve
 from detour.control.fors.incremental import Change, reroute
-from detour.control.fors.solve import counting_bound, proven_bound
+from detour.control.fors.loads import counting_bound
+from detour.control.fors.solve import proven_bound
 from detour.control.fors.verify import problems
 from detour.control.fors.warm import warm
 from detour.experiments.bench.report import BenchReport, Goal

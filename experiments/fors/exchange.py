@@ -75,10 +75,10 @@ class ExchangeRun:
 
 
 def planned(fabric: FatTree, routing: str, *, skip_unreachable: bool = False) -> tuple[PhasedMessages, int]:
-    """All messages with phases and ways, and the number of phases that the schedule takes.
+    """All messages with phases and paths, and the number of phases that the schedule takes.
 
     Raises:
-        DetourError: leaves are cut off from others, or two have no way and these are not to be skipped.
+        DetourError: leaves are cut off from others, or two have no path and these are not to be skipped.
     """
     lost = tuple(fabric.unreachable())
     if lost and not skip_unreachable:
@@ -101,7 +101,7 @@ def planned(fabric: FatTree, routing: str, *, skip_unreachable: bool = False) ->
 
 
 def _refuse_islands(fabric: FatTree) -> None:
-    """Servers that no link joins with others, not even by a longer way, would never hear of a barrier's end."""
+    """Servers that no link joins with others, not even by a longer path, would never hear of a barrier's end."""
     here = np.flatnonzero(fabric.sizes() > 0)
     part = islands(fabric, TreePaths(fabric).working())[here]
     alone = here[part != np.bincount(part).argmax()] if len(part) else here
@@ -112,9 +112,9 @@ def _refuse_islands(fabric: FatTree) -> None:
 
 def _beside(fabric: FatTree, leaf: int) -> bool:
     """Whether the leaf has a link that works."""
-    ways = TreePaths(fabric)
-    mine = set(ways.beside(leaf))
-    return any(works and link in mine for link, works in zip(ways.links, ways.working(), strict=True))
+    paths = TreePaths(fabric)
+    mine = set(paths.beside(leaf))
+    return any(works and link in mine for link, works in zip(paths.links, paths.working(), strict=True))
 
 
 def planned_sizes(run: ExchangeRun) -> tuple[PhasedMessages, int, int]:
@@ -141,15 +141,13 @@ def planner_of(routing: str) -> Planner:
     """What a routing makes of the messages that wait when links have failed."""
 
     def fors(
-        fabric: FatTree, phase: Int64Array, src: Int64Array, dst: Int64Array, way: Int64Array
+        fabric: FatTree, phase: Int64Array, src: Int64Array, dst: Int64Array, path: Int64Array
     ) -> tuple[Int64Array, Int64Array]:
-        if fabric.cores or not fabric.single:
-            return repaired(fabric, phase, src, dst, way)
-        found = residual(fabric, phase, src, dst, way)
-        return found.phase.astype(np.int64), found.spine.astype(np.int64)
+        plan_rest = repaired if fabric.cores or not fabric.single else residual
+        return plan_rest(fabric, phase, src, dst, path)
 
     def by_table(
-        fabric: FatTree, phase: Int64Array, src: Int64Array, dst: Int64Array, way: Int64Array
+        fabric: FatTree, phase: Int64Array, src: Int64Array, dst: Int64Array, path: Int64Array
     ) -> tuple[Int64Array, Int64Array]:
         table = opensm.ROUTING_ENGINES["ftree" if routing == "ftree-ar" else routing](fabric)
         leaf, far = src // fabric.hosts, dst // fabric.hosts

@@ -13,8 +13,8 @@ from detour.fabric.traffic.phased import PhasedMessages
 
 def tier_min_hop(fabric: FatTree) -> PhasedMessages:
     """A linear shift under Min-Hop: every switch by itself sends what is for a server, in their order, over the link
-    up with the fewest servers so far that is on a shortest path. Flows between leaves without a way are left out."""
-    ways, servers = TreePaths(fabric), np.flatnonzero(fabric.taking_part())
+    up with the fewest servers so far that is on a shortest path. Flows between leaves without a path are left out."""
+    paths, servers = TreePaths(fabric), np.flatnonzero(fabric.taking_part())
     high = fabric.high
     plane = np.full((fabric.all_leaves, fabric.slots), INSIDE, np.int64)
     core = np.full((fabric.pods, fabric.spines, fabric.slots), -1, np.int64)
@@ -33,5 +33,5 @@ def tier_min_hop(fabric: FatTree) -> PhasedMessages:
     leaf, pod = src // fabric.hosts, src // (fabric.hosts * fabric.leaves)
     chosen = np.where(leaf == dst // fabric.hosts, INSIDE, plane[leaf, dst])
     above = np.where(pod == dst // (fabric.hosts * fabric.leaves), -1, core[pod, chosen, dst])
-    found = PhasedMessages(shift, src, dst, ways.of(chosen, above, np.zeros_like(chosen), np.zeros_like(chosen)))
+    found = PhasedMessages(shift, src, dst, paths.of(chosen, above, np.zeros_like(chosen), np.zeros_like(chosen)))
     return found.only((leaf == dst // fabric.hosts) | (chosen != INSIDE))

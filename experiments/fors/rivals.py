@@ -189,17 +189,17 @@ def phase_bytes(fabric: FatTree, messages: PhasedMessages) -> np.ndarray:
     """The same of every phase, each as long as its busiest server or fullest link needs."""
     assert messages.size is not None
     numbers, phase = np.unique(messages.phase, return_inverse=True)
-    size, ways = messages.size, TreePaths(fabric)
+    size, paths = messages.size, TreePaths(fabric)
     longest = np.zeros(len(numbers))
     for end in (messages.src, messages.dst):
         load = np.bincount(phase * fabric.slots + end, size, len(numbers) * fabric.slots)
         longest = np.maximum(longest, load.reshape(len(numbers), -1).max(axis=1))
-    crossed = ways.crossed(messages.src // fabric.hosts, messages.dst // fabric.hosts, messages.way)
-    half, links = crossed.shape[1] // 2, len(ways.links)
+    crossed = paths.crossed(messages.src // fabric.hosts, messages.dst // fabric.hosts, messages.path)
+    half, links = crossed.shape[1] // 2, len(paths.links)
     for side in (crossed[:, :half], crossed[:, half:]):
         row, column = np.nonzero(side >= 0)
         load = np.bincount(phase[row] * links + side[row, column], size[row], len(numbers) * links)
-        longest = np.maximum(longest, load.reshape(-1, links).max(axis=1) / ways.lanes)
+        longest = np.maximum(longest, load.reshape(-1, links).max(axis=1) / paths.lanes)
     return np.ceil(longest)
 
 

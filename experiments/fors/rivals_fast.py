@@ -88,7 +88,7 @@ def inside_bytes(sizes: Int64Array, scale_up: ScaleUp) -> float:
 
 
 def machines_bound(fabric: FatTree, sizes: Int64Array, scale_up: ScaleUp) -> int:
-    """Bytes of a server's link that every way takes: the busiest machine's over all of its links, what leaves and
+    """Bytes of a server's link that every scheme takes: the busiest machine's over all of its links, what leaves and
     spines need, and what goes inside machines."""
     count = scale_up.machines(fabric)
     away = between_machines(sizes, scale_up.hosts)
@@ -172,8 +172,8 @@ def fast(fabric: FatTree, level: Levelled, phase_cost: int) -> PhasedMessages:
         some = size > 0
         src, dst = src[some].astype(np.int64), dst[some].astype(np.int64)
         parts.append((np.full(len(src), number), src, dst, emptiest(fabric, src, dst), size[some]))
-    phase, src, dst, way, size = (np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True))
-    return PhasedMessages(phase, src, dst, way, size=size)
+    phase, src, dst, path, size = (np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True))
+    return PhasedMessages(phase, src, dst, path, size=size)
 
 
 def _level(tile: Int64Array) -> Int64Array:

@@ -17,11 +17,11 @@ class Probes:
     def __init__(self, fabric: PinnedFabric) -> None:
         tree = fabric.tree
         there = tree.there()
-        self._probes = [probe for probe in fabric.ways.probes() if there[probe.leaf] >= 2]
-        leaf, way = (np.array([probe[side] for probe in self._probes], np.int64) for side in range(2))
+        self._probes = [probe for probe in fabric.paths.probes() if there[probe.leaf] >= 2]
+        leaf, path = (np.array([probe[side] for probe in self._probes], np.int64) for side in range(2))
         first, count = leaf * tree.hosts, there[leaf]
         self._fabric = fabric
-        self._rows = fabric.connect_pinned(first + way % count, first + (way + 1) % count, way).sender
+        self._rows = fabric.connect_pinned(first + path % count, first + (path + 1) % count, path).sender
         self._missed = np.zeros(len(self._rows), np.int64)
         self._sent = False
 

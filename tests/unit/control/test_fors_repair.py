@@ -25,23 +25,23 @@ def rest_of(tree: FatTree, after: int) -> Columns:
     return tuple(np.asarray(one)[left].astype(np.int64) for one in (plan.phase, plan.src, plan.dst, plan.paths()))
 
 
-def check(tree: FatTree, src: np.ndarray, dst: np.ndarray, phase: np.ndarray, way: np.ndarray) -> None:
+def check(tree: FatTree, src: np.ndarray, dst: np.ndarray, phase: np.ndarray, path: np.ndarray) -> None:
     """Counts links and servers anew, flow by flow."""
-    ways = TreePaths(tree)
-    up = dict(zip(ways.links, ways.working().tolist(), strict=True))
+    paths = TreePaths(tree)
+    up = dict(zip(paths.links, paths.working().tolist(), strict=True))
     often = tree.at_once
     used: dict[tuple, int] = {}
     for k in np.flatnonzero(phase != GONE).tolist():
         a, b = int(src[k]) // tree.hosts, int(dst[k]) // tree.hosts
-        assert (way[k] == INSIDE) == (a == b)
-        crossed = ways.crossed(*(np.array([one]) for one in (a, b, int(way[k]))))[0]
+        assert (path[k] == INSIDE) == (a == b)
+        crossed = paths.crossed(*(np.array([one]) for one in (a, b, int(path[k]))))[0]
         half = len(crossed) // 2
         for turn, number in enumerate(crossed.tolist()):
             if number >= 0:
-                assert up[ways.links[number]]
+                assert up[paths.links[number]]
                 key = (int(phase[k]), turn < half, number)
                 used[key] = used.get(key, 0) + 1
-                assert used[key] <= ways.lanes
+                assert used[key] <= paths.lanes
         for key in ((int(phase[k]), "out", int(src[k])), (int(phase[k]), "in", int(dst[k]))):
             used[key] = used.get(key, 0) + 1
             assert used[key] <= often
@@ -61,8 +61,8 @@ def fewest(tree: FatTree, src: np.ndarray, dst: np.ndarray) -> int:
 def test_what_is_left_is_planned_without_contention(spec: str, seed: int) -> None:
     before = random_failures(parse_fabric(spec), seed, seed)
     after = random_failures(before, 1 + seed % 2, 50 + seed)
-    phase, src, dst, way = rest_of(before, 3)
-    found, now = repaired(after, phase, src, dst, way)
+    phase, src, dst, path = rest_of(before, 3)
+    found, now = repaired(after, phase, src, dst, path)
     check(after, src, dst, found, now)
     assert (found != GONE).all()
     assert set(found.tolist()) == set(range(int(found.max()) + 1))
@@ -71,17 +71,17 @@ def test_what_is_left_is_planned_without_contention(spec: str, seed: int) -> Non
 
 def test_nothing_moves_where_nothing_broke() -> None:
     tree = FatTree(2, 4, hosts=4, cables=2)
-    phase, src, dst, way = rest_of(tree, 2)
-    found, now = repaired(tree, phase, src, dst, way)
-    assert (now == way).all()
+    phase, src, dst, path = rest_of(tree, 2)
+    found, now = repaired(tree, phase, src, dst, path)
+    assert (now == path).all()
     assert (found == phase - 2).all()
 
 
 def test_what_nothing_joins_any_more_is_given_up() -> None:
     tree = parse_fabric("fat-tree:k=4")
-    phase, src, dst, way = rest_of(tree, 0)
+    phase, src, dst, path = rest_of(tree, 0)
     cut = tree.with_failed([(0, 0, 0), (0, 0, 1), (1, 1, 0), (1, 1, 1)])
-    found, now = repaired(cut, phase, src, dst, way)
+    found, now = repaired(cut, phase, src, dst, path)
     check(cut, src, dst, found, now)
     pods = src // 4, dst // 4
     parted = (np.minimum(*pods) == 0) & (np.maximum(*pods) == 1)

@@ -3,6 +3,7 @@
 
 import json
 from dataclasses import replace
+from math import ceil
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +11,11 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.cli import main
-from detour.control.fors import plane_loads as loads
+from detour.control.fors import loads
 from detour.control.fors.fabric import FatTree, parse_fabric, random_failures
 from detour.control.fors.files import read, write
+from detour.control.fors.loads import LeafDemand, least_phases, whole
 from detour.control.fors.plan import ForsPlan
-from detour.control.fors.plane_loads import PlaneDemand, least_phases, plane_bound, plane_flows
 from detour.control.fors.solve import proven_bound, solve
 from detour.control.fors.verify import problems
 from detour.topo.clos import fat_tree
@@ -185,20 +186,21 @@ def test_groups_and_populations_of_three_levels() -> None:
 
 
 def test_rounding_meets_links_where_the_programme_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As beyond `_MANY_WAYS`: rounded flows are whole, all there, and no link has more than phases."""
-    monkeypatch.setattr(loads, "_MANY_WAYS", 0)
+    """As beyond `_MANY_PATHS`: rounded flows are whole, all there, and no link has more than phases."""
+    monkeypatch.setattr(loads, "_MANY_PATHS", 0)
     for seed in range(4):
         fabric = random_failures(FatTree.three_levels(3, 4, 4, 4, 4), 3 + seed, seed)
         plan = solve(fabric)
         assert problems(plan) == []
         assert plan.phases <= 1.02 * plan.lower_bound
-        demand = PlaneDemand(fabric)
+        demand = LeafDemand(fabric)
         bound, near = least_phases(demand)
         assert near is not None
-        assert bound == max(loads.counted_bound(fabric), plane_bound(demand))
-        found = plane_flows(demand, bound, near, 10.0)
+        assert bound == max(loads.counting_bound(fabric), ceil(loads.fluid_bound(demand)))
+        found = whole(demand, bound, near)
         assert found is not None
-        pair, plane = demand.ways.T
+        found = found[:, 0]
+        pair, plane = demand.paths.T
         assert (np.bincount(pair, found) == demand.flows).all()
         load = np.zeros(fabric.alive.shape)
         for end in demand.pairs[pair].T:

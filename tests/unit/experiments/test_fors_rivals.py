@@ -51,11 +51,11 @@ def test_everybody_sends_the_same_bytes_and_nobody_beats_the_bound(fabric: FatTr
         assert (sent == sizes).all(), name
         leaves = messages.src // fabric.hosts, messages.dst // fabric.hosts
         away = leaves[0] != leaves[1]
-        assert ((messages.way == INSIDE) == ~away).all()
-        ways = TreePaths(fabric)
-        crossed = ways.crossed(*leaves, messages.way)
+        assert ((messages.path == INSIDE) == ~away).all()
+        paths = TreePaths(fabric)
+        crossed = paths.crossed(*leaves, messages.path)
         assert ((crossed >= 0).any(axis=1) == away).all()
-        assert ways.working()[crossed[crossed >= 0]].all()
+        assert paths.working()[crossed[crossed >= 0]].all()
         assert ideal_bytes(fabric, messages) >= bound, name
     # Whole bytes on every way: off by one for each message at most.
     assert ideal_bytes(fabric, found["mcf"]) <= bound + sizes.shape[0] ** 2

@@ -69,7 +69,7 @@ def test_nobody_sends_before_the_last_phase_has_been_acknowledged_and_spines_car
         for spine in range(FABRIC.spines):
             device = fabric.topology.switches[FABRIC.leaves + spine].device_id
             for leaf in range(FABRIC.leaves):
-                through = (messages.src // FABRIC.spines == leaf) & (messages.way == spine)
+                through = (messages.src // FABRIC.spines == leaf) & (messages.path == spine)
                 payload = int(through.sum()) * PACE.message
                 assert payload <= rx[device, leaf + 1] <= payload * 1.12 + 100_000  # headers, answers, barrier
 
@@ -222,7 +222,7 @@ def test_a_plan_may_not_repeat_or_invent_messages() -> None:
         waiting = exchange.waiting()
         for phases in ([sent], [waiting[0], waiting[0]]):
             with pytest.raises(DetourError, match="not been sent yet"):
-                exchange.replace(phases, exchange.way)
+                exchange.replace(phases, exchange.path)
 
 
 @pytest.mark.parametrize(

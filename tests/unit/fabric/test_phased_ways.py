@@ -26,10 +26,10 @@ CABLES = FatTree(2, 3, frozenset({(0, 1)}), hosts=4, cables=2)
 @pytest.mark.parametrize("tree", [THREE, CABLES], ids=lambda tree: tree.name)
 def test_links_carry_what_the_plan_says(tree: FatTree) -> None:
     messages, _ = planned(tree, "fors")
-    ways = TreePaths(tree)
+    paths = TreePaths(tree)
     leaves = messages.src // tree.hosts, messages.dst // tree.hosts
-    crossed = ways.crossed(*leaves, messages.way)
-    assert crowd(ways, messages.phase, *leaves, messages.way)[1].max() == 1
+    crossed = paths.crossed(*leaves, messages.path)
+    assert crowd(paths, messages.phase, *leaves, messages.path)[1].max() == 1
     with PinnedFabric(tree, connections=PhasedExchange.connections(messages)) as fabric:
         exchange = PhasedExchange(fabric, messages, PACE)
         exchange.run()
@@ -40,7 +40,7 @@ def test_links_carry_what_the_plan_says(tree: FatTree) -> None:
             end: (int(tx), int(rx)) for end, tx, rx in zip(ports, stats["tx_bytes"], stats["rx_bytes"], strict=True)
         }
         half = crossed.shape[1] // 2
-        for number, link in enumerate(ways.links):
+        for number, link in enumerate(paths.links):
             counts = rows[fabric.port(link)]
             for side, seen in zip((crossed[:, :half], crossed[:, half:]), counts, strict=True):
                 payload = int((side == number).sum()) * PACE.message
@@ -109,14 +109,14 @@ def test_a_pod_that_is_cut_off_is_left_out_and_one_that_is_from_the_beginning_re
 
 @pytest.mark.parametrize("tree", [THREE, CABLES], ids=lambda tree: tree.name)
 def test_probes_go_up_a_link_and_down_the_same(tree: FatTree) -> None:
-    ways = TreePaths(tree)
-    probes = ways.probes()
-    assert {probe.links[-1] for probe in probes} == set(ways.links)
+    paths = TreePaths(tree)
+    probes = paths.probes()
+    assert {probe.links[-1] for probe in probes} == set(paths.links)
     for probe in probes:
         leaf = np.array([probe.leaf])
-        crossed = ways.crossed(leaf, leaf, np.array([probe.path]))[0]
+        crossed = paths.crossed(leaf, leaf, np.array([probe.path]))[0]
         half = len(crossed) // 2
-        up, down = ([ways.links[k] for k in side.tolist() if k >= 0] for side in (crossed[:half], crossed[half:]))
+        up, down = ([paths.links[k] for k in side.tolist() if k >= 0] for side in (crossed[:half], crossed[half:]))
         assert up == probe.links == down[::-1]
 
 
