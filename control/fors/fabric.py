@@ -97,9 +97,13 @@ class FatTree(Servers):
         if self.cores:
             numbers = {"pods": self.pods, "leaves": self.leaves, "aggs": self.spines, "cores": self.cores}
             _check_numbers(3, **numbers, hosts=self.hosts)
+            if not self.single:
+                raise DetourError(f"{_LEVELS[3]}: {self.cables} cables of speed {self.speed}; there is one of speed 1")
         else:
             _check_numbers(2, m0=self.spines, m1=self.leaves, hosts=self.hosts)
             self._check_cables()
+            if self.pods != 1:
+                raise DetourError(f"{_LEVELS[2]}: {self.pods} pods, which only cores could join")
         if not self.population:
             object.__setattr__(self, "population", (self.hosts,) * self.all_leaves)
         self.check_population(self.all_leaves)

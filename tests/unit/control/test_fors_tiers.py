@@ -248,3 +248,11 @@ def test_refusals_of_three_levels(options: list[str], text: str, capsys: pytest.
     err = capsys.readouterr().err
     assert text in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"), [({"pods": 2}, "only cores could join"), ({"cores": 1, "cables": 2}, "one of")]
+)
+def test_what_no_tree_is(wrong: dict[str, int], text: str) -> None:
+    with pytest.raises(DetourError, match=text):
+        replace(FatTree(2, 2), population=(), **wrong)
