@@ -7,17 +7,15 @@ import argparse
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from msgspec import UNSET, UnsetType
 
 from detour.base.errors import DetourError
 from detour.base.progress import Progress
 from detour.cli import fors_export, fors_rivals, fors_run, fors_sizes
 from detour.cli.fors_fabric import fabric_of, right_plan
-from detour.cli.fors_shown import FoundPlan, checked, shown
+from detour.cli.fors_shown import checked, shown
 from detour.cli.output import shown_progress
 from detour.cli.parser import Parser, command, output_file
 
@@ -26,24 +24,6 @@ if TYPE_CHECKING:
     from detour.control.fors.incremental import Change
 
 _SCHEDULES = ("fors", "linear-shift", "xor", "bandwidth-optimal")
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Planned(FoundPlan):
-    """`reduction` and `paper_phases` are there on two levels, `gap` on three, `moved` and `anew` with `--keep`."""
-
-    reduction: int | UnsetType = UNSET
-    flows: int
-    bound: int
-    """phases that any plan needs, proven"""
-    lower_bound: int
-    """the same, by its older name"""
-    paper_phases: int | UnsetType = UNSET
-    """`phases` as the paper counts: a server's own part takes a phase too"""
-    gap: int | UnsetType = UNSET
-    """phases above the bound"""
-    moved: int | UnsetType = UNSET
-    anew: bool | UnsetType = UNSET
 
 
 def register(commands: Any) -> None:
@@ -178,13 +158,16 @@ def _verify(options: argparse.Namespace) -> int:
 
 def _finish(options: argparse.Namespace, plan: ForsPlan, change: Change | None = None) -> int:
     """Verifies, writes and shows a plan; 1 if it is not right."""
+    from msgspec import UNSET
+
+    from detour.cli.fors_planned import Planned
     from detour.control.fors import files
     from detour.control.fors.solve import paper_phases
     from detour.control.fors.verify import problems
 
     fabric, three = plan.fabric, plan.fabric.cores > 0
     checks = checked(options, plan, problems, files.write, plan.unreachable)
-    planned = _Planned(
+    planned = Planned(
         fabric=fabric.name,
         servers=fabric.servers,
         failed=fabric.failed_names(),
