@@ -103,9 +103,9 @@ class Intrinsic:
         return _numba().type_of(self._made)
 
 
-def intrinsic(python: Any) -> Callable[[Callable[[], Any]], Any]:
-    """Decorates what makes an intrinsic; `python` is used instead where nothing is compiled."""
-    return lambda make: Intrinsic(make) if COMPILED else python
+def intrinsic(python: _F) -> Callable[[Callable[[], Any]], _F]:
+    """Decorates what makes an intrinsic; `python` is used instead where nothing is compiled, and says its type."""
+    return lambda make: cast("_F", Intrinsic(make)) if COMPILED else python
 
 
 @overload

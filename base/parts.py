@@ -21,7 +21,7 @@ import importlib
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from functools import cached_property
 from importlib.metadata import version
@@ -61,7 +61,7 @@ def stored(names: Iterable[str]) -> bytes | None:
 
 
 @contextmanager
-def _alone(name: str) -> Iterator[None]:
+def _alone(name: str) -> Generator[None]:
     """Lets no other process of this user into the same block meanwhile, if there is a cache at all."""
     try:
         lock = (NATIVE_CACHE.folder().ready() / name).open("w")
@@ -75,7 +75,7 @@ def _alone(name: str) -> Iterator[None]:
 
 
 PARTS: dict[str, Part] = {}
-_CPU_SECONDS = {"loop": 10, "rdma": 22, "ip": 14}
+_CPU_SECONDS = {"loop": 10, "rdma": 15, "ip": 14, "paths": 6, "cc": 3, "rivals": 3}
 """what building takes on one core of an EPYC"""
 BUILD_COMMAND = (sys.executable, "-m", "detour.base.building")
 """command that builds the part NAME of MODULE..., and says as JSON what that took"""
@@ -89,6 +89,7 @@ class Part:
         self.name, self.modules = name, modules
         self.entries: dict[str, NativeEntry] = {}
         self.was_built = False
+        self.companions: tuple[Part, ...] = ()  # what it calls by address in most runs
         PARTS[name] = self
 
     def entry(self, function: Callable[..., Any]) -> Any:
@@ -176,7 +177,7 @@ class NativeEntry(Native):
 
 def ensure(parts: Iterable[Part], progress: Progress = silent) -> None:
     """Builds those that are not in the cache, each in a process of its own: this one needs no Numba."""
-    missing = [part for part in parts if not part.cached]
+    missing = [one for part in parts for one in (part, *part.companions) if not one.cached]
     if missing:
         seconds = sum(_CPU_SECONDS.get(part.name, 2) for part in missing)
         names = ", ".join(part.name for part in missing)

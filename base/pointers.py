@@ -24,10 +24,14 @@ def record_by_address(kind: type[NativeRecord] | np.dtype[Any]) -> Callable[[int
     dtype = kind if isinstance(kind, np.dtype) else kind.dtype
     size = dtype.itemsize
 
-    @intrinsic(lambda base, index: _python_record(dtype, int(base) + int(index) * size))
+    def python(base: int, index: int) -> Any:
+        raw: Any = (ctypes.c_char * size).from_address(int(base) + int(index) * size)
+        return Fields(np.frombuffer(raw, dtype=dtype)[0])
+
+    @intrinsic(python)
     def at() -> Any:
         import numba
-        from llvmlite import ir
+        from llvmlite import ir  # pyright: ignore[reportMissingTypeStubs]
         from numba import types
         from numba.extending import intrinsic
 
@@ -46,9 +50,15 @@ def record_by_address(kind: type[NativeRecord] | np.dtype[Any]) -> Callable[[int
     return at
 
 
-@intrinsic(lambda record: record)
-def _record_address() -> Any:
-    from llvmlite import ir
+def _python_address(record: object) -> int:
+    return cast("Any", record)
+
+
+@intrinsic(_python_address)
+def record_address() -> Any:
+    """`record_address(record)`: where a record is."""
+
+    from llvmlite import ir  # pyright: ignore[reportMissingTypeStubs]
     from numba import types
     from numba.extending import intrinsic
 
@@ -60,12 +70,3 @@ def _record_address() -> Any:
         return types.int64(record), codegen
 
     return address
-
-
-record_address = cast(Callable[[NativeRecord], int], _record_address)
-"""`record_address(record)`: where a record is"""
-
-
-def _python_record(dtype: np.dtype[Any], address: int) -> Any:
-    raw: Any = (ctypes.c_char * dtype.itemsize).from_address(address)
-    return Fields(np.frombuffer(raw, dtype=dtype)[0])

@@ -10,17 +10,20 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from detour.base.arrays import CACHE_LINE
 from detour.base.jit import COMPILED, Intrinsic, inner, intrinsic
 
+_N = TypeVar("_N", bound=np.generic)
+
 
 def generated(arguments: int, generate: Callable[[Any, Any, list[Any]], Any], result: str = "int64") -> Any:
     """Numba's intrinsic of int64s whose code `generate(ir, builder, args)` writes."""
-    from llvmlite import ir
+    from llvmlite import ir  # pyright: ignore[reportMissingTypeStubs]
     from numba import types
     from numba.extending import intrinsic
 
@@ -41,7 +44,9 @@ def _address(ir: Any, builder: Any, number: Any, bits: int) -> Any:
     return builder.inttoptr(number, ir.IntType(bits).as_pointer())
 
 
-def _number_by_address(bits: int, signed: bool = False, swapped: bool = False) -> tuple[Any, Any]:
+def _number_by_address(
+    bits: int, signed: bool = False, swapped: bool = False
+) -> tuple[Callable[[int], int], Callable[[int, int], None]]:
     """`load(address)` and `store(address, value)` of one integer; `load` gives an int64. `swapped`: big-endian."""
     size, order = bits // 8, "big" if swapped else "little"
 
@@ -77,14 +82,25 @@ load16be, store16be = _number_by_address(16, swapped=True)
 load32be, store32be = _number_by_address(32, swapped=True)
 load64be, store64be = _number_by_address(64, signed=True, swapped=True)
 
+
+def _swap64(word: int) -> int:
+    return int.from_bytes((int(word) & ((1 << 64) - 1)).to_bytes(8, "big"), "little", signed=True)
+
+
+@intrinsic(_swap64)
+def swap64() -> Any:
+    """`swap64(word)`: the 64-bit word with its bytes in the opposite order."""
+    return generated(1, lambda ir, builder, args: builder.bswap(args[0]))
+
+
 LONG, INT = "int64", "int32"
 _C_TYPES = {LONG: ctypes.c_int64, INT: ctypes.c_int32}
 
 
-def libc(name: str, result: str, *arguments: str) -> Any:
+def libc(name: str, result: str, *arguments: str) -> Callable[..., int]:
     """A function of the C library; pointers are int64, as their calling convention is the same."""
     if COMPILED:
-        return Intrinsic(lambda: _external(name, result, *arguments))
+        return cast("Callable[..., int]", Intrinsic(lambda: _external(name, result, *arguments)))
     function = getattr(ctypes.CDLL(None, use_errno=True), name)
     function.restype = _C_TYPES[result]
     function.argtypes = [_C_TYPES[a] for a in arguments]
@@ -102,7 +118,11 @@ set_bytes = libc("memset", LONG, LONG, INT, LONG)
 compare_bytes = libc("memcmp", INT, LONG, LONG, LONG)
 
 
-@intrinsic(lambda address: None)
+def _no_prefetch(address: int) -> None:
+    pass
+
+
+@intrinsic(_no_prefetch)
 def prefetch() -> Any:
     """`prefetch(address)`: a hint that the cache line will be written soon."""
 
@@ -124,23 +144,23 @@ def prefetch_lines(address: int, size: int) -> None:
         prefetch(address + offset)
 
 
-def array_by_address(dtype: Any) -> Any:
+def array_by_address(dtype: type[_N]) -> Callable[[int, int], NDArray[_N]]:
     """A function `at(address, length)`: the array of one dimension there."""
     kind = np.dtype(dtype)
 
-    def python(address: int, length: int) -> Any:
+    def python(address: int, length: int) -> NDArray[_N]:
         raw: Any = (ctypes.c_char * (int(length) * kind.itemsize)).from_address(int(address))
         return np.frombuffer(raw, kind)
 
     @intrinsic(python)
     def at() -> Any:
-        from llvmlite import ir
+        from llvmlite import ir  # pyright: ignore[reportMissingTypeStubs]
         from numba import types
         from numba.extending import intrinsic
-        from numba.np.arrayobj import populate_array
+        from numba.np.arrayobj import populate_array  # pyright: ignore[reportUnknownVariableType]
         from numba.np.numpy_support import from_dtype
 
-        array_type = types.Array(from_dtype(kind), 1, "C")
+        array_type = types.Array(from_dtype(cast("Any", kind)), 1, "C")
 
         @intrinsic
         def at(typing_context: Any, address: Any, length: Any) -> Any:
@@ -165,7 +185,7 @@ int32s_at = array_by_address(np.int32)
 int64s_at = array_by_address(np.int64)
 
 
-def _call_by_address(arguments: int) -> Any:
+def _call_by_address(arguments: int) -> Callable[..., int]:
     """A function `call(address, *arguments)` for native code with that many int64 arguments and an int64 result."""
     prototype = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * arguments)
 
@@ -174,7 +194,9 @@ def _call_by_address(arguments: int) -> Any:
         kind = ir.FunctionType(i64, [i64] * arguments)
         return builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
 
-    python = lambda address, *values: prototype(int(address))(*map(int, values))  # noqa: E731
+    def python(address: int, *values: int) -> int:
+        return prototype(int(address))(*map(int, values))
+
     return intrinsic(python)(lambda: generated(1 + arguments, generate))
 
 

@@ -55,9 +55,16 @@ class NativeRecord:
 
 def _type_of(kind: Any) -> Any:
     """NumPy's type of a field: a number, or another row inside this one."""
-    return kind.dtype if isinstance(kind, type) and issubclass(kind, NativeRecord) else kind.__metadata__[0]
+    numbers: Any = getattr(kind, "__metadata__", None)
+    return kind.dtype if numbers is None else numbers[0]
 
 
 def names(kind: type[NativeRecord]) -> tuple[str, ...]:
     """The fields of a row, in order."""
     return kind.dtype.names or ()
+
+
+def offsets(kind: type[NativeRecord]) -> dict[str, int]:
+    """Where in a row each of its fields begins, in order."""
+    fields: Any = kind.dtype.fields or {}
+    return {name: fields[name][1] for name in names(kind)}

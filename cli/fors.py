@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from detour.base.errors import DetourError
 from detour.base.progress import Progress
 from detour.cli import fors_export, fors_rivals, fors_run, fors_sizes
-from detour.cli.fors_fabric import fabric_of, right_plan
-from detour.cli.fors_shown import checked, shown
+from detour.cli.fors_shown import checked, fabric_of, right_plan, shown
 from detour.cli.output import shown_progress
 from detour.cli.parser import Parser, command, output_file
 
@@ -166,20 +165,15 @@ def _finish(options: argparse.Namespace, plan: ForsPlan, change: Change | None =
     from detour.control.fors.verify import problems
 
     fabric, three = plan.fabric, plan.fabric.cores > 0
-    checks = checked(options, plan, problems, files.write, plan.unreachable)
+    checks = checked(options, plan, plan, problems, files.write, plan.unreachable)
     planned = Planned(
-        fabric=fabric.name,
-        servers=fabric.servers,
-        failed=fabric.failed_names(),
         reduction=UNSET if three else fabric.reduction,
         flows=plan.flows,
-        phases=plan.phases,
         bound=plan.lower_bound,
         lower_bound=plan.lower_bound,
         paper_phases=UNSET if three else paper_phases(fabric, plan.phases),
         optimal=plan.optimal and checks["verified"],
         gap=plan.phases - plan.lower_bound if three else UNSET,
-        method=plan.method,
         moved=UNSET if change is None else change.moved,
         anew=UNSET if change is None else change.anew,
         **checks,

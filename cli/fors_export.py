@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from detour.base.errors import DetourError
 from detour.base.files import write_file
 from detour.cli import fors_sizes
-from detour.cli.fors_fabric import fabric_of, refuse, right_plan
+from detour.cli.fors_shown import fabric_of, refuse, right_plan
 from detour.cli.parser import Parser, output_file
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _right_plan(options: argparse.Namespace) -> tuple[FatTree, ForsPlan, np.ndar
     fabric = fors_sizes.named_fabric(options)
     sizes = fors_sizes.sizes_of(options, fabric)
     unequal = read_unequal(fabric, options.file, sizes, skip_unreachable=options.skip_unreachable)
-    refuse(fabric, options.file, unequal_problems(unequal, most=1))
+    refuse(unequal_problems(unequal, most=1), options.file, fabric)
     return fabric, unequal.plan, unequal.sent
 
 

@@ -9,13 +9,11 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
-from detour.base.tables import Column, Table, fixed, left, right
 from detour.cli import fors_sizes
 from detour.cli.output import present, shown_progress
 from detour.cli.parser import byte_count, command, output_file
 
 if TYPE_CHECKING:
-    from detour.experiments.fors.rivals import RivalRow
     from detour.experiments.fors.rivals_fast import ScaleUp
 
 _RATE = 200 * 10**9
@@ -67,7 +65,8 @@ def _run(options: argparse.Namespace) -> int:
     from detour.control.fors.warm import warm as warm_plans
     from detour.control.fors.warm import warm_tiers
     from detour.engine import warm
-    from detour.experiments.fors.rivals import compare
+    from detour.experiments.columns import table
+    from detour.experiments.fors.rivals import RivalRow, compare
     from detour.experiments.fors.rivals_page import write_block
     from detour.fabric.traffic.pinned import Tuning
     from detour.hosts.rdma import RDMA
@@ -92,7 +91,7 @@ def _run(options: argparse.Namespace) -> int:
     machines = f", machines {found.scale_up}" if found.scale_up else ""
     caption = f"{found.topology}, {found.servers} servers{machines}, {found.sizes} of {found.mean_bytes:,} bytes"
     caption += ": over the bound"
-    present(found, options, lambda page: page.table(Table(_COLUMNS, found.rows, caption)))
+    present(found, options, lambda page: page.table(table(RivalRow, found.rows, caption)))
     return 0 if all(row.delivered is not False for row in found.rows) else 1
 
 
@@ -104,14 +103,3 @@ def _command(options: argparse.Namespace) -> str:
     text += f" --rate {options.rate}" if options.rate != _RATE else ""
     text += f" --seed {options.seed}"
     return text + (" --ideal" if options.ideal else "")
-
-
-_COLUMNS: tuple[Column[RivalRow], ...] = (
-    right("failed", lambda row: row.failures),
-    left("scheme", lambda row: row.scheme),
-    right("phases", lambda row: row.phases),
-    right("ideal", lambda row: fixed(row.ideal, 3), means="what links and servers need"),
-    right("measured", lambda row: fixed(row.measured, 3), means="in virtual time"),
-    right("on a link", lambda row: row.most_flows_on_a_link, means="most flows at a time"),
-    right("sent again", lambda row: row.retransmitted_packets, means="packets"),
-)

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from detour.base.errors import DetourError
-from detour.cli.fors_fabric import fabric_of
-from detour.cli.fors_shown import FoundPlan, checked, shown
+from detour.cli.fors_shown import FoundPlan, checked, fabric_of, shown
 from detour.cli.output import shown_progress
 from detour.cli.parser import Parser, byte_count
 
@@ -107,23 +106,18 @@ def _finish(options: argparse.Namespace, plan: UnequalPlan) -> int:
     from detour.control.fors.unequal import unequal_problems, write_unequal
 
     rows = plan.plan
-    known = checked(options, plan, unequal_problems, write_unequal, rows.unreachable)
+    known = checked(options, plan, rows, unequal_problems, write_unequal, rows.unreachable)
     found = _PlannedSizes(
-        fabric=rows.fabric.name,
-        servers=rows.fabric.servers,
-        failed=rows.fabric.failed_names(),
         sizes=str(options.sizes or options.skew),
         total_bytes=int(plan.sizes.sum()),
         messages=int((plan.sizes > 0).sum()),
         pieces=rows.flows,
-        phases=rows.phases,
         length_bytes=plan.length,
         bound_bytes=rows.lower_bound,
         bound_by_servers=plan.by_servers,
         bound_by_links=plan.by_links,
         ratio=round(plan.length / rows.lower_bound, 6) if rows.lower_bound else 1.0,
         optimal=plan.length == rows.lower_bound and known["verified"],
-        method=rows.method,
         **known,
     )
     by_servers = found.bound_by_servers >= found.bound_by_links

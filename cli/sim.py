@@ -303,9 +303,9 @@ def _why_ended(run: SimRun) -> str:
 
 def _show_placed(page: Page, ecmp: SimRun, placed: SimRun) -> None:
     """Steps both ways, and all of it."""
-    from detour.experiments.sim.placed import all_of_it, compared_steps
+    from detour.experiments.columns import table
+    from detour.experiments.sim.placed import ComparedStep, all_of_it, compared_steps
     from detour.experiments.sim.results import result_of
-    from detour.experiments.sim.tables import placed_table
 
     _head(page, placed)
     for run in (ecmp, placed):
@@ -313,7 +313,7 @@ def _show_placed(page: Page, ecmp: SimRun, placed: SimRun) -> None:
             page.print(_why_ended(run))
     steps = compared_steps(result_of(ecmp).steps, result_of(placed).steps)
     whole = all_of_it(ecmp, placed)
-    page.table(placed_table([*steps[:_SHOWN_STEPS], whole]))
+    page.table(table(ComparedStep, [*steps[:_SHOWN_STEPS], whole]))
     if len(steps) > _SHOWN_STEPS:
         page.print(f"the first {_SHOWN_STEPS} of {len(steps)} steps; --json has all")
     if whole.faster is not None:

@@ -14,7 +14,7 @@ from detour.base.errors import DetourError
 from detour.engine.buffers import PFC_CLASSES, Buffers
 from detour.engine.loop import layout
 from detour.engine.loop.memory import Memory
-from detour.engine.wiring import UNLIMITED_PACKETS, Port, SwitchRecord, Wiring
+from detour.engine.wiring import UNLIMITED_PACKETS, Port, WiredSwitch, Wiring
 
 
 def set_buffers(wiring: Wiring, device_id: int, buffers: Buffers) -> None:
@@ -45,7 +45,7 @@ def set_buffers(wiring: Wiring, device_id: int, buffers: Buffers) -> None:
             queue["lossless"] = buffers.lossless >> priority & 1
 
 
-def _cabled(wiring: Wiring, switch: SwitchRecord) -> Iterator[Port]:
+def _cabled(wiring: Wiring, switch: WiredSwitch) -> Iterator[Port]:
     """Ports of a switch that lead to a switch or a native host."""
     for port in switch.ports:
         leads_to = wiring.memory.row("channels", wiring.cables[port].out_channel)["kind"]

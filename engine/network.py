@@ -29,7 +29,7 @@ from detour.engine.records import Record
 from detour.engine.runner import Runner
 from detour.engine.traffic_manager import PipelineSpeed, QueueSettings, QueueState
 from detour.engine.upcalls import Upcalls
-from detour.engine.wiring import Faults, Port, SwitchRecord, Wiring
+from detour.engine.wiring import Faults, Port, WiredSwitch, Wiring
 from detour.hosts.frames.sizes import MAX_FRAME, MAX_OVERHEAD
 from detour.hosts.stacks import HostStack
 
@@ -51,7 +51,7 @@ MakeCapture = Callable[[Callable[[int], str]], Capture]
 class TracePlace(NamedTuple):
     """Switches to be traced, and the memory of frames: `slots` places of `pool_stride` bytes from `pool_bytes` on."""
 
-    switches: list[SwitchRecord]
+    switches: list[WiredSwitch]
     pool_bytes: int
     pool_stride: int
     slots: int

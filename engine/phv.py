@@ -28,37 +28,41 @@ from typing import Final
 
 from detour.base.dataplane import CPU_PORT as CPU_PORT
 from detour.base.dataplane import DROP_PORT as DROP_PORT
+from detour.base.structs import Int64, NativeRecord, UInt32, offsets
 
-INGRESS_PORT: Final = 0
-EGRESS_SPEC: Final = 4
-EGRESS_PORT: Final = 8
-INSTANCE_TYPE: Final = 12
-PACKET_LENGTH: Final = 16
-ENQ_TIMESTAMP: Final = 20
-ENQ_QDEPTH: Final = 24
-DEQ_TIMEDELTA: Final = 28
-DEQ_QDEPTH: Final = 32
-MCAST_GRP: Final = 36
-EGRESS_RID: Final = 40
-CHECKSUM_ERROR: Final = 44
-PARSER_ERROR: Final = 48
-PRIORITY: Final = 52
-INGRESS_GLOBAL_TIMESTAMP: Final = 56  # u64
-EGRESS_GLOBAL_TIMESTAMP: Final = 64  # u64
-PAYLOAD_OFFSET: Final = 72  # bytes that the parser consumed
-TRUNCATE: Final = 76  # length to which the whole packet is cut, 0 = no
-CLONE_SESSION: Final = 80  # session + 1, 0 = no clone
-CLONE_FIELDS: Final = 84  # field list + 1
-RESUBMIT: Final = 88  # field list + 1, 0 = no
-RECIRCULATE: Final = 92  # field list + 1, 0 = no
-DIGEST_LIST: Final = 96  # learn list + 1, 0 = no
-EXITED: Final = 100
-PAYLOAD_PTR: Final = 104  # u64
-PAYLOAD_LEN: Final = 112
-ERROR: Final = 116  # one of the ERROR_ values below
-LENGTH_REGISTER: Final = 120  # length as changed by setValid and setInvalid; becomes packet_length in egress
-INGRESS_LENGTH: Final = 124  # length that was parsed; what counters and meters count
-FIXED_SIZE: Final = 128
+
+class FixedPhv(NativeRecord):
+    """What lies where. (64-bit fields are signed: Numba turns int64 + uint64 into a float.)"""
+
+    # fmt: off
+    ingress_port: UInt32; egress_spec: UInt32; egress_port: UInt32; instance_type: UInt32; packet_length: UInt32
+    enq_timestamp: UInt32; enq_qdepth: UInt32; deq_timedelta: UInt32; deq_qdepth: UInt32
+    mcast_grp: UInt32; egress_rid: UInt32; checksum_error: UInt32; parser_error: UInt32; priority: UInt32
+    ingress_global_timestamp: Int64; egress_global_timestamp: Int64
+    # up to here v1model's standard_metadata
+    payload_offset: UInt32  # bytes that the parser consumed
+    truncate: UInt32  # length to which the whole packet is cut, 0 = no
+    clone_session: UInt32; clone_fields: UInt32  # session + 1, 0 = no clone; field list + 1
+    resubmit: UInt32; recirculate: UInt32  # field list + 1, 0 = no
+    digest_list: UInt32  # learn list + 1, 0 = no
+    exited: UInt32
+    payload_ptr: Int64; payload_len: UInt32
+    error: UInt32  # one of the ERROR_ values below
+    length_register: UInt32  # length as changed by setValid and setInvalid; becomes packet_length in egress
+    ingress_length: UInt32  # length that was parsed; what counters and meters count
+    # fmt: on
+
+
+_PLACES = offsets(FixedPhv)
+(
+    INGRESS_PORT, EGRESS_SPEC, EGRESS_PORT, INSTANCE_TYPE, PACKET_LENGTH,
+    ENQ_TIMESTAMP, ENQ_QDEPTH, DEQ_TIMEDELTA, DEQ_QDEPTH,
+    MCAST_GRP, EGRESS_RID, CHECKSUM_ERROR, PARSER_ERROR, PRIORITY,
+    INGRESS_GLOBAL_TIMESTAMP, EGRESS_GLOBAL_TIMESTAMP,
+    PAYLOAD_OFFSET, TRUNCATE, CLONE_SESSION, CLONE_FIELDS, RESUBMIT, RECIRCULATE, DIGEST_LIST, EXITED,
+    PAYLOAD_PTR, PAYLOAD_LEN, ERROR, LENGTH_REGISTER, INGRESS_LENGTH,
+) = _PLACES.values()  # fmt: skip
+FIXED_SIZE: Final = FixedPhv.dtype.itemsize
 
 ERROR_NONE: Final = 0
 ERROR_ASSERT: Final = 1  # assert() or assume() failed: simple_switch would abort
@@ -74,22 +78,7 @@ TYPE_RECIRCULATION: Final = 4
 TYPE_REPLICATION: Final = 5
 TYPE_RESUBMIT: Final = 6
 
-STANDARD_FIELDS: Final[dict[str, tuple[int, int]]] = {
-    # field of v1model's standard_metadata: (offset, bytes)
-    "ingress_port": (INGRESS_PORT, 4),
-    "egress_spec": (EGRESS_SPEC, 4),
-    "egress_port": (EGRESS_PORT, 4),
-    "instance_type": (INSTANCE_TYPE, 4),
-    "packet_length": (PACKET_LENGTH, 4),
-    "enq_timestamp": (ENQ_TIMESTAMP, 4),
-    "enq_qdepth": (ENQ_QDEPTH, 4),
-    "deq_timedelta": (DEQ_TIMEDELTA, 4),
-    "deq_qdepth": (DEQ_QDEPTH, 4),
-    "mcast_grp": (MCAST_GRP, 4),
-    "egress_rid": (EGRESS_RID, 4),
-    "checksum_error": (CHECKSUM_ERROR, 4),
-    "parser_error": (PARSER_ERROR, 4),
-    "priority": (PRIORITY, 4),
-    "ingress_global_timestamp": (INGRESS_GLOBAL_TIMESTAMP, 8),
-    "egress_global_timestamp": (EGRESS_GLOBAL_TIMESTAMP, 8),
+STANDARD_FIELDS: Final = {
+    name: (place, FixedPhv.dtype[name].itemsize) for name, place in _PLACES.items() if place < PAYLOAD_OFFSET
 }
+"""of v1model's standard_metadata: offset, bytes"""

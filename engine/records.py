@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from detour.engine.loop.layout import UPCALL
+from detour.engine.loop.layout import UpcallRecord
 
 _HEAD = struct.Struct("=7q")
 
@@ -25,7 +25,7 @@ class Record(NamedTuple):
 
 def records(chunk: bytes) -> Iterator[Record]:
     """The records of a log."""
-    assert _HEAD.size == UPCALL.itemsize
+    assert _HEAD.size == UpcallRecord.dtype.itemsize
     at = 0
     while at < len(chunk):
         size, kind, index, detail, time, length, wire = _HEAD.unpack_from(chunk, at)

@@ -27,7 +27,7 @@ _PROBABILITY_ONE = 1 << 32
 
 
 @dataclass
-class SwitchRecord:
+class WiredSwitch:
     """What Python knows of a switch."""
 
     device_id: int
@@ -74,7 +74,7 @@ class Wiring:
 
     def __init__(self, memory: Memory, seed: int, tick_ps: int) -> None:
         self.memory = memory
-        self.switches: dict[int, SwitchRecord] = {}
+        self.switches: dict[int, WiredSwitch] = {}
         self.cables: dict[Port, Cable] = {}
         self.names: dict[int, str] = {}
         self.nics: dict[int, int] = {}
@@ -84,7 +84,7 @@ class Wiring:
 
     # -- switches ---------------------------------------------------------------------------------------
 
-    def switch(self, device_id: int) -> SwitchRecord:
+    def switch(self, device_id: int) -> WiredSwitch:
         """The switch with this device id."""
         try:
             return self.switches[device_id]
@@ -93,7 +93,7 @@ class Wiring:
 
     def add_switch(
         self, device_id: int, name: str, priorities: int, cpu_port: int, drop_port: int, domain: int = -1
-    ) -> SwitchRecord:
+    ) -> WiredSwitch:
         """A switch without a program, with its CPU port and the port for packets to ports that do not exist.
 
         Switches of a domain share memory, so that they stay in one node; -1: one of its own."""
@@ -104,7 +104,7 @@ class Wiring:
         memory = self.memory
         index = memory.add("switches", device_id=device_id, drop_port=drop_port, recirculate_ps=self._tick_ps)
         memory.add_port_map()
-        switch = SwitchRecord(device_id, name, index, priorities, cpu_port, drop_port, Replication(), domain)
+        switch = WiredSwitch(device_id, name, index, priorities, cpu_port, drop_port, Replication(), domain)
         row = memory.row("switches", index)
         row["input_limit"] = _INPUT_LIMIT
         row["input_channel"] = self.add_channel(layout.TO_INPUT, index)
@@ -154,7 +154,7 @@ class Wiring:
         if self.memory.port_index(switch.index, number) >= 0:
             raise DetourError(f"port {number} of switch {switch.name} is attached to something already")
 
-    def _add_port(self, switch: SwitchRecord, number: int, queue_packets: int = 64) -> int:
+    def _add_port(self, switch: WiredSwitch, number: int, queue_packets: int = 64) -> int:
         memory = self.memory
         index = memory.count("ports")
         first = memory.count("queues")

@@ -63,6 +63,26 @@ def legend(figure: Any, axes: Any, columns: int = 4) -> None:
         figure.legend(list(found.values()), list(found), loc="outside lower center", ncols=min(columns, len(found)))
 
 
+Style = tuple[str, str, str]
+"""colour, marker and line of what a figure shows"""
+
+
+def need(points: Any) -> None:
+    """A figure of nothing is refused.
+
+    Raises:
+        DetourError: nothing is finished.
+    """
+    if not points:
+        raise DetourError("there is no finished point to draw")
+
+
+def curve(axis: Any, x: Any, y: Any, style: Style, label: str, **looks: Any) -> None:
+    """Points, with a line if there are enough."""
+    colour, marker, line = style
+    axis.plot(x, y, color=colour, marker=marker, linestyle=line_of(len(x), line), label=label, **looks)
+
+
 def line_of(points: int, style: str) -> str:
     """The style of a line through so many points: none through fewer than `ENOUGH`."""
     return style if points >= ENOUGH else "none"

@@ -4,35 +4,45 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from detour.base.cache import cache_dir, without
 from detour.base.progress import silent
 from detour.base.records import as_json, decoder
+from detour.base.tables import Table
 from detour.engine import warm
 from detour.experiments import sweep
 from detour.experiments.fcplus import experiment as fcplus
-from detour.experiments.fcplus.results import FCPLUS_RESULTS
+from detour.experiments.fcplus import figures as fcplus_figures
+from detour.experiments.fcplus import results as fcplus_results
+from detour.experiments.fcplus import tables as fcplus_tables
 from detour.experiments.fors import experiment as fors
+from detour.experiments.fors import figures as fors_figures
+from detour.experiments.fors import tables as fors_tables
 from detour.experiments.fors.results import ForsBreak, ForsExchange, ForsPhases, ForsTimes
 from detour.experiments.loss import experiment as loss
-from detour.experiments.nonshortest import deadlock, pfc_gain
+from detour.experiments.nonshortest import ablation, deadlock, pfc_gain, tuning
 from detour.experiments.nonshortest import experiment as nonshortest
+from detour.experiments.nonshortest import figures as nonshortest_figures
+from detour.experiments.nonshortest import tables as nonshortest_tables
 from detour.experiments.placement import experiment as path_placement
+from detour.experiments.placement import figures as path_figures
+from detour.experiments.placement import tables as path_tables
 from detour.experiments.qcn import experiment as qcn_switch
+from detour.experiments.qcn import figures as qcn_figures
+from detour.experiments.qcn import tables as qcn_tables
 from detour.experiments.queues import experiment as queues
-from detour.experiments.rivals import cells as rival_cells
 from detour.experiments.rivals import experiment as rivals
 from detour.experiments.rivals import points as rival_points
+from detour.experiments.rivals import tables as rival_tables
 from detour.experiments.store import Store, source_version
 from detour.experiments.tcp import experiment as tcp
 
 P = TypeVar("P")
 R = TypeVar("R")
 C = TypeVar("C")
-D = TypeVar("D")
 
 
 def _warm_engine(points: Sequence[Any]) -> None:
@@ -40,122 +50,126 @@ def _warm_engine(points: Sequence[Any]) -> None:
     warm.ensure(silent)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Experiment(Generic[P, R, C]):
     """What can be reproduced: points P, their results R, and C, what is made of these. All three are records.
 
-    `run`: computes a point, in another process if need be, which finds it by its module's name and its own; `decode`:
-    a result from its JSON (`base.records.decoder`); `collect`: what comes of the results, of which those of points that
-    failed or were left out are None; `seconds`: a point's rough cost on one core; `prepare`: compiles what points need
-    before processes are started; `quick_share`: of the time of --quick, what points may take beside that.
+    `select`: the points of an extent (`quick`, `normal`, `full`) and of what is asked for besides; `run`: computes a
+    point, in another process if need be, which finds it by its module's name and its own; `decode`: a result from its
+    JSON (`base.records.decoder`); `collect`: what comes of the results, of which those of points that failed or were
+    left out are None; `told`: what is said besides of the points that were selected; `tables`, `draw`: how it is shown;
+    `groups`: lines for points left out, where they are too many to be named; `seconds`: a point's rough cost on one
+    core; `prepare`: compiles what points need before processes are started; `quick_fraction`: of the time of --quick,
+    what points may take beside that.
     """
 
     name: str
     text: str
+    select: Callable[..., Sequence[P]]
     run: Callable[[P], R]
     decode: Callable[[Any], R]
     collect: Callable[[Iterable[R | None]], C]
     seconds: Callable[[P], float]
+    tables: Callable[[C], Sequence[Table[Any]]]
+    told: Callable[[C, Sequence[P]], C] | None = None
+    draw: Callable[[C, Path], None] | None = None
+    groups: Callable[[Sequence[P]], list[str]] | None = None
     prepare: Callable[[Sequence[P]], None] = _warm_engine
     quick_fraction: float = 1.0
 
-    def collecting(self, collect: Callable[[Iterable[R | None]], D]) -> Experiment[P, R, D]:
-        """The same runs, of which something else is made."""
-        known = (self.seconds, self.prepare, self.quick_fraction)
-        return Experiment(self.name, self.text, self.run, self.decode, collect, *known)
+
+def _declared(name: str, text: str, *parts: Any, **more: Any) -> Experiment[Any, Any, Any]:
+    """An experiment whose modules (`parts`) define what it is made of by the names that `Experiment` has for it, the
+    first one that does; `results`, kinds of them, stand for `decode`."""
+    if "results" in more:
+        more["decode"] = decoder(*more.pop("results"))
+    known = {field.name for field in fields(Experiment)}
+    for module in parts:
+        own = {key: value for key, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__}
+        more = {key: value for key, value in own.items() if key in known} | more
+    return Experiment(name=name, text=text, **more)
 
 
-NONSHORTEST = Experiment(
+NONSHORTEST = _declared(
     "nonshortest",
     "Figs. 5 to 7 and Table III: four schemes on Dragonflies D1 to D3, UNF, ADV1 and ADV2",
-    nonshortest.run,
-    nonshortest.decode,
-    nonshortest.collect,
-    nonshortest.seconds,
+    nonshortest,
+    nonshortest_tables,
+    select=nonshortest.select_asked,
+    draw=lambda found, file: nonshortest_figures.throughput(found.points, file),
 )
-PFC_GAIN = Experiment(
+ADDITIONS_WORTH = replace(
+    NONSHORTEST, select=ablation.select_asked, collect=ablation.collect, tables=nonshortest_tables.additions, draw=None
+)
+"""what schemes are set to, and what each addition to the paper is worth"""
+TUNING = replace(
+    NONSHORTEST,
+    select=tuning.select_asked,
+    collect=list,
+    told=tuning.choices,
+    tables=nonshortest_tables.tried,
+    draw=None,
+)
+"""the best setting of every scheme"""
+PFC_GAIN = _declared(
     "pfc-gain",
     "Table I: LERP without PFC against RoCEv2 with PFC on a 1:4 fat-tree with 512 hosts",
-    pfc_gain.run,
-    decoder(pfc_gain.PfcGainRun),
-    pfc_gain.collect,
-    pfc_gain.seconds,
+    pfc_gain,
+    results=[pfc_gain.PfcGainRun],
+    draw=lambda found, file: nonshortest_figures.pfc_gain(found.points, file),
 )
-DEADLOCK = Experiment(
+DEADLOCK = _declared(
     "deadlock",
     "Fig. 2: a circle of buffers, with PFC and one virtual channel, with three, and without PFC",
-    deadlock.run,
-    decoder(deadlock.Figure2Run),
-    deadlock.collect,
-    deadlock.seconds,
+    deadlock,
+    results=[deadlock.Figure2Run],
 )
-PATH_PLACEMENT = Experiment(
+PATH_PLACEMENT = _declared(
     "path-placement",
     "SRv6 path placement, section IV: a throttled link, with and without rerouting by controller or NIC",
-    path_placement.run,
-    decoder(path_placement.PathRun),
-    path_placement.collect,
-    path_placement.seconds,
+    *(path_placement, path_tables, path_figures),
+    results=[path_placement.PathRun],
 )
-FCPLUS = Experiment(
+FCPLUS = _declared(
     "fcplus",
     "Tables I to VIII and Figs. 3 to 7 of the FC+ paper: paths, throughput and packet level of expanders",
-    fcplus.run,
-    decoder(*FCPLUS_RESULTS),
-    fcplus.collect,
-    fcplus.seconds,
-    fcplus.prepare,
-    0.15,
+    *(fcplus, fcplus_results, fcplus_tables, fcplus_figures),
+    groups=fcplus_tables.grouped,
+    quick_fraction=0.15,
 )
-FORS = Experiment(
+FORS = _declared(
     "fors",
     "FORS: Figs. 3, 6 and 7, and computation times, on FT(2;20,18) under nine failure scenarios",
-    fors.run,
-    decoder(ForsExchange, ForsBreak, ForsTimes, ForsPhases),
-    fors.collect,
-    fors.seconds,
+    *(fors, fors_tables, fors_figures),
+    results=[ForsExchange, ForsBreak, ForsTimes, ForsPhases],
 )
-QCN_SWITCH = Experiment(
+QCN_SWITCH = _declared(
     "qcn-switch",
     "QCN-Switch: Figs. 3, 7 and 8, adaptive routing from congestion notifications on a Dragonfly of 1056 hosts",
-    qcn_switch.run,
-    decoder(qcn_switch.QcnResult),
-    qcn_switch.collect,
-    qcn_switch.seconds,
+    *(qcn_switch, qcn_tables, qcn_figures),
+    results=[qcn_switch.QcnResult],
 )
-LOSS_COST = Experiment(
+LOSS_COST = _declared(
     "loss",
     "What losses, reordering and contention cost a connection, by transport and congestion control",
-    loss.run,
-    decoder(loss.LossRun),
-    loss.collect,
-    loss.seconds,
+    loss,
+    results=[loss.LossRun],
 )
-
-RIVALS = Experiment(
+RIVALS = _declared(
     "rivals",
     "SprayLERP beside other ways to choose paths: throughput, completion times, recovery",
-    rivals.run,
-    decoder(rivals.RivalRun),
-    rival_cells.collect,
-    rival_points.seconds,
+    *(rivals, rival_points, rival_tables),
+    results=[rivals.RivalRun],
+    select=rival_points.select_asked,
+    tables=rival_tables.all_tables,
 )
-QUEUES = Experiment(
+QUEUES = _declared(
     "queues",
     "The traffic manager beside queueing theory: waits, priorities, shares, rates",
-    queues.run,
-    decoder(queues.QueueRun),
-    queues.collect,
-    queues.seconds,
+    queues,
+    results=[queues.QueueRun],
 )
-TCP = Experiment(
-    "tcp",
-    "TCP of the IP hosts beside theory: losses, sharing, DCTCP's queue",
-    tcp.run,
-    decoder(tcp.TcpRun),
-    tcp.collect,
-    tcp.seconds,
-)
+TCP = _declared("tcp", "TCP of the IP hosts beside theory: losses, sharing, DCTCP's queue", tcp, results=[tcp.TcpRun])
 
 EXPERIMENTS: dict[str, Experiment[Any, Any, Any]] = {
     e.name: e
@@ -219,8 +233,8 @@ def reproduce(
     """
     if means.archive is not None:
         store = Store.of_archive(means.archive, experiment.decode)
-        collected = experiment.collect(store.get(point) for point in points)
-        return Reproduction(experiment.name, collected, (), [point for point in points if point not in store])
+        absent = [point for point in points if point not in store]
+        return Reproduction(experiment.name, _collected(experiment, points, store), (), absent)
     store = Store(means.store, source_version(), experiment.decode)
     missing = [point for point in points if point not in store]
     budget_s = None if means.budget_s is None else means.budget_s * experiment.quick_fraction
@@ -231,8 +245,12 @@ def reproduce(
     wanted.sort(key=experiment.seconds, reverse=True)
     worker = sweep.name_of(experiment.run)
     outcome = sweep.run(wanted, worker, store, processes=means.processes, ray=means.ray, report=report)
+    return Reproduction(experiment.name, _collected(experiment, points, store), outcome.failures, later)
+
+
+def _collected(experiment: Experiment[P, R, C], points: Sequence[P], store: Store[R]) -> C:
     collected = experiment.collect(store.get(point) for point in points)
-    return Reproduction(experiment.name, collected, outcome.failures, later)
+    return experiment.told(collected, points) if experiment.told else collected
 
 
 def document(found: Reproduction[Any, Any]) -> dict[str, Any]:
@@ -245,25 +263,15 @@ def document(found: Reproduction[Any, Any]) -> dict[str, Any]:
     }
 
 
+_TELLING = (
+    *("kind", "topology", "pattern", "case", "network", "scheme", "load", "message_bytes", "pairs", "connections"),
+    *("threshold", "scenario", "mode", "routing", "n", "s", "v", "layers", "k", "ties", "us", "sizes", "dcqcn"),
+    *("without", "transport", "senders", "loss", "reordering", "seed"),
+)
+"""what tells points apart, in the order in which it is said"""
+
+
 def describe(point: Any) -> str:
     """A point in a few words."""
-    names = (
-        *(
-            "kind",
-            "topology",
-            "pattern",
-            "case",
-            "network",
-            "scheme",
-            "load",
-            "message_bytes",
-            "pairs",
-            "connections",
-            "threshold",
-            "scenario",
-        ),
-        *("mode", "routing", "n", "s", "v", "layers", "k", "ties", "us", "sizes", "dcqcn", "without", "transport"),
-        *("senders", "loss", "reordering", "seed"),
-    )
     values = as_json(point)
-    return ", ".join(f"{name} {values[name]}" for name in names if values.get(name) is not None)
+    return ", ".join(f"{name} {values[name]}" for name in _TELLING if values.get(name) is not None)

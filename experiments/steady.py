@@ -108,6 +108,9 @@ def draws_of(extent: str) -> int:
     return _DRAWS_OF[extent]
 
 
-def spread(values: Sequence[float]) -> float | None:
-    """Sample standard deviation over draws; None of a single one."""
-    return statistics.stdev(values) if len(values) > 1 else None
+def spread(values: Sequence[float], digits: int | None = None) -> float | None:
+    """Sample standard deviation over draws, rounded to so many digits if said; None of a single one."""
+    if len(values) < 2:
+        return None
+    found = statistics.stdev(values)
+    return found if digits is None else round(found, digits)

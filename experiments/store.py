@@ -39,6 +39,7 @@ _WITHOUT_INFLUENCE = (
     "cli",
     "experiments/bench",
     "experiments/drawing.py",
+    "experiments/prose.py",
     *(
         f"experiments/{paper}/{part}.py"
         for paper in ("fcplus", "fors", "nonshortest", "placement", "qcn")
@@ -76,7 +77,7 @@ def _records(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
             yield record
 
 
-def _archived(file: Path) -> dict[str, dict[str, Any]]:
+def archived(file: Path) -> dict[str, dict[str, Any]]:
     """What an archive has, by key.
 
     Raises:
@@ -96,7 +97,7 @@ class Store(Generic[R]):
         self.path = path
         self.version = version
         self._decode = decode
-        self._results: dict[str, Any] = {}
+        self._kept: dict[str, dict[str, Any]] = {}
         if path is not None and path.exists():
             self._load(path)
 
@@ -107,7 +108,7 @@ class Store(Generic[R]):
             return without(error, "kept points")
         for record in _records(lines):
             if record.get("version") == self.version:
-                self._results[record["key"]] = record["result"]
+                self._kept[record["key"]] = record
 
     @classmethod
     def of_archive(cls, file: Path, decode: Callable[[Any], R] = unchanged) -> Store[R]:
@@ -117,20 +118,20 @@ class Store(Generic[R]):
             DetourError: the file cannot be read.
         """
         found = cls(None, "", decode)
-        found._results = {key: record["result"] for key, record in _archived(file).items()}
+        found._kept = archived(file)
         return found
 
-    def archive(self, file: Path, points: Iterable[Any]) -> int:
-        """Adds what is known of points to a compressed file, in place of what it has of them, and returns how many runs
-        it has then.
+    def archive(self, file: Path, points: Iterable[Any] | None = None) -> int:
+        """Adds what is known of points (None: of all) to a compressed file, in place of what it has of them, and
+        returns how many runs it has then.
 
         Raises:
             DetourError: the file cannot be read or written.
         """
-        records = _archived(file) if file.exists() else {}
-        for key, point in ((self.key(point), point) for point in points if point in self):
-            result = self._results[key]
-            records[key] = {"key": key, "version": self.version, "point": as_json(point), "result": result}
+        records = archived(file) if file.exists() else {}
+        for key in self._kept if points is None else map(self.key, points):
+            if key in self._kept:
+                records[key] = {name: self._kept[key][name] for name in ("key", "version", "point", "result")}
         write_file(file, lzma.compress(b"".join(canonical(record).encode() + b"\n" for record in records.values())))
         return len(records)
 
@@ -139,21 +140,21 @@ class Store(Generic[R]):
         return hashlib.sha256(canonical(as_json(point)).encode()).hexdigest()[:24]
 
     def __contains__(self, point: Any) -> bool:
-        return self.key(point) in self._results
+        return self.key(point) in self._kept
 
     def get(self, point: Any) -> R | None:
         """The point's result, `None` if it has none yet."""
-        found = self._results.get(self.key(point))
-        return None if found is None else self._decode(found)
+        found = self._kept.get(self.key(point))
+        return None if found is None else self._decode(found["result"])
 
     def add(self, point: Any, result: R, seconds: float) -> None:
         """Keeps a finished point; returns after it is on disk. Where there is no room one line says so, and the point
         is known to this process only."""
-        key = self.key(point)
-        kept = self._results[key] = as_json(result)
+        key, what, kept = self.key(point), as_json(point), as_json(result)
+        record = {"key": key, "version": self.version, "point": what, "seconds": seconds, "result": kept}
+        self._kept[key] = record
         if self.path is None:
             return
-        record = {"key": key, "version": self.version, "point": as_json(point), "seconds": seconds, "result": kept}
         try:
             self._append(canonical(record).encode() + b"\n")
         except OSError as error:

@@ -18,13 +18,17 @@ from detour.control.verifier.reach import REACH
 from detour.engine.loop.entry import LOOP
 from detour.engine.trace.matching import MATCHING
 from detour.fabric.monitoring.windows import FLOW_WINDOWS
+from detour.hosts.cc.built_in import CONGESTION
 from detour.hosts.driver import DRIVER
 from detour.hosts.frames.sample import FRAMES
 from detour.hosts.ip.stack import IP
+from detour.hosts.paths.built_in import PATH_SCHEMES
 from detour.hosts.rdma import RDMA
 
-FABRIC_PARTS = (RDMA, IP, LOOP, DRIVER, MATCHING, FRAMES, FLOW_WINDOWS, REACH)
+FABRIC_PARTS = (RDMA, IP, LOOP, DRIVER, PATH_SCHEMES, CONGESTION, MATCHING, FRAMES, FLOW_WINDOWS, REACH)
 """those of a fabric, the largest ones first"""
+_RIVALS = ("rivals", "detour.experiments.rivals.paths")
+"""of a package above this one: its name and its module"""
 
 
 def warm(progress: Progress = silent) -> dict[str, Any]:
@@ -36,7 +40,8 @@ def warm(progress: Progress = silent) -> dict[str, Any]:
     COMPILING.hush()
     began = time.monotonic()
     planners = [sys.executable, "-m", "detour.control.warm"]
-    commands = [planners, *([*BUILD_COMMAND, part.name, *part.modules] for part in FABRIC_PARTS)]
+    parts = [*((part.name, *part.modules) for part in FABRIC_PARTS), _RIVALS]
+    commands = [planners, *([*BUILD_COMMAND, *part] for part in parts)]
     done: list[dict[str, Any]] = []
     progress("native code: building what is not in the cache")
     with ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -11,9 +11,9 @@ Here is also what a task that is over, for its source or for its destination, me
 
 from __future__ import annotations
 
-from typing import Any
-
-from detour.base.jit import inner
+from detour.base.heap import HeapEntry, make_heap
+from detour.base.jit import inner, int64
+from detour.hosts.records import QueuePair, RdmaHost, Task
 from detour.hosts.rows import agenda_row, cfg_row, host_row, lane_row, successor_row, task_row, wqe_row
 from detour.hosts.state import (
     MAX_TIME,
@@ -26,69 +26,43 @@ from detour.hosts.state import (
     TASK_READY,
     WC_SUCCESS,
     WQE_TASK,
+    Handle,
 )
 
 
-@inner
-def _earlier(a: Any, b: Any) -> bool:
-    return a.when < b.when or (a.when == b.when and a.task < b.task)
+@inner(forceinline=True)
+def _entry(hs: Handle, first: int, k: int) -> HeapEntry:
+    return agenda_row(hs, first + k)
+
+
+@inner(forceinline=True)
+def _moved(hs: Handle, task: int, k: int, when: int) -> None:
+    pass
+
+
+_up, _, _remove = make_heap(_entry, _moved, ways=2, total=True)
 
 
 @inner
-def _swap(a: Any, b: Any) -> None:
-    when, task = a.when, a.task
-    a.when, a.task = b.when, b.task
-    b.when, b.task = when, task
-
-
-@inner
-def push(hs: Any, h: Any, when: int, task: int) -> None:
+def push(hs: Handle, h: RdmaHost, when: int, task: int) -> None:
     """Something happens to a task of host `h` at that time."""
-    place = h.agenda_size
-    h.agenda_size = place + 1
-    entry = agenda_row(hs, h.agenda_at + place)
-    entry.when = when
-    entry.task = task
-    while place > 0:
-        parent = (place - 1) >> 1
-        entry, above = agenda_row(hs, h.agenda_at + place), agenda_row(hs, h.agenda_at + parent)
-        if not _earlier(entry, above):
-            break
-        _swap(entry, above)
-        place = parent
-    h.agenda_when = agenda_row(hs, h.agenda_at).when
+    h.agenda_size += 1
+    _up(hs, h.agenda_at, h.agenda_size - 1, when, task)
+    h.agenda_when = agenda_row(hs, h.agenda_at).time
 
 
 @inner
-def pop(hs: Any, h: Any) -> int:
+def pop(hs: Handle, h: RdmaHost) -> int:
     """Removes the first entry, of which there must be one; returns its task."""
-    first = agenda_row(hs, h.agenda_at)
-    task = first.task
-    size = h.agenda_size - 1
-    h.agenda_size = size
-    _swap(first, agenda_row(hs, h.agenda_at + size))
-    place = 0
-    while True:
-        child = 2 * place + 1
-        if child >= size:
-            break
-        least = agenda_row(hs, h.agenda_at + child)
-        if child + 1 < size:
-            right = agenda_row(hs, h.agenda_at + child + 1)
-            if _earlier(right, least):
-                child += 1
-                least = right
-        entry = agenda_row(hs, h.agenda_at + place)
-        if not _earlier(least, entry):
-            break
-        _swap(least, entry)
-        place = child
-    h.agenda_when = agenda_row(hs, h.agenda_at).when if size else MAX_TIME
+    task = agenda_row(hs, h.agenda_at).who
+    h.agenda_size -= 1
+    _remove(hs, h.agenda_at, h.agenda_size, int64(0))
+    h.agenda_when = agenda_row(hs, h.agenda_at).time if h.agenda_size else MAX_TIME
     return task
 
 
 @inner
-def successors_of(hs: Any, task: Any, on: int, now: int) -> None:
+def successors_of(hs: Handle, task: Task, on: int, now: int) -> None:
     """What waits for `on` of a task waits for one thing less; who waits for nothing more comes on the agenda."""
     for k in range(task.first, task.last):
         edge = successor_row(hs, k)
@@ -103,7 +77,7 @@ def successors_of(hs: Any, task: Any, on: int, now: int) -> None:
 
 
 @inner
-def delivered(hs: Any, q: Any, now: int) -> None:
+def delivered(hs: Handle, q: QueuePair, now: int) -> None:
     """The last byte of the next message from the sender in row `q.tasks_of` - 1 is in memory: of a task, unless
     somebody else posted it."""
     sender = q.tasks_of - 1
@@ -117,7 +91,7 @@ def delivered(hs: Any, q: Any, now: int) -> None:
 
 
 @inner
-def acknowledged(hs: Any, number: int, status: int, now: int) -> None:
+def acknowledged(hs: Handle, number: int, status: int, now: int) -> None:
     """The sender's work request of a task is complete, or it failed: its lane has room for one that waits."""
     task = task_row(hs, number)
     lane = lane_row(hs, task.on)

@@ -10,8 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-import numpy as np
-
 from detour.base.errors import DetourError
 from detour.base.times import MS, US
 
@@ -228,7 +226,8 @@ def host_changes(texts: Sequence[str]) -> tuple[tuple[str, Any], ...]:
     Raises:
         DetourError: no such parameter, or no value of its kind.
     """
-    kinds, found = {field.name: str(field.type) for field in fields(HostConfig)}, []
+    kinds = {field.name: str(field.type) for field in fields(HostConfig)}
+    found: list[tuple[str, Any]] = []
     for text in texts:
         name, _, value = text.partition("=")
         if name not in kinds:
@@ -270,8 +269,3 @@ _MAY_BE_ZERO = (
 _SHARES = ("bend_share", "delta1", "dctcp_g", "dcqcn_g", "dcqcn_reroute_share")
 MAX_PAYLOAD = 4096
 """bytes; the largest RDMA MTU (IBTA)"""
-
-_TYPES = {"int": np.int64, "float": np.float64, "bool": np.int64}
-_SIZES = ("arena_bytes", "n_qps", "n_mrs", "window", "sq_depth", "cq_depth", "control_depth", "qpn_mask", "mr_mask")
-CONFIG = np.dtype([(f.name, _TYPES[str(f.type)]) for f in fields(HostConfig)] + [(name, np.int64) for name in _SIZES])
-"""`HostConfig` as a record for native code, with the sizes that `make_hosts` chose"""

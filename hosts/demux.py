@@ -5,29 +5,27 @@ native code.
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from detour.base.jit import inner
-from detour.hosts import cc, nic, openloop, tasks
+from detour.base.jit import inner, int64
+from detour.hosts import nic, openloop, tasks
+from detour.hosts.cc import control
 from detour.hosts.frames import dissect, wire
 from detour.hosts.paths import paths, silence
+from detour.hosts.records import ControlMessage, QueuePair, RdmaHost
 from detour.hosts.rows import cfg_row, ctl_row, frame_row, host_row, ptm_row, qp_row
-from detour.hosts.state import FIRST_QPN, MAX_TIME, NIL
+from detour.hosts.state import FIRST_QPN, MAX_TIME, NIL, Handle
 from detour.hosts.transport import answers, responder, sender, timers
 
 
 @inner
-def receive(hs: Any, host: int, buf: Any, offset: int, length: int, now: int) -> None:
+def receive(hs: Handle, host: int, frame: int, length: int, now: int) -> None:
     """A frame of `length` bytes came in."""
     h = host_row(hs, host)
     h.now = now
     h.rx_frames += 1
     h.rx_bytes += length
-    if h.open_loop and openloop.receive(hs, host, buf, offset, length, now):
+    if h.open_loop and openloop.receive(hs, host, frame, length, now):
         return
-    kind = dissect.dissect(hs, host, buf, offset, length)
+    kind = dissect.dissect(hs, host, frame, length)
     if kind < 0:
         _count_bad(h, kind)
     elif kind == dissect.IS_PTM:
@@ -37,7 +35,7 @@ def receive(hs: Any, host: int, buf: Any, offset: int, length: int, now: int) ->
         if i == NIL:
             _count_lost(hs, h)
         elif kind == dissect.IS_DATA:
-            responder.on_data(hs, i, buf, now)
+            responder.on_data(hs, i, now)
         else:
             _feedback(hs, i, qp_row(hs, i), kind, now)
     if h.agenda_when <= now:
@@ -45,7 +43,7 @@ def receive(hs: Any, host: int, buf: Any, offset: int, length: int, now: int) ->
 
 
 @inner
-def _feedback(hs: Any, i: int, q: Any, kind: int, now: int) -> None:
+def _feedback(hs: Handle, i: int, q: QueuePair, kind: int, now: int) -> None:
     """Something that the sender of QP `i` is to know came in."""
     if kind == dissect.IS_ACK:
         sender.on_ack(hs, i, now)
@@ -57,14 +55,14 @@ def _feedback(hs: Any, i: int, q: Any, kind: int, now: int) -> None:
     else:
         q.st_cnps += 1
         if answers.is_about_this_path(hs, i, q):
-            cc.on_cnp(cfg_row(hs), q, now)
+            control.on_cnp(q, now)
     when = sender.deadline(hs, i, q)
     if when < MAX_TIME:
         timers.advance(hs, i, q, when)
 
 
 @inner
-def _count_bad(h: Any, kind: int) -> None:
+def _count_bad(h: RdmaHost, kind: int) -> None:
     if kind == dissect.NOT_MINE:
         h.rx_not_mine += 1
     elif kind == dissect.BAD_CHECKSUM:
@@ -76,7 +74,7 @@ def _count_bad(h: Any, kind: int) -> None:
 
 
 @inner
-def _addressed(hs: Any, host: int) -> int:
+def _addressed(hs: Handle, host: int) -> int:
     """QP of this host that the frame is for and whose peer sent it, or `NIL`."""
     f = frame_row(hs)
     i = row_of(hs, f.qpn)
@@ -88,14 +86,14 @@ def _addressed(hs: Any, host: int) -> int:
 
 
 @inner
-def row_of(hs: Any, qpn: int) -> Any:
+def row_of(hs: Handle, qpn: int) -> int:
     """Row of the table of QPs to which a number belongs, whether it is in use or not; `NIL`: none."""
     i = (qpn - FIRST_QPN) & cfg_row(hs).qpn_mask
-    return i if qpn >= FIRST_QPN and i < cfg_row(hs).n_qps else np.int64(NIL)
+    return i if qpn >= FIRST_QPN and i < cfg_row(hs).n_qps else int64(NIL)
 
 
 @inner
-def _count_lost(hs: Any, h: Any) -> None:
+def _count_lost(hs: Handle, h: RdmaHost) -> None:
     """A frame for no QP of this host came in: of an earlier connection, if its number was used before in its row."""
     qpn = frame_row(hs).qpn
     i = row_of(hs, qpn)
@@ -106,17 +104,17 @@ def _count_lost(hs: Any, h: Any) -> None:
 
 
 @inner
-def transmit(hs: Any, host: int, buf: Any, offset: int, now: int) -> int:
+def transmit(hs: Handle, host: int, frame: int, now: int) -> int:
     """Writes the next frame to send; returns its length, 0 if nothing may go now."""
     h = host_row(hs, host)
     h.now = now
     length = 0
     while length == 0 and nic.waits(h.ctl):
-        length = _control(hs, buf, offset, h, ctl_row(hs, host, nic.pop(hs, h.ctl)))
+        length = _control(hs, frame, h, ctl_row(hs, host, nic.pop(hs, h.ctl)))
     if length == 0 and nic.may_send_data(hs, h):
-        length = _data(hs, host, h, buf, offset, now)
+        length = _data(hs, host, h, frame, now)
         if length == 0 and h.open_loop:
-            length = openloop.write(hs, host, buf, offset, now)
+            length = openloop.write(hs, host, frame, now)
     if length:
         h.tx_frames += 1
         h.tx_bytes += length
@@ -124,35 +122,35 @@ def transmit(hs: Any, host: int, buf: Any, offset: int, now: int) -> int:
 
 
 @inner
-def _data(hs: Any, host: int, h: Any, buf: Any, offset: int, now: int) -> int:
+def _data(hs: Handle, host: int, h: RdmaHost, frame: int, now: int) -> int:
     """The next PTM or data packet."""
     length = 0
     while length == 0 and nic.waits(h.ptm):
         m = ptm_row(hs, host, nic.pop(hs, h.ptm))
         if m.kind == nic.CTL_PTM:  # it is withdrawn when its QP is destroyed
-            length = paths.write_ptm(hs, buf, offset, h, m, now)
+            length = paths.write_ptm(hs, frame, h, m, now)
     while length == 0 and h.active_head != NIL:
         i = nic.take_active(hs, h)
         q = qp_row(hs, i)
-        length = sender.next_frame(hs, i, q, buf, offset, now)
+        length = sender.next_frame(hs, i, q, frame, now)
         if length and sender.can_send(hs, q):
             sender.continue_after(hs, i, q, length, now)
     return length
 
 
 @inner
-def _control(hs: Any, buf: Any, offset: int, h: Any, m: Any) -> int:
+def _control(hs: Handle, frame: int, h: RdmaHost, m: ControlMessage) -> int:
     if m.kind == nic.CTL_ACK:
-        return responder.write_ack(hs, buf, offset, m)
+        return responder.write_ack(hs, frame, m)
     if m.kind == nic.CTL_CNP:
-        return wire.write_cnp(hs, buf, offset, qp_row(hs, m.qp), m)
+        return wire.write_cnp(hs, frame, qp_row(hs, m.qp), m)
     if m.kind == nic.CTL_PTR:
-        return wire.write_probe(hs, buf, offset, h, m, wire.PTR)
+        return wire.write_probe(hs, frame, h, m, wire.PTR)
     return 0  # withdrawn when its QP was destroyed
 
 
 @inner
-def deadline(hs: Any, host: int) -> int:
+def deadline(hs: Handle, host: int) -> int:
     """When `expire` wants to be called, ps; `MAX_TIME`: never."""
     if host_row(hs, host).open_loop:
         return openloop.due(hs, host)
@@ -160,7 +158,7 @@ def deadline(hs: Any, host: int) -> int:
 
 
 @inner
-def _first_deadline(hs: Any, host: int) -> int:
+def _first_deadline(hs: Handle, host: int) -> int:
     """Of all QPs."""
     while True:
         i = timers.top(hs, host)
@@ -177,7 +175,7 @@ def _first_deadline(hs: Any, host: int) -> int:
 
 
 @inner
-def not_before(hs: Any, host: int) -> int:
+def not_before(hs: Handle, host: int) -> int:
     """A time before which no deadline is, ps: `deadline` may be later, but to know that takes looking at a QP."""
     if host_row(hs, host).open_loop:
         return openloop.due(hs, host)
@@ -185,7 +183,7 @@ def not_before(hs: Any, host: int) -> int:
 
 
 @inner
-def expire(hs: Any, host: int, now: int) -> None:
+def expire(hs: Handle, host: int, now: int) -> None:
     """The deadline has passed. Harmless if it has not."""
     host_row(hs, host).now = now
     if host_row(hs, host).open_loop:
@@ -201,7 +199,7 @@ def expire(hs: Any, host: int, now: int) -> None:
 
 
 @inner
-def pause(hs: Any, host: int, mask: int) -> None:
+def pause(hs: Handle, host: int, mask: int) -> None:
     """Priority p must not be sent while bit p of `mask` is set (PFC). Control goes on; data and PTMs are of
     `data_priority`. When it is cleared there may be something to `transmit`."""
     host_row(hs, host).paused = mask

@@ -35,8 +35,8 @@ from detour.base.parts import Part
 from detour.base.raw import call5, call6, load64, store64
 from detour.base.unix_place import OwnFile, UnixPlace
 from detour.hosts import rdma
+from detour.hosts.frames.headers import TYPE_IPV6
 from detour.hosts.frames.sizes import MAX_FRAME
-from detour.hosts.frames.wire import ETHERTYPE_IPV6
 from detour.hosts.rdma import stack_of
 from detour.hosts.stacks import WIRE_MASK, stack_at
 from detour.hosts.state import MAX_TIME, Hosts
@@ -91,8 +91,8 @@ def open_interface(name: str, netns: str | None = None) -> socket.socket:
         try:
             if netns is not None:
                 _enter(netns)
-            sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETHERTYPE_IPV6))
-            sock.bind((name, ETHERTYPE_IPV6))
+            sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(TYPE_IPV6))
+            sock.bind((name, TYPE_IPV6))
             result.set_result(sock)
         except OSError as error:
             where = f" in network namespace {netns}" if netns else ""
@@ -364,7 +364,7 @@ class Driver:
             if count < limit or port.waiting:
                 return
 
-    def _send(self, port: _Port, frame: Any) -> bool:
+    def _send(self, port: _Port, frame: bytes | memoryview) -> bool:
         """Whether the socket took the frame (or will never take it)."""
         try:
             port.sock.send(frame)

@@ -8,17 +8,16 @@ data and are paused with it; so they have a ring of their own, where nothing wai
 
 from __future__ import annotations
 
-from typing import Any
-
 from detour.base.jit import inner
+from detour.hosts.records import QueuePair, RdmaHost, RingEnds
 from detour.hosts.rows import cfg_row, host_row, qp_row
-from detour.hosts.state import NIL
+from detour.hosts.state import NIL, Handle
 
 CTL_NONE, CTL_ACK, CTL_PTM, CTL_PTR, CTL_CNP = 0, 1, 2, 3, 4
 
 
 @inner
-def activate(hs: Any, i: int, q: Any) -> None:
+def activate(hs: Handle, i: int, q: QueuePair) -> None:
     """QP `i` may have something to send: it gets the last place in the round."""
     if q.active:
         return
@@ -33,7 +32,7 @@ def activate(hs: Any, i: int, q: Any) -> None:
 
 
 @inner
-def take_active(hs: Any, h: Any) -> int:
+def take_active(hs: Handle, h: RdmaHost) -> int:
     """Removes and returns the first QP of the round, or `NIL`."""
     i = h.active_head
     if i == NIL:
@@ -47,7 +46,7 @@ def take_active(hs: Any, h: Any) -> int:
 
 
 @inner
-def deactivate(hs: Any, i: int, q: Any) -> None:
+def deactivate(hs: Handle, i: int, q: QueuePair) -> None:
     """QP `i` has nothing to send any more: the round goes on without it."""
     if not q.active:
         return
@@ -62,7 +61,7 @@ def deactivate(hs: Any, i: int, q: Any) -> None:
 
 
 @inner
-def _push(hs: Any, h: Any, ring: Any) -> int:
+def _push(hs: Handle, h: RdmaHost, ring: RingEnds) -> int:
     """Index of a fresh entry at the end of one of the host's rings; `NIL` if it is full (then the message is lost,
     which every protocol here survives)."""
     depth = cfg_row(hs).control_depth
@@ -78,21 +77,21 @@ def _push(hs: Any, h: Any, ring: Any) -> int:
 
 
 @inner
-def push_control(hs: Any, host: int) -> int:
+def push_control(hs: Handle, host: int) -> int:
     """`_push` for the ring of control messages."""
     h = host_row(hs, host)
     return _push(hs, h, h.ctl)
 
 
 @inner
-def push_ptm(hs: Any, host: int) -> int:
+def push_ptm(hs: Handle, host: int) -> int:
     """`_push` for the ring of PTMs."""
     h = host_row(hs, host)
     return _push(hs, h, h.ptm)
 
 
 @inner
-def pop(hs: Any, ring: Any) -> int:
+def pop(hs: Handle, ring: RingEnds) -> int:
     """Removes the oldest entry, of which there must be one; its index is valid until the next push."""
     index = ring.head & (cfg_row(hs).control_depth - 1)
     ring.head += 1
@@ -100,32 +99,21 @@ def pop(hs: Any, ring: Any) -> int:
 
 
 @inner
-def waits(ring: Any) -> bool:
+def waits(ring: RingEnds) -> bool:
     """Whether a ring has an entry."""
     return ring.head != ring.tail
 
 
 @inner
-def may_send_data(hs: Any, h: Any) -> bool:
+def may_send_data(hs: Handle, h: RdmaHost) -> bool:
     """Whether the priority of data is not paused."""
     return h.paused == 0 or not (h.paused >> cfg_row(hs).data_priority) & 1
 
 
 @inner
-def has_work(hs: Any, host: int) -> bool:
+def has_work(hs: Handle, host: int) -> bool:
     """Whether a host may have something to send now."""
     h = host_row(hs, host)
     if waits(h.ctl):
         return True
     return may_send_data(hs, h) and (h.active_head != NIL or waits(h.ptm))
-
-
-@inner
-def random_below(h: Any, n: int) -> int:
-    """Next random number in 0..n-1 from the host's generator (xorshift64)."""
-    x = h.rng
-    x ^= x << 13
-    x ^= (x >> 7) & 0x01FFFFFFFFFFFFFF
-    x ^= x << 17
-    h.rng = x
-    return ((x >> 16) & 0x7FFFFFFF) % n

@@ -15,19 +15,18 @@ elided.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from detour.base.dataplane import HOP_LIMIT
 from detour.base.errors import DetourError
-from detour.base.jit import inner
-from detour.hosts import nic
-from detour.hosts.frames.octets import load16, load64, store64
+from detour.base.jit import inner, int64
+from detour.base.raw import load8, load16be, load64be, store64be
+from detour.hosts.draws import random_below
 from detour.hosts.frames.sizes import ETHERNET, IPV6, UDP
 from detour.hosts.frames.wire import NH_UDP, put_ethernet_ipv6, put_udp
+from detour.hosts.records import OpenLoopSource, RdmaHost
 from detour.hosts.rows import host_row, source_row
-from detour.hosts.state import MAX_TIME, Hosts
+from detour.hosts.state import MAX_TIME, Handle, Hosts
 
 PORT_OPEN_LOOP = 4795
 HEADER_BYTES = ETHERNET + IPV6 + UDP + 16
@@ -36,9 +35,9 @@ HEADER_BYTES = ETHERNET + IPV6 + UDP + 16
 ALWAYS = 1 << 31
 """Scale of the probability of a packet in a slot."""
 
-_PATHS = np.int64(1 << 15)
-_WHOLE = np.int64(ALWAYS)
-_NONE = np.int64(0)
+_PATHS = int64(1 << 15)
+_WHOLE = int64(ALWAYS)
+_NONE = int64(0)
 _PS_PER_SECOND_OF_BITS = 8 * 10**12
 
 
@@ -83,50 +82,37 @@ def discard_queues(hs: Hosts, now_ps: int) -> None:
 
 
 @inner
-def _generate(h: Any, source: Any) -> None:
+def _generate(h: RdmaHost, source: OpenLoopSource) -> None:
     """Finds the slot of the next packet."""
     source.next_ps += source.slot_ps
-    while nic.random_below(h, _WHOLE) >= source.probability:
+    while random_below(h, _WHOLE) >= source.probability:
         source.next_ps += source.slot_ps
 
 
 @inner
-def due(hs: Any, host: int) -> int:
+def due(hs: Handle, host: int) -> int:
     """When the next packet is generated, if that is not over already; ps, `MAX_TIME`: never."""
     time = source_row(hs, host).next_ps
     return time if time > host_row(hs, host).now else MAX_TIME
 
 
 @inner
-def write(hs: Any, host: int, buf: Any, offset: int, now: int) -> int:
+def write(hs: Handle, host: int, frame: int, now: int) -> int:
     """Writes the first packet of the source queue; returns its length, 0 if the queue is empty."""
     source = source_row(hs, host)
     if source.next_ps > now:
         return 0
     h = host_row(hs, host)
-    number = nic.random_below(h, source.targets)
+    number = random_below(h, source.targets)
     if number >= source.own:
         number += 1
     target = host_row(hs, (source.first + number) % source.hosts)
     length = source.frame_bytes
     size = length - ETHERNET - IPV6
-    udp = put_ethernet_ipv6(
-        buf,
-        offset,
-        h.gateway,
-        h.mac,
-        h.addr_hi,
-        h.addr_lo,
-        target.addr_hi,
-        target.addr_lo,
-        _NONE,
-        _NONE,
-        size,
-        _NONE,
-    )
-    at = put_udp(buf, udp, nic.random_below(h, _PATHS), PORT_OPEN_LOOP, size)
-    store64(buf, at, source.next_ps)
-    store64(buf, at + 8, now)
+    udp = put_ethernet_ipv6(frame, h, target.addr_hi, target.addr_lo, _NONE, _NONE, size, _NONE)
+    at = put_udp(udp, random_below(h, _PATHS), PORT_OPEN_LOOP, size)
+    store64be(at, source.next_ps)
+    store64be(at + 8, now)
     source.tx_packets += 1
     source.tx_bytes += length
     _generate(h, source)
@@ -134,15 +120,15 @@ def write(hs: Any, host: int, buf: Any, offset: int, now: int) -> int:
 
 
 @inner
-def receive(hs: Any, host: int, buf: Any, o: int, length: int, now: int) -> bool:
+def receive(hs: Handle, host: int, frame: int, length: int, now: int) -> bool:
     """Counts a frame of an open-loop source; False if it is another one."""
-    udp = o + ETHERNET + IPV6
-    if length < HEADER_BYTES or buf[o + ETHERNET + 6] != NH_UDP or load16(buf, udp + 2) != PORT_OPEN_LOOP:
+    udp = frame + ETHERNET + IPV6
+    if length < HEADER_BYTES or load8(frame + ETHERNET + 6) != NH_UDP or load16be(udp + 2) != PORT_OPEN_LOOP:
         return False
     source = source_row(hs, host)
     source.rx_packets += 1
     source.rx_bytes += length
-    source.rx_latency_ps += now - load64(buf, udp + UDP)
-    source.rx_network_ps += now - load64(buf, udp + UDP + 8)
-    source.rx_switches += HOP_LIMIT - buf[o + ETHERNET + 7]
+    source.rx_latency_ps += now - load64be(udp + UDP)
+    source.rx_network_ps += now - load64be(udp + UDP + 8)
+    source.rx_switches += HOP_LIMIT - load8(frame + ETHERNET + 7)
     return True

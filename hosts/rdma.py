@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from detour.base.jit import COMPILED, inner
+from detour.base.jit import inner, int64
 from detour.base.parts import Part
-from detour.base.raw import bytes_at, int64s_at, load8, load32, load64, prefetch_lines, store64
+from detour.base.raw import int64s_at, load8, load32, load64, prefetch_lines, store64
 from detour.base.raw import prefetch as prefetch_line
-from detour.hosts import cc, demux, nic
+from detour.hosts import demux, draws, nic
+from detour.hosts.cc import control
 from detour.hosts.frames import dissect
 from detour.hosts.frames.sizes import ETHERNET, IPV6, TRANSIT, UDP
 from detour.hosts.paths import paths
@@ -23,33 +24,29 @@ from detour.hosts.rows import cfg_row, host_row, qp_row
 from detour.hosts.stacks import STORED_SHIFT, record_of
 from detour.hosts.state import (
     FIRST_QPN,
-    HOST,
-    INTERPRETED,
+    HOST_TABLES,
     NIL,
-    PSN_SLOT,
-    QP_RECORD,
     QPS_RTS,
     TABLES,
     WQE_SIGNALED,
     Handle,
     Hosts,
+    hosts_at,
 )
 from detour.hosts.transport import multipath, timers
 from detour.hosts.verbs import queues
 
 RDMA = Part("rdma", __name__)
 
-_NUMBER = {name: number for number, name in enumerate(TABLES)}
-_HOST_AT, _QP_AT, _SLOT_AT, _CTL_AT = (8 * _NUMBER[name] for name in ("host", "qp", "slot", "ctl"))
-_LENGTHS_AT = 8 * len(TABLES)
-_HOST_BYTES, _QP_BYTES, _SLOT_BYTES, _CTL_BYTES = (each.itemsize for each in (HOST, QP_RECORD, PSN_SLOT, TABLES["ctl"]))
+_PREFETCHED = ("host", "qp", "slot", "ctl")
+_HOST_AT, _QP_AT, _SLOT_AT, _CTL_AT = (8 * HOST_TABLES.index(name) for name in _PREFETCHED)
+_LENGTHS_AT = 8 * len(HOST_TABLES)
+_HOST_BYTES, _QP_BYTES, _SLOT_BYTES, _CTL_BYTES = (TABLES[name].dtype.itemsize for name in _PREFETCHED)
 _ANSWERED = 4
 """packets in flight that answers may take off a QP in a window"""
 _NEXT_HEADER = ETHERNET + 6
 _QPN_BEHIND_IP = UDP + 4
 """from the UDP header on: the word of the BTH that ends with the destination QP"""
-
-_hosts_at: Any = Handle if COMPILED else INTERPRETED.__getitem__
 
 
 def stack_of(hs: Hosts) -> tuple[np.ndarray, Any]:
@@ -60,40 +57,40 @@ def stack_of(hs: Hosts) -> tuple[np.ndarray, Any]:
 @RDMA.entry
 def receive(state: int, host: int, frame: int, stored: int, wire: int, now: int) -> int:
     """A frame came in."""
-    demux.receive(_hosts_at(state), host, bytes_at(frame, wire), np.int64(0), wire, now)
+    demux.receive(hosts_at(state), host, frame, wire, now)
     return 0
 
 
 @RDMA.entry
 def transmit(state: int, host: int, frame: int, room: int, now: int) -> int:
     """Writes the next frame to send; returns bytes stored << 32 | bytes on the wire, 0 if nothing may go now."""
-    length = demux.transmit(_hosts_at(state), host, bytes_at(frame, room), np.int64(0), now)
+    length = demux.transmit(hosts_at(state), host, frame, now)
     return min(length, room) << STORED_SHIFT | length
 
 
 @RDMA.entry
 def deadline(state: int, host: int) -> int:
     """When `expire` wants to be called, ps; `MAX_TIME`: never."""
-    return demux.deadline(_hosts_at(state), host)
+    return demux.deadline(hosts_at(state), host)
 
 
 @RDMA.entry
 def not_before(state: int, host: int) -> int:
     """A time before which no deadline is, ps."""
-    return demux.not_before(_hosts_at(state), host)
+    return demux.not_before(hosts_at(state), host)
 
 
 @RDMA.entry
 def expire(state: int, host: int, now: int) -> int:
     """The deadline has passed."""
-    demux.expire(_hosts_at(state), host, now)
+    demux.expire(hosts_at(state), host, now)
     return 0
 
 
 @RDMA.entry
 def pause(state: int, host: int, mask: int) -> int:
     """Priority p must not be sent while bit p of `mask` is set."""
-    demux.pause(_hosts_at(state), host, mask)
+    demux.pause(hosts_at(state), host, mask)
     return 0
 
 
@@ -103,7 +100,7 @@ def pause(state: int, host: int, mask: int) -> int:
 @RDMA.entry
 def prefetch(state: int, host: int, frame: int, step: int) -> int:
     """Step 0: the rows of the host and of the QP that the frame is for; 1: what these lead to."""
-    hs = _hosts_at(state)
+    hs = hosts_at(state)
     i = _qp_of(hs, frame)
     if step == 0:
         prefetch_lines(load64(state + _HOST_AT) + host * _HOST_BYTES, _HOST_BYTES)
@@ -117,7 +114,7 @@ def prefetch(state: int, host: int, frame: int, step: int) -> int:
 
 
 @inner()
-def _qp_of(hs: Any, frame: int) -> int:
+def _qp_of(hs: Handle, frame: int) -> int:
     """The QP that a frame is for, -1 if it does not look like one for any."""
     at = frame + ETHERNET + IPV6
     if load8(frame + _NEXT_HEADER) == 0:
@@ -131,7 +128,7 @@ def _qp_of(hs: Any, frame: int) -> int:
 
 
 @inner()
-def _prefetch_answer(hs: Any, host: int) -> None:
+def _prefetch_answer(hs: Handle, host: int) -> None:
     """Where the next answer of a host is written that waits for its uplink."""
     length = load64(hs.listing + _LENGTHS_AT + _CTL_AT)
     ring = host_row(hs, host).ctl
@@ -140,7 +137,7 @@ def _prefetch_answer(hs: Any, host: int) -> None:
 
 
 @inner()
-def _prefetch_flight(hs: Any, i: int) -> None:
+def _prefetch_flight(hs: Handle, i: int) -> None:
     """The first packets in flight of a QP and the place of the next one to send."""
     q = qp_row(hs, i)
     first = load64(hs.listing + _SLOT_AT) + i * load64(hs.listing + _LENGTHS_AT + _SLOT_AT) * _SLOT_BYTES
@@ -155,7 +152,7 @@ def _prefetch_flight(hs: Any, i: int) -> None:
 @RDMA.entry
 def survey(state: int, count: int, hosts: int, when: int, busy: int) -> None:
     """For each of `count` hosts its deadline and whether it may have something to send; arrays of int64."""
-    hs = _hosts_at(state)
+    hs = hosts_at(state)
     for k in range(count):
         host = load64(hosts + 8 * k)
         store64(when + 8 * k, demux.deadline(hs, host))
@@ -165,28 +162,22 @@ def survey(state: int, count: int, hosts: int, when: int, busy: int) -> None:
 @RDMA.entry
 def dissect_frame(state: int, frame: int, length: int) -> int:
     """`dissect.dissect` of a frame for nobody, behind which there must be room for headers."""
-    return dissect.dissect(_hosts_at(state), np.int64(NIL), bytes_at(frame, length), np.int64(0), length)
+    return dissect.dissect(hosts_at(state), int64(NIL), frame, length)
 
 
 @RDMA.entry
 def random_below(state: int, host: int, n: int) -> int:
-    """`nic.random_below`."""
-    return nic.random_below(host_row(_hosts_at(state), host), n)
-
-
-@RDMA.entry
-def initial_window(state: int, algorithm: int) -> float:
-    """`cc.initial_window`, packets."""
-    return cc.initial_window(cfg_row(_hosts_at(state)), algorithm)
+    """`draws.random_below`."""
+    return draws.random_below(host_row(hosts_at(state), host), n)
 
 
 @RDMA.entry
 def begin(state: int, rows: int, count: int, window: float) -> None:
     """Begins the first path of QPs, whose numbers are int64s at an address."""
-    hs = _hosts_at(state)
+    hs = hosts_at(state)
     for i in int64s_at(rows, count):
         q = qp_row(hs, i)
-        cc.on_path(cfg_row(hs), q, window, np.int64(0))
+        control.on_path(cfg_row(hs), q, window, int64(0))
         q.state = QPS_RTS
 
 
@@ -195,14 +186,14 @@ def post_write(
     state: int, i: int, wr_id: int, local: int, remote: int, rkey: int, length: int, flags: int, imm: int, now: int
 ) -> int:
     """`queues.post_write`."""
-    return queues.post_write(_hosts_at(state), i, wr_id, local, remote, rkey, length, flags, imm, now)
+    return queues.post_write(hosts_at(state), i, wr_id, local, remote, rkey, length, flags, imm, now)
 
 
 @RDMA.entry
 def post_many(state: int, rows: int, keys: int, lengths: int, ids: int, count: int, now: int) -> int:
     """Posts a WRITE from and to the begin of memory on each of some QPs, until one is refused; says why. What is
     different for each is an array of int64 at an address."""
-    hs, zero = _hosts_at(state), np.int64(0)
+    hs, zero = hosts_at(state), int64(0)
     row, key, length, wr_id = (
         int64s_at(rows, count),
         int64s_at(keys, count),
@@ -210,9 +201,7 @@ def post_many(state: int, rows: int, keys: int, lengths: int, ids: int, count: i
         int64s_at(ids, count),
     )
     for k in range(count):
-        refused = queues.post_write(
-            hs, row[k], wr_id[k], zero, zero, key[k], length[k], np.int64(WQE_SIGNALED), zero, now
-        )
+        refused = queues.post_write(hs, row[k], wr_id[k], zero, zero, key[k], length[k], int64(WQE_SIGNALED), zero, now)
         if refused:
             return refused
     return 0
@@ -221,26 +210,34 @@ def post_many(state: int, rows: int, keys: int, lengths: int, ids: int, count: i
 @RDMA.entry
 def abandon(state: int, i: int) -> None:
     """`multipath.abandon`."""
-    multipath.abandon(_hosts_at(state), i)
+    multipath.abandon(hosts_at(state), i)
 
 
 @RDMA.entry
 def move(state: int, i: int, cand: int, now: int) -> None:
     """`paths.move`."""
-    hs = _hosts_at(state)
+    hs = hosts_at(state)
     paths.move(hs, i, qp_row(hs, i), cand, now)
+
+
+@RDMA.entry
+def new_candidates(state: int, rows: int, count: int) -> None:
+    """`paths.new_candidates` of QPs, whose numbers are int64s at an address."""
+    hs = hosts_at(state)
+    for i in int64s_at(rows, count):
+        paths.new_candidates(hs, i)
 
 
 @RDMA.entry
 def probe_all(state: int, i: int) -> None:
     """`paths.probe_all`."""
-    paths.probe_all(_hosts_at(state), i)
+    paths.probe_all(hosts_at(state), i)
 
 
 @RDMA.entry
 def forget(state: int, i: int) -> None:
     """A QP that is about to be destroyed has no deadline and no place among those that send."""
-    hs = _hosts_at(state)
+    hs = hosts_at(state)
     q = qp_row(hs, i)
     timers.remove(hs, q)
     nic.deactivate(hs, i, q)

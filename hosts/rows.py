@@ -9,99 +9,108 @@ Rows exist as long as the `Hosts` object does.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
+from detour.base.heap import HeapEntry
 from detour.base.jit import COMPILED, as_record, inner, intrinsic
 from detour.base.pointers import record_by_address
 from detour.base.raw import generated, load64, move_bytes
-from detour.hosts.state import TABLES
+from detour.base.structs import NativeRecord
+from detour.hosts import records
+from detour.hosts.state import HOST_TABLES, Handle, Hosts
+
+_Row = TypeVar("_Row", bound=NativeRecord)
 
 _native = inner(forceinline=True)
 
 
-def _row(table: str, indices: int) -> Any:
-    """A function of `hs` and so many indices."""
+def _python_row(table: str) -> Callable[..., Any]:
+    def row(hs: Hosts, *at: int) -> Any:
+        return as_record(getattr(hs, table)[at])
+
+    return row
+
+
+def _row(kind: type[_Row], table: str) -> Callable[[Handle, int], _Row]:
+    """A function of `hs` and an index."""
     if not COMPILED:
-        return lambda hs, *at: as_record(getattr(hs, table)[at or (0,)])
-    record_at = record_by_address(TABLES[table])
-    first = 8 * list(TABLES).index(table)
-    length = first + 8 * len(TABLES)
+        return _python_row(table)
+    record_at, first = record_by_address(kind), 8 * HOST_TABLES.index(table)
 
-    def only(hs: Any) -> Any:
-        return record_at(load64(hs.listing + first), 0)
-
-    def one(hs: Any, i: int) -> Any:
+    def row(hs: Handle, i: int) -> _Row:
         return record_at(load64(hs.listing + first), i)
 
-    def one_of_a_row(hs: Any, i: int, k: int) -> Any:
+    return _native(row)
+
+
+def _only(kind: type[_Row], table: str) -> Callable[[Handle], _Row]:
+    """A function of `hs`, of a table with one row."""
+    row = _row(kind, table)
+
+    def only(hs: Handle) -> _Row:
+        return row(hs, 0)
+
+    return _native(only)
+
+
+def _row_of(kind: type[_Row], table: str) -> Callable[[Handle, int, int], _Row]:
+    """A function of `hs`, the index of a QP, host or queue, and one of its rows."""
+    if not COMPILED:
+        return _python_row(table)
+    record_at, first = record_by_address(kind), 8 * HOST_TABLES.index(table)
+    length = first + 8 * len(HOST_TABLES)
+
+    def row(hs: Handle, i: int, k: int) -> _Row:
         return record_at(load64(hs.listing + first), i * load64(hs.listing + length) + k)
 
-    return _native((only, one, one_of_a_row)[indices])
+    return _native(row)
 
 
-cfg_row = _row("cfg", 0)
-"""(hs) parameters and sizes"""
-frame_row = _row("frame", 0)
-"""(hs) what the parser found in the last frame"""
-host_row = _row("host", 1)
-"""(hs, host) a host"""
-qp_row = _row("qp", 1)
-"""(hs, i) a queue pair"""
-cq_row = _row("cq", 1)
-"""(hs, cq) a completion queue"""
-mr_row = _row("mr", 1)
-"""(hs, index) a memory region"""
-slot_row = _row("slot", 2)
-"""(hs, i, index) a packet of QP `i` that was sent"""
-arrival_row = _row("arrival", 2)
-"""(hs, i, index) a packet of QP `i` that arrived early"""
-wqe_row = _row("wqe", 2)
-"""(hs, i, index) a work request of QP `i`"""
-candidate_row = _row("candidate", 2)
-"""(hs, i, place) a candidate path of QP `i`"""
-region_row = _row("region", 2)
-"""(hs, host, place) what a host knows of a group"""
-late_row = _row("late", 2)
-"""(hs, host, place) a class of lateness of a host"""
-cqe_row = _row("cqe", 2)
-"""(hs, cq, index) an entry of a completion queue"""
-ctl_row = _row("ctl", 2)
-"""(hs, host, index) an entry of a host's control ring"""
-ptm_row = _row("ptm", 2)
-"""(hs, host, index) an entry of a host's ring of PTMs"""
-heap_row = _row("heap", 2)
-"""(hs, host, place) a place in a host's heap of deadlines"""
-source_row = _row("source", 1)
-"""(hs, host) a host's open-loop source"""
-task_row = _row("task", 1)
-"""(hs, task) a task"""
-successor_row = _row("successor", 1)
-"""(hs, index) a dependency"""
-lane_row = _row("lane", 1)
-"""(hs, lane) a connection for messages of tasks"""
-unit_row = _row("unit", 1)
-"""(hs, unit) a unit of a host that computes"""
-agenda_row = _row("agenda", 1)
-"""(hs, place) a place in the agenda of all hosts"""
+cfg_row = _only(records.Config, "cfg")
+frame_row = _only(records.ReceivedFrame, "frame")
+host_row = _row(records.RdmaHost, "host")
+qp_row = _row(records.QueuePair, "qp")
+cq_row = _row(records.CompletionQueue, "cq")
+mr_row = _row(records.MemoryRegion, "mr")
+source_row = _row(records.OpenLoopSource, "source")
+task_row = _row(records.Task, "task")
+successor_row = _row(records.Successor, "successor")
+lane_row = _row(records.TaskLane, "lane")
+unit_row = _row(records.Unit, "unit")
+agenda_row = _row(HeapEntry, "agenda")
+# of a QP: packets that were sent, or came early, work requests, paths
+slot_row = _row_of(records.PsnSlot, "slot")
+arrival_row = _row_of(records.Arrival, "arrival")
+wqe_row = _row_of(records.WorkRequest, "wqe")
+candidate_row = _row_of(records.Candidate, "candidate")
+# of a host: groups, classes of lateness, entries of its rings, places in its heap
+region_row = _row_of(records.Region, "region")
+late_row = _row_of(records.Late, "late")
+ctl_row = _row_of(records.ControlMessage, "ctl")
+ptm_row = _row_of(records.ControlMessage, "ptm")
+heap_row = _row_of(HeapEntry, "heap")
+# of a completion queue
+cqe_row = _row_of(records.CompletionEntry, "cqe")
 
 
 @_native
-def memory_to_frame(hs: Any, buf: Any, at: int, address: int, size: int) -> None:
-    """Copies `size` bytes of the arena to `buf[at:]`."""
-    move_bytes(buf.ctypes.data + at, _memory(hs) + address, size)
+def memory_to_frame(hs: Handle, at: int, address: int, size: int) -> None:
+    """Copies `size` bytes of the arena to `at`."""
+    move_bytes(at, _memory(hs) + address, size)
 
 
 @_native
-def frame_to_memory(hs: Any, address: int, buf: Any, at: int, size: int) -> None:
-    """Copies `size` bytes of `buf[at:]` to the arena."""
-    move_bytes(_memory(hs) + address, buf.ctypes.data + at, size)
+def frame_to_memory(hs: Handle, address: int, at: int, size: int) -> None:
+    """Copies `size` bytes at `at` to the arena."""
+    move_bytes(_memory(hs) + address, at, size)
 
 
-_MEMORY = 8 * list(TABLES).index("memory")
+_MEMORY = 8 * HOST_TABLES.index("memory")
 
 
 @_native
-def _memory(hs: Any) -> int:
+def _memory(hs: Handle) -> int:
     return load64(hs.listing + _MEMORY)
 
 

@@ -20,22 +20,42 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from detour.base.jit import COMPILED
 from detour.base.pointers import record_by_address
+from detour.base.structs import Int64, NativeRecord
+
+T = TypeVar("T")
 
 FUNCTIONS = {"receive": 6, "transmit": 5, "deadline": 2, "not_before": 2, "expire": 3, "pause": 3, "prefetch": 4}
 """with their numbers of arguments"""
-STACK = np.dtype([(name, np.int64) for name in ("state", *FUNCTIONS)])
-stack_at = record_by_address(STACK)
+
+
+class StackRecord(NativeRecord):
+    """A stack: its state, and where its functions are."""
+
+    state: Int64
+    receive: Int64
+    transmit: Int64
+    deadline: Int64
+    not_before: Int64
+    expire: Int64
+    pause: Int64
+    prefetch: Int64
+
+
+stack_at = record_by_address(StackRecord)
 STORED_SHIFT = 32
 WIRE_MASK = (1 << STORED_SHIFT) - 1
 
 
-Call = Callable[[Callable[[], Any]], Any]
+class Call(Protocol):
+    """Runs a function while nothing else touches a stack's state."""
+
+    def __call__(self, function: Callable[[], T], /) -> T: ...
 
 
 class HostStack(Protocol):
@@ -43,7 +63,7 @@ class HostStack(Protocol):
 
     @property
     def record(self) -> np.ndarray:
-        """A one-element array of `STACK`; it and all that it points to must live as long as the network."""
+        """A one-element array of `StackRecord`; it and all that it points to must live as long as the network."""
         ...
 
     @property
@@ -68,7 +88,8 @@ class HostStack(Protocol):
 
 def record_of(functions: Any, state: int) -> tuple[np.ndarray, list[Any]]:
     """The record of a stack whose functions are attributes of `functions`, and what must be kept as long as it is."""
-    record, kept = np.zeros(1, STACK), []
+    record = np.zeros(1, StackRecord.dtype)
+    kept: list[Any] = []
     record["state"] = state
     for name, arguments in FUNCTIONS.items():
         function = getattr(functions, name, None)

@@ -10,12 +10,9 @@ before it. If even that one's send queue is full it waits in the lane.
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from detour.base.jit import inner
+from detour.base.jit import inner, int64
 from detour.hosts import agenda
+from detour.hosts.records import RdmaHost, Task, TaskLane
 from detour.hosts.rows import cfg_row, host_row, lane_row, qp_row, task_row, unit_row
 from detour.hosts.state import (
     NIL,
@@ -29,15 +26,16 @@ from detour.hosts.state import (
     TASK_READY,
     TASK_SENT,
     WQE_TASK,
+    Handle,
 )
 from detour.hosts.verbs import queues
 
 # Constants of arguments have one type each, see `base.jit.inner`.
-_BEGIN, _DONE, _NOTHING, _FLAGS = np.int64(ON_BEGIN), np.int64(ON_DONE), np.int64(0), np.int64(WQE_TASK)
+_BEGIN, _DONE, _NOTHING, _FLAGS = int64(ON_BEGIN), int64(ON_DONE), int64(0), int64(WQE_TASK)
 
 
 @inner
-def perform(hs: Any, host: int, now: int) -> None:
+def perform(hs: Handle, host: int, now: int) -> None:
     """Does all that is due."""
     h = host_row(hs, host)
     while h.agenda_when <= now:
@@ -54,7 +52,7 @@ def perform(hs: Any, host: int, now: int) -> None:
 
 
 @inner
-def _get_ready(hs: Any, h: Any, task: Any, number: int, now: int) -> None:
+def _get_ready(hs: Handle, h: RdmaHost, task: Task, number: int, now: int) -> None:
     """The task waits for nothing but the unit that computes it, one thing at a time."""
     if task.unit == NIL or task.compute == 0:
         _begin(hs, h, task, number, now)
@@ -70,7 +68,7 @@ def _get_ready(hs: Any, h: Any, task: Any, number: int, now: int) -> None:
 
 
 @inner
-def _begin(hs: Any, h: Any, task: Any, number: int, now: int) -> None:
+def _begin(hs: Handle, h: RdmaHost, task: Task, number: int, now: int) -> None:
     task.began = now
     agenda.successors_of(hs, task, _BEGIN, now)
     if task.compute > 0:
@@ -81,7 +79,7 @@ def _begin(hs: Any, h: Any, task: Any, number: int, now: int) -> None:
 
 
 @inner
-def _computed(hs: Any, h: Any, task: Any, number: int, now: int) -> None:
+def _computed(hs: Handle, h: RdmaHost, task: Task, number: int, now: int) -> None:
     if task.bytes > 0:
         task.sent = now
         task.on = _choose(hs, task)
@@ -95,10 +93,10 @@ def _computed(hs: Any, h: Any, task: Any, number: int, now: int) -> None:
 
 
 @inner
-def _choose(hs: Any, task: Any) -> int:
+def _choose(hs: Handle, task: Task) -> int:
     """The lane for a message."""
     first = lane_row(hs, task.lane)
-    best, least = task.lane, np.int64(1 << 62)
+    best, least = task.lane, int64(1 << 62)
     for k in range(task.lanes):
         at = task.lane + (first.turn + k) % task.lanes
         lane = lane_row(hs, at)
@@ -114,7 +112,7 @@ def _choose(hs: Any, task: Any) -> int:
 
 
 @inner
-def _post(hs: Any, task: Any, number: int, now: int) -> None:
+def _post(hs: Handle, task: Task, number: int, now: int) -> None:
     """Posts a message, or lets it wait behind those that wait already."""
     lane = lane_row(hs, task.on)
     full = (task.state != TASK_QUEUED and lane.waiting > 0) or _is_full(hs, lane.qp)
@@ -128,13 +126,13 @@ def _post(hs: Any, task: Any, number: int, now: int) -> None:
 
 
 @inner
-def _is_full(hs: Any, i: int) -> bool:
+def _is_full(hs: Handle, i: int) -> bool:
     q = qp_row(hs, i)
     return q.sq_end - q.sq_una >= cfg_row(hs).sq_depth
 
 
 @inner
-def _wait(hs: Any, task: Any, lane: Any, number: int) -> None:
+def _wait(hs: Handle, task: Task, lane: TaskLane, number: int) -> None:
     task.next = NIL
     if lane.tail == NIL:
         lane.head = number

@@ -6,7 +6,13 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from detour.base.jit import COMPILED, Native, njit
+from detour.hosts.cc import algorithm
+from detour.hosts.cc.own import CongestionAlgorithm
+from detour.hosts.state import Hosts
+from detour.hosts.verbs import algorithms
 
 
 def from_python(function: Any) -> Any:
@@ -26,3 +32,10 @@ class FromPython:
             found = from_python(found)
         setattr(self, name, found)
         return found
+
+
+def control_all(hs: Hosts, chosen: str | CongestionAlgorithm) -> Any:
+    """Gives all QPs a congestion control; returns what each has of it."""
+    found = algorithm(chosen) if isinstance(chosen, str) else chosen
+    algorithms.give(hs, np.arange(len(hs.qp)), found)
+    return algorithms.state_of(hs, found)

@@ -20,7 +20,6 @@ from detour.cli.web.runs import FlowPaths, RunSample
 from detour.control.p4runtime.monitor import PORT_COUNTERS
 from detour.control.verifier.trace import Tracer
 from detour.fabric.footings.virtual.fabric import VirtualFabric
-from detour.hosts.state import MODE_SPRAY
 from detour.hosts.verbs.verbs import Path
 from detour.topo.address import ipv6_text
 
@@ -201,7 +200,7 @@ class RunRecorder:
         for number in np.flatnonzero(busy).tolist():
             row = rows[number]
             q = hs.qp[row]
-            if int(q["mode"]) >= MODE_SPRAY:
+            if q["sprays"]:
                 found[number] = f"sprayed over {int(q['n_cand'])} paths"
                 continue
             way = hs.candidate[row, int(q["cand"])]

@@ -9,6 +9,7 @@ A flow without a free place gets more insistent with each failure, and takes the
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -154,7 +155,7 @@ def _leave(turn, low, high, source, target, phase, plane, core, flow, leaves):
 def _place(turn, low, high, source, target, phase, plane, core, missing, leaves, effort, seed):
     np.random.seed(seed)
     insistence = np.ones(len(source), np.int64)
-    waiting = [np.int32(flow) for flow in missing]
+    waiting: list[Any] = [np.int32(flow) for flow in missing]
     while len(waiting) > 0:
         flow = waiting.pop()
         u, v = source[flow], target[flow]

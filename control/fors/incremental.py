@@ -10,7 +10,7 @@ import numpy as np
 
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
-from detour.base.jit import njit
+from detour.base.jit import int64, njit
 from detour.control.fors.exchange import SWAP_BUDGET, TRIES, PhaseAssignment
 from detour.control.fors.fabric import FatTree
 from detour.control.fors.loads import counting_bound
@@ -183,7 +183,7 @@ def _fewest_moves(u, v, alive, colour):
     best = len(u) + 1
     for attempt in range(_TRIES):
         new = old.copy()
-        if complete(u, v, alive, alive, new, np.int64(SWAP_BUDGET), attempt + 1) == 0:
+        if complete(u, v, alive, alive, new, int64(SWAP_BUDGET), attempt + 1) == 0:
             changed = (new != old).sum()
             if changed < best:
                 best = changed

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from detour.base.jit import njit
+from detour.base.jit import int64, njit
 from detour.control.fors.jit import inner
 
 _TENURE = 7
@@ -79,7 +79,7 @@ def complete(
     tabu_until = np.zeros(edges, np.int64)
     chain = np.empty(max(edges, out_ok.shape[0] + in_ok.shape[0]) + 1, np.int32)
     search = _Search(chain, np.empty(edges, np.int32), np.empty(edges, np.int32))
-    rng = np.int64(seed)
+    rng = int64(seed)
     step = 0
     while left > 0:
         rng = _next(rng)

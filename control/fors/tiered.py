@@ -104,9 +104,9 @@ def _settle(fabric: FatTree, board: Board, flows: Flows3) -> None:
 def _recolour(fabric: FatTree, flows: Flows3, mine: np.ndarray) -> None:
     """Cores for the flows of one phase and plane, as many as recolouring finds."""
     working = np.ascontiguousarray(fabric.high[:, flows.plane[mine[0]]])
-    ends = (fabric.pod_of[leaf[mine]].astype(np.int32) for leaf in (flows.source, flows.target))
+    source, target = (fabric.pod_of[leaf[mine]].astype(np.int32) for leaf in (flows.source, flows.target))
     core = np.full(len(mine), -1, np.int32)
-    complete(*ends, working, working, core, _BUDGET, 1)
+    complete(source, target, working, working, core, _BUDGET, 1)
     flows.core[mine] = core
 
 

@@ -7,25 +7,22 @@ would wait for memory. All events of a node take every step together instead, so
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from detour.base.jit import inner
+from detour.base.jit import inner, int64
 from detour.engine.loop import pool
 from detour.engine.loop.heap import entity_of
 from detour.engine.loop.layout import (
     CACHE_LINE,
-    CHANNEL_RECORD,
-    ENTITY,
-    NIC,
     ON_CHANNEL,
     ON_PORT,
-    PORT,
     PORTS_PER_SWITCH,
-    QUEUE,
     TO_HOST,
     TO_PORT,
+    ChannelRecord,
+    EntityRecord,
+    LoopGlobals,
+    NicRecord,
+    PortRecord,
+    QueueRecord,
 )
 from detour.engine.loop.native import (
     call2,
@@ -46,26 +43,28 @@ from detour.engine.loop.native import (
     switch_at,
 )
 
-_REACH = np.int64(256)
+_REACH = int64(256)
 """Bytes of every counter and register: what 16 ports take of a counter."""
 
-_MOST_PORTS = np.int64(64)
+_MOST_PORTS = int64(64)
 """Of a switch's ports, how many are asked for before it is known which of them will send."""
 
-_LATELY = np.int64(4)
+_LATELY = int64(4)
 """Windows within which a port has sent something of which that is likely."""
 
 _HOT = 2 * CACHE_LINE
 """Of a row of ports, channels or interfaces, what most packets touch."""
 
-_ENTITY, _CHANNEL, _PORT, _QUEUE, _NIC = (each.itemsize for each in (ENTITY, CHANNEL_RECORD, PORT, QUEUE, NIC))
+_ENTITY, _CHANNEL, _PORT, _QUEUE, _NIC = (
+    each.dtype.itemsize for each in (EntityRecord, ChannelRecord, PortRecord, QueueRecord, NicRecord)
+)
 
 
 @inner(forceinline=True)
-def _prefetch_entity(g: Any, who: int) -> None:
+def _prefetch_entity(g: LoopGlobals, who: int) -> None:
     """Where its channel, port or interface is."""
     entity = entity_at(g.entities, who)
-    index = np.int64(entity.index)
+    index = int64(entity.index)
     if entity.kind == ON_CHANNEL:
         prefetch(g.channels + index * _CHANNEL)
     elif entity.kind == ON_PORT:
@@ -75,10 +74,10 @@ def _prefetch_entity(g: Any, who: int) -> None:
 
 
 @inner(forceinline=True)
-def _prefetch_first(g: Any, who: int) -> None:
+def _prefetch_first(g: LoopGlobals, who: int) -> None:
     """The packet that arrives with its port or interface; the queue that is served with its channel."""
     entity = entity_at(g.entities, who)
-    index = np.int64(entity.index)
+    index = int64(entity.index)
     if entity.kind == ON_CHANNEL:
         channel = channel_at(g.channels, index)
         if channel.count > 0:
@@ -95,7 +94,7 @@ def _prefetch_first(g: Any, who: int) -> None:
 
 
 @inner(forceinline=True)
-def _prefetch_queues(g: Any, first: int, which: int) -> None:
+def _prefetch_queues(g: LoopGlobals, first: int, which: int) -> None:
     """The rows of a port's queues that have their bit set in `which`."""
     while which > 0:
         priority = highest_bit(which)
@@ -104,7 +103,7 @@ def _prefetch_queues(g: Any, first: int, which: int) -> None:
 
 
 @inner(forceinline=True)
-def _prefetch_second(g: Any, index: int) -> None:
+def _prefetch_second(g: LoopGlobals, index: int) -> None:
     """The second packet on a channel, and the way back from where it arrives: answers leave there, and what they
     allow."""
     channel = channel_at(g.channels, index)
@@ -126,7 +125,7 @@ def _prefetch_second(g: Any, index: int) -> None:
 
 
 @inner(forceinline=True)
-def _prefetch_third(g: Any, index: int, end: int) -> None:
+def _prefetch_third(g: LoopGlobals, index: int, end: int) -> None:
     """The slot of the third packet on a channel, the channel back as an entity, and what is behind the port or
     interface."""
     channel = channel_at(g.channels, index)
@@ -139,21 +138,21 @@ def _prefetch_third(g: Any, index: int, end: int) -> None:
     elif channel.kind == TO_HOST:
         nic = nic_at(g.nics, channel.index)
         prefetch(g.entities + channel_at(g.channels, nic.channel).entity * _ENTITY)
-        _prefetch_host(g, nic, channel.head, np.int64(0))
+        _prefetch_host(g, nic, channel.head, int64(0))
 
 
 @inner(forceinline=True)
-def _prefetch_fourth(g: Any, index: int, end: int) -> None:
+def _prefetch_fourth(g: LoopGlobals, index: int, end: int) -> None:
     """What the ports of a switch need to send; what the QP does with its packet."""
     channel = channel_at(g.channels, index)
     if channel.kind == TO_PORT:
         _prefetch_outputs(g, port_at(g.ports, channel.index).switch, end)
     elif channel.kind == TO_HOST:
-        _prefetch_host(g, nic_at(g.nics, channel.index), channel.head, np.int64(1))
+        _prefetch_host(g, nic_at(g.nics, channel.index), channel.head, int64(1))
 
 
 @inner(forceinline=True)
-def _prefetch_host(g: Any, nic: Any, slot: int, step: int) -> None:
+def _prefetch_host(g: LoopGlobals, nic: NicRecord, slot: int, step: int) -> None:
     """What the host's stack will do with a packet."""
     stack = stack_at(nic.stack, 0)
     if stack.prefetch != 0:
@@ -161,13 +160,13 @@ def _prefetch_host(g: Any, nic: Any, slot: int, step: int) -> None:
 
 
 @inner(forceinline=True)
-def _port_map(g: Any, switch: int) -> int:
+def _port_map(g: LoopGlobals, switch: int) -> int:
     """Where the list of a switch's ports by number begins."""
     return g.port_map + 4 * PORTS_PER_SWITCH * switch
 
 
 @inner(forceinline=True)
-def _prefetch_switch(g: Any, index: int, end: int) -> None:
+def _prefetch_switch(g: LoopGlobals, index: int, end: int) -> None:
     """The state of the P4 program of a switch and its ports, once in a window."""
     switch = switch_at(g.switches, index)
     if switch.prefetched != end and switch.ready != 0:
@@ -181,7 +180,7 @@ def _prefetch_switch(g: Any, index: int, end: int) -> None:
 
 
 @inner(forceinline=True)
-def _prefetch_outputs(g: Any, index: int, end: int) -> None:
+def _prefetch_outputs(g: LoopGlobals, index: int, end: int) -> None:
     """Queues, channels and events of those ports of a switch that have sent something lately, once in a window."""
     switch = switch_at(g.switches, index)
     if switch.ports_prefetched == end:
@@ -199,7 +198,7 @@ def _prefetch_outputs(g: Any, index: int, end: int) -> None:
 
 
 @inner(forceinline=True)
-def _prefetch_queued(g: Any, index: int, step: int) -> None:
+def _prefetch_queued(g: LoopGlobals, index: int, step: int) -> None:
     """The first packet of the queue that is served: its slot, then its headers."""
     port = port_at(g.ports, index)
     if port.filled > 0:
@@ -211,10 +210,10 @@ def _prefetch_queued(g: Any, index: int, step: int) -> None:
 
 
 @inner(forceinline=True)
-def _prefetch_further(g: Any, who: int, step: int, end: int) -> None:
+def _prefetch_further(g: LoopGlobals, who: int, step: int, end: int) -> None:
     """The last three steps."""
     entity = entity_at(g.entities, who)
-    index = np.int64(entity.index)
+    index = int64(entity.index)
     if entity.kind == ON_PORT:
         _prefetch_queued(g, index, step)
     elif entity.kind == ON_CHANNEL and channel_at(g.channels, index).count > 0:
@@ -227,14 +226,14 @@ def _prefetch_further(g: Any, who: int, step: int, end: int) -> None:
 
 
 @inner()
-def look_ahead(g: Any, node: int, end: int) -> None:
+def look_ahead(g: LoopGlobals, node: int, end: int) -> None:
     """Asks for what the events of a node before `end` need."""
     row = node_at(g.nodes, node)
     for step in range(6):
         for k in range(row.first, row.first + row.pending):
             event = heap_at(g.heap, k)
             if event.time < end:
-                who = entity_of(event.tie)
+                who = entity_of(event.who)
                 if step == 0:
                     prefetch(g.entities + who * _ENTITY)
                 elif step == 1:

@@ -11,27 +11,26 @@ An account is a row of `QUEUE`; `slot.origin` names the one that a packet is cha
 
 from __future__ import annotations
 
-from typing import Any
-
 from detour.base.jit import inner
 from detour.engine.loop import heap
+from detour.engine.loop.layout import LoopGlobals, QueueRecord, SlotRecord, SwitchRecord
 from detour.engine.loop.native import load32, port_at, queue_at, store32
 
 
 @inner(forceinline=True)
-def _threshold(switch: Any) -> int:
+def _threshold(switch: SwitchRecord) -> int:
     """Shared memory that one account may use now: an eighth of what is free at `xoff_shift` 3
     (docs/facts.md, "PFC thresholds")."""
     return (switch.shared_bytes - switch.shared_used) >> switch.xoff_shift
 
 
 @inner(forceinline=True)
-def _is_lossless(g: Any, switch: Any, slot: Any) -> bool:
+def _is_lossless(g: LoopGlobals, switch: SwitchRecord, slot: SlotRecord) -> bool:
     return switch.lossless != 0 and slot.origin >= 0 and queue_at(g.queues, slot.origin).lossless != 0
 
 
 @inner()
-def admit(g: Any, switch: Any, queue: Any, slot: Any) -> bool:
+def admit(g: LoopGlobals, switch: SwitchRecord, queue: QueueRecord, slot: SlotRecord) -> bool:
     """Stores a packet that is about to join an output queue; False (counted) if there is no room for it."""
     wire = slot.wire
     if _is_lossless(g, switch, slot):
@@ -53,7 +52,7 @@ def admit(g: Any, switch: Any, queue: Any, slot: Any) -> bool:
 
 
 @inner(forceinline=True)
-def _mirror(g: Any, account: Any, change: int) -> None:
+def _mirror(g: LoopGlobals, account: QueueRecord, change: int) -> None:
     """Tells the program, if it wants to know, how much waits of what came in by a port."""
     cell = port_at(g.ports, account.port).mirror_input
     if cell != 0:
@@ -61,7 +60,7 @@ def _mirror(g: Any, account: Any, change: int) -> None:
 
 
 @inner()
-def _charge(switch: Any, account: Any, wire: int) -> bool:
+def _charge(switch: SwitchRecord, account: QueueRecord, wire: int) -> bool:
     """Charges a packet to a lossless account; False if even its headroom is full."""
     excess = account.in_bytes + wire - switch.reserve
     if excess <= max(_threshold(switch), 0):
@@ -75,7 +74,7 @@ def _charge(switch: Any, account: Any, wire: int) -> bool:
 
 
 @inner()
-def _consider_pause(g: Any, switch: Any, account: Any) -> None:
+def _consider_pause(g: LoopGlobals, switch: SwitchRecord, account: QueueRecord) -> None:
     if account.in_paused != 0:
         return
     shared = account.in_bytes - switch.reserve
@@ -85,7 +84,7 @@ def _consider_pause(g: Any, switch: Any, account: Any) -> None:
 
 
 @inner()
-def release(g: Any, switch: Any, slot: Any) -> None:
+def release(g: LoopGlobals, switch: SwitchRecord, slot: SlotRecord) -> None:
     """A packet leaves its output queue."""
     wire = slot.wire
     switch.buffer_used -= wire
@@ -107,7 +106,7 @@ def release(g: Any, switch: Any, slot: Any) -> None:
 
 
 @inner()
-def _signal(g: Any, port_index: int) -> None:
+def _signal(g: LoopGlobals, port_index: int) -> None:
     """The other end of the cable must hear of it: as soon as the port is free, before all packets."""
     port = port_at(g.ports, port_index)
     port.signal = 1

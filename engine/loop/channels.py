@@ -7,11 +7,7 @@ are channels as well.
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from detour.base.jit import inner
+from detour.base.jit import inner, int64
 from detour.engine.loop import heap, pool
 from detour.engine.loop.layout import (
     CLASS_PFC,
@@ -23,13 +19,15 @@ from detour.engine.loop.layout import (
     UNLIMITED_PS,
     UP_PACKET_IN,
     UP_SINK,
+    ChannelRecord,
+    LoopGlobals,
 )
 from detour.engine.loop.native import channel_at, load8, port_at, slot_at, store8, switch_at
 from detour.engine.loop.outside import send_frame
 from detour.engine.loop.up import tell
 
 _PS_PER_SECOND_OF_BITS = 8 * 1_000_000_000_000
-_NO_DETAIL = np.int64(0)
+_NO_DETAIL = int64(0)
 
 
 @inner(forceinline=True)
@@ -41,7 +39,7 @@ def duration(rate_bps: int, size: int) -> int:
 
 
 @inner()
-def append(g: Any, index: int, slot: int, time: int) -> None:
+def append(g: LoopGlobals, index: int, slot: int, time: int) -> None:
     """Puts a frame at the end of a channel, to arrive at `time` (not before the frame in front of it)."""
     channel = channel_at(g.channels, index)
     frame = slot_at(g.slots, slot)
@@ -57,7 +55,7 @@ def append(g: Any, index: int, slot: int, time: int) -> None:
 
 
 @inner()
-def insert(g: Any, index: int, slot: int, time: int) -> None:
+def insert(g: LoopGlobals, index: int, slot: int, time: int) -> None:
     """Puts a frame between those that a channel has, to arrive at `time`; behind those of the same time."""
     channel = channel_at(g.channels, index)
     if channel.count == 0 or slot_at(g.slots, channel.tail).time <= time:
@@ -79,7 +77,7 @@ def insert(g: Any, index: int, slot: int, time: int) -> None:
 
 
 @inner()
-def pop(g: Any, index: int) -> int:
+def pop(g: LoopGlobals, index: int) -> int:
     """Takes the first frame off a channel and sets the channel's event to the next one."""
     channel = channel_at(g.channels, index)
     slot = channel.head
@@ -94,7 +92,7 @@ def pop(g: Any, index: int) -> int:
 
 
 @inner()
-def flush(g: Any, index: int) -> int:
+def flush(g: LoopGlobals, index: int) -> int:
     """Drops all frames of a channel and returns how many they were."""
     channel = channel_at(g.channels, index)
     count = channel.count
@@ -110,7 +108,7 @@ def flush(g: Any, index: int) -> int:
 
 
 @inner(forceinline=True)
-def _draw(channel: Any) -> int:
+def _draw(channel: ChannelRecord) -> int:
     """The channel's next random number, 32 bits (xorshift64, and a product that does not overflow 63 bits)."""
     x = channel.random
     x ^= (x >> 12) & 0x000FFFFFFFFFFFFF
@@ -121,7 +119,7 @@ def _draw(channel: Any) -> int:
 
 
 @inner()
-def _mishap(g: Any, index: int, slot: int, arrival: int) -> bool:
+def _mishap(g: LoopGlobals, index: int, slot: int, arrival: int) -> bool:
     """Injects the channel's faults into a frame; False if it is lost. A duplicate arrives right before it."""
     channel = channel_at(g.channels, index)
     frame = slot_at(g.slots, slot)
@@ -142,7 +140,7 @@ def _mishap(g: Any, index: int, slot: int, arrival: int) -> bool:
 
 
 @inner()
-def _lateness(channel: Any) -> int:
+def _lateness(channel: ChannelRecord) -> int:
     """By how much the next frame of a channel is behind: with its probability up to `late_ps`, evenly spread."""
     if channel.late == 0 or _draw(channel) >= channel.late:
         return 0
@@ -150,7 +148,7 @@ def _lateness(channel: Any) -> int:
 
 
 @inner(forceinline=True)
-def _jittered(g: Any, channel: Any, size: int, arrival: int) -> int:
+def _jittered(g: LoopGlobals, channel: ChannelRecord, size: int, arrival: int) -> int:
     """When a frame arrives on a channel with jitter: behind its time by a draw, evenly spread, but in order."""
     # Of 32 random bits 24 count: with a jitter of 100 ms and more the product has room in 63 bits.
     arrival += ((_draw(channel) >> 8) * (channel.jitter * size >> JITTER_SHIFT)) >> 24
@@ -158,7 +156,7 @@ def _jittered(g: Any, channel: Any, size: int, arrival: int) -> int:
 
 
 @inner()
-def _set_out(g: Any, index: int, slot: int, arrival: int) -> None:
+def _set_out(g: LoopGlobals, index: int, slot: int, arrival: int) -> None:
     """A frame is on its way, or out already where the way takes no time."""
     channel = channel_at(g.channels, index)
     if channel.faulty != 0 and channel.late_ps != 0:
@@ -170,13 +168,13 @@ def _set_out(g: Any, index: int, slot: int, arrival: int) -> None:
 
 
 @inner(forceinline=True)
-def send(g: Any, index: int, slot: int) -> int:
+def send(g: LoopGlobals, index: int, slot: int) -> int:
     """Sends a frame now and returns when the sender is free again. The frame arrives a delay after that."""
     return send_at(g, index, slot, g.now)
 
 
 @inner()
-def send_at(g: Any, index: int, slot: int, begin: int) -> int:
+def send_at(g: LoopGlobals, index: int, slot: int, begin: int) -> int:
     """The same with a frame that begins to leave now or later, after those before it.
 
     PFC frames are spared injected faults: senders repeat them, which `pfc` leaves out."""
@@ -201,7 +199,7 @@ def send_at(g: Any, index: int, slot: int, begin: int) -> int:
 
 
 @inner()
-def leave(g: Any, index: int, slot: int) -> None:
+def leave(g: LoopGlobals, index: int, slot: int) -> None:
     """A frame leaves the fabric: to a socket, to the controller, to a sink."""
     channel = channel_at(g.channels, index)
     if channel.kind == TO_IO:
@@ -219,6 +217,6 @@ def leave(g: Any, index: int, slot: int) -> None:
 
 
 @inner()
-def _tell_frame(g: Any, kind: int, port: int, slot: int) -> bool:
+def _tell_frame(g: LoopGlobals, kind: int, port: int, slot: int) -> bool:
     frame = slot_at(g.slots, slot)
     return tell(g, kind, port, _NO_DETAIL, g.bytes + frame.start, frame.length, frame.wire)

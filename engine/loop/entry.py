@@ -13,11 +13,7 @@ and Misra). Each node executes its own events in the same order either way, so t
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from detour.base.jit import inner
+from detour.base.jit import inner, int64
 from detour.base.parts import Part
 from detour.engine.loop import ahead, channels, heap, nic, outside, pool, switch
 from detour.engine.loop.layout import (
@@ -36,6 +32,7 @@ from detour.engine.loop.layout import (
     TO_INPUT,
     TO_PORT,
     WOKEN,
+    LoopGlobals,
 )
 from detour.engine.loop.native import (
     channel_at,
@@ -52,13 +49,13 @@ from detour.engine.loop.up import must_drain
 
 LOOP = Part("loop", __name__)
 
-_NO_CLASS = np.int64(0)
+_NO_CLASS = int64(0)
 """Of frames from outside, which have left no queue."""
 
-_ONLY = np.int64(0)
+_ONLY = int64(0)
 """The one node of a fabric that is not divided."""
 
-_HELD, _WATCHED = np.int64(1), np.int64(0)
+_HELD, _WATCHED = int64(1), int64(0)
 
 _BATCH = 128
 """Events between two looks at what else there is to do."""
@@ -81,7 +78,7 @@ _RETRY_NS = 200_000
 
 
 @inner()
-def _channel_event(g: Any, index: int) -> None:
+def _channel_event(g: LoopGlobals, index: int) -> None:
     """The first frame of a channel arrives."""
     slot = channels.pop(g, index)
     channel = channel_at(g.channels, index)
@@ -102,15 +99,15 @@ def _channel_event(g: Any, index: int) -> None:
 
 
 @inner()
-def _step(g: Any, node: int) -> None:
+def _step(g: LoopGlobals, node: int) -> None:
     """Executes a node's next event. It keeps its place in the heap until its entity moves or cancels it."""
     top = heap_at(g.heap, node_at(g.nodes, node).first)
     g.now = top.time
     g.events += 1
-    who = heap.entity_of(top.tie)
+    who = heap.entity_of(top.who)
     entity = entity_at(g.entities, who)
     kind = entity.kind
-    index = np.int64(entity.index)
+    index = int64(entity.index)
     if kind == ON_CHANNEL:
         _channel_event(g, index)
         return
@@ -127,7 +124,7 @@ def _step(g: Any, node: int) -> None:
 
 
 @inner()
-def _run_free(g: Any, until: int, budget: int) -> int:
+def _run_free(g: LoopGlobals, until: int, budget: int) -> int:
     """Virtual time, one node."""
     while budget > 0:
         for _ in range(_BATCH):
@@ -144,7 +141,7 @@ def _run_free(g: Any, until: int, budget: int) -> int:
 
 
 @inner()
-def _run_windows(g: Any, until: int, budget: int) -> int:
+def _run_windows(g: LoopGlobals, until: int, budget: int) -> int:
     """Virtual time, many nodes. Between two slices loop time is the end of a window."""
     last = g.events + budget
     while g.events < last:
@@ -168,12 +165,12 @@ def _run_windows(g: Any, until: int, budget: int) -> int:
 
 
 @inner()
-def _loop_time(g: Any, wall: int) -> int:
+def _loop_time(g: LoopGlobals, wall: int) -> int:
     return (wall - g.epoch_ns) * 1000 - g.slip_ps
 
 
 @inner()
-def _read_socket(g: Any, index: int, now: int) -> None:
+def _read_socket(g: LoopGlobals, index: int, now: int) -> None:
     """Takes the frames that a socket has; they arrive now, or when their link has carried them."""
     io = io_at(g.ios, index)
     channel = channel_at(g.channels, io.channel)
@@ -193,7 +190,7 @@ def _read_socket(g: Any, index: int, now: int) -> None:
 
 
 @inner()
-def _read_link(g: Any, index: int, now: int) -> None:
+def _read_link(g: LoopGlobals, index: int, now: int) -> None:
     """The same where frames come over a link with a rate or a delay: one after the other, as its sender would."""
     io = io_at(g.ios, index)
     channel = channel_at(g.channels, io.channel)
@@ -211,7 +208,7 @@ def _read_link(g: Any, index: int, now: int) -> None:
 
 
 @inner()
-def _resume(g: Any, now: int) -> None:
+def _resume(g: LoopGlobals, now: int) -> None:
     """Looks again at those sockets of whose frames the links have taken half."""
     for index in range(g.ios_count):
         io = io_at(g.ios, index)
@@ -222,7 +219,7 @@ def _resume(g: Any, now: int) -> None:
 
 
 @inner()
-def _poll(g: Any, wall: int) -> None:
+def _poll(g: LoopGlobals, wall: int) -> None:
     """Reads what came from outside, and tries again to send what could not go."""
     g.polled_ns = wall
     now = max(g.now, _loop_time(g, wall))
@@ -237,7 +234,7 @@ def _poll(g: Any, wall: int) -> None:
 
 
 @inner()
-def _due_until(g: Any, wall: int) -> int:
+def _due_until(g: LoopGlobals, wall: int) -> int:
     """Loop time now, after noting how far the loop is behind; beyond `max_lag_ps` loop time is held back."""
     now = _loop_time(g, wall)
     lag = max(0, now - heap.first_time(g, _ONLY))
@@ -254,7 +251,7 @@ def _due_until(g: Any, wall: int) -> int:
 
 
 @inner()
-def _wants_python(g: Any, waited_ns: int, due: bool) -> bool:
+def _wants_python(g: LoopGlobals, waited_ns: int, due: bool) -> bool:
     """Whether Python should take the logs now."""
     if g.up_used > 0 and (not due or waited_ns > _LOG_NS):
         return True
@@ -262,7 +259,7 @@ def _wants_python(g: Any, waited_ns: int, due: bool) -> bool:
 
 
 @inner()
-def _rest(g: Any) -> None:
+def _rest(g: LoopGlobals) -> None:
     """Sleeps until the next event, a frame from outside, or Python's call."""
     g.lag_ps = 0
     duration = -1
@@ -279,7 +276,7 @@ def _rest(g: Any) -> None:
 
 
 @inner()
-def _run_paced(g: Any) -> int:
+def _run_paced(g: LoopGlobals) -> int:
     """Real time."""
     started = outside.wall_ns(g)
     while g.wake == 0:

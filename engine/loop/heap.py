@@ -11,12 +11,9 @@ first, so it is the same however the fabric is divided into nodes.
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from detour.base.jit import inner
-from detour.engine.loop.layout import ENTITY_BITS, ENTITY_MASK, MAX_TIME
+from detour.base.heap import HeapEntry, make_heap
+from detour.base.jit import inner, int64
+from detour.engine.loop.layout import ENTITY_BITS, ENTITY_MASK, MAX_TIME, LoopGlobals
 from detour.engine.loop.native import entity_at, heap_at, node_at
 
 _POSITIVE = (1 << 63) - 1
@@ -42,101 +39,62 @@ def entity_of(order: int) -> int:
 
 
 @inner(forceinline=True)
-def _place(g: Any, base: int, k: int, time: int, order: int) -> None:
-    entry = heap_at(g.heap, base + k)
-    entry.time = time
-    entry.tie = order
+def _entry(g: LoopGlobals, first: int, k: int) -> HeapEntry:
+    return heap_at(g.heap, first + k)
+
+
+@inner(forceinline=True)
+def _moved(g: LoopGlobals, order: int, k: int, time: int) -> None:
     entity_at(g.entities, entity_of(order)).position = k
 
 
-@inner()
-def _sift_up(g: Any, base: int, k: int, time: int, order: int) -> None:
-    """Moves the hole at `k` towards the top until the event fits into it."""
-    while k > 0:
-        parent = (k - 1) >> 2
-        above = heap_at(g.heap, base + parent)
-        if above.time < time or (above.time == time and above.tie < order):
-            break
-        _place(g, base, k, above.time, above.tie)
-        k = parent
-    _place(g, base, k, time, order)
+_up, _down, _remove = make_heap(_entry, _moved, ways=4, total=True)
 
 
 @inner()
-def _sift_down(g: Any, base: int, size: int, k: int, time: int, order: int) -> None:
-    """Moves the hole at `k` towards the leaves until the event fits into it."""
-    while True:
-        child = 4 * k + 1
-        if child >= size:
-            break
-        best = child
-        best_time = heap_at(g.heap, base + child).time
-        best_tie = heap_at(g.heap, base + child).tie
-        for other in range(child + 1, min(child + 4, size)):
-            entry = heap_at(g.heap, base + other)
-            if entry.time < best_time or (entry.time == best_time and entry.tie < best_tie):
-                best = other
-                best_time = entry.time
-                best_tie = entry.tie
-        if time < best_time or (time == best_time and order < best_tie):
-            break
-        _place(g, base, k, best_time, best_tie)
-        k = best
-    _place(g, base, k, time, order)
-
-
-@inner()
-def schedule(g: Any, entity: int, time: int) -> None:
+def schedule(g: LoopGlobals, entity: int, time: int) -> None:
     """Sets the entity's event to `time`; moves the one that it has."""
     who = entity_at(g.entities, entity)
-    node = node_at(g.nodes, np.int64(who.node))
+    node = node_at(g.nodes, int64(who.node))
     who.stamp += 1
     order = tie(time, entity, g.tie_seed)
-    k = np.int64(who.position)
+    k = int64(who.position)
     if k < 0:
         k = node.pending
         node.pending = k + 1
-        _sift_up(g, node.first, k, time, order)
+        _up(g, node.first, k, time, order)
     elif time < heap_at(g.heap, node.first + k).time:
-        _sift_up(g, node.first, k, time, order)
+        _up(g, node.first, k, time, order)
     else:
-        _sift_down(g, node.first, node.pending, k, time, order)
+        _down(g, node.first, node.pending, k, time, order)
 
 
 @inner()
-def cancel(g: Any, entity: int) -> None:
+def cancel(g: LoopGlobals, entity: int) -> None:
     """Removes the entity's event, if it has one."""
     gone = entity_at(g.entities, entity)
-    k = np.int64(gone.position)
+    k = int64(gone.position)
     if k < 0:
         return
     gone.position = -1
     gone.stamp += 1
-    node = node_at(g.nodes, np.int64(gone.node))
+    node = node_at(g.nodes, int64(gone.node))
     last = node.pending - 1
     node.pending = last
-    if k == last:
-        return
-    moved = heap_at(g.heap, node.first + last)
-    time, order = moved.time, moved.tie
-    removed = heap_at(g.heap, node.first + k)
-    if time < removed.time or (time == removed.time and order < removed.tie):
-        _sift_up(g, node.first, k, time, order)
-    else:
-        _sift_down(g, node.first, last, k, time, order)
+    _remove(g, node.first, last, k)
 
 
 @inner(forceinline=True)
-def pending_time(g: Any, entity: int) -> int:
+def pending_time(g: LoopGlobals, entity: int) -> int:
     """When the entity's event is due, `MAX_TIME` if it has none."""
     who = entity_at(g.entities, entity)
     if who.position < 0:
         return MAX_TIME
-    return heap_at(g.heap, node_at(g.nodes, np.int64(who.node)).first + np.int64(who.position)).time
+    return heap_at(g.heap, node_at(g.nodes, int64(who.node)).first + int64(who.position)).time
 
 
 @inner(forceinline=True)
-def first_time(g: Any, node: int) -> int:
+def first_time(g: LoopGlobals, node: int) -> int:
     """Time of a node's next event, `MAX_TIME` if there is none."""
     row = node_at(g.nodes, node)
     if row.pending == 0:

@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loop's memory: one NumPy record type per table. Fields are `int64` but those of `ENTITY`; times are picoseconds.
+"""The loop's memory: one kind of record per table. Times are picoseconds.
 
-Python owns the arrays (`memory.Memory`) and writes their addresses into the one `GLOBALS` record; compiled code
+Python owns the arrays (`memory.Memory`) and writes their addresses into the one record of globals; compiled code
 gets that record and reaches everything else through `native.*_at(address, index)`. So a function of the loop
 has one or two arguments however many tables there are, and an array may move between two slices.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
-
-import numpy as np
+from typing import Final
 
 from detour.base.arrays import CACHE_LINE as CACHE_LINE
+from detour.base.jit import int64
+from detour.base.structs import Int16, Int32, Int64, NativeRecord, names
 from detour.base.times import MAX_TIME as MAX_TIME
-from detour.engine import phv as fixed
 
 HEADROOM: Final = 256
 """Free bytes in front of an arriving frame, for headers that switches on its way add."""
@@ -38,7 +37,7 @@ AT_EPOLL_CHANGE: Final = 3072
 AT_EPOLL_EVENTS: Final = 64
 EPOLL_EVENTS: Final = 64
 
-CLASS_PFC: Any = np.int64(255)
+CLASS_PFC: Final = int64(255)
 """Class of a PFC frame on a channel; other frames have 0 to 63, the priority of the queue that they left."""
 
 PFC_BYTES: Final = 64
@@ -71,11 +70,11 @@ TO_INGRESS: Final = 7  # each frame names its port (frames from Python and from 
 
 # Kinds of records that the loop leaves for Python. Typed, because Numba compiles a function once per plain constant
 # that it is called with.
-UP_PACKET_IN: Any = np.int64(1)
-UP_DIGEST: Any = np.int64(2)
-UP_SINK: Any = np.int64(3)
-UP_RECEIVED: Any = np.int64(4)  # captures
-UP_SENT: Any = np.int64(5)
+UP_PACKET_IN: Final = int64(1)
+UP_DIGEST: Final = int64(2)
+UP_SINK: Final = int64(3)
+UP_RECEIVED: Final = int64(4)  # captures
+UP_SENT: Final = int64(5)
 
 # Why run_slice returned.
 REACHED: Final = 0  # loop time is `until`
@@ -83,147 +82,10 @@ WOKEN: Final = 1  # Python asked for it
 DRAIN: Final = 2  # there are records for Python
 BUDGET: Final = 3  # enough events for one slice
 
-
-def _table(*fields: str) -> np.dtype:
-    """A record type of `int64` fields."""
-    return np.dtype([(name, np.int64) for name in fields])
-
-
-def _lines(*fields: str) -> np.dtype:
-    """The same, filled up to whole lines of the cache: of a table that every packet touches, what it needs first."""
-    size = -(-8 * len(fields) // CACHE_LINE) * CACHE_LINE
-    offsets = [8 * number for number in range(len(fields))]
-    return np.dtype({"names": list(fields), "formats": [np.int64] * len(fields), "offsets": offsets, "itemsize": size})
-
-
-GLOBALS: Final = _table(
-    # tables
-    "slots", "phvs", "bytes", "heap", "entities", "channels", "ports", "queues", "switches", "port_map", "nics", "ios",
-    "nodes",
-    "scratch", "up", "taken", "system",
-    # sizes
-    "phv_stride", "byte_stride", "frame_bytes", "headroom", "stored", "capacity", "up_size", "taken_size", "ios_count",
-    # packet pool: free slots are a list, slots from `fresh` on were never used
-    "free", "fresh", "used", "used_peak", "pool_drops", "phv_free", "phv_fresh",
-    # events
-    "node_count", "lookahead_ps", "now", "events",
-    "tie_seed",  # of the order of events of the same time, 0: the order that stored results were computed with
-    # clock
-    "tick_ps", "real_time", "epoch_ns", "slip_ps", "max_lag_ps", "lag_ps", "lag_peak_ps",
-    # talk with Python
-    "wake", "epoll", "wake_fd", "up_used", "up_drops", "taken_used", "taken_drops", "capturing", "inline_upcalls",
-    # sockets
-    "backlog", "polled_ns", "held",
-    # links
-    "overhead_bytes",
-)  # fmt: skip
-
-SLOT: Final = _table(
-    # 64 bytes: one line of the processor's cache
-    "next",  # in whatever list it is, -1 at the end
-    "start",  # where the frame begins, counted from the pool's first byte
-    "length",  # bytes stored
-    "wire",  # bytes on the wire: more than `length` when payload is elided
-    "time",  # when it arrives (on a channel), may leave at the earliest (in a queue), began to wait (for a socket; ns)
-    "port",  # where it goes next (TO_INGRESS), which port it leaves by (in a queue), its class (on other channels)
-    "origin",  # queue of the port and class by which it came into the switch (its account there), -1: none
-    "phv",  # its PHV, -1: none
-)
-
-HEAP_ENTRY: Final = _table("time", "tie")
-"""A pending event; `tie` orders those of the same time and holds the entity in its low `ENTITY_BITS` (`heap.tie`)."""
-
 JITTER_SHIFT: Final = 8
 
 ENTITY_BITS: Final = 24
 ENTITY_MASK: Final = (1 << ENTITY_BITS) - 1
-
-NODE: Final = _table("first", "pending")
-"""A heap of its own: `pending` entries of the table `heap` from `first` on."""
-
-# 16 bytes, four to a cache line: a sift writes `position` of every entity that it passes, in no order.
-ENTITY: Final = np.dtype(
-    [
-        ("position", np.int32),  # in the heap of its node, -1: no event
-        ("index", np.int32),
-        ("node", np.int32),
-        ("kind", np.int16),
-        ("stamp", np.int16),  # changes whenever its event does
-    ]
-)
-"""Who may have an event pending; each has at most one."""
-
-CHANNEL_RECORD: Final = _lines(
-    # a sequence of frames with rising times: a link in flight, or frames waiting to come in
-    "entity", "head", "tail", "count", "kind", "index", "rate_bps", "delay_ps",
-    "up", "faulty", "packets", "bytes", "busy_ps",
-    "loss", "corrupt", "duplicate", "late", "random",  # probabilities scaled to 2**32
-    "late_ps",  # by how much a late frame is behind at most
-    "lost", "corrupted", "duplicated", "cut",
-    "jitter",  # by how much a frame is late at most without being overtaken: ps a byte, times 2 ** JITTER_SHIFT
-)  # fmt: skip
-
-PORT: Final = _lines(
-    "entity", "switch", "number", "channel", "queues", "priorities", "busy_until", "waiting",
-    "used",  # bit p: the queue of priority p has had packets
-    "filled",  # bit p: the queue of priority p has packets
-    "paused",  # bit p: the other end does not want priority p now (PFC)
-    "signal",  # the other end must hear about classes that this port has paused or resumed
-    "mirror",  # address of a 32-bit cell that always holds `waiting`, 0: none
-    "managed",  # 0: strict priority and no rates; else 1, and bit p + 1: the queue of priority p has part in the round
-    "rx_packets", "rx_bytes",
-    # so far what every packet needs, two lines of the cache
-    "mirror_input",  # of one that holds the bytes that came in by it in lossless classes and wait in the switch
-    "mirror_paused",  # of one that holds `paused`
-    "egress_drops", "pauses_sent", "pauses_received", "paused_since", "paused_ps",
-    "turn",  # whose turn it is in the round: twice its priority, and 1 if it has been given its quantum
-)  # fmt: skip
-
-QUEUE: Final = _lines(
-    "head", "tail", "packets", "bytes", "limit_packets", "limit_bytes", "peak_packets", "peak_bytes",
-    "interval_ps", "last_ps", "drops", "drop_bytes",
-    # the other direction: what came in by this port in this class and waits somewhere in the switch
-    "port", "lossless", "in_bytes", "in_headroom", "in_paused",
-    # what only a managed port looks at (detour.engine.traffic_manager)
-    "rate_pps", "rate_bps", "last_bytes", "quantum", "deficit",
-)  # fmt: skip
-
-SWITCH: Final = _lines(
-    "device_id", "ready", "parse", "ingress", "egress", "deparse",
-    "piped",  # whether its pipeline takes time (`pipe_ps`) or so many packets a second (`pipe_gap_ps`)
-    "digest", "state", "phv_size",
-    "drop_port", "void_port", "input_channel", "input_limit", "recirculate_ps", "groups", "sessions", "replicas",
-    "wants_packet_in", "wants_digest",
-    "prefetch", "prefetched",  # the native function, and the end of the window in which it was called last
-    "numbers", "ports_prefetched",  # port numbers from 0 to below this, and the like for its ports
-    # packet memory (detour.engine.buffers): `buffer_bytes` 0 means no limit but those of the queues
-    "buffer_bytes", "buffer_used", "buffer_peak", "alpha", "shared_bytes", "shared_used", "lossless", "headroom",
-    "reserve", "xoff_shift", "xon_offset",
-    "preserve", "pipe_ps", "pipe_gap_ps", "pipe_free_ps", "pipe_pps",
-    # counters
-    "packets", "parser_errors", "faults", "ingress_drops", "egress_drops", "no_pipeline_drops", "no_port_drops",
-    "priority_drops", "queue_drops", "pool_drops", "header_drops", "pipeline_drops", "input_drops",
-    "unknown_groups", "unknown_sessions", "empty_groups",
-    "multicast_copies", "clones", "resubmits", "recirculations", "digests", "digest_drops",
-    "packet_ins", "packet_in_drops", "buffer_drops", "headroom_drops", "empty_drops",
-)  # fmt: skip
-
-SWITCH_COUNTERS: Final = tuple(SWITCH.names or ())[(SWITCH.names or ()).index("packets") :]
-
-NIC: Final = _lines(
-    "host", "channel", "entity", "timer", "busy_until", "rx_packets", "rx_bytes", "tx_packets", "tx_bytes",
-    "pool_waits", "paused", "pauses",
-    "stack",  # address of a `hosts.stacks.STACK`
-)  # fmt: skip
-
-IO: Final = _table(
-    "fd", "family", "port", "channel", "address", "address_length", "message", "head", "tail", "count",
-    "rx_packets", "rx_drops", "rx_errors", "rx_failing", "tx_packets", "tx_drops", "tx_no_peer", "tx_retries",
-    "longest",  # bytes of the longest frame that may come in, 0: whatever there is memory for
-    "rx_oversized",
-    "free_at",  # when a sender at the rate of the channel may send again
-    "held",  # whether it is not being watched, because as much as may wait has been read
-)  # fmt: skip
 
 IO_UNIX: Final = 0
 IO_PACKET: Final = 1
@@ -248,28 +110,161 @@ CARD_RING: Final = 32
 """Longest frames' worth of bytes that are read before their link has time for them: what a network card would hold. So
 it is the kernel's queue that grows, and who sends hears of it."""
 
-UPCALL: Final = _table("size", "kind", "index", "detail", "time", "length", "wire")
-"""Head of a record for Python; `length` bytes follow, padded to eight. `size` counts all of it."""
+
+# Several fields a line, as in C.
+# fmt: off
+class LoopGlobals(NativeRecord):
+    """What the loop is given: addresses of tables, their sizes, and what there is one of."""
+
+    # tables
+    slots: Int64; phvs: Int64; bytes: Int64; heap: Int64; entities: Int64; channels: Int64
+    ports: Int64; queues: Int64; switches: Int64; port_map: Int64; nics: Int64; ios: Int64
+    nodes: Int64
+    scratch: Int64; up: Int64; taken: Int64; system: Int64
+    # sizes
+    phv_stride: Int64; byte_stride: Int64; frame_bytes: Int64; headroom: Int64; stored: Int64
+    capacity: Int64; up_size: Int64; taken_size: Int64; ios_count: Int64
+    # packet pool: free slots are a list, slots from `fresh` on were never used
+    free: Int64; fresh: Int64; used: Int64; used_peak: Int64; pool_drops: Int64; phv_free: Int64; phv_fresh: Int64
+    # events
+    node_count: Int64; lookahead_ps: Int64; now: Int64; events: Int64
+    tie_seed: Int64  # of the order of events of the same time, 0: the order that stored results were computed with
+    # clock
+    tick_ps: Int64; real_time: Int64; epoch_ns: Int64; slip_ps: Int64
+    max_lag_ps: Int64; lag_ps: Int64; lag_peak_ps: Int64
+    # talk with Python
+    wake: Int64; epoll: Int64; wake_fd: Int64; up_used: Int64; up_drops: Int64
+    taken_used: Int64; taken_drops: Int64; capturing: Int64; inline_upcalls: Int64
+    # sockets
+    backlog: Int64; polled_ns: Int64; held: Int64
+    # links
+    overhead_bytes: Int64
 
 
-def _fixed_phv() -> np.dtype:
-    """The fixed part of the PHV as a record (64-bit fields signed: Numba turns int64 + uint64 into a float)."""
-    wide = {"INGRESS_GLOBAL_TIMESTAMP", "EGRESS_GLOBAL_TIMESTAMP", "PAYLOAD_PTR"}
-    names = [
-        "INGRESS_PORT", "EGRESS_SPEC", "EGRESS_PORT", "INSTANCE_TYPE", "PACKET_LENGTH", "ENQ_TIMESTAMP", "ENQ_QDEPTH",
-        "DEQ_TIMEDELTA", "DEQ_QDEPTH", "MCAST_GRP", "EGRESS_RID", "CHECKSUM_ERROR", "PARSER_ERROR", "PRIORITY",
-        "INGRESS_GLOBAL_TIMESTAMP", "EGRESS_GLOBAL_TIMESTAMP", "PAYLOAD_OFFSET", "TRUNCATE", "CLONE_SESSION",
-        "CLONE_FIELDS", "RESUBMIT", "RECIRCULATE", "DIGEST_LIST", "EXITED", "PAYLOAD_PTR", "PAYLOAD_LEN", "ERROR",
-        "LENGTH_REGISTER", "INGRESS_LENGTH",
-    ]  # fmt: skip
-    return np.dtype(
-        {
-            "names": [name.lower() for name in names],
-            "formats": [np.int64 if name in wide else np.uint32 for name in names],
-            "offsets": [getattr(fixed, name) for name in names],
-            "itemsize": fixed.FIXED_SIZE,
-        }
-    )
+class SlotRecord(NativeRecord):
+    """A packet; 64 bytes, one line of the processor's cache."""
+
+    next: Int64  # in whatever list it is, -1 at the end
+    start: Int64  # where the frame begins, counted from the pool's first byte
+    length: Int64  # bytes stored
+    wire: Int64  # bytes on the wire: more than `length` when payload is elided
+    time: Int64  # when it arrives (on a channel), may leave at the earliest (in a queue), began to wait (a socket; ns)
+    port: Int64  # where it goes next (TO_INGRESS), which port it leaves by (in a queue), its class (on other channels)
+    origin: Int64  # queue of the port and class by which it came into the switch (its account there), -1: none
+    phv: Int64  # its PHV, -1: none
 
 
-FIXED_PHV: Final = _fixed_phv()
+class NodeRecord(NativeRecord):
+    """A heap of its own: `pending` entries of the table `heap` from `first` on, whose `who` is a `heap.tie`."""
+
+    first: Int64; pending: Int64
+
+
+class EntityRecord(NativeRecord):
+    """Who may have an event pending; each has at most one.
+
+    16 bytes, four to a cache line: a sift writes `position` of every entity that it passes, in no order."""
+
+    position: Int32  # in the heap of its node, -1: no event
+    index: Int32; node: Int32
+    kind: Int16
+    stamp: Int16  # changes whenever its event does
+
+
+class ChannelRecord(NativeRecord, lines=True):
+    """A sequence of frames with rising times: a link in flight, or frames waiting to come in."""
+
+    entity: Int64; head: Int64; tail: Int64; count: Int64; kind: Int64; index: Int64; rate_bps: Int64; delay_ps: Int64
+    up: Int64; faulty: Int64; packets: Int64; bytes: Int64; busy_ps: Int64
+    loss: Int64; corrupt: Int64; duplicate: Int64; late: Int64; random: Int64  # probabilities scaled to 2**32
+    late_ps: Int64  # by how much a late frame is behind at most
+    lost: Int64; corrupted: Int64; duplicated: Int64; cut: Int64
+    jitter: Int64  # by how much a frame is late at most without being overtaken: ps a byte, times 2 ** JITTER_SHIFT
+
+
+class PortRecord(NativeRecord, lines=True):
+    """A port of a switch."""
+
+    entity: Int64; switch: Int64; number: Int64; channel: Int64; queues: Int64
+    priorities: Int64; busy_until: Int64; waiting: Int64
+    used: Int64  # bit p: the queue of priority p has had packets
+    filled: Int64  # bit p: the queue of priority p has packets
+    paused: Int64  # bit p: the other end does not want priority p now (PFC)
+    signal: Int64  # the other end must hear about classes that this port has paused or resumed
+    mirror: Int64  # address of a 32-bit cell that always holds `waiting`, 0: none
+    managed: Int64  # 0: strict priority, no rates; else 1, and bit p + 1: the queue of priority p has part in the round
+    rx_packets: Int64; rx_bytes: Int64
+    # so far what every packet needs, two lines of the cache
+    mirror_input: Int64  # of one that holds the bytes that came in by it in lossless classes and wait in the switch
+    mirror_paused: Int64  # of one that holds `paused`
+    egress_drops: Int64; pauses_sent: Int64; pauses_received: Int64; paused_since: Int64; paused_ps: Int64
+    turn: Int64  # whose turn it is in the round: twice its priority, and 1 if it has been given its quantum
+
+
+class QueueRecord(NativeRecord, lines=True):
+    """A queue of a port."""
+
+    head: Int64; tail: Int64; packets: Int64; bytes: Int64; limit_packets: Int64
+    limit_bytes: Int64; peak_packets: Int64; peak_bytes: Int64
+    interval_ps: Int64; last_ps: Int64; drops: Int64; drop_bytes: Int64
+    # the other direction: what came in by this port in this class and waits somewhere in the switch
+    port: Int64; lossless: Int64; in_bytes: Int64; in_headroom: Int64; in_paused: Int64
+    # what only a managed port looks at (detour.engine.traffic_manager)
+    rate_pps: Int64; rate_bps: Int64; last_bytes: Int64; quantum: Int64; deficit: Int64
+
+
+class SwitchRecord(NativeRecord, lines=True):
+    """A switch."""
+
+    device_id: Int64; ready: Int64; parse: Int64; ingress: Int64; egress: Int64; deparse: Int64
+    piped: Int64  # whether its pipeline takes time (`pipe_ps`) or so many packets a second (`pipe_gap_ps`)
+    digest: Int64; state: Int64; phv_size: Int64
+    drop_port: Int64; void_port: Int64; input_channel: Int64; input_limit: Int64
+    recirculate_ps: Int64; groups: Int64; sessions: Int64; replicas: Int64
+    wants_packet_in: Int64; wants_digest: Int64
+    prefetch: Int64; prefetched: Int64  # the native function, and the end of the window in which it was called last
+    numbers: Int64; ports_prefetched: Int64  # port numbers from 0 to below this, and the like for its ports
+    # packet memory (detour.engine.buffers): `buffer_bytes` 0 means no limit but those of the queues
+    buffer_bytes: Int64; buffer_used: Int64; buffer_peak: Int64; alpha: Int64
+    shared_bytes: Int64; shared_used: Int64; lossless: Int64; headroom: Int64
+    reserve: Int64; xoff_shift: Int64; xon_offset: Int64
+    preserve: Int64; pipe_ps: Int64; pipe_gap_ps: Int64; pipe_free_ps: Int64; pipe_pps: Int64
+    # counters
+    packets: Int64; parser_errors: Int64; faults: Int64; ingress_drops: Int64
+    egress_drops: Int64; no_pipeline_drops: Int64; no_port_drops: Int64
+    priority_drops: Int64; queue_drops: Int64; pool_drops: Int64
+    header_drops: Int64; pipeline_drops: Int64; input_drops: Int64
+    unknown_groups: Int64; unknown_sessions: Int64; empty_groups: Int64
+    multicast_copies: Int64; clones: Int64; resubmits: Int64; recirculations: Int64; digests: Int64; digest_drops: Int64
+    packet_ins: Int64; packet_in_drops: Int64; buffer_drops: Int64; headroom_drops: Int64; empty_drops: Int64
+
+
+class NicRecord(NativeRecord, lines=True):
+    """The network interface of a host."""
+
+    host: Int64; channel: Int64; entity: Int64; timer: Int64; busy_until: Int64
+    rx_packets: Int64; rx_bytes: Int64; tx_packets: Int64; tx_bytes: Int64
+    pool_waits: Int64; paused: Int64; pauses: Int64
+    stack: Int64  # address of a `hosts.stacks.StackRecord`
+
+
+class IoRecord(NativeRecord):
+    """A socket or an interface of Linux."""
+
+    fd: Int64; family: Int64; port: Int64; channel: Int64; address: Int64
+    address_length: Int64; message: Int64; head: Int64; tail: Int64; count: Int64
+    rx_packets: Int64; rx_drops: Int64; rx_errors: Int64; rx_failing: Int64
+    tx_packets: Int64; tx_drops: Int64; tx_no_peer: Int64; tx_retries: Int64
+    longest: Int64  # bytes of the longest frame that may come in, 0: whatever there is memory for
+    rx_oversized: Int64
+    free_at: Int64  # when a sender at the rate of the channel may send again
+    held: Int64  # whether it is not being watched, because as much as may wait has been read
+
+
+class UpcallRecord(NativeRecord):
+    """Head of a record for Python; `length` bytes follow, padded to eight. `size` counts all of it."""
+
+    size: Int64; kind: Int64; index: Int64; detail: Int64; time: Int64; length: Int64; wire: Int64
+# fmt: on
+
+SWITCH_COUNTERS: Final = names(SwitchRecord)[names(SwitchRecord).index("packets") :]

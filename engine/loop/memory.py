@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from detour.base import pages
+from detour.base.heap import HeapEntry
 from detour.engine.loop import layout
 from detour.engine.loop.layout import (
     GROWTH_BYTES,
@@ -27,15 +28,15 @@ _LOG_BYTES = 8 << 20
 NodesOf = Callable[[], np.ndarray]
 
 _TABLES: dict[str, np.dtype] = {
-    "entities": layout.ENTITY,
-    "heap": layout.HEAP_ENTRY,
-    "channels": layout.CHANNEL_RECORD,
-    "ports": layout.PORT,
-    "queues": layout.QUEUE,
-    "switches": layout.SWITCH,
-    "nics": layout.NIC,
-    "ios": layout.IO,
-    "nodes": layout.NODE,
+    "entities": layout.EntityRecord.dtype,
+    "heap": HeapEntry.dtype,
+    "channels": layout.ChannelRecord.dtype,
+    "ports": layout.PortRecord.dtype,
+    "queues": layout.QueueRecord.dtype,
+    "switches": layout.SwitchRecord.dtype,
+    "nics": layout.NicRecord.dtype,
+    "ios": layout.IoRecord.dtype,
+    "nodes": layout.NodeRecord.dtype,
 }
 
 
@@ -66,7 +67,7 @@ class Memory:
 
     def __init__(self, packets: int, frame_bytes: int, elided: bool = False) -> None:
         """`elided`: of a frame longer than `frame_bytes` that a native host sends only so many bytes are stored."""
-        self._globals = np.zeros(1, layout.GLOBALS)
+        self._globals = np.zeros(1, layout.LoopGlobals.dtype)
         self._nodes_of: NodesOf | None = None
         self._settled = False
         self._tables: dict[str, np.ndarray] = {}
@@ -111,11 +112,11 @@ class Memory:
             self.add("nodes")
         nodes = self._tables["nodes"][: len(sizes)]
         nodes["first"] = np.cumsum(sizes) - sizes
-        whose = events["tie"] & layout.ENTITY_MASK
+        whose = events["who"] & layout.ENTITY_MASK
         node_of = entities["node"][whose]
         nodes["pending"] = np.bincount(node_of, minlength=len(sizes))
         # Sorted by time, a node's events are a heap already.
-        order = np.lexsort((events["tie"], events["time"], node_of))
+        order = np.lexsort((events["who"], events["time"], node_of))
         events, whose, node_of = events[order], whose[order], node_of[order]
         starts = np.cumsum(nodes["pending"]) - nodes["pending"]
         position = np.arange(len(events)) - starts[node_of]
@@ -133,7 +134,7 @@ class Memory:
         headroom, growth = (SPARE_BYTES, SPARE_BYTES) if elided else (HEADROOM, GROWTH_BYTES)
         stride = _aligned(headroom + frame_bytes + growth)
         # A generous pool costs nothing: what is never used is never touched.
-        self._install("slots", _zeros(packets, layout.SLOT))
+        self._install("slots", _zeros(packets, layout.SlotRecord.dtype))
         self.bytes = _zeros(packets * stride)
         self._install("bytes", self.bytes)
         self.g["capacity"] = packets
@@ -169,7 +170,7 @@ class Memory:
 
     def expect(self, packets: int) -> None:
         """So many packets will be under way at once: their memory is asked for now, not in the midst of a run."""
-        pages.populate(self._tables["slots"], packets * layout.SLOT.itemsize)
+        pages.populate(self._tables["slots"], packets * layout.SlotRecord.dtype.itemsize)
         pages.populate(self.bytes, packets * int(self.g["byte_stride"]))
         pages.populate(self._tables["phvs"], packets * int(self.g["phv_stride"]))
 

@@ -8,8 +8,10 @@ Addresses are plain integers. Nothing here checks bounds; the callers hold the i
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from typing import Any
 
+from detour.base.heap import HeapEntry
 from detour.base.jit import COMPILED, inner, intrinsic
 from detour.base.pointers import record_by_address
 from detour.base.raw import INT, LONG, generated, libc
@@ -30,24 +32,29 @@ from detour.base.raw import store16 as store16
 from detour.base.raw import store32 as store32
 from detour.base.raw import store64 as store64
 from detour.engine.loop import layout
+from detour.engine.phv import FixedPhv
 from detour.hosts.stacks import stack_at as stack_at
 
-global_at = record_by_address(layout.GLOBALS)
-slot_at = record_by_address(layout.SLOT)
-phv_at = record_by_address(layout.FIXED_PHV)
-heap_at = record_by_address(layout.HEAP_ENTRY)
-entity_at = record_by_address(layout.ENTITY)
-node_at = record_by_address(layout.NODE)
-channel_at = record_by_address(layout.CHANNEL_RECORD)
-port_at = record_by_address(layout.PORT)
-queue_at = record_by_address(layout.QUEUE)
-switch_at = record_by_address(layout.SWITCH)
-nic_at = record_by_address(layout.NIC)
-io_at = record_by_address(layout.IO)
-up_at = record_by_address(layout.UPCALL)
+global_at = record_by_address(layout.LoopGlobals)
+slot_at = record_by_address(layout.SlotRecord)
+phv_at = record_by_address(FixedPhv)
+heap_at = record_by_address(HeapEntry)
+entity_at = record_by_address(layout.EntityRecord)
+node_at = record_by_address(layout.NodeRecord)
+channel_at = record_by_address(layout.ChannelRecord)
+port_at = record_by_address(layout.PortRecord)
+queue_at = record_by_address(layout.QueueRecord)
+switch_at = record_by_address(layout.SwitchRecord)
+nic_at = record_by_address(layout.NicRecord)
+io_at = record_by_address(layout.IoRecord)
+up_at = record_by_address(layout.UpcallRecord)
 
 
-@intrinsic(lambda mask: int(mask).bit_length() - 1)
+def _highest_bit(mask: int) -> int:
+    return int(mask).bit_length() - 1
+
+
+@intrinsic(_highest_bit)
 def highest_bit() -> Any:
     """`highest_bit(mask)`: number of the highest bit set in a positive int64."""
 
@@ -68,14 +75,14 @@ epoll_ctl = libc("epoll_ctl", INT, INT, INT, INT, LONG)
 clock_gettime = libc("clock_gettime", INT, INT, LONG)
 
 
-def _errno() -> Any:
+def _errno() -> Callable[[], int]:
     """`errno()`: why the last function of the C library failed. (Python may use errno itself, so ctypes keeps ours.)"""
     if not COMPILED:
         return ctypes.get_errno
     location = libc("__errno_location", LONG)
 
     @inner()
-    def value() -> Any:
+    def value() -> int:
         return load32(location())
 
     return value

@@ -9,20 +9,16 @@ A host's stack (`hosts.stacks`) is called by its functions' addresses.
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from detour.base.jit import inner
+from detour.base.jit import inner, int64
 from detour.engine.loop import channels, heap, pfc, pool
-from detour.engine.loop.layout import CLASS_PFC, MAX_TIME, UNLIMITED_PS
+from detour.engine.loop.layout import CLASS_PFC, MAX_TIME, UNLIMITED_PS, LoopGlobals, NicRecord
 from detour.engine.loop.native import call2, call3, call5, call6, load8, load16, nic_at, slot_at, stack_at
 from detour.hosts.stacks import STORED_SHIFT, WIRE_MASK
 
 _WHEN_POOL_IS_EMPTY_PS = 1_000_000
 
 
-_IPV4 = np.int64(0x0008)
+_IPV4 = int64(0x0008)
 """EtherType 0x0800 as a little-endian number"""
 
 
@@ -36,19 +32,19 @@ def _class_of(frame: int) -> int:
 
 
 @inner(forceinline=True)
-def _deadline(nic: Any) -> int:
+def _deadline(nic: NicRecord) -> int:
     stack = stack_at(nic.stack, 0)
     return call2(stack.deadline, stack.state, nic.host)
 
 
 @inner(forceinline=True)
-def _not_before(nic: Any) -> int:
+def _not_before(nic: NicRecord) -> int:
     stack = stack_at(nic.stack, 0)
     return call2(stack.not_before, stack.state, nic.host)
 
 
 @inner()
-def arrive(g: Any, index: int, slot_index: int) -> None:
+def arrive(g: LoopGlobals, index: int, slot_index: int) -> None:
     """A frame arrives at a host."""
     nic = nic_at(g.nics, index)
     frame = slot_at(g.slots, slot_index)
@@ -69,7 +65,7 @@ def arrive(g: Any, index: int, slot_index: int) -> None:
 
 
 @inner()
-def serve(g: Any, index: int) -> None:
+def serve(g: LoopGlobals, index: int) -> None:
     """Sends the host's next frame if its uplink is free, and looks after its timer."""
     nic = nic_at(g.nics, index)
     if g.now < nic.busy_until:
@@ -81,7 +77,7 @@ def serve(g: Any, index: int) -> None:
 
 
 @inner()
-def _send_next(g: Any, nic: Any) -> None:
+def _send_next(g: LoopGlobals, nic: NicRecord) -> None:
     slot_index = pool.take(g)
     if slot_index < 0:
         nic.pool_waits += 1
@@ -104,7 +100,7 @@ def _send_next(g: Any, nic: Any) -> None:
 
 
 @inner()
-def _arm(g: Any, nic: Any) -> None:
+def _arm(g: LoopGlobals, nic: NicRecord) -> None:
     pending = heap.pending_time(g, nic.timer)
     if _not_before(nic) >= pending:
         return
@@ -114,7 +110,7 @@ def _arm(g: Any, nic: Any) -> None:
 
 
 @inner()
-def timer(g: Any, index: int) -> None:
+def timer(g: LoopGlobals, index: int) -> None:
     """A host's timer fires: if its deadline has passed say so, else set the timer again."""
     nic = nic_at(g.nics, index)
     heap.cancel(g, nic.timer)

@@ -8,7 +8,6 @@ A frame that a socket does not take now (EAGAIN, ENOBUFS) waits in a bounded bac
 from __future__ import annotations
 
 import platform
-from typing import Any
 
 from detour.base.jit import inner
 from detour.engine.loop import pool
@@ -27,6 +26,9 @@ from detour.engine.loop.layout import (
     EPOLL_EVENTS,
     IO_PACKET,
     IO_TAP,
+    IoRecord,
+    LoopGlobals,
+    SlotRecord,
 )
 from detour.engine.loop.native import (
     clock_gettime,
@@ -66,14 +68,14 @@ _GIVE_UP_AFTER = 100
 
 
 @inner()
-def wall_ns(g: Any) -> int:
+def wall_ns(g: LoopGlobals) -> int:
     """CLOCK_MONOTONIC in ns."""
     clock_gettime(_CLOCK_MONOTONIC, g.system + AT_TIMESPEC)
     return load64(g.system + AT_TIMESPEC) * 1_000_000_000 + load64(g.system + AT_TIMESPEC + 8)
 
 
 @inner()
-def _try_send(g: Any, io: Any, slot: int) -> bool:
+def _try_send(g: LoopGlobals, io: IoRecord, slot: int) -> bool:
     """Sends a frame and ends the packet; False if the socket does not take it now."""
     frame = slot_at(g.slots, slot)
     data = g.bytes + frame.start
@@ -96,7 +98,7 @@ def _try_send(g: Any, io: Any, slot: int) -> bool:
 
 
 @inner()
-def send_frame(g: Any, index: int, slot: int) -> None:
+def send_frame(g: LoopGlobals, index: int, slot: int) -> None:
     """Sends a frame out of the fabric, or puts it behind those that wait already."""
     io = io_at(g.ios, index)
     if io.count == 0 and _try_send(g, io, slot):
@@ -118,7 +120,7 @@ def send_frame(g: Any, index: int, slot: int) -> None:
 
 
 @inner()
-def retry(g: Any) -> None:
+def retry(g: LoopGlobals) -> None:
     """Tries again to send what waits, and drops what has waited too long."""
     now = wall_ns(g)
     for index in range(g.ios_count):
@@ -139,7 +141,7 @@ def retry(g: Any) -> None:
 
 
 @inner()
-def _insert_vlan_tag(io: Any, frame: Any, data: int, length: int) -> int:
+def _insert_vlan_tag(io: IoRecord, frame: SlotRecord, data: int, length: int) -> int:
     """Puts the VLAN tag back that the kernel keeps beside a frame; returns the frame's length."""
     control = io.message + AT_CONTROL
     is_auxdata = load32(control + 8) == _SOL_PACKET and load32(control + 12) == _PACKET_AUXDATA
@@ -160,7 +162,7 @@ def _insert_vlan_tag(io: Any, frame: Any, data: int, length: int) -> int:
 
 
 @inner()
-def _receive_bytes(g: Any, io: Any, data: int) -> int:
+def _receive_bytes(g: LoopGlobals, io: IoRecord, data: int) -> int:
     """The length of the frame that came (it may be longer than what was stored), or < 0."""
     if io.family == IO_TAP:
         return read(io.fd, data, g.frame_bytes + 1)  # it cuts without a word: a byte more tells that it has
@@ -173,7 +175,7 @@ def _receive_bytes(g: Any, io: Any, data: int) -> int:
 
 
 @inner()
-def _too_long(io: Any, data: int, length: int) -> bool:
+def _too_long(io: IoRecord, data: int, length: int) -> bool:
     """Whether a frame is longer than its interface may send: by that of a VLAN tag more, if it has one."""
     if io.longest == 0 or length <= io.longest:
         return False
@@ -181,7 +183,7 @@ def _too_long(io: Any, data: int, length: int) -> bool:
 
 
 @inner()
-def hold(g: Any, index: int, held: int) -> None:
+def hold(g: LoopGlobals, index: int, held: int) -> None:
     """Does not look at a socket for a while (`held` 1), which would be readable all the time, or does again (0)."""
     io = io_at(g.ios, index)
     g.held += held - io.held
@@ -193,7 +195,7 @@ def hold(g: Any, index: int, held: int) -> None:
 
 
 @inner()
-def receive_frame(g: Any, index: int) -> int:
+def receive_frame(g: LoopGlobals, index: int) -> int:
     """The slot of a frame that came from outside, or -1 if there is none now."""
     io = io_at(g.ios, index)
     slot = pool.take(g)
@@ -224,7 +226,7 @@ def receive_frame(g: Any, index: int) -> int:
 
 
 @inner()
-def _receive_failed(g: Any, io: Any) -> None:
+def _receive_failed(g: LoopGlobals, io: IoRecord) -> None:
     """Counts an error; a socket that keeps failing is no longer watched."""
     error = errno()
     if error in (_EAGAIN, _EINTR):
@@ -237,13 +239,13 @@ def _receive_failed(g: Any, io: Any) -> None:
 
 
 @inner()
-def readable(g: Any) -> int:
+def readable(g: LoopGlobals) -> int:
     """How many descriptors have something to read; `ready_index` names them."""
     return epoll_wait(g.epoll, g.system + AT_EPOLL_EVENTS, EPOLL_EVENTS, 0)
 
 
 @inner()
-def ready_index(g: Any, number: int) -> int:
+def ready_index(g: LoopGlobals, number: int) -> int:
     """Which socket is the `number`-th readable one; -1 is Python's wake-up call, which is thereby answered."""
     index = load64(g.system + AT_EPOLL_EVENTS + number * _EPOLL_EVENT_SIZE + _EPOLL_DATA)
     if index < 0:
@@ -252,7 +254,7 @@ def ready_index(g: Any, number: int) -> int:
 
 
 @inner()
-def sleep(g: Any, duration_ns: int) -> None:
+def sleep(g: LoopGlobals, duration_ns: int) -> None:
     """Waits for something to read, at most that long (< 0: without end)."""
     store32(g.system + AT_POLLFD, g.epoll)
     store32(g.system + AT_POLLFD + 4, 1)  # POLLIN, and no result

@@ -7,11 +7,9 @@ repeat it before its quanta have run out as long as the reason lasts, and here t
 
 from __future__ import annotations
 
-from typing import Any
-
 from detour.base.jit import inner
 from detour.engine.loop import channels, pool
-from detour.engine.loop.layout import CLASS_PFC, PFC_BYTES
+from detour.engine.loop.layout import CLASS_PFC, PFC_BYTES, LoopGlobals
 from detour.engine.loop.native import load8, port_at, queue_at, slot_at, store8, store32, store64
 
 _RETRY_PS = 100_000
@@ -25,7 +23,7 @@ _AT_TIMES = 18
 
 
 @inner()
-def send(g: Any, port_index: int) -> int:
+def send(g: LoopGlobals, port_index: int) -> int:
     """Tells the other end what is paused; returns when the port is free again."""
     port = port_at(g.ports, port_index)
     slot_index = pool.take(g)
@@ -55,7 +53,7 @@ def send(g: Any, port_index: int) -> int:
 
 
 @inner()
-def masked(g: Any, slot_index: int, before: int) -> int:
+def masked(g: LoopGlobals, slot_index: int, before: int) -> int:
     """The mask of paused classes after the PFC frame in a slot, `before` it was another."""
     at = g.bytes + slot_at(g.slots, slot_index).start
     mask = before & ~load8(at + _AT_ENABLE)
@@ -66,7 +64,7 @@ def masked(g: Any, slot_index: int, before: int) -> int:
 
 
 @inner()
-def receive(g: Any, port_index: int, slot_index: int) -> None:
+def receive(g: LoopGlobals, port_index: int, slot_index: int) -> None:
     """A PFC frame arrives at a switch port, whose event must be set afterwards."""
     port = port_at(g.ports, port_index)
     mask = masked(g, slot_index, port.paused)

@@ -8,13 +8,11 @@ the free list is filled by what was given back, and only when it is empty the ne
 
 from __future__ import annotations
 
-from typing import Any
-
 from detour.base.jit import inner
-from detour.engine.loop.layout import CACHE_LINE, SLOT
+from detour.engine.loop.layout import CACHE_LINE, LoopGlobals, SlotRecord
 from detour.engine.loop.native import load64, move_bytes, phv_at, prefetch, prefetch_lines, slot_at, store64
 
-_SLOT_SIZE = SLOT.itemsize
+_SLOT_SIZE = SlotRecord.dtype.itemsize
 _FRAME_BYTES = 2 * CACHE_LINE
 """Of a frame, what its headers take."""
 _PHV_BYTES = 320
@@ -22,7 +20,7 @@ _PHV_BYTES = 320
 
 
 @inner()
-def take(g: Any) -> int:
+def take(g: LoopGlobals) -> int:
     """A free slot whose frame would begin after the head room, or -1 (counted) if all are in use."""
     index = g.free
     if index >= 0:
@@ -47,7 +45,7 @@ def take(g: Any) -> int:
 
 
 @inner(forceinline=True)
-def take_phv(g: Any, index: int) -> None:
+def take_phv(g: LoopGlobals, index: int) -> None:
     """Gives the packet a PHV; there are as many as slots. A free PHV holds the index of the next one."""
     phv = g.phv_free
     if phv >= 0:
@@ -59,7 +57,7 @@ def take_phv(g: Any, index: int) -> None:
 
 
 @inner(forceinline=True)
-def give_back_phv(g: Any, index: int) -> None:
+def give_back_phv(g: LoopGlobals, index: int) -> None:
     """The packet leaves the switch."""
     slot = slot_at(g.slots, index)
     store64(g.phvs + slot.phv * g.phv_stride, g.phv_free)
@@ -68,7 +66,7 @@ def give_back_phv(g: Any, index: int) -> None:
 
 
 @inner()
-def give_back(g: Any, index: int) -> None:
+def give_back(g: LoopGlobals, index: int) -> None:
     """Ends a packet."""
     if slot_at(g.slots, index).phv >= 0:
         give_back_phv(g, index)
@@ -78,38 +76,38 @@ def give_back(g: Any, index: int) -> None:
 
 
 @inner(forceinline=True)
-def address(g: Any, index: int) -> int:
+def address(g: LoopGlobals, index: int) -> int:
     """Where the frame of a slot begins."""
     return g.bytes + slot_at(g.slots, index).start
 
 
 @inner(forceinline=True)
-def phv_address(g: Any, index: int) -> int:
+def phv_address(g: LoopGlobals, index: int) -> int:
     """Where the PHV of a packet that has one is."""
     return g.phvs + slot_at(g.slots, index).phv * g.phv_stride
 
 
 @inner(forceinline=True)
-def scratch_phv(g: Any) -> int:
+def scratch_phv(g: LoopGlobals) -> int:
     """Where the PHV is that belongs to no packet."""
     return g.phvs + g.capacity * g.phv_stride
 
 
 @inner(forceinline=True)
-def prefetch_slot(g: Any, index: int) -> None:
+def prefetch_slot(g: LoopGlobals, index: int) -> None:
     """Asks the cache for a slot."""
     prefetch(g.slots + index * _SLOT_SIZE)
 
 
 @inner(forceinline=True)
-def prefetch_frame(g: Any, index: int) -> None:
+def prefetch_frame(g: LoopGlobals, index: int) -> None:
     """Asks the cache for a frame's headers, where they are unless a switch made them longer or shorter."""
     start = g.bytes + index * g.byte_stride + g.headroom
     prefetch_lines(start, _FRAME_BYTES)
 
 
 @inner(forceinline=True)
-def prefetch_next(g: Any, index: int) -> None:
+def prefetch_next(g: LoopGlobals, index: int) -> None:
     """A frame (-1: none) will be parsed soon: its headers, and the slot of the one behind it."""
     prefetch_frame(g, index)
     behind = slot_at(g.slots, index).next
@@ -118,7 +116,7 @@ def prefetch_next(g: Any, index: int) -> None:
 
 
 @inner(forceinline=True)
-def prefetch_egress(g: Any, index: int) -> None:
+def prefetch_egress(g: LoopGlobals, index: int) -> None:
     """A packet leaves its queue soon: the part of its PHV that most packets use, its frame, the slot behind it."""
     slot = slot_at(g.slots, index)
     phv = g.phvs + slot.phv * g.phv_stride
@@ -129,7 +127,7 @@ def prefetch_egress(g: Any, index: int) -> None:
 
 
 @inner()
-def copy_frame(g: Any, source: int) -> int:
+def copy_frame(g: LoopGlobals, source: int) -> int:
     """A new slot with the same bytes and without a PHV, or -1."""
     index = take(g)
     if index < 0:
@@ -147,7 +145,7 @@ def copy_frame(g: Any, source: int) -> int:
 
 
 @inner()
-def copy_packet(g: Any, source: int, phv_size: int) -> int:
+def copy_packet(g: LoopGlobals, source: int, phv_size: int) -> int:
     """A new slot with the same bytes and the same PHV, or -1."""
     index = copy_frame(g, source)
     if index >= 0:
@@ -158,7 +156,7 @@ def copy_packet(g: Any, source: int, phv_size: int) -> int:
 
 
 @inner(forceinline=True)
-def point_at_payload(g: Any, index: int) -> None:
+def point_at_payload(g: LoopGlobals, index: int) -> None:
     """Tells the PHV where the part of the frame is that was not parsed."""
     phv = phv_at(phv_address(g, index), 0)
     slot = slot_at(g.slots, index)
@@ -174,7 +172,7 @@ def clear_fixed(phv: int) -> None:
 
 
 @inner()
-def put_headers(g: Any, index: int, headers: int, length: int, payload: int, payload_length: int) -> bool:
+def put_headers(g: LoopGlobals, index: int, headers: int, length: int, payload: int, payload_length: int) -> bool:
     """Puts `length` bytes at address `headers` in front of the payload; False if the slot has no room for both.
 
     `payload` counts from the pool's first byte and lies in the slot.

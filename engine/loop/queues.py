@@ -9,18 +9,16 @@ has paused (PFC) are passed over. Ports with rates or quanta are `managed`; the 
 
 from __future__ import annotations
 
-from typing import Any
-
 from detour.base.jit import inner
 from detour.engine.loop import buffers, pool
-from detour.engine.loop.layout import MAX_TIME
+from detour.engine.loop.layout import MAX_TIME, LoopGlobals, PortRecord, QueueRecord
 from detour.engine.loop.native import highest_bit, port_at, queue_at, slot_at, store32, switch_at
 
 _PS_PER_SECOND_OF_BITS = 8 * 1_000_000_000_000
 
 
 @inner()
-def admits(queue: Any, wire: int) -> bool:
+def admits(queue: QueueRecord, wire: int) -> bool:
     """Whether a frame of `wire` bytes may join the queue, as far as the queue's own limits go."""
     if queue.packets >= queue.limit_packets:
         return False
@@ -28,7 +26,7 @@ def admits(queue: Any, wire: int) -> bool:
 
 
 @inner()
-def join(g: Any, port_index: int, priority: int, slot_index: int) -> bool:
+def join(g: LoopGlobals, port_index: int, priority: int, slot_index: int) -> bool:
     """Puts a packet into a queue; False if it is full (the packet is dropped and counted)."""
     port = port_at(g.ports, port_index)
     queue = queue_at(g.queues, port.queues + priority)
@@ -59,7 +57,7 @@ def join(g: Any, port_index: int, priority: int, slot_index: int) -> bool:
 
 
 @inner()
-def _departure(g: Any, queue: Any, wire: int) -> int:
+def _departure(g: LoopGlobals, queue: QueueRecord, wire: int) -> int:
     """When a packet that joins a queue may leave it at the earliest, by the queue's rates."""
     time = max(g.now, queue.last_ps + queue.interval_ps) if queue.interval_ps != 0 else g.now
     if queue.rate_bps != 0:
@@ -70,7 +68,7 @@ def _departure(g: Any, queue: Any, wire: int) -> int:
 
 
 @inner()
-def choose(g: Any, port_index: int) -> int:
+def choose(g: LoopGlobals, port_index: int) -> int:
     """The queue to serve now, or -1 if none is ready."""
     port = port_at(g.ports, port_index)
     candidates = port.filled & ~port.paused
@@ -80,7 +78,7 @@ def choose(g: Any, port_index: int) -> int:
 
 
 @inner()
-def _choose_managed(g: Any, port: Any, candidates: int) -> int:
+def _choose_managed(g: LoopGlobals, port: PortRecord, candidates: int) -> int:
     """Strict queues first, then those of the round; of all only those whose first packet may leave by its rate."""
     ready = candidates
     while candidates > 0:
@@ -95,7 +93,7 @@ def _choose_managed(g: Any, port: Any, candidates: int) -> int:
 
 
 @inner()
-def _next_in_round(g: Any, port: Any, ready: int) -> int:
+def _next_in_round(g: LoopGlobals, port: PortRecord, ready: int) -> int:
     """Deficit round robin (Shreedhar and Varghese, SIGCOMM 1995): a queue is given its quantum when its turn comes, and
     sends as long as its first packet is no longer than what it has been given and not used."""
     while True:
@@ -113,7 +111,7 @@ def _next_in_round(g: Any, port: Any, ready: int) -> int:
 
 
 @inner()
-def next_ready(g: Any, port_index: int) -> int:
+def next_ready(g: LoopGlobals, port_index: int) -> int:
     """When the first packet may leave that its queue's rate holds back (`MAX_TIME`: there is none)."""
     port = port_at(g.ports, port_index)
     time = MAX_TIME
@@ -127,7 +125,7 @@ def next_ready(g: Any, port_index: int) -> int:
 
 
 @inner()
-def leave(g: Any, port_index: int, priority: int) -> int:
+def leave(g: LoopGlobals, port_index: int, priority: int) -> int:
     """Takes the first packet out of a queue that has one."""
     port = port_at(g.ports, port_index)
     queue = queue_at(g.queues, port.queues + priority)
@@ -150,7 +148,7 @@ def leave(g: Any, port_index: int, priority: int) -> int:
 
 
 @inner()
-def flush(g: Any, port_index: int) -> int:
+def flush(g: LoopGlobals, port_index: int) -> int:
     """Drops everything that waits at a port and returns how many packets that were."""
     port = port_at(g.ports, port_index)
     dropped = 0

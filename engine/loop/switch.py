@@ -7,11 +7,7 @@ port takes it out. Copies lose what simple_switch's copies lose: pending clone, 
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from detour.base.jit import inner
+from detour.base.jit import inner, int64
 from detour.engine import phv as fixed
 from detour.engine.loop import channels, heap, pfc, pool, queues, replicate
 from detour.engine.loop.layout import (
@@ -23,6 +19,9 @@ from detour.engine.loop.layout import (
     UP_DIGEST,
     UP_RECEIVED,
     UP_SENT,
+    LoopGlobals,
+    PortRecord,
+    SwitchRecord,
 )
 from detour.engine.loop.native import (
     call2,
@@ -42,12 +41,12 @@ from detour.engine.loop.up import take_down, tell
 
 _U32 = 0xFFFFFFFF
 _U48 = 0xFFFFFFFFFFFF
-_GROUPS = np.int64(1 << 16)
-_SESSIONS = np.int64(1 << 15)
+_GROUPS = int64(1 << 16)
+_SESSIONS = int64(1 << 15)
 
 
 @inner()
-def arrive(g: Any, port_index: int, slot_index: int, traffic_class: int) -> None:
+def arrive(g: LoopGlobals, port_index: int, slot_index: int, traffic_class: int) -> None:
     """A frame arrives at a switch port; `traffic_class` is the priority that it had in the queue that it left."""
     port = port_at(g.ports, port_index)
     if traffic_class == CLASS_PFC:
@@ -76,7 +75,7 @@ def arrive(g: Any, port_index: int, slot_index: int, traffic_class: int) -> None
 
 
 @inner()
-def _enter_pipeline(g: Any, switch: Any, slot_index: int, latency_ps: int) -> None:
+def _enter_pipeline(g: LoopGlobals, switch: SwitchRecord, slot_index: int, latency_ps: int) -> None:
     """The packet waits until the pipeline takes it, and a latency after that what ingress decides is done.
 
     The pipeline takes one packet in `pipe_gap_ps`; behind `input_limit` that wait there is no room."""
@@ -90,7 +89,7 @@ def _enter_pipeline(g: Any, switch: Any, slot_index: int, latency_ps: int) -> No
 
 
 @inner()
-def run_ingress(g: Any, switch_index: int, slot_index: int) -> None:
+def run_ingress(g: LoopGlobals, switch_index: int, slot_index: int) -> None:
     """Parses a packet whose PHV has its standard metadata, runs ingress, and does what that decided."""
     switch = switch_at(g.switches, switch_index)
     if switch.ready == 0:
@@ -113,7 +112,7 @@ def run_ingress(g: Any, switch_index: int, slot_index: int) -> None:
 
 
 @inner()
-def _parse(g: Any, switch: Any, slot_index: int) -> None:
+def _parse(g: LoopGlobals, switch: SwitchRecord, slot_index: int) -> None:
     frame = slot_at(g.slots, slot_index)
     phv = pool.phv_address(g, slot_index)
     call4(switch.parse, switch.state, phv, pool.address(g, slot_index), frame.length)
@@ -125,7 +124,7 @@ def _parse(g: Any, switch: Any, slot_index: int) -> None:
 
 
 @inner()
-def _after_ingress(g: Any, switch: Any, switch_index: int, slot_index: int) -> None:
+def _after_ingress(g: LoopGlobals, switch: SwitchRecord, switch_index: int, slot_index: int) -> None:
     """simple_switch's ingress thread from the end of the ingress control on."""
     std = phv_at(pool.phv_address(g, slot_index), 0)
     if std.clone_session != 0:
@@ -137,7 +136,7 @@ def _after_ingress(g: Any, switch: Any, switch_index: int, slot_index: int) -> N
         _start_over(g, switch, slot_index, std.resubmit - 1, fixed.TYPE_RESUBMIT)
     elif std.mcast_grp != 0:
         std.instance_type = fixed.TYPE_REPLICATION
-        block = replicate.find(switch.groups, switch.replicas, _GROUPS, np.int64(std.mcast_grp))
+        block = replicate.find(switch.groups, switch.replicas, _GROUPS, int64(std.mcast_grp))
         if block == 0:
             switch.unknown_groups += 1
         else:
@@ -148,11 +147,11 @@ def _after_ingress(g: Any, switch: Any, switch_index: int, slot_index: int) -> N
         pool.give_back(g, slot_index)
     else:
         std.instance_type = fixed.TYPE_NORMAL
-        _enqueue_and_serve(g, switch, switch_index, slot_index, np.int64(std.egress_spec))
+        _enqueue_and_serve(g, switch, switch_index, slot_index, int64(std.egress_spec))
 
 
 @inner()
-def _digest(g: Any, switch: Any, switch_index: int, slot_index: int) -> None:
+def _digest(g: LoopGlobals, switch: SwitchRecord, switch_index: int, slot_index: int) -> None:
     phv = pool.phv_address(g, slot_index)
     std = phv_at(phv, 0)
     number = std.digest_list - 1
@@ -168,7 +167,7 @@ def _digest(g: Any, switch: Any, switch_index: int, slot_index: int) -> None:
 
 
 @inner()
-def _start_over(g: Any, switch: Any, slot_index: int, fields: int, instance_type: int) -> None:
+def _start_over(g: LoopGlobals, switch: SwitchRecord, slot_index: int, fields: int, instance_type: int) -> None:
     """Sends a packet to the parser again with the metadata of a field list and nothing else."""
     channel = channel_at(g.channels, switch.input_channel)
     if switch.piped == 0 and channel.count >= switch.input_limit:
@@ -190,7 +189,7 @@ def _start_over(g: Any, switch: Any, slot_index: int, fields: int, instance_type
 
 
 @inner()
-def _reset_standard(g: Any, slot_index: int) -> None:
+def _reset_standard(g: LoopGlobals, slot_index: int) -> None:
     """Zeroes the standard metadata of a clone; what was parsed and how long the packet is stays."""
     phv = pool.phv_address(g, slot_index)
     std = phv_at(phv, 0)
@@ -203,7 +202,7 @@ def _reset_standard(g: Any, slot_index: int) -> None:
 
 
 @inner()
-def _clone_ingress(g: Any, switch: Any, switch_index: int, slot_index: int) -> None:
+def _clone_ingress(g: LoopGlobals, switch: SwitchRecord, switch_index: int, slot_index: int) -> None:
     """Clones the packet as it was when ingress began; only a field list of its metadata survives."""
     phv = pool.phv_address(g, slot_index)
     std = phv_at(phv, 0)
@@ -233,7 +232,7 @@ def _clone_ingress(g: Any, switch: Any, switch_index: int, slot_index: int) -> N
 
 
 @inner()
-def _multicast(g: Any, switch: Any, switch_index: int, slot_index: int, block: int) -> None:
+def _multicast(g: LoopGlobals, switch: SwitchRecord, switch_index: int, slot_index: int, block: int) -> None:
     """Enqueues a copy for each replica of a block (0: none); the packet itself becomes the last one."""
     replicas = 0 if block == 0 else replicate.count(block)
     if replicas == 0:
@@ -246,7 +245,7 @@ def _multicast(g: Any, switch: Any, switch_index: int, slot_index: int, block: i
 
 
 @inner()
-def _replica(g: Any, switch: Any, slot_index: int, block: int, number: int, is_last: bool) -> int:
+def _replica(g: LoopGlobals, switch: SwitchRecord, slot_index: int, block: int, number: int, is_last: bool) -> int:
     """The packet for a replica: a copy, or for the last one the packet itself; -1 if the pool is empty."""
     copy = slot_index
     if not is_last:
@@ -265,7 +264,7 @@ def _replica(g: Any, switch: Any, slot_index: int, block: int, number: int, is_l
 
 
 @inner()
-def _depth(g: Any, switch: Any, port_index: int, priority: int, number: int) -> int:
+def _depth(g: LoopGlobals, switch: SwitchRecord, port_index: int, priority: int, number: int) -> int:
     """Packets that wait in a queue of port `number`. Ports that nothing is attached to share the queues of one."""
     queue = queue_at(g.queues, port_at(g.ports, port_index).queues + priority)
     if port_index != switch.void_port:
@@ -280,7 +279,7 @@ def _depth(g: Any, switch: Any, port_index: int, priority: int, number: int) -> 
 
 
 @inner()
-def _enqueue(g: Any, switch: Any, switch_index: int, slot_index: int, number: int) -> int:
+def _enqueue(g: LoopGlobals, switch: SwitchRecord, switch_index: int, slot_index: int, number: int) -> int:
     """Puts a packet into the output queue of port `number`; the port's index, or -1 if it was dropped."""
     index = switch.void_port
     if number < PORTS_PER_SWITCH:
@@ -303,7 +302,7 @@ def _enqueue(g: Any, switch: Any, switch_index: int, slot_index: int, number: in
 
 
 @inner()
-def _enqueue_and_serve(g: Any, switch: Any, switch_index: int, slot_index: int, number: int) -> None:
+def _enqueue_and_serve(g: LoopGlobals, switch: SwitchRecord, switch_index: int, slot_index: int, number: int) -> None:
     """Enqueues a packet; if the port is idle it takes the packet at once."""
     index = _enqueue(g, switch, switch_index, slot_index, number)
     if index >= 0:
@@ -311,7 +310,7 @@ def _enqueue_and_serve(g: Any, switch: Any, switch_index: int, slot_index: int, 
 
 
 @inner()
-def serve(g: Any, port_index: int) -> None:
+def serve(g: LoopGlobals, port_index: int) -> None:
     """Lets a port send the next packet if it is free, and sets its event for the one after that."""
     port = port_at(g.ports, port_index)
     if g.now >= port.busy_until:
@@ -324,7 +323,7 @@ def serve(g: Any, port_index: int) -> None:
 
 
 @inner()
-def _send_next(g: Any, port: Any, port_index: int) -> bool:
+def _send_next(g: LoopGlobals, port: PortRecord, port_index: int) -> bool:
     """Takes the next packet out of its queue and sends it. False: none may leave now, and the port's event is set."""
     priority = queues.choose(g, port_index)
     if priority < 0:
@@ -345,7 +344,7 @@ def _send_next(g: Any, port: Any, port_index: int) -> bool:
 
 
 @inner()
-def _send(g: Any, port: Any, port_index: int, slot_index: int) -> None:
+def _send(g: LoopGlobals, port: PortRecord, port_index: int, slot_index: int) -> None:
     if channel_at(g.channels, port.channel).kind == TO_NOWHERE:
         switch_at(g.switches, port.switch).no_port_drops += 1
         pool.give_back(g, slot_index)
@@ -356,7 +355,7 @@ def _send(g: Any, port: Any, port_index: int, slot_index: int) -> None:
 
 
 @inner()
-def _egress(g: Any, port: Any, port_index: int, priority: int, slot_index: int) -> bool:
+def _egress(g: LoopGlobals, port: PortRecord, port_index: int, priority: int, slot_index: int) -> bool:
     """simple_switch's egress thread: egress control, clone, drop, deparser, recirculation. True: to be sent."""
     switch = switch_at(g.switches, port.switch)
     phv = pool.phv_address(g, slot_index)
@@ -382,7 +381,7 @@ def _egress(g: Any, port: Any, port_index: int, priority: int, slot_index: int) 
 
 
 @inner()
-def _deparse(g: Any, switch: Any, slot_index: int) -> bool:
+def _deparse(g: LoopGlobals, switch: SwitchRecord, slot_index: int) -> bool:
     """Writes the headers; True if the packet is to be sent, False if it is gone or recirculates."""
     frame = slot_at(g.slots, slot_index)
     phv = pool.phv_address(g, slot_index)
@@ -415,7 +414,7 @@ def _deparse(g: Any, switch: Any, slot_index: int) -> bool:
 
 
 @inner()
-def _clone_egress(g: Any, switch: Any, switch_index: int, slot_index: int) -> None:
+def _clone_egress(g: LoopGlobals, switch: SwitchRecord, switch_index: int, slot_index: int) -> None:
     """Clones the packet with its headers as egress leaves them; the clones run egress themselves."""
     phv = pool.phv_address(g, slot_index)
     std = phv_at(phv, 0)
@@ -445,7 +444,7 @@ def _clone_egress(g: Any, switch: Any, switch_index: int, slot_index: int) -> No
 
 
 @inner()
-def _wake_later(g: Any, port_index: int) -> None:
+def _wake_later(g: LoopGlobals, port_index: int) -> None:
     """Sets a port's event as early as it may send. Egress clones go this way: a port must not serve itself."""
     port = port_at(g.ports, port_index)
     time = max(g.now, port.busy_until)
@@ -454,7 +453,7 @@ def _wake_later(g: Any, port_index: int) -> None:
 
 
 @inner()
-def flush(g: Any, switch_index: int) -> int:
+def flush(g: LoopGlobals, switch_index: int) -> int:
     """Drops what waits in a switch with a PHV of its program (which is about to change); returns how many."""
     switch = switch_at(g.switches, switch_index)
     dropped = channels.flush(g, switch.input_channel)

@@ -8,16 +8,12 @@ of a log is used; the other half takes what one event may still produce.
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from detour.base.jit import inner
-from detour.engine.loop.layout import UPCALL
+from detour.base.jit import inner, int64
+from detour.engine.loop.layout import LoopGlobals, UpcallRecord
 from detour.engine.loop.native import move_bytes, slot_at, up_at
 
-_HEAD = UPCALL.itemsize
-_NO_DETAIL = np.int64(0)
+_HEAD = UpcallRecord.dtype.itemsize
+_NO_DETAIL = int64(0)
 
 
 @inner()
@@ -37,7 +33,7 @@ def _append(base: int, kind: int, index: int, detail: int, time: int, data: int,
 
 
 @inner()
-def tell(g: Any, kind: int, index: int, detail: int, data: int, length: int, wire: int) -> bool:
+def tell(g: LoopGlobals, kind: int, index: int, detail: int, data: int, length: int, wire: int) -> bool:
     """Leaves `length` bytes at address `data` for Python's callbacks; False (counted) if the log is full."""
     if g.up_used + _HEAD + length + 8 > g.up_size:
         g.up_drops += 1
@@ -47,7 +43,7 @@ def tell(g: Any, kind: int, index: int, detail: int, data: int, length: int, wir
 
 
 @inner()
-def take_down(g: Any, kind: int, port: int, slot: int) -> None:
+def take_down(g: LoopGlobals, kind: int, port: int, slot: int) -> None:
     """Captures a frame that a port received or sent (`UP_RECEIVED`, `UP_SENT`)."""
     frame = slot_at(g.slots, slot)
     if g.taken_used + _HEAD + frame.length + 8 > g.taken_size:
@@ -58,7 +54,7 @@ def take_down(g: Any, kind: int, port: int, slot: int) -> None:
 
 
 @inner(forceinline=True)
-def must_drain(g: Any) -> bool:
+def must_drain(g: LoopGlobals) -> bool:
     """Whether a log is half full (or, in virtual time, has a callback's record at all)."""
     if g.inline_upcalls != 0 and g.up_used > 0:
         return True

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import grpc
 
 from detour.base.errors import DetourError
-from detour.base.heap import give_back_large_blocks
+from detour.base.malloc import give_back_large_blocks
 from detour.base.turns import take_short_turns
 from detour.engine.endpoint import GrpcEndpoint, Tls
 from detour.engine.p4runtime.arbitration import StreamClient

@@ -24,7 +24,7 @@ from detour.engine.trace.records import Execution, RecordReader
 from detour.engine.trace.replicas import ReplicaReader
 from detour.engine.trace.ring import RING_BYTES, Ring, TraceControl
 from detour.engine.trace.tree import Visit
-from detour.engine.wiring import SwitchRecord
+from detour.engine.wiring import WiredSwitch
 
 _TRACED: dict[str, Program] = {}
 """Traced programs of this process, by the layout and text of the plain one."""
@@ -107,7 +107,7 @@ class Recorder:
 
         self._builder = TreeBuilder(self._readers, self._drop_ports, self._replicas, slot_of)
 
-    def _code_for(self, switch: SwitchRecord) -> Program:
+    def _code_for(self, switch: WiredSwitch) -> Program:
         """The traced program of a switch, and where it counts what packets reach."""
         plain, collector = switch.program, COLLECTOR.value
         code = traced(plain, covered=plain.covered or collector is not None)

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from detour.base.errors import DetourError
 
@@ -15,6 +17,18 @@ _PAGE = 4096
 def resident(process: int | str = "self") -> int:
     """Bytes of memory of a process that are resident."""
     return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * _PAGE
+
+
+def told_by(module: str, *arguments: str) -> Any:
+    """What `python -m module arguments` prints, as JSON.
+
+    Raises:
+        DetourError: it fails.
+    """
+    done = subprocess.run([sys.executable, "-m", module, *arguments], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise DetourError(f"the process that is measured has ended: {' '.join(done.stderr.strip().splitlines()[-1:])}")
+    return json.loads(done.stdout)
 
 
 class Child:

@@ -51,7 +51,7 @@ def run(sets: int = SETS, phases: int = 24, progress: Progress = silent) -> Benc
         *_one_more(sets // 2, progress),
         *_large(progress),
     ]
-    goals += _throughput(phases, progress)
+    goals += _throughput(max(phases, 0), progress)
     lines = [
         {"name": goal.text, "value": goal.value, "goal": goal.target, "at_most": goal.most, "met": goal.met}
         for goal in goals

@@ -24,7 +24,8 @@ import numpy as np
 
 from detour.base.progress import Progress, silent
 from detour.base.times import US
-from detour.experiments.bench.report import BenchReport, Goal
+from detour.experiments.bench.report import BenchReport, Goal, report_of_rows
+from detour.experiments.columns import row, shown
 from detour.fabric.footings.virtual.fabric import PATH_CHOICES, TRANSPORT_KINDS
 from detour.fabric.footings.virtual.scheme import OTHERS, SCHEMES, SPRAY_LERP, RunSettings, Scheme
 from detour.hosts.cc import algorithm
@@ -180,15 +181,15 @@ class GrayRun:
         return True
 
 
-@dataclass(frozen=True)
+@row
 class GrayRow:
     """Runs of a scheme with one kind of loss."""
 
-    scheme: str
-    kind: str
-    failed: int
-    runs: int
-    worst_gap_rtt: float
+    scheme: str = shown("scheme")
+    kind: str = shown("frames lost")
+    failed: int = shown("failed")
+    runs: int = shown("runs")
+    worst_gap_rtt: float = shown("longest gap, round trips", ",.2f")
 
 
 def contenders() -> dict[str, tuple[Scheme, PathChoice]]:
@@ -198,31 +199,26 @@ def contenders() -> dict[str, tuple[Scheme, PathChoice]]:
     return found | {REACTING: (SPRAY_LERP, PathChoice.REACTING)}
 
 
-def row(name: str, kind: str, seeds: Sequence[int]) -> GrayRow:
+def gray_row(name: str, kind: str, seeds: Sequence[int]) -> GrayRow:
     """Every combination of size, moment and number of paths for each seed."""
     scheme, choice = contenders()[name]
     outcomes = [
         GrayRun(scheme, Fault(LOSS_KINDS[kind], frozenset(SHORTEST[:count]), begin), seed, choice).deliver(size)
         for count, begin, size, seed in itertools.product(AFFECTED, BREAKS, SIZES, seeds)
     ]
-    failed = sum(outcome.failed for outcome in outcomes)
-    return GrayRow(name, kind, failed, len(outcomes), round(max(outcome.gap_rtt for outcome in outcomes), 2))
+    failed, worst = sum(one.failed for one in outcomes), max(one.gap_rtt for one in outcomes)
+    return GrayRow(scheme=name, kind=kind, failed=failed, runs=len(outcomes), worst_gap_rtt=round(worst, 2))
 
 
 def run(progress: Progress = silent) -> BenchReport:
     """`detour bench transport --gray`."""
     rows = []
     for name, kind in itertools.product(contenders(), LOSS_KINDS):
-        rows.append(row(name, kind, GRAY_SEEDS))
+        rows.append(gray_row(name, kind, GRAY_SEEDS))
         progress(f"{name}, {kind}: {rows[-1].failed} of {rows[-1].runs} failed")
     ours = max(one.worst_gap_rtt for one in rows if one.scheme == SPRAY_LERP.name)
-    return BenchReport(
-        "transport --gray",
-        {"gray": [asdict(one) for one in rows]},
-        ("scheme", "frames lost", "failed", "runs", "longest gap, round trips"),
-        tuple((one.scheme, one.kind, str(one.failed), str(one.runs), f"{one.worst_gap_rtt:,.2f}") for one in rows),
-        (
-            Goal("messages that failed although paths worked", sum(one.failed for one in rows), 0, most=True),
-            Goal("SprayLERP's longest gap, round trips", ours, GOAL_RTT, most=True),
-        ),
+    goals = (
+        Goal("messages that failed although paths worked", sum(one.failed for one in rows), 0, most=True),
+        Goal("SprayLERP's longest gap, round trips", ours, GOAL_RTT, most=True),
     )
+    return report_of_rows("transport --gray", GrayRow, rows, {"gray": [asdict(one) for one in rows]}, goals)

@@ -15,18 +15,20 @@ from __future__ import annotations
 
 import json
 import resource
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
 from detour.base.times import MS
 from detour.experiments.bench import p4sim
+from detour.experiments.bench.child import told_by
 from detour.experiments.bench.lab_network import ONE_SWITCH, LabFlow, LabNetwork
-from detour.experiments.bench.report import BenchReport, Goal, Numbers
+from detour.experiments.bench.report import BenchReport, Goal, Numbers, report_of_rows
+from detour.experiments.columns import cell, row, shown
 from detour.fabric.footings.clock import PS
 from detour.topo import parse_topology
 from detour.topo.topology import Link
@@ -58,19 +60,33 @@ ELSEWHERE = (
 """packets a second of the 10 Gb/s case: in optimised builds on another machine, and of p4sim's artifact"""
 
 
-@dataclass(frozen=True)
+@row
 class LabRow:
     """One run. `mbps`: payload that is offered in all; `packets`: that arrived; `seconds`: processor time."""
 
-    system: str
-    mbps: float
-    packets: int
-    seconds: float
-    packets_per_s: float
-    measured: bool
-    network: str = "one switch"
+    system: str = shown("system")
+    network: str = shown("network", default="one switch")
+    mbps: float = shown("Mb/s", "g")
+    packets: int = shown("packets", ",")
+    seconds: float = shown("seconds", ",.2f")
+    packets_per_s: float = shown("packets/s", ",.0f")
+    measured: bool = True
     memory_bytes: int | None = None
     note: str = ""
+
+    @classmethod
+    def of(cls, system: str, mbps: float, packets: int, seconds: float, **more: Any) -> LabRow:
+        """With its rate."""
+        rate = packets / max(seconds, 1e-9)
+        return cls(system=system, mbps=mbps, packets=packets, seconds=seconds, packets_per_s=rate, **more)
+
+    @cell("memory")
+    def _memory(self) -> str:
+        return "" if self.memory_bytes is None else f"{self.memory_bytes / 1e6:.0f} MB"
+
+    @cell("remark")
+    def _remark(self) -> str:
+        return self.note if self.measured else f"not measured here: {self.note}"
 
 
 @dataclass(frozen=True)
@@ -116,7 +132,7 @@ def traffic(case: LabCase) -> LabRow:
         raise DetourError(f"{arrived} of {packets * len(flows)} datagrams arrived on {case.network}")
     network = "one switch" if case.network == ONE_SWITCH else case.network
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return LabRow("detour", case.mbps * len(flows), arrived, took, arrived / took, True, network, peak)
+    return LabRow.of("detour", case.mbps * len(flows), arrived, took, network=network, memory_bytes=peak)
 
 
 def ecn_minute(seconds: float = ECN_SECONDS) -> LabRow:
@@ -146,16 +162,12 @@ def ecn_minute(seconds: float = ECN_SECONDS) -> LabRow:
         raise DetourError("a queue of 64 packets marked none")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     note = f"{seconds:g} s of virtual time, {voice.ce} of {voice.packets} marked"
-    return LabRow("detour", _ECN_ROAD / 1e6, arrived, took, arrived / took, True, "ECN road", peak, note)
+    return LabRow.of("detour", _ECN_ROAD / 1e6, arrived, took, network="ECN road", memory_bytes=peak, note=note)
 
 
 def _apart(*arguments: str) -> LabRow:
     """A row that a process of its own measures."""
-    command = [sys.executable, "-m", "detour.experiments.bench.lab", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise DetourError(f"the process that is measured has ended: {' '.join(done.stderr.strip().splitlines()[-1:])}")
-    return LabRow(**json.loads(done.stdout))
+    return LabRow(**told_by("detour.experiments.bench.lab", *arguments))
 
 
 # -- all of it ----------------------------------------------------------------------------------------------
@@ -197,8 +209,7 @@ def _round(mbps: float, seconds: float, program: p4sim.Path | None, progress: Pr
         for system in (p4sim.P4SIM, p4sim.BRIDGE):
             progress(f"{mbps:g} Mb/s: {system}")
             other = p4sim.run(program, system, mbps, LAB_PAYLOAD, seconds, _CABLE_BPS)
-            rate = other.packets / max(other.seconds, 1e-9)
-            found.append(LabRow(system, mbps, other.packets, other.seconds, rate, True))
+            found.append(LabRow.of(system, mbps, other.packets, other.seconds))
     return found
 
 
@@ -210,7 +221,11 @@ def published() -> list[LabRow]:
     """The 10 Gb/s case of others, not measured here."""
     mbps = SPEEDS_MBPS[-1]
     packets = round(mbps * 1e6 * LAB_SECONDS / (8 * LAB_PAYLOAD))
-    return [LabRow(system, mbps, packets, packets / rate, rate, False, note=note) for system, note, rate in ELSEWHERE]
+    case: dict[str, Any] = {"mbps": SPEEDS_MBPS[-1], "packets": packets, "measured": False}
+    return [
+        LabRow(system=system, seconds=packets / rate, packets_per_s=rate, note=note, **case)
+        for system, note, rate in ELSEWHERE
+    ]
 
 
 def report(rows: Sequence[LabRow], others: bool) -> BenchReport:
@@ -229,14 +244,7 @@ def report(rows: Sequence[LabRow], others: bool) -> BenchReport:
         f"p4sim was not found ({p4sim.VARIABLE}, or {p4sim.PROGRAM_NAME} on PATH): its figures are those published"
     )
     numbers: dict[str, Numbers] = {"rows": [_json(row) for row in rows]}
-    return BenchReport(
-        name="lab",
-        numbers=numbers,
-        columns=("system", "network", "Mb/s", "packets", "seconds", "packets/s", "memory", "remark"),
-        rows=tuple(_cells(row) for row in rows),
-        goals=tuple(goals),
-        notes=() if others else (missing,),
-    )
+    return report_of_rows("lab", LabRow, rows, numbers, goals, () if others else (missing,))
 
 
 def _times(rows: Sequence[LabRow], ours: LabRow | None, system: str) -> float | None:
@@ -250,19 +258,6 @@ def _times(rows: Sequence[LabRow], ours: LabRow | None, system: str) -> float | 
 def _json(row: LabRow) -> dict[str, Numbers]:
     rounded = replace(row, seconds=round(row.seconds, 4), packets_per_s=round(row.packets_per_s, 1))
     return {name: value for name, value in asdict(rounded).items() if value not in (None, "")}
-
-
-def _cells(row: LabRow) -> tuple[str, ...]:
-    return (
-        row.system,
-        row.network,
-        f"{row.mbps:g}",
-        f"{row.packets:,}",
-        f"{row.seconds:,.2f}",
-        f"{row.packets_per_s:,.0f}",
-        "" if row.memory_bytes is None else f"{row.memory_bytes / 1e6:.0f} MB",
-        row.note if row.measured else f"not measured here: {row.note}",
-    )
 
 
 def _main(arguments: Sequence[str]) -> None:

@@ -22,7 +22,7 @@ from detour.control.planner import plan
 from detour.experiments.bench.child import Child, resident
 from detour.experiments.bench.client import Client
 from detour.experiments.bench.dragonfly import BENCH_PRIORITIES, D3
-from detour.experiments.bench.report import BenchReport, Goal
+from detour.experiments.bench.report import BenchReport, Fact, Goal, report_of_facts
 from detour.topo import Topology, parse_topology
 
 GOAL_MIB = 1024.0
@@ -116,30 +116,20 @@ def report(found: Resident) -> BenchReport:
     """Bytes a switch: ports, queues, program and empty tables. Bytes an entry: what the tables add."""
     per_switch = (found.with_pipelines - found.empty) / found.switches
     per_entry = (found.with_entries - found.with_pipelines) / found.entries
-    moments = (
-        ("nothing built", found.empty),
-        (f"{found.switches} switches", found.with_switches),
-        ("their pipelines", found.with_pipelines),
-        (f"their {found.entries:,} entries", found.with_entries),
-    )
     mib = 1 << 20
-    return BenchReport(
-        name="memory",
-        numbers={
-            "switches": found.switches,
-            "entries": found.entries,
-            "bytes_per_switch": per_switch,
-            "bytes_per_entry": per_entry,
-            "total_bytes": found.with_entries,
-        },
-        columns=("process with", "resident MiB"),
-        rows=(
-            *((what, f"{size / mib:.0f}") for what, size in moments),
-            ("bytes a switch", f"{per_switch:,.0f}"),
-            ("bytes an entry", f"{per_entry:,.0f}"),
-        ),
-        goals=(Goal(f"{found.switches} switches with their tables: MiB,", found.with_entries / mib, GOAL_MIB, True),),
+    facts = (
+        Fact("", "nothing built", found.empty / mib, ".0f"),
+        Fact("switches", "", found.switches),
+        Fact("", f"{found.switches} switches", found.with_switches / mib, ".0f"),
+        Fact("", "their pipelines", found.with_pipelines / mib, ".0f"),
+        Fact("entries", "", found.entries),
+        Fact("", f"their {found.entries:,} entries", found.with_entries / mib, ".0f"),
+        Fact("bytes_per_switch", "bytes a switch", per_switch, ",.0f"),
+        Fact("bytes_per_entry", "bytes an entry", per_entry, ",.0f"),
+        Fact("total_bytes", "", found.with_entries),
     )
+    goal = Goal(f"{found.switches} switches with their tables: MiB,", found.with_entries / mib, GOAL_MIB, True)
+    return report_of_facts("memory", ("process with", "resident MiB"), facts, [goal])
 
 
 if __name__ == "__main__":

@@ -39,15 +39,15 @@ _ENDLESS = 1 << 36
 
 
 @njit(_nrt=False)
-def _exchange(hs: Any, buf: Any, packets: int, now: int) -> int:
+def _exchange(hs: Any, frame: int, packets: int, now: int) -> int:
     """Host 0 sends so many packets, host 1 answers each; returns the time then."""
     for _ in range(packets):
-        length = transmit(hs, 0, buf, 0, now)
+        length = transmit(hs, 0, frame, now)
         if length > 0:
-            receive(hs, 1, buf, 0, length, now)
-            length = transmit(hs, 1, buf, 0, now)
+            receive(hs, 1, frame, length, now)
+            length = transmit(hs, 1, frame, now)
             if length > 0:
-                receive(hs, 0, buf, 0, length, now)
+                receive(hs, 0, frame, length, now)
         elif deadline(hs, 0) <= now:
             expire(hs, 0, now)
         now += _PACKET_PS
@@ -80,7 +80,7 @@ class _Pair:
         """Processor time of so many packets."""
         self.hs.cfg[0]["monitor"] = int(monitor)
         begin = time.thread_time()
-        self.now = int(_exchange(self.hs, self.buffer, packets, self.now))
+        self.now = int(_exchange(self.hs, self.buffer.ctypes.data, packets, self.now))
         return time.thread_time() - begin
 
     def window_seconds(self, windows: int) -> float:

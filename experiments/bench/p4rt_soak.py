@@ -32,7 +32,7 @@ from detour.control.p4runtime.pipeline import read_p4info
 from detour.experiments.bench.child import Child, resident
 from detour.experiments.bench.client import Client
 from detour.experiments.bench.p4runtime import updates_of
-from detour.experiments.bench.report import BenchReport, Goal
+from detour.experiments.bench.report import BenchReport, Fact, Goal, report_of_facts
 
 GOAL_MB = 512.0
 SECONDS = 60.0
@@ -337,30 +337,20 @@ def run(seconds: float = SECONDS, progress: Progress = silent) -> BenchReport:
 def report(found: Soak) -> BenchReport:
     """The highest above the start counts."""
     above = (found.peak - found.before) / 1e6
-    return BenchReport(
-        name="p4rt-soak",
-        numbers={
-            "before_bytes": found.before,
-            "peak_bytes": found.peak,
-            "after_bytes": found.after,
-            "seconds": found.seconds,
-            "honest": found.honest,
-            "honest_slowest_s": found.slowest_s,
-            "honest_median_s": found.median_s,
-            "outcomes": found.counts,
-        },
-        columns=("what", "value"),
-        rows=(
-            ("resident before, MiB", f"{found.before / _MIB:.0f}"),
-            ("highest, MiB", f"{found.peak / _MIB:.0f}"),
-            ("afterwards, MiB", f"{found.after / _MIB:.0f}"),
-            ("writes and reads of an honest controller meanwhile", f"{found.honest:,}"),
-            ("the slowest of them, s", f"{found.slowest_s:.2f}"),
-            ("the median of them, s", f"{found.median_s:.3f}"),
-            *((what, f"{count:,}") for what, count in found.counts.items()),
-        ),
-        goals=(Goal(f"MB above the start, in {found.seconds:g} s of everything at once,", above, GOAL_MB, True),),
+    facts = (
+        Fact("", "resident before, MiB", found.before / _MIB, ".0f"),
+        Fact("", "highest, MiB", found.peak / _MIB, ".0f"),
+        Fact("", "afterwards, MiB", found.after / _MIB, ".0f"),
+        *(Fact(f"{when}_bytes", "", getattr(found, when)) for when in ("before", "peak", "after")),
+        Fact("seconds", "", found.seconds),
+        Fact("honest", "writes and reads of an honest controller meanwhile", found.honest, ","),
+        Fact("honest_slowest_s", "the slowest of them, s", found.slowest_s, ".2f"),
+        Fact("honest_median_s", "the median of them, s", found.median_s, ".3f"),
+        Fact("outcomes", "", found.counts),
+        *(Fact("", what, count, ",") for what, count in found.counts.items()),
     )
+    goal = Goal(f"MB above the start, in {found.seconds:g} s of everything at once,", above, GOAL_MB, True)
+    return report_of_facts("p4rt-soak", ("what", "value"), facts, [goal])
 
 
 if __name__ == "__main__":

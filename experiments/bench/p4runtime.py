@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from finsy.proto import p4i, p4r
 
@@ -18,8 +17,9 @@ from detour.base.progress import Progress, silent
 from detour.control.p4runtime.pipeline import read_p4info
 from detour.experiments.bench.client import Client
 from detour.experiments.bench.processes import Switches
-from detour.experiments.bench.report import BenchReport, Goal, rate
-from detour.experiments.bench.tables import PORTS, BenchEntry, entries, table_name
+from detour.experiments.bench.report import BenchReport, Goal, report_of_rows
+from detour.experiments.bench.tables import PORTS, BenchEntry, random_entries, table_name
+from detour.experiments.columns import row, shown
 
 GOAL = 20_000.0
 ENTRIES = 100_000
@@ -27,16 +27,16 @@ BATCH = 2_000
 _DEVICE = 1
 
 
-@dataclass(frozen=True)
+@row
 class WriteRate:
     """Entries a second of one kind of table."""
 
-    kind: str
-    entries: int
-    insert_per_s: float
-    modify_per_s: float
-    read_per_s: float
-    delete_per_s: float
+    kind: str = shown("table")
+    entries: int = shown("entries", ",")
+    insert_per_s: float = shown("inserted/s", ",.0f")
+    modify_per_s: float = shown("modified/s", ",.0f")
+    read_per_s: float = shown("read/s", ",.0f")
+    delete_per_s: float = shown("deleted/s", ",.0f")
 
 
 def _updates(info: p4i.P4Info, kind: str, known: list[BenchEntry]) -> list[p4r.TableEntry]:
@@ -61,7 +61,7 @@ def _updates(info: p4i.P4Info, kind: str, known: list[BenchEntry]) -> list[p4r.T
 
 def updates_of(info: p4i.P4Info, kind: str, count: int) -> list[p4r.Update]:
     """Insertions of `count` entries of one kind of table."""
-    messages = _updates(info, kind, list(entries(kind, count).values()))
+    messages = _updates(info, kind, list(random_entries(kind, count).values()))
     return [p4r.Update(type=p4r.Update.INSERT, entity=p4r.Entity(table_entry=message)) for message in messages]
 
 
@@ -77,7 +77,7 @@ def timed(work: Callable[[], object]) -> float:
 
 
 def _measure(client: Client, info: p4i.P4Info, kind: str, count: int, batch: int) -> WriteRate:
-    messages = _updates(info, kind, list(entries(kind, count).values()))
+    messages = _updates(info, kind, list(random_entries(kind, count).values()))
 
     def seconds(what: p4r.Update.Type.ValueType) -> float:
         updates = [p4r.Update(type=what, entity=p4r.Entity(table_entry=message)) for message in messages]
@@ -88,11 +88,18 @@ def _measure(client: Client, info: p4i.P4Info, kind: str, count: int, batch: int
     wildcard = p4r.Entity(table_entry=p4r.TableEntry(table_id=messages[0].table_id))
     read = timed(lambda: client.read([wildcard]))
     delete = seconds(p4r.Update.DELETE)
-    return WriteRate(kind, count, count / insert, count / modify, count / read, count / delete)
+    return WriteRate(
+        kind=kind,
+        entries=count,
+        insert_per_s=count / insert,
+        modify_per_s=count / modify,
+        read_per_s=count / read,
+        delete_per_s=count / delete,
+    )
 
 
-def run(count: int = ENTRIES, batch: int = BATCH, progress: Progress = silent) -> BenchReport:
-    """Measures with `count` entries in each kind of table, `batch` updates a message."""
+def run(entries: int = ENTRIES, batch: int = BATCH, progress: Progress = silent) -> BenchReport:
+    """Measures with so many entries in each kind of table, `batch` updates a message."""
     info = read_p4info(BUILD / "bench_tables.p4info.txtpb")
     config = (BUILD / "bench_tables.json").read_bytes()
     points = []
@@ -101,7 +108,7 @@ def run(count: int = ENTRIES, batch: int = BATCH, progress: Progress = silent) -
             _bind_to_one_core(process)
         client.set_pipeline(client.pipeline(info, config))
         for kind in PORTS:
-            points.append(_measure(client, info, kind, count, batch))
+            points.append(_measure(client, info, kind, entries, batch))
             progress(f"{kind}: {points[-1].insert_per_s:,.0f} entries/s written")
     return report(points)
 
@@ -115,17 +122,10 @@ def _bind_to_one_core(process: int) -> None:
 
 def report(points: list[WriteRate]) -> BenchReport:
     """The slowest kind of table counts."""
-    fields = ("insert_per_s", "modify_per_s", "read_per_s", "delete_per_s")
-    return BenchReport(
-        name="p4runtime",
-        numbers={
-            "written_per_s": min(point.insert_per_s for point in points),
-            "read_per_s": min(point.read_per_s for point in points),
-            "tables": [vars(point) for point in points],
-        },
-        columns=("table", "entries", "inserted/s", "modified/s", "read/s", "deleted/s"),
-        rows=tuple(
-            (point.kind, f"{point.entries:,}", *(rate(getattr(point, field)) for field in fields)) for point in points
-        ),
-        goals=(Goal("entries/s written,", min(point.insert_per_s for point in points), GOAL),),
-    )
+    written = min(point.insert_per_s for point in points)
+    numbers = {
+        "written_per_s": written,
+        "read_per_s": min(point.read_per_s for point in points),
+        "tables": [vars(point) for point in points],
+    }
+    return report_of_rows("p4runtime", WriteRate, points, numbers, [Goal("entries/s written,", written, GOAL)])

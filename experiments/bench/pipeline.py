@@ -20,7 +20,7 @@ from detour.control.p4runtime.pipeline import read_p4info
 from detour.engine import phv
 from detour.experiments.bench.client import Client
 from detour.experiments.bench.processes import Switches
-from detour.experiments.bench.report import BenchReport, Goal
+from detour.experiments.bench.report import BenchReport, Fact, Goal, report_of_facts
 
 NEW_GOAL, CACHED_GOAL = 1.5, 0.1
 _DEVICE = 1
@@ -70,13 +70,9 @@ def run(times: int = 3, progress: Progress = silent) -> BenchReport:
 
 def report(new: float, cached: float) -> BenchReport:
     """Seconds to the first packet, against the goals."""
-    return BenchReport(
-        name="pipeline",
-        numbers={"new_s": new, "cached_s": cached},
-        columns=("fabric.p4", "seconds to the first packet"),
-        rows=(("never compiled before", f"{new:.3f}"), ("cached, new process", f"{cached:.3f}")),
-        goals=(
-            Goal("new program: seconds,", new, NEW_GOAL, most=True),
-            Goal("cached: seconds,", cached, CACHED_GOAL, most=True),
-        ),
+    facts = Fact("new_s", "never compiled before", new, ".3f"), Fact("cached_s", "cached, new process", cached, ".3f")
+    goals = (
+        Goal("new program: seconds,", new, NEW_GOAL, most=True),
+        Goal("cached: seconds,", cached, CACHED_GOAL, most=True),
     )
+    return report_of_facts("pipeline", ("fabric.p4", "seconds to the first packet"), facts, goals)

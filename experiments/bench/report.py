@@ -9,9 +9,12 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from operator import itemgetter
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from detour.base.tables import Column, Table, left, right
+from detour.experiments.columns import table
+
+T = TypeVar("T")
 
 Numbers: TypeAlias = "str | float | Sequence[Numbers] | Mapping[str, Numbers] | None"
 """a number, or several by name or in order"""
@@ -64,6 +67,33 @@ class BenchReport:
         words = {True: "met", False: missed, None: ""}
         columns = (left("goal", str), right("measured", lambda goal: goal.measured), left(" ", lambda g: words[g.met]))
         return Table(columns, self.goals)
+
+
+class Fact(NamedTuple):
+    """A number, said once: its key in the JSON and what it is called in the table, either of them empty where it is not
+    there; `form` of the latter."""
+
+    key: str
+    what: str
+    value: Any
+    form: str = ""
+
+
+def report_of_facts(name: str, heads: tuple[str, str], facts: Sequence[Fact], goals: Sequence[Goal]) -> BenchReport:
+    """A line for each."""
+    numbers = {fact.key: fact.value for fact in facts if fact.key}
+    rows = tuple((fact.what, format(fact.value, fact.form)) for fact in facts if fact.what)
+    return BenchReport(name, numbers, heads, rows, tuple(goals))
+
+
+def report_of_rows(
+    name: str, kind: type[T], rows: Sequence[T], numbers: Mapping[str, Numbers], goals: Sequence[Goal],
+    notes: Sequence[str] = (),
+) -> BenchReport:  # fmt: skip
+    """Rows that say themselves how they are shown (`experiments.columns`)."""
+    shown = table(kind, rows)
+    cells = tuple(map(tuple, shown.cells(True)))
+    return BenchReport(name, numbers, tuple(one.name for one in shown.columns), cells, tuple(goals), tuple(notes))
 
 
 def machine() -> str:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import random
 import resource
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -28,7 +27,8 @@ from detour.base.progress import Progress, silent
 from detour.base.times import US
 from detour.control.policy import Amount, StepMarking
 from detour.engine.compiler.program import Program
-from detour.experiments.bench.report import BenchReport, Goal
+from detour.experiments.bench.child import told_by
+from detour.experiments.bench.report import BenchReport, Fact, Goal, report_of_facts
 from detour.fabric.footings.virtual.fabric import VirtualFabric
 from detour.fabric.footings.virtual.scheme import TELEMETRY_LERP, RunSettings, Scheme
 from detour.topo import parse_topology
@@ -137,11 +137,7 @@ def _hold(connections: int) -> None:
 
 def memory(connections: int = _CONNECTIONS) -> tuple[int, int]:
     """Peak resident bytes of D3 with that many connections, and how many of them delivered anything."""
-    command = [sys.executable, "-m", "detour.experiments.bench.sim", str(connections)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise DetourError(f"the process that is measured has ended: {done.stderr.strip().splitlines()[-1:]}")
-    found = json.loads(done.stdout)
+    found = told_by("detour.experiments.bench.sim", str(connections))
     return found["peak"], found["delivered"]
 
 
@@ -161,39 +157,28 @@ def report(speeds: Sequence[Speed], compile_s: float, peak: int, delivered: int)
     hops_per_s, events_per_s = speed.hops / speed.cpu_s, speed.events / speed.cpu_s
     between = [run.hops / run.cpu_s for run in (slowest, fastest)]
     gib = peak / (1 << 30)
-    rows = (
-        ("hosts, switches", f"{speed.hosts}, {speed.switches}"),
-        ("packet-hops", f"{speed.hops:,}"),
-        ("packet-hops a second of one core", f"{hops_per_s:,.0f}"),
-        (f"in {len(ordered)} runs", " to ".join(f"{value:,.0f}" for value in between)),
-        ("events a second of one core", f"{events_per_s:,.0f}"),
-        ("processor time, s", f"{speed.cpu_s:.2f}"),
-        ("virtual time until all messages are there, us", f"{speed.virtual_ps / US:,.0f}"),
-        ("packets sent again", f"{speed.retransmitted:,}"),
-        ("compiling fabric.p4, s", f"{compile_s:.2f}"),
-        (f"D3, {_CONNECTIONS:,} connections: peak memory, GiB", f"{gib:.2f}"),
-        ("connections that delivered data by then", f"{delivered:,}"),
+    facts = (
+        Fact("", "hosts, switches", f"{speed.hosts}, {speed.switches}"),
+        Fact("packet_hops", "packet-hops", speed.hops, ","),
+        Fact("packet_hops_per_s", "packet-hops a second of one core", hops_per_s, ",.0f"),
+        Fact("packet_hops_per_s_between", "", between),
+        Fact("", f"in {len(ordered)} runs", " to ".join(f"{value:,.0f}" for value in between)),
+        Fact("events_per_s", "events a second of one core", events_per_s, ",.0f"),
+        Fact("", "processor time, s", speed.cpu_s, ".2f"),
+        Fact("virtual_us", "virtual time until all messages are there, us", speed.virtual_ps / US, ",.0f"),
+        Fact("", "packets sent again", speed.retransmitted, ","),
+        Fact("compile_s", "compiling fabric.p4, s", compile_s, ".2f"),
+        Fact("p4", "", True),
+        Fact("memory_bytes", "", peak),
+        Fact("", f"D3, {_CONNECTIONS:,} connections: peak memory, GiB", gib, ".2f"),
+        Fact("memory_connections", "", _CONNECTIONS),
+        Fact("", "connections that delivered data by then", delivered, ","),
     )
-    return BenchReport(
-        name="sim",
-        numbers={
-            "packet_hops_per_s": hops_per_s,
-            "packet_hops_per_s_between": between,
-            "events_per_s": events_per_s,
-            "compile_s": compile_s,
-            "p4": True,
-            "packet_hops": speed.hops,
-            "virtual_us": speed.virtual_ps / US,
-            "memory_bytes": peak,
-            "memory_connections": _CONNECTIONS,
-        },
-        columns=("virtual time", "value"),
-        rows=rows,
-        goals=(
-            Goal("packet-hops a second", hops_per_s, GOAL_HOPS),
-            Goal(f"D3 with {_CONNECTIONS:,} connections: GiB,", gib, GOAL_GIB, most=True),
-        ),
+    goals = (
+        Goal("packet-hops a second", hops_per_s, GOAL_HOPS),
+        Goal(f"D3 with {_CONNECTIONS:,} connections: GiB,", gib, GOAL_GIB, most=True),
     )
+    return report_of_facts("sim", ("virtual time", "value"), facts, goals)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import grpc
@@ -16,7 +16,8 @@ from finsy.proto import p4r, p4r_grpc
 
 from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
-from detour.experiments.bench.report import BenchReport, Goal
+from detour.experiments.bench.report import BenchReport, Goal, report_of_rows
+from detour.experiments.columns import row, shown
 from detour.fabric.daemon.state_dir import all_fabrics
 
 _DETOUR = (sys.executable, "-m", "detour")
@@ -27,14 +28,14 @@ _GOALS = {"switch-answers": (0.5, 100), "status": (0.25, 40)}
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
-@dataclass(frozen=True)
+@row
 class StartCost:
     """Of starting `what`: time of the clock and of processors, s; resident memory of the largest process, MiB."""
 
-    what: str
-    seconds: float
-    cpu_seconds: float
-    rss_mib: float
+    what: str = shown("what")
+    seconds: float = shown("s", ".2f")
+    cpu_seconds: float = shown("CPU s", ".2f")
+    rss_mib: float = shown("MiB", ".0f")
 
 
 def run(times: int = 3, progress: Progress = silent) -> BenchReport:
@@ -49,16 +50,15 @@ def run(times: int = 3, progress: Progress = silent) -> BenchReport:
         progress(what)
         measure()  # fills the caches
         costs = sorted((measure() for _ in range(times)), key=lambda cost: cost[1])
-        found.append(StartCost(what, *(round(number, 3) for number in costs[times // 2])))
+        clock, cpu, rss = (round(number, 3) for number in costs[times // 2])
+        found.append(StartCost(what=what, seconds=clock, cpu_seconds=cpu, rss_mib=rss))
     goals = [
         Goal(f"{row.what}: {unit}", value, _GOALS[row.what][at], most=True)
         for row in found
         if row.what in _GOALS
         for at, (unit, value) in enumerate((("CPU s", row.cpu_seconds), ("MiB", row.rss_mib)))
     ]
-    rows = tuple((r.what, f"{r.seconds:.2f}", f"{r.cpu_seconds:.2f}", f"{r.rss_mib:.0f}") for r in found)
-    numbers = {"rows": [asdict(row) for row in found]}
-    return BenchReport("start", numbers, ("what", "s", "CPU s", "MiB"), rows, tuple(goals))
+    return report_of_rows("start", StartCost, found, {"rows": [asdict(one) for one in found]}, goals)
 
 
 Cost = tuple[float, float, float]

@@ -8,16 +8,17 @@ interfaces, programmed by the same client, fed by the same generator, one after 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from detour.base.progress import Progress, silent
 from detour.engine.clock import Virtual
 from detour.engine.network import Network
-from detour.experiments.bench import inprocess, namespace, processes, search
+from detour.experiments.bench import inprocess, namespace, processes
 from detour.experiments.bench.dragonfly import BenchFabric
 from detour.experiments.bench.frames import through_switch
 from detour.experiments.bench.report import BenchReport, Goal, rate, ratio
-from detour.experiments.bench.traffic import Generator, Rate, offer
+from detour.experiments.bench.traffic import Generator, Rate, best, best_rate, offer
 
 SIZES = (64, 512, 1500)
 IN_PROCESS_GOAL, VETH_GOAL = 20.0, 3.0
@@ -48,7 +49,7 @@ def in_process(fabric: BenchFabric, size: int, seconds: float) -> float:
 
 
 def over_veth(
-    kind: processes.Kind, fabric: BenchFabric, sizes: tuple[int, ...], seconds: float, progress: Progress
+    kind: processes.Kind, fabric: BenchFabric, sizes: Sequence[int], seconds: float, progress: Progress
 ) -> list[float]:
     """Best rates of a switch process on veth pairs, one for each size. In a namespace of our own."""
     switch = fabric.topology.switches[0]
@@ -74,10 +75,10 @@ def _best(kind: processes.Kind, sinks: list[str], frames: list[bytes], seconds: 
             return found
 
         offer(generator, sinks, 1000.0, _WARM_UP)
-        return search.best(search.best_rate(measure, _FIRST_RATE))
+        return best(best_rate(measure, _FIRST_RATE))
 
 
-def run(sizes: tuple[int, ...] = SIZES, seconds: float = 1.0, progress: Progress = silent) -> BenchReport:
+def run(sizes: Sequence[int] = SIZES, seconds: float = 1.0, progress: Progress = silent) -> BenchReport:
     """Measures. `seconds`: how long each load is offered."""
     fabric = BenchFabric()
     notes: list[str] = []
@@ -96,8 +97,8 @@ def run(sizes: tuple[int, ...] = SIZES, seconds: float = 1.0, progress: Progress
     found = []
     for number, size in enumerate(sizes):
         progress(f"in process: {size} bytes")
-        best = {kind: rates[number] for kind, rates in veth.items()}
-        found.append(Size(size, in_process(fabric, size, seconds), best.get("engine"), best.get("bmv2")))
+        rates = {kind: some[number] for kind, some in veth.items()}
+        found.append(Size(size, in_process(fabric, size, seconds), rates.get("engine"), rates.get("bmv2")))
     return report(found, notes)
 
 

@@ -50,7 +50,7 @@ def table_name(kind: str) -> str:
     return f"BenchIngress.by_{kind}"
 
 
-def entries(kind: str, count: int, seed: int = 1) -> dict[int, BenchEntry]:
+def random_entries(kind: str, count: int, seed: int = 1) -> dict[int, BenchEntry]:
     """Random entries: a packet's key that hits -> the entry.
 
     Prefixes have the usual lengths; ternary entries have one of 32 masks, each a prefix of one half of the key and
@@ -110,14 +110,14 @@ def _measure(program: Program, kind: str, known: dict[int, BenchEntry], port: in
         return inprocess.packets_per_second(network, (1, port), batch, seconds)
 
 
-def run(sizes: Sequence[int] = ENTRIES, seconds: float = 0.5, progress: Progress = silent) -> BenchReport:
+def run(entries: Sequence[int] = ENTRIES, seconds: float = 0.5, progress: Progress = silent) -> BenchReport:
     """Measures. `seconds`: for each table size."""
     program = Program.from_json((BUILD / "bench_tables.json").read_text())
-    bare = _measure(program, "exact", entries("exact", 1), NO_TABLE, seconds)
+    bare = _measure(program, "exact", random_entries("exact", 1), NO_TABLE, seconds)
     points = []
     for kind, port in PORTS.items():
-        for size in sizes:
-            pps = _measure(program, kind, entries(kind, size), port, seconds)
+        for size in entries:
+            pps = _measure(program, kind, random_entries(kind, size), port, seconds)
             points.append(LookupRate(kind, size, pps, 1e9 / pps - 1e9 / bare))
             progress(f"{kind}: {size:,} entries, {pps:,.0f} packets/s")
     return report(bare, points)

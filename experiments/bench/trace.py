@@ -30,7 +30,7 @@ from detour.engine.network import Network
 from detour.engine.switch import pcap
 from detour.engine.trace.filters import EVERYTHING, Filter, parse_filter
 from detour.engine.trace.recorder import Recorder
-from detour.experiments.bench.report import BenchReport, Goal
+from detour.experiments.bench.report import BenchReport, Fact, Goal, report_of_facts
 from detour.fabric.footings.virtual.load import install
 from detour.hosts.frames.sample import data_frame
 from detour.topo.spec import parse_topology
@@ -190,26 +190,16 @@ def _report(rates: dict[str, float], as_json: float, logged: float | None, alone
     ]
     if ratio is not None:
         goals.append(Goal("times BMv2 with its log,", ratio, LOG_GOAL))
-    return BenchReport(
-        name="trace",
-        numbers={
-            "untraced_pps": rates["before"],
-            "idle_pps": rates["idle"],
-            "live_pps": rates["live"],
-            "traces_per_s": rates["all"],
-            "json_per_s": as_json,
-            "bmv2_log_pps": logged,
-            "ratio": ratio,
-        },
-        columns=("fabric.p4 on one switch", "packets/s"),
-        rows=(
-            ("no recorder was ever there", f"{rates['before']:,.0f}"),
-            ("no recorder now", f"{rates['idle']:,.0f}"),
-            ("one packet in 1,000 traced", f"{rates['live']:,.0f}"),
-            ("every packet traced", f"{rates['all']:,.0f}"),
-            ("traces made into JSON", f"{as_json:,.0f}"),
-            ("without entries, every packet traced", f"{alone:,.0f}"),
-            ("without entries, BMv2 with --log-file", "not installed" if logged is None else f"{logged:,.0f}"),
-        ),
-        goals=tuple(goals),
+    without = "not installed" if logged is None else f"{logged:,.0f}"
+    facts = (
+        Fact("untraced_pps", "no recorder was ever there", rates["before"], ",.0f"),
+        Fact("idle_pps", "no recorder now", rates["idle"], ",.0f"),
+        Fact("live_pps", "one packet in 1,000 traced", rates["live"], ",.0f"),
+        Fact("traces_per_s", "every packet traced", rates["all"], ",.0f"),
+        Fact("json_per_s", "traces made into JSON", as_json, ",.0f"),
+        Fact("", "without entries, every packet traced", alone, ",.0f"),
+        Fact("", "without entries, BMv2 with --log-file", without),
+        Fact("bmv2_log_pps", "", logged),
+        Fact("ratio", "", ratio),
     )
+    return report_of_facts("trace", ("fabric.p4 on one switch", "packets/s"), facts, goals)

@@ -24,7 +24,7 @@ from detour.control.policy import NoMarking
 from detour.experiments.fcplus import networks as fcplus_networks
 from detour.experiments.fcplus.networks import PRIORITIES_OF
 from detour.experiments.fcplus.packets import FCPLUS_MAX_HOPS, HOSTS, RATE_BPS
-from detour.experiments.fcplus.results import StuckPoint, StuckResult, found
+from detour.experiments.fcplus.results import StuckPoint, found
 from detour.experiments.stuck import AFTER_PS, received, run_until_stuck
 from detour.fabric.footings.virtual.fabric import ENDLESS
 from detour.fabric.footings.virtual.scheme import LinkSettings, RunSettings, Scheme, SwitchMemory
@@ -50,7 +50,7 @@ def draw(routes: ExpanderRoutes, each: int, seed: int) -> tuple[list[tuple[int, 
     return pairs, rows
 
 
-def run(point: StuckPoint) -> StuckResult:
+def run(point: StuckPoint) -> StuckPoint:
     """Runs until something is stuck for good, or the point's time is over; where links are down, on with routes that
     are computed anew."""
     network = fcplus_networks.network(point)
@@ -73,7 +73,6 @@ def run(point: StuckPoint) -> StuckResult:
             more = {"circle": list(stuck.circle), "goodput_gbps_anew": round(_rate_anew(fabric), 1)}
         stats = [fabric.network.buffer_stats(switch.device_id) for switch in fabric.topology.switches]
     return found(
-        StuckResult,
         point,
         deadlock=bool(stuck.queues),
         stuck_queues=len(stuck.queues),

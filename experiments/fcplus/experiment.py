@@ -3,50 +3,32 @@
 
 from __future__ import annotations
 
-import statistics
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from detour.base.errors import DetourError
 from detour.base.progress import silent
 from detour.experiments.fcplus import networks as fcplus_networks
 from detour.experiments.fcplus import packet_level as fcplus_packet_level
 from detour.experiments.fcplus import paper
 from detour.experiments.fcplus.packet_level import NETWORKS
 from detour.experiments.fcplus.results import (
-    DisjointRow,
     FcCountsPoint,
-    FcCountsResult,
-    FcCountsRow,
     FcPathsPoint,
-    FcPathsResult,
     FcplusCountsPoint,
-    FcplusCountsResult,
-    FcplusCountsRow,
-    FcplusFindings,
     FcplusPoint,
-    FcplusResult,
     FlowPoint,
-    FlowResult,
     K2Point,
-    K2Result,
-    K2Row,
     LengthPoint,
-    LengthResult,
     PacketsPoint,
     StuckPoint,
-    ThroughputRow,
     TransportPoint,
-    TransportResult,
-    UpDownRow,
-    VirtualRow,
-    flows,
     found,
 )
-from detour.experiments.fcplus.settings import swept
 
 FIRST_SET = (52, 100, 152, 200, 252, 300, 400, 500)
 SECOND_SET = (100, 300, 500, 1000, 1500, 2000)
@@ -64,7 +46,13 @@ GAP = {"near-worst": 0.002, "uniform": 0.01, "all-to-all": 0.01}
 def select(extent: str, seeds: int | None = None, sizes: str = "equal", part: str = "paper") -> list[FcplusPoint]:
     """The points of an extent: "quick", "normal" or "full"; `seeds` wirings of every throughput point (None: 1, of
     transports as many as a comparison has); `sizes` of the messages at packet level; `part`: the paper's evaluation,
-    routings under real "transports", or the "settings" that are tried for these."""
+    routings under real "transports", or the "settings" that are tried for these.
+
+    Raises:
+        DetourError: less than one wiring.
+    """
+    if seeds is not None and seeds < 1:
+        raise DetourError(f"--seeds {seeds} is less than 1")
     full = extent == "full"
     if part == "transports":
         return [*fcplus_packet_level.transports(extent, seeds)]
@@ -149,27 +137,6 @@ def _figure_6(full: bool) -> list[FcplusPoint]:
     return points + [LengthPoint(n=n, s=18, network=name, k=32) for n in FIRST_SET for name in NETWORKS[:3]]
 
 
-def seconds(point: FcplusPoint) -> float:
-    """Roughly what a point costs on one core."""
-    n = point.n
-    match point:
-        case PacketsPoint() | StuckPoint() | TransportPoint():
-            return fcplus_packet_level.seconds(point)
-        case LengthPoint():
-            return 0.1 + (n / 2000) ** 2 * 80
-        case FcPathsPoint():
-            return 0.1 + (n / 500) ** 1.5 * 2 * (4 if point.layers > 5 else 1)
-        case K2Point():
-            return 0.1 + (40 if point.k == 100 and n > 500 else n / 200)
-        case FcplusCountsPoint():
-            return n / (10 if point.v == 3 else 60)
-        case FcCountsPoint():
-            return 4.0 if point.layers == 10 else point.layers / 20
-        case FlowPoint():
-            return _flow_seconds(point)
-    raise TypeError(f"{type(point).__name__} is no kind of point")
-
-
 def _flow_seconds(point: FlowPoint) -> float:
     from detour.control.expander.throughput import suits_highs
 
@@ -202,33 +169,7 @@ def prepare(points: Sequence[FcplusPoint]) -> None:
 # -- one point ----------------------------------------------------------------------------------------------
 
 
-def run(point: FcplusPoint) -> FcplusResult:
-    """What is asked of one network; the point's own values are repeated in the result."""
-    began = time.monotonic()
-    answer = _answer(point)
-    return replace(answer, seconds=round(time.monotonic() - began, 2))
-
-
-def _answer(point: FcplusPoint) -> FcplusResult:
-    match point:
-        case FcPathsPoint():
-            return _fc_paths(point)
-        case FcCountsPoint():
-            return _fc_counts(point)
-        case FcplusCountsPoint():
-            return _fcplus_counts(point)
-        case K2Point():
-            return _k2(point)
-        case LengthPoint():
-            return _length(point)
-        case FlowPoint():
-            return _throughput(point)
-        case PacketsPoint() | StuckPoint() | TransportPoint():
-            return fcplus_packet_level.run(point)
-    raise TypeError(f"{type(point).__name__} is no kind of point")
-
-
-def _fc_paths(point: FcPathsPoint) -> FcPathsResult:
+def _fc_paths(point: FcPathsPoint) -> FcPathsPoint:
     from detour.control.expander.counts import mean_paths
     from detour.control.expander.routes import PathPolicy, compute
     from detour.topo.expander import fc
@@ -237,20 +178,20 @@ def _fc_paths(point: FcPathsPoint) -> FcPathsResult:
     pairs = _sampled(network, SAMPLE)
     disjoint = compute(network, PathPolicy(64, 1, disjoint=True, max_hops=hops), pairs)
     up_down = round(float(mean_paths(network, hops, sources=SAMPLE).sum()), 3)
-    return found(FcPathsResult, point, up_down=up_down, disjoint=round(disjoint.mean_paths, 3))
+    return found(point, up_down=up_down, disjoint=round(disjoint.mean_paths, 3))
 
 
-def _fc_counts(point: FcCountsPoint) -> FcCountsResult:
+def _fc_counts(point: FcCountsPoint) -> FcCountsPoint:
     from detour.control.expander.counts import mean_paths
     from detour.topo.expander import fc
 
     network = fc(point.n, point.s, point.layers, seed=point.seed)
     paths = mean_paths(network, 2 * (point.layers - 1), sources=point.sources)
     n_p, n_p6, n_p4 = (round(float(some.sum()), 3) for some in (paths, paths[:7], paths[:5]))
-    return found(FcCountsResult, point, n_p=n_p, n_p6=n_p6, n_p4=n_p4)
+    return found(point, n_p=n_p, n_p6=n_p6, n_p4=n_p4)
 
 
-def _fcplus_counts(point: FcplusCountsPoint) -> FcplusCountsResult:
+def _fcplus_counts(point: FcplusCountsPoint) -> FcplusCountsPoint:
     from detour.control.expander.counts import mean_paths
     from detour.control.expander.routes import PathPolicy, compute
     from detour.topo.expander import fcplus
@@ -259,7 +200,6 @@ def _fcplus_counts(point: FcplusCountsPoint) -> FcplusCountsResult:
     routes = compute(network, PathPolicy(32, 1))
     mean = np.add.reduceat(routes.length, routes.first[:-1], dtype=np.int64) / np.diff(routes.first)
     return found(
-        FcplusCountsResult,
         point,
         longest=round(float(mean.max()), 3),
         shortest=round(float(mean.min()), 3),
@@ -267,14 +207,14 @@ def _fcplus_counts(point: FcplusCountsPoint) -> FcplusCountsResult:
     )
 
 
-def _k2(point: K2Point) -> K2Result:
+def _k2(point: K2Point) -> K2Point:
     from detour.control.expander.counts import examined
     from detour.control.expander.routes import PathPolicy, compute
     from detour.topo.expander import fcplus
 
     network = fcplus(point.n, point.s, seed=point.seed)
     paths = examined(compute(network, PathPolicy(point.k, 2), _sampled(network, point.sources)))
-    return found(K2Result, point, k2=round(paths.mean, 3), exact=paths.exact)
+    return found(point, k2=round(paths.mean, 3), exact=paths.exact)
 
 
 def _sampled(network: Any, sources: int | None) -> Any:
@@ -288,15 +228,15 @@ def _sampled(network: Any, sources: int | None) -> Any:
     return pairs[np.isin(pairs[:, 0], chosen)]
 
 
-def _length(point: LengthPoint) -> LengthResult:
+def _length(point: LengthPoint) -> LengthPoint:
     from detour.control.expander.routes import compute
 
     network = fcplus_networks.network(point)
     routes = compute(network, fcplus_networks.policy(point), _sampled(network, SAMPLE))
-    return found(LengthResult, point, mean_length=round(routes.mean_length, 4))
+    return found(point, mean_length=round(routes.mean_length, 4))
 
 
-def _throughput(point: FlowPoint) -> FlowResult:
+def _throughput(point: FlowPoint) -> FlowPoint:
     from detour.control.expander import demand, throughput
     from detour.topo.expander.folded import choose_shape
 
@@ -304,11 +244,10 @@ def _throughput(point: FlowPoint) -> FlowResult:
     if point.network == "Clos":
         # Nothing is oversubscribed above the edge switches: the links up of one against its servers.
         theta = round(choose_shape(int(network.hosts.sum()), point.n).up / int(network.hosts.max()), 5)
-        return found(FlowResult, point, theta=theta, upper_bound=theta, gap=0.0, method="closed form")
+        return found(point, theta=theta, upper_bound=theta, gap=0.0, method="closed form")
     wanted = demand.demand_of(point.pattern, network, point.seed)
     flow = throughput.throughput(network, fcplus_networks.policy(point), wanted, gap=GAP[point.pattern])
     return found(
-        FlowResult,
         point,
         theta=round(flow.theta, 5),
         upper_bound=round(demand.upper_bound(network, wanted), 5),
@@ -317,75 +256,25 @@ def _throughput(point: FlowPoint) -> FlowResult:
     )
 
 
-# -- tables -------------------------------------------------------------------------------------------------
+_KINDS: dict[type[FcplusPoint], tuple[Callable[[Any], FcplusPoint], Callable[[Any], float]]] = {
+    FcPathsPoint: (_fc_paths, lambda p: 0.1 + (p.n / 500) ** 1.5 * 2 * (4 if p.layers > 5 else 1)),
+    FcCountsPoint: (_fc_counts, lambda p: 4.0 if p.layers == 10 else p.layers / 20),
+    FcplusCountsPoint: (_fcplus_counts, lambda p: p.n / (10 if p.v == 3 else 60)),
+    K2Point: (_k2, lambda p: 0.1 + (40 if p.k == 100 and p.n > 500 else p.n / 200)),
+    LengthPoint: (_length, lambda p: 0.1 + (p.n / 2000) ** 2 * 80),
+    FlowPoint: (_throughput, _flow_seconds),
+    **dict.fromkeys((PacketsPoint, StuckPoint, TransportPoint), (fcplus_packet_level.run, fcplus_packet_level.seconds)),
+}
+"""by kind of point: what computes it, and roughly what that costs on one core"""
 
 
-def collect(results: Iterable[FcplusResult | None]) -> FcplusFindings:
-    """All results, and tables of rows with ours beside the paper's."""
-    points = [result for result in results if result is not None]
-    completion = fcplus_packet_level.completion(points)
-    transports = [point for point in points if isinstance(point, TransportResult)]
-    return FcplusFindings(
-        points=points,
-        table_1=[
-            UpDownRow(p.n, p.layers, p.disjoint, paper.TABLE_1[p.n][1], p.up_down, paper.TABLE_1[p.n][0])
-            for p in _fc_results(points, 18, paper.TABLE_1)
-        ],
-        table_2=[K2Row(p.n, p.k, p.k2, paper.TABLE_2[p.n][p.k]) for p in points if isinstance(p, K2Result)],
-        table_3=[
-            FcCountsRow(p.n, p.layers, p.n_p, p.n_p6, p.n_p4, list(paper.TABLE_3[p.n][p.layers]))
-            for p in points
-            if isinstance(p, FcCountsResult)
-        ],
-        table_4=[
-            FcplusCountsRow(p.n, p.v, p.longest, p.shortest, p.n_p4, list(paper.TABLE_4[p.n][p.v]))
-            for p in points
-            if isinstance(p, FcplusCountsResult)
-        ],
-        table_5=_table_5_rows(points),
-        table_6=_disjoint_rows(points, 18, paper.TABLE_6),
-        table_7=_disjoint_rows(points, 22, paper.TABLE_7),
-        table_8=_table_8_rows(points),
-        completion=completion,
-        order=fcplus_packet_level.orders(completion),
-        deadlocks=fcplus_packet_level.deadlocks(points),
-        transports=transports,
-        transport_rows=fcplus_packet_level.transport_rows(transports),
-        settings=swept(transports),
-    )
+def seconds(point: FcplusPoint) -> float:
+    """Roughly what a point costs on one core."""
+    return _KINDS[type(point)][1](point)
 
 
-def _fc_results(points: Sequence[FcplusResult], s: int, sizes: Iterable[int]) -> list[FcPathsResult]:
-    return [p for p in points if isinstance(p, FcPathsResult) and p.s == s and p.n in sizes]
-
-
-def _disjoint_rows(points: Sequence[FcplusResult], s: int, theirs: dict[int, float]) -> list[DisjointRow]:
-    return [DisjointRow(p.n, p.layers, p.disjoint, theirs[p.n]) for p in _fc_results(points, s, theirs)]
-
-
-def theta_of(points: Sequence[FcplusResult], **values: int | str) -> float | None:
-    """Median theta of the points with these values, None if there is none."""
-    theta = [flow.theta for flow in flows(points, **values)]
-    return round(statistics.median(theta), 5) if theta else None
-
-
-def _table_5_rows(points: Sequence[FcplusResult]) -> list[VirtualRow]:
-    rows = []
-    for v, printed in paper.TABLE_5.items():
-        plain, diverse = (theta_of(points, n=400, s=18, v=v, ties=ties) for ties in ("plain", "diverse"))
-        if plain or diverse:
-            rows.append(VirtualRow(v, plain, diverse, printed))
-    return rows
-
-
-def _table_8_rows(points: Sequence[FcplusResult]) -> list[ThroughputRow]:
-    rows = []
-    for network, printed in paper.TABLE_8.items():
-        for pattern, value in printed.items():
-            plain, diverse = (
-                theta_of(points, n=120, s=22, network=network, pattern=pattern, k=32, ties=ties)
-                for ties in ("plain", "diverse")
-            )
-            if plain or diverse:
-                rows.append(ThroughputRow(network, pattern, plain, diverse, value))
-    return rows
+def run(point: FcplusPoint) -> FcplusPoint:
+    """The point with what is asked of its network."""
+    began = time.monotonic()
+    answered = _KINDS[type(point)][0](point)
+    return replace(answered, seconds=round(time.monotonic() - began, 2))

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from detour.base.errors import DetourError
 from detour.experiments import drawing
-from detour.experiments.fcplus.experiment import FIGURE_3, NETWORKS
+from detour.experiments.fcplus.experiment import FIGURE_3
+from detour.experiments.fcplus.packet_level import NETWORKS
 from detour.experiments.fcplus.paper import TABLE_8_FCT
-from detour.experiments.fcplus.results import FcplusResult, FlowResult, LengthResult, PacketsResult, flows
+from detour.experiments.fcplus.results import FcplusPoint, FlowPoint, LengthPoint, PacketsPoint, flows
+from detour.experiments.fcplus.tables import FcplusFindings
 
 _STYLES = {
     "FC+ 2L": (drawing.BLUE, "o", "-"),
@@ -20,15 +21,16 @@ _STYLES = {
     "FC": (drawing.GREEN, "^", "-"),
     "Clos": (drawing.GRAY, "v", ":"),
 }
-FigurePoints = Sequence[FcplusResult]
+FigurePoints = Sequence[FcplusPoint]
 
 
-def draw(points: FigurePoints, file: Path) -> None:
+def draw(found: FcplusFindings, file: Path) -> None:
     """Draws what there are points for.
 
     Raises:
         DetourError: there are none, or the file cannot be written.
     """
+    points = found.points
     pictures = [
         picture
         for picture in (
@@ -42,8 +44,7 @@ def draw(points: FigurePoints, file: Path) -> None:
         )
         if picture(points, None)
     ]
-    if not pictures:
-        raise DetourError("there is no finished point to draw")
+    drawing.need(pictures)
     rows = -(-len(pictures) // 4)
     plt, figure, axes = drawing.canvas(rows, min(4, len(pictures)), 4.1, 3.3)
     for axis in axes.ravel()[len(pictures) :]:
@@ -56,14 +57,7 @@ def draw(points: FigurePoints, file: Path) -> None:
     drawing.save(plt, figure, file)
 
 
-def _plot(axis: Any, x: Sequence[float], y: Sequence[float], style: tuple[str, str, str], name: str) -> None:
-    """A network's points, if there are any, with a line if there are enough."""
-    colour, marker, dash = style
-    if x:
-        axis.plot(x, y, color=colour, marker=marker, linestyle=drawing.line_of(len(x), dash), label=name)
-
-
-def _flows(points: FigurePoints, **values: int | str | None) -> list[FlowResult]:
+def _flows(points: FigurePoints, **values: int | str | None) -> list[FlowPoint]:
     return sorted(flows(points, **values), key=lambda p: p.n)
 
 
@@ -92,12 +86,13 @@ def _throughput_of(s: int, pattern: str, k: int) -> Any:
         if axis:
             for name in NETWORKS:
                 line = [p for p in mine if p.network == name]
-                colour, marker, dash = _STYLES[name]
                 x, y = [p.n * (32 - s) for p in line], [p.theta for p in line]
-                _plot(axis, x, y, (colour, marker, dash), name)
+                if x:
+                    drawing.curve(axis, x, y, _STYLES[name], name)
             bound = [p for p in mine if p.network == "KSP"]
             x, y = [p.n * (32 - s) for p in bound], [p.upper_bound for p in bound]
-            _plot(axis, x, y, (drawing.BLACK, "_", "-"), "upper bound")
+            if x:
+                drawing.curve(axis, x, y, (drawing.BLACK, "_", "-"), "upper bound")
             figure = "6a" if s == 22 else {"all-to-all": "4a", "uniform": "4b", "near-worst": "4c"}[pattern]
             axis.set(title=f"Fig. {figure}: {pattern}, s = {s}, K = {k}", xlabel="servers", ylabel="throughput")
         return bool(mine)
@@ -126,13 +121,13 @@ def _length_of(s: int) -> Any:
     """Mean length of paths over the number of servers: Fig. 6(b) and (c)."""
 
     def picture(points: FigurePoints, axis: Any) -> bool:
-        mine = sorted((p for p in points if isinstance(p, LengthResult) and p.s == s), key=lambda p: p.n)
+        mine = sorted((p for p in points if isinstance(p, LengthPoint) and p.s == s), key=lambda p: p.n)
         if axis:
             for name in NETWORKS[:3]:
                 line = [p for p in mine if p.network == name]
-                colour, marker, dash = _STYLES[name]
                 x, y = [p.n * (32 - s) for p in line], [p.mean_length for p in line]
-                _plot(axis, x, y, (colour, marker, dash), name)
+                if x:
+                    drawing.curve(axis, x, y, _STYLES[name], name)
             axis.set(
                 title=f"Fig. 6{'b' if s == 18 else 'c'}: length of paths, s = {s}", xlabel="servers", ylabel="hops"
             )
@@ -145,7 +140,7 @@ def _completion_of(pattern: str) -> Any:
     """Distribution of slowdowns: Fig. 7."""
 
     def picture(points: FigurePoints, axis: Any) -> bool:
-        mine = [p for p in points if isinstance(p, PacketsResult) and p.pattern == pattern]
+        mine = [p for p in points if isinstance(p, PacketsPoint) and p.pattern == pattern]
         if axis:
             for point in sorted(mine, key=lambda p: NETWORKS.index(p.network)):
                 colour, _, dash = _STYLES[point.network]

@@ -26,7 +26,7 @@ from detour.control.expander.demand import Demand, demand_of
 from detour.control.expander.routes import compute
 from detour.experiments.fcplus import networks as fcplus_networks
 from detour.experiments.fcplus.networks import PRIORITIES_OF
-from detour.experiments.fcplus.results import PacketsPoint, PacketsResult, Percentiles, found
+from detour.experiments.fcplus.results import PacketsPoint, Percentiles, found
 from detour.experiments.fcplus.traffic import MessageArrivals, choose_paths, draw, wire_bytes
 from detour.fabric.footings.virtual.scheme import LinkSettings, RunSettings
 from detour.fabric.traffic.expander import ExpanderFabric, lists_of, scheme_of
@@ -47,7 +47,7 @@ DRAIN_TIMES = 20
 PERCENTILES = tuple(range(101))
 
 
-def run(point: PacketsPoint) -> PacketsResult:
+def run(point: PacketsPoint) -> PacketsPoint:
     """Completion times of one network under one pattern."""
     network = fcplus_networks.network(point)
     demand = demand_of(point.pattern, network, point.seed)
@@ -111,10 +111,9 @@ def ideal_ps(size: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _result(
     point: PacketsPoint, fabric: ExpanderFabric, messages: MessageArrivals, hops: float, stuck: bool
-) -> PacketsResult:
+) -> PacketsPoint:
     slowdown, measured = measure(fabric, messages)
     return found(
-        PacketsResult,
         point,
         **measured,
         mean_hops=round(hops, 3),

@@ -12,19 +12,15 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 from detour.base.errors import DetourError
 from detour.base.records import from_json
-from detour.experiments.fcplus.results import (
-    SweptSettings,
-    TransportResult,
-    TransportSetting,
-    TriedTransportSetting,
-)
+from detour.experiments.columns import row, shown
+from detour.experiments.fcplus.results import TransportPoint, TransportSetting
 
 TRANSPORT_SETTINGS_FILE = Path(__file__).parent / "chosen.json"
 SETTINGS_SEED = 101
@@ -72,9 +68,34 @@ def text_of(setting: TransportSetting) -> str:
     return ", ".join(parts)
 
 
-def swept(results: Sequence[TransportResult]) -> list[SweptSettings]:
+def _by_pattern(digits: int) -> Callable[[dict[str, float]], str]:
+    return lambda values: " / ".join(f"{value:.{digits}f}" for value in values.values())
+
+
+@row
+class TriedTransportSetting:
+    """A setting and what came of it in the draw of the sweep, by pattern: Gb/s and the 99th percentile of slowdowns.
+    `score`: see the module; less is better."""
+
+    setting: TransportSetting
+    text: str = shown("setting")
+    gbps: dict[str, float] = shown("Gb/s", _by_pattern(0), means="by pattern")
+    p99: dict[str, float] = shown("p99", _by_pattern(1))
+    score: float = shown("score", means="geometric mean of p99; less is better")
+
+
+@dataclass(frozen=True)
+class SweptSettings:
+    """What was tried for a routing over a transport, best first."""
+
+    transport: str
+    routing: str
+    tried: list[TriedTransportSetting]
+
+
+def swept(results: Sequence[TransportPoint]) -> list[SweptSettings]:
     """What the runs of a sweep say, by transport and routing."""
-    found: dict[tuple[str, str], dict[TransportSetting, list[TransportResult]]] = {}
+    found: dict[tuple[str, str], dict[TransportSetting, list[TransportPoint]]] = {}
     for result in results:
         if isinstance(result.setting, TransportSetting) and result.seed == SETTINGS_SEED:
             mine = found.setdefault((result.transport, result.routing), {})
@@ -82,7 +103,7 @@ def swept(results: Sequence[TransportResult]) -> list[SweptSettings]:
     return [SweptSettings(*names, _ranked(some)) for names, some in found.items()]
 
 
-def _ranked(some: dict[TransportSetting, list[TransportResult]]) -> list[TriedTransportSetting]:
+def _ranked(some: dict[TransportSetting, list[TransportPoint]]) -> list[TriedTransportSetting]:
     """Best first; the first of equal ones. A setting of which a run is missing is left out."""
     most: dict[str, float] = {}
     for results in some.values():
@@ -94,7 +115,8 @@ def _ranked(some: dict[TransportSetting, list[TransportResult]]) -> list[TriedTr
         p99 = {one.pattern: one.slowdown.p99 for one in results}
         if gbps.keys() == most.keys():
             score = round(statistics.geometric_mean(p99.values()), 3)
-            tried.append(TriedTransportSetting(setting, text_of(setting), gbps, p99, score))
+            text = text_of(setting)
+            tried.append(TriedTransportSetting(setting=setting, text=text, gbps=gbps, p99=p99, score=score))
     enough = {one.text: all(one.gbps[name] >= CLOSE_ENOUGH * most[name] for name in most) for one in tried}
     return sorted(tried, key=lambda one: (not enough[one.text], one.score))
 

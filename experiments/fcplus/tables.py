@@ -1,49 +1,473 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The FC+ paper's tables, ours beside the paper's, and the packet level."""
+"""What is made of the FC+ paper's points: its tables, ours beside the paper's, and the packet level."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from detour.base.tables import CellValue, Column, Table, fixed, left, right, yes_no
+from msgspec import UNSET
+
+from detour.base.records import given
+from detour.base.tables import CellValue, Column, Table, right
+from detour.experiments.columns import cell, columns, combined, mean, row, shown, table, taken
+from detour.experiments.fcplus import paper
 from detour.experiments.fcplus.packet_level import NETWORKS
 from detour.experiments.fcplus.results import (
-    CompletionRow,
-    DeadlockRow,
-    FcplusFindings,
+    FcCountsPoint,
+    FcPathsPoint,
+    FcplusCountsPoint,
     FcplusPoint,
-    NetworkOrder,
+    K2Point,
     NetworkPoint,
-    OverDraws,
-    ThroughputRow,
-    TransportRow,
-    TriedTransportSetting,
-    VirtualRow,
+    PacketsPoint,
+    StuckPoint,
+    TransportPoint,
+    TransportSetting,
+    flows,
 )
+from detour.experiments.fcplus.settings import SETTINGS_SEED, SweptSettings, TriedTransportSetting, swept, text_of
+from detour.experiments.steady import spread
+
+SAME = 0.02
+"""completion times that differ by less are of equal rank: the paper's FC+ 2L and KSP are within 0.8 % of one another
+for two of its three patterns"""
+
+# -- rows ---------------------------------------------------------------------------------------------------
+
+
+@row
+class DisjointRow:
+    """Tables VI and VII."""
+
+    n: int = shown("switches")
+    layers: int = shown("k", means="layers of FC")
+    disjoint: float = shown("edge-disjoint")
+    paper_disjoint: float = shown("paper")
+
+
+@row
+class UpDownRow(DisjointRow):
+    """Table I."""
+
+    up_down: float = shown("up-down")
+    paper_up_down: float = shown("paper")
+
+
+@row
+class K2Row:
+    """Table II."""
+
+    n: int = shown("switches")
+    k: int = shown("K", means="paths of a pair")
+    k2: float = shown("K2", means="paths that are examined until K are found")
+    paper: float = shown("paper")
+
+
+@row
+class FcCountsRow:
+    """Table III; `paper`: in the order of ours."""
+
+    n: int = shown("switches")
+    layers: int = shown("k", means="layers of FC")
+    n_p: float = shown("N_P", means="up-down paths of a pair")
+    n_p6: float = shown("N_P6", means="of at most 6 links")
+    n_p4: float = shown("N_P4", means="up-down paths of a pair of at most 4 links")
+    paper: list[float]
+
+
+@row
+class FcplusCountsRow:
+    """Table IV; `paper`: in the order of ours."""
+
+    n: int = shown("switches")
+    v: int = shown("v", means="virtual switches of a switch")
+    longest: float = shown("P max", means="longest mean length of a pair's first 32 paths")
+    shortest: float = shown("P min", means="shortest")
+    n_p4: float = shown("N_P4", means="up-down paths of a pair of at most 4 links")
+    paper: list[float]
+
+
+@row
+class OrderOfTies:
+    """Throughput by order of ties, None where it was not run."""
+
+    diverse: float | None = shown("diverse", means="ties among paths of equal length go to those that share least")
+    plain: float | None = shown("plain", means="to the first ones")
+    paper: float = shown("paper")
+
+    @cell("plain off by %")
+    def _off(self) -> str | None:
+        """The paper breaks ties in plain order, so that is what its numbers are compared with."""
+        ours = self.compared
+        return None if ours is None else f"{100 * (ours / self.paper - 1):+.1f}"
+
+    @property
+    def compared(self) -> float | None:
+        """What is compared with the paper's."""
+        return self.plain
+
+
+@row
+class VirtualRow(OrderOfTies):
+    """Table V."""
+
+    v: int
+
+
+@row
+class ThroughputRow(OrderOfTies):
+    """Table VIII."""
+
+    network: str
+    pattern: str
+
+    @property
+    def compared(self) -> float | None:
+        """FC and the Clos have one order."""
+        return self.diverse if self.plain is None and self.network in ("FC", "Clos") else self.plain
+
+
+@row
+class CompletionRow:
+    """Table VIII's completion times: slowdowns, and us; the paper prints no unit."""
+
+    pattern: str = shown("pattern")
+    network: str = shown("network")
+    sizes: str
+    us: int
+    seed: int
+    p50: float = shown("p50")
+    p99: float = shown("p99")
+    paper_p50: float = shown("paper p50", means="completion time; the unit is not printed")
+    paper_p99: float = shown("paper p99")
+    p50_us: float = shown("p50 us", wide=True)
+    p99_us: float = shown("p99 us", wide=True)
+    messages: int = shown("messages", wide=True)
+    unfinished: int = shown("not done", means="messages when time was over")
+    mean_hops: float = shown("hops", wide=True)
+    pauses: int = shown("pauses", wide=True)
+    deadlock: bool = shown("deadlock")
+
+
+@dataclass(frozen=True)
+class NetworkOrder:
+    """Networks from the least median slowdown to the largest, and whether the paper's order is the same."""
+
+    pattern: str
+    ours: list[str]
+    paper: list[str]
+    agrees: bool
+
+    def __str__(self) -> str:
+        theirs = f"the paper: {' < '.join(self.paper)}"
+        verdict = "the paper's order, but for differences within 2 %" if self.agrees else theirs
+        return f"{self.pattern}, median: {' < '.join(self.ours)} ({verdict})"
+
+
+@row
+class DeadlockRow:
+    """A run with shallow buffers; `possible`: whether what is installed can deadlock; `failed`: links that are down;
+    `guarded` False: who would close a circle stayed in the last class; `goodput_gbps_anew`: where links are down, once
+    routes were computed anew."""
+
+    n: int = shown("switches")
+    network: str
+    guarded: bool = True
+
+    @cell("routes", left=True)
+    def _routes(self) -> str:
+        down = f", {self.failed.count(',') + 1} down" if self.failed else ""
+        return f"{self.network}{down}{'' if self.guarded else ', no guard'}"
+
+    s: int
+    seed: int
+    dcqcn: bool = shown("DCQCN")
+    failed: str = shown("down", lambda links: links or "-", wide=True, means="links that are", default="")
+    deadlock: bool = shown("deadlock")
+    possible: bool = shown("possible", means="a deadlock, by the dependencies of what is installed")
+    remains: bool
+    found_at_us: float | None = shown("at us", ".0f")
+    stuck_queues: int = shown("queues", wide=True, means="that are stuck")
+    goodput_gbps_before: float = shown("Gb/s")
+    goodput_gbps_after: float = shown("after", means="Gb/s once a deadlock was found, or the time was over")
+    goodput_gbps_anew: float | None = shown(
+        "anew", ".1f", wide=True, means="Gb/s with routes computed anew", default=None
+    )
+    pauses: int = shown("pauses", wide=True)
+    drops: int = shown("drops", wide=True)
+
+
+@dataclass(frozen=True)
+class OverDraws:
+    """Mean and sample standard deviation (None of a single one) over draws."""
+
+    mean: float
+    spread: float | None
+
+    def text(self, digits: int) -> str:
+        """With its spread."""
+        around = "" if self.spread is None else f" ± {self.spread:.{digits}f}"
+        return f"{self.mean:.{digits}f}{around}"
+
+
+def _over_draws(digits: int) -> Callable[[list[float]], OverDraws]:
+    def over(values: list[float]) -> OverDraws:
+        return OverDraws(round(statistics.fmean(values), digits), spread(values, digits))
+
+    return over
+
+
+def _text(digits: int) -> Callable[[OverDraws], str]:
+    return lambda value: value.text(digits)
+
+
+@row
+class TransportRow:
+    """A routing over a transport under a pattern, over `draws`; of `steady` of these what arrived had become steady.
+    `pauses`, `drops` (packets), `retransmitted`, `unfinished`, `deadlocks` (runs): of all together; `buffer_kb`: of the
+    fullest switch of any."""
+
+    pattern: str = shown("pattern")
+    transport: str = shown("transport")
+    routing: str = shown("routing")
+    goodput_gbps: OverDraws = shown(
+        "Gb/s", _text(0), over=_over_draws(1),
+        means="that arrived while messages did; ±: standard deviation over draws",
+    )  # fmt: skip
+    settled_gbps: OverDraws = shown(
+        "settled", _text(0), over=_over_draws(1), wide=True, means="Gb/s behind the warm-up, or in the second half"
+    )
+    steady: int
+
+    @cell("steady", means="draws in which that had become steady")
+    def _steady(self) -> str:
+        return f"{self.steady}/{self.draws}"
+
+    offered_gbps: float = shown("of", over=mean(1), wide=True, means="Gb/s that messages asked for")
+    p50: OverDraws = shown("p50", _text(2), means="slowdown: completion time over an idle path's")
+    p99: OverDraws = shown("p99", _text(1))
+    p99_us: OverDraws = shown("p99 us", _text(0), wide=True)
+    buffer_kb: float = shown("buffer kB", ".0f", means="most that a switch held")
+    mean_hops: float = shown("hops", over=mean(3), wide=True)
+    pauses: int = shown("pauses", over=sum)
+    drops: int = shown("drops", over=sum)
+    retransmitted: int = shown("again", over=sum, wide=True, means="packets that were sent again")
+    unfinished: int = shown("not done", over=sum, wide=True)
+    deadlocks: int = shown("deadlocks")
+    setting: str = shown("setting", wide=True)
+    draws: int
+
+
+@dataclass(frozen=True)
+class FcplusFindings:
+    """All results, and rows with ours beside the paper's, where ours was run."""
+
+    points: list[FcplusPoint]
+    table_1: list[UpDownRow]
+    table_2: list[K2Row]
+    table_3: list[FcCountsRow]
+    table_4: list[FcplusCountsRow]
+    table_5: list[VirtualRow]
+    table_6: list[DisjointRow]
+    table_7: list[DisjointRow]
+    table_8: list[ThroughputRow]
+    completion: list[CompletionRow]
+    order: list[NetworkOrder]
+    deadlocks: list[DeadlockRow]
+    transports: list[TransportPoint] = field(default_factory=list)
+    transport_rows: list[TransportRow] = field(default_factory=list)
+    settings: list[SweptSettings] = field(default_factory=list)
+
+
+# -- of points ----------------------------------------------------------------------------------------------
+
+
+def collect(results: Iterable[FcplusPoint | None]) -> FcplusFindings:
+    """All results, and tables of rows with ours beside the paper's."""
+    points = [result for result in results if result is not None]
+    transports = [point for point in points if isinstance(point, TransportPoint)]
+    times = completion(points)
+    return FcplusFindings(
+        points=points,
+        table_1=[
+            taken(UpDownRow, p, paper_up_down=paper.TABLE_1[p.n][0], paper_disjoint=paper.TABLE_1[p.n][1])
+            for p in _fc_results(points, 18, paper.TABLE_1)
+        ],
+        table_2=[taken(K2Row, p, paper=paper.TABLE_2[p.n][p.k]) for p in points if isinstance(p, K2Point)],
+        table_3=[
+            taken(FcCountsRow, p, paper=list(paper.TABLE_3[p.n][p.layers]))
+            for p in points
+            if isinstance(p, FcCountsPoint)
+        ],
+        table_4=[
+            taken(FcplusCountsRow, p, paper=list(paper.TABLE_4[p.n][p.v]))
+            for p in points
+            if isinstance(p, FcplusCountsPoint)
+        ],
+        table_5=_table_5_rows(points),
+        table_6=_disjoint_rows(points, 18, paper.TABLE_6),
+        table_7=_disjoint_rows(points, 22, paper.TABLE_7),
+        table_8=_table_8_rows(points),
+        completion=times,
+        order=orders(times),
+        deadlocks=deadlocks(points),
+        transports=transports,
+        transport_rows=transport_rows(transports),
+        settings=swept(transports),
+    )
+
+
+def _fc_results(points: Sequence[FcplusPoint], s: int, sizes: Iterable[int]) -> list[FcPathsPoint]:
+    return [p for p in points if isinstance(p, FcPathsPoint) and p.s == s and p.n in sizes]
+
+
+def _disjoint_rows(points: Sequence[FcplusPoint], s: int, theirs: dict[int, float]) -> list[DisjointRow]:
+    return [taken(DisjointRow, p, paper_disjoint=theirs[p.n]) for p in _fc_results(points, s, theirs)]
+
+
+def theta_of(points: Sequence[FcplusPoint], **values: int | str) -> float | None:
+    """Median theta of the points with these values, None if there is none."""
+    theta = [flow.theta for flow in flows(points, **values)]
+    return round(statistics.median(theta), 5) if theta else None
+
+
+def _table_5_rows(points: Sequence[FcplusPoint]) -> list[VirtualRow]:
+    rows = []
+    for v, printed in paper.TABLE_5.items():
+        plain, diverse = (theta_of(points, n=400, s=18, v=v, ties=ties) for ties in ("plain", "diverse"))
+        if plain or diverse:
+            rows.append(VirtualRow(v=v, plain=plain, diverse=diverse, paper=printed))
+    return rows
+
+
+def _table_8_rows(points: Sequence[FcplusPoint]) -> list[ThroughputRow]:
+    rows = []
+    for network, printed in paper.TABLE_8.items():
+        for pattern, value in printed.items():
+            plain, diverse = (
+                theta_of(points, n=120, s=22, network=network, pattern=pattern, k=32, ties=ties)
+                for ties in ("plain", "diverse")
+            )
+            if plain or diverse:
+                rows.append(ThroughputRow(network=network, pattern=pattern, plain=plain, diverse=diverse, paper=value))
+    return rows
+
+
+def completion(results: Sequence[FcplusPoint]) -> list[CompletionRow]:
+    """Table VIII's completion times beside the paper's."""
+    return [_row(result) for result in results if isinstance(result, PacketsPoint)]
+
+
+def _row(result: PacketsPoint) -> CompletionRow:
+    p50, p99 = paper.TABLE_8_FCT[result.pattern][result.network]
+    return taken(
+        CompletionRow,
+        result,
+        p50=result.slowdown.p50,
+        p99=result.slowdown.p99,
+        p50_us=result.fct_us.p50,
+        p99_us=result.fct_us.p99,
+        paper_p50=p50,
+        paper_p99=p99,
+    )
+
+
+def orders(rows: Sequence[CompletionRow]) -> list[NetworkOrder]:
+    """Networks by median, per pattern."""
+    found = []
+    for pattern in paper.TABLE_8_FCT:
+        mine = [row for row in rows if row.pattern == pattern]
+        names = [network for network in NETWORKS if any(row.network == network for row in mine)]
+        ours = {name: statistics.median(row.p50 for row in mine if row.network == name) for name in names}
+        theirs = {name: paper.TABLE_8_FCT[pattern][name][0] for name in names}
+        if mine:
+            by_ours, by_theirs = sorted(ours, key=ours.__getitem__), sorted(theirs, key=theirs.__getitem__)
+            found.append(NetworkOrder(pattern, by_ours, by_theirs, agrees(ours, theirs)))
+    return found
+
+
+def agrees(ours: dict[str, float], theirs: dict[str, float]) -> bool:
+    """Whether no two networks are the other way round, where either side tells them apart by more than `SAME`."""
+    names = list(ours)
+    for i, a in enumerate(names):
+        for b in names[i + 1 :]:
+            close = any(abs(side[a] - side[b]) <= SAME * max(side[a], side[b]) for side in (ours, theirs))
+            if not close and (ours[a] < ours[b]) != (theirs[a] < theirs[b]):
+                return False
+    return True
+
+
+def deadlocks(results: Sequence[FcplusPoint]) -> list[DeadlockRow]:
+    """One row a run."""
+    return [
+        taken(
+            DeadlockRow,
+            result,
+            possible=result.network == "KSP" or result.guard is False,
+            failed=given(result.fail, ""),
+            guarded=result.guard is not False,
+            goodput_gbps_anew=None if result.goodput_gbps_anew is UNSET else result.goodput_gbps_anew,
+        )
+        for result in results
+        if isinstance(result, StuckPoint)
+    ]
+
+
+def transport_rows(results: Sequence[TransportPoint]) -> list[TransportRow]:
+    """A row for every pattern, transport, routing and setting, over its draws; the sweep's are none."""
+    found: dict[tuple[str, str, str, str, int], list[TransportPoint]] = {}
+    for one in results:
+        if one.seed != SETTINGS_SEED:
+            setting = text_of(one.setting) if isinstance(one.setting, TransportSetting) else ""
+            found.setdefault((one.pattern, one.transport, one.routing, setting, one.n), []).append(one)
+    return [_transport_row(names[3], some) for names, some in found.items()]
+
+
+def _transport_row(setting: str, some: Sequence[TransportPoint]) -> TransportRow:
+    slow = _over_draws(3)
+    return combined(
+        TransportRow,
+        some,
+        setting=setting,
+        draws=len(some),
+        steady=sum(one.steady for one in some),
+        p50=slow([one.slowdown.p50 for one in some]),
+        p99=slow([one.slowdown.p99 for one in some]),
+        p99_us=_over_draws(1)([one.fct_us.p99 for one in some]),
+        buffer_kb=round(max(one.buffer_peak_bytes for one in some) / 1000, 1),
+        deadlocks=sum(one.deadlock for one in some),
+    )
+
+
+# -- tables -------------------------------------------------------------------------------------------------
 
 
 def tables(found: FcplusFindings) -> list[Table[Any]]:
     """Tables I to VIII, completion times, deadlocks."""
+    ties = columns(OrderOfTies)
+    by_v, by_network = (right("v", _of("v"), means="virtual switches of a switch"),), _words("network", "pattern")
     return [
-        Table((*_DISJOINT, *_UP_DOWN), found.table_1, "Table I: paths of FC"),
-        Table(_K2, found.table_2, "Table II: K2"),
-        Table(_FC_COUNTS, found.table_3, "Table III: up-down paths of FC"),
-        Table(_FCPLUS_COUNTS, found.table_4, "Table IV: paths of FC+ by v"),
-        Table((_V, *_THETA), found.table_5, "Table V: near-worst throughput by v, 400 switches"),
-        Table(_DISJOINT, found.table_6, "Table VI: paths of FC, s = 18"),
-        Table(_DISJOINT, found.table_7, "Table VII: paths of FC, s = 22"),
-        Table((*_NETWORK, *_THETA), found.table_8, "Table VIII: throughput, 120 switches"),
-        Table(
-            _COMPLETION,
+        table(UpDownRow, found.table_1, "Table I: paths of FC"),
+        table(K2Row, found.table_2, "Table II: K2"),
+        Table(_beside_paper(FcCountsRow), found.table_3, "Table III: up-down paths of FC"),
+        Table(_beside_paper(FcplusCountsRow), found.table_4, "Table IV: paths of FC+ by v"),
+        Table((*by_v, *ties), found.table_5, "Table V: near-worst throughput by v, 400 switches"),
+        table(DisjointRow, found.table_6, "Table VI: paths of FC, s = 18"),
+        table(DisjointRow, found.table_7, "Table VII: paths of FC, s = 22"),
+        Table((*by_network, *ties), found.table_8, "Table VIII: throughput, 120 switches"),
+        table(
+            CompletionRow,
             found.completion,
             "Table VIII: slowdown of messages at load 0.7, packet by packet",
-            [_order(order) for order in found.order],
+            [str(order) for order in found.order],
         ),
-        Table(_DEADLOCKS, found.deadlocks, "PFC with shallow buffers"),
-        Table(_TRANSPORTS, found.transport_rows, "Routings under real transports, at their best settings"),
+        table(DeadlockRow, found.deadlocks, "PFC with shallow buffers"),
+        table(TransportRow, found.transport_rows, "Routings under real transports, at their best settings"),
         *(
-            Table(_TRIED, one.tried, f"Settings of {one.routing}, {one.transport}, the best first")
+            table(TriedTransportSetting, one.tried, f"Settings of {one.routing}, {one.transport}, the best first")
             for one in found.settings
         ),
     ]
@@ -53,128 +477,15 @@ def _of(name: str) -> Callable[[Any], CellValue]:
     return lambda row: getattr(row, name)
 
 
-def _paper(place: int) -> Column[Any]:
-    return right("paper", lambda row: row.paper[place])
+def _words(*names: str) -> tuple[Column[Any], ...]:
+    return tuple(Column(name, _of(name)) for name in names)
 
 
-_SWITCHES = right("switches", _of("n"))
-_LAYERS = right("k", _of("layers"), means="layers of FC")
-_V = right("v", _of("v"), means="virtual switches of a switch")
-_DISJOINT = (_SWITCHES, _LAYERS, right("edge-disjoint", _of("disjoint")), right("paper", _of("paper_disjoint")))
-_UP_DOWN = (right("up-down", _of("up_down")), right("paper", _of("paper_up_down")))
-_K2 = (
-    _SWITCHES,
-    right("K", _of("k"), means="paths of a pair"),
-    right("K2", _of("k2"), means="paths that are examined until K are found"),
-    right("paper", _of("paper")),
-)
-_N_P4 = right("N_P4", _of("n_p4"), means="up-down paths of a pair of at most 4 links")
-_FC_COUNTS = (
-    *(_SWITCHES, _LAYERS, right("N_P", _of("n_p"), means="up-down paths of a pair"), _paper(0)),
-    *(right("N_P6", _of("n_p6"), means="of at most 6 links"), _paper(1), _N_P4, _paper(2)),
-)
-_FCPLUS_COUNTS = (
-    *(_SWITCHES, _V, right("P max", _of("longest"), means="longest mean length of a pair's first 32 paths"), _paper(0)),
-    *(right("P min", _of("shortest"), means="shortest"), _paper(1), _N_P4, _paper(2)),
-)
-
-
-def _off(row: VirtualRow | ThroughputRow) -> str | None:
-    """By how many percent plain order is off the paper; FC and the Clos have one order."""
-    one = isinstance(row, ThroughputRow) and row.network in ("FC", "Clos")
-    ours = row.diverse if row.plain is None and one else row.plain
-    return None if ours is None else f"{100 * (ours / row.paper - 1):+.1f}"
-
-
-_NETWORK = (left("network", _of("network")), left("pattern", _of("pattern")))
-# The paper breaks ties among equal lengths in plain order, so that is what its numbers are compared with.
-_THETA = (
-    right("diverse", _of("diverse"), means="ties among paths of equal length go to those that share least"),
-    right("plain", _of("plain"), means="to the first ones"),
-    right("paper", _of("paper")),
-    right("plain off by %", _off),
-)
-_COMPLETION: tuple[Column[CompletionRow], ...] = (
-    left("pattern", _of("pattern")),
-    left("network", _of("network")),
-    right("p50", _of("p50")),
-    right("p99", _of("p99")),
-    right("paper p50", _of("paper_p50"), means="completion time; the unit is not printed"),
-    right("paper p99", _of("paper_p99")),
-    right("p50 us", _of("p50_us"), wide=True),
-    right("p99 us", _of("p99_us"), wide=True),
-    right("messages", _of("messages"), wide=True),
-    right("not done", _of("unfinished"), means="messages when time was over"),
-    right("hops", _of("mean_hops"), wide=True),
-    right("pauses", _of("pauses"), wide=True),
-    left("deadlock", lambda row: yes_no(row.deadlock)),
-)
-
-
-def _routes(row: DeadlockRow) -> str:
-    """`FC+ 1L, 3 down`."""
-    down = f", {row.failed.count(',') + 1} down" if row.failed else ""
-    return f"{row.network}{down}{'' if row.guarded else ', no guard'}"
-
-
-_DEADLOCKS: tuple[Column[DeadlockRow], ...] = (
-    _SWITCHES,
-    left("routes", _routes),
-    left("DCQCN", lambda row: yes_no(row.dcqcn)),
-    left("down", lambda row: row.failed or "-", wide=True, means="links that are"),
-    left("deadlock", lambda row: yes_no(row.deadlock)),
-    left("possible", lambda row: yes_no(row.possible), means="a deadlock, by the dependencies of what is installed"),
-    right("at us", lambda row: fixed(row.found_at_us, 0)),
-    right("queues", _of("stuck_queues"), wide=True, means="that are stuck"),
-    right("Gb/s", _of("goodput_gbps_before")),
-    right("after", _of("goodput_gbps_after"), means="Gb/s once a deadlock was found, or the time was over"),
-    right("anew", lambda row: fixed(row.goodput_gbps_anew, 1), wide=True, means="Gb/s with routes computed anew"),
-    right("pauses", _of("pauses"), wide=True),
-    right("drops", _of("drops"), wide=True),
-)
-
-
-def _mean(name: str, digits: int) -> Callable[[Any], str]:
-    def text(row: TransportRow) -> str:
-        value: OverDraws = getattr(row, name)
-        around = "" if value.spread is None else f" ± {value.spread:.{digits}f}"
-        return f"{value.mean:.{digits}f}{around}"
-
-    return text
-
-
-_TRANSPORTS: tuple[Column[TransportRow], ...] = (
-    left("pattern", _of("pattern")),
-    left("transport", _of("transport")),
-    left("routing", _of("routing")),
-    right("Gb/s", _mean("goodput_gbps", 0), means="that arrived while messages did; ±: standard deviation over draws"),
-    right("settled", _mean("settled_gbps", 0), wide=True, means="Gb/s behind the warm-up, or in the second half"),
-    right("steady", lambda row: f"{row.steady}/{row.draws}", means="draws in which that had become steady"),
-    right("of", _of("offered_gbps"), wide=True, means="Gb/s that messages asked for"),
-    right("p50", _mean("p50", 2), means="slowdown: completion time over an idle path's"),
-    right("p99", _mean("p99", 1)),
-    right("p99 us", _mean("p99_us", 0), wide=True),
-    right("buffer kB", lambda row: fixed(row.buffer_kb, 0), means="most that a switch held"),
-    right("hops", _of("mean_hops"), wide=True),
-    right("pauses", _of("pauses")),
-    right("drops", _of("drops")),
-    right("again", _of("retransmitted"), wide=True, means="packets that were sent again"),
-    right("not done", _of("unfinished"), wide=True),
-    right("deadlocks", _of("deadlocks")),
-    left("setting", _of("setting"), wide=True),
-)
-_TRIED: tuple[Column[TriedTransportSetting], ...] = (
-    left("setting", _of("text")),
-    right("Gb/s", lambda row: " / ".join(fixed(value, 0) or "" for value in row.gbps.values()), means="by pattern"),
-    right("p99", lambda row: " / ".join(fixed(value, 1) or "" for value in row.p99.values())),
-    right("score", _of("score"), means="geometric mean of p99; less is better"),
-)
-
-
-def _order(order: NetworkOrder) -> str:
-    theirs = " < ".join(order.paper)
-    verdict = "the paper's order, but for differences within 2 %" if order.agrees else f"the paper: {theirs}"
-    return f"{order.pattern}, median: {' < '.join(order.ours)} ({verdict})"
+def _beside_paper(kind: type) -> list[Column[Any]]:
+    """What a network is, and behind each number of ours the paper's."""
+    network, size, *ours = columns(kind)
+    beside = [(one, right("paper", lambda row, at=at: row.paper[at])) for at, one in enumerate(ours)]
+    return [network, size, *(column for pair in beside for column in pair)]
 
 
 def grouped(points: Sequence[FcplusPoint]) -> list[str]:

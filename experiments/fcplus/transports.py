@@ -49,7 +49,7 @@ from detour.experiments.fcplus.packets import (
     WINDOW,
     measure,
 )
-from detour.experiments.fcplus.results import TransportPoint, TransportResult, TransportSetting, found
+from detour.experiments.fcplus.results import TransportPoint, TransportSetting, found
 from detour.experiments.fcplus.traffic import MessageArrivals, choose_paths, draw
 from detour.experiments.steady import judge
 from detour.experiments.stuck import received
@@ -163,7 +163,7 @@ class Fed(NamedTuple):
     arrived: list[int]
 
 
-def run(point: TransportPoint) -> TransportResult:
+def run(point: TransportPoint) -> TransportPoint:
     """Messages of one pattern by one routing over one transport."""
     network = expander.fcplus(point.n, point.s, hosts=point.hosts, seed=point.seed)
     demand = demand_of(point.pattern, network, point.seed)
@@ -352,12 +352,11 @@ def _queues(fabric: ExpanderFabric, ports: NDArray[np.int64]) -> NDArray[np.int6
 
 def _result(
     point: TransportPoint, fabric: ExpanderFabric, messages: MessageArrivals, fed: Fed, hops: float
-) -> TransportResult:
+) -> TransportPoint:
     per_gbps = point.us * US / 8e3
     rates = np.diff([0, *fed.arrived]) * RATE_INTERVALS / per_gbps
     settled = judge(rates.tolist())
     return found(
-        TransportResult,
         point,
         **measure(fabric, messages)[1],
         offered_gbps=round(float(messages.size.sum()) / per_gbps, 1),

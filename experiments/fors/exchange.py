@@ -20,8 +20,8 @@ from detour.control.fors.plan import only_present
 from detour.control.fors.repair import repaired
 from detour.control.fors.residual import residual
 from detour.control.fors.unequal import plan_unequal
-from detour.experiments.fors.min_hop_tiers import tier_min_hop
 from detour.experiments.fors.results import Crowd, ExchangeResult, Spread
+from detour.experiments.fors.rivals_tiers import tier_min_hop
 from detour.fabric.traffic.leaf_adaptive import LeafAdaptive
 from detour.fabric.traffic.outage import Break, Breaks, Delays, OutageController, Planner
 from detour.fabric.traffic.phased import ABSENT, Pace, PhasedExchange, PhasedMessages

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from detour.base.errors import DetourError
 from detour.experiments import drawing
 from detour.experiments.fors.results import ForsBreak, ForsFindings, ForsRow
 
@@ -19,12 +18,11 @@ _BARS: tuple[tuple[str, str, Callable[[ForsRow], tuple[str | None, float | None,
 """label, colour, (routing, its Gb/s, the paper's) of a scenario"""
 
 
-def fors(found: ForsFindings, file: Path) -> None:
+def draw(found: ForsFindings, file: Path) -> None:
     """FORS: throughput a server in every scenario (Figs. 3 and 6), factors of phases (Fig. 7), and how long phases take
     when a link breaks."""
     rows = found.throughput
-    if not rows:
-        raise DetourError("there is no finished point to draw")
+    drawing.need(rows)
     plt, figure, axes = drawing.row(3 if found.breaks else 2, 6.0)
     _fors_throughput(axes[0], rows)
     if found.breaks:

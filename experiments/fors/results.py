@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 from msgspec import UNSET, UnsetType
 
 from detour.control.fors.plan import PlanSeconds
+from detour.experiments.columns import row, shown
 from detour.fabric.traffic.outage import Detection
 from detour.fabric.traffic.phased import ExchangeCounts
 
@@ -143,15 +144,15 @@ class ForsBreak(ExchangeResult):
     kind: Literal["break"] = "break"
 
 
-@dataclass(frozen=True, kw_only=True)
+@row
 class ForsTimes:
     """What came of a `ForsTimesPoint`: a plan, and how long it took."""
 
-    scenario: str
-    phases: int
-    lower_bound: int
+    scenario: str = shown("failed")
+    phases: int = shown("phases")
+    lower_bound: int = shown("bound", wide=True, means="phases that any plan needs")
     optimal: bool
-    method: str
+    method: str = shown("method")
     verified: bool
     seconds: PlanSeconds
     kind: Literal["times"] = "times"
@@ -177,24 +178,24 @@ ForsResult: TypeAlias = ForsExchange | ForsBreak | ForsTimes | ForsPhases
 # -- findings -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@row
 class ForsRow:
     """A scenario in Fig. 3 and Fig. 6; Gb/s a server, None where it was not run or not printed. `relative`: to FORS
     without failures. `ranges_gbps`: least, median and most by routing, were every phase as long as the longest, the
     median and the shortest."""
 
-    scenario: str
+    scenario: str = shown("failed")
     reduction: int
     failed_links: int
-    phases: int | None
-    fors_gbps: float | None
-    fors_paper: float | None
-    fors_relative: float | None
-    default: str | None
-    default_gbps: float | None
-    default_paper: float | None
-    default_relative: float | None
-    ftree_ar_gbps: float | None
+    phases: int | None = shown("phases")
+    fors_gbps: float | None = shown("FORS", ".1f")
+    fors_paper: float | None = shown("paper", ".1f")
+    fors_relative: float | None = shown("to 0F", ".3f", wide=True, means="relative to FORS without failures")
+    default: str | None = shown("OpenSM's", means="the routing that it would choose")
+    default_gbps: float | None = shown("its", ".1f")
+    default_paper: float | None = shown("paper", ".1f")
+    default_relative: float | None = shown("to FORS 0F", ".3f", wide=True)
+    ftree_ar_gbps: float | None = shown("Ftree-AR", ".1f")
     others_gbps: dict[str, float]
     ranges_gbps: dict[str, list[float]]
 

@@ -34,8 +34,8 @@ from detour.control.fors import random_failures, solve
 from detour.control.fors.fabric import FatTree
 from detour.control.fors.lp_bound import volume_bound
 from detour.control.fors.paths import TreePaths
+from detour.experiments.columns import row, shown
 from detour.experiments.fors.exchange import PHASE_US, ExchangeRun, execute, planned_sizes
-from detour.experiments.fors.min_hop_tiers import tier_min_hop
 from detour.experiments.fors.rival_messages import birkhoff, concurrent_flow, evenly, hashed, unpinned
 from detour.experiments.fors.rivals_fast import (
     InsideWork,
@@ -46,7 +46,7 @@ from detour.experiments.fors.rivals_fast import (
     fast,
     machines_bound,
 )
-from detour.experiments.fors.rivals_tiers import tier_volume
+from detour.experiments.fors.rivals_tiers import tier_min_hop, tier_volume
 from detour.fabric.traffic.phased import Pace, PhasedMessages
 from detour.fabric.traffic.pinned import SprayTuning, Tuning
 
@@ -68,19 +68,19 @@ class RivalWay:
         return self.planned if self.sent is None else self.sent
 
 
-@dataclass(frozen=True)
+@row
 class RivalRow:
-    """One way on one fabric. Times over the bound; `measured` is None where nothing was run."""
+    """One way on one fabric. Times over the bound; those that are None were not measured."""
 
-    failures: int
-    scheme: str
-    phases: int
+    failures: int = shown("failed")
+    scheme: str = shown("scheme")
+    phases: int = shown("phases")
     pieces: int
-    ideal: float
-    measured: float | None
-    most_flows_on_a_link: int | None
-    retransmitted_packets: int | None
-    delivered: bool | None
+    ideal: float = shown("ideal", ".3f", means="what links and servers need")
+    measured: float | None = shown("measured", ".3f", means="in virtual time", default=None)
+    most_flows_on_a_link: int | None = shown("on a link", means="most flows at a time", default=None)
+    retransmitted_packets: int | None = shown("sent again", means="packets", default=None)
+    delivered: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -148,22 +148,18 @@ def compare(
 def _row(fabric: FatTree, sizes: Int64Array, bound: int, count: int, way: RivalWay, *, measure: bool) -> RivalRow:
     messages = way.messages
     ideal = round(_ideal(fabric, way) / bound, 4)
+    planned = RivalRow(failures=count, scheme=way.scheme, phases=messages.phases, pieces=len(messages), ideal=ideal)
     if not measure:
-        return RivalRow(count, way.scheme, messages.phases, len(messages), ideal, None, None, None, None)
+        return planned
     mean = max(round(float(sizes.mean())), 1)
     found = execute(ExchangeRun(fabric, messages=messages, pace=Pace(mean), tuning=way.tuning))
     took = _whole_us(way, found.phase_lengths_us) / (bound * 8e6 / way.tuning.rate_bps)
-    counts = found.exchange
-    return RivalRow(
-        count,
-        way.scheme,
-        messages.phases,
-        len(messages),
-        ideal,
-        round(took, 4),
-        None if way.sent is not None else found.most_flows_on_a_link.max,
-        counts.retransmitted_packets,
-        counts.delivered == counts.messages,
+    return replace(
+        planned,
+        measured=round(took, 4),
+        most_flows_on_a_link=None if way.sent is not None else found.most_flows_on_a_link.max,
+        retransmitted_packets=found.exchange.retransmitted_packets,
+        delivered=found.exchange.delivered == found.exchange.messages,
     )
 
 

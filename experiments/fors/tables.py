@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from detour.base.tables import Column, Table, fixed, left, right
+from detour.experiments.columns import columns, table
 from detour.experiments.fors.results import ForsBreak, ForsFindings, ForsPhases, ForsRow, ForsTimes
 
 
@@ -16,25 +17,19 @@ def tables(found: ForsFindings) -> list[Table[Any]]:
     phases = [_ForPhases(each, f) for each in found.phases for f in (1, len(each.phases) // 4, len(each.phases) // 2)]
     mean = found.paper_seconds["mean"]
     return [
-        Table(_THROUGHPUT, found.throughput, f"{found.topology}: throughput a server, Gb/s"),
+        table(ForsRow, found.throughput, f"{found.topology}: throughput a server, Gb/s"),
         Table(_BREAKS, found.breaks, "a link breaks in the midst of an exchange, us"),
-        Table(_TIMES, found.times, f"computing, ms (paper: {mean} s on average where its ILP is needed)"),
+        Table(
+            (*columns(ForsTimes), *map(_took, ("schedule", "route", "verify"))),
+            found.times,
+            f"computing, ms (paper: {mean} s on average where its ILP is needed)",
+        ),
         Table(_PHASES, phases, "phases with f failed links at a leaf (Fig. 7)"),
     ]
 
 
-_THROUGHPUT: tuple[Column[ForsRow], ...] = (
-    left("failed", lambda row: row.scenario),
-    right("phases", lambda row: row.phases),
-    right("FORS", lambda row: fixed(row.fors_gbps, 1)),
-    right("paper", lambda row: fixed(row.fors_paper, 1)),
-    right("to 0F", lambda row: fixed(row.fors_relative, 3), wide=True, means="relative to FORS without failures"),
-    left("OpenSM's", lambda row: row.default, means="the routing that it would choose"),
-    right("its", lambda row: fixed(row.default_gbps, 1)),
-    right("paper", lambda row: fixed(row.default_paper, 1)),
-    right("to FORS 0F", lambda row: fixed(row.default_relative, 3), wide=True),
-    right("Ftree-AR", lambda row: fixed(row.ftree_ar_gbps, 1)),
-)
+def _took(what: str) -> Column[ForsTimes]:
+    return right(what, lambda row: f"{getattr(row.seconds, what) * 1e3:.1f}")
 
 
 def _before(run: ForsBreak) -> str | None:
@@ -66,16 +61,6 @@ _BREAKS: tuple[Column[ForsBreak], ...] = (
     right("after", _after),
     right("delivered", lambda run: f"{run.exchange.delivered} of {run.exchange.messages}", means="whole and once"),
     right("twice", lambda run: run.exchange.repeated, wide=True),
-)
-
-_TIMES: tuple[Column[ForsTimes], ...] = (
-    left("failed", lambda row: row.scenario),
-    right("phases", lambda row: row.phases),
-    right("bound", lambda row: row.lower_bound, wide=True, means="phases that any plan needs"),
-    left("method", lambda row: row.method),
-    right("schedule", lambda row: fixed(row.seconds.schedule * 1e3, 1)),
-    right("route", lambda row: fixed(row.seconds.route * 1e3, 1)),
-    right("verify", lambda row: fixed(row.seconds.verify * 1e3, 1)),
 )
 
 

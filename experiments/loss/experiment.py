@@ -9,17 +9,19 @@ congestion control.
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Any
 
 from detour.base.dataplane import PACKET_BYTES
 from detour.base.errors import DetourError
+from detour.base.tables import Table, percent
 from detour.base.times import US
 from detour.control.policy import Amount, RedMarking, StepMarking
 from detour.engine.jitter import AUTO
 from detour.experiments import measure
+from detour.experiments.columns import cell, combined, mean, row, shown, table, taken
 from detour.experiments.measure import RunTimes, Steady, jain
 from detour.experiments.steady import draws_of, spread
 from detour.fabric.footings.virtual.fabric import ENDLESS, VirtualFabric
@@ -54,8 +56,8 @@ RFC 8257, every loss halves the window and order shows it; `fixed`: a window of 
 
 
 @dataclass(frozen=True, kw_only=True)
-class LossPoint(RunTimes):
-    """One run. `loss`, `reordering`: probabilities; `senders`: connections that share the link."""
+class LossCase:
+    """What is run. `loss`, `reordering`: probabilities; `senders`: connections that share the link."""
 
     transport: str
     control: str
@@ -63,29 +65,35 @@ class LossPoint(RunTimes):
     reordering: float = 0.0
     senders: int = 1
     seed: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossPoint(LossCase, RunTimes):
+    """One run."""
+
     experiment: str = "loss"
 
 
 def select(
-    extent: str = "normal", losses: Sequence[float] = LOSSES, senders: Sequence[int] = SENDERS, draws: int | None = None
+    extent: str = "normal", loss: Sequence[float] = LOSSES, senders: Sequence[int] = SENDERS, seeds: int | None = None
 ) -> list[LossPoint]:
     """The points: every transport without loss, with each loss, with reordering, and with contention.
 
     Raises:
         DetourError: no such probability, or more senders than hosts.
     """
-    _check(losses, senders)
+    _check(loss, senders)
     plain = LossPoint(virtual_us=_VIRTUAL_US[extent], transport="", control="")
-    middle = sorted(losses)[len(losses) // 2] if losses else 0.0
-    roads = dict.fromkeys([(0.0, 0.0), *((loss, 0.0) for loss in losses), (0.0, REORDERING), (middle, REORDERING)])
+    middle = sorted(loss)[len(loss) // 2] if loss else 0.0
+    roads = dict.fromkeys([(0.0, 0.0), *((each, 0.0) for each in loss), (0.0, REORDERING), (middle, REORDERING)])
     return [
         replace(point, transport=transport, control=control, seed=1 + draw)
         for transport, control in LOSS_SCHEMES
         for point in (
-            *(replace(plain, loss=loss, reordering=late) for loss, late in roads),
+            *(replace(plain, loss=lost, reordering=late) for lost, late in roads),
             *(replace(plain, senders=count) for count in senders if control != "fixed"),
         )
-        for draw in range(draws_of(extent) if draws is None else draws)
+        for draw in range(draws_of(extent) if seeds is None else seeds)
     ]
 
 
@@ -104,17 +112,11 @@ def seconds(point: LossPoint) -> float:
     return 4.0 + point.virtual_us / 1000 * 0.4
 
 
-@dataclass(frozen=True)
-class LossRun:
+@dataclass(frozen=True, kw_only=True)
+class LossRun(LossCase):
     """What came of a point. `mean_queue_bytes`: what data packets found waiting on their way, on average over half as
     long again as the run took; everything else is of the run."""
 
-    transport: str
-    control: str
-    loss: float
-    reordering: float
-    senders: int
-    seed: int
     goodput_gbps: float
     steady: bool
     virtual_ms: float
@@ -148,25 +150,18 @@ def run(point: LossPoint) -> LossRun:
 
 
 def _summed_up(point: LossPoint, fabric: VirtualFabric, found: Steady) -> LossRun:
-    counted = {name: int(fabric.column(f"st_{name}").sum()) for name in ("lost", "spurious", "retransmitted", "rtos")}
-    drops = int(fabric.network.port_stats()["queue_drops"].sum())
-    return LossRun(
-        point.transport,
-        point.control,
-        point.loss,
-        point.reordering,
-        point.senders,
-        point.seed,
+    counted = {name: int(fabric.column(f"st_{name}").sum()) for name in ("lost", "spurious", "retransmitted")}
+    return taken(
+        LossRun,
+        point,
         goodput_gbps=round(found.goodput_gbps, 3),
         steady=found.steady,
         virtual_ms=round(found.seconds * 1e3, 3),
         jain=round(jain(found.per_connection_gbps), 4),
         mean_queue_bytes=_mean_queue(fabric, point),
-        drops=drops,
-        lost=counted["lost"],
-        spurious=counted["spurious"],
-        retransmitted=counted["retransmitted"],
-        timeouts=counted["rtos"],
+        drops=int(fabric.network.port_stats()["queue_drops"].sum()),
+        timeouts=int(fabric.column("st_rtos").sum()),
+        **counted,
     )
 
 
@@ -185,39 +180,47 @@ def _mean_queue(fabric: VirtualFabric, point: LossPoint) -> int:
 # -- results ------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@row
 class RoadRow:
     """One connection on a bad road: its goodput as a fraction (0 to 1) of what the same transport has on a good one,
     the mean over `draws`, with their sample standard deviation; `spurious_fraction`: of packets declared lost, those
     that were not."""
 
-    transport: str
-    control: str
-    loss: float
-    reordering: float
-    fraction_of_lossless: float
-    spread: float | None
+    transport: str = shown("transport")
+    control: str = shown("control")
+    loss: float = shown("loss", ".1%")
+    reordering: float = shown("late", ".0%", means="frames that others overtake")
+    fraction_of_lossless: float = shown("of lossless", ".3f")
+    spread: float | None = shown("±", ".3f")
     draws: int
-    steady: bool
-    goodput_gbps: float
-    spurious_fraction: float | None
-    timeouts: int
+    goodput_gbps: float = shown("Gb/s", ".1f", over=mean(3))
+    spurious_fraction: float | None = shown("spurious", ".0%", means="of packets declared lost")
+    timeouts: int = shown("timeouts", over=sum, wide=True)
+    steady: bool = shown("steady", over=all, wide=True)
 
 
-@dataclass(frozen=True)
+@row
 class ContentionRow:
     """Several connections on a full link: means over `draws`. `k_bytes`: where marks begin, if that is one place."""
 
-    transport: str
-    control: str
-    senders: int
-    goodput_gbps: float
-    jain: float
-    mean_queue_bytes: int
+    transport: str = shown("transport")
+    control: str = shown("control")
+    senders: int = shown("senders")
+    goodput_gbps: float = shown("Gb/s", ".1f", over=mean(3))
+    jain: float = shown("Jain", ".4f", over=mean(4))
+    mean_queue_bytes: int = shown(
+        "queue", lambda size: f"{size / 1e3:.1f} kB", over=lambda sizes: round(fmean(sizes)),
+        means="what data packets met, on average",
+    )  # fmt: skip
     k_bytes: int | None
-    drops: float
+
+    @cell("of K", means=f"K: {K_BYTES / 1e3:g} kB")
+    def _of_k(self) -> str | None:
+        return percent(self.k_bytes and self.mean_queue_bytes / self.k_bytes)
+
+    drops: float = shown("drops", ".0f", over=fmean)
     draws: int
-    steady: bool
+    steady: bool = shown("steady", over=all, wide=True)
 
 
 @dataclass(frozen=True)
@@ -237,43 +240,31 @@ def collect(results: Iterable[LossRun | None]) -> LossFindings:
     rows, contention = [], []
     for (transport, control, _, _, senders), runs in cells.items():
         if senders > 1:
-            contention.append(_shared(runs))
-        else:
-            good = {run.seed: run.goodput_gbps for run in cells.get((transport, control, 0.0, 0.0, 1), [])}
-            whole = [run for run in runs if good.get(run.seed)]
-            if whole:
-                rows.append(_road(whole, [run.goodput_gbps / good[run.seed] for run in whole]))
+            marks = K_BYTES if LOSS_SCHEMES[transport, control].ecn == _MARKING else None
+            contention.append(combined(ContentionRow, runs, k_bytes=marks, draws=len(runs)))
+            continue
+        good = {run.seed: run.goodput_gbps for run in cells.get((transport, control, 0.0, 0.0, 1), [])}
+        whole = [run for run in runs if good.get(run.seed)]
+        if whole:
+            rows.append(_road(whole, [run.goodput_gbps / good[run.seed] for run in whole]))
     return LossFindings(rows, contention)
 
 
 def _road(runs: list[LossRun], fractions: list[float]) -> RoadRow:
-    one, lost, wide = runs[0], sum(run.lost for run in runs), spread(fractions)
-    return RoadRow(
-        one.transport,
-        one.control,
-        one.loss,
-        one.reordering,
-        round(statistics.fmean(fractions), 4),
-        None if wide is None else round(wide, 4),
-        len(runs),
-        all(run.steady for run in runs),
-        round(statistics.fmean(run.goodput_gbps for run in runs), 3),
-        round(sum(run.spurious for run in runs) / lost, 4) if lost else None,
-        sum(run.timeouts for run in runs),
+    lost = sum(run.lost for run in runs)
+    return combined(
+        RoadRow,
+        runs,
+        fraction_of_lossless=round(fmean(fractions), 4),
+        spread=spread(fractions, 4),
+        draws=len(runs),
+        spurious_fraction=round(sum(run.spurious for run in runs) / lost, 4) if lost else None,
     )
 
 
-def _shared(runs: list[LossRun]) -> ContentionRow:
-    one = runs[0]
-    return ContentionRow(
-        one.transport,
-        one.control,
-        one.senders,
-        round(statistics.fmean(run.goodput_gbps for run in runs), 3),
-        round(statistics.fmean(run.jain for run in runs), 4),
-        round(statistics.fmean(run.mean_queue_bytes for run in runs)),
-        K_BYTES if LOSS_SCHEMES[one.transport, one.control].ecn == _MARKING else None,
-        statistics.fmean(run.drops for run in runs),
-        len(runs),
-        all(run.steady for run in runs),
-    )
+def tables(found: LossFindings) -> list[Table[Any]]:
+    """One connection on a bad road, and several on a full link."""
+    return [
+        table(RoadRow, found.rows, f"One connection, 100 Gb/s ({ROAD_TOPOLOGY})"),
+        table(ContentionRow, found.contention, "Several connections on one link"),
+    ]

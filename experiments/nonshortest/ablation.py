@@ -6,7 +6,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+from msgspec import UNSET
+
+from detour.base.errors import DetourError
+from detour.experiments.columns import row, shown, taken
 from detour.experiments.nonshortest import experiment as nonshortest
 from detour.experiments.nonshortest.additions import Addition, additions_of
 from detour.experiments.nonshortest.experiment import (
@@ -57,16 +62,16 @@ class Worth:
     steady: bool
 
 
-@dataclass(frozen=True)
+@row
 class SettingRow:
     """An addition of a scheme: what the paper says, what is there instead, what it was found on and what it is
     worth."""
 
     scheme: str
-    name: str
-    paper: str
-    ours: str
-    chosen_on: str
+    name: str = shown("addition")
+    paper: str = shown("the paper says")
+    ours: str = shown("here")
+    chosen_on: str = shown("chosen on", wide=True)
     worth: list[Worth]
 
 
@@ -87,12 +92,31 @@ def select(what: NonshortestSelection) -> list[NonshortestPoint]:
     """
     points = []
     for name in what.schemes:
-        left_out = [None, *(one.name for one in _additions(what.topology, name))]
+        left_out = [UNSET, *(one.name for one in _additions(what.topology, name))]
         points += [
             point
             for without in left_out
             for point in nonshortest.select(replace(what, schemes=(name,), without=without))
         ]
+    return points
+
+
+def select_asked(
+    extent: str = "normal",
+    *,
+    topology: str = "D1",
+    pattern: str | None = None,
+    pairs: Sequence[int] = (),
+    scheme: str = "all",
+    **more: Any,
+) -> list[NonshortestPoint]:
+    """The points of what is asked for in words (`nonshortest.selection`)."""
+    if "without" in more:
+        raise DetourError("--settings leaves out every addition in turn; --without is for one")
+    points = []
+    for name, count in cells(topology, pattern, tuple(pairs)):
+        chosen = nonshortest.selection(extent, topology=topology, pattern=name, pairs=(count,), scheme=scheme, **more)
+        points += select(replace(chosen, schemes=ABLATED_SCHEMES) if scheme == "all" else chosen)
     return points
 
 
@@ -115,7 +139,7 @@ def collect(results: Iterable[NonshortestRun | None]) -> SettingFindings:
         for one in found.values():
             worth = [_worth(case, cells[name, case, ""], cells[name, case, one.name]) for case in cases]
             known = [each for each in worth if each is not None]
-            rows.append(SettingRow(name, one.name, one.paper, one.ours, one.chosen_on, known))
+            rows.append(taken(SettingRow, one, scheme=name, worth=known))
     set_to = {run.scheme: run.setting for run in runs if not run.without}
     return SettingFindings(set_to, rows, runs)
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from detour.experiments.columns import shown
 from detour.experiments.nonshortest import paper
 from detour.experiments.nonshortest.deadlock import Figure2Run
 from detour.experiments.nonshortest.experiment import Gain, NonshortestRun, TrafficCase, gain_over, load_of, mean
@@ -37,12 +38,12 @@ class Claim:
     """`paper`: its figure; `letter` and `ours`: by the letter of section III, and with additions; None where a run that
     it needs is missing, or the letter makes no difference."""
 
-    text: str
-    paper: str
-    letter: str | None
-    ours: str
-    verdict: Verdict
-    why: str
+    text: str = shown("claim")
+    paper: str = shown("paper", left=False)
+    letter: str | None = shown("by the letter", left=False)
+    ours: str = shown("here", left=False)
+    verdict: str = shown("reproduced")
+    why: str = shown("why, or by which rule")
 
 
 class Runs:
@@ -80,6 +81,13 @@ class Runs:
         """Mean wire rate in Gb/s."""
         runs = self.of(traffic, scheme)
         return mean(runs, lambda run: run.wire_gbps) if runs else None
+
+    def ratios(
+        self, cases: Sequence[TrafficCase], scheme: str, over: str = TELEMETRY_LERP.name
+    ) -> list[tuple[float, TrafficCase]]:
+        """One scheme's rate over another's, wherever both were run and carried something."""
+        found = [(self.rate(case, scheme), self.rate(case, over), case) for case in cases]
+        return [(ours / theirs, case) for ours, theirs, case in found if ours and theirs]
 
     def reached(self, traffic: TrafficCase, scheme: str) -> float | None:
         """Percent of the ceiling."""
@@ -193,11 +201,7 @@ def _bounds(runs: Runs) -> list[Claim | None]:
 
 def _slightly_lower(runs: Runs, scheme: str) -> Claim | None:
     """ADV2 on D1: a rival is not far below TelemetryLERP."""
-    ratios = [
-        100 * (theirs / ours - 1)
-        for case in runs.cases("D1", "adv2")
-        if (ours := runs.rate(case, TELEMETRY_LERP.name)) and (theirs := runs.rate(case, scheme))
-    ]
+    ratios = [100 * (ratio - 1) for ratio, _ in runs.ratios(runs.cases("D1", "adv2"), scheme)]
     if not ratios:
         return None
     close = [-_ALIGNED <= ratio <= 0 for ratio in ratios]
@@ -209,11 +213,7 @@ def _slightly_lower(runs: Runs, scheme: str) -> Claim | None:
 
 def _aligned(runs: Runs) -> Claim | None:
     """TelemetryGBN beside TelemetryLERP."""
-    apart = [
-        100 * (gbn / lerp - 1)
-        for case in runs.cases()
-        if (lerp := runs.rate(case, TELEMETRY_LERP.name)) and (gbn := runs.rate(case, TELEMETRY_GBN.name))
-    ]
+    apart = [100 * (ratio - 1) for ratio, _ in runs.ratios(runs.cases(), TELEMETRY_GBN.name)]
     if not apart:
         return None
     close = sum(abs(one) <= _ALIGNED for one in apart)
@@ -248,11 +248,7 @@ def _buffers(runs: Runs) -> Claim | None:
 
 def _magnitude(runs: Runs) -> Claim | None:
     """Against ShortestPath."""
-    factors = [
-        (ours / theirs, case)
-        for case in runs.loads(None, "adv1")
-        if (ours := runs.rate(case, TELEMETRY_LERP.name)) and (theirs := runs.rate(case, SHORTEST_PATH.name))
-    ]
+    factors = runs.ratios(runs.loads(None, "adv1"), TELEMETRY_LERP.name, SHORTEST_PATH.name)
     if not factors:
         return None
     factor, case = max(factors)

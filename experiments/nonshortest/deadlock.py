@@ -13,9 +13,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from detour.base.records import extended
+from detour.base.tables import Table
 from detour.base.times import US
 from detour.experiments import running
+from detour.experiments.columns import columns, row, shown, taken
 from detour.experiments.running import RunCounters
 from detour.experiments.stuck import run_until_stuck
 from detour.fabric.footings.virtual.fabric import ENDLESS
@@ -40,21 +41,23 @@ class Figure2Point:
     experiment: Literal["deadlock"] = "deadlock"
 
 
-@dataclass(frozen=True, kw_only=True)
+@row
 class Figure2Run(RunCounters):
     """What came of a point. `paper`: whether the paper expects a deadlock; `queues`: those that are stuck, by name;
     rates before it was found, or the time was over, and after."""
 
-    case: str
-    seed: int
+    case: str = shown("case")
+    seed: int = shown("seed")
     pfc: bool
     channels: int
-    deadlock: bool
-    paper: bool
-    found_at_us: float | None
-    queues: tuple[str, ...]
-    goodput_gbps_before: float
-    goodput_gbps_after: float
+    deadlock: bool = shown("deadlock")
+    paper: bool = shown("expected")
+    found_at_us: float | None = shown("found at us", ".0f", wide=True)
+    queues: tuple[str, ...] = shown("queues", len, wide=True)
+    goodput_gbps_before: float = shown("Gb/s before", ".0f")
+    goodput_gbps_after: float = shown("after", ".0f")
+    pauses: int = shown("pauses")
+    drops: int = shown("lost")
 
 
 @dataclass(frozen=True)
@@ -78,8 +81,8 @@ def circle(topology: Topology) -> list[HostPair]:
     return [(h.index, (h.index + 2 * per_group) % len(topology.hosts)) for h in topology.hosts]
 
 
-def select(seeds: int = 1) -> list[Figure2Point]:
-    """A point for every case and seed."""
+def select(extent: str = "normal", seeds: int = 1) -> list[Figure2Point]:
+    """A point for every case and seed, of whatever extent."""
     return [Figure2Point(case=case, topology=FIGURE_2, seed=seed) for case in CASES for seed in range(1, seeds + 1)]
 
 
@@ -96,16 +99,14 @@ def run(point: Figure2Point) -> Figure2Run:
     with running.open_fabric(topology, chosen, pairs, running.settings(len(pairs), point.seed)) as fabric:
         running.start(fabric, ENDLESS)
         found = run_until_stuck(fabric, RUN_PS)
-        return extended(
+        return taken(
             Figure2Run,
+            point,
+            chosen,
             running.counters(fabric),
-            case=point.case,
-            seed=point.seed,
-            pfc=chosen.pfc,
-            channels=chosen.channels,
+            found,
             deadlock=bool(found.queues),
             paper=PAPER[point.case],
-            found_at_us=found.found_at_us,
             queues=found.names,
             goodput_gbps_before=round(found.goodput_gbps_before, 3),
             goodput_gbps_after=round(found.goodput_gbps_after, 3),
@@ -115,3 +116,19 @@ def run(point: Figure2Point) -> Figure2Run:
 def collect(results: Iterable[Figure2Run | None]) -> Figure2Findings:
     """All runs."""
     return Figure2Findings(FIGURE_2, [result for result in results if result is not None])
+
+
+def tables(found: Figure2Findings) -> list[Table[Figure2Run]]:
+    """A row for every run, runs of several seeds told apart, and the queues that are stuck."""
+    several = len({run.seed for run in found.points}) > 1
+    shown_columns = [column for column in columns(Figure2Run) if several or column.name != "seed"]
+    lines = [f"  {line}" for line in stuck(found)]
+    notes = ["Queues that can never move again:", *lines] if lines else ()
+    return [Table(shown_columns, found.points, found.topology, notes)]
+
+
+def stuck(found: Figure2Findings) -> list[str]:
+    """Queues that can never move again, a line for every run that has some."""
+    several = len({run.seed for run in found.points}) > 1
+    names = {run: f"{run.case}, seed {run.seed}" if several else run.case for run in found.points}
+    return [f"{name}: {'; '.join(run.queues)}" for run, name in names.items() if run.queues]

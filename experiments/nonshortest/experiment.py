@@ -16,19 +16,20 @@ from msgspec import UNSET, UnsetType
 
 from detour.base.dataplane import PACKET_BYTES
 from detour.base.errors import DetourError
-from detour.base.records import extended, from_json, given
+from detour.base.records import from_json, given
 from detour.base.times import US
 from detour.control.routes.adaptive import check_routing
 from detour.control.topology_files import open_topology
 from detour.experiments import running
+from detour.experiments.columns import cell, row, shown, taken
 from detour.experiments.measure import RunTimes
 from detour.experiments.nonshortest import paper
 from detour.experiments.nonshortest.additions import undo
 from detour.experiments.nonshortest.paper import LoadLevel
-from detour.experiments.nonshortest.settings import Setting, chosen
+from detour.experiments.nonshortest.settings import THRESHOLDS, Setting, chosen
 from detour.experiments.nonshortest.workloads import PATTERNS, ceiling, pair_count, pairs_of_load, sample
 from detour.experiments.running import CompletionRun, MeasuredRun, SteadyRun
-from detour.experiments.steady import TOLERANCE, spread
+from detour.experiments.steady import TOLERANCE, draws_of, spread
 from detour.fabric.footings.virtual.scheme import (
     BENCHMARK,
     BENCHMARK_DCTCP,
@@ -40,9 +41,13 @@ from detour.fabric.footings.virtual.scheme import (
     SwitchMemory,
     scheme,
 )
-from detour.hosts.config import HostConfig
+from detour.fabric.footings.virtual.scheme import scheme as scheme_named
+from detour.hosts.cc import pinned
+from detour.hosts.config import HostConfig, host_changes
 from detour.topo import Topology, parse_topology
 
+PREAMBLE_BYTES = 20
+"""preamble, start of frame delimiter and the gap between frames (IEEE 802.3)"""
 _FEW_LINKS_US = {"quick": 4_000, "tune": 12_000, "normal": 24_000, "full": 60_000}
 """virtual time of a run of ADV1 and ADV2, which all schemes get; DCQCN takes 10 ms to recover from a common start"""
 _ALL_LINKS_US = {"quick": 1_600, "tune": 4_000, "normal": 6_000, "full": 20_000}
@@ -58,16 +63,30 @@ _HOPS_A_SECOND = 1_200_000
 _START_SECONDS = 4.0
 
 
+@dataclass(frozen=True, kw_only=True)
+class Conditions:
+    """What a run is like beside its scheme and its traffic; UNSET: as usual. `delays_us`: of links to hosts, inside
+    groups, between groups. `message_bytes`: UNSET: endless connections; else one message each and completion times.
+    `loss`: probability with which a link between switches loses a frame. `hosts`: changes to `HostConfig` on top of a
+    scheme's own. `overhead_bytes`: what a frame takes on a link beside its own bytes. `without`: the name of an
+    addition that is left out."""
+
+    delays_us: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    headroom_bytes: int | UnsetType = UNSET
+    message_bytes: int | UnsetType = UNSET
+    loss: float | UnsetType = UNSET
+    hosts: dict[str, Any] | UnsetType = UNSET
+    overhead_bytes: int | UnsetType = UNSET
+    without: str | UnsetType = UNSET
+
+
 @dataclass(frozen=True)
-class NonshortestSelection:
+class NonshortestSelection(Conditions):
     """What to run. `seeds`: that many draws of pairs, from `first_seed` on. `thresholds`: T of Benchmark; with several
-    each of its points is run with all of them and the best one counts; None: the one that was chosen for it.
-    `settings`: by scheme, others than those that were chosen. `without`: the name of an addition that is left out.
-    `times`: how long runs are, see `run_times`. `delays_us`: of links to hosts, inside groups, between groups.
-    `message_bytes`: 0: endless connections; else one message each and completion times. `loss`: probability with which
-    a link between switches loses a frame. `hosts`: changes to `HostConfig` on top of a scheme's own (`host_changes`).
-    `step_bytes`: K of the schemes that mark by steps, `None`: theirs. `overhead_bytes`: what a frame takes on a link
-    beside its own bytes. `control`: another congestion control for all schemes (`hosts.cc.pinned`)."""
+    each of its points is run with all of them and the best one counts; None: the one that was chosen for it. `times`:
+    how long runs are, see `run_times`. `settings`: by scheme, others than those that were chosen. `step_bytes`: K of
+    the schemes that mark by steps, `None`: theirs. `control`: another congestion control for all schemes
+    (`hosts.cc.pinned`)."""
 
     topology: str
     pattern: str
@@ -76,23 +95,15 @@ class NonshortestSelection:
     seeds: int = 1
     thresholds: tuple[int, ...] | None = None
     times: str = "normal"
-    delays_us: tuple[float, float, float] = (1.0, 1.0, 1.0)
-    headroom_bytes: int | None = None
-    message_bytes: int = 0
-    loss: float = 0.0
-    hosts: tuple[tuple[str, Any], ...] = ()
-    step_bytes: int | None = None
-    overhead_bytes: int = 0
     settings: tuple[tuple[str, Setting], ...] = ()
-    without: str | None = None
+    step_bytes: int | None = None
     first_seed: int = 1
     control: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
-class NonshortestPoint(RunTimes):
-    """One run of one scheme with one draw of pairs; see `NonshortestSelection`, and `Setting` for what a scheme is set
-    to."""
+class NonshortestPoint(Conditions, RunTimes):
+    """One run of one scheme with one draw of pairs; see `Setting` for what a scheme is set to."""
 
     topology: str
     pattern: str
@@ -103,13 +114,6 @@ class NonshortestPoint(RunTimes):
     control: Control
     ecn_bytes: tuple[int, ...]
     pmax: float
-    delays_us: tuple[float, float, float]
-    headroom_bytes: int | UnsetType = UNSET
-    message_bytes: int | UnsetType = UNSET
-    loss: float | UnsetType = UNSET
-    hosts: dict[str, float | bool] | UnsetType = UNSET
-    overhead_bytes: int | UnsetType = UNSET
-    without: str | UnsetType = UNSET
     experiment: Literal["nonshortest"] = "nonshortest"
 
     @property
@@ -216,15 +220,15 @@ def select(what: NonshortestSelection) -> list[NonshortestPoint]:
         raise DetourError(f"{what.seeds} seeds; at least 1 is needed")
     if min(what.delays_us) < 0:
         raise DetourError("delays of links cannot be negative")
-    HostConfig(**dict(what.hosts))
-    if not 0 <= what.loss < 1:
+    HostConfig(**given(what.hosts, {}))
+    if not 0 <= given(what.loss, 0.0) < 1:
         raise DetourError(f"a loss of {what.loss} is no probability below 1")
     for count in what.pairs:
         sample(topology, what.pattern, count, 1)
     points = []
     for one in map(scheme, what.schemes):
         _check(topology, one, what)
-        if what.without is not None:
+        if what.without is not UNSET:
             undo(one, what.without)
         point = _point(name, topology, what, one)
         thresholds = what.thresholds if one.routing == "adaptive" and what.thresholds else (point.threshold,)
@@ -235,6 +239,48 @@ def select(what: NonshortestSelection) -> list[NonshortestPoint]:
             for threshold in thresholds
         ]
     return points
+
+
+def selection(
+    extent: str = "normal",
+    *,
+    topology: str = "D1",
+    pattern: str = "adv1",
+    pairs: Sequence[int] = (),
+    scheme: str = "all",
+    seeds: int | None = None,
+    threshold: str | None = None,
+    control: str = "",
+    hosts: Sequence[str] = (),
+    preamble: bool = False,
+    **more: Any,
+) -> NonshortestSelection:
+    """What is asked for in words: `scheme` a name or `all`, `threshold` a number or `best`, `hosts` like `delta3=50`;
+    `more`: see `NonshortestSelection`.
+
+    Raises:
+        DetourError: the word that means nothing.
+    """
+    if threshold is not None and threshold != "best" and not threshold.isdecimal():
+        raise DetourError(f"--threshold {threshold!r} is neither `best` nor a number of packets")
+    return NonshortestSelection(
+        topology,
+        pattern,
+        tuple(pairs or default_pairs(topology, pattern)),
+        tuple(SCHEMES) if scheme == "all" else (scheme_named(scheme).name,),
+        seeds=draws_of(extent) if seeds is None else seeds,
+        thresholds=None if threshold is None else THRESHOLDS if threshold == "best" else (int(threshold),),
+        times=extent,
+        control=pinned(control) if control else "",
+        hosts=dict(host_changes(hosts)),
+        overhead_bytes=PREAMBLE_BYTES if preamble else UNSET,
+        **more,
+    )
+
+
+def select_asked(extent: str = "normal", **asked: Any) -> list[NonshortestPoint]:
+    """The points of what is asked for in words."""
+    return select(selection(extent, **asked))
 
 
 def run_times(topology: Topology, pattern: str, extent: str) -> RunTimes:
@@ -257,7 +303,7 @@ def _check(topology: Topology, chosen: Scheme, what: NonshortestSelection) -> No
     check_routing(topology, chosen.policy)
     for switch in topology.switches:
         cabled = sum(peer is not None for peer in switch.ports)
-        buffers = SwitchMemory(headroom_bytes=what.headroom_bytes).of_switch(
+        buffers = SwitchMemory(headroom_bytes=given(what.headroom_bytes, None)).of_switch(
             cabled, chosen.lossless, _links(what.delays_us)
         )
         buffers.shared_bytes(cabled)
@@ -268,25 +314,18 @@ def _point(name: str, topology: Topology, what: NonshortestSelection, one: Schem
     setting = dict(what.settings).get(one.name) or chosen(topology, one)
     if what.step_bytes is not None and len(setting.ecn_bytes) == 1:
         setting = replace(setting, ecn_bytes=(what.step_bytes,))
-    return extended(
+    return taken(
         NonshortestPoint,
+        what,
         run_times(topology, what.pattern, what.times),
+        setting,
         topology=name,
-        pattern=what.pattern,
         scheme=one.name,
         pairs=what.pairs[0],
         seed=what.first_seed,
-        threshold=setting.threshold,
         control=what.control or setting.control,
-        ecn_bytes=setting.ecn_bytes,
-        pmax=setting.pmax,
-        delays_us=what.delays_us,
-        headroom_bytes=UNSET if what.headroom_bytes is None else what.headroom_bytes,
-        message_bytes=what.message_bytes or UNSET,
         loss=what.loss or UNSET,
-        hosts=dict(what.hosts) or UNSET,
-        overhead_bytes=what.overhead_bytes or UNSET,
-        without=what.without or UNSET,
+        hosts=what.hosts or UNSET,
     )
 
 
@@ -319,7 +358,7 @@ def run(point: NonshortestPoint) -> NonshortestRun:
     topology = find_topology(point.topology)[1]
     chosen = changed(scheme(point.scheme), point)
     pairs = sample(topology, point.pattern, point.pairs, point.seed)
-    memory = SwitchMemory(headroom_bytes=None if point.headroom_bytes is UNSET else point.headroom_bytes)
+    memory = SwitchMemory(headroom_bytes=given(point.headroom_bytes, None))
     loss = given(point.loss, 0.0)
     settings = running.settings(
         len(pairs), point.seed, _links(point.delays_us, given(point.overhead_bytes, 0)), memory, loss
@@ -331,22 +370,15 @@ def run(point: NonshortestPoint) -> NonshortestRun:
     else:
         kind = SteadyNonshortestRun
         found = running.steady_state(topology, chosen, pairs, settings, point)
-    return extended(
+    return taken(
         kind,
         found,
-        topology=point.topology,
-        pattern=point.pattern,
-        scheme=point.scheme,
-        pairs=point.pairs,
-        seed=point.seed,
-        threshold=point.threshold,
+        point,
         ceiling_gbps=most.gbps(settings.links.rate_bps),
         ceiling_bound=most.bound,
         loss=loss,
         paper=paper.throughput(point.topology, point.pattern, point.scheme, point.pairs),
         setting=point.setting.text(point.scheme),
-        hosts=point.hosts,
-        without=point.without,
     )
 
 
@@ -361,22 +393,27 @@ def load_of(topology: str, pattern: str, pairs: int) -> LoadLevel | None:
 # -- results ------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@row
 class Gain:
     """By how many percent TelemetryLERP's wire rate is ahead of a rival's, and by how many it is ahead of Benchmark's
     in Table III, where the number of pairs is the one that we take for one of its loads. `draws`: of pairs, with which
     both were run; `spread`: the sample standard deviation of the gain over them; `steady`: all of these runs were."""
 
-    topology: str
-    pattern: str
-    pairs: int
+    topology: str = shown("topology")
+    pattern: str = shown("pattern", str.upper, wide=True)
+    pairs: int = shown("pairs", ",")
+    load: LoadLevel | None = shown("load", left=True, wide=True)
+    rival: str = shown("rival", default=BENCHMARK.name)
     gain: float
-    load: LoadLevel | None
-    paper_gain: float | None
-    rival: str = BENCHMARK.name
-    draws: int = 1
-    spread: float | None = None
     steady: bool = True
+
+    @cell("ahead by %")
+    def _ahead(self) -> str:
+        return f"{self.gain:+.1f}{'' if self.steady else ' *'}"
+
+    spread: float | None = shown("±", ".1f", means="standard deviation over draws of pairs", default=None)
+    paper_gain: float | None = shown("paper %", "+.0f")
+    draws: int = 1
 
     @property
     def traffic(self) -> TrafficCase:
@@ -405,8 +442,8 @@ def collect(results: Iterable[NonshortestRun | None]) -> NonshortestFindings:
 
 def _of_one_cell(runs: list[NonshortestRun]) -> list[NonshortestRun]:
     """Each with what all of them say."""
-    found = spread([run.wire_gbps for run in runs])
-    return [replace(run, draws=len(runs), spread=None if found is None else round(found, 3)) for run in runs]
+    found = spread([run.wire_gbps for run in runs], 3)
+    return [replace(run, draws=len(runs), spread=found) for run in runs]
 
 
 def _with_best_threshold(cell: dict[int, list[NonshortestRun]]) -> list[NonshortestRun]:
@@ -452,16 +489,15 @@ def gain_over(traffic: TrafficCase, ours: Sequence[NonshortestRun], theirs: Sequ
         return None
     each = [100 * (a.wire_gbps / b.wire_gbps - 1) for a, b in pairs if b.wire_gbps]
     whole = 100 * (sum(a.wire_gbps for a, _ in pairs) / sum(b.wire_gbps for _, b in pairs) - 1)
-    found, rival = spread(each), theirs[0].scheme
     load = load_of(*traffic)
     printed = paper.TABLE_3[traffic.topology, traffic.pattern, load] if load else None
     return Gain(
-        *traffic,
-        round(whole, 2),
-        load,
-        printed,
-        rival,
-        len(pairs),
-        None if found is None else round(found, 2),
-        all(a.steady and b.steady for a, b in pairs),
+        **traffic._asdict(),
+        gain=round(whole, 2),
+        load=load,
+        paper_gain=printed,
+        rival=theirs[0].scheme,
+        draws=len(pairs),
+        spread=spread(each, 2),
+        steady=all(a.steady and b.steady for a, b in pairs),
     )

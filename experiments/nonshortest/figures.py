@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from detour.base.errors import DetourError
 from detour.experiments import drawing
 from detour.experiments.nonshortest.experiment import NonshortestRun, SteadyNonshortestRun
 from detour.experiments.nonshortest.paper import TABLE_1
@@ -50,8 +49,7 @@ def throughput(points: Sequence[NonshortestRun], file: Path) -> None:
     """Wire rate over the number of connections, one picture a pattern, as in Figs. 5 to 7; where there is one number
     only, a bar a scheme. Whiskers: draws; a ring or a star: not all of its runs were steady."""
     patterns = [name for name in _PATTERNS if any(p.pattern == name for p in points)]
-    if not patterns:
-        raise DetourError("there is no finished point to draw")
+    drawing.need(patterns)
     plt, figure, axes = drawing.row(len(patterns), 4.6)
     for axis, pattern in zip(axes, patterns, strict=True):
         mine = [p for p in points if p.pattern == pattern]
@@ -130,8 +128,7 @@ def _by_pairs(runs: Sequence[NonshortestRun], of: Callable[[NonshortestRun], flo
 
 def pfc_gain(points: Sequence[PfcGain], file: Path) -> None:
     """Table I: goodput over the number of connections, ours, the max-min bound and the paper's."""
-    if not points:
-        raise DetourError("there is no finished point to draw")
+    drawing.need(points)
     plt, figure, axes = drawing.row(1, 6.5)
     axis, x = axes[0], [p.connections for p in points]
     ours = {"LERP, no PFC": ([p.lerp_gbps for p in points], "X", drawing.BLUE),
@@ -154,8 +151,7 @@ def pfc_gain(points: Sequence[PfcGain], file: Path) -> None:
 def over_time(points: Sequence[NonshortestRun], file: Path) -> None:
     """Wire rate over time, one picture for each topology and pattern, a line for each scheme."""
     keys = list(dict.fromkeys(point.traffic for point in points))
-    if not keys:
-        raise DetourError("there is no finished point to draw")
+    drawing.need(keys)
     plt, figure, axes = drawing.row(len(keys), 4.6)
     for axis, key in zip(axes, keys, strict=True):
         for run in points:

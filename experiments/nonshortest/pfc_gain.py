@@ -18,7 +18,9 @@ from typing import Literal
 from detour.base.dataplane import PACKET_BYTES, PAYLOAD
 from detour.base.errors import DetourError
 from detour.base.records import extended
+from detour.base.tables import Table
 from detour.experiments import running
+from detour.experiments.columns import cell, row, shown, table, taken
 from detour.experiments.maxmin import bound_gbps
 from detour.experiments.measure import RunTimes
 from detour.experiments.nonshortest import paper
@@ -63,20 +65,25 @@ class PfcGainRun(SteadyRun):
     bound_gbps: float
 
 
-@dataclass(frozen=True)
+@row
 class PfcGain:
     """A row of Table I: goodput without and with PFC, averaged over seeds, and gains in percent. `steady`: all of its
     runs were."""
 
-    connections: int
-    lerp_gbps: float
-    pfc_gbps: float
+    connections: int = shown("connections", ",")
+    lerp_gbps: float = shown("without PFC", ",.0f")
+    paper_lerp_gbps: int | None = shown("paper", ",.0f")
+    pfc_gbps: float = shown("with PFC", ",.0f")
+    paper_pfc_gbps: int | None = shown("paper", ",.0f")
     gain: float
-    paper_gain: float | None
-    paper_lerp_gbps: int | None
-    paper_pfc_gbps: int | None
-    bound_gbps: float
     steady: bool = True
+
+    @cell("gain", means="*: not all runs were steady")
+    def _gain(self) -> str:
+        return f"{self.gain:.1f} %{'' if self.steady else ' *'}"
+
+    paper_gain: float | None = shown("paper", lambda gain: f"{gain:.1f} %")
+    bound_gbps: float = shown("max-min bound", ",.0f", means="fair rates on random shortest paths")
 
 
 @dataclass(frozen=True)
@@ -88,7 +95,7 @@ class PfcGainFindings:
     runs: Sequence[PfcGainRun]
 
 
-def select(connections: Sequence[int], seeds: int = 1, times: str = "normal") -> list[PfcGainPoint]:
+def select(extent: str = "normal", connections: Sequence[int] = CONNECTIONS, seeds: int = 1) -> list[PfcGainPoint]:
     """The points: two schemes for every number of connections and every seed.
 
     Raises:
@@ -100,7 +107,7 @@ def select(connections: Sequence[int], seeds: int = 1, times: str = "normal") ->
         if not 1 <= count <= CONNECTIONS[-1]:
             raise DetourError(f"{count} connections: Table I has 16 to {CONNECTIONS[-1]}")
     return [
-        extended(PfcGainPoint, TIMES[times], tree=FAT_TREE, connections=count, scheme=name, seed=seed)
+        extended(PfcGainPoint, TIMES[extent], tree=FAT_TREE, connections=count, scheme=name, seed=seed)
         for count in connections
         for seed in range(1, seeds + 1)
         for name in PFC_GAIN_SCHEMES
@@ -128,15 +135,8 @@ def run(point: PfcGainPoint) -> PfcGainRun:
     settings = running.settings(len(pairs), point.seed)
     found = running.steady_state(topology, PFC_GAIN_SCHEMES[point.scheme], pairs, settings, point)
     bound = bound_gbps(topology, pairs, settings.links.rate_bps, point.seed)
-    return extended(
-        PfcGainRun,
-        found,
-        connections=point.connections,
-        scheme=point.scheme,
-        seed=point.seed,
-        bound_wire_gbps=round(bound, 1),
-        bound_gbps=round(bound * PAYLOAD / PACKET_BYTES, 1),
-    )
+    bounds = {"bound_wire_gbps": round(bound, 1), "bound_gbps": round(bound * PAYLOAD / PACKET_BYTES, 1)}
+    return taken(PfcGainRun, found, point, **bounds)
 
 
 def collect(results: Iterable[PfcGainRun | None]) -> PfcGainFindings:
@@ -171,3 +171,8 @@ def _row(connections: int, runs: Sequence[PfcGainRun]) -> PfcGain | None:
 
 def _mean(runs: Sequence[PfcGainRun], of: Callable[[PfcGainRun], float]) -> float:
     return statistics.fmean(map(of, runs)) if runs else 0.0
+
+
+def tables(found: PfcGainFindings) -> list[Table[PfcGain]]:
+    """What removing PFC gains."""
+    return [table(PfcGain, found.points, f"{found.topology}, goodput in Gb/s")]

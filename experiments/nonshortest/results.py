@@ -15,12 +15,10 @@ from typing import Any
 from detour.base.files import naming, write_file
 from detour.experiments.nonshortest import ablation, deadlock, figures, holdout, paper, pfc_gain, results_text
 from detour.experiments.nonshortest import experiment as nonshortest
-from detour.experiments.nonshortest.deadlock import Figure2Point
 from detour.experiments.nonshortest.experiment import NonshortestPoint, NonshortestSelection
-from detour.experiments.nonshortest.pfc_gain import PfcGainPoint
 from detour.experiments.nonshortest.results_text import Evaluation
 from detour.experiments.nonshortest.workloads import PATTERNS, pairs_of_load
-from detour.experiments.reproduce import DEADLOCK, NONSHORTEST, PFC_GAIN, Experiment, Means, reproduce
+from detour.experiments.reproduce import ADDITIONS_WORTH, DEADLOCK, NONSHORTEST, PFC_GAIN, Experiment, Means, reproduce
 from detour.experiments.steady import draws_of
 from detour.experiments.store import Store, source_version
 from detour.experiments.sweep import FailedPoint, SweepProgress
@@ -131,13 +129,13 @@ def sensitivity(extent: str) -> list[NonshortestSelection]:
     """The paper's three constants moved, and its idle wait left out."""
     if extent == "quick":
         return []
-    changes = [((name, value),) for name, values in _DELTAS.items() for value in values]
+    changes = [{name: value} for name, values in _DELTAS.items() for value in values]
     found = []
     for pattern, pairs in _SENSITIVE:
         plain = NonshortestSelection("D1", pattern, (pairs,), (TELEMETRY_LERP.name,), draws_of(extent), times=extent)
-        found += [replace(plain, hosts=hosts) for hosts in ((), *changes)]
+        found += [replace(plain, hosts=hosts) for hosts in ({}, *changes)]
         waiting = replace(plain, schemes=(TELEMETRY_GBN.name,))
-        found += [waiting, replace(waiting, hosts=(("idle_wait", False),))]
+        found += [waiting, replace(waiting, hosts={"idle_wait": False})]
     return found
 
 
@@ -152,9 +150,9 @@ def parts(extent: str) -> list[tuple[Experiment[Any, Any, Any], Sequence[Any]]]:
         (NONSHORTEST, points_of(selections(extent))),
         (NONSHORTEST, points_of(holdout.selections(extent)) if extent != "quick" else []),
         (NONSHORTEST, points_of(extras(extent))),
-        (NONSHORTEST.collecting(ablation.collect), settings(extent)),
-        (NONSHORTEST.collecting(list), points_of(sensitivity(extent))),
-        (PFC_GAIN, pfc_gain.select(_CONNECTIONS[extent], 1, extent)),
+        (ADDITIONS_WORTH, settings(extent)),
+        (replace(NONSHORTEST, collect=list), points_of(sensitivity(extent))),
+        (PFC_GAIN, pfc_gain.select(extent, _CONNECTIONS[extent])),
         (DEADLOCK, deadlock.select()),
     ]
 
@@ -165,8 +163,8 @@ class WrittenResults:
 
     file: str
     points: int
-    failures: Sequence[FailedPoint[NonshortestPoint | PfcGainPoint | Figure2Point]]
-    left_out: Sequence[NonshortestPoint | PfcGainPoint | Figure2Point]
+    failures: Sequence[FailedPoint[Any]]
+    left_out: Sequence[Any]
 
 
 def write(folder: Path, extent: str, means: Means, report: SweepProgress | None = None) -> WrittenResults:
@@ -185,9 +183,9 @@ def write(folder: Path, extent: str, means: Means, report: SweepProgress | None 
     write_file(file, results_text.document(found, extent, drawn, left_out(extent)))
     return WrittenResults(
         str(file),
-        found.count,
-        [failure for part in found.parts for failure in part.failures],
-        [point for part in found.parts for point in part.left_out],
+        found.shown,
+        [failure for part in found for failure in part.failures],
+        [point for part in found for point in part.left_out],
     )
 
 

@@ -6,24 +6,24 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from detour.base.tables import Column, Table, fixed, left, right, yes_no
+from detour.base.tables import Column, Table, fixed, left, right
+from detour.experiments.columns import columns, table
 from detour.experiments.maxmin import hosts_bound_gbps
 from detour.experiments.nonshortest import paper
 from detour.experiments.nonshortest.ablation import SettingFindings, SettingRow
-from detour.experiments.nonshortest.claims import Claim, marked
-from detour.experiments.nonshortest.deadlock import Figure2Findings, Figure2Run
+from detour.experiments.nonshortest.claims import marked
 from detour.experiments.nonshortest.experiment import (
     CompletionNonshortestRun,
     Gain,
+    NonshortestFindings,
     NonshortestRun,
     SteadyNonshortestRun,
     TrafficCase,
 )
 from detour.experiments.nonshortest.experiment import mean as mean_of
 from detour.experiments.nonshortest.paper import LoadLevel
-from detour.experiments.nonshortest.pfc_gain import PfcGain, PfcGainFindings
 from detour.experiments.nonshortest.settings import TopologySettings, TriedSetting
 from detour.experiments.nonshortest.workloads import HOLD_OUTS, PATTERNS, pair_count, pairs_of_load, sample
 from detour.experiments.running import CompletionTimes
@@ -151,47 +151,39 @@ def throughput(points: Sequence[NonshortestRun]) -> Table[SchemeRuns]:
     return Table(_THROUGHPUT, rows, title, [f"means over {draws} draws of pairs"] if draws > 1 else ())
 
 
+def tables(found: NonshortestFindings) -> list[Table[Any]]:
+    """Throughput, gains and completion times, as far as there are some."""
+    return [throughput(found.points), gains(found.gains), *completion(found.points)]
+
+
 def gains(found: Sequence[Gain]) -> Table[Gain]:
     """What was gained wherever it was measured."""
-    columns: tuple[Column[Gain], ...] = (
-        left("topology", lambda gain: gain.topology),
-        left("pattern", lambda gain: gain.pattern.upper(), wide=True),
-        right("pairs", lambda gain: f"{gain.pairs:,}"),
-        left("load", lambda gain: gain.load, wide=True),
-        left("rival", lambda gain: gain.rival),
-        right("ahead by %", lambda gain: f"{gain.gain:+.1f}{'' if gain.steady else ' *'}"),
-        right("±", lambda gain: fixed(gain.spread, 1), means="standard deviation over draws of pairs"),
-        right("paper %", lambda gain: None if gain.paper_gain is None else f"{gain.paper_gain:+.0f}"),
-    )
     notes = ["* not all of the runs were steady"] if not all(gain.steady for gain in found) else ()
-    return Table(columns, found, "By how much TelemetryLERP is ahead", notes)
+    return table(Gain, found, "By how much TelemetryLERP is ahead", notes)
 
 
 def set_to(found: SettingFindings) -> Table[tuple[str, str]]:
     """What schemes are set to."""
-    columns = left("scheme", lambda row: row[0]), left("set to", lambda row: row[1])
-    return Table(columns, list(found.schemes.items()), "Settings")
+    heads = left("scheme", lambda row: row[0]), left("set to", lambda row: row[1])
+    return Table(heads, list(found.schemes.items()), "Settings")
 
 
-_ADDITIONS: tuple[Column[SettingRow], ...] = (
-    left("addition", lambda row: row.name),
-    left("the paper says", lambda row: row.paper),
-    left("here", lambda row: row.ours),
-    left("chosen on", lambda row: row.chosen_on, wide=True),
-)
+def additions(found: SettingFindings) -> list[Table[Any]]:
+    """What schemes are set to, and their additions."""
+    return [set_to(found), *settings(found)]
 
 
 def settings(found: SettingFindings) -> list[Table[SettingRow]]:
     """Two tables for every scheme: its additions, and what each is worth on each traffic in percent of the rate."""
-    tables = []
+    shown = []
     for name in dict.fromkeys(row.scheme for row in found.settings):
         rows = [row for row in found.settings if row.scheme == name]
-        tables.append(Table(_ADDITIONS, rows, f"{name}: what was added"))
+        shown.append(table(SettingRow, rows, f"{name}: what was added"))
         cases = dict.fromkeys((each.topology, each.pattern, each.pairs) for row in rows for each in row.worth)
-        worth = (_ADDITIONS[0], *(right(f"{a} {b.upper()} {c:,}", _worth_on((a, b, c))) for a, b, c in cases))
+        worth = (columns(SettingRow)[0], *(right(f"{a} {b.upper()} {c:,}", _worth_on((a, b, c))) for a, b, c in cases))
         if cases:
-            tables.append(Table(worth, [row for row in rows if row.worth], f"{name}: what it is worth, %", _WORTH))
-    return tables
+            shown.append(Table(worth, [row for row in rows if row.worth], f"{name}: what it is worth, %", _WORTH))
+    return shown
 
 
 _WORTH = (
@@ -213,7 +205,7 @@ def gain_text(gain: float, spread: float | None, steady: bool) -> str:
     return marked(f"{gain:+.1f}", spread, steady)
 
 
-def tried(found: TopologySettings) -> Table[tuple[str, TriedSetting]]:
+def tried(found: TopologySettings) -> list[Table[tuple[str, TriedSetting]]]:
     """Everything that a sweep tried, best first."""
     rows = [(scheme, one) for scheme, choice in found.schemes.items() for one in choice.tried]
     cells = list(rows[0][1].cells) if rows else []
@@ -221,13 +213,13 @@ def tried(found: TopologySettings) -> Table[tuple[str, TriedSetting]]:
     def cell(name: str) -> Column[tuple[str, TriedSetting]]:
         return right(name.upper(), lambda row: _hundred(row[1].cells.get(name), 1), wide=True)
 
-    columns: tuple[Column[tuple[str, TriedSetting]], ...] = (
+    heads: tuple[Column[tuple[str, TriedSetting]], ...] = (
         left("scheme", lambda row: row[0]),
         left("setting", lambda row: row[1].setting.text(row[0])),
         right("score", lambda row: _hundred(row[1].score, 1), means="mean of the cells, % of the ceiling"),
         *map(cell, cells),
     )
-    return Table(columns, rows, f"{found.topology}, draw {found.seed}")
+    return [Table(heads, rows, f"{found.topology}, draw {found.seed}")]
 
 
 def table_2() -> Table[str]:
@@ -241,14 +233,14 @@ def table_2() -> Table[str]:
             ),
         )
 
-    columns: tuple[Column[str], ...] = (
+    heads: tuple[Column[str], ...] = (
         left("topology", lambda name: name),
         left("", lambda name: f"`{paper.TOPOLOGIES[name]}`"),
         right("groups", lambda name: parse_topology(paper.TOPOLOGIES[name]).groups),
         right("hosts", lambda name: len(parse_topology(paper.TOPOLOGIES[name]).hosts)),
         *map(pairs, ("UNF pairs (paper)", "ADV1", "ADV2"), PATTERNS),
     )
-    return Table(columns, list(paper.TOPOLOGIES))
+    return Table(heads, list(paper.TOPOLOGIES))
 
 
 def table_3(found: Sequence[Gain], rival: str) -> Table[tuple[str, LoadLevel]]:
@@ -266,12 +258,12 @@ def table_3(found: Sequence[Gain], rival: str) -> Table[tuple[str, LoadLevel]]:
             right("paper", lambda row: f"{paper.TABLE_3[topology, *row]:+.0f}"),
         )
 
-    columns: tuple[Column[tuple[str, LoadLevel]], ...] = (
+    heads: tuple[Column[tuple[str, LoadLevel]], ...] = (
         left("pattern", lambda row: row[0].upper()),
         left("load", lambda row: row[1]),
         *(column for topology in paper.TOPOLOGIES for column in beside(topology)),
     )
-    return Table(columns, [(pattern, load) for pattern in PATTERNS for load in paper.LOADS])
+    return Table(heads, [(pattern, load) for pattern in PATTERNS for load in paper.LOADS])
 
 
 @dataclass(frozen=True)
@@ -342,21 +334,6 @@ def _again(runs: SchemeRuns) -> str | None:
     return _hundred(runs.mean(lambda run: run.retransmitted) / runs.mean(lambda run: run.packets), 2)
 
 
-_CLAIMS: tuple[Column[Claim], ...] = (
-    left("claim", lambda claim: claim.text),
-    right("paper", lambda claim: claim.paper),
-    right("by the letter", lambda claim: claim.letter),
-    right("here", lambda claim: claim.ours),
-    left("reproduced", lambda claim: claim.verdict),
-    left("why, or by which rule", lambda claim: claim.why),
-)
-
-
-def claimed(found: Sequence[Claim]) -> Table[Claim]:
-    """The paper's claims and what came out."""
-    return Table(_CLAIMS, found)
-
-
 def hold_outs(found: Sequence[Gain], points: Sequence[NonshortestRun]) -> Table[TrafficCase]:
     """Wire rates as fractions of the ceiling, and by how much TelemetryLERP is ahead of its rivals."""
     runs = {(run.traffic, run.scheme): [] for run in points}
@@ -379,14 +356,14 @@ def hold_outs(found: Sequence[Gain], points: Sequence[NonshortestRun]) -> Table[
         return right(f"ahead of {rival}, %", cell)
 
     rivals = dict.fromkeys(gain.rival for gain in found)
-    columns = (
+    heads = (
         left("topology", lambda case: f"`{case.topology}`"),
         left("pattern", lambda case: case.pattern),
         right("pairs", lambda case: f"{case.pairs:,}"),
         *map(reached, (TELEMETRY_LERP.name, *rivals)),
         *map(ahead, rivals),
     )
-    return Table(columns, list(dict.fromkeys(gain.traffic for gain in found)))
+    return Table(heads, list(dict.fromkeys(gain.traffic for gain in found)))
 
 
 def choices(found: Sequence[TopologySettings]) -> Table[tuple[TopologySettings, str]]:
@@ -396,7 +373,7 @@ def choices(found: Sequence[TopologySettings]) -> Table[tuple[TopologySettings, 
         tried = row[0].schemes[row[1]].tried
         return f"{tried[1].setting.text(row[1])}: {100 * tried[1].score:.1f}" if len(tried) > 1 else None
 
-    columns: tuple[Column[tuple[TopologySettings, str]], ...] = (
+    heads: tuple[Column[tuple[TopologySettings, str]], ...] = (
         left("topology", lambda row: row[0].topology),
         left("scheme", lambda row: row[1]),
         left("set to", lambda row: row[0].schemes[row[1]].setting.text(row[1])),
@@ -404,7 +381,7 @@ def choices(found: Sequence[TopologySettings]) -> Table[tuple[TopologySettings, 
         left("next best", runner_up),
         right("tried", lambda row: len(row[0].schemes[row[1]].tried)),
     )
-    return Table(columns, [(one, name) for one in found for name in one.schemes])
+    return Table(heads, [(one, name) for one in found for name in one.schemes])
 
 
 def sensitivity(runs: Sequence[NonshortestRun]) -> Table[tuple[str, str]]:
@@ -424,12 +401,12 @@ def sensitivity(runs: Sequence[NonshortestRun]) -> Table[tuple[str, str]]:
 
         return right(f"{case.topology} {case.pattern.upper()} {case.pairs:,}", cell)
 
-    columns = (
+    heads = (
         left("scheme", lambda row: row[0]),
         left("changed", lambda row: row[1]),
         *map(rate, dict.fromkeys(run.traffic for run in runs)),
     )
-    return Table(columns, list(dict.fromkeys(row for row, _ in cells)))
+    return Table(heads, list(dict.fromkeys(row for row, _ in cells)))
 
 
 _LOSS: tuple[Column[LossRow], ...] = (
@@ -473,51 +450,3 @@ def completion(points: Sequence[NonshortestRun]) -> list[Table[Completion]]:
             title = f"{where}, one message of {run.message_bytes:,} bytes each"
             found.setdefault(title, []).append((run, run.fct_us))
     return [Table(_COMPLETION, rows, title, ["times in us"]) for title, rows in found.items()]
-
-
-_TABLE_1: tuple[Column[PfcGain], ...] = (
-    right("connections", lambda row: f"{row.connections:,}"),
-    right("without PFC", lambda row: f"{row.lerp_gbps:,.0f}"),
-    right("paper", lambda row: _thousands(row.paper_lerp_gbps)),
-    right("with PFC", lambda row: f"{row.pfc_gbps:,.0f}"),
-    right("paper", lambda row: _thousands(row.paper_pfc_gbps)),
-    right("gain", lambda row: f"{row.gain:.1f} %{'' if row.steady else ' *'}", means="*: not all runs were steady"),
-    right("paper", lambda row: None if row.paper_gain is None else f"{row.paper_gain:.1f} %"),
-    right("max-min bound", lambda row: _thousands(row.bound_gbps), means="fair rates on random shortest paths"),
-)
-
-
-def _thousands(value: float | None) -> str | None:
-    return None if value is None else f"{value:,.0f}"
-
-
-def table_1(found: PfcGainFindings) -> Table[PfcGain]:
-    """What removing PFC gains."""
-    return Table(_TABLE_1, found.points, f"{found.topology}, goodput in Gb/s")
-
-
-_FIGURE_2: tuple[Column[Figure2Run], ...] = (
-    left("deadlock", lambda run: yes_no(run.deadlock)),
-    left("expected", lambda run: yes_no(run.paper)),
-    right("found at us", lambda run: fixed(run.found_at_us, 0), wide=True),
-    right("queues", lambda run: len(run.queues), wide=True),
-    right("Gb/s before", lambda run: fixed(run.goodput_gbps_before, 0)),
-    right("after", lambda run: fixed(run.goodput_gbps_after, 0)),
-    right("pauses", lambda run: run.pauses),
-    right("lost", lambda run: run.drops),
-)
-
-
-def figure_2(found: Figure2Findings) -> Table[Figure2Run]:
-    """A row for every run; runs of several seeds are told apart."""
-    case: Column[Figure2Run] = left("case", lambda run: run.case)
-    seed: Column[Figure2Run] = right("seed", lambda run: run.seed)
-    several = len({run.seed for run in found.points}) > 1
-    return Table((case, *([seed] if several else []), *_FIGURE_2), found.points, found.topology)
-
-
-def stuck(found: Figure2Findings) -> list[str]:
-    """Queues that can never move again, a line for every run that has some."""
-    several = len({run.seed for run in found.points}) > 1
-    names = {run: f"{run.case}, seed {run.seed}" if several else run.case for run in found.points}
-    return [f"{name}: {'; '.join(run.queues)}" for run, name in names.items() if run.queues]

@@ -8,6 +8,7 @@ best on the next smaller one (`SHORTLISTS`), of the three schemes that Table III
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from detour.base.errors import DetourError
 from detour.experiments.nonshortest import experiment as nonshortest
@@ -57,6 +58,11 @@ def select(topology: str, whole: bool = False) -> list[NonshortestPoint]:
     ]
 
 
+def select_asked(extent: str = "normal", *, topology: str = "D1", **others: Any) -> list[NonshortestPoint]:
+    """Those of a topology; all that else is asked for is for other runs."""
+    return select(topology, extent == "full")
+
+
 def _selection(topology: str, scheme: str, setting: Setting, pattern: str) -> NonshortestSelection:
     network = nonshortest.find_topology(topology)[1]
     pairs = tuple(pairs_of_load(network, pattern, load) for load in paper.LOADS)
@@ -71,7 +77,7 @@ def _selection(topology: str, scheme: str, setting: Setting, pattern: str) -> No
     )
 
 
-def choices(points: Sequence[NonshortestPoint], results: Iterable[NonshortestRun | None]) -> TopologySettings:
+def choices(results: Iterable[NonshortestRun | None], points: Sequence[NonshortestPoint]) -> TopologySettings:
     """The best setting of every scheme. One of which a run failed or was left out does not count."""
     cells: dict[tuple[str, Setting], dict[str, float | None]] = {}
     for point, run in zip(points, results, strict=True):

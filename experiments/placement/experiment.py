@@ -12,24 +12,14 @@ A point is one run on one footing: virtual time, the engine in real time, or BMv
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from detour.base.errors import DetourError
-from detour.base.records import extended
-from detour.experiments.placement.scenario import (
-    FOOTINGS,
-    MODES,
-    NAMES,
-    THROTTLE,
-    TOPOLOGY,
-    RunCourse,
-    SwitchOnPath,
-)
+from detour.experiments.columns import row, shown, taken
+from detour.experiments.placement.scenario import FOOTINGS, MODES, RunCourse, SwitchOnPath
 
-PAPER_GB = {"none": 69.81, "controller": 98.00}
 _LONGER = 3
 """times as long with --full"""
 RECOVERED = 0.9
@@ -49,7 +39,7 @@ class PathPoint:
     experiment: str = "path-placement"
 
 
-def select(footing: str, extent: str = "normal", seconds: float | None = None) -> list[PathPoint]:
+def select(extent: str = "normal", footing: str = "virtual", seconds: float | None = None) -> list[PathPoint]:
     """A point for every mode.
 
     Raises:
@@ -81,67 +71,32 @@ class ThroughputSeries:
     mbps: tuple[float, ...]
 
 
-@dataclass(frozen=True)
+def _time(value: float) -> str:
+    return f"{value * 1e3:.1f} ms" if value >= 1e-3 else f"{value * 1e6:.1f} us"
+
+
+@row
 class PathRun:
     """What is reported of a run. Times are from the onset, None: that did not happen; `recovery_s`: see `recovery`."""
 
+    mode: str = shown("rerouting")
     footing: str
-    mode: str
     seconds: float
-    delivered_gb: float
-    reroute_s: float | None
-    reroute_rtts: float | None
-    reroutes: int
-    recovery_s: float | None
-    lost_bytes: int
-    duplicate_bytes: int
+    delivered_gb: float = shown("Gb", ".4g", means="delivered in the time of the run")
+    reroute_s: float | None = shown("rerouted after", _time)
+    reroute_rtts: float | None = shown("RTTs", ".1f", wide=True)
+    recovery_s: float | None = shown("recovered after", _time)
+    reroutes: int = shown("moves", wide=True)
+    lost_bytes: int = shown("bytes lost", wide=True)
+    duplicate_bytes: int = shown("repeated", wide=True)
+    in_order: bool = shown("whole", means="all messages have arrived as they were, in order")
     messages: int
-    in_order: bool
     retransmitted: int
     ecn_marked: int
     rtt_s: float
     onset_s: float | None
     switches: tuple[SwitchOnPath, ...]
     series: ThroughputSeries
-
-
-@dataclass(frozen=True)
-class ComparedRun(PathRun):
-    """`delivered_fraction`: of what the uncongested run delivered."""
-
-    delivered_fraction: float | None
-
-
-@dataclass(frozen=True)
-class PaperVolumes:
-    """What the paper says, by mode."""
-
-    delivered_gb: Mapping[str, float] = field(default_factory=lambda: dict(PAPER_GB))
-    delivered_fraction: Mapping[str, float] = field(
-        default_factory=lambda: {mode: round(volume / PAPER_GB["controller"], 4) for mode, volume in PAPER_GB.items()}
-    )
-    seconds: float = 30.0
-    reroute_s: float = 0.2
-
-
-@dataclass(frozen=True)
-class PathFindings:
-    """`runs` in the order of `MODES`; `switches`: the paper's names by ours."""
-
-    runs: tuple[ComparedRun, ...] = ()
-    topology: str = TOPOLOGY
-    switches: Mapping[str, str] = field(default_factory=lambda: dict(NAMES))
-    throttled: str = "rt1-gw2"
-    throttle: float = THROTTLE
-    paper: PaperVolumes = PaperVolumes()
-
-
-@dataclass(frozen=True)
-class NoPathFindings(PathFindings):
-    """`skipped`: why nothing was run."""
-
-    skipped: str = ""
-    failures: tuple[()] = ()
 
 
 def run(point: PathPoint) -> PathRun:
@@ -156,7 +111,9 @@ def describe(point: PathPoint, course: RunCourse) -> PathRun:
     """What is reported of a run."""
     onset = course.onset_s
     reroute = next((when - onset for when in course.rerouted_s if when >= onset), None) if onset is not None else None
-    return PathRun(
+    return taken(
+        PathRun,
+        course,
         footing=point.footing,
         mode=point.mode,
         seconds=point.seconds,
@@ -166,14 +123,6 @@ def describe(point: PathPoint, course: RunCourse) -> PathRun:
         reroutes=len(course.rerouted_s),
         recovery_s=None if onset is None else recovery(course),
         lost_bytes=course.sent_bytes - course.arrived_bytes,
-        duplicate_bytes=course.duplicate_bytes,
-        messages=course.messages,
-        in_order=course.in_order,
-        retransmitted=course.retransmitted,
-        ecn_marked=course.ecn_marked,
-        rtt_s=course.rtt_s,
-        onset_s=onset,
-        switches=course.switches,
         series=ThroughputSeries(
             tuple(np.round(course.times_s, 9).tolist()), tuple(np.round(course.rates_bps / 1e6, 3).tolist())
         ),
@@ -193,11 +142,3 @@ def recovery(course: RunCourse) -> float | None:
     if low[-1] == len(course.rates_bps) - 1:
         return None
     return float(course.times_s[low[-1]] - course.onset_s)
-
-
-def collect(results: Iterable[PathRun | None]) -> PathFindings:
-    """The runs beside each other and beside the paper's."""
-    found = [result for result in results if result is not None]
-    full = next((run.delivered_gb for run in found if run.mode == "uncongested"), None)
-    runs = (extended(ComparedRun, run, delivered_fraction=run.delivered_gb / full if full else None) for run in found)
-    return PathFindings(tuple(runs))

@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
-from detour.base.errors import DetourError
 from detour.experiments import drawing
-from detour.experiments.placement.experiment import PathRun
+from detour.experiments.placement.tables import PathFindings
 
 _REROUTING = {
     "uncongested": (drawing.GRAY, ":", "link not throttled"),
@@ -18,11 +16,11 @@ _REROUTING = {
 }
 
 
-def rerouting(runs: Sequence[PathRun], file: Path) -> None:
+def draw(found: PathFindings, file: Path) -> None:
     """Throughput at the receiver over time, as Fig. 3 of the path placement paper; a vertical line where the link was
     throttled."""
-    if not runs:
-        raise DetourError("there is no finished run to draw")
+    runs = found.runs
+    drawing.need(runs)
     plt, figure, axes = drawing.row(1, 6.5)
     axis = axes[0]
     longest = max(run.series.seconds[-1] for run in runs)

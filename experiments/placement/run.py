@@ -146,7 +146,7 @@ class _Run:
     def _progress(self) -> bool:
         """Called every now and then: notices what tells nobody; whether the run is over."""
         if self.mode == "nic" and self.row("st_reroutes") > len(self.moves):
-            self.moves.append(self.row("react_moved"))
+            self.moves.append(int(self.flow.qp.path_state["moved"]))
         return bool(self.flow.failure)
 
     @contextmanager

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from detour.base.errors import DetourError
 from detour.experiments import drawing
-from detour.experiments.qcn.experiment import QcnFindings, QcnInjection, QcnLoad
+from detour.experiments.qcn.experiment import QcnLoad
+from detour.experiments.qcn.tables import QcnFindings, QcnInjection
 
 _STYLES = {
     "MIN": (drawing.GRAY, "^", ":"),
@@ -25,15 +25,14 @@ _MOST_US = 40.0
 """where the axis of latency ends: beyond saturation latency grows as long as one measures"""
 
 
-def curves(found: QcnFindings, file: Path) -> None:
+def draw(found: QcnFindings, file: Path) -> None:
     """A row for every traffic pattern: latency, accepted throughput; then injection by switch.
 
     Raises:
         DetourError: there is nothing to draw, or the file cannot be written.
     """
     patterns = list(dict.fromkeys(one.pattern for one in found.curves))
-    if not patterns:
-        raise DetourError("there is no finished point to draw")
+    drawing.need(patterns)
     rows = len(patterns) + bool(found.fairness)
     plt, figure, axes = drawing.canvas(rows, 2, 5.2)
     for (left, right), pattern in zip(axes, patterns, strict=False):
@@ -46,21 +45,13 @@ def curves(found: QcnFindings, file: Path) -> None:
 
 
 def _pattern(left: Any, right: Any, points: Sequence[QcnLoad], pattern: str) -> None:
-    for place, (name, (colour, marker, line)) in enumerate(_STYLES.items()):
+    for place, (name, style) in enumerate(_STYLES.items()):
         mine = sorted((one for one in points if one.routing == name), key=lambda one: one.load)
         # Without lines, points that are the same stand beside each other.
         apart = 0.004 * (place - len(_STYLES) / 2) if len(mine) < drawing.ENOUGH else 0.0
         loads = [one.load + apart for one in mine]
-        style = {
-            "color": colour,
-            "marker": marker,
-            "linestyle": drawing.line_of(len(mine), line),
-            "markersize": 4,
-            "linewidth": 1,
-            "label": name,
-        }
-        left.plot(loads, [one.latency_ns / 1e3 for one in mine], **style)
-        right.plot(loads, [one.accepted for one in mine], **style)
+        for axis, y in ((left, [one.latency_ns / 1e3 for one in mine]), (right, [one.accepted for one in mine])):
+            drawing.curve(axis, loads, y, style, name, markersize=4, linewidth=1)
     left.set(ylabel="mean latency, us", ylim=(0, _MOST_US), title=f"{pattern}: latency")
     right.set(ylabel="accepted, share of the hosts' links", ylim=(0, None), title=f"{pattern}: throughput")
     for axis in (left, right):

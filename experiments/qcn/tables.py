@@ -1,66 +1,150 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The QCN-Switch paper's curves as tables: throughput and latency, landmarks, what the paper says."""
+"""What is made of the QCN-Switch paper's runs: curves, fairness, landmarks, and what the paper says of them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from detour.base.tables import Column, Table, fixed, left, right, yes_no
-from detour.experiments.qcn.experiment import QcnFindings, QcnLandmarks, QcnLoad, QcnStatement
+from detour.base.tables import Column, Table, fixed, right
+from detour.experiments.columns import columns, row, shown, table, taken
+from detour.experiments.qcn.experiment import (
+    ACCEPTED,
+    FAIR_LOAD,
+    ROUTINGS,
+    QcnLoad,
+    QcnPoint,
+    QcnResult,
+    loads_left_out,
+)
+from detour.fabric.traffic.open_loop import OPEN_LOOP_PATTERNS
+
+PAPER = (
+    ("UN", "PB", "sends part of the traffic non-minimally: latency above MIN's, maximum throughput below"),
+    ("UN", "Conditional-OpenFlow", "collapses at high loads"),
+    ("UN", "QCN-Switch-base", "collapses at high loads, worse than Conditional OpenFlow"),
+    ("UN", "QCN-Switch-source", "collapses at high loads, worse than Conditional OpenFlow"),
+    ("UN", "QCN-Switch-comparison", "good throughput at saturation, a slight drop, competitive with PB"),
+    ("ADV", "Conditional-OpenFlow", "excessive latency at low loads"),
+    ("ADV", "QCN-Switch-base", "lower latency at low loads, unfair: SW7 injects less"),
+    ("ADV", "QCN-Switch-source", "fair; the highest saturation throughput of the three, competitive with VAL"),
+    ("ADV", "QCN-Switch-comparison", "lower saturation throughput, worse latency than base, unfair: SW7 injects less"),
+)
+"""what the text says of Figs. 3, 7 and 8, whose curves carry no numbers (sections II-C, IV-B and IV-C)"""
+
+
+@dataclass(frozen=True)
+class QcnInjection:
+    """What a switch of group 0 injects under ADV at `FAIR_LOAD`."""
+
+    routing: str
+    switch: str
+    injected: float
+
+
+@row
+class QcnLandmarks:
+    """Of one routing, each None if a point that it needs is missing: `saturation`, the highest accepted throughput, by
+    pattern, and whether it is one (`saturated`: at some load less was accepted than offered); `un_drop`, by how much
+    of it the one at the highest load is lower; `adv_latency`, the highest ratio to VAL's at loads up to 0.3;
+    `fairness`, the least injection of a switch of group 0, over the mean."""
+
+    routing: str = shown("routing")
+    saturation: dict[str, float | None]
+    saturated: dict[str, bool]
+    un_drop: float | None = shown("UN drop", ".3f", means="at the highest load, share of the saturation throughput")
+    adv_latency: float | None = shown("ADV latency / VAL", ".2f", means="the highest ratio at loads up to 0.3")
+    fairness: float | None = shown("least / mean injection", ".3f", means="of group 0's switches, ADV at load 0.4")
+
+
+@row
+class QcnStatement:
+    """What the paper says of a routing under a pattern."""
+
+    pattern: str = shown("pattern")
+    routing: str = shown("routing")
+    says: str = shown("what the paper says")
+
+
+@dataclass(frozen=True)
+class QcnFindings:
+    """`loads_left_out`: by pattern, loads of `full` at which no routing was to be measured."""
+
+    curves: list[QcnLoad]
+    fairness: list[QcnInjection]
+    landmarks: list[QcnLandmarks]
+    paper: list[QcnStatement]
+    loads_left_out: dict[str, list[float]] = field(default_factory=dict)
+
+
+def collect(results: Iterable[QcnResult | None]) -> QcnFindings:
+    """Curves, fairness (switches of group 0 under ADV at load 0.4), landmarks by routing, and the paper's words."""
+    found = [result for result in results if result is not None]
+    return QcnFindings(
+        [taken(QcnLoad, one) for one in found],
+        [
+            QcnInjection(one.routing, f"SW{number}", injected)
+            for one in found
+            if one.pattern == "ADV" and one.load == FAIR_LOAD
+            for number, injected in enumerate(one.injected)
+        ],
+        [landmarks(name, found) for name in ROUTINGS if any(one.routing == name for one in found)],
+        [QcnStatement(pattern=pattern, routing=routing, says=says) for pattern, routing, says in PAPER],
+    )
+
+
+def told(found: QcnFindings, points: Sequence[QcnPoint]) -> QcnFindings:
+    """With the loads that were left out."""
+    return replace(found, loads_left_out=loads_left_out(points))
+
+
+def landmarks(name: str, found: Sequence[QcnResult]) -> QcnLandmarks:
+    """Of one routing, with VAL's to compare with."""
+    mine = [one for one in found if one.routing == name]
+    saturation, saturated = {}, {}
+    for pattern in OPEN_LOOP_PATTERNS:
+        points = [(one.accepted, one.load) for one in mine if one.pattern == pattern]
+        saturation[pattern] = max((accepted for accepted, _ in points), default=None)
+        saturated[pattern] = any(accepted < ACCEPTED * load for accepted, load in points)
+    uniform = sorted((one for one in mine if one.pattern == "UN"), key=lambda one: one.load)
+    low = {one.load: one.latency_ns for one in mine if one.pattern == "ADV" and one.load <= 0.3}
+    valiant = {one.load: one.latency_ns for one in found if (one.routing, one.pattern) == ("VAL", "ADV")}
+    ratios = [latency / valiant[load] for load, latency in low.items() if load in valiant]
+    fair = next((one.injected for one in mine if (one.pattern, one.load) == ("ADV", FAIR_LOAD)), None)
+    return QcnLandmarks(
+        routing=name,
+        saturation=saturation,
+        saturated=saturated,
+        un_drop=1 - uniform[-1].accepted / saturation["UN"] if uniform and saturation["UN"] else None,
+        adv_latency=max(ratios, default=None),
+        fairness=min(fair) * len(fair) / sum(fair) if fair else None,
+    )
 
 
 def tables(found: QcnFindings) -> list[Table[Any]]:
     """All, in the order in which they are read."""
     rows = sorted(found.curves, key=lambda one: (one.pattern, one.routing, one.load))
-    return [
-        Table(_LOADS, rows, "accepted throughput and latency"),
-        Table(_LANDMARKS, found.landmarks, "saturation throughput and other landmarks"),
-        Table(_WORDS, found.paper, notes=_left_out(found)),
-    ]
-
-
-_LOADS: tuple[Column[QcnLoad], ...] = (
-    left("pattern", lambda one: one.pattern),
-    left("routing", lambda one: one.routing),
-    right("load", lambda one: fixed(one.load, 2)),
-    right("accepted", lambda one: fixed(one.accepted, 3)),
-    right("latency, us", lambda one: fixed(one.latency_ns / 1e3, 2)),
-    right("in the network", lambda one: fixed(one.network_ns / 1e3, 2), wide=True, means="us of the latency"),
-    right("switches", lambda one: fixed(one.switches, 2), wide=True, means="on a packet's way, mean"),
-    right("minimal", lambda one: fixed(one.minimal, 3), means="share of the packets on a shortest path"),
-    right("messages", lambda one: one.messages, wide=True),
-    left("steady", lambda one: yes_no(one.steady), means="what was accepted had no trend in the window"),
-)
-
-
-def _saturation(pattern: str) -> Column[QcnLandmarks]:
-    def cell(one: QcnLandmarks) -> str | None:
-        """Beyond the highest load that was measured there may be more."""
-        text = fixed(one.saturation[pattern], 3)
-        return text if one.saturated[pattern] or text is None else f"> {text}"
-
-    return right(pattern, cell)
-
-
-_LANDMARKS: tuple[Column[QcnLandmarks], ...] = (
-    left("routing", lambda one: one.routing),
-    *map(_saturation, ("UN", "ADV", "ADVc")),
-    right(
-        "UN drop", lambda one: fixed(one.un_drop, 3), means="at the highest load, share of the saturation throughput"
-    ),
-    right("ADV latency / VAL", lambda one: fixed(one.adv_latency, 2), means="the highest ratio at loads up to 0.3"),
-    right("least / mean injection", lambda one: fixed(one.fairness, 3), means="of group 0's switches, ADV at load 0.4"),
-)
-
-_WORDS: tuple[Column[QcnStatement], ...] = (
-    left("pattern", lambda one: one.pattern),
-    left("routing", lambda one: one.routing),
-    left("what the paper says", lambda one: one.says),
-)
-
-
-def _left_out(found: QcnFindings) -> list[str]:
-    return [
+    name, *landmarks_ = columns(QcnLandmarks)
+    notes = [
         f"{pattern}: not measured at loads {', '.join(f'{load:g}' for load in loads)} (--full does)"
         for pattern, loads in found.loads_left_out.items()
     ]
+    return [
+        table(QcnLoad, rows, "accepted throughput and latency"),
+        Table(
+            (name, *map(_saturation, OPEN_LOOP_PATTERNS), *landmarks_),
+            found.landmarks,
+            "saturation throughput and other landmarks",
+        ),
+        table(QcnStatement, found.paper, notes=notes),
+    ]
+
+
+def _saturation(pattern: str) -> Column[QcnLandmarks]:
+    def text(one: QcnLandmarks) -> str | None:
+        """Beyond the highest load that was measured there may be more."""
+        found = fixed(one.saturation[pattern], 3)
+        return found if one.saturated[pattern] or found is None else f"> {found}"
+
+    return right(pattern, text)

@@ -11,11 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
+from detour.base.tables import Table
+from detour.experiments.columns import row, shown, table, taken
 from detour.experiments.queues import theory
 from detour.experiments.queues.bench import LINE_BPS, PS_OF_A_BYTE, QueueBench, QueueCounts
 
@@ -47,18 +50,28 @@ class QueuePoint:
     experiment: str = "queues"
 
 
-@dataclass(frozen=True)
+_KINDS = {
+    "md1": "M/D/1",
+    "mm1": "M/M/1",
+    "priority": "strict priority, waits",
+    "drr": "deficit round robin",
+    "strict": "strict priority, overload",
+    "rates": "rates of queues",
+}
+
+
+@row
 class QueueRow:
     """One number beside theory. `queue`: number of the queue, the highest goes first; `error`: relative."""
 
-    kind: str
-    what: str
-    load: float
-    queue: int
-    measured: float
-    theory: float
-    error: float
-    unit: str
+    kind: str = shown("of", _KINDS.__getitem__)
+    what: str = shown("what")
+    load: float = shown("load", lambda load: f"{load:g}" if load else None)
+    queue: int = shown("queue", means="the highest number goes first")
+    measured: float = shown("measured", ",.4g")
+    theory: float = shown("theory", ",.4g")
+    unit: str = shown("unit")
+    error: float = shown("error", lambda error: f"{100 * error:.2f} %", means=f"goal: at most {100 * GOAL:g} %")
     packets: int
 
 
@@ -70,28 +83,27 @@ class QueueRun:
 
 
 @dataclass(frozen=True)
-class QueueFindings:
+class QueueFindings(QueueRun):
     """All rows, the largest error among them, and whether it is below the goal of 1 %."""
 
-    rows: Sequence[QueueRow]
     largest_error: float
     within: bool
 
 
-def select(extent: str = "normal", loads: Sequence[float] = LOADS, seed: int = 1) -> list[QueuePoint]:
+def select(extent: str = "normal", load: Sequence[float] = LOADS, seed: int = 1) -> list[QueuePoint]:
     """The points.
 
     Raises:
         DetourError: a load at which a queue grows without end, or none at all.
     """
-    for load in loads:
-        if not 0 < load < 1:
-            raise DetourError(f"a load of {load:g}; waits are finite above 0 and below 1")
+    for one in load:
+        if not 0 < one < 1:
+            raise DetourError(f"a load of {one:g}; waits are finite above 0 and below 1")
     packets = _PACKETS[extent]
     waits = [
-        QueuePoint(kind=kind, load=load, packets=_enough(packets, load), seed=seed)
+        QueuePoint(kind=kind, load=one, packets=_enough(packets, one), seed=seed)
         for kind in ("md1", "mm1")
-        for load in loads
+        for one in load
     ]
     others = [QueuePoint(kind="priority", load=0.8, packets=packets, seed=seed)]
     few = min(packets, 1_000_000)
@@ -119,6 +131,11 @@ def collect(results: Iterable[QueueRun | None]) -> QueueFindings:
     rows = [row for each in results if each is not None for row in each.rows]
     largest = max((row.error for row in rows), default=0.0)
     return QueueFindings(rows, largest, bool(rows) and largest <= GOAL)
+
+
+def tables(found: QueueFindings) -> list[Table[Any]]:
+    """All rows."""
+    return [table(QueueRow, found.rows, "The traffic manager and queueing theory")]
 
 
 # -- waits --------------------------------------------------------------------------------------------------
@@ -184,16 +201,15 @@ def _offer(bench: QueueBench, sources: Sequence[_Source], point: QueuePoint) -> 
 
 def _row(point: QueuePoint, what: str, queue: int, measured: float, expected: float, unit: str) -> QueueRow:
     error = abs(measured - expected) / expected if expected else abs(measured)
-    return QueueRow(
-        point.kind,
-        what,
-        point.load,
-        queue,
-        round(measured, 6),
-        round(expected, 6),
-        round(error, 6),
-        unit,
-        point.packets,
+    return taken(
+        QueueRow,
+        point,
+        what=what,
+        queue=queue,
+        measured=round(measured, 6),
+        theory=round(expected, 6),
+        error=round(error, 6),
+        unit=unit,
     )
 
 

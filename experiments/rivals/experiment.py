@@ -18,12 +18,13 @@ import numpy as np
 from detour.base.dataplane import PACKET_BYTES, PAYLOAD
 from detour.base.times import US
 from detour.experiments import running
+from detour.experiments.columns import taken
 from detour.experiments.measure import jain, settle
 from detour.experiments.nonshortest import settings as chosen_settings
 from detour.experiments.nonshortest.experiment import find_topology
 from detour.experiments.nonshortest.workloads import ceiling
-from detour.experiments.rivals.points import AFTER_US, AFTERWARDS_STEP_PS, EVENT_US, RivalPoint
-from detour.experiments.rivals.workloads import EVENTS, Load, busiest_global_link, draw
+from detour.experiments.rivals.points import AFTER_US, AFTERWARDS_STEP_PS, EVENT_US, RivalCase, RivalPoint
+from detour.experiments.rivals.workloads import EVENTS, busiest_global_link, draw
 from detour.fabric.footings.virtual.fabric import ENDLESS, VirtualFabric
 from detour.fabric.footings.virtual.scheme import (
     BENCHMARK_DCTCP,
@@ -53,28 +54,22 @@ class RivalTimes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RivalRun:
+class RivalRun(RivalCase):
     """What came of a point. `throughput_fraction`: of what the pairs can carry at most (`workloads.ceiling`), on the
     wire; None for single messages. `least_p99_us`: below which p99 cannot be, whoever chooses paths (`least_p99`).
     `recovery_round_trips`: the longest silence of a connection in its own round trips as they were before the link
     broke; `silent`: connections that were silent for more than three. `late`: fractions of data packets by how far they
     were behind the newest one of their connection when they arrived: not at all, 1, 2 to 3, 4 to 7, ... packets."""
 
-    topology: str
-    pattern: str
-    load: Load | None
-    message_bytes: int
-    scheme: str
-    seed: int
     pairs: int
-    steady: bool
-    throughput_fraction: float | None
+    steady: bool = False
+    throughput_fraction: float | None = None
     goodput_gbps: float
-    fct_us: RivalTimes | None
-    unfinished: int
-    jain: float | None
-    recovery_us: float | None
-    rtt_us: float | None
+    fct_us: RivalTimes | None = None
+    unfinished: int = 0
+    jain: float | None = None
+    recovery_us: float | None = None
+    rtt_us: float | None = None
     recovery_round_trips: float | None = None
     silent: int | None = None
     least_p99_us: float | None = None
@@ -223,29 +218,18 @@ def _watch(fabric: VirtualFabric, sending: np.ndarray) -> tuple[np.ndarray, np.n
 def _summed_up(point: RivalPoint, fabric: VirtualFabric, **found: object) -> RivalRun:
     sent = max(int(fabric.column("st_packets").sum()), 1)
     shortest, detours = fabric.packets_by_path()
-    values: dict[str, object] = {
-        "topology": point.topology,
-        "pattern": point.pattern,
-        "load": point.load,
-        "message_bytes": point.message_bytes,
-        "scheme": point.scheme,
-        "seed": point.seed,
-        "pairs": fabric.count,
-        "steady": False,
-        "throughput_fraction": None,
-        "fct_us": None,
-        "unfinished": 0,
-        "jain": None,
-        "recovery_us": None,
-        "rtt_us": None,
-        "marked_fraction": round(int(fabric.column("st_rx_ecn_marked").sum()) / sent, 4),
-        "retransmitted_fraction": round(int(fabric.column("st_retransmitted").sum()) / sent, 6),
-        "detour_fraction": round(detours / (shortest + detours), 4) if fabric.scheme.routing == "valiant" else None,
-        "timeouts": int(fabric.column("st_rtos").sum()),
-        "held_packets_peak": int(fabric.column("st_rx_held_peak").max(initial=0)),
-        "late": _late(fabric),
-    }
-    return RivalRun(**(values | found))  # type: ignore[arg-type]
+    return taken(
+        RivalRun,
+        point,
+        pairs=fabric.count,
+        marked_fraction=round(int(fabric.column("st_rx_ecn_marked").sum()) / sent, 4),
+        retransmitted_fraction=round(int(fabric.column("st_retransmitted").sum()) / sent, 6),
+        detour_fraction=round(detours / (shortest + detours), 4) if fabric.scheme.routing == "valiant" else None,
+        timeouts=int(fabric.column("st_rtos").sum()),
+        held_packets_peak=int(fabric.column("st_rx_held_peak").max(initial=0)),
+        late=_late(fabric),
+        **found,
+    )
 
 
 def _late(fabric: VirtualFabric) -> tuple[float, ...]:

@@ -12,16 +12,18 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
+from typing import Any
 
 import numpy as np
 
-from detour.base.tables import Table, left, right
+from detour.base.tables import Table, fixed, left, right
 from detour.base.times import US
 from detour.experiments import running
 from detour.experiments.nonshortest.experiment import find_topology
-from detour.experiments.rivals.cells import RivalCell
 from detour.experiments.rivals.workloads import draw
 
 BOTH_TOPOLOGY = "fat-tree:k=8"
@@ -33,16 +35,23 @@ _MESSAGE = 1_038_000
 DATA = Path(__file__).parent / "uet_htsim.json"
 
 
+_TIMES = ("mean", "p50", "p99")
+
+
 @dataclass(frozen=True)
 class SimulatorRow:
-    """A pattern and a scheme: times in us in both simulators, means over draws."""
+    """A cell (`tables.RivalCell`), and what uet-htsim has of the same draws: means of its times in us."""
 
-    pattern: str
-    scheme: str
-    draws: int
-    mean: tuple[float, float]
-    p50: tuple[float, float]
-    p99: tuple[float, float]
+    cell: Any
+    theirs: dict[str, float]
+
+    def ours(self, time: str) -> float:
+        """One of these times here."""
+        return getattr(self.cell.fct_us, time)
+
+    def ratio(self, time: str) -> float:
+        """Ours to theirs."""
+        return self.ours(time) / self.theirs[time]
 
 
 def matrix(pattern: str, seed: int) -> str:
@@ -64,49 +73,40 @@ def matrix(pattern: str, seed: int) -> str:
 def times(text: str, begins: dict[int, float]) -> dict[str, float]:
     """Completion times in us out of what uet-htsim printed; `begins`: us by its number of the flow."""
     ends = re.findall(r"flowId (\d+) .*?finished at ([\d.]+)", text)
-    found = np.array([float(when) - begins[int(flow)] for flow, when in ends])
-    p50, p99 = np.percentile(found, (50, 99))
-    return {"mean": round(float(found.mean()), 1), "p50": round(float(p50), 1), "p99": round(float(p99), 1)}
+    lasted = np.array([float(when) - begins[int(flow)] for flow, when in ends])
+    values = (lasted.mean(), *np.percentile(lasted, (50, 99)))
+    return {time: round(float(value), 1) for time, value in zip(_TIMES, values, strict=True)}
 
 
-def rows(cells: list[RivalCell]) -> list[SimulatorRow]:
+def rows(cells: Iterable[Any]) -> list[SimulatorRow]:
     """What both have."""
-    known = json.loads(DATA.read_text())["runs"]
-    found = []
+    runs: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for run in json.loads(DATA.read_text())["runs"]:
+        runs.setdefault((run["pattern"], run["load_balancing"]), []).append(run)
+    both = []
     for cell in cells:
-        name = _SCHEMES.get(cell.scheme)
         theirs = [
-            run
-            for run in known
-            if name is not None and (run["pattern"], run["load_balancing"]) == (cell.pattern, name)
-            and run["seed"] <= cell.draws
-        ]  # fmt: skip
-        if cell.topology != BOTH_TOPOLOGY or cell.fct_us is None or len(theirs) != cell.draws:
-            continue
-        both = {
-            key: (getattr(cell.fct_us, key), sum(run[key] for run in theirs) / len(theirs))
-            for key in ("mean", "p50", "p99")
-        }
-        found.append(SimulatorRow(cell.pattern, cell.scheme, cell.draws, **both))
-    return found
-
-
-def table(cells: list[RivalCell]) -> Table[SimulatorRow]:
-    """Of both simulators."""
-
-    def columns(name: str) -> list[object]:
-        return [
-            right(f"{name} us", lambda row: f"{getattr(row, name)[0]:.1f}"),
-            right("uet-htsim", lambda row: f"{getattr(row, name)[1]:.1f}"),
-            right("ratio", lambda row: f"{getattr(row, name)[0] / getattr(row, name)[1]:.2f}"),
+            run for run in runs.get((cell.pattern, _SCHEMES.get(cell.scheme, "")), ()) if run["seed"] <= cell.draws
         ]
+        if cell.topology == BOTH_TOPOLOGY and cell.fct_us is not None and len(theirs) == cell.draws:
+            both.append(SimulatorRow(cell, {time: fmean(run[time] for run in theirs) for time in _TIMES}))
+    return both
 
-    first = [
-        left("pattern", lambda row: row.pattern),
-        left("scheme", lambda row: row.scheme),
-        right("draws", lambda row: row.draws),
+
+def table(cells: Iterable[Any]) -> Table[SimulatorRow]:
+    """Of both simulators."""
+    columns = [
+        left("pattern", lambda row: row.cell.pattern),
+        left("scheme", lambda row: row.cell.scheme),
+        right("draws", lambda row: row.cell.draws),
     ]
-    return Table([*first, *columns("mean"), *columns("p50"), *columns("p99")], rows(cells), "Two simulators")  # type: ignore[arg-type]
+    for time in _TIMES:
+        columns += [
+            right(f"{time} us", lambda row, time=time: fixed(row.ours(time), 1)),
+            right("uet-htsim", lambda row, time=time: fixed(row.theirs[time], 1)),
+            right("ratio", lambda row, time=time: fixed(row.ratio(time), 2)),
+        ]
+    return Table(columns, rows(cells), "Two simulators")
 
 
 def main(folder: Path, outputs: list[Path]) -> None:

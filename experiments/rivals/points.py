@@ -1,20 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is run when schemes that choose paths are compared: topologies, patterns, sizes of messages, schemes, draws."""
+"""What is run when schemes that choose paths are compared: topologies, patterns, sizes of messages, schemes, draws; and
+the runs behind docs/rivals.md, in a file that the repository keeps: more are added, and the page is made again."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 from detour.base.dataplane import PACKET_BYTES
 from detour.base.errors import DetourError
+from detour.base.records import decoder
 from detour.base.times import US
 from detour.experiments.measure import RunTimes
 from detour.experiments.nonshortest.experiment import find_topology
 from detour.experiments.nonshortest.workloads import ceiling
 from detour.experiments.rivals.workloads import EVENTS, LOADED, LOADS, RIVAL_PATTERNS, Load, draw
 from detour.experiments.steady import draws_of
+from detour.experiments.store import Store, archived, source_version
 from detour.fabric.footings.virtual.scheme import (
     BENCHMARK_DCTCP,
     RIVAL_SCHEMES,
@@ -40,8 +44,8 @@ _HOPS_A_SECOND = 700_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class RivalPoint(RunTimes):
-    """One run of one scheme with one draw of pairs. `message_bytes` 0: endless connections."""
+class RivalCase:
+    """One scheme with one draw of pairs. `message_bytes` 0: endless connections."""
 
     topology: str
     pattern: str
@@ -49,6 +53,12 @@ class RivalPoint(RunTimes):
     message_bytes: int
     scheme: str
     seed: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RivalPoint(RivalCase, RunTimes):
+    """One run."""
+
     experiment: Literal["rivals"] = "rivals"
 
 
@@ -138,3 +148,74 @@ def seconds(point: RivalPoint) -> float:
     elif point.pattern in EVENTS:
         packets = gbps * (EVENT_US + AFTER_US) * 1e3 / 8 / PACKET_BYTES
     return 4.0 + len(topology.switches) / 50 + packets * 10 / _HOPS_A_SECOND
+
+
+_POINT = decoder(RivalPoint)
+
+
+def points_in(file: Path, wanted: RivalSelection, topologies: Iterable[str] | None = None) -> list[RivalPoint]:
+    """The points of a file that a selection has, in order of the tables; of all topologies unless some are named.
+
+    Raises:
+        DetourError: the file cannot be read.
+    """
+    named = set(topologies or ())
+    points: list[RivalPoint] = [_POINT(record["point"]) for record in archived(file).values()]
+    chosen = [
+        point
+        for point in points
+        if (not named or point.topology in named)
+        and point.pattern in wanted.patterns
+        and point.message_bytes in wanted.sizes
+        and (point.scheme in wanted.schemes or point.scheme not in COMPARED)
+        and point.seed <= wanted.draws
+    ]
+    return sorted(chosen, key=_place)
+
+
+def _place(point: RivalPoint) -> tuple[object, ...]:
+    scheme = COMPARED.index(point.scheme) if point.scheme in COMPARED else len(COMPARED)
+    return (
+        not point.topology.startswith("D"),
+        point.topology,
+        RIVAL_PATTERNS.index(point.pattern),
+        LOADS.index(point.load) if point.load else 0,
+        point.message_bytes,
+        scheme,
+        point.scheme,
+        point.seed,
+    )
+
+
+def keep(file: Path, store: Path | None) -> int:
+    """Adds what a store has of the present sources to a file; a run that both have is the store's. Returns how many
+    runs the file has then.
+
+    Raises:
+        DetourError: the file cannot be read or written, or there is no store.
+    """
+    if store is None or not store.exists():
+        raise DetourError(f"{store}: no finished runs to keep")
+    return Store(store, source_version()).archive(file)
+
+
+def selection(
+    extent: str = "normal", *, source: Path | None = None, keep: Path | None = None, **asked: Sequence[Any] | int
+) -> RivalSelection:
+    """What is asked for: parts of a `RivalSelection`, the others as usual."""
+    return replace(usual(extent), **{name: value for name, value in asked.items() if value})  # type: ignore[arg-type]
+
+
+def select_asked(
+    extent: str = "normal", *, source: Path | None = None, keep: Path | None = None, **asked: Any
+) -> list[RivalPoint]:
+    """The points of what is asked for: of `source` all that it has, also of what is not usual; those that `keep` lacks.
+
+    Raises:
+        DetourError: no such topology, pattern, size or scheme, or a file that cannot be read.
+    """
+    wanted, topologies = selection(extent, **asked), asked.get("topologies")
+    if source is not None:
+        return points_in(source, replace(wanted, sizes=asked.get("sizes") or SIZES), topologies)
+    known = set(points_in(keep, wanted, topologies)) if keep is not None and keep.exists() else ()
+    return [point for point in select(wanted) if point not in known]

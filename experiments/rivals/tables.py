@@ -1,27 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How schemes that choose paths compare, as tables, and as the page docs/rivals.md."""
+"""What is made of the runs of schemes that choose paths: a cell for the draws of a scheme on a workload, and tables."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from typing import Any
 
-from detour.base.tables import Table, left, percent, right, yes_no
-from detour.experiments.rivals.cells import RivalCell, RivalFindings
-from detour.experiments.rivals.workloads import EVENTS
+from detour.base.tables import Column, Table, fixed, left, right, yes_no
+from detour.experiments.columns import cell, columns, combined, kept, largest, mean, row, shown
+from detour.experiments.rivals import htsim
+from detour.experiments.rivals.experiment import RivalRun, RivalTimes
+from detour.experiments.rivals.workloads import EVENTS, Load
+from detour.experiments.steady import spread
 from detour.fabric.footings.virtual.scheme import SPRAY_LERP, TELEMETRY_LERP
 
-
-def tables(found: RivalFindings) -> list[Table[RivalCell]]:
-    """Throughput, completion times, and what broke."""
-    endless = [cell for cell in found.cells if cell.throughput_fraction is not None and cell.recovery_us is None]
-    messages = [cell for cell in found.cells if cell.message_bytes]
-    broken = [cell for cell in found.cells if cell.recovery_us is not None]
-    slowed = [cell for cell in endless if cell.pattern in EVENTS]
-    endless = [cell for cell in endless if cell.pattern not in EVENTS]
-    return [
-        table for table in (_throughput(endless), _times(messages), _slowed(slowed), _recovery(broken)) if table.rows
-    ]
+TUNED_TOPOLOGY, TUNED = "D1", ("unf", "adv1", "adv2", "advc", "permutation")
+"""where settings were chosen: SprayLERP's on the first two, the last two and D1, the papers' schemes' by
+`nonshortest.tuning` on the first three"""
 
 
 def size_text(size: int) -> str:
@@ -31,93 +29,165 @@ def size_text(size: int) -> str:
     )
 
 
-def _workload(cell: RivalCell) -> str:
-    return f"{cell.pattern} {cell.load}" if cell.load else cell.pattern
+def _sum(values: list[int | None]) -> int | None:
+    return None if values[0] is None else sum(value or 0 for value in values)
 
 
-def _common() -> list[object]:
-    return [
-        left("topology", lambda cell: cell.topology),
-        left("workload", _workload),
-        right("pairs", lambda cell: cell.pairs, wide=True),
-        left("scheme", lambda cell: cell.scheme),
-        right("draws", lambda cell: cell.draws, wide=True, means="of pairs; figures are means over them"),
+def _mean_each(several: list[Sequence[float]]) -> list[float]:
+    """Of places in lists of unlike length."""
+    return [round(sum(some) / len(several), 6) for some in zip_longest(*several, fillvalue=0.0)]
+
+
+def _mean_times(several: list[RivalTimes | None]) -> RivalTimes | None:
+    times = [one for one in several if one is not None]
+    if not times:
+        return None
+    names = ("mean", "p50", "p99", "p999")
+    return RivalTimes(*(round(statistics.fmean(getattr(one, name) for one in times), 3) for name in names))
+
+
+@row
+class RivalCell:
+    """A scheme on a workload: means over `draws`; `spread`: the sample standard deviation of `throughput_fraction`, or
+    of the p99 where messages are counted, None of one draw. `chosen_on`: something was set by how it does here, for one
+    of the schemes at least; the rest is the hold-out. `recovery_us`: the longest of the
+    draws, and so are `recovery_round_trips`, in each connection's own; `rtt_us`: the mean smoothed round trip of
+    connections before the link broke. `late`: see `RivalRun`."""
+
+    topology: str = shown("topology")
+    pattern: str
+    load: Load | None
+
+    @cell("workload", left=True)
+    def workload(self) -> str:
+        """The pattern and its load."""
+        return f"{self.pattern} {self.load}" if self.load else self.pattern
+
+    pairs: int = shown("pairs", wide=True)
+    scheme: str = shown("scheme")
+    draws: int = shown("draws", wide=True, means="of pairs; figures are means over them")
+    message_bytes: int = shown("message", lambda size: size_text(size) if size else "endless")
+    chosen_on: bool = shown("hold-out", lambda chosen: yes_no(not chosen))
+    steady: bool = shown("steady", over=all)
+    recovery_us: float | None = shown(
+        "recovery us", ".0f", over=largest, means="longest time without anything in order"
+    )
+    rtt_us: float | None = shown("round trip us", ".1f", over=mean(3), means="smoothed, before; mean of connections")
+    recovery_round_trips: float | None = shown(
+        "own round trips", ".1f", over=largest, means="the longest time in a connection's own round trips"
+    )
+    silent: int | None = shown("silent", over=_sum, means="connections for which it was more than three")
+    throughput_fraction: float | None = shown("of ceiling", ".1%", over=mean(4))
+    fct_us: RivalTimes | None = kept(_mean_times)
+    spread: float | None = shown("±", ".1%")
+    jain: float | None = shown("Jain", ".3f", over=mean(4))
+    detour_fraction: float | None = shown("detours", ".0%", over=mean(4), means="data packets that took one")
+    marked_fraction: float = shown("marked", ".1%", over=mean(4), wide=True)
+    retransmitted_fraction: float = shown("repeated", ".2%", over=mean(6), wide=True)
+    timeouts: int = shown("timeouts", over=sum)
+    held_packets_peak: int = shown(
+        "held", over=max, wide=True, means="packets of a connection that came early, at most"
+    )
+    least_p99_us: float | None = shown(
+        "links of hosts", ".1f", over=mean(3), wide=True, means="below which p99 cannot be"
+    )
+    unfinished: int = shown("unfinished", over=sum)
+    late: Sequence[float] = kept(_mean_each)
+    goodput_gbps: float = kept(mean(3))
+
+
+@dataclass(frozen=True)
+class RivalFindings:
+    """`cells`: in the order of the points."""
+
+    cells: Sequence[RivalCell]
+
+
+def collect(results: Iterable[RivalRun | None]) -> RivalFindings:
+    """A cell of every scheme's draws."""
+    runs: dict[tuple[object, ...], list[RivalRun]] = {}
+    for one in results:
+        if one is not None:
+            runs.setdefault((one.topology, one.pattern, one.load, one.message_bytes, one.scheme), []).append(one)
+    return RivalFindings([_cell(some) for some in runs.values()])
+
+
+def _cell(runs: list[RivalRun]) -> RivalCell:
+    one = runs[0]
+    fractions = [run.throughput_fraction for run in runs if run.throughput_fraction is not None]
+    tails = [run.fct_us.p99 for run in runs if run.fct_us is not None]
+    return combined(
+        RivalCell,
+        runs,
+        chosen_on=one.topology == TUNED_TOPOLOGY and one.pattern in TUNED and one.message_bytes == 0,
+        draws=len(runs),
+        spread=spread(fractions or tails, 4),
+    )
+
+
+_COLUMNS = {column.name: column for column in columns(RivalCell)}
+_COMMON = ("topology", "workload", "pairs", "scheme", "draws")
+
+
+def _table(
+    cells: Iterable[RivalCell],
+    title: str,
+    heads: Sequence[str],
+    others: Mapping[str, Mapping[str, Any]] | None = None,
+    more: Sequence[Column[RivalCell]] = (),
+) -> Table[RivalCell]:
+    """Cells with the columns of these heads. `others`: what is otherwise about some; `more`: columns behind
+    `message`."""
+    chosen = [replace(_COLUMNS[head], **(others or {}).get(head, {})) for head in (*_COMMON, *heads)]
+    at = (*_COMMON, *heads).index("message") + 1 if more else 0
+    return Table([*chosen[:at], *more, *chosen[at:]], list(cells), title)
+
+
+def tables(found: RivalFindings) -> list[Table[RivalCell]]:
+    """Throughput, completion times, and what broke."""
+    broken = [cell for cell in found.cells if cell.recovery_us is not None]
+    endless = [cell for cell in found.cells if cell.throughput_fraction is not None and cell.recovery_us is None]
+    slowed = {"of ceiling": {"means": "afterwards, of the whole fabric's"}, "detours": {"means": ""}}
+    some = [
+        _table(
+            (cell for cell in endless if cell.pattern not in EVENTS),
+            "Connections that send without end",
+            ("of ceiling", "±", "Jain", "detours", "marked", "repeated", "steady", "hold-out"),
+        ),
+        _times([cell for cell in found.cells if cell.message_bytes]),
+        _table(
+            (cell for cell in endless if cell.pattern in EVENTS),
+            "A global link has half of its rate from now on, and nobody is told",
+            ("of ceiling", "Jain", "detours", "timeouts"),
+            slowed,
+        ),
+        _table(
+            broken,
+            "A global link breaks and nobody is told",
+            ("recovery us", "round trip us", "own round trips", "silent", "of ceiling", "timeouts"),
+            {"of ceiling": {"means": "afterwards"}},
+        ),
     ]
-
-
-def _throughput(cells: Sequence[RivalCell]) -> Table[RivalCell]:
-    columns = [
-        *_common(),
-        right("of ceiling", lambda cell: percent(cell.throughput_fraction, 1)),
-        right("±", lambda cell: percent(cell.spread, 1)),
-        right("Jain", lambda cell: None if cell.jain is None else f"{cell.jain:.3f}"),
-        right("detours", lambda cell: percent(cell.detour_fraction, 0), means="data packets that took one"),
-        right("marked", lambda cell: percent(cell.marked_fraction, 1), wide=True),
-        right("repeated", lambda cell: percent(cell.retransmitted_fraction, 2), wide=True),
-        left("steady", lambda cell: yes_no(cell.steady)),
-        left("hold-out", lambda cell: yes_no(not cell.chosen_on)),
-    ]
-    return Table(columns, cells, "Connections that send without end")  # type: ignore[arg-type]
+    return [table for table in some if table.rows]
 
 
 def _times(cells: Sequence[RivalCell]) -> Table[RivalCell]:
-    def time(of: str) -> Callable[[RivalCell], str | None]:
-        return lambda cell: None if cell.fct_us is None else f"{getattr(cell.fct_us, of):.1f}"
+    def time(head: str, name: str, wide: bool = False) -> Column[RivalCell]:
+        return right(head, lambda cell: None if cell.fct_us is None else f"{getattr(cell.fct_us, name):.1f}", wide=wide)
 
-    columns = [
-        *_common(),
-        right("message", lambda cell: size_text(cell.message_bytes)),
-        *(right(name, time(of)) for name, of in (("mean us", "mean"), ("p50", "p50"), ("p99", "p99"))),
-        right("±", lambda cell: None if cell.spread is None else f"{cell.spread:.1f}", means="p99, between draws"),
-        right("p99.9", time("p999"), wide=True),
-        right("detours", lambda cell: percent(cell.detour_fraction, 0), wide=True),
-        right("marked", lambda cell: percent(cell.marked_fraction, 1), wide=True),
-        right("repeated", lambda cell: percent(cell.retransmitted_fraction, 2), wide=True),
-        right(
-            "held",
-            lambda cell: cell.held_packets_peak,
-            wide=True,
-            means="packets of a connection that came early, at most",
-        ),
-        right(
-            "links of hosts",
-            lambda cell: None if cell.least_p99_us is None else f"{cell.least_p99_us:.1f}",
-            wide=True,
-            means="below which p99 cannot be",
-        ),
-        right("unfinished", lambda cell: cell.unfinished),
-    ]
-    return Table(columns, cells, "One message a connection: completion times")  # type: ignore[arg-type]
+    between = right("±", lambda cell: fixed(cell.spread, 1), means="p99, between draws")
+    return _table(
+        cells,
+        "One message a connection: completion times",
+        ("message", "detours", "marked", "repeated", "held", "links of hosts", "unfinished"),
+        {"detours": {"wide": True, "means": ""}},
+        (time("mean us", "mean"), time("p50", "p50"), time("p99", "p99"), between, time("p99.9", "p999", True)),
+    )
 
 
-def _slowed(cells: Sequence[RivalCell]) -> Table[RivalCell]:
-    columns = [
-        *_common(),
-        right(
-            "of ceiling", lambda cell: percent(cell.throughput_fraction, 1), means="afterwards, of the whole fabric's"
-        ),
-        right("Jain", lambda cell: None if cell.jain is None else f"{cell.jain:.3f}"),
-        right("detours", lambda cell: percent(cell.detour_fraction, 0)),
-        right("timeouts", lambda cell: cell.timeouts),
-    ]
-    return Table(columns, cells, "A global link has half of its rate from now on, and nobody is told")  # type: ignore[arg-type]
-
-
-def _recovery(cells: Sequence[RivalCell]) -> Table[RivalCell]:
-    columns = [
-        *_common(),
-        right("recovery us", lambda cell: f"{cell.recovery_us:.0f}", means="longest time without anything in order"),
-        right("round trip us", lambda cell: f"{cell.rtt_us:.1f}", means="smoothed, before; mean of connections"),
-        right(
-            "own round trips",
-            lambda cell: None if cell.recovery_round_trips is None else f"{cell.recovery_round_trips:.1f}",
-            means="the longest time in a connection's own round trips",
-        ),
-        right("silent", lambda cell: cell.silent, means="connections for which it was more than three"),
-        right("of ceiling", lambda cell: percent(cell.throughput_fraction, 1), means="afterwards"),
-        right("timeouts", lambda cell: cell.timeouts),
-    ]
-    return Table(columns, cells, "A global link breaks and nobody is told")  # type: ignore[arg-type]
+def all_tables(found: RivalFindings) -> list[Table[Any]]:
+    """Those, packets out of order, both simulators, and the goals."""
+    return [*tables(found), lateness_table(found.cells), htsim.table(found.cells), goals_table(found)]
 
 
 _BEHIND = (0, 1, 3, 7, 15, 31, 63, 127, 255)
@@ -126,13 +196,9 @@ _BEHIND = (0, 1, 3, 7, 15, 31, 63, 127, 255)
 def lateness_table(cells: Iterable[RivalCell]) -> Table[RivalCell]:
     """How far out of order packets arrive."""
     some = [cell for cell in cells if cell.late and cell.message_bytes != 64_000 and cell.recovery_us is None]
-    columns = [
-        *_common(),
-        right("message", lambda cell: size_text(cell.message_bytes) if cell.message_bytes else "endless"),
-        *(right(f"{behind}", _behind(place)) for place, behind in enumerate(_BEHIND)),
-    ]
     title = "Packets out of order: fraction that arrived at most so many packets behind the newest one"
-    return Table(columns, some, title)  # type: ignore[arg-type]
+    late = [right(f"{behind}", _behind(place)) for place, behind in enumerate(_BEHIND)]
+    return _table(some, title, ("message",), more=late)
 
 
 def _behind(place: int) -> Callable[[RivalCell], str]:
@@ -142,49 +208,67 @@ def _behind(place: int) -> Callable[[RivalCell], str]:
 # -- the goals ----------------------------------------------------------------------------------------------
 
 
+Group = list[RivalCell]
+"""the cells of a workload, one a scheme"""
+
+
+@dataclass(frozen=True)
+class GoalVerdict:
+    """Whether SprayLERP meets a goal in a cell of its own, and the figures that say so."""
+
+    cell: RivalCell
+    met: bool
+    figures: str
+
+
 @dataclass(frozen=True)
 class SprayGoal:
-    """What SprayLERP should reach, in how many cells it does, and the cells where it does not, with figures."""
+    """What SprayLERP should reach, and whether it does, by cell."""
 
     text: str
-    met: int
-    cells: int
-    missed: Sequence[str]
+    verdicts: Sequence[GoalVerdict]
+
+    @property
+    def missed(self) -> list[GoalVerdict]:
+        """Where it does not."""
+        return [verdict for verdict in self.verdicts if not verdict.met]
+
+    def met(self, among: Callable[[RivalCell], bool] = lambda cell: True) -> str:
+        """In how many of some cells it does."""
+        some = [verdict.met for verdict in self.verdicts if among(verdict.cell)]
+        return f"{sum(some)} of {len(some)}"
 
 
-Group = list[RivalCell]
+def workloads(found: RivalFindings) -> list[Group]:
+    """SprayLERP's cell of each workload, and after it those of other schemes with as many draws, if there are some."""
+    groups: dict[tuple[object, ...], Group] = {}
+    for one in found.cells:
+        groups.setdefault((one.topology, one.pattern, one.load, one.message_bytes), []).append(one)
+    compared = []
+    for group in groups.values():
+        ours = next((cell for cell in group if cell.scheme == SPRAY_LERP.name), None)
+        if ours is not None:
+            compared.append([ours, *(cell for cell in group if cell is not ours and cell.draws == ours.draws)])
+    return [group for group in compared if len(group) > 1]
 
 
 def goals(found: RivalFindings) -> list[SprayGoal]:
-    """The goals that were set before anything was measured, against the cells that there are. Only schemes with as many
-    draws are compared."""
-    groups: dict[tuple[object, ...], Group] = {}
-    for cell in found.cells:
-        groups.setdefault((cell.topology, cell.pattern, cell.load, cell.message_bytes), []).append(cell)
+    """The goals that were set before anything was measured, against the cells that there are."""
+    groups = workloads(found)
     return [
-        _goal("throughput first or within 1 % of first", groups.values(), _throughput_gap),
-        _goal("p99 of messages of 1 MB and more at most 0.6 of TelemetryLERP's", groups.values(), _tail_of_telemetry),
-        _goal("p99 no more than 5 % above any rival's", groups.values(), _tail_gap),
-        _goal("mean of 64 kB messages no more than that of shortest paths", groups.values(), _short_messages),
-        _goal("recovery within 3 round trips, as they were before", groups.values(), _recovery_gap),
+        _goal("throughput first or within 1 % of first", groups, _throughput_gap),
+        _goal("p99 of messages of 1 MB and more at most 0.6 of TelemetryLERP's", groups, _tail_of_telemetry),
+        _goal("p99 no more than 5 % above any rival's", groups, _tail_gap),
+        _goal("mean of 64 kB messages no more than that of shortest paths", groups, _short_messages),
+        _goal("recovery within 3 round trips, as they were before", groups, _recovery_gap),
     ]
 
 
 def _goal(
     text: str, groups: Iterable[Group], judge: Callable[[RivalCell, Group], tuple[bool, str] | None]
 ) -> SprayGoal:
-    verdicts = []
-    for group in groups:
-        ours = next((cell for cell in group if cell.scheme == SPRAY_LERP.name), None)
-        if ours is None:
-            continue
-        others = [cell for cell in group if cell.scheme != ours.scheme and cell.draws == ours.draws]
-        found = judge(ours, others) if others else None
-        if found is not None:
-            size = f" {size_text(ours.message_bytes)}" if ours.message_bytes else ""
-            verdicts.append((found[0], f"{ours.topology} {_workload(ours)}{size}: {found[1]}"))
-    missed = [text for met, text in verdicts if not met]
-    return SprayGoal(text, len(verdicts) - len(missed), len(verdicts), missed)
+    judged = [(ours, judge(ours, others)) for ours, *others in groups]
+    return SprayGoal(text, [GoalVerdict(cell, *verdict) for cell, verdict in judged if verdict is not None])
 
 
 def _throughput_gap(ours: RivalCell, others: Group) -> tuple[bool, str] | None:
@@ -198,7 +282,8 @@ def _rate(cell: RivalCell) -> float:
     return cell.throughput_fraction or 0.0
 
 
-def _tail(cell: RivalCell) -> float:
+def tail(cell: RivalCell) -> float:
+    """p99 in us; without end if a message did not finish."""
     return cell.fct_us.p99 if cell.fct_us is not None and not cell.unfinished else float("inf")
 
 
@@ -206,17 +291,17 @@ def _tail_of_telemetry(ours: RivalCell, others: Group) -> tuple[bool, str] | Non
     theirs = next((cell for cell in others if cell.scheme == TELEMETRY_LERP.name), None)
     if theirs is None or ours.message_bytes < 1_000_000:
         return None
-    text = f"{_tail(ours) / _tail(theirs):.2f}"
+    text = f"{tail(ours) / tail(theirs):.2f}"
     if ours.least_p99_us is not None:
-        text += f" (links of hosts: {ours.least_p99_us / _tail(theirs):.2f})"
-    return _tail(ours) <= 0.6 * _tail(theirs), text
+        text += f" (links of hosts: {ours.least_p99_us / tail(theirs):.2f})"
+    return tail(ours) <= 0.6 * tail(theirs), text
 
 
 def _tail_gap(ours: RivalCell, others: Group) -> tuple[bool, str] | None:
     if not ours.message_bytes:
         return None
-    best = min(others, key=_tail)
-    return _tail(ours) <= 1.05 * _tail(best), f"{_tail(ours):.0f} us, {best.scheme} {_tail(best):.0f} us"
+    best = min(others, key=tail)
+    return tail(ours) <= 1.05 * tail(best), f"{tail(ours):.0f} us, {best.scheme} {tail(best):.0f} us"
 
 
 def _short_messages(ours: RivalCell, others: Group) -> tuple[bool, str] | None:
@@ -236,7 +321,12 @@ def goals_table(found: RivalFindings) -> Table[SprayGoal]:
     """The goals, met or not."""
     columns = [
         left("goal for SprayLERP", lambda goal: goal.text),
-        right("met", lambda goal: f"{goal.met} of {goal.cells}"),
-        left("not in", lambda goal: "; ".join(goal.missed) or None),
+        right("met", lambda goal: goal.met()),
+        left("not in", lambda goal: "; ".join(f"{_cell_name(v.cell)}: {v.figures}" for v in goal.missed) or None),
     ]
-    return Table(columns, [goal for goal in goals(found) if goal.cells], "Goals")
+    return Table(columns, [goal for goal in goals(found) if goal.verdicts], "Goals")
+
+
+def _cell_name(cell: RivalCell) -> str:
+    size = f" {size_text(cell.message_bytes)}" if cell.message_bytes else ""
+    return f"{cell.topology} {cell.workload()}{size}"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from detour.base.records import extended
 from detour.base.times import US
+from detour.experiments.columns import cell, row, shown, taken
 from detour.experiments.sim.plan import SimPlan
 from detour.experiments.sim.results import SimResult, SimStep, result_of
 from detour.experiments.sim.run import SimProgress, SimRun, run_workload
@@ -25,19 +26,23 @@ class PlacedResult(SimResult):
     speedup: float | None
 
 
-@dataclass(frozen=True)
+@row
 class ComparedStep:
     """A step, or all of a run, both ways; None: it did not complete."""
 
-    name: str
-    ecmp_us: float | None
-    placed_us: float | None
-    ideal_us: float
+    name: str = shown("step")
+    ecmp_us: float | None = shown("ECMP us", ".1f")
+    placed_us: float | None = shown("placed us", ".1f")
+    ideal_us: float = shown("ideal us", ".1f", means="in an empty fabric")
 
     @property
     def faster(self) -> float | None:
         """How many times."""
         return self.ecmp_us / self.placed_us if self.ecmp_us and self.placed_us else None
+
+    @cell("faster")
+    def _faster(self) -> str | None:
+        return None if self.faster is None else f"{self.faster:.2f}x"
 
 
 def run_both(plan: SimPlan, progress: SimProgress) -> tuple[SimRun, SimRun]:
@@ -60,9 +65,10 @@ def placed_result(ecmp: SimRun, placed: SimRun) -> PlacedResult:
 def all_of_it(ecmp: SimRun, placed: SimRun) -> ComparedStep:
     """From the first message to the end of the last task."""
     hashed, chosen = (run.end_ps / US if run.tasks.completed else None for run in (ecmp, placed))
-    return ComparedStep("all", hashed, chosen, placed.ideal.total_ps / US)
+    return ComparedStep(name="all", ecmp_us=hashed, placed_us=chosen, ideal_us=placed.ideal.total_ps / US)
 
 
 def compared_steps(ecmp: Sequence[SimStep], placed: Sequence[SimStep]) -> list[ComparedStep]:
     """Step by step."""
-    return [ComparedStep(mine.name, other.us, mine.us, mine.ideal_us) for other, mine in zip(ecmp, placed, strict=True)]
+    pairs = zip(ecmp, placed, strict=True)
+    return [taken(ComparedStep, mine, ecmp_us=other.us, placed_us=mine.us) for other, mine in pairs]

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detour.base.times import US
+from detour.experiments.columns import cell, row, shown
 from detour.experiments.sim.run import EndReason, SimRun
 
 SIZE_BINS = (1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000)
@@ -29,13 +30,17 @@ class SimPercentiles:
     p999: float | None
 
 
-@dataclass(frozen=True)
+@row
 class SimStep:
     """A training step, or another part of a job: how long it took, and in an empty fabric."""
 
-    name: str
-    us: float | None
-    ideal_us: float
+    name: str = shown("step")
+    us: float | None = shown("us", ".1f")
+    ideal_us: float = shown("ideal us", ".1f", means="in an empty fabric")
+
+    @cell("slowdown")
+    def _slowdown(self) -> str | None:
+        return f"{self.us / self.ideal_us:.2f}" if self.us and self.ideal_us else None
 
 
 @dataclass(frozen=True)
@@ -114,7 +119,7 @@ def _steps(run: SimRun) -> Iterator[SimStep]:
     spans = run.tasks.step_spans_ps()
     for name, (begin, end), ideal in zip(run.graph.steps, spans.tolist(), run.ideal.step_ps.tolist(), strict=True):
         taken = None if min(begin, end) < 0 else round((end - begin) / US, _DIGITS)
-        yield SimStep(name, taken, round(ideal / US, _DIGITS))
+        yield SimStep(name=name, us=taken, ideal_us=round(ideal / US, _DIGITS))
 
 
 def by_size(run: SimRun) -> list[SizeBin]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from detour.base.tables import Table, fixed, left, right
-from detour.experiments.sim.placed import ComparedStep
+from detour.experiments.columns import table
 from detour.experiments.sim.results import SimPercentiles, SimResult, SimStep, SizeBin
 
 
@@ -63,22 +63,4 @@ def sim_tables(result: SimResult, bins: Sequence[SizeBin], steps: int | None = N
 
 
 def _steps(steps: Sequence[SimStep], count: int) -> Table[SimStep]:
-    columns = (
-        left("step", lambda row: row.name),
-        right("us", lambda row: fixed(row.us, 1)),
-        right("ideal us", lambda row: fixed(row.ideal_us, 1), means="in an empty fabric"),
-        right("slowdown", lambda row: fixed(row.us / row.ideal_us, 2) if row.us and row.ideal_us else None),
-    )
-    return Table(columns, steps, "steps" if len(steps) == count else f"the first {len(steps)} of {count} steps")
-
-
-def placed_table(rows: Sequence[ComparedStep]) -> Table[ComparedStep]:
-    """Steps by ECMP and placed."""
-    columns = (
-        left("step", lambda row: row.name),
-        right("ECMP us", lambda row: fixed(row.ecmp_us, 1)),
-        right("placed us", lambda row: fixed(row.placed_us, 1)),
-        right("ideal us", lambda row: fixed(row.ideal_us, 1), means="in an empty fabric"),
-        right("faster", lambda row: None if row.faster is None else f"{row.faster:.2f}x"),
-    )
-    return Table(columns, rows)
+    return table(SimStep, steps, "steps" if len(steps) == count else f"the first {len(steps)} of {count} steps")

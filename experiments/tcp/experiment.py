@@ -10,11 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from detour.base.errors import DetourError
+from detour.base.tables import Table
 from detour.base.times import MS, US
+from detour.experiments.columns import row, shown, table, taken
+from detour.experiments.measure import jain
 from detour.experiments.tcp import theory
 from detour.experiments.tcp.dumbbell import Bottleneck, Dumbbell, address
 from detour.hosts.ip.tcp.config import TcpConfig
@@ -51,39 +55,32 @@ class TcpPoint:
     experiment: str = "tcp"
 
 
-@dataclass(frozen=True)
+@row
 class TcpRow:
     """One number beside what is expected of it. `error`: relative, signed."""
 
-    kind: str
-    what: str
-    cc: str
-    loss: float
-    rtt_ms: float
-    flows: int
-    measured: float
-    theory: float
-    error: float
-    unit: str
+    kind: str = shown("of", {"loss": "random losses", "share": "sharing a cable", "queue": "queue of DCTCP"}.get)
+    cc: str = shown("control")
+    loss: float = shown("loss", lambda loss: f"{100 * loss:g} %" if loss else None)
+    rtt_ms: float = shown("RTT, ms", "g")
+    flows: int = shown("flows")
+    what: str = shown("what")
+    measured: float = shown("measured", ",.4g")
+    theory: float = shown("theory", ",.4g")
+    unit: str = shown("unit")
+    error: float = shown("differs by", lambda error: f"{100 * error:+.1f} %")
     seconds: float
 
 
 @dataclass(frozen=True)
 class TcpRun:
-    """What came of a point."""
-
-    rows: Sequence[TcpRow]
-
-
-@dataclass(frozen=True)
-class TcpFindings:
-    """All rows."""
+    """What came of a point, or of all."""
 
     rows: Sequence[TcpRow]
 
 
 def select(
-    extent: str = "normal", losses: Sequence[float] = TCP_LOSSES, flows: Sequence[int] = TCP_FLOWS, seed: int = 1
+    extent: str = "normal", loss: Sequence[float] = TCP_LOSSES, flows: Sequence[int] = TCP_FLOWS, seed: int = 1
 ) -> list[TcpPoint]:
     """The points. A flow at random losses runs until about so many were seen.
 
@@ -91,13 +88,13 @@ def select(
         DetourError: a share of losses at which there is nothing to measure.
     """
     points = []
-    for loss in losses:
-        if not 0.0001 <= loss <= 0.05:
-            raise DetourError(f"a loss of {loss:g}; the formulas are for 0.0001 to 0.05")
+    for rate in loss:
+        if not 0.0001 <= rate <= 0.05:
+            raise DetourError(f"a loss of {rate:g}; the formulas are for 0.0001 to 0.05")
         for rtt in RTTS_MS:
-            for cc, window in (("newreno", theory.reno_window(loss)), ("cubic", theory.cubic_window(loss, rtt / 1e3))):
-                seconds = _LOSSES_SEEN[extent] / loss / window * rtt / 1e3
-                points.append(TcpPoint(kind="loss", cc=cc, loss=loss, rtt_ms=rtt, seconds=round(seconds, 1), seed=seed))
+            for cc, window in (("newreno", theory.reno_window(rate)), ("cubic", theory.cubic_window(rate, rtt / 1e3))):
+                seconds = _LOSSES_SEEN[extent] / rate / window * rtt / 1e3
+                points.append(TcpPoint(kind="loss", cc=cc, loss=rate, rtt_ms=rtt, seconds=round(seconds, 1), seed=seed))
     share = _SHARE_SECONDS[extent]
     points += [
         TcpPoint(kind="share", cc=cc, rtt_ms=20.0, flows=n, seconds=share, seed=seed) for cc in SHARING for n in flows
@@ -122,26 +119,20 @@ def run(point: TcpPoint) -> TcpRun:
     return TcpRun(_RUNS[point.kind](point))
 
 
-def collect(results: Iterable[TcpRun | None]) -> TcpFindings:
+def collect(results: Iterable[TcpRun | None]) -> TcpRun:
     """The rows, in the order of the points."""
-    return TcpFindings([row for each in results if each is not None for row in each.rows])
+    return TcpRun([row for each in results if each is not None for row in each.rows])
+
+
+def tables(found: TcpRun) -> list[Table[Any]]:
+    """All rows."""
+    return [table(TcpRow, found.rows, "TCP of the IP hosts and theory")]
 
 
 def _row(point: TcpPoint, what: str, measured: float, expected: float, unit: str) -> TcpRow:
     error = (measured - expected) / expected if expected else 0.0
-    return TcpRow(
-        point.kind,
-        what,
-        point.cc,
-        point.loss,
-        point.rtt_ms,
-        point.flows,
-        round(measured, 6),
-        round(expected, 6),
-        round(error, 6),
-        unit,
-        point.seconds,
-    )
+    numbers = {"measured": measured, "theory": expected, "error": error}
+    return taken(TcpRow, point, what=what, unit=unit, **{name: round(x, 6) for name, x in numbers.items()})
 
 
 def _loss(point: TcpPoint) -> list[TcpRow]:
@@ -183,7 +174,7 @@ def _share(point: TcpPoint) -> list[TcpRow]:
         ]
     most = _SHARED_BPS * _MSS / _FRAME
     return [
-        _row(point, "Jain's index", theory.jain(rates), 1.0, ""),
+        _row(point, "Jain's index", jain(np.array(rates)), 1.0, ""),
         _row(point, "goodput of all", sum(rates) / 1e6, most / 1e6, "Mb/s"),
     ]
 

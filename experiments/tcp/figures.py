@@ -22,7 +22,7 @@ _SHOWN = {"short": (10.0, 22.0), "marking": (0.0, 12.0), "long": (0.0, 200.0)}
 _COLOURS = (drawing.ORANGE, drawing.GREEN)
 
 
-def beside_ns3(found: Ns3Findings, file: Path) -> None:
+def draw(found: Ns3Findings, file: Path) -> None:
     """A panel for each road and control."""
     plt, figure, axes = drawing.canvas(2, 3, 4.6, 3.2)
     for axis, (name, cc, title) in zip(axes.flat, _PANELS, strict=False):

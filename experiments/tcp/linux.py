@@ -14,14 +14,16 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from detour.base.errors import DetourError
+from detour.base.tables import Table
 from detour.base.times import MS
 from detour.engine.clock import RealTime
 from detour.engine.network import Network
+from detour.experiments.columns import row, shown, table
 from detour.experiments.tcp.relay import Relay, RelaySide
 from detour.hosts.ip.addressing import IpHostConfig
 from detour.hosts.ip.hosts import IpStack
@@ -42,19 +44,19 @@ _A, _B = "10.0.1.1", "10.0.2.1"
 _NO_MARKS = 1 << 20
 
 
-@dataclass(frozen=True)
+@row
 class LinuxRow:
     """A cell: mean goodputs in Mb/s, the standard error of their means, and how much ours differs (relative)."""
 
     cc: str
-    loss: float
-    rtt_ms: float
-    linux: float
-    linux_error: float
-    ours: float
-    ours_error: float
-    difference: float
-    replicas: int
+    loss: float = shown("loss", lambda loss: f"{100 * loss:g} %")
+    rtt_ms: float = shown("RTT, ms", "g")
+    replicas: int = shown("flows", means="of each kind, at the same time")
+    linux: float = shown("Linux, Mb/s", ".3f")
+    linux_error: float = shown("+-", ".3f", means="standard error of the mean")
+    ours: float = shown("ours, Mb/s", ".3f")
+    ours_error: float = shown("+-", ".3f")
+    difference: float = shown("differs by", lambda difference: f"{100 * difference:+.1f} %")
 
 
 @dataclass(frozen=True)
@@ -182,8 +184,12 @@ class _Comparison:
                 linux, ours = ([rates[k] / 1e6 for k in chosen] for rates in (theirs, mine))
                 a, b = statistics.fmean(linux), statistics.fmean(ours)
                 errors = [statistics.stdev(x) / len(x) ** 0.5 if len(x) > 1 else 0.0 for x in (linux, ours)]
-                row = LinuxRow(self.cc, loss, rtt, a, errors[0], b, errors[1], b / a - 1 if a else 0.0, len(chosen))
-                rows.append(row)
+                rows.append(
+                    LinuxRow(
+                        cc=self.cc, loss=loss, rtt_ms=rtt, linux=a, linux_error=errors[0], ours=b, ours_error=errors[1],
+                        difference=b / a - 1 if a else 0.0, replicas=len(chosen),
+                    )
+                )  # fmt: skip
         return LinuxFindings(rows, self.seconds, COMPARED_BPS, lag_ms)
 
 
@@ -210,6 +216,9 @@ def compare(cc: str = "cubic", seconds: float = COMPARED_SECONDS, replicas: int 
         return _Comparison(cc, seconds, replicas, stack).run()
 
 
-def document(found: LinuxFindings) -> dict[str, Any]:
-    """For --json."""
-    return asdict(found)
+def linux_table(found: LinuxFindings) -> Table[LinuxRow]:
+    """Both beside each other."""
+    title = f"TCP of the IP hosts and Linux: {found.rows[0].cc}, {found.seconds:g} s on {found.rate_bps / 1e6:g} Mb/s"
+    if found.lag_ms > 0:
+        title += f" (the machine was too slow: times are {found.lag_ms:.0f} ms wrong)"
+    return table(LinuxRow, found.rows, title)

@@ -22,6 +22,8 @@ from typing import Any
 
 from detour.base.errors import DetourError
 from detour.base.files import write_file
+from detour.base.tables import Column, Table, fixed, right
+from detour.experiments.columns import columns, row, shown
 from detour.experiments.tcp.curves import Curve, Road, Sawtooth, ours, sawtooth
 
 NS3_ROADS = (
@@ -46,17 +48,17 @@ _LIBRARIES = ("applications", "internet", "traffic-control", "point-to-point", "
 _PPP_FRAME, _ETHERNET_FRAME = 1_502, 1_514
 
 
-@dataclass(frozen=True)
+@row
 class Ns3Row:
     """One flow of each. `measured`: ns-3 has run; otherwise its curve is the stored one."""
 
-    road: str
-    cc: str
-    control: str
+    road: str = shown("road", means="short and marking: 10 Mb/s, 20 ms; long: 50 Mb/s, 100 ms")
+    cc: str = shown("control")
+    control: str = shown("ns-3's")
     measured: bool
-    ns3_goodput: float
+    ns3_goodput: float = shown("goodput, Mb/s", ".3f")
     ns3: Sawtooth
-    goodput: float
+    goodput: float = shown("ours", ".3f")
     ours: Sawtooth
 
 
@@ -157,14 +159,34 @@ def compare(cases: Sequence[tuple[str, str, str]] = NS3_CASES) -> Ns3Findings:
             curves[key] = ours(road, cc)
         other, own = curves[_key(name, control)], curves[key]
         rows.append(
-            Ns3Row(name, cc, control, measured, other.goodput, sawtooth(other, road), own.goodput, sawtooth(own, road))
-        )
+            Ns3Row(
+                road=name, cc=cc, control=control, measured=measured, ns3_goodput=other.goodput,
+                ns3=sawtooth(other, road), goodput=own.goodput, ours=sawtooth(own, road),
+            )
+        )  # fmt: skip
     return Ns3Findings(rows, curves)
 
 
-def document(found: Ns3Findings) -> dict[str, Any]:
+def ns3_document(found: Ns3Findings) -> dict[str, Any]:
     """For --json: the rows, and the roads they were measured on."""
     return {"rows": [asdict(row) for row in found.rows], "roads": [asdict(road) for road in NS3_ROADS]}
+
+
+def ns3_table(found: Ns3Findings) -> Table[Ns3Row]:
+    """Both beside each other: ns-3's value, then ours."""
+    of_windows: list[Column[Ns3Row]] = []
+    for head, name, digits, means in (
+        ("highest", "highest", 1, "window in segments, mean of the tops"),
+        ("lowest", "lowest", 1, "mean of the bottoms"),
+        ("mean", "mean", 1, ""),
+        ("period, s", "period", 2, "from top to top"),
+    ):
+        of_windows += [
+            right(head, lambda row, name=name, digits=digits: fixed(getattr(row.ns3, name), digits), means=means),
+            right("ours", lambda row, name=name, digits=digits: fixed(getattr(row.ours, name), digits)),
+        ]
+    how = "both run here" if all(row.measured for row in found.rows) else "ns-3's curves are stored ones"
+    return Table((*columns(Ns3Row), *of_windows), found.rows, f"TCP of the IP hosts and ns-3 ({how})")
 
 
 def keep(curves: Mapping[str, Curve], file: Path = _STORED) -> None:

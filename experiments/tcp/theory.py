@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 
 def reno_window(loss: float) -> float:
@@ -18,12 +17,6 @@ def cubic_window(loss: float, rtt: float, c: float = 0.4, beta: float = 0.7) -> 
     """Mean window of CUBIC at periodic losses (RFC 9438, 5.1), or Reno's where that is larger (4.3)."""
     cubic = (c * (3 + beta) / (4 * (1 - beta))) ** 0.25 * rtt**0.75 / loss**0.75
     return max(cubic, reno_window(loss))
-
-
-def jain(rates: Sequence[float]) -> float:
-    """Jain's index of fairness: 1 if all are the same, 1 / n if one has all."""
-    total = sum(rates)
-    return 0.0 if total == 0 else total * total / (len(rates) * sum(rate * rate for rate in rates))
 
 
 def dctcp_queue(flows: int, bdp: float, k: float) -> tuple[float, float]:

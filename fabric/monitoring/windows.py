@@ -18,8 +18,10 @@ from detour.base.parts import Part
 from detour.base.pointers import record_by_address
 from detour.base.raw import store64
 from detour.base.records import extended
+from detour.base.structs import offsets
 from detour.control.rerouting import FlowReport
 from detour.fabric.monitoring.rows import FlowTotals, FlowWindow, PortWindow
+from detour.hosts.records import QueuePair
 from detour.hosts.state import Hosts
 
 FLOW_WINDOWS = Part("windows", __name__)
@@ -149,7 +151,7 @@ class FlowMonitor(Windows):
 def receiver_counts(hs: Hosts) -> NDArray[np.int64]:
     """(QPs, 5) a view of what receivers count; the fields lie side by side in a QP's row."""
     names = ("st_rx_packets", "st_rx_bytes", "st_rx_ecn_marked", "st_rx_delay_sum", "st_rx_delay_samples")
-    places = [hs.qp.dtype.fields[name][1] for name in names]
+    places = [offsets(QueuePair)[name] for name in names]
     assert places == list(range(places[0], places[0] + 8 * len(names), 8))
     first = hs.qp[names[0]]
     return np.lib.stride_tricks.as_strided(first, (len(first), len(names)), (*first.strides, 8))

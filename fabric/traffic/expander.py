@@ -31,6 +31,7 @@ from detour.fabric.footings.virtual.fabric import VirtualFabric, program
 from detour.fabric.footings.virtual.load import read_back, write
 from detour.fabric.footings.virtual.scheme import PATIENT, RunSettings, Scheme
 from detour.hosts.frames.addresses import final_address, to_words
+from detour.hosts.verbs import algorithms
 from detour.hosts.verbs.bulk import lead
 from detour.hosts.verbs.verbs import PathChoice
 from detour.topo.address import usid_address
@@ -161,8 +162,8 @@ class ExpanderFabric(VirtualFabric):
         finals = np.array([to_words(final_address((hosts[b].node_id,)))[0] for _, b in pairs], np.int64)
         fresh["final_hi"] = finals[:, None]
         self.hs.candidate[rows, :width] = fresh
-        for name, values in (("n_cand", counts), ("n_short", shortest), ("mode", PathChoice.SPRAYING)):
-            self.hs.qp[name][rows] = values
+        self.hs.qp["n_cand"][rows], self.hs.qp["n_short"][rows] = counts, shortest
+        algorithms.give_paths(self.hs, rows, algorithms.scheme_of(PathChoice.SPRAYING))
 
     def connect_by(self, routes: ExpanderRoutes, pairs: Sequence[HostPair], rows: Sequence[int]) -> None:
         """The same by paths `rows` of routes (or `BY_ADDRESS`), so that `change` can lead them around what fails.

@@ -21,23 +21,20 @@ from numpy.typing import NDArray
 
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
+from detour.base.heap import HeapEntry
 from detour.base.times import US
 from detour.fabric.footings.virtual.fabric import VirtualFabric
 from detour.fabric.workloads.tasks import TaskGraph, successors
+from detour.hosts.records import Successor, Task, TaskLane, Unit
 from detour.hosts.state import (
-    AGENDA,
-    LANE,
     MAX_TIME,
     NIL,
     ON_ACKED,
     ON_BEGIN,
     ON_DONE,
-    SUCCESSOR,
-    TASK,
     TASK_FAILED,
     TASK_OPEN,
     TASK_READY,
-    UNIT,
 )
 
 LANES = 4
@@ -238,7 +235,7 @@ class TaskRun:
     def _install(self) -> None:
         """Writes the tables of tasks, and every host's agenda: what waits for its time only."""
         graph, hs, count = self.graph, self._hs, int(self._first_lane[-1])
-        lane = np.zeros(max(count, 1), LANE)
+        lane = np.zeros(max(count, 1), TaskLane.dtype)
         lane["head"] = lane["tail"] = NIL
         if count:
             flows = self.fabric.flows
@@ -250,17 +247,17 @@ class TaskRun:
         on = np.where(graph.starts, ON_BEGIN, np.where(at_end & sent, ON_ACKED, ON_DONE))
         first, order = successors(len(graph), graph.dependencies)
         task["first"], task["last"] = first[:-1], first[1:]
-        successor = np.zeros(max(len(order), 1), SUCCESSOR)
+        successor = np.zeros(max(len(order), 1), Successor.dtype)
         successor["task"][: len(order)], successor["on"][: len(order)] = graph.dependencies[order, 1], on[order]
         hs.replace("task", task)
         hs.replace("successor", successor)
         hs.replace("lane", lane)
-        hs.replace("unit", np.full(int(task["unit"].max()) + 2, (self.fabric.now_ps,), UNIT))
+        hs.replace("unit", np.full(int(task["unit"].max()) + 2, (self.fabric.now_ps,), Unit.dtype))
         hs.replace("agenda", self._agenda(task))
 
     def _tasks(self) -> NDArray[np.void]:
         graph, given = self.graph, self.graph.tasks
-        task = np.zeros(len(graph), TASK)
+        task = np.zeros(len(graph), Task.dtype)
         for name, field in (("host", "source"), ("bytes", "bytes"), ("start", "start_ps"), ("compute", "compute_ps")):
             task[name] = given[field]
         pair, sent = self._pairs.of_task, graph.is_message
@@ -290,8 +287,8 @@ class TaskRun:
         begin = np.concatenate([[0], np.cumsum(owned)[:-1]])
         count = np.bincount(task["host"][order], minlength=len(hosts))
         place = begin[task["host"][order]] + np.arange(len(order)) - np.repeat(np.cumsum(count) - count, count)
-        agenda = np.zeros(len(task), AGENDA)
-        agenda["when"][place], agenda["task"][place] = task["ready"][order], order
+        agenda = np.zeros(len(task), HeapEntry.dtype)
+        agenda["time"][place], agenda["who"][place] = task["ready"][order], order
         hosts["agenda_at"], hosts["agenda_size"], hosts["tasks_left"] = begin, count, owned
-        hosts["agenda_when"] = np.where(count > 0, agenda["when"][np.minimum(begin, len(task) - 1)], MAX_TIME)
+        hosts["agenda_when"] = np.where(count > 0, agenda["time"][np.minimum(begin, len(task) - 1)], MAX_TIME)
         return agenda

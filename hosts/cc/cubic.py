@@ -8,7 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from detour.hosts.cc.own import CongestionAlgorithm, hook
+from detour.base.jit import float64
+from detour.base.structs import Float64, Int64, NativeRecord
+from detour.hosts.cc.newreno import time_out
+from detour.hosts.cc.own import CongestionAlgorithm, HostParameters, Packet, hook
+from detour.hosts.records import Sender
 
 _SECOND = 1e12  # ps
 _SAMPLES = 8  # RTTs of a round before it is judged
@@ -17,7 +21,7 @@ _SLOWER, _ROUNDS = 4.0, 5  # conservative slow start: its growth and its length
 
 
 @dataclass(frozen=True)
-class CubicParameters:
+class CubicParameters(HostParameters):
     """`c` and `beta` as in RFC 9438. `reno_above`: where Reno's estimate is above the window before the last loss it
     grows by so many packets a round trip (4.3: 1; Linux stays at 0.53)."""
 
@@ -28,15 +32,33 @@ class CubicParameters:
     hystart: int = 1
 
 
+class CubicState(NativeRecord):
+    """What a sender has of it."""
+
+    w_max: Float64
+    k: Float64
+    w_est: Float64
+    prior: Float64
+    epoch: Int64
+    round_end: Int64
+    round_rtt: Int64
+    last_rtt: Int64
+    samples: Int64
+    css: Int64
+    css_rtt: Int64
+    recover: Int64
+    timeouts: Int64
+
+
 @hook
-def reduce(p, s, q, now):
+def _reduce(p: CubicParameters, s: CubicState, q: Sender, now: int) -> None:
     """Sections 4.6 and 4.7."""
     s.prior = q.cwnd
     if q.cwnd < s.w_max and p.fast_convergence > 0:
         s.w_max = q.cwnd * (1.0 + p.beta) / 2.0
     else:
         s.w_max = q.cwnd
-    flight = min(np.floor(q.cwnd), np.float64(q.inflight))
+    flight = min(np.floor(q.cwnd), float64(q.inflight))
     q.ssthresh = max(np.floor(flight * p.beta), 2.0)
     q.cwnd = q.ssthresh
     s.recover = q.next_txn
@@ -45,7 +67,7 @@ def reduce(p, s, q, now):
 
 
 @hook
-def avoid(p, s, q, now):
+def _avoid(p: CubicParameters, s: CubicState, q: Sender, now: int) -> None:
     """Congestion avoidance: the steeper of the cubic and of what Reno would do (sections 4.2 to 4.5)."""
     if s.epoch == 0:
         s.epoch = now
@@ -69,7 +91,7 @@ def avoid(p, s, q, now):
 
 
 @hook
-def hystart(p, s, q, packet):
+def _hystart(p: CubicParameters, s: CubicState, q: Sender, packet: Packet) -> None:
     """RFC 9406, 4.2: slow start becomes slower when round trips grow, and ends if they stay so."""
     if packet.txn >= s.round_end:
         s.round_end = q.next_txn
@@ -96,38 +118,34 @@ def hystart(p, s, q, packet):
 
 
 @hook
-def on_acked(p, s, q, packet, now):
+def on_acked(p: CubicParameters, s: CubicState, q: Sender, packet: Packet, now: int) -> None:
     s.timeouts = 0
     if packet.txn < s.recover:
         return
     if packet.marked > 0:
-        reduce(p, s, q, now)
+        _reduce(p, s, q, now)
         return
     if 2 * q.inflight < q.cwnd:
         return
     if q.cwnd >= q.ssthresh:
-        avoid(p, s, q, now)
+        _avoid(p, s, q, now)
     else:
         if p.hystart > 0:
-            hystart(p, s, q, packet)
+            _hystart(p, s, q, packet)
         q.cwnd += 1.0 / _SLOWER if s.css > 0 else 1.0
-    q.cwnd = min(q.cwnd, np.float64(p.max_cwnd))
+    q.cwnd = min(q.cwnd, float64(p.max_cwnd))
 
 
 @hook
-def on_lost(p, s, q, packet, now):
+def on_lost(p: CubicParameters, s: CubicState, q: Sender, packet: Packet, now: int) -> None:
     if packet.txn >= s.recover:
-        reduce(p, s, q, now)
+        _reduce(p, s, q, now)
 
 
 @hook
-def on_rto(p, s, q, packet, now):
+def on_rto(p: CubicParameters, s: CubicState, q: Sender, packet: Packet, now: int) -> None:
     """Section 4.8: what was the maximum counts no more."""
-    if s.timeouts == 0:
-        q.ssthresh = max(q.inflight * p.beta, 2.0)
-    s.timeouts += 1
-    q.cwnd = 1.0
-    s.recover = q.next_txn
+    time_out(s, q, q.inflight * p.beta)
     s.epoch = 0
     s.w_max = 0.0
     s.prior = 0.0
@@ -135,28 +153,14 @@ def on_rto(p, s, q, packet, now):
 
 
 @hook
-def on_idle(p, s, q, packet, now):
+def on_idle(p: CubicParameters, s: CubicState, q: Sender, packet: Packet, now: int) -> None:
     q.cwnd = min(q.cwnd, q.cwnd_initial)
     s.epoch = 0
 
 
 CUBIC = CongestionAlgorithm(
     CubicParameters(),
-    {
-        "w_max": float,
-        "k": float,
-        "w_est": float,
-        "prior": float,
-        "epoch": int,
-        "recover": int,
-        "timeouts": int,
-        "round_end": int,
-        "round_rtt": int,
-        "last_rtt": int,
-        "samples": int,
-        "css": int,
-        "css_rtt": int,
-    },
+    CubicState,
     (on_acked, on_lost, on_rto, on_idle),
     name="cubic",
 )

@@ -17,160 +17,178 @@ first target += `dcqcn_hai_bps`; else first target += `dcqcn_ai_bps`; never abov
 A flow begins at line rate with alpha = 1. On a new path it begins at a fraction of it and recovers as after a cut.
 
 There are no timer events. The rate matters only when a packet goes out, and what timers do in between depends on
-nothing but time, so it is made up for then (`catch_up`), or when a notification comes. Idle QPs cost nothing.
+nothing but time, so it is made up for then (`_catch_up`), or when a notification comes. Idle QPs cost nothing.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from detour.base.jit import inner
+from detour.base.jit import float64, int64
+from detour.base.structs import Float64, Int64, NativeRecord
 from detour.base.times import MAX_TIME
-
-DCQCN_FIELDS = [
-    ("dcqcn_rate", np.float64),
-    ("dcqcn_target", np.float64),
-    ("dcqcn_alpha", np.float64),
-    ("dcqcn_alpha_at", np.int64),  # times of the next update of alpha, check for a cut, increase; ps
-    ("dcqcn_cut_at", np.int64),
-    ("dcqcn_rise_at", np.int64),
-    ("dcqcn_seen_alpha", np.int64),  # whether a notification came since the last update, and the last check
-    ("dcqcn_seen_cut", np.int64),
-    ("dcqcn_by_time", np.int64),  # increases since the last cut: T and B
-    ("dcqcn_by_bytes", np.int64),
-    ("dcqcn_sent", np.int64),  # bytes since the last cut or increase by bytes
-]
+from detour.hosts.cc.own import CongestionAlgorithm, Packet, hook
+from detour.hosts.config import HostConfig
+from detour.hosts.records import Sender
 
 
-@inner
-def on_path(cfg: Any, q: Any, now: int) -> None:
-    """Starts afresh, on a path after the first one as after a cut."""
-    line = np.float64(cfg.link_rate_bps)
+class DcqcnState(NativeRecord):
+    """What a queue pair has of it."""
+
+    rate: Float64
+    target: Float64
+    alpha: Float64
+    alpha_at: Int64  # times of the next update of alpha, check for a cut, increase; ps
+    cut_at: Int64
+    rise_at: Int64
+    seen_alpha: Int64  # whether a notification came since the last update, and the last check
+    seen_cut: Int64
+    by_time: Int64  # increases since the last cut: T and B
+    by_bytes: Int64
+    sent: Int64  # bytes since the last cut or increase by bytes
+
+
+@hook
+def on_path(p: HostConfig, s: DcqcnState, q: Sender, packet: Packet, now: int) -> None:
+    """Starts afresh, on a path after the first one as after a cut. The window stays as it is."""
+    q.cwnd = max(float64(p.min_cwnd), q.cwnd_initial)
+    line = float64(p.link_rate_bps)
     first = q.epoch == 0
-    q.dcqcn_rate = line if first else _at_least_floor(cfg, line * cfg.dcqcn_reroute_share)
-    q.dcqcn_target = line
-    q.dcqcn_alpha = 1.0
-    q.dcqcn_alpha_at = MAX_TIME
-    q.dcqcn_cut_at = MAX_TIME
-    q.dcqcn_rise_at = MAX_TIME if first else now + cfg.dcqcn_increase_ps
-    q.dcqcn_seen_alpha = 0
-    q.dcqcn_seen_cut = 0
-    _restart_counts(q)
+    s.rate = line if first else _at_least_floor(p, line * p.dcqcn_reroute_share)
+    s.target = line
+    s.alpha = 1.0
+    s.alpha_at = MAX_TIME
+    s.cut_at = MAX_TIME
+    s.rise_at = MAX_TIME if first else now + p.dcqcn_increase_ps
+    s.seen_alpha = 0
+    s.seen_cut = 0
+    _restart_counts(s)
 
 
-@inner
-def on_sent(cfg: Any, q: Any, length: int, now: int) -> None:
+@hook
+def on_sent(p: HostConfig, s: DcqcnState, q: Sender, packet: Packet, now: int) -> None:
     """A frame of `length` bytes goes out: says when the next one may."""
-    catch_up(cfg, q, now)
-    if cfg.dcqcn_bytes:
-        q.dcqcn_sent += length
-        while q.dcqcn_sent >= cfg.dcqcn_bytes:
-            q.dcqcn_sent -= cfg.dcqcn_bytes
-            _increase(cfg, q)
-            q.dcqcn_by_bytes += 1
-    q.pace_next = now + np.int64(length * 8e12 / q.dcqcn_rate)
+    _catch_up(p, s, now)
+    if p.dcqcn_bytes:
+        s.sent += packet.bytes
+        while s.sent >= p.dcqcn_bytes:
+            s.sent -= p.dcqcn_bytes
+            _increase(p, s)
+            s.by_bytes += 1
+    q.pace_next = now + int64(packet.bytes * 8e12 / s.rate)
 
 
-@inner
-def on_notification(cfg: Any, q: Any, now: int) -> None:
+@hook
+def on_ecn(p: HostConfig, s: DcqcnState, q: Sender, packet: Packet, now: int) -> None:
+    """An ACK says that a packet was marked, and stands for a CNP if there are none."""
+    if p.cnp_interval_ps == 0:
+        _notify(p, s, now)
+
+
+@hook
+def on_cnp(p: HostConfig, s: DcqcnState, q: Sender, packet: Packet, now: int) -> None:
+    _notify(p, s, now)
+
+
+@hook
+def _notify(p: HostConfig, s: DcqcnState, now: int) -> None:
     """A CNP, or an ACK that stands for one, came in."""
-    catch_up(cfg, q, now)
-    if cfg.dcqcn_decrease_ps == 0:
-        _cut(cfg, q, now)
-        q.dcqcn_alpha = (1.0 - cfg.dcqcn_g) * q.dcqcn_alpha + cfg.dcqcn_g
-        q.dcqcn_alpha_at = now + cfg.dcqcn_alpha_ps
+    _catch_up(p, s, now)
+    if p.dcqcn_decrease_ps == 0:
+        _cut(p, s, now)
+        s.alpha = (1.0 - p.dcqcn_g) * s.alpha + p.dcqcn_g
+        s.alpha_at = now + p.dcqcn_alpha_ps
         return
-    q.dcqcn_seen_cut = 1
-    q.dcqcn_seen_alpha = 1
-    if q.dcqcn_alpha_at == MAX_TIME:  # the first one
-        q.dcqcn_seen_alpha = 0
-        q.dcqcn_alpha_at = now + cfg.dcqcn_alpha_ps
-        q.dcqcn_cut_at = now + cfg.dcqcn_decrease_ps
+    s.seen_cut = 1
+    s.seen_alpha = 1
+    if s.alpha_at == MAX_TIME:  # the first one
+        s.seen_alpha = 0
+        s.alpha_at = now + p.dcqcn_alpha_ps
+        s.cut_at = now + p.dcqcn_decrease_ps
 
 
-@inner
-def catch_up(cfg: Any, q: Any, now: int) -> None:
+@hook
+def _catch_up(p: HostConfig, s: DcqcnState, now: int) -> None:
     """Does what the timers would have done until `now`. At most one check finds a notification to act on, for
     nothing came in since the last call."""
-    period = cfg.dcqcn_decrease_ps
-    check = q.dcqcn_cut_at
-    cut = check <= now and q.dcqcn_seen_cut != 0
+    period = p.dcqcn_decrease_ps
+    check = s.cut_at
+    cut = check <= now and s.seen_cut != 0
     when = check if cut else now
     while True:
-        _rise_until(cfg, q, when)
-        _update_alpha_until(cfg, q, when)
+        _rise_until(p, s, when)
+        _update_alpha_until(p, s, when)
         if cut:
-            q.dcqcn_seen_cut = 0
-            _cut(cfg, q, when)
+            s.seen_cut = 0
+            _cut(p, s, when)
             cut = False
         if when == now:
             break
         when = now
     if check <= now:
-        q.dcqcn_cut_at = check + ((now - check) // period + 1) * period
+        s.cut_at = check + ((now - check) // period + 1) * period
 
 
-@inner
-def _update_alpha_until(cfg: Any, q: Any, now: int) -> None:
-    if q.dcqcn_alpha_at > now:
+@hook
+def _update_alpha_until(p: HostConfig, s: DcqcnState, now: int) -> None:
+    if s.alpha_at > now:
         return
-    times = (now - q.dcqcn_alpha_at) // cfg.dcqcn_alpha_ps + 1
-    q.dcqcn_alpha_at += times * cfg.dcqcn_alpha_ps
-    keep = 1.0 - cfg.dcqcn_g
-    if q.dcqcn_seen_alpha:  # only the first of these updates can have seen it
-        q.dcqcn_alpha = keep * q.dcqcn_alpha + cfg.dcqcn_g
-        q.dcqcn_seen_alpha = 0
+    times = (now - s.alpha_at) // p.dcqcn_alpha_ps + 1
+    s.alpha_at += times * p.dcqcn_alpha_ps
+    keep = 1.0 - p.dcqcn_g
+    if s.seen_alpha:  # only the first of these updates can have seen it
+        s.alpha = keep * s.alpha + p.dcqcn_g
+        s.seen_alpha = 0
         times -= 1
     if times < 8:
         for _ in range(times):
-            q.dcqcn_alpha *= keep
+            s.alpha *= keep
     else:
-        q.dcqcn_alpha *= keep ** np.float64(times)
+        s.alpha *= keep ** float64(times)
 
 
-@inner
-def _rise_until(cfg: Any, q: Any, now: int) -> None:
-    line = np.float64(cfg.link_rate_bps)
-    while q.dcqcn_rise_at <= now:
-        if q.dcqcn_rate > line * (1.0 - 1e-9):  # there is nowhere to go; an idle QP must not count for hours
-            q.dcqcn_rate = line
-            times = (now - q.dcqcn_rise_at) // cfg.dcqcn_increase_ps + 1
-            q.dcqcn_by_time += times
-            q.dcqcn_rise_at += times * cfg.dcqcn_increase_ps
+@hook
+def _rise_until(p: HostConfig, s: DcqcnState, now: int) -> None:
+    line = float64(p.link_rate_bps)
+    while s.rise_at <= now:
+        if s.rate > line * (1.0 - 1e-9):  # there is nowhere to go; an idle QP must not count for hours
+            s.rate = line
+            times = (now - s.rise_at) // p.dcqcn_increase_ps + 1
+            s.by_time += times
+            s.rise_at += times * p.dcqcn_increase_ps
             return
-        _increase(cfg, q)
-        q.dcqcn_by_time += 1
-        q.dcqcn_rise_at += cfg.dcqcn_increase_ps
+        _increase(p, s)
+        s.by_time += 1
+        s.rise_at += p.dcqcn_increase_ps
 
 
-@inner
-def _increase(cfg: Any, q: Any) -> None:
-    most = max(q.dcqcn_by_time, q.dcqcn_by_bytes)
-    least = min(q.dcqcn_by_time, q.dcqcn_by_bytes) if cfg.dcqcn_bytes else q.dcqcn_by_time
-    if most >= cfg.dcqcn_recovery:
-        step = cfg.dcqcn_hai_bps if least > cfg.dcqcn_recovery else cfg.dcqcn_ai_bps
-        q.dcqcn_target = min(q.dcqcn_target + step, np.float64(cfg.link_rate_bps))
-    q.dcqcn_rate = q.dcqcn_rate / 2 + q.dcqcn_target / 2
+@hook
+def _increase(p: HostConfig, s: DcqcnState) -> None:
+    most = max(s.by_time, s.by_bytes)
+    least = min(s.by_time, s.by_bytes) if p.dcqcn_bytes else s.by_time
+    if most >= p.dcqcn_recovery:
+        step = p.dcqcn_hai_bps if least > p.dcqcn_recovery else p.dcqcn_ai_bps
+        s.target = min(s.target + step, float64(p.link_rate_bps))
+    s.rate = s.rate / 2 + s.target / 2
 
 
-@inner
-def _cut(cfg: Any, q: Any, now: int) -> None:
-    if cfg.dcqcn_clamp_target or q.dcqcn_by_time > 0:
-        q.dcqcn_target = q.dcqcn_rate
-    q.dcqcn_rate = _at_least_floor(cfg, q.dcqcn_rate * (1.0 - q.dcqcn_alpha / 2))
-    q.dcqcn_rise_at = now + cfg.dcqcn_increase_ps
-    _restart_counts(q)
+@hook
+def _cut(p: HostConfig, s: DcqcnState, now: int) -> None:
+    if p.dcqcn_clamp_target or s.by_time > 0:
+        s.target = s.rate
+    s.rate = _at_least_floor(p, s.rate * (1.0 - s.alpha / 2))
+    s.rise_at = now + p.dcqcn_increase_ps
+    _restart_counts(s)
 
 
-@inner
-def _at_least_floor(cfg: Any, rate: float) -> float:
-    return max(rate, np.float64(min(cfg.dcqcn_min_bps, cfg.link_rate_bps)))
+@hook
+def _at_least_floor(p: HostConfig, rate: float) -> float:
+    return max(rate, float64(min(p.dcqcn_min_bps, p.link_rate_bps)))
 
 
-@inner
-def _restart_counts(q: Any) -> None:
-    q.dcqcn_by_time = 0
-    q.dcqcn_by_bytes = 0
-    q.dcqcn_sent = 0
+@hook
+def _restart_counts(s: DcqcnState) -> None:
+    s.by_time = 0
+    s.by_bytes = 0
+    s.sent = 0
+
+
+DCQCN = CongestionAlgorithm(None, DcqcnState, (on_path, on_sent, on_ecn, on_cnp), name="dcqcn", rate_based=True)

@@ -20,120 +20,164 @@ included, are numbered in order, `txn` tells.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from detour.base.jit import inner
-
-DCTCP_FIELDS = [
-    ("dctcp_alpha", np.float64),
-    ("dctcp_acked", np.int64),  # bytes acknowledged in this window, and marked ones
-    ("dctcp_marked", np.int64),
-    ("dctcp_end", np.int64),  # the window ends with this transmission or a later one
-    ("dctcp_hold", np.int64),  # transmissions from this one on may cut the window again
-    ("dctcp_before", np.float64),  # window before the cut by a loss that may yet prove spurious, 0: there is none,
-    ("dctcp_before_ssthresh", np.float64),  # and its ssthresh
-    ("dctcp_doubt", np.int64),  # losses since then of which it is not known that they were spurious
-]
+from detour.base.jit import float64
+from detour.base.structs import Float64, Int64, NativeRecord
+from detour.hosts.cc.own import CongestionAlgorithm, Packet, hook
+from detour.hosts.config import HostConfig
+from detour.hosts.records import Sender
 
 
-@inner
-def on_path(cfg: Any, q: Any) -> None:
+class DctcpState(NativeRecord):
+    """What a queue pair has of it."""
+
+    alpha: Float64
+    acked: Int64  # bytes acknowledged in this window, and marked ones
+    marked: Int64
+    end: Int64  # the window ends with this transmission or a later one
+    hold: Int64  # transmissions from this one on may cut the window again
+    before: Float64  # window before the cut by a loss that may yet prove spurious, 0: there is none,
+    before_ssthresh: Float64  # and its ssthresh
+    doubt: Int64  # losses since then of which it is not known that they were spurious
+
+
+class TcpDctcpState(NativeRecord):
+    """What a TCP connection has of it (`dctcp_tcp`)."""
+
+    alpha: Float64
+    acked: Int64
+    marked: Int64
+    end: Int64
+    recover: Int64
+    timeouts: Int64
+
+
+@hook
+def measure(s: DctcpState | TcpDctcpState, q: Sender, packet: Packet, g: float) -> None:
+    """Counts an acknowledged packet; at the end of a window, takes a new alpha."""
+    s.acked += packet.bytes
+    if packet.txn < s.end:
+        return
+    if s.acked > 0:
+        s.alpha += g * (s.marked / s.acked - s.alpha)
+    s.acked = 0
+    s.marked = 0
+    s.end = q.next_txn
+
+
+@hook
+def on_path(p: HostConfig, s: DctcpState, q: Sender, packet: Packet, now: int) -> None:
     """Starts afresh; whatever is sent from now on belongs to the first window."""
-    q.dctcp_alpha = 1.0
-    q.dctcp_acked = 0
-    q.dctcp_marked = 0
-    q.dctcp_end = q.next_txn
-    q.dctcp_hold = q.next_txn
-    q.dctcp_before = 0.0
+    s.alpha = 1.0
+    s.hold = q.next_txn
+    _begin_window(s, q)
 
 
-@inner
-def on_idle(cfg: Any, q: Any) -> None:
+@hook
+def on_move(p: HostConfig, s: DctcpState, q: Sender, packet: Packet, now: int) -> None:
+    _begin_window(s, q)
+
+
+@hook
+def _begin_window(s: DctcpState, q: Sender) -> None:
+    s.acked = 0
+    s.marked = 0
+    s.end = q.next_txn
+    s.before = 0.0
+
+
+@hook
+def on_idle(p: HostConfig, s: DctcpState, q: Sender, packet: Packet, now: int) -> None:
     """The window restarts, remembering three quarters of where it was (RFC 5681, 4.1; RFC 2861)."""
     if q.cwnd > q.cwnd_initial:
         q.ssthresh = max(q.ssthresh, 0.75 * q.cwnd) if q.ssthresh < np.inf else 0.75 * q.cwnd
         q.cwnd = q.cwnd_initial
 
 
-@inner
-def on_acked(cfg: Any, q: Any, nbytes: int, txn: int, empty: bool) -> None:
+@hook
+def on_acked(p: HostConfig, s: DctcpState, q: Sender, packet: Packet, now: int) -> None:
     """Counts, grows the window, and at its end takes a new alpha (section 3.3, steps 3 to 8)."""
-    q.dctcp_acked += nbytes
-    if txn >= q.dctcp_hold and 2 * q.inflight >= q.cwnd:
+    if packet.txn >= s.hold and 2 * q.inflight >= q.cwnd:
         step = 1.0 if q.cwnd < q.ssthresh else 1.0 / q.cwnd
-        if empty and q.inflight + 1 >= q.cwnd:
-            step = max(step, cfg.empty_gain)
-        q.cwnd = min(q.cwnd + step, np.float64(cfg.max_cwnd))
-    if txn < q.dctcp_end:
-        return
-    if q.dctcp_acked > 0:
-        fraction = q.dctcp_marked / q.dctcp_acked
-        q.dctcp_alpha += cfg.dctcp_g * (fraction - q.dctcp_alpha)
-    q.dctcp_acked = 0
-    q.dctcp_marked = 0
-    q.dctcp_end = q.next_txn
+        if packet.empty and q.inflight + 1 >= q.cwnd:
+            step = max(step, p.empty_gain)
+        q.cwnd = min(q.cwnd + step, float64(p.max_cwnd))
+    measure(s, q, packet, p.dctcp_g)
 
 
-@inner
-def on_ecn(cfg: Any, q: Any, nbytes: int, txn: int) -> None:
+@hook
+def on_ecn(p: HostConfig, s: DctcpState, q: Sender, packet: Packet, now: int) -> None:
     """Counts the mark; the first one of a window shrinks it (section 3.3, step 9)."""
-    q.dctcp_marked += nbytes
-    if txn >= q.dctcp_hold:
-        q.dctcp_before = 0.0
-        _shrink(cfg, q, 1.0 - q.dctcp_alpha / 2)
+    s.marked += packet.bytes
+    if packet.txn >= s.hold:
+        s.before = 0.0
+        _shrink(p, s, q, 1.0 - s.alpha / 2)
 
 
-@inner
-def on_lost(cfg: Any, q: Any, txn: int, congested: bool) -> None:
+@hook
+def on_lost(p: HostConfig, s: DctcpState, q: Sender, packet: Packet, now: int) -> None:
     """Halves the window, if a queue was full, unless it was cut since the packet was sent (section 3.5, RFC 5681)."""
-    if congested and txn >= q.dctcp_hold:
-        _remember(q)
-        _shrink(cfg, q, 0.5)
-    q.dctcp_doubt += 1
+    if packet.congested and packet.txn >= s.hold:
+        _remember(s, q)
+        _shrink(p, s, q, 0.5)
+    s.doubt += 1
 
 
-@inner
-def on_spurious(cfg: Any, q: Any) -> None:
+@hook
+def on_spurious(p: HostConfig, s: DctcpState, q: Sender, packet: Packet, now: int) -> None:
     """Undoes the last cut if all losses since then were spurious and no mark has cut the window besides (RFC 4015)."""
-    q.dctcp_doubt -= 1
-    if q.dctcp_doubt <= 0:
-        undo(cfg, q)
+    s.doubt -= 1
+    if s.doubt <= 0:
+        _undo(p, s, q)
 
 
-@inner
-def undo(cfg: Any, q: Any) -> None:
+@hook
+def on_spurious_timeout(p: HostConfig, s: DctcpState, q: Sender, packet: Packet, now: int) -> None:
     """The last cut was for nothing."""
-    if cfg.every_loss_cuts or q.dctcp_before == 0:
+    _undo(p, s, q)
+
+
+@hook
+def _undo(p: HostConfig, s: DctcpState, q: Sender) -> None:
+    if p.every_loss_cuts or s.before == 0:
         return
-    q.cwnd = max(q.cwnd, q.dctcp_before)
-    q.ssthresh = max(q.ssthresh, q.dctcp_before_ssthresh)
-    q.dctcp_before = 0.0
+    q.cwnd = max(q.cwnd, s.before)
+    q.ssthresh = max(q.ssthresh, s.before_ssthresh)
+    s.before = 0.0
 
 
-@inner
-def on_rto(cfg: Any, q: Any, lost: int) -> None:
+@hook
+def on_rto(p: HostConfig, s: DctcpState, q: Sender, packet: Packet, now: int) -> None:
     """Slow start again, up to half of the window before the first timeout in a row (RFC 5681, 3.1; the floor is
     `min_cwnd`)."""
-    if q.epoch_rtos <= 1:
-        _remember(q)
-        q.ssthresh = max(q.cwnd / 2, np.float64(cfg.min_cwnd))
-    q.dctcp_doubt += lost
-    q.cwnd = np.float64(cfg.min_cwnd)
-    q.dctcp_hold = q.next_txn
+    if packet.timeouts <= 1:
+        _remember(s, q)
+        q.ssthresh = max(q.cwnd / 2, float64(p.min_cwnd))
+    s.doubt += packet.lost
+    q.cwnd = float64(p.min_cwnd)
+    s.hold = q.next_txn
 
 
-@inner
-def _remember(q: Any) -> None:
+@hook
+def _remember(s: DctcpState, q: Sender) -> None:
     """The window is about to be cut because of losses."""
-    q.dctcp_before = q.cwnd
-    q.dctcp_before_ssthresh = q.ssthresh
-    q.dctcp_doubt = 0
+    s.before = q.cwnd
+    s.before_ssthresh = q.ssthresh
+    s.doubt = 0
 
 
-@inner
-def _shrink(cfg: Any, q: Any, factor: float) -> None:
-    q.cwnd = max(q.cwnd * factor, np.float64(cfg.min_cwnd))
+@hook
+def _shrink(p: HostConfig, s: DctcpState, q: Sender, factor: float) -> None:
+    q.cwnd = max(q.cwnd * factor, float64(p.min_cwnd))
     q.ssthresh = q.cwnd
-    q.dctcp_hold = q.next_txn
+    s.hold = q.next_txn
+
+
+DCTCP = CongestionAlgorithm(
+    None,
+    DctcpState,
+    (on_path, on_move, on_idle, on_acked, on_ecn, on_lost, on_spurious, on_spurious_timeout, on_rto),
+    name="dctcp",
+)
+"""of queue pairs"""

@@ -9,22 +9,59 @@ it after a loss is whole packets.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
-from detour.hosts.cc.own import CongestionAlgorithm, hook
+from detour.base.jit import float64
+from detour.base.structs import Int64, NativeRecord
+from detour.hosts.cc.own import CongestionAlgorithm, HostParameters, Packet, hook
+from detour.hosts.records import Sender
 
 
 @dataclass(frozen=True)
-class NewRenoParameters:
+class NewRenoParameters(HostParameters):
     """`beta`: what is left of the window after a loss; `beta_ecn`: after a mark."""
 
     beta: float = 0.5
     beta_ecn: float = 0.5
 
 
+class Recovery(Protocol):
+    """Fields that senders with this recovery have."""
+
+    recover: int
+    timeouts: int
+
+
+class RenoState(NativeRecord):
+    """What a sender has of it."""
+
+    recover: Int64  # transmissions before this one do not change the window
+    timeouts: Int64  # in a row
+
+
 @hook
-def reduce_to(s, q, window):
+def grow(p: HostParameters, q: Sender) -> None:
+    """A packet has arrived without a mark."""
+    if 2 * q.inflight < q.cwnd:
+        return
+    step = 1.0 if q.cwnd < q.ssthresh else 1.0 / q.cwnd
+    q.cwnd = min(q.cwnd + step, float64(p.max_cwnd))
+
+
+@hook
+def time_out(s: Recovery, q: Sender, window: float) -> None:
+    """Slow start again, up to `window`. Of the same data only the first timeout counts (RFC 5681, 3.1)."""
+    if s.timeouts == 0:
+        q.ssthresh = max(window, 2.0)
+    s.timeouts += 1
+    q.cwnd = 1.0
+    s.recover = q.next_txn
+
+
+@hook
+def _reduce_to(s: RenoState, q: Sender, window: float) -> None:
     """Once for all that was sent until now."""
     q.ssthresh = max(np.floor(window), 2.0)
     q.cwnd = q.ssthresh
@@ -32,41 +69,30 @@ def reduce_to(s, q, window):
 
 
 @hook
-def on_acked(p, s, q, packet, now):
+def on_acked(p: NewRenoParameters, s: RenoState, q: Sender, packet: Packet, now: int) -> None:
     s.timeouts = 0
     if packet.txn < s.recover:
         return
     if packet.marked > 0:
-        reduce_to(s, q, np.floor(q.cwnd) * p.beta_ecn)
-    elif 2 * q.inflight < q.cwnd:
-        return
-    elif q.cwnd < q.ssthresh:
-        q.cwnd = min(q.cwnd + 1.0, p.max_cwnd)
+        _reduce_to(s, q, np.floor(q.cwnd) * p.beta_ecn)
     else:
-        q.cwnd = min(q.cwnd + 1.0 / q.cwnd, p.max_cwnd)
+        grow(p, q)
 
 
 @hook
-def on_lost(p, s, q, packet, now):
+def on_lost(p: NewRenoParameters, s: RenoState, q: Sender, packet: Packet, now: int) -> None:
     if packet.txn >= s.recover:
-        reduce_to(s, q, q.inflight * p.beta)
+        _reduce_to(s, q, q.inflight * p.beta)
 
 
 @hook
-def on_rto(p, s, q, packet, now):
-    # Of the same data only the first timeout counts (RFC 5681, 3.1).
-    if s.timeouts == 0:
-        q.ssthresh = max(q.inflight * p.beta, 2.0)
-    s.timeouts += 1
-    q.cwnd = 1.0
-    s.recover = q.next_txn
+def on_rto(p: NewRenoParameters, s: RenoState, q: Sender, packet: Packet, now: int) -> None:
+    time_out(s, q, q.inflight * p.beta)
 
 
 @hook
-def on_idle(p, s, q, packet, now):
+def on_idle(p: NewRenoParameters, s: RenoState, q: Sender, packet: Packet, now: int) -> None:
     q.cwnd = min(q.cwnd, q.cwnd_initial)
 
 
-NEWRENO = CongestionAlgorithm(
-    NewRenoParameters(), {"recover": int, "timeouts": int}, (on_acked, on_lost, on_rto, on_idle), name="newreno"
-)
+NEWRENO = CongestionAlgorithm(NewRenoParameters(), RenoState, (on_acked, on_lost, on_rto, on_idle), name="newreno")

@@ -26,13 +26,14 @@ uet-htsim, whose authors say where it follows the specification.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from detour.hosts.cc.own import CongestionAlgorithm, hook
+from detour.base.structs import Float64, Int64, NativeRecord
+from detour.hosts.cc.own import CongestionAlgorithm, HostParameters, Packet, hook
+from detour.hosts.records import Sender
 
 
 @dataclass(frozen=True)
-class NsccParameters:
+class NsccParameters(HostParameters):
     """Those of the reference network, 100 Gb/s and 12 us, where both of the simulator's scaling factors are 1."""
 
     period_us: float = 12.0
@@ -62,38 +63,40 @@ class NsccParameters:
     """bandwidth-delay products that the window has at most"""
 
 
-FIELDS = {
-    "mean": float,  # wait, ps
-    "grown": float,  # growth that the window has not got yet, times the window
-    "answers": int,  # since then
-    "fast_count": float,  # packets in a row that met next to no queue
-    "is_fast": int,
-    "adjusted": int,  # when the window got its growth, ps
-    "shrunk": int,  # when it was made smaller
-    "arrived": float,  # packets since the last look of quick adapt
-    "look_at": int,  # when the next one is, ps; 0: none yet
-    "lost": int,  # 1: something was lost since
-    "ignored": float,  # packets under way before quick adapt that were answered since, and how many there are
-    "ignore": float,
-}
+class NsccState(NativeRecord):
+    """What a queue pair has of it."""
+
+    mean: Float64  # wait, ps
+    grown: Float64  # growth that the window has not got yet, times the window
+    answers: Int64  # since then
+    fast_count: Float64  # packets in a row that met next to no queue
+    is_fast: Int64
+    adjusted: Int64  # when the window got its growth, ps
+    shrunk: Int64  # when it was made smaller
+    arrived: Float64  # packets since the last look of quick adapt
+    look_at: Int64  # when the next one is, ps; 0: none yet
+    lost: Int64  # 1: something was lost since
+    ignored: Float64  # packets under way before quick adapt that were answered since, and how many there are
+    ignore: Float64
+
 
 _US = 1e6
 """ps"""
 
 
 @hook
-def _largest(p: Any) -> float:
+def _largest(p: NsccParameters) -> float:
     """Packets of the largest window."""
     return p.most * p.period_us * 1e-6 * p.link_rate_bps / 8 / p.payload
 
 
 @hook
-def _bounded(p: Any, q: Any) -> None:
+def _bounded(p: NsccParameters, q: Sender) -> None:
     q.cwnd = min(max(q.cwnd, float(p.min_cwnd)), _largest(p))
 
 
 @hook
-def on_path(p: Any, s: Any, q: Any, packet: Any, now: int) -> None:
+def on_path(p: NsccParameters, s: NsccState, q: Sender, packet: Packet, now: int) -> None:
     """A connection begins with the largest window."""
     q.cwnd = _largest(p)
     s.mean = 0.0
@@ -107,7 +110,7 @@ def on_path(p: Any, s: Any, q: Any, packet: Any, now: int) -> None:
 
 
 @hook
-def _quick_adapt(p: Any, s: Any, q: Any, wait: float, held_against: int, now: int) -> bool:
+def _quick_adapt(p: NsccParameters, s: NsccState, q: Sender, wait: float, held_against: int, now: int) -> bool:
     """Whether the window was set to what arrived, or the packet is one that does not count."""
     done = False
     if s.ignored < s.ignore and held_against:
@@ -129,7 +132,7 @@ def _quick_adapt(p: Any, s: Any, q: Any, wait: float, held_against: int, now: in
 
 
 @hook
-def on_acked(p: Any, s: Any, q: Any, packet: Any, now: int) -> None:
+def on_acked(p: NsccParameters, s: NsccState, q: Sender, packet: Packet, now: int) -> None:
     """The table above. An answer of which the wait is not known counts with the mean."""
     s.arrived += 1
     s.ignored += 1
@@ -154,7 +157,7 @@ def on_acked(p: Any, s: Any, q: Any, packet: Any, now: int) -> None:
 
 
 @hook
-def _grow(p: Any, s: Any, q: Any, wait: float, target: float) -> None:
+def _grow(p: NsccParameters, s: NsccState, q: Sender, wait: float, target: float) -> None:
     if wait < p.fast_us * _US:
         s.fast_count += 1
         if s.fast_count > q.cwnd or s.is_fast:
@@ -168,7 +171,7 @@ def _grow(p: Any, s: Any, q: Any, wait: float, target: float) -> None:
 
 
 @hook
-def _shrink(p: Any, s: Any, q: Any, target: float, now: int) -> None:
+def _shrink(p: NsccParameters, s: NsccState, q: Sender, target: float, now: int) -> None:
     s.is_fast = 0
     s.fast_count = 0.0
     if s.mean > target and now - s.shrunk > p.period_us * _US:
@@ -177,7 +180,7 @@ def _shrink(p: Any, s: Any, q: Any, target: float, now: int) -> None:
 
 
 @hook
-def _adjust(p: Any, s: Any, q: Any, now: int) -> None:
+def _adjust(p: NsccParameters, s: NsccState, q: Sender, now: int) -> None:
     q.cwnd += s.grown / q.cwnd
     if now - s.adjusted >= p.period_us * _US:
         q.cwnd += p.eta
@@ -187,7 +190,7 @@ def _adjust(p: Any, s: Any, q: Any, now: int) -> None:
 
 
 @hook
-def on_lost(p: Any, s: Any, q: Any, packet: Any, now: int) -> None:
+def on_lost(p: NsccParameters, s: NsccState, q: Sender, packet: Packet, now: int) -> None:
     """A packet less, or what quick adapt says."""
     s.lost = 1
     s.ignored += 1
@@ -197,10 +200,10 @@ def on_lost(p: Any, s: Any, q: Any, packet: Any, now: int) -> None:
 
 
 @hook
-def on_rto(p: Any, s: Any, q: Any, packet: Any, now: int) -> None:
+def on_rto(p: NsccParameters, s: NsccState, q: Sender, packet: Packet, now: int) -> None:
     """All that was under way is lost."""
     q.cwnd -= float(packet.lost)
     _bounded(p, q)
 
 
-NSCC = CongestionAlgorithm(NsccParameters(), FIELDS, (on_path, on_acked, on_lost, on_rto), name="nscc")
+NSCC = CongestionAlgorithm(NsccParameters(), NsccState, (on_path, on_acked, on_lost, on_rto), name="nscc")

@@ -3,18 +3,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from detour.base.jit import inner
-from detour.hosts.frames.octets import load64le
+from detour.base.jit import inner, int64
+from detour.base.raw import load8, load32, load64
 
-CRC_START = np.int64(0xFFFFFFFF)
+CRC_START = int64(0xFFFFFFFF)
 _SLICES = 16
+_LOW = int64(0xFFFFFFFF)
 
 
-def _tables() -> Any:
+def _tables() -> np.ndarray:
     """Row k maps a byte to its remainder with k zero bytes behind it (slicing, Kounavis and Berry 2005)."""
     table = np.zeros((_SLICES, 256), np.uint32)
     for byte in range(256):
@@ -31,66 +30,68 @@ _TABLE = _tables()
 
 
 @inner
-def _slice8(word: int, row: int) -> Any:
+def _slice8(word: int, row: int) -> int:
     """Remainder of the eight bytes of `word` (first byte lowest) with `row` - 7 bytes of zeros behind them."""
-    crc = np.int64(0)
+    crc = int64(0)
     for k in range(8):
-        crc ^= np.int64(_TABLE[row - k, (word >> (8 * k)) & 0xFF])
+        crc ^= int64(_TABLE[row - k, (word >> (8 * k)) & 0xFF])
     return crc
 
 
 @inner
-def crc32_word(word: int, crc: Any) -> Any:
+def crc32_word(word: int, crc: int) -> int:
     """Carries CRC register `crc` over eight bytes, the first one the lowest of `word`."""
-    return _slice8(word ^ crc, np.int64(7))
+    return _slice8(word ^ crc, int64(7))
 
 
 @inner
-def crc32_update(buf: Any, start: int, end: int, crc: Any) -> Any:
-    """Carries CRC register `crc` (initially `CRC_START`, finally to be inverted) over `buf[start:end]`."""
-    i = start
-    while i + 16 <= end:
-        crc = _slice8(load64le(buf, i) ^ crc, np.int64(15)) ^ _slice8(load64le(buf, i + 8), np.int64(7))
-        i += 16
-    while i < end:
-        crc = (crc >> 8) ^ np.int64(_TABLE[0, (crc ^ np.int64(buf[i])) & 0xFF])
-        i += 1
+def crc32_update(at: int, end: int, crc: int) -> int:
+    """Carries CRC register `crc` (initially `CRC_START`, finally to be inverted) over the bytes from `at` to `end`."""
+    while at + 16 <= end:
+        crc = _slice8(load64(at) ^ crc, int64(15)) ^ _slice8(load64(at + 8), int64(7))
+        at += 16
+    while at < end:
+        crc = (crc >> 8) ^ int64(_TABLE[0, (crc ^ load8(at)) & 0xFF])
+        at += 1
     return crc
 
 
-@inner
-def sum16(buf: Any, start: int, end: int) -> Any:
-    """Sum of the 16-bit words of `buf[start:end]` in little-endian order, not yet folded; odd ends get a zero.
-
-    The one's complement sum does not care in which byte order it is formed, so this one reads eight bytes a
-    step and the result is swapped once (RFC 1071, 2B)."""
-    total = np.int64(0)
-    i = start
-    while i + 8 <= end:
-        word = load64le(buf, i)
-        total += (word & 0xFFFFFFFF) + ((word >> 32) & 0xFFFFFFFF)
-        i += 8
-    shift = 0
-    while i < end:
-        total += np.int64(buf[i]) << shift
-        shift ^= 8
-        i += 1
-    return total
+@inner()
+def fold(total: int) -> int:
+    """A sum of 16-bit words, not negative, as one word."""
+    total = (total & _LOW) + (total >> 32)
+    total = (total & 0xFFFF) + (total >> 16)
+    total = (total & 0xFFFF) + (total >> 16)
+    return (total & 0xFFFF) + (total >> 16)
 
 
-@inner
-def swap_words(value: int) -> Any:
-    """Sum of the 16-bit words of a 64-bit big-endian number, as `sum16` would have read it from memory."""
-    total = np.int64(0)
-    for k in range(4):
-        word = (value >> (16 * k)) & 0xFFFF
-        total += ((word & 0xFF) << 8) | (word >> 8)
-    return total
+@inner()
+def words(value: int) -> int:
+    """Sum of the four words of a 64-bit one. (::ffff: of a mapped IPv4 address counts as 0.)"""
+    return (value & 0xFFFF) + ((value >> 16) & 0xFFFF) + ((value >> 32) & 0xFFFF) + ((value >> 48) & 0xFFFF)
 
 
-@inner
-def fold16(total: int) -> int:
-    """One's complement sum in network order from a sum formed in little-endian order."""
-    while total > 0xFFFF:
-        total = (total & 0xFFFF) + (total >> 16)
-    return ((total & 0xFF) << 8) | (total >> 8)
+@inner()
+def swapped(word: int) -> int:
+    """A 16-bit word with its bytes exchanged: what the sum of the same bytes one place further is."""
+    return ((word & 0xFF) << 8) | (word >> 8)
+
+
+@inner()
+def sum_bytes(address: int, length: int) -> int:
+    """Sum of `length` bytes as big-endian words."""
+    total = int64(0)
+    eights = length >> 3
+    for k in range(eights):
+        word = load64(address + 8 * k)
+        total += (word & _LOW) + ((word >> 32) & _LOW)
+    at = address + 8 * eights
+    if length & 4:
+        total += load32(at) & _LOW
+        at += 4
+    if length & 2:
+        total += load8(at) | (load8(at + 1) << 8)
+        at += 2
+    if length & 1:
+        total += load8(at)
+    return swapped(fold(total))

@@ -61,7 +61,8 @@ def decode(frame: bytes) -> dict[str, Any]:
     for name in _FIELDS[kind].split():
         result[name] = int(f[name])
     if kind == IS_DATA:
-        result["payload"] = frame[int(f["payload"]) : int(f["payload"]) + int(f["length"])]
+        begin = int(f["payload"]) - buf.ctypes.data
+        result["payload"] = frame[begin : begin + int(f["length"])]
     if kind == IS_PTM:
         result["reflected"] = 0
     return result

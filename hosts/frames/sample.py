@@ -8,8 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from detour.base.errors import DetourError
+from detour.base.jit import int64
 from detour.base.parts import Part
-from detour.base.raw import bytes_at, int64s_at
+from detour.base.pointers import record_by_address
+from detour.base.structs import Int64, NativeRecord
 from detour.hosts.frames.addresses import final_address, to_words
 from detour.hosts.frames.sizes import BTH, DATA_OVERHEAD, ICRC, RETH, UDP
 from detour.hosts.frames.wire import (
@@ -21,39 +23,41 @@ from detour.hosts.frames.wire import (
     put_udp,
     seal,
 )
+from detour.hosts.records import RdmaHost
 from detour.topo import Host
 from detour.topo.address import GATEWAY_MAC, usid_address
 
 FRAMES = Part("frames", __name__)
 
 _MAX_PAYLOAD = 9000
-_MAC_DST, _MAC_SRC, _SRC, _DST, _FINAL, _SPORT, _PSN, _SIZE = 0, 1, 2, 4, 6, 8, 9, 10
-_WORDS = 11
+_NONE, _ONE = int64(0), int64(1)
+_host_at = record_by_address(RdmaHost)
+
+
+class _Sample(NativeRecord):
+    """What is different in each."""
+
+    dst_hi: Int64
+    dst_lo: Int64
+    final_hi: Int64
+    final_lo: Int64
+    sport: Int64
+    psn: Int64
+    size: Int64
+
+
+_sample_at = record_by_address(_Sample)
 
 
 @FRAMES.entry
-def write_sample(frame: int, room: int, values: int) -> None:
-    """Writes a data packet; `values`: address of what is different in each, int64s."""
-    buf, v = bytes_at(frame, room), int64s_at(values, np.int64(_WORDS))
-    size = v[_SIZE]
-    length = UDP + BTH + RETH + size + ICRC
-    udp = put_ethernet_ipv6(
-        buf,
-        np.int64(0),
-        v[_MAC_DST],
-        v[_MAC_SRC],
-        v[_SRC],
-        v[_SRC + 1],
-        v[_DST],
-        v[_DST + 1],
-        np.int64(ECT0),
-        np.int64(0),
-        length,
-        np.int64(1),
-    )
-    at = put_udp(buf, udp, v[_SPORT], np.int64(PORT_ROCE), length)
-    put_bth(buf, at, np.int64(OP_WRITE_ONLY), np.int64(1), np.int64(0), np.int64(1), v[_PSN], np.int64(0x80))
-    seal(buf, udp, length, v[_SRC], v[_SRC + 1], v[_FINAL], v[_FINAL + 1], np.int64(1))
+def write_sample(frame: int, host: int, sample: int) -> None:
+    """Writes a data packet; addresses of its sender's row and of a `_Sample`."""
+    h, v = _host_at(host, _NONE), _sample_at(sample, _NONE)
+    length = UDP + BTH + RETH + v.size + ICRC
+    udp = put_ethernet_ipv6(frame, h, v.dst_hi, v.dst_lo, int64(ECT0), _NONE, length, _ONE)
+    at = put_udp(udp, v.sport, int64(PORT_ROCE), length)
+    put_bth(at, int64(OP_WRITE_ONLY), _ONE, _NONE, _ONE, v.psn, int64(0x80))
+    seal(udp, length, h, v.final_hi, v.final_lo, _ONE)
 
 
 def data_frame(
@@ -69,10 +73,10 @@ def data_frame(
     to = usid_address(usids) if usids else target.address
     final = final_address(usids) if usids else target.address
     buffer = np.zeros(DATA_OVERHEAD + payload, np.uint8)
-    values = np.zeros(_WORDS, np.int64)
-    values[_MAC_DST], values[_MAC_SRC] = GATEWAY_MAC, source.mac
-    for at, address in ((_SRC, source.address), (_DST, to), (_FINAL, final)):
-        values[at : at + 2] = to_words(address)
-    values[_SPORT], values[_PSN], values[_SIZE] = sport, psn, payload
-    write_sample(buffer.ctypes.data, len(buffer), values.ctypes.data)
+    host, sample = np.zeros(1, RdmaHost.dtype), np.zeros(1, _Sample.dtype)
+    host["gateway"], host["mac"] = GATEWAY_MAC, source.mac
+    for row, prefix, address in ((host, "addr", source.address), (sample, "dst", to), (sample, "final", final)):
+        row[f"{prefix}_hi"], row[f"{prefix}_lo"] = to_words(address)
+    sample["sport"], sample["psn"], sample["size"] = sport, psn, payload
+    write_sample(buffer.ctypes.data, host.ctypes.data, sample.ctypes.data)
     return buffer.tobytes()

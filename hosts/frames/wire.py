@@ -43,21 +43,18 @@ on the way.
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
 from detour.base.dataplane import HOP_LIMIT
-from detour.base.jit import inner
-from detour.hosts.frames.checksum import CRC_START, crc32_update, crc32_word, fold16, sum16, swap_words
-from detour.hosts.frames.octets import load64le, store16, store32, store32le, store64, swap64
-from detour.hosts.frames.sizes import AETH, BTH, ETHERNET, ICRC, IMMDT, IPV6, PROBE, RETH, SACK, TRANSIT, UDP
+from detour.base.jit import inner, int64
+from detour.base.raw import load64, store8, store16be, store32, store32be, store64be, swap64
+from detour.hosts.frames.checksum import CRC_START, crc32_update, crc32_word, fold, sum_bytes
+from detour.hosts.frames.headers import ETHERNET_BYTES, TYPE_IPV6, pseudo_sum, put_ethernet, put_ipv6
+from detour.hosts.frames.sizes import AETH, BTH, ICRC, IMMDT, IPV6, PROBE, RETH, SACK, TRANSIT, UDP
+from detour.hosts.records import Candidate, ControlMessage, QueuePair, RdmaHost, WorkRequest
 from detour.hosts.rows import cfg_row, host_row, memory_to_frame
-from detour.hosts.state import WQE_IMM
+from detour.hosts.state import WQE_IMM, Handle
 
 CNP_RESERVED = 16
 BECN = 0x40
-ETHERTYPE_IPV6 = 0x86DD
 NH_HOP_BY_HOP, NH_UDP = 0, 17
 OPTION_TRANSIT = 0x3E
 PORT_ROCE, PORT_PROBE = 4791, 4793
@@ -75,7 +72,8 @@ ECT0, CE = 2, 3
 PSN_MASK = 0xFFFFFF
 COUNT_MASK = 0x7F
 
-TCLASS_CONTROL = np.int64(DSCP_CONTROL << 2)
+_HOP_BY_HOP, _UDP, _HOPS = int64(NH_HOP_BY_HOP), int64(NH_UDP), int64(HOP_LIMIT)
+TCLASS_CONTROL = int64(DSCP_CONTROL << 2)
 
 
 # -- native writers -----------------------------------------------------------------------------------------
@@ -89,97 +87,76 @@ def unwrap(psn: int, near: int) -> int:
 
 @inner
 def put_ethernet_ipv6(
-    buf: Any,
-    o: int,
-    mac_dst: int,
-    mac_src: int,
-    src_hi: int,
-    src_lo: int,
-    dst_hi: int,
-    dst_lo: int,
-    tclass: int,
-    label: int,
-    udp_length: int,
-    option: int,
+    frame: int, h: RdmaHost, dst_hi: int, dst_lo: int, tclass: int, label: int, udp_length: int, option: int
 ) -> int:
-    """Ethernet and IPv6, and if `option` the hop-by-hop header with delay 0; returns where UDP begins."""
-    store32(buf, o, mac_dst >> 16)
-    store16(buf, o + 4, mac_dst)
-    store32(buf, o + 6, mac_src >> 16)
-    store16(buf, o + 10, mac_src)
-    store16(buf, o + 12, ETHERTYPE_IPV6)
-    ip = o + ETHERNET
-    store32(buf, ip, (6 << 28) | (tclass << 20) | label)
-    store16(buf, ip + 4, udp_length + (TRANSIT if option else 0))
-    buf[ip + 6] = NH_HOP_BY_HOP if option else NH_UDP
-    buf[ip + 7] = HOP_LIMIT
-    store64(buf, ip + 8, src_hi)
-    store64(buf, ip + 16, src_lo)
-    store64(buf, ip + 24, dst_hi)
-    store64(buf, ip + 32, dst_lo)
+    """Ethernet and IPv6 of a packet of host `h`, if `option` with a delay of 0; returns where UDP begins."""
+    put_ethernet(frame, h.gateway, h.mac, TYPE_IPV6)
+    ip = frame + ETHERNET_BYTES
+    length, following = (udp_length + TRANSIT, _HOP_BY_HOP) if option else (udp_length, _UDP)
+    put_ipv6(ip, (tclass << 20) | label, length, following, _HOPS, h.addr_hi, h.addr_lo, dst_hi, dst_lo)
     if not option:
         return ip + IPV6
-    store32(buf, ip + IPV6, (NH_UDP << 24) | (OPTION_TRANSIT << 8) | 4)
-    store32(buf, ip + IPV6 + 4, 0)
+    store32be(ip + IPV6, (NH_UDP << 24) | (OPTION_TRANSIT << 8) | 4)
+    store32be(ip + IPV6 + 4, 0)
     return ip + IPV6 + TRANSIT
 
 
 @inner
-def put_udp(buf: Any, udp: int, sport: int, dport: int, length: int) -> int:
+def put_udp(udp: int, sport: int, dport: int, length: int) -> int:
     """UDP header with checksum 0; returns where its payload begins."""
-    store16(buf, udp, sport)
-    store16(buf, udp + 2, dport)
-    store16(buf, udp + 4, length)
-    store16(buf, udp + 6, 0)
+    store16be(udp, sport)
+    store16be(udp + 2, dport)
+    store16be(udp + 4, length)
+    store16be(udp + 6, 0)
     return udp + UDP
 
 
 @inner
-def put_bth(buf: Any, at: int, opcode: int, solicited: int, pad: int, qpn: int, psn: int, low: int) -> int:
+def put_bth(at: int, opcode: int, solicited: int, pad: int, qpn: int, psn: int, low: int) -> int:
     """Base transport header; `low` is the byte with the acknowledge request and the transmission count."""
-    buf[at] = opcode
-    buf[at + 1] = (solicited << 7) | (pad << 4)
-    store16(buf, at + 2, 0xFFFF)
-    store32(buf, at + 4, qpn)
-    store32(buf, at + 8, (low << 24) | (psn & PSN_MASK))
+    store8(at, opcode)
+    store8(at + 1, (solicited << 7) | (pad << 4))
+    store16be(at + 2, 0xFFFF)
+    store32be(at + 4, qpn)
+    store32be(at + 8, (low << 24) | (psn & PSN_MASK))
     return at + BTH
 
 
 @inner
-def udp_checksum(buf: Any, udp: int, length: int, src_hi: int, src_lo: int, dst_hi: int, dst_lo: int) -> int:
+def udp_checksum(udp: int, length: int, src_hi: int, src_lo: int, dst_hi: int, dst_lo: int) -> int:
     """Checksum over pseudo header and UDP (RFC 8200, 8.1): 0 over a correct packet, else what belongs in it."""
-    total = sum16(buf, udp, udp + length)
-    total += swap_words(src_hi) + swap_words(src_lo) + swap_words(dst_hi) + swap_words(dst_lo)
-    total += swap_words((length << 32) | NH_UDP)
-    return fold16(total) ^ 0xFFFF
+    total = pseudo_sum(src_hi, src_lo, dst_hi, dst_lo, _UDP, length) + sum_bytes(udp, length)
+    return ~fold(total) & 0xFFFF
 
 
 @inner
-def icrc(buf: Any, udp: int, length: int, src_hi: int, src_lo: int, dst_hi: int, dst_lo: int) -> int:
+def icrc(udp: int, length: int, src_hi: int, src_lo: int, dst_hi: int, dst_lo: int) -> int:
     """ICRC of the RoCEv2 packet whose UDP header is at `udp`."""
-    crc = crc32_word(np.int64(-1), CRC_START)
+    crc = crc32_word(int64(-1), CRC_START)
     crc = crc32_word(swap64((0x6FFFFFFF << 32) | (length << 16) | (NH_UDP << 8) | 0xFF), crc)
     crc = crc32_word(swap64(src_hi), crc)
     crc = crc32_word(swap64(src_lo), crc)
     crc = crc32_word(swap64(dst_hi), crc)
     crc = crc32_word(swap64(dst_lo), crc)
-    crc = crc32_word(load64le(buf, udp) | (-1 << 48), crc)
-    crc = crc32_word(load64le(buf, udp + UDP) | (0xFF << 32), crc)
-    return crc32_update(buf, udp + UDP + 8, udp + length - ICRC, crc) ^ CRC_START
+    crc = crc32_word(load64(udp) | (-1 << 48), crc)
+    crc = crc32_word(load64(udp + UDP) | (0xFF << 32), crc)
+    return crc32_update(udp + UDP + 8, udp + length - ICRC, crc) ^ CRC_START
 
 
 @inner
-def seal(buf: Any, udp: int, length: int, src_hi: int, src_lo: int, dst_hi: int, dst_lo: int, roce: int) -> None:
+def seal(udp: int, length: int, h: RdmaHost, dst_hi: int, dst_lo: int, roce: int) -> None:
     """Writes ICRC (if `roce`) and UDP checksum over the addresses that the receiver will see."""
     if roce:
-        crc = icrc(buf, udp, length, src_hi, src_lo, dst_hi, dst_lo)
-        store32le(buf, udp + length - ICRC, crc)
-    checksum = udp_checksum(buf, udp, length, src_hi, src_lo, dst_hi, dst_lo)
-    store16(buf, udp + 6, checksum if checksum else 0xFFFF)
+        crc = icrc(udp, length, h.addr_hi, h.addr_lo, dst_hi, dst_lo)
+        store32(udp + length - ICRC, crc)
+    checksum = udp_checksum(udp, length, h.addr_hi, h.addr_lo, dst_hi, dst_lo)
+    store16be(udp + 6, checksum if checksum else 0xFFFF)
 
 
 @inner
-def write_data(hs: Any, buf: Any, o: int, q: Any, c: Any, w: Any, seq: int, low: int, packet: int) -> int:
+def write_data(
+    hs: Handle, frame: int, q: QueuePair, c: Candidate, w: WorkRequest, seq: int, low: int, packet: int
+) -> int:
     """Writes packet number `packet` of work request `w` with sequence number `seq`; `low` is the BTH's byte with the
     acknowledge request and the transmission count.
 
@@ -196,144 +173,87 @@ def write_data(hs: Any, buf: Any, o: int, q: Any, c: Any, w: Any, seq: int, low:
     dst_hi = c.dst_hi if listed else q.peer_hi
     dst_lo = c.dst_lo if listed else q.peer_lo
     tclass = (cfg.data_dscp << 2) | ECT0
-    udp = put_ethernet_ipv6(
-        buf,
-        o,
-        h.gateway,
-        h.mac,
-        h.addr_hi,
-        h.addr_lo,
-        dst_hi,
-        dst_lo,
-        tclass,
-        q.flow_label,
-        length,
-        q.telemetry,
-    )
-    at = put_udp(buf, udp, c.sport, PORT_ROCE, length)
+    udp = put_ethernet_ipv6(frame, h, dst_hi, dst_lo, tclass, q.flow_label, length, q.telemetry)
+    at = put_udp(udp, c.sport, PORT_ROCE, length)
     opcode = OP_WRITE_ONLY_IMM if with_imm else OP_WRITE_ONLY
-    at = put_bth(buf, at, opcode, last, pad, q.peer_qpn, seq, low)
-    store64(buf, at, w.remote + start)
-    store32(buf, at + 8, w.rkey)
-    store32(buf, at + 12, size)
+    at = put_bth(at, opcode, last, pad, q.peer_qpn, seq, low)
+    store64be(at, w.remote + start)
+    store32be(at + 8, w.rkey)
+    store32be(at + 12, size)
     at += RETH
     if with_imm:
-        store32(buf, at, w.imm)
+        store32be(at, w.imm)
         at += IMMDT
     if not cfg.elide_payload:
-        memory_to_frame(hs, buf, at, w.local + start, size)
+        memory_to_frame(hs, at, w.local + start, size)
         for k in range(pad):
-            buf[at + size + k] = 0
-        seal(
-            buf,
-            udp,
-            length,
-            h.addr_hi,
-            h.addr_lo,
-            c.final_hi if listed else dst_hi,
-            0 if listed else dst_lo,
-            np.int64(1),
-        )
-    return udp + length - o
+            store8(at + size + k, 0)
+        seal(udp, length, h, c.final_hi if listed else dst_hi, 0 if listed else dst_lo, int64(1))
+    return udp + length - frame
 
 
 @inner
-def _begin_answer(buf: Any, o: int, h: Any, q: Any, m: Any, length: int) -> int:
+def _begin_answer(frame: int, h: RdmaHost, q: QueuePair, m: ControlMessage, length: int) -> int:
     """Headers of an answer to the peer of `q`, UDP with `length` bytes included; returns where UDP begins."""
-    udp = put_ethernet_ipv6(
-        buf,
-        o,
-        h.gateway,
-        h.mac,
-        h.addr_hi,
-        h.addr_lo,
-        q.peer_hi,
-        q.peer_lo,
-        TCLASS_CONTROL,
-        np.int64(0),
-        length,
-        np.int64(0),
-    )
-    put_udp(buf, udp, m.sport, PORT_ROCE, length)
+    udp = put_ethernet_ipv6(frame, h, q.peer_hi, q.peer_lo, TCLASS_CONTROL, int64(0), length, int64(0))
+    put_udp(udp, m.sport, PORT_ROCE, length)
     return udp
 
 
 @inner
-def _end_answer(hs: Any, buf: Any, o: int, h: Any, q: Any, udp: int, length: int) -> int:
+def _end_answer(hs: Handle, frame: int, h: RdmaHost, q: QueuePair, udp: int, length: int) -> int:
     """ICRC and checksum of an answer, unless payload is elided; returns the frame's length."""
     if not cfg_row(hs).elide_payload:
-        seal(buf, udp, length, h.addr_hi, h.addr_lo, q.peer_hi, q.peer_lo, np.int64(1))
-    return udp + length - o
+        seal(udp, length, h, q.peer_hi, q.peer_lo, int64(1))
+    return udp + length - frame
 
 
 @inner
-def write_ack(hs: Any, buf: Any, o: int, q: Any, m: Any, cum: int, base: int, bitmap: int) -> int:
+def write_ack(hs: Handle, frame: int, q: QueuePair, m: ControlMessage, cum: int, base: int, bitmap: int) -> int:
     """Writes the ACK or NAK of control message `m`: `cum` is the last sequence number received in order (or
     the refused one), `base` and `bitmap` the SACK's. Returns the frame's length."""
     h = host_row(hs, q.host)
     length = UDP + BTH + AETH + SACK + ICRC
-    udp = _begin_answer(buf, o, h, q, m, length)
+    udp = _begin_answer(frame, h, q, m, length)
     at = udp + UDP
-    at = put_bth(buf, at, OP_ACK, 0, 0, q.peer_qpn, cum, 0)
-    store32(buf, at, (m.syndrome << 24) | (q.rcv_msn & 0xFFFFFF))
+    at = put_bth(at, OP_ACK, 0, 0, q.peer_qpn, cum, 0)
+    store32be(at, (m.syndrome << 24) | (q.rcv_msn & 0xFFFFFF))
     at += AETH
     flags = SACK_VERSION | (SACK_DELAY if m.has_delay else 0) | (SACK_CE if m.ce else 0)
     flags |= min(m.hops, MAX_HOPS_SAID) << SACK_HOPS
-    store32(buf, at, (flags << 24) | (m.psn & PSN_MASK))
-    store32(buf, at + 4, (m.count << 24) | (base & PSN_MASK))
-    store32(buf, at + 8, m.delay)
-    store64(buf, at + 12, bitmap)
-    return _end_answer(hs, buf, o, h, q, udp, length)
+    store32be(at, (flags << 24) | (m.psn & PSN_MASK))
+    store32be(at + 4, (m.count << 24) | (base & PSN_MASK))
+    store32be(at + 8, m.delay)
+    store64be(at + 12, bitmap)
+    return _end_answer(hs, frame, h, q, udp, length)
 
 
 @inner
-def write_cnp(hs: Any, buf: Any, o: int, q: Any, m: Any) -> int:
+def write_cnp(hs: Handle, frame: int, q: QueuePair, m: ControlMessage) -> int:
     """Writes the CNP of control message `m`. Returns the frame's length."""
     h = host_row(hs, q.host)
     length = UDP + BTH + CNP_RESERVED + ICRC
-    udp = _begin_answer(buf, o, h, q, m, length)
+    udp = _begin_answer(frame, h, q, m, length)
     at = udp + UDP
-    at = put_bth(buf, at, OP_CNP, 0, 0, (BECN << 24) | q.peer_qpn, 0, 0)
-    store64(buf, at, 0)
-    store64(buf, at + 8, 0)
-    return _end_answer(hs, buf, o, h, q, udp, length)
+    at = put_bth(at, OP_CNP, 0, 0, (BECN << 24) | q.peer_qpn, 0, 0)
+    store64be(at, 0)
+    store64be(at + 8, 0)
+    return _end_answer(hs, frame, h, q, udp, length)
 
 
 @inner
-def write_probe(hs: Any, buf: Any, o: int, h: Any, m: Any, probe_type: int) -> int:
+def write_probe(hs: Handle, frame: int, h: RdmaHost, m: ControlMessage, probe_type: int) -> int:
     """Writes the PTM or PTR of control message `m`. Returns the frame's length."""
     length = UDP + PROBE
     listed = m.final_hi != 0
     tclass = (cfg_row(hs).data_dscp << 2) | ECT0 if probe_type == PTM else TCLASS_CONTROL
-    udp = put_ethernet_ipv6(
-        buf,
-        o,
-        h.gateway,
-        h.mac,
-        h.addr_hi,
-        h.addr_lo,
-        m.dst_hi,
-        m.dst_lo,
-        tclass,
-        np.int64(0),
-        length,
-        np.int64(1),
-    )
-    at = put_udp(buf, udp, m.sport, PORT_PROBE, length)
-    store32(buf, at, (PROBE_MAGIC << 16) | (PROBE_VERSION << 8) | probe_type)
-    store32(buf, at + 4, m.qpn)
-    store32(buf, at + 8, m.psn)
-    store32(buf, at + 12, m.delay)
-    store32(buf, at + 16, m.cand << 16)
+    udp = put_ethernet_ipv6(frame, h, m.dst_hi, m.dst_lo, tclass, int64(0), length, int64(1))
+    at = put_udp(udp, m.sport, PORT_PROBE, length)
+    store32be(at, (PROBE_MAGIC << 16) | (PROBE_VERSION << 8) | probe_type)
+    store32be(at + 4, m.qpn)
+    store32be(at + 8, m.psn)
+    store32be(at + 12, m.delay)
+    store32be(at + 16, m.cand << 16)
     if not cfg_row(hs).elide_payload:
-        seal(
-            buf,
-            udp,
-            length,
-            h.addr_hi,
-            h.addr_lo,
-            m.final_hi if listed else m.dst_hi,
-            0 if listed else m.dst_lo,
-            np.int64(0),
-        )
-    return udp + length - o
+        seal(udp, length, h, m.final_hi if listed else m.dst_hi, 0 if listed else m.dst_lo, int64(0))
+    return udp + length - frame

@@ -24,7 +24,7 @@ class IpHostConfig:
     gateway4: str = ""
     ipv6: str = ""
     gateway6: str = ""
-    neighbours: Mapping[str, str] = field(default_factory=dict)
+    neighbours: Mapping[str, str] = field(default_factory=dict[str, str])
     ttl: int = 64
     mtu: int = 1500
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -87,12 +86,12 @@ class _Tcp(Socket):
         self.algorithm = chosen(config.cc)
 
     @property
-    def conn(self) -> Any:
+    def conn(self) -> np.void:
         """Its row in the table of connections."""
         return self._of("conns")
 
-    def _configure(self, conn: Any, v6: bool) -> None:
-        config, memory = self.config, self.host.stack.memory
+    def _configure(self, conn: np.void, v6: bool) -> None:
+        config, memory = self.config, self.host.memory
         mtu = int(self.host.row["mtu"])
         conn["ring"], conn["mss_limit"] = config.window_segments, mtu - (60 if v6 else 40)
         conn["rcv_buffer"], conn["sack"], conn["timestamps"] = config.receive_buffer, config.sack, config.timestamps
@@ -130,8 +129,8 @@ class TcpConnection(_Tcp):
         check("the number of bytes", 1 if nbytes is None else nbytes, 0, tcp.UNLIMITED - 1)
         self.to, self.port = to, port
         points = 0 if curve_ps is None else _CURVE_POINTS
-        self._curve = np.zeros(points, tcp.POINT)
-        self._ring = np.zeros(config.window_segments, tcp.SEGMENT)
+        self._curve = np.zeros(points, tcp.PointRecord.dtype)
+        self._ring = np.zeros(config.window_segments, tcp.SegmentRecord.dtype)
 
         def make() -> None:
             v6 = is_v6(*words(to))
@@ -139,7 +138,7 @@ class TcpConnection(_Tcp):
             row = self._make(layout.TCP_SOCKET, layout.PROTO_TCP)
             self._address(row, to, 0, tos)
             row["lport"], row["rport"] = self._port(source_port), port
-            conn, memory = self.conn, host.stack.memory
+            conn, memory = self.conn, host.memory
             self._configure(conn, v6)
             conn["segs"], conn["listener"] = memory.keep(self._ring), -1
             conn["trace"], conn["trace_room"] = memory.keep(self._curve), points
@@ -155,7 +154,7 @@ class TcpConnection(_Tcp):
 
     def close(self) -> None:
         """Sends nothing new any more; what was sent is still delivered, then the FIN."""
-        self.host.do(lambda: stack.finish(self.host.stack.memory.address, self.number, self.host.now_ps))
+        self.host.do(lambda: stack.finish(self.host.memory.address, self.number, self.host.now_ps))
 
     def result(self) -> TcpResult:
         """How it is now."""
@@ -193,7 +192,7 @@ class TcpListener(_Tcp):
         self.port = port
 
         def make() -> None:
-            memory = host.stack.memory
+            memory = host.memory
             if int(stack.find_socket(memory.address, host.number, layout.PROTO_TCP, port)) >= 0:
                 raise DetourError(f"TCP port {port} of host {host.name} is in use")
             row = self._make(layout.TCP_LISTENER, layout.PROTO_TCP)
@@ -206,7 +205,7 @@ class TcpListener(_Tcp):
 
     def results(self) -> list[ReceivedStream]:
         """What has come so far, a result a connection, in the order in which they were opened."""
-        memory = self.host.stack.memory
+        memory = self.host.memory
         per_host = int(memory.globals[0]["per_host"])
         mine = slice(self.host.number * per_host, self.host.number * per_host + int(self.host.row["sockets_used"]))
         rows, conns = memory.tables["sockets"][mine], memory.tables["conns"][mine]
@@ -214,7 +213,7 @@ class TcpListener(_Tcp):
         return [_received(row, conn) for row, conn in zip(rows[chosen_ones], conns[chosen_ones], strict=True)]
 
 
-def _received(row: Any, conn: Any) -> ReceivedStream:
+def _received(row: np.void, conn: np.void) -> ReceivedStream:
     return ReceivedStream(
         source=text_of(int(row["r_hi"]), int(row["r_lo"])),
         source_port=int(row["rport"]),

@@ -6,27 +6,24 @@ Sockets that take packets from everybody are entered with remote address and por
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from detour.base.jit import inner
+from detour.base.jit import inner, int64
 from detour.base.raw import load32, store32
+from detour.hosts.ip.layout import StackGlobals
 from detour.hosts.ip.rows import host_at, socket_at
 
-_GONE = np.int64(-1)
+_GONE = int64(-1)
 """A place whose socket was removed: a search goes on behind it. 0 is a free place, else it is the socket plus 1."""
 
 
 @inner()
-def _first(g: Any, proto: int, lport: int, r_hi: int, r_lo: int, rport: int) -> int:
+def _first(g: StackGlobals, proto: int, lport: int, r_hi: int, r_lo: int, rport: int) -> int:
     x = (proto << 48) ^ (lport << 24) ^ rport ^ (r_lo << 7) ^ (r_hi << 3)
     x = ((x ^ (x >> 31)) & 0x7FFFFFFF) * 0x9E3779B1
     return (x >> 15) & (g.demux_size - 1)
 
 
 @inner()
-def find(g: Any, host: int, proto: int, lport: int, r_hi: int, r_lo: int, rport: int) -> int:
+def find(g: StackGlobals, host: int, proto: int, lport: int, r_hi: int, r_lo: int, rport: int) -> int:
     """The socket of exactly this, -1: there is none."""
     base = g.demux + 4 * host * g.demux_size
     place = _first(g, proto, lport, r_hi, r_lo, rport)
@@ -43,7 +40,7 @@ def find(g: Any, host: int, proto: int, lport: int, r_hi: int, r_lo: int, rport:
 
 
 @inner()
-def enter(g: Any, i: int) -> None:
+def enter(g: StackGlobals, i: int) -> None:
     """Enters a socket. There is room: a table has at least twice as many places as a host has sockets."""
     s = socket_at(g.sockets, i)
     base = g.demux + 4 * s.host * g.demux_size
@@ -54,7 +51,7 @@ def enter(g: Any, i: int) -> None:
 
 
 @inner()
-def remove(g: Any, i: int) -> None:
+def remove(g: StackGlobals, i: int) -> None:
     """Removes a socket, if it is there."""
     s = socket_at(g.sockets, i)
     base = g.demux + 4 * s.host * g.demux_size
@@ -71,7 +68,7 @@ def remove(g: Any, i: int) -> None:
 
 
 @inner()
-def new_socket(g: Any, host: int, kind: int, proto: int) -> int:
+def new_socket(g: StackGlobals, host: int, kind: int, proto: int) -> int:
     """A fresh socket of a host, -1 (counted) if all are in use. All of its fields are 0 but for places in lists."""
     h = host_at(g.hosts, host)
     if h.sockets_used >= g.per_host - 1:  # the last one is the resolver's

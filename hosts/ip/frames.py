@@ -1,16 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ethernet, IPv4 (RFC 791) and IPv6 (RFC 8200): headers of what is sent, and what is in a frame that came in.
+"""IPv4 and IPv6: headers of what sockets send, and what is in a frame that came in.
 
 Packets are sent with "don't fragment" and identification 0 (RFC 6864); fragments are not put together but counted.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from detour.base.jit import inner
+from detour.base.jit import inner, int64
 from detour.base.raw import (
     load8,
     load16be,
@@ -20,19 +16,28 @@ from detour.base.raw import (
     store8,
     store16be,
     store32be,
-    store64be,
 )
-from detour.hosts.ip.sums import fold, sum_bytes, words
+from detour.hosts.frames.checksum import fold, sum_bytes
+from detour.hosts.frames.headers import (
+    ETHERNET_BYTES,
+    IPV4_BYTES,
+    IPV6_BYTES,
+    TYPE_IPV4,
+    TYPE_IPV6,
+    pseudo_sum,
+    put_ethernet,
+    put_ipv4,
+    put_ipv6,
+)
+from detour.hosts.ip.layout import ParsedFrame, SocketRecord
 
-ETHERNET_BYTES = np.int64(14)
-IPV4_BYTES = np.int64(20)
-IPV6_BYTES = np.int64(40)
-TYPE_IPV4 = np.int64(0x0800)
-TYPE_IPV6 = np.int64(0x86DD)
-TYPE_ARP = np.int64(0x0806)
-BROADCAST_MAC = np.int64(0xFFFFFFFFFFFF)
+BROADCAST_MAC = int64(0xFFFFFFFFFFFF)
 
-MAPPED = np.int64(0xFFFF) << 32
+DONT_FRAGMENT = int64(0x4000)
+"""flags of an IPv4 header"""
+_NONE = int64(0)
+
+MAPPED = int64(0xFFFF) << 32
 """The upper half of `lo` of an IPv4 address."""
 
 PARSED, BAD_SUM, BAD_FORM, FRAGMENT, UNKNOWN = 0, 1, 2, 3, 4
@@ -40,54 +45,22 @@ _HOP_BY_HOP, _ROUTING, _FRAGMENT, _OPTIONS = 0, 43, 44, 60
 
 
 @inner()
-def load48(address: int) -> int:
-    """A MAC."""
-    return (load16be(address) << 32) | load32be(address + 2)
-
-
-@inner()
-def store48(address: int, value: int) -> None:
-    """Writes a MAC."""
-    store16be(address, value >> 32)
-    store32be(address + 2, value)
-
-
-@inner()
-def put_ethernet(frame: int, to: int, source: int, kind: int) -> None:
-    """Writes an Ethernet header."""
-    store48(frame, to)
-    store48(frame + 6, source)
-    store16be(frame + 12, kind)
-
-
-@inner()
-def prepare(s: Any, headers: int, mac: int, source_mac: int) -> None:
+def prepare(s: SocketRecord, headers: int, mac: int, source_mac: int) -> None:
     """Writes the headers of a socket's packets, with lengths, traffic class and checksum 0, and their sums."""
+    ip = headers + ETHERNET_BYTES
     if s.v6 != 0:
         put_ethernet(headers, mac, source_mac, TYPE_IPV6)
-        ip = headers + ETHERNET_BYTES
-        store32be(ip, 6 << 28)
-        store32be(ip + 4, (s.proto << 8) | s.ttl)
-        store64be(ip + 8, s.l_hi)
-        store64be(ip + 16, s.l_lo)
-        store64be(ip + 24, s.r_hi)
-        store64be(ip + 32, s.r_lo)
+        put_ipv6(ip, _NONE, _NONE, s.proto, s.ttl, s.l_hi, s.l_lo, s.r_hi, s.r_lo)
         s.ip_bytes = IPV6_BYTES
     else:
         put_ethernet(headers, mac, source_mac, TYPE_IPV4)
-        ip = headers + ETHERNET_BYTES
-        store32be(ip, 0x45 << 24)
-        store32be(ip + 4, 0x4000)
-        store32be(ip + 8, (s.ttl << 24) | (s.proto << 16))
-        store32be(ip + 12, s.l_lo)
-        store32be(ip + 16, s.r_lo)
+        s.ip_sum = put_ipv4(ip, _NONE, DONT_FRAGMENT, s.ttl, s.proto, s.l_lo, s.r_lo)
         s.ip_bytes = IPV4_BYTES
-        s.ip_sum = sum_bytes(ip, IPV4_BYTES)
-    s.l4_sum = fold(words(s.l_hi) + words(s.l_lo) + words(s.r_hi) + words(s.r_lo) + s.proto + s.lport + s.rport)
+    s.l4_sum = fold(pseudo_sum(s.l_hi, s.l_lo, s.r_hi, s.r_lo, s.proto, s.lport) + s.rport)
 
 
 @inner()
-def put_headers(s: Any, headers: int, frame: int, tos: int, length: int) -> Any:
+def put_headers(s: SocketRecord, headers: int, frame: int, tos: int, length: int) -> int:
     """Copies a socket's headers for a packet with `length` bytes behind its IP header; returns where those begin."""
     ip = frame + ETHERNET_BYTES
     if s.v6 != 0:
@@ -104,7 +77,7 @@ def put_headers(s: Any, headers: int, frame: int, tos: int, length: int) -> Any:
 
 
 @inner()
-def parse_ipv4(f: Any, ip: int, length: int, here: int) -> int:
+def parse_ipv4(f: ParsedFrame, ip: int, length: int, here: int) -> int:
     """What is in an IPv4 packet of `length` bytes, `here` of them stored; returns `PARSED` or what is wrong."""
     if length < IPV4_BYTES or here < IPV4_BYTES or load8(ip) >> 4 != 4:
         return BAD_FORM
@@ -131,7 +104,7 @@ def parse_ipv4(f: Any, ip: int, length: int, here: int) -> int:
 
 
 @inner()
-def parse_ipv6(f: Any, ip: int, length: int, here: int) -> int:
+def parse_ipv6(f: ParsedFrame, ip: int, length: int, here: int) -> int:
     """The same of IPv6. Extension headers are passed over; a routing header that is not at its end is not for us."""
     if length < IPV6_BYTES or here < IPV6_BYTES or load8(ip) >> 4 != 6:
         return BAD_FORM
@@ -168,7 +141,7 @@ def parse_ipv6(f: Any, ip: int, length: int, here: int) -> int:
 
 
 @inner()
-def checked(f: Any) -> bool:
+def checked(f: ParsedFrame) -> bool:
     """Whether the checksum over pseudo header and packet is right (UDP, TCP, ICMPv6). What is not stored is zeros."""
-    total = words(f.src_hi) + words(f.src_lo) + words(f.dst_hi) + words(f.dst_lo) + f.proto + f.length
+    total = pseudo_sum(f.src_hi, f.src_lo, f.dst_hi, f.dst_lo, f.proto, f.length)
     return fold(total + sum_bytes(f.at, f.here)) == 0xFFFF

@@ -13,7 +13,7 @@ Methods may be called before a host is attached or while its network runs; times
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import SupportsBytes, TypeVar
 
 import numpy as np
 
@@ -121,7 +121,7 @@ class IpHost:
     """One host."""
 
     def __init__(self, of: IpStack, number: int) -> None:
-        self.stack = of
+        self.memory = of.memory
         self.number = number
         self.name = of.configs[number].name
         self._call: Call | None = None
@@ -153,9 +153,9 @@ class IpHost:
         return self._now()
 
     @property
-    def row(self) -> Any:
+    def row(self) -> np.void:
         """Its row of the table of hosts."""
-        return self.stack.memory.tables["hosts"][self.number]
+        return self.memory.tables["hosts"][self.number]
 
     @property
     def addresses(self) -> list[tuple[int, int]]:
@@ -181,8 +181,8 @@ class IpHost:
         number = mac_number(mac)
 
         def enter() -> None:
-            row, table = self.row, self.stack.memory.tables["neighbours"]
-            per_host = len(table) // self.stack.hosts
+            row, table = self.row, self.memory.tables["neighbours"]
+            per_host = len(table) // len(self.memory.tables["hosts"])
             used = int(row["neighbours_used"])
             mine = table[self.number * per_host : self.number * per_host + per_host]
             place = next((k for k in range(used) if mine[k]["hi"] == hi and mine[k]["lo"] == lo), used)
@@ -198,7 +198,7 @@ class IpHost:
 
     def counters(self) -> dict[str, int]:
         """What it has sent, received and refused."""
-        return {name: int(self.row[name]) for name in layout.IP_HOST_COUNTERS.split()}
+        return {name: int(self.row[name]) for name in layout.IP_HOST_COUNTERS}
 
     # -- what it does -----------------------------------------------------------------------------------------
 
@@ -262,7 +262,7 @@ class IpHost:
 
     def send_frames(
         self,
-        frames: Iterable[Any],
+        frames: Iterable[SupportsBytes],
         *,
         interval_ps: int = 0,
         times_ps: Sequence[int] | None = None,
@@ -287,9 +287,9 @@ class IpHost:
         return self.do(self._take_inbox)
 
     def _take_inbox(self) -> list[tuple[int, bytes]]:
-        g, tables, row = self.stack.memory.globals[0], self.stack.memory.tables, self.row
+        g, tables, row = self.memory.globals[0], self.memory.tables, self.row
         depth, box = int(g["in_depth"]), int(g["box_bytes"])
-        found = []
+        found: list[tuple[int, bytes]] = []
         for number in range(int(row["in_head"]), int(row["in_tail"])):
             place = self.number * depth + number % depth
             entry = tables["inbox"][place]

@@ -6,11 +6,7 @@ A request carries a magic number and the time at which it was sent, so a reply s
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from detour.base.jit import inner
+from detour.base.jit import inner, int64
 from detour.base.raw import (
     load8,
     load16be,
@@ -25,17 +21,20 @@ from detour.base.raw import (
     store64be,
 )
 from detour.base.times import MS
-from detour.hosts.ip import demux, neighbours, rings, timers
-from detour.hosts.ip.frames import (
+from detour.hosts.frames.checksum import fold, sum_bytes, words
+from detour.hosts.frames.headers import (
     ETHERNET_BYTES,
     IPV4_BYTES,
     IPV6_BYTES,
     TYPE_IPV4,
     TYPE_IPV6,
-    checked,
+    pseudo_sum,
     put_ethernet,
-    put_headers,
+    put_ipv4,
+    put_ipv6,
 )
+from detour.hosts.ip import demux, neighbours, rings, timers
+from detour.hosts.ip.frames import checked, put_headers
 from detour.hosts.ip.layout import (
     ECHO_HEAD,
     HEADERS_BYTES,
@@ -44,15 +43,20 @@ from detour.hosts.ip.layout import (
     PROTO_TCP,
     PROTO_UDP,
     UDP_MAGIC,
+    IpHostRecord,
+    ParsedFrame,
+    SocketRecord,
+    StackGlobals,
 )
+from detour.hosts.ip.pattern import is_pattern, pattern_sum, put_pattern, put_zeros
 from detour.hosts.ip.rows import echo_at, host_at, socket_at
-from detour.hosts.ip.sums import fold, is_pattern, pattern_sum, put_pattern, put_zeros, sum_bytes, words
 
 _ECHO_REPLY, _UNREACHABLE, _ECHO, _EXCEEDED = 0, 3, 8, 11
 _UNREACHABLE6, _TOO_BIG6, _EXCEEDED6, _PROBLEM6, _ECHO6, _ECHO_REPLY6 = 1, 2, 3, 4, 128, 129
 _SOLICITATION, _ADVERTISEMENT = 135, 136
-_ICMP_BYTES = np.int64(8)
-_NO_PORT, _NO_PORT6 = np.int64(0x0303), np.int64(0x0104)
+_ICMP_BYTES = int64(8)
+_ICMP, _ICMP6, _NONE = int64(PROTO_ICMP), int64(PROTO_ICMP6), int64(0)
+_NO_PORT, _NO_PORT6 = int64(0x0303), int64(0x0104)
 _ERROR_PAYLOAD = 548
 """Bytes of the packet in question that an error carries at most (RFC 1812, 4.3.2.3: 576 bytes in all)."""
 _ERRORS_APART_PS = 1 * MS
@@ -60,7 +64,7 @@ _ERRORS_APART_PS = 1 * MS
 
 
 @inner()
-def receive(g: Any, host: int, f: Any, frame: int, now: int) -> bool:
+def receive(g: StackGlobals, host: int, f: ParsedFrame, frame: int, now: int) -> bool:
     """A message came in; False if its checksum is wrong."""
     h = host_at(g.hosts, host)
     if f.here < _ICMP_BYTES:
@@ -86,7 +90,7 @@ def receive(g: Any, host: int, f: Any, frame: int, now: int) -> bool:
 
 
 @inner()
-def _answer(g: Any, host: int, h: Any, f: Any, frame: int) -> None:
+def _answer(g: StackGlobals, host: int, h: IpHostRecord, f: ParsedFrame, frame: int) -> None:
     """An echo request: the same goes back, addresses exchanged. It goes to the MAC from which it came."""
     h.rx_echo_requests += 1
     if f.start != frame or ((f.dst_hi >> 56) & 0xFF) == 0xFF:
@@ -101,12 +105,12 @@ def _answer(g: Any, host: int, h: Any, f: Any, frame: int) -> None:
     put_ethernet(out, f.source_mac, h.mac, TYPE_IPV6 if f.v6 != 0 else TYPE_IPV4)
     if f.v6 != 0:
         store8(ip + 7, h.ttl)
-        _exchange(ip + 8, np.int64(16))
+        _exchange(ip + 8, int64(16))
         change = _ECHO_REPLY6 - _ECHO6
         store8(at, _ECHO_REPLY6)
     else:
         store8(ip + 8, h.ttl)
-        _exchange(ip + 12, np.int64(4))
+        _exchange(ip + 12, int64(4))
         store16be(ip + 10, 0)
         store16be(ip + 10, ~sum_bytes(ip, (load8(ip) & 0xF) << 2))
         change = _ECHO_REPLY - _ECHO
@@ -126,9 +130,9 @@ def _exchange(at: int, size: int) -> None:
 
 
 @inner()
-def _on_reply(g: Any, host: int, f: Any, now: int) -> None:
+def _on_reply(g: StackGlobals, host: int, f: ParsedFrame, now: int) -> None:
     ident, seq = load16be(f.at + 4), load16be(f.at + 6)
-    i = demux.find(g, host, f.proto, ident, f.src_hi, f.src_lo, np.int64(0))
+    i = demux.find(g, host, f.proto, ident, f.src_hi, f.src_lo, int64(0))
     if i < 0:
         host_at(g.hosts, host).rx_no_port += 1
         return
@@ -157,7 +161,7 @@ def _on_reply(g: Any, host: int, f: Any, now: int) -> None:
 
 
 @inner()
-def _on_error(g: Any, host: int, h: Any, f: Any, kind: int) -> None:
+def _on_error(g: StackGlobals, host: int, h: IpHostRecord, f: ParsedFrame, kind: int) -> None:
     """Tells the socket whose packet it is about. (TCP takes none of them as the end: RFC 5461.)"""
     h.rx_errors += 1
     ip = f.at + _ICMP_BYTES
@@ -169,12 +173,12 @@ def _on_error(g: Any, host: int, h: Any, f: Any, kind: int) -> None:
         proto, d_hi, d_lo = load8(ip + 6), load64be(ip + 24), load64be(ip + 32)
     else:
         size = (load8(ip) & 0xF) << 2
-        proto, d_hi, d_lo = load8(ip + 9), np.int64(0), (np.int64(0xFFFF) << 32) | load32be(ip + 16)
+        proto, d_hi, d_lo = load8(ip + 9), int64(0), (int64(0xFFFF) << 32) | load32be(ip + 16)
     if here < size + 8:
         return
     lport, rport = load16be(ip + size), load16be(ip + size + 2)
     if proto in (PROTO_ICMP, PROTO_ICMP6):
-        lport, rport = load16be(ip + size + 4), np.int64(0)
+        lport, rport = load16be(ip + size + 4), int64(0)
     i = demux.find(g, host, proto, lport, d_hi, d_lo, rport)
     if i < 0:
         return
@@ -189,7 +193,7 @@ def _on_error(g: Any, host: int, h: Any, f: Any, kind: int) -> None:
 
 
 @inner()
-def port_unreachable(g: Any, host: int, f: Any, ip: int) -> None:
+def port_unreachable(g: StackGlobals, host: int, f: ParsedFrame, ip: int) -> None:
     """Tells the sender of a packet that nobody takes it."""
     h = host_at(g.hosts, host)
     h.rx_no_port += 1
@@ -209,22 +213,12 @@ def port_unreachable(g: Any, host: int, f: Any, ip: int) -> None:
     store32be(at, (_NO_PORT6 if f.v6 != 0 else _NO_PORT) << 16)
     store32be(at + 4, 0)
     move_bytes(at + _ICMP_BYTES, ip, quoted)
-    total = np.int64(0)
+    total = int64(0)
     if f.v6 != 0:
-        store32be(head, 6 << 28)
-        store32be(head + 4, (length << 16) | (PROTO_ICMP6 << 8) | h.ttl)
-        store64be(head + 8, f.dst_hi)
-        store64be(head + 16, f.dst_lo)
-        store64be(head + 24, f.src_hi)
-        store64be(head + 32, f.src_lo)
-        total = words(f.src_hi) + words(f.src_lo) + words(f.dst_hi) + words(f.dst_lo) + PROTO_ICMP6 + length
+        put_ipv6(head, _NONE, length, _ICMP6, h.ttl, f.dst_hi, f.dst_lo, f.src_hi, f.src_lo)
+        total = pseudo_sum(f.src_hi, f.src_lo, f.dst_hi, f.dst_lo, _ICMP6, length)
     else:
-        store32be(head, (0x45 << 24) | (size + length))
-        store32be(head + 4, 0)
-        store32be(head + 8, (h.ttl << 24) | (PROTO_ICMP << 16))
-        store32be(head + 12, f.dst_lo)
-        store32be(head + 16, f.src_lo)
-        store16be(head + 10, ~sum_bytes(head, size))
+        store16be(head + 10, ~put_ipv4(head, size + length, _NONE, h.ttl, _ICMP, f.dst_lo, f.src_lo))
     store16be(at + 2, ~fold(total + sum_bytes(at, length)))
     rings.push(g, h, host, ETHERNET_BYTES + size + length, ETHERNET_BYTES + size + length)
 
@@ -233,13 +227,13 @@ def port_unreachable(g: Any, host: int, f: Any, ip: int) -> None:
 
 
 @inner()
-def on_timer(g: Any, i: int) -> None:
+def on_timer(g: StackGlobals, i: int) -> None:
     """The next request is due."""
     timers.make_ready(g, socket_at(g.sockets, i), i)
 
 
 @inner()
-def write(g: Any, i: int, frame: int, now: int) -> int:
+def write(g: StackGlobals, i: int, frame: int, now: int) -> int:
     """The next request; returns bytes stored << 32 | on the wire, 0: none goes now."""
     s, e = socket_at(g.sockets, i), echo_at(g.echoes, i)
     if e.next_seq >= e.count or now < e.next_ps:
@@ -259,7 +253,9 @@ def write(g: Any, i: int, frame: int, now: int) -> int:
 
 
 @inner()
-def _put_request(g: Any, s: Any, i: int, frame: int, size: int, ident: int, number: int, now: int) -> int:
+def _put_request(
+    g: StackGlobals, s: SocketRecord, i: int, frame: int, size: int, ident: int, number: int, now: int
+) -> int:
     length = _ICMP_BYTES + size
     at = put_headers(s, g.headers + i * HEADERS_BYTES, frame, s.tos, length)
     store32be(at, (_ECHO6 if s.v6 != 0 else _ECHO) << 24)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stack's memory: one NumPy record type per table. Fields are `int64`; times are picoseconds.
+"""The stack's memory: one kind of record per table. Times are picoseconds.
 
-Python owns the arrays (`memory.Memory`) and writes their addresses into the one `STACK_GLOBALS` record. Nothing that is
+Python owns the arrays (`memory.Memory`) and writes their addresses into the one record of globals. Nothing that is
 written is shared between hosts, so the event loop may execute them in any order.
 
 An address is two words, `hi` and `lo`: an IPv6 address, or an IPv4 address mapped into IPv6 (::ffff:a.b.c.d).
@@ -9,10 +9,10 @@ An address is two words, `hi` and `lo`: an IPv6 address, or an IPv4 address mapp
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-import numpy as np
-
+from detour.base.jit import int64
+from detour.base.structs import Int64, NativeRecord, names
 from detour.base.times import MAX_TIME as MAX_TIME
 
 LONGEST_FRAME: Final = 9_216
@@ -50,99 +50,136 @@ CONSTANT: Final = 0
 POISSON: Final = 1
 ON_OFF: Final = 2  # exponential times of sending and of silence
 
-UDP_MAGIC: Any = np.int64(0x64744F50)
+UDP_MAGIC: Final = int64(0x64744F50)
 UDP_HEAD: Final = 24
 """bytes at the beginning of a payload of ours: magic number and flow (4 bytes each), sequence number and time (8)"""
 ECHO_HEAD: Final = 16
 """the same of an echo request: magic number and 4 bytes of 0, time"""
 
-
-def _table(*fields: str) -> np.dtype:
-    """A record type of `int64` fields, filled up to whole cache lines."""
-    names = [name for field in fields for name in field.split()]
-    size = -(-8 * len(names) // 64) * 64
-    offsets = [8 * number for number in range(len(names))]
-    return np.dtype({"names": names, "formats": [np.int64] * len(names), "offsets": offsets, "itemsize": size})
-
-
-STACK_GLOBALS: Final = _table(
-    "hosts neighbours sockets headers flows peers echoes raws heaps demux outbox boxes inbox inboxes frames",
-    "conns segments ranges cc_rows",
-    "n_hosts per_host n_neighbours demux_size out_depth in_depth box_bytes",
-    "elide pattern sums",
-    "jitter_ps",
-)
-
-IP_HOST_COUNTERS: Final = (
-    "rx_frames rx_bytes tx_frames tx_bytes rx_other_mac rx_other_address rx_malformed rx_bad_checksum rx_fragments "
-    "rx_unknown rx_no_port rx_echo_requests rx_errors out_drops in_drops no_sockets unresolved arp_sent arp_answered"
-)
-
-IP_HOST: Final = _table(
-    # MAC (48 bits), addresses (family absent: hi and lo 0), prefix lengths, gateways (0: none), link-local address
-    "mac v4_lo v4_mask v4_gateway v6_hi v6_lo v6_mask_hi v6_mask_lo v6_gateway_hi v6_gateway_lo ll_hi ll_lo ttl mtu",
-    # scheduling: list of sockets that may send, heap of deadlines
-    "ready_head ready_tail heap_size heap_first now paused",
-    # rings of frames: to send (answers), to be read by Python
-    "out_head out_tail in_head in_tail sniff",
-    "sockets_used neighbours_used rng next_port error_next",
-    IP_HOST_COUNTERS,
-)
-
-PARSED_FRAME: Final = _table(
-    # what the parser found: addresses, protocol, where its header begins and how long it is with what it carries
-    "src_hi src_lo dst_hi dst_lo v6 tos ttl proto at length here sport dport source_mac start stored wire",
-)
-"""`here`: how much of `length` is stored; what is not is zeros"""
-
-NEIGHBOUR: Final = _table("hi lo mac state version tries when")
-
-SOCKET: Final = _table(
-    "kind host proto lport rport l_hi l_lo r_hi r_lo v6",
-    # deadline; place in the heap (-1: none) and its key there; whether it is in the list of those that may send
-    "due pos key ready next",
-    # next hop, and the state of it that its headers were written for (0: none yet); whether it waits for it
-    "neighbour version waiting",
-    # headers: bytes, sum of the IP header and of the pseudo header without lengths, TOS or traffic class
-    "ip_bytes ip_sum l4_sum tos ttl",
-    "flow_id error closed failed",
-)
-
-UDP_FLOW_RECORD: Final = _table(
-    "mode rate_bps interval_ps rest next_ps stop_ps left fixed_size sizes n_sizes size",
-    "on_ps off_ps until_ps shift_ps",
-    "tx_packets tx_bytes first_ps last_ps unreachable",
-)
-"""a UDP flow. `rest`: what of a division was left over; `shift_ps`: how late it is by jitter; `sizes`: table of `SIZE`,
-0: all have `fixed_size`"""
-
-SIZE: Final = np.dtype([("below", np.int64), ("bytes", np.int64)])
-"""a packet has so many bytes if a number from 0 to 2**31 - 1 is below the first"""
-
 BUCKETS: Final = 512
 """of a histogram of delays: eight an octave, from 1 ps on (`udp.bucket`)"""
 
-PEER: Final = _table(
-    "rx_packets rx_bytes rx_ce first_ps last_ps",
+
+# Several fields a line, as in C.
+# fmt: off
+class StackGlobals(NativeRecord, lines=True):
+    """What native functions are given as their state: addresses of tables, their sizes, and what there is one of."""
+
+    hosts: Int64; neighbours: Int64; sockets: Int64; headers: Int64
+    flows: Int64; peers: Int64; echoes: Int64; raws: Int64
+    heaps: Int64; demux: Int64; outbox: Int64; boxes: Int64; inbox: Int64; inboxes: Int64; frames: Int64
+    conns: Int64; segments: Int64; ranges: Int64; cc_rows: Int64
+    n_hosts: Int64; per_host: Int64; n_neighbours: Int64; demux_size: Int64
+    out_depth: Int64; in_depth: Int64; box_bytes: Int64
+    elide: Int64; pattern: Int64; sums: Int64
+    jitter_ps: Int64
+
+
+class IpHostRecord(NativeRecord, lines=True):
+    """A host."""
+
+    # MAC (48 bits), addresses (family absent: hi and lo 0), prefix lengths, gateways (0: none), link-local address
+    mac: Int64; v4_lo: Int64; v4_mask: Int64; v4_gateway: Int64; v6_hi: Int64; v6_lo: Int64; v6_mask_hi: Int64
+    v6_mask_lo: Int64; v6_gateway_hi: Int64; v6_gateway_lo: Int64; ll_hi: Int64; ll_lo: Int64; ttl: Int64; mtu: Int64
+    # scheduling: list of sockets that may send, heap of deadlines
+    ready_head: Int64; ready_tail: Int64; heap_size: Int64; heap_first: Int64; now: Int64; paused: Int64
+    # rings of frames: to send (answers), to be read by Python
+    out_head: Int64; out_tail: Int64; in_head: Int64; in_tail: Int64; sniff: Int64
+    sockets_used: Int64; neighbours_used: Int64; rng: Int64; next_port: Int64; error_next: Int64
+    # counters
+    rx_frames: Int64; rx_bytes: Int64; tx_frames: Int64; tx_bytes: Int64; rx_other_mac: Int64
+    rx_other_address: Int64; rx_malformed: Int64; rx_bad_checksum: Int64; rx_fragments: Int64; rx_unknown: Int64
+    rx_no_port: Int64; rx_echo_requests: Int64; rx_errors: Int64; out_drops: Int64; in_drops: Int64
+    no_sockets: Int64; unresolved: Int64; arp_sent: Int64; arp_answered: Int64
+
+
+class ParsedFrame(NativeRecord, lines=True):
+    """What the parser found: addresses, protocol, where its header begins and how long it is with what it carries.
+
+    `here`: how much of `length` is stored; what is not is zeros."""
+
+    src_hi: Int64; src_lo: Int64; dst_hi: Int64; dst_lo: Int64; v6: Int64; tos: Int64
+    ttl: Int64; proto: Int64; at: Int64; length: Int64; here: Int64; sport: Int64
+    dport: Int64; source_mac: Int64; start: Int64; stored: Int64; wire: Int64
+    # of a TCP segment: bytes of its header, and what that says
+    header: Int64; seq: Int64; ack: Int64; flags: Int64
+
+
+class NeighbourRecord(NativeRecord, lines=True):
+    """What a host knows of an address on its link."""
+
+    hi: Int64; lo: Int64; mac: Int64; state: Int64; version: Int64; tries: Int64; when: Int64
+
+
+class SocketRecord(NativeRecord, lines=True):
+    """A socket."""
+
+    kind: Int64; host: Int64; proto: Int64; lport: Int64; rport: Int64
+    l_hi: Int64; l_lo: Int64; r_hi: Int64; r_lo: Int64; v6: Int64
+    # deadline; place in the heap (-1: none) and its key there; whether it is in the list of those that may send
+    due: Int64; pos: Int64; key: Int64; ready: Int64; next: Int64
+    # next hop, and the state of it that its headers were written for (0: none yet); whether it waits for it
+    neighbour: Int64; version: Int64; waiting: Int64
+    # headers: bytes, sum of the IP header and of the pseudo header without lengths, TOS or traffic class
+    ip_bytes: Int64; ip_sum: Int64; l4_sum: Int64; tos: Int64; ttl: Int64
+    flow_id: Int64; error: Int64; closed: Int64; failed: Int64
+
+
+class UdpFlowRecord(NativeRecord, lines=True):
+    """A UDP flow. `rest`: what of a division was left over; `shift_ps`: how late it is by jitter; `sizes`: table of
+    `SizeRecord`, 0: all have `fixed_size`."""
+
+    mode: Int64; rate_bps: Int64; interval_ps: Int64; rest: Int64; next_ps: Int64; stop_ps: Int64
+    left: Int64; fixed_size: Int64; sizes: Int64; n_sizes: Int64; size: Int64
+    on_ps: Int64; off_ps: Int64; until_ps: Int64; shift_ps: Int64
+    tx_packets: Int64; tx_bytes: Int64; first_ps: Int64; last_ps: Int64; unreachable: Int64
+
+
+class SizeRecord(NativeRecord):
+    """A packet has so many bytes if a number from 0 to 2**31 - 1 is below the first."""
+
+    below: Int64; bytes: Int64
+
+
+class PeerRecord(NativeRecord, lines=True):
+    """What a port has received from a sender."""
+
+    rx_packets: Int64; rx_bytes: Int64; rx_ce: Int64; first_ps: Int64; last_ps: Int64
     # packets with our header: the next number that is expected, numbers passed over, late ones, by how much at most
-    "measured expected gaps reordered displaced corrupt duplicates",
-    "delay_sum delay_min delay_max last_delay jitter",
-    # a record for each packet (`PACKET_SAMPLE`), if wanted
-    # and how many a sender that is new to a port may have
-    "samples room taken share",
-    "histogram histograms",
-)
-PACKET_SAMPLE: Final = _table("time_ps sent_ps seq bytes ce")
+    measured: Int64; expected: Int64; gaps: Int64; reordered: Int64
+    displaced: Int64; corrupt: Int64; duplicates: Int64
+    delay_sum: Int64; delay_min: Int64; delay_max: Int64; last_delay: Int64; jitter: Int64
+    # a record for each packet (`SampleRecord`), if wanted, and how many a sender that is new to a port may have
+    samples: Int64; room: Int64; taken: Int64; share: Int64
+    histogram: Int64; histograms: Int64
 
-ECHO_RECORD: Final = _table(
-    "ident next_seq count interval_ps next_ps size tx_packets rx_packets",
-    "rtts room rtt_sum rtt_min rtt_max errors error_kind error_hi error_lo duplicates corrupt",
-)
-"""`rtts`: table of `int64`, a round trip for each request, 0: no answer"""
 
-RAW_RECORD: Final = _table("frames offsets times count next_one repeat interval_ps base_ps tx_packets tx_bytes")
-"""frames one after the other at `frames`, each from offset k to k + 1 of `offsets`, due at `base_ps` + `times[k]`"""
+class SampleRecord(NativeRecord, lines=True):
+    """A packet that a port has received."""
 
-DUE_ENTRY: Final = np.dtype([("time", np.int64), ("socket", np.int64)])
-BOX: Final = np.dtype([("stored", np.int64), ("wire", np.int64), ("time", np.int64)])
-"""a frame in a ring; its bytes are in a table beside"""
+    time_ps: Int64; sent_ps: Int64; seq: Int64; bytes: Int64; ce: Int64
+
+
+class EchoRecord(NativeRecord, lines=True):
+    """A ping. `rtts`: table of `int64`, a round trip for each request, 0: no answer."""
+
+    ident: Int64; next_seq: Int64; count: Int64; interval_ps: Int64
+    next_ps: Int64; size: Int64; tx_packets: Int64; rx_packets: Int64
+    rtts: Int64; room: Int64; rtt_sum: Int64; rtt_min: Int64; rtt_max: Int64; errors: Int64
+    error_kind: Int64; error_hi: Int64; error_lo: Int64; duplicates: Int64; corrupt: Int64
+
+
+class RawRecord(NativeRecord, lines=True):
+    """Frames one after another at `frames`, each from offset k to k + 1 of `offsets`, due at `base_ps` + `times[k]`."""
+
+    frames: Int64; offsets: Int64; times: Int64; count: Int64; next_one: Int64
+    repeat: Int64; interval_ps: Int64; base_ps: Int64; tx_packets: Int64; tx_bytes: Int64
+
+
+class BoxRecord(NativeRecord):
+    """A frame in a ring; its bytes are in a table beside."""
+
+    stored: Int64; wire: Int64; time: Int64
+# fmt: on
+
+IP_HOST_COUNTERS: Final = names(IpHostRecord)[names(IpHostRecord).index("rx_frames") :]

@@ -4,15 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
-from detour.hosts.cc.binding import Bound
+from detour.base.heap import HeapEntry
 from detour.hosts.cc.own import CongestionAlgorithm
 from detour.hosts.ip import layout
-from detour.hosts.ip.sums import make_pattern
+from detour.hosts.ip.pattern import make_pattern
 from detour.hosts.ip.tcp import layout as tcp
+from detour.hosts.plugins import Bound
 
 _OUT_DEPTH, _IN_DEPTH = 256, 4096
 _NEIGHBOURS = 256
@@ -27,29 +28,29 @@ class StackMemory:
         rows = hosts * sockets
         demux = 1 << (2 * sockets - 1).bit_length()
         box = _ELIDED_BOX if elide else -(-(mtu + 32) // 64) * 64
-        shapes: dict[str, tuple[int, Any]] = {
-            "hosts": (hosts, layout.IP_HOST),
-            "neighbours": (hosts * _NEIGHBOURS, layout.NEIGHBOUR),
-            "sockets": (rows, layout.SOCKET),
+        shapes: dict[str, tuple[int, DTypeLike]] = {
+            "hosts": (hosts, layout.IpHostRecord.dtype),
+            "neighbours": (hosts * _NEIGHBOURS, layout.NeighbourRecord.dtype),
+            "sockets": (rows, layout.SocketRecord.dtype),
             "headers": (rows * layout.HEADERS_BYTES, np.uint8),
-            "flows": (rows, layout.UDP_FLOW_RECORD),
-            "peers": (rows, layout.PEER),
-            "echoes": (rows, layout.ECHO_RECORD),
-            "raws": (rows, layout.RAW_RECORD),
-            "conns": (rows, tcp.CONN),
-            "segments": (rows * tcp.FEW_SEGMENTS, tcp.SEGMENT),
-            "ranges": (rows * (tcp.RANGES + tcp.SEEN), tcp.RANGE),
+            "flows": (rows, layout.UdpFlowRecord.dtype),
+            "peers": (rows, layout.PeerRecord.dtype),
+            "echoes": (rows, layout.EchoRecord.dtype),
+            "raws": (rows, layout.RawRecord.dtype),
+            "conns": (rows, tcp.ConnRecord.dtype),
+            "segments": (rows * tcp.FEW_SEGMENTS, tcp.SegmentRecord.dtype),
+            "ranges": (rows * (tcp.RANGES + tcp.SEEN), tcp.RangeRecord.dtype),
             "cc_rows": (rows * tcp.CC_BYTES, np.uint8),
-            "heaps": (rows, layout.DUE_ENTRY),
+            "heaps": (rows, HeapEntry.dtype),
             "demux": (hosts * demux, np.int32),
-            "outbox": (hosts * _OUT_DEPTH, layout.BOX),
+            "outbox": (hosts * _OUT_DEPTH, layout.BoxRecord.dtype),
             "boxes": (hosts * _OUT_DEPTH * box, np.uint8),
-            "inbox": (hosts * _IN_DEPTH, layout.BOX),
+            "inbox": (hosts * _IN_DEPTH, layout.BoxRecord.dtype),
             "inboxes": (hosts * _IN_DEPTH * box, np.uint8),
-            "frames": (hosts, layout.PARSED_FRAME),
+            "frames": (hosts, layout.ParsedFrame.dtype),
         }
-        self.globals = np.zeros(1, layout.STACK_GLOBALS)
-        self.tables: dict[str, Any] = {name: np.zeros(count, dtype) for name, (count, dtype) in shapes.items()}
+        self.globals = np.zeros(1, layout.StackGlobals.dtype)
+        self.tables: dict[str, np.ndarray] = {name: np.zeros(count, dtype) for name, (count, dtype) in shapes.items()}
         self.pattern, self.sums = make_pattern()
         self.kept: list[np.ndarray] = []
         """arrays whose addresses are in tables"""

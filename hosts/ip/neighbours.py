@@ -7,26 +7,23 @@ second apart, and whoever waited is told.
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from detour.base.jit import inner
+from detour.base.jit import inner, int64
 from detour.base.raw import load8, load16be, load32be, load64be, store16be, store32be, store64be
 from detour.base.times import MS
-from detour.hosts.ip import rings, timers
-from detour.hosts.ip.frames import (
-    BROADCAST_MAC,
+from detour.hosts.frames.checksum import fold, sum_bytes
+from detour.hosts.frames.headers import (
     ETHERNET_BYTES,
     IPV6_BYTES,
-    MAPPED,
     TYPE_ARP,
     TYPE_IPV6,
     load48,
-    prepare,
+    pseudo_sum,
     put_ethernet,
+    put_ipv6,
     store48,
 )
+from detour.hosts.ip import rings, timers
+from detour.hosts.ip.frames import BROADCAST_MAC, MAPPED, prepare
 from detour.hosts.ip.layout import (
     HEADERS_BYTES,
     MAX_TIME,
@@ -36,22 +33,26 @@ from detour.hosts.ip.layout import (
     NEIGHBOUR_KNOWN,
     NEIGHBOUR_STATIC,
     PROTO_ICMP6,
+    NeighbourRecord,
+    ParsedFrame,
+    SocketRecord,
+    StackGlobals,
 )
 from detour.hosts.ip.rows import host_at, neighbour_at, socket_at
-from detour.hosts.ip.sums import fold, sum_bytes, words
 
-_ARP_BYTES = np.int64(28)
+_ARP_BYTES = int64(28)
+_ICMP6, _HOPS = int64(PROTO_ICMP6), int64(255)
 _TRIES, _RETRY_PS = 3, 1_000 * MS
 _SOLICITATION, _ADVERTISEMENT = 135, 136
-_REQUEST, _REPLY = np.int64(1), np.int64(2)
-SOLICITED_HI = np.int64(0xFF02 - 0x10000) << 48
+_REQUEST, _REPLY = int64(1), int64(2)
+SOLICITED_HI = int64(0xFF02 - 0x10000) << 48
 """Upper half of ff02::1:ff00:0/104, where who has an address is asked."""
-_NONE = np.int64(0)
-_SOLICITED, _OVERRIDE = np.int64(0x40000000), np.int64(0x20000000)
+_NONE = int64(0)
+_SOLICITED, _OVERRIDE = int64(0x40000000), int64(0x20000000)
 
 
 @inner()
-def _entry(g: Any, host: int, hi: int, lo: int) -> int:
+def _entry(g: StackGlobals, host: int, hi: int, lo: int) -> int:
     """Row of a neighbour, a fresh one if it is new; -1: the table is full."""
     h = host_at(g.hosts, host)
     base = host * g.n_neighbours
@@ -70,7 +71,7 @@ def _entry(g: Any, host: int, hi: int, lo: int) -> int:
 
 
 @inner()
-def next_hop(g: Any, host: int, v6: int, hi: int, lo: int) -> int:
+def next_hop(g: StackGlobals, host: int, v6: int, hi: int, lo: int) -> int:
     """Row of the neighbour to which packets for an address go, -1: there is no way (no gateway, or no room)."""
     h = host_at(g.hosts, host)
     if v6 == 0:
@@ -85,7 +86,7 @@ def next_hop(g: Any, host: int, v6: int, hi: int, lo: int) -> int:
 
 
 @inner()
-def reachable(g: Any, s: Any, i: int) -> bool:
+def reachable(g: StackGlobals, s: SocketRecord, i: int) -> bool:
     """Whether socket `i` may send now, and its headers are written for that. If not it waits (`s.waiting`), or there
     is no way (`s.failed`)."""
     if s.neighbour < 0:
@@ -109,12 +110,12 @@ def reachable(g: Any, s: Any, i: int) -> bool:
 
 
 @inner()
-def _ask(g: Any, host: int, n: Any) -> None:
+def _ask(g: StackGlobals, host: int, n: NeighbourRecord) -> None:
     """Asks the link for a neighbour, and again in a second."""
     h = host_at(g.hosts, host)
     n.tries += 1
     n.when = h.now + _RETRY_PS
-    if n.hi == 0 and n.lo & ~np.int64(0xFFFFFFFF) == MAPPED:
+    if n.hi == 0 and n.lo & ~int64(0xFFFFFFFF) == MAPPED:
         _put_arp(g, host, _REQUEST, BROADCAST_MAC, _NONE, n.lo)
     else:
         _solicit(g, host, n)
@@ -126,7 +127,7 @@ def _ask(g: Any, host: int, n: Any) -> None:
 
 
 @inner()
-def on_timer(g: Any, host: int, now: int) -> None:
+def on_timer(g: StackGlobals, host: int, now: int) -> None:
     """Asks again for those who did not answer, and gives up those who never do."""
     h = host_at(g.hosts, host)
     soonest = MAX_TIME
@@ -140,7 +141,7 @@ def on_timer(g: Any, host: int, now: int) -> None:
             else:
                 n.state = NEIGHBOUR_FAILED
                 h.unresolved += 1
-                _wake(g, host, host * g.n_neighbours + k, np.int64(1))
+                _wake(g, host, host * g.n_neighbours + k, int64(1))
                 continue
         soonest = min(soonest, n.when)
     timer = (host + 1) * g.per_host - 1
@@ -148,7 +149,7 @@ def on_timer(g: Any, host: int, now: int) -> None:
 
 
 @inner()
-def _wake(g: Any, host: int, row: int, failed: int) -> None:
+def _wake(g: StackGlobals, host: int, row: int, failed: int) -> None:
     """Those who wait for a neighbour may go on."""
     h = host_at(g.hosts, host)
     for i in range(host * g.per_host, host * g.per_host + h.sockets_used):
@@ -160,10 +161,10 @@ def _wake(g: Any, host: int, row: int, failed: int) -> None:
 
 
 @inner()
-def learn(g: Any, host: int, hi: int, lo: int, mac: int, ask: bool) -> None:
+def learn(g: StackGlobals, host: int, hi: int, lo: int, mac: int, ask: bool) -> None:
     """A neighbour's MAC was told. `ask`: enter it if it is new."""
     h = host_at(g.hosts, host)
-    row = np.int64(-1)
+    row = int64(-1)
     for k in range(h.neighbours_used):
         n = neighbour_at(g.neighbours, host * g.n_neighbours + k)
         if n.lo == lo and n.hi == hi:
@@ -183,7 +184,7 @@ def learn(g: Any, host: int, hi: int, lo: int, mac: int, ask: bool) -> None:
 
 
 @inner()
-def _put_arp(g: Any, host: int, operation: int, to: int, target_mac: int, target: int) -> None:
+def _put_arp(g: StackGlobals, host: int, operation: int, to: int, target_mac: int, target: int) -> None:
     h = host_at(g.hosts, host)
     frame = rings.room(g, h, host)
     if frame == 0:
@@ -201,7 +202,7 @@ def _put_arp(g: Any, host: int, operation: int, to: int, target_mac: int, target
 
 
 @inner()
-def on_arp(g: Any, host: int, arp: int, here: int) -> bool:
+def on_arp(g: StackGlobals, host: int, arp: int, here: int) -> bool:
     """An ARP packet came in; False if it is none of Ethernet and IPv4."""
     if here < _ARP_BYTES or load32be(arp) != (1 << 16) | 0x0800 or load16be(arp + 4) != 0x0604:
         return False
@@ -222,7 +223,7 @@ def on_arp(g: Any, host: int, arp: int, here: int) -> bool:
 
 @inner()
 def _put_discovery(
-    g: Any, host: int, to_mac: int, d_hi: int, d_lo: int, kind: int, flags: int, hi: int, lo: int
+    g: StackGlobals, host: int, to_mac: int, d_hi: int, d_lo: int, kind: int, flags: int, hi: int, lo: int
 ) -> None:
     """A solicitation or advertisement for the target `hi`, `lo`, with our link-layer address."""
     h = host_at(g.hosts, host)
@@ -231,13 +232,8 @@ def _put_discovery(
         return
     put_ethernet(frame, to_mac, h.mac, TYPE_IPV6)
     ip = frame + ETHERNET_BYTES
-    length = np.int64(32)
-    store32be(ip, 6 << 28)
-    store32be(ip + 4, (length << 16) | (PROTO_ICMP6 << 8) | 255)
-    store64be(ip + 8, h.v6_hi)
-    store64be(ip + 16, h.v6_lo)
-    store64be(ip + 24, d_hi)
-    store64be(ip + 32, d_lo)
+    length = int64(32)
+    put_ipv6(ip, _NONE, length, _ICMP6, _HOPS, h.v6_hi, h.v6_lo, d_hi, d_lo)
     icmp = ip + IPV6_BYTES
     store32be(icmp, kind << 24)
     store32be(icmp + 4, flags)
@@ -245,22 +241,22 @@ def _put_discovery(
     store64be(icmp + 16, lo)
     store16be(icmp + 24, 0x0101 if kind == _SOLICITATION else 0x0201)
     store48(icmp + 26, h.mac)
-    total = words(h.v6_hi) + words(h.v6_lo) + words(d_hi) + words(d_lo) + PROTO_ICMP6 + length
+    total = pseudo_sum(h.v6_hi, h.v6_lo, d_hi, d_lo, _ICMP6, length)
     store16be(icmp + 2, ~fold(total + sum_bytes(icmp, length)))
     rings.push(g, h, host, ETHERNET_BYTES + IPV6_BYTES + length, ETHERNET_BYTES + IPV6_BYTES + length)
 
 
 @inner()
-def _solicit(g: Any, host: int, n: Any) -> None:
+def _solicit(g: StackGlobals, host: int, n: NeighbourRecord) -> None:
     """To the solicited-node address ff02::1:ffxx:xxxx."""
     low = n.lo & 0xFFFFFF
-    d_lo = (np.int64(1) << 32) | 0xFF000000 | low
-    mac = np.int64(0x3333FF000000) | low
-    _put_discovery(g, host, mac, SOLICITED_HI, d_lo, np.int64(_SOLICITATION), _NONE, n.hi, n.lo)
+    d_lo = (int64(1) << 32) | 0xFF000000 | low
+    mac = int64(0x3333FF000000) | low
+    _put_discovery(g, host, mac, SOLICITED_HI, d_lo, int64(_SOLICITATION), _NONE, n.hi, n.lo)
 
 
 @inner()
-def on_discovery(g: Any, host: int, f: Any, kind: int) -> None:
+def on_discovery(g: StackGlobals, host: int, f: ParsedFrame, kind: int) -> None:
     """A solicitation or an advertisement came in, its checksum is right. Its hop limit must be 255 (7.1)."""
     if f.ttl != 255 or f.here < 24:
         return
@@ -277,10 +273,8 @@ def on_discovery(g: Any, host: int, f: Any, kind: int) -> None:
         return
     h.arp_answered += 1
     if f.src_hi | f.src_lo == 0:  # duplicate address detection: to all nodes
-        all_nodes = np.int64(0x333300000001)
-        _put_discovery(
-            g, host, all_nodes, SOLICITED_HI, np.int64(1), np.int64(_ADVERTISEMENT), np.int64(0x20000000), hi, lo
-        )
+        all_nodes = int64(0x333300000001)
+        _put_discovery(g, host, all_nodes, SOLICITED_HI, int64(1), int64(_ADVERTISEMENT), int64(0x20000000), hi, lo)
         return
     learn(g, host, f.src_hi, f.src_lo, mac, True)
-    _put_discovery(g, host, mac, f.src_hi, f.src_lo, np.int64(_ADVERTISEMENT), _SOLICITED | _OVERRIDE, hi, lo)
+    _put_discovery(g, host, mac, f.src_hi, f.src_lo, int64(_ADVERTISEMENT), _SOLICITED | _OVERRIDE, hi, lo)

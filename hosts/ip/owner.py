@@ -4,7 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from detour.hosts.ip.memory import StackMemory
 
 T = TypeVar("T")
 
@@ -14,10 +18,10 @@ class Owner(Protocol):
 
     name: str
     number: int
-    stack: Any
+    memory: StackMemory
 
     @property
-    def row(self) -> Any:
+    def row(self) -> np.void:
         """Its row of the table of hosts."""
         ...
 

@@ -3,33 +3,32 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from detour.base.jit import inner
 from detour.base.raw import load64, move_bytes
 from detour.hosts.ip import timers
+from detour.hosts.ip.layout import RawRecord, StackGlobals
 from detour.hosts.ip.rows import raw_at, socket_at
 
 
 @inner()
-def on_timer(g: Any, i: int) -> None:
+def on_timer(g: StackGlobals, i: int) -> None:
     """The next frame is due."""
     timers.make_ready(g, socket_at(g.sockets, i), i)
 
 
 @inner()
-def _due(r: Any) -> int:
+def _due(r: RawRecord) -> int:
     return r.base_ps + load64(r.times + 8 * r.next_one)
 
 
 @inner()
-def begin(g: Any, i: int) -> None:
+def begin(g: StackGlobals, i: int) -> None:
     """All is set up: the first frame is due."""
     timers.set_due(g, socket_at(g.sockets, i), i, _due(raw_at(g.raws, i)))
 
 
 @inner()
-def write(g: Any, i: int, frame: int, room: int, now: int) -> int:
+def write(g: StackGlobals, i: int, frame: int, room: int, now: int) -> int:
     """The next frame; returns bytes stored << 32 | on the wire, 0: none goes now."""
     s, r = socket_at(g.sockets, i), raw_at(g.raws, i)
     if r.next_one == r.count or now < _due(r):

@@ -68,7 +68,7 @@ class ReceivedResult:
     """What a port has received from a sender. `measured` packets said their number and time: of these `lost` were
     passed over and have not come since, `reordered` came late, by up to `displaced` numbers; delays in ps.
 
-    `samples`: records of `layout.PACKET_SAMPLE`; `delay_counts`: a histogram (`layout.BUCKETS`)."""
+    `samples`: records of `layout.SampleRecord`; `delay_counts`: a histogram (`layout.BUCKETS`)."""
 
     source: str
     source_port: int
@@ -100,7 +100,7 @@ class ReceivedResult:
         if self.delay_counts is None or not self.delay_counts.any():
             return float("nan")
         sums = np.cumsum(self.delay_counts)
-        number = int(np.searchsorted(sums, share * sums[-1]))
+        number = int(np.searchsorted(sums, share * int(sums[-1])))
         return min(max(bucket_middle(number), self.delay_min_ps), self.delay_max_ps)
 
 
@@ -113,9 +113,9 @@ def bucket_middle(number: int) -> float:
 
 
 def received(
-    peer: Any, source: str, port: int, counts: np.ndarray | None, samples: np.ndarray | None
+    peer: np.void, source: str, port: int, counts: np.ndarray | None, samples: np.ndarray | None
 ) -> ReceivedResult:
-    """The result of a row of `layout.PEER`."""
+    """The result of a row of `layout.PeerRecord`."""
     measured = int(peer["measured"])
     return ReceivedResult(
         source=source,

@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from detour.base.jit import inner
 from detour.base.raw import move_bytes
+from detour.hosts.ip.layout import IpHostRecord, StackGlobals
 from detour.hosts.ip.rows import box_at
 
 
 @inner()
-def room(g: Any, h: Any, host: int) -> int:
+def room(g: StackGlobals, h: IpHostRecord, host: int) -> int:
     """Where the next answer may be written, 0 (counted) if the ring is full: then it is lost, as in a full queue.
     It is sent once `push` was called."""
     if h.out_tail - h.out_head >= g.out_depth:
@@ -21,7 +20,7 @@ def room(g: Any, h: Any, host: int) -> int:
 
 
 @inner()
-def push(g: Any, h: Any, host: int, stored: int, wire: int) -> None:
+def push(g: StackGlobals, h: IpHostRecord, host: int, stored: int, wire: int) -> None:
     """The answer that was written at `room` is complete."""
     box = box_at(g.outbox, host * g.out_depth + h.out_tail % g.out_depth)
     box.stored = stored
@@ -30,7 +29,7 @@ def push(g: Any, h: Any, host: int, stored: int, wire: int) -> None:
 
 
 @inner()
-def pop(g: Any, h: Any, host: int, frame: int) -> int:
+def pop(g: StackGlobals, h: IpHostRecord, host: int, frame: int) -> int:
     """Moves the oldest answer to `frame`; returns bytes stored << 32 | on the wire, 0 if there is none."""
     if h.out_head == h.out_tail:
         return 0
@@ -42,7 +41,7 @@ def pop(g: Any, h: Any, host: int, frame: int) -> int:
 
 
 @inner()
-def show(g: Any, h: Any, host: int, frame: int, stored: int, wire: int, now: int) -> None:
+def show(g: StackGlobals, h: IpHostRecord, host: int, frame: int, stored: int, wire: int, now: int) -> None:
     """Keeps a frame for Python; the newest are lost (counted) if it does not take them."""
     if h.in_tail - h.in_head >= g.in_depth:
         h.in_drops += 1

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -26,22 +25,22 @@ class Socket:
         self.host = host
         self.number = -1
 
-    def _make(self, kind: int, proto: int) -> Any:
+    def _make(self, kind: int, proto: int) -> np.void:
         """In the loop's thread: a fresh row."""
-        self.number = int(stack.make_socket(self.host.stack.memory.address, self.host.number, kind, proto))
+        self.number = int(stack.make_socket(self.host.memory.address, self.host.number, kind, proto))
         if self.number < 0:
             raise DetourError(f"host {self.host.name} has no socket left; a stack is made with `sockets=`")
         return self.row
 
     @property
-    def row(self) -> Any:
+    def row(self) -> np.void:
         """Its row in the table of sockets."""
-        return self.host.stack.memory.tables["sockets"][self.number]
+        return self.host.memory.tables["sockets"][self.number]
 
-    def _of(self, table: str) -> Any:
-        return self.host.stack.memory.tables[table][self.number]
+    def _of(self, table: str) -> np.void:
+        return self.host.memory.tables[table][self.number]
 
-    def _address(self, row: Any, to: str, ttl: int, tos: int) -> int:
+    def _address(self, row: np.void, to: str, ttl: int, tos: int) -> int:
         """Fills in both addresses; returns the version of IP."""
         hi, lo = words(to)
         v6 = is_v6(hi, lo)
@@ -54,7 +53,7 @@ class Socket:
         return 6 if v6 else 4
 
     def _begin(self, start_ps: int) -> None:
-        stack.begin(self.host.stack.memory.address, self.number, start_ps)
+        stack.begin(self.host.memory.address, self.number, start_ps)
 
     def _port(self, wanted: int) -> int:
         """A local port: the one that is wanted, or the next free one (RFC 6335: 49152 and up)."""
@@ -95,9 +94,9 @@ class Ping(Socket):
             row["lport"] = self._port(0) & 0xFFFF
             echo = self._of("echoes")
             echo["ident"], echo["count"], echo["interval_ps"], echo["size"] = row["lport"], count, interval_ps, size
-            echo["rtts"], echo["room"] = host.stack.memory.keep(self._trips), count
+            echo["rtts"], echo["room"] = host.memory.keep(self._trips), count
             echo["next_ps"] = start_ps
-            stack.enter_socket(host.stack.memory.address, self.number)
+            stack.enter_socket(host.memory.address, self.number)
             self._begin(start_ps)
 
         host.do(make)
@@ -155,18 +154,18 @@ class UdpFlow(Socket):
             row["lport"], row["rport"] = self._port(source_port), port
             row["flow_id"] = self.number
             self._fill(self._of("flows"), packets, start_ps, stop_ps)
-            stack.enter_socket(host.stack.memory.address, self.number)
+            stack.enter_socket(host.memory.address, self.number)
             self._begin(start_ps)
 
         host.do(make)
 
-    def _fill(self, flow: Any, packets: int | None, start_ps: int, stop_ps: int | None) -> None:
+    def _fill(self, flow: np.void, packets: int | None, start_ps: int, stop_ps: int | None) -> None:
         spacing = self.spacing
         flow["mode"], flow["rate_bps"] = spacing.number, max(round(spacing.rate_bps), 1)
         flow["next_ps"], flow["stop_ps"] = start_ps, layout.MAX_TIME if stop_ps is None else stop_ps
         flow["left"] = -1 if packets is None else packets
         flow["fixed_size"], flow["n_sizes"] = spacing.size, len(self._sizes)
-        flow["sizes"] = self.host.stack.memory.keep(self._sizes)
+        flow["sizes"] = self.host.memory.keep(self._sizes)
         flow["on_ps"], flow["off_ps"] = spacing.on_ps, spacing.off_ps
 
     def stop(self) -> None:
@@ -198,11 +197,11 @@ class UdpPort(Socket):
         super().__init__(host)
         check("the port", port, 1, 65_535)
         self.port = port
-        self._samples = np.zeros(samples * senders, layout.PACKET_SAMPLE)
+        self._samples = np.zeros(samples * senders, layout.SampleRecord.dtype)
         self._histograms = np.zeros((histograms, layout.BUCKETS), np.int64)
 
         def make() -> None:
-            memory = host.stack.memory
+            memory = host.memory
             if int(stack.find_socket(memory.address, host.number, layout.PROTO_UDP, port)) >= 0:
                 raise DetourError(f"UDP port {port} of host {host.name} is in use")
             row = self._make(layout.UDP_PORT, layout.PROTO_UDP)
@@ -217,21 +216,21 @@ class UdpPort(Socket):
 
     def results(self) -> list[ReceivedResult]:
         """What has come so far, a result a sender, in the order of their first packets."""
-        memory = self.host.stack.memory
+        memory = self.host.memory
         per_host = int(memory.globals[0]["per_host"])
         mine = slice(self.host.number * per_host, self.host.number * per_host + int(self.host.row["sockets_used"]))
         rows, peers = memory.tables["sockets"][mine], memory.tables["peers"][mine]
         chosen = (rows["kind"] == layout.UDP_PEER) & (rows["lport"] == self.port)
         return [self._result(row, peer) for row, peer in zip(rows[chosen], peers[chosen], strict=True)]
 
-    def _result(self, row: Any, peer: Any) -> ReceivedResult:
+    def _result(self, row: np.void, peer: np.void) -> ReceivedResult:
         counts = None
         if peer["histogram"]:
             number = (int(peer["histogram"]) - self._histograms.ctypes.data) // (8 * layout.BUCKETS)
             counts = self._histograms[number]
         samples = None
         if peer["room"]:
-            first = (int(peer["samples"]) - self._samples.ctypes.data) // layout.PACKET_SAMPLE.itemsize
+            first = (int(peer["samples"]) - self._samples.ctypes.data) // layout.SampleRecord.dtype.itemsize
             samples = self._samples[first : first + int(peer["taken"])].copy()
         return received(peer, text_of(int(row["r_hi"]), int(row["r_lo"])), int(row["rport"]), counts, samples)
 
@@ -265,7 +264,7 @@ class RawFrames(Socket):
         self._times = np.array(times, np.int64)
 
         def make() -> None:
-            keep = host.stack.memory.keep
+            keep = host.memory.keep
             self._make(layout.RAW, 0)
             raw = self._of("raws")
             raw["frames"], raw["offsets"], raw["times"] = keep(self._bytes), keep(self._offsets), keep(self._times)

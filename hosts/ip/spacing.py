@@ -10,8 +10,8 @@ import numpy as np
 
 from detour.base.errors import DetourError
 from detour.base.files import read_text
+from detour.hosts.draws import BELOW
 from detour.hosts.ip import layout
-from detour.hosts.ip.draws import BELOW
 
 _MODES = {"constant": layout.CONSTANT, "poisson": layout.POISSON, "on-off": layout.ON_OFF}
 
@@ -50,9 +50,9 @@ class Spacing:
     def table(self) -> np.ndarray:
         """Sizes with the numbers below which they are drawn; empty if all have the same."""
         if not self.sizes:
-            return np.zeros(0, layout.SIZE)
+            return np.zeros(0, layout.SizeRecord.dtype)
         total = sum(share for _, share in self.sizes)
-        found = np.zeros(len(self.sizes), layout.SIZE)
+        found = np.zeros(len(self.sizes), layout.SizeRecord.dtype)
         found["bytes"] = [size for size, _ in self.sizes]
         found["below"] = np.round(np.cumsum([share for _, share in self.sizes]) / total * BELOW)
         found["below"][-1] = BELOW

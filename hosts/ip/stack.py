@@ -6,26 +6,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from detour.base.jit import inner
+from detour.base.jit import inner, int64
 from detour.base.parts import Part
 from detour.base.raw import load16be
+from detour.hosts.frames.headers import ETHERNET_BYTES, TYPE_ARP, TYPE_IPV4, TYPE_IPV6, load48
 from detour.hosts.ip import demux, icmp, neighbours, raw, rings, timers, udp
-from detour.hosts.ip.frames import (
-    BAD_SUM,
-    ETHERNET_BYTES,
-    FRAGMENT,
-    PARSED,
-    TYPE_ARP,
-    TYPE_IPV4,
-    TYPE_IPV6,
-    load48,
-    parse_ipv4,
-    parse_ipv6,
-)
+from detour.hosts.ip.frames import BAD_SUM, FRAGMENT, PARSED, parse_ipv4, parse_ipv6
 from detour.hosts.ip.layout import (
     ECHO,
     PROTO_ICMP,
@@ -36,6 +22,9 @@ from detour.hosts.ip.layout import (
     RESOLVER,
     TCP_SOCKET,
     UDP_FLOW,
+    IpHostRecord,
+    ParsedFrame,
+    StackGlobals,
 )
 from detour.hosts.ip.rows import frame_at, globals_at, host_at, socket_at
 from detour.hosts.ip.tcp import connection, sender
@@ -65,7 +54,7 @@ def receive(state: int, host: int, frame: int, stored: int, wire: int, now: int)
 
 
 @inner()
-def _take(g: Any, host: int, h: Any, frame: int, stored: int, wire: int, now: int) -> bool:
+def _take(g: StackGlobals, host: int, h: IpHostRecord, frame: int, stored: int, wire: int, now: int) -> bool:
     """Whether something here is for this frame."""
     if stored < ETHERNET_BYTES:
         h.rx_malformed += 1
@@ -94,7 +83,7 @@ def _take(g: Any, host: int, h: Any, frame: int, stored: int, wire: int, now: in
 
 
 @inner()
-def _take_packet(g: Any, host: int, h: Any, f: Any, how: int, ip: int, now: int) -> bool:
+def _take_packet(g: StackGlobals, host: int, h: IpHostRecord, f: ParsedFrame, how: int, ip: int, now: int) -> bool:
     if how != PARSED:
         if how == BAD_SUM:
             h.rx_bad_checksum += 1
@@ -122,7 +111,7 @@ def _take_packet(g: Any, host: int, h: Any, f: Any, how: int, ip: int, now: int)
 
 
 @inner()
-def _is_mine(h: Any, f: Any) -> bool:
+def _is_mine(h: IpHostRecord, f: ParsedFrame) -> bool:
     """Whether a packet is to this host: its addresses, the broadcast addresses of its subnet, groups that it is in."""
     if f.v6 == 0:
         if h.v4_lo == 0:
@@ -146,7 +135,7 @@ def _is_mine(h: Any, f: Any) -> bool:
 
 
 @inner()
-def _expire(g: Any, host: int, h: Any, now: int) -> None:
+def _expire(g: StackGlobals, host: int, h: IpHostRecord, now: int) -> None:
     while h.heap_first <= now:
         i = timers.take_due(g, host, h, now)
         if i < 0:
@@ -239,7 +228,7 @@ def begin(state: int, i: int, now: int) -> int:
     elif s.kind == TCP_SOCKET:
         connection.open_active(g, i, now)
     elif s.kind == ECHO:
-        timers.set_due(g, s, i, max(now, np.int64(0)))
+        timers.set_due(g, s, i, max(now, int64(0)))
     return 0
 
 
@@ -259,7 +248,7 @@ def enter_socket(state: int, i: int) -> int:
 @IP.entry
 def find_socket(state: int, host: int, proto: int, port: int) -> int:
     """Who takes packets to a port from everybody, -1: nobody."""
-    none = np.int64(0)
+    none = int64(0)
     return demux.find(globals_at(state, 0), host, proto, port, none, none, none)
 
 

@@ -7,60 +7,34 @@ away is left in the heap where it is, and looked at again when it comes: for tim
 
 from __future__ import annotations
 
-from typing import Any
-
-from detour.base.jit import inner
-from detour.hosts.ip.layout import MAX_TIME
+from detour.base.heap import HeapEntry, make_heap
+from detour.base.jit import inner, int64
+from detour.hosts.ip.layout import MAX_TIME, IpHostRecord, SocketRecord, StackGlobals
 from detour.hosts.ip.rows import heap_at, host_at, socket_at
 
 
-@inner()
-def _put(g: Any, base: int, place: int, time: int, i: int) -> None:
-    entry = heap_at(g.heaps, base + place)
-    entry.time = time
-    entry.socket = i
+@inner(forceinline=True)
+def _entry(g: StackGlobals, first: int, k: int) -> HeapEntry:
+    return heap_at(g.heaps, first + k)
+
+
+@inner(forceinline=True)
+def _moved(g: StackGlobals, i: int, place: int, time: int) -> None:
     s = socket_at(g.sockets, i)
     s.pos = place
     s.key = time
 
 
-@inner()
-def _up(g: Any, base: int, place: int, time: int, i: int) -> None:
-    """Puts an entry at a place or above."""
-    while place > 0:
-        above = (place - 1) >> 1
-        other = heap_at(g.heaps, base + above)
-        if other.time <= time:
-            break
-        _put(g, base, place, other.time, other.socket)
-        place = above
-    _put(g, base, place, time, i)
+_up, _down, _remove = make_heap(_entry, _moved, ways=2)
 
 
 @inner()
-def _down(g: Any, base: int, size: int, place: int, time: int, i: int) -> None:
-    """Puts an entry at a place or below."""
-    while True:
-        child = 2 * place + 1
-        if child >= size:
-            break
-        if child + 1 < size and heap_at(g.heaps, base + child + 1).time < heap_at(g.heaps, base + child).time:
-            child += 1
-        other = heap_at(g.heaps, base + child)
-        if other.time >= time:
-            break
-        _put(g, base, place, other.time, other.socket)
-        place = child
-    _put(g, base, place, time, i)
-
-
-@inner()
-def _note_first(g: Any, h: Any, base: int) -> None:
+def _note_first(g: StackGlobals, h: IpHostRecord, base: int) -> None:
     h.heap_first = heap_at(g.heaps, base).time if h.heap_size > 0 else MAX_TIME
 
 
 @inner()
-def set_due(g: Any, s: Any, i: int, when: int) -> None:
+def set_due(g: StackGlobals, s: SocketRecord, i: int, when: int) -> None:
     """Socket `i` wants to be called at `when` (MAX_TIME: not at all)."""
     s.due = when
     if when == MAX_TIME or (s.pos >= 0 and s.key <= when):
@@ -76,38 +50,36 @@ def set_due(g: Any, s: Any, i: int, when: int) -> None:
 
 
 @inner()
-def _remove_first(g: Any, h: Any, base: int) -> None:
-    socket_at(g.sockets, heap_at(g.heaps, base).socket).pos = -1
+def _remove_first(g: StackGlobals, h: IpHostRecord, base: int) -> None:
+    socket_at(g.sockets, heap_at(g.heaps, base).who).pos = -1
     h.heap_size -= 1
-    if h.heap_size > 0:
-        last = heap_at(g.heaps, base + h.heap_size)
-        _down(g, base, h.heap_size, 0, last.time, last.socket)
+    _remove(g, base, h.heap_size, int64(0))
 
 
 @inner()
-def first_due(g: Any, host: int, h: Any) -> int:
+def first_due(g: StackGlobals, host: int, h: IpHostRecord) -> int:
     """The first deadline of a host, ps."""
     base = host * g.per_host
     while h.heap_size > 0:
         top = heap_at(g.heaps, base)
-        s = socket_at(g.sockets, top.socket)
+        s = socket_at(g.sockets, top.who)
         if s.due <= top.time:
             break
         if s.due == MAX_TIME:
             _remove_first(g, h, base)
         else:
-            _down(g, base, h.heap_size, 0, s.due, top.socket)
+            _down(g, base, h.heap_size, int64(0), s.due, top.who)
     _note_first(g, h, base)
     return h.heap_first
 
 
 @inner()
-def take_due(g: Any, host: int, h: Any, now: int) -> int:
+def take_due(g: StackGlobals, host: int, h: IpHostRecord, now: int) -> int:
     """Removes and returns a socket whose deadline has passed, or -1."""
     if first_due(g, host, h) > now:
         return -1
     base = host * g.per_host
-    i = heap_at(g.heaps, base).socket
+    i = heap_at(g.heaps, base).who
     socket_at(g.sockets, i).due = MAX_TIME
     _remove_first(g, h, base)
     _note_first(g, h, base)
@@ -115,7 +87,7 @@ def take_due(g: Any, host: int, h: Any, now: int) -> int:
 
 
 @inner()
-def make_ready(g: Any, s: Any, i: int) -> None:
+def make_ready(g: StackGlobals, s: SocketRecord, i: int) -> None:
     """Socket `i` may have something to send: it gets the last place in the round."""
     if s.ready != 0:
         return
@@ -130,7 +102,7 @@ def make_ready(g: Any, s: Any, i: int) -> None:
 
 
 @inner()
-def take_ready(g: Any, h: Any) -> int:
+def take_ready(g: StackGlobals, h: IpHostRecord) -> int:
     """Removes and returns the first socket of the round, of which there must be one."""
     i = h.ready_head
     s = socket_at(g.sockets, i)

@@ -9,52 +9,55 @@ arrived before it; by how much is how many numbers the highest one is ahead.
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from detour.base.jit import inner
+from detour.base.jit import inner, int64
 from detour.base.raw import load16be, load32be, load64, load64be, store16be, store32be, store64, store64be
+from detour.hosts.draws import draw, exponential
+from detour.hosts.frames.checksum import fold, sum_bytes
 from detour.hosts.ip import demux, icmp, neighbours, timers
-from detour.hosts.ip.draws import draw, exponential
 from detour.hosts.ip.frames import checked, put_headers
 from detour.hosts.ip.layout import (
     BUCKETS,
     CONSTANT,
     HEADERS_BYTES,
     ON_OFF,
-    PACKET_SAMPLE,
     PROTO_UDP,
     UDP_HEAD,
     UDP_MAGIC,
     UDP_PEER,
+    IpHostRecord,
+    ParsedFrame,
+    PeerRecord,
+    SampleRecord,
+    SocketRecord,
+    StackGlobals,
+    UdpFlowRecord,
 )
+from detour.hosts.ip.pattern import is_pattern, pattern_sum, put_pattern
 from detour.hosts.ip.rows import flow_at, host_at, peer_at, sample_at, size_at, socket_at
-from detour.hosts.ip.sums import fold, is_pattern, pattern_sum, put_pattern, sum_bytes
 
-_UDP_BYTES = np.int64(8)
-_CE = np.int64(3)
-_PS_BITS = np.int64(8 * 10**12)
-_NONE = np.int64(0)
-_SAMPLE_BYTES = PACKET_SAMPLE.itemsize
+_UDP_BYTES = int64(8)
+_CE = int64(3)
+_PS_BITS = int64(8 * 10**12)
+_NONE = int64(0)
+_SAMPLE_BYTES = SampleRecord.dtype.itemsize
 
 
 # -- sending ---------------------------------------------------------------------------------------------
 
 
 @inner()
-def on_timer(g: Any, i: int) -> None:
+def on_timer(g: StackGlobals, i: int) -> None:
     """The next packet is due."""
     timers.make_ready(g, socket_at(g.sockets, i), i)
 
 
 @inner()
-def _draw_size(h: Any, f: Any) -> None:
+def _draw_size(h: IpHostRecord, f: UdpFlowRecord) -> None:
     """Bytes of the next payload."""
     f.size = f.fixed_size
     if f.n_sizes > 0:
         x = draw(h)
-        low, high = np.int64(0), f.n_sizes - 1
+        low, high = int64(0), f.n_sizes - 1
         while low < high:
             middle = (low + high) >> 1
             if x < size_at(f.sizes, middle).below:
@@ -65,7 +68,7 @@ def _draw_size(h: Any, f: Any) -> None:
 
 
 @inner()
-def _wander(g: Any, h: Any, f: Any, gap: int) -> int:
+def _wander(g: StackGlobals, h: IpHostRecord, f: UdpFlowRecord, gap: int) -> int:
     """How much later than a gap the next packet of a constant flow is due: how late the flow is changes by up to half
     the stack's jitter a packet, between nothing and a gap. So the phase of two equal flows is not that of their
     beginning, and a flow sends as many packets as it is to."""
@@ -81,7 +84,7 @@ def _wander(g: Any, h: Any, f: Any, gap: int) -> int:
 
 
 @inner()
-def _advance(g: Any, h: Any, f: Any) -> None:
+def _advance(g: StackGlobals, h: IpHostRecord, f: UdpFlowRecord) -> None:
     """When the packet after this one is due. What the division leaves over is not lost."""
     bits = f.size * _PS_BITS + f.rest
     gap = bits // f.rate_bps
@@ -101,7 +104,7 @@ def _advance(g: Any, h: Any, f: Any) -> None:
 
 
 @inner()
-def begin(g: Any, i: int) -> None:
+def begin(g: StackGlobals, i: int) -> None:
     """A flow is set up: its first packet is due at `next_ps`."""
     s, f = socket_at(g.sockets, i), flow_at(g.flows, i)
     h = host_at(g.hosts, s.host)
@@ -112,7 +115,7 @@ def begin(g: Any, i: int) -> None:
 
 
 @inner()
-def write(g: Any, i: int, frame: int, now: int) -> Any:
+def write(g: StackGlobals, i: int, frame: int, now: int) -> int:
     """The next packet; returns bytes stored << 32 | on the wire, 0: none goes now."""
     s, f = socket_at(g.sockets, i), flow_at(g.flows, i)
     if now < f.next_ps or f.next_ps - f.shift_ps >= f.stop_ps or f.left == 0:
@@ -139,7 +142,7 @@ def write(g: Any, i: int, frame: int, now: int) -> Any:
 
 
 @inner()
-def _put(g: Any, s: Any, f: Any, i: int, frame: int, now: int) -> int:
+def _put(g: StackGlobals, s: SocketRecord, f: UdpFlowRecord, i: int, frame: int, now: int) -> int:
     """Writes a packet."""
     length = _UDP_BYTES + f.size
     at = put_headers(s, g.headers + i * HEADERS_BYTES, frame, s.tos, length)
@@ -154,7 +157,7 @@ def _put(g: Any, s: Any, f: Any, i: int, frame: int, now: int) -> int:
         store32be(payload + 4, s.flow_id)
         store64be(payload + 8, f.tx_packets)
         store64be(payload + 16, now)
-        total += sum_bytes(payload, np.int64(UDP_HEAD))
+        total += sum_bytes(payload, int64(UDP_HEAD))
         stored += UDP_HEAD
         payload += UDP_HEAD
         rest -= UDP_HEAD
@@ -163,7 +166,7 @@ def _put(g: Any, s: Any, f: Any, i: int, frame: int, now: int) -> int:
         total += pattern_sum(g, place, rest)
         stored += rest
     check = ~fold(total) & 0xFFFF
-    store16be(at + 6, check if check != 0 else np.int64(0xFFFF))
+    store16be(at + 6, check if check != 0 else int64(0xFFFF))
     return (stored << 32) | (at - frame + length)
 
 
@@ -171,7 +174,7 @@ def _put(g: Any, s: Any, f: Any, i: int, frame: int, now: int) -> int:
 
 
 @inner()
-def receive(g: Any, host: int, f: Any, ip: int, now: int) -> bool:
+def receive(g: StackGlobals, host: int, f: ParsedFrame, ip: int, now: int) -> bool:
     """A datagram came in; False if its checksum is wrong."""
     h = host_at(g.hosts, host)
     if f.here < _UDP_BYTES:
@@ -186,7 +189,7 @@ def receive(g: Any, host: int, f: Any, ip: int, now: int) -> bool:
     if (load16be(f.at + 6) != 0 or f.v6 != 0) and not checked(f):
         return False
     sport, port = load16be(f.at), load16be(f.at + 2)
-    i = demux.find(g, host, np.int64(PROTO_UDP), port, f.src_hi, f.src_lo, sport)
+    i = demux.find(g, host, int64(PROTO_UDP), port, f.src_hi, f.src_lo, sport)
     if i < 0:
         i = _new_peer(g, host, f, port, sport)
     if i == -1:
@@ -197,12 +200,12 @@ def receive(g: Any, host: int, f: Any, ip: int, now: int) -> bool:
 
 
 @inner()
-def _new_peer(g: Any, host: int, f: Any, port: int, sport: int) -> int:
+def _new_peer(g: StackGlobals, host: int, f: ParsedFrame, port: int, sport: int) -> int:
     """What a port receives from a sender that is new to it; -1: nobody has the port, -2: no room."""
-    listening = demux.find(g, host, np.int64(PROTO_UDP), port, _NONE, _NONE, _NONE)
+    listening = demux.find(g, host, int64(PROTO_UDP), port, _NONE, _NONE, _NONE)
     if listening < 0:
         return -1
-    i = demux.new_socket(g, host, np.int64(UDP_PEER), np.int64(PROTO_UDP))
+    i = demux.new_socket(g, host, int64(UDP_PEER), int64(PROTO_UDP))
     if i < 0:
         return -2
     s = socket_at(g.sockets, i)
@@ -226,11 +229,11 @@ def _new_peer(g: Any, host: int, f: Any, port: int, sport: int) -> int:
 
 
 @inner()
-def bucket(delay: int) -> Any:
+def bucket(delay: int) -> int:
     """Number of the bucket of a histogram: eight an octave."""
     if delay < 8:
         return max(delay, 0)
-    shift = np.int64(0)
+    shift = int64(0)
     x = delay
     while x >= 16:
         x >>= 1
@@ -239,7 +242,7 @@ def bucket(delay: int) -> Any:
 
 
 @inner()
-def _count(g: Any, p: Any, f: Any, now: int) -> None:
+def _count(g: StackGlobals, p: PeerRecord, f: ParsedFrame, now: int) -> None:
     """Enters a packet of a sender."""
     size = f.length - _UDP_BYTES
     ce = 1 if f.tos & 3 == _CE else 0
@@ -249,7 +252,7 @@ def _count(g: Any, p: Any, f: Any, now: int) -> None:
     p.first_ps = now if p.rx_packets == 1 else p.first_ps
     p.last_ps = now
     payload = f.at + _UDP_BYTES
-    seq, sent = np.int64(-1), np.int64(-1)
+    seq, sent = int64(-1), int64(-1)
     if f.here >= _UDP_BYTES + UDP_HEAD and load32be(payload) == UDP_MAGIC:
         seq, sent = load64be(payload + 8), load64be(payload + 16)
         if g.elide == 0 and not is_pattern(g, payload + UDP_HEAD, seq, f.here - _UDP_BYTES - UDP_HEAD):
@@ -266,7 +269,7 @@ def _count(g: Any, p: Any, f: Any, now: int) -> None:
 
 
 @inner()
-def _measure(p: Any, seq: int, delay: int) -> None:
+def _measure(p: PeerRecord, seq: int, delay: int) -> None:
     """Order and delay of a packet that says its number and its time."""
     if seq >= p.expected:
         p.gaps += seq - p.expected

@@ -12,32 +12,35 @@ paper change either side of the comparison; docs/experiments.md has what each is
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from detour.base.jit import inner
+from detour.base.jit import float64, inner, int64
+from detour.base.structs import Int64, NativeRecord
 from detour.hosts.frames.sizes import DATA_OVERHEAD
+from detour.hosts.paths.waits import is_empty, mtu_times
+from detour.hosts.records import Config, QueuePair
 from detour.hosts.state import NIL
 
 _LEAST_WINDOW = 16.0
 """packets of which the least delay says something, however small the window"""
 
 
-@inner
-def mtu_times(cfg: Any, count: int) -> int:
-    """So many MTU transmission times, ps."""
-    return count * (cfg.mtu * 8_000_000_000_000 // cfg.link_rate_bps)
+class ProbingState(NativeRecord):
+    """What a QP has of the scheme (`probing`)."""
+
+    low: Int64  # the least delay of the window that fills and of the one before it (-1: none), packets in the former
+    low_before: Int64
+    low_count: Int64
+    since_ptm: Int64  # data packets
+    rr_next: Int64
+    probed: Int64  # this busy period has begun with a round
+    round: Int64  # ROUND_...; its first PTM, begin, PTMs and answers
+    round_first: Int64
+    round_start: Int64
+    round_open: Int64
+    round_done: Int64
 
 
 @inner
-def is_empty(cfg: Any, delay: int) -> bool:
-    """Whether a packet that waited for `delay` ticks (-1: not known) met next to no queue."""
-    return 0 <= delay * cfg.tick_ps <= mtu_times(cfg, cfg.empty_mtus)
-
-
-@inner
-def is_better(cfg: Any, delay: int, current: int) -> bool:
+def is_better(cfg: Config, delay: int, current: int) -> bool:
     """Whether a path with `delay` ticks is to be preferred to the current one with `current`."""
     if delay >= cfg.delta1 * current:
         return False
@@ -48,13 +51,13 @@ def is_better(cfg: Any, delay: int, current: int) -> bool:
 
 
 @inner
-def _is_shorter(cfg: Any, delay: int, current: int, count: int) -> bool:
+def _is_shorter(cfg: Config, delay: int, current: int, count: int) -> bool:
     """Whether `delay` ticks are more than `count` MTU transmission times below `current`."""
     return (current - delay) * cfg.tick_ps > mtu_times(cfg, count)
 
 
 @inner
-def confirmations(cfg: Any, delay: int, current: int) -> int:
+def confirmations(cfg: Config, delay: int, current: int) -> int:
     """How many further probes must find the path with `delay` ticks better before it is taken."""
     if _is_shorter(cfg, delay, current, cfg.delta2):
         return cfg.confirmations
@@ -62,58 +65,55 @@ def confirmations(cfg: Any, delay: int, current: int) -> int:
 
 
 @inner
-def is_crowded(cfg: Any, q: Any) -> bool:
+def is_crowded(cfg: Config, q: QueuePair, s: ProbingState) -> bool:
     """Whether the sender would leave its path, which it can judge by now, for an empty one."""
-    return q.low_before >= 0 and is_better(cfg, 0, compared(cfg, q))
+    return s.low_before >= 0 and is_better(cfg, 0, compared(cfg, q, s))
 
 
 @inner
-def compared(cfg: Any, q: Any) -> Any:
+def compared(cfg: Config, q: QueuePair, s: ProbingState) -> int:
     """The current path's delay in ticks as it is compared with those of others.
 
     Section III compares whole delays. With `own_share` the part that the connection's own packets cause does not
     count: a queue belongs to those who fill it in proportion to their rates, and ours is what is in flight a round
     trip. Without that a sender that has a path to itself flees from its own queue, to meet it again elsewhere."""
-    delay = standing(q)
+    delay = standing(s)
     if cfg.own_share == 0 or delay < 0 or q.srtt <= 0:
         return delay
-    in_flight = np.float64(q.inflight * (cfg.payload + DATA_OVERHEAD) * 8)
-    own = in_flight * 1e12 / (np.float64(q.srtt) * cfg.link_rate_bps)
-    return np.int64(delay * max(0.0, 1.0 - own))
+    in_flight = float64(q.inflight * (cfg.payload + DATA_OVERHEAD) * 8)
+    own = in_flight * 1e12 / (float64(q.srtt) * cfg.link_rate_bps)
+    return int64(delay * max(0.0, 1.0 - own))
 
 
 @inner
-def standing(q: Any) -> int:
+def standing(s: ProbingState) -> int:
     """The least delay in ticks of the window of packets that is full and of the one that fills; -1: not known.
 
     A queue that empties now and then is none to escape from (as in RFC 8289, section 3.2): what a burst leaves for a
     moment does not count. A window is full only after the path has carried some packets, so that slow start on a new
     path ends before it is judged."""
-    if q.low < 0:
-        return q.low_before
-    if q.low_before < 0:
-        return q.low
-    return min(q.low, q.low_before)
+    if s.low < 0:
+        return s.low_before
+    if s.low_before < 0:
+        return s.low
+    return min(s.low, s.low_before)
 
 
 @inner
-def begin(cfg: Any, q: Any, delay: int) -> None:
+def begin(cfg: Config, s: ProbingState, delay: int) -> None:
     """A path begins, of which a probe said `delay` (-1: nothing is known)."""
-    q.delay = delay
-    q.low = NIL
-    q.low_before = NIL if cfg.standing_delay else delay
-    q.low_count = 0
-    q.mark_wait = NIL
+    s.low = NIL
+    s.low_before = NIL if cfg.standing_delay else delay
+    s.low_count = 0
 
 
 @inner
-def note(cfg: Any, q: Any, delay: int, window: float) -> None:
+def note(cfg: Config, s: ProbingState, delay: int, window: float) -> None:
     """A packet on the current path, which carries `window` packets a round trip, waited for `delay` ticks."""
-    q.delay = delay
-    if q.low < 0 or delay < q.low:
-        q.low = delay
-    q.low_count += 1
-    if cfg.standing_delay == 0 or q.low_count >= max(window, _LEAST_WINDOW):
-        q.low_before = q.low
-        q.low = NIL
-        q.low_count = 0
+    if s.low < 0 or delay < s.low:
+        s.low = delay
+    s.low_count += 1
+    if cfg.standing_delay == 0 or s.low_count >= max(window, _LEAST_WINDOW):
+        s.low_before = s.low
+        s.low = NIL
+        s.low_count = 0

@@ -13,12 +13,11 @@ its own for data. So there are two rules, one for senders that spray and one for
 
 from __future__ import annotations
 
-from typing import Any
-
 from detour.base.jit import inner
-from detour.hosts.nic import random_below
+from detour.hosts.draws import random_below
+from detour.hosts.records import Candidate, QueuePair
 from detour.hosts.rows import candidate_row, cfg_row, host_row
-from detour.hosts.state import MAX_TIME, NIL
+from detour.hosts.state import MAX_TIME, NIL, Handle
 
 TRUST_UNKNOWN, TRUST_ANSWERED, TRUST_ON_TRIAL = 0, 1, 2
 """`trust` of a candidate in doubt: nothing has come back; data was answered; a probe was, and one packet may try it"""
@@ -27,21 +26,21 @@ DOUBLINGS = 6
 
 
 @inner
-def is_alive(hs: Any, i: int, cand: int, now: int) -> bool:
+def is_alive(hs: Handle, i: int, cand: int, now: int) -> bool:
     """Spraying: whether candidate `cand` may take data: it answers, as far as is known, and is not barred."""
     c = candidate_row(hs, i, cand)
     return (c.silent == 0 or c.trust == TRUST_ON_TRIAL) and c.answered <= now  # until when it is barred
 
 
 @inner
-def on_data(c: Any) -> None:
+def on_data(c: Candidate) -> None:
     """Data on candidate `c` was answered."""
     c.silent = 0
     c.trust = TRUST_UNKNOWN
 
 
 @inner
-def on_earlier_data(c: Any) -> None:
+def on_earlier_data(c: Candidate) -> None:
     """So was a packet that was sent again by another path meanwhile."""
     if c.silent == 0:
         return
@@ -52,7 +51,7 @@ def on_earlier_data(c: Any) -> None:
 
 
 @inner
-def on_probe(c: Any) -> None:
+def on_probe(c: Candidate) -> None:
     """A PTM on candidate `c` was answered."""
     if c.silent == 0:
         return
@@ -64,7 +63,7 @@ def on_probe(c: Any) -> None:
 
 
 @inner
-def first_alive(hs: Any, i: int, q: Any, cand: int, now: int) -> int:
+def first_alive(hs: Handle, i: int, q: QueuePair, cand: int, now: int) -> int:
     """Candidate `cand`, or the first one behind it that may take data if it may not; itself if none may. After a
     timeout the one that has failed least often: one that passes probes alone is on trial again and again."""
     best, fails = cand, MAX_TIME
@@ -82,7 +81,7 @@ def first_alive(hs: Any, i: int, q: Any, cand: int, now: int) -> int:
 
 
 @inner
-def bar(hs: Any, i: int, q: Any, now: int) -> None:
+def bar(hs: Handle, i: int, q: QueuePair, now: int) -> None:
     """The QP leaves its path because data was not answered."""
     c = candidate_row(hs, i, q.cand)
     c.delay = NIL
@@ -91,13 +90,13 @@ def bar(hs: Any, i: int, q: Any, now: int) -> None:
 
 
 @inner
-def is_barred(c: Any, now: int) -> bool:
+def is_barred(c: Candidate, now: int) -> bool:
     """Whether candidate `c` was left so not long ago."""
     return c.silent > 0 and c.ask_next > now
 
 
 @inner
-def another(hs: Any, i: int, q: Any, now: int) -> int:
+def another(hs: Handle, i: int, q: QueuePair, now: int) -> int:
     """A random candidate other than the current one that is not barred, of all those the one that will be so for the
     shortest time; there are two candidates at least."""
     start = q.cand + 1 + random_below(host_row(hs, q.host), q.n_cand - 1)

@@ -22,21 +22,36 @@ to all groups, nothing is different: their first packets take shortest paths.
 
 from __future__ import annotations
 
-from typing import Any
-
 from detour.base.jit import inner
-from detour.hosts.nic import random_below
-from detour.hosts.paths import delays
+from detour.base.structs import Int64, NativeRecord
+from detour.hosts.draws import random_below
 from detour.hosts.paths.probes import send_ptm
+from detour.hosts.paths.waits import mtu_times
+from detour.hosts.records import Config, QueuePair, Region
 from detour.hosts.rows import cfg_row, host_row, region_row
-from detour.hosts.state import NIL, REGIONS
+from detour.hosts.state import NIL, REGIONS, Handle
+
+
+class SprayState(NativeRecord):
+    """What a QP has of the scheme (`spray`)."""
+
+    short_wait: Int64  # what waits on shortest paths (-1: not known) as of when
+    short_time: Int64
+    detour_wait: Int64  # mean of detours
+    short_mean: Int64  # mean of shortest paths
+    short_share: Int64  # what part of answers came by them (65536: all)
+    short_loss: Int64  # parts of packets that links of shortest paths and of detours lose
+    detour_loss: Int64
+    tokens: Int64  # paths that answered and have not been used again (`tokens`) and how many
+    n_tokens: Int64
+
 
 CROWD_CONNECTIONS = 3
 """that begin to send to one group at a time are more than chance brings together, where hosts send to all groups"""
 
 
 @inner
-def region(hs: Any, q: Any) -> Any:
+def region(hs: Handle, q: QueuePair) -> Region:
     """What is known of the peer's group; another group that had the same row is forgotten."""
     group = (q.peer_hi >> 32) & 0xFFFF
     r = region_row(hs, q.host, group & (REGIONS - 1))
@@ -50,28 +65,29 @@ def region(hs: Any, q: Any) -> Any:
 
 
 @inner
-def recall(hs: Any, q: Any, now: int) -> None:
+def recall(hs: Handle, q: QueuePair, s: SprayState, now: int) -> None:
     """A connection that knows nothing begins with what others know."""
-    if q.short_wait != NIL or q.detour_wait != NIL:
+    if s.short_wait != NIL or s.detour_wait != NIL:
         return
     r, cfg = region(hs, q), cfg_row(hs)
     if r.short_wait == NIL or not _knows_detours(hs, r, now):
         return
     aged = r.short_wait - (now - r.short_time) // cfg.tick_ps
-    if aged > 2 * r.detour_wait + delays.mtu_times(cfg, cfg.spray_ahead_mtus) // cfg.tick_ps:
-        q.short_wait = r.short_wait
-        q.short_mean = r.short_wait
-        q.short_time = r.short_time
-        q.detour_wait = r.detour_wait
+    if aged > 2 * r.detour_wait + mtu_times(cfg, cfg.spray_ahead_mtus) // cfg.tick_ps:
+        s.short_wait = r.short_wait
+        s.short_mean = r.short_wait
+        s.short_time = r.short_time
+        s.detour_wait = r.detour_wait
+        q.detours_known = 1
 
 
 @inner
-def _knows_detours(hs: Any, r: Any, now: int) -> bool:
+def _knows_detours(hs: Handle, r: Region, now: int) -> bool:
     return r.detour_wait != NIL and now - r.detour_time <= cfg_row(hs).spray_memory_ps
 
 
 @inner
-def _forget_open(r: Any) -> None:
+def _forget_open(r: Region) -> None:
     r.open = 0
     r.open_time = NIL
     r.begun = 0
@@ -79,18 +95,18 @@ def _forget_open(r: Any) -> None:
 
 
 @inner
-def _is_open(cfg: Any, r: Any, now: int) -> bool:
+def _is_open(cfg: Config, r: Region, now: int) -> bool:
     """Whether packets without a token have taken shortest paths of late."""
     return r.open_time != NIL and now - r.open_time <= cfg.spray_memory_ps
 
 
 @inner
-def on_sent_short(hs: Any, q: Any, now: int) -> None:
+def on_sent_short(hs: Handle, q: QueuePair, s: SprayState, now: int) -> None:
     """A packet without a token takes a shortest path."""
     r = region(hs, q)
     if not _is_open(cfg_row(hs), r, now):
         _forget_open(r)
-    if q.inflight == 0 and q.short_wait == NIL and r.peer != q.peer_hi:
+    if q.inflight == 0 and s.short_wait == NIL and r.peer != q.peer_hi:
         r.begun += 1
         r.peer = q.peer_hi
     r.open += 1
@@ -98,7 +114,7 @@ def on_sent_short(hs: Any, q: Any, now: int) -> None:
 
 
 @inner
-def on_short_way(hs: Any, q: Any) -> None:
+def on_short_way(hs: Handle, q: QueuePair) -> None:
     """A packet on a shortest path has not waited for long."""
     r = region(hs, q)
     if r.open > 0:
@@ -106,7 +122,7 @@ def on_short_way(hs: Any, q: Any) -> None:
 
 
 @inner
-def is_crowded_by_us(hs: Any, q: Any, now: int) -> bool:
+def is_crowded_by_us(hs: Handle, q: QueuePair, now: int) -> bool:
     """Whether what the host has sent by shortest paths without news is a queue beyond the margin, if hosts around it do
     as it does."""
     r, cfg = region(hs, q), cfg_row(hs)
@@ -121,7 +137,7 @@ def is_crowded_by_us(hs: Any, q: Any, now: int) -> bool:
 
 
 @inner
-def on_shortest(hs: Any, q: Any, wait: int, now: int) -> None:
+def on_shortest(hs: Handle, q: QueuePair, wait: int, now: int) -> None:
     """A packet waited for so many ticks on a shortest path."""
     r = region(hs, q)
     r.short_wait = wait
@@ -129,7 +145,7 @@ def on_shortest(hs: Any, q: Any, wait: int, now: int) -> None:
 
 
 @inner
-def on_detour(hs: Any, q: Any, wait: int, now: int) -> None:
+def on_detour(hs: Handle, q: QueuePair, wait: int, now: int) -> None:
     """Packets wait for so many ticks on detours."""
     r = region(hs, q)
     r.detour_wait = wait
@@ -137,11 +153,11 @@ def on_detour(hs: Any, q: Any, wait: int, now: int) -> None:
 
 
 @inner
-def ask(hs: Any, i: int, q: Any, wait: int, now: int) -> None:
+def ask(hs: Handle, i: int, q: QueuePair, wait: int, now: int) -> None:
     """A packet waited for `wait` ticks on a shortest path: if that is enough for `recall`, asks what a detour is worth,
     unless a connection of the host knows or has asked."""
     r, cfg = region(hs, q), cfg_row(hs)
-    if wait <= delays.mtu_times(cfg, cfg.spray_ahead_mtus) // cfg.tick_ps:
+    if wait <= mtu_times(cfg, cfg.spray_ahead_mtus) // cfg.tick_ps:
         return
     if _knows_detours(hs, r, now) or (r.asked > 0 and now - r.asked < cfg.spray_memory_ps // 2):
         return

@@ -3,16 +3,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from detour.base.jit import inner
+from detour.hosts.draws import random_below
 from detour.hosts.nic import CTL_PTM, push_ptm
-from detour.hosts.rows import candidate_row, ptm_row
-from detour.hosts.state import NIL
+from detour.hosts.records import QueuePair
+from detour.hosts.rows import candidate_row, host_row, ptm_row
+from detour.hosts.state import NIL, Handle
 
 
 @inner
-def send_ptm(hs: Any, i: int, q: Any, cand: int) -> None:
+def send_ptm(hs: Handle, i: int, q: QueuePair, cand: int) -> None:
     """Queues a PTM on candidate `cand`."""
     index = push_ptm(hs, q.host)
     if index == NIL:
@@ -33,3 +33,16 @@ def send_ptm(hs: Any, i: int, q: Any, cand: int) -> None:
     c.asked = q.ptm_seq
     q.ptm_seq = (q.ptm_seq + 1) & 0x7FFFFFFF
     q.st_ptms += 1
+
+
+@inner
+def probe_others(hs: Handle, i: int, q: QueuePair, probes: int) -> None:
+    """Queues PTMs on so many random candidates other than the current one, of which there are as many at least."""
+    h, others, chosen = host_row(hs, q.host), q.n_cand - 1, 0
+    for place in range(q.n_cand):  # each of those that remain with equal probability (Knuth's algorithm S)
+        if place == q.cand:
+            continue
+        if random_below(h, others) < probes - chosen:
+            send_ptm(hs, i, q, place)
+            chosen += 1
+        others -= 1

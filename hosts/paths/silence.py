@@ -18,46 +18,43 @@ a path on which round trips have varied gets that much more time.
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from detour.base.jit import inner
+from detour.base.jit import inner, int64
 from detour.hosts.nic import activate
 from detour.hosts.paths import health, paths
-from detour.hosts.paths.probes import send_ptm
+from detour.hosts.paths.probes import probe_others, send_ptm
+from detour.hosts.records import Config, QueuePair
 from detour.hosts.rows import candidate_row, cfg_row, frame_row, slot_row
-from detour.hosts.state import MAX_TIME, MODE_AUTO, NIL, TR_LERP
+from detour.hosts.state import MAX_TIME, NIL, TR_LERP, Handle
 from detour.hosts.transport import flight, rtt
 from detour.hosts.transport.progress import PROBE_DUE, PROBE_NONE
 
 
 @inner
-def _watches(cfg: Any, q: Any) -> bool:
+def _watches(cfg: Config, q: QueuePair) -> bool:
     """Whether there is something to wait for, a round trip to measure the wait by, and somewhere else to go."""
-    if not cfg.leaves_silent_paths or q.mode != MODE_AUTO or q.n_cand < 2 or q.transport != TR_LERP:
+    if not cfg.leaves_silent_paths or not q.watches or q.n_cand < 2 or q.transport != TR_LERP:
         return False
     return q.epoch_head != NIL and rtt.is_known(q)
 
 
 @inner
-def _since(hs: Any, i: int, q: Any) -> int:
+def _since(hs: Handle, i: int, q: QueuePair) -> int:
     """Since when nothing has come back although something should have."""
     return max(slot_row(hs, i, q.epoch_head).sent, q.last_progress)
 
 
 @inner
-def _ask_after(cfg: Any, q: Any) -> int:
+def _ask_after(cfg: Config, q: QueuePair) -> int:
     return max(q.rtt_peak + q.rtt_peak // 8, cfg.min_silence_ps)
 
 
 @inner
-def _dead_after(cfg: Any, q: Any) -> int:
+def _dead_after(cfg: Config, q: QueuePair) -> int:
     return 2 * _ask_after(cfg, q)
 
 
 @inner
-def deadline(hs: Any, i: int, q: Any) -> int:
+def deadline(hs: Handle, i: int, q: QueuePair) -> int:
     """When to ask, or to give the path up."""
     cfg = cfg_row(hs)
     if not _watches(cfg, q):
@@ -69,7 +66,7 @@ def deadline(hs: Any, i: int, q: Any) -> int:
 
 
 @inner
-def on_deadline(hs: Any, i: int, q: Any, now: int) -> None:
+def on_deadline(hs: Handle, i: int, q: QueuePair, now: int) -> None:
     """Does what is due."""
     if deadline(hs, i, q) > now:
         return
@@ -80,18 +77,18 @@ def on_deadline(hs: Any, i: int, q: Any, now: int) -> None:
 
 
 @inner
-def _ask(hs: Any, i: int, q: Any) -> None:
+def _ask(hs: Handle, i: int, q: QueuePair) -> None:
     q.asked_since = _since(hs, i, q)
     q.asked_best = NIL
     q.asked_lives = 0
     q.asked_first = q.ptm_seq
     send_ptm(hs, i, q, q.cand)
-    paths.probe_others(hs, i, q, min(cfg_row(hs).initial_probes, q.n_cand - 1))
+    probe_others(hs, i, q, min(cfg_row(hs).initial_probes, q.n_cand - 1))
     activate(hs, i, q)
 
 
 @inner
-def on_answer(hs: Any, i: int, q: Any, now: int) -> None:
+def on_answer(hs: Handle, i: int, q: QueuePair, now: int) -> None:
     """The PTR in `frame_row(hs)` came in, answers the last PTM on its candidate, and has not made the QP move."""
     cfg, f = cfg_row(hs), frame_row(hs)
     if not _watches(cfg, q) or q.asked_since != _since(hs, i, q):
@@ -107,17 +104,16 @@ def on_answer(hs: Any, i: int, q: Any, now: int) -> None:
     if health.is_barred(candidate_row(hs, i, f.cand), now):
         return
     if q.asked_best == NIL or f.reflected < candidate_row(hs, i, q.asked_best).delay:
-        q.asked_best = np.int64(f.cand)
+        q.asked_best = int64(f.cand)
     on_deadline(hs, i, q, now)
 
 
 @inner
-def _leave(hs: Any, i: int, q: Any, now: int) -> None:
+def _leave(hs: Handle, i: int, q: QueuePair, now: int) -> None:
     best = q.asked_best
     health.bar(hs, i, q, now)
     q.st_failovers += 1
     while q.epoch_head != NIL:
         flight.lose(hs, i, q, q.epoch_head)
     q.asked_best = NIL
-    paths.end_round(q)
     paths.move(hs, i, q, best, now)

@@ -37,27 +37,21 @@ where that pays (`SprayLERP`):
   `spray_dead_ps`.
 * A path that does not answer is not taken (`health`), and its tokens are void.
 
-What a token becomes is the only difference to rivals of which the rules are here as well:
-
-* oblivious spraying: no tokens, a random candidate a packet;
-* REPS: an unmarked answer gives a token, all else is drawn at random; after a timeout tokens are used without being
-  used up;
-* spraying over a set of paths as in MRC (arXiv 2605.04333): the tokens are the set, used in turn; a mark swaps its path
-  for another candidate, a loss does and has the path left alone;
-* Spritz (arXiv 2602.19567), in a module of its own (`spritz`).
+Rivals of which the rules are known as well: `oblivious`, and in `experiments.rivals.paths` REPS, MRC and Spritz.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
-from detour.base.jit import inner
-from detour.hosts.nic import random_below
-from detour.hosts.paths import delays, memory, spritz
-from detour.hosts.paths.health import first_alive, is_alive
-from detour.hosts.paths.tokens import TOKENS, draw, pop, push
+from detour.hosts.draws import random_below
+from detour.hosts.paths import memory
+from detour.hosts.paths.health import is_alive
+from detour.hosts.paths.memory import SprayState
+from detour.hosts.paths.own import PathNews, PathScheme, hook
+from detour.hosts.paths.tokens import draw, forget, pop, push
+from detour.hosts.paths.waits import mtu_times
+from detour.hosts.records import Config, QueuePair
 from detour.hosts.rows import candidate_row, cfg_row, host_row
-from detour.hosts.state import MODE_OBLIVIOUS, MODE_REPS, MODE_SCOUT, MODE_SPRAY, MODE_SWAP, NIL
+from detour.hosts.state import NIL, Handle
 
 _SMOOTHING = 16
 """answers in which means follow"""
@@ -74,17 +68,30 @@ _BEGIN_SHORT = 4
 """one over the probability with which a packet that need not be fast takes a shortest path before anything is known"""
 
 
-@inner
-def is_spraying(q: Any) -> bool:
-    """Whether every packet of the QP has a path of its own."""
-    return q.mode >= MODE_SPRAY
+@hook
+def on_candidates(hs: Handle, i: int, q: QueuePair, p: Config, s: SprayState, news: PathNews, now: int) -> None:
+    on_idle(hs, i, q, p, s, news, now)
+    s.short_time = 0
+    s.short_mean = 0
+    s.short_share = 0
+
+
+@hook
+def on_idle(hs: Handle, i: int, q: QueuePair, p: Config, s: SprayState, news: PathNews, now: int) -> None:
+    """What was known of paths is out of date."""
+    forget(s)
+    s.short_wait = NIL
+    s.detour_wait = NIL
+    s.short_loss = 0
+    s.detour_loss = 0
+    q.detours_known = 0
 
 
 # -- candidates ---------------------------------------------------------------------------------------------
 
 
-@inner
-def _detour(hs: Any, i: int, q: Any, now: int) -> int:
+@hook
+def _detour(hs: Handle, i: int, q: QueuePair, now: int) -> int:
     """The better of two random detours; there are some."""
     count = q.n_cand - q.n_short
     a, b = draw(hs, i, q, q.n_short, count, now), draw(hs, i, q, q.n_short, count, now)
@@ -93,178 +100,138 @@ def _detour(hs: Any, i: int, q: Any, now: int) -> int:
     return a
 
 
-@inner
-def _has_both(q: Any) -> bool:
+@hook
+def _has_both(q: QueuePair) -> bool:
     return 0 < q.n_short < q.n_cand
 
 
-@inner
-def _short_wait(cfg: Any, q: Any, now: int) -> int:
+@hook
+def _short_wait(cfg: Config, s: SprayState, now: int) -> int:
     """What a packet would wait on a shortest path, ticks: what the last one waited, less what can have been sent
     since; 0 if nothing is known."""
-    return max(0, q.short_wait - (now - q.short_time) // cfg.tick_ps) if q.short_wait >= 0 else 0
+    return max(0, s.short_wait - (now - s.short_time) // cfg.tick_ps) if s.short_wait >= 0 else 0
 
 
-@inner
-def _margin(cfg: Any) -> int:
+@hook
+def _margin(cfg: Config) -> int:
     """By how many ticks less a packet must wait elsewhere for that to count."""
-    return delays.mtu_times(cfg, cfg.spray_margin_mtus) // cfg.tick_ps
+    return mtu_times(cfg, cfg.spray_margin_mtus) // cfg.tick_ps
 
 
-@inner
-def _limit(cfg: Any, q: Any) -> int:
+@hook
+def _limit(cfg: Config, s: SprayState) -> int:
     """The wait on a shortest path, ticks, that is worth as much as a detour."""
-    return 2 * max(q.detour_wait, 0) + _margin(cfg)
+    return 2 * max(s.detour_wait, 0) + _margin(cfg)
 
 
 # -- rules --------------------------------------------------------------------------------------------------
 
 
-@inner
-def choose(hs: Any, i: int, q: Any, now: int) -> int:
-    """Candidate for the packet that goes out now; one that may take data, if there is one."""
-    return first_alive(hs, i, q, _by_rule(hs, i, q, now), now)
-
-
-@inner
-def _by_rule(hs: Any, i: int, q: Any, now: int) -> int:
-    """What the QP's mode makes of what it knows."""
-    if q.mode == MODE_OBLIVIOUS:
-        return draw(hs, i, q, 0, q.n_cand, now)
-    if q.mode == MODE_SWAP:
-        return _next_of_set(hs, i, q, now)
-    if q.mode >= MODE_SCOUT:
-        return spritz.choose(hs, i, q, now)
-    if q.mode == MODE_REPS and q.n_tokens and now < q.short_time:  # frozen
-        _push_again(q)
-    while q.n_tokens:
-        cand = pop(q)
-        if q.mode == MODE_SPRAY and cand >= q.n_short and _ends_short(hs, q, now):
+@hook
+def choose(hs: Handle, i: int, q: QueuePair, p: Config, s: SprayState, news: PathNews, now: int) -> int:
+    """The oldest token, or what a packet without one takes."""
+    while s.n_tokens:
+        cand = pop(s)
+        if cand >= q.n_short and _ends_short(hs, q, s, now):
             short = draw(hs, i, q, 0, q.n_short, now)
             cand = short if is_alive(hs, i, short, now) else cand
         if is_alive(hs, i, cand, now):
             return cand
-    if q.mode == MODE_SPRAY:
-        memory.recall(hs, q, now)
-    if q.mode == MODE_REPS or not _has_both(q):
+    memory.recall(hs, q, s, now)
+    if not _has_both(q):
         return draw(hs, i, q, 0, q.n_cand, now)
-    if _begins_short(hs, q, now):
+    if _begins_short(hs, q, s, now):
         cand = draw(hs, i, q, 0, q.n_short, now)
         if is_alive(hs, i, cand, now):
-            memory.on_sent_short(hs, q, now)
+            memory.on_sent_short(hs, q, s, now)
             return cand
     return _detour(hs, i, q, now)
 
 
-@inner
-def _begins_short(hs: Any, q: Any, now: int) -> bool:
+@hook
+def _begins_short(hs: Handle, q: QueuePair, s: SprayState, now: int) -> bool:
     """Whether a packet without a token takes a shortest path."""
     cfg, h = cfg_row(hs), host_row(hs, q.host)
     if memory.is_crowded_by_us(hs, q, now):
         return False
-    if q.detour_wait == NIL:
-        return not _may_explore(cfg, q) or q.short_wait != NIL or random_below(h, _BEGIN_SHORT) == 0
-    return q.short_wait != NIL and _short_wait(cfg, q, now) <= _limit(cfg, q)
+    if s.detour_wait == NIL:
+        return not _may_explore(cfg, q) or s.short_wait != NIL or random_below(h, _BEGIN_SHORT) == 0
+    return s.short_wait != NIL and _short_wait(cfg, s, now) <= _limit(cfg, s)
 
 
-@inner
-def _ends_short(hs: Any, q: Any, now: int) -> bool:
+@hook
+def _ends_short(hs: Handle, q: QueuePair, s: SprayState, now: int) -> bool:
     """Whether a message ends with the packets that are sent now, and shortest paths are clear."""
     cfg = cfg_row(hs)
-    if not _has_both(q) or q.short_wait == NIL or q.snd_end - q.snd_nxt > cfg.spray_margin_mtus:
+    if not _has_both(q) or s.short_wait == NIL or q.snd_end - q.snd_nxt > cfg.spray_margin_mtus:
         return False
-    return _is_clear(cfg, q, now) and not memory.is_crowded_by_us(hs, q, now)
+    return _is_clear(cfg, s, now) and not memory.is_crowded_by_us(hs, q, now)
 
 
-@inner
-def _is_clear(cfg: Any, q: Any, now: int) -> bool:
+@hook
+def _is_clear(cfg: Config, s: SprayState, now: int) -> bool:
     """Whether shortest paths are clearly better than detours, as far as is known."""
-    return 2 * _short_wait(cfg, q, now) < _limit(cfg, q)
+    return 2 * _short_wait(cfg, s, now) < _limit(cfg, s)
 
 
-@inner
-def _may_explore(cfg: Any, q: Any) -> bool:
+@hook
+def _may_explore(cfg: Config, q: QueuePair) -> bool:
     """Whether there is so much to send that a detour of which nothing is known cannot be what it ends with."""
     return q.snd_end - q.snd_nxt >= cfg.spray_ahead_mtus
 
 
-@inner
-def _push_again(q: Any) -> None:
-    """The oldest token goes to the end as well, so that the one that is taken is not used up."""
-    cand = q.tokens & 0xFF
-    if q.n_tokens == TOKENS:
-        pop(q)
-        push(q, cand)
-        q.tokens = (q.tokens << 8 | cand) & ((1 << 8 * TOKENS) - 1)
-    else:
-        push(q, cand)
+@hook
+def on_answer(hs: Handle, i: int, q: QueuePair, p: Config, s: SprayState, news: PathNews, now: int) -> None:
+    push(s, _exchanged(hs, i, q, p, s, news, now))
 
 
-@inner
-def on_answer(hs: Any, i: int, q: Any, cand: int, f: Any, now: int) -> None:
-    """The answer in `f` is the first one about a packet that went by candidate `cand`."""
-    if q.mode == MODE_OBLIVIOUS:
-        return
-    if q.mode == MODE_REPS:
-        if not f.ce:
-            push(q, cand)
-        return
-    if q.mode == MODE_SWAP:
-        if f.ce:
-            _swap(hs, i, q, cand, now)
-        return
-    if q.mode >= MODE_SCOUT:
-        spritz.on_answer(hs, q, cand, f.ce)
-        return
-    push(q, _exchanged(hs, i, q, cand, f, now))
-
-
-@inner
-def _exchanged(hs: Any, i: int, q: Any, cand: int, f: Any, now: int) -> int:
+@hook
+def _exchanged(hs: Handle, i: int, q: QueuePair, p: Config, s: SprayState, news: PathNews, now: int) -> int:
     """What the token of a path becomes of which there is news."""
-    cfg, wait = cfg_row(hs), f.delay if f.has_delay else 0
+    cand, wait = news.cand, max(news.delay, 0)
     if not _has_both(q):
-        return draw(hs, i, q, 0, q.n_cand, now) if f.ce else cand
-    _note_share(q, cand)
+        return draw(hs, i, q, 0, q.n_cand, now) if news.marked else cand
+    _note_share(q, s, cand)
     if cand < q.n_short:
-        _note_short(cfg, q, wait, now)
+        _note_short(p, s, wait, now)
         memory.on_shortest(hs, q, wait, now)
-        if wait <= _limit(cfg, q):
+        if wait <= _limit(p, s):
             memory.on_short_way(hs, q)
             return cand
-        if q.detour_wait == NIL:
+        if s.detour_wait == NIL:
             memory.ask(hs, i, q, wait, now)
-        return _detour(hs, i, q, now) if _leaves(hs, q) else cand
-    q.detour_wait = wait if q.detour_wait == NIL else q.detour_wait + (wait - q.detour_wait) // _SMOOTHING
-    memory.on_detour(hs, q, q.detour_wait, now)
-    if f.ce or _moves_on(hs, q, wait):
+        return _detour(hs, i, q, now) if _leaves(hs, q, s) else cand
+    s.detour_wait = wait if s.detour_wait == NIL else s.detour_wait + (wait - s.detour_wait) // _SMOOTHING
+    q.detours_known = 1
+    memory.on_detour(hs, q, s.detour_wait, now)
+    if news.marked or _moves_on(hs, q, s, wait):
         return _detour(hs, i, q, now)
-    if _is_clear(cfg, q, now) and _comes_back(hs, q):
+    if _is_clear(p, s, now) and _comes_back(hs, q, s):
         return draw(hs, i, q, 0, q.n_short, now)
     return cand
 
 
-@inner
-def _note_share(q: Any, cand: int) -> None:
+@hook
+def _note_share(q: QueuePair, s: SprayState, cand: int) -> None:
     """One answer more, about candidate `cand`."""
-    q.short_share += ((_ALL if cand < q.n_short else 0) - q.short_share) // _SMOOTHING
+    s.short_share += ((_ALL if cand < q.n_short else 0) - s.short_share) // _SMOOTHING
     if cand < q.n_short:
-        q.short_loss -= q.short_loss // _LOSS_SMOOTHING
+        s.short_loss -= s.short_loss // _LOSS_SMOOTHING
     else:
-        q.detour_loss -= q.detour_loss // _LOSS_SMOOTHING
+        s.detour_loss -= s.detour_loss // _LOSS_SMOOTHING
 
 
-@inner
-def _note_link_loss(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
+@hook
+def _note_link_loss(hs: Handle, i: int, q: QueuePair, s: SprayState, cand: int, now: int) -> None:
     """A link of candidate `cand` lost a packet: it is barred if paths of its kind lose clearly more than others do, and
     all shortest ones if another one is barred already; else none is any more."""
     one, bar_ps = 1 << _LOSS_BITS, cfg_row(hs).spray_dead_ps
     if cand < q.n_short:
-        q.short_loss += (one - q.short_loss) // _LOSS_SMOOTHING
-        own, other = q.short_loss, q.detour_loss
+        s.short_loss += (one - s.short_loss) // _LOSS_SMOOTHING
+        own, other = s.short_loss, s.detour_loss
     else:
-        q.detour_loss += (one - q.detour_loss) // _LOSS_SMOOTHING
-        own, other = q.detour_loss, q.short_loss
+        s.detour_loss += (one - s.detour_loss) // _LOSS_SMOOTHING
+        own, other = s.detour_loss, s.short_loss
     if own > 2 * other:
         candidate_row(hs, i, cand).answered = now + bar_ps // 4
         if cand < q.n_short and _barred(hs, i, q.n_short, now) > 1:
@@ -276,8 +243,8 @@ def _note_link_loss(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
             c.answered = min(c.answered, now)
 
 
-@inner
-def _barred(hs: Any, i: int, count: int, now: int) -> int:
+@hook
+def _barred(hs: Handle, i: int, count: int, now: int) -> int:
     """How many of the first candidates are barred."""
     barred = 0
     for place in range(count):
@@ -285,86 +252,57 @@ def _barred(hs: Any, i: int, count: int, now: int) -> int:
     return barred
 
 
-@inner
-def _note_short(cfg: Any, q: Any, wait: int, now: int) -> None:
+@hook
+def _note_short(cfg: Config, s: SprayState, wait: int, now: int) -> None:
     """A packet waited for so many ticks on a shortest path. The mean begins where it says that they are crowded."""
-    if q.short_wait == NIL:
-        q.short_mean = max(wait, _limit(cfg, q))
+    if s.short_wait == NIL:
+        s.short_mean = max(wait, _limit(cfg, s))
     else:
-        q.short_mean += (wait - q.short_mean) // _SMOOTHING
-    q.short_wait = wait
-    q.short_time = now
+        s.short_mean += (wait - s.short_mean) // _SMOOTHING
+    s.short_wait = wait
+    s.short_time = now
 
 
-@inner
-def _moves_on(hs: Any, q: Any, wait: int) -> bool:
+@hook
+def _moves_on(hs: Handle, q: QueuePair, s: SprayState, wait: int) -> bool:
     """Whether a token leaves a detour on which a packet waited for so many ticks, as others wait for clearly less."""
-    if wait <= q.detour_wait + _margin(cfg_row(hs)):
+    if wait <= s.detour_wait + _margin(cfg_row(hs)):
         return False
     return random_below(host_row(hs, q.host), _MOVE_ON) == 0
 
 
-@inner
-def _comes_back(hs: Any, q: Any) -> bool:
+@hook
+def _comes_back(hs: Handle, q: QueuePair, s: SprayState) -> bool:
     """Whether a token comes back from a detour, as shortest paths are clear now."""
     chance = _ALL // _COME_BACK
-    if _CALM * q.short_mean < _limit(cfg_row(hs), q):
-        chance += (q.short_share * q.short_share // _ALL) // 2
+    if _CALM * s.short_mean < _limit(cfg_row(hs), s):
+        chance += (s.short_share * s.short_share // _ALL) // 2
     return random_below(host_row(hs, q.host), _ALL) < chance
 
 
-@inner
-def on_probe(hs: Any, q: Any, cand: int, wait: int, now: int) -> None:
-    """A PTR says what a packet waited on candidate `cand`: for connections to come, not for this one, which would
-    end with detours if it is short, and finds out by itself if it is long."""
-    if q.mode == MODE_SPRAY and cand >= q.n_short and q.n_short > 0:
-        memory.on_detour(hs, q, wait, now)
-
-
-@inner
-def _next_of_set(hs: Any, i: int, q: Any, now: int) -> int:
-    """The set's paths take turns; it is drawn when it is first used."""
-    while q.n_tokens < min(TOKENS, q.n_cand):
-        push(q, draw(hs, i, q, 0, q.n_cand, now))
-    cand = pop(q)
-    if not is_alive(hs, i, cand, now):
-        cand = draw(hs, i, q, 0, q.n_cand, now)
-    push(q, cand)
-    return cand
-
-
-@inner
-def _swap(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
-    """Another candidate takes the place of `cand` in the set."""
-    for _ in range(q.n_tokens):
-        one = pop(q)
-        push(q, draw(hs, i, q, 0, q.n_cand, now) if one == cand else one)
-
-
-@inner
-def on_loss(hs: Any, i: int, q: Any, cand: int, congested: bool, now: int) -> None:
-    """A packet was overtaken on its path by a later one. `congested`: a queue was full."""
-    if q.mode == MODE_SPRAY:
-        if _has_both(q) and not congested:
-            _note_link_loss(hs, i, q, cand, now)
-    elif q.mode == MODE_SWAP:
-        candidate_row(hs, i, cand).answered = now + cfg_row(hs).spray_dead_ps
-        _swap(hs, i, q, cand, now)
-    elif q.mode >= MODE_SCOUT:
-        spritz.on_bad(q, cand)
-
-
-@inner
-def _leaves(hs: Any, q: Any) -> bool:
+@hook
+def _leaves(hs: Handle, q: QueuePair, s: SprayState) -> bool:
     """Whether a token leaves the shortest paths, which are crowded."""
     h = host_row(hs, q.host)
-    if q.detour_wait == NIL:
+    if s.detour_wait == NIL:
         return _may_explore(cfg_row(hs), q) and random_below(h, _EXPLORE) == 0
     return random_below(h, _LEAVE) == 0
 
 
-@inner
-def on_timeout(hs: Any, i: int, q: Any, now: int) -> None:
-    """Nothing comes back at all: REPS freezes what it has (arXiv 2407.21625, section 3.3)."""
-    if q.mode == MODE_REPS:
-        q.short_time = now + cfg_row(hs).spray_dead_ps
+@hook
+def on_lost(hs: Handle, i: int, q: QueuePair, p: Config, s: SprayState, news: PathNews, now: int) -> None:
+    if _has_both(q) and not news.congested:
+        _note_link_loss(hs, i, q, s, news.cand, now)
+
+
+@hook
+def on_probe(hs: Handle, i: int, q: QueuePair, p: Config, s: SprayState, news: PathNews, now: int) -> None:
+    """What a PTM waited counts for connections to come, not for this one, which would end with detours if it is short,
+    and finds out by itself if it is long."""
+    if news.cand >= q.n_short and q.n_short > 0:
+        memory.on_detour(hs, q, news.delay, now)
+
+
+SPRAYING_PATHS = PathScheme(
+    None, SprayState, (on_candidates, on_idle, choose, on_answer, on_lost, on_probe), name="spraying", sprays=True
+)

@@ -4,13 +4,14 @@ in the lowest. And how candidates are drawn that answer."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Protocol
 
 from detour.base.jit import inner
-from detour.hosts.nic import random_below
+from detour.hosts.draws import random_below
 from detour.hosts.paths.health import is_alive
+from detour.hosts.records import QueuePair
 from detour.hosts.rows import host_row
-from detour.hosts.state import NIL
+from detour.hosts.state import Handle
 
 TOKENS = 7
 """tokens of a QP at most: what acknowledgements that come at once leave behind; more would be out of date"""
@@ -18,60 +19,63 @@ DRAW_TRIES = 4
 """random candidates looked at before one is taken that is left alone"""
 
 
+class Tokens(Protocol):
+    """Fields of schemes that keep tokens."""
+
+    tokens: int
+    n_tokens: int
+
+
 @inner
-def push(q: Any, cand: int) -> None:
+def push(s: Tokens, cand: int) -> None:
     """A token more, the youngest; with `TOKENS` of them the oldest is gone."""
-    if q.n_tokens == TOKENS:
-        q.tokens >>= 8
-        q.n_tokens -= 1
-    q.tokens |= cand << (8 * q.n_tokens)
-    q.n_tokens += 1
+    if s.n_tokens == TOKENS:
+        s.tokens >>= 8
+        s.n_tokens -= 1
+    s.tokens |= cand << (8 * s.n_tokens)
+    s.n_tokens += 1
 
 
 @inner
-def pop(q: Any) -> int:
+def pop(s: Tokens) -> int:
     """Takes the oldest token; there is one."""
-    cand = q.tokens & 0xFF
-    q.tokens >>= 8
-    q.n_tokens -= 1
+    cand = s.tokens & 0xFF
+    s.tokens >>= 8
+    s.n_tokens -= 1
     return cand
 
 
 @inner
-def at(q: Any, place: int) -> int:
+def at(s: Tokens, place: int) -> int:
     """The token at a place, 0 for the oldest."""
-    return (q.tokens >> (8 * place)) & 0xFF
+    return (s.tokens >> (8 * place)) & 0xFF
 
 
 @inner
-def insert(q: Any, place: int, cand: int) -> None:
+def insert(s: Tokens, place: int, cand: int) -> None:
     """A token more at a place, those from there on move up; there are fewer than `TOKENS`."""
-    low = q.tokens & ((1 << (8 * place)) - 1)
-    q.tokens = (q.tokens >> (8 * place)) << (8 * place + 8) | cand << (8 * place) | low
-    q.n_tokens += 1
+    low = s.tokens & ((1 << (8 * place)) - 1)
+    s.tokens = (s.tokens >> (8 * place)) << (8 * place + 8) | cand << (8 * place) | low
+    s.n_tokens += 1
 
 
 @inner
-def remove(q: Any, place: int) -> None:
+def remove(s: Tokens, place: int) -> None:
     """Takes the token at a place away."""
-    low = q.tokens & ((1 << (8 * place)) - 1)
-    q.tokens = (q.tokens >> (8 * place + 8)) << (8 * place) | low
-    q.n_tokens -= 1
+    low = s.tokens & ((1 << (8 * place)) - 1)
+    s.tokens = (s.tokens >> (8 * place + 8)) << (8 * place) | low
+    s.n_tokens -= 1
 
 
 @inner
-def forget(q: Any) -> None:
-    """What was known of paths is out of date."""
-    q.tokens = 0
-    q.n_tokens = 0
-    q.short_wait = NIL
-    q.detour_wait = NIL
-    q.short_loss = 0
-    q.detour_loss = 0
+def forget(s: Tokens) -> None:
+    """There are none."""
+    s.tokens = 0
+    s.n_tokens = 0
 
 
 @inner
-def draw(hs: Any, i: int, q: Any, first: int, count: int, now: int) -> int:
+def draw(hs: Handle, i: int, q: QueuePair, first: int, count: int, now: int) -> int:
     """One of `count` candidates from `first` on, by chance; one that answers, if a few tries find it."""
     h, cand = host_row(hs, q.host), first
     for _ in range(DRAW_TRIES):

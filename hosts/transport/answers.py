@@ -9,10 +9,7 @@ nothing and measures nothing.
 
 from __future__ import annotations
 
-from typing import Any
-
 from detour.base.jit import inner
-from detour.hosts.cc import CC_DCQCN
 from detour.hosts.frames.wire import (
     COUNT_MASK,
     SACK_BEHIND,
@@ -23,12 +20,13 @@ from detour.hosts.frames.wire import (
     SYNDROME_SEQUENCE,
     unwrap,
 )
+from detour.hosts.records import QueuePair, ReceivedFrame
 from detour.hosts.rows import candidate_row, cfg_row, frame_row, slot_row
-from detour.hosts.state import QPS_RTS, TR_LERP
+from detour.hosts.state import QPS_RTS, TR_LERP, Handle
 
 
 @inner
-def is_answer(hs: Any, i: int, q: Any, f: Any) -> bool:
+def is_answer(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame) -> bool:
     """Whether the ACK or NAK in `f` can answer packets of QP `i`: its PSN is in [snd_una - window, snd_nxt), the packet
     that caused it has been sent, and so has everything that it says has arrived."""
     una = q.snd_una
@@ -50,7 +48,7 @@ def is_answer(hs: Any, i: int, q: Any, f: Any) -> bool:
 
 
 @inner
-def _was_sent(hs: Any, i: int, q: Any, seq: int, count: int) -> bool:
+def _was_sent(hs: Handle, i: int, q: QueuePair, seq: int, count: int) -> bool:
     """Whether packet `seq`, if it is not acknowledged yet, was sent `count` times before at least. Counts are modulo
     128, so half of them are behind the last one."""
     if count > COUNT_MASK:
@@ -62,7 +60,7 @@ def _was_sent(hs: Any, i: int, q: Any, seq: int, count: int) -> bool:
 
 
 @inner
-def _map_agrees(f: Any, psn: int, trigger: int, end: int, una: int) -> bool:
+def _map_agrees(f: ReceivedFrame, psn: int, trigger: int, end: int, una: int) -> bool:
     """Whether the bitmap begins where a responder begins it, names what was sent only, and, unless all before the
     packet that caused the ACK has arrived, that one too."""
     if f.bitmap == 0:
@@ -77,16 +75,16 @@ def _map_agrees(f: Any, psn: int, trigger: int, end: int, una: int) -> bool:
 
 
 @inner
-def is_notification(hs: Any, i: int, q: Any) -> bool:
+def is_notification(hs: Handle, i: int, q: QueuePair) -> bool:
     """Whether the CNP in `frame_row(hs)` is one that this QP's peer may send: both run DCQCN with CNPs and a packet was
     sent."""
-    if q.state != QPS_RTS or q.cc != CC_DCQCN or cfg_row(hs).cnp_interval_ps == 0:
+    if q.state != QPS_RTS or not q.rate_based or cfg_row(hs).cnp_interval_ps == 0:
         return False
     return q.st_packets > 0 and frame_row(hs).psn == 0
 
 
 @inner
-def is_about_this_path(hs: Any, i: int, q: Any) -> bool:
+def is_about_this_path(hs: Handle, i: int, q: QueuePair) -> bool:
     """Whether the CNP in `frame_row(hs)` is about the path that packets take now, and not about one that was left."""
     c = candidate_row(hs, i, q.cand)
     return c.packets > 0 and frame_row(hs).sport == c.sport

@@ -16,34 +16,33 @@ losses alone is undone (RFC 4015, RFC 5682; `cc.on_spurious`).
 
 from __future__ import annotations
 
-from typing import Any
-
 from detour.base.jit import inner
-from detour.hosts.paths import delays
+from detour.hosts.paths.waits import mtu_times
+from detour.hosts.records import Config, QueuePair, ReceivedFrame
 
 _PERSISTENCE = 16
 """round trips with losses, none of them spurious, after which reordering is forgotten (RFC 8985, 6.2.4)"""
 
 
 @inner
-def note_mark(q: Any, f: Any) -> None:
+def note_mark(q: QueuePair, f: ReceivedFrame) -> None:
     """The answer in `f` is about a packet of the current path that was marked."""
     if f.has_delay and (q.mark_wait < 0 or f.delay < q.mark_wait):
         q.mark_wait = f.delay
 
 
 @inner
-def is_congestion(cfg: Any, q: Any, f: Any) -> bool:
+def is_congestion(cfg: Config, q: QueuePair, f: ReceivedFrame) -> bool:
     """Whether a loss that the answer in `f` shows was a full queue; it is, if nothing is known of queues."""
     if cfg.every_loss_cuts or not f.has_delay:
         return True
     if q.mark_wait < 0:
-        return f.delay * cfg.tick_ps > delays.mtu_times(cfg, cfg.loss_mtus)
+        return f.delay * cfg.tick_ps > mtu_times(cfg, cfg.loss_mtus)
     return 2 * f.delay > 3 * q.mark_wait
 
 
 @inner
-def note_late(cfg: Any, q: Any, sent: int, newest: int) -> None:
+def note_late(cfg: Config, q: QueuePair, sent: int, newest: int) -> None:
     """A transmission of time `sent`, which was declared lost, has arrived; the newest one of its path that has was sent
     at `newest`."""
     if not cfg.adapts_to_reordering:
@@ -53,7 +52,7 @@ def note_late(cfg: Any, q: Any, sent: int, newest: int) -> None:
 
 
 @inner
-def note_loss(q: Any, txn: int) -> None:
+def note_loss(q: QueuePair, txn: int) -> None:
     """Transmission `txn` of the current path was declared lost."""
     if txn < q.reorder_round:
         return

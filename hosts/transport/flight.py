@@ -9,22 +9,20 @@ first out. Slots are indexed by sequence number modulo window.
 
 from __future__ import annotations
 
-from typing import Any
-
 from detour.base.jit import inner
-from detour.hosts.paths import spray
+from detour.hosts.records import QueuePair
 from detour.hosts.rows import candidate_row, cfg_row, slot_row
-from detour.hosts.state import NIL, NO_CANDIDATE, SLOT_ACKED, SLOT_FLIGHT, SLOT_LOST
+from detour.hosts.state import NIL, NO_CANDIDATE, SLOT_ACKED, SLOT_FLIGHT, SLOT_LOST, Handle
 
 
 @inner
-def seq_of(hs: Any, q: Any, index: int) -> int:
+def seq_of(hs: Handle, q: QueuePair, index: int) -> int:
     """Sequence number of the packet in a slot that is in use."""
     return q.snd_una + ((index - q.snd_una) & (cfg_row(hs).window - 1))
 
 
 @inner
-def _link(hs: Any, i: int, index: int, tail: int) -> None:
+def _link(hs: Handle, i: int, index: int, tail: int) -> None:
     s = slot_row(hs, i, index)
     s.next = NIL
     s.prev = tail
@@ -33,7 +31,7 @@ def _link(hs: Any, i: int, index: int, tail: int) -> None:
 
 
 @inner
-def append(hs: Any, i: int, q: Any, index: int, now: int) -> None:
+def append(hs: Handle, i: int, q: QueuePair, index: int, now: int) -> None:
     """The packet in slot `index`, which is on no list, goes out now on the current path."""
     s = slot_row(hs, i, index)
     s.state = SLOT_FLIGHT
@@ -44,7 +42,7 @@ def append(hs: Any, i: int, q: Any, index: int, now: int) -> None:
     s.cand = q.cand
     q.next_txn += 1
     q.inflight += 1
-    if spray.is_spraying(q):
+    if q.sprays:
         c = candidate_row(hs, i, q.cand)
         _link(hs, i, index, c.tail)
         if c.tail == NIL:
@@ -60,7 +58,7 @@ def append(hs: Any, i: int, q: Any, index: int, now: int) -> None:
 
 
 @inner
-def _unlink(hs: Any, i: int, index: int) -> tuple[int, int]:
+def _unlink(hs: Handle, i: int, index: int) -> tuple[int, int]:
     """Joins the neighbours of a slot on its list, and returns them; at an end of the list one is NIL."""
     s = slot_row(hs, i, index)
     before, after = s.prev, s.next
@@ -72,10 +70,10 @@ def _unlink(hs: Any, i: int, index: int) -> tuple[int, int]:
 
 
 @inner
-def _take_from_flight(hs: Any, i: int, q: Any, index: int) -> None:
+def _take_from_flight(hs: Handle, i: int, q: QueuePair, index: int) -> None:
     s = slot_row(hs, i, index)
     before, after = _unlink(hs, i, index)
-    if spray.is_spraying(q):
+    if q.sprays:
         c = candidate_row(hs, i, s.cand)
         if before == NIL:
             c.head = after
@@ -94,7 +92,7 @@ def _take_from_flight(hs: Any, i: int, q: Any, index: int) -> None:
 
 
 @inner
-def _take_from_lost(hs: Any, i: int, q: Any, index: int) -> None:
+def _take_from_lost(hs: Handle, i: int, q: QueuePair, index: int) -> None:
     before, after = _unlink(hs, i, index)
     if before == NIL:
         q.lost_head = after
@@ -104,7 +102,7 @@ def _take_from_lost(hs: Any, i: int, q: Any, index: int) -> None:
 
 
 @inner
-def take(hs: Any, i: int, q: Any, index: int) -> None:
+def take(hs: Handle, i: int, q: QueuePair, index: int) -> None:
     """Takes a packet off the list that it is on and counts it as acknowledged."""
     s = slot_row(hs, i, index)
     if s.state == SLOT_FLIGHT:
@@ -115,7 +113,7 @@ def take(hs: Any, i: int, q: Any, index: int) -> None:
 
 
 @inner
-def lose(hs: Any, i: int, q: Any, index: int) -> None:
+def lose(hs: Handle, i: int, q: QueuePair, index: int) -> None:
     """Moves a packet in flight to the end of the lost list."""
     _take_from_flight(hs, i, q, index)
     slot_row(hs, i, index).state = SLOT_LOST
@@ -128,7 +126,7 @@ def lose(hs: Any, i: int, q: Any, index: int) -> None:
 
 
 @inner
-def rewind(hs: Any, i: int, q: Any) -> None:
+def rewind(hs: Handle, i: int, q: QueuePair) -> None:
     """Go-back-N: moves all packets in flight to the front of the lost list, in order."""
     while q.flight_tail != NIL:
         index = q.flight_tail
@@ -148,7 +146,7 @@ def rewind(hs: Any, i: int, q: Any) -> None:
 
 
 @inner
-def clear(q: Any) -> None:
+def clear(q: QueuePair) -> None:
     """Empties both lists."""
     q.flight_head = NIL
     q.flight_tail = NIL

@@ -12,34 +12,30 @@ and the NAK, a duplicate or a late one, says nothing new.
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from detour.base.jit import inner
-from detour.hosts import cc
+from detour.base.jit import inner, int64
+from detour.hosts.cc import control
 from detour.hosts.frames.wire import unwrap
-from detour.hosts.paths import paths, reroute
+from detour.hosts.paths import paths
+from detour.hosts.records import QueuePair, ReceivedFrame
 from detour.hosts.rows import cfg_row, slot_row
-from detour.hosts.state import NIL, SLOT_FLIGHT
+from detour.hosts.state import NIL, SLOT_FLIGHT, Handle
 from detour.hosts.transport import flight
 from detour.hosts.transport.progress import acked, measured_path, sample_round_trip, slide
 
 
 @inner
-def on_positive(hs: Any, i: int, q: Any, f: Any, now: int) -> None:
+def on_positive(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, now: int) -> None:
     """An ACK came in."""
     q.st_ecn_marked += f.ce
     measured = measured_path(hs, i, q, f)
     _on_trigger(hs, i, q, f, now)
     _acked_before(hs, i, q, unwrap(f.psn, q.snd_una) + 1, now)
     if measured != NIL:
-        paths.on_data_delay(hs, i, q, measured, f.delay, now)
-        reroute.on_answer(hs, i, q, f, now)
+        paths.on_data_delay(hs, i, q, measured, f, int64(-1), now)
 
 
 @inner
-def on_gap(hs: Any, i: int, q: Any, f: Any, now: int) -> None:
+def on_gap(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, now: int) -> None:
     """A NAK came in: the packet that it names is missing at the receiver."""
     q.st_ecn_marked += f.ce
     q.st_naks += 1
@@ -48,12 +44,12 @@ def on_gap(hs: Any, i: int, q: Any, f: Any, now: int) -> None:
     if not fresh or q.flight_head == NIL:
         return
     if q.flight_head == q.epoch_head:
-        cc.on_lost(cfg_row(hs), q, slot_row(hs, i, q.flight_head).txn, True, now)
+        control.on_lost(q, slot_row(hs, i, q.flight_head).txn, True, now)
     flight.rewind(hs, i, q)
 
 
 @inner
-def _on_trigger(hs: Any, i: int, q: Any, f: Any, now: int) -> bool:
+def _on_trigger(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, now: int) -> bool:
     """Round trip and mark of the packet that caused the answer; whether it is still that transmission's turn."""
     seq = unwrap(f.trigger, q.snd_una)
     if seq < q.snd_una or seq >= q.snd_nxt:
@@ -63,13 +59,13 @@ def _on_trigger(hs: Any, i: int, q: Any, f: Any, now: int) -> bool:
     if s.state != SLOT_FLIGHT or s.count != f.count:
         return False
     if f.ce and s.epoch == q.epoch:
-        cc.on_ecn(cfg_row(hs), q, s.size, s.txn, now)
+        control.on_ecn(q, s.size, s.txn, now)
     return True
 
 
 @inner
-def _acked_before(hs: Any, i: int, q: Any, end: int, now: int) -> None:
+def _acked_before(hs: Handle, i: int, q: QueuePair, end: int, now: int) -> None:
     """All packets before `end`, which have all been sent, have arrived."""
     for seq in range(q.snd_una, end):
-        acked(hs, i, q, seq, np.int64(-1), now)
+        acked(hs, i, q, seq, int64(-1), now)
     slide(hs, i, q)

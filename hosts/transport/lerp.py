@@ -15,22 +15,19 @@ cannot show is left to timers (`sender`).
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from detour.base.jit import inner
-from detour.hosts import cc
+from detour.base.jit import inner, int64
+from detour.hosts.cc import control
 from detour.hosts.frames.wire import SACK_BITS, unwrap
-from detour.hosts.paths import bend, paths, reroute
+from detour.hosts.paths import paths
+from detour.hosts.records import QueuePair, ReceivedFrame
 from detour.hosts.rows import cfg_row, frame_row, slot_row
-from detour.hosts.state import NIL, SLOT_FLIGHT
+from detour.hosts.state import NIL, SLOT_FLIGHT, Handle
 from detour.hosts.transport import evidence, flight
 from detour.hosts.transport.progress import acked, measured_path, sample_round_trip, slide
 
 
 @inner
-def on_positive(hs: Any, i: int, q: Any, f: Any, now: int) -> None:
+def on_positive(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, now: int) -> None:
     q.st_ecn_marked += f.ce
     measured = measured_path(hs, i, q, f)
     txn = (
@@ -40,23 +37,21 @@ def on_positive(hs: Any, i: int, q: Any, f: Any, now: int) -> None:
         evidence.note_mark(q, f)
     newest = _on_trigger(hs, i, q, f, now)
     for seq in range(q.snd_una, unwrap(f.psn, q.snd_una) + 1):
-        newest = max(newest, acked(hs, i, q, seq, np.int64(-1), now))
+        newest = max(newest, acked(hs, i, q, seq, int64(-1), now))
     if f.bitmap:
         base = unwrap(f.base, q.snd_una)
         for k in range(max(0, q.snd_una - base), min(SACK_BITS, q.snd_nxt - base)):
             if (f.bitmap >> k) & 1:
-                newest = max(newest, acked(hs, i, q, base + k, np.int64(-1), now))
+                newest = max(newest, acked(hs, i, q, base + k, int64(-1), now))
     if newest >= 0:
         _lose_before(hs, i, q, q.epoch_head, newest, q.epoch, q.newest_sent, now)
     slide(hs, i, q)
     if measured != NIL:  # last, because it may make the QP leave the path that all this was about
-        paths.on_data_delay(hs, i, q, measured, f.delay, now)
-        reroute.on_answer(hs, i, q, f, now)
-        bend.on_answer(hs, i, q, f, txn, now)
+        paths.on_data_delay(hs, i, q, measured, f, txn, now)
 
 
 @inner
-def _on_trigger(hs: Any, i: int, q: Any, f: Any, now: int) -> int:
+def _on_trigger(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, now: int) -> int:
     """The packet that caused the ACK: round trip and mark. Returns its `txn`, as `acked` does."""
     seq = unwrap(f.trigger, q.snd_una)
     if seq < q.snd_una or seq >= q.snd_nxt:
@@ -66,17 +61,17 @@ def _on_trigger(hs: Any, i: int, q: Any, f: Any, now: int) -> int:
     if s.state != SLOT_FLIGHT or s.count != f.count:
         return acked(hs, i, q, seq, f.count, now)
     if s.epoch != q.epoch:
-        txn, epoch, sent = s.txn, np.int64(s.epoch), s.sent
+        txn, epoch, sent = s.txn, int64(s.epoch), s.sent
         acked(hs, i, q, seq, f.count, now)
         _lose_before(hs, i, q, q.flight_head, txn, epoch, sent, now)
         return -1
     if f.ce:
-        cc.on_ecn(cfg_row(hs), q, s.size, s.txn, now)
+        control.on_ecn(q, s.size, s.txn, now)
     return acked(hs, i, q, seq, f.count, now)
 
 
 @inner
-def _lose_before(hs: Any, i: int, q: Any, index: int, txn: int, epoch: int, sent: int, now: int) -> None:
+def _lose_before(hs: Handle, i: int, q: QueuePair, index: int, txn: int, epoch: int, sent: int, now: int) -> None:
     """Declares lost what was sent in `epoch` before `txn`, which was sent at `sent`, by as much as packets are late on
     this path at least; beginning at `index` of the flight list. The answer that shows it is in `frame_row(hs)`."""
     cfg = cfg_row(hs)
@@ -89,5 +84,5 @@ def _lose_before(hs: Any, i: int, q: Any, index: int, txn: int, epoch: int, sent
             flight.lose(hs, i, q, index)
             if epoch == q.epoch:
                 evidence.note_loss(q, s.txn)
-                cc.on_lost(cfg, q, s.txn, evidence.is_congestion(cfg, q, frame_row(hs)), now)
+                control.on_lost(q, s.txn, evidence.is_congestion(cfg, q, frame_row(hs)), now)
         index = after

@@ -27,66 +27,63 @@ One window and one estimate of the round trip serve all paths; a path that is le
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from detour.base.jit import inner
-from detour.hosts import cc
+from detour.base.jit import inner, int64
+from detour.hosts.cc import control
 from detour.hosts.frames.wire import COUNT_MASK, SACK_BITS, unwrap
 from detour.hosts.nic import activate
-from detour.hosts.paths import health, spray
+from detour.hosts.paths import health, paths
 from detour.hosts.paths.probes import send_ptm
+from detour.hosts.records import Candidate, Config, PsnSlot, QueuePair, ReceivedFrame
 from detour.hosts.rows import candidate_row, cfg_row, qp_row, slot_row
-from detour.hosts.state import MAX_TIME, NIL
+from detour.hosts.state import MAX_TIME, NIL, Handle
 from detour.hosts.transport import evidence, flight, rtt, timers
 from detour.hosts.transport.progress import PROBE_DUE, PROBE_NONE, acked, has_new, slide
 
 
 @inner
-def on_positive(hs: Any, i: int, q: Any, f: Any, now: int) -> None:
+def on_positive(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, now: int) -> None:
     """The ACK in `f` came in."""
     q.st_ecn_marked += f.ce
     cand = _on_trigger(hs, i, q, f, now)
     for seq in range(q.snd_una, unwrap(f.psn, q.snd_una) + 1):
-        acked(hs, i, q, seq, np.int64(-1), now)
+        acked(hs, i, q, seq, int64(-1), now)
     if cand != NIL:
         _lose_overtaken(hs, i, q, f, cand, now)
     slide(hs, i, q)
 
 
 @inner
-def _first_known(hs: Any, q: Any) -> int:
+def _first_known(hs: Handle, q: QueuePair) -> int:
     """The first sequence number of which the slot has not been used again."""
     sent = q.st_packets - q.st_retransmitted
     return q.snd_nxt - min(sent, cfg_row(hs).window)
 
 
 @inner
-def _on_trigger(hs: Any, i: int, q: Any, f: Any, now: int) -> Any:
+def _on_trigger(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, now: int) -> int:
     """The transmission that caused the ACK, even if another ACK has acknowledged the packet before. Returns its
     candidate, `NIL` if it was not the packet's last transmission, or went by a candidate of an earlier list."""
     seq = unwrap(f.trigger, q.snd_una)
     if seq < _first_known(hs, q) or seq >= q.snd_nxt:
-        return np.int64(NIL)
+        return int64(NIL)
     s = slot_row(hs, i, seq & (cfg_row(hs).window - 1))
     if s.count != f.count or s.epoch != q.epoch:
         if s.epoch == q.epoch and s.count == (f.count + 1) & COUNT_MASK and s.before < q.n_cand:
             health.on_earlier_data(candidate_row(hs, i, s.before))
         acked(hs, i, q, seq, f.count, now)
-        return np.int64(NIL)
-    cand = np.int64(s.cand)
+        return int64(NIL)
+    cand = int64(s.cand)
     _hear(hs, i, q, cand, s, f, now)
     if f.ce:
-        cc.on_ecn(cfg_row(hs), q, s.size, s.txn, now)
+        control.on_ecn(q, s.size, s.txn, now)
     if seq >= q.snd_una:
         acked(hs, i, q, seq, f.count, now)
-    spray.on_answer(hs, i, q, cand, f, now)
+    paths.on_answer(hs, i, q, cand, f, s.txn, now)
     return cand
 
 
 @inner
-def _hear(hs: Any, i: int, q: Any, cand: int, s: Any, f: Any, now: int) -> None:
+def _hear(hs: Handle, i: int, q: QueuePair, cand: int, s: PsnSlot, f: ReceivedFrame, now: int) -> None:
     """The path of the packet in slot `s` lives, and this is what it is like."""
     c = candidate_row(hs, i, cand)
     health.on_data(c)
@@ -100,25 +97,20 @@ def _hear(hs: Any, i: int, q: Any, cand: int, s: Any, f: Any, now: int) -> None:
     if not f.has_delay:
         return
     c.delay = f.delay
-    q.delay = f.delay
     if f.ce:
         evidence.note_mark(q, f)
-    if q.st_delay_samples == 0 or f.delay < q.st_delay_min:
-        q.st_delay_min = f.delay
-    q.st_delay_max = max(q.st_delay_max, f.delay)
-    q.st_delay_sum += f.delay
-    q.st_delay_samples += 1
+    paths.on_delay(q, f.delay)
 
 
 @inner
-def _has_arrived(q: Any, f: Any, seq: int) -> bool:
+def _has_arrived(q: QueuePair, f: ReceivedFrame, seq: int) -> bool:
     """Whether the bitmap of the ACK in `f` names packet `seq`."""
     place = seq - unwrap(f.base, q.snd_una)
     return f.bitmap != 0 and 0 <= place < SACK_BITS and (f.bitmap >> place) & 1 != 0
 
 
 @inner
-def _lose_overtaken(hs: Any, i: int, q: Any, f: Any, cand: int, now: int) -> None:
+def _lose_overtaken(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, cand: int, now: int) -> None:
     """What was sent by candidate `cand` before the newest packet that has arrived there, by as much as packets are late
     at least, is lost or has arrived."""
     cfg, c = cfg_row(hs), candidate_row(hs, i, cand)
@@ -129,21 +121,21 @@ def _lose_overtaken(hs: Any, i: int, q: Any, f: Any, cand: int, now: int) -> Non
             return
         seq = flight.seq_of(hs, q, index)
         if _has_arrived(q, f, seq):
-            acked(hs, i, q, seq, np.int64(-1), now)
+            acked(hs, i, q, seq, int64(-1), now)
             continue
         txn = s.txn
         flight.lose(hs, i, q, index)
         evidence.note_loss(q, txn)
         congested = evidence.is_congestion(cfg, q, f)
-        cc.on_lost(cfg, q, txn, congested, now)
-        spray.on_loss(hs, i, q, cand, congested, now)
+        control.on_lost(q, txn, congested, now)
+        paths.on_lost(hs, i, q, cand, congested, now)
 
 
 # -- time ---------------------------------------------------------------------------------------------------
 
 
 @inner
-def on_sent(hs: Any, i: int, q: Any, now: int) -> None:
+def on_sent(hs: Handle, i: int, q: QueuePair, now: int) -> None:
     """A packet went out."""
     c = candidate_row(hs, i, q.cand)
     if q.silence_due == MAX_TIME:
@@ -155,7 +147,7 @@ def on_sent(hs: Any, i: int, q: Any, now: int) -> None:
 
 
 @inner
-def _look_sooner(hs: Any, i: int, q: Any, when: int) -> None:
+def _look_sooner(hs: Handle, i: int, q: QueuePair, when: int) -> None:
     """Round trips turn out to be shorter than was thought."""
     if when < q.silence_due:
         q.silence_due = when
@@ -163,20 +155,20 @@ def _look_sooner(hs: Any, i: int, q: Any, when: int) -> None:
 
 
 @inner
-def deadline(q: Any) -> int:
+def deadline(q: QueuePair) -> int:
     """When to look for silent paths: a bound, made exact when it passes."""
     return q.silence_due if q.inflight > 0 else MAX_TIME
 
 
 @inner
-def _usual(cfg: Any, q: Any) -> int:
+def _usual(cfg: Config, q: QueuePair) -> int:
     """The longest time, as far as is known, in which an answer comes back: what RFC 6298 says of all paths, and what
     any took of late."""
     return max(q.srtt + max(4 * q.rttvar, cfg.min_silence_ps), q.rtt_peak + q.rtt_peak // 8)
 
 
 @inner
-def _patience(cfg: Any, q: Any, cand: int, c: Any, sent: int) -> int:
+def _patience(cfg: Config, q: QueuePair, cand: int, c: Candidate, sent: int) -> int:
     """How long candidate `cand`, in row `c`, may be silent after a packet was sent at `sent`: what is usual, and one
     and a half of its own last round trip, less what has drained since. Of a detour that counts for no more than two
     mean ones, or an eighth more than its own: shortest paths are those that fill."""
@@ -185,7 +177,7 @@ def _patience(cfg: Any, q: Any, cand: int, c: Any, sent: int) -> int:
         return min(cfg.min_rto_ps, limit)
     usual = _usual(cfg, q)
     if c.rtt <= 0:
-        others = q.detour_wait != NIL and (cand >= q.n_short or c.answered > sent or not has_new(cfg, q))
+        others = q.detours_known and (cand >= q.n_short or c.answered > sent or not has_new(cfg, q))
         return min(max(usual, 2 * q.rtt_peak), limit) if others else limit
     age = max(0, sent - (c.newest + c.rtt))
     own = c.rtt - min(age, max(c.delay, 0) * cfg.tick_ps)
@@ -196,7 +188,7 @@ def _patience(cfg: Any, q: Any, cand: int, c: Any, sent: int) -> int:
 
 
 @inner
-def look(hs: Any, i: int, q: Any, now: int) -> int:
+def look(hs: Handle, i: int, q: QueuePair, now: int) -> int:
     """Gives up what is in flight on paths that are silent while others answer, and says when to look again. Returns
     since when nothing at all has been heard of packets, or `MAX_TIME` if there are none older than that."""
     quiet, due = MAX_TIME, MAX_TIME
@@ -223,7 +215,7 @@ def look(hs: Any, i: int, q: Any, now: int) -> int:
 
 
 @inner
-def _ask(hs: Any, i: int, q: Any, cand: int, wait: int, now: int) -> None:
+def _ask(hs: Handle, i: int, q: QueuePair, cand: int, wait: int, now: int) -> None:
     """Asks whether candidate `cand` lives; for so long, at least, nothing takes it."""
     c = candidate_row(hs, i, cand)
     c.silent += 1
@@ -234,7 +226,7 @@ def _ask(hs: Any, i: int, q: Any, cand: int, wait: int, now: int) -> None:
 
 
 @inner
-def _give_up(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
+def _give_up(hs: Handle, i: int, q: QueuePair, cand: int, now: int) -> None:
     """Candidate `cand` was asked and has not answered."""
     c = candidate_row(hs, i, cand)
     if c.silent == 1:
@@ -245,7 +237,7 @@ def _give_up(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
 
 
 @inner
-def lose_all(hs: Any, i: int, q: Any) -> int:
+def lose_all(hs: Handle, i: int, q: QueuePair) -> int:
     """All that is in flight counts as lost, whatever its path; returns how many packets."""
     lost = 0
     for cand in range(q.n_cand):
@@ -257,7 +249,7 @@ def lose_all(hs: Any, i: int, q: Any) -> int:
 
 
 @inner
-def time_out(hs: Any, i: int, q: Any, now: int) -> int:
+def time_out(hs: Handle, i: int, q: QueuePair, now: int) -> int:
     """Nothing came back for a timeout: all that is in flight counts as lost, and its paths as silent, so that what is
     sent again takes others where there are some; returns how many packets."""
     wait = cfg_row(hs).spray_dead_ps
@@ -271,7 +263,7 @@ def time_out(hs: Any, i: int, q: Any, now: int) -> int:
 
 
 @inner
-def oldest(hs: Any, i: int, q: Any) -> int:
+def oldest(hs: Handle, i: int, q: QueuePair) -> int:
     """Slot of the packet that has been in flight for longest, or `NIL`."""
     found = NIL
     for cand in range(q.n_cand):
@@ -282,7 +274,7 @@ def oldest(hs: Any, i: int, q: Any) -> int:
 
 
 @inner
-def probe_tail(hs: Any, i: int, q: Any, now: int) -> None:
+def probe_tail(hs: Handle, i: int, q: QueuePair, now: int) -> None:
     """Nothing is heard of any path. After a mean round trip the oldest packet is sent again by another path than before
     (RFC 8985, 7); if that is not answered either, by one of the other kind, and so on, each an eighth more than that
     after the one before, or half of the time for which nothing had been heard then. Before the first round trip it is
@@ -307,7 +299,7 @@ def probe_tail(hs: Any, i: int, q: Any, now: int) -> None:
 
 
 @inner
-def _elsewhere(hs: Any, i: int, q: Any, bad: int, now: int) -> int:
+def _elsewhere(hs: Handle, i: int, q: QueuePair, bad: int, now: int) -> int:
     """A candidate that may take data and has none in flight, of the other kind (shortest, detour) than candidate `bad`
     if there is one."""
     best, best_value = bad, 0
@@ -321,7 +313,7 @@ def _elsewhere(hs: Any, i: int, q: Any, bad: int, now: int) -> int:
 
 
 @inner
-def abandon(hs: Any, i: int) -> None:
+def abandon(hs: Handle, i: int) -> None:
     """The candidates of QP `i` are about to be others, by lists of which packets are in flight or will be: what is in
     flight is sent again by the others."""
     q = qp_row(hs, i)

@@ -3,16 +3,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from detour.base.jit import inner
-from detour.hosts import cc
+from detour.base.jit import inner, int64
+from detour.hosts.cc import control
 from detour.hosts.frames.wire import unwrap
-from detour.hosts.paths import delays, spray
+from detour.hosts.paths.waits import is_empty
+from detour.hosts.records import Config, PsnSlot, QueuePair, ReceivedFrame
 from detour.hosts.rows import candidate_row, cfg_row, frame_row, slot_row, wqe_row
-from detour.hosts.state import NIL, SLOT_ACKED, SLOT_FLIGHT, SLOT_FREE, SLOT_LOST, TR_LERP, WC_SUCCESS
+from detour.hosts.state import NIL, SLOT_ACKED, SLOT_FLIGHT, SLOT_FREE, SLOT_LOST, TR_LERP, WC_SUCCESS, Handle
 from detour.hosts.transport import evidence, flight, rtt
 from detour.hosts.verbs.queues import complete
 
@@ -21,24 +18,24 @@ PROBE_NONE, PROBE_DUE, PROBE_SENT = 0, 1, 2
 
 
 @inner
-def has_new(cfg: Any, q: Any) -> bool:
+def has_new(cfg: Config, q: QueuePair) -> bool:
     """Whether there is something to send for the first time, and room for it in the receiver's window."""
     return q.snd_nxt < q.snd_end and q.nak_seq < 0 and q.snd_nxt - q.snd_una < cfg.window
 
 
 @inner
-def measured_path(hs: Any, i: int, q: Any, f: Any) -> Any:
+def measured_path(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame) -> int:
     """Candidate whose queuing delay the ACK reflects if that is the current path, else `NIL`."""
     seq = unwrap(f.trigger, q.snd_una)
     if not f.has_delay or seq < q.snd_una or seq >= q.snd_nxt:
-        return np.int64(NIL)
+        return int64(NIL)
     s = slot_row(hs, i, seq & (cfg_row(hs).window - 1))
     fresh = s.state == SLOT_FLIGHT and s.count == f.count and s.epoch == q.epoch
-    return np.int64(s.cand) if fresh else np.int64(NIL)
+    return int64(s.cand) if fresh else int64(NIL)
 
 
 @inner
-def sample_round_trip(q: Any, s: Any, count: int, now: int) -> None:
+def sample_round_trip(q: QueuePair, s: PsnSlot, count: int, now: int) -> None:
     """Transmission `count` of a packet has arrived. Since ACKs name it, packets sent twice give samples too (no need
     for Karn's rule), also if the last transmission was in vain: a timeout that was too short corrects itself."""
     if s.state == SLOT_ACKED or s.epoch != q.epoch:
@@ -50,7 +47,7 @@ def sample_round_trip(q: Any, s: Any, count: int, now: int) -> None:
 
 
 @inner
-def acked(hs: Any, i: int, q: Any, seq: int, count: int, now: int) -> int:
+def acked(hs: Handle, i: int, q: QueuePair, seq: int, count: int, now: int) -> int:
     """Packet `seq` has arrived; `count` says in which transmission (-1: not known).
 
     Returns the transmission's number if it is one of the current epoch from which the loss of earlier ones
@@ -71,12 +68,11 @@ def acked(hs: Any, i: int, q: Any, seq: int, count: int, now: int) -> int:
         q.tail_probe = PROBE_NONE
     current = in_flight and s.epoch == q.epoch
     if current:
-        empty = cfg_row(hs).empty_gain > 0 and delays.is_empty(cfg_row(hs), q.delay)
-        if q.cc == cc.CC_OWN:
-            f = frame_row(hs)
-            caused = seq == unwrap(f.trigger, q.snd_una) and s.count == f.count
-            cc.tell(cfg_row(hs), q, f, caused, now - s.sent)
-        cc.on_acked(cfg_row(hs), q, s.size, s.txn, empty, now)
+        empty = cfg_row(hs).empty_gain > 0 and is_empty(cfg_row(hs), q.delay)
+        f = frame_row(hs)
+        caused = seq == unwrap(f.trigger, q.snd_una) and s.count == f.count
+        control.tell(cfg_row(hs), q, f, caused, now - s.sent)
+        control.on_acked(q, s.size, s.txn, empty, now)
     flight.take(hs, i, q, index)
     known = count == s.count or (count < 0 and s.count == 0)
     if not current or not known:
@@ -86,12 +82,12 @@ def acked(hs: Any, i: int, q: Any, seq: int, count: int, now: int) -> int:
 
 
 @inner
-def _was_late(hs: Any, i: int, q: Any, s: Any, in_flight: bool, count: int, now: int) -> None:
+def _was_late(hs: Handle, i: int, q: QueuePair, s: PsnSlot, in_flight: bool, count: int, now: int) -> None:
     """A packet of the current path that was declared lost has arrived after all: its last transmission, unless it was
     sent again since."""
     cfg = cfg_row(hs)
-    cc.on_spurious(cfg, q, now)
-    newest = candidate_row(hs, i, s.cand).newest if spray.is_spraying(q) else q.newest_sent
+    control.on_spurious(q, now)
+    newest = candidate_row(hs, i, s.cand).newest if q.sprays else q.newest_sent
     if not in_flight:
         evidence.note_late(cfg, q, s.sent, newest)
     elif count == 0 and s.first >= 0:
@@ -99,7 +95,7 @@ def _was_late(hs: Any, i: int, q: Any, s: Any, in_flight: bool, count: int, now:
 
 
 @inner
-def slide(hs: Any, i: int, q: Any) -> None:
+def slide(hs: Handle, i: int, q: QueuePair) -> None:
     """Moves the window over what is acknowledged and completes work requests in order."""
     mask = cfg_row(hs).window - 1
     while q.snd_una < q.snd_nxt:
@@ -114,11 +110,11 @@ def slide(hs: Any, i: int, q: Any) -> None:
             break
         if q.sq_nxt == q.sq_una:
             q.sq_nxt += 1
-        complete(hs, i, q, np.int64(WC_SUCCESS))
+        complete(hs, i, q, int64(WC_SUCCESS))
 
 
 @inner
-def on_refused(hs: Any, i: int, q: Any, seq: int) -> None:
+def on_refused(hs: Handle, i: int, q: QueuePair, seq: int) -> None:
     """Remote access error at `seq`: nothing from there on is sent any more; what precedes it is completed."""
     if seq < q.snd_una or seq >= q.snd_nxt:
         return

@@ -25,13 +25,8 @@ a dead path takes its answers along.
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from detour.base.jit import inner
+from detour.base.jit import inner, int64
 from detour.hosts import agenda
-from detour.hosts.cc import CC_DCQCN
 from detour.hosts.frames import wire
 from detour.hosts.frames.wire import (
     OP_WRITE_ONLY_IMM,
@@ -44,6 +39,7 @@ from detour.hosts.frames.wire import (
     unwrap,
 )
 from detour.hosts.nic import CTL_ACK, CTL_CNP, push_control
+from detour.hosts.records import ControlMessage, QueuePair, ReceivedFrame
 from detour.hosts.rows import (
     arrival_row,
     cfg_row,
@@ -70,12 +66,13 @@ from detour.hosts.state import (
     WC_SUCCESS,
     WC_WITH_IMM,
     WC_WR_FLUSH_ERR,
+    Handle,
 )
 from detour.hosts.verbs import queues
 
 
 @inner
-def access_allowed(hs: Any, q: Any, rkey: int, va: int, length: int) -> bool:
+def access_allowed(hs: Handle, q: QueuePair, rkey: int, va: int, length: int) -> bool:
     """Whether the peer of `q` may write `length` bytes at `va` with `rkey` (IBTA 9.7.4.1.3 and 10.6.3)."""
     if length == 0:
         return True
@@ -91,7 +88,7 @@ def access_allowed(hs: Any, q: Any, rkey: int, va: int, length: int) -> bool:
 
 
 @inner
-def on_data(hs: Any, i: int, buf: Any, now: int) -> None:
+def on_data(hs: Handle, i: int, now: int) -> None:
     """The data packet in `frame_row(hs)` came in for QP `i`."""
     f = frame_row(hs)
     q = qp_row(hs, i)
@@ -104,14 +101,14 @@ def on_data(hs: Any, i: int, buf: Any, now: int) -> None:
     if seq >= q.rcv_nxt + window:
         host_row(hs, q.host).rx_out_of_window += 1
         return
-    if f.ce and q.cc == CC_DCQCN:
+    if f.ce and q.rate_based:
         _notify(hs, i, q, f, now)
     if seq < q.rcv_nxt or (q.rcv_early and arrival_row(hs, i, seq & (window - 1)).flags):
         q.st_rx_duplicates += 1
-        _acknowledge(hs, i, q, f, seq, np.int64(SYNDROME_ACK))
+        _acknowledge(hs, i, q, f, seq, int64(SYNDROME_ACK))
         return
     if q.rcv_refused >= 0 and seq >= q.rcv_refused:
-        _acknowledge(hs, i, q, f, q.rcv_refused, np.int64(SYNDROME_ACCESS))
+        _acknowledge(hs, i, q, f, q.rcv_refused, int64(SYNDROME_ACCESS))
         return
     if seq > q.rcv_nxt and q.in_order:
         _on_gap(hs, i, q, f, seq)
@@ -119,32 +116,32 @@ def on_data(hs: Any, i: int, buf: Any, now: int) -> None:
     if not access_allowed(hs, q, f.rkey, f.va, f.length):
         q.rcv_refused = seq
         q.st_rx_refused += 1
-        _acknowledge(hs, i, q, f, seq, np.int64(SYNDROME_ACCESS))
+        _acknowledge(hs, i, q, f, seq, int64(SYNDROME_ACCESS))
         _check_refusal(hs, i, q)
         return
     if f.opcode == OP_WRITE_ONLY_IMM and not queues.reserve(hs, q.recv_cq):
         q.st_rx_not_ready += 1
-        _acknowledge(hs, i, q, f, seq, np.int64(SYNDROME_RNR))
+        _acknowledge(hs, i, q, f, seq, int64(SYNDROME_RNR))
         return
-    _accept(hs, i, q, f, seq, buf)
+    _accept(hs, i, q, f, seq)
     if f.ack_request or f.ce or q.rcv_nxt > seq + 1:
-        _acknowledge(hs, i, q, f, seq, np.int64(SYNDROME_ACK))
+        _acknowledge(hs, i, q, f, seq, int64(SYNDROME_ACK))
     _check_refusal(hs, i, q)
 
 
 @inner
-def _on_gap(hs: Any, i: int, q: Any, f: Any, seq: int) -> None:
+def _on_gap(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, seq: int) -> None:
     """Go-back-N: packet `seq` came before the expected one."""
     q.st_rx_early_dropped += 1
     if q.rcv_nak:
         return
     q.rcv_nak = 1
     q.st_rx_naks += 1
-    _acknowledge(hs, i, q, f, seq, np.int64(SYNDROME_SEQUENCE))
+    _acknowledge(hs, i, q, f, seq, int64(SYNDROME_SEQUENCE))
 
 
 @inner
-def _notify(hs: Any, i: int, q: Any, f: Any, now: int) -> None:
+def _notify(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, now: int) -> None:
     """A marked packet of a QP under DCQCN: queues a CNP if it is time for one."""
     interval = cfg_row(hs).cnp_interval_ps
     if interval == 0 or now < q.cnp_next:
@@ -161,16 +158,16 @@ def _notify(hs: Any, i: int, q: Any, f: Any, now: int) -> None:
 
 
 @inner
-def _check_refusal(hs: Any, i: int, q: Any) -> None:
+def _check_refusal(hs: Handle, i: int, q: QueuePair) -> None:
     """Once all that precedes the refused packet is here, nothing more can come: the QP is in error."""
     if q.rcv_nxt == q.rcv_refused and q.state != QPS_ERR:
-        queues.fail(hs, i, np.int64(WC_WR_FLUSH_ERR))
+        queues.fail(hs, i, int64(WC_WR_FLUSH_ERR))
 
 
 @inner
-def _accept(hs: Any, i: int, q: Any, f: Any, seq: int, buf: Any) -> None:
+def _accept(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, seq: int) -> None:
     if not cfg_row(hs).elide_payload:
-        frame_to_memory(hs, f.va, buf, f.payload, f.length)
+        frame_to_memory(hs, f.va, f.payload, f.length)
     q.st_rx_packets += 1
     _count_lateness(hs, q, seq)
     q.st_rx_bytes += f.length
@@ -178,7 +175,7 @@ def _accept(hs: Any, i: int, q: Any, f: Any, seq: int, buf: Any) -> None:
     if f.has_delay and cfg_row(hs).monitor:
         q.st_rx_delay_sum += f.delay
         q.st_rx_delay_samples += 1
-    flags = np.int64(ARRIVED)
+    flags = int64(ARRIVED)
     if f.solicited:
         flags |= ARRIVED_LAST
     if f.opcode == OP_WRITE_ONLY_IMM:
@@ -199,13 +196,13 @@ def _accept(hs: Any, i: int, q: Any, f: Any, seq: int, buf: Any) -> None:
         if not a.flags:
             break
         q.rcv_early -= 1
-        q.rcv_held -= np.int64(a.length)
-        _in_order(hs, i, q, np.int64(a.flags), np.int64(a.length), np.int64(a.imm))
+        q.rcv_held -= int64(a.length)
+        _in_order(hs, i, q, int64(a.flags), int64(a.length), int64(a.imm))
         a.flags = 0
 
 
 @inner
-def _count_lateness(hs: Any, q: Any, seq: int) -> None:
+def _count_lateness(hs: Handle, q: QueuePair, seq: int) -> None:
     """By how much packet `seq` is behind the newest one."""
     top = max(q.rcv_top, q.rcv_nxt)
     behind, place = top - 1 - seq, 0
@@ -217,7 +214,7 @@ def _count_lateness(hs: Any, q: Any, seq: int) -> None:
 
 
 @inner
-def _in_order(hs: Any, i: int, q: Any, flags: int, length: int, imm: int) -> None:
+def _in_order(hs: Handle, i: int, q: QueuePair, flags: int, length: int, imm: int) -> None:
     """The next packet in order is there: counts it, and the message if this was its last."""
     q.rcv_nxt += 1
     q.rcv_nak = 0
@@ -227,14 +224,14 @@ def _in_order(hs: Any, i: int, q: Any, flags: int, length: int, imm: int) -> Non
         queues.push_completion(
             hs,
             q.recv_cq,
-            np.int64(0),
-            np.int64(WC_SUCCESS),
-            np.int64(WC_RECV_RDMA_WITH_IMM),
+            int64(0),
+            int64(WC_SUCCESS),
+            int64(WC_RECV_RDMA_WITH_IMM),
             q.rcv_length,
             imm,
             q.qpn,
-            np.int64(WC_WITH_IMM),
-            np.int64(0),
+            int64(WC_WITH_IMM),
+            int64(0),
         )
     if flags & ARRIVED_LAST:
         if q.tasks_of:
@@ -244,7 +241,7 @@ def _in_order(hs: Any, i: int, q: Any, flags: int, length: int, imm: int) -> Non
 
 
 @inner
-def _acknowledge(hs: Any, i: int, q: Any, f: Any, seq: int, syndrome: int) -> None:
+def _acknowledge(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, seq: int, syndrome: int) -> None:
     """Queues the answer to the packet in `f`."""
     index = push_control(hs, q.host)
     if index == NIL:
@@ -263,7 +260,7 @@ def _acknowledge(hs: Any, i: int, q: Any, f: Any, seq: int, syndrome: int) -> No
 
 
 @inner
-def write_ack(hs: Any, buf: Any, o: int, m: Any) -> int:
+def write_ack(hs: Handle, frame: int, m: ControlMessage) -> int:
     """Writes the ACK or NAK in control message `m` with what has arrived by now; returns its length."""
     i = m.qp
     q = qp_row(hs, i)
@@ -281,4 +278,4 @@ def write_ack(hs: Any, buf: Any, o: int, m: Any) -> int:
         cum = q.rcv_nxt - 1
     elif m.syndrome == SYNDROME_SEQUENCE:
         cum = q.rcv_nxt
-    return wire.write_ack(hs, buf, o, q, m, cum, base, bitmap)
+    return wire.write_ack(hs, frame, q, m, cum, base, bitmap)

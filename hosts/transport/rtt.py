@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from detour.base.jit import inner
+from detour.hosts.records import Config, QueuePair
 
 _PEAK_SAMPLES = 512
 """samples in which the longest recent round trip loses 63 % of what it is above the mean"""
@@ -14,13 +13,13 @@ _MOST = 8
 
 
 @inner
-def is_known(q: Any) -> Any:
+def is_known(q: QueuePair) -> bool:
     """Whether there was a sample of the current path."""
     return q.srtt > 0 and q.rtt_epoch == q.epoch
 
 
 @inner
-def on_sample(q: Any, rtt: int) -> None:
+def on_sample(q: QueuePair, rtt: int) -> None:
     """Takes a measured round trip of the current path; the first one of a path replaces the estimate."""
     if not is_known(q):
         q.rtt_epoch = q.epoch
@@ -35,7 +34,7 @@ def on_sample(q: Any, rtt: int) -> None:
 
 
 @inner
-def timeout(cfg: Any, q: Any) -> int:
+def timeout(cfg: Config, q: QueuePair) -> int:
     """Retransmission timeout, doubled for every one in a row that has passed (RFC 6298, 2 and 5.5), up to `_MOST` times
     the initial one, or this path's first one if that is longer. On a path without a sample it begins with the initial
     one, for the path may be longer than the one before. However much round trips vary, it is not above `max_rto_ps` or
@@ -48,6 +47,6 @@ def timeout(cfg: Any, q: Any) -> int:
 
 
 @inner
-def probe_timeout(cfg: Any, q: Any) -> int:
+def probe_timeout(cfg: Config, q: QueuePair) -> int:
     """Time without progress after which a tail-loss probe is due (RFC 8985, 7.2)."""
     return max(2 * q.srtt, cfg.min_probe_timeout_ps)

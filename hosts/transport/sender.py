@@ -9,25 +9,22 @@ their own.
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from detour.base.jit import inner
-from detour.hosts import cc
+from detour.base.jit import inner, int64
+from detour.hosts.cc import control
 from detour.hosts.frames import wire
 from detour.hosts.frames.wire import SYNDROME_ACCESS, SYNDROME_ACK, SYNDROME_SEQUENCE, unwrap
 from detour.hosts.nic import activate
-from detour.hosts.paths import bend, paths, reroute, silence, spray
+from detour.hosts.paths import paths, silence
+from detour.hosts.records import Config, QueuePair, WorkRequest
 from detour.hosts.rows import candidate_row, cfg_row, frame_row, host_row, qp_row, slot_row, wqe_row
 from detour.hosts.state import (
     MAX_TIME,
-    MODE_BEND,
     NIL,
     QPS_RTS,
     TR_LERP,
     WC_REM_ACCESS_ERR,
     WC_RETRY_EXC_ERR,
+    Handle,
 )
 from detour.hosts.transport import answers, flight, gbn, lerp, multipath, rtt, timers
 from detour.hosts.transport.progress import PROBE_DUE, PROBE_NONE, PROBE_SENT, has_new, on_refused
@@ -37,7 +34,7 @@ from detour.hosts.verbs.queues import fail
 
 
 @inner
-def can_send(hs: Any, q: Any) -> bool:
+def can_send(hs: Handle, q: QueuePair) -> bool:
     """Whether the window lets a packet go, not asking about pacing."""
     if q.state != QPS_RTS:
         return False
@@ -47,7 +44,7 @@ def can_send(hs: Any, q: Any) -> bool:
 
 
 @inner
-def next_frame(hs: Any, i: int, q: Any, buf: Any, o: int, now: int) -> int:
+def next_frame(hs: Handle, i: int, q: QueuePair, frame: int, now: int) -> int:
     """Writes the QP's next data packet; 0 if there is none to send now."""
     if not can_send(hs, q):
         return 0
@@ -58,23 +55,23 @@ def next_frame(hs: Any, i: int, q: Any, buf: Any, o: int, now: int) -> int:
         q.tail_probe = PROBE_SENT
         q.st_tail_probes += 1
         if _probes_with_last(hs, q):
-            return _repeat_last(hs, i, q, buf, o, now)
+            return _repeat_last(hs, i, q, frame, now)
     if q.n_lost > 0:
-        return _repeat(hs, i, q, q.lost_head, buf, o, now)
-    return _send_new(hs, i, q, buf, o, now)
+        return _repeat(hs, i, q, q.lost_head, frame, now)
+    return _send_new(hs, i, q, frame, now)
 
 
 @inner
-def _probes_with_last(hs: Any, q: Any) -> Any:
+def _probes_with_last(hs: Handle, q: QueuePair) -> bool:
     """Whether a tail-loss probe repeats what is in flight: after a timeout as well, since answers to what was lost then
     tell a timeout for nothing only while it has not been sent again."""
-    if spray.is_spraying(q):
+    if q.sprays:
         return q.n_lost == 0
     return q.epoch_rtos > 0 or (q.n_lost == 0 and not has_new(cfg_row(hs), q))
 
 
 @inner
-def _send_new(hs: Any, i: int, q: Any, buf: Any, o: int, now: int) -> int:
+def _send_new(hs: Handle, i: int, q: QueuePair, frame: int, now: int) -> int:
     seq = q.snd_nxt
     depth = cfg_row(hs).sq_depth
     w = wqe_row(hs, i, q.sq_nxt & (depth - 1))
@@ -89,38 +86,37 @@ def _send_new(hs: Any, i: int, q: Any, buf: Any, o: int, now: int) -> int:
     s.size = min(cfg_row(hs).payload, w.length - (seq - w.first) * cfg_row(hs).payload)
     q.snd_nxt = seq + 1
     paths.before_data(hs, i, q, now)
-    return _emit(hs, i, q, index, seq, buf, o, now)
+    return _emit(hs, i, q, index, seq, frame, now)
 
 
 @inner
-def _repeat(hs: Any, i: int, q: Any, index: int, buf: Any, o: int, now: int) -> int:
+def _repeat(hs: Handle, i: int, q: QueuePair, index: int, frame: int, now: int) -> int:
     """Sends a packet again that is on one of the lists."""
     s = slot_row(hs, i, index)
     seq = flight.seq_of(hs, q, index)
     flight.take(hs, i, q, index)
     s.count = (s.count + 1) & wire.COUNT_MASK
-    if s.epoch != q.epoch or spray.is_spraying(q):
+    if s.epoch != q.epoch or q.sprays:
         s.first = NIL
     q.st_retransmitted += 1
-    return _emit(hs, i, q, index, seq, buf, o, now)
+    return _emit(hs, i, q, index, seq, frame, now)
 
 
 @inner
-def _repeat_last(hs: Any, i: int, q: Any, buf: Any, o: int, now: int) -> int:
+def _repeat_last(hs: Handle, i: int, q: QueuePair, frame: int, now: int) -> int:
     """The tail-loss probe when there is nothing new: the last packet, whose ACK shows what is missing. Of a QP that
     sprays always the oldest one, which takes another path than before."""
-    last = multipath.oldest(hs, i, q) if spray.is_spraying(q) else q.flight_tail
+    last = multipath.oldest(hs, i, q) if q.sprays else q.flight_tail
     if last == NIL:
         return 0
-    return _repeat(hs, i, q, last, buf, o, now)
+    return _repeat(hs, i, q, last, frame, now)
 
 
 @inner
-def _emit(hs: Any, i: int, q: Any, index: int, seq: int, buf: Any, o: int, now: int) -> int:
-    cfg = cfg_row(hs)
+def _emit(hs: Handle, i: int, q: QueuePair, index: int, seq: int, frame: int, now: int) -> int:
     s = slot_row(hs, i, index)
-    if spray.is_spraying(q):
-        q.cand = spray.choose(hs, i, q, now) if q.probe_by == 0 else q.probe_by - 1
+    if q.sprays:
+        q.cand = paths.choose(hs, i, q, now) if q.probe_by == 0 else q.probe_by - 1
         q.probe_by = 0
         multipath.on_sent(hs, i, q, now)
     flight.append(hs, i, q, index, now)
@@ -129,17 +125,17 @@ def _emit(hs: Any, i: int, q: Any, index: int, seq: int, buf: Any, o: int, now: 
     q.st_packets += 1
     paths.after_data(hs, i, q, now)
     w = wqe_row(hs, i, s.wqe)
-    low = np.int64(s.count)
+    low = int64(s.count)
     if q.transport == TR_LERP or _wants_answer(hs, q, seq, w):
         low |= 0x80
-    length = wire.write_data(hs, buf, o, q, c, w, seq, low, seq - w.first)
-    cc.on_sent(cfg, q, length, s.txn, now)
+    length = wire.write_data(hs, frame, q, c, w, seq, low, seq - w.first)
+    control.on_sent(q, length, s.txn, now)
     timers.advance(hs, i, q, _deadline_of_timers(hs, i, q))
     return length
 
 
 @inner
-def _wants_answer(hs: Any, q: Any, seq: int, w: Any) -> bool:
+def _wants_answer(hs: Handle, q: QueuePair, seq: int, w: WorkRequest) -> bool:
     """Go-back-N: whether the packet asks for an ACK: every `ack_every`th, a message's last, and one after which the
     sender has to wait."""
     every = cfg_row(hs).ack_every
@@ -147,7 +143,7 @@ def _wants_answer(hs: Any, q: Any, seq: int, w: Any) -> bool:
 
 
 @inner
-def continue_after(hs: Any, i: int, q: Any, length: int, now: int) -> None:
+def continue_after(hs: Handle, i: int, q: QueuePair, length: int, now: int) -> None:
     """The QP has sent a frame of `length` bytes and can send more. If it is paced and its next packet is not due when
     the link is free again, its timer says when."""
     if q.pace_next <= now or q.pace_next - now <= length * 8_000_000_000_000 // cfg_row(hs).link_rate_bps:
@@ -160,7 +156,7 @@ def continue_after(hs: Any, i: int, q: Any, length: int, now: int) -> None:
 
 
 @inner
-def on_ack(hs: Any, i: int, now: int) -> None:
+def on_ack(hs: Handle, i: int, now: int) -> None:
     """The ACK or NAK in `frame_row(hs)` came in for QP `i`."""
     f = frame_row(hs)
     q = qp_row(hs, i)
@@ -172,7 +168,7 @@ def on_ack(hs: Any, i: int, now: int) -> None:
         return
     timed_out, spurious = q.retries > 0, q.st_spurious
     if f.syndrome == SYNDROME_ACK:
-        if spray.is_spraying(q):
+        if q.sprays:
             multipath.on_positive(hs, i, q, f, now)
         elif q.transport == TR_LERP:
             lerp.on_positive(hs, i, q, f, now)
@@ -185,9 +181,9 @@ def on_ack(hs: Any, i: int, now: int) -> None:
     elif unwrap(f.psn, q.snd_una) >= q.snd_una:  # not ready
         q.retries = 0
     if timed_out and q.retries == 0 and q.n_lost == 0 and q.st_spurious > spurious:
-        cc.on_spurious_timeout(cfg_row(hs), q)
+        control.on_spurious_timeout(q, now)
     if q.nak_seq >= 0 and q.snd_una >= q.nak_seq:
-        fail(hs, i, np.int64(WC_REM_ACCESS_ERR))
+        fail(hs, i, int64(WC_REM_ACCESS_ERR))
     elif q.pace_next <= now and can_send(hs, q):  # else the timer will say when it may
         activate(hs, i, q)
 
@@ -196,7 +192,7 @@ def on_ack(hs: Any, i: int, now: int) -> None:
 
 
 @inner
-def deadline(hs: Any, i: int, q: Any) -> int:
+def deadline(hs: Handle, i: int, q: QueuePair) -> int:
     """When QP `i` wants `on_deadline` to be called."""
     when = _deadline_of_timers(hs, i, q)
     if q.pace_next and not q.active and can_send(hs, q):
@@ -205,14 +201,14 @@ def deadline(hs: Any, i: int, q: Any) -> int:
 
 
 @inner
-def _deadline_of_timers(hs: Any, i: int, q: Any) -> int:
+def _deadline_of_timers(hs: Handle, i: int, q: QueuePair) -> int:
     """`deadline`, leaving pacing aside."""
-    return min(_loss_deadline(hs, i, q), silence.deadline(hs, i, q), paths.deadline(q), q.cc_timer)
+    return min(_loss_deadline(hs, i, q), silence.deadline(hs, i, q), q.path_timer, q.cc_timer)
 
 
 @inner
-def _loss_deadline(hs: Any, i: int, q: Any) -> int:
-    if spray.is_spraying(q):
+def _loss_deadline(hs: Handle, i: int, q: QueuePair) -> int:
+    if q.sprays:
         return multipath.deadline(q)
     if q.flight_head == NIL:
         return MAX_TIME
@@ -229,7 +225,7 @@ def _loss_deadline(hs: Any, i: int, q: Any) -> int:
 
 
 @inner
-def _next_probe(cfg: Any, q: Any, quiet: int) -> int:
+def _next_probe(cfg: Config, q: QueuePair, quiet: int) -> int:
     """When the tail is probed if nothing comes back, as since `quiet`. A probe may be lost too: each waits for twice
     as long as the one before (RFC 9002, 6.2.1), and anew after a timeout. Hosts of papers send one (RFC 8985, 7)."""
     if q.transport != TR_LERP or q.tail_probe == PROBE_DUE or not rtt.is_known(q):
@@ -240,13 +236,13 @@ def _next_probe(cfg: Any, q: Any, quiet: int) -> int:
 
 
 @inner
-def on_deadline(hs: Any, i: int, now: int) -> None:
+def on_deadline(hs: Handle, i: int, now: int) -> None:
     """Does whatever of the QP's timers is due."""
     q = qp_row(hs, i)
     if q.state != QPS_RTS:
         return
     if q.cc_timer <= now:
-        cc.on_timer(cfg_row(hs), q, now)
+        control.on_timer(q, now)
     paths.on_deadline(hs, i, q, now)
     silence.on_deadline(hs, i, q, now)
     if _loss_deadline(hs, i, q) <= now:
@@ -256,10 +252,10 @@ def on_deadline(hs: Any, i: int, now: int) -> None:
 
 
 @inner
-def _on_silence(hs: Any, i: int, q: Any, now: int) -> None:
+def _on_silence(hs: Handle, i: int, q: QueuePair, now: int) -> None:
     """`_on_loss_deadline` of a QP that sprays."""
     if _is_over(hs, q, now):  # what is asked in vain is sent again each time, so no packet may be as old as a timeout
-        fail(hs, i, np.int64(WC_RETRY_EXC_ERR))
+        fail(hs, i, int64(WC_RETRY_EXC_ERR))
         return
     quiet = multipath.look(hs, i, q, now)
     if quiet < MAX_TIME:
@@ -274,8 +270,8 @@ def _on_silence(hs: Any, i: int, q: Any, now: int) -> None:
 
 
 @inner
-def _on_loss_deadline(hs: Any, i: int, q: Any, now: int) -> None:
-    if spray.is_spraying(q):
+def _on_loss_deadline(hs: Handle, i: int, q: QueuePair, now: int) -> None:
+    if q.sprays:
         _on_silence(hs, i, q, now)
         return
     index = q.flight_head
@@ -300,36 +296,29 @@ def _on_loss_deadline(hs: Any, i: int, q: Any, now: int) -> None:
 
 
 @inner
-def _is_over(hs: Any, q: Any, now: int) -> bool:
+def _is_over(hs: Handle, q: QueuePair, now: int) -> bool:
     """Whether nothing has come back for as long as the QP waits."""
     return q.retries > 0 and now - q.quiet_since >= (q.retry_ps if q.retry_ps > 0 else cfg_row(hs).retry_ps)
 
 
 @inner
-def _on_rto(hs: Any, i: int, q: Any, quiet: int, now: int) -> None:
+def _on_rto(hs: Handle, i: int, q: QueuePair, quiet: int, now: int) -> None:
     """Nothing has come back on this path since `quiet`: all of it counts as lost (RFC 6298, 5.4 to 5.6)."""
-    cfg = cfg_row(hs)
     if q.retries == 0:
         q.quiet_since = quiet
     q.st_rtos += 1
     q.retries += 1
     q.epoch_rtos += 1
     if _is_over(hs, q, now):
-        fail(hs, i, np.int64(WC_RETRY_EXC_ERR))
+        fail(hs, i, int64(WC_RETRY_EXC_ERR))
         return
     if q.transport != TR_LERP:
         flight.rewind(hs, i, q)
-    lost = multipath.time_out(hs, i, q, now) if spray.is_spraying(q) else 0
+    lost = multipath.time_out(hs, i, q, now) if q.sprays else 0
     while q.epoch_head != NIL:
         flight.lose(hs, i, q, q.epoch_head)
         lost += 1
     q.tail_probe = PROBE_SENT
     q.probes = 0
-    cc.on_rto(cfg, q, lost, now)
-    if spray.is_spraying(q):
-        spray.on_timeout(hs, i, q, now)
-    elif q.mode == MODE_BEND:
-        bend.on_timeout(hs, i, q, now)
-    elif q.epoch_rtos >= cfg.dead_path_rtos:
-        paths.leave_dead_path(hs, i, q, now)
-        reroute.on_dead_path(hs, i, q, now)
+    control.on_rto(q, lost, now)
+    paths.on_timeout(hs, i, q, now)

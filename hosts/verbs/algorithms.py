@@ -1,50 +1,118 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gives QPs their part of a congestion control that is plugged in (`hosts.cc.own`)."""
+"""Gives queue pairs the fields of their congestion control and of their path scheme."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from detour.base.jit import COMPILED
-from detour.hosts.cc import CC_OWN, own
-from detour.hosts.cc.binding import Bound
-from detour.hosts.cc.own import HOST_PARAMETERS, CongestionAlgorithm
-from detour.hosts.state import QP_RECORD, Hosts
+from detour.base.arrays import Int64Array
+from detour.hosts import rdma
+from detour.hosts.cc import CC_REGISTRY, own
+from detour.hosts.cc.built_in import CONGESTION
+from detour.hosts.cc.own import CongestionAlgorithm
+from detour.hosts.paths import PATH_REGISTRY
+from detour.hosts.paths.built_in import PATH_SCHEMES
+from detour.hosts.paths.own import PathScheme
+from detour.hosts.paths.own import entry_of as path_entry_of
+from detour.hosts.plugins import Bound, Plugin
+from detour.hosts.records import QueuePair
+from detour.hosts.state import MAX_TIME, Hosts
+
+rdma.RDMA.companions = (CONGESTION, PATH_SCHEMES)
 
 
-def number_of(chosen: Any) -> int:
-    """What `q.cc` is: of an enumeration's member or of an algorithm."""
-    if isinstance(chosen, CongestionAlgorithm):
-        return CC_OWN if chosen.built_in is None else chosen.built_in
-    return int(chosen)
+def algorithm_of(chosen: Any) -> CongestionAlgorithm:
+    """Of an enumeration's member, or the algorithm itself."""
+    return chosen if isinstance(chosen, CongestionAlgorithm) else CC_REGISTRY.find(chosen.name.lower())
 
 
-def give(hs: Hosts, rows: np.ndarray, chosen: Any) -> None:
-    """Rows of the table of QPs that are about to begin get their fields, all 0, if the algorithm is plugged in."""
-    if not isinstance(chosen, CongestionAlgorithm) or chosen.built_in is not None:
-        return
-    bound = _bound(hs, chosen)
-    fields = np.zeros(len(rows), chosen.row)
-    bound.kept.append(fields)
-    fields["table"] = bound.table.ctypes.data
+def initial_window(hs: Hosts, chosen: CongestionAlgorithm) -> float:
+    """Packets that a connection starts with. If it is rate-based, only its rate limits it, and the room for what is in
+    flight."""
+    cfg = hs.cfg[0]
+    if chosen.rate_based:
+        return float(cfg["window"])
+    return float(cfg["line_rate_cwnd"] if cfg["line_rate_start"] else cfg["initial_cwnd"])
+
+
+def give(hs: Hosts, rows: Int64Array, chosen: CongestionAlgorithm) -> None:
+    """Rows of the table of QPs that are about to begin get their fields, all 0."""
+    hs.qp["rate_based"][rows] = chosen.rate_based
+    news = _give(hs, rows, chosen, "cc_own")
     for name in ("rtt", "delay", "hops"):
-        fields["packet"][name] = -1
-    addresses = fields.ctypes.data + fields.itemsize * np.arange(len(rows), dtype=np.int64)
-    hs.qp["cc_own"][rows] = addresses
-    if not COMPILED:
-        for address, row in zip(addresses.tolist(), fields, strict=True):
-            own.PYTHON[address] = (bound.plain, bound.parameters[0], row)
+        news[name][...] = -1
 
 
-def _bound(hs: Hosts, algorithm: CongestionAlgorithm) -> Bound:
-    """One for all QPs of these hosts that have the same algorithm; it lives as long as they do."""
-    known: list[Bound] = hs.__dict__.setdefault("_algorithms", [])
+def scheme_of(chosen: Any) -> PathScheme:
+    """Of an enumeration's member, or the scheme itself."""
+    return chosen if isinstance(chosen, PathScheme) else PATH_REGISTRY.find(chosen.name.lower())
+
+
+def give_paths(hs: Hosts, rows: Int64Array, chosen: PathScheme) -> None:
+    """Candidates of rows of the table of QPs are others, among which this scheme chooses. What it has of a QP stays if
+    it has chosen there before."""
+    hs.qp["sprays"][rows] = chosen.sprays
+    hs.qp["watches"][rows] = chosen.watches
+    hs.qp["path_timer"][rows] = MAX_TIME
+    if not chosen.hooks:
+        hs.qp["path_own"][rows] = 0
+        return
+    table = _bound(hs, chosen).table.ctypes.data
+    new = rows[(hs.qp["path_own"][rows] == 0) | (state_of(hs, chosen)["table"][rows] != table)]
+    if len(new):
+        _give(hs, new, chosen, "path_own")
+    numbers = np.ascontiguousarray(rows, np.int64)
+    rdma.new_candidates(hs.listing, numbers.ctypes.data, len(numbers))
+
+
+_ROOM = {
+    "cc_own": (QueuePair.CC_AT, QueuePair.CC_BYTES),
+    "path_own": (QueuePair.CC_AT + QueuePair.CC_BYTES, QueuePair.PATH_BYTES),
+}
+"""by field that has the address: where in a QP's row there is room, and how much"""
+
+
+def _give(hs: Hosts, rows: Int64Array, chosen: Plugin, where: str) -> NDArray[Any]:
+    """The QPs' rows of a plugin, all 0: in their own rows if there is room. Returns what hooks are told there."""
+    bound = _bound(hs, chosen)
+    first, room = _ROOM[where]
+    if chosen.row.itemsize <= room:
+        fields, at = _inside(hs, chosen, first), rows
+        addresses = hs.qp.ctypes.data + first + hs.qp.itemsize * rows
+    else:
+        fields, at = np.zeros(len(rows), chosen.row), np.arange(len(rows))
+        bound.kept.append(fields)
+        addresses = fields.ctypes.data + fields.itemsize * at
+    fields[at] = 0
+    fields["table"][at] = bound.table.ctypes.data
+    hs.qp[where][rows] = addresses
+    return fields["packet"]
+
+
+def _inside(hs: Hosts, chosen: Plugin, first: int) -> NDArray[Any]:
+    return np.ndarray(len(hs.qp), chosen.row, hs.qp.view(np.uint8).data, first, (hs.qp.itemsize,))
+
+
+def state_of(hs: Hosts, chosen: Plugin) -> NDArray[Any]:
+    """What each QP would have of a plugin that has room in its row: a view."""
+    return _inside(hs, chosen, _ROOM["path_own" if isinstance(chosen, PathScheme) else "cc_own"][0])
+
+
+def _bound(hs: Hosts, plugin: Plugin) -> Bound:
+    """One for all QPs of these hosts that have the same plugin; it lives as long as they do."""
+    known: list[Bound] = hs.__dict__.setdefault("_plugins", [])
     for bound in known:
-        if bound.algorithm is algorithm or bound.algorithm == algorithm:
+        if bound.algorithm is plugin or bound.algorithm == plugin:
             return bound
-    parameters = {name: hs.cfg[0][name].item() for name in HOST_PARAMETERS}
-    bound = Bound(algorithm, parameters, QP_RECORD)
+    of_paths = isinstance(plugin, PathScheme)
+    if plugin.parameters is None:
+        parameters = hs.cfg
+    else:
+        names = () if of_paths else own.HOST_PARAMETERS
+        parameters = plugin.parameter_record({name: hs.cfg[0][name].item() for name in names})
+    bound = Bound(plugin, parameters, path_entry_of if of_paths else own.entry_of, QueuePair.dtype)
     known.append(bound)
     return bound

@@ -22,8 +22,10 @@ from numpy.typing import NDArray
 
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
-from detour.hosts import rdma, state
+from detour.hosts import rdma
 from detour.hosts.cc.own import CongestionAlgorithm
+from detour.hosts.paths.own import PathScheme
+from detour.hosts.records import QP_COUNTERS, Candidate, CompletionEntry
 from detour.hosts.state import NIL, Hosts, qp_numbers
 from detour.hosts.verbs import algorithms
 from detour.hosts.verbs.verbs import (
@@ -37,7 +39,7 @@ from detour.hosts.verbs.verbs import (
     Device,
     PathChoice,
     Transport,
-    check_choice,
+    check_scheme,
     refresh,
 )
 
@@ -89,7 +91,7 @@ def connect_many(
     shortest: int = 1,
     non_shortest: int = 0,
     auto: bool | None = None,
-    choice: PathChoice = PathChoice.PROBING,
+    choice: PathChoice | PathScheme = PathChoice.PROBING,
     initial_cwnd: float | None = None,
     seed: int = 0,
 ) -> Flows:
@@ -108,7 +110,8 @@ def connect_many(
         raise DetourError(f"hosts {hosts[0]} to {hosts[-1]} must be 0 to {len(hs.host) - 1}")
     if reordering and transport is not Transport.GO_BACK_N:
         raise DetourError("a reordering receiver is for go-back-N; LERP takes packets in any order as it is")
-    check_choice(choice, transport)
+    scheme = algorithms.scheme_of(choice)
+    check_scheme(scheme, transport)
     chosen = draw_ports(len(src), shortest, non_shortest, seed) if ports is None else np.asarray(ports, np.int64)
     _check_ports(hs, chosen, len(src))
     for host in hosts.tolist():
@@ -123,22 +126,23 @@ def connect_many(
     flows = Flows(device, rows[: len(src)], rows[len(src) :], _keys(device, dst))
     values = {
         "telemetry": int(telemetry),
-        "cc": algorithms.number_of(congestion_control),
         "transport": int(transport),
         "in_order": int(transport is Transport.GO_BACK_N and not reordering),
     }
-    window = initial_cwnd or rdma.initial_window(hs.listing, algorithms.number_of(congestion_control))
+    control = algorithms.algorithm_of(congestion_control)
+    window = initial_cwnd or algorithms.initial_window(hs, control)
     psn = np.random.default_rng([seed, 1]).integers(0, 1 << 24, (2, len(src)), dtype=np.int64)
-    how = choice if (chosen.shape[1] > 1 if auto is None else auto) else PathChoice.FIXED
-    if how >= PathChoice.SPRAYING:
+    fixed = algorithms.scheme_of(PathChoice.FIXED)
+    how = scheme if (chosen.shape[1] > 1 if auto is None else auto) else fixed
+    if how.sprays:
         chosen = np.take_along_axis(chosen, np.argsort(chosen >> 15, axis=1, kind="stable"), axis=1)
 
     def change() -> None:
         _fill(device, flows.sender, src, flows.receiver, dst, psn[0], psn[1], values)
         _fill(device, flows.receiver, dst, flows.sender, src, psn[1], psn[0], values)
         _fill_candidates(hs, flows.sender, chosen, how)
-        _fill_candidates(hs, flows.receiver, chosen[:, :1], PathChoice.FIXED)
-        algorithms.give(hs, rows, congestion_control)
+        _fill_candidates(hs, flows.receiver, chosen[:, :1], fixed)
+        algorithms.give(hs, rows, control)
         rdma.begin(hs.listing, rows.ctypes.data, len(rows), window)
 
     device.call(change)
@@ -203,16 +207,16 @@ def _fill(
         qp[name][rows] = psn
 
 
-def _fill_candidates(hs: Hosts, rows: Int64Array, ports: NDArray[Any], choice: PathChoice) -> None:
+def _fill_candidates(hs: Hosts, rows: Int64Array, ports: NDArray[Any], scheme: PathScheme) -> None:
     k = ports.shape[1]
-    fresh = np.zeros(ports.shape, state.CANDIDATE)
+    fresh = np.zeros(ports.shape, Candidate.dtype)
     fresh["sport"] = ports
     for name in ("delay", "asked", "answered", "head", "tail"):
         fresh[name] = NIL
     hs.candidate[rows, :k] = fresh
     hs.qp["n_cand"][rows] = k
     hs.qp["n_short"][rows] = (ports >> 15 == 0).sum(axis=1)
-    hs.qp["mode"][rows] = choice
+    algorithms.give_paths(hs, rows, scheme)
 
 
 def lead(device: Device, rows: Int64Array, lists: Int64Array, finals: Int64Array) -> None:
@@ -256,10 +260,10 @@ def post_many(
 
 
 def drain(device: Device, hosts: Sequence[int] | None = None) -> NDArray[Any]:
-    """Takes all completions of the flows' queues (of these hosts): rows of `state.CQE`, with `qpn` the number of the QP
-    (`state.qp_numbers` has those of rows), `posted` and `done` in ps. By host, then in order."""
+    """Takes all completions of the flows' queues (of these hosts): rows of `records.Completion`, with `qpn` the number
+    of the QP (`state.qp_numbers` has those of rows), `posted` and `done` in ps. By host, then in order."""
     hs = device.hs
-    taken = [np.zeros(0, state.CQE)]
+    taken = [np.zeros(0, CompletionEntry.dtype)]
     for host in sorted(device.rooms) if hosts is None else hosts:
         c = hs.cq[room_of(device, host)[1].index]
         head, tail = int(c["head"]), int(c["tail"])
@@ -269,9 +273,9 @@ def drain(device: Device, hosts: Sequence[int] | None = None) -> NDArray[Any]:
 
 
 def counters(hs: Hosts, rows: Int64Array) -> dict[str, NDArray[np.int64]]:
-    """All counters of QPs (`state.QP_COUNTERS`, without "st_"), each of the shape of `rows`. Senders have the first
+    """All counters of QPs (`records.QP_COUNTERS`, without "st_"), each of the shape of `rows`. Senders have the first
     ones, receivers those with "rx_"; times are ps."""
-    return {name[3:]: hs.qp[name][rows] for name in state.QP_COUNTERS.split()}
+    return {name[3:]: hs.qp[name][rows] for name in QP_COUNTERS}
 
 
 def path_packets(hs: Hosts, rows: Int64Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -9,14 +9,10 @@ requests of tasks complete on the host's agenda instead (`hosts.agenda`) and hol
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from detour.base.jit import inner
+from detour.base.jit import inner, int64
 from detour.hosts import agenda
 from detour.hosts.nic import activate
-from detour.hosts.paths import paths
+from detour.hosts.records import QueuePair
 from detour.hosts.rows import cfg_row, cq_row, cqe_row, host_row, publish, qp_row, wqe_row
 from detour.hosts.state import (
     MAX_TIME,
@@ -27,6 +23,7 @@ from detour.hosts.state import (
     WC_WR_FLUSH_ERR,
     WQE_SIGNALED,
     WQE_TASK,
+    Handle,
 )
 from detour.hosts.transport import flight, timers
 
@@ -34,7 +31,7 @@ NOT_CONNECTED, SEND_QUEUE_FULL, CQ_FULL = -1, -2, -3
 
 
 @inner
-def reserve(hs: Any, cq: int) -> bool:
+def reserve(hs: Handle, cq: int) -> bool:
     """Takes one entry of the queue for a completion to come; False if there is none left."""
     c = cq_row(hs, cq)
     if c.reserved + c.tail - c.head >= cfg_row(hs).cq_depth:
@@ -44,14 +41,14 @@ def reserve(hs: Any, cq: int) -> bool:
 
 
 @inner
-def _release(hs: Any, cq: int) -> None:
+def _release(hs: Handle, cq: int) -> None:
     """Gives a reserved entry back."""
     cq_row(hs, cq).reserved -= 1
 
 
 @inner
 def push_completion(
-    hs: Any,
+    hs: Handle,
     cq: int,
     wr_id: int,
     status: int,
@@ -80,7 +77,7 @@ def push_completion(
 
 
 @inner
-def complete(hs: Any, i: int, q: Any, status: int) -> None:
+def complete(hs: Handle, i: int, q: QueuePair, status: int) -> None:
     """Completes the oldest work request."""
     w = wqe_row(hs, i, q.sq_una & (cfg_row(hs).sq_depth - 1))
     q.sq_una += 1
@@ -101,26 +98,26 @@ def complete(hs: Any, i: int, q: Any, status: int) -> None:
         q.send_cq,
         w.wr_id,
         status,
-        np.int64(WC_RDMA_WRITE),
+        int64(WC_RDMA_WRITE),
         w.length,
-        np.int64(0),
+        int64(0),
         q.qpn,
-        np.int64(0),
+        int64(0),
         w.posted,
     )
 
 
 @inner
-def fail(hs: Any, i: int, status: Any) -> None:
+def fail(hs: Handle, i: int, status: int) -> None:
     """Moves QP `i` to the error state: its oldest work request completes with `status`, the others are flushed
     (IBTA 10.3.1.5, 11.6.2)."""
     q = qp_row(hs, i)
     q.state = QPS_ERR
     while q.sq_una < q.sq_end:
         complete(hs, i, q, status)
-        status = np.int64(WC_WR_FLUSH_ERR)
+        status = int64(WC_WR_FLUSH_ERR)
     flight.clear(q)
-    paths.end_round(q)
+    q.path_timer = MAX_TIME
     q.snd_una = q.snd_end
     q.snd_nxt = q.snd_end
     q.cc_timer = MAX_TIME
@@ -130,7 +127,7 @@ def fail(hs: Any, i: int, status: Any) -> None:
 
 @inner
 def post_write(
-    hs: Any, i: int, wr_id: int, local: int, remote: int, rkey: int, length: int, flags: int, imm: int, now: int
+    hs: Handle, i: int, wr_id: int, local: int, remote: int, rkey: int, length: int, flags: int, imm: int, now: int
 ) -> int:
     """Posts an RDMA WRITE of `length` bytes from arena offset `local` to `remote` at time `now` (if that is before
     the host's last call: then).
@@ -159,7 +156,7 @@ def post_write(
     q.snd_end += w.packets
     q.sq_end += 1
     if q.state == QPS_ERR:
-        fail(hs, i, np.int64(WC_WR_FLUSH_ERR))
+        fail(hs, i, int64(WC_WR_FLUSH_ERR))
     else:
         activate(hs, i, q)
     return 0

@@ -29,9 +29,11 @@ import numpy as np
 
 from detour.base.dataplane import MAX_FLOW_LABEL
 from detour.base.errors import DetourError
-from detour.hosts import cc, nic, rdma, state
+from detour.hosts import nic, rdma, state
 from detour.hosts.cc.own import CongestionAlgorithm
 from detour.hosts.frames.addresses import final_address, to_text, to_words
+from detour.hosts.paths.own import PathScheme
+from detour.hosts.records import HOST_COUNTERS, QP_COUNTERS, QueuePair
 from detour.hosts.state import MAX_TIME, NIL, Hosts, generations, next_key, qp_numbers
 from detour.hosts.verbs import algorithms, queues
 from detour.topo.address import ipv6_text, usid_address
@@ -76,9 +78,9 @@ class QPState(IntEnum):
 class CongestionControl(IntEnum):
     """algorithms of `detour.hosts.cc`"""
 
-    FIXED = cc.CC_FIXED
-    DCTCP = cc.CC_DCTCP
-    DCQCN = cc.CC_DCQCN
+    FIXED = 0
+    DCTCP = 1
+    DCQCN = 2
 
 
 class Transport(IntEnum):
@@ -89,27 +91,27 @@ class Transport(IntEnum):
 
 
 class PathChoice(IntEnum):
-    """who chooses among candidate paths (`detour.hosts.paths`)"""
+    """who chooses among candidate paths: the built-in schemes of `detour.hosts.paths`"""
 
-    FIXED = state.MODE_FIXED
+    FIXED = 0
     """nobody: the first one is taken"""
-    PROBING = state.MODE_AUTO
+    PROBING = 1
     """the sender probes, and leaves its path for a better one (non-shortest-path paper, section III)"""
-    REACTING = state.MODE_REACT
+    REACTING = 2
     """the sender leaves a path that is congested for the next (SRv6 path placement paper, section III)"""
-    BENDING = state.MODE_BEND
+    BENDING = 3
     """the sender leaves a path at random when enough of its packets were marked (FlowBender, PLB)"""
-    SPRAYING = state.MODE_SPRAY
+    SPRAYING = 4
     """every packet has a path of its own, chosen by the delays that answers bring (SprayLERP)"""
-    OBLIVIOUS = state.MODE_OBLIVIOUS
+    OBLIVIOUS = 5
     """every packet has a random path"""
-    REPS = state.MODE_REPS
+    REPS = 6
     """every packet has a path that answered without a mark, or a random one (arXiv 2407.21625)"""
-    SWAPPING = state.MODE_SWAP
+    SWAPPING = 7
     """packets take turns on a set of paths, of which a mark swaps one (as in MRC, arXiv 2605.04333)"""
-    SCOUTING = state.MODE_SCOUT
+    SCOUTING = 8
     """packets take the shortest path that answered without marks (Spritz-Scout, arXiv 2602.19567)"""
-    RECYCLING = state.MODE_RECYCLE
+    RECYCLING = 9
     """every packet has a path that answered without a mark, or one drawn by its length (Spritz-Spray)"""
 
 
@@ -290,7 +292,7 @@ class Context:
     def stats(self) -> dict[str, int]:
         """The host's counters."""
         h = self.hs.host[self.host]
-        return {name: int(h[name]) for name in state.HOST_COUNTERS.split()}
+        return {name: int(h[name]) for name in HOST_COUNTERS}
 
 
 class PD:
@@ -388,7 +390,7 @@ class CQ:
         hs = self.context.hs
         c = hs.cq[self.index]
         head = int(c["head"])
-        taken = []
+        taken: list[WC] = []
         for at in range(head, min(int(c["tail"]), head + num_entries)):
             e = hs.cqe[self.index, at & (hs.cqe.shape[1] - 1)]
             imm = int(e["imm"]) if e["flags"] & state.WC_WITH_IMM else None
@@ -472,7 +474,7 @@ class QP:
         if self.attr.reordering and self.attr.transport is not Transport.GO_BACK_N:
             raise DetourError("a reordering receiver is for go-back-N; LERP takes packets in any order as it is")
         self._retry_ps = self.attr.retry_ps  # refused before a row is taken
-        self._choice = PathChoice.PROBING
+        self._scheme = self.path_scheme = _fixed()
         self.index = self.context.device.take("qp")
         self.psn = self.context.device.call(self._reset)
 
@@ -490,7 +492,6 @@ class QP:
                 "send_cq": self.cq.index,
                 "recv_cq": self.recv_cq.index,
                 "telemetry": int(self.attr.telemetry),
-                "cc": algorithms.number_of(self.attr.congestion_control),
                 "transport": int(self.attr.transport),
                 "in_order": int(self.attr.transport is Transport.GO_BACK_N and not self.attr.reordering),
                 "retry_ps": self._retry_ps,
@@ -531,7 +532,7 @@ class QP:
         candidates: Sequence[Path] | None = None,
         *,
         react: bool = False,
-        choice: PathChoice | None = None,
+        choice: PathChoice | PathScheme | None = None,
     ) -> None:
         """Connects to the QP behind `remote` (RESET to RTS). `path`: all packets take this one. `candidates`: the
         sender chooses among these by itself, beginning with the first. Neither: one random shortest path. `choice`: how
@@ -552,19 +553,21 @@ class QP:
         peer_hi, peer_lo = to_words(remote.address)
         if choice is None:
             choice = PathChoice.REACTING if react else PathChoice.PROBING
-        check_choice(choice, self.attr.transport)
+        scheme = algorithms.scheme_of(choice)
+        check_scheme(scheme, self.attr.transport)
         some = [path] if path else list(candidates or [])
         if path is None and candidates is None:
             some = [Path(self.context.random(1 << 15))]
         self._check_candidates(some)
-        self._choice = choice
+        self._scheme = scheme
 
         def change() -> None:
             _assign(q, {"peer_qpn": remote.qpn, "peer_hi": peer_hi, "peer_lo": peer_lo, "rcv_nxt": remote.psn})
-            self._set_candidates(some, PathChoice.FIXED if candidates is None else choice)
+            self._set_candidates(some, _fixed() if candidates is None else scheme)
             row = np.array([self.index])
-            algorithms.give(hs, row, self.attr.congestion_control)
-            window = self.attr.initial_cwnd or rdma.initial_window(hs.listing, q["cc"])
+            control = algorithms.algorithm_of(self.attr.congestion_control)
+            algorithms.give(hs, row, control)
+            window = self.attr.initial_cwnd or algorithms.initial_window(hs, control)
             rdma.begin(hs.listing, row.ctypes.data, 1, float(window))
 
         self.context.device.call(change)
@@ -574,11 +577,11 @@ class QP:
         if not 1 <= len(some) <= limit:
             raise DetourError(f"a QP has 1 to {limit} candidate paths; {len(some)} were given")
 
-    def _set_candidates(self, some: list[Path], choice: PathChoice) -> None:
+    def _set_candidates(self, some: list[Path], scheme: PathScheme) -> None:
         """The QP's list of candidates, of which nothing is known yet. (PTMs of an earlier list are not sent.)"""
         hs = self.context.hs
         self._withdraw("ptm")
-        if choice >= PathChoice.SPRAYING:
+        if scheme.sprays:
             some = sorted(some, key=_is_detour)
         for place, path in enumerate(some):
             dst = to_words(usid_address(path.usids)) if path.usids else (0, 0)
@@ -589,13 +592,13 @@ class QP:
         _assign(
             q,
             {
-                "mode": choice,
                 "n_cand": len(some),
                 "n_short": sum(not _is_detour(path) for path in some),
             }
-            | {name: _FRESH[name] for name in _OF_PATHS.split()}
-            | {"bend_end": q["next_txn"]},
+            | {name: _FRESH[name] for name in _OF_PATHS.split()},
         )
+        algorithms.give_paths(hs, np.array([self.index]), scheme)
+        self.path_scheme = scheme
 
     def set_path(self, path: Path | None = None, candidates: Sequence[Path] | None = None, now_ps: int = 0) -> None:
         """Takes another path, or other candidates, from the next packet on, in the middle of the traffic. The sender
@@ -605,15 +608,15 @@ class QP:
             raise DetourError("set_path takes either a path or candidates")
         some = [path] if path else list(candidates or [])
         self._check_candidates(some)
-        choice = PathChoice.FIXED if path else self._choice
+        scheme = _fixed() if path else self._scheme
 
         def change() -> None:
             q = self._row()
             host_now = int(self.context.hs.host[self.context.host]["now"])
             now = max(int(q["last_progress"]), int(q["last_sent"]), host_now, now_ps)
-            if max(int(q["mode"]), choice) >= PathChoice.SPRAYING:
+            if q["sprays"] or scheme.sprays:
                 rdma.abandon(self.context.hs.listing, self.index)
-            self._set_candidates(some, choice)
+            self._set_candidates(some, scheme)
             if q["state"] == state.QPS_RTS:
                 rdma.move(self.context.hs.listing, self.index, 0, now)
 
@@ -668,6 +671,11 @@ class QP:
                 if m["qp"] == self.index and m["kind"] != nic.CTL_PTR:
                     m["kind"] = nic.CTL_NONE
 
+    @property
+    def path_state(self) -> Any:
+        """What its path scheme keeps of it: a row of `PathScheme.fields`."""
+        return algorithms.state_of(self.context.hs, self.path_scheme)[self.index]
+
     # -- work ---------------------------------------------------------------------------------------------
 
     def post_send(self, wr: SendWR, now_ps: int = 0) -> None:
@@ -710,9 +718,7 @@ class QP:
     def stats(self) -> dict[str, Any]:
         """Counters of both directions; delays in ticks and nanoseconds, `None` if none was measured."""
         hs, q = self.context.hs, self._row()
-        result: dict[str, Any] = {
-            name[3:]: int(q[name]) for name in state.QP_COUNTERS.split() if not name.startswith("st_delay")
-        }
+        result: dict[str, Any] = {name[3:]: int(q[name]) for name in QP_COUNTERS if not name.startswith("st_delay")}
         samples, tick_ns = int(q["st_delay_samples"]), int(hs.cfg[0]["tick_ps"]) / 1000
         ticks = (
             {
@@ -745,11 +751,7 @@ class QP:
         return _path_name(c)
 
 
-_OF_PATHS = (
-    "cand rr_next probed round round_deadline delay low low_before low_count mark_wait asked_since asked_best "
-    "tokens n_tokens short_wait short_time short_mean short_share detour_wait silence_due spritz_sent spritz_marked "
-    "react_bad bend_answers bend_marks bend_rounds probe_by short_loss detour_loss"
-)
+_OF_PATHS = "cand delay mark_wait asked_since asked_best silence_due probe_by detours_known"
 """what a QP knows of its paths"""
 
 
@@ -781,24 +783,26 @@ def _is_detour(path: Path) -> bool:
     return path.sport >> 15 == 1
 
 
-def check_choice(choice: PathChoice, transport: Transport) -> None:
+def check_scheme(scheme: PathScheme, transport: Transport) -> None:
     """Raises `DetourError` for a transport that cannot have every packet on a path of its own."""
-    if choice >= PathChoice.SPRAYING and transport is not Transport.LERP:
+    if scheme.sprays and transport is not Transport.LERP:
         raise DetourError("only LERP can give every packet a path of its own; go-back-N needs one path at a time")
+
+
+def _fixed() -> PathScheme:
+    return algorithms.scheme_of(PathChoice.FIXED)
 
 
 def _fresh() -> Any:
     """The row of a QP in RESET."""
-    q = np.zeros(1, state.QP_RECORD)[0]
+    q = np.zeros(1, QueuePair.dtype)[0]
     chains = "flight_head flight_tail epoch_head lost_head lost_tail heap_pos active_next"
     _assign(
         q,
-        dict.fromkeys(
-            f"{chains} nak_seq rcv_refused delay low low_before mark_wait asked_since asked_best".split(), NIL
-        ),
+        dict.fromkeys(f"{chains} nak_seq rcv_refused delay mark_wait asked_since asked_best".split(), NIL),
     )
-    _assign(q, {"state": state.QPS_RESET, "short_wait": NIL, "detour_wait": NIL})
-    _assign(q, dict.fromkeys(("round_deadline", "cc_timer", "silence_due"), MAX_TIME))
+    _assign(q, {"state": state.QPS_RESET})
+    _assign(q, dict.fromkeys(("path_timer", "cc_timer", "silence_due"), MAX_TIME))
     return q
 
 

@@ -20,7 +20,7 @@ from detour.engine.clock import Virtual
 from detour.engine.compiler.program import Program
 from detour.engine.network import Network
 from detour.engine.state import SwitchState
-from detour.experiments.bench import fabric, frames, inprocess, namespace, search, setup, switch, tables
+from detour.experiments.bench import fabric, frames, inprocess, namespace, setup, switch, tables, traffic
 from detour.experiments.bench.dragonfly import BenchFabric
 from detour.experiments.bench.fabric import LoadPoint
 from detour.experiments.bench.report import Goal, ratio
@@ -82,14 +82,14 @@ def test_the_load_rises_until_more_brings_no_more() -> None:
         delivered = rate if rate <= 100_000 else 100_000 * 100_000 / rate
         return Rate(rate, delivered, 1 - delivered / rate)
 
-    rates = search.best_rate(switch_of_100k, 20_000)
-    assert 80_000 < search.best(rates) <= 100_000
+    rates = traffic.best_rate(switch_of_100k, 20_000)
+    assert 80_000 < traffic.best(rates) <= 100_000
     assert len(rates) < 18
 
 
 def test_a_generator_at_its_limit_ends_the_search() -> None:
-    rates = search.best_rate(lambda rate: Rate(min(rate, 50_000), min(rate, 50_000), 0.0), 20_000)
-    assert search.best(rates) == 50_000
+    rates = traffic.best_rate(lambda rate: Rate(min(rate, 50_000), min(rate, 50_000), 0.0), 20_000)
+    assert traffic.best(rates) == 50_000
 
 
 def test_one_disturbed_load_does_not_end_it() -> None:
@@ -101,7 +101,7 @@ def test_one_disturbed_load_does_not_end_it() -> None:
             return Rate(rate / 4, rate / 4, 0.0)
         return Rate(rate, min(rate, 100_000), max(0.0, 1 - 100_000 / rate))
 
-    assert search.best(search.best_rate(disturbed, 20_000)) == 100_000
+    assert traffic.best(traffic.best_rate(disturbed, 20_000)) == 100_000
 
 
 # -- reports -----------------------------------------------------------------------------------------------
@@ -153,7 +153,7 @@ def test_packets_in_process_are_forwarded() -> None:
 @pytest.mark.parametrize(("kind", "port"), tables.PORTS.items())
 def test_every_entry_of_every_kind_of_table_is_hit(kind: str, port: int) -> None:
     program = Program.from_json((BUILD / "bench_tables.json").read_text())
-    known = tables.entries(kind, 300)
+    known = tables.random_entries(kind, 300)
     assert len(known) == 300
     state = SwitchState(program, 1, Virtual.tick_ps)
     for key, priority in known.values():

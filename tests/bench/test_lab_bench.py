@@ -77,7 +77,7 @@ def test_without_them_published_figures_are_marked(monkeypatch: pytest.MonkeyPat
     assert [row.packets_per_s for row in rows] == [23_000, 2_080, 60_000, 6_200]
     assert not any(row.measured for row in rows)
     assert all(row.packets == 3_640_000 for row in rows)
-    ours = lab.LabRow("detour", 10_000.0, 10, 1.0, 10.0, True)
+    ours = lab.LabRow.of("detour", 10_000.0, 10, 1.0)
     goals = {goal.text: goal.value for goal in lab.report([ours, *rows], False).goals}
     assert goals["times p4sim's packets a second"] is None
 

@@ -27,7 +27,7 @@ from detour.hosts import state
 from detour.hosts.config import HostConfig
 from detour.hosts.endpoint import MAX_FRAME, deadline, expire, receive, transmit
 from detour.hosts.frames.decode import decode
-from detour.hosts.state import QP_COUNTERS
+from detour.hosts.records import QP_COUNTERS
 from detour.hosts.verbs.verbs import (
     MR,
     QP,
@@ -354,7 +354,7 @@ class Round:
             return
         pair, attr = self.pair, self._attr()
         self.archive = [*self.archive, *self.rng.sample(self.pool, min(len(self.pool), 8))][-_ARCHIVE:]
-        for name in QP_COUNTERS.split():
+        for name in QP_COUNTERS:
             if name in ("st_answers_dropped", "st_rx_refused", "st_rx_duplicates", "st_cnps", "st_ptrs"):
                 self.totals[name[3:]] += sum(int(pair.hs.qp[end.qp.index][name]) for end in self.ends)
         pair.qp_a.close()

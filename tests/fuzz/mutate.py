@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from detour.base.jit import njit
+from detour.base.jit import int64, njit
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _FACTOR_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -130,7 +130,7 @@ def _delete(rng: Any, work: Any, length: int) -> int:
 def _word(rng: Any, work: Any, length: int, words: Any) -> int:
     """What the parser or a condition asks for, over or in between what is there."""
     chosen = below(rng, len(words))
-    size = np.int64(words[chosen, 0])
+    size = int64(words[chosen, 0])
     to = below(rng, length + 1)
     if length + size > work.size:
         return length

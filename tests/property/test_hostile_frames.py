@@ -61,7 +61,7 @@ def check(pair: Pair) -> None:
         assert not set(flight) & set(lost)
         idle = q["snd_una"] == q["snd_end"] or q["state"] != QPState.RTS
         assert idle or q["active"] or q["heap_pos"] >= 0, "work to do and nothing that would wake the QP"
-        assert q["heap_pos"] < 0 or hs.heap[q["host"], q["heap_pos"]]["qp"] == i
+        assert q["heap_pos"] < 0 or hs.heap[q["host"], q["heap_pos"]]["who"] == i
         assert q["rcv_early"] == np.count_nonzero(hs.arrival[i]["flags"])
 
 

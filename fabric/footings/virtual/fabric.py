@@ -18,7 +18,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,6 +50,8 @@ from detour.fabric.footings.virtual.watch import DeadlockFound, DeadlockWatch
 from detour.hosts.cc import algorithm
 from detour.hosts.config import HostConfig
 from detour.hosts.frames.sizes import DATA_OVERHEAD
+from detour.hosts.paths import path_scheme
+from detour.hosts.paths.own import PathScheme
 from detour.hosts.state import Hosts, make_hosts
 from detour.hosts.verbs.bulk import Flows, connect_many, path_packets, post_many
 from detour.hosts.verbs.verbs import Device, PathChoice, Transport
@@ -318,15 +320,21 @@ class VirtualFabric(NetworkFabric):
             congestion_control=algorithm(self.scheme.control),
             reordering=self.scheme.reorder,
             ports=ports,
-            auto=self.scheme.paths in PATH_CHOICES,
-            choice=PATH_CHOICES.get(self.scheme.paths, PathChoice.PROBING),
+            auto=self._choice is not PathChoice.FIXED,
+            choice=self._choice,
             seed=self.settings.seed,
         )
         self._posted_ps = np.zeros(len(ends), np.int64)
 
+    @cached_property
+    def _choice(self) -> PathChoice | PathScheme:
+        """Who chooses among candidates."""
+        paths = self.scheme.paths
+        return path_scheme(paths) if ".py:" in paths else PATH_CHOICES.get(paths, PathChoice.FIXED)
+
     def _source_ports(self, source: int, target: int) -> tuple[int, ...]:
         """The candidates of a connection; as many for every one of a scheme."""
-        if self.scheme.paths not in PATH_CHOICES:
+        if self._choice is PathChoice.FIXED:
             detour = DETOUR_BIT if self.scheme.paths == "detour" else 0
             return (self._rng.randrange(PATHS) | detour,)
         a, b = self.topology.hosts[source], self.topology.hosts[target]

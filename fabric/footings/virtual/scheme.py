@@ -26,20 +26,8 @@ from detour.topo.topology import Link, Topology
 TransportName: TypeAlias = Literal["lerp", "gbn"]
 Control: TypeAlias = str
 """what `hosts.cc.algorithm` knows: `dctcp`, `dcqcn`, `fixed`, or one of one's own"""
-PathControl: TypeAlias = Literal[
-    "telemetry",
-    "shortest",
-    "detour",
-    "pinned",
-    "spray",
-    "oblivious",
-    "valiant",
-    "reps",
-    "swap",
-    "scout",
-    "spritz",
-    "bend",
-]
+PathControl: TypeAlias = str
+"""one of those that `Scheme` lists, or `FILE.py:NAME` of a path scheme of one's own (docs/extending.md)"""
 
 
 @dataclass(frozen=True)
@@ -116,9 +104,9 @@ class Scheme:
 
     `paths`: how the sender picks source ports: `telemetry` (it probes), `shortest` (one that means a shortest path),
     `detour` (one that means a random non-shortest one), `pinned` (any; uSID lists say the path), or another one for
-    every packet (`hosts.paths.spray`, `spritz`): `spray`, `oblivious`, `valiant` (of the detours alone), `reps`,
-    `swap`, `scout` or `spritz`; with `bend` it leaves a path by its marks (`hosts.paths.bend`). `routing`: what
-    switches make of that (`Policy.routing`).
+    every packet (`hosts.paths.spray`, `experiments.rivals.paths`): `spray`, `oblivious`, `valiant` (of the detours
+    alone), `reps`, `swap`, `scout` or `spritz`; with `bend` it leaves a path by its marks. `routing`: what switches
+    make of that (`Policy.routing`).
     `channels`: virtual channels, one more with every global hop, or in FC+ the lossless priorities; `guarded`: a single
     one as well has a class behind it for packets that would close a circle (`expander.rising`). `reorder`: the receiver
     puts packets in order before it looks at them. `threshold`: T of PiggyBack's rule, in packets. `hosts`: changes to
@@ -264,7 +252,7 @@ PLB = replace(FLOWBENDER, name="PLB", hosts=(*FLOWBENDER.hosts, ("bend_share", 0
 """Qureshi et al., SIGCOMM 2022; Linux' defaults"""
 SPRITZ_SCOUT = replace(SPRAY_LERP, name="Spritz-Scout", paths="scout")
 SPRITZ_SPRAY = replace(SPRAY_LERP, name="Spritz-Spray", paths="spritz")
-"""arXiv 2602.19567 (`hosts.paths.spritz`), which has DCTCP as well"""
+"""arXiv 2602.19567 (`rivals.paths.spritz`), which has DCTCP as well"""
 NSCC_MARKING = RedMarking(Amount(30_000, "bytes"), Amount(120_000, "bytes"), 1.0)
 """for NSCC: from a fifth to four fifths of 150 kB, the bandwidth-delay product of its reference network of 100 Gb/s and
 12 us, as its authors' simulator marks"""

@@ -3,12 +3,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from detour.base.jit import inner
 from detour.base.raw import load32be
+from detour.hosts.ip.layout import StackGlobals
 from detour.hosts.ip.tcp import control, lists, recovery, rto
-from detour.hosts.ip.tcp.layout import ECE, ESTABLISHED, FLIGHT, RANGES, SACKED, SEEN, SEGMENT_LOST
+from detour.hosts.ip.tcp.layout import (
+    ECE,
+    ESTABLISHED,
+    FLIGHT,
+    RANGES,
+    SACKED,
+    SEEN,
+    SEGMENT_LOST,
+    ConnRecord,
+    SegmentRecord,
+)
 from detour.hosts.ip.tcp.rows import range_of, segment
 
 _HALF = 1 << 31
@@ -22,7 +31,7 @@ def offset(base: int, initial: int, seq: int) -> int:
 
 
 @inner()
-def on_ack(g: Any, c: Any, i: int, ack: int, window: int, flags: int, bare: bool, now: int) -> None:
+def on_ack(g: StackGlobals, c: ConnRecord, i: int, ack: int, window: int, flags: int, bare: bool, now: int) -> None:
     """An acceptable ACK of offset `ack`, not above what was sent; `bare`: without data."""
     marked = 1 if flags & ECE and c.ecn_ok != 0 else 0
     c.ece_acks += marked
@@ -32,7 +41,7 @@ def on_ack(g: Any, c: Any, i: int, ack: int, window: int, flags: int, bare: bool
         # The right edge may not shrink (RFC 9293, 3.8.6), so a smaller one is old.
         c.snd_edge = max(c.snd_edge, edge)
         c.last_window = window << c.shift_out
-    before, sacked_before = c.seg_una, c.n_sacked
+    before, sacked_before, lost_before = c.seg_una, c.n_sacked, c.lost
     advanced = ack > c.snd_una
     told = c.blocks > 0 and c.sack_ok != 0
     newest = _cumulative(g, c, i, ack, marked, now) if advanced else -1
@@ -43,25 +52,27 @@ def on_ack(g: Any, c: Any, i: int, ack: int, window: int, flags: int, bare: bool
     if marked != 0 and c.snd_una > c.cwr_point:
         c.want_cwr = 1
         c.cwr_point = c.snd_nxt
+    c.delivered = c.seg_una - before + c.n_sacked - sacked_before
     if c.sack_ok == 0:
         if advanced:
             recovery.partial(g, c, i, c.seg_una - before, now)
         elif bare and same_window and c.seg_una < c.seg_nxt and ack == c.snd_una:
             recovery.duplicate(g, c, i, now)
     recovery.detect(g, c, i, now)
+    recovery.reduce(c, advanced and c.lost == lost_before)
     _settle(g, c, i, advanced or (c.n_sacked > sacked_before and _before_the_first(g, c, i, newest, now)), now)
     control.note(c, now)
 
 
 @inner()
-def _before_the_first(g: Any, c: Any, i: int, newest: int, now: int) -> bool:
+def _before_the_first(g: StackGlobals, c: ConnRecord, i: int, newest: int, now: int) -> bool:
     """Whether the round trip of what has arrived began before the first missing segment was last sent: that one may be
     on its way still. What was sent later says nothing of it, and must not put its timeout off (as in Linux)."""
     return newest >= 0 and newest > now - segment(g, i, c.seg_una).sent
 
 
 @inner()
-def _settle(g: Any, c: Any, i: int, progress: bool, now: int) -> None:
+def _settle(g: StackGlobals, c: ConnRecord, i: int, progress: bool, now: int) -> None:
     """Timers, and what a tail loss probe has shown (RFC 8985, 7.4)."""
     if c.last_window == 0:
         c.retries = 0  # the peer is there (RFC 9293, 3.8.6.1)
@@ -82,7 +93,7 @@ def _settle(g: Any, c: Any, i: int, progress: bool, now: int) -> None:
 
 
 @inner()
-def _arrived(g: Any, c: Any, i: int, number: int, marked: int, now: int) -> int:
+def _arrived(g: StackGlobals, c: ConnRecord, i: int, number: int, marked: int, now: int) -> int:
     """A segment that was not known to have arrived; returns its round trip, -1 if it was sent more than once."""
     x = segment(g, i, number)
     place = number & (c.ring - 1)
@@ -100,7 +111,7 @@ def _arrived(g: Any, c: Any, i: int, number: int, marked: int, now: int) -> int:
 
 
 @inner()
-def _cumulative(g: Any, c: Any, i: int, ack: int, marked: int, now: int) -> int:
+def _cumulative(g: StackGlobals, c: ConnRecord, i: int, ack: int, marked: int, now: int) -> int:
     """All up to `ack` has arrived; returns the round trip of the newest segment of these, -1: not known."""
     c.snd_una = ack
     c.acked_ps = now
@@ -119,7 +130,7 @@ def _cumulative(g: Any, c: Any, i: int, ack: int, marked: int, now: int) -> int:
 
 
 @inner()
-def _find(g: Any, c: Any, i: int, at: int) -> int:
+def _find(g: StackGlobals, c: ConnRecord, i: int, at: int) -> int:
     """The first segment that begins at an offset or above."""
     low, high = c.seg_una, c.seg_nxt
     while low < high:
@@ -132,7 +143,7 @@ def _find(g: Any, c: Any, i: int, at: int) -> int:
 
 
 @inner()
-def _blocks(g: Any, c: Any, i: int, ack: int, marked: int, now: int) -> int:
+def _blocks(g: StackGlobals, c: ConnRecord, i: int, ack: int, marked: int, now: int) -> int:
     """The blocks of a SACK option; returns the round trip of the newest segment of them."""
     newest = -1
     first = 0
@@ -159,14 +170,14 @@ def _blocks(g: Any, c: Any, i: int, ack: int, marked: int, now: int) -> int:
 
 
 @inner()
-def _covered(c: Any, x: Any, right: int) -> bool:
+def _covered(c: ConnRecord, x: SegmentRecord, right: int) -> bool:
     """Whether a block that ends at `right` has a segment, of which a FIN behind data may be left out."""
     ends = x.end == c.snd_end + 1 and x.start < c.snd_end
     return x.end <= right or (ends and c.snd_end <= right)
 
 
 @inner()
-def _is_duplicate(c: Any, ack: int) -> bool:
+def _is_duplicate(c: ConnRecord, ack: int) -> bool:
     """Whether the first block reports a duplicate: below the ACK, or within the second block (RFC 2883, 4)."""
     left = offset(c.snd_una, c.iss, load32be(c.blocks_at))
     right = offset(c.snd_una, c.iss, load32be(c.blocks_at + 4))
@@ -180,7 +191,7 @@ def _is_duplicate(c: Any, ack: int) -> bool:
 
 
 @inner()
-def _unseen(g: Any, c: Any, i: int, left: int, right: int) -> Any:
+def _unseen(g: StackGlobals, c: ConnRecord, i: int, left: int, right: int) -> tuple[int, int]:
     """The part of a block that was not gone through before. Blocks come again and grow, mostly at their end."""
     for k in range(SEEN):
         r = range_of(g, i, RANGES + k)

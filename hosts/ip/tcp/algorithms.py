@@ -7,11 +7,11 @@ from typing import Any
 
 from detour.base import doors
 from detour.base.errors import DetourError
-from detour.hosts.cc import CC_DCTCP, algorithm
-from detour.hosts.cc.binding import Bound
-from detour.hosts.cc.dctcp_hooks import DCTCP
+from detour.hosts.cc import algorithm, own
+from detour.hosts.cc.dctcp_tcp import DCTCP_OF_TCP
 from detour.hosts.cc.own import HOST_PARAMETERS, CongestionAlgorithm
-from detour.hosts.ip.tcp.layout import CC_BYTES, CONN
+from detour.hosts.ip.tcp.layout import CC_BYTES, ConnRecord
+from detour.hosts.plugins import Bound
 
 
 def chosen(text: str) -> CongestionAlgorithm:
@@ -20,10 +20,11 @@ def chosen(text: str) -> CongestionAlgorithm:
     Raises:
         DetourError: there is none, or it is not for TCP.
     """
+    name, rest = doors.split(text)
+    if name.casefold() == DCTCP_OF_TCP.name:
+        return DCTCP_OF_TCP.with_values(doors.values_of(text, rest))
     found = algorithm(text)
-    if found.built_in == CC_DCTCP:
-        return DCTCP.with_values(_values(text))
-    if found.built_in is not None:
+    if found.parameters is None:
         raise DetourError(f"{found.name} is not for TCP; newreno, cubic, dctcp and FILE.py:NAME are")
     if found.row.itemsize > CC_BYTES:
         raise DetourError(
@@ -32,18 +33,13 @@ def chosen(text: str) -> CongestionAlgorithm:
     return found
 
 
-def _values(text: str) -> dict[str, Any]:
-    _, rest = doors.split(text)
-    return doors.values_of(text, rest)
-
-
 def is_dctcp(found: CongestionAlgorithm) -> bool:
     """Whether receivers are to echo every mark."""
-    return found.name == DCTCP.name
+    return found.name == DCTCP_OF_TCP.name
 
 
 def bind(found: CongestionAlgorithm, link_rate_bps: int, mss: int, most: int) -> Bound:
     """Its hooks, compiled for connections."""
     values: dict[str, Any] = dict.fromkeys(HOST_PARAMETERS, 0)
     values |= {"link_rate_bps": link_rate_bps, "payload": mss, "min_cwnd": 1, "max_cwnd": most, "tick_ps": 1}
-    return Bound(found, values, CONN)
+    return Bound(found, found.parameter_record(values), own.entry_of, ConnRecord.dtype)

@@ -3,17 +3,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from detour.base.jit import inner
+from detour.base.jit import inner, int64
 from detour.base.raw import load8, load16be, load32be, move_bytes, set_bytes
+from detour.base.structs import offsets
 from detour.base.times import MAX_TIME
+from detour.hosts.draws import draw
 from detour.hosts.ip import demux, timers
-from detour.hosts.ip.draws import draw
 from detour.hosts.ip.frames import checked
-from detour.hosts.ip.layout import PROTO_TCP, TCP_SOCKET
+from detour.hosts.ip.layout import PROTO_TCP, TCP_SOCKET, ParsedFrame, SocketRecord, StackGlobals
 from detour.hosts.ip.rows import host_at, socket_at
 from detour.hosts.ip.tcp import acks, control, lists, receiver, recovery, rto, segments, sender
 from detour.hosts.ip.tcp.layout import (
@@ -22,8 +19,6 @@ from detour.hosts.ip.tcp.layout import (
     CLOSE_WAIT,
     CLOSED,
     CLOSING,
-    CONN,
-    CONN_CONFIG,
     CWR,
     ECE,
     END_REFUSED,
@@ -36,29 +31,30 @@ from detour.hosts.ip.tcp.layout import (
     NO_ERROR,
     RESET,
     RST,
-    SEGMENT,
     SYN,
     SYN_RECEIVED,
     SYN_SENT,
     TIME_WAIT,
     TIMED_OUT,
     UNLIMITED,
+    ConnRecord,
+    SegmentRecord,
 )
 from detour.hosts.ip.tcp.rows import conn_at
 
-_LOW = np.int64(0xFFFFFFFF)
-_NONE = np.int64(0)
-_CONFIG_AT = CONN.fields[CONN_CONFIG.split()[0]][1] if CONN.fields else 0
-_CONFIG_BYTES = 8 * len(CONN_CONFIG.split())
-_CONN_BYTES = CONN.itemsize
-_SEGMENT_BYTES = SEGMENT.itemsize
+_LOW = int64(0xFFFFFFFF)
+_NONE = int64(0)
+_CONFIG_AT = offsets(ConnRecord)["ring"]
+_CONFIG_BYTES = offsets(ConnRecord)["tx_segments"] - _CONFIG_AT
+_CONN_BYTES = ConnRecord.dtype.itemsize
+_SEGMENT_BYTES = SegmentRecord.dtype.itemsize
 
 
 # -- opening ---------------------------------------------------------------------------------------------
 
 
 @inner()
-def _prepare(g: Any, i: int, state: int, now: int) -> None:
+def _prepare(g: StackGlobals, i: int, state: int, now: int) -> None:
     """A connection whose parameters are set begins. The initial number is random (RFC 9293, 3.4.1, for its sake)."""
     s, c = socket_at(g.sockets, i), conn_at(g.conns, i)
     h = host_at(g.hosts, s.host)
@@ -87,10 +83,10 @@ def _prepare(g: Any, i: int, state: int, now: int) -> None:
 
 
 @inner()
-def open_active(g: Any, i: int, start: int) -> None:
+def open_active(g: StackGlobals, i: int, start: int) -> None:
     """The SYN goes at `start`."""
     s, c = socket_at(g.sockets, i), conn_at(g.conns, i)
-    _prepare(g, i, np.int64(SYN_SENT), start)
+    _prepare(g, i, int64(SYN_SENT), start)
     c.want_syn = 0
     c.rto_due = start
     c.retries = -1
@@ -98,9 +94,9 @@ def open_active(g: Any, i: int, start: int) -> None:
 
 
 @inner()
-def _accept(g: Any, host: int, listening: int, f: Any, seq: int, flags: int, now: int) -> int:
+def _accept(g: StackGlobals, host: int, listening: int, f: ParsedFrame, now: int) -> int:
     """A SYN for a listener: a connection with its parameters; -1: no room."""
-    i = demux.new_socket(g, host, np.int64(TCP_SOCKET), np.int64(PROTO_TCP))
+    i = demux.new_socket(g, host, int64(TCP_SOCKET), int64(PROTO_TCP))
     if i < 0:
         return -1
     s, c = socket_at(g.sockets, i), conn_at(g.conns, i)
@@ -121,10 +117,10 @@ def _accept(g: Any, host: int, listening: int, f: Any, seq: int, flags: int, now
     c.segs = g.segments + i * FEW_SEGMENTS * _SEGMENT_BYTES
     if f.v6 != 0:
         c.mss_limit -= 20
-    segments.parse_options(c, f.at, (load8(f.at + 12) >> 4) << 2, True)
-    _prepare(g, i, np.int64(SYN_RECEIVED), now)
-    _agree(c, flags & (ECE | CWR) == ECE | CWR)
-    c.irs = seq
+    segments.parse_options(c, f.at, f.header, True)
+    _prepare(g, i, int64(SYN_RECEIVED), now)
+    _agree(c, f.flags & (ECE | CWR) == ECE | CWR)
+    c.irs = f.seq
     c.rcv_nxt = 1
     demux.enter(g, i)
     rto.arm(g, s, c, i)
@@ -132,7 +128,7 @@ def _accept(g: Any, host: int, listening: int, f: Any, seq: int, flags: int, now
 
 
 @inner()
-def _agree(c: Any, ecn: bool) -> None:
+def _agree(c: ConnRecord, ecn: bool) -> None:
     """What both ends can do, as the SYN (SYN-ACK) that came in says."""
     c.sack_ok = 1 if c.sack != 0 and c.peer_sack != 0 else 0
     c.ts_ok = 1 if c.timestamps != 0 and c.ts_there != 0 else 0
@@ -147,7 +143,7 @@ def _agree(c: Any, ecn: bool) -> None:
 
 
 @inner()
-def _established(c: Any, now: int) -> None:
+def _established(c: ConnRecord, now: int) -> None:
     c.state = ESTABLISHED
     c.established_ps = now
     c.snd_una = 1
@@ -163,77 +159,75 @@ def _established(c: Any, now: int) -> None:
 
 
 @inner()
-def receive(g: Any, host: int, f: Any, now: int) -> bool:
+def receive(g: StackGlobals, host: int, f: ParsedFrame, now: int) -> bool:
     """A segment came in; False if its checksum is wrong."""
     h = host_at(g.hosts, host)
-    header = (load8(f.at + 12) >> 4) << 2 if f.here >= 20 else 0
-    if header < 20 or header > f.here:
+    f.header = (load8(f.at + 12) >> 4) << 2 if f.here >= 20 else 0
+    if f.header < 20 or f.header > f.here:
         h.rx_malformed += 1
         return True
     if not checked(f):
         return False
     f.sport, f.dport = load16be(f.at), load16be(f.at + 2)
-    seq, ack, flags = load32be(f.at + 4), load32be(f.at + 8), load8(f.at + 13)
-    i = demux.find(g, host, np.int64(PROTO_TCP), f.dport, f.src_hi, f.src_lo, f.sport)
+    f.seq, f.ack, f.flags = load32be(f.at + 4), load32be(f.at + 8), load8(f.at + 13)
+    i = demux.find(g, host, int64(PROTO_TCP), f.dport, f.src_hi, f.src_lo, f.sport)
     if i >= 0:
         s, c = socket_at(g.sockets, i), conn_at(g.conns, i)
-        _segment(g, host, s, c, i, f, header, seq, ack, flags, now)
+        _segment(g, s, c, i, f, now)
         if sender.wants(g, c, now):
             timers.make_ready(g, s, i)
         rto.arm(g, s, c, i)
         return True
-    if flags & (SYN | ACK | RST) == SYN:
-        listening = demux.find(g, host, np.int64(PROTO_TCP), f.dport, _NONE, _NONE, _NONE)
+    if f.flags & (SYN | ACK | RST) == SYN:
+        listening = demux.find(g, host, int64(PROTO_TCP), f.dport, _NONE, _NONE, _NONE)
         if listening >= 0:
-            _accept(g, host, listening, f, seq, flags, now)
+            _accept(g, host, listening, f, now)
             return True
     h.rx_no_port += 1
-    segments.refuse(g, host, f, seq, ack, flags, f.length - header)
+    segments.refuse(g, host, f)
     return True
 
 
 @inner()
-def _segment(
-    g: Any, host: int, s: Any, c: Any, i: int, f: Any, header: int, seq: int, ack: int, flags: int, now: int
-) -> None:
-    segments.parse_options(c, f.at, header, flags & SYN != 0)
+def _segment(g: StackGlobals, s: SocketRecord, c: ConnRecord, i: int, f: ParsedFrame, now: int) -> None:
+    segments.parse_options(c, f.at, f.header, f.flags & SYN != 0)
     if c.state == SYN_SENT:
-        _in_syn_sent(g, host, s, c, i, f, header, seq, ack, flags, now)
+        _in_syn_sent(g, s, c, i, f, now)
         return
-    left = acks.offset(c.rcv_nxt, c.irs, seq)
-    right = left + f.length - header
-    if not _acceptable(c, left, right, flags):
-        if flags & RST == 0:
-            if flags & SYN and c.state == SYN_RECEIVED:
+    left = acks.offset(c.rcv_nxt, c.irs, f.seq)
+    right = left + f.length - f.header
+    if not _acceptable(c, left, right, f.flags):
+        if f.flags & RST == 0:
+            if f.flags & SYN and c.state == SYN_RECEIVED:
                 c.want_syn = 1
             else:
                 c.want_ack = 1
                 if left < right <= c.rcv_nxt:
                     receiver.old(c, left, right)
         return
-    if flags & RST:
+    if f.flags & RST:
         if c.state == TIME_WAIT:
             return  # it may answer an old duplicate (RFC 1337)
         if left == c.rcv_nxt:  # else it may be forged (RFC 5961, 3.2)
-            _end(g, c, s, i, np.int64(END_REFUSED if c.state == SYN_RECEIVED else RESET), now)
+            _end(g, c, s, i, int64(END_REFUSED if c.state == SYN_RECEIVED else RESET), now)
         else:
             c.want_ack = 1
         return
-    if flags & SYN:  # RFC 5961, 4
+    if f.flags & SYN:  # RFC 5961, 4
         if c.state == SYN_RECEIVED:
             c.want_syn = 1
         else:
             c.want_ack = 1
         return
-    if flags & ACK == 0:
+    if f.flags & ACK == 0:
         return
     if c.ts_ok != 0 and c.ts_there != 0:
         _remember_time(c, left, now)
-    _with_ack(g, host, s, c, i, f, header, left, right, ack, flags, now)
+    _with_ack(g, s, c, i, f, left, right, now)
 
 
 @inner()
-def _acceptable(c: Any, left: int, right: int, flags: int) -> bool:
+def _acceptable(c: ConnRecord, left: int, right: int, flags: int) -> bool:
     """Whether a segment lies in the window (RFC 9293, 3.4), and its timestamp is not old (RFC 7323, 5.2)."""
     if c.ts_ok != 0 and c.ts_there != 0 and flags & RST == 0 and c.ts_recent != 0:
         age = (c.ts_value - c.ts_echo) & _LOW
@@ -247,7 +241,7 @@ def _acceptable(c: Any, left: int, right: int, flags: int) -> bool:
 
 
 @inner()
-def _remember_time(c: Any, left: int, now: int) -> None:
+def _remember_time(c: ConnRecord, left: int, now: int) -> None:
     """The timestamp that is echoed (RFC 7323, 4.3). `ts_recent`: 1 once there is one."""
     if left <= c.rcv_nxt:
         c.ts_echo = c.ts_value
@@ -256,24 +250,13 @@ def _remember_time(c: Any, left: int, now: int) -> None:
 
 @inner()
 def _with_ack(
-    g: Any,
-    host: int,
-    s: Any,
-    c: Any,
-    i: int,
-    f: Any,
-    header: int,
-    left: int,
-    right: int,
-    ack: int,
-    flags: int,
-    now: int,
+    g: StackGlobals, s: SocketRecord, c: ConnRecord, i: int, f: ParsedFrame, left: int, right: int, now: int
 ) -> None:
     """The rest: the ACK, the data, the FIN."""
-    acked = acks.offset(c.snd_una, c.iss, ack)
+    acked = acks.offset(c.snd_una, c.iss, f.ack)
     if acked > c.snd_nxt:
         if c.state == SYN_RECEIVED:
-            segments.refuse(g, host, f, load32be(f.at + 4), ack, flags, right - left)
+            segments.refuse(g, s.host, f)
         else:
             c.want_ack = 1
         return
@@ -285,50 +268,48 @@ def _with_ack(
         _established(c, now)
         c.snd_edge = 1 + (load16be(f.at + 14) << c.shift_out)
     if acked >= c.snd_una - max(c.last_window, 1 << 16):
-        acks.on_ack(g, c, i, acked, load16be(f.at + 14), flags, right == left, now)
+        acks.on_ack(g, c, i, acked, load16be(f.at + 14), f.flags, right == left, now)
     _closing(g, c, s, i, now)
     if c.state == CLOSED:
         return
     open_for_data = c.state in (ESTABLISHED, FIN_WAIT_1, FIN_WAIT_2)
     if right > left and open_for_data:
-        receiver.on_data(g, s, c, i, f, f.at + header, f.here - header, left, right, flags, now)
-    if flags & FIN and open_for_data:
+        receiver.on_data(g, s, c, i, f, left, right, now)
+    if f.flags & FIN and open_for_data:
         c.fin_at = right
         if right > c.rcv_nxt:
             c.want_ack = 1
     if c.fin_at > 0 and c.rcv_nxt == c.fin_at:
         _on_fin(c, now)
-    elif flags & FIN and c.fin_at > 0 and c.rcv_nxt > c.fin_at:
+    elif f.flags & FIN and c.fin_at > 0 and c.rcv_nxt > c.fin_at:
         c.want_ack = 1
         if c.state == TIME_WAIT:
             c.wait_due = now + c.time_wait_ps
 
 
 @inner()
-def _in_syn_sent(
-    g: Any, host: int, s: Any, c: Any, i: int, f: Any, header: int, seq: int, ack: int, flags: int, now: int
-) -> None:
+def _in_syn_sent(g: StackGlobals, s: SocketRecord, c: ConnRecord, i: int, f: ParsedFrame, now: int) -> None:
     """RFC 9293, 3.10.7.3. Both ends may open at once."""
-    if flags & ACK and acks.offset(_NONE, c.iss, ack) != 1:
-        segments.refuse(g, host, f, seq, ack, flags, f.length - header)
+    if f.flags & ACK and acks.offset(_NONE, c.iss, f.ack) != 1:
+        segments.refuse(g, s.host, f)
         return
-    if flags & RST:
-        if flags & ACK:
-            _end(g, c, s, i, np.int64(END_REFUSED), now)
+    if f.flags & RST:
+        if f.flags & ACK:
+            _end(g, c, s, i, int64(END_REFUSED), now)
         return
-    if flags & SYN == 0:
+    if f.flags & SYN == 0:
         return
-    c.irs = seq
+    c.irs = f.seq
     c.rcv_nxt = 1
-    if flags & ACK:
-        _agree(c, flags & (ECE | CWR) == ECE and c.retries <= 0)
+    if f.flags & ACK:
+        _agree(c, f.flags & (ECE | CWR) == ECE and c.retries <= 0)
         if c.retries == 0:
             rto.measured(c, max(now - c.last_sent, 1))
         _established(c, now)
         c.snd_edge = 1 + load16be(f.at + 14)
         c.want_ack = 1
     else:
-        _agree(c, flags & (ECE | CWR) == ECE | CWR)
+        _agree(c, f.flags & (ECE | CWR) == ECE | CWR)
         c.state = SYN_RECEIVED
         c.want_syn = 1
     if c.ts_there != 0:
@@ -339,7 +320,7 @@ def _in_syn_sent(
 
 
 @inner()
-def _end(g: Any, c: Any, s: Any, i: int, error: int, now: int) -> None:
+def _end(g: StackGlobals, c: ConnRecord, s: SocketRecord, i: int, error: int, now: int) -> None:
     """The connection is no more."""
     c.state = CLOSED
     c.error = error
@@ -358,12 +339,12 @@ def _end(g: Any, c: Any, s: Any, i: int, error: int, now: int) -> None:
 
 
 @inner()
-def _fin_acked(c: Any) -> bool:
+def _fin_acked(c: ConnRecord) -> bool:
     return c.snd_una > c.snd_end
 
 
 @inner()
-def _closing(g: Any, c: Any, s: Any, i: int, now: int) -> None:
+def _closing(g: StackGlobals, c: ConnRecord, s: SocketRecord, i: int, now: int) -> None:
     """What an ACK of our FIN means."""
     if not _fin_acked(c):
         return
@@ -373,11 +354,11 @@ def _closing(g: Any, c: Any, s: Any, i: int, now: int) -> None:
     elif c.state == CLOSING:
         _wait(c, s, now)
     elif c.state == LAST_ACK:
-        _end(g, c, s, i, np.int64(NO_ERROR), now)
+        _end(g, c, s, i, int64(NO_ERROR), now)
 
 
 @inner()
-def _wait(c: Any, s: Any, now: int) -> None:
+def _wait(c: ConnRecord, s: SocketRecord, now: int) -> None:
     c.state = TIME_WAIT
     c.closed_ps = now
     s.closed = 1
@@ -386,7 +367,7 @@ def _wait(c: Any, s: Any, now: int) -> None:
 
 
 @inner()
-def _on_fin(c: Any, now: int) -> None:
+def _on_fin(c: ConnRecord, now: int) -> None:
     """The peer sends nothing any more. Whoever only listened closes as well."""
     c.rcv_nxt += 1
     c.want_ack = 1
@@ -403,7 +384,7 @@ def _on_fin(c: Any, now: int) -> None:
 
 
 @inner()
-def finish(c: Any) -> None:
+def finish(c: ConnRecord) -> None:
     """Nothing more is written: what was is sent, then a FIN."""
     if c.fin != 0:
         return
@@ -416,7 +397,7 @@ def finish(c: Any) -> None:
 
 
 @inner()
-def on_timer(g: Any, i: int, now: int) -> None:
+def on_timer(g: StackGlobals, i: int, now: int) -> None:
     """A deadline of the connection has passed."""
     s, c = socket_at(g.sockets, i), conn_at(g.conns, i)
     c.pace_wait = 0
@@ -433,6 +414,7 @@ def on_timer(g: Any, i: int, now: int) -> None:
     if c.cc_timer <= now:
         control.timer(c, now)
     if c.reorder_due <= now:
+        c.delivered = 0
         recovery.detect(g, c, i, now)
     if c.probe_due <= now:
         c.probe_due = MAX_TIME
@@ -445,10 +427,10 @@ def on_timer(g: Any, i: int, now: int) -> None:
 
 
 @inner()
-def _timeout(g: Any, s: Any, c: Any, i: int, now: int) -> None:
+def _timeout(g: StackGlobals, s: SocketRecord, c: ConnRecord, i: int, now: int) -> None:
     """The retransmission timeout."""
     if c.retries >= c.max_retries:
-        _end(g, c, s, i, np.int64(TIMED_OUT), now)
+        _end(g, c, s, i, int64(TIMED_OUT), now)
         return
     if c.state < ESTABLISHED:
         c.retries += 1

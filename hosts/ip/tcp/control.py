@@ -8,27 +8,26 @@ acknowledgement had ECE.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from detour.base.jit import inner
+from detour.base.jit import float64, inner, int64
 from detour.base.raw import store64
 from detour.base.times import MAX_TIME
 from detour.hosts.cc import own
+from detour.hosts.ip.tcp.layout import ConnRecord
 from detour.hosts.ip.tcp.rows import point_at
 
 
 @inner()
-def plug(c: Any) -> None:
+def plug(c: ConnRecord) -> None:
     """The connection's algorithm is that of `cc_table`."""
     store64(c.cc_own, c.cc_table)
 
 
 @inner()
-def begin(c: Any, now: int) -> None:
+def begin(c: ConnRecord, now: int) -> None:
     """The connection is established."""
-    c.cwnd_initial = np.float64(c.initial_window)
+    c.cwnd_initial = float64(c.initial_window)
     c.cwnd = c.cwnd_initial
     c.ssthresh = np.inf
     c.pace_next = 0
@@ -37,17 +36,17 @@ def begin(c: Any, now: int) -> None:
 
 
 @inner()
-def idle(c: Any, now: int) -> None:
+def idle(c: ConnRecord, now: int) -> None:
     """Sending begins after an idle time longer than the timeout (RFC 5681, 4.1)."""
     own.call(c, own.HOOK_IDLE, now)
 
 
 @inner()
-def sent(c: Any, length: int, txn: int, now: int) -> None:
+def sent(c: ConnRecord, length: int, txn: int, now: int) -> None:
     """A segment goes out. Unless the algorithm does it, it is paced at a little more than a window a round trip."""
     if c.pacing != 0 and c.srtt > 0:
         gain = 2.0 if c.cwnd < c.ssthresh else 1.2
-        c.pace_next = max(c.pace_next, now) + np.int64(c.srtt / (gain * max(c.cwnd, 1.0)))
+        c.pace_next = max(c.pace_next, now) + int64(c.srtt / (gain * max(c.cwnd, 1.0)))
     packet = own.packet_of(c)
     packet.bytes = length
     packet.txn = txn
@@ -55,7 +54,7 @@ def sent(c: Any, length: int, txn: int, now: int) -> None:
 
 
 @inner()
-def acked(c: Any, nbytes: int, txn: int, rtt: int, marked: int, now: int) -> None:
+def acked(c: ConnRecord, nbytes: int, txn: int, rtt: int, marked: int, now: int) -> None:
     """A segment has arrived; it still counts as in flight. `rtt`: -1 if it was sent more than once."""
     packet = own.packet_of(c)
     packet.bytes = nbytes
@@ -68,44 +67,44 @@ def acked(c: Any, nbytes: int, txn: int, rtt: int, marked: int, now: int) -> Non
 
 
 @inner()
-def lost(c: Any, txn: int, now: int) -> None:
+def lost(c: ConnRecord, txn: int, now: int) -> None:
     """A segment was found lost."""
     packet = own.packet_of(c)
     packet.txn = txn
     packet.congested = 1
     pipe = c.inflight
     # Without what duplicate ACKs have let go beyond the window (RFC 5681, 3.2, step 2).
-    c.inflight = min(c.seg_nxt - c.seg_una, np.int64(c.cwnd))
+    c.inflight = min(c.seg_nxt - c.seg_una, int64(c.cwnd))
     own.call(c, own.HOOK_LOST, now)
     c.inflight = pipe
 
 
 @inner()
-def spurious(c: Any, now: int) -> None:
+def spurious(c: ConnRecord, now: int) -> None:
     """One that was found lost has arrived before it was sent again."""
     own.call(c, own.HOOK_SPURIOUS, now)
 
 
 @inner()
-def timed_out(c: Any, count: int, now: int) -> None:
+def timed_out(c: ConnRecord, count: int, now: int) -> None:
     """The retransmission timeout has passed; so many segments count as lost."""
     own.packet_of(c).lost = count
     pipe = c.inflight
     # Without what SACKs have let go beyond the window while one segment was missing.
-    c.inflight = min(c.seg_nxt - c.seg_una, np.int64(c.cwnd))
+    c.inflight = min(c.seg_nxt - c.seg_una, int64(c.cwnd))
     own.call(c, own.HOOK_RTO, now)
     c.inflight = pipe
 
 
 @inner()
-def timer(c: Any, now: int) -> None:
+def timer(c: ConnRecord, now: int) -> None:
     """`cc_timer` has passed."""
     c.cc_timer = MAX_TIME
     own.call(c, own.HOOK_TIMER, now)
 
 
 @inner()
-def note(c: Any, now: int) -> None:
+def note(c: ConnRecord, now: int) -> None:
     """A point of the curve, if one is wanted now."""
     if now < c.trace_next or c.trace_taken >= c.trace_room:
         return

@@ -7,9 +7,9 @@ wire they are the low 32 bits behind the initial number. Data in flight are segm
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-import numpy as np
+from detour.base.structs import Float64, Int32, Int64, NativeRecord
 
 CLOSED: Final = 0
 LISTEN: Final = 1
@@ -52,83 +52,78 @@ FEW_SEGMENTS: Final = 8
 UNLIMITED: Final = 1 << 60
 """the end of a stream that has none yet"""
 
-CONN_CONFIG: Final = (
-    # of listeners for connections that they accept; see `hosts.ip.tcp.config`
-    "ring mss_limit rcv_buffer sack timestamps ecn accurate_ecn rack pacing delack_ps min_rto_ps max_rto_ps "
-    "initial_rto_ps max_retries initial_window check cc_table tick_ps time_wait_ps trace_room trace_apart_ps"
-)
 
-COUNTERS: Final = (
-    "tx_segments tx_bytes retransmitted rtos lost spurious probes rx_segments rx_bytes rx_duplicates rx_early rx_ce "
-    "rx_dropped ece_acks acks_sent corrupt dup_sacks established_ps first_byte_ps last_byte_ps acked_ps closed_ps"
-)
+# Several fields a line, as in C.
+# fmt: off
+class ConnRecord(NativeRecord):
+    """A connection."""
+
+    state: Int64; iss: Int64; irs: Int64; snd_una: Int64; snd_nxt: Int64; snd_end: Int64
+    fin: Int64; snd_edge: Int64; last_window: Int64; shift_out: Int64; shift_in: Int64; mss: Int64
+    # receiver: what is expected next, the edge that was offered, bytes that came early and in how many ranges
+    rcv_nxt: Int64; rcv_edge: Int64; held: Int64; ranges: Int64; recent0: Int64
+    recent1: Int64; recent2: Int64; fin_at: Int64; dup_left: Int64; dup_right: Int64
+    ts_ok: Int64; sack_ok: Int64; ecn_ok: Int64; scale_ok: Int64; ts_recent: Int64; ts_echo: Int64
+    # what the options of the segment that just came in say
+    ts_there: Int64; ts_value: Int64; ts_reply: Int64; blocks: Int64
+    blocks_at: Int64; peer_mss: Int64; peer_shift: Int64; peer_sack: Int64
+    # what is to be sent beside data, and when at the latest
+    want_syn: Int64; want_ack: Int64; unacked: Int64; delack_due: Int64; quick: Int64
+    # ECN: echo until CWR, or what the last packet was (RFC 8257); send CWR, and when it may be wanted again
+    echo: Int64; want_cwr: Int64; cwr_point: Int64
+    # segments in flight; lists in order of transmission, and of those that are lost
+    segs: Int64; seg_una: Int64; seg_nxt: Int64; flight_head: Int64; flight_tail: Int64
+    lost_head: Int64; lost_tail: Int64; n_lost: Int64; n_sacked: Int64
+    # what congestion control may read and write (`hosts.cc.own`)
+    cwnd: Float64; cwnd_initial: Float64; ssthresh: Float64
+    pace_next: Int64; cc_timer: Int64; inflight: Int64; next_txn: Int64; epoch: Int64; srtt: Int64; cc_own: Int64
+    # round trips and timeouts
+    rttvar: Int64; rto: Int64; backoff: Int64; retries: Int64; rto_due: Int64
+    probe_due: Int64; reorder_due: Int64; wait_due: Int64; min_rtt: Int64; last_sent: Int64
+    # tail loss probe: one is to be sent; the end of what it was sent for, and whether it was sent before (RFC 8985)
+    want_probe: Int64; probe_end: Int64; probe_again: Int64; probe_txn: Int64
+    # proportional rate reduction, in segments: what the last ACK delivered, RFC 9937's RecoverFS, prr_delivered and
+    # prr_out, and up to where prr_out may rise
+    delivered: Int64; recover_fs: Int64; prr_delivered: Int64; prr_out: Int64; prr_limit: Int64
+    pace_wait: Int64
+    # what was delivered last in order of transmission: when it was sent, its place and round trip (RFC 8985)
+    rack_sent: Int64; rack_txn: Int64; rack_rtt: Int64; rack_end: Int64; reordering: Int64; recover: Int64
+    # RFC 6675: the three highest segments that were SACKed, and from where on none is marked lost yet
+    high1: Int64; high2: Int64; high3: Int64; scanned: Int64; seen_next: Int64
+    # peers without SACK: duplicate ACKs
+    dupacks: Int64
+    listener: Int64; stop_ps: Int64; error: Int64
+    # of listeners for connections that they accept, which take all of it; see `hosts.ip.tcp.config`
+    ring: Int64; mss_limit: Int64; rcv_buffer: Int64; sack: Int64; timestamps: Int64; ecn: Int64
+    accurate_ecn: Int64; rack: Int64; pacing: Int64; delack_ps: Int64; min_rto_ps: Int64; max_rto_ps: Int64
+    initial_rto_ps: Int64; max_retries: Int64; initial_window: Int64; check: Int64; cc_table: Int64; tick_ps: Int64
+    time_wait_ps: Int64; trace_room: Int64; trace_apart_ps: Int64
+    # counters
+    tx_segments: Int64; tx_bytes: Int64; retransmitted: Int64; rtos: Int64; lost: Int64; spurious: Int64
+    probes: Int64; rx_segments: Int64; rx_bytes: Int64; rx_duplicates: Int64; rx_early: Int64; rx_ce: Int64
+    rx_dropped: Int64; ece_acks: Int64; acks_sent: Int64; corrupt: Int64; dup_sacks: Int64; established_ps: Int64
+    first_byte_ps: Int64; last_byte_ps: Int64; acked_ps: Int64; closed_ps: Int64
+    trace: Int64; trace_taken: Int64; trace_next: Int64
 
 
-def _ints(names: str) -> list[tuple[str, Any]]:
-    return [(name, np.int64) for name in names.split()]
+class SegmentRecord(NativeRecord):
+    """A piece of the stream that was sent."""
+
+    start: Int64; end: Int64; sent: Int64
+    txn: Int64  # its place in the order of transmissions
+    next: Int32; prev: Int32  # neighbours in the list of its state, by place in the ring
+    state: Int32
+    count: Int32  # transmissions before the last one
 
 
-CONN: Final = np.dtype(
-    [
-        *_ints("state iss irs snd_una snd_nxt snd_end fin snd_edge last_window shift_out shift_in mss"),
-        # receiver: what is expected next, the edge that was offered, bytes that came early and in how many ranges
-        *_ints("rcv_nxt rcv_edge held ranges recent0 recent1 recent2 fin_at dup_left dup_right"),
-        *_ints("ts_ok sack_ok ecn_ok scale_ok ts_recent ts_echo"),
-        # what the options of the segment that just came in say
-        *_ints("ts_there ts_value ts_reply blocks blocks_at peer_mss peer_shift peer_sack"),
-        # what is to be sent beside data, and when at the latest
-        *_ints("want_syn want_ack unacked delack_due quick"),
-        # ECN: echo until CWR, or what the last packet was (RFC 8257); send CWR, and when it may be wanted again
-        *_ints("echo want_cwr cwr_point"),
-        # segments in flight; lists in order of transmission, and of those that are lost
-        *_ints("segs seg_una seg_nxt flight_head flight_tail lost_head lost_tail n_lost n_sacked"),
-        # what congestion control may read and write (`hosts.cc.own`)
-        ("cwnd", np.float64),
-        ("cwnd_initial", np.float64),
-        ("ssthresh", np.float64),
-        *_ints("pace_next cc_timer inflight next_txn epoch srtt cc_own"),
-        # round trips and timeouts
-        *_ints("rttvar rto backoff retries rto_due probe_due reorder_due wait_due min_rtt last_sent"),
-        # tail loss probe: one is to be sent; the end of what it was sent for, and whether it was sent before (RFC 8985)
-        *_ints("want_probe probe_end probe_again probe_txn"),
-        # of what was lost the first segment goes whatever the window is (RFC 6675, 5, step 4.3)
-        *_ints("force pace_wait"),
-        # what was delivered last in order of transmission: when it was sent, its place and round trip (RFC 8985)
-        *_ints("rack_sent rack_txn rack_rtt rack_end reordering recover"),
-        # RFC 6675: the three highest segments that were SACKed, and from where on none is marked lost yet
-        *_ints("high1 high2 high3 scanned seen_next"),
-        # peers without SACK: duplicate ACKs
-        *_ints("dupacks"),
-        *_ints("listener stop_ps error"),
-        *_ints(CONN_CONFIG),
-        *_ints(COUNTERS),
-        *_ints("trace trace_taken trace_next"),
-    ]
-)
+class RangeRecord(NativeRecord):
+    """Data that came early."""
 
-SEGMENT: Final = np.dtype(
-    [
-        ("start", np.int64),
-        ("end", np.int64),
-        ("sent", np.int64),
-        ("txn", np.int64),  # its place in the order of transmissions
-        ("next", np.int32),  # neighbours in the list of its state, by place in the ring
-        ("prev", np.int32),
-        ("state", np.int32),
-        ("count", np.int32),  # transmissions before the last one
-    ]
-)
+    left: Int64; right: Int64
 
-RANGE: Final = np.dtype([("left", np.int64), ("right", np.int64)])
 
-POINT: Final = np.dtype(
-    [
-        ("time_ps", np.int64),
-        ("cwnd", np.float64),
-        ("ssthresh", np.float64),
-        ("inflight", np.int64),
-        ("srtt_ps", np.int64),
-        ("acked", np.int64),
-    ]
-)
-"""a point of a connection's curve; `acked`: bytes"""
+class PointRecord(NativeRecord):
+    """A point of a connection's curve; `acked`: bytes."""
+
+    time_ps: Int64; cwnd: Float64; ssthresh: Float64; inflight: Int64; srtt_ps: Int64; acked: Int64
+# fmt: on

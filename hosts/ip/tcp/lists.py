@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from detour.base.jit import inner
-from detour.hosts.ip.tcp.layout import FLIGHT, SEGMENT_LOST
+from detour.hosts.ip.layout import StackGlobals
+from detour.hosts.ip.tcp.layout import FLIGHT, SEGMENT_LOST, ConnRecord
 from detour.hosts.ip.tcp.rows import slot
 
 
 @inner()
-def into_flight(g: Any, c: Any, i: int, place: int) -> None:
+def into_flight(g: StackGlobals, c: ConnRecord, i: int, place: int) -> None:
     """A segment goes out: the last one of those in flight."""
     x = slot(g, i, place)
     x.state = FLIGHT
@@ -26,7 +25,7 @@ def into_flight(g: Any, c: Any, i: int, place: int) -> None:
 
 
 @inner()
-def out_of_flight(g: Any, c: Any, i: int, place: int) -> None:
+def out_of_flight(g: StackGlobals, c: ConnRecord, i: int, place: int) -> None:
     """A segment is in flight no more."""
     x = slot(g, i, place)
     if x.prev < 0:
@@ -41,7 +40,7 @@ def out_of_flight(g: Any, c: Any, i: int, place: int) -> None:
 
 
 @inner()
-def into_lost(g: Any, c: Any, i: int, place: int) -> None:
+def into_lost(g: StackGlobals, c: ConnRecord, i: int, place: int) -> None:
     """A segment is lost: the last one to be sent again."""
     x = slot(g, i, place)
     x.state = SEGMENT_LOST
@@ -56,7 +55,7 @@ def into_lost(g: Any, c: Any, i: int, place: int) -> None:
 
 
 @inner()
-def out_of_lost(g: Any, c: Any, i: int, place: int) -> None:
+def out_of_lost(g: StackGlobals, c: ConnRecord, i: int, place: int) -> None:
     """A segment that was lost is sent again, or has arrived."""
     x = slot(g, i, place)
     if x.prev < 0:
@@ -71,7 +70,13 @@ def out_of_lost(g: Any, c: Any, i: int, place: int) -> None:
 
 
 @inner()
-def forget(c: Any) -> None:
+def pipe(c: ConnRecord) -> int:
+    """Segments under way; of a peer without SACK each duplicate ACK says that one has left."""
+    return c.inflight if c.sack_ok != 0 else max(c.inflight - c.dupacks, 0)
+
+
+@inner()
+def forget(c: ConnRecord) -> None:
     """Both lists are empty."""
     c.flight_head = -1
     c.flight_tail = -1

@@ -8,30 +8,27 @@ stored but which ranges came early.
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from detour.base.jit import inner
+from detour.base.jit import inner, int64
 from detour.base.times import MAX_TIME
 from detour.hosts.ip import rings
+from detour.hosts.ip.layout import ParsedFrame, SocketRecord, StackGlobals
+from detour.hosts.ip.pattern import is_pattern
 from detour.hosts.ip.rows import host_at
-from detour.hosts.ip.sums import is_pattern
-from detour.hosts.ip.tcp.layout import CWR, RANGES
+from detour.hosts.ip.tcp.layout import CWR, RANGES, ConnRecord
 from detour.hosts.ip.tcp.rows import range_of
 from detour.hosts.ip.tcp.segments import put_segment
 
-_CE = np.int64(3)
-_NONE = np.int64(0)
+_CE = int64(3)
+_NONE = int64(0)
 
 
 @inner()
 def on_data(
-    g: Any, s: Any, c: Any, i: int, f: Any, payload: int, here: int, left: int, right: int, flags: int, now: int
+    g: StackGlobals, s: SocketRecord, c: ConnRecord, i: int, f: ParsedFrame, left: int, right: int, now: int
 ) -> bool:
-    """Bytes of offsets `left` to below `right` came in, `here` of them stored; True if what is expected next moved."""
+    """Bytes of offsets `left` to below `right` came in; True if what is expected next moved."""
     c.rx_segments += 1
-    _note_marks(g, s, c, i, f, flags, now)
+    _note_marks(g, s, c, i, f, now)
     if right <= c.rcv_nxt:
         old(c, left, right)
         return False
@@ -39,7 +36,7 @@ def on_data(
         c.rx_dropped += 1  # beyond what was offered
         c.want_ack = 1
         return False
-    if c.check != 0 and g.elide == 0 and not is_pattern(g, payload, left - 1, here):
+    if c.check != 0 and g.elide == 0 and not is_pattern(g, f.at + f.header, left - 1, f.here - f.header):
         c.corrupt += 1
     if left > c.rcv_nxt:
         _early(g, c, i, left, right)
@@ -60,7 +57,7 @@ def on_data(
 
 
 @inner()
-def _deliver(c: Any, right: int, now: int) -> None:
+def _deliver(c: ConnRecord, right: int, now: int) -> None:
     """The application takes everything up to `right`."""
     if c.rx_bytes == 0:
         c.first_byte_ps = now
@@ -70,7 +67,7 @@ def _deliver(c: Any, right: int, now: int) -> None:
 
 
 @inner()
-def _note_marks(g: Any, s: Any, c: Any, i: int, f: Any, flags: int, now: int) -> None:
+def _note_marks(g: StackGlobals, s: SocketRecord, c: ConnRecord, i: int, f: ParsedFrame, now: int) -> None:
     """ECN. A receiver of DCTCP acknowledges at once when marks begin or end, with what was before (RFC 8257, 3.2)."""
     if c.ecn_ok == 0:
         return
@@ -81,14 +78,14 @@ def _note_marks(g: Any, s: Any, c: Any, i: int, f: Any, flags: int, now: int) ->
             acknowledge(g, s, c, i, now)
         c.echo = ce
         return
-    if flags & CWR:
+    if f.flags & CWR:
         c.echo = 0
     if ce:
         c.echo = 1
 
 
 @inner()
-def acknowledge(g: Any, s: Any, c: Any, i: int, now: int) -> None:
+def acknowledge(g: StackGlobals, s: SocketRecord, c: ConnRecord, i: int, now: int) -> None:
     """An acknowledgement of what has come so far, before anything else goes."""
     h = host_at(g.hosts, s.host)
     frame = rings.room(g, h, s.host)
@@ -100,7 +97,7 @@ def acknowledge(g: Any, s: Any, c: Any, i: int, now: int) -> None:
 
 
 @inner()
-def acknowledged(c: Any) -> None:
+def acknowledged(c: ConnRecord) -> None:
     """An acknowledgement goes out, alone or with data."""
     c.want_ack = 0
     c.unacked = 0
@@ -109,7 +106,7 @@ def acknowledged(c: Any) -> None:
 
 
 @inner()
-def old(c: Any, left: int, right: int) -> None:
+def old(c: ConnRecord, left: int, right: int) -> None:
     """It was there before: that is told (RFC 2883)."""
     c.rx_duplicates += 1
     c.dup_left = left
@@ -118,18 +115,18 @@ def old(c: Any, left: int, right: int) -> None:
 
 
 @inner()
-def _early(g: Any, c: Any, i: int, left: int, right: int) -> None:
+def _early(g: StackGlobals, c: ConnRecord, i: int, left: int, right: int) -> None:
     """Enters a range that came before what is expected; ranges that touch become one."""
     c.rx_early += 1
     c.want_ack = 1
-    at = np.int64(0)
+    at = int64(0)
     while at < c.ranges and range_of(g, i, at).right < left:
         at += 1
     if at < c.ranges and range_of(g, i, at).left <= left and right <= range_of(g, i, at).right:
         old(c, left, right)
         return
     merged = at
-    low, high, known = left, right, np.int64(0)
+    low, high, known = left, right, int64(0)
     while merged < c.ranges and range_of(g, i, merged).left <= right:
         r = range_of(g, i, merged)
         low = min(low, r.left)
@@ -148,7 +145,7 @@ def _early(g: Any, c: Any, i: int, left: int, right: int) -> None:
 
 
 @inner()
-def _move(g: Any, c: Any, i: int, source: int, target: int) -> None:
+def _move(g: StackGlobals, c: ConnRecord, i: int, source: int, target: int) -> None:
     """Ranges from `source` on begin at `target`."""
     shift = target - source
     if shift > 0:
@@ -165,7 +162,7 @@ def _move(g: Any, c: Any, i: int, source: int, target: int) -> None:
 
 
 @inner()
-def _remember(c: Any, point: int) -> None:
+def _remember(c: ConnRecord, point: int) -> None:
     """The newest arrivals, for the order of SACK blocks."""
     c.recent2 = c.recent1
     c.recent1 = c.recent0
@@ -173,7 +170,7 @@ def _remember(c: Any, point: int) -> None:
 
 
 @inner()
-def _join(g: Any, c: Any, i: int, now: int) -> None:
+def _join(g: StackGlobals, c: ConnRecord, i: int, now: int) -> None:
     """What came early and is in order now."""
     while c.ranges > 0:
         r = range_of(g, i, 0)
@@ -182,4 +179,4 @@ def _join(g: Any, c: Any, i: int, now: int) -> None:
         c.held -= r.right - r.left
         if r.right > c.rcv_nxt:
             _deliver(c, r.right, now)
-        _move(g, c, i, np.int64(1), np.int64(0))
+        _move(g, c, i, int64(1), int64(0))

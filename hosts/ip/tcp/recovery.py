@@ -9,38 +9,69 @@ found lost by timeout only.
 
 from __future__ import annotations
 
-from typing import Any
-
-from detour.base.jit import inner
+from detour.base.jit import inner, int64
 from detour.base.times import MAX_TIME
+from detour.hosts.ip.layout import StackGlobals
 from detour.hosts.ip.tcp import control, lists, rto
-from detour.hosts.ip.tcp.layout import FLIGHT, RANGES, SACKED, SEEN
+from detour.hosts.ip.tcp.layout import FLIGHT, RANGES, SACKED, SEEN, ConnRecord, SegmentRecord
 from detour.hosts.ip.tcp.rows import range_of, segment, slot
 
 _DUPLICATES = 3
 
 
 @inner()
-def in_recovery(c: Any) -> bool:
+def in_recovery(c: ConnRecord) -> bool:
     """Whether what was lost last is not acknowledged yet."""
     return c.snd_una < c.recover
 
 
 @inner()
-def _lose(g: Any, c: Any, i: int, place: int, now: int) -> None:
-    """A segment in flight is lost. The first of an episode is sent again whatever the window is."""
+def reducing(c: ConnRecord) -> bool:
+    """Whether that was found without a timeout; what may be sent is then said by `prr_limit`, not by the window."""
+    return c.recover_fs > 0 and in_recovery(c)
+
+
+@inner()
+def _lose(g: StackGlobals, c: ConnRecord, i: int, place: int, now: int) -> None:
+    """A segment in flight is lost. The first of an episode is sent again whatever the window is.
+
+    Congestion control is not told of a retransmission that is lost within its episode, as in Linux; RFC 5681 (4.3)
+    takes it as a second indication of congestion. If the window is cut within one, another begins."""
     x = slot(g, i, place)
-    if not in_recovery(c):
+    within, window = reducing(c), c.cwnd
+    if not within or x.count == 0:
+        control.lost(c, x.txn, now)
+    if not within or c.cwnd < window:
         c.recover = c.snd_nxt
-        c.force = 1
-    control.lost(c, x.txn, now)
+        c.recover_fs = c.seg_nxt - c.seg_una - c.n_sacked - c.dupacks + c.delivered
+        c.prr_delivered = 0
+        c.prr_out = 0
+        c.prr_limit = 1
     lists.out_of_flight(g, c, i, place)
     lists.into_lost(g, c, i, place)
     c.lost += 1
 
 
 @inner()
-def detect(g: Any, c: Any, i: int, now: int) -> None:
+def reduce(c: ConnRecord, safe: bool) -> None:
+    """Proportional rate reduction (RFC 9937): how much may be sent for what an ACK delivered. `safe`: it moved
+    `snd_una`, and showed no further loss.
+
+    The RFC's ssthresh is here the window that congestion control has set, which may change meanwhile. Its SndCnt is
+    `prr_limit` - `prr_out`. All is counted in segments."""
+    if c.delivered == 0 or not reducing(c):
+        return
+    c.prr_delivered += c.delivered
+    pipe, target = lists.pipe(c), int64(c.cwnd)
+    if pipe > target:
+        room = -(-c.prr_delivered * target // c.recover_fs) - c.prr_out
+    else:
+        room = min(max(c.prr_delivered - c.prr_out, c.delivered) + safe, target - pipe)
+    c.prr_limit = c.prr_out + max(room, 0 if c.prr_out > 0 else 1)
+
+
+@inner()
+def detect(g: StackGlobals, c: ConnRecord, i: int, now: int) -> None:
     """After an acknowledgement, or when time has passed: what is lost now."""
     c.reorder_due = MAX_TIME
     if c.sack_ok == 0:
@@ -52,7 +83,7 @@ def detect(g: Any, c: Any, i: int, now: int) -> None:
 
 
 @inner()
-def _detect_by_time(g: Any, c: Any, i: int, now: int) -> None:
+def _detect_by_time(g: StackGlobals, c: ConnRecord, i: int, now: int) -> None:
     """RFC 8985, 6.2, steps 4 and 5."""
     patience = min(c.min_rtt >> 2, c.srtt)
     if c.reordering == 0 and (in_recovery(c) or c.n_sacked >= _DUPLICATES):
@@ -72,7 +103,7 @@ def _detect_by_time(g: Any, c: Any, i: int, now: int) -> None:
 
 
 @inner()
-def _detect_by_order(g: Any, c: Any, i: int, now: int) -> None:
+def _detect_by_order(g: StackGlobals, c: ConnRecord, i: int, now: int) -> None:
     """RFC 6675, 4, IsLost: of segments below the third highest that was SACKed none is left."""
     number = max(c.scanned, c.seg_una)
     while number < c.high3:
@@ -84,7 +115,7 @@ def _detect_by_order(g: Any, c: Any, i: int, now: int) -> None:
 
 
 @inner()
-def note_delivered(c: Any, x: Any, number: int, now: int) -> None:
+def note_delivered(c: ConnRecord, x: SegmentRecord, number: int, now: int) -> None:
     """A segment has arrived: is it the newest in order of transmission, was order kept (RFC 8985, 6.2, 1 to 3)?"""
     rtt = now - x.sent
     if x.count > 0 and rtt < c.min_rtt:
@@ -100,7 +131,7 @@ def note_delivered(c: Any, x: Any, number: int, now: int) -> None:
 
 
 @inner()
-def note_sacked(c: Any, number: int) -> None:
+def note_sacked(c: ConnRecord, number: int) -> None:
     """Keeps the three highest segments that were SACKed."""
     if number > c.high1:
         c.high3 = c.high2
@@ -114,30 +145,32 @@ def note_sacked(c: Any, number: int) -> None:
 
 
 @inner()
-def duplicate(g: Any, c: Any, i: int, now: int) -> None:
+def duplicate(g: StackGlobals, c: ConnRecord, i: int, now: int) -> None:
     """A duplicate ACK of a peer without SACK: at the third the first segment is lost (RFC 5681, 3.2)."""
     c.dupacks += 1
+    c.delivered = 1
     first = c.seg_una & (c.ring - 1)
     if c.dupacks == _DUPLICATES and not in_recovery(c) and slot(g, i, first).state == FLIGHT:
         _lose(g, c, i, first, now)
 
 
 @inner()
-def partial(g: Any, c: Any, i: int, count: int, now: int) -> None:
+def partial(g: StackGlobals, c: ConnRecord, i: int, count: int, now: int) -> None:
     """Such a peer has acknowledged `count` segments. Within recovery the next one is lost as well (RFC 6582, 3.2)."""
     if in_recovery(c) and c.seg_una < c.seg_nxt:
-        c.dupacks = max(c.dupacks - max(count - 1, 0), 0)
+        told = min(c.dupacks, max(count - 1, 0))
+        c.dupacks -= told
+        c.delivered -= told
         first = c.seg_una & (c.ring - 1)
         x = slot(g, i, first)
         if x.state == FLIGHT and x.count == 0 and x.end <= c.recover:
             _lose(g, c, i, first, now)
-            c.force = 1
     else:
         c.dupacks = 0
 
 
 @inner()
-def on_timeout(g: Any, c: Any, i: int, now: int) -> None:
+def on_timeout(g: StackGlobals, c: ConnRecord, i: int, now: int) -> None:
     """All that is not SACKed is lost, and goes again in order (RFC 5681, 3.1; RFC 6675, 5.1). If the first one is
     SACKed the peer has thrown away what it had (RFC 2018, 8): then all are."""
     c.rtos += 1
@@ -155,7 +188,7 @@ def on_timeout(g: Any, c: Any, i: int, now: int) -> None:
             range_of(g, i, RANGES + k).right = 0
     c.dupacks = 0
     c.recover = c.snd_nxt
-    c.force = 1
+    c.recover_fs = 0
     c.backoff += 1
     c.retries += 1
     c.want_probe = 0

@@ -3,34 +3,33 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from detour.base.jit import inner
 from detour.base.pointers import record_by_address
+from detour.hosts.ip.layout import StackGlobals
 from detour.hosts.ip.tcp import layout
 
-conn_at = record_by_address(layout.CONN)
-_segment_at = record_by_address(layout.SEGMENT)
-_range_at = record_by_address(layout.RANGE)
-point_at = record_by_address(layout.POINT)
-_RANGE_BYTES = layout.RANGE.itemsize
+conn_at = record_by_address(layout.ConnRecord)
+_segment_at = record_by_address(layout.SegmentRecord)
+_range_at = record_by_address(layout.RangeRecord)
+point_at = record_by_address(layout.PointRecord)
+_RANGE_BYTES = layout.RangeRecord.dtype.itemsize
 _ROOM = layout.RANGES + layout.SEEN
 
 
 @inner()
-def slot(g: Any, i: int, place: int) -> Any:
+def slot(g: StackGlobals, i: int, place: int) -> layout.SegmentRecord:
     """A segment of connection `i`, by its place in the ring."""
     return _segment_at(conn_at(g.conns, i).segs, place)
 
 
 @inner()
-def segment(g: Any, i: int, number: int) -> Any:
+def segment(g: StackGlobals, i: int, number: int) -> layout.SegmentRecord:
     """A segment of connection `i`, by its number."""
     c = conn_at(g.conns, i)
     return _segment_at(c.segs, number & (c.ring - 1))
 
 
 @inner()
-def range_of(g: Any, i: int, k: int) -> Any:
+def range_of(g: StackGlobals, i: int, k: int) -> layout.RangeRecord:
     """A range of data that came early."""
     return _range_at(g.ranges + i * _ROOM * _RANGE_BYTES, k)

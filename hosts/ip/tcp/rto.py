@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from detour.base.jit import inner
 from detour.base.times import MAX_TIME
 from detour.hosts.ip import timers
-from detour.hosts.ip.tcp.layout import ESTABLISHED
+from detour.hosts.ip.layout import SocketRecord, StackGlobals
+from detour.hosts.ip.tcp.layout import ESTABLISHED, ConnRecord
 
 
 @inner()
-def measured(c: Any, rtt: int) -> None:
+def measured(c: ConnRecord, rtt: int) -> None:
     """A round trip of a segment that was sent once (section 3)."""
     if c.srtt == 0:
         c.srtt = rtt
@@ -26,13 +25,13 @@ def measured(c: Any, rtt: int) -> None:
 
 
 @inner()
-def timeout(c: Any) -> int:
+def timeout(c: ConnRecord) -> int:
     """The timeout, backed off (5.5)."""
     return min(c.rto << min(c.backoff, 16), c.max_rto_ps)
 
 
 @inner()
-def restart(c: Any, now: int) -> None:
+def restart(c: ConnRecord, now: int) -> None:
     """Data are under way: the timeout begins anew (5.3), and so does that of the tail loss probe (RFC 8985, 7.2)."""
     c.rto_due = now + timeout(c)
     c.probe_due = MAX_TIME
@@ -46,7 +45,7 @@ def restart(c: Any, now: int) -> None:
 
 
 @inner()
-def stop(c: Any) -> None:
+def stop(c: ConnRecord) -> None:
     """Nothing is under way (5.2)."""
     c.rto_due = MAX_TIME
     c.probe_due = MAX_TIME
@@ -54,7 +53,7 @@ def stop(c: Any) -> None:
 
 
 @inner()
-def arm(g: Any, s: Any, c: Any, i: int) -> None:
+def arm(g: StackGlobals, s: SocketRecord, c: ConnRecord, i: int) -> None:
     """Sets the deadline to the first of all that are pending."""
     due = min(c.rto_due, c.probe_due, c.reorder_due, c.delack_due)
     due = min(due, c.cc_timer, c.wait_due)

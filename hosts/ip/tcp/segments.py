@@ -3,46 +3,47 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from detour.base.jit import inner
-from detour.base.raw import load8, load16be, load32be, move_bytes, store8, store16be, store32be
-from detour.hosts.ip import rings
-from detour.hosts.ip.frames import (
+from detour.base.jit import inner, int64
+from detour.base.raw import load8, load16be, load32be, store16be, store32be
+from detour.hosts.frames.checksum import fold, sum_bytes
+from detour.hosts.frames.headers import (
     ETHERNET_BYTES,
     IPV4_BYTES,
     IPV6_BYTES,
     TYPE_IPV4,
     TYPE_IPV6,
+    pseudo_sum,
     put_ethernet,
-    put_headers,
+    put_ipv4,
+    put_ipv6,
 )
-from detour.hosts.ip.layout import HEADERS_BYTES, PROTO_TCP
+from detour.hosts.ip import rings
+from detour.hosts.ip.frames import DONT_FRAGMENT, put_headers
+from detour.hosts.ip.layout import HEADERS_BYTES, PROTO_TCP, ParsedFrame, SocketRecord, StackGlobals
+from detour.hosts.ip.pattern import pattern_sum, put_pattern
 from detour.hosts.ip.rows import host_at
-from detour.hosts.ip.sums import fold, pattern_sum, put_pattern, sum_bytes, words
-from detour.hosts.ip.tcp.layout import ACK, ECE, FIN, RST, SYN
+from detour.hosts.ip.tcp.layout import ACK, ECE, FIN, RST, SYN, ConnRecord
 from detour.hosts.ip.tcp.rows import range_of
 
-TCP_BYTES = np.int64(20)
-_LOW = np.int64(0xFFFFFFFF)
+TCP_BYTES = int64(20)
+_TCP = int64(PROTO_TCP)
+_LOW = int64(0xFFFFFFFF)
 _END, _NOP, _MSS, _SCALE, _SACK_OK, _SACK, _TIMES = 0, 1, 2, 3, 4, 5, 8
 _MOST_BLOCKS, _MOST_BLOCKS_TIMES = 4, 3
 _TICK_OF_TIMESTAMPS = 1_000_000_000
-_ECT = np.int64(2)
+_ECT = int64(2)
 _DEFAULT_MSS = 536
-_NONE = np.int64(0)
+_NONE = int64(0)
 
 
 @inner()
-def timestamp(c: Any, now: int) -> int:
+def timestamp(c: ConnRecord, now: int) -> int:
     """The timestamp clock: a tick a millisecond (RFC 7323, 5.4), beginning anywhere."""
     return (now // _TICK_OF_TIMESTAMPS + c.iss) & _LOW
 
 
 @inner()
-def window_of(c: Any) -> int:
+def window_of(c: ConnRecord) -> int:
     """What is offered to the peer: what the buffer has left; the edge never moves back (RFC 9293, 3.8.6)."""
     edge = max(c.rcv_edge, c.rcv_nxt + max(c.rcv_buffer - c.held, 0))
     shift = c.shift_in
@@ -52,7 +53,7 @@ def window_of(c: Any) -> int:
 
 
 @inner()
-def put_syn(g: Any, s: Any, c: Any, i: int, frame: int, flags: int, now: int) -> int:
+def put_syn(g: StackGlobals, s: SocketRecord, c: ConnRecord, i: int, frame: int, flags: int, now: int) -> int:
     """A SYN or SYN-ACK with the options that we want or may have."""
     at = put_headers(s, g.headers + i * HEADERS_BYTES, frame, s.tos, TCP_BYTES + 20)
     answer = flags & ACK
@@ -71,14 +72,14 @@ def put_syn(g: Any, s: Any, c: Any, i: int, frame: int, flags: int, now: int) ->
         store32be(o + 8, 0x01010101)
         store32be(o + 12, 0x01010101)
     scaled = not answer or c.scale_ok != 0
-    store32be(o + 16, (_NOP << 24) | (_SCALE << 16) | (3 << 8) | c.shift_in if scaled else np.int64(0x01010101))
+    store32be(o + 16, (_NOP << 24) | (_SCALE << 16) | (3 << 8) | c.shift_in if scaled else int64(0x01010101))
     _finish(s, at, TCP_BYTES + 20, TCP_BYTES + 20, _NONE)
     length = at - frame + TCP_BYTES + 20
     return (length << 32) | length
 
 
 @inner()
-def _put_fixed(s: Any, at: int, seq: int, ack: int, header: int, flags: int, window: int) -> None:
+def _put_fixed(s: SocketRecord, at: int, seq: int, ack: int, header: int, flags: int, window: int) -> None:
     store16be(at, s.lport)
     store16be(at + 2, s.rport)
     store32be(at + 4, seq & _LOW)
@@ -89,20 +90,20 @@ def _put_fixed(s: Any, at: int, seq: int, ack: int, header: int, flags: int, win
 
 
 @inner()
-def _finish(s: Any, at: int, header: int, length: int, payload: int) -> None:
+def _finish(s: SocketRecord, at: int, header: int, length: int, payload: int) -> None:
     """The checksum; `payload`: the sum of what is behind the header."""
     store16be(at + 16, ~fold(s.l4_sum + length + sum_bytes(at + 4, header - 4) + payload))
 
 
 @inner()
-def _put_options(g: Any, c: Any, i: int, o: int, sacks: bool, now: int) -> Any:
+def _put_options(g: StackGlobals, c: ConnRecord, i: int, o: int, sacks: bool, now: int) -> int:
     """Timestamps and SACK blocks; returns their length, a multiple of four."""
-    size = np.int64(0)
+    size = int64(0)
     if c.ts_ok != 0:
         store32be(o, (_NOP << 24) | (_NOP << 16) | (_TIMES << 8) | 10)
         store32be(o + 4, timestamp(c, now))
         store32be(o + 8, c.ts_echo)
-        size = np.int64(12)
+        size = int64(12)
     if sacks and c.sack_ok != 0 and (c.ranges > 0 or c.dup_right > 0):
         blocks = _put_blocks(g, c, i, o + size + 4, _MOST_BLOCKS_TIMES if c.ts_ok != 0 else _MOST_BLOCKS)
         store32be(o + size, (_NOP << 24) | (_NOP << 16) | (_SACK << 8) | (2 + 8 * blocks))
@@ -111,20 +112,20 @@ def _put_options(g: Any, c: Any, i: int, o: int, sacks: bool, now: int) -> Any:
 
 
 @inner()
-def _put_block(c: Any, o: int, left: int, right: int) -> None:
+def _put_block(c: ConnRecord, o: int, left: int, right: int) -> None:
     store32be(o, (c.irs + left) & _LOW)
     store32be(o + 4, (c.irs + right) & _LOW)
 
 
 @inner()
-def _put_blocks(g: Any, c: Any, i: int, o: int, most: int) -> Any:
+def _put_blocks(g: StackGlobals, c: ConnRecord, i: int, o: int, most: int) -> int:
     """A duplicate first (RFC 2883), then the range that changed last, then those that did before (RFC 2018, 4)."""
-    count = np.int64(0)
+    count = int64(0)
     if c.dup_right > 0:
         _put_block(c, o, c.dup_left, c.dup_right)
         count += 1
         c.dup_right = 0
-    told0, told1, told2 = np.int64(-1), np.int64(-1), np.int64(-1)
+    told0, told1, told2 = int64(-1), int64(-1), int64(-1)
     for turn in range(3 + c.ranges):
         if count >= most or turn >= 3 + _MOST_BLOCKS:
             break
@@ -138,7 +139,7 @@ def _put_blocks(g: Any, c: Any, i: int, o: int, most: int) -> Any:
 
 
 @inner()
-def _recent(g: Any, c: Any, i: int, turn: int) -> int:
+def _recent(g: StackGlobals, c: ConnRecord, i: int, turn: int) -> int:
     """The range in which the `turn`-th newest arrival lies, -1: none; from the fourth turn on ranges from the first."""
     if turn >= 3:
         return turn - 3 if turn - 3 < c.ranges else -1
@@ -152,7 +153,16 @@ def _recent(g: Any, c: Any, i: int, turn: int) -> int:
 
 @inner()
 def put_segment(
-    g: Any, s: Any, c: Any, i: int, frame: int, start: int, length: int, flags: int, ect: bool, now: int
+    g: StackGlobals,
+    s: SocketRecord,
+    c: ConnRecord,
+    i: int,
+    frame: int,
+    start: int,
+    length: int,
+    flags: int,
+    ect: bool,
+    now: int,
 ) -> int:
     """A segment with `length` bytes of the stream from offset `start` on, or an acknowledgement."""
     # The options decide how long the packet is, so its IP header is written last but where it is must be known.
@@ -164,7 +174,7 @@ def put_segment(
     if c.echo != 0 and c.ecn_ok != 0:
         flags |= ECE
     _put_fixed(s, at, c.iss + start, c.irs + c.rcv_nxt, header, flags | ACK, window_of(c))
-    payload, stored = np.int64(0), header
+    payload, stored = int64(0), header
     if length > 0 and g.elide == 0:
         put_pattern(g, at + header, start - 1, length)
         payload = pattern_sum(g, start - 1, length)
@@ -178,7 +188,7 @@ def put_segment(
 
 
 @inner()
-def parse_options(p: Any, at: int, header: int, syn: bool) -> None:
+def parse_options(p: ConnRecord, at: int, header: int, syn: bool) -> None:
     """Fills in what the options say; of a SYN also what the peer can do."""
     p.ts_there = 0
     p.blocks = 0
@@ -214,47 +224,32 @@ def parse_options(p: Any, at: int, header: int, syn: bool) -> None:
 
 
 @inner()
-def refuse(g: Any, host: int, f: Any, seq: int, ack: int, flags: int, length: int) -> None:
+def refuse(g: StackGlobals, host: int, f: ParsedFrame) -> None:
     """A RST in answer to a segment that is for no connection (RFC 9293, 3.10.7.1)."""
     h = host_at(g.hosts, host)
-    if flags & RST or ((f.dst_hi >> 56) & 0xFF) == 0xFF:
+    if f.flags & RST or ((f.dst_hi >> 56) & 0xFF) == 0xFF:
         return
     out = rings.room(g, h, host)
     if out == 0:
         return
-    size = IPV6_BYTES if f.v6 != 0 else IPV4_BYTES
-    put_ethernet(out, f.source_mac, h.mac, TYPE_IPV6 if f.v6 != 0 else TYPE_IPV4)
     ip = out + ETHERNET_BYTES
-    move_bytes(ip, f.start + ETHERNET_BYTES, size)
-    _turn_ip(h, f, ip)
-    at = ip + size
+    if f.v6 != 0:
+        put_ethernet(out, f.source_mac, h.mac, TYPE_IPV6)
+        put_ipv6(ip, int64(0), TCP_BYTES, _TCP, h.ttl, f.dst_hi, f.dst_lo, f.src_hi, f.src_lo)
+        at = ip + IPV6_BYTES
+    else:
+        put_ethernet(out, f.source_mac, h.mac, TYPE_IPV4)
+        total = put_ipv4(ip, IPV4_BYTES + TCP_BYTES, DONT_FRAGMENT, h.ttl, _TCP, f.dst_lo, f.src_lo)
+        store16be(ip + 10, ~total)
+        at = ip + IPV4_BYTES
     store16be(at, f.dport)
     store16be(at + 2, f.sport)
-    extra = length + (1 if flags & SYN else 0) + (1 if flags & FIN else 0)
-    store32be(at + 4, ack if flags & ACK else 0)
-    store32be(at + 8, 0 if flags & ACK else (seq + extra) & _LOW)
-    store16be(at + 12, (TCP_BYTES << 10) | (RST if flags & ACK else RST | ACK))
+    extra = f.length - f.header + (1 if f.flags & SYN else 0) + (1 if f.flags & FIN else 0)
+    store32be(at + 4, f.ack if f.flags & ACK else 0)
+    store32be(at + 8, 0 if f.flags & ACK else (f.seq + extra) & _LOW)
+    store16be(at + 12, (TCP_BYTES << 10) | (RST if f.flags & ACK else RST | ACK))
     store16be(at + 14, 0)
     store32be(at + 16, 0)
-    total = words(f.src_hi) + words(f.src_lo) + words(f.dst_hi) + words(f.dst_lo) + PROTO_TCP + TCP_BYTES
+    total = pseudo_sum(f.src_hi, f.src_lo, f.dst_hi, f.dst_lo, _TCP, TCP_BYTES)
     store16be(at + 16, ~fold(total + sum_bytes(at, TCP_BYTES)))
-    rings.push(g, h, host, ETHERNET_BYTES + size + TCP_BYTES, ETHERNET_BYTES + size + TCP_BYTES)
-
-
-@inner()
-def _turn_ip(h: Any, f: Any, ip: int) -> None:
-    """Makes the IP header of an answer without options of that of a packet."""
-    if f.v6 != 0:
-        store32be(ip, 6 << 28)
-        store16be(ip + 4, TCP_BYTES)
-        store8(ip + 6, PROTO_TCP)
-        store8(ip + 7, h.ttl)
-        move_bytes(ip + 8, f.start + ETHERNET_BYTES + 24, np.int64(16))
-        move_bytes(ip + 24, f.start + ETHERNET_BYTES + 8, np.int64(16))
-        return
-    store32be(ip, (0x45 << 24) | (IPV4_BYTES + TCP_BYTES))
-    store32be(ip + 4, 0x4000)
-    store32be(ip + 8, (h.ttl << 24) | (PROTO_TCP << 16))
-    store32be(ip + 12, f.dst_lo)
-    store32be(ip + 16, f.src_lo)
-    store16be(ip + 10, ~sum_bytes(ip, IPV4_BYTES))
+    rings.push(g, h, host, at + TCP_BYTES - out, at + TCP_BYTES - out)

@@ -3,15 +3,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from detour.base.jit import inner
+from detour.base.jit import inner, int64
 from detour.base.times import MAX_TIME
 from detour.hosts.ip import neighbours, timers
+from detour.hosts.ip.layout import SocketRecord, StackGlobals
 from detour.hosts.ip.rows import socket_at
-from detour.hosts.ip.tcp import control, lists, rto
+from detour.hosts.ip.tcp import control, lists, recovery, rto
 from detour.hosts.ip.tcp.layout import (
     ACK,
     CLOSE_WAIT,
@@ -30,35 +27,31 @@ from detour.hosts.ip.tcp.layout import (
     SYN_RECEIVED,
     SYN_SENT,
     UNREACHABLE,
+    ConnRecord,
+    SegmentRecord,
 )
 from detour.hosts.ip.tcp.receiver import acknowledged
 from detour.hosts.ip.tcp.rows import conn_at, segment, slot
 from detour.hosts.ip.tcp.segments import put_segment, put_syn
 
-_NONE = np.int64(0)
+_NONE = int64(0)
 
 
 @inner()
-def _pipe(c: Any) -> int:
-    """Segments under way; of a peer without SACK each duplicate ACK says that one has left."""
-    return c.inflight if c.sack_ok != 0 else max(c.inflight - c.dupacks, 0)
+def _allowed(c: ConnRecord) -> bool:
+    """Whether a segment may go now. One may always be under way."""
+    pipe = lists.pipe(c)
+    return pipe == 0 or (c.prr_out < c.prr_limit if recovery.reducing(c) else pipe + 1 <= c.cwnd)
 
 
 @inner()
-def _allowed(c: Any) -> bool:
-    """Whether the window has room for a segment. One may always be under way."""
-    pipe = _pipe(c)
-    return pipe + 1 <= c.cwnd or pipe == 0
-
-
-@inner()
-def has_fin(c: Any) -> bool:
+def has_fin(c: ConnRecord) -> bool:
     """Whether the FIN belongs to what is to be sent, and its place in the stream is known."""
     return c.fin != 0
 
 
 @inner()
-def new_length(g: Any, c: Any) -> int:
+def new_length(g: StackGlobals, c: ConnRecord) -> int:
     """Bytes of the next new segment, the FIN counted as one; 0: there is none, or the peer has no room.
 
     Small segments are not sent while data are under way, unless it is the end (RFC 9293, 3.8.6.2.1)."""
@@ -84,7 +77,7 @@ def new_length(g: Any, c: Any) -> int:
 
 
 @inner()
-def wants(g: Any, c: Any, now: int) -> bool:
+def wants(g: StackGlobals, c: ConnRecord, now: int) -> bool:
     """Whether there may be something to send now."""
     if c.want_syn != 0 or c.want_ack != 0:
         return True
@@ -94,8 +87,6 @@ def wants(g: Any, c: Any, now: int) -> bool:
         return True
     if c.lost_head < 0 and new_length(g, c) == 0:
         return False
-    if c.lost_head >= 0 and c.force != 0:
-        return True
     if not _allowed(c):
         return False
     if now < c.pace_next:
@@ -105,7 +96,7 @@ def wants(g: Any, c: Any, now: int) -> bool:
 
 
 @inner()
-def write(g: Any, i: int, frame: int, now: int) -> int:
+def write(g: StackGlobals, i: int, frame: int, now: int) -> int:
     """The next segment of connection `i`; returns bytes stored << 32 | on the wire, 0: none goes now."""
     s, c = socket_at(g.sockets, i), conn_at(g.conns, i)
     if c.state == CLOSED:
@@ -126,7 +117,7 @@ def write(g: Any, i: int, frame: int, now: int) -> int:
 
 
 @inner()
-def _give_up(c: Any, now: int) -> None:
+def _give_up(c: ConnRecord, now: int) -> None:
     c.state = CLOSED
     c.error = UNREACHABLE
     c.closed_ps = now
@@ -136,7 +127,7 @@ def _give_up(c: Any, now: int) -> None:
 
 
 @inner()
-def _next(g: Any, s: Any, c: Any, i: int, frame: int, now: int) -> int:
+def _next(g: StackGlobals, s: SocketRecord, c: ConnRecord, i: int, frame: int, now: int) -> int:
     if c.want_syn != 0:
         return _syn(g, s, c, i, frame, now)
     if c.want_ack != 0 and (c.ranges > 0 or c.dup_right > 0 or c.state < ESTABLISHED):
@@ -146,8 +137,7 @@ def _next(g: Any, s: Any, c: Any, i: int, frame: int, now: int) -> int:
             both = _probe(g, s, c, i, frame, now)
             if both != 0:  # else all was acknowledged before its turn came
                 return both
-        if c.lost_head >= 0 and (c.force != 0 or (_allowed(c) and now >= c.pace_next)):
-            c.force = 0
+        if c.lost_head >= 0 and _allowed(c) and now >= c.pace_next:
             return _again(g, s, c, i, c.lost_head, frame, now)
         size = new_length(g, c)
         if size > 0 and c.lost_head < 0 and _allowed(c):
@@ -160,7 +150,7 @@ def _next(g: Any, s: Any, c: Any, i: int, frame: int, now: int) -> int:
 
 
 @inner()
-def _syn(g: Any, s: Any, c: Any, i: int, frame: int, now: int) -> int:
+def _syn(g: StackGlobals, s: SocketRecord, c: ConnRecord, i: int, frame: int, now: int) -> int:
     c.want_syn = 0
     flags = SYN
     if c.state == SYN_RECEIVED:
@@ -173,24 +163,24 @@ def _syn(g: Any, s: Any, c: Any, i: int, frame: int, now: int) -> int:
     c.last_sent = now
     c.tx_segments += 1
     c.rto_due = now + rto.timeout(c)
-    return put_syn(g, s, c, i, frame, np.int64(flags), now)
+    return put_syn(g, s, c, i, frame, int64(flags), now)
 
 
 @inner()
-def _bare(g: Any, s: Any, c: Any, i: int, frame: int, now: int) -> int:
+def _bare(g: StackGlobals, s: SocketRecord, c: ConnRecord, i: int, frame: int, now: int) -> int:
     """An acknowledgement without data."""
     acknowledged(c)
     return put_segment(g, s, c, i, frame, c.snd_nxt, _NONE, _NONE, False, now)
 
 
 @inner()
-def _put(g: Any, s: Any, c: Any, i: int, x: Any, frame: int, now: int) -> int:
+def _put(g: StackGlobals, s: SocketRecord, c: ConnRecord, i: int, x: SegmentRecord, frame: int, now: int) -> int:
     """Writes a segment of the stream that goes out now, the first time or again."""
     x.sent = now
     x.txn = c.next_txn
     c.next_txn += 1
     c.last_sent = now
-    flags = np.int64(0)
+    flags = int64(0)
     data = min(x.end, c.snd_end) - x.start
     if x.end > c.snd_end:
         flags |= FIN
@@ -207,6 +197,7 @@ def _put(g: Any, s: Any, c: Any, i: int, x: Any, frame: int, now: int) -> int:
     acknowledged(c)
     both = put_segment(g, s, c, i, frame, x.start, data, flags, first, now)
     c.tx_bytes += data
+    c.prr_out += 1
     if c.rto_due == MAX_TIME:
         c.rto_due = now + rto.timeout(c)
     control.sent(c, both & 0xFFFFFFFF, x.txn, now)
@@ -214,7 +205,7 @@ def _put(g: Any, s: Any, c: Any, i: int, x: Any, frame: int, now: int) -> int:
 
 
 @inner()
-def _new(g: Any, s: Any, c: Any, i: int, size: int, frame: int, now: int) -> int:
+def _new(g: StackGlobals, s: SocketRecord, c: ConnRecord, i: int, size: int, frame: int, now: int) -> int:
     """New data, or the FIN."""
     if c.seg_una == c.seg_nxt:
         if c.srtt > 0 and now - c.last_sent > rto.timeout(c):
@@ -236,7 +227,7 @@ def _new(g: Any, s: Any, c: Any, i: int, size: int, frame: int, now: int) -> int
 
 
 @inner()
-def _again(g: Any, s: Any, c: Any, i: int, place: int, frame: int, now: int) -> int:
+def _again(g: StackGlobals, s: SocketRecord, c: ConnRecord, i: int, place: int, frame: int, now: int) -> int:
     """A segment that was lost, or in flight (a probe), once more. Never as ECN capable (RFC 3168, 6.1.5)."""
     x = slot(g, i, place)
     if x.state == SEGMENT_LOST:
@@ -251,7 +242,7 @@ def _again(g: Any, s: Any, c: Any, i: int, place: int, frame: int, now: int) -> 
 
 
 @inner()
-def _probe(g: Any, s: Any, c: Any, i: int, frame: int, now: int) -> int:
+def _probe(g: StackGlobals, s: SocketRecord, c: ConnRecord, i: int, frame: int, now: int) -> int:
     """A tail loss probe: new data if there are any, else the last segment again (RFC 8985, 7.3). 0: there is nothing
     under way any more, or the last segment is not."""
     c.want_probe = 0

@@ -51,7 +51,8 @@ def test_a_part_is_made_of_what_its_modules_import() -> None:
     assert not {name for name in loop if name.startswith(("hosts/", "engine/p4runtime/", "fabric/"))} - {
         "hosts/stacks.py", "hosts/__init__.py"
     }  # fmt: skip
-    assert {"hosts/transport/lerp.py", "hosts/cc/dctcp.py"} <= rdma
+    assert {"hosts/transport/lerp.py", "hosts/cc/control.py"} <= rdma
+    assert not {"hosts/cc/dctcp.py", "hosts/cc/cubic.py"} & rdma, "called by address"
     assert not {name for name in rdma | ip if name.startswith("engine/")}
     assert "hosts/transport/lerp.py" not in ip
 

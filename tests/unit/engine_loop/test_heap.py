@@ -30,7 +30,7 @@ def _pop(globals_):
     g = global_at(globals_, 0)
     if node_at(g.nodes, 0).pending == 0:
         return -1, -1
-    time, entity = heap_at(g.heap, 0).time, heap.entity_of(heap_at(g.heap, 0).tie)
+    time, entity = heap_at(g.heap, 0).time, heap.entity_of(heap_at(g.heap, 0).who)
     heap.cancel(g, entity)
     return time, entity
 

@@ -21,6 +21,9 @@ from detour.engine.network import Network
 from detour.hosts.ip.addressing import IpHostConfig
 from detour.hosts.ip.hosts import IpStack
 from detour.hosts.ip.tcp.config import TcpConfig
+from detour.hosts.ip.tcp.layout import ConnRecord
+from detour.hosts.ip.tcp.recovery import reduce
+from tests.native import from_python
 
 SECOND = 1_000 * MS
 MAC_A, MAC_B = "08:00:00:00:01:11", "08:00:00:00:02:22"
@@ -240,6 +243,73 @@ def test_three_sacked_segments_make_a_hole_lost_and_one_reduction(pair: Callable
         drops = np.flatnonzero(np.diff(windows) < -1)
         assert len(drops) == 1
         assert windows[drops[0] + 1] == pytest.approx(windows[drops[0]] / 2, abs=1.5)
+
+
+REDUCE = from_python(reduce)
+
+
+def _recovery(lost: int, acks: int) -> tuple[list[int], int]:
+    """What proportional rate reduction sends for each ACK from the third duplicate on, and what is under way then, in
+    the examples of RFC 6937 (3.1): of a window of 20 segments the first `lost` are missing, two more went out for the
+    first two duplicates, and the target is 10."""
+    conn = np.zeros(1, ConnRecord.dtype)
+    c = conn[0]
+    c["sack_ok"], c["cwnd"], c["recover"] = 1, 10.0, 1
+    # 22 were sent, two were SACKed before this recovery (RFC 9937).
+    c["recover_fs"], c["prr_limit"], c["delivered"] = 20, 1, 1
+    c["inflight"] = 20 - lost
+    sent = []
+    for _ in range(acks):
+        c["inflight"] -= 1
+        REDUCE(c, False)
+        sent.append(int(c["prr_limit"] - c["prr_out"]))
+        c["inflight"] += sent[-1]
+        c["prr_out"] += sent[-1]
+    return sent, int(c["inflight"])
+
+
+def test_one_loss_is_answered_by_every_second_acknowledgement() -> None:
+    """RFC 6937, 3.1, first example: ACKs 3 to 16 as in its table, and the target at ACK 19."""
+    sent, under_way = _recovery(1, 17)
+    assert sent[:14] == [1, 0] * 7
+    assert under_way == 10
+
+
+def test_many_losses_are_answered_by_as_much_as_arrives() -> None:
+    """RFC 6937, 3.1, second example, PRR-CRB: 15 of 20 are lost."""
+    assert _recovery(15, 3) == ([1, 1, 1], 5)
+
+
+def test_an_acknowledgement_that_is_safe_lets_one_more_go() -> None:
+    """RFC 9937: below the target a segment more than was delivered; never above it, nor for no delivery."""
+    conn = np.zeros(1, ConnRecord.dtype)
+    c = conn[0]
+    c["sack_ok"], c["cwnd"], c["recover"], c["recover_fs"], c["prr_out"] = 1, 10.0, 1, 20, 9
+    for inflight, safe, delivered, more in ((4, True, 1, 2), (4, False, 1, 1), (9, True, 3, 1), (4, True, 0, 1)):
+        c["inflight"], c["delivered"] = inflight, delivered
+        REDUCE(c, safe)
+        assert c["prr_limit"] - c["prr_out"] == more
+
+
+def test_a_retransmission_that_is_lost_costs_no_second_reduction(pair: Callable[..., Pair]) -> None:
+    """As in Linux: RACK sees it, and the window stays what the first loss has made it. The peer's window is small, so
+    that no queue is before the retransmission."""
+    p = pair(rate_bps=10**9)
+    config = TcpConfig(cc="newreno", receive_buffer=30_000)
+    p.h2.tcp_port(config=config)
+    flow = p.h1.tcp("10.0.0.2", config=config, curve_ps=1)
+    p.net.run(52 * MS)
+    _until_a_burst(p)
+    _lose_all(p, 40 * US)
+    while flow.result().retransmitted == 0:
+        p.net.run(p.net.now_ps + US)
+    p.net.run(p.net.now_ps + 4_995 * US)  # it is under way for 5 ms
+    once = flow.result().lost
+    _lose_all(p, 20 * US)
+    p.net.run(p.net.now_ps + 100 * MS)
+    result = flow.result()
+    assert (result.lost > once, result.timeouts) == (True, 0)
+    assert len(np.flatnonzero(np.diff(result.curve["cwnd"]) < -1)) == 1
 
 
 def test_what_is_sacked_later_does_not_put_a_timeout_off(pair: Callable[..., Pair]) -> None:

@@ -102,6 +102,10 @@ def test_the_idle_wait() -> None:
 
 
 def test_table_1() -> None:
-    (claim,) = claims([], [], [PfcGain(65_535, 34_795.0, 10_894.0, 219.4, 219.4, 34_795, 10_894, 34_800.0)], [])
+    row = PfcGain(
+        connections=65_535, lerp_gbps=34_795.0, pfc_gbps=10_894.0, gain=219.4, paper_gain=219.4,
+        paper_lerp_gbps=34_795, paper_pfc_gbps=10_894, bound_gbps=34_800.0,
+    )  # fmt: skip
+    (claim,) = claims([], [], [row], [])
     assert (claim.verdict, claim.ours) == ("yes", "+219 %")
     assert PAPER

@@ -10,23 +10,23 @@ from detour.experiments import reproduce
 from detour.experiments.fcplus import experiment as fcplus
 from detour.experiments.fcplus import figures as fcplus_figures
 from detour.experiments.fcplus import paper
-from detour.experiments.fcplus.results import (
+from detour.experiments.fcplus.results import FcPathsPoint, FcplusCountsPoint, K2Point
+from detour.experiments.fcplus.tables import (
     CompletionRow,
     DeadlockRow,
     DisjointRow,
     FcCountsRow,
-    FcPathsPoint,
-    FcplusCountsPoint,
     FcplusCountsRow,
     FcplusFindings,
-    K2Point,
     K2Row,
     NetworkOrder,
     ThroughputRow,
     UpDownRow,
     VirtualRow,
+    collect,
+    grouped,
+    tables,
 )
-from detour.experiments.fcplus.tables import grouped, tables
 from tests.unit.experiments.printing import printed
 
 
@@ -55,7 +55,7 @@ def test_points_become_rows_beside_the_papers(tmp_path):
         K2Point(n=100, s=18, k=32, sources=3),
     ]
     results = [fcplus.run(point) for point in points]
-    found = fcplus.collect([*results, None])
+    found = collect([*results, None])
     rows = {row.network: row for row in found.table_8}
     assert rows["Clos"].diverse == pytest.approx(0.524, abs=1e-3)
     diverse = rows["FC+ 1L"].diverse
@@ -66,27 +66,34 @@ def test_points_become_rows_beside_the_papers(tmp_path):
     assert found.table_1 == []
     decode = reproduce.FCPLUS.decode
     assert [decode(json.loads(json.dumps(as_json(result)))) for result in results] == results
-    fcplus_figures.draw(found.points, tmp_path / "figures.svg")
+    fcplus_figures.draw(found, tmp_path / "figures.svg")
     assert (tmp_path / "figures.svg").stat().st_size > 10_000
 
 
 FINDINGS = FcplusFindings(
     points=[],
-    table_1=[UpDownRow(100, 4, 5.894, 6.48, 31.811, 31.67)],
-    table_2=[K2Row(1500, 100, 257.912, 257.91)],
-    table_3=[FcCountsRow(1000, 10, 170.421, 25.613, 3.592, [170.42, 25.61, 3.59])],
-    table_4=[FcplusCountsRow(1000, 10, 6.443, 5.002, 3.591, [6.44, 5.00, 3.59])],
-    table_5=[VirtualRow(10, 0.27812, None, 0.278)],
-    table_6=[DisjointRow(500, 5, 4.552, 4.55)],
-    table_7=[DisjointRow(2000, 6, 8.112, 8.11)],
-    table_8=[ThroughputRow("FC+ 2L", "all-to-all", 1.20412, 1.20512, 1.204)],
+    table_1=[UpDownRow(n=100, layers=4, disjoint=5.894, paper_disjoint=6.48, up_down=31.811, paper_up_down=31.67)],
+    table_2=[K2Row(n=1500, k=100, k2=257.912, paper=257.91)],
+    table_3=[FcCountsRow(n=1000, layers=10, n_p=170.421, n_p6=25.613, n_p4=3.592, paper=[170.42, 25.61, 3.59])],
+    table_4=[FcplusCountsRow(n=1000, v=10, longest=6.443, shortest=5.002, n_p4=3.591, paper=[6.44, 5.00, 3.59])],
+    table_5=[VirtualRow(v=10, plain=0.27812, diverse=None, paper=0.278)],
+    table_6=[DisjointRow(n=500, layers=5, disjoint=4.552, paper_disjoint=4.55)],
+    table_7=[DisjointRow(n=2000, layers=6, disjoint=8.112, paper_disjoint=8.11)],
+    table_8=[ThroughputRow(network="FC+ 2L", pattern="all-to-all", plain=1.20412, diverse=1.20512, paper=1.204)],
     completion=[
-        CompletionRow("FC+ 2L", "near-worst", "equal", 5000, 1, 187_512, 1_234, False, 2.715, 123_456,
-                      12.345, 123.456, 2345.678, 23456.789, 113.753, 225.508),
+        CompletionRow(
+            network="FC+ 2L", pattern="near-worst", sizes="equal", us=5000, seed=1, messages=187_512, unfinished=1_234,
+            deadlock=False, mean_hops=2.715, pauses=123_456, p50=12.345, p99=123.456, p50_us=2345.678,
+            p99_us=23456.789, paper_p50=113.753, paper_p99=225.508,
+        ),
     ],
     order=[NetworkOrder("near-worst", ["FC+ 2L", "KSP", "FC+ 1L"], ["FC+ 2L", "KSP", "FC+ 1L"], True)],
     deadlocks=[
-        DeadlockRow("FC+ 2L", 120, 22, True, 1, True, 1_234, True, 2000.0, 24_512.3, 12_345.6, 123_456, 0, True),
+        DeadlockRow(
+            network="FC+ 2L", n=120, s=22, dcqcn=True, seed=1, deadlock=True, stuck_queues=1_234, remains=True,
+            found_at_us=2000.0, goodput_gbps_before=24_512.3, goodput_gbps_after=12_345.6, pauses=123_456, drops=0,
+            possible=True,
+        ),
     ],
 )  # fmt: skip
 

@@ -17,8 +17,9 @@ from detour.experiments.fcplus import experiment as fcplus
 from detour.experiments.fcplus import packet_level as fcplus_packet_level
 from detour.experiments.fcplus import packets as fcplus_packets
 from detour.experiments.fcplus import paper as fcplus_paper
-from detour.experiments.fcplus.packet_level import NETWORKS, agrees
-from detour.experiments.fcplus.results import PacketsPoint, PacketsResult, Percentiles, StuckPoint, found
+from detour.experiments.fcplus.packet_level import NETWORKS
+from detour.experiments.fcplus.results import PacketsPoint, Percentiles, StuckPoint, found
+from detour.experiments.fcplus.tables import agrees, collect
 from detour.experiments.fcplus.traffic import PACKET_BYTES, PAYLOAD, SIZES, choose_paths, draw, mean_size, wire_bytes
 from detour.topo.expander import equal_cost_clos
 from detour.topo.expander import fcplus as build
@@ -156,10 +157,10 @@ def test_orders_agree_if_no_pair_is_the_other_way_round() -> None:
     assert not agrees({"a": 3.0, "b": 1.0, "c": 2.0}, theirs)
 
 
-def result_of(network: str, p50: float) -> PacketsResult:
+def result_of(network: str, p50: float) -> PacketsPoint:
     times = Percentiles(p50, p50, p50, 2 * p50)
     return found(
-        PacketsResult, replace(SMALL, network=network), mean_hops=2.0, messages=9, bytes=9 * 500_000, fct_us=times,
+        replace(SMALL, network=network), mean_hops=2.0, messages=9, bytes=9 * 500_000, fct_us=times,
         slowdown=times, slowdown_percentiles=[p50] * 101, unfinished=0, deadlock=False, virtual_ms=1.0, marked=0,
         pauses=0, drops=0, retransmitted=0, buffer_peak_bytes=1_000, packet_hops=9_000,
     )  # fmt: skip
@@ -167,7 +168,7 @@ def result_of(network: str, p50: float) -> PacketsResult:
 
 def test_rows_stand_beside_the_papers() -> None:
     results = [result_of(network, 1.0 + k) for k, network in enumerate(NETWORKS)]
-    collected = fcplus.collect(results)
+    collected = collect(results)
     assert collected.completion[0].paper_p50 == 68.713
     assert collected.order[0].agrees is False  # 1L before KSP
     assert collected.order[0].paper == ["FC+ 2L", "KSP", "FC+ 1L", "FC", "Clos"]

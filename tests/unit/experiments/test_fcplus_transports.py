@@ -20,9 +20,9 @@ from detour.control.policy import Amount, RedMarking, StepMarking
 from detour.experiments.fcplus import experiment as fcplus
 from detour.experiments.fcplus import packet_level, transports
 from detour.experiments.fcplus.packets import RATE_BPS
-from detour.experiments.fcplus.results import TransportPoint, TransportResult, TransportSetting
+from detour.experiments.fcplus.results import TransportPoint, TransportSetting
 from detour.experiments.fcplus.settings import SETTINGS_SEED, candidates, chosen_setting, stored_settings, swept
-from detour.experiments.fcplus.tables import tables
+from detour.experiments.fcplus.tables import collect, tables, transport_rows
 from detour.experiments.fcplus.traffic import draw
 from detour.fabric.footings.virtual.scheme import LinkSettings, RunSettings
 from detour.fabric.traffic.expander import ExpanderFabric, lists_of
@@ -195,7 +195,7 @@ def test_a_sweep_is_told_from_results_and_ranked() -> None:
     (found,) = swept([*results, one])
     assert (found.transport, found.routing) == ("lossy", "ECMP")
     assert [tried.text for tried in found.tried] == ["DCTCP 20 kB", "DCTCP 1 kB"]
-    (row,) = packet_level.transport_rows([*results, one, replace(one, seed=2, goodput_gbps=one.goodput_gbps + 2)])
+    (row,) = transport_rows([*results, one, replace(one, seed=2, goodput_gbps=one.goodput_gbps + 2)])
     assert (row.draws, row.setting) == (2, "DCTCP 20 kB")
     assert row.goodput_gbps.mean == pytest.approx(one.goodput_gbps + 1)
     assert row.goodput_gbps.spread == pytest.approx(math.sqrt(2), abs=0.1)
@@ -240,9 +240,9 @@ def test_unknown_routings_are_refused() -> None:
 
 def test_the_table_has_a_row_for_each() -> None:
     results = [transports.run(point(name)) for name in ("ECMP", "FC+ 2L")]
-    found = fcplus.collect(results)
+    found = collect(results)
     assert [row.routing for row in found.transports] == ["ECMP", "FC+ 2L"]
-    assert all(isinstance(row, TransportResult) for row in found.transports)
+    assert all(isinstance(row, TransportPoint) for row in found.transports)
     (shown,) = [table for table in tables(found) if table.rows]
     assert [row[2] for row in shown.cells(False)] == ["ECMP", "FC+ 2L"]
 

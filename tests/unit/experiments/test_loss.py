@@ -14,8 +14,8 @@ from detour.experiments.loss.experiment import LOSS_SCHEMES, LossPoint, LossRun
 
 def ran(transport: str, control: str, gbps: float, **changes: object) -> LossRun:
     base = LossRun(
-        transport, control, 0.0, 0.0, 1, 1, gbps, True, 1.0, 1.0, 0, drops=0, lost=0, spurious=0, retransmitted=0,
-        timeouts=0,
+        transport=transport, control=control, goodput_gbps=gbps, steady=True, virtual_ms=1.0, jain=1.0,
+        mean_queue_bytes=0, drops=0, lost=0, spurious=0, retransmitted=0, timeouts=0,
     )  # fmt: skip
     return replace(base, **changes)  # type: ignore[arg-type]
 

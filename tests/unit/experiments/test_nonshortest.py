@@ -121,7 +121,7 @@ def pfc_run(connections: int, scheme: str, goodput: float) -> PfcGainRun:
 def test_changes_to_hosts_and_step_are_part_of_a_point() -> None:
     plain, others = (
         select(NonshortestSelection("D1", "adv1", (8,), ("TelemetryLERP", "Benchmark"), hosts=hosts, step_bytes=step))
-        for hosts, step in (((), None), (host_changes(["own_share=no", "delta3=50"]), 90_000))
+        for hosts, step in (({}, None), (dict(host_changes(["own_share=no", "delta3=50"])), 90_000))
     )
     assert all(point.hosts is UNSET for point in plain)
     for point, marks in zip(others, (90_000, None), strict=True):
@@ -233,8 +233,9 @@ def test_a_budget_takes_what_fits() -> None:
 def test_what_came_of_points_is_one_document() -> None:
     points = [Side(2.0), Side(-1.0), Side(30.0)]
     experiment = reproduce.Experiment(
-        "sides", "squares", area, decoder(Square), lambda found: {"areas": [s.area_m2 for s in found if s]},
-        lambda side: side.length_m, prepare=lambda points: None,
+        name="sides", text="squares", select=lambda extent: points, run=area, decode=decoder(Square),
+        collect=lambda found: {"areas": [s.area_m2 for s in found if s]}, seconds=lambda side: side.length_m,
+        tables=lambda found: [], prepare=lambda points: None,
     )  # fmt: skip
     found = reproduce.reproduce(experiment, points, reproduce.Means(budget_s=20.0))
     assert [failure.point for failure in found.failures] == [Side(-1.0)]
@@ -333,14 +334,21 @@ def tables_of_all() -> list[Table[Any]]:
         goodput_gbps_before=1200.0, goodput_gbps_after=1200.0,
     )  # fmt: skip
     widest = settings.Setting("dcqcn", (400_000, 1_600_000), 0.25, 30)
-    row = PfcGain(65_535, 34_795.0, 10_894.0, 219.4, 219.4, 34_795, 10_894, 34_800.0)
+    row = PfcGain(
+        connections=65_535, lerp_gbps=34_795.0, pfc_gbps=10_894.0, gain=219.4, paper_gain=219.4,
+        paper_lerp_gbps=34_795, paper_pfc_gbps=10_894, bound_gbps=34_800.0,
+    )  # fmt: skip
+    gain = Gain(
+        topology="dragonfly:p=4,a=8,h=4", pattern="adv2", pairs=32_768, gain=-12.5, load="light", paper_gain=78,
+        rival="Benchmark-DCTCP", draws=5, spread=12.25,
+    )  # fmt: skip
     return [
         tables.throughput([long, benchmark, replace(benchmark, seed=2)]),
-        tables.gains([Gain("dragonfly:p=4,a=8,h=4", "adv2", 32_768, -12.5, "light", 78, "Benchmark-DCTCP", 5, 12.25)]),
+        tables.gains([gain]),
         *tables.completion([message]),
-        tables.table_1(PfcGainFindings(pfc_gain.FAT_TREE, [row], [])),
-        tables.figure_2(Figure2Findings(deadlock.FIGURE_2, [stuck, replace(stuck, seed=2)])),
-        tables.tried(settings.best("D3", {}, [("Benchmark-DCTCP", [settings.tried(widest, {"unf 16896": 0.5})])])),
+        *pfc_gain.tables(PfcGainFindings(pfc_gain.FAT_TREE, [row], [])),
+        *deadlock.tables(Figure2Findings(deadlock.FIGURE_2, [stuck, replace(stuck, seed=2)])),
+        *tables.tried(settings.best("D3", {}, [("Benchmark-DCTCP", [settings.tried(widest, {"unf 16896": 0.5})])])),
         tables.set_to(SettingFindings({"Benchmark-DCTCP": widest.text("Benchmark-DCTCP")}, [], [])),
     ]
 

@@ -18,16 +18,16 @@ from detour.base.errors import DetourError
 from detour.base.records import as_json, decoder, extended
 from detour.cli.output import Page
 from detour.experiments.placement import experiment as path_placement
-from detour.experiments.placement.experiment import ComparedRun, PathFindings, PathPoint, PathRun, describe, recovery
+from detour.experiments.placement.experiment import PathPoint, PathRun, describe, recovery
 from detour.experiments.placement.scenario import FOOTINGS, MODES, ONSET, THROTTLE, RunCourse, SwitchOnPath, bins
-from detour.experiments.placement.tables import tables
+from detour.experiments.placement.tables import ComparedRun, PathFindings, collect, tables
 
 
 @pytest.fixture(scope="module")
 def virtual() -> dict[str, ComparedRun]:
     """A short run of every mode."""
-    points = path_placement.select("virtual", "quick", 0.004)
-    return {r.mode: r for r in path_placement.collect([path_placement.run(point) for point in points]).runs}
+    points = path_placement.select("quick", "virtual", 0.004)
+    return {r.mode: r for r in collect([path_placement.run(point) for point in points]).runs}
 
 
 def test_without_rerouting_the_throttle_costs_what_it_must(virtual: dict[str, ComparedRun]) -> None:
@@ -147,7 +147,7 @@ def test_tables_fit_a_terminal() -> None:
 
 def test_refusals(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(DetourError, match="there is no footing 'moon'"):
-        path_placement.select("moon")
+        path_placement.select(footing="moon")
     assert cli.main(["reproduce", "path-placement", "--seconds", "0.0001"]) == 2
     assert "too short" in capsys.readouterr().err
 

@@ -11,14 +11,17 @@ from detour.base.records import as_json
 from detour.experiments import reproduce
 from detour.experiments.qcn import experiment as qcn_switch
 from detour.experiments.qcn import figures
-from detour.experiments.qcn.experiment import QcnResult, QcnSelection
-from detour.experiments.qcn.tables import tables
+from detour.experiments.qcn.experiment import QcnResult
+from detour.experiments.qcn.tables import collect, tables
 from tests.unit.experiments.printing import printed
 
 
 def result(routing: str, pattern: str, load: float, accepted: float, latency_ns: float) -> QcnResult:
     injected = [0.4] * 7 + [0.2]
-    return QcnResult(routing, pattern, load, accepted, latency_ns, 2_000.0, 2.75, 0.312, 123_456, 0, True, injected)
+    return QcnResult(
+        routing=routing, pattern=pattern, load=load, accepted=accepted, latency_ns=latency_ns, network_ns=2_000.0,
+        switches=2.75, minimal=0.312, messages=123_456, lost=0, steady=True, injected=injected,
+    )  # fmt: skip
 
 
 FOUND = [
@@ -30,7 +33,7 @@ FOUND = [
 
 
 def test_landmarks_relate_to_valiant_and_to_saturation() -> None:
-    val, qcn = qcn_switch.collect([*FOUND, None]).landmarks
+    val, qcn = collect([*FOUND, None]).landmarks
     assert (val.routing, val.saturation["ADV"], val.saturated["ADV"], val.un_drop) == ("VAL", 0.38, True, None)
     assert (qcn.adv_latency, qcn.saturated["ADV"], qcn.saturation["ADVc"]) == (1.5, False, None)
     assert (round(qcn.un_drop or 0, 3), round(qcn.fairness or 0, 3)) == (0.1, 0.533)
@@ -39,14 +42,14 @@ def test_landmarks_relate_to_valiant_and_to_saturation() -> None:
 def test_results_come_back_from_json() -> None:
     decode = reproduce.QCN_SWITCH.decode
     assert [decode(json.loads(json.dumps(as_json(one)))) for one in FOUND] == FOUND
-    assert "injected" not in as_json(qcn_switch.collect(FOUND))["curves"][0]
+    assert "injected" not in as_json(collect(FOUND))["curves"][0]
 
 
 def test_tables_fit_a_terminal(tmp_path: Path) -> None:
-    points = qcn_switch.select(QcnSelection(extent="quick"))
-    found = replace(qcn_switch.collect(FOUND), loads_left_out=qcn_switch.loads_left_out(points))
+    points = qcn_switch.select("quick")
+    found = replace(collect(FOUND), loads_left_out=qcn_switch.loads_left_out(points))
     text = printed(tables(found))
     assert all(cell in text for cell in ("QCN-Switch-comparison", "1235.16", "> 0.400", "UN: not measured at loads"))
     assert "123456" in printed(tables(found), wide=True)
-    figures.curves(found, tmp_path / "curves.svg")
+    figures.draw(found, tmp_path / "curves.svg")
     assert (tmp_path / "curves.svg").stat().st_size > 10_000

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,6 @@ from detour.base.errors import DetourError
 from detour.experiments.queues import experiment as queues
 from detour.experiments.queues import theory
 from detour.experiments.queues.bench import QueueBench
-from detour.experiments.queues.tables import table
 
 
 def test_the_formulas_are_those_of_the_books() -> None:
@@ -51,13 +52,16 @@ def test_shares_are_those_of_theory(kind: str) -> None:
 
 
 def test_findings_name_the_largest_error() -> None:
-    near = queues.QueueRow("md1", "mean wait", 0.5, 0, 0.501, 0.5, 0.002, "services", 10)
-    far = queues.QueueRow("mm1", "mean wait", 0.5, 0, 1.02, 1.0, 0.02, "services", 10)
+    near = queues.QueueRow(
+        kind="md1", what="mean wait", load=0.5, queue=0, measured=0.501, theory=0.5, error=0.002, unit="services",
+        packets=10,
+    )  # fmt: skip
+    far = replace(near, kind="mm1", measured=1.02, theory=1.0, error=0.02)
     assert queues.collect([queues.QueueRun([near]), None]) == queues.QueueFindings([near], 0.002, True)
     found = queues.collect([queues.QueueRun([near]), queues.QueueRun([far])])
     assert (found.largest_error, found.within) == (0.02, False)
     assert not queues.collect([None]).within
-    assert len(table(found).rows) == 2
+    assert [len(one.rows) for one in queues.tables(found)] == [2]
 
 
 def test_loads_at_which_queues_grow_for_ever_are_refused() -> None:

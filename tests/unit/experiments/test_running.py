@@ -111,7 +111,7 @@ def test_a_deadlock_ends_a_run() -> None:
 
 
 def test_table_1_in_small() -> None:
-    point = replace(pfc_gain.select([16], times="quick")[0], tree="fat-tree:k=4,blocking=2", **SHORT)
+    point = replace(pfc_gain.select("quick", [16])[0], tree="fat-tree:k=4,blocking=2", **SHORT)
     lerp = pfc_gain.run(point)
     pfc = pfc_gain.run(replace(point, scheme=ROCE_WITH_PFC.name))
     assert lerp.bound_gbps == pfc.bound_gbps
@@ -121,7 +121,7 @@ def test_table_1_in_small() -> None:
 
 def test_table_1_refuses_more_than_it_has() -> None:
     with pytest.raises(DetourError, match="Table I has 16 to 65535"):
-        pfc_gain.select([65_536])
+        pfc_gain.select("normal", [65_536])
 
 
 def test_windows_shrink_with_numbers() -> None:

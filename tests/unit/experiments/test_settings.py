@@ -81,7 +81,7 @@ def test_the_best_on_average_is_chosen_and_what_failed_is_not() -> None:
         None if point is failed else replace(run("ShortestPath", rates[point.setting]), pattern=point.pattern)
         for point in points
     ]
-    choice = tuning.choices(points, results).schemes["ShortestPath"]
+    choice = tuning.choices(results, points).schemes["ShortestPath"]
     assert choice.setting == candidates[1]
     assert [one.score for one in choice.tried] == [0.875, 0.375, 0.125]
     assert len(choice.tried[0].cells) == 6

@@ -25,7 +25,7 @@ def points(log, count=6, **extra):
 
 
 @pytest.mark.parametrize("processes", [1, 3])
-def test_results_come_in_order(tmp_path, processes):
+def test_kept_come_in_order(tmp_path, processes):
     seen = []
     outcome = sweep.run(
         points(tmp_path / "log"),
@@ -65,7 +65,7 @@ def test_finished_points_are_not_run_again(tmp_path):
     assert sorted(log.read_text().split()) == ["0", "1", "2", "3", "4"]
 
 
-def test_points_and_results_are_records(tmp_path):
+def test_points_and_kept_are_records(tmp_path):
     sides, path = [Side(2.0), Side(-1.0), Side(3.0)], tmp_path / "store"
     outcome = sweep.run(sides, sweep.name_of(area), Store(path, "v", decoder(Square)), processes=2)
     assert outcome.results == [area(sides[0]), None, area(sides[2])]
@@ -110,7 +110,7 @@ def test_resumes_after_a_kill(tmp_path):
         assert process.poll() is None
     process.send_signal(signal.SIGKILL)
     process.wait()
-    kept = len(Store(path, "v")._results)
+    kept = len(Store(path, "v")._kept)
     outcome = sweep.run(work, WORKER, Store(path, "v"), processes=2)
     assert kept >= 5
     assert outcome.computed == 40 - kept

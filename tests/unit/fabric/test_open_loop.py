@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from detour.control.routes import qcn_schema
 from detour.control.routes.qcn import CONDITIONAL_OPENFLOW, QCN_COMPLETE, QCN_SOURCE
 from detour.experiments.qcn import experiment as qcn_switch
 from detour.experiments.qcn.experiment import QcnResult
+from detour.experiments.qcn.tables import collect
 from detour.fabric.traffic.open_loop import OPEN_LOOP_BYTES, OpenLoop, reference
 from detour.hosts.openloop import configure
 from detour.topo import parse_topology
@@ -108,13 +111,26 @@ def test_notifications_turn_adversarial_traffic_away() -> None:
 
 
 def test_landmarks() -> None:
-    points = qcn_switch.select(qcn_switch.QcnSelection(extent="quick"))
+    points = qcn_switch.select(extent="quick")
     assert len(points) == 4 * len(qcn_switch.ROUTINGS)
     left_out = qcn_switch.loads_left_out(points)
     assert [len(left_out[pattern]) for pattern in ("UN", "ADV", "ADVc")] == [18, 18, 20]
-    assert not qcn_switch.loads_left_out(qcn_switch.select(qcn_switch.QcnSelection(extent="full")))
+    assert not qcn_switch.loads_left_out(qcn_switch.select(extent="full"))
     made = [
-        QcnResult(r, p, load, a, latency, latency, 2.0, 0.5, 100, 0, True, injected)
+        QcnResult(
+            routing=r,
+            pattern=p,
+            load=load,
+            accepted=a,
+            latency_ns=latency,
+            network_ns=latency,
+            switches=2.0,
+            minimal=0.5,
+            messages=100,
+            lost=0,
+            steady=True,
+            injected=injected,
+        )
         for r, p, load, a, latency, injected in (
             ("VAL", "ADV", 0.1, 0.1, 4000.0, [0.1, 0.1]),
             ("PB", "ADV", 0.1, 0.1, 5000.0, [0.1, 0.1]),
@@ -123,7 +139,7 @@ def test_landmarks() -> None:
             ("PB", "UN", 1.0, 0.81, 9000.0, [0.8, 0.8]),
         )
     ]
-    found = qcn_switch.collect([*made, None])
+    found = collect([*made, None])
     assert len(found.curves) == 5
     assert [row.injected for row in found.fairness] == [0.2, 0.4]
     marks = next(one for one in found.landmarks if one.routing == "PB")
@@ -137,12 +153,12 @@ def test_landmarks() -> None:
 @pytest.mark.parametrize(
     "chosen",
     [
-        qcn_switch.QcnSelection(routings=("UGAL",)),
-        qcn_switch.QcnSelection(patterns=("TORNADO",)),
-        qcn_switch.QcnSelection(loads=(1.5,)),
-        qcn_switch.QcnSelection(loads=(0.0,)),
+        {"routing": ("UGAL",)},
+        {"pattern": ("TORNADO",)},
+        {"loads": (1.5,)},
+        {"loads": (0.0,)},
     ],
 )
-def test_selections_that_do_not_exist(chosen: qcn_switch.QcnSelection) -> None:
+def test_selections_that_do_not_exist(chosen: dict[str, Any]) -> None:
     with pytest.raises(DetourError):
-        qcn_switch.select(chosen)
+        qcn_switch.select(**chosen)

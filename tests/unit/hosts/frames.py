@@ -81,9 +81,9 @@ def reseal(frame: bytearray) -> bytes:
         return bytes(frame)
     if frame[udp + 2 : udp + 4] == (4791).to_bytes(2, "big") and length >= 24:
         buf[udp + length - 4 : udp + length] = np.frombuffer(
-            int(icrc(buf, udp, length, *words)).to_bytes(4, "little"), np.uint8
+            int(icrc(buf.ctypes.data + udp, length, *words)).to_bytes(4, "little"), np.uint8
         )
     buf[udp + 6 : udp + 8] = 0
-    checksum = int(udp_checksum(buf, udp, length, *words)) or 0xFFFF
+    checksum = int(udp_checksum(buf.ctypes.data + udp, length, *words)) or 0xFFFF
     buf[udp + 6 : udp + 8] = np.frombuffer(checksum.to_bytes(2, "big"), np.uint8)
     return buf[: len(frame)].tobytes()

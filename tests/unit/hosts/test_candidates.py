@@ -75,7 +75,7 @@ def test_the_next_packet_takes_one_of_the_others(choice: PathChoice, dead: bool,
         change(pair, net, seen, some)
         finish(pair, net)
         assert seen.sports["data"] | seen.sports["ptm"] <= sports, net.schedule()
-        assert pair.hs.qp[pair.qp_a.index]["mode"] == choice
+        assert pair.qp_a.path_scheme.name == choice.name.lower()
         assert net.now < CHANGE + 5_000 * US
 
 
@@ -90,7 +90,8 @@ def test_late_answers_say_nothing_of_other_candidates(choice: PathChoice) -> Non
     net.run(lambda: net.now >= late)  # answers come, and none can be of a new path
     assert pair.qp_a.stats()["packets"] > packets
     assert heard["rtt"].tolist() == [0, 0]
-    assert pair.hs.qp[pair.qp_a.index]["n_tokens"] == (2 if choice is PathChoice.SWAPPING else 0)
+    if choice is not PathChoice.OBLIVIOUS:
+        assert pair.qp_a.path_state["n_tokens"] == (2 if choice is PathChoice.SWAPPING else 0)
     finish(pair, net)
 
 
@@ -107,10 +108,10 @@ def test_a_single_path_meanwhile(choice: PathChoice) -> None:
     """A QP that was given one path, and then candidates again, chooses among them as before."""
     pair, net, seen = begin(choice)
     pair.qp_a.set_path(PATHS[2], now_ps=net.now)
-    assert pair.hs.qp[pair.qp_a.index]["mode"] == PathChoice.FIXED
+    assert pair.qp_a.path_scheme.name == "fixed"
     net.run(lambda: net.now >= CHANGE + 3 * US)
     change(pair, net, seen, LISTED)
-    assert pair.hs.qp[pair.qp_a.index]["mode"] == choice
+    assert pair.qp_a.path_scheme.name == choice.name.lower()
     finish(pair, net)
 
 
@@ -161,5 +162,5 @@ def test_go_back_n_takes_other_candidates_too() -> None:
         pair, net, seen = begin(choice, attr_a=attr, attr_b=attr)
         change(pair, net, seen, LISTED)
         finish(pair, net)
-        assert pair.hs.qp[pair.qp_a.index]["mode"] == choice
+        assert pair.qp_a.path_scheme.name == choice.name.lower()
         assert seen.sports["data"] <= {path.sport for path in LISTED}

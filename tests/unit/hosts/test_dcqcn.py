@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
-from detour.hosts import cc as native_cc
+from detour.hosts.cc import algorithm
+from detour.hosts.cc import control as native_control
 from detour.hosts.config import DCQCN_PAPER, DCQCN_VENDOR, HostConfig
 from detour.hosts.endpoint import make_hosts
 from detour.hosts.frames.decode import decode
+from detour.hosts.verbs import algorithms
 from detour.hosts.verbs.verbs import CongestionControl, Path, QPInitAttr, SendWR, Transport
-from tests.native import FromPython
+from tests.native import FromPython, control_all
 from tests.property.lossy import US, Network, Pair, Weather, make_pair
 
 LINE = 100e9
@@ -23,7 +25,12 @@ FRAME = 1102
 ORDER = ["rise", "fade", "check"]
 ONE_BY_ONE = pytest.mark.parametrize("preset", [DCQCN_VENDOR, DCQCN_PAPER])
 
-cc = FromPython(native_cc)
+cc = FromPython(native_control)
+
+
+def rate_of(pair: Any) -> float:
+    """The rate of the QP that sends."""
+    return float(algorithms.state_of(pair.hs, algorithm("dcqcn"))[pair.qp_a.index]["rate"])
 
 
 class Flow:
@@ -33,16 +40,16 @@ class Flow:
         self.config = HostConfig(**(preset | changes))
         self.hs = make_hosts(1, 1, 0, config=self.config)
         self.cfg, self.q = self.hs.cfg[0], self.hs.qp[0]
-        self.q["cc"] = cc.CC_DCQCN
+        self.s = control_all(self.hs, "dcqcn")[0]
         cc.on_path(self.cfg, self.q, 64.0, 0)
 
     def send(self, now: int, length: int = FRAME) -> float:
         """Sends a frame; returns the rate at which it goes."""
-        cc.on_sent(self.cfg, self.q, length, 0, now)
-        return float(self.q["dcqcn_rate"])
+        cc.on_sent(self.q, length, 0, now)
+        return float(self.s["rate"])
 
     def notify(self, now: int) -> None:
-        cc.on_cnp(self.cfg, self.q, now)
+        cc.on_cnp(self.q, now)
 
 
 class Model:
@@ -144,8 +151,8 @@ def test_the_result_is_that_of_a_timer_event_a_microsecond(preset: dict[str, Any
         if source.random() < 0.6:
             length = source.choice([66, FRAME, 4200])
             assert flow.send(now, length) == pytest.approx(model.send(now, length), rel=1e-9)
-            assert flow.q["dcqcn_alpha"] == pytest.approx(model.alpha, rel=1e-9)
-            assert flow.q["dcqcn_target"] == pytest.approx(model.target, rel=1e-9)
+            assert flow.s["alpha"] == pytest.approx(model.alpha, rel=1e-9)
+            assert flow.s["target"] == pytest.approx(model.target, rel=1e-9)
             slower += model.rate < 0.99 * LINE
     assert slower > 50, "there was something to compare"
 
@@ -172,7 +179,7 @@ def test_vendor_mode_after_one_notification() -> None:
     for k in range(1, 8):
         rate = (rate + LINE) / 2  # the first cut leaves the target where it is
         assert flow.send((14 + 300 * k) * US) == pytest.approx(rate)
-    assert flow.q["dcqcn_alpha"] == pytest.approx((255 / 256) ** (4 + 300 * 7), rel=1e-9)
+    assert flow.s["alpha"] == pytest.approx((255 / 256) ** (4 + 300 * 7), rel=1e-9)
 
 
 def test_vendor_mode_under_steady_notifications_falls_by_half_of_alpha_every_check() -> None:
@@ -191,7 +198,7 @@ def test_vendor_mode_under_steady_notifications_falls_by_half_of_alpha_every_che
 def test_additive_and_hyper_increase_of_vendor_mode() -> None:
     flow = Flow(DCQCN_VENDOR, dcqcn_clamp_target=True)
     for k in range(4):  # down to the floor: target = rate = 1 Gb/s
-        flow.q["dcqcn_rate"] = GBPS
+        flow.s["rate"] = GBPS
         flow.notify(k * 4 * US)
         flow.send(k * 4 * US + 4 * US)
     rate = target = GBPS
@@ -207,12 +214,12 @@ def test_paper_mode_halves_at_once_and_recovers_in_five_steps() -> None:
     for k in range(3):
         flow.notify(k * 50 * US)
         assert flow.send(k * 50 * US) == LINE / 2 ** (k + 1)
-        assert flow.q["dcqcn_alpha"] == 1, "alpha = 1 stays 1 while there is a notification in every interval"
+        assert flow.s["alpha"] == 1, "alpha = 1 stays 1 while there is a notification in every interval"
     target, rate, base = LINE / 4, LINE / 8, 100 * US
     for k in range(1, 6):
         rate = (rate + target) / 2
         assert flow.send(base + k * 55 * US) == pytest.approx(rate)
-        assert flow.q["dcqcn_alpha"] == pytest.approx((255 / 256) ** k)
+        assert flow.s["alpha"] == pytest.approx((255 / 256) ** k)
     for k in range(6, 12):
         target += 20e6  # the byte counter has not moved: additive
         rate = (rate + target) / 2
@@ -225,18 +232,18 @@ def test_the_byte_counter_increases_too_and_both_make_it_hyper() -> None:
     rate, target = LINE / 2, LINE
     for _ in range(5):
         flow.send(1, 9_999)
-        assert flow.q["dcqcn_rate"] == pytest.approx(rate)
+        assert flow.s["rate"] == pytest.approx(rate)
         rate = (rate + target) / 2
         assert flow.send(1, 1) == pytest.approx(rate)
     hyper = Flow(DCQCN_PAPER, dcqcn_bytes=10_000, dcqcn_increase_ps=1 * US, dcqcn_recovery=2)
     hyper.notify(0)
     hyper.notify(0)
     hyper.send(int(2.5 * US), 20_000)
-    target = float(hyper.q["dcqcn_target"])
+    target = float(hyper.s["target"])
     hyper.send(int(2.5 * US), 10_000)
-    assert hyper.q["dcqcn_target"] - target == 20e6, "T = 2, B = 2"
+    assert hyper.s["target"] - target == 20e6, "T = 2, B = 2"
     hyper.send(int(3.5 * US), 10_000)
-    assert hyper.q["dcqcn_target"] - target == 20e6 + 20e6 + 200e6, "T = 2, B = 3: additive; then T = B = 3: hyper"
+    assert hyper.s["target"] - target == 20e6 + 20e6 + 200e6, "T = 2, B = 3: additive; then T = B = 3: hyper"
 
 
 @ONE_BY_ONE
@@ -309,7 +316,7 @@ def test_marks_make_a_cnp_every_interval() -> None:
     transfer(pair, net, 1000)
     assert len(cnps) == pair.qp_a.stats()["cnps"] == pair.qp_b.stats()["rx_cnps"] >= 3
     assert all(50 * US <= b - a < 60 * US for a, b in pairwise(cnps))
-    assert pair.hs.qp[pair.qp_a.index]["dcqcn_rate"] < LINE / 7
+    assert rate_of(pair) < LINE / 7
 
 
 def test_without_cnps_the_bit_of_the_ack_is_the_notification() -> None:
@@ -317,7 +324,7 @@ def test_without_cnps_the_bit_of_the_ack_is_the_notification() -> None:
     net = Network(pair.hs, Weather(mark=1.0))
     transfer(pair, net, 250)
     assert pair.qp_a.stats()["cnps"] == 0
-    assert pair.hs.qp[pair.qp_a.index]["dcqcn_rate"] < LINE / 7
+    assert rate_of(pair) < LINE / 7
 
 
 def test_cnps_are_for_dcqcn_only_and_those_of_an_old_path_are_ignored() -> None:
@@ -332,4 +339,4 @@ def test_cnps_are_for_dcqcn_only_and_those_of_an_old_path_are_ignored() -> None:
     pair.qp_a.set_path(Path(2), now_ps=net.now)
     net.weather.mark = 0.0
     assert net.run(lambda: pair.qp_a.stats()["cnps"] == 1)
-    assert pair.hs.qp[pair.qp_a.index]["dcqcn_rate"] == LINE / 10, "a new path's rate, not cut"
+    assert rate_of(pair) == LINE / 10, "a new path's rate, not cut"

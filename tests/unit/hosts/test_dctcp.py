@@ -9,14 +9,16 @@ from typing import Any
 
 import pytest
 
-from detour.hosts import cc as native_cc
+from detour.hosts.cc import algorithm
+from detour.hosts.cc import control as native_control
 from detour.hosts.config import HostConfig
 from detour.hosts.endpoint import make_hosts
-from tests.native import FromPython
+from detour.hosts.verbs import algorithms
+from tests.native import FromPython, control_all
 
 SIZE = 1000
 
-cc = FromPython(native_cc)
+cc = FromPython(native_control)
 
 
 class Flow:
@@ -25,7 +27,7 @@ class Flow:
     def __init__(self, window: float, **changes: Any) -> None:
         self.hs = make_hosts(1, 1, 0, config=HostConfig(**changes))
         self.cfg, self.q = self.hs.cfg[0], self.hs.qp[0]
-        self.q["cc"] = cc.CC_DCTCP
+        self.s = control_all(self.hs, "dctcp")[0]
         cc.on_path(self.cfg, self.q, float(window), 0)
         self.flight: deque[tuple[int, bool]] = deque()
 
@@ -36,7 +38,7 @@ class Flow:
 
     def send(self, marked: bool = False) -> None:
         self.flight.append((int(self.q["next_txn"]), marked))
-        cc.on_sent(self.cfg, self.q, SIZE, int(self.q["next_txn"]), 0)
+        cc.on_sent(self.q, SIZE, int(self.q["next_txn"]), 0)
         self.q["next_txn"] += 1
         self.q["inflight"] = len(self.flight)
 
@@ -44,8 +46,8 @@ class Flow:
         """The oldest packet in flight is acknowledged."""
         txn, marked = self.flight.popleft()
         if marked:
-            cc.on_ecn(self.cfg, self.q, SIZE, txn, 0)
-        cc.on_acked(self.cfg, self.q, SIZE, txn, empty, 0)
+            cc.on_ecn(self.q, SIZE, txn, 0)
+        cc.on_acked(self.q, SIZE, txn, empty, 0)
         self.q["inflight"] = len(self.flight)
 
     def round_trip(self, marked: int = 0, empty: bool = False) -> None:
@@ -80,7 +82,7 @@ def test_slow_start_doubles_and_congestion_avoidance_adds_one() -> None:
     for expected in (20, 40, 80):
         flow.round_trip()
         assert flow.q["cwnd"] == expected
-    cc.on_lost(flow.cfg, flow.q, int(flow.q["next_txn"]) - 1, True, 0)
+    cc.on_lost(flow.q, int(flow.q["next_txn"]) - 1, True, 0)
     assert (flow.q["cwnd"], flow.q["ssthresh"]) == (40, 40)
     flow.flight = deque(list(flow.flight)[:40])
     flow.round_trip()  # what was out when the loss was found does not make the window grow
@@ -108,10 +110,10 @@ def test_alpha_converges_to_the_marked_share(share: float, g: float) -> None:
     flow.fill()
     for _ in range(2):
         flow.round_trip(marked=round(100 * share))
-    flow.q["dctcp_alpha"] = 1.0
+    flow.s["alpha"] = 1.0
     for n in range(1, 40):
         flow.round_trip(marked=round(100 * share))
-        assert flow.q["dctcp_alpha"] == pytest.approx(share + (1 - share) * (1 - g) ** n)
+        assert flow.s["alpha"] == pytest.approx(share + (1 - share) * (1 - g) ** n)
 
 
 def test_a_marked_window_is_cut_once_by_half_of_alpha() -> None:
@@ -120,7 +122,7 @@ def test_a_marked_window_is_cut_once_by_half_of_alpha() -> None:
         flow.q["ssthresh"] = 100
         flow.fill()
         flow.round_trip()
-        flow.q["dctcp_alpha"] = alpha
+        flow.s["alpha"] = alpha
         flow.flight = deque((txn, k >= 50) for k, (txn, _) in enumerate(flow.flight))
         for _ in range(100):
             flow.ack()
@@ -133,37 +135,38 @@ def test_a_loss_halves_once_a_window_and_the_floor_is_two() -> None:
     flow.fill()
     newest = int(flow.q["next_txn"]) - 1
     for txn in range(newest - 20, newest + 1):
-        cc.on_lost(flow.cfg, flow.q, txn, True, 0)
+        cc.on_lost(flow.q, txn, True, 0)
     assert flow.q["cwnd"] == 32
     for expected in (16, 8, 4, 2, 2):
         flow.q["next_txn"] += 1
-        cc.on_lost(flow.cfg, flow.q, int(flow.q["next_txn"]) - 1, True, 0)
+        cc.on_lost(flow.q, int(flow.q["next_txn"]) - 1, True, 0)
         assert flow.q["cwnd"] == expected
     flow.q["cwnd"] = 50.0
-    cc.on_rto(flow.cfg, flow.q, 1, 0)
+    cc.on_rto(flow.q, 1, 0)
     assert (flow.q["cwnd"], flow.q["ssthresh"]) == (2, 25)
 
 
 def test_idle_restart_remembers_where_it_was() -> None:
     flow = Flow(10, initial_cwnd=10)
     flow.q["cwnd"] = 80.0
-    cc.on_idle(flow.cfg, flow.q, 0)
+    cc.on_idle(flow.q, 0)
     assert (flow.q["cwnd"], flow.q["ssthresh"]) == (10, 60)
 
 
 def test_line_rate_start() -> None:
-    assert cc.initial_window(Flow(2).cfg, cc.CC_DCTCP) == 10
-    assert cc.initial_window(Flow(2, line_rate_start=True, line_rate_cwnd=333).cfg, cc.CC_DCTCP) == 333
+    dctcp = algorithm("dctcp")
+    assert algorithms.initial_window(Flow(2).hs, dctcp) == 10
+    assert algorithms.initial_window(Flow(2, line_rate_start=True, line_rate_cwnd=333).hs, dctcp) == 333
 
 
 def test_a_fixed_window_stays() -> None:
     flow = Flow(30)
-    flow.q["cc"] = cc.CC_FIXED
+    control_all(flow.hs, "fixed")
     flow.fill()
     for _ in range(30):
         flow.round_trip(marked=10)
-    cc.on_lost(flow.cfg, flow.q, 1 << 40, True, 0)
-    cc.on_rto(flow.cfg, flow.q, 1, 0)
+    cc.on_lost(flow.q, 1 << 40, True, 0)
+    cc.on_rto(flow.q, 1, 0)
     assert flow.q["cwnd"] == 30
 
 
@@ -178,7 +181,7 @@ def run_bottleneck(pipe: int, threshold: int, packets: int) -> tuple[list[float]
         while len(flow.flight) < math.floor(flow.q["cwnd"]):
             flow.send(marked=len(flow.flight) - pipe >= threshold)
         windows.append(float(flow.q["cwnd"]))
-        alphas.append(float(flow.q["dctcp_alpha"]))
+        alphas.append(float(flow.s["alpha"]))
         queues.append(max(0, len(flow.flight) - pipe))
     return windows, alphas, queues
 

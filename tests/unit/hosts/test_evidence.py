@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from detour.hosts import cc as native_cc
+from detour.hosts.cc import control as native_control
 from detour.hosts.config import LITERAL_LOSS, HostConfig
 from detour.hosts.endpoint import make_hosts
 from detour.hosts.frames.decode import decode
 from detour.hosts.transport import evidence as native_evidence
 from detour.hosts.verbs.verbs import QPInitAttr, SendWR, WCStatus
-from tests.native import FromPython
+from tests.native import FromPython, control_all
 from tests.property.lossy import US, Network, Weather, make_pair, mark, through_switches
 
 DCTCP = QPInitAttr(psn=0)
 PACKETS = 1000
 
-cc, evidence = FromPython(native_cc), FromPython(native_evidence)
+cc, evidence = FromPython(native_control), FromPython(native_evidence)
 
 
 class Sender:
@@ -30,7 +30,7 @@ class Sender:
     def __init__(self, **changes: Any) -> None:
         self.hs = make_hosts(1, 1, 0, config=HostConfig(**changes))
         self.cfg, self.q, self.answer = self.hs.cfg[0], self.hs.qp[0], self.hs.frame[0]
-        self.q["cc"] = cc.CC_DCTCP
+        self.s = control_all(self.hs, "dctcp")[0]
         self.q["mark_wait"] = -1
         cc.on_path(self.cfg, self.q, 64.0, 0)
         self.q["next_txn"] = 1000
@@ -46,7 +46,7 @@ class Sender:
 
     def lose(self, congested: bool = True) -> None:
         """A packet that was sent since the last cut is lost."""
-        cc.on_lost(self.cfg, self.q, int(self.q["next_txn"]), congested, 0)
+        cc.on_lost(self.q, int(self.q["next_txn"]), congested, 0)
         self.q["next_txn"] += 1
 
 
@@ -76,13 +76,13 @@ def test_only_a_full_queue_cuts_the_window() -> None:
 def test_a_cut_is_undone_when_all_losses_prove_spurious() -> None:
     sender = Sender()
     sender.lose()
-    sender.q["dctcp_hold"] = 1 << 40  # two more in the same window
+    sender.s["hold"] = 1 << 40  # two more in the same window
     sender.lose()
     sender.lose()
     for left in (32, 32, 64):
-        cc.on_spurious(sender.cfg, sender.q)
+        cc.on_spurious(sender.q, 0)
         assert sender.q["cwnd"] == left
-    cc.on_spurious(sender.cfg, sender.q)
+    cc.on_spurious(sender.q, 0)
     assert sender.q["cwnd"] == 64
 
 
@@ -90,23 +90,23 @@ def test_a_cut_stays_if_one_loss_was_true_or_a_mark_cut_too() -> None:
     sender = Sender()
     sender.lose()
     sender.lose(congested=False)
-    cc.on_spurious(sender.cfg, sender.q)
+    cc.on_spurious(sender.q, 0)
     assert sender.q["cwnd"] == 32
     sender = Sender()
     sender.lose()
-    cc.on_ecn(sender.cfg, sender.q, 1000, int(sender.q["next_txn"]), 0)
+    cc.on_ecn(sender.q, 1000, int(sender.q["next_txn"]), 0)
     cut = float(sender.q["cwnd"])
     assert cut < 32
-    cc.on_spurious(sender.cfg, sender.q)
+    cc.on_spurious(sender.q, 0)
     assert sender.q["cwnd"] == cut
 
 
 def test_a_timeout_is_undone_when_everything_arrives_after_all() -> None:
     sender = Sender()
-    cc.on_rto(sender.cfg, sender.q, 3, 0)
+    cc.on_rto(sender.q, 3, 0)
     assert sender.q["cwnd"] == 2
     for _ in range(3):
-        cc.on_spurious(sender.cfg, sender.q)
+        cc.on_spurious(sender.q, 0)
     assert sender.q["cwnd"] == 64
 
 

@@ -22,7 +22,7 @@ from detour.experiments.bench.gray import (
     GrayRun,
     MessageOutcome,
     contenders,
-    row,
+    gray_row,
 )
 from detour.fabric.footings.virtual.scheme import PATIENT
 from detour.hosts.config import HostConfig
@@ -44,7 +44,7 @@ def sends(name: str, fault: Fault, seed: int, size: int = 2_000_000) -> MessageO
 
 @pytest.mark.parametrize("kind", LOSS_KINDS)
 def test_what_is_lost_on_shortest_paths_arrives_by_detours_without_a_long_gap(kind: str) -> None:
-    found = row(SPRAY, kind, seeds=(1, 2))
+    found = gray_row(SPRAY, kind, seeds=(1, 2))
     assert (found.failed, found.runs) == (0, 16)
     assert found.worst_gap_rtt <= GOAL_RTT
 

@@ -3,27 +3,23 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from detour.hosts import cc as native_cc
+from detour.hosts.cc import control as native_control
 from detour.hosts.state import Hosts, make_hosts
-from detour.hosts.verbs import algorithms
-from tests.native import FromPython
+from tests.native import FromPython, control_all
 
 US = 1_000_000
 LARGEST = 225.0
 """1.5 times 12 us at 100 Gb/s, in packets of 1000 bytes"""
 
-cc = FromPython(native_cc)
+cc = FromPython(native_control)
 
 
 def begin(window: float = LARGEST) -> Hosts:
     """A QP with NSCC."""
     hosts = make_hosts(1, 1, 64, window=64, sq_depth=1, cq_depth=1, max_candidates=1)
-    nscc = cc.algorithm("nscc")
-    hosts.qp["cc"] = algorithms.number_of(nscc)
-    algorithms.give(hosts, np.arange(1), nscc)
+    control_all(hosts, "nscc")
     cc.on_path(hosts.cfg[0], hosts.qp[0], 10.0, 0)
     assert hosts.qp[0]["cwnd"] == pytest.approx(LARGEST), "where it begins"
     hosts.qp[0]["cwnd"] = window
@@ -36,7 +32,7 @@ def answers(hosts: Hosts, count: int, wait_us: float, *, marked: bool = False, a
     frame["has_delay"], frame["delay"], frame["ce"] = 1, int(wait_us * 1000), int(marked)
     for number in range(count):
         cc.tell(hosts.cfg[0], hosts.qp[0], frame, True, 20 * US)
-        cc.on_acked(hosts.cfg[0], hosts.qp[0], 1000, number, False, int((at_us + 0.08 * number) * US))
+        cc.on_acked(hosts.qp[0], 1000, number, False, int((at_us + 0.08 * number) * US))
     return float(hosts.qp[0]["cwnd"])
 
 
@@ -76,7 +72,7 @@ def test_marks_and_waits_shrink_it_once_a_round_trip() -> None:
 
 def test_a_loss_is_a_packet_less() -> None:
     hosts = begin(100.0)
-    cc.on_lost(hosts.cfg[0], hosts.qp[0], 3, True, 5 * US)
+    cc.on_lost(hosts.qp[0], 3, True, 5 * US)
     assert hosts.qp[0]["cwnd"] == pytest.approx(99.0)
 
 
@@ -85,7 +81,7 @@ def test_quick_adapt_takes_what_arrived() -> None:
     answers(hosts, 1, 5.0)  # the first look
     hosts.qp[0]["inflight"] = 200
     answers(hosts, 10, 60.0, at_us=2.0)
-    cc.on_lost(hosts.cfg[0], hosts.qp[0], 3, True, 10 * US)
+    cc.on_lost(hosts.qp[0], 3, True, 10 * US)
     before = float(hosts.qp[0]["cwnd"])
     assert before > 200
     assert answers(hosts, 1, 60.0, marked=True, at_us=40.0) == pytest.approx(12, abs=1.5), "a round trip's arrivals"

@@ -6,18 +6,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from detour.base.errors import DetourError
-from detour.hosts import cc as native_cc
+from detour.hosts.cc import algorithm, pinned
+from detour.hosts.cc import control as native_control
 from detour.hosts.cc.own import CongestionAlgorithm
 from detour.hosts.state import Hosts, make_hosts
 from detour.hosts.verbs import algorithms
-from tests.native import FromPython
+from tests.native import FromPython, control_all
 from tests.unit.base.native_script import told
 
-cc = FromPython(native_cc)
+cc = FromPython(native_control)
 EXAMPLES = Path(__file__).resolve().parents[3] / "docs" / "examples"
 
 OWN = """
@@ -40,11 +40,10 @@ number = 7
 """
 
 
-def plugged(algorithm: CongestionAlgorithm, rows: int = 1) -> Hosts:
+def plugged(chosen: CongestionAlgorithm, rows: int = 1) -> Hosts:
     """QPs that begin with an algorithm."""
     hosts = make_hosts(1, rows, 64, window=64, sq_depth=1, cq_depth=1, max_candidates=1)
-    hosts.qp["cc"] = algorithms.number_of(algorithm)
-    algorithms.give(hosts, np.arange(rows), algorithm)
+    control_all(hosts, chosen)
     for row in range(rows):
         cc.on_path(hosts.cfg[0], hosts.qp[row], 10.0, 0)
     return hosts
@@ -56,13 +55,12 @@ def acked(hosts: Hosts, row: int = 0, now: int = 0, **packet: Any) -> float:
     for name in ("delay", "has_delay", "ce", "hops"):
         frame[name] = packet.get(name, 0)
     cc.tell(hosts.cfg[0], hosts.qp[row], frame, "rtt" in packet, packet.get("rtt", 0))
-    cc.on_acked(hosts.cfg[0], hosts.qp[row], 1000, packet.get("txn", 5), False, now)
+    cc.on_acked(hosts.qp[row], 1000, packet.get("txn", 5), False, now)
     return float(hosts.qp[row]["cwnd"])
 
 
 def fields_of(hosts: Hosts, row: int = 0) -> Any:
-    kept = hosts.__dict__["_algorithms"][0].kept[0]
-    return kept[row]
+    return algorithms.state_of(hosts, hosts.__dict__["_algorithms"][0].algorithm)[row]
 
 
 @pytest.fixture
@@ -72,7 +70,7 @@ def own(tmp_path: Path) -> str:
 
 
 def test_a_hook_is_told_of_the_packet_and_keeps_fields_of_its_own(own: str) -> None:
-    hosts = plugged(cc.algorithm(f"{own}:MINE"), 2)
+    hosts = plugged(algorithm(f"{own}:MINE"), 2)
     assert hosts.qp["cwnd"].tolist() == [10.0, 10.0]
     assert acked(hosts, 1, rtt=8, has_delay=1, delay=3, ce=1, hops=4) == 77.0
     assert (fields_of(hosts, 1)["seen"], fields_of(hosts, 1)["share"]) == (1000, 4.0)
@@ -84,28 +82,27 @@ def test_a_hook_is_told_of_the_packet_and_keeps_fields_of_its_own(own: str) -> N
 
 
 def test_a_file_that_has_changed_is_another_algorithm(own: str) -> None:
-    assert acked(plugged(cc.algorithm(f"{own}:MINE"))) == 77.0
-    pinned = cc.pinned(f"{own}:MINE:times=3")
+    assert acked(plugged(algorithm(f"{own}:MINE"))) == 77.0
+    text = pinned(f"{own}:MINE:times=3")
     Path(own).write_text(OWN.replace("77", "88"))
-    assert acked(plugged(cc.algorithm(f"{own}:MINE"))) == 88.0
+    assert acked(plugged(algorithm(f"{own}:MINE"))) == 88.0
     with pytest.raises(DetourError, match="has changed since"):
-        cc.algorithm(pinned)
+        algorithm(text)
 
 
 def test_native_code_on_disk_is_that_of_the_source(own: str, tmp_path: Path) -> None:
     """Every process finds what all earlier ones compiled, and uses it where it is right."""
     script = f"""
 from detour.base.jit import njit
-from detour.hosts import cc
+from detour.hosts.cc import algorithm, control
 from detour.hosts.state import make_hosts
 from detour.hosts.verbs import algorithms
 import numpy as np
 hosts = make_hosts(1, 1, 64, window=64, sq_depth=1, cq_depth=1, max_candidates=1)
-hosts.qp["cc"] = cc.CC_OWN
-algorithms.give(hosts, np.arange(1), cc.algorithm({own!r} + ":MINE"))
+algorithms.give(hosts, np.arange(1), algorithm({own!r} + ":MINE"))
 from detour.base.compiled import CACHED_FUNCTIONS
 loaded = CACHED_FUNCTIONS.used - CACHED_FUNCTIONS.compiled
-njit(cc.on_acked.py_func)(hosts.cfg[0], hosts.qp[0], 1000, 5, False, 0)
+njit(control.on_acked.py_func)(hosts.qp[0], 1000, 5, False, 0)
 print(float(hosts.qp[0]["cwnd"]), loaded)
 """
     assert told(script, tmp_path) == ["77.0 0"]
@@ -127,18 +124,19 @@ def test_native_code_on_disk_is_that_of_the_sender_and_of_computed_constants(own
 import os, sys
 os.environ["FIXED"] = {{fixed!r}}
 from detour.base.compiled import CACHED_FUNCTIONS
-from detour.hosts import cc
-from detour.hosts.cc.binding import Bound
-from detour.hosts.ip.tcp.layout import CONN
-from detour.hosts.state import QP_RECORD
+from detour.hosts.cc import algorithm, own
+from detour.hosts.plugins import Bound
+from detour.hosts.ip.tcp.layout import ConnRecord
+from detour.hosts.records import QueuePair
 import numpy as np
-chosen = cc.algorithm({own!r} + ":MINE")
+chosen = algorithm({own!r} + ":MINE")
 import ctypes
-for sender in (QP_RECORD, CONN):
-    bound = Bound(chosen, {{{{}}}}, sender)
+for sender in (QueuePair.dtype, ConnRecord.dtype):
+    bound = Bound(chosen, chosen.parameter_record({{{{}}}}), own.entry_of, sender)
     q, row = np.zeros(1, sender), np.zeros(1, chosen.row)
-    call = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 4)(int(bound.table[4]))
-    call(bound.parameters.ctypes.data, row.ctypes.data, q.ctypes.data, 0)
+    call = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 3)(int(bound.table[4]))
+    row["table"] = bound.table.ctypes.data
+    call(row.ctypes.data, q.ctypes.data, 0)
     print(float(q["cwnd"][0]), np.count_nonzero(q.view(np.uint8)) <= 8)
 print(CACHED_FUNCTIONS.used - CACHED_FUNCTIONS.compiled)
 """
@@ -148,7 +146,7 @@ print(CACHED_FUNCTIONS.used - CACHED_FUNCTIONS.compiled)
 
 
 def test_parameters_are_given_behind_the_name(own: str) -> None:
-    chosen = cc.algorithm(f"{own}:MINE:step=3,times=4")
+    chosen = algorithm(f"{own}:MINE:step=3,times=4")
     assert (chosen.parameters.step, chosen.parameters.times) == (3.0, 4)
 
 
@@ -164,16 +162,16 @@ def test_parameters_are_given_behind_the_name(own: str) -> None:
 )
 def test_what_names_no_algorithm_is_one_line(own: str, text: str, reason: str) -> None:
     with pytest.raises(DetourError, match=reason) as found:
-        cc.algorithm(f"{own}:{text}")
+        algorithm(f"{own}:{text}")
     assert "\n" not in str(found.value)
 
 
 def test_names_of_those_that_are_built_in() -> None:
-    assert [cc.algorithm(name).built_in for name in ("fixed", "dctcp", "DCQCN")] == [0, 1, 2]
+    assert [algorithm(name).name for name in ("fixed", "dctcp", "DCQCN")] == ["fixed", "dctcp", "dcqcn"]
     with pytest.raises(DetourError, match=r"no congestion control 'dctpc'; did you mean dctcp"):
-        cc.algorithm("dctpc")
+        algorithm("dctpc")
     with pytest.raises(DetourError, match="there is no parameter g; allowed: none"):
-        cc.algorithm("dctcp:g=1")
+        algorithm("dctcp:g=1")
 
 
 @pytest.mark.parametrize(
@@ -191,7 +189,7 @@ def test_a_wrong_algorithm_is_one_line(tmp_path: Path, before: str, after: str, 
     path = tmp_path / "wrong.py"
     path.write_text(OWN.replace(before, after))
     with pytest.raises(DetourError, match=reason) as found:
-        cc.algorithm(f"{path}:MINE")
+        algorithm(f"{path}:MINE")
     assert "\n" not in str(found.value)
 
 
@@ -199,14 +197,14 @@ def test_a_hook_without_the_mark_is_told(tmp_path: Path) -> None:
     path = tmp_path / "plain.py"
     path.write_text(OWN.replace("@hook\n", ""))
     with pytest.raises(DetourError, match="on_acked is a plain Python function: mark it with @hook"):
-        plugged(cc.algorithm(f"{path}:MINE"))
+        plugged(algorithm(f"{path}:MINE"))
 
 
 US = 1_000_000
 
 
 def test_swift_aims_at_its_delay() -> None:
-    hosts = plugged(cc.algorithm(f"{EXAMPLES}/swift.py:SWIFT:fs_range_us=0"))
+    hosts = plugged(algorithm(f"{EXAMPLES}/swift.py:SWIFT:fs_range_us=0"))
     assert acked(hosts, now=50 * US, rtt=17 * US, has_delay=1, hops=4) == pytest.approx(10.1)  # 14 + 4 us: below
     after = 10.1 * (1 - 0.8 * (24 - 18) / 24)
     assert acked(hosts, now=100 * US, rtt=24 * US, has_delay=1, hops=4) == pytest.approx(after)
@@ -215,7 +213,7 @@ def test_swift_aims_at_its_delay() -> None:
 
 
 def test_swift_paces_windows_below_a_packet() -> None:
-    hosts = plugged(cc.algorithm(f"{EXAMPLES}/swift.py:SWIFT"))
+    hosts = plugged(algorithm(f"{EXAMPLES}/swift.py:SWIFT"))
     now = 0
     for _ in range(8):
         now += 1000 * US
@@ -223,12 +221,12 @@ def test_swift_paces_windows_below_a_packet() -> None:
     q, window = hosts.qp[0], float(fields_of(hosts)["window"])
     assert window < 0.1
     assert q["cwnd"] == 1
-    cc.on_sent(hosts.cfg[0], q, 1100, 9, now)
+    cc.on_sent(q, 1100, 9, now)
     assert q["pace_next"] == now + int(900 * US / window)
 
 
 def test_hpcc_follows_the_use_of_the_path() -> None:
-    hosts = plugged(cc.algorithm(f"{EXAMPLES}/hpcc_delay.py:HPCC_DELAY"))
+    hosts = plugged(algorithm(f"{EXAMPLES}/hpcc_delay.py:HPCC_DELAY"))
     row, now = hosts.qp[0], 0
     windows = []
     for queue in (0, 0, 0, 12_000, 12_000):  # ns; the round trip is 12 us

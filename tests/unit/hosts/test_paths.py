@@ -6,12 +6,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from detour.hosts.config import HostConfig
 from detour.hosts.endpoint import make_hosts
 from detour.hosts.frames.decode import decode
 from detour.hosts.paths import delays as native_delays
+from detour.hosts.paths.delays import ProbingState
 from detour.hosts.verbs.verbs import CongestionControl, Path, QPInitAttr, QPState, SendWR, Transport, random_candidates
 from tests.native import FromPython
 from tests.property.lossy import US, Network, Pair, Weather, make_pair
@@ -27,17 +29,17 @@ delays = FromPython(native_delays)
 def test_own_packets_count_as_delay_unless_told_otherwise() -> None:
     for own_share in (False, True):
         hs = make_hosts(1, 1, 0, config=HostConfig(own_share=own_share))
-        q, cfg = hs.qp[0], hs.cfg[0]
-        delays.begin(cfg, q, 10_000)
+        q, cfg, s = hs.qp[0], hs.cfg[0], np.zeros(1, ProbingState.dtype)[0]
+        delays.begin(cfg, s, 10_000)
         q["srtt"] = 20 * US
         # A packet of 1102 bytes takes 88.16 ns; the path carries 226.9 of them a round trip.
         for in_flight, expected in ((0, 10_000), (113, 5_018), (400, 0)):
             q["inflight"] = in_flight
-            assert delays.compared(cfg, q) == (expected if own_share else 10_000)
+            assert delays.compared(cfg, q, s) == (expected if own_share else 10_000)
         q["srtt"] = 0
-        assert delays.compared(cfg, q) == 10_000, "without a round trip nothing is known of one's own share"
-        delays.begin(cfg, q, -1)
-        assert delays.compared(cfg, q) == -1, "and an unknown delay stays unknown"
+        assert delays.compared(cfg, q, s) == 10_000, "without a round trip nothing is known of one's own share"
+        delays.begin(cfg, s, -1)
+        assert delays.compared(cfg, q, s) == -1, "and an unknown delay stays unknown"
 
 
 def test_for_an_empty_path_a_smaller_difference_is_enough() -> None:
@@ -236,13 +238,13 @@ def test_go_back_n_waits_until_nothing_can_be_overtaken(waits: bool) -> None:
 
 def test_a_path_is_judged_by_the_least_delay_of_its_last_packets() -> None:
     hs = make_hosts(1, 1, 0, config=HostConfig(standing_delay=True))
-    q, cfg = hs.qp[0], hs.cfg[0]
+    q, cfg, s = hs.qp[0], hs.cfg[0], np.zeros(1, ProbingState.dtype)[0]
     q["cwnd"] = 20
-    delays.begin(cfg, q, 500)
+    delays.begin(cfg, s, 500)
     seen = []
     for delay in (*range(900, 700, -10), *range(1000, 1400, 10)):
-        delays.note(cfg, q, delay, q["cwnd"])
-        seen.append((delays.standing(q), q["low_before"] >= 0))
+        delays.note(cfg, s, delay, q["cwnd"])
+        seen.append((delays.standing(s), s["low_before"] >= 0))
     assert seen[18:20] == [(720, False), (710, True)], "nothing counts before a window is full"
     assert seen[20] == seen[38] == (710, True), "the window before and the one that fills"
     assert seen[39] == seen[58] == (1000, True)
@@ -251,12 +253,12 @@ def test_a_path_is_judged_by_the_least_delay_of_its_last_packets() -> None:
 
 def test_by_the_letter_a_path_is_judged_by_its_last_packet() -> None:
     hs = make_hosts(1, 1, 0, config=HostConfig())
-    q, cfg = hs.qp[0], hs.cfg[0]
-    delays.begin(cfg, q, 500)
-    assert delays.standing(q) == 500
+    q, cfg, s = hs.qp[0], hs.cfg[0], np.zeros(1, ProbingState.dtype)[0]
+    delays.begin(cfg, s, 500)
+    assert delays.standing(s) == 500
     for delay in (900, 800, 1000):
-        delays.note(cfg, q, delay, q["cwnd"])
-        assert delays.standing(q) == delay
+        delays.note(cfg, s, delay, q["cwnd"])
+        assert delays.standing(s) == delay
 
 
 @pytest.mark.parametrize("standing", [False, True])

@@ -57,7 +57,7 @@ def test_a_queue_that_grows_makes_the_sender_take_the_next_path() -> None:
     stats = finish(pair, net)
     assert (stats["reroutes"], stats["retransmitted"]) == (1, 0)
     assert set(stats["paths"]) == {str(CANDIDATES[0]), str(CANDIDATES[1])}
-    moved = int(pair.hs.qp[pair.qp_a.index]["react_moved"])
+    moved = int(pair.qp_a.path_state["moved"])
     # 5 us of queue after 10 us, eight answers, and half a round trip of 10 us back
     assert 60 * US < moved < 75 * US
 

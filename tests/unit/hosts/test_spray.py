@@ -58,6 +58,13 @@ def finish(pair: Pair, net: Network, packets: int = PACKETS) -> dict[str, Any]:
     return pair.qp_a.stats()
 
 
+def suppose(pair: Pair, short_wait: int, short_time: int, detour_wait: int) -> None:
+    """The sender knows that."""
+    s = pair.qp_a.path_state
+    s["short_wait"], s["short_time"], s["detour_wait"] = short_wait, short_time, detour_wait
+    pair.hs.qp["detours_known"][pair.qp_a.index] = 1
+
+
 class Sent:
     """A filter that remembers the source ports of data packets, and may lose some frames."""
 
@@ -110,8 +117,7 @@ def test_a_shortest_path_is_worth_twice_the_wait_of_a_detour() -> None:
         queue = Weather(queue_of=lambda sport, wait=wait: wait if sport == 1 else 5_000)  # type: ignore[misc]
         sent = Sent()
         pair, net = begin(queue, keep=sent)
-        row = pair.hs.qp[pair.qp_a.index]
-        row["short_wait"], row["short_time"], row["detour_wait"] = 0, net.now, 5_000
+        suppose(pair, 0, net.now, 5_000)
         finish(pair, net)
         assert (sent.share(200) > 0.9) is stays
 
@@ -122,8 +128,7 @@ def test_where_few_detours_are_needed_tokens_soon_come_back(every: int, least: f
     queue = Weather(queue_of=lambda sport: 5_000 if sport == 1 and next(count) % every == 0 else 0)
     count, sent = itertools.count(1), Sent()
     pair, net = begin(queue, keep=sent)
-    row = pair.hs.qp[pair.qp_a.index]
-    row["short_wait"], row["short_time"], row["detour_wait"] = 0, net.now, 0
+    suppose(pair, 0, net.now, 0)
     finish(pair, net)
     assert least < sent.share(PACKETS // 2) < most
 
@@ -140,8 +145,7 @@ def test_a_window_does_not_grow_on_shortest_paths_that_owe_an_answer(answered: b
     """A detour is back first though it is longer: whatever the shortest path has, it is a queue."""
     sent = Sent()
     pair, net = begin(Weather(), packets=30, keep=sent)
-    row = pair.hs.qp[pair.qp_a.index]
-    row["short_wait"], row["short_time"], row["detour_wait"] = (0 if answered else NIL), net.now, 0
+    suppose(pair, (0 if answered else NIL), net.now, 0)
     finish(pair, net, 30)
     assert sent.sports[0] == 1 if answered else sent.sports[0] >= 0x8000
 
@@ -217,8 +221,7 @@ def test_when_the_path_breaks_that_has_everything_another_one_is_asked() -> None
     sent = Sent()
     weather = Weather(dead=lambda sport, now: sport == 1 and now > BREAK, queue_of=lambda sport: 50_000 * (sport != 1))
     pair, net = begin(weather, keep=sent)
-    row = pair.hs.qp[pair.qp_a.index]
-    row["short_wait"], row["short_time"], row["detour_wait"] = 0, net.now, 50_000
+    suppose(pair, 0, net.now, 50_000)
     net.run(lambda: net.now > BREAK + 1.1 * ROUND_TRIP)
     assert set(sent.sports) == {1}
     arrived = pair.qp_b.stats()["rx_delivered"]

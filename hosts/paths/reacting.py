@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rerouting by the NIC itself (SRv6 path placement paper, sections III-A and III-B): no controller, no probes.
 
-A QP in the mode `MODE_REACT` has candidate paths, usually uSID lists, and stays on one of them until what comes back
+A QP has candidate paths, usually uSID lists, and stays on one of them until what comes back
 says that it is congested. An answer about a packet of the current path is *bad* if the packet was marked (ECN) or
 waited in queues for `react_delay_ps` longer than the shortest wait on this path so far: a queue that stands, because
 some of the sender's own packets arrived by two paths at once, is no reason to leave, one that grows is. `react_answers`
@@ -17,46 +17,62 @@ overtakes, and the sender goes back.
 
 from __future__ import annotations
 
-from typing import Any
-
-from detour.base.jit import inner
+from detour.base.structs import Int64, NativeRecord
 from detour.hosts.paths import paths
-from detour.hosts.rows import candidate_row, cfg_row
-from detour.hosts.state import MODE_REACT, NIL
+from detour.hosts.paths.own import PathNews, PathScheme, hook
+from detour.hosts.records import Config, QueuePair
+from detour.hosts.rows import candidate_row
+from detour.hosts.state import NIL, Handle
 
 
-@inner
-def on_answer(hs: Any, i: int, q: Any, f: Any, now: int) -> None:
-    """The answer in `f` is about a data packet of the current path and brings its delay and its mark."""
-    if q.mode != MODE_REACT:
+class ReactingState(NativeRecord):
+    """What a QP has of the scheme."""
+
+    bad: Int64  # bad answers in a row
+    lost: Int64  # losses seen
+    base: Int64  # least delay
+    hold: Int64  # until when nothing is judged
+    moved: Int64  # last move by congestion
+
+
+@hook
+def on_candidates(hs: Handle, i: int, q: QueuePair, p: Config, s: ReactingState, news: PathNews, now: int) -> None:
+    s.bad = 0
+
+
+@hook
+def on_move(hs: Handle, i: int, q: QueuePair, p: Config, s: ReactingState, news: PathNews, now: int) -> None:
+    s.hold = now + max(p.react_hold_ps, 2 * q.srtt)
+
+
+@hook
+def on_answer(hs: Handle, i: int, q: QueuePair, p: Config, s: ReactingState, news: PathNews, now: int) -> None:
+    lost = q.st_lost != s.lost
+    s.lost = q.st_lost
+    if now < s.hold:
+        s.bad = 0
+        s.base = news.delay
         return
-    cfg = cfg_row(hs)
-    lost = q.st_lost != q.react_lost
-    q.react_lost = q.st_lost
-    if now < q.react_hold:
-        q.react_bad = 0
-        q.react_base = f.delay
-        return
-    q.react_base = min(q.react_base, f.delay)
-    if f.ce or (f.delay - q.react_base) * cfg.tick_ps >= cfg.react_delay_ps:
-        q.react_bad += 1
+    s.base = min(s.base, news.delay)
+    if news.marked or (news.delay - s.base) * p.tick_ps >= p.react_delay_ps:
+        s.bad += 1
     else:
-        q.react_bad = 0
-    if lost or q.react_bad >= cfg.react_answers:
-        _leave(hs, i, q, now)
+        s.bad = 0
+    if lost or s.bad >= p.react_answers:
+        _leave(hs, i, q, p, s, now)
 
 
-@inner
-def on_dead_path(hs: Any, i: int, q: Any, now: int) -> None:
+@hook
+def on_timeout(hs: Handle, i: int, q: QueuePair, p: Config, s: ReactingState, news: PathNews, now: int) -> None:
     """Timeouts in a row: nothing comes back at all."""
-    if q.mode == MODE_REACT:
-        _leave(hs, i, q, now)
+    if q.epoch_rtos >= p.dead_path_rtos:
+        _leave(hs, i, q, p, s, now)
 
 
-@inner
-def _leave(hs: Any, i: int, q: Any, now: int) -> None:
+@hook
+def _leave(hs: Handle, i: int, q: QueuePair, p: Config, s: ReactingState, now: int) -> None:
     """Moves to the path that was left longest ago, if there is one that may be taken."""
-    penalty = cfg_row(hs).react_penalty_ps
+    penalty = p.react_penalty_ps
     best = NIL
     for place in range(q.n_cand):
         left = candidate_row(hs, i, place).answered  # when it was left: nobody probes in this mode
@@ -64,10 +80,13 @@ def _leave(hs: Any, i: int, q: Any, now: int) -> None:
             continue
         if best == NIL or left < candidate_row(hs, i, best).answered:
             best = place
-    q.react_bad = 0
+    s.bad = 0
     if best == NIL:
         return
     candidate_row(hs, i, q.cand).answered = now
     candidate_row(hs, i, best).delay = NIL  # what was measured there is out of date
-    q.react_moved = now
+    s.moved = now
     paths.move(hs, i, q, best, now)
+
+
+REACTING_PATHS = PathScheme(None, ReactingState, (on_candidates, on_move, on_answer, on_timeout), name="reacting")

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A path scheme as a plugin (`hosts.plugins`): who chooses among the candidate paths of a sender, and by what.
+
+    @hook
+    def choose(hs, i, q, p, s, news, now):
+        s.turn += 1
+        return s.turn % q.n_cand
+
+    ROUND_ROBIN = PathScheme(None, {"turn": int}, (choose,), sprays=True)
+
+A hook gets the tables `hs` (`hosts.rows`) and the QP's number in them `i`, the QP `q`, the parameters `p` (None: those
+of `HostConfig`), the fields `s` of its own, what it is about (`PathNews`) and the time in ps. A scheme that `sprays`
+has `choose`; any other stays on a path until it calls `paths.move`.
+
+| hook | is called when |
+|---|---|
+| `on_candidates` | the list of candidates is another one |
+| `choose` | a packet goes out: returns its candidate |
+| `on_new` | a new data packet is about to go out |
+| `on_sent` | a data packet went out |
+| `on_idle` | sending begins after an idle time longer than the retransmission timeout |
+| `on_answer` | an answer about a data packet on `cand` came in; unless it sprays, of the current path |
+| `on_lost` | a packet on `cand` was overtaken by a later one (schemes that spray) |
+| `on_timeout` | the retransmission timeout has passed |
+| `on_probe` | a PTM on `cand` was answered |
+| `on_probe_sent` | PTM number `seq` leaves the host |
+| `on_move` | the QP has left its path for candidate `q.cand` |
+| `on_timer` | `q.path_timer` has passed |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from detour.base.jit import COMPILED, inner
+from detour.base.pointers import record_by_address
+from detour.base.raw import call4, load64
+from detour.base.structs import Int64, NativeRecord
+from detour.hosts import plugins
+from detour.hosts.plugins import PACKET_AT, Plugin, RecordType, hook_at, hook_name
+from detour.hosts.plugins import hook as hook
+from detour.hosts.records import QueuePair
+from detour.hosts.rows import qp_row
+from detour.hosts.state import Handle, hosts_at
+
+PATH_HOOKS = (
+    "on_candidates", "choose", "on_new", "on_sent", "on_idle", "on_answer", "on_lost", "on_timeout", "on_probe",
+    "on_probe_sent", "on_move", "on_timer",
+)  # fmt: skip
+PATH_CANDIDATES, PATH_CHOOSE, PATH_NEW, PATH_SENT, PATH_IDLE, PATH_ANSWER = range(6)
+PATH_LOST, PATH_TIMEOUT, PATH_PROBE, PATH_PROBE_SENT, PATH_MOVE, PATH_TIMER = range(6, 12)
+
+
+class PathNews(NativeRecord):
+    """What a hook is told."""
+
+    cand: Int64
+    delay: Int64  # how long the packet waited in queues, ticks; -1: not known
+    marked: Int64  # it came with a CE mark
+    txn: Int64  # on_answer, not spraying: its place in the QP's order of transmissions; -1: not known
+    congested: Int64  # on_lost: in a full queue, as far as the sender knows
+    seq: Int64  # on_probe, on_probe_sent: number of the PTM
+
+
+@dataclass(frozen=True)
+class PathScheme(Plugin):
+    """`sprays`: every packet has a path of its own (LERP only). `watches`: when nothing comes back, others are asked,
+    and a path that alone is silent is left (`silence`)."""
+
+    sprays: bool = False
+    watches: bool = False
+
+    HOOKS: ClassVar[tuple[str, ...]] = PATH_HOOKS
+    NEWS: ClassVar[type[NativeRecord]] = PathNews
+    LEAST_HOOKS: ClassVar[int] = 0
+
+
+def entry_of(_hook: Any, records: tuple[RecordType, ...]) -> Any:
+    """What is called by address: it makes records of addresses and calls the hook."""
+    parameters_at, fields_at, _ = map(record_by_address, records)
+
+    def choose(listing: int, i: int, own: int, now: int) -> int:
+        hs, parameters, news = hosts_at(listing), parameters_at(load64(load64(own)), 0), _news_at(own + PACKET_AT, 0)
+        return _hook(hs, i, qp_row(hs, i), parameters, fields_at(own, 0), news, now)
+
+    def tell(listing: int, i: int, own: int, now: int) -> int:
+        hs, parameters, news = hosts_at(listing), parameters_at(load64(load64(own)), 0), _news_at(own + PACKET_AT, 0)
+        _hook(hs, i, qp_row(hs, i), parameters, fields_at(own, 0), news, now)
+        return 0
+
+    return choose if hook_name(_hook) == "choose" else tell
+
+
+_news_at = record_by_address(PathNews)
+
+
+def _python_news(q: QueuePair) -> Any:
+    return plugins.python_parts(q.path_own, 0)[2].packet
+
+
+def _python_call(hs: Handle, i: int, q: QueuePair, which: int, now: int) -> Any:
+    if q.path_own == 0:
+        return 0
+    chosen, parameters, row = plugins.python_parts(q.path_own, which)
+    return chosen(hs, i, q, parameters, row, row.packet, now) if chosen is not None else 0
+
+
+@inner
+def _native_news(q: QueuePair) -> PathNews:
+    return _news_at(q.path_own + PACKET_AT, 0)
+
+
+@inner
+def _native_call(hs: Handle, i: int, q: QueuePair, which: int, now: int) -> int:
+    if q.path_own == 0:
+        return 0
+    hook = hook_at(q.path_own, which)
+    return call4(hook, hs.listing, i, q.path_own, now) if hook != 0 else 0
+
+
+news_of = _native_news if COMPILED else _python_news
+"""`news_of(q)`: the record that the next call of a hook is about; only if `has`"""
+call = _native_call if COMPILED else _python_call
+"""`call(hs, i, q, which, now)`: calls a hook of the QP's scheme, if it has that; returns what `choose` does"""
+
+
+@inner
+def has(q: QueuePair, which: int) -> bool:
+    """Whether the QP's scheme has a hook."""
+    return q.path_own != 0 and hook_at(q.path_own, which) != 0

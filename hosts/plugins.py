@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plugins of senders: congestion control (`hosts.cc.own`) and path schemes (`hosts.paths.own`), the built-in ones too.
+
+A plugin is parameters, fields that every sender has of it, and hooks: native functions that are called by address. So
+one that changes is compiled alone, and what calls it is not. A sender has the address of its row: the address of a
+table, then what the next hook is told (`NEWS`), then the fields. The table: the address of the parameters, then of the
+hooks, 0 for none.
+
+`NUMBA_DISABLE_JIT=1`: the table has addresses too, by which `PYTHON_TABLES` finds functions and records.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import types as python
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
+from inspect import get_annotations
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+
+from detour.base.errors import DetourError
+from detour.base.jit import COMPILED, as_record, inner, njit
+from detour.base.parts import Part
+from detour.base.raw import load64
+from detour.base.structs import NativeRecord
+
+P = TypeVar("P", bound="Plugin")
+RecordType = np.dtype[Any]
+MakeEntry = Callable[[Any, tuple[RecordType, ...]], Any]
+"""makes of a hook, and of the types of parameters, of the sender's row and of the sender, what is called by address"""
+
+hook = inner
+"""marks a hook, and what hooks call (`base.jit.inner`)"""
+
+_HEADER = ("table", "packet")
+PACKET_AT = 8
+"""where in a sender's row the news are"""
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """`parameters`: an instance of a dataclass of numbers (None: those of `HostConfig` as the hosts have them);
+    `fields`: of every sender, 0 at first, by name `int` or `float`, or a `NativeRecord`; `hooks`: native functions that
+    are called like one of `HOOKS`."""
+
+    parameters: Any = None
+    fields: Mapping[str, type] | type[NativeRecord] = field(default_factory=dict[str, type])
+    hooks: tuple[Any, ...] = ()
+    name: str = "own"
+
+    HOOKS: ClassVar[tuple[str, ...]] = ()
+    NEWS: ClassVar[type[NativeRecord]] = NativeRecord
+    LEAST_HOOKS: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        if self.parameters is not None and (not is_dataclass(self.parameters) or isinstance(self.parameters, type)):
+            raise DetourError(f"parameters are an instance of a dataclass, not {self.parameters!r:.60}")
+        for name, value in self._values().items():
+            if not isinstance(value, (int, float)):
+                raise DetourError(f"the parameter {name} is no number: {value!r:.60}")
+        for name, kind in () if isinstance(self.fields, type) else self.fields.items():
+            if kind not in (int, float) or name in _HEADER:
+                raise DetourError(f"the field {name} is of {kind!r}; int and float are possible, {_HEADER} are taken")
+        names = [hook_name(one) for one in self.hooks]
+        for name in names:
+            if name not in self.HOOKS:
+                raise DetourError(f"{name} is no hook; there are {', '.join(self.HOOKS)}")
+        if len(set(names)) < len(names) or len(names) < self.LEAST_HOOKS:
+            raise DetourError("hooks are functions called on_..., each once; at least one is needed")
+
+    def _values(self) -> dict[str, Any]:
+        return {} if self.parameters is None else asdict(self.parameters)
+
+    def with_values(self: P, values: Mapping[str, Any]) -> P:
+        """The same with other parameters.
+
+        Raises:
+            DetourError: there is no such parameter, or it is another kind of number.
+        """
+        if not values:
+            return self
+        before = self._values()
+        for name, value in values.items():
+            if name not in before:
+                raise DetourError(f"{self.name}: there is no parameter {name}; allowed: {', '.join(before) or 'none'}")
+            if isinstance(value, str) or (isinstance(before[name], int) and value != int(value)):
+                kind = "whole number" if isinstance(before[name], int) else "number"
+                raise DetourError(f"{self.name}: {name} is a {kind}, not {value!r}")
+        typed = {name: type(before[name])(value) for name, value in values.items()}
+        return replace(self, parameters=replace(self.parameters, **typed))
+
+    @property
+    def row(self) -> RecordType:
+        """What every sender has of it."""
+        if isinstance(self.fields, type):
+            own: list[tuple[str, Any]] = [(name, self.fields.dtype[name]) for name in self.fields.dtype.names or ()]
+        else:
+            own = [(name, np.int64 if kind is int else np.float64) for name, kind in self.fields.items()]
+        return np.dtype([("table", np.int64), ("packet", self.NEWS.dtype), *own])
+
+    def parameter_type(self, of_host: type) -> RecordType:
+        """The record of its own parameters behind the integers that `of_host` annotates."""
+        own = [(name, np.float64 if isinstance(value, float) else np.int64) for name, value in self._values().items()]
+        return np.dtype([*((name, np.int64) for name in get_annotations(of_host)), *own])
+
+    def parameter_record(self, host_values: Mapping[str, Any]) -> np.ndarray[Any, RecordType]:
+        """Its own parameters behind those of the host, one record."""
+        values = {**host_values, **self._values()}
+        formats = [(name, np.float64 if isinstance(value, float) else np.int64) for name, value in values.items()]
+        record = np.zeros(1, formats)
+        for name, value in values.items():
+            record[name] = value
+        return record
+
+
+def hook_name(function: Any) -> str:
+    """What a hook is called."""
+    return getattr(function, "__name__", repr(function))
+
+
+# -- hooks by address ---------------------------------------------------------------------------------------
+
+
+class Bound:
+    """A plugin for senders of a kind: its parameters, and the addresses of its hooks."""
+
+    def __init__(
+        self, plugin: Plugin, parameters: np.ndarray[Any, RecordType], entry_of: MakeEntry, sender: RecordType
+    ) -> None:
+        self.algorithm, self.parameters = plugin, parameters
+        self.kept: list[Any] = []
+        self.table = np.zeros(1 + len(plugin.HOOKS), np.int64)
+        self.table[0] = parameters.ctypes.data
+        by_name = {hook_name(one): one for one in plugin.hooks}
+        plain = tuple(by_name.get(name) for name in plugin.HOOKS)
+        if not COMPILED:
+            PYTHON_TABLES[self.table.ctypes.data] = (plain, parameters, plugin.row)
+            self.table[1:] = [one is not None for one in plain]
+            return
+        records = (parameters.dtype, plugin.row, sender)
+        for place, one in enumerate(plain, 1):
+            if one is not None:
+                entry = _BUILT_IN.get((one, sender)) or _compiled(one, records, entry_of)
+                self.kept.append(entry)
+                self.table[place] = entry.address if hasattr(entry, "address") else _address(entry)
+
+
+_BUILT_IN: dict[tuple[Any, RecordType], Any] = {}
+"""by hook and kind of sender: entries of parts"""
+
+
+def build_in(part: Part, plugin: Plugin, parameters: RecordType, sender: RecordType, entry_of: MakeEntry) -> None:
+    """The hooks of a plugin are compiled as entries of a part."""
+    for one in plugin.hooks if COMPILED else ():
+        if (one, sender) not in _BUILT_IN:
+            made = _renamed(one, (parameters, plugin.row, sender), entry_of, f"{plugin.name}_{hook_name(one)}")
+            _BUILT_IN[one, sender] = part.entry(made)
+
+
+def _renamed(one: Any, records: tuple[RecordType, ...], entry_of: MakeEntry, name: str) -> Any:
+    """What is called by address, as a function of the hook's module."""
+    function = getattr(one, "py_func", None)
+    if function is None:
+        raise DetourError(f"the hook {hook_name(one)} is a plain Python function: mark it with @hook")
+    entry = entry_of(one, records)
+    made = python.FunctionType(
+        entry.__code__,
+        {**entry.__globals__, "_hook": one, "__name__": function.__module__},
+        name,
+        None,
+        entry.__closure__,
+    )
+    made.__annotations__ = entry.__annotations__
+    return made
+
+
+def _compiled(one: Any, records: tuple[RecordType, ...], entry_of: MakeEntry) -> Any:
+    """A hook with what it calls and nothing else, kept in the cache of native code."""
+    made = _renamed(one, records, entry_of, f"{hook_name(one)}_by_address")
+    return njit(made, key=_key(one.py_func, records))
+
+
+def _key(function: Any, records: tuple[RecordType, ...]) -> str:
+    """What decides what comes of a hook beside the sources: records, which function of that name it is, and constants
+    of its module, which may be computed. A hook with a closure has none and is not cached."""
+    if function.__closure__ is not None:
+        return ""
+    plain = (int, float, str, bytes, tuple)
+    named: dict[str, Any] = function.__globals__
+    constants: dict[str, Any] = {name: value for name, value in named.items() if isinstance(value, plain)}
+    place = (function.__qualname__, function.__code__.co_firstlineno)
+    return repr((place, [repr(one.fields) for one in records], sorted(constants.items())))
+
+
+def _address(entry: Any) -> int:
+    from numba import types
+
+    signature = (types.int64,) * entry.py_func.__code__.co_argcount
+    entry.dispatcher.compile(signature)
+    compiled = entry.dispatcher.overloads[signature]
+    return compiled.library.get_pointer_to_function(compiled.fndesc.llvm_cfunc_wrapper_name)
+
+
+# -- for what calls ----------------------------------------------------------------------------------------
+
+
+PYTHON_TABLES: dict[int, tuple[tuple[Callable[..., Any] | None, ...], Any, RecordType]] = {}
+"""by the address of a table of hooks: hooks, parameters and the type of senders' rows"""
+
+
+def python_parts(address: int, which: int) -> tuple[Callable[..., Any] | None, Any, Any]:
+    """Of the sender whose row is there: a hook, parameters and the row."""
+    hooks, parameters, kind = PYTHON_TABLES[load64(address)]
+    raw: Any = (ctypes.c_char * kind.itemsize).from_address(int(address))
+    return hooks[which], as_record(parameters[0]), as_record(np.frombuffer(raw, kind)[0])
+
+
+@inner
+def hook_at(own: int, which: int) -> int:
+    """Address of a hook of the sender whose row is at `own`, 0 for none."""
+    return load64(load64(own) + 8 * (which + 1))

@@ -1,0 +1,522 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of the tables of `hosts.state.Hosts`, each declared once (`base.structs`).
+
+Times are ps unless a comment says otherwise, delays ticks. Numbers are `Int64` unless memory counts, as in the tables
+with a row per packet in flight. Indices that mean "none" are `NIL`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from detour.base.structs import Float64, Int16, Int32, Int64, NativeRecord, UInt8, UInt16, UInt32
+from detour.hosts.config import HostConfig
+
+
+class Sizes(NativeRecord):
+    """What `make_hosts` chose."""
+
+    arena_bytes: Int64
+    n_qps: Int64
+    n_mrs: Int64
+    window: Int64
+    sq_depth: Int64
+    cq_depth: Int64
+    control_depth: Int64
+    qpn_mask: Int64
+    mr_mask: Int64
+
+
+class _Options(NativeRecord):
+    """`HostConfig` as native code has it; truth values are numbers."""
+
+    dtype = np.dtype([(f.name, np.float64 if str(f.type) == "float" else np.int64) for f in fields(HostConfig)])
+
+
+if TYPE_CHECKING:
+
+    class Config(HostConfig, Sizes):
+        """Parameters and sizes, one row."""
+else:
+
+    class Config(_Options):
+        """Parameters and sizes, one row."""
+
+        __annotations__ = Sizes.__annotations__
+
+
+def _with_room(kind: type[NativeRecord], size: int) -> tuple[np.dtype[Any], int]:
+    """The type of a row with room for so many bytes behind its fields, and where that begins."""
+    plain: Any = kind.dtype
+    layout: Any = {
+        "names": list(plain.names),
+        "formats": [plain[name] for name in plain.names],
+        "offsets": [plain.fields[name][1] for name in plain.names],
+        "itemsize": plain.itemsize + size,
+    }
+    return np.dtype(layout), plain.itemsize
+
+
+class RingEnds(NativeRecord):
+    """Numbers of the oldest entry of a ring and of the next one, neither yet brought to its length."""
+
+    head: Int64
+    tail: Int64
+
+
+class RdmaHost(NativeRecord):
+    """A host."""
+
+    # IPv6 address, address as the last uSID of a list (0: none)
+    addr_hi: Int64
+    addr_lo: Int64
+    usid_hi: Int64
+    usid_lo: Int64
+    mac: Int64
+    gateway: Int64  # MAC to which it sends all frames
+    rng: Int64
+    active_head: Int64  # round robin over QPs with data to send
+    active_tail: Int64
+    ctl: RingEnds  # control messages
+    heap_size: Int64  # heap of deadlines, and the first one's key
+    heap_first: Int64
+    ptm: RingEnds  # PTMs
+    paused: Int64  # mask of priorities that must not be sent
+    now: Int64  # time of the last call
+    open_loop: Int64  # 1: an open-loop source (`openloop`)
+    # Tasks (`agenda`): where its part of the agenda begins, entries there, when the first one is due (MAX_TIME: never)
+    agenda_at: Int64
+    agenda_size: Int64
+    agenda_when: Int64
+    tasks_left: Int64  # tasks of its that are not over
+    rx_frames: Int64
+    rx_bytes: Int64
+    tx_frames: Int64
+    tx_bytes: Int64
+    rx_malformed: Int64
+    rx_not_mine: Int64
+    rx_bad_checksum: Int64
+    rx_bad_icrc: Int64
+    rx_unknown_qp: Int64
+    rx_wrong_state: Int64
+    rx_out_of_window: Int64
+    control_dropped: Int64
+    ptm_answered: Int64
+    rx_old_connection: Int64
+    unused: Int64  # else a row has 256 bytes, a power of two (`state._apart`)
+
+
+HOST_COUNTERS = RdmaHost.dtype.names[RdmaHost.dtype.names.index("rx_frames") : -1] if RdmaHost.dtype.names else ()
+
+
+class Sender(NativeRecord):
+    """What congestion control (`hosts.cc`) sees of a queue pair."""
+
+    inflight: Int64  # packets
+    next_txn: Int64  # place of the next transmission in the order of all
+    epoch: Int64  # counts its paths
+    srtt: Int64
+    cwnd: Float64  # packets
+    cwnd_initial: Float64
+    ssthresh: Float64
+    pace_next: Int64  # earliest time of the next packet
+    cc_timer: Int64  # when on_timer wants to be called
+    cc_own: Int64  # address of what it has of its algorithm (`plugins`)
+
+
+class QueuePair(Sender):
+    """A queue pair. Behind its fields there is room for those of its congestion control and of its path scheme."""
+
+    CC_BYTES: ClassVar[int] = 200
+    PATH_BYTES: ClassVar[int] = 152
+    CC_AT: ClassVar[int] = 0
+
+    qpn: Int64  # its number on the wire, 0 while the row is free
+    generation: Int64  # how often the row was used before (`qp_numbers`)
+    host: Int64
+    state: Int64
+    pd: Int64
+    send_cq: Int64
+    recv_cq: Int64
+    telemetry: Int64
+    flow_label: Int64  # of data packets
+    transport: Int64
+    rate_based: Int64  # congestion control limits its rate, and receivers send CNPs
+    in_order: Int64  # the receiver drops what comes early (go-back-N without reordering)
+    tasks_of: Int64  # tasks: the peer's row and 1 if it sends messages of tasks, else 0
+
+    # -- connection: number, address and uSID address of the peer
+    peer_qpn: Int64
+    peer_hi: Int64
+    peer_lo: Int64
+
+    # -- requester: sequence numbers; counters of the work queue (index = counter mod depth)
+    snd_una: Int64
+    snd_nxt: Int64
+    snd_end: Int64
+    sq_una: Int64
+    sq_nxt: Int64
+    sq_end: Int64
+    nak_seq: Int64  # of a remote access error, and the end of what was sent before it
+    nak_end: Int64
+    # transmissions in order: in flight (first, first of this epoch, last), lost (first, last)
+    flight_head: Int64
+    flight_tail: Int64
+    epoch_head: Int64
+    lost_head: Int64
+    lost_tail: Int64
+    n_lost: Int64
+
+    # -- round trips and timeouts
+    rttvar: Int64
+    rtt_peak: Int64  # the longest recent one
+    rtt_epoch: Int64
+    left_rto: Int64  # of the paths that were left
+    last_progress: Int64
+    last_sent: Int64
+    retries: Int64
+    epoch_rtos: Int64
+    tail_probe: Int64
+    probes: Int64  # of the tail since then
+    newest_sent: Int64  # when the newest packet that has arrived was sent
+    retry_ps: Int64  # time without progress before the QP fails (0: the hosts' parameter)
+    quiet_since: Int64  # its begin if `retries` is not 0
+
+    # -- losses (`evidence`)
+    reorder_ps: Int64  # how late packets may be
+    mark_wait: Int64  # least delay of a marked packet of this path (-1: none was)
+    reorder_left: Int64  # round trips with losses for which `reorder_ps` holds
+    reorder_round: Int64  # the transmission that ends such a one
+
+    # -- paths
+    path_own: Int64  # address of what it has of its path scheme (`plugins`), 0: nobody chooses
+    sprays: Int64  # every packet has a path of its own
+    watches: Int64  # a path that alone is silent is left (`silence`)
+    path_timer: Int64  # when on_timer of the scheme wants to be called
+    n_cand: Int64
+    n_short: Int64  # how many of the candidates are shortest paths, if packets are sprayed (they come first)
+    cand: Int64  # the current one
+    delay: Int64  # its queuing delay (-1: not known yet)
+    ptm_seq: Int64
+    detours_known: Int64  # spraying: something is known of detours
+    # a silent path (`silence`): since when it was when others were asked, the first PTM then, who answered best,
+    # whether this path did
+    asked_since: Int64
+    asked_first: Int64
+    asked_best: Int64
+    asked_lives: Int64
+    # spraying (`multipath`): when to look for silent paths, last tail-loss probe, and the candidate that the next one
+    # takes, from 1 on (0: any)
+    silence_due: Int64
+    probe_at: Int64
+    probe_by: Int64
+
+    # -- responder
+    rcv_nxt: Int64
+    rcv_top: Int64  # the packet behind the newest one
+    rcv_refused: Int64
+    rcv_early: Int64
+    rcv_msn: Int64
+    rcv_length: Int64
+    rcv_nak: Int64  # the gap was reported
+    rcv_held: Int64  # bytes that came early
+    cnp_next: Int64  # time from which a CNP may go
+
+    # -- scheduling and deadlines
+    active: Int64
+    active_next: Int64
+    heap_pos: Int64
+    heap_key: Int64
+
+    # -- counters of the requester
+    st_bytes: Int64
+    st_packets: Int64
+    st_retransmitted: Int64
+    st_lost: Int64
+    st_spurious: Int64
+    st_ecn_marked: Int64
+    st_rtos: Int64
+    st_tail_probes: Int64
+    st_reroutes: Int64
+    st_ptms: Int64
+    st_ptrs: Int64
+    st_delay_samples: Int64
+    st_delay_sum: Int64
+    st_delay_min: Int64
+    st_delay_max: Int64
+    st_cnps: Int64
+    st_naks: Int64
+    st_first_done_ps: Int64  # times of the first and the last completion; 0: none yet
+    st_last_done_ps: Int64
+    # -- of the responder; first what every packet changes, so that it shares cache lines
+    st_rx_packets: Int64
+    st_rx_bytes: Int64  # in place
+    st_rx_ecn_marked: Int64
+    st_rx_delay_sum: Int64  # of data packets in queues, with `HostConfig.monitor`
+    st_rx_delay_samples: Int64
+    st_rx_delivered: Int64  # bytes in order
+    st_rx_duplicates: Int64
+    st_rx_refused: Int64
+    st_rx_not_ready: Int64
+    st_rx_early_dropped: Int64
+    st_rx_naks: Int64
+    st_rx_cnps: Int64
+    st_rx_held_peak: Int64
+    st_rx_held_bytes_peak: Int64
+    # -- of the requester again
+    st_answers_dropped: Int64  # ACKs, NAKs, CNPs and PTRs that cannot be answers to what was sent (`answers`)
+    st_failovers: Int64  # paths left because they alone were silent
+
+
+QueuePair.dtype, QueuePair.CC_AT = _with_room(QueuePair, QueuePair.CC_BYTES + QueuePair.PATH_BYTES)
+QP_COUNTERS = tuple(name for name in QueuePair.dtype.names or () if name.startswith("st_"))
+
+
+class PsnSlot(NativeRecord, align=True):
+    """A packet between snd_una and snd_nxt; index = sequence number mod window."""
+
+    sent: Int64  # time of the last transmission
+    first: Int64  # time of the first one if all were on the same path, else NIL
+    txn: Int64  # its place in the QP's order of transmissions
+    epoch: Int32  # path epoch in which it was sent
+    next: Int16  # neighbours in the list of its state
+    prev: Int16
+    wqe: UInt16  # index in the send queue
+    size: UInt16  # bytes of payload
+    count: UInt8  # transmissions before the last one
+    state: UInt8  # SLOT_...
+    cand: UInt8  # path it was sent on
+    before: UInt8  # and the one before that; NO_CANDIDATE: one of another list
+
+
+class Arrival(NativeRecord, align=True):
+    """A packet that arrived out of order; index = sequence number mod window."""
+
+    flags: UInt8  # ARRIVED...
+    length: UInt16
+    imm: UInt32
+
+
+class WorkRequest(NativeRecord):
+    """A posted work request."""
+
+    wr_id: Int64  # number of a task with WQE_TASK
+    first: Int64  # its first sequence number
+    packets: Int64
+    local: Int64
+    remote: Int64
+    rkey: Int64
+    length: Int64
+    flags: Int64  # WQE_...
+    imm: Int64
+    posted: Int64  # when
+
+
+class Candidate(NativeRecord):
+    """A candidate path."""
+
+    sport: Int64  # UDP source port
+    dst_hi: Int64  # uSID list as address (0: plain)
+    dst_lo: Int64
+    final_hi: Int64
+    delay: Int64  # last known one (-1: none)
+    packets: Int64
+    asked: Int64
+    answered: Int64
+    better: Int64  # probes in a row that found it better than the current path
+    # spraying: packets in flight on it (first, last), when the newest of those that have arrived was sent and how long
+    # its round trip was (0: none has)
+    head: Int64
+    tail: Int64
+    newest: Int64
+    rtt: Int64
+    # failures of the path in a row, until when they count, what speaks for it since (`health`)
+    silent: Int64
+    ask_next: Int64
+    trust: Int64
+
+
+class CompletionQueue(NativeRecord):
+    """A completion queue."""
+
+    used: Int64
+    host: Int64
+    head: Int64
+    tail: Int64
+    reserved: Int64
+
+
+class CompletionEntry(NativeRecord):
+    """A completion; when its request was posted and completed."""
+
+    wr_id: Int64
+    status: Int64
+    opcode: Int64
+    length: Int64
+    imm: Int64
+    qpn: Int64
+    flags: Int64
+    posted: Int64
+    done: Int64
+
+
+class MemoryRegion(NativeRecord):
+    """A memory region."""
+
+    used: Int64
+    host: Int64
+    pd: Int64
+    base: Int64
+    length: Int64
+    access: Int64
+    key: Int64
+    registrations: Int64  # these two are for its keys (`next_key`) and outlive it
+    variation: Int64
+
+
+class ControlMessage(NativeRecord):
+    """A control message that waits to be sent."""
+
+    kind: Int64
+    qp: Int64
+    psn: Int64
+    count: Int64
+    ce: Int64
+    has_delay: Int64
+    delay: Int64
+    syndrome: Int64
+    dst_hi: Int64
+    dst_lo: Int64
+    final_hi: Int64
+    sport: Int64
+    qpn: Int64
+    cand: Int64
+    hops: Int64
+
+
+class ReceivedFrame(NativeRecord):
+    """What the parser found in the frame that just came in."""
+
+    src_hi: Int64
+    src_lo: Int64
+    dst_hi: Int64
+    dst_lo: Int64
+    ce: Int64
+    sport: Int64
+    has_delay: Int64
+    delay: Int64
+    qpn: Int64
+    psn: Int64
+    opcode: Int64
+    solicited: Int64
+    count: Int64
+    va: Int64
+    rkey: Int64
+    dma_length: Int64
+    imm: Int64
+    payload: Int64
+    length: Int64
+    syndrome: Int64
+    msn: Int64
+    trigger: Int64
+    base: Int64
+    bitmap: Int64
+    reflected: Int64
+    cand: Int64
+    end: Int64
+    ack_request: Int64
+    hops: Int64
+
+
+class OpenLoopSource(NativeRecord):
+    """A host's open-loop source."""
+
+    slot_ps: Int64
+    probability: Int64  # of a packet in a slot, scaled to 2**31
+    next_ps: Int64  # when the next one is generated
+    frame_bytes: Int64
+    # destinations: `targets` hosts from `first` on, of `hosts` in all, without the one at place `own`
+    first: Int64
+    targets: Int64
+    own: Int64
+    hosts: Int64
+    # what was sent and what came in; sums over packets: generation to delivery, transmission to delivery, switches
+    tx_packets: Int64
+    tx_bytes: Int64
+    rx_packets: Int64
+    rx_bytes: Int64
+    rx_latency_ps: Int64
+    rx_network_ps: Int64
+    rx_switches: Int64
+
+
+class Task(NativeRecord):
+    """A task (`fabric.workloads`)."""
+
+    host: Int64
+    bytes: Int64  # of its message (0: none)
+    start: Int64  # not before
+    compute: Int64  # after how much computing, by which unit (NIL: one of its own)
+    unit: Int64
+    lane: Int64  # lanes of its two hosts: the first one that it may take, and how many
+    lanes: Int64
+    open: Int64  # what it still waits for
+    first: Int64  # who waits for it: a range of the table of successors
+    last: Int64
+    state: Int64  # TASK_...
+    on: Int64  # its lane, and the next one that waits for the lane
+    next: Int64
+    ready: Int64  # -1: not yet: nothing is waited for; begun; message handed over; over; acknowledged
+    began: Int64
+    sent: Int64
+    done: Int64
+    acked: Int64
+
+
+class Successor(NativeRecord):
+    """A dependency: who waits, and for what (ON_...)."""
+
+    task: Int32
+    on: Int32
+
+
+class Region(NativeRecord):
+    """What a host knows of a group that it sends to (`paths.memory`)."""
+
+    owner: Int64  # the group + 1 (0: none)
+    short_wait: Int64  # what a packet waited on a shortest path (-1: not known) and when; the same of detours
+    short_time: Int64
+    detour_wait: Int64
+    detour_time: Int64
+    asked: Int64  # when one was asked for that
+    open: Int64  # packets sent by shortest paths without news of them, when the last one was
+    open_time: Int64
+    begun: Int64  # connections that begun so, and the last one's peer
+    peer: Int64
+
+
+class Late(NativeRecord):
+    """A class of lateness: data packets that came in. Class 0: in order; k: 2^(k-1) to 2^k - 1 packets behind the
+    newest one that had arrived."""
+
+    packets: Int64
+
+
+class TaskLane(NativeRecord):
+    """A connection that takes messages of tasks."""
+
+    qp: Int64  # its sender
+    rkey: Int64  # key of the receiver's memory
+    head: Int64  # tasks that found its send queue full: first, last, how many
+    tail: Int64
+    waiting: Int64
+    turn: Int64  # in the first lane of two hosts: who is next
+
+
+class Unit(NativeRecord):
+    """A unit of a host that computes one thing at a time."""
+
+    busy_until: Int64
