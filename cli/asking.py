@@ -3,13 +3,19 @@
 
 from __future__ import annotations
 
+import argparse
+import inspect
+import os
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, cast
 
 from detour.base.progress import silent
 from detour.base.scoped import Scoped
-from detour.fabric.operations.registry import OPERATIONS, Operations
+from detour.cli.output import present, shown_progress
+from detour.cli.parser import Parser, add_parameters, destination, operation
+from detour.fabric.operations.registry import OPERATIONS, CommandOption, Operations
 
 if TYPE_CHECKING:
     from detour.fabric.labs.running import LabStatus
@@ -21,6 +27,53 @@ ANSWERED_BY: Scoped[Operations | None] = Scoped(None)
 def running() -> Operations:
     """The fabric that is asked. Its operations raise `DetourError` if none is up, or with what it says."""
     return ANSWERED_BY.value or cast(Operations, _Daemon())
+
+
+def asks(
+    commands: Any,
+    name: str,
+    show: Callable[..., None],
+    *,
+    doing: str | Callable[[argparse.Namespace], str] = "",
+    check: Callable[[argparse.Namespace], None] = lambda options: None,
+    is_good: Callable[[Any, argparse.Namespace], bool] = lambda result, options: True,
+    wide: bool = False,
+) -> Parser:
+    """Adds the command of an operation, whose parameters are its options.
+
+    Args:
+        show: prints the result for people; gets page, result and, if it takes them, `options`.
+        doing: what is said on standard error meanwhile.
+        check: refuses options that do not go together.
+        is_good: whether the exit code is 0, not 1.
+        wide: see `parser.command`.
+    """
+    declared = OPERATIONS[name]
+
+    def run(options: argparse.Namespace) -> int:
+        check(options)
+        given = {key: getattr(options, destination(key)) for key in declared.options}
+        arguments = {key: _argument(value, declared.options[key]) for key, value in given.items()}
+        with shown_progress(options.json) if doing else nullcontext(silent) as progress:
+            if doing:
+                progress(doing if isinstance(doing, str) else doing(options))
+            if declared.tells:
+                arguments["progress"] = progress
+            result = getattr(running(), name)(**arguments)
+        more = {"options": options} if "options" in inspect.signature(show).parameters else {}
+        present(result, options, lambda page: show(page, result, **more))
+        return 0 if is_good(result, options) else 1
+
+    parser = operation(commands, name, run, wide=wide)
+    add_parameters(parser, declared.options, declared.function)
+    return parser
+
+
+def _argument(value: Any, option: CommandOption) -> Any:
+    """An argument; a file by a path that means the same in another process."""
+    if option.is_file:
+        return None if value is None else os.path.abspath(value)
+    return None if value == [] else value
 
 
 def running_lab() -> LabStatus | None:

@@ -13,7 +13,6 @@ from detour.base.errors import DetourError
 from detour.base.quantities import fraction_of, rate_bps_of, time_ps_of
 from detour.base.tables import Table, left, right
 from detour.base.times import NS
-from detour.cli.linux import linux_lines
 from detour.cli.output import Page, present, shown_progress, timed_bar
 from detour.cli.parser import Parser, add_name_option, command, seconds
 from detour.cli.traced import present_traced
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from detour.fabric.labs.boot import LinkDefaults
     from detour.fabric.labs.model import Lab
     from detour.fabric.labs.running import LabStatus
+    from detour.fabric.records import LinuxHost
 
 _NOT_WITH_SIM = ("scenario", "topo", "scheme", "cc", "connections", "buffer", "ecn", "fail", "reroute_after",
                  "place", "out", "record", "web")  # fmt: skip
@@ -256,3 +256,16 @@ def lab_tables(document: dict[str, Any]) -> list[Table[Any]]:
             more = len(document[name]) - len(rows)
             found.append(Table(columns, rows, f"{name}{f' (the first; {more} more in --json)' if more > 0 else ''}"))
     return found
+
+
+def linux_lines(linux: Sequence[LinuxHost] | None) -> list[str]:
+    """What `status` says of them."""
+    if not linux:
+        return []
+    hosts = ", ".join(f"{host.host} ({host.addresses[0].partition('/')[0]})" for host in linux)
+    lines = [f"Linux hosts: {hosts}; `detour exec {linux[0].host} -- COMMAND`"]
+    return lines + [
+        f"{host.host}: {host.oversized} frames above the MTU of {host.mtu} bytes were dropped"
+        for host in linux
+        if host.oversized
+    ]

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from detour.base.tables import Column, Table, fixed, left, percent, right, yes_no
-from detour.cli.asking import running
+from detour.cli.asking import asks, running
 from detour.cli.output import Page, bytes_text, present, shown_progress
 from detour.cli.parser import operation
 
 if TYPE_CHECKING:
-    from detour.fabric.monitoring.rows import FlowWindow
-    from detour.fabric.operations.results import FabricMetrics, FlowRows
+    from detour.fabric.operations.results import FabricMetrics, FlowRows, ReroutedFlow
+    from detour.fabric.records import FlowWindow
 
 
 def register(commands: Any) -> None:
@@ -26,9 +26,7 @@ def register(commands: Any) -> None:
     flows.add_argument(
         "--watch", choices=("on", "off"), help="switches count every flow by itself from now on, or no more"
     )
-    reroute = operation(commands, "reroute", _reroute)
-    reroute.add_argument("flow", metavar="FLOW", help="like h0-h9, as `detour flows` names it")
-    reroute.add_argument("usid", metavar="LIST", help="uSIDs to pass, like s9,s3 (completed with those of the target)")
+    asks(commands, "reroute", _show_reroute)
 
 
 def _metrics(options: argparse.Namespace) -> None:
@@ -113,7 +111,5 @@ def _show_switches(page: Page, result: FlowRows) -> None:
     page.table(Table(columns, rows, title))
 
 
-def _reroute(options: argparse.Namespace) -> None:
-    result = running().reroute(options.flow, options.usid)
-    text = f"{result.flow} goes by {' '.join(result.switches)} ({result.path})"
-    present(result, options, lambda page: page.print(text))
+def _show_reroute(page: Page, result: ReroutedFlow) -> None:
+    page.print(f"{result.flow} goes by {' '.join(result.switches)} ({result.path})")

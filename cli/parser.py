@@ -4,15 +4,17 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from detour.base.errors import DetourError
-from detour.fabric.operations.registry import OPERATIONS
+from detour.base.quantities import fraction_of
+from detour.fabric.operations.registry import OPERATIONS, CommandOption
 
 T = TypeVar("T")
 CommandFunction = Callable[[argparse.Namespace], int | None]
@@ -80,6 +82,36 @@ def operation(commands: Any, name: str, run: CommandFunction, *, wide: bool = Fa
     parser = command(commands, name, OPERATIONS[name].text, run, wide=wide)
     add_name_option(parser)
     return parser
+
+
+def destination(parameter: str) -> str:
+    """Where a command has a parameter of its operation: `--name` is the fabric's."""
+    return "what" if parameter == "name" else parameter
+
+
+def add_parameters(
+    parser: argparse.ArgumentParser, names: Mapping[str, CommandOption], function: Callable[..., Any]
+) -> None:
+    """Options and places of the parameters of an operation, by their names; `function` declares their defaults."""
+    groups: dict[str, Any] = {}
+    for name, option in names.items():
+        default = inspect.signature(function).parameters[name].default
+        settings: dict[str, Any] = {"metavar": option.metavar, "help": option.text}
+        if option.kind is not None:
+            settings["type"] = _KINDS[option.kind]
+        if default is False:
+            settings = {"action": "store_true", "help": option.text}
+        elif default is not inspect.Parameter.empty:
+            settings["default"] = default
+        if option.group is not None and option.group not in groups:
+            groups[option.group] = parser.add_mutually_exclusive_group()
+        place = parser if option.group is None else groups[option.group]
+        if option.flag is not None:
+            place.add_argument(option.flag, dest=destination(name), **settings)
+        else:
+            many = "list" in str(function.__annotations__[name])
+            needed = default is inspect.Parameter.empty
+            place.add_argument(destination(name), nargs="*" if many else None if needed else "?", **settings)
 
 
 def add_name_option(parser: argparse.ArgumentParser) -> None:
@@ -257,15 +289,7 @@ def _number(text: str, low: int, high: int, what: str) -> int:
     return value
 
 
-def add_path_options(parser: argparse.ArgumentParser) -> None:
-    """`--sport` and `--usid`, of which one may be given."""
-    group = parser.add_mutually_exclusive_group()
-    group.add_argument(
-        "--sport",
-        type=source_port,
-        metavar="N",
-        help="UDP source port: most significant bit 0 a shortest path, 1 a non-shortest one; the others choose which",
-    )
-    group.add_argument(
-        "--usid", metavar="LIST", help="uSIDs to pass, like s4,s9 (at most six with those of the destination)"
-    )
+_KINDS: dict[str, Callable[[str], Any]] = {
+    "port": source_port, "bytes": byte_count, "fraction": quantity(fraction_of), "output file": output_file,
+}  # fmt: skip
+"""what reads `registry.CommandOption.kind`"""

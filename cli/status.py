@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from detour.base.tables import Table, left, right
 from detour.cli.asking import running, running_lab
-from detour.cli.lab import show_lab
-from detour.cli.linux import linux_lines
+from detour.cli.lab import linux_lines, show_lab
 from detour.cli.output import Page, present
 from detour.cli.parser import operation
 

@@ -9,47 +9,38 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from detour.base.tables import Table, fixed, left, right
-from detour.cli.asking import running
-from detour.cli.output import Page, bytes_text, present, shown_progress
+from detour.cli.asking import asks, running
+from detour.cli.output import Page, bytes_text, present
 from detour.cli.parser import operation, seconds
 
 if TYPE_CHECKING:
-    from detour.fabric.operations.results import EntryRow, LinkUse, LinkUses, SwitchCounters, Verification
+    from detour.fabric.operations.results import EntryRow, LinkUse, LinkUses, Provisioned, SwitchCounters, Verification
 
 
 def register(commands: Any) -> None:
     """Adds these commands."""
-    operation(commands, "provision", _provision)
-    operation(commands, "verify", _verify)
-    entries = operation(commands, "entries", _entries, wide=True)
-    entries.add_argument("switch", nargs="?", metavar="SWITCH", help="like s3 (default: all)")
-    entries.add_argument("--table", metavar="NAME", help="of this table only, like route")
-    counters = operation(commands, "counters", _counters)
-    counters.add_argument("switch", nargs="?", metavar="SWITCH", help="like s3 (default: all)")
+    asks(commands, "provision", _show_provisioned, doing="writing tables")
+    asks(
+        commands,
+        "verify",
+        show_verification,
+        doing="reading all tables back and verifying them",
+        is_good=lambda result, _: result.verified,
+    )
+    asks(commands, "entries", show_entries, doing="reading tables", wide=True)
+    asks(commands, "counters", show_counters)
     watch = operation(commands, "watch", _watch, wide=True)
     watch.add_argument("--interval", type=seconds, default=1.0, metavar="S", help="seconds between updates (default 1)")
     watch.add_argument("--all", action="store_true", help="idle links as well")
     watch.add_argument("--once", action="store_true", help="one update")
 
 
-def _provision(options: argparse.Namespace) -> None:
-    with shown_progress(options.json) as progress:
-        progress("writing tables")
-        result = running().provision()
-    text = (
+def _show_provisioned(page: Page, result: Provisioned) -> None:
+    page.print(
         f"{result.entries} entries on {result.switches} switches: {result.inserted} inserted, "
         f"{result.modified} modified, {result.deleted} deleted, {result.unchanged} unchanged "
         f"in {result.seconds:.2f} s"
     )
-    present(result, options, lambda page: page.print(text))
-
-
-def _verify(options: argparse.Namespace) -> int:
-    with shown_progress(options.json) as progress:
-        progress("reading all tables back and verifying them")
-        result = running().verify()
-    present(result, options, lambda page: show_verification(page, result))
-    return 0 if result.verified else 1
 
 
 def show_verification(page: Page, result: Verification) -> None:
@@ -67,13 +58,6 @@ def show_verification(page: Page, result: Verification) -> None:
         page.print(f"  {problem}")
 
 
-def _entries(options: argparse.Namespace) -> None:
-    with shown_progress(options.json) as progress:
-        progress("reading tables")
-        result = running().entries(options.switch, options.table)
-    present(result, options, lambda page: show_entries(page, result))
-
-
 def show_entries(page: Page, held: Mapping[str, Sequence[EntryRow]]) -> None:
     """A table a switch; one of all of them where there is room."""
     columns = (
@@ -89,11 +73,6 @@ def show_entries(page: Page, held: Mapping[str, Sequence[EntryRow]]) -> None:
         return
     for switch, found in rows.items():
         page.table(Table(columns, found, switch))
-
-
-def _counters(options: argparse.Namespace) -> None:
-    result = running().counters(options.switch)
-    present(result, options, lambda page: show_counters(page, result))
 
 
 def show_counters(page: Page, counters: Mapping[str, SwitchCounters]) -> None:

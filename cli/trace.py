@@ -14,7 +14,7 @@ from detour.cli.output import Page, present, shown_progress
 from detour.cli.parser import (
     Parser,
     add_name_option,
-    add_path_options,
+    add_parameters,
     byte_count,
     command,
     counted,
@@ -23,11 +23,12 @@ from detour.cli.parser import (
     switch_port,
     traced_packets,
 )
-from detour.cli.trace_stf import trace_stf
 from detour.cli.trace_text import show_packet, show_packets
+from detour.fabric.operations.registry import SPORT_OPTION, USID_OPTION, Operations
 
 if TYPE_CHECKING:
     from detour.fabric.operations.results import PacketTrace
+    from detour.fabric.tracing.stf_player import StfRun
 
 _TEXT = "what happens to a packet, line by line of P4, in every switch on its way"
 
@@ -37,7 +38,7 @@ def register(commands: Any) -> None:
     trace = command(commands, "trace", _TEXT, _trace)
     trace.add_argument("source", nargs="?", metavar="SRC", help="host, like h0")
     trace.add_argument("target", nargs="?", metavar="DST", help="host, like h71")
-    add_path_options(trace)
+    add_parameters(trace, {"sport": SPORT_OPTION, "usid": USID_OPTION}, Operations.trace)
     trace.add_argument("--bytes", type=byte_count, default=1000, metavar="N", help="payload, a multiple of 4 (1000)")
     trace.add_argument(
         "--all", action="store_true", help="in all ways that hashes, selectors and random numbers leave open"
@@ -132,7 +133,7 @@ def _planned(options: argparse.Namespace) -> PacketTrace:
     """Through the tables that a controller would write into a fabric that is not up."""
     from detour.engine.coverage.collector import collecting
     from detour.fabric.operations.following import document
-    from detour.fabric.tracing.planned import follow_planned
+    from detour.fabric.tracing.walk import follow_planned
 
     with shown_progress(options.json) as progress, collecting(options.coverage):
         progress("planning tables")
@@ -152,8 +153,8 @@ def _planned(options: argparse.Namespace) -> PacketTrace:
 def _program(options: argparse.Namespace) -> int | None:
     from detour.control.p4runtime.pipeline import PipelineConfig
     from detour.engine.coverage.collector import collecting
+    from detour.fabric.labs.entries import read_updates
     from detour.fabric.operations.following import document
-    from detour.fabric.tracing.entries import read_updates
     from detour.fabric.tracing.frames import ethernet_of, read_frame
     from detour.fabric.tracing.program import TracedProgram
 
@@ -247,3 +248,43 @@ def _show(found: PacketTrace, options: argparse.Namespace) -> None:
                 print(f"# {hop['switch']}, port {hop['port']}\n{message}", end="")
         return
     present(found, options, lambda page: show_packet(page, found, options.verbose))
+
+
+def trace_stf(options: argparse.Namespace) -> int:
+    """Exit code 1: something is not as the file expects it."""
+    from detour.control.p4runtime.pipeline import PipelineConfig
+    from detour.fabric.labs.entries import read_updates
+    from detour.fabric.tracing.program import TracedProgram
+    from detour.fabric.tracing.stf import read_stf
+    from detour.fabric.tracing.stf_player import play_stf
+
+    if options.packet is not None or options.all:
+        raise DetourError("--stf says which packets there are, and each goes one way: no --packet and no --all with it")
+    statements = read_stf(options.stf)
+    with TracedProgram(PipelineConfig.given(options.program), cpu_port=0) as switch:
+        if options.entries is not None:
+            switch.write(*read_updates(options.entries, switch.p4info))
+        run = play_stf(options.stf, statements, switch)
+    present(run.as_json(), options, lambda page: _render(page, run, options))
+    return 1 if run.mismatches else 0
+
+
+def _render(page: Page, run: StfRun, options: argparse.Namespace) -> None:
+    from detour.fabric.operations.following import document
+
+    for played in run.packets:
+        page.print(f"{options.stf}:{played.line}: packet of {len(played.frame)} bytes to port {played.port}", "bold")
+        show_packet(page, document(played.found), options.verbose)
+    for said in run.commands:
+        page.print(f"{options.stf}:{said.line}: {said.command}", "bold")
+        for line in said.output:
+            page.print(f"    {line}")
+    for each in run.mismatches:
+        page.print(f"{options.stf}:{each.line}: {each.text}", "bold red", whole=True)
+    page.print(_summary(run))
+
+
+def _summary(run: StfRun) -> str:
+    unchecked = f"; {run.unchecked} frames left by ports that the file does not name" if run.unchecked else ""
+    wrong = f"{len(run.mismatches)} not as expected" if run.mismatches else "all as expected"
+    return f"{len(run.packets)} packets, {run.expected} expectations: {wrong}{unchecked}"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from detour.base.arrays import CACHE_LINE
 from detour.base.structs import Float64, Int16, Int32, Int64, NativeRecord, UInt8, UInt16, UInt32
 from detour.hosts.config import HostConfig
 
@@ -49,13 +50,13 @@ else:
 
 
 def _with_room(kind: type[NativeRecord], size: int) -> tuple[np.dtype[Any], int]:
-    """The type of a row with room for so many bytes behind its fields, and where that begins."""
+    """The type of a row of whole cache lines with room for so many bytes behind its fields, and where that begins."""
     plain: Any = kind.dtype
     layout: Any = {
         "names": list(plain.names),
         "formats": [plain[name] for name in plain.names],
         "offsets": [plain.fields[name][1] for name in plain.names],
-        "itemsize": plain.itemsize + size,
+        "itemsize": -(-(plain.itemsize + size) // CACHE_LINE) * CACHE_LINE,
     }
     return np.dtype(layout), plain.itemsize
 
@@ -144,6 +145,7 @@ class QueuePair(Sender):
     telemetry: Int64
     flow_label: Int64  # of data packets
     transport: Int64
+    cc_told: Int64  # congestion control wants to know of each packet what its answer says (`control.tell`)
     rate_based: Int64  # congestion control limits its rate, and receivers send CNPs
     in_order: Int64  # the receiver drops what comes early (go-back-N without reordering)
     tasks_of: Int64  # tasks: the peer's row and 1 if it sends messages of tasks, else 0

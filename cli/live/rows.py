@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from detour.fabric.monitoring.rows import FlowRow
 from detour.fabric.operations.results import LinkUse
+from detour.fabric.records import FlowRow
 
 T = TypeVar("T")
 

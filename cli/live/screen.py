@@ -12,8 +12,8 @@ from typing import Any, Generic, TypeVar
 
 from detour.cli.live.rows import LiveRow, LiveRows, flow_rows, link_rows
 from detour.cli.output import bytes_text
-from detour.fabric.monitoring.rows import FlowRow
 from detour.fabric.operations.results import LinkUse
+from detour.fabric.records import FlowRow
 
 T = TypeVar("T")
 Line = list[tuple[str, str]]

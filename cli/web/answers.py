@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import argparse
 import threading
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from detour import __version__
@@ -14,15 +15,14 @@ from detour.base.progress import silent
 from detour.base.quantities import rate_text
 from detour.base.records import as_json
 from detour.cli.parser import source_port
-from detour.cli.web.addressing import addresses_on
 from detour.cli.web.feed import Feed
 from detour.cli.web.graph import graph_of
-from detour.cli.web.packets import PacketShelf
 from detour.cli.web.pipeline import pipeline_of
 from detour.cli.web.server import NotThereError, Query, Question, asked_for
 from detour.control.p4runtime.pipeline import PipelineConfig
 from detour.fabric.operations.registry import OPERATIONS, Operations
 from detour.hosts.frames.sample import data_frame
+from detour.topo import address
 from detour.topo.paths import completed_usids, parse_usid_list
 from detour.topo.topology import Topology
 
@@ -31,8 +31,9 @@ CHANGING = (
     "watch_flows",
 )
 """operations that the page may ask for; those that send packets or change something, with the token"""
-_NOT_FROM_A_PAGE = ("file", "store")
-"""arguments that name files of the machine"""
+KEPT_PACKETS = 64
+_EXACT = 1 << 53
+"""numbers of JavaScript are exact below"""
 _MOST_BYTES = 100_000_000
 _SHORT = 64
 """bytes of payload of a packet that somebody builds"""
@@ -144,12 +145,13 @@ class Answers:
         """
         if name not in CHANGING:
             raise DetourError(f"the page may not ask for {name!r}; it may for {', '.join(CHANGING)}")
-        if wrong := [key for key in _NOT_FROM_A_PAGE if key in arguments]:
+        operation = OPERATIONS[name]
+        if wrong := [key for key, option in operation.options.items() if option.is_file and key in arguments]:
             raise DetourError(f"{name}: the page may not name files ({', '.join(wrong)})")
-        decoded = OPERATIONS[name].decoded(arguments)
+        decoded = operation.decoded(arguments)
         if decoded.get("length", 0) > _MOST_BYTES:
             raise DetourError(f"{name}: at most {_MOST_BYTES} bytes from the page")
-        extras = {"progress": silent} if "progress" in OPERATIONS[name].function.__code__.co_varnames else {}
+        extras = {"progress": silent} if operation.tells else {}
         answer = as_json(getattr(self._asked, name)(**decoded, **extras))
         if name in ("fail", "heal"):
             self._feed.now_failed(answer["failures"])
@@ -195,3 +197,61 @@ def _said(name: str, arguments: Mapping[str, Any], answer: Mapping[str, Any]) ->
     if name == "send":
         return f"{arguments['source']} to {arguments['target']}: {rate_text(1e6 * answer['throughput_mbps'])}"
     return None
+
+
+def addresses_on(usids: Sequence[int], nodes: Sequence[int]) -> list[str]:
+    """The address with which a packet comes to each switch of its path. `usids`: its list, the host's last; `nodes`:
+    node ids of the switches, in order. A switch whose uSID is the active one shifts it out (RFC 9800, 4.1.1), and so it
+    does with that of one of its links (uA), which is known to nobody else."""
+    left, found = list(usids), []
+    for node in nodes:
+        found.append(address.ipv6_text(address.usid_address(left)))
+        while len(left) > 1 and (left[0] == node or left[0] >= address.FIRST_FUNCTION):
+            left.pop(0)
+    return found
+
+
+class PacketShelf:
+    """Traced packets that the page shows, by number, so that a view of one can be linked to. Keeps the last ones.
+    Methods may be called from several threads."""
+
+    def __init__(self, kept: int = KEPT_PACKETS) -> None:
+        self._kept, self._next = kept, 1
+        self._lock = threading.Lock()
+        self._packets: OrderedDict[int, dict[str, Any]] = OrderedDict()
+
+    def keep(self, document: dict[str, Any], about: str) -> dict[str, Any]:
+        """The document (docs/trace.md) with its `id` and what it is `about`."""
+        with self._lock:
+            found = {"id": self._next, "about": about, **_readable(document)}
+            self._packets[self._next] = found
+            self._next += 1
+            while len(self._packets) > self._kept:
+                self._packets.popitem(last=False)
+        return found
+
+    def find(self, number: str) -> dict[str, Any]:
+        """The packet of that number.
+
+        Raises:
+            NotThereError: there is none any more.
+        """
+        with self._lock:
+            found = self._packets.get(int(number)) if number.isascii() and number.isdigit() else None
+        if found is None:
+            raise NotThereError(f"packet {number[:20]} is not there: the server keeps the last {self._kept}")
+        return found
+
+    def listed(self) -> list[dict[str, Any]]:
+        """Numbers and what they are about, the newest first."""
+        with self._lock:
+            return [{"id": each["id"], "about": each["about"]} for each in reversed(self._packets.values())]
+
+
+def _readable(value: Any) -> Any:
+    """The same, with numbers that JavaScript cannot hold (addresses) in hexadecimal."""
+    if isinstance(value, dict):
+        return {key: _readable(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_readable(each) for each in value]
+    return hex(value) if isinstance(value, int) and abs(value) >= _EXACT else value

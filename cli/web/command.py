@@ -71,9 +71,9 @@ def _web(options: argparse.Namespace) -> None:
 
 
 def _play(options: argparse.Namespace) -> None:
-    from detour.cli.web.playing import played_back
     from detour.cli.web.runs import read_run
     from detour.cli.web.serving import serve_page
+    from detour.cli.web.watched import played_back
 
     answers, feed = played_back(read_run(options.recorded))
     serve_page(answers, feed, options.port, ready=_said(options, None, ""))

@@ -12,12 +12,12 @@ from detour import __version__
 from detour.base.dataplane import HIGHEST_PORT
 from detour.base.errors import DetourError
 from detour.base.records import as_json
-from detour.cli.web.packets import PacketShelf
+from detour.cli.web.answers import PacketShelf
 from detour.cli.web.pipeline import pipeline_of
 from detour.cli.web.server import Question, asked_for
 from detour.control.p4runtime.pipeline import PipelineConfig
+from detour.fabric.labs.entries import read_updates
 from detour.fabric.operations.following import document
-from detour.fabric.tracing.entries import read_updates
 from detour.fabric.tracing.frames import hex_frame
 from detour.fabric.tracing.program import TracedProgram
 

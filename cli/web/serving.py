@@ -14,8 +14,7 @@ from detour.base.addresses import TcpAddress
 from detour.base.tcp_place import PATIENCE_S, take_tcp
 from detour.cli.web.answers import Answers
 from detour.cli.web.feed import Feed
-from detour.cli.web.security import Guard
-from detour.cli.web.server import PageAnswers, SampleFeed, WebServer
+from detour.cli.web.server import Guard, PageAnswers, SampleFeed, WebServer
 from detour.control.topology_files import open_topology
 from detour.fabric.operations.registry import Operations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run of `detour sim` that is recorded, or shown as it goes."""
+"""A run of `detour sim` that is recorded, shown as it goes, or played back; nothing can be changed in it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from detour.cli.web.playing import as_it_goes
+from detour import __version__
+from detour.base.errors import DetourError
 from detour.cli.web.recorder import RunRecorder
-from detour.cli.web.runs import write_run
+from detour.cli.web.runs import FlowPaths, RecordedRun, write_run
 from detour.cli.web.samples import SampleHub
+from detour.cli.web.server import NotThereError, Query, Question, asked_for
 from detour.cli.web.serving import page_beside
 
 
@@ -70,3 +72,42 @@ def watched_run(record: Path | None, port: int | None, about: str, as_json: bool
     """`record`: a file to write; `port`: of a page to serve, from when the run begins."""
     with ExitStack() as stack:
         yield WatchedRun(record, port, about, as_json, stack)
+
+
+class RunAnswers:
+    """What the page of a run asks for. `head` as in `runs`; `live`: it still goes on, until `over`."""
+
+    def __init__(self, head: Mapping[str, Any], paths: FlowPaths, live: bool = False) -> None:
+        self._head, self._paths, self.live = head, paths, live
+        self.questions: Mapping[str, Question] = {"state": self._state, "flow": self._flow}
+
+    def _state(self, query: Query) -> dict[str, Any]:
+        return {
+            "version": __version__,
+            "kind": "run",
+            "live": self.live,
+            "writable": False,
+            "graph": self._head["graph"],
+            "directions": self._head["directions"],
+            "status": self._head["status"],
+        }
+
+    def _flow(self, query: Query) -> dict[str, Any]:
+        name = asked_for(query, "name")
+        if name not in self._paths:
+            raise NotThereError(f"there is no flow {name!r} in this run")
+        return {"flow": name, "paths": list(self._paths[name])}
+
+    def do(self, name: str, arguments: Mapping[str, Any]) -> Any:
+        """Refuses."""
+        raise DetourError("a run in virtual time cannot be changed by its page")
+
+
+def played_back(run: RecordedRun) -> tuple[RunAnswers, SampleHub]:
+    """The page of a recorded run."""
+    return RunAnswers(run.head, run.paths), SampleHub(None, run.samples)
+
+
+def as_it_goes(recorder: RunRecorder, hub: SampleHub) -> RunAnswers:
+    """The page of a run whose recorder hands its samples to `hub`."""
+    return RunAnswers(recorder.head, recorder.known_paths(), live=True)

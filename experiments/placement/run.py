@@ -34,14 +34,14 @@ from detour.experiments.placement.scenario import (
     SwitchOnPath,
     bins,
 )
-from detour.fabric.daemon.control_socket import ControlServer
+from detour.fabric.daemon.control_socket import ControlServer, push_to
 from detour.fabric.footings.base import Fabric
 from detour.fabric.footings.clock import PS, ps
 from detour.fabric.footings.settings import BMV2, ENGINE, FootingSettings
 from detour.fabric.footings.virtual.fabric import VirtualFabric
 from detour.fabric.footings.virtual.scheme import STEP_MARKING, LinkSettings, RunSettings, Scheme
 from detour.fabric.monitoring.windows import FLOW_FIELDS
-from detour.fabric.operations.rerouter import Push, Rerouter, push_to, usid_text
+from detour.fabric.operations.rerouter import Push, Rerouter, usid_text
 from detour.fabric.operations.results import ReroutedFlow
 from detour.fabric.operations.session import Session
 from detour.fabric.traffic.flows import Choice, Flow

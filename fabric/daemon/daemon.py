@@ -169,30 +169,10 @@ def _run_fabric(
 def _run_lab(
     options: UpOptions, progress: Progress, state: StateDir, ready: Callable[[Any], None], detached: bool
 ) -> None:
-    from detour.fabric.daemon.lab import LabOptions, boot_lab, serve_lab
+    from detour.fabric.daemon.lab import boot_lab, serve_lab
 
-    assert options.lab is not None
     state.record({"target": "lab", "topology": options.lab})
-    said = {
-        "rate_bps": options.rate_bps,
-        "delay_ps": options.delay_ps,
-        "queue_packets": options.queue_packets,
-        "loss": options.loss,
-    }
-    links = {name: value for name, value in said.items() if value is not None}
-    said_lab = LabOptions(
-        options.lab,
-        options.solution,
-        options.lab_args,
-        options.program,
-        options.pcap,
-        options.pace,
-        options.linux,
-        options.netns,
-        options.mtu,
-        links,
-    )
-    lab = boot_lab(said_lab, progress)
+    lab = boot_lab(options, progress)
     try:
         serve_lab(lab, state, ready, detached)
     finally:

@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
 from detour.fabric.daemon import log
+from detour.fabric.daemon.client import UpOptions
 from detour.fabric.daemon.control_socket import ControlServer
 from detour.fabric.daemon.state_dir import StateDir
 from detour.fabric.footings.virtual.pace import TimePace
@@ -28,36 +29,24 @@ from detour.fabric.linux.hosts import processes_of
 _LOOK_S = 0.2
 
 
-@dataclass(frozen=True)
-class LabOptions:
-    """What `detour up --lab` can be told. `arguments`: of a lab that is a script; `program`: `P4INFO,JSON` or a P4
-    source; `pace`: of virtual time, like `10x`; `linux`, `netns`, `mtu`: see `linux.request_of`; `links`: fields of
-    `LinkDefaults`, of links of which the lab says nothing."""
-
-    folder: str
-    solution: bool = False
-    arguments: str | None = None
-    program: str | None = None
-    pcap: str | None = None
-    pace: str | None = None
-    linux: str | None = None
-    netns: str | None = None
-    mtu: int | None = None
-    links: Mapping[str, float] = field(default_factory=dict)
+_LINK_TERMS = ("rate_bps", "delay_ps", "queue_packets", "loss")
+"""of `LinkDefaults`, which options may say"""
 
 
-def boot_lab(options: LabOptions, progress: Progress = silent) -> RunningLab:
-    """A lab that is up.
+def boot_lab(options: UpOptions, progress: Progress = silent) -> RunningLab:
+    """A lab that is up. `options.lab` is its folder.
 
     Raises:
         DetourError: something is wrong or missing; nothing is left running.
     """
+    assert options.lab is not None
     pace = None if options.pace is None else TimePace.given(options.pace)
     named = ",".join([*([] if options.linux is None else [options.linux]), *processes_of(options.netns)])
-    lab = read_lab(LabFolder.given(options.folder, options.solution, options.arguments), named or None)
+    lab = read_lab(LabFolder.given(options.lab, options.solution, options.lab_args), named or None)
     linux = request_of(lab, options.linux, options.netns, options.mtu)
     contents = contents_of(lab, programs_of(lab, options.program, empty=True, progress=progress), progress)
-    defaults = replace(LinkDefaults() if pace is None else VIRTUAL_DEFAULTS, **options.links)
+    links = {name: value for name in _LINK_TERMS if (value := getattr(options, name)) is not None}
+    defaults = replace(LinkDefaults() if pace is None else VIRTUAL_DEFAULTS, **links)
     running = RunningLab(lab, contents, defaults, pace, linux)
     running.start(progress, None if options.pcap is None else Path(options.pcap))
     return running

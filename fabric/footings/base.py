@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Container
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
 from detour.fabric.footings.clock import FabricClock
-from detour.fabric.footings.details import FootingDetails
 from detour.fabric.footings.settings import FabricTerms
+from detour.fabric.records import FootingDetails, PortState
 from detour.hosts.state import Hosts, set_host
 from detour.hosts.verbs.verbs import Context, Device
 from detour.topo import Host, Topology, address
@@ -28,16 +27,6 @@ if TYPE_CHECKING:  # gRPC takes half a second, and sweeps in virtual time need n
     from detour.control.p4runtime.client import SwitchTarget
     from detour.engine.p4runtime.arbitration import StreamClient
     from detour.fabric.linux.hosts import LinuxHosts
-
-
-@dataclass(frozen=True)
-class PortState:
-    """What only the target itself can say of a port; `drops`: packets that found the queue full, or None."""
-
-    up: bool
-    queue_packets: int | None = None
-    queue_peak: int | None = None
-    drops: int | None = None
 
 
 class Fabric(ABC):

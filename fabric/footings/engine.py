@@ -18,12 +18,12 @@ from detour.engine.network import Network
 from detour.engine.p4runtime.target import compile_program
 from detour.fabric.footings.base import address_hosts
 from detour.fabric.footings.clock import WallClock
-from detour.fabric.footings.details import FootingDetails
 from detour.fabric.footings.network import CableTerms, NetworkFabric, lay_cables
 from detour.fabric.footings.serving import Serving
 from detour.fabric.footings.settings import ENGINE, FootingSettings
 from detour.fabric.linux.hosts import LinuxHosts, LinuxRequest, end
 from detour.fabric.monitoring.windows import FLOW_WINDOWS
+from detour.fabric.records import FootingDetails
 from detour.hosts.frames.sizes import MAX_FRAME
 from detour.hosts.rdma import RDMA
 from detour.hosts.verbs.verbs import Device

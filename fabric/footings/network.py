@@ -12,8 +12,8 @@ from msgspec import UNSET
 
 from detour.base.errors import DetourError
 from detour.engine.network import Network
-from detour.fabric.footings.base import Fabric, PortState, switch_ends
-from detour.fabric.footings.details import FootingDetails
+from detour.fabric.footings.base import Fabric, switch_ends
+from detour.fabric.records import FootingDetails, PortState
 from detour.topo import Topology
 from detour.topo.topology import Link
 

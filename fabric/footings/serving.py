@@ -22,7 +22,7 @@ from detour.engine.bmv2api.server import ThriftServer
 from detour.engine.endpoint import GrpcEndpoint, Tls
 from detour.engine.network import Network
 from detour.engine.p4runtime.server import P4RuntimeServer
-from detour.fabric.footings.details import ServedAt
+from detour.fabric.records import ServedAt
 from detour.topo import Switch
 
 _SOCKET = "p4rt.sock"

@@ -16,12 +16,12 @@ from detour.base.errors import DetourError
 from detour.base.times import MS
 from detour.control.p4runtime.pipeline import PipelineConfig
 from detour.control.policy import Amount, Policy, StepMarking
+from detour.fabric.linux.interface import QUEUE_PACKETS
 from detour.hosts.config import HostConfig
 from detour.hosts.state import Hosts, make_hosts
 from detour.topo import Topology
 from detour.topo.expander.booted import is_expander
 
-QUEUE_PACKETS = 320
 ECN_PACKETS = 100
 """DCTCP's K; above 75, or no path is ever 75 MTU times better than another
 (docs/facts.md, "Non-shortest paths: what the paper leaves open")"""

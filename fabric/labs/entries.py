@@ -33,6 +33,7 @@ from detour.control.entries import (
     Ternary,
 )
 from detour.control.p4runtime.codec import Codec
+from detour.fabric.tracing.program import read_write_request
 
 T = TypeVar("T")
 
@@ -263,3 +264,15 @@ def _check_bits(name: str, said: object, value: int, mask: int) -> None:
     """P4Runtime's rule, 9.1.1: what is not compared is 0."""
     if value & ~mask:
         raise DetourError(f"{name} is {said!r}: bits that are not compared must be 0, so wanted is {value & mask:#x}")
+
+
+def read_updates(path: Path, p4info: p4i.P4Info) -> tuple[list[p4r.Update], list[str]]:
+    """Updates, and what errors call each: of a tutorial's `sN-runtime.json`, or of a P4Runtime WriteRequest as text.
+
+    Raises:
+        DetourError: the file cannot be read, or does not fit the program.
+    """
+    if path.suffix != ".json":
+        return read_write_request(path)
+    found = read_entries(path, p4info)
+    return [each.update for each in found], [each.where for each in found]

@@ -21,38 +21,13 @@ from detour.fabric.labs.p4utils_addresses import assign
 from detour.fabric.labs.p4utils_network import CPU_NODE, P4UtilsNetwork
 from detour.fabric.labs.p4utils_tasks import TRAFFIC, P4UtilsTask, read_tasks
 
-_WITHOUT_EFFECT = frozenset(
-    [
-        "setLogLevel",
-        "setCompiler",
-        "setNet",
-        "setSwitchClient",
-        "describeP4Nodes",
-        "printPortMapping",
-        "setTopologyFile",
-        "enableCli",
-        "disableCli",
-        "enableDebugger",
-        "disableDebugger",
-        "enableDebuggerAll",
-        "disableDebuggerAll",
-        "enableLog",
-        "disableLog",
-        "enableLogAll",
-        "disableLogAll",
-        "enablePcapDump",
-        "disablePcapDump",
-        "enablePcapDumpAll",
-        "disablePcapDumpAll",
-        "stopNetwork",
-        "start_net_cli",
-        "setIntfName",
-        "enableScheduler",
-        "disableScheduler",
-        "enableSchedulerAll",
-        "disableSchedulerAll",
-    ]
-)
+_WITHOUT_EFFECT = frozenset((
+    "setLogLevel", "setCompiler", "setNet", "setSwitchClient", "describeP4Nodes", "printPortMapping",
+    "setTopologyFile", "enableCli", "disableCli", "enableDebugger", "disableDebugger", "enableDebuggerAll",
+    "disableDebuggerAll", "enableLog", "disableLog", "enableLogAll", "disableLogAll", "enablePcapDump",
+    "disablePcapDump", "enablePcapDumpAll", "disablePcapDumpAll", "stopNetwork", "start_net_cli", "setIntfName",
+    "enableScheduler", "disableScheduler", "enableSchedulerAll", "disableSchedulerAll",
+))  # fmt: skip
 _REFUSED = {
     "addSwitch": "switches that run no P4",
     "addRouter": "FRR routers",

@@ -21,20 +21,18 @@ from detour.engine.clock import RealTime, Virtual
 from detour.engine.endpoint import GrpcEndpoint
 from detour.engine.network import Network
 from detour.engine.p4runtime.server import P4RuntimeServer
-from detour.fabric.footings.details import LinuxHost
 from detour.fabric.footings.virtual.pace import PacedClock, TimePace
-from detour.fabric.labs.boot import BootedLab, LinkDefaults, fill, lay_cables, run_commands
+from detour.fabric.labs.boot import BootedLab, LinkDefaults, attach_hosts, fill, lay_cables, run_commands
 from detour.fabric.labs.contents import SwitchContent
-from detour.fabric.labs.controller_files import ControllerTopology
-from detour.fabric.labs.cpu_interfaces import attach_cpu_interfaces, has_cpu_interfaces
+from detour.fabric.labs.controllers import ControllerTopology, attach_cpu_interfaces, has_cpu_interfaces
 from detour.fabric.labs.doing import Doing, Ports, SourcePorts, begin, listen
-from detour.fabric.labs.hosts import attach_hosts
 from detour.fabric.labs.linux import run_shell
 from detour.fabric.labs.model import Lab, LabHost, LabSwitch
 from detour.fabric.labs.results import rows_of
 from detour.fabric.labs.virtual import DEFAULTS as VIRTUAL_DEFAULTS
 from detour.fabric.labs.workloads import Activity, TcpFlow, UdpStream, activities_of, task_activities
 from detour.fabric.linux.hosts import LinuxHosts, LinuxRequest, end
+from detour.fabric.records import LinuxHost
 from detour.hosts.frames.sizes import MAX_FRAME
 from detour.hosts.ip.hosts import IpStack
 from detour.hosts.ip.stack import IP

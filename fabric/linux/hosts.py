@@ -18,11 +18,17 @@ from detour.base.errors import DetourError
 from detour.engine.network import Network
 from detour.engine.sockets import Attachment
 from detour.engine.wiring import Port
-from detour.fabric.footings.details import LinuxHost
-from detour.fabric.footings.settings import QUEUE_PACKETS
 from detour.fabric.linux import opening
-from detour.fabric.linux.interface import LINUX_MTU, HostInterface, hosts_file, names_of_fabric, of_fabric
+from detour.fabric.linux.interface import (
+    LINUX_MTU,
+    QUEUE_PACKETS,
+    HostInterface,
+    hosts_file,
+    names_of_fabric,
+    of_fabric,
+)
 from detour.fabric.linux.keeper import HostKeeper, enter, missing
+from detour.fabric.records import LinuxHost
 from detour.topo import Topology
 
 _PATIENCE_S = 1.0

@@ -13,6 +13,8 @@ from detour.topo import Host, Topology, address
 
 INTERFACE = "eth0"
 LINUX_MTU = 1500
+QUEUE_PACKETS = 320
+"""depth of the queue of a switch's port, unless it is said"""
 LINUX_QUEUE = 1000
 """Linux' own default"""
 LEAST_MTU = 1280

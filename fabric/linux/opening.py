@@ -26,8 +26,8 @@ from detour.base.errors import DetourError
 from detour.engine import sockets
 from detour.engine.loop.layout import IO_PACKET, IO_TAP
 from detour.engine.sockets import Attachment
-from detour.fabric.footings.bmv2.netns import Namespace, silence
 from detour.fabric.linux.keeper import HostKeeper, enter
+from detour.fabric.linux.netns import Namespace, silence
 
 TUN = "/dev/net/tun"
 _PORT = "port"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a running fabric exports in Prometheus' text format: flows at their receivers, ports and verdicts of switches.
 
-Metrics are records (`rows.FabricMetric`) until somebody wants text.
+Metrics are records (`records.FabricMetric`) until somebody wants text.
 """
 
 from __future__ import annotations
@@ -16,12 +16,18 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from detour.control.p4runtime.monitor import REASONS, Sample
+from detour.control.p4runtime.monitor import PORT_COUNTERS, REASONS, Sample
 from detour.control.p4runtime.watching import CLASS_BOUNDS, CLASS_MEANS
-from detour.fabric.footings.base import PortState
-from detour.fabric.monitoring.port_watch import port_counts
-from detour.fabric.monitoring.rows import FabricMetric, FlowRow, MetricSample, PortCounts, PortWindow, SwitchFlowTotals
-from detour.fabric.operations.results import PlacementTotals
+from detour.fabric.records import (
+    FabricMetric,
+    FlowRow,
+    MetricSample,
+    PlacementTotals,
+    PortCounts,
+    PortState,
+    PortWindow,
+    SwitchFlowTotals,
+)
 from detour.topo import Topology
 
 _Row = TypeVar("_Row")
@@ -153,6 +159,15 @@ def _histogram(labels: dict[str, str], delays: list[int], tick_s: float) -> Metr
     buckets = [*((f"{bound:.9g}", count) for bound, count in zip(bounds, upto, strict=False)), ("+Inf", upto[-1])]
     total = float(CLASS_MEANS @ np.array(delays)) * tick_s
     return MetricSample(labels, buckets=[*buckets[:-1:2], buckets[-1]], sum=total)
+
+
+def port_counts(sample: Sample, device: int, port: int) -> PortCounts:
+    """The counters of a port in a sample."""
+    found: dict[str, int] = {}
+    for name in PORT_COUNTERS:
+        count = sample.port(device, port, name)
+        found |= {f"{name}_packets": count.packets, f"{name}_bytes": count.bytes}
+    return PortCounts(**found)
 
 
 def port_rows(

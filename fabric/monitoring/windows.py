@@ -20,7 +20,7 @@ from detour.base.raw import store64
 from detour.base.records import extended
 from detour.base.structs import offsets
 from detour.control.rerouting import FlowReport
-from detour.fabric.monitoring.rows import FlowTotals, FlowWindow, PortWindow
+from detour.fabric.records import FlowTotals, FlowWindow, PortWindow
 from detour.hosts.records import QueuePair
 from detour.hosts.state import Hosts
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any, TypeVar
 
 from detour.base.errors import DetourError
+from detour.base.grpc_loop import GrpcLoop
 from detour.control.entries import Plan, difference
 from detour.control.p4runtime.client import FabricClient, SwitchClient
 from detour.control.p4runtime.keeping import Keeper
@@ -20,7 +22,6 @@ from detour.control.p4runtime.reconcile import Written, reconcile, updates
 from detour.control.p4runtime.watching import Cell
 from detour.control.planner import plan
 from detour.control.verifier.trace import Tracer
-from detour.fabric.daemon.background import Background
 from detour.fabric.footings.base import Fabric
 from detour.fabric.footings.clock import PS
 from detour.fabric.operations.results import DisplacedSwitch
@@ -31,13 +32,14 @@ class ControlPlane:
     """See the module. `connect` first. Methods may be called from several threads; those that change what switches hold
     need `changing`, which callers hold around more than one of them."""
 
-    def __init__(self, fabric: Fabric, more: Callable[[], Plan]) -> None:
-        """`more`: entries that switches are to hold beside the plan for topology, policy and failures."""
-        self._fabric, self._more = fabric, more
+    def __init__(self, fabric: Fabric) -> None:
+        self._fabric = fabric
         self.topology = fabric.topology
         self.policy = fabric.terms.policy
         self.failures: frozenset[Failure] = frozenset()
         self.changing = threading.RLock()
+        self.more: list[Callable[[], Plan]] = []
+        """entries that switches are to hold beside the plan for topology, policy and failures"""
         self.entries = 0
         """on all switches"""
         self.responder = Responder({s.device_id: s.node_id for s in self.topology.switches})
@@ -117,9 +119,10 @@ class ControlPlane:
     def reconcile(self, device_ids: Collection[int] | None = None) -> Written:
         """Brings all switches (or those named) to the plan for the present failures."""
         wanted = plan(self.topology, self.policy, self.failures)
-        for device, entries in self._more().items():
-            if device in wanted:
-                wanted[device] += entries
+        for more in self.more:
+            for device, entries in more().items():
+                if device in wanted:
+                    wanted[device] += entries
         if device_ids is not None:
             wanted = {device: entries for device, entries in wanted.items() if device in device_ids}
         written = self._loop.run(reconcile(self.client, wanted))
@@ -184,3 +187,42 @@ async def _disconnect(keeper: Keeper, client: FabricClient) -> None:
 def since(begin: float) -> float:
     """Seconds since a `time.monotonic()`."""
     return round(time.monotonic() - begin, 3)
+
+
+T = TypeVar("T")
+
+
+class Background:
+    """Runs coroutines in a thread of its own and waits for their results."""
+
+    def __init__(self, name: str) -> None:
+        self._loop = GrpcLoop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of a coroutine, or its error. An interrupted wait cancels it."""
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        """Cancels what still runs and ends the loop. May be called twice."""
+        if not self._thread.is_alive():
+            return
+        asyncio.run_coroutine_threadsafe(_cancel_others(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+async def _cancel_others() -> None:
+    """Lets everything that is under way end, as `asyncio.run` does."""
+    others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    await asyncio.get_running_loop().shutdown_asyncgens()

@@ -73,11 +73,7 @@ class Following:
         way = self._paths.chosen(b, sport, usid)
         frame = data_frame(a, b, way.sport, way.usids, length)
         with self._lock, collecting(_file(coverage)):
-            if all_ways or not isinstance(self._fabric, NetworkFabric):
-                return self._through_copy(a, frame, all_ways, progress)
-            progress("waiting for the packet to arrive")
-            fabric = self._fabric
-            return document(follow_frame(fabric.network, fabric.topology, fabric.clock, a, frame, way.sport))
+            return self._followed(a, frame, all_ways, progress, way.sport)
 
     def frame(self, source: str, frame: str, all_ways: bool = False, progress: Progress = silent) -> PacketTrace:
         """The same of any frame, in hex, that a host sends: nobody need understand it.
@@ -87,11 +83,16 @@ class Following:
         """
         host, data = self._fabric.topology.host(source), hex_frame(frame)
         with self._lock:
-            if all_ways or not isinstance(self._fabric, NetworkFabric):
-                return self._through_copy(host, data, all_ways, progress)
-            progress("waiting for the packet to arrive")
-            fabric = self._fabric
-            return document(follow_frame(fabric.network, fabric.topology, fabric.clock, host, data))
+            return self._followed(host, data, all_ways, progress)
+
+    def _followed(
+        self, host: Host, data: bytes, all_ways: bool, progress: Progress, sport: int | None = None
+    ) -> PacketTrace:
+        fabric = self._fabric
+        if all_ways or not isinstance(fabric, NetworkFabric):
+            return self._through_copy(host, data, all_ways, progress)
+        progress("waiting for the packet to arrive")
+        return document(follow_frame(fabric.network, fabric.topology, fabric.clock, host, data, sport))
 
     def _through_copy(self, source: Host, frame: bytes, all_ways: bool, progress: Progress) -> PacketTrace:
         topology, ports = self._fabric.topology, self._fabric.ports()

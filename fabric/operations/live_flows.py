@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The flows of a running fabric by name: watched at their receivers and, if asked, at the switches on their way, and
-rerouted at their senders.
+"""The flows that send in a running fabric, by name, and who hears of them.
 
-A window ends for all flows every `window_s` of the fabric's clock while there are any, and the reports are handed to
-whoever listens (`fabric.operations.rerouter`).
+Whoever sends opens a flow in the table and closes it; subscribers hear of both: the placement and its controller,
+senders of an expander, the switches that watch flows. A window ends for all flows every `window_s` of the fabric's
+clock while there are any, and the reports of receivers go to the listeners (`fabric.operations.rerouter`).
 """
 
 from __future__ import annotations
@@ -12,18 +12,14 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from detour.base.errors import DetourError
 from detour.base.records import extended
 from detour.control.rerouting import FlowReport
-from detour.fabric.footings.base import Fabric
 from detour.fabric.footings.clock import FabricClock, Ticker
-from detour.fabric.monitoring.rows import FlowRow, SwitchFlowTotals
-from detour.fabric.monitoring.switch_flows import FabricAccess, SwitchFlows
 from detour.fabric.monitoring.windows import FlowMonitor
-from detour.fabric.operations.control_plane import ControlPlane
-from detour.fabric.operations.paths import Paths
-from detour.fabric.operations.results import FlowRows
+from detour.fabric.records import FlowRow, SwitchFlowTotals
 from detour.fabric.traffic.flows import Flow
 from detour.hosts.state import Hosts
 from detour.hosts.verbs.verbs import Path
@@ -46,6 +42,18 @@ class LiveFlow:
     placed: int | None
 
 
+class FlowSubscriber(Protocol):
+    """Who hears of flows, in the thread of who opens or closes them."""
+
+    def opened(self, flows: Sequence[LiveFlow]) -> None:
+        """Flows are in the table and about to send."""
+        ...
+
+    def closed(self, flow: LiveFlow) -> None:
+        """A flow ends; it is in the table until this returns."""
+        ...
+
+
 class LiveFlows:
     """See the module. Methods may be called from several threads."""
 
@@ -57,26 +65,46 @@ class LiveFlows:
         self.window_s = window_s
         self.monitor = FlowMonitor(hs)
         self.listeners: list[Listener] = []
+        self.subscribers: list[FlowSubscriber] = []
 
     def open(self, flow: Flow, placed: int | None = None) -> str:
-        """Watches a flow from now on; returns its name, like `h0-h9`, or `h0-h9#2` beside another one."""
+        """A flow is about to send; returns its name, like `h0-h9`, or `h0-h9#2` beside another one."""
+        return self.open_all([flow], placed)[0]
+
+    def open_all(self, flows: Iterable[Flow], placed: int | None = None) -> list[str]:
+        """The same of several, of which subscribers hear together: all of them, or none if one of these refuses."""
         with self._lock:
-            stem = f"h{flow.source_host}-h{flow.target_host}"
-            names = (stem if copy == 1 else f"{stem}#{copy}" for copy in range(1, len(self._flows) + 2))
-            name = next(name for name in names if name not in self._flows)
-            first = not self._flows
-            if first:
-                self.monitor.sample(self._clock.now_ps)  # a window begins
-            self._flows[name] = LiveFlow(name, flow, placed)
-            self.monitor.add(name, flow.peer.index)
-            if self._ticker is None:
-                self._ticker = self._clock.every(self._period, self._end_window, "flow monitor")
-            elif first:
-                self._ticker.restart()
-        return name
+            opened = [self._entered(flow, placed) for flow in flows]
+        names = [live.name for live in opened]
+        try:
+            for subscriber in self.subscribers:
+                subscriber.opened(opened)
+        except BaseException:
+            for name in names:
+                self.close(name)
+            raise
+        return names
+
+    def _entered(self, flow: Flow, placed: int | None) -> LiveFlow:
+        stem = f"h{flow.source_host}-h{flow.target_host}"
+        names = (stem if copy == 1 else f"{stem}#{copy}" for copy in range(1, len(self._flows) + 2))
+        name = next(name for name in names if name not in self._flows)
+        first = not self._flows
+        if first:
+            self.monitor.sample(self._clock.now_ps)  # a window begins
+        live = self._flows[name] = LiveFlow(name, flow, placed)
+        self.monitor.add(name, flow.peer.index)
+        if self._ticker is None:
+            self._ticker = self._clock.every(self._period, self._end_window, "flow monitor")
+        elif first:
+            self._ticker.restart()
+        return live
 
     def close(self, name: str) -> None:
         """The flow is about to end."""
+        live = self.find(name)
+        for subscriber in self.subscribers:
+            subscriber.closed(live)
         with self._lock:
             del self._flows[name]
             self.monitor.remove(name)
@@ -144,80 +172,3 @@ class LiveFlows:
             extended(FlowRow, each, path=path, placed=placed, switches=at_switches(each.name), cwnd=round(cwnd, 2))
             for each, path, placed, cwnd in found
         ]
-
-
-class WatchedFlows:
-    """Those of `LiveFlows`, and the switches that watch them. Methods may be called from several threads."""
-
-    def __init__(self, fabric: Fabric, control: ControlPlane, live: LiveFlows, paths: Paths, kept: int) -> None:
-        """`kept`: windows of the switches that are remembered."""
-        self._topology, self._control, self._paths = fabric.topology, control, paths
-        self.live = live
-        links = FabricAccess(control.read_cells, control.rewrite, live.set_label, fabric.clock)
-        self.switches = SwitchFlows(links, fabric.terms.hosts.tick_ps, live.window_s, kept)
-        self._watching = False
-
-    def flows(self) -> FlowRows:
-        """What sends now, as its receivers, and if asked the switches on the way, saw it in the last window."""
-        rows = self.live.rows(self.switches.rows)
-        return FlowRows(self.live.window_s, self._watching, self.switches.pause_s, rows)
-
-    def watch_flows(self, on: bool) -> FlowRows:
-        """Switches watch the flows that send, and those that will, or no flow any more."""
-        with self._control.changing:
-            self._watching = on
-            if on:
-                self._watch(self.live.all())
-            else:
-                for live in self.live.all():
-                    self.ends(live.name)
-        return self.flows()
-
-    def begins(self, *names: str) -> None:
-        """Flows that are live begin to send."""
-        if self._watching:
-            self._watch([self.live.find(name) for name in names])
-
-    def _watch(self, flows: Iterable[LiveFlow]) -> None:
-        """Lets all switches watch flows that these can pass. Without room for it, a flow sends unwatched."""
-
-        def add(live: LiveFlow, devices: list[int]) -> None:
-            self.switches.add(live.name, self._topology.hosts[live.flow.source_host].address, devices)
-
-        with self._control.changing:
-            self._change([live for live in flows if live.name not in self.switches], add)
-
-    def ends(self, name: str) -> None:
-        """A flow ends, or is to be watched no longer."""
-        with self._control.changing:
-            try:
-                self.switches.remove(name)
-            except DetourError as error:
-                _log.warning("%s: %s", name, error)
-
-    def follow(self, flows: Iterable[LiveFlow]) -> None:
-        """Flows may have got other paths: those that are watched are watched there."""
-        with self._control.changing:
-            watched = [live for live in flows if live.name in self.switches]
-            self._change(watched, lambda live, devices: self.switches.move(live.name, devices))
-
-    def _change(self, flows: Sequence[LiveFlow], change: Callable[[LiveFlow, list[int]], None]) -> None:
-        """Changes where flows are watched; `change` gets the devices that one can pass, in order of its paths."""
-        hosts, switches = self._topology.hosts, self._topology.switches
-        ways = [
-            (live, hosts[live.flow.source_host], hosts[live.flow.target_host], path)
-            for live in flows
-            for path in live.flow.paths
-        ]
-        devices: dict[str, list[int]] = {live.name: [] for live in flows}
-        try:
-            for (live, *_), passed in zip(ways, self._paths.hops(way[1:] for way in ways), strict=True):
-                devices[live.name] += [switches[switch].device_id for switch in passed]
-        except DetourError as error:
-            _log.warning("it is not known where flows pass: %s", error)
-            return
-        for live in flows:
-            try:
-                change(live, list(dict.fromkeys(devices[live.name])))
-            except DetourError as error:
-                _log.warning("%s is watched no longer: %s", live.name, error)

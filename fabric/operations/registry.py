@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be asked of a running fabric: the one list that control socket, command line and prompt are served from.
+"""What can be asked of a running fabric: the one list from which control socket, commands, prompt and page are served.
 
-An operation is a method of `Operations`: its parameters and its result have types, and the decorator has its help.
+An operation is a method of `Operations`: its parameters and its result have types, those that people give on a command
+line have an `CommandOption`, and the decorator has its help.
 `Session` carries them out, `cli.asking` asks for them by the same signatures. Loads nothing, not even the results'
 types, so that the command line can show what there is before there is any fabric.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar, get_type_hints
 
 from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
@@ -45,8 +46,36 @@ if TYPE_CHECKING:
 
 LIMIT_S = 600.0
 QUICK_S = 60.0
+SENT_BYTES = 1_000_000
 NOT_SENT = ("progress", "cancelled")
 """parameters that are no part of a request: who serves it reports progress by the one, and ends it by the other"""
+
+
+@dataclass(frozen=True)
+class CommandOption:
+    """How people give a parameter: by its place, or by a `flag`. `text`: its help; `kind`: what reads it
+    (`cli.parser`; None: it is text); `group`: one of them may be given; `is_file`: it names a file of this machine,
+    which the page may not."""
+
+    text: str | None = None
+    metavar: str | None = None
+    flag: str | None = None
+    kind: str | None = None
+    group: str | None = None
+    is_file: bool = False
+
+
+_SOURCE, _TARGET = CommandOption("host, like h0", "SRC"), CommandOption("host, like h71", "DST")
+_SWITCH = CommandOption("like s3 (default: all)", "SWITCH")
+SPORT_OPTION = CommandOption(
+    "UDP source port: most significant bit 0 a shortest path, 1 a non-shortest one; the others choose which",
+    "N", "--sport", "port", group="path",
+)  # fmt: skip
+USID_OPTION = CommandOption(
+    "uSIDs to pass, like s4,s9 (at most six with those of the destination)", "LIST", "--usid", group="path"
+)
+_FILE = CommandOption(is_file=True)
+_LINK = "like s0-s3, s0:3 (port 3 of s0)"
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -60,6 +89,19 @@ class Operation:
     text: str
     limit_s: float | None
     function: Callable[..., Any]
+
+    @property
+    def options(self) -> dict[str, CommandOption]:
+        """How people give parameters, by name."""
+        # Not `get_type_hints`: that would load the result's type.
+        texts = {name: text for name, text in self.function.__annotations__.items() if name != "return"}
+        types = {name: eval(text, self.function.__globals__) for name, text in texts.items()}
+        return {name: found for name, kind in types.items() for found in getattr(kind, "__metadata__", ())}
+
+    @property
+    def tells(self) -> bool:
+        """Whether it reports progress."""
+        return "progress" in self.function.__annotations__
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -130,10 +172,14 @@ class Operations(Protocol):
     def prove(self, k: int = 32) -> ProvenFabric: ...
 
     @_operation("what switches hold")
-    def entries(self, switch: str | None = None, table: str | None = None) -> dict[str, list[EntryRow]]: ...
+    def entries(
+        self,
+        switch: Annotated[str | None, _SWITCH] = None,
+        table: Annotated[str | None, CommandOption("of this table only, like route", "NAME", "--table")] = None,
+    ) -> dict[str, list[EntryRow]]: ...
 
     @_operation("what passed each port, and what became of packets", QUICK_S)
-    def counters(self, switch: str | None = None) -> dict[str, SwitchCounters]: ...
+    def counters(self, switch: Annotated[str | None, _SWITCH] = None) -> dict[str, SwitchCounters]: ...
 
     @_operation("live table of link use, queue, drops and marks; once with --json")
     def watch(self, seconds: float = 1.0) -> LinkUses: ...
@@ -142,36 +188,59 @@ class Operations(Protocol):
     def status(self) -> Status: ...
 
     @_operation("the hops that a packet takes, from the switches' tables", QUICK_S)
-    def path(self, source: str, target: str, sport: int | None = None, usid: str | None = None) -> TracedPath: ...
+    def path(
+        self,
+        source: Annotated[str, _SOURCE],
+        target: Annotated[str, _TARGET],
+        sport: Annotated[int | None, SPORT_OPTION] = None,
+        usid: Annotated[str | None, USID_OPTION] = None,
+    ) -> TracedPath: ...
 
     @_operation("take a link or a switch down and withdraw it from all tables")
-    def fail(self, name: str) -> Failed: ...
+    def fail(self, name: Annotated[str, CommandOption(f"{_LINK}, h7 (its link) or s3", "LINK|SWITCH")]) -> Failed: ...
 
     @_operation("bring a link or switch back (default: all)")
-    def heal(self, name: str | None = None) -> Healed: ...
+    def heal(self, name: Annotated[str | None, CommandOption(metavar="LINK|SWITCH")] = None) -> Healed: ...
 
     @_operation("make a link slower or lossy, or let it be as it was, or say which are so", QUICK_S)
     def impair(
-        self, link: str | None = None, rate: float | None = None, loss: float | None = None, clear: bool = False
+        self,
+        link: Annotated[str | None, CommandOption(f"{_LINK} or h7 (its link)", "LINK")] = None,
+        rate: Annotated[
+            float | None, CommandOption("carries this fraction of its rate", "F", "--rate", "fraction")
+        ] = None,
+        loss: Annotated[
+            float | None, CommandOption("loses this fraction of its frames", "F", "--loss", "fraction")
+        ] = None,
+        clear: Annotated[bool, CommandOption("it, or every link, is as it was", flag="--clear")] = False,
     ) -> ImpairedLinks: ...
 
     # Transfers take as long as their size and their path want; they say how far they are.
     @_operation("send bytes, or a file, from host to host and check what arrives", None)
     def send(
         self,
-        source: str,
-        target: str,
-        length: int = 1_000_000,
-        file: str | None = None,
-        store: str | None = None,
-        sport: int | None = None,
-        usid: str | None = None,
-        spray: bool = False,
+        source: Annotated[str, _SOURCE],
+        target: Annotated[str, _TARGET],
+        length: Annotated[
+            int, CommandOption(f"this many (default {SENT_BYTES})", "N", "--bytes", "bytes", group="what")
+        ] = SENT_BYTES,
+        file: Annotated[
+            str | None, CommandOption("the bytes of a file", "F", "--file", group="what", is_file=True)
+        ] = None,
+        store: Annotated[
+            str | None,
+            CommandOption("where the receiver stores the file", "OUT", "--store", "output file", is_file=True),
+        ] = None,
+        sport: Annotated[int | None, SPORT_OPTION] = None,
+        usid: Annotated[str | None, USID_OPTION] = None,
+        spray: Annotated[
+            bool, CommandOption("every packet takes a path of its own (docs/transports.md)", flag="--spray")
+        ] = False,
         progress: Progress = silent,
     ) -> SentMessage: ...
 
     @_operation("queuing delay of every candidate path", QUICK_S)
-    def probe(self, source: str, target: str) -> ProbedPaths: ...
+    def probe(self, source: Annotated[str, _SOURCE], target: Annotated[str, _TARGET]) -> ProbedPaths: ...
 
     @_operation("what sends now, as its receivers and the switches on its way see it", QUICK_S)
     def flows(self) -> FlowRows: ...
@@ -180,7 +249,11 @@ class Operations(Protocol):
     def watch_flows(self, on: bool) -> FlowRows: ...
 
     @_operation("give a flow that sends another uSID list", QUICK_S)
-    def reroute(self, flow: str, usid: str) -> ReroutedFlow: ...
+    def reroute(
+        self,
+        flow: Annotated[str, CommandOption("like h0-h9, as `detour flows` names it", "FLOW")],
+        usid: Annotated[str, CommandOption("uSIDs to pass, like s9,s3 (completed with those of the target)", "LIST")],
+    ) -> ReroutedFlow: ...
 
     @_operation("paths for the flows of AI jobs that share as few links as can be")
     def place(self, jobs: str, reroute: bool = False, watch: bool = False) -> PlacedFlows: ...
@@ -192,10 +265,23 @@ class Operations(Protocol):
     def metrics(self) -> FabricMetrics: ...
 
     @_operation("begin or end traffic that goes on between pairs of hosts, or say what it has done", QUICK_S)
-    def load(self, pattern: str | None = None, stop: bool = False) -> Loaded: ...
+    def load(
+        self,
+        pattern: Annotated[
+            str | None, CommandOption("adv1, adv2, unf or permutation, like unf:pairs=100,seed=2", "PATTERN")
+        ] = None,
+        stop: Annotated[bool, CommandOption("end it", flag="--stop")] = False,
+    ) -> Loaded: ...
 
     @_operation("begin or end to write what passes ports into pcapng files, or say what is being written", QUICK_S)
-    def capture(self, folder: str | None = None, where: list[str] | None = None, stop: bool = False) -> Captured: ...
+    def capture(
+        self,
+        folder: Annotated[str | None, CommandOption("where the files go", "DIR", is_file=True)] = None,
+        where: Annotated[
+            list[str] | None, CommandOption("whose ports, like s3 s0-s3 h7 (default all)", "LINK|SWITCH")
+        ] = None,
+        stop: Annotated[bool, CommandOption("complete the files", flag="--stop")] = False,
+    ) -> Captured: ...
 
     @_operation("the P4Runtime clients of a switch, with roles and election ids", QUICK_S)
     def clients(self, switch: str) -> P4rtClientRows: ...
@@ -209,7 +295,7 @@ class Operations(Protocol):
         usid: str | None = None,
         length: int = 1000,
         all_ways: bool = False,
-        coverage: str | None = None,
+        coverage: Annotated[str | None, _FILE] = None,
         progress: Progress = silent,
     ) -> PacketTrace: ...
 
@@ -225,6 +311,6 @@ class Operations(Protocol):
         switch: str | None = None,
         count: int = 1,
         seconds: float = 10.0,
-        coverage: str | None = None,
+        coverage: Annotated[str | None, _FILE] = None,
         progress: Progress = silent,
     ) -> LivePackets: ...

@@ -78,17 +78,17 @@ class Relisting:
         by_address = sum(not move.path.usids for move in done)
         return RelistedSenders(moved=len(done) - returned - by_address, returned=returned, by_address=by_address)
 
-    def opened(self, name: str) -> None:
-        """A flow is about to send; its list may be broken already."""
+    def opened(self, flows: Sequence[LiveFlow]) -> None:
+        """Their lists may be broken already."""
         with self._lock:
             if self._network is not None and self._failures:
-                for move in self._moves(self._network.under(self._failures), [self._live.find(name)]):
+                for move in self._moves(self._network.under(self._failures), flows):
                     self._carry_out(move)
 
-    def closed(self, name: str) -> None:
+    def closed(self, flow: LiveFlow) -> None:
         """A flow ends."""
         with self._lock:
-            self._diverted.pop(name, None)
+            self._diverted.pop(flow.name, None)
 
     def _carry_out(self, move: _Move) -> bool:
         """Whether the sender took it: it may have ended meanwhile."""

@@ -11,26 +11,15 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from pathlib import Path as File
 
 from detour.base.errors import DetourError
 from detour.control.rerouting import FlowReport, ReroutingController
-from detour.fabric.daemon.control_socket import call
 from detour.topo.paths import SwitchPath
 
 _log = logging.getLogger(__name__)
 
 Push = Callable[[str, str], object]
 """called with a flow's name and a uSID list as text; raises `DetourError` if the sender does not take it"""
-
-
-def push_to(socket: File) -> Push:
-    """Pushes over a control socket."""
-
-    def push(flow: str, usid: str) -> None:
-        call(socket, "reroute", {"flow": flow, "usid": usid})
-
-    return push
 
 
 def usid_text(path: SwitchPath, target: int) -> str:

@@ -12,8 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from detour.fabric.footings.details import FootingDetails
-from detour.fabric.monitoring.rows import FabricMetric, FlowRow, PortCounts
+from detour.fabric.records import FabricMetric, FlowRow, FootingDetails, PlacementTotals, PortCounts
 
 # -- tables ---------------------------------------------------------------------------------------------
 
@@ -242,18 +241,6 @@ class TracedPath:
     delivered: bool
     outcome: str
     hops: list[PathHop]
-
-
-@dataclass(frozen=True)
-class PlacementTotals:
-    """`collisions`: pairs of flows that share a link, of which there must be `lower_bound`; `without_path`: flows that
-    are cut off; `method`: how they were placed, None without a placement."""
-
-    flows: int
-    collisions: int
-    lower_bound: int
-    without_path: int
-    method: str | None
 
 
 @dataclass(frozen=True)

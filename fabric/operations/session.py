@@ -13,25 +13,21 @@ from typing import Self
 from msgspec import UNSET
 
 from detour.base.records import extended
-from detour.control.entries import Plan
 from detour.control.p4runtime.client import FabricClient
 from detour.fabric.footings.base import Fabric
 from detour.fabric.monitoring.windows import KEPT
-from detour.fabric.operations.capturing import Capturing
 from detour.fabric.operations.control_plane import ControlPlane
 from detour.fabric.operations.counting import Counting
-from detour.fabric.operations.failing import Failing
 from detour.fabric.operations.following import Following
-from detour.fabric.operations.impairing import Impairing
-from detour.fabric.operations.live_flows import WINDOW_S, LiveFlows, WatchedFlows
-from detour.fabric.operations.loading import Loading
+from detour.fabric.operations.links import Capturing, Links
+from detour.fabric.operations.live_flows import WINDOW_S, LiveFlows
 from detour.fabric.operations.paths import Paths
-from detour.fabric.operations.proving import Proving
 from detour.fabric.operations.relisting import Relisting
 from detour.fabric.operations.results import P4rtClientRow, P4rtClientRows, Status, SwitchEndpoint
 from detour.fabric.operations.steering import Steering
+from detour.fabric.operations.switch_flows import WatchedFlows
 from detour.fabric.operations.tables import Tables
-from detour.fabric.operations.transfers import Transfers
+from detour.fabric.operations.transfers import Loading, Transfers
 from detour.fabric.traffic.flows import Pump
 
 
@@ -43,32 +39,29 @@ class Session:
         self.fabric = fabric
         self.topology = fabric.topology
         self.started = time.monotonic()
-        self.pump = Pump(fabric.device, fabric.clock)
-        self.live = LiveFlows(fabric.hs, fabric.clock, window_s)
-        self.control = control = ControlPlane(fabric, self._watched_plan)
-        self.paths = Paths(control)
-        self.watched = watched = WatchedFlows(fabric, control, self.live, self.paths, kept)
-        self.steering = steering = Steering(control, watched, self.paths, fabric.terms.packet_s)
+        self.pump = pump = Pump(fabric.device, fabric.clock)
+        self.live = live = LiveFlows(fabric.hs, fabric.clock, window_s)
+        self.control = control = ControlPlane(fabric)
+        self.paths = paths = Paths(control)
+        self.watched = watched = WatchedFlows(fabric, control, live, paths, kept)
+        self.steering = steering = Steering(control, watched, paths, fabric.terms.packet_s)
+        relisting = Relisting(self.topology, control.policy, live)
+        # Who may reroute a flow hears of it before who watches it on its way.
+        live.subscribers += [steering, relisting, watched]
         self.counting = counting = Counting(fabric, control, steering, watched)
+        self.capturing, self.loading = capturing, loading = Capturing(fabric), Loading(fabric, pump, live)
+        tables, links = Tables(control, live), Links(fabric, control, steering, relisting, watched)
+        transfers, following = Transfers(fabric, pump, paths, steering, live), Following(fabric, control, paths)
         # -- operations
-        self.relisting = relisting = Relisting(self.topology, control.policy, self.live)
-        tables, failing = Tables(control), Failing(fabric, control, steering, relisting, watched)
-        self.provision, self.verify, self.entries = tables.provision, tables.verify, tables.entries
-        self.prove = Proving(control, self.live).prove
-        self.fail, self.heal, self.impair = failing.fail, failing.heal, Impairing(fabric).impair
+        self.provision, self.verify, self.prove, self.entries = (
+            tables.provision, tables.verify, tables.prove, tables.entries
+        )  # fmt: skip
+        self.fail, self.heal, self.impair, self.capture = links.fail, links.heal, links.impair, capturing.capture
         self.counters, self.watch, self.metrics = counting.counters, counting.watch, counting.metrics
-        self.path, self.flows, self.watch_flows = self.paths.path, watched.flows, watched.watch_flows
-        transfers = Transfers(fabric, self.pump, self.paths, steering, relisting, watched)
-        self.send, self.probe = transfers.send, transfers.probe
-        self.loading = loading = Loading(fabric, self.pump, relisting, watched)
-        self.load, self.capturing = loading.load, Capturing(fabric)
-        self.capture = self.capturing.capture
-        following = Following(fabric, control, self.paths)
+        self.path, self.flows, self.watch_flows = paths.path, watched.flows, watched.watch_flows
+        self.send, self.probe, self.load = transfers.send, transfers.probe, loading.load
         self.trace, self.trace_frame, self.trace_live = following.trace, following.frame, following.live
         self.place, self.placement, self.reroute = steering.place, steering.placement, steering.reroute
-
-    def _watched_plan(self) -> Plan:
-        return self.watched.switches.plan()
 
     # -- life -------------------------------------------------------------------------------------------
 

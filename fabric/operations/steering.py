@@ -6,21 +6,31 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path as File
 
 from detour.base.errors import DetourError
 from detour.base.records import extended
 from detour.base.times import MS
-from detour.control.placement.jobs import read_jobs
+from detour.control.placement.jobs import FlowSet, read_jobs
+from detour.control.placement.network import widened
+from detour.control.placement.place import place
+from detour.control.placement.placement import Placement
+from detour.control.placement.repair import Repair, repair
 from detour.control.rerouting import ReroutingController, Thresholds
+from detour.control.routes.hashes import DETOUR_BIT
 from detour.fabric.operations.control_plane import ControlPlane, since
-from detour.fabric.operations.live_flows import WatchedFlows
+from detour.fabric.operations.live_flows import LiveFlow
 from detour.fabric.operations.paths import Paths
-from detour.fabric.operations.placed import Placed
 from detour.fabric.operations.rerouter import Rerouter
 from detour.fabric.operations.results import PlacedFlows, PlacementState, RepairedPlacement, ReroutedFlow
+from detour.fabric.operations.switch_flows import WatchedFlows
+from detour.fabric.records import PlacementTotals
 from detour.hosts.verbs.verbs import Path
+from detour.topo import Topology
+from detour.topo import paths as topo_paths
 from detour.topo.failures import NONE, Failures
 
 STEERING_WINDOW_S, WINDOW_PACKETS = 0.01, 12
@@ -30,6 +40,99 @@ DELAY_PS, DELAY_PACKETS = 2 * MS, 10
 """what packets must wait longer than usual to be a sign of congestion, or so many packets"""
 STEERING_THRESHOLDS = Thresholds(delay_ps=DELAY_PS, hold_ps=100 * MS, penalty_ps=10_000 * MS)
 """of the controller on the wall clock"""
+
+
+class Placed:
+    """The placement that a running fabric holds: which uSID list the next connection between two hosts gets.
+
+    A flow of the placement that several connections could take goes to them in turn. Replaced as a whole or not at all.
+    Not for several threads at once."""
+
+    def __init__(self, topology: Topology) -> None:
+        self._topology = topology
+        self._placement: Placement | None = None
+        self._of_pair: dict[tuple[int, int], list[int]] = {}
+        self._turn: defaultdict[tuple[int, int], int] = defaultdict(int)
+
+    def apply(self, flows: FlowSet, failures: Failures) -> None:
+        """Places flows anew; what was placed before is forgotten.
+
+        Raises:
+            DetourError: they cannot be placed, or a path needs too many uSIDs; the placement stays what it was.
+        """
+        found = place(self._topology, flows, failures)
+        for flow in flows.pinned:
+            found.usids(flow)
+        of_pair: dict[tuple[int, int], list[int]] = {}
+        for flow, pair in enumerate(zip(flows.source.tolist(), flows.target.tolist(), strict=True)):
+            of_pair.setdefault(pair, []).append(flow)
+        self._placement, self._of_pair = found, of_pair
+        self._turn.clear()
+
+    @property
+    def flows(self) -> int:
+        """Flows of the placement, 0 without one."""
+        return 0 if self._placement is None else len(self._placement.flows)
+
+    def next_flow(self, source: int, target: int) -> int | None:
+        """The flow that the next connection between two hosts is, None if there is none with a path."""
+        live = self._live(source, target)
+        if not live:
+            return None
+        turn = self._turn[source, target]
+        self._turn[source, target] += 1
+        return live[turn % len(live)]
+
+    def _live(self, source: int, target: int) -> list[int]:
+        """The flows between two hosts that have a path."""
+        if self._placement is None:
+            return []
+        return [flow for flow in self._of_pair.get((source, target), ()) if self._placement.path(flow)]
+
+    def paths(self, source: int, target: int) -> tuple[Path, ...]:
+        """The uSID lists of all flows between two hosts, each once, for a connection that sprays: what is longer than
+        the shortest of them counts as a detour there."""
+        ways = {self.switches(flow): self.path(flow).usids for flow in self._live(source, target)}
+        least = min(map(len, ways), default=0)
+        return tuple(Path(DETOUR_BIT if len(way) > least else 0, usids) for way, usids in ways.items())
+
+    def switches(self, flow: int) -> topo_paths.SwitchPath:
+        """The switches that a flow passes; none if it has no path at the moment."""
+        return () if self._placement is None else self._placement.path(flow)
+
+    def path(self, flow: int) -> Path:
+        """The uSID list of a flow that has a path."""
+        assert self._placement is not None
+        return Path(0, self._placement.usids(flow))
+
+    def moved(self, flow: int, switches: topo_paths.SwitchPath) -> None:
+        """Somebody rerouted a flow."""
+        assert self._placement is not None
+        path_rows = widened(self._placement.path_rows, len(switches)).copy()
+        path_rows[flow] = -1
+        path_rows[flow, : len(switches)] = switches
+        rerouted = self._placement.rerouted | {flow}
+        self._placement = replace(self._placement, path_rows=path_rows, least=0, rerouted=rerouted)
+
+    def repair(self, failures: Failures) -> Repair | None:
+        """Adapts the placement to failures; None without a placement."""
+        if self._placement is None:
+            return None
+        found = repair(self._placement, failures)
+        self._placement = found.placement
+        return found
+
+    def totals(self) -> PlacementTotals:
+        """What there is."""
+        if self._placement is None:
+            return PlacementTotals(flows=0, collisions=0, lower_bound=0, without_path=0, method=None)
+        return PlacementTotals(
+            flows=len(self._placement.flows),
+            collisions=self._placement.collisions,
+            lower_bound=self._placement.lower_bound,
+            without_path=int((self._placement.path_rows[:, 0] < 0).sum()),
+            method=self._placement.method,
+        )
 
 
 def window_s(packet_s: float) -> float:
@@ -144,19 +247,20 @@ class Steering:
         if reroute:
             controller = ReroutingController(self._topology, self._thresholds, self._failures)
             self._rerouter = Rerouter(controller, self.reroute)
-            for live in self._live.all():
-                self.opened(live.name, live.placed)
+            self.opened(self._live.all())
             self._live.listeners.append(self._rerouter.listen)
 
-    def opened(self, name: str, flow: int | None) -> None:
-        """A connection begins to send; `flow`: the flow of the placement that it takes, if it takes one."""
+    def opened(self, flows: Sequence[LiveFlow]) -> None:
+        """The controller moves those that take a flow of the placement."""
         with self._lock:
-            switches = () if flow is None else self._placed.switches(flow)
-            if self._rerouter is not None and switches:
-                self._rerouter.add(name, switches, self._live.find(name).flow.target_host)
+            if self._rerouter is None:
+                return
+            for live in flows:
+                if live.placed is not None and (switches := self._placed.switches(live.placed)):
+                    self._rerouter.add(live.name, switches, live.flow.target_host)
 
-    def closed(self, name: str) -> None:
-        """A connection ends."""
+    def closed(self, flow: LiveFlow) -> None:
+        """It no longer does."""
         with self._lock:
             if self._rerouter is not None:
-                self._rerouter.remove(name)
+                self._rerouter.remove(flow.name)

@@ -5,18 +5,37 @@ from __future__ import annotations
 
 import time
 
+from msgspec import UNSET
+
 from detour.base.errors import DetourError
 from detour.control.describe import TABLE_NAMES, entity_text
+from detour.control.entries import Plan
+from detour.control.expander.installed import LIST_HOPS, prove_running
+from detour.control.expander.routes import PathPolicy
+from detour.control.verifier.trace import Tracer
 from detour.control.verifier.verifier import verify
 from detour.fabric.operations.control_plane import ControlPlane, since
-from detour.fabric.operations.results import EntryRow, PathLengths, Provisioned, Verification
+from detour.fabric.operations.live_flows import LiveFlows
+from detour.fabric.operations.results import (
+    EntryRow,
+    PathLengths,
+    ProvenAnywhere,
+    ProvenClasses,
+    ProvenFabric,
+    ProvenPlain,
+    ProvenSenders,
+    Provisioned,
+    Verification,
+)
+from detour.topo.expander.booted import expander_of
+from detour.topo.failures import dead_links
 
 
 class Tables:
     """See the module. Methods may be called from several threads."""
 
-    def __init__(self, control: ControlPlane) -> None:
-        self._control, self._topology = control, control.topology
+    def __init__(self, control: ControlPlane, live: LiveFlows) -> None:
+        self._control, self._topology, self._live = control, control.topology, live
 
     def provision(self) -> Provisioned:
         """Plans for the present failures and writes what differs."""
@@ -59,3 +78,47 @@ class Tables:
         wanted = None if table is None else TABLE_NAMES.get(table, table)
         rows = {s.name: [EntryRow(*entity_text(entity)) for entity in held[s.device_id]] for s in chosen}
         return {name: [row for row in found if wanted in (None, row.table)] for name, found in rows.items()}
+
+    def prove(self, k: int = 32) -> ProvenFabric:
+        """Reads all tables back and follows packets by them: on the `k` routes of every pair, on the lists that senders
+        use, plain ones, and any.
+
+        Raises:
+            DetourError: this is no expander, or `k` is out of range.
+        """
+        network, begin, control = expander_of(self._topology), time.monotonic(), self._control
+        classes = max(1, control.policy.channels)
+        policy = PathPolicy(k, classes, max_hops=LIST_HOPS)
+        policy.check(network)
+        with control.changing:
+            held, failures = control.read_live(), control.failures
+            senders = self._lists(held)
+        found = prove_running(held, network, failures, policy, (1 << classes) - 1, senders)
+        dead = dead_links(self._topology, failures)
+        links = [self._topology.links[i].name for i in sorted(dead) if self._topology.links[i].kind != "host"]
+        return ProvenFabric(
+            deadlock_free=not found.cycle,
+            topology=self._topology.spec,
+            switches=len(held),
+            entries=sum(map(len, held.values())),
+            lossless=list(range(classes)),
+            installed=ProvenClasses(*found.listed.sums),
+            senders=ProvenSenders(*found.senders.sums, len(senders)),
+            plain_traffic=ProvenPlain(*found.plain.sums, found.lossy),
+            failed=ProvenAnywhere(*found.anywhere.sums, links, found.unrouted),
+            seconds=since(begin),
+            cycle=list(found.cycle) or UNSET,
+        )
+
+    def _lists(self, held: Plan) -> list[tuple[int, ...]]:
+        """The switches that packets pass by the uSID lists that senders use."""
+        hosts, flows = self._topology.hosts, [live.flow for live in self._live.all()]
+        ways = [
+            (hosts[flow.source_host], hosts[flow.target_host], path)
+            for flow in flows
+            for path in flow.paths
+            if path.usids
+        ]
+        tracer = Tracer(held, self._topology, self._control.failures)
+        found = (tracer.trace(a, b, path.sport, path.usids).switches for a, b, path in ways)
+        return [switches for switches in found if switches]  # none: the host has lost its link

@@ -1,31 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operations that send: messages and files between hosts, and probes."""
+"""Operations that send: messages and files between hosts, probes, and traffic that goes on."""
 
 from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import replace
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field, replace
 from pathlib import Path as File
 
 from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
 from detour.fabric.footings.base import Fabric
-from detour.fabric.operations.live_flows import WatchedFlows
+from detour.fabric.footings.clock import PS, Ticker, ps
+from detour.fabric.operations.live_flows import LiveFlows
 from detour.fabric.operations.paths import Paths
-from detour.fabric.operations.prober import probe
-from detour.fabric.operations.relisting import Relisting
-from detour.fabric.operations.results import ProbedPath, ProbedPaths, QueuingDelay, SentMessage, UsedPath
+from detour.fabric.operations.results import Loaded, ProbedPath, ProbedPaths, QueuingDelay, SentMessage, UsedPath
 from detour.fabric.operations.steering import Steering
 from detour.fabric.traffic.flows import Choice, Flow, Pump
 from detour.fabric.traffic.streams import FileSink, FileSource, PatternSink, PatternSource
-from detour.fabric.traffic.workload import probing_choice, send_once
+from detour.fabric.traffic.workload import load_pairs, probing_choice, send_once
+from detour.hosts.verbs.verbs import CQ, PD, QP, Path
 from detour.topo import Host
+from detour.topo.topology import HostPair
 
-SLOT_BYTES = 64_000
-"""messages of `send`"""
+SLOT_BYTES, LOAD_SLOT_BYTES = 64_000, 16_000
+"""messages of `send`, and of `load`"""
+_MOST_PAIRS = 512
+"""connections of a load: memory of the hosts' arena, and what Python can keep going"""
+_PROBED_S = 2.0
 
 
 class Transfers:
@@ -37,12 +42,10 @@ class Transfers:
         pump: Pump,
         paths: Paths,
         steering: Steering,
-        relisting: Relisting,
-        watched: WatchedFlows,
+        live: LiveFlows,
     ) -> None:
-        self._relisting = relisting
-        self._fabric, self._topology, self._pump, self._live = fabric, fabric.topology, pump, watched.live
-        self._paths, self._steering, self._watched = paths, steering, watched
+        self._fabric, self._topology, self._pump = fabric, fabric.topology, pump
+        self._paths, self._steering, self._live = paths, steering, live
         self._rng = random.Random(fabric.terms.seed)
 
     def send(
@@ -78,12 +81,7 @@ class Transfers:
         with ExitStack() as opened:
             flow = self._pump.open(a.index, b.index, choice, stream, slot_bytes=SLOT_BYTES)
             opened.callback(self._pump.close_flow, flow)
-            name = self._live.open(flow, placed)
-            for end in (self._live.close, self._watched.ends, self._relisting.closed, self._steering.closed):
-                opened.callback(end, name)
-            self._steering.opened(name, placed)
-            self._relisting.opened(name)
-            self._watched.begins(name)
+            opened.callback(self._live.close, self._live.open(flow, placed))
             cancelled = cancelled or threading.Event()
             seconds = send_once(self._pump, flow, cancelled, _counting(progress, length))
             if flow.failure:
@@ -152,3 +150,150 @@ def _files(file: File, store: File | None) -> tuple[FileSource, FileSink]:
 
 def _counting(progress: Progress, total: int) -> Callable[[int], None]:
     return lambda arrived: progress(f"{arrived} of {total} bytes")
+
+
+def probe(fabric: Fabric, source: int, target: int, candidates: Sequence[Path]) -> list[int | None]:
+    """Accumulated queuing delay on each candidate in ticks; None: no answer within two seconds."""
+    sender, receiver, clock = fabric.context(source), fabric.context(target), fabric.clock
+    with ExitStack() as opened:
+        queues = [opened.enter_context(closing(CQ(context))) for context in (sender, receiver)]
+        ours, theirs = (opened.enter_context(closing(QP(PD(queue.context), queue))) for queue in queues)
+        ours.connect(theirs.endpoint, candidates=candidates)
+        ours.probe()
+        end = clock.now_ps + ps(_PROBED_S)
+        while None in ours.probed() and clock.now_ps < end:
+            clock.wait(clock.now_ps + clock.pause_ps)
+        return ours.probed()
+
+
+@dataclass
+class _Load:
+    """Traffic that goes on. `open`: by the number of a pair, the flow and its name for operations; `bytes_ok`,
+    `bytes_wrong`: of flows that were made anew."""
+
+    pattern: str
+    pairs: list[HostPair]
+    open: dict[int, tuple[str, Flow]] = field(default_factory=dict)
+    began: float = field(default_factory=time.monotonic)
+    reopened: int = 0
+    bytes_ok: int = 0
+    bytes_wrong: int = 0
+    ticker: Ticker | None = None
+
+    @property
+    def flows(self) -> list[Flow]:
+        """Those that send now."""
+        return [flow for _, flow in self.open.values()]
+
+
+class Loading:
+    """Keeps traffic going, so that there is something to see. Methods may be called from several threads."""
+
+    def __init__(self, fabric: Fabric, pump: Pump, live: LiveFlows) -> None:
+        self._fabric, self._topology, self._seed = fabric, fabric.topology, fabric.terms.seed
+        self._pump, self._live = pump, live
+        self._lock = threading.Lock()
+        self._load: _Load | None = None
+
+    def load(self, pattern: str | None = None, stop: bool = False) -> Loaded:
+        """Begins to send between the pairs of a pattern without end, ends that, or says what it has done so far.
+
+        Raises:
+            DetourError: there is no such pattern, a load is on already, or none is.
+        """
+        if stop and pattern is not None:
+            raise DetourError("a load is either begun or ended: give a pattern or --stop")
+        with self._lock:
+            if pattern is not None:
+                self._start(pattern)
+            elif self._load is None:
+                raise DetourError("no load is on; begin one like `detour load adv1`")
+            found = self._counted()
+            if stop:
+                self._stop()
+            return found
+
+    def close(self) -> None:
+        """Ends what there is. May be called twice."""
+        with self._lock:
+            if self._load is not None:
+                self._stop()
+
+    def _start(self, pattern: str) -> None:
+        if self._load is not None:
+            raise DetourError(f"the load {self._load.pattern} is on; `detour load --stop` ends it")
+        linux = self._fabric.linux_hosts()
+        pairs = [pair for pair in load_pairs(self._topology, pattern, self._seed) if linux.isdisjoint(pair)]
+        if not pairs:
+            raise DetourError(f"{pattern}: all of its pairs have a Linux host, whose own programs send")
+        if len(pairs) > _MOST_PAIRS:
+            raise DetourError(f"{pattern}: {len(pairs)} connections; at most {_MOST_PAIRS} can be kept going")
+        made = _Load(pattern, pairs)
+        try:
+            self._open(made, range(len(pairs)))
+        except BaseException:
+            self._close(made)
+            raise
+        clock = self._pump.clock
+        made.ticker = clock.every(lambda: clock.pause_ps / PS, lambda: self._turn(made), "load")
+        self._load = made
+
+    def _open(self, load: _Load, numbers: Iterable[int]) -> None:
+        """Connections: new ones, or in place of those that have failed."""
+        made: dict[int, Flow] = {}
+        try:
+            for number in numbers:
+                made[number] = self._connected(load, number)
+            names = self._live.open_all(made.values())
+        except BaseException:
+            for flow in made.values():
+                self._pump.close_flow(flow)
+            raise
+        load.open |= {number: (name, flow) for (number, flow), name in zip(made.items(), names, strict=True)}
+
+    def _connected(self, load: _Load, number: int) -> Flow:
+        a, b = load.pairs[number]
+        seed = (self._seed << 20) + number
+        hosts = self._topology.hosts
+        choice = probing_choice(self._topology, hosts[a], hosts[b], random.Random(seed + load.reopened))
+        stream = PatternSource(seed), PatternSink(seed)
+        return self._pump.open(a, b, choice, stream, slot_bytes=LOAD_SLOT_BYTES)
+
+    def _turn(self, load: _Load) -> None:
+        """Keeps all connections busy, and makes those anew that have failed."""
+        self._pump.turn(load.flows)
+        for number, (_, flow) in list(load.open.items()):
+            if flow.failure is not None:
+                load.bytes_ok += flow.bytes_ok
+                load.bytes_wrong += flow.bytes_wrong
+                load.reopened += 1
+                self._end(load, number)
+                self._open(load, [number])
+
+    def _counted(self) -> Loaded:
+        load = self._load
+        assert load is not None
+        return Loaded(
+            pattern=load.pattern,
+            pairs=len(load.pairs),
+            bytes_ok=load.bytes_ok + sum(flow.bytes_ok for flow in load.flows),
+            bytes_wrong=load.bytes_wrong + sum(flow.bytes_wrong for flow in load.flows),
+            reopened=load.reopened,
+            seconds=round(time.monotonic() - load.began, 1),
+        )
+
+    def _stop(self) -> None:
+        load, self._load = self._load, None
+        assert load is not None
+        if load.ticker is not None:
+            load.ticker.stop()
+        self._close(load)
+
+    def _close(self, load: _Load) -> None:
+        for number in list(load.open):
+            self._end(load, number)
+
+    def _end(self, load: _Load, number: int) -> None:
+        name, flow = load.open.pop(number)
+        self._live.close(name)
+        self._pump.close_flow(flow)

@@ -16,9 +16,13 @@ from numpy.typing import NDArray
 
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
+from detour.base.times import MAX_TIME
 from detour.control.fors.paths import INSIDE
 from detour.fabric.traffic.pinned import PinnedFabric
 from detour.hosts.verbs.bulk import Flows, post_many
+
+Stragglers = Sequence[tuple[int, int]]
+"""hosts, and by how much they are late, ps"""
 
 
 def tree_parents(members: Sequence[int], m0: int, arity: int) -> dict[int, int]:
@@ -136,3 +140,58 @@ class Barrier:
         edges = np.flatnonzero(passing[self.parent])
         sizes = np.broadcast_to(np.asarray(lengths, np.int64), self.child.shape)[edges]
         post_many(self._down, sizes, now_ps=self._fabric.now_ps, which=edges)
+
+
+class Lateness:
+    """How late hosts act, ps: jitter in all that they do, and stragglers that begin every phase late. Without it every
+    host acts at the poll at which it sees that it can, and what a barrier costs is a lower bound. Everything random
+    comes from the seed."""
+
+    def __init__(self, jitter_ps: int, stragglers: Stragglers, hosts: Sequence[int], slots: int, seed: int) -> None:
+        """`hosts`: those that take part, of places 0..slots-1.
+
+        Raises:
+            DetourError: a straggler is not one of them.
+        """
+        self._jitter_ps = jitter_ps
+        self._rng = np.random.default_rng([seed, 13])
+        self._begins = np.zeros(slots, np.int64)
+        for host, late in stragglers:
+            if host not in hosts:
+                raise DetourError(f"straggler {host}: no such server takes part (there are {len(hosts)})")
+            self._begins[host] += late
+
+    def acting(self, hosts: Int64Array) -> Int64Array:
+        """On something that they have seen, (hosts,)."""
+        if not self._jitter_ps:
+            return np.zeros(len(hosts), np.int64)
+        return self._rng.integers(0, self._jitter_ps, len(hosts), endpoint=True)
+
+    def beginning(self, hosts: Int64Array) -> Int64Array:
+        """With a phase, (hosts,)."""
+        return self._begins[hosts]
+
+
+class Reactions:
+    """Who has seen something and when that host acts on it."""
+
+    def __init__(self, slots: int) -> None:
+        self._due = np.full(slots, MAX_TIME, np.int64)
+
+    def unknown(self, hosts: Int64Array) -> Int64Array:
+        """Those of the hosts that have not noticed yet."""
+        return hosts[self._due[hosts] == MAX_TIME]
+
+    def notice(self, hosts: Int64Array, act_ps: Int64Array) -> None:
+        """They act at these times."""
+        self._due[hosts] = act_ps
+
+    def acting(self, hosts: Int64Array, now_ps: int) -> Int64Array:
+        """Those of the hosts whose time has come."""
+        act = hosts[self._due[hosts] <= now_ps]
+        self._due[act] = MAX_TIME
+        return act
+
+    def next_ps(self, now_ps: int) -> int:
+        """When somebody acts next, later than now."""
+        return int(self._due[self._due > now_ps].min(initial=MAX_TIME))

@@ -21,8 +21,7 @@ from detour.base.errors import DetourError
 from detour.base.times import US
 from detour.control.fors.paths import INSIDE, Flags, crowd
 from detour.control.fors.plan import ForsPlan
-from detour.fabric.traffic.barrier import Barrier
-from detour.fabric.traffic.lateness import Lateness, Reactions, Stragglers
+from detour.fabric.traffic.barrier import Barrier, Lateness, Reactions, Stragglers
 from detour.fabric.traffic.pinned import PinnedFabric
 from detour.hosts.state import QPS_ERR
 from detour.hosts.verbs.bulk import post_many

@@ -39,7 +39,8 @@ HOOK_ECN, HOOK_SPURIOUS_TIMEOUT, HOOK_CNP, HOOK_MOVE = range(8, 12)
 
 
 class Packet(NativeRecord):
-    """What a hook is told of a packet. `rtt`, `delay` and `hops` are -1 where they are not known: for packets of which
+    """What a hook is told of a packet: `rtt`, `delay`, `hops` and `marked` if the algorithm has parameters of its own.
+    `rtt`, `delay` and `hops` are -1 where they are not known: for packets of which
     an ACK only says that they have arrived, but did not cause it, and without the Transit Measurement option."""
 
     bytes: Int64  # payload; of on_sent: the frame's length

@@ -69,9 +69,10 @@ def acked(hs: Handle, i: int, q: QueuePair, seq: int, count: int, now: int) -> i
     current = in_flight and s.epoch == q.epoch
     if current:
         empty = cfg_row(hs).empty_gain > 0 and is_empty(cfg_row(hs), q.delay)
-        f = frame_row(hs)
-        caused = seq == unwrap(f.trigger, q.snd_una) and s.count == f.count
-        control.tell(cfg_row(hs), q, f, caused, now - s.sent)
+        if q.cc_told:
+            f = frame_row(hs)
+            caused = seq == unwrap(f.trigger, q.snd_una) and s.count == f.count
+            control.tell(cfg_row(hs), q, f, caused, now - s.sent)
         control.on_acked(q, s.size, s.txn, empty, now)
     flight.take(hs, i, q, index)
     known = count == s.count or (count < 0 and s.count == 0)

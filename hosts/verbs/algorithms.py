@@ -40,7 +40,7 @@ def initial_window(hs: Hosts, chosen: CongestionAlgorithm) -> float:
 
 def give(hs: Hosts, rows: Int64Array, chosen: CongestionAlgorithm) -> None:
     """Rows of the table of QPs that are about to begin get their fields, all 0."""
-    hs.qp["rate_based"][rows] = chosen.rate_based
+    hs.qp["rate_based"][rows], hs.qp["cc_told"][rows] = chosen.rate_based, chosen.parameters is not None
     news = _give(hs, rows, chosen, "cc_own")
     for name in ("rtt", "delay", "hops"):
         news[name][...] = -1

@@ -20,9 +20,9 @@ from detour.base.errors import DetourError
 from detour.cli import metrics as metrics_command
 from detour.cli import scrape
 from detour.fabric.daemon.daemon import UpOptions, boot
-from detour.fabric.monitoring.rows import SwitchFlowTotals
 from detour.fabric.operations.results import FailureChange, RepairedPlacement
 from detour.fabric.operations.session import Session
+from detour.fabric.records import SwitchFlowTotals
 from tests.waiting import PATIENCE_S, until
 
 TOPOLOGY = "leaf-spine:leaves=3,spines=3,hosts=2"

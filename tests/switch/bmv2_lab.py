@@ -22,13 +22,13 @@ import grpc
 from finsy.proto import p4r, p4r_grpc
 
 from detour.base.errors import DetourError
-from detour.fabric.footings.bmv2.netns import Namespace
 from detour.fabric.footings.bmv2.switch import SwitchProcess, missing
 from detour.fabric.labs.contents import SwitchContent, contents_of
 from detour.fabric.labs.folder import LabFolder
 from detour.fabric.labs.model import LabEnd
 from detour.fabric.labs.programs import programs_of
 from detour.fabric.labs.reading import read_lab
+from detour.fabric.linux.netns import Namespace
 from detour.topo import Switch
 
 __all__ = ["Bmv2Lab", "Seen", "TimedFrame", "missing"]

@@ -19,15 +19,15 @@ from detour.base import descriptors
 from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
 from detour.control.p4runtime.client import SwitchTarget
-from detour.fabric.footings.base import Fabric, PortState, address_hosts
-from detour.fabric.footings.bmv2.netns import Namespace
+from detour.fabric.footings.base import Fabric, address_hosts
 from detour.fabric.footings.bmv2.sniffer import Sniffer
 from detour.fabric.footings.bmv2.switch import SwitchProcess, missing
 from detour.fabric.footings.clock import WallClock
-from detour.fabric.footings.details import FootingDetails
 from detour.fabric.footings.settings import BMV2, FootingSettings
 from detour.fabric.linux.hosts import LinuxHosts, LinuxRequest
+from detour.fabric.linux.netns import Namespace
 from detour.fabric.linux.opening import offloads_off
+from detour.fabric.records import FootingDetails, PortState
 from detour.hosts.driver import Driver
 from detour.hosts.verbs.verbs import Device
 from detour.topo import Switch, Topology

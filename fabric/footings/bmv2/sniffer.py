@@ -14,7 +14,7 @@ from detour.base.errors import DetourError
 from detour.base.files import naming
 from detour.engine import pcapng
 from detour.engine.capture import CaptureFiles, incomplete
-from detour.fabric.footings.bmv2.netns import Namespace
+from detour.fabric.linux.netns import Namespace
 
 _ETH_P_ALL = 0x0003
 _PACKET_OUTGOING = 4

@@ -21,7 +21,7 @@ from detour.base.errors import DetourError
 from detour.control.p4runtime.client import SwitchTarget
 from detour.engine.bmv2api.client import Connection
 from detour.engine.phv import CPU_PORT
-from detour.fabric.footings.bmv2.netns import Namespace
+from detour.fabric.linux.netns import Namespace
 from detour.topo import Switch
 
 BINARY = "simple_switch_grpc"

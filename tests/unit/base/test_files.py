@@ -30,10 +30,9 @@ _OTHERS = {
     "experiments/store.py": "points are appended, and a line that was cut short is passed over",
     "fabric/daemon/daemon.py": "a pipe",
     "fabric/daemon/state_dir.py": "a record of the running process, which nobody needs",
-    "fabric/footings/bmv2/netns.py": "a setting of the kernel",
+    "fabric/linux/netns.py": "a setting of the kernel",
     "fabric/footings/bmv2/switch.py": "the log of a switch",
-    "fabric/labs/controller_files.py": "for controllers, as long as a lab is up",
-    "fabric/labs/cpu_interfaces.py": "a setting of the kernel",
+    "fabric/labs/controllers.py": "for controllers, as long as a lab is up; a setting of the kernel",
     "fabric/labs/script_runner.py": "an answer between processes, in a temporary folder",
     "fabric/linux/hosts.py": "for a namespace, as long as it is up",
 }

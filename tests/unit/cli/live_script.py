@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from detour.cli.live.view import Live
-from detour.fabric.monitoring.rows import FlowRow
 from detour.fabric.operations.results import LinkUse, LinkUses
+from detour.fabric.records import FlowRow
 from detour.topo import parse_topology
 
 LINKS = parse_topology("d1").links

@@ -17,8 +17,7 @@ from rich.console import Console
 
 from detour.base.errors import DetourError
 from detour.base.records import from_json
-from detour.cli.completion import CommandCompleter, of_topology
-from detour.cli.prompt import ASKING_GROUPS, Prompt
+from detour.cli.prompt import ASKING_GROUPS, CommandCompleter, Prompt, of_topology
 from detour.fabric.operations.registry import OPERATIONS
 from detour.topo import parse_topology
 from tests.unit.cli.test_command_line import ANSWERS

@@ -15,8 +15,6 @@ from detour.cli.output import Page
 from detour.control.placement.placement import Assignment
 from detour.control.placement.report import PlacedLink, PlacementReport
 from detour.fabric.demo import DemoResult
-from detour.fabric.footings.details import ServedAt
-from detour.fabric.monitoring.rows import FlowRow, PortCounts, SwitchFlowTotals
 from detour.fabric.operations.results import (
     EntryRow,
     FlowRows,
@@ -33,6 +31,7 @@ from detour.fabric.operations.results import (
     TracedPath,
     UsedPath,
 )
+from detour.fabric.records import FlowRow, PortCounts, ServedAt, SwitchFlowTotals
 from detour.fabric.traffic.workload import WorkloadResult
 
 USIDS = "usid:fcbb:bb00:100:101:106:107:108:841f"

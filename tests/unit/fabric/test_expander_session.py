@@ -204,8 +204,7 @@ class Sending:
             choice = Choice((Path(0, usids),))
             flow = session.pump.open(switches[0], switches[-1], choice, stream, slot_bytes=8_000)
             self.flows.append(flow)
-            name = session.live.open(flow)
-            session.relisting.opened(name)
+            session.live.open(flow)
 
     def some(self) -> None:
         """Until half of it has arrived."""
@@ -225,7 +224,6 @@ class Sending:
         self.session.pump.run(self.flows)
         ends = [(flow.failure, flow.bytes_ok, flow.bytes_wrong) for flow in self.flows]
         for live in self.session.live.all():
-            self.session.relisting.closed(live.name)
             self.session.live.close(live.name)
         for flow in self.flows:
             self.session.pump.close_flow(flow)

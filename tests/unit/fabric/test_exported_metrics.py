@@ -13,11 +13,9 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from detour.fabric.footings.base import PortState
 from detour.fabric.monitoring import metrics
 from detour.fabric.monitoring.metrics import Exported, catalogue
-from detour.fabric.monitoring.rows import FlowRow, PortCounts, PortWindow, SwitchFlowTotals
-from detour.fabric.operations.results import PlacementTotals
+from detour.fabric.records import FlowRow, PlacementTotals, PortCounts, PortState, PortWindow, SwitchFlowTotals
 
 DOCS = Path(__file__).parents[3] / "docs"
 DASHBOARD = json.loads((DOCS / "grafana" / "detour.json").read_text())

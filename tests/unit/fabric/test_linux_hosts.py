@@ -14,12 +14,12 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.fabric.footings.bmv2.fabric import Bmv2Fabric
-from detour.fabric.footings.details import LinuxHost
 from detour.fabric.footings.engine import EngineFabric
 from detour.fabric.footings.settings import BMV2, real_time
 from detour.fabric.linux import keeper, opening
 from detour.fabric.linux.hosts import request
 from detour.fabric.operations.session import Session
+from detour.fabric.records import LinuxHost
 from detour.topo import parse_topology
 from tests.waiting import PATIENCE_S, until
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from detour.control.rerouting import FlowReport
-from detour.fabric.monitoring.rows import PortWindow
 from detour.fabric.monitoring.windows import FLOW_FIELDS, FlowMonitor, PortMonitor
+from detour.fabric.records import PortWindow
 from detour.hosts.config import HostConfig
 from detour.hosts.state import Hosts, make_hosts
 

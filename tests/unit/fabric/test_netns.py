@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from detour.base.errors import DetourError
-from detour.fabric.footings.bmv2.netns import Namespace
+from detour.fabric.linux.netns import Namespace
 
 pytestmark = [
     pytest.mark.kernel,
@@ -66,7 +66,7 @@ def test_the_main_thread_stays_where_it_is() -> None:
 def test_nothing_is_left_after_a_kill() -> None:
     script = (
         "import os, sys\n"
-        "from detour.fabric.footings.bmv2.netns import Namespace\n"
+        "from detour.fabric.linux.netns import Namespace\n"
         "n = Namespace(); n.ip(['link add x type veth peer name y'])\n"
         "print(os.stat(n.fd).st_ino, flush=True); sys.stdin.read()\n"
     )

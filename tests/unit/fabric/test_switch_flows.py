@@ -12,8 +12,8 @@ from detour.base.errors import DetourError
 from detour.control.entries import Plan
 from detour.control.p4runtime.watching import CELLS, CLASS_MEANS, Cell, slot_cells
 from detour.fabric.footings.clock import PS, VirtualClock
-from detour.fabric.monitoring.rows import SwitchFlowTotals
-from detour.fabric.monitoring.switch_flows import READING_SHARE, FabricAccess, SwitchFlows, next_window
+from detour.fabric.operations.switch_flows import READING_SHARE, FabricAccess, SwitchFlows, next_window
+from detour.fabric.records import SwitchFlowTotals
 
 MS = 1_000_000_000
 TICK_PS = 1_000_000

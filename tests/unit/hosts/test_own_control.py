@@ -60,7 +60,8 @@ def acked(hosts: Hosts, row: int = 0, now: int = 0, **packet: Any) -> float:
 
 
 def fields_of(hosts: Hosts, row: int = 0) -> Any:
-    return algorithms.state_of(hosts, hosts.__dict__["_algorithms"][0].algorithm)[row]
+    plugins = (bound.algorithm for bound in hosts.__dict__["_plugins"])
+    return algorithms.state_of(hosts, next(one for one in plugins if isinstance(one, CongestionAlgorithm)))[row]
 
 
 @pytest.fixture

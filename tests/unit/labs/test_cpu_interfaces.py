@@ -15,7 +15,7 @@ from test_lab_running import free_ports
 from detour.base.errors import DetourError
 from detour.fabric.labs import programs
 from detour.fabric.labs.contents import contents_of
-from detour.fabric.labs.cpu_interfaces import attach_cpu_interfaces
+from detour.fabric.labs.controllers import attach_cpu_interfaces
 from detour.fabric.labs.folder import LabFolder
 from detour.fabric.labs.linux import request_of
 from detour.fabric.labs.programs import programs_of

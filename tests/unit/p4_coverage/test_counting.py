@@ -18,7 +18,7 @@ from detour.engine.compiler.program import Program
 from detour.engine.compiler.run import PacketRunner
 from detour.engine.coverage.collector import COLLECTOR, Collector, collecting
 from detour.engine.coverage.document import CoverageDocument
-from detour.fabric.tracing.planned import follow_planned
+from detour.fabric.tracing.walk import follow_planned
 
 SPEC = "dragonfly:p=1,a=2,h=1"
 OTHERS = Path(__file__).parents[2] / "programs" / "compiler"

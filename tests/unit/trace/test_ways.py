@@ -15,9 +15,8 @@ from detour.control.policy import Policy
 from detour.control.verifier.trace import Tracer
 from detour.engine.compiler.program import Program
 from detour.engine.trace.tree import Output
-from detour.fabric.tracing.planned import follow_planned
 from detour.fabric.tracing.results import FollowedPacket
-from detour.fabric.tracing.walk import FabricCopy
+from detour.fabric.tracing.walk import FabricCopy, follow_planned
 from detour.hosts.frames.sample import data_frame
 from detour.topo.paths import parse_usid_list
 from detour.topo.spec import parse_topology

@@ -17,11 +17,10 @@ from aiohttp.test_utils import make_mocked_request
 
 from detour.base.errors import DetourError
 from detour.cli import main
-from detour.cli.web.addressing import addresses_on
-from detour.cli.web.answers import Answers
+from detour.cli.web.answers import Answers, addresses_on
 from detour.cli.web.feed import Feed
 from detour.cli.web.graph import graph_of
-from detour.cli.web.security import Guard
+from detour.cli.web.server import Guard
 from detour.cli.web.serving import fabric_page_beside, serve
 from detour.fabric.daemon.daemon import UpOptions, boot
 from detour.fabric.operations.session import Session
@@ -184,6 +183,7 @@ def test_a_link_fails_and_heals_and_the_feed_says_so(address: str, session: Sess
         ("place", {"jobs": "/etc/passwd"}, "may not ask for"),
         ("capture", {"folder": "/tmp"}, "may not ask for"),
         ("send", {"source": "h0", "target": "h5", "file": "/etc/passwd"}, "may not name files"),
+        ("trace", {"source": "h0", "target": "h5", "coverage": "/tmp/x"}, "may not name files"),
         ("send", {"source": "h0", "target": "h5", "length": 10**12}, "at most"),
         ("impair", {"link": "s0-s1", "rate": 7.0}, "fraction"),
     ],

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from detour.base.errors import DetourError
+from detour.cli.web.answers import PacketShelf
 from detour.cli.web.layers import layered
-from detour.cli.web.packets import PacketShelf
 from detour.cli.web.pipeline import pipeline_of
 from detour.control.p4runtime.pipeline import PipelineConfig
 from detour.fabric.tracing.program import TracedProgram

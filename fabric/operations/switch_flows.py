@@ -20,9 +20,14 @@ from detour.base.errors import DetourError
 from detour.base.records import extended
 from detour.control.entries import Plan
 from detour.control.p4runtime.watching import CELLS, Cell, Watched, WatchList, counts, slot_cells
+from detour.fabric.footings.base import Fabric
 from detour.fabric.footings.clock import PS, FabricClock, Ticker
-from detour.fabric.monitoring.rows import SwitchFlowTotals
 from detour.fabric.monitoring.windows import COUNTS, KEPT, Windows
+from detour.fabric.operations.control_plane import ControlPlane
+from detour.fabric.operations.live_flows import LiveFlow, LiveFlows
+from detour.fabric.operations.paths import Paths
+from detour.fabric.operations.results import FlowRows
+from detour.fabric.records import SwitchFlowTotals
 
 _log = logging.getLogger(__name__)
 
@@ -260,3 +265,81 @@ class SwitchFlows:
             watched = self._list[flow]
             order = [*watched.devices, *(device for device in watched.slots if device not in watched.devices)]
             return [self.monitor.at(flow, device) for device in order]
+
+
+class WatchedFlows:
+    """The flows of the table, and the switches that watch them. Methods may be called from several threads."""
+
+    def __init__(self, fabric: Fabric, control: ControlPlane, live: LiveFlows, paths: Paths, kept: int) -> None:
+        """`kept`: windows of the switches that are remembered."""
+        self._topology, self._control, self._paths = fabric.topology, control, paths
+        self.live = live
+        links = FabricAccess(control.read_cells, control.rewrite, live.set_label, fabric.clock)
+        self.switches = SwitchFlows(links, fabric.terms.hosts.tick_ps, live.window_s, kept)
+        self._watching = False
+        control.more.append(self.switches.plan)
+
+    def flows(self) -> FlowRows:
+        """What sends now, as its receivers, and if asked the switches on the way, saw it in the last window."""
+        rows = self.live.rows(self.switches.rows)
+        return FlowRows(self.live.window_s, self._watching, self.switches.pause_s, rows)
+
+    def watch_flows(self, on: bool) -> FlowRows:
+        """Switches watch the flows that send, and those that will, or no flow any more."""
+        with self._control.changing:
+            self._watching = on
+            if on:
+                self._watch(self.live.all())
+            else:
+                for live in self.live.all():
+                    self.closed(live)
+        return self.flows()
+
+    def opened(self, flows: Sequence[LiveFlow]) -> None:
+        """Flows begin to send."""
+        if self._watching:
+            self._watch(flows)
+
+    def _watch(self, flows: Iterable[LiveFlow]) -> None:
+        """Lets all switches watch flows that these can pass. Without room for it, a flow sends unwatched."""
+
+        def add(live: LiveFlow, devices: list[int]) -> None:
+            self.switches.add(live.name, self._topology.hosts[live.flow.source_host].address, devices)
+
+        with self._control.changing:
+            self._change([live for live in flows if live.name not in self.switches], add)
+
+    def closed(self, flow: LiveFlow) -> None:
+        """A flow ends, or is to be watched no longer."""
+        with self._control.changing:
+            try:
+                self.switches.remove(flow.name)
+            except DetourError as error:
+                _log.warning("%s: %s", flow.name, error)
+
+    def follow(self, flows: Iterable[LiveFlow]) -> None:
+        """Flows may have got other paths: those that are watched are watched there."""
+        with self._control.changing:
+            watched = [live for live in flows if live.name in self.switches]
+            self._change(watched, lambda live, devices: self.switches.move(live.name, devices))
+
+    def _change(self, flows: Sequence[LiveFlow], change: Callable[[LiveFlow, list[int]], None]) -> None:
+        """Changes where flows are watched; `change` gets the devices that one can pass, in order of its paths."""
+        hosts, switches = self._topology.hosts, self._topology.switches
+        ways = [
+            (live, hosts[live.flow.source_host], hosts[live.flow.target_host], path)
+            for live in flows
+            for path in live.flow.paths
+        ]
+        devices: dict[str, list[int]] = {live.name: [] for live in flows}
+        try:
+            for (live, *_), passed in zip(ways, self._paths.hops(way[1:] for way in ways), strict=True):
+                devices[live.name] += [switches[switch].device_id for switch in passed]
+        except DetourError as error:
+            _log.warning("it is not known where flows pass: %s", error)
+            return
+        for live in flows:
+            try:
+                change(live, list(dict.fromkeys(devices[live.name])))
+            except DetourError as error:
+                _log.warning("%s is watched no longer: %s", live.name, error)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What monitoring knows of flows and ports, as records. Loads nothing of the fabric."""
+"""What is known of a running fabric, its flows and ports, as records. Loads nothing of the fabric."""
 
 from __future__ import annotations
 
@@ -69,6 +69,16 @@ class PortCounts:
 
 
 @dataclass(frozen=True)
+class PortState:
+    """What only the target itself can say of a port; `drops`: packets that found the queue full, or None."""
+
+    up: bool
+    queue_packets: int | None = None
+    queue_peak: int | None = None
+    drops: int | None = None
+
+
+@dataclass(frozen=True)
 class PortWindow:
     """The last window of a port. `queue_packets`: that waited at its end; `drops`: that found the queue full."""
 
@@ -76,6 +86,18 @@ class PortWindow:
     queue_packets: float
     marked_share: float
     drops: float
+
+
+@dataclass(frozen=True)
+class PlacementTotals:
+    """`collisions`: pairs of flows that share a link, of which there must be `lower_bound`; `without_path`: flows that
+    are cut off; `method`: how they were placed, None without a placement."""
+
+    flows: int
+    collisions: int
+    lower_bound: int
+    without_path: int
+    method: str | None
 
 
 @dataclass(frozen=True)
@@ -96,3 +118,45 @@ class FabricMetric:
     kind: str
     text: str
     samples: list[MetricSample]
+
+
+@dataclass(frozen=True)
+class ServedAt:
+    """Where the engine serves P4Runtime. `socket`: of this user alone; `address`: the one that others may reach, which
+    is the socket too if none was asked for; `reach`: who can. `thrift`: the socket of BMv2's runtime API of all
+    switches, of this user alone."""
+
+    socket: str
+    address: str
+    tls: bool
+    reach: str
+    thrift: str
+
+
+@dataclass(frozen=True)
+class LinuxHost:
+    """A host that is a namespace of Linux. `process` keeps it, in a user namespace if `user`; `kind`: of its interface,
+    tap or veth; `oversized`: frames above the MTU that came out of it and were dropped (None: nobody counts)."""
+
+    host: str
+    process: int
+    user: bool
+    interface: str
+    kind: str
+    mtu: int
+    addresses: list[str]
+    oversized: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FootingDetails:
+    """UNSET: this footing has no such thing. `lag_ms`: how far the engine is behind the wall clock. On BMv2 `processes`
+    (ids) and `restarts` of switches by name, `namespaces`: of the hosts, and of all `switches`. `linux`: hosts
+    that are namespaces of Linux."""
+
+    lag_ms: float | UnsetType = UNSET
+    p4runtime: ServedAt | UnsetType = UNSET
+    processes: dict[str, int] | UnsetType = UNSET
+    restarts: dict[str, int] | UnsetType = UNSET
+    namespaces: dict[str, str | None] | UnsetType = UNSET
+    linux: list[LinuxHost] | UnsetType = UNSET

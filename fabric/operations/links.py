@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operations on links and ports: down and up again, slower or lossy, and what passes them in files."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from msgspec import UNSET
+
+from detour.base.errors import DetourError
+from detour.base.records import extended
+from detour.fabric.footings.base import Fabric
+from detour.fabric.operations.control_plane import ControlPlane, since
+from detour.fabric.operations.relisting import Relisting
+from detour.fabric.operations.results import (
+    Captured,
+    Failed,
+    FailureChange,
+    Healed,
+    ImpairedLink,
+    ImpairedLinks,
+    RelistedSenders,
+    RepairedPlacement,
+)
+from detour.fabric.operations.steering import Steering
+from detour.fabric.operations.switch_flows import WatchedFlows
+from detour.topo import Failure, Topology, failure_name, parse_failure
+from detour.topo.failures import Failures
+
+
+class Links:
+    """See the module. Methods may be called from several threads."""
+
+    def __init__(
+        self, fabric: Fabric, control: ControlPlane, steering: Steering, relisting: Relisting, watched: WatchedFlows
+    ) -> None:
+        self._fabric, self._control, self._watched = fabric, control, watched
+        self._steering, self._relisting = steering, relisting
+        self._topology = fabric.topology
+        self._impairing = threading.Lock()
+        self._impaired: dict[int, ImpairedLink] = {}
+
+    def fail(self, name: str) -> Failed:
+        """Takes a link or a switch down and withdraws it from all tables."""
+        with self._control.changing:
+            failure = parse_failure(self._topology, name)
+            found = failure_name(self._topology, failure)
+            if failure in self._control.failures:
+                raise DetourError(f"{found} is down already")
+            return extended(Failed, self._change(self._control.failures | {failure}), failed=found)
+
+    def heal(self, name: str | None = None) -> Healed:
+        """Brings a link or switch, or all of them, back."""
+        with self._control.changing:
+            if name is None:
+                names = ", ".join(self._control.failure_names())
+                return extended(Healed, self._change(frozenset()), healed=names)
+            failure = parse_failure(self._topology, name)
+            found = failure_name(self._topology, failure)
+            if failure not in self._control.failures:
+                raise DetourError(f"{found} is not down")
+            return extended(Healed, self._change(self._control.failures - {failure}), healed=found)
+
+    def _change(self, failures: frozenset[Failure]) -> FailureChange:
+        begin, control = time.monotonic(), self._control
+        healing = failures < control.failures
+        control.failures = failures
+        # What is dead goes down first, as in life; what comes back is up before anybody sends there.
+        self._fabric.apply_failures(failures)
+        # Senders that choose their path by themselves can leave dead links before the tables know of them.
+        repaired, relisted = (None, None) if healing else self._repair(failures)
+        written = control.reconcile()
+        repaired, relisted = self._repair(failures) if healing else (repaired, relisted)
+        self._watched.follow(self._watched.live.all())
+        return FailureChange(
+            failures=control.failure_names(),
+            placement=repaired or UNSET,
+            senders=relisted or UNSET,
+            seconds=since(begin),
+            entries=written.entries,
+            **written.as_dict(),
+        )
+
+    def _repair(self, failures: Failures) -> tuple[RepairedPlacement | None, RelistedSenders | None]:
+        return self._steering.repair(failures), self._relisting.repair(failures)
+
+    def impair(
+        self, link: str | None = None, rate: float | None = None, loss: float | None = None, clear: bool = False
+    ) -> ImpairedLinks:
+        """Gives a link a fraction of its rate, or lets it lose a fraction of its frames, in both directions; what is
+        not said stays. `clear`: it, or every link, is as it was. Without anything: which are impaired now. Tables do
+        not change: the link is up, and traffic finds out by itself.
+
+        Raises:
+            DetourError: there is no such link, a fraction is none, or the target cannot do that.
+        """
+        with self._impairing:
+            if clear:
+                if rate is not None or loss is not None:
+                    raise DetourError("impair: either a rate and a loss, or --clear")
+                for index in [*self._impaired] if link is None else [self._link(link)]:
+                    self._set_impaired(index, 1.0, 0.0)
+            elif link is not None:
+                self._impair(self._link(link), rate, loss)
+            elif rate is not None or loss is not None:
+                raise DetourError("impair: which link? One like s0-s3, s0:3 or h7")
+            return ImpairedLinks([self._impaired[index] for index in sorted(self._impaired)])
+
+    def _link(self, name: str) -> int:
+        found = parse_failure(self._topology, name)
+        if found.kind != "link":
+            raise DetourError(f"{name!r} is a switch; links are impaired, like s0-s3, s0:3 or h7")
+        return found.index
+
+    def _impair(self, index: int, rate: float | None, loss: float | None) -> None:
+        if rate is None and loss is None:
+            raise DetourError("impair: --rate, --loss or --clear is missing")
+        if rate is not None and not 0 < rate <= 1:
+            raise DetourError(f"impair: a rate of {rate:g} is no fraction above 0 and at most 1")
+        if loss is not None and not 0 <= loss < 1:
+            raise DetourError(f"impair: a loss of {loss:g} is no fraction from 0 to below 1; `fail` takes a link down")
+        now = self._impaired.get(index)
+        self._set_impaired(
+            index,
+            (now.rate if now else 1.0) if rate is None else rate,
+            (now.loss if now else 0.0) if loss is None else loss,
+        )
+
+    def _set_impaired(self, index: int, rate: float, loss: float) -> None:
+        now = self._impaired.get(index)
+        if loss != (now.loss if now else 0.0):
+            self._fabric.set_loss(index, loss)  # first: the target may refuse it
+        if rate != (now.rate if now else 1.0):
+            self._fabric.throttle(index, rate)
+        self._impaired.pop(index, None)
+        if (rate, loss) != (1.0, 0.0):
+            self._impaired[index] = ImpairedLink(self._topology.links[index].name, rate, loss)
+
+
+class Capturing:
+    """Begins and ends captures. Methods may be called from several threads."""
+
+    def __init__(self, fabric: Fabric) -> None:
+        self._fabric = fabric
+        self._lock = threading.Lock()
+        self._now = Captured(None, [])
+
+    def capture(self, folder: str | None = None, where: list[str] | None = None, stop: bool = False) -> Captured:
+        """Begins to write a pcapng file a port into a folder, ends that, or says what is being written. `where`: links,
+        switches and hosts whose ports are wanted (None: all).
+
+        Raises:
+            DetourError: there is no such link, switch or host, captures run already, none runs, or the folder cannot be
+                written.
+        """
+        if stop and (folder is not None or where):
+            raise DetourError("a capture is either begun or ended: give a folder or --stop")
+        with self._lock:
+            if stop:
+                return self._stop()
+            if folder is not None:
+                self._start(folder, where or [])
+            elif where:
+                raise DetourError("a capture needs a folder for its files")
+            return replace(self._now, error=self.error)
+
+    @property
+    def error(self) -> str | None:
+        """What has ended the writing, if anything has."""
+        return None if self._now.folder is None else self._fabric.capture_error()
+
+    def _start(self, folder: str, where: list[str]) -> None:
+        if self._now.folder is not None:
+            raise DetourError(f"captures are being written to {self._now.folder}; `detour capture --stop` ends them")
+        names = ports_of(self._fabric.topology, where)
+        self._fabric.capture(Path(folder), frozenset(names) if where else None)
+        self._now = Captured(folder, [f"{name}.pcapng" for name in names])
+
+    def _stop(self) -> Captured:
+        if self._now.folder is None:
+            raise DetourError("no captures are being written")
+        ended, self._now = self._now, Captured(None, [])
+        self._fabric.capture(None)
+        return ended
+
+
+def ports_of(topology: Topology, where: list[str]) -> list[str]:
+    """Ports by name, like `s3-1`, of links, switches and hosts; of all if none is named.
+
+    Raises:
+        DetourError: there is no such link, switch or host.
+    """
+    wanted = [parse_failure(topology, text) for text in where]
+    return [
+        f"s{switch}-{port}"
+        for switch, port, link in _switch_ports(topology)
+        if not wanted or Failure("link", link) in wanted or Failure("switch", switch) in wanted
+    ]
+
+
+def _switch_ports(topology: Topology) -> list[tuple[int, int, int]]:
+    """(switch, port, link) of every switch port that has a link."""
+    ends = [
+        (*end, link.index) for link in topology.links for end in (link.a, link.b)[: 1 if link.kind == "host" else 2]
+    ]
+    return sorted(ends)
