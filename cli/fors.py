@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`fors`: phases and spines for all-to-all exchanges on two-level fat-trees with failed links."""
+"""`fors`: phases and spines for all-to-all exchanges on fat-trees with failed links."""
 
 from __future__ import annotations
 
@@ -7,38 +7,22 @@ import argparse
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
 from detour.base.progress import Progress
-from detour.cli import fors_export, fors_rivals, fors_run, fors_sizes, fors_tiers
-from detour.cli.fors_shown import FoundPlan, KeptPlan, checked, fabric_of, refuse, shown
+from detour.cli import fors_export, fors_rivals, fors_run, fors_sizes
+from detour.cli.fors_shown import checked, fabric_of, right_plan, shown
 from detour.cli.output import shown_progress
 from detour.cli.parser import Parser, command, output_file
 
 if TYPE_CHECKING:
-    from detour.control.fors import ForsPlan
+    from detour.control.fors import FatTree, ForsPlan
     from detour.control.fors.incremental import Change
 
 _SCHEDULES = ("fors", "linear-shift", "xor", "bandwidth-optimal")
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Planned(FoundPlan):
-    reduction: int
-    flows: int
-    bound: int
-    """phases that any plan needs, proven"""
-    lower_bound: int
-    """the same, by its older name"""
-    paper_phases: int
-    """`phases` as the paper counts: a server's own part takes a phase too"""
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Kept(KeptPlan, _Planned): ...
 
 
 def register(commands: Any) -> None:
@@ -90,8 +74,6 @@ def _add(kinds: Any, name: str, text: str, run: Any, *, out: bool = True) -> Par
 
 
 def _schedule(options: argparse.Namespace) -> int:
-    if fors_tiers.meant(options):
-        return fors_tiers.schedule(options)
     if fors_sizes.wanted(options):
         if options.algorithm != "fors":
             raise DetourError(f"--algorithm {options.algorithm} knows of no sizes; `fors run --routing` compares them")
@@ -100,106 +82,108 @@ def _schedule(options: argparse.Namespace) -> int:
         return _finish(options, _plan(options))
     from detour.control.fors.baselines import SCHEDULES, ftree
     from detour.control.fors.plan import PlanSeconds
-    from detour.control.fors.solve import proven_bound
 
     fabric = fabric_of(options)
+    if fabric.cores:
+        raise DetourError(f"--algorithm {options.algorithm} is for fat-trees of two levels (ft:...)")
     begin = time.perf_counter()
     flows = SCHEDULES[options.algorithm](fabric)
     scheduled = time.perf_counter()
     plan = ftree(fabric, flows)
     seconds = PlanSeconds(schedule=scheduled - begin, route=time.perf_counter() - scheduled)
-    bound = proven_bound(fabric)
-    optimal = plan.phases == bound
-    plan = replace(plan, method=f"{options.algorithm}/ftree", lower_bound=bound, optimal=optimal, seconds=seconds)
-    return _finish(options, plan)
+    plan = replace(plan, method=f"{options.algorithm}/ftree", seconds=seconds)
+    return _finish(options, _bounded(plan))
 
 
 def _route(options: argparse.Namespace) -> int:
-    if fors_tiers.meant(options):
-        return fors_tiers.schedule(options)
     if fors_sizes.wanted(options):
         if options.keep is not None:
             raise DetourError("--keep changes plans for messages of one size; with --sizes or --skew plan anew")
         return fors_sizes.schedule(options)
     if options.keep is None:
         return _finish(options, _plan(options))
-    from detour.control.fors import files
     from detour.control.fors.incremental import reroute
     from detour.control.fors.plan import PlanSeconds
-    from detour.control.fors.solve import proven_bound
-    from detour.control.fors.verify import problems
 
-    with _warm(options):
-        fabric = fabric_of(options)
+    fabric = fabric_of(options)
+    with _warm(options, fabric):
         if fabric.unreachable():
-            raise DetourError("a plan cannot be kept where leaves have no common spine left: plan without --keep")
-        old = files.read(replace(fabric, failed=frozenset()), options.keep)
-        # What is wrong with it for other reasons than failures cannot be mended by moving flows.
-        refuse(problems(old, most=1), options.keep, fabric)
-        change = reroute(old, fabric)
+            left = "no way to each other" if fabric.cores else "no common spine left"
+            raise DetourError(f"a plan cannot be kept where leaves have {left}: plan without --keep")
+        # What is wrong with it for other reasons than failures cannot be repaired by moving flows.
+        change = reroute(right_plan(replace(fabric, failed=frozenset()), options.keep), fabric)
     plan = change.plan
     if not change.anew:
-        bound = proven_bound(fabric)
-        optimal = plan.phases == bound
-        plan = replace(plan, lower_bound=bound, optimal=optimal, seconds=PlanSeconds(route=change.seconds))
+        plan = _bounded(replace(plan, seconds=PlanSeconds(route=change.seconds)))
     return _finish(options, plan, change)
+
+
+def _bounded(plan: ForsPlan) -> ForsPlan:
+    """The plan with its proven bound."""
+    from detour.control.fors.solve import proven_bound
+
+    bound = proven_bound(plan.fabric)
+    return replace(plan, lower_bound=bound, optimal=plan.phases == bound)
 
 
 def _plan(options: argparse.Namespace) -> ForsPlan:
     from detour.control.fors import solve
 
     fabric = fabric_of(options)
-    with _warm(options) as progress:
+    with _warm(options, fabric) as progress:
         progress(f"planning {fabric.servers} servers on {fabric.name} with {len(fabric.failed)} failed links")
         return solve(fabric, skip_unreachable=options.skip_unreachable)
 
 
 @contextmanager
-def _warm(options: argparse.Namespace) -> Iterator[Progress]:
+def _warm(options: argparse.Namespace, fabric: FatTree) -> Iterator[Progress]:
     """Native code is loaded, and compiled if need be, before anything is timed."""
-    from detour.control.fors.warm import warm
+    from detour.control.fors.warm import warm, warm_tiers
 
     with shown_progress(options.json) as progress:
         progress("loading native code")
-        warm()
+        warm_tiers() if fabric.cores else warm()
         yield progress
 
 
 def _verify(options: argparse.Namespace) -> int:
-    if fors_tiers.meant(options):
-        return fors_tiers.verify(options)
     if fors_sizes.wanted(options):
         return fors_sizes.verify(options)
     from detour.control.fors import files
-    from detour.control.fors.solve import proven_bound
 
     fabric = fabric_of(options)
-    plan = files.read(fabric, options.file, tuple(fabric.unreachable()))
-    bound = proven_bound(fabric)
-    return _finish(options, replace(plan, lower_bound=bound, optimal=plan.phases == bound))
+    return _finish(options, _bounded(files.read(fabric, options.file, tuple(fabric.unreachable()))))
 
 
 def _finish(options: argparse.Namespace, plan: ForsPlan, change: Change | None = None) -> int:
     """Verifies, writes and shows a plan; 1 if it is not right."""
+    from msgspec import UNSET
+
+    from detour.cli.fors_planned import Planned
     from detour.control.fors import files
     from detour.control.fors.solve import paper_phases
     from detour.control.fors.verify import problems
 
-    known = checked(options, plan, plan, problems, files.write, plan.unreachable)
-    planned = (_Planned if change is None else _Kept)(
-        reduction=plan.fabric.reduction,
+    fabric, three = plan.fabric, plan.fabric.cores > 0
+    checks = checked(options, plan, plan, problems, files.write, plan.unreachable)
+    planned = Planned(
+        reduction=UNSET if three else fabric.reduction,
         flows=plan.flows,
         bound=plan.lower_bound,
         lower_bound=plan.lower_bound,
-        paper_phases=paper_phases(plan.fabric, plan.phases),
-        optimal=plan.optimal and known["verified"],
-        **known,
-        **({} if change is None else {"moved": change.moved, "anew": change.anew}),
+        paper_phases=UNSET if three else paper_phases(fabric, plan.phases),
+        optimal=plan.optimal and checks["verified"],
+        gap=plan.phases - plan.lower_bound if three else UNSET,
+        moved=UNSET if change is None else change.moved,
+        anew=UNSET if change is None else change.anew,
+        **checks,
     )
-    optimal = "optimal" if planned.optimal else "not proven optimal"
-    rows = [
-        ("phases", f"{planned.phases} (at least {planned.bound} are needed: {optimal})"),
-        ("as the paper counts", f"{planned.paper_phases} (a server's part for itself takes a phase too)"),
-        ("flows", f"{planned.flows:,}"),
-    ]
-    return shown(options, planned, rows)
+    optimal = "optimal" + " (proven)" * three if planned.optimal else "not proven optimal"
+    optimal += f", {planned.gap} above" if three and not planned.optimal else ""
+    rows = [("phases", f"{planned.phases} (at least {planned.bound} are needed: {optimal})")]
+    if not three:
+        rows.append(("as the paper counts", f"{planned.paper_phases} (a server's part for itself takes a phase too)"))
+    moved = []
+    if change is not None:
+        moved = [("moved", f"{change.moved:,} flows" + (" (planned anew)" if change.anew else ""))]
+    return shown(options, planned, [*rows, ("flows", f"{planned.flows:,}")], moved)

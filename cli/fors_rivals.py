@@ -62,7 +62,6 @@ def _scale_up(text: str | None) -> ScaleUp | None:
 
 def _run(options: argparse.Namespace) -> int:
     from detour.control.fors import parse_fabric
-    from detour.control.fors.tiers.fabric import is_three_level, parse_three_levels
     from detour.control.fors.warm import warm as warm_plans
     from detour.control.fors.warm import warm_tiers
     from detour.engine import warm
@@ -72,8 +71,7 @@ def _run(options: argparse.Namespace) -> int:
     from detour.fabric.traffic.pinned import Tuning
     from detour.hosts.rdma import RDMA
 
-    three = is_three_level(options.topo)
-    fabric = parse_three_levels(options.topo) if three else parse_fabric(options.topo)
+    fabric = parse_fabric(options.topo)
     failures = _counts(options.failures)
     if not fors_sizes.wanted(options):
         options.skew = "uniform"
@@ -81,7 +79,7 @@ def _run(options: argparse.Namespace) -> int:
     scale_up = _scale_up(options.scale_up)
     tuning = Tuning(rate_bps=options.rate, seed=options.seed)
     with shown_progress(options.json) as progress:
-        warm_tiers() if three else warm_plans()
+        warm_tiers() if fabric.cores else warm_plans()
         if not options.ideal:
             warm.ensure(progress, RDMA)
         name = str(options.sizes or options.skew)

@@ -14,7 +14,7 @@ from detour.cli.output import present, shown_progress
 from detour.cli.parser import byte_count, command
 
 if TYPE_CHECKING:
-    from detour.control.fors.ways import FatTree, TreeLink
+    from detour.control.fors.fabric import FatTree, TreeLink
     from detour.experiments.fors.results import ExchangeResult
     from detour.fabric.traffic.outage import Break, Detection
 
@@ -86,8 +86,7 @@ def _stragglers(text: str | None) -> tuple[tuple[int, int], ...]:
 
 def _run(options: argparse.Namespace) -> int:
     from detour.control.fors import warm as plans
-    from detour.control.fors.tiers.fabric import FatTree3
-    from detour.control.fors.ways import ways_of
+    from detour.control.fors.fabric import parse_links
     from detour.engine import warm
     from detour.experiments.fors.exchange import ExchangeRun, execute
     from detour.fabric.traffic.outage import Delays
@@ -102,12 +101,12 @@ def _run(options: argparse.Namespace) -> int:
     elif options.silent:
         raise DetourError("--silent needs --fail-at: links that have failed before are known to everybody")
     else:
-        fabric = ways_of(fabric).failed(_links(fabric, options.fail))
+        fabric = fabric.with_failed(parse_links(fabric, options.fail))
     if fors_sizes.wanted(options) and options.phases:
         raise DetourError("--phases executes some phases for all; those of messages of unlike size are unlike")
     sizes = None
     if fors_sizes.wanted(options):
-        if isinstance(fabric, FatTree3):
+        if fabric.cores:
             raise DetourError(f"--sizes and --skew are for two levels (ft:...); {options.topo!r} has three")
         sizes = fors_sizes.sizes_of(options, fabric)
     run = ExchangeRun(
@@ -133,38 +132,24 @@ def _run(options: argparse.Namespace) -> int:
 def _fabric(options: argparse.Namespace) -> FatTree:
     """The fabric, with the links that were drawn failed."""
     from detour.control.fors import parse_fabric, random_failures
-    from detour.control.fors.tiers.fabric import draw_failures, is_three_level, parse_three_levels
 
-    given = (options.topo, None, options.servers, options.population, options.group)
-    if is_three_level(options.topo):
-        return draw_failures(parse_three_levels(*given), options.random_failures, options.seed)
-    return random_failures(parse_fabric(*given), options.random_failures, options.seed)
-
-
-def _links(fabric: FatTree, text: str | None) -> frozenset[TreeLink]:
-    """What `--fail` names."""
-    from detour.control.fors.fabric import FatTree2, parse_links
-    from detour.control.fors.tiers.fabric import parse_tier_links
-
-    if isinstance(fabric, FatTree2):
-        return frozenset(parse_links(fabric, text) - fabric.failed)
-    low, high = parse_tier_links(fabric, text)
-    return frozenset({*low, *high})
+    bare = parse_fabric(options.topo, None, options.servers, options.population, options.group)
+    return random_failures(bare, options.random_failures, options.seed)
 
 
 def _parts(fabric: FatTree, text: str | None) -> list[tuple[frozenset[TreeLink], frozenset[int]]]:
     """Links and leaves that every part of `--fail` breaks."""
-    from detour.control.fors.ways import leaves_of
+    from detour.control.fors.fabric import parse_links
 
     parts: list[tuple[frozenset[TreeLink], frozenset[int]]] = []
     for part in text.split(",") if text else []:
         leaf, _, spine = part.strip().partition(":")
         if spine == "*" and leaf.isascii() and leaf.isdecimal():
-            if int(leaf) >= leaves_of(fabric):
-                raise DetourError(f"{fabric.name} has no leaf {leaf} (0..{leaves_of(fabric) - 1})")
+            if int(leaf) >= fabric.all_leaves:
+                raise DetourError(f"{fabric.name} has no leaf {leaf} (0..{fabric.all_leaves - 1})")
             parts.append((frozenset(), frozenset({int(leaf)})))
         else:
-            parts.append((_links(fabric, part), frozenset()))
+            parts.append((parse_links(fabric, part) - fabric.failed, frozenset()))
     return parts
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `fors schedule`, `route` and `verify` find, on two levels or three: verified, written, and shown."""
+"""What `fors schedule`, `route` and `verify` find: verified, written, and shown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from detour.base.tables import Table, left
 from detour.cli.output import present
 
 if TYPE_CHECKING:
-    from detour.control.fors import FatTree2
+    from detour.control.fors import FatTree, ForsPlan
     from detour.control.fors.plan import PlanSeconds
 
 
@@ -35,14 +35,6 @@ class FoundPlan:
     seconds: PlanSeconds
 
 
-@dataclass(frozen=True, kw_only=True)
-class KeptPlan:
-    """Those that are there with `--keep`."""
-
-    moved: int
-    anew: bool
-
-
 def checked(
     options: argparse.Namespace,
     plan: Any,
@@ -51,7 +43,7 @@ def checked(
     write: Callable[[Any, Path], None],
     unreachable: Sequence[tuple[int, int]],
 ) -> dict[str, Any]:
-    """Verifies a plan, of which `rows` are phases and ways, and writes it if that is wanted; the fields of
+    """Verifies a plan, of which `rows` are phases and paths, and writes it if that is wanted; the fields of
     `FoundPlan`."""
     begin = time.perf_counter()
     problems = check(plan)
@@ -81,8 +73,11 @@ def refuse(problems: Sequence[str], file: Path, fabric: Any) -> None:
         raise DetourError(f"{file} is no plan for {fabric.name} with {fabric.servers} servers: {text}")
 
 
-def shown(options: argparse.Namespace, plan: FoundPlan, rows: Sequence[tuple[str, str]]) -> int:
-    """Shows it, with a row about each thing that is this kind's own; 1 if the plan is not right."""
+def shown(
+    options: argparse.Namespace, plan: FoundPlan, rows: Sequence[tuple[str, str]], more: Sequence[tuple[str, str]] = ()
+) -> int:
+    """Shows it, with rows about what is this kind's own, before those of all kinds and behind; 1 if the plan is not
+    right."""
     seconds = ", ".join(f"{name} {1000 * value:.1f} ms" for name, value in vars(plan.seconds).items())
     lines = [
         ("fabric", f"{plan.fabric}, {plan.servers} servers, {len(plan.failed)} failed links"),
@@ -90,9 +85,8 @@ def shown(options: argparse.Namespace, plan: FoundPlan, rows: Sequence[tuple[str
         ("method", plan.method),
         ("verified", "yes" if plan.verified else "NO"),
         ("took", seconds),
+        *more,
     ]
-    if isinstance(plan, KeptPlan):
-        lines.append(("moved", f"{plan.moved:,} flows" + (" (planned anew)" if plan.anew else "")))
     if plan.unreachable:
         lines.append(("left out", ", ".join(f"leaves {u} and {v}" for u, v in plan.unreachable)))
     lines += [("problem", text) for text in plan.problems]
@@ -101,19 +95,37 @@ def shown(options: argparse.Namespace, plan: FoundPlan, rows: Sequence[tuple[str
     return 0 if plan.verified else 1
 
 
-def fabric_of(options: argparse.Namespace) -> FatTree2:
+def fabric_of(options: argparse.Namespace) -> FatTree:
     """The fabric that the options describe.
 
     Raises:
-        DetourError: they do not describe one, or pairs of its leaves cannot reach each other and may not be skipped.
+        DetourError: they do not describe one, pairs of its leaves cannot reach each other and may not be skipped, or an
+            option is for two levels.
     """
     from detour.control.fors import parse_fabric, random_failures
-    from detour.control.fors.solve import unreachable_text
+    from detour.control.fors.fabric import unreachable_text
 
     fabric = parse_fabric(options.topo, options.fail, options.servers, options.population, options.group)
+    for name in ("sizes", "skew") if fabric.cores else ():
+        if getattr(options, name, None) is not None:
+            raise DetourError(f"--{name} is for fat-trees of two levels (ft:...); {options.topo!r} has three")
     if options.random_failures is not None:
         fabric = random_failures(fabric, options.random_failures, options.seed)
     lost = fabric.unreachable()
     if lost and not options.skip_unreachable:
         raise DetourError(unreachable_text(fabric, tuple(lost)))
     return fabric
+
+
+def right_plan(fabric: FatTree, path: Path) -> ForsPlan:
+    """The plan in a file.
+
+    Raises:
+        DetourError: something is wrong with it.
+    """
+    from detour.control.fors import files
+    from detour.control.fors.verify import problems
+
+    plan = files.read(fabric, path, tuple(fabric.unreachable()))
+    refuse(problems(plan, most=1), path, fabric)
+    return plan

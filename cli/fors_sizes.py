@@ -15,8 +15,7 @@ from detour.cli.parser import Parser, byte_count
 
 if TYPE_CHECKING:
     from detour.base.arrays import Int64Array
-    from detour.control.fors import FatTree2
-    from detour.control.fors.tiers.fabric import FatTree3
+    from detour.control.fors import FatTree
     from detour.control.fors.unequal import UnequalPlan
 
 
@@ -58,7 +57,7 @@ def wanted(options: argparse.Namespace) -> bool:
     return options.sizes is not None or options.skew is not None
 
 
-def sizes_of(options: argparse.Namespace, fabric: FatTree2 | FatTree3) -> Int64Array:
+def sizes_of(options: argparse.Namespace, fabric: FatTree) -> Int64Array:
     """The sizes that the options name.
 
     Raises:
@@ -73,7 +72,7 @@ def sizes_of(options: argparse.Namespace, fabric: FatTree2 | FatTree3) -> Int64A
     return drawn_sizes(fabric.servers, options.skew or "uniform", options.message, options.seed)
 
 
-def named_fabric(options: argparse.Namespace) -> FatTree2:
+def named_fabric(options: argparse.Namespace) -> FatTree:
     """Leaves without a common spine matter only where they have something to send: planning says so."""
     skipping = argparse.Namespace(**{**vars(options), "skip_unreachable": True})
     return fabric_of(skipping)

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FORS: all-to-all exchanges on two-level fat-trees with failed links, scheduled and routed without contention.
+"""FORS: all-to-all exchanges on fat-trees with failed links, scheduled and routed without contention.
 
 Stein, Bramas, Pisani, Colombo, Pelsser: "FORS: Fault-adaptive Optimized Routing and Scheduling for DAQ Networks".
 The exchange goes in phases. In one phase a server sends to at most one server and receives from at most one, and no
 link between a leaf and a spine carries more than one flow in either direction. `solve` finds a plan with as few phases
-as there can be and proves it; how: docs/fors.md. Leaves may have more servers than spines, and several cables to each.
+as there can be and proves it; how: docs/fors.md. Leaves may have more servers than spines, and several cables to each;
+there may be a third level of switches.
 """
 
-from detour.control.fors.fabric import FatTree2, parse_fabric, random_failures
+from detour.control.fors.fabric import FatTree, parse_fabric, random_failures
 from detour.control.fors.plan import ForsPlan, Schedule
 from detour.control.fors.solve import solve
 
-__all__ = ["FatTree2", "ForsPlan", "Schedule", "parse_fabric", "random_failures", "solve"]
+__all__ = ["FatTree", "ForsPlan", "Schedule", "parse_fabric", "random_failures", "solve"]

@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from detour.control.fors.fabric import FatTree2
-from detour.control.fors.plan import INSIDE, ForsPlan, Schedule, arranged, only_present
+from detour.control.fors.fabric import FatTree
+from detour.control.fors.paths import INSIDE
+from detour.control.fors.plan import ForsPlan, Schedule, arranged, only_present
 from detour.control.fors.schedule import closed_form
 
 
-def linear_shift(fabric: FatTree2) -> Schedule:
+def linear_shift(fabric: FatTree) -> Schedule:
     """Rank r sends to r + p + 1 in phase p (section 2.2): a phase less than there are servers."""
     ranks = fabric.servers
     rank, phase = (part.ravel() for part in np.indices((ranks, max(ranks - 1, 0))))
     return _of_ranks(fabric, max(ranks - 1, 0), phase, rank, (rank + phase + 1) % max(ranks, 1))
 
 
-def exclusive_or(fabric: FatTree2) -> Schedule:
+def exclusive_or(fabric: FatTree) -> Schedule:
     """Rank r exchanges with r XOR (p + 1) in phase p (pairwise exchange); phases: the next power of two, less one."""
     ranks = fabric.servers
     phases = (1 << max(ranks - 1, 0).bit_length()) - 1
@@ -31,7 +32,7 @@ def exclusive_or(fabric: FatTree2) -> Schedule:
     return _of_ranks(fabric, phases, phase[there], rank[there], other[there])
 
 
-def bandwidth_optimal(fabric: FatTree2) -> Schedule:
+def bandwidth_optimal(fabric: FatTree) -> Schedule:
     """Prisacari et al. (ICS 2013): at most M0 - floor(M0/M1) flows leave a leaf in a phase.
 
     As many phases as places: servers have their own parts in different ones. For as many spines as places of a leaf.
@@ -43,7 +44,7 @@ def bandwidth_optimal(fabric: FatTree2) -> Schedule:
 SCHEDULES = {"linear-shift": linear_shift, "xor": exclusive_or, "bandwidth-optimal": bandwidth_optimal}
 
 
-def ftree(fabric: FatTree2, schedule: Schedule) -> ForsPlan:
+def ftree(fabric: FatTree, schedule: Schedule) -> ForsPlan:
     """A schedule routed by destination, as Ftree does: the a-th server of a leaf is reached over its a-th uplink, the
     first cables of all spines before the second ones.
 
@@ -56,7 +57,7 @@ def ftree(fabric: FatTree2, schedule: Schedule) -> ForsPlan:
     return arranged(fabric, schedule, spine, None if fabric.cables == 1 else np.stack([cable, cable]))
 
 
-def _of_ranks(fabric: FatTree2, phases: int, phase: np.ndarray, src: np.ndarray, dst: np.ndarray) -> Schedule:
+def _of_ranks(fabric: FatTree, phases: int, phase: np.ndarray, src: np.ndarray, dst: np.ndarray) -> Schedule:
     """The servers of ranks."""
     servers = np.flatnonzero(fabric.taking_part())
     columns = (phase // fabric.at_once, servers[src], servers[dst])

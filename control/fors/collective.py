@@ -17,10 +17,9 @@ import numpy as np
 
 from detour.base.errors import DetourError
 from detour.control.edge_colouring import coloured
-from detour.control.fors.plan import INSIDE, ForsPlan
-from detour.control.fors.tiers.solve import TierPlan
+from detour.control.fors.paths import INSIDE
+from detour.control.fors.plan import ForsPlan
 
-AnyPlan = ForsPlan | TierPlan
 _MOST_BLOCKS = 216
 """MSCCL_MAX_NUM_THREAD_BLOCKS of microsoft/msccl: 108 * 2"""
 _CHANNEL_BLOCKS = 32
@@ -29,13 +28,13 @@ _MOST_BYTES = 1 << 40
 """Without it MSCCL takes an algorithm for less than 128 MB only."""
 
 
-def ranks_of(plan: AnyPlan) -> np.ndarray:
+def ranks_of(plan: ForsPlan) -> np.ndarray:
     """(slots,) int: each server's rank, -1 where it takes no part."""
     part = plan.fabric.taking_part()
     return np.where(part, np.cumsum(part) - 1, -1)
 
 
-def schedule_json(plan: AnyPlan, sent: np.ndarray | None = None) -> str:
+def schedule_json(plan: ForsPlan, sent: np.ndarray | None = None) -> str:
     """The plan as JSON: who sends to whom in every phase, over which spine (null inside a leaf), or over which
     aggregation switch and core of its plane.
 
@@ -62,23 +61,23 @@ def schedule_json(plan: AnyPlan, sent: np.ndarray | None = None) -> str:
     return json.dumps(head)[:-1] + f', "phases": [\n{lines}\n]}}\n'
 
 
-def _over(plan: AnyPlan) -> dict[str, np.ndarray]:
+def _over(plan: ForsPlan) -> dict[str, np.ndarray]:
     """What a flow goes over, by its name in JSON; negative: nothing of the kind."""
-    if isinstance(plan, TierPlan):
-        return {"agg": plan.plane, "core": plan.core}
+    if plan.core is not None:
+        return {"agg": plan.spine, "core": plan.core}
     if plan.cables is None:
         return {"spine": plan.spine}
     up, down = np.where(plan.spine == INSIDE, INSIDE, plan.cables)
     return {"spine": plan.spine, "up": up, "down": down}
 
 
-def msccl(plan: AnyPlan, name: str = "fors") -> Iterator[str]:
+def msccl(plan: ForsPlan, name: str = "fors") -> Iterator[str]:
     """Lines of an MSCCL algorithm for all-to-all, a chunk for each pair.
 
     Raises:
         DetourError: more phases than MSCCL has thread blocks, or pairs are left out.
     """
-    if plan.parted if isinstance(plan, TierPlan) else plan.unreachable:
+    if plan.unreachable:
         raise DetourError("MSCCL's all-to-all has every pair; this plan leaves out leaves that nothing joins")
     turns, blocks = _turns(plan)
     if blocks >= _MOST_BLOCKS:
@@ -102,7 +101,7 @@ def msccl(plan: AnyPlan, name: str = "fors") -> Iterator[str]:
     yield "</algo>"
 
 
-def _turns(plan: AnyPlan) -> tuple[np.ndarray, int]:
+def _turns(plan: ForsPlan) -> tuple[np.ndarray, int]:
     """Phases (flows,) in which a rank sends once and receives once, and how many; where a plan's allow it more often,
     they are divided (Koenig)."""
     often = plan.fabric.at_once

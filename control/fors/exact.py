@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plans with the least number of phases for any failures, any population and any group of servers.
 
-`loads.py` says how many flows of each pair of leaves go over each spine, `phasing.py` when, `seating.py` between which
-servers. The second and third step succeed whenever the first one does, so the integer programme alone decides.
+`loads.py` says how many flows of each pair of leaves go over each spine, `phase_assignment.py` when, and
+`server_assignment.py` between which servers. The second and third step succeed whenever the first one does, so the
+integer programme alone decides.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from detour.control.fors.fabric import FatTree2
-from detour.control.fors.loads import LeafDemand, dealt_out, fractional, lower_bound, most_on_a_link, whole
-from detour.control.fors.phasing import phases_of
-from detour.control.fors.plan import INSIDE, Schedule
-from detour.control.fors.seating import seats
+from detour.control.fors.fabric import FatTree
+from detour.control.fors.loads import LeafDemand, dealt_out, fractional, least_phases, most_on_a_link, whole
+from detour.control.fors.paths import INSIDE
+from detour.control.fors.phase_assignment import phases_of
+from detour.control.fors.plan import Schedule
+from detour.control.fors.server_assignment import seats
 
 _MORE = 3
 """Numbers of phases beyond the bound that the solver is asked for; it has never needed one."""
@@ -35,45 +37,43 @@ class SpinePaths(NamedTuple):
     """phases that every plan needs, proven"""
 
 
-def fewest_phases(fabric: FatTree2, bound: int) -> SpinePaths:
-    """Spines that allow as few phases as there can be. Pairs that nothing joins are left out.
+def fewest_phases(fabric: FatTree) -> SpinePaths:
+    """Spines that allow as few phases as there can be, on two levels. Pairs that nothing joins are left out.
 
-    `bound`: phases known to be needed. The solver gets about twenty seconds for each number of phases; where it finds
-    nothing for the first, the result has more phases than its `lower_bound`, for that a solver rules something out is
-    no proof. Where it finds nothing at all, flows are dealt out without it.
+    The solver gets about twenty seconds for each number of phases; where it finds nothing for the first, the result has
+    more phases than its `lower_bound`, for that a solver rules something out is no proof. Where it finds nothing at
+    all, flows are dealt out without it.
     """
-    demand = LeafDemand.of(fabric)
-    near = fractional(demand, bound)
-    if near is None:
-        bound = max(bound, lower_bound(demand))
-        near = fractional(demand, bound)
+    demand = LeafDemand(fabric)
+    bound, near = least_phases(demand)
     for phases in range(bound, bound + _MORE):
-        found = whole(demand, phases, near)
-        if found.paths is not None:
-            return _paths(fabric, demand, found.paths, phases, bound)
+        flows = whole(demand, phases, near)
+        if flows is not None:
+            return SpinePaths(phases, *flow_rows(demand, demand.paths, flows), bound)
         near = fractional(demand, phases + 1)
     flows = dealt_out(demand)
-    return _paths(fabric, demand, flows, max(bound, most_on_a_link(demand, flows)), bound)
+    return SpinePaths(max(bound, most_on_a_link(demand, flows)), *flow_rows(demand, demand.paths, flows), bound)
 
 
-def _paths(fabric: FatTree2, demand: LeafDemand, flows: np.ndarray, phases: int, bound: int) -> SpinePaths:
-    """A row for every flow, those inside leaves included."""
-    u, v = demand.pairs[demand.path_pair].T
-    leaves = np.arange(fabric.leaves)
-    sizes = fabric.sizes()
+def flow_rows(demand: LeafDemand, paths: np.ndarray, flows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(flows,) int32 source leaf, target leaf and spine, sorted, those inside leaves included.
+
+    `paths`: (paths, 2) pair and spine; `flows`: (paths, 2) over each, and back."""
+    pair, spine = paths.T
+    u, v = demand.pairs[pair].T
+    leaves, sizes = np.arange(demand.fabric.all_leaves), demand.fabric.sizes()
     times = np.concatenate([flows[:, 0], flows[:, 1], sizes * np.maximum(sizes - 1, 0)])
     columns = (
         np.concatenate([u, v, leaves]),
         np.concatenate([v, u, leaves]),
-        np.concatenate([demand.path_spine, demand.path_spine, np.full(fabric.leaves, INSIDE)]),
+        np.concatenate([spine, spine, np.full(len(leaves), INSIDE)]),
     )
-    source, target, spine = columns
-    order = np.lexsort((spine, target, source))
+    order = np.lexsort(columns[::-1])
     source, target, spine = (np.repeat(column[order], times[order]).astype(np.int32) for column in columns)
-    return SpinePaths(phases, source, target, spine, bound)
+    return source, target, spine
 
 
-def seated(fabric: FatTree2, paths: SpinePaths) -> tuple[Schedule, np.ndarray, np.ndarray | None]:
+def seated(fabric: FatTree, paths: SpinePaths) -> tuple[Schedule, np.ndarray, np.ndarray | None]:
     """The schedule of paths, its spines (flows,) int32 and its cables as in `ForsPlan`."""
     sizes, servers = fabric.sizes().astype(np.int32), fabric.seats()
     lanes = None if fabric.single else np.stack([dealt_lanes(fabric, leaf, paths.spine) for leaf in paths[1:3]])
@@ -88,7 +88,7 @@ def seated(fabric: FatTree2, paths: SpinePaths) -> tuple[Schedule, np.ndarray, n
     return Schedule(paths.phases, phase, src, dst), paths.spine, cables
 
 
-def dealt_lanes(fabric: FatTree2, leaf: np.ndarray, spine: np.ndarray) -> np.ndarray:
+def dealt_lanes(fabric: FatTree, leaf: np.ndarray, spine: np.ndarray) -> np.ndarray:
     """(flows,) int32: (spine * cables + cable) * lanes + lane of flows between `leaf` and `spine` (`INSIDE` stays).
 
     Flows of a link take the lanes of its working cables in turn. So no lane has more than T of a link's T * room.
@@ -101,13 +101,13 @@ def dealt_lanes(fabric: FatTree2, leaf: np.ndarray, spine: np.ndarray) -> np.nda
     rank = np.arange(len(link)) - np.searchsorted(link, link)
     lane = rank % fabric.room().ravel()[link]
     # Working cables first, in order.
-    working = np.argsort(~fabric.working().reshape(-1, fabric.cables), axis=1, kind="stable")
+    working = np.argsort(~fabric.working.reshape(-1, fabric.cables), axis=1, kind="stable")
     cable = working[link, lane // fabric.lanes]
     found[away] = (spine[away] * fabric.cables + cable) * fabric.lanes + lane % fabric.lanes
     return found
 
 
-def _turns(fabric: FatTree2, paths: SpinePaths, phase: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+def _turns(fabric: FatTree, paths: SpinePaths, phase: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """Phases, each divided into `at_once` parts in which a leaf has one flow of a server at most: so servers can be
     found for them as for phases. Parts go on at the same time."""
     if fabric.at_once == 1:

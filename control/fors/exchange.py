@@ -13,9 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from detour.base.jit import njit
-from detour.control.fors.fabric import FatTree2
+from detour.control.fors.fabric import FatTree
 from detour.control.fors.jit import inner
-from detour.control.fors.plan import INSIDE, ForsPlan
+from detour.control.fors.paths import INSIDE
+from detour.control.fors.plan import ForsPlan
 from detour.control.fors.recolour import complete
 
 TRIES = 2
@@ -64,9 +65,9 @@ class _Flows(NamedTuple):
 class PhaseAssignment:
     """Phases and spines of a plan while flows go from phase to phase. `phase` and `spine` are changed in place."""
 
-    def __init__(self, plan: ForsPlan, fabric: FatTree2, phase: np.ndarray, spine: np.ndarray) -> None:
+    def __init__(self, plan: ForsPlan, fabric: FatTree, phase: np.ndarray, spine: np.ndarray) -> None:
         self.phase, self.spine = phase, spine
-        self.alive = fabric.alive()
+        self.alive = fabric.alive
         self.links = self.alive.sum(axis=1).astype(np.int32)
         self.src, self.dst = plan.src, plan.dst
         self.leaves = np.stack([plan.src // fabric.hosts, plan.dst // fabric.hosts]).astype(np.int32)

@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fat-tree FT(2; M0, M1) of the paper, section 4: M1 leaves, each joined to M0 spines and to at most M0 servers.
+"""Fat-trees of two and three levels with failed links.
 
-Beyond the paper: a leaf may have more or fewer places for servers than spines, several cables to every spine, and these
+Two levels are FT(2; M0, M1) of the paper, section 4: M1 leaves, each joined to M0 spines and to at most M0 servers.
+Beyond the paper a leaf may have more or fewer places for servers than spines, several cables to every spine, and these
 may be faster or slower than servers' links.
+
+On three levels leaves are in pods, and spine j of every pod, its aggregation switch, is joined to the same `cores`
+cores, those of plane j (Al-Fares et al., SIGCOMM 2008; `topo.clos.fat_tree`). So who goes up to plane j comes down over
+plane j. Two levels are the case of one pod without cores.
 """
 
 from __future__ import annotations
@@ -12,28 +17,33 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
+from itertools import product
 
 import numpy as np
 
 from detour.base.errors import DetourError
-from detour.control.fors.places import Servers, inhabited
+from detour.control.fors.places import Servers, populated
 from detour.topo.keyvalues import check_keys, split_spec, whole_number
 
-LeafSpineLink = tuple[int, int]
-"""A leaf and an uplink: a spine or, where several cables lead to each, spine * cables + cable."""
+TreeLink = tuple[int, ...]
+"""A leaf and an uplink (spine * cables + cable); or a pod, a plane and a core of the plane."""
 
-_MOST = 256
-"""Spines or leaves of a fabric at most: 65,536 servers and more would need plans of 32 GB."""
+_MOST = {2: 256, 3: 64}
+"""Switches of a kind at most, by levels. 65,536 servers and more would need plans of 32 GB."""
+_MOST_SERVERS = 4096
+"""on three levels"""
 _MOST_CABLES = 16
 """Cables between a leaf and a spine, flows in a cable and messages of a server at a time at most."""
+_LEVELS = {2: "fat-tree of two levels", 3: "fat-tree of three levels"}
 
 
 @dataclass(frozen=True)
-class FatTree2(Servers):
-    """FT(2; spines, leaves) with failed links.
+class FatTree(Servers):
+    """FT(2; spines, leaves), or with `cores` a tree of three levels, with failed links.
 
     Leaf g's servers are `g * hosts + a` for a in 0..population[g]-1: the paper's numbers, with gaps where a leaf is
-    not full. A link fails in both directions, every cable by itself.
+    not full. Leaves are numbered over all pods. A link fails in both directions, every cable by itself.
 
     With `speed` = p / q (in lowest terms) a phase is the time of q messages at a server's rate: a cable carries p
     messages in it and a server sends q and receives q, each at 1/q of its rate.
@@ -43,10 +53,10 @@ class FatTree2(Servers):
     """
 
     spines: int
-    """M0"""
+    """M0; on three levels the aggregation switches of a pod, which are planes"""
     leaves: int
-    """M1"""
-    failed: frozenset[LeafSpineLink] = frozenset()
+    """M1; on three levels of a pod"""
+    failed: frozenset[TreeLink] = frozenset()
     population: tuple[int, ...] = field(default=())
     """servers of each leaf, at most `hosts`; empty: all leaves are full"""
     group: tuple[int, ...] = field(default=())
@@ -57,44 +67,79 @@ class FatTree2(Servers):
     """parallel cables between each leaf and each spine"""
     speed: Fraction = Fraction(1)
     """rate of such a cable, relative to a server's link"""
+    pods: int = 1
+    cores: int = 0
+    """of a plane; 0: two levels"""
+
+    @classmethod
+    def three_levels(
+        cls,
+        pods: int,
+        leaves: int,
+        aggs: int,
+        cores: int,
+        hosts: int,
+        failed: frozenset[TreeLink] = frozenset(),
+        population: tuple[int, ...] = (),
+        group: tuple[int, ...] = (),
+    ) -> FatTree:
+        """Pods of so many leaves and aggregation switches, each of these with so many cores.
+
+        Raises:
+            DetourError: a number is out of range.
+        """
+        _check_numbers(3, pods=pods, leaves=leaves, aggs=aggs, cores=cores, hosts=hosts)
+        return cls(aggs, leaves, failed, population, group, hosts, pods=pods, cores=cores)
 
     def __post_init__(self) -> None:
-        for name, value in (("m0", self.spines), ("m1", self.leaves)):
-            if not 1 <= value <= _MOST:
-                raise DetourError(f"fat-tree of two levels: {name}={value} is not in 1..{_MOST}")
-        self._check_links()
+        if not self.hosts:
+            object.__setattr__(self, "hosts", self.spines)
+        if self.cores:
+            numbers = {"pods": self.pods, "leaves": self.leaves, "aggs": self.spines, "cores": self.cores}
+            _check_numbers(3, **numbers, hosts=self.hosts)
+            if not self.single:
+                raise DetourError(f"{_LEVELS[3]}: {self.cables} cables of speed {self.speed}; there is one of speed 1")
+        else:
+            _check_numbers(2, m0=self.spines, m1=self.leaves, hosts=self.hosts)
+            self._check_cables()
+            if self.pods != 1:
+                raise DetourError(f"{_LEVELS[2]}: {self.pods} pods, which only cores could join")
         if not self.population:
-            object.__setattr__(self, "population", (self.hosts,) * self.leaves)
-        self.check_population(self.leaves)
-        for leaf, uplink in sorted(self.failed):
-            if not (0 <= leaf < self.leaves and 0 <= uplink < self.uplinks):
-                raise DetourError(
-                    f"{self.name} has no link {leaf}:{uplink} (leaf 0..{self.leaves - 1}, spine 0..{self.spines - 1})"
-                )
+            object.__setattr__(self, "population", (self.hosts,) * self.all_leaves)
+        self.check_population(self.all_leaves)
+        if self.cores and self.slots > _MOST_SERVERS:
+            raise DetourError(f"{self.name}: {self.slots} servers are more than {_MOST_SERVERS}")
+        for link in sorted(self.failed):
+            shape = self.high.shape if len(link) == 3 else (self.all_leaves, self.uplinks)
+            if not all(0 <= value < limit for value, limit in zip(link, shape, strict=True)):
+                raise DetourError(f"{self.name} has no link {':'.join(map(str, link))} {self._ends(len(link))}")
         object.__setattr__(self, "group", tuple(sorted(self.group)))
         self.check_servers()
 
-    def _check_links(self) -> None:
-        if not self.hosts:
-            object.__setattr__(self, "hosts", self.spines)
-        if not 1 <= self.hosts <= _MOST:
-            raise DetourError(f"fat-tree of two levels: hosts={self.hosts} is not in 1..{_MOST}")
+    def _check_cables(self) -> None:
         if not 1 <= self.cables <= _MOST_CABLES:
-            raise DetourError(f"fat-tree of two levels: cables={self.cables} is not in 1..{_MOST_CABLES}")
-        if self.uplinks * self.speed.numerator > 4 * _MOST:
-            raise DetourError(f"fat-tree of two levels: {self.uplinks} cables of a leaf for {self.speed} are too many")
+            raise DetourError(f"{_LEVELS[2]}: cables={self.cables} is not in 1..{_MOST_CABLES}")
+        if self.uplinks * self.speed.numerator > 4 * _MOST[2]:
+            raise DetourError(f"{_LEVELS[2]}: {self.uplinks} cables of a leaf for {self.speed} are too many")
         if not (self.speed > 0 and max(self.speed.numerator, self.speed.denominator) <= _MOST_CABLES):
-            raise DetourError(
-                f"fat-tree of two levels: speed={self.speed} is not a fraction of numbers in 1..{_MOST_CABLES}"
-            )
+            raise DetourError(f"{_LEVELS[2]}: speed={self.speed} is not a fraction of numbers in 1..{_MOST_CABLES}")
 
     @property
     def name(self) -> str:
-        """`FT(2;20,18)`; what the paper does not have comes behind: `FT(2;4,6;hosts=8,cables=2,speed=1/2)`."""
+        """`FT(2;20,18)`; what the paper does not have comes behind: `FT(2;4,6;hosts=8,cables=2,speed=1/2)`.
+
+        Three levels: `FT(3;pods,leaves,aggs,cores,hosts)`."""
+        if self.cores:
+            return f"FT(3;{self.pods},{self.leaves},{self.spines},{self.cores},{self.hosts})"
         more = [f"hosts={self.hosts}"] if self.hosts != self.spines else []
         more += [f"cables={self.cables}"] if self.cables != 1 else []
         more += [f"speed={self.speed}"] if self.speed != 1 else []
         return f"FT(2;{self.spines},{self.leaves}{';' if more else ''}{','.join(more)})"
+
+    @property
+    def all_leaves(self) -> int:
+        """Of all pods."""
+        return self.pods * self.leaves
 
     @property
     def uplinks(self) -> int:
@@ -116,46 +161,102 @@ class FatTree2(Servers):
         """Whether leaf and spine have one cable that carries one flow a phase, as in the paper."""
         return self.cables == 1 and self.speed == 1
 
-    def link_name(self, leaf: int, uplink: int) -> str:
-        """`leaf:spine`, or `leaf:spine:cable` where there are several."""
-        spine, cable = divmod(uplink, self.cables)
-        return f"{leaf}:{spine}" if self.cables == 1 else f"{leaf}:{spine}:{cable}"
+    def link_name(self, link: TreeLink) -> str:
+        """`leaf:spine`, or `leaf:spine:cable` where there are several; `pod/plane:core`."""
+        if len(link) == 3:
+            return f"{link[0]}/{link[1]}:{link[2]}"
+        spine, cable = divmod(link[1], self.cables)
+        return f"{link[0]}:{spine}" if self.cables == 1 else f"{link[0]}:{spine}:{cable}"
 
     def failed_names(self) -> list[str]:
         """Those of the failed links, in order."""
-        return [self.link_name(leaf, uplink) for leaf, uplink in sorted(self.failed)]
+        return [self.link_name(link) for link in sorted(self.failed, key=lambda link: (len(link), link))]
 
-    def alive(self) -> np.ndarray:
-        """(leaves, spines) bool: where a cable works."""
-        return self.working().sum(axis=2) > 0
+    # -- what works -------------------------------------------------------------------------------------
 
+    @cached_property
     def working(self) -> np.ndarray:
-        """(leaves, spines, cables) bool: the cables that work."""
-        working = np.ones((self.leaves, self.uplinks), bool)
-        for leaf, uplink in self.failed:
-            working[leaf, uplink] = False
-        return working.reshape(self.leaves, self.spines, self.cables)
+        """(all leaves, spines, cables) bool: the cables that work."""
+        working = np.ones((self.all_leaves, self.uplinks), bool)
+        for link in self.failed:
+            if len(link) == 2:
+                working[link] = False
+        return working.reshape(self.all_leaves, self.spines, self.cables)
+
+    @cached_property
+    def alive(self) -> np.ndarray:
+        """(all leaves, spines) bool: where a cable works."""
+        return self.working.sum(axis=2) > 0
+
+    @cached_property
+    def high(self) -> np.ndarray:
+        """(pods, planes, cores) bool: links between aggregation switches and cores that work."""
+        high = np.ones((self.pods, self.spines, self.cores), bool)
+        for link in self.failed:
+            if len(link) == 3:
+                high[link] = False
+        return high
+
+    @cached_property
+    def pod_of(self) -> np.ndarray:
+        """(all leaves,) the pod of each."""
+        return np.arange(self.all_leaves) // self.leaves
+
+    @cached_property
+    def planes(self) -> np.ndarray:
+        """(all leaves, all leaves, planes) bool: spines, or planes, over which two leaves reach each other."""
+        return _planes(self.alive, self.high, self.pod_of, np.arange(self.all_leaves))
 
     def room(self) -> np.ndarray:
-        """(leaves, spines) int: flows that the cables between them carry in a phase."""
-        return self.working().sum(axis=2) * self.lanes
+        """(all leaves, spines) int: flows that the cables between them carry in a phase."""
+        return self.working.sum(axis=2) * self.lanes
 
     @property
     def reduction(self) -> int:
         """f of the paper: the most failed links of a leaf (one with servers that take part)."""
-        return int((~self.working()).sum(axis=(1, 2))[self.sizes() > 0].max(initial=0))
+        return int((~self.working).sum(axis=(1, 2))[self.sizes() > 0].max(initial=0))
 
-    def with_failed(self, links: Iterable[LeafSpineLink]) -> FatTree2:
+    def with_failed(self, links: Iterable[TreeLink]) -> FatTree:
         """The same fabric with more failed links."""
         return replace(self, failed=self.failed | frozenset(links))
 
     def unreachable(self) -> list[tuple[int, int]]:
-        """Pairs of leaves (lower first), both with servers that take part, without a spine that both reach."""
-        alive = self.alive().astype(np.int64)
-        common = alive @ alive.T
+        """Pairs of leaves (lower first), both with servers that take part, that no path joins."""
         here = self.sizes() > 0
-        found = np.argwhere((common == 0) & here[:, None] & here[None, :])
-        return [(int(u), int(v)) for u, v in found if u < v]
+        pairs = np.argwhere(~self.planes.any(axis=2) & here[:, None] & here[None, :])
+        return [(int(u), int(v)) for u, v in pairs if u < v]
+
+    def _ends(self, ends: int) -> str:
+        """What the numbers of a link with so many may be."""
+        names = {"leaf": self.all_leaves, "agg" if self.cores else "spine": self.spines}
+        names |= {"cable": self.cables} if self.cables > 1 else {}
+        if ends == 3 and self.cores:
+            names = {"pod": self.pods, "agg": self.spines, "core": self.cores}
+        return f"({', '.join(f'{name} 0..{count - 1}' for name, count in names.items())})"
+
+
+def _check_numbers(levels: int, **numbers: int) -> None:
+    for name, value in numbers.items():
+        if not 1 <= value <= _MOST[levels]:
+            raise DetourError(f"{_LEVELS[levels]}: {name}={value} is not in 1..{_MOST[levels]}")
+
+
+def _planes(alive: np.ndarray, high: np.ndarray, pod_of: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """(rows, all leaves, planes) those of some leaves: see `FatTree.planes`."""
+    over = (high[:, None] & high[None, :]).sum(axis=3) > 0  # pods and planes
+    over[np.arange(len(high)), np.arange(len(high))] = True  # inside a pod nothing goes over cores
+    return alive[rows][:, None] & alive[None, :] & over[pod_of[rows][:, None], pod_of[None, :]]
+
+
+def unreachable_text(fabric: FatTree, lost: tuple[tuple[int, int], ...]) -> str:
+    """One line that names the pairs."""
+    pairs = ", ".join(f"{u} and {v}" for u, v in lost[:8])
+    pairs += f" and {len(lost) - 8} more pairs" if len(lost) > 8 else ""
+    what = "way up and down" if fabric.cores else "common spine"
+    return f"{fabric.name}: no {what} is left for leaves {pairs} (--skip-unreachable plans the rest)"
+
+
+# -- from texts ---------------------------------------------------------------------------------------------
 
 
 def parse_fabric(
@@ -164,11 +265,14 @@ def parse_fabric(
     servers: int | None = None,
     population: str | None = None,
     group: str | None = None,
-) -> FatTree2:
+) -> FatTree:
     """The fabric of `ft:m0=20,m1=18` with failed links `0:0,5:1` (leaf:spine; `*:3`: spine 3).
 
     `ft:m0=4,m1=6,hosts=8,cables=2,speed=1/2`: eight servers at a leaf (m0), two cables from leaf to spine (1), each of
     half a server's rate (1). `0:3` are then both cables, `0:3:1` is one.
+
+    Three levels: `ft3:pods=4,leaves=2,aggs=2,cores=2,hosts=2` (cores: of a plane) or `fat-tree:k=4`. `3:1,2/0:1`: leaf
+    3 and its pod's aggregation switch 1; aggregation switch 0 of pod 2 and core 1 of its plane.
 
     `servers`, or `population` for every leaf (`20,19,...`): those that are there. `group`: those that take part, like
     `0-3,20-23,45`.
@@ -176,90 +280,113 @@ def parse_fabric(
     Raises:
         DetourError: what is wrong with the texts.
     """
-    name, values = split_spec(topo)
-    if name.lower() != "ft":
+    kind, values = split_spec(topo)
+    if kind.lower() not in _KINDS:
         raise DetourError(f"topology {topo!r}: FORS runs on fat-trees of two levels, like ft:m0=20,m1=18")
+    bare = _KINDS[kind.lower()](topo, values)
+    return populated(bare, servers, population, group).with_failed(parse_links(bare, fail))
+
+
+def _two_levels(topo: str, values: dict[str, str]) -> FatTree:
     check_keys(topo, values, ("m0", "m1"), ("hosts", "cables", "speed"))
     spines, leaves = (whole_number(topo, key, values[key]) for key in ("m0", "m1"))
     hosts, cables = (whole_number(topo, key, values.get(key, str(n))) for key, n in (("hosts", spines), ("cables", 1)))
     for key, number in (("hosts", hosts), ("cables", cables)):
         if number < 1:
             raise DetourError(f"{topo!r}: {key}={number} is less than 1")
-    bare = FatTree2(spines, leaves, hosts=hosts, cables=cables, speed=_speed(topo, values.get("speed", "1")))
-    return replace(inhabited(bare, servers, population, group), failed=parse_links(bare, fail))
-
-
-def _speed(topo: str, text: str) -> Fraction:
-    """`2` or `1/2`.
-
-    Raises:
-        DetourError: it is neither.
-    """
-    match = re.fullmatch(r"(\d{1,3})(?:/(\d{1,3}))?", text, re.ASCII)
+    speed = values.get("speed", "1")
+    match = re.fullmatch(r"(\d{1,3})(?:/(\d{1,3}))?", speed, re.ASCII)
     if not match or int(match[2] or 1) == 0:
-        raise DetourError(f"{topo!r}: speed={text} is not a number like 2 or a fraction like 1/2")
-    return Fraction(int(match[1]), int(match[2] or 1))
+        raise DetourError(f"{topo!r}: speed={speed} is not a number like 2 or a fraction like 1/2")
+    return FatTree(spines, leaves, hosts=hosts, cables=cables, speed=Fraction(int(match[1]), int(match[2] or 1)))
 
 
-def parse_links(fabric: FatTree2, text: str | None) -> frozenset[LeafSpineLink]:
+def _three_levels(topo: str, values: dict[str, str]) -> FatTree:
+    names = ("pods", "leaves", "aggs", "cores")
+    check_keys(topo, values, names, ("hosts",))
+    values = {"hosts": values["aggs"], **values}
+    pods, leaves, aggs, cores, hosts = (whole_number(topo, name, values[name]) for name in (*names, "hosts"))
+    return FatTree.three_levels(pods, leaves, aggs, cores, hosts)
+
+
+def _fat_tree(topo: str, values: dict[str, str]) -> FatTree:
+    check_keys(topo, values, ("k",), ("blocking",))
+    k, blocking = (whole_number(topo, key, values.get(key, "1")) for key in ("k", "blocking"))
+    if k < 2 or k % 2 or blocking < 1:
+        raise DetourError(f"{topo!r}: k must be an even number from 2 on, and blocking 1 or more")
+    half = k // 2
+    return FatTree.three_levels(k, half, half, half, half * blocking)
+
+
+_KINDS = {"ft": _two_levels, "ft3": _three_levels, "fat-tree": _fat_tree}
+_END = r"\s*(\d+|\*)\s*"
+_LINK = re.compile(rf"(?:{_END}/)?{_END}:{_END}(?::{_END})?", re.ASCII)
+
+
+def parse_links(fabric: FatTree, text: str | None) -> frozenset[TreeLink]:
     """Links given as `leaf:spine,...`, with `*` for all leaves or all spines (a switch that is down).
 
-    `leaf:spine:cable` is one of several parallel cables.
+    `leaf:spine:cable` is one of several parallel cables; on three levels `pod/plane:core` is a link to a core.
 
     Raises:
         DetourError: a part is not of that form, or there is no such link.
     """
-    links: set[LeafSpineLink] = set()
+    links: set[TreeLink] = set()
     for part in text.split(",") if text is not None else ():
-        pieces = [piece.strip() for piece in part.split(":")]
-        if len(pieces) not in (2, 3) or not all(end == "*" or (end.isascii() and end.isdecimal()) for end in pieces):
+        match = _LINK.fullmatch(part)
+        if not match or (match[4] if fabric.cores else match[1]):
             like = "leaf:spine, like 0:3" if fabric.cables == 1 else "leaf:spine or leaf:spine:cable, like 0:3:1"
+            like = "leaf:agg, like 3:1, or pod/agg:core" if fabric.cores else like
             raise DetourError(f"failed links {text!r}: {part.strip()!r} is not {like}")
-        ranges = zip([*pieces, "*"], (fabric.leaves, fabric.spines, fabric.cables), strict=False)
-        leaves, spines, cables = (range(count) if end == "*" else [int(end)] for end, count in ranges)
-        if max(spines) >= fabric.spines or max(cables) >= fabric.cables or max(leaves) >= fabric.leaves:
-            more = f", cable 0..{fabric.cables - 1}" if fabric.cables > 1 else ""
-            raise DetourError(
-                f"{fabric.name} has no link {':'.join(pieces)} (leaf 0..{fabric.leaves - 1}, "
-                f"spine 0..{fabric.spines - 1}{more})"
-            )
-        links.update((u, c * fabric.cables + k) for u in leaves for c in spines for k in cables)
-    return fabric.with_failed(links).failed
+        low = match[1] is None
+        ends = [end for end in match.groups() if end is not None]
+        shape = (fabric.all_leaves, fabric.spines, fabric.cables) if low else fabric.high.shape
+        ranges = [range(n) if end == "*" else (int(end),) for end, n in zip([*ends, "*"][:3], shape, strict=True)]
+        if any(max(numbers) >= limit for numbers, limit in zip(ranges, shape, strict=True)):
+            raise DetourError(f"{fabric.name} has no link {''.join(part.split())} {fabric._ends(2 if low else 3)}")
+        links.update((u, j * fabric.cables + k) if low else (u, j, k) for u, j, k in product(*ranges))
+    return frozenset(links)
 
 
-def random_failures(fabric: FatTree2, count: int, seed: int, *, connected: bool = True) -> FatTree2:
+# -- drawn --------------------------------------------------------------------------------------------------
+
+
+def random_failures(fabric: FatTree, count: int, seed: int, *, connected: bool = True) -> FatTree:
     """The fabric with `count` more links failed at random.
 
-    `connected`: every pair of leaves keeps a common spine; a link that would part one is not drawn.
+    `connected`: every pair of leaves keeps a common spine or, on three levels, a path; a link that would part one is
+    not drawn.
 
     Raises:
         DetourError: there are not that many links that may fail.
     """
-    rng = random.Random(f"fors failures {seed}")
-    links = [(u, c) for u in range(fabric.leaves) for c in range(fabric.uplinks) if (u, c) not in fabric.failed]
+    rng = random.Random(f"fors failures of three levels {seed}" if fabric.cores else f"fors failures {seed}")
+    working, high = fabric.working.copy(), fabric.high.copy()
+    links: list[TreeLink] = [(u, c * fabric.cables + k) for u, c, k in np.argwhere(working).tolist()]
+    links += [tuple(link) for link in np.argwhere(high).tolist()]
     rng.shuffle(links)
     if not 0 <= count <= len(links):
         raise DetourError(f"{fabric.name} has {len(links)} working links; {count} cannot fail")
-    cables = fabric.working().sum(axis=2)
-    alive = cables > 0
-    common = alive.astype(np.int64) @ alive.T.astype(np.int64)
-    chosen: set[LeafSpineLink] = set()
-    for leaf, uplink in links:
+    joined, pod_of = np.asarray(fabric.planes.any(axis=2)), fabric.pod_of
+    np.fill_diagonal(joined, False)
+    if fabric.cores:  # leaves without servers may be parted
+        joined &= (fabric.sizes() > 0)[:, None] & (fabric.sizes() > 0)
+    chosen: set[TreeLink] = set()
+    for link in links:
         if len(chosen) == count:
             break
-        spine = uplink // fabric.cables
-        if cables[leaf, spine] == 1:  # the last one: leaf and spine are parted
-            others = cables[:, spine] > 0
-            others[leaf] = False
-            if connected and (common[leaf, others] <= 1).any():
-                continue
-            common[leaf, others] -= 1
-            common[others, leaf] -= 1
-        cables[leaf, spine] -= 1
-        chosen.add((leaf, uplink))
+        array, at = (high, link) if len(link) == 3 else (working, (link[0], *divmod(link[1], fabric.cables)))
+        array[at] = False
+        rows = np.array([link[0]]) if len(link) == 2 else np.flatnonzero(pod_of == link[0])
+        now = joined[rows] & _planes(working.sum(axis=2) > 0, high, pod_of, rows).any(axis=2)
+        if connected and (now != joined[rows]).any():
+            array[at] = True
+            continue
+        joined[rows], joined[:, rows] = now, now.T
+        chosen.add(link)
     if len(chosen) < count:
-        raise DetourError(
-            f"{fabric.name}: only {len(chosen)} of {count} links can fail (seed {seed}) while every pair of leaves "
-            "keeps a common spine"
-        )
+        drawn = f"only {len(chosen)} of {count} links can fail (seed {seed}) while every pair of leaves"
+        if fabric.cores:
+            raise DetourError(f"{fabric.name}: only {len(chosen)} links can fail before two leaves lose their last way")
+        raise DetourError(f"{fabric.name}: {drawn} keeps a common spine")
     return fabric.with_failed(chosen)

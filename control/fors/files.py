@@ -2,7 +2,7 @@
 """Plans as CSV: `phase,src,dst,spine`, the spine empty for a flow inside a leaf.
 
 Where several cables join leaf and spine, `up,down` come behind: which one at the sender's leaf, which one at the
-receiver's; empty like the spine.
+receiver's; empty like the spine. On three levels it is `phase,src,dst,agg,core`; what a flow does not use is empty.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ import numpy as np
 
 from detour.base.errors import DetourError
 from detour.base.files import new_text, read_text
-from detour.control.fors.fabric import FatTree2
-from detour.control.fors.plan import INSIDE, ForsPlan
+from detour.control.fors.fabric import FatTree
+from detour.control.fors.paths import INSIDE
+from detour.control.fors.plan import ForsPlan
 
 HEADER = ["phase", "src", "dst", "spine"]
 CABLES = ["up", "down"]
+TIER_HEADER = ["phase", "src", "dst", "agg", "core"]
 BYTES = "bytes"
 _MOST = 2**31 - 1
 _MOST_BYTES = 10**15
@@ -32,11 +34,12 @@ def write(plan: ForsPlan, path: Path, sent: np.ndarray | None = None) -> None:
     Raises:
         DetourError: the file cannot be written.
     """
-    inside = plan.spine == INSIDE
-    ways = [plan.spine] if plan.cables is None else [plan.spine, *plan.cables]
-    texts = [np.where(inside, "", way.astype(str)).tolist() for way in ways]
+    over = [plan.spine, *([] if plan.core is None else [plan.core])]
+    if plan.cables is not None:
+        over += list(np.where(plan.spine == INSIDE, INSIDE, plan.cables))
+    texts = [np.where(column == INSIDE, "", column.astype(str)).tolist() for column in over]
     columns = [plan.phase.tolist(), plan.src.tolist(), plan.dst.tolist(), *texts]
-    header = _header(plan.cables is not None)
+    header = _header(plan.fabric)
     if sent is not None:
         header, columns = [*header, BYTES], [*columns, sent.tolist()]
     write_rows(path, header, (map(str, row) for row in zip(*columns, strict=True)))
@@ -53,30 +56,32 @@ def write_rows(path: Path, header: Iterable[str], rows: Iterable[Iterable[str]])
         file.writelines(",".join(row) + "\n" for row in rows)
 
 
-def read(fabric: FatTree2, path: Path, unreachable: tuple[tuple[int, int], ...] = ()) -> ForsPlan:
+def read(fabric: FatTree, path: Path, unreachable: tuple[tuple[int, int], ...] = ()) -> ForsPlan:
     """A plan from a file, rows in its order; phases are as many as it uses.
 
     Raises:
         DetourError: the file cannot be read, or a line is not of that form.
     """
     text = read_text(path)
-    header = _header(fabric.cables > 1)
+    header = _header(fabric)
     rows = _plain(text) if header == HEADER else None
     return _plan(fabric, _table(path, text, header) if rows is None else rows, unreachable)
 
 
-def read_with_bytes(fabric: FatTree2, path: Path) -> tuple[ForsPlan, np.ndarray]:
+def read_with_bytes(fabric: FatTree, path: Path) -> tuple[ForsPlan, np.ndarray]:
     """A plan from a file whose last column is `bytes`, and that column (flows,).
 
     Raises:
         DetourError: the file cannot be read, or a line is not of that form.
     """
-    rows = _table(path, read_text(path), [*_header(fabric.cables > 1), BYTES])
+    rows = _table(path, read_text(path), [*_header(fabric), BYTES])
     return _plan(fabric, rows[:, :-1], ()), rows[:, -1]
 
 
-def _header(cables: bool) -> list[str]:
-    return HEADER + CABLES if cables else HEADER
+def _header(fabric: FatTree) -> list[str]:
+    if fabric.cores:
+        return TIER_HEADER
+    return HEADER + CABLES if fabric.cables > 1 else HEADER
 
 
 def _table(path: Path, text: str, header: list[str]) -> np.ndarray:
@@ -87,10 +92,14 @@ def _table(path: Path, text: str, header: list[str]) -> np.ndarray:
         raise DetourError(f"{path} is not a CSV file: {error}") from error
 
 
-def _plan(fabric: FatTree2, rows: np.ndarray, unreachable: tuple[tuple[int, int], ...]) -> ForsPlan:
-    phase, src, dst, spine, *ways = np.ascontiguousarray(rows.T, np.int32)
+def _plan(fabric: FatTree, rows: np.ndarray, unreachable: tuple[tuple[int, int], ...]) -> ForsPlan:
+    phase, src, dst, spine, *more = np.ascontiguousarray(rows.T, np.int32)
     phases = int(phase.max()) + 1 if len(phase) else 0
-    cables = np.where(spine == INSIDE, 0, np.stack(ways)) if ways else None
+    if fabric.cores:  # numbers may be missing
+        numbers, phase = np.unique(phase, return_inverse=True)
+        columns = (phase.astype(np.int32), src, dst, spine)
+        return ForsPlan(fabric, len(numbers), *columns, unreachable=unreachable, core=more[0])
+    cables = np.where(spine == INSIDE, 0, np.stack(more)) if more else None
     return ForsPlan(fabric, phases, phase, src, dst, spine, method="file", unreachable=unreachable, cables=cables)
 
 
@@ -112,25 +121,25 @@ def _plain(text: str) -> np.ndarray | None:
 
 def _rows(path: Path, text: str, header: list[str]) -> Iterator[tuple[int, ...]]:
     lines = csv.reader(text.splitlines(), skipinitialspace=True)
-    found = next(lines, [])
-    if [name.strip() for name in found] != header:
-        raise DetourError(f"{path}, line 1: {','.join(found)!r} is not {','.join(header)!r}")
+    first = next(lines, [])
+    if [name.strip() for name in first] != header:
+        raise DetourError(f"{path}, line 1: {','.join(first)!r} is not {','.join(header)!r}")
     for number, line in enumerate(lines, 2):
         if line:
             yield _row(path, number, line, header)
 
 
 def _row(path: Path, number: int, line: list[str], header: list[str]) -> tuple[int, ...]:
-    """Numbers; of a flow inside a leaf -1 for what comes behind `dst`."""
+    """Numbers; `INSIDE` for what a flow does not go over: all behind `dst` inside a leaf, the core inside a pod."""
     fields = [field.strip() for field in line]
     if len(fields) == len(header):
         size = [fields.pop()] if header[-1] == BYTES else []
-        inside = all(field in ("", "-1") for field in fields[3:])
-        numbers = fields[: 3 if inside else len(fields)]
-        behind = [INSIDE] * (len(fields) - len(numbers))
-        right = all(_is_number(field, _MOST) for field in numbers)
+        over = [field for field in fields[3:] if field not in ("", "-1")]
+        right = all(_is_number(field, _MOST) for field in (*fields[:3], *over))
+        right &= header == TIER_HEADER or len(over) in (0, len(fields) - 3)
         if right and all(_is_number(field, _MOST_BYTES) for field in size):
-            return (*map(int, numbers), *behind, *map(int, size))
+            numbers = [INSIDE if field in ("", "-1") else int(field) for field in fields[3:]]
+            return (*map(int, fields[:3]), *numbers, *map(int, size))
     raise DetourError(f"{path}, line {number}: {','.join(line)!r} is not {','.join(header)} (numbers from 0 on)")
 
 

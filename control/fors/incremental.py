@@ -8,14 +8,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.base.jit import int64, njit
 from detour.control.fors.exchange import SWAP_BUDGET, TRIES, PhaseAssignment
-from detour.control.fors.fabric import FatTree2
-from detour.control.fors.plan import INSIDE, ForsPlan, PlanSeconds, Schedule, arranged, by_phase
-from detour.control.fors.recabling import recabled
+from detour.control.fors.fabric import FatTree
+from detour.control.fors.loads import counting_bound
+from detour.control.fors.paths import INSIDE, TreePaths
+from detour.control.fors.plan import ForsPlan, PlanSeconds, Schedule, arranged, by_phase
 from detour.control.fors.recolour import complete
-from detour.control.fors.solve import counting_bound, solve
+from detour.control.fors.repair import GONE, repaired
+from detour.control.fors.solve import proven_bound, solve
 
 _TRIES = 6
 """Attempts to move few flows of a phase"""
@@ -33,13 +36,15 @@ class Change:
     """the plan could not be kept: all was planned anew"""
 
 
-def reroute(plan: ForsPlan, fabric: FatTree2) -> Change:
+def reroute(plan: ForsPlan, fabric: FatTree) -> Change:
     """The plan for `fabric`, the same as its own but for failures.
 
     Every flow over a failed link gets another spine in its phase, others making room along shortest chains; where there
     are parallel cables, another one of these if it can be. Where a phase has more flows of a leaf than links are left,
     or resists, it exchanges a few flows with another phase. Where more phases are needed (the reduction grew) or this
     finds no way, all is planned anew.
+
+    On three levels flows may change their phase, and all is planned anew where that takes fewer phases than keeping.
 
     Raises:
         DetourError: another fabric, or two leaves lost their last common spine.
@@ -49,11 +54,13 @@ def reroute(plan: ForsPlan, fabric: FatTree2) -> Change:
             f"a plan for {plan.fabric.name} with {plan.fabric.servers} servers cannot be kept on another fabric"
         )
     begin = time.perf_counter()
+    if fabric.cores:
+        return _repaired(plan, fabric)
     lost = tuple(fabric.unreachable())
     kept = None
     if lost == plan.unreachable and counting_bound(fabric) <= plan.phases:
         # Exchanges between phases know of one cable with one flow a phase.
-        kept = _kept(plan, fabric) if fabric.single else recabled(plan, fabric)
+        kept = _kept(plan, fabric) if fabric.single else _in_phases(plan, fabric)
     if kept is None:
         new = solve(fabric, skip_unreachable=lost == plan.unreachable)
         return Change(new, _moved(plan, new), time.perf_counter() - begin, anew=True)
@@ -70,9 +77,48 @@ def _moved(old: ForsPlan, new: ForsPlan) -> int:
     return old.flows - len(np.intersect1d(keys(old), keys(new), assume_unique=True))
 
 
-def _kept(plan: ForsPlan, fabric: FatTree2) -> tuple[ForsPlan, int] | None:
+def _repaired(plan: ForsPlan, fabric: FatTree) -> Change:
+    """On three levels. Every pair of leaves must have a path."""
+    begin = time.perf_counter()
+    phase, path = _repair(plan, fabric)
+    assert (phase != GONE).all()
+    phases = int(phase.max(initial=-1)) + 1
+    if phases > max(proven_bound(fabric), plan.phases):
+        anew = solve(fabric)
+        if anew.phases < phases:
+            return Change(anew, anew.flows, time.perf_counter() - begin, anew=True)
+    spine, core, *_ = TreePaths(fabric).parts(path)
+    schedule = Schedule(phases, phase, plan.src, plan.dst)
+    kept = replace(arranged(fabric, schedule, spine, core=core), method="incremental")
+    moved = np.count_nonzero((phase != plan.phase) | (path != plan.paths()))
+    return Change(kept, int(moved), time.perf_counter() - begin, anew=False)
+
+
+def _repair(plan: ForsPlan, fabric: FatTree) -> tuple[Int64Array, Int64Array]:
+    columns = (np.asarray(one, np.int64) for one in (plan.phase, plan.src, plan.dst, plan.paths()))
+    return repaired(fabric, *columns, same_spine=not fabric.cores)
+
+
+def _in_phases(plan: ForsPlan, fabric: FatTree) -> tuple[ForsPlan, int] | None:
+    """The plan with other spines and cables where cables failed and how many flows have them, on two levels; None: a
+    phase has no room for its flows, or no chain was found."""
+    phase, path = _repair(plan, fabric)
+    if (phase != np.unique(plan.phase, return_inverse=True)[1]).any():
+        return None
+    spine, _, *cables = (part.astype(np.int32) for part in TreePaths(fabric).parts(path))
+    kept = replace(plan, spine=spine, cables=np.maximum(cables, 0) if fabric.cables > 1 else None)
+    return _incremental(plan, kept, fabric), int(np.count_nonzero(path != plan.paths()))
+
+
+def _incremental(plan: ForsPlan, kept: ForsPlan, fabric: FatTree) -> ForsPlan:
+    # More failures never need fewer phases: what was optimal still is.
+    optimal = plan.optimal and fabric.failed >= plan.fabric.failed
+    return replace(kept, fabric=fabric, method="incremental", optimal=optimal, seconds=PlanSeconds())
+
+
+def _kept(plan: ForsPlan, fabric: FatTree) -> tuple[ForsPlan, int] | None:
     """The plan with new spines where links failed and how many flows moved, or None."""
-    alive = fabric.alive()
+    alive = fabric.alive
     source = (plan.src // fabric.hosts).astype(np.int32)
     target = (plan.dst // fabric.hosts).astype(np.int32)
     spine, phase = plan.spine.copy(), plan.phase.copy()
@@ -89,13 +135,11 @@ def _kept(plan: ForsPlan, fabric: FatTree2) -> tuple[ForsPlan, int] | None:
         kept = arranged(fabric, Schedule(plan.phases, phase, plan.src, plan.dst), spine)
     else:
         kept = replace(plan, fabric=fabric, spine=spine)
-    # More failures never need fewer phases: what was optimal still is.
-    optimal = plan.optimal and fabric.failed >= plan.fabric.failed
-    return replace(kept, method="incremental", optimal=optimal, seconds=PlanSeconds()), moved
+    return _incremental(plan, kept, fabric), moved
 
 
 def _recolour_phases(
-    fabric: FatTree2, phase: np.ndarray, source: np.ndarray, target: np.ndarray, spine: np.ndarray, which: np.ndarray
+    fabric: FatTree, phase: np.ndarray, source: np.ndarray, target: np.ndarray, spine: np.ndarray, which: np.ndarray
 ) -> list[int]:
     """Finds spines, in place, for flows of these phases that have none (-1); returns the phases that resist.
 
@@ -107,7 +151,7 @@ def _recolour_phases(
     key = (source[rows] * fabric.leaves + target[rows]) * (fabric.spines + 1) + spine[rows] + 1
     order = by_phase(phase[rows], key)
     rows, key = rows[order], key[order]
-    alive = fabric.alive()
+    alive = fabric.alive
     known: dict[bytes, np.ndarray | None] = {}
     resisting = []
     for p, begin, end in zip(which.tolist(), *np.searchsorted(phase[rows], [which, which + 1]).tolist(), strict=True):

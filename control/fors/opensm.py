@@ -8,19 +8,19 @@ from __future__ import annotations
 import numpy as np
 
 from detour.base.errors import DetourError
-from detour.control.fors.fabric import FatTree2
-from detour.control.fors.plan import INSIDE
+from detour.control.fors.fabric import FatTree
+from detour.control.fors.paths import INSIDE
 
 ForwardingTable = np.ndarray
 """(leaves, slots) int32: the spine by which a leaf reaches a server; `INSIDE` for its own, and where there is none"""
 
 
-def ftree(fabric: FatTree2) -> ForwardingTable:
+def ftree(fabric: FatTree) -> ForwardingTable:
     """Ftree: servers in order take the spines in turn (the a-th server of a leaf spine a, if no spine is down).
 
     A server's spine is one that its leaf has a link to; a leaf that has none to it takes its least used common one.
     """
-    alive = fabric.alive()
+    alive = fabric.alive
     down = np.full(fabric.slots, INSIDE, np.int32)
     turn = 0
     for server in np.flatnonzero(fabric.present()).tolist():
@@ -33,8 +33,8 @@ def ftree(fabric: FatTree2) -> ForwardingTable:
     return _per_leaf(fabric, down)
 
 
-def _per_leaf(fabric: FatTree2, down: np.ndarray) -> ForwardingTable:
-    alive = fabric.alive()
+def _per_leaf(fabric: FatTree, down: np.ndarray) -> ForwardingTable:
+    alive = fabric.alive
     table = np.full((fabric.leaves, fabric.slots), INSIDE, np.int32)
     for leaf in range(fabric.leaves):
         away = np.flatnonzero((np.arange(fabric.slots) // fabric.hosts != leaf) & (down != INSIDE))
@@ -46,10 +46,10 @@ def _per_leaf(fabric: FatTree2, down: np.ndarray) -> ForwardingTable:
     return table
 
 
-def min_hop(fabric: FatTree2) -> ForwardingTable:
+def min_hop(fabric: FatTree) -> ForwardingTable:
     """Min-Hop: every leaf by itself, servers in order, each over the link with the fewest servers so far that is on a
     shortest path; among equals the first."""
-    alive = fabric.alive()
+    alive = fabric.alive
     table = np.full((fabric.leaves, fabric.slots), INSIDE, np.int32)
     servers = np.flatnonzero(fabric.present())
     for leaf in range(fabric.leaves):
@@ -69,16 +69,16 @@ def least_used(used: np.ndarray, usable: np.ndarray) -> int:
     return best
 
 
-def by_default(fabric: FatTree2) -> str:
+def by_default(fabric: FatTree) -> str:
     """What OpenSM chooses: `ftree` while every spine has all its links or none, else `minhop` (section 3.1)."""
-    links = fabric.alive().sum(axis=0)
+    links = fabric.alive.sum(axis=0)
     return "ftree" if np.isin(links, (0, fabric.leaves)).all() else "minhop"
 
 
 ROUTING_ENGINES = {"ftree": ftree, "minhop": min_hop}
 
 
-def spines_of(fabric: FatTree2, table: ForwardingTable, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
+def spines_of(fabric: FatTree, table: ForwardingTable, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
     """Spines (flows,) int32 of flows under a table.
 
     Raises:
@@ -94,11 +94,11 @@ def spines_of(fabric: FatTree2, table: ForwardingTable, src: np.ndarray, dst: np
     return spine
 
 
-def cables_of(fabric: FatTree2, table: ForwardingTable, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
+def cables_of(fabric: FatTree, table: ForwardingTable, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
     """(2, flows) cables up and down: what a leaf sends to a spine takes its working cables in turn, by destination, the
     same at the spine. 0 inside a leaf, and where there is no way."""
     turns = np.zeros((2, fabric.leaves, fabric.slots), np.int64)
-    working = fabric.working()
+    working = fabric.working
     there = fabric.present()
     for leaf in range(fabric.leaves):
         for spine in range(fabric.spines):
@@ -112,25 +112,3 @@ def cables_of(fabric: FatTree2, table: ForwardingTable, src: np.ndarray, dst: np
             turns[1, leaf, server] = down[places[server] % len(down)] if len(down) else 0
     leaf = src // fabric.hosts
     return np.where(leaf != dst // fabric.hosts, turns[:, leaf, dst], 0)
-
-
-def contention(
-    fabric: FatTree2,
-    phase: np.ndarray,
-    src: np.ndarray,
-    dst: np.ndarray,
-    spine: np.ndarray,
-    cables: np.ndarray | None = None,
-) -> np.ndarray:
-    """The most flows that share one link, in every phase that has flows; (phases,). `cables`: as in `ForsPlan`."""
-    numbers, place = np.unique(phase, return_inverse=True)
-    worst = np.ones(len(numbers), np.int64)
-    away = spine != INSIDE
-    if cables is None:
-        cables = np.zeros((2, len(spine)), np.int64)
-    for leaf, cable in zip((src // fabric.hosts, dst // fabric.hosts), cables, strict=True):
-        uplink = spine[away] * fabric.cables + cable[away]
-        link = (place[away] * fabric.leaves + leaf[away]) * fabric.uplinks + uplink
-        load = np.bincount(link, minlength=len(numbers) * fabric.leaves * fabric.uplinks)
-        worst = np.maximum(worst, load.reshape(len(numbers), -1).max(axis=1))
-    return worst

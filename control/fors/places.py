@@ -88,7 +88,7 @@ class Servers:
         return offsets + np.arange(len(offsets), dtype=np.int32)[:, None] * self.hosts
 
 
-def inhabited(fabric: AnyFabric, servers: int | None, population: str | None, group: str | None) -> AnyFabric:
+def populated(fabric: AnyFabric, servers: int | None, population: str | None, group: str | None) -> AnyFabric:
     """The fabric with `servers` spread evenly, or `population` for every leaf (`20,19,...`): those that are there.
     `group`: those that take part, like `0-3,20-23,45`.
 

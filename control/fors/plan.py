@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is planned: who sends to whom in which phase, and over which spine."""
+"""What is planned: who sends to whom in which phase, and over which spine (and core)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from detour.control.fors.fabric import FatTree2
-
-INSIDE = -1
-"""The spine of a flow that does not leave its leaf."""
+from detour.control.fors.fabric import FatTree
+from detour.control.fors.paths import INSIDE, TreePaths
 
 
 class Schedule(NamedTuple):
-    """Flows without spines. Servers are numbered as in `FatTree2`; nobody sends to itself here."""
+    """Flows without spines. Servers are numbered as in `FatTree`; nobody sends to itself here."""
 
     phases: int
     phase: np.ndarray
@@ -39,7 +37,7 @@ class PlanSeconds:
 class ForsPlan:
     """A schedule with its routing. Rows are sorted by phase, then source."""
 
-    fabric: FatTree2
+    fabric: FatTree
     phases: int
     phase: np.ndarray
     """(flows,) int32, 0..phases-1"""
@@ -48,7 +46,7 @@ class ForsPlan:
     dst: np.ndarray
     """(flows,) int32"""
     spine: np.ndarray
-    """(flows,) int32, 0..spines-1; `INSIDE` (-1) for a flow inside a leaf"""
+    """(flows,) int32, 0..spines-1 (on three levels the plane); `INSIDE` (-1) for a flow inside a leaf"""
     method: str = ""
     """how it was found: schedule/routing"""
     lower_bound: int = 0
@@ -56,23 +54,24 @@ class ForsPlan:
     optimal: bool = False
     """whether it is proven that no plan has fewer phases"""
     unreachable: tuple[tuple[int, int], ...] = ()
-    """pairs of leaves without a common spine, whose flows are left out"""
+    """pairs of leaves that no path joins, whose flows are left out"""
     seconds: PlanSeconds = field(default=PlanSeconds(), compare=False)
     cables: np.ndarray | None = None
     """(2, flows) int32: which cable of those to the spine, 0..cables-1, at the sender's leaf and at the receiver's (0
     inside a leaf); None: the only one"""
+    core: np.ndarray | None = None
+    """(flows,) int32: the core of the plane; -1 inside a pod; None: two levels"""
 
     @property
     def flows(self) -> int:
         """Rows."""
         return len(self.phase)
 
-    def ways(self) -> np.ndarray:
-        """(flows,) int: spine and cables as one number (`control.fors.ways`); `INSIDE`."""
-        if self.cables is None:
-            return self.spine
-        count = self.fabric.cables
-        return np.where(self.spine == INSIDE, INSIDE, (self.spine * count + self.cables[0]) * count + self.cables[1])
+    def paths(self) -> np.ndarray:
+        """(flows,) int64: spine, core and cables as one number (`control.fors.paths`); `INSIDE`."""
+        cables = np.zeros((2, self.flows), np.int64) if self.cables is None else self.cables
+        core = np.full(self.flows, INSIDE) if self.core is None else self.core
+        return TreePaths(self.fabric).of(self.spine.astype(np.int64), core, *cables)
 
     def uplink(self, end: int) -> np.ndarray:
         """(flows,) int32: spine * cables + cable at the sender's leaf (`end` 0) or at the receiver's (1); `INSIDE`."""
@@ -89,7 +88,13 @@ def by_phase(phase: np.ndarray, key: np.ndarray) -> np.ndarray:
     return order[np.argsort(phase[order].astype(np.uint16), kind="stable")]
 
 
-def arranged(fabric: FatTree2, schedule: Schedule, spine: np.ndarray, cables: np.ndarray | None = None) -> ForsPlan:
+def arranged(
+    fabric: FatTree,
+    schedule: Schedule,
+    spine: np.ndarray,
+    cables: np.ndarray | None = None,
+    core: np.ndarray | None = None,
+) -> ForsPlan:
     """A plan with its rows in order; method, bound and times are for the caller to add."""
     order = by_phase(schedule.phase, schedule.src)
     phase, src, dst, spines = (
@@ -97,10 +102,12 @@ def arranged(fabric: FatTree2, schedule: Schedule, spine: np.ndarray, cables: np
     )
     if cables is not None:
         cables = cables[:, order].astype(np.int32)
-    return ForsPlan(fabric, schedule.phases, phase, src, dst, spines, cables=cables)
+    if core is not None:
+        core = core[order].astype(np.int32)
+    return ForsPlan(fabric, schedule.phases, phase, src, dst, spines, cables=cables, core=core)
 
 
-def only_present(fabric: FatTree2, schedule: Schedule, unreachable: tuple[tuple[int, int], ...] = ()) -> Schedule:
+def only_present(fabric: FatTree, schedule: Schedule, unreachable: tuple[tuple[int, int], ...] = ()) -> Schedule:
     """The schedule without servers that take no part and without pairs that nothing joins."""
     keep = fabric.taking_part()[schedule.src] & fabric.taking_part()[schedule.dst]
     if unreachable:

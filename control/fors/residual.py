@@ -9,40 +9,26 @@ only. Such flows go into other phases where both servers rest, if links allow, a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from detour.control.fors.fabric import FatTree2
-from detour.control.fors.plan import INSIDE
+from detour.base.arrays import Int64Array
+from detour.control.fors.fabric import FatTree
+from detour.control.fors.paths import INSIDE
 from detour.control.fors.recolour import complete
+from detour.control.fors.repair import GONE
 
 _BUDGET = 400
 _SEED = 1
 FlowArray = np.ndarray
 
 
-@dataclass(frozen=True)
-class Residual:
-    """A plan for what is left; arrays have an element for every flow that was given, in that order."""
+def residual(
+    fabric: FatTree, phase: FlowArray, src: FlowArray, dst: FlowArray, spine: FlowArray
+) -> tuple[Int64Array, Int64Array]:
+    """Phases and spines for flows (arrays of equal length, the phases in the order in which they were to come) on
+    `fabric`, of two levels with one cable from leaf to spine.
 
-    phase: np.ndarray
-    """(flows,) int32, 0..phases-1; -1: the two leaves have no common spine left"""
-    spine: np.ndarray
-    """(flows,) int32"""
-    phases: int
-    lower_bound: int
-    """phases that any plan for these flows needs, by counting"""
-    put_off: int
-    """flows that are not in the phase in which they were"""
-    moved: int
-    """flows that changed spine or phase"""
-
-
-def residual(fabric: FatTree2, phase: FlowArray, src: FlowArray, dst: FlowArray, spine: FlowArray) -> Residual:
-    """Plans flows (arrays of equal length, the phases in the order in which they were to come) for `fabric`.
-
-    The plan is free of contention if the given one was. Flows between leaves without a common spine are left out.
+    The plan is free of contention if the given one was; `GONE` where two leaves have no common spine left.
     """
     work = _Work(fabric, np.asarray(src), np.asarray(dst), np.asarray(spine, np.int32).copy())
     groups = _groups(np.asarray(phase))
@@ -52,31 +38,14 @@ def residual(fabric: FatTree2, phase: FlowArray, src: FlowArray, dst: FlowArray,
         kept, surplus = work.route(work.possible(flows))
         phases.append(kept)
         waiting += surplus
-    put_off = len(waiting)
     waiting = work.fill(phases, waiting)
     while waiting:
         kept, waiting = work.new_phase(waiting)
         phases.append(kept)
-    phases = [flows for flows in phases if len(flows)]
-    new = np.full(len(src), -1, np.int32)
-    for number, flows in enumerate(phases):
+    new = np.full(len(src), GONE, np.int64)
+    for number, flows in enumerate(flows for flows in phases if len(flows)):
         new[flows] = number
-    left = np.flatnonzero(new >= 0)
-    bound = counting_bound(fabric, np.asarray(src)[left], np.asarray(dst)[left])
-    moved = int((work.spine != spine)[left].sum())
-    return Residual(new, work.spine, len(phases), bound, put_off, max(moved, put_off))
-
-
-def counting_bound(fabric: FatTree2, src: FlowArray, dst: FlowArray) -> int:
-    """Phases that these flows need at least: a server's messages in and out, a leaf's flows over its links."""
-    if not len(src):
-        return 0
-    most = max(int(np.bincount(src).max()), int(np.bincount(dst).max()))
-    a, b = src // fabric.hosts, dst // fabric.hosts
-    links = np.maximum(fabric.alive().sum(axis=1), 1)
-    for leaf in (a[a != b], b[a != b]):
-        most = max(most, int((-(-np.bincount(leaf, minlength=fabric.leaves) // links)).max()))
-    return most
+    return new, work.spine.astype(np.int64)
 
 
 def _groups(phase: FlowArray) -> list[FlowArray]:
@@ -87,8 +56,8 @@ def _groups(phase: FlowArray) -> list[FlowArray]:
 class _Work:
     """The flows, and how many of each server have been put off."""
 
-    def __init__(self, fabric: FatTree2, src: FlowArray, dst: FlowArray, spine: FlowArray) -> None:
-        self.alive = fabric.alive()
+    def __init__(self, fabric: FatTree, src: FlowArray, dst: FlowArray, spine: FlowArray) -> None:
+        self.alive = fabric.alive
         self.links = self.alive.sum(axis=1)
         self.common = self.alive.astype(np.int64) @ self.alive.T.astype(np.int64)
         self.src, self.dst, self.spine = src, dst, spine

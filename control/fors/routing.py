@@ -7,22 +7,23 @@ from itertools import pairwise
 
 import numpy as np
 
-from detour.control.fors.fabric import FatTree2
-from detour.control.fors.plan import INSIDE, Schedule, by_phase
+from detour.control.fors.fabric import FatTree
+from detour.control.fors.paths import INSIDE
+from detour.control.fors.plan import Schedule, by_phase
 from detour.control.fors.recolour import complete
 
 _TRIES = 6
 _BUDGET = 1500
 
 
-def algorithm_2(fabric: FatTree2, schedule: Schedule) -> np.ndarray | None:
+def algorithm_2(fabric: FatTree, schedule: Schedule) -> np.ndarray | None:
     """Spines (flows,) int32 by Algorithm 2, or None where it does not apply.
 
     It uses the spines without any failed link only, the i-th of them for the i-th flow out of a leaf; the index begins
     anew at every source leaf (docs/facts.md, "FORS: what is printed wrong"). It applies if no leaf sends more flows a
     phase than there are such spines: with f of them impacted. The schedule has to be a shift (`schedule.py`).
     """
-    healthy = np.flatnonzero(fabric.alive().all(axis=0)).astype(np.int32)
+    healthy = np.flatnonzero(fabric.alive.all(axis=0)).astype(np.int32)
     src_leaf, dst_leaf = schedule.src // fabric.hosts, schedule.dst // fabric.hosts
     rows = np.flatnonzero(src_leaf != dst_leaf)
     rows = rows[by_phase(schedule.phase[rows], schedule.src[rows])]
@@ -36,7 +37,7 @@ def algorithm_2(fabric: FatTree2, schedule: Schedule) -> np.ndarray | None:
     return spine
 
 
-def recoloured(fabric: FatTree2, schedule: Schedule, seed: int = 1) -> np.ndarray | None:
+def recoloured(fabric: FatTree, schedule: Schedule, seed: int = 1) -> np.ndarray | None:
     """Spines (flows,) int32 by recolouring, or None if a phase resisted (which proves nothing).
 
     A phase's routing depends on how many flows go from which leaf to which only; every such multigraph is coloured
@@ -48,7 +49,7 @@ def recoloured(fabric: FatTree2, schedule: Schedule, seed: int = 1) -> np.ndarra
     order = by_phase(schedule.phase[rows], pair)
     rows, pair = rows[order], np.ascontiguousarray(pair[order], np.int32)
     bounds = np.searchsorted(schedule.phase[rows], np.arange(schedule.phases + 1))
-    alive = fabric.alive()
+    alive = fabric.alive
     known: dict[bytes, np.ndarray] = {}
     spine = np.full(len(schedule.phase), INSIDE, np.int32)
     for begin, end in pairwise(bounds):

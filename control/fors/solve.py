@@ -6,72 +6,52 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-import numpy as np
-
 from detour.base.errors import DetourError
 from detour.control.fors.exact import fewest_phases, seated
-from detour.control.fors.fabric import FatTree2
-from detour.control.fors.loads import LeafDemand, lower_bound
+from detour.control.fors.fabric import FatTree, unreachable_text
+from detour.control.fors.loads import LeafDemand, counting_bound, least_phases, most_joined
 from detour.control.fors.plan import ForsPlan, PlanSeconds, arranged
 from detour.control.fors.routing import algorithm_2, recoloured
 from detour.control.fors.schedule import phases_needed, schedule
+from detour.control.fors.tiered import tiered_plan
 
 
-def counting_bound(fabric: FatTree2) -> int:
-    """Phases that any plan needs, by counting: a server's messages to others, a leaf's flows over its links."""
-    sizes = fabric.sizes()
-    flows = sizes * (_met(fabric) - sizes)
-    links = np.maximum(fabric.room().sum(axis=1), 1)
-    return int(max(-(-(most_met(fabric) - 1) // fabric.at_once), (-(-flows // links)).max()))
-
-
-def most_met(fabric: FatTree2) -> int:
-    """Servers that one can send to, itself included, at most: P on a full fabric."""
-    return int(_met(fabric)[fabric.sizes() > 0].max(initial=1))
-
-
-def _met(fabric: FatTree2) -> np.ndarray:
-    """(leaves,) how many servers those of a leaf can send to, themselves included."""
-    sizes, alive = fabric.sizes(), fabric.alive().astype(np.int64)
-    joined = (alive @ alive.T > 0) & (sizes > 0)
-    np.fill_diagonal(joined, True)
-    return joined @ sizes
-
-
-def paper_phases(fabric: FatTree2, phases: int) -> int:
+def paper_phases(fabric: FatTree, phases: int) -> int:
     """`phases` as the paper counts them: a server's own part is a message too and takes a phase, P at least."""
-    return max(phases, -(-most_met(fabric) // fabric.at_once))
+    return max(phases, -(-most_joined(fabric) // fabric.at_once))
 
 
-def proven_bound(fabric: FatTree2) -> int:
+def proven_bound(fabric: FatTree) -> int:
     """Phases that any plan needs, by counting and by the linear programme."""
-    return max(counting_bound(fabric), lower_bound(LeafDemand.of(fabric)))
+    return least_phases(LeafDemand(fabric))[0]
 
 
-def solve(fabric: FatTree2, *, skip_unreachable: bool = False) -> ForsPlan:
+def solve(fabric: FatTree, *, skip_unreachable: bool = False) -> ForsPlan:
     """The plan with the fewest phases, and whether that is proven.
 
     The chain: the schedule in closed form or by Algorithm 1 (if its phases meet the lower bound) with spines by
     Algorithm 2, where it applies, or by recolouring; where that finds none, and for fabrics that are not full, the
     integer programme with Koenig's colourings. Every fabric gets a plan; where the programme's solver runs out of time
-    it may have more phases than its `lower_bound`. `skip_unreachable`: pairs of leaves without a common spine are left
-    out and named in the plan.
+    it may have more phases than its `lower_bound`. `skip_unreachable`: pairs of leaves that nothing joins are left
+    out and named in the plan. On three levels: `tiered`.
 
     Raises:
-        DetourError: two leaves have no common spine left and `skip_unreachable` is not set; there are no servers.
+        DetourError: no path joins two leaves any more and `skip_unreachable` is not set; there are no servers.
     """
     lost = tuple(fabric.unreachable())
     if lost and not skip_unreachable:
         raise DetourError(unreachable_text(fabric, lost))
     if not fabric.servers:
         raise DetourError(f"{fabric.name} has no servers")
+    if fabric.cores:
+        return tiered_plan(fabric, lost)
     bound = counting_bound(fabric)
     as_printed = fabric.full and fabric.single and fabric.hosts == fabric.spines
     plan = _by_closed_forms(fabric, bound) if as_printed and not lost else None
-    return plan or _exactly(fabric, bound, lost)
+    return plan or _exactly(fabric, lost)
 
 
-def _by_closed_forms(fabric: FatTree2, bound: int) -> ForsPlan | None:
+def _by_closed_forms(fabric: FatTree, bound: int) -> ForsPlan | None:
     """Algorithm 1 or a closed form, if their phases are the bound and spines are found."""
     reduction = fabric.reduction
     if reduction == fabric.spines or phases_needed(fabric.spines, fabric.leaves, reduction) != bound:
@@ -93,9 +73,9 @@ def _by_closed_forms(fabric: FatTree2, bound: int) -> ForsPlan | None:
     return replace(plan, method=f"{name}/{routing}", lower_bound=bound, optimal=True, seconds=seconds)
 
 
-def _exactly(fabric: FatTree2, bound: int, lost: tuple[tuple[int, int], ...]) -> ForsPlan:
+def _exactly(fabric: FatTree, lost: tuple[tuple[int, int], ...]) -> ForsPlan:
     begin = time.perf_counter()
-    paths = fewest_phases(fabric, bound)
+    paths = fewest_phases(fabric)
     routed = time.perf_counter()
     flows, spine, cables = seated(fabric, paths)
     seconds = PlanSeconds(schedule=time.perf_counter() - routed, route=routed - begin)
@@ -107,11 +87,3 @@ def _exactly(fabric: FatTree2, bound: int, lost: tuple[tuple[int, int], ...]) ->
         unreachable=lost,
         seconds=seconds,
     )
-
-
-def unreachable_text(fabric: FatTree2, lost: tuple[tuple[int, int], ...]) -> str:
-    """One line that names the pairs."""
-    pairs = ", ".join(f"{u} and {v}" for u, v in lost[:8]) + (
-        f" and {len(lost) - 8} more pairs" if len(lost) > 8 else ""
-    )
-    return f"{fabric.name}: no common spine is left for leaves {pairs} (--skip-unreachable plans the rest)"

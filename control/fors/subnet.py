@@ -8,6 +8,10 @@ spine what is for a leaf to that leaf. Path bits that name a spine which does no
 Cabling: port a + 1 of a leaf leads to its server a, port M0 + 1 + c to spine c, port u + 1 of a spine to leaf u. Where
 K cables join leaf and spine, path bits are (c * K + up) * K + down, the k-th cable is in port M0 + 1 + c * K + k of a
 leaf and in port u * K + k + 1 of a spine. (M0: places for servers.)
+
+On three levels spines are aggregation switches, agg0.. (pod * planes + plane), and path bits are plane * cores + core
+of the plane; inside a pod the plane alone matters. Port leaves + 1 + i of an aggregation switch leads to core i of its
+plane, port p + 1 of a core to pod p. Cores are core0.. (plane * cores + core).
 """
 
 from __future__ import annotations
@@ -19,185 +23,261 @@ import numpy as np
 
 from detour.base.errors import DetourError
 from detour.base.files import read_text
-from detour.control.fors.fabric import FatTree2
-from detour.control.fors.tiers.fabric import FatTree3
+from detour.control.fors.fabric import FatTree
 
-MOST_LMC = 7
-LAST_UNICAST_LID = 0xBFFF
-MOST_PORTS = 254
+_MOST_LMC = 7
+_LAST_UNICAST_LID = 0xBFFF
+_MOST_PORTS = 254
 _PREFIX = 0x0002_C900_0000_0000
 
 Guids = dict[str, int]
 """by name: leaf0, spine3, server17 (three levels: agg and core); of servers those of their ports"""
 
 
-def path_bits(fabric: FatTree2) -> int:
-    """The LMC: how many low bits of a LID name a spine, and the cables to and from it.
+def path_bits(fabric: FatTree) -> int:
+    """The LMC: how many low bits of a LID name a spine, and the cables to and from it; or a plane and a core.
 
     Raises:
-        DetourError: there are more ways than LIDs of a port can name, more LIDs than there are, or too many ports.
+        DetourError: there are more paths than LIDs of a port can name, more LIDs than there are, or too many ports.
     """
-    bits = (_ways(fabric) - 1).bit_length()
-    if bits > MOST_LMC:
+    bits = _bits(fabric)
+    if bits > _MOST_LMC:
         what = "spines" if fabric.cables == 1 else "ways (spine and two cables)"
-        raise DetourError(f"{fabric.name}: an LMC of {MOST_LMC} names {1 << MOST_LMC} {what}, not {_ways(fabric)}")
-    if _lid(fabric, "server", fabric.slots) > LAST_UNICAST_LID:
+        what = "planes and cores" if fabric.cores else what
+        raise DetourError(f"{fabric.name}: an LMC of {_MOST_LMC} names {1 << _MOST_LMC} {what}, not {_paths(fabric)}")
+    if _server_lid(fabric, fabric.slots) > _LAST_UNICAST_LID:
         raise DetourError(f"{fabric.name}: {1 << bits} LIDs for each of {fabric.slots} servers are more than there are")
-    if max(fabric.hosts + fabric.uplinks, fabric.leaves * fabric.cables) > MOST_PORTS:
-        raise DetourError(f"{fabric.name}: a switch has {MOST_PORTS} ports at most")
+    if max(_ports(fabric, kind) for kind in _counts(fabric)) > _MOST_PORTS:
+        raise DetourError(f"{fabric.name}: a switch has {_MOST_PORTS} ports at most")
     return bits
 
 
-def _ways(fabric: FatTree2) -> int:
-    return fabric.spines * fabric.cables**2
+def _paths(fabric: FatTree) -> int:
+    return fabric.spines * fabric.cables**2 * max(fabric.cores, 1)
 
 
-def path_of(fabric: FatTree2, spine: np.ndarray, cables: np.ndarray | None) -> np.ndarray:
-    """(flows,) the path bits of flows over spines and cables (2, flows)."""
-    if cables is None:
-        return spine
-    return (spine * fabric.cables + cables[0]) * fabric.cables + cables[1]
+def _bits(fabric: FatTree) -> int:
+    return (_paths(fabric) - 1).bit_length()
 
 
-def _lid(fabric: FatTree2, kind: str, number: int) -> int:
-    """The base LID. Servers' are multiples of 2^LMC; those of switches come before."""
-    if kind != "server":
-        return 1 + number + (fabric.leaves if kind == "spine" else 0)
-    step = 1 << (_ways(fabric) - 1).bit_length()
-    return (-(-(1 + fabric.leaves + fabric.spines) // step) + number) * step
+def _counts(fabric: FatTree) -> dict[str, int]:
+    """How many switches there are of each kind."""
+    spines = {"agg" if fabric.cores else "spine": fabric.pods * fabric.spines}
+    return {"leaf": fabric.all_leaves, **spines, **({"core": fabric.spines * fabric.cores} if fabric.cores else {})}
 
 
-def made_up_guids(fabric: FatTree2 | FatTree3) -> Guids:
+def _ports(fabric: FatTree, kind: str) -> int:
+    """Of a switch."""
+    if kind == "leaf":
+        return fabric.hosts + fabric.uplinks
+    return fabric.pods if kind == "core" else fabric.leaves * fabric.cables + fabric.cores
+
+
+def _switches(fabric: FatTree) -> list[tuple[str, int]]:
+    """Kind and number, in the order of their LIDs, from 1 on."""
+    return [(kind, number) for kind, count in _counts(fabric).items() for number in range(count)]
+
+
+def _server_lid(fabric: FatTree, server: int) -> int:
+    """The base LID, a multiple of 2^LMC behind those of switches."""
+    step = 1 << _bits(fabric)
+    return (-(-(1 + sum(_counts(fabric).values())) // step) + server) * step
+
+
+def made_up_guids(fabric: FatTree) -> Guids:
     """GUIDs for a fabric that is only simulated."""
-    if isinstance(fabric, FatTree2):
-        counts = {"leaf": fabric.leaves, "spine": fabric.spines, "server": fabric.slots}
-    else:
-        above = {"agg": fabric.pods * fabric.aggs, "core": fabric.aggs * fabric.cores}
-        counts = {"leaf": fabric.all_leaves, **above, "server": fabric.slots}
-    kinds = enumerate(counts.items())
+    kinds = enumerate({**_counts(fabric), "server": fabric.slots}.items())
     return {f"{kind}{n}": _PREFIX + (k << 24) + (n << 4) for k, (kind, count) in kinds for n in range(count)}
 
 
-def read_guids(fabric: FatTree2 | FatTree3, path: Path) -> Guids:
+def read_guids(fabric: FatTree, path: Path) -> Guids:
     """GUIDs from a file of lines `leaf0,0x0002c902003c8b78`, one for every switch and every server that is there.
 
     Raises:
         DetourError: the file cannot be read, a line is not of that form, or somebody has none.
     """
-    found: Guids = {}
+    guids: Guids = {}
     for number, line in enumerate(read_text(path).splitlines(), 1):
         name, _, guid = (part.strip() for part in line.partition(","))
         if not line.strip():
             continue
         try:
-            found[name] = int(guid, 16)
+            guids[name] = int(guid, 16)
         except ValueError:
             raise DetourError(
                 f"{path}, line {number}: {line!r} is not name,guid, like leaf0,0x0002c902003c8b78"
             ) from None
     present = fabric.present()
     for name in made_up_guids(fabric):
-        if name not in found and not (name.startswith("server") and not present[int(name[6:])]):
+        if name not in guids and not (name.startswith("server") and not present[int(name[6:])]):
             raise DetourError(f"{path}: no GUID for {name}")
-    return found
+    return guids
 
 
-def forwarding_tables(fabric: FatTree2, guids: Guids) -> Iterator[str]:
+def forwarding_tables(fabric: FatTree, guids: Guids) -> Iterator[str]:
     """Lines of a file for `opensm -R file -U FILE` with the LMC of `path_bits`; LIDs follow OpenSM's by port GUID.
 
     Raises:
         DetourError: the fabric is too large.
     """
     bits = path_bits(fabric)
-    working = fabric.working()
-    last = _lid(fabric, "server", fabric.slots) - 1
-    for kind, count in (("leaf", fabric.leaves), ("spine", fabric.spines)):
-        for switch in range(count):
-            name = f"{kind}{switch}"
-            lid = _lid(fabric, kind, switch)
-            yield f"Unicast lids [0x0-0x{last:x}] of switch Lid {lid} guid 0x{guids[name]:016x} ({name}):"
-            yield from _to_switches(fabric, working, guids, kind, switch)
-            for server in np.flatnonzero(fabric.present()).tolist():
-                entry = f"Channel Adapter portguid 0x{guids[f'server{server}']:016x}: 'server{server}'"
-                for choice in range(1 << bits):
-                    port = _port(fabric, working, kind, switch, server, choice)
-                    if port:
-                        yield f"0x{_lid(fabric, 'server', server) + choice:04x} {port:03d} : ({entry})"
-
-
-def _port(fabric: FatTree2, working: np.ndarray, kind: str, switch: int, server: int, choice: int) -> int:
-    """A switch's port to a server for path bits `choice`; 0: there is no way."""
-    leaf, place = divmod(server, fabric.hosts)
-    over, down = divmod(choice, fabric.cables)
-    wanted, up = divmod(over, fabric.cables)
-    if kind == "spine":
-        cable = _cable(working[leaf, switch], down)
-        return 0 if cable is None else leaf * fabric.cables + cable + 1
-    if leaf == switch:
-        return place + 1
-    usable = np.flatnonzero(working[switch].any(axis=1) & working[leaf].any(axis=1))
-    if not len(usable):
-        return 0
-    spine = wanted if wanted in usable else int(usable[wanted % len(usable)])
-    return _uplink_port(fabric, spine, _cable(working[switch, spine], up) or 0)
-
-
-def _cable(working: np.ndarray, wanted: int) -> int | None:
-    """The wanted cable, or another one that works; None: there is none."""
-    usable = np.flatnonzero(working)
-    if not len(usable):
-        return None
-    return wanted if working[wanted] else int(usable[wanted % len(usable)])
-
-
-def _uplink_port(fabric: FatTree2, spine: int, cable: int) -> int:
-    return fabric.hosts + 1 + spine * fabric.cables + cable
-
-
-def _to_switches(fabric: FatTree2, working: np.ndarray, guids: Guids, kind: str, switch: int) -> Iterator[str]:
-    """Entries for the switches' own LIDs, which management needs: those within two hops, and port 0 for itself."""
-    links = working if kind == "leaf" else working.transpose(1, 0, 2)
-    mine, there = links[switch], links.sum(axis=2) > 0
-
-    def port_to(number: int, turn: int) -> int:
-        cable = _cable(mine[number], turn % fabric.cables) or 0
-        return _uplink_port(fabric, number, cable) if kind == "leaf" else number * fabric.cables + cable + 1
-
-    for to, count in (("leaf", fabric.leaves), ("spine", fabric.spines)):
-        for number in range(count):
-            if to == kind:
-                shared = np.flatnonzero(there[switch] & there[number])
-                port = port_to(int(shared[number % len(shared)]), number) if len(shared) else None
-                port = 0 if number == switch else port
-            else:
-                port = port_to(number, switch) if there[switch, number] else None
+    last = _server_lid(fabric, fabric.slots) - 1
+    routes, switches = _Routes(fabric), _switches(fabric)
+    for lid, (kind, number) in enumerate(switches, 1):
+        name = f"{kind}{number}"
+        yield f"Unicast lids [0x0-0x{last:x}] of switch Lid {lid} guid 0x{guids[name]:016x} ({name}):"
+        for there, (to, other) in enumerate(switches, 1):
+            port = routes.to_switch(kind, number, to, other)
             if port is not None:
-                name = f"{to}{number}"
-                yield f"0x{_lid(fabric, to, number):04x} {port:03d} : (Switch portguid 0x{guids[name]:016x}: '{name}')"
+                name = f"{to}{other}"
+                yield f"0x{there:04x} {port:03d} : (Switch portguid 0x{guids[name]:016x}: '{name}')"
+        for server in np.flatnonzero(fabric.present()).tolist():
+            entry = f"Channel Adapter portguid 0x{guids[f'server{server}']:016x}: 'server{server}'"
+            leaf, place = divmod(server, fabric.hosts)
+            for choice in range(1 << bits):
+                port = routes.to_leaf(kind, number, leaf, choice)
+                if port is not None:
+                    yield f"0x{_server_lid(fabric, server) + choice:04x} {port or place + 1:03d} : ({entry})"
 
 
-def simulated(fabric: FatTree2, guids: Guids) -> Iterator[str]:
+class _Routes:
+    """Ports of switches: to where, by path bits. 0 is the switch itself, None no path."""
+
+    def __init__(self, fabric: FatTree) -> None:
+        self.fabric = fabric
+        both = fabric.high[:, None] & fabric.high[None, :]
+        self._cores = {ends: np.flatnonzero(both[ends]).tolist() for ends in np.ndindex(both.shape[:3])}
+        self._cables = {ends: np.flatnonzero(fabric.working[ends]).tolist() for ends in np.ndindex(fabric.alive.shape)}
+
+    def to_leaf(self, kind: str, number: int, leaf: int, choice: int) -> int | None:
+        """From a switch to a leaf."""
+        fabric = self.fabric
+        over, down = divmod(choice, fabric.cables)
+        spine, up = divmod(over, fabric.cables)
+        core = 0
+        if fabric.cores:
+            spine, core = choice // fabric.cores % fabric.spines, choice % fabric.cores
+        if kind == "leaf":
+            if number == leaf:
+                return 0
+            spine = _one_of(np.flatnonzero(fabric.planes[number, leaf]).tolist(), spine)
+            return None if spine is None else self._uplink(number, spine, up)
+        pod = leaf // fabric.leaves
+        if kind == "core":
+            spine, core = divmod(number, fabric.cores)
+            return pod + 1 if fabric.high[pod, spine, core] and fabric.alive[leaf, spine] else None
+        here, spine = divmod(number, fabric.spines)
+        if here == pod:
+            return self._downlink(leaf, spine, down)
+        return self._to_core(here, pod, spine, core) if fabric.alive[leaf, spine] else None
+
+    def _uplink(self, leaf: int, spine: int, wanted: int) -> int | None:
+        cable = _one_of(self._cables[leaf, spine], wanted)
+        return None if cable is None else self.fabric.hosts + 1 + spine * self.fabric.cables + cable
+
+    def _downlink(self, leaf: int, spine: int, wanted: int) -> int | None:
+        cable = _one_of(self._cables[leaf, spine], wanted)
+        return None if cable is None else leaf % self.fabric.leaves * self.fabric.cables + cable + 1
+
+    def _to_core(self, here: int, pod: int, plane: int, core: int) -> int | None:
+        """From an aggregation switch to a core that leads to a pod."""
+        chosen = _one_of(self._cores[here, pod, plane], core)
+        return None if chosen is None else self.fabric.leaves + 1 + chosen
+
+    def to_switch(self, kind: str, number: int, to: str, other: int) -> int | None:
+        """To a switch's own LID, which management needs: up and then down, where that leads there; between spines down
+        and up."""
+        if (kind, number) == (to, other):
+            return 0
+        if to == "leaf":
+            return self._to_leaf_switch(kind, number, other)
+        if to == "core":
+            return self._to_core_switch(kind, number, *divmod(other, self.fabric.cores))
+        return self._to_spine(kind, number, other)
+
+    def _to_leaf_switch(self, kind: str, number: int, leaf: int) -> int | None:
+        fabric = self.fabric
+        if fabric.cores:
+            return self.to_leaf(kind, number, leaf, leaf % (fabric.spines * fabric.cores))
+        if kind == "spine":
+            return self._downlink(leaf, number, number % fabric.cables)
+        shared = np.flatnonzero(fabric.planes[number, leaf]).tolist()
+        return self._uplink(number, shared[leaf % len(shared)], leaf % fabric.cables) if shared else None
+
+    def _to_core_switch(self, kind: str, number: int, plane: int, core: int) -> int | None:
+        fabric = self.fabric
+        if kind == "core":
+            return None
+        if kind == "agg":
+            pod, mine = divmod(number, fabric.spines)
+            return fabric.leaves + 1 + core if mine == plane and fabric.high[pod, plane, core] else None
+        up = fabric.high[number // fabric.leaves, plane, core]
+        return self._uplink(number, plane, 0) if up else None
+
+    def _to_spine(self, kind: str, number: int, other: int) -> int | None:
+        fabric = self.fabric
+        pod, plane = divmod(other, fabric.spines)
+        if kind == "core":
+            mine, core = divmod(number, fabric.cores)
+            return pod + 1 if mine == plane and fabric.high[pod, plane, core] else None
+        if kind == "leaf":
+            here = number // fabric.leaves
+            reached = here == pod or self._cores[here, pod, plane]
+            return self._uplink(number, plane, number % fabric.cables) if reached else None
+        here, mine = divmod(number, fabric.spines)
+        if mine == plane:
+            return self._to_core(here, pod, plane, pod % fabric.cores)
+        shared = np.flatnonzero(fabric.alive[:, mine] & fabric.alive[:, plane] & (fabric.pod_of == pod)).tolist()
+        turn = 0 if fabric.cores else other
+        return (
+            self._downlink(shared[turn % len(shared)], mine, turn % fabric.cables) if here == pod and shared else None
+        )
+
+
+def _one_of(usable: list[int], wanted: int) -> int | None:
+    """The wanted one, or another that is usable; None: there is none."""
+    if not usable:
+        return None
+    return wanted if wanted in usable else usable[wanted % len(usable)]
+
+
+def simulated(fabric: FatTree, guids: Guids) -> Iterator[str]:
     """Lines of the fabric for `ibsim -s FILE` (the format of ibnetdiscover); links that are down are left out."""
-    working, present = fabric.working(), fabric.present().reshape(fabric.leaves, fabric.hosts)
-    for leaf in range(fabric.leaves):
-        yield f"switchguid=0x{guids[f'leaf{leaf}']:x}"
-        yield f'Switch\t{fabric.hosts + fabric.uplinks} "leaf{leaf}"'
-        for place in np.flatnonzero(present[leaf]).tolist():
-            yield f'[{place + 1}]\t"server{leaf * fabric.hosts + place}"[1]'
-        for spine, cable in np.argwhere(working[leaf]).tolist():
-            far = leaf * fabric.cables + cable + 1
-            yield f'[{_uplink_port(fabric, spine, cable)}]\t"spine{spine}"[{far}]'
+    for kind, number in _switches(fabric):
+        yield f"switchguid=0x{guids[f'{kind}{number}']:x}"
+        yield f'Switch\t{_ports(fabric, kind)} "{kind}{number}"'
+        yield from (f'[{port}]\t"{name}"[{far}]' for port, name, far in _cabling(fabric, kind, number))
         yield ""
-    for spine in range(fabric.spines):
-        yield f"switchguid=0x{guids[f'spine{spine}']:x}"
-        yield f'Switch\t{fabric.leaves * fabric.cables} "spine{spine}"'
-        for leaf, cable in np.argwhere(working[:, spine]).tolist():
-            yield f'[{leaf * fabric.cables + cable + 1}]\t"leaf{leaf}"[{_uplink_port(fabric, spine, cable)}]'
-        yield ""
-    for server in np.flatnonzero(present).tolist():
+    for server in np.flatnonzero(fabric.present()).tolist():
         leaf, place = divmod(server, fabric.hosts)
         guid = guids[f"server{server}"]
         yield f"caguid=0x{guid - 1:x}"  # ibsim numbers ports on from their node
         yield f'Ca\t1 "server{server}"'
         yield f'[1]\t"leaf{leaf}"[{place + 1}]'
         yield ""
+
+
+def _cabling(fabric: FatTree, kind: str, number: int) -> Iterator[tuple[int, str, int]]:
+    """A switch's ports with a cable that works: port, who is at the other end, port there."""
+    above = "agg" if fabric.cores else "spine"
+    cables = fabric.cables
+    if kind == "leaf":
+        pod, local = divmod(number, fabric.leaves)
+        first = number * fabric.hosts
+        for place in np.flatnonzero(fabric.present()[first : first + fabric.hosts]).tolist():
+            yield place + 1, f"server{first + place}", 1
+        for spine, cable in np.argwhere(fabric.working[number]).tolist():
+            name = f"{above}{pod * fabric.spines + spine}"
+            yield fabric.hosts + 1 + spine * cables + cable, name, local * cables + cable + 1
+    elif kind == "core":
+        plane, core = divmod(number, fabric.cores)
+        for pod in np.flatnonzero(fabric.high[:, plane, core]).tolist():
+            yield pod + 1, f"agg{pod * fabric.spines + plane}", fabric.leaves + 1 + core
+    else:
+        pod, spine = divmod(number, fabric.spines)
+        mine = fabric.working[pod * fabric.leaves : (pod + 1) * fabric.leaves, spine]
+        for local, cable in np.argwhere(mine).tolist():
+            name = f"leaf{pod * fabric.leaves + local}"
+            yield local * cables + cable + 1, name, fabric.hosts + 1 + spine * cables + cable
+        for core in np.flatnonzero(fabric.high[pod, spine]).tolist():
+            yield fabric.leaves + 1 + core, f"core{spine * fabric.cores + core}", pod + 1

@@ -17,12 +17,13 @@ import numpy as np
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.control.fors import files
-from detour.control.fors.fabric import FatTree2
-from detour.control.fors.plan import INSIDE, ForsPlan, PlanSeconds, Schedule, by_phase
+from detour.control.fors.fabric import FatTree, unreachable_text
+from detour.control.fors.lp_bound import volume_bound
+from detour.control.fors.paths import INSIDE
+from detour.control.fors.plan import ForsPlan, PlanSeconds, Schedule, by_phase
 from detour.control.fors.preemptive import Crossbars, Turn, turns
-from detour.control.fors.solve import solve, unreachable_text
+from detour.control.fors.solve import solve
 from detour.control.fors.verify import contention_problems
-from detour.control.fors.volumes import volume_bound
 
 _PARTS = (8, 64, 512)
 """The bound is divided into so many parts for each server; a phase is not cut shorter than one, to keep to the bound.
@@ -61,7 +62,7 @@ class UnequalPlan:
 
 
 def plan_unequal(
-    fabric: FatTree2, sizes: Int64Array, phase_cost: int = 0, *, skip_unreachable: bool = False
+    fabric: FatTree, sizes: Int64Array, phase_cost: int = 0, *, skip_unreachable: bool = False
 ) -> UnequalPlan:
     """A plan for `sizes` (n, n) bytes, n the servers that take part.
 
@@ -109,11 +110,11 @@ def _cost(found: list[Turn], phase_cost: int) -> int:
     return sum(turn.length + phase_cost for turn in found)
 
 
-def _leaves(fabric: FatTree2) -> Int64Array:
+def _leaves(fabric: FatTree) -> Int64Array:
     return np.flatnonzero(fabric.taking_part()) // fabric.hosts
 
 
-def _lost(fabric: FatTree2, sizes: Int64Array) -> tuple[tuple[int, int], ...]:
+def _lost(fabric: FatTree, sizes: Int64Array) -> tuple[tuple[int, int], ...]:
     """Pairs of leaves that have something to send and no common spine."""
     leaf = _leaves(fabric)
     has = np.zeros((fabric.leaves, fabric.leaves), bool)
@@ -121,7 +122,7 @@ def _lost(fabric: FatTree2, sizes: Int64Array) -> tuple[tuple[int, int], ...]:
     return tuple((u, v) for u, v in fabric.unreachable() if has[u, v] or has[v, u])
 
 
-def _without(fabric: FatTree2, sizes: Int64Array, lost: tuple[tuple[int, int], ...]) -> Int64Array:
+def _without(fabric: FatTree, sizes: Int64Array, lost: tuple[tuple[int, int], ...]) -> Int64Array:
     leaf, kept = _leaves(fabric), sizes.copy()
     for u, v in lost:
         for one, other in ((u, v), (v, u)):
@@ -129,14 +130,14 @@ def _without(fabric: FatTree2, sizes: Int64Array, lost: tuple[tuple[int, int], .
     return kept
 
 
-def _crossbars(fabric: FatTree2, price: np.ndarray) -> Crossbars:
+def _crossbars(fabric: FatTree, price: np.ndarray) -> Crossbars:
     """Colours are spines; where cables carry several flows, those of each are numbered on, the same at both ends."""
     room = fabric.room()
     lanes = np.arange(max(int(room.max(initial=0)), 1)) < room[:, :, None]
     return Crossbars(_leaves(fabric), lanes.reshape(fabric.leaves, -1), price)
 
 
-def _arranged(fabric: FatTree2, sizes: Int64Array, found: list[Turn]) -> UnequalPlan:
+def _arranged(fabric: FatTree, sizes: Int64Array, found: list[Turn]) -> UnequalPlan:
     """Ranks become servers, colours spines and cables."""
     servers = np.flatnonzero(fabric.taking_part())
     wide = max(int(fabric.room().max(initial=0)), 1)
@@ -153,7 +154,7 @@ def _arranged(fabric: FatTree2, sizes: Int64Array, found: list[Turn]) -> Unequal
     spine, lane = np.where(away, colour // wide, INSIDE), np.where(away, colour % wide, 0)
     cables = None
     if fabric.cables > 1:
-        working = np.argsort(~fabric.working(), axis=2, kind="stable")
+        working = np.argsort(~fabric.working, axis=2, kind="stable")
         ends = (working[end // fabric.hosts, np.maximum(spine, 0), lane // fabric.lanes] for end in (src, dst))
         cables = np.where(away, np.stack(list(ends)), 0).astype(np.int32)
     columns = Schedule(len(found), *(column.astype(np.int32) for column in (phase, src, dst)))
@@ -194,7 +195,7 @@ def write_unequal(plan: UnequalPlan, path: Path) -> None:
     files.write(plan.plan, path, plan.sent)
 
 
-def read_unequal(fabric: FatTree2, path: Path, sizes: Int64Array, *, skip_unreachable: bool = False) -> UnequalPlan:
+def read_unequal(fabric: FatTree, path: Path, sizes: Int64Array, *, skip_unreachable: bool = False) -> UnequalPlan:
     """A plan from a file, with its bounds.
 
     Raises:

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from detour.control.fors.plan import INSIDE, ForsPlan
+from detour.control.fors.paths import INSIDE
+from detour.control.fors.plan import ForsPlan
 
 
 def problems(plan: ForsPlan, most: int = 10) -> list[str]:
@@ -15,24 +16,23 @@ def problems(plan: ForsPlan, most: int = 10) -> list[str]:
 
     Checked: every ordered pair of servers exactly once (pairs that nothing joins may be absent only if the plan names
     them, and it may name only such); a server sends at most once and receives at most once a phase; a link between
-    leaf and spine carries at most one flow a phase in each direction; no failed link is used; a flow inside a leaf
-    uses no spine and every other one uses one. Where cables are faster or slower than servers' links, a cable carries
-    at most `fabric.lanes` flows and a server sends and receives at most `fabric.at_once`.
+    switches carries at most one flow a phase in each direction; no failed link is used; flows take spines and cores
+    where, and only where, they leave their leaf and pod. Where cables are faster or slower than servers' links, a cable
+    carries at most `fabric.lanes` flows and a server sends and receives at most `fabric.at_once`.
     """
-    found = list(_ranges(plan))
-    if not found:
-        for check in (_pairs, _servers, _links, _unreachable):
-            found += check(plan)
-    return found[:most]
+    wrong = list(_ranges(plan))
+    if not wrong:
+        wrong += [*_pairs(plan), *contention_problems(plan)]
+    return wrong[:most]
 
 
 def contention_problems(plan: ForsPlan) -> list[str]:
     """The same without what it says of pairs: they may meet as often as they like."""
-    found = list(_ranges(plan))
-    if not found:
+    wrong = list(_ranges(plan))
+    if not wrong:
         for check in (_servers, _links, _unreachable):
-            found += check(plan)
-    return found
+            wrong += check(plan)
+    return wrong
 
 
 def _ranges(plan: ForsPlan) -> Iterator[str]:
@@ -42,15 +42,22 @@ def _ranges(plan: ForsPlan) -> Iterator[str]:
         "phase": (plan.phase, 0, plan.phases),
         "src": (plan.src, 0, fabric.slots),
         "dst": (plan.dst, 0, fabric.slots),
-        "spine": (plan.spine, INSIDE, fabric.spines),
+        "agg" if fabric.cores else "spine": (plan.spine, INSIDE, fabric.spines),
     }
+    if plan.core is not None:
+        columns["core"] = (plan.core, INSIDE, fabric.cores)
+    wrong = False
     for name, (column, low, high) in columns.items():
         if len(column) != plan.flows:
             yield f"{name}: {len(column)} values for {plan.flows} flows"
             return
         for row in np.flatnonzero((column < low) | (column >= high)):
             yield f"row {row}: {name} {column[row]} is not in {low}..{high - 1}"
-            return
+            wrong = True
+            if not fabric.cores:
+                return
+    if wrong:
+        return
     yield from _cables_in_range(plan)
     present = fabric.taking_part()
     for name, column in (("src", plan.src), ("dst", plan.dst)):
@@ -75,14 +82,6 @@ def _flow(plan: ForsPlan, row: np.intp) -> str:
     return f"phase {plan.phase[row]}: {plan.src[row]} -> {plan.dst[row]}"
 
 
-def _cut(plan: ForsPlan) -> np.ndarray:
-    """(leaves, leaves) bool: pairs that the plan says nothing joins."""
-    cut = np.zeros((plan.fabric.leaves, plan.fabric.leaves), bool)
-    for u, v in plan.unreachable:
-        cut[u, v] = cut[v, u] = True
-    return cut
-
-
 def _pairs(plan: ForsPlan) -> Iterator[str]:
     fabric = plan.fabric
     count = np.bincount(plan.src.astype(np.int64) * fabric.slots + plan.dst, minlength=fabric.slots**2)
@@ -90,48 +89,78 @@ def _pairs(plan: ForsPlan) -> Iterator[str]:
     present = fabric.taking_part()
     want = present[:, None] & present[None, :]
     np.fill_diagonal(want, False)
-    want &= ~np.repeat(np.repeat(_cut(plan), fabric.hosts, axis=0), fabric.hosts, axis=1)
+    cut = np.zeros((fabric.all_leaves, fabric.all_leaves), bool)
+    for u, v in plan.unreachable:
+        cut[u, v] = cut[v, u] = True
+    want &= ~np.repeat(np.repeat(cut, fabric.hosts, axis=0), fabric.hosts, axis=1)
     for src, dst in np.argwhere(count != want):
         yield f"{src} -> {dst} is there {count[src, dst]} times instead of {int(want[src, dst])}"
 
 
 def _servers(plan: ForsPlan) -> Iterator[str]:
-    names, phase = np.unique(plan.phase, return_inverse=True)  # a file may number its phases as it likes
+    most = plan.fabric.at_once
     for verb, column in (("sends", plan.src), ("receives", plan.dst)):
-        for value in np.flatnonzero(np.bincount(phase * plan.fabric.slots + column) > plan.fabric.at_once):
-            number, server = divmod(int(value), plan.fabric.slots)
-            yield f"phase {names[number]}: server {server} {verb} more than {_times(plan.fabric.at_once)}"
+        for phase, server, times in _crowded(plan.phase, column, plan.fabric.slots, most):
+            yield f"phase {phase}: server {server} {verb} {_times(plan, times, most)}"
 
 
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
+def _crowded(phase: np.ndarray, thing: np.ndarray, count: int, most: int) -> Iterator[tuple[int, int, int]]:
+    """Phases and things, numbered below `count`, that are there together more than `most` times, and how often."""
+    names, phase = np.unique(phase, return_inverse=True)  # a file may number its phases as it likes
+    times = np.bincount(phase * count + thing)
+    for value in np.flatnonzero(times > most).tolist():
+        yield names[value // count], value % count, times[value]
+
+
+def _times(plan: ForsPlan, times: int, most: int) -> str:
+    if plan.fabric.cores:
+        return f"{times} times"
+    return "more than once" if most == 1 else f"more than {most} times"
 
 
 def _links(plan: ForsPlan) -> Iterator[str]:
     fabric = plan.fabric
-    ends = {"up": plan.src // fabric.hosts, "down": plan.dst // fabric.hosts}
-    outside = ends["up"] != ends["down"]
-    for row in np.flatnonzero(outside == (plan.spine == INSIDE)):
-        what = (
-            "leaves its leaf without a spine" if outside[row] else f"stays in its leaf, but has spine {plan.spine[row]}"
-        )
-        yield f"{_flow(plan, row)} {what}"
-    used = np.flatnonzero(outside & (plan.spine != INSIDE))
-    working = fabric.working().reshape(fabric.leaves, fabric.uplinks)
-    names, phase = np.unique(plan.phase[used], return_inverse=True)
-    for end, (way, leaf) in enumerate(ends.items()):
-        uplink = plan.uplink(end)
-        for row in used[~working[leaf[used], uplink[used]]]:
-            yield f"{_flow(plan, row)} uses the failed link {fabric.link_name(int(leaf[row]), int(uplink[row]))}"
-        key = (phase * fabric.leaves + leaf[used]) * fabric.uplinks + uplink[used]
-        for value in np.flatnonzero(np.bincount(key) > fabric.lanes):
-            number, link = divmod(int(value), fabric.leaves * fabric.uplinks)
-            name = f"link {fabric.link_name(*divmod(link, fabric.uplinks))}"
-            yield f"phase {names[number]}: {name} is used more than {_times(fabric.lanes)} ({way})"
+    ends = plan.src // fabric.hosts, plan.dst // fabric.hosts
+    pods = ends[0] // fabric.leaves, ends[1] // fabric.leaves
+    outside, has_spine = ends[0] != ends[1], plan.spine != INSIDE
+    core = np.full(plan.flows, INSIDE) if plan.core is None else plan.core
+    across, has_core = (pods[0] != pods[1]), core != INSIDE
+    for row in np.flatnonzero(outside != has_spine):
+        yield f"{_flow(plan, row)} {_misled('leaf', 'plane' if fabric.cores else 'spine', plan.spine[row])}"
+    for row in np.flatnonzero((outside == has_spine) & (across != has_core)):
+        yield f"{_flow(plan, row)} {_misled('pod', 'core', core[row])}"
+    low, high = outside & has_spine, has_spine & has_core
+    for end, way in enumerate(("up", "down")):
+        uplinks = fabric.working.reshape(-1, fabric.uplinks)
+        yield from _over(plan, low, (ends[end], plan.uplink(end)), uplinks, fabric.lanes, way)
+        yield from _over(plan, high, (pods[end], plan.spine, core), fabric.high, 1, way)
+
+
+def _misled(what: str, over: str, number: int) -> str:
+    return (
+        f"leaves its {what} without a {over}" if number == INSIDE else f"stays in its {what}, but has {over} {number}"
+    )
+
+
+def _over(
+    plan: ForsPlan, used: np.ndarray, link: Sequence[np.ndarray], working: np.ndarray, most: int, way: str
+) -> Iterator[str]:
+    """Flows (those that are `used`) over links of one level in one direction: none that failed, none too often."""
+    rows = np.flatnonzero(used)
+    ends = tuple(column[rows] for column in link)
+    for k in np.flatnonzero(~working[ends]):
+        name = plan.fabric.link_name(tuple(int(column[k]) for column in ends))
+        yield f"{_flow(plan, rows[k])} uses the failed link {name}"
+    number = np.ravel_multi_index(ends, working.shape)
+    for phase, value, times in _crowded(plan.phase[rows], number, max(working.size, 1), most):
+        name = plan.fabric.link_name(tuple(map(int, np.unravel_index(value, working.shape))))
+        yield f"phase {phase}: link {name} is used {_times(plan, times, most)} ({way})"
 
 
 def _unreachable(plan: ForsPlan) -> Iterator[str]:
-    alive = plan.fabric.alive()
     for u, v in plan.unreachable:
-        if (alive[u] & alive[v]).any():
-            yield f"leaves {u} and {v} are called unreachable, but share spine {np.flatnonzero(alive[u] & alive[v])[0]}"
+        shared = np.flatnonzero(plan.fabric.planes[u, v])
+        if len(shared) and plan.fabric.cores:
+            yield f"leaves {u} and {v} are called parted, and have a way"
+        elif len(shared):
+            yield f"leaves {u} and {v} are called unreachable, but share spine {shared[0]}"

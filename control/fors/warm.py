@@ -6,18 +6,16 @@ some seconds; later it comes from the cache of `base/jit.py`.
 from __future__ import annotations
 
 from detour.control.fors.exchange import PhaseAssignment
-from detour.control.fors.fabric import FatTree2
+from detour.control.fors.fabric import FatTree
 from detour.control.fors.incremental import reroute
 from detour.control.fors.solve import solve
-from detour.control.fors.tiers.fabric import FatTree3
-from detour.control.fors.tiers.solve import solve_tiers
 
 
 def warm() -> None:
     """Runs every path once on small fabrics."""
-    solve(FatTree2(4, 3, frozenset({(0, 0), (0, 1), (1, 2)})))
-    solve(FatTree2(4, 3, population=(4, 3, 3)))
-    whole = solve(FatTree2(4, 3))
+    solve(FatTree(4, 3, frozenset({(0, 0), (0, 1), (1, 2)})))
+    solve(FatTree(4, 3, population=(4, 3, 3)))
+    whole = solve(FatTree(4, 3))
     reroute(whole, whole.fabric.with_failed({(0, 0)}))
     # Three of four links fail: phases are crowded, and what can be exchanged is looked for.
     worse = whole.fabric.with_failed({(0, 0), (0, 1), (0, 2)})
@@ -28,5 +26,5 @@ def warm() -> None:
 
 def warm_tiers() -> None:
     """The same for fat-trees of three levels."""
-    solve_tiers(FatTree3(2, 2, 2, 1, 2))
-    solve_tiers(FatTree3(2, 2, 2, 2, 2, failed_high=frozenset({(0, 0, 0)})))
+    solve(FatTree.three_levels(2, 2, 2, 1, 2))
+    solve(FatTree.three_levels(2, 2, 2, 2, 2, failed=frozenset({(0, 0, 0)})))

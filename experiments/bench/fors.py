@@ -14,9 +14,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from detour.base.progress import Progress, silent
-from detour.control.fors import FatTree2, ForsPlan, parse_fabric, random_failures, solve
+from detour.control.fors import FatTree, ForsPlan, parse_fabric, random_failures, solve
 from detour.control.fors.incremental import Change, reroute
-from detour.control.fors.solve import counting_bound, proven_bound
+from detour.control.fors.loads import counting_bound
+from detour.control.fors.solve import proven_bound
 from detour.control.fors.verify import problems
 from detour.control.fors.warm import warm
 from detour.experiments.bench.report import BenchReport, Goal
@@ -60,7 +61,7 @@ def run(sets: int = SETS, phases: int = 24, progress: Progress = silent) -> Benc
     return BenchReport("fors", {"goals": lines, "sets": sets}, ("what", "value"), rows, tuple(goals))
 
 
-def _timed(fabric: FatTree2) -> _Timed:
+def _timed(fabric: FatTree) -> _Timed:
     begin = time.process_time()
     plan = solve(fabric)
     solved = time.process_time()
@@ -125,7 +126,7 @@ def _one_more(draws: int, progress: Progress) -> Iterator[Goal]:
     yield Goal("one more failure: largest share of flows that move", round(max(shares), 4), 0.05, most=True)
 
 
-def one_more(fabric: FatTree2, seed: int) -> FatTree2 | None:
+def one_more(fabric: FatTree, seed: int) -> FatTree | None:
     """The fabric with one more failed link but the same f and the same number of phases, or None."""
     links = [(u, c) for u in range(fabric.leaves) for c in range(fabric.spines) if (u, c) not in fabric.failed]
     random.Random(f"one more {seed}").shuffle(links)
@@ -145,7 +146,7 @@ def _large(progress: Progress) -> Iterator[Goal]:
     three = frozenset((leaf, 8 * k + spine) for k, leaf in enumerate((0, 5, 11)) for spine in range(8))
     worst = 0.0
     for failed in (three, everywhere):
-        one = _timed(FatTree2(32, 32, failed))
+        one = _timed(FatTree(32, 32, failed))
         assert one.right, "FT(2;32,32): a plan is wrong"
         assert one.plan.phases == counting_bound(one.plan.fabric), "FT(2;32,32): a plan has too many phases"
         worst = max(worst, one.seconds + one.verify)

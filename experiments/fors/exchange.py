@@ -11,17 +11,15 @@ import numpy as np
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.base.times import US
-from detour.control.fors import FatTree2, ForsPlan, opensm, solve
+from detour.control.fors import FatTree, ForsPlan, opensm, solve
 from detour.control.fors.baselines import linear_shift
-from detour.control.fors.mending import mended
-from detour.control.fors.plan import INSIDE, only_present
+from detour.control.fors.fabric import unreachable_text
+from detour.control.fors.lp_bound import volume_bound
+from detour.control.fors.paths import INSIDE, TreePaths, islands
+from detour.control.fors.plan import only_present
+from detour.control.fors.repair import repaired
 from detour.control.fors.residual import residual
-from detour.control.fors.solve import unreachable_text
-from detour.control.fors.tiers.fabric import FatTree3
-from detour.control.fors.tiers.solve import parted_text, solve_tiers
 from detour.control.fors.unequal import plan_unequal
-from detour.control.fors.volumes import volume_bound
-from detour.control.fors.ways import FatTree, islands, ways_of
 from detour.experiments.fors.results import Crowd, ExchangeResult, Spread
 from detour.experiments.fors.rivals_tiers import tier_min_hop
 from detour.fabric.traffic.leaf_adaptive import LeafAdaptive
@@ -64,7 +62,7 @@ class ExchangeRun:
             raise DetourError(f"routing {self.routing!r} is unknown; there are {', '.join(ROUTINGS)}")
         if self.phases < 0:
             raise DetourError(f"{self.phases} phases; 0 means all")
-        if isinstance(self.fabric, FatTree3):
+        if self.fabric.cores:
             if self.routing not in _THREE_LEVELS or (self.breaks and self.routing != "fors"):
                 when = " when links fail in the midst" if self.routing in _THREE_LEVELS else ""
                 raise DetourError(f"{self.fabric.name}: routing {self.routing} is for two levels (ft:...){when}")
@@ -77,25 +75,21 @@ class ExchangeRun:
 
 
 def planned(fabric: FatTree, routing: str, *, skip_unreachable: bool = False) -> tuple[PhasedMessages, int]:
-    """All messages with phases and ways, and the number of phases that the schedule takes.
+    """All messages with phases and paths, and the number of phases that the schedule takes.
 
     Raises:
-        DetourError: leaves are cut off from others, or two have no way and these are not to be skipped.
+        DetourError: leaves are cut off from others, or two have no path and these are not to be skipped.
     """
     lost = tuple(fabric.unreachable())
     if lost and not skip_unreachable:
-        text = parted_text(fabric, lost) if isinstance(fabric, FatTree3) else unreachable_text(fabric, lost)
-        raise DetourError(text)
+        raise DetourError(unreachable_text(fabric, lost))
     _refuse_islands(fabric)
-    if isinstance(fabric, FatTree3):
-        if routing == "minhop":
-            messages = tier_min_hop(fabric)
-            return messages, messages.phases
-        plan = solve_tiers(fabric, skip_unreachable=skip_unreachable)
-        return PhasedMessages.of(plan), plan.phases
     if routing == "fors":
         plan = solve(fabric, skip_unreachable=skip_unreachable)
         return PhasedMessages.of(plan), plan.phases
+    if fabric.cores:
+        messages = tier_min_hop(fabric)
+        return messages, messages.phases
     schedule = only_present(fabric, linear_shift(fabric), lost)
     table = opensm.ROUTING_ENGINES["ftree" if routing == "ftree-ar" else routing](fabric)
     spine = opensm.spines_of(fabric, table, schedule.src, schedule.dst)
@@ -107,9 +101,9 @@ def planned(fabric: FatTree, routing: str, *, skip_unreachable: bool = False) ->
 
 
 def _refuse_islands(fabric: FatTree) -> None:
-    """Servers that no link joins with others, not even by a longer way, would never hear of a barrier's end."""
+    """Servers that no link joins with others, not even by a longer path, would never hear of a barrier's end."""
     here = np.flatnonzero(fabric.sizes() > 0)
-    part = islands(fabric, ways_of(fabric).working())[here]
+    part = islands(fabric, TreePaths(fabric).working())[here]
     alone = here[part != np.bincount(part).argmax()] if len(part) else here
     if len(alone):
         why = "has no link left" if not _beside(fabric, int(alone[0])) else "is cut off from the others"
@@ -118,9 +112,9 @@ def _refuse_islands(fabric: FatTree) -> None:
 
 def _beside(fabric: FatTree, leaf: int) -> bool:
     """Whether the leaf has a link that works."""
-    ways = ways_of(fabric)
-    mine = set(ways.beside(leaf))
-    return any(works and link in mine for link, works in zip(ways.links, ways.working(), strict=True))
+    paths = TreePaths(fabric)
+    mine = set(paths.beside(leaf))
+    return any(works and link in mine for link, works in zip(paths.links, paths.working(), strict=True))
 
 
 def planned_sizes(run: ExchangeRun) -> tuple[PhasedMessages, int, int]:
@@ -130,7 +124,6 @@ def planned_sizes(run: ExchangeRun) -> tuple[PhasedMessages, int, int]:
         DetourError: as `planned`, and as `plan_unequal`.
     """
     assert run.sizes is not None
-    assert isinstance(run.fabric, FatTree2)
     fabric, sizes = run.fabric, run.sizes
     bound = volume_bound(fabric, sizes).bytes
     if run.routing == "fors":
@@ -148,17 +141,14 @@ def planner_of(routing: str) -> Planner:
     """What a routing makes of the messages that wait when links have failed."""
 
     def fors(
-        fabric: FatTree, phase: Int64Array, src: Int64Array, dst: Int64Array, way: Int64Array
+        fabric: FatTree, phase: Int64Array, src: Int64Array, dst: Int64Array, path: Int64Array
     ) -> tuple[Int64Array, Int64Array]:
-        if isinstance(fabric, FatTree3) or not fabric.single:
-            return mended(fabric, phase, src, dst, way)
-        found = residual(fabric, phase, src, dst, way)
-        return found.phase.astype(np.int64), found.spine.astype(np.int64)
+        plan_rest = repaired if fabric.cores or not fabric.single else residual
+        return plan_rest(fabric, phase, src, dst, path)
 
     def by_table(
-        fabric: FatTree, phase: Int64Array, src: Int64Array, dst: Int64Array, way: Int64Array
+        fabric: FatTree, phase: Int64Array, src: Int64Array, dst: Int64Array, path: Int64Array
     ) -> tuple[Int64Array, Int64Array]:
-        assert isinstance(fabric, FatTree2)
         table = opensm.ROUTING_ENGINES["ftree" if routing == "ftree-ar" else routing](fabric)
         leaf, far = src // fabric.hosts, dst // fabric.hosts
         spine = np.where(leaf == far, INSIDE, table[leaf, dst]).astype(np.int64)
@@ -205,7 +195,7 @@ def execute(run: ExchangeRun, report: PhaseProgress | None = None) -> ExchangeRe
         return replace(
             _result(run, exchange, len(whole), phases),
             moves=adaptive.moves if adaptive else 0,
-            unreachable_leaves=[list(pair) for pair in ways_of(run.fabric).failed(dead).unreachable()],
+            unreachable_leaves=[list(pair) for pair in run.fabric.with_failed(dead).unreachable()],
             detections=[story.detection() for story in stories],
             planning_seconds=[round(story.planning_seconds, 6) for story in stories],
             plan_time="measured" if run.delays.plan_ps is None else "given",

@@ -21,7 +21,7 @@ from msgspec import UNSET
 from detour.base.errors import DetourError
 from detour.base.records import extended
 from detour.base.times import US
-from detour.control.fors import FatTree2, opensm, solve
+from detour.control.fors import FatTree, opensm, solve
 from detour.control.fors.plan import PlanSeconds
 from detour.control.fors.schedule import phases_needed
 from detour.control.fors.verify import problems
@@ -86,7 +86,7 @@ def failed_links(scenario: str, seed: int) -> frozenset[tuple[int, int]]:
     return frozenset((leaf, place * count + k) for place, leaf in enumerate(leaves) for k in range(count))
 
 
-def fabric_of(scenario: str, seed: int) -> FatTree2:
+def fabric_of(scenario: str, seed: int) -> FatTree:
     """FT(2;20,18) with a scenario's failures.
 
     Raises:
@@ -94,7 +94,7 @@ def fabric_of(scenario: str, seed: int) -> FatTree2:
     """
     if scenario not in SCENARIOS:
         raise DetourError(f"there is no scenario {scenario!r}; allowed: {'; '.join(SCENARIOS)}")
-    return FatTree2(SPINES, LEAVES, failed_links(scenario, seed))
+    return FatTree(SPINES, LEAVES, failed_links(scenario, seed))
 
 
 def select(extent: str = "normal", seed: int = 1, message: int = MESSAGE) -> list[ForsPoint]:
@@ -155,7 +155,7 @@ def _break(point: ForsBreakPoint) -> ForsBreak:
     """One link breaks in the midst of an exchange that began without failures."""
     # Min-Hop begins as what OpenSM chooses without failures; on a linear shift the two are the same then.
     run = ExchangeRun(
-        FatTree2(SPINES, LEAVES),
+        FatTree(SPINES, LEAVES),
         point.routing,
         (Break(BREAK_US * US, frozenset({BREAK_LINK})),),
         point.phases,
@@ -192,7 +192,7 @@ def _phases(point: ForsPhasesPoint) -> ForsPhases:
     ours = [phases_needed(m0, m1, f) for f in range(m0)]
     formula = [-(-m0 * (servers - m0) // (m0 - f)) for f in range(m0)]
     return ForsPhases(
-        topology=FatTree2(m0, m1).name,
+        topology=FatTree(m0, m1).name,
         reduction=list(range(m0)),
         phases=ours,
         factor=[round(phases / ours[0], 4) for phases in ours],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages of the rivals of FORS (`rivals`): divided over ways, drawn, or in phases that know servers only."""
+"""Messages of the rivals of FORS (`rivals`): divided over paths, drawn, or in phases that know servers only."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from math import lcm
 import numpy as np
 
 from detour.base.arrays import Int64Array
-from detour.control.fors import FatTree2
-from detour.control.fors.plan import INSIDE
+from detour.control.fors import FatTree
+from detour.control.fors.lp_bound import spine_shares
+from detour.control.fors.paths import INSIDE, TreePaths
 from detour.control.fors.preemptive import Crossbars, turns
-from detour.control.fors.tiers.fabric import FatTree3
 from detour.control.fors.unequal import equal_phases
-from detour.control.fors.volumes import spine_shares
-from detour.control.fors.ways import FatTree, ways_of
 from detour.experiments.fors.rivals_tiers import tier_shares
 from detour.fabric.traffic.phased import PhasedMessages
 
@@ -31,8 +29,8 @@ def _pairs(fabric: FatTree, sizes: Int64Array) -> tuple[Int64Array, Int64Array, 
 
 
 def concurrent_flow(fabric: FatTree, sizes: Int64Array) -> PhasedMessages:
-    """Every message divided over ways as the maximum concurrent flow between leaves is, all at once."""
-    if isinstance(fabric, FatTree3):
+    """Every message divided over paths as the maximum concurrent flow between leaves is, all at once."""
+    if fabric.cores:
         return _divided(fabric, sizes, tier_shares(fabric))
     share = spine_shares(fabric, sizes)
 
@@ -43,31 +41,31 @@ def concurrent_flow(fabric: FatTree, sizes: Int64Array) -> PhasedMessages:
 
 
 def evenly(fabric: FatTree, sizes: Int64Array) -> PhasedMessages:
-    """Every message divided evenly over the ways between its leaves, all at once."""
-    ways = ways_of(fabric)
-    up = ways.working()
+    """Every message divided evenly over the paths between its leaves, all at once."""
+    paths = TreePaths(fabric)
+    up = paths.working()
 
     def parts(u: int, v: int) -> tuple[Int64Array, np.ndarray]:
-        usable = ways.usable(u, v, up)
+        usable = paths.usable(u, v, up)
         return usable, np.full(len(usable), 1 / max(len(usable), 1))
 
     return _divided(fabric, sizes, parts)
 
 
-def _over_cables(fabric: FatTree2, u: int, v: int, share: np.ndarray) -> tuple[Int64Array, np.ndarray]:
-    """Ways between two leaves and their parts: those of spines (spines,), evenly over cables that work."""
-    working, count = fabric.working(), fabric.cables
-    ways, parts = [], []
+def _over_cables(fabric: FatTree, u: int, v: int, share: np.ndarray) -> tuple[Int64Array, np.ndarray]:
+    """Paths between two leaves and their parts: those of spines (spines,), evenly over cables that work."""
+    working, count = fabric.working, fabric.cables
+    paths, parts = [], []
     for spine in np.flatnonzero(share).tolist():
         up, down = (np.flatnonzero(working[leaf, spine]) for leaf in (u, v))
         pieces = np.arange(lcm(len(up), len(down)))
-        ways.append((spine * count + up[pieces % len(up)]) * count + down[pieces % len(down)])
+        paths.append((spine * count + up[pieces % len(up)]) * count + down[pieces % len(down)])
         parts.append(np.full(len(pieces), share[spine] / len(pieces)))
-    return np.concatenate(ways).astype(np.int64), np.concatenate(parts)
+    return np.concatenate(paths).astype(np.int64), np.concatenate(parts)
 
 
 def unpinned(fabric: FatTree, sizes: Int64Array) -> PhasedMessages:
-    """Every message whole and without a way, all at once."""
+    """Every message whole and without a path, all at once."""
     src, dst, size = _pairs(fabric, sizes)
     return PhasedMessages(np.zeros_like(src), src, dst, np.full(len(src), INSIDE, np.int64), size=size)
 
@@ -75,7 +73,7 @@ def unpinned(fabric: FatTree, sizes: Int64Array) -> PhasedMessages:
 def _divided(
     fabric: FatTree, sizes: Int64Array, parts: Callable[[int, int], tuple[Int64Array, np.ndarray]]
 ) -> PhasedMessages:
-    """`parts`: of what a leaf has for another, ways and how much goes over each, 1 in sum."""
+    """`parts`: of what a leaf has for another, paths and how much goes over each, 1 in sum."""
     columns: list[list[int]] = [[], [], [], []]
     known: dict[tuple[int, int], tuple[Int64Array, np.ndarray]] = {}
     for src, dst, size in zip(*(column.tolist() for column in _pairs(fabric, sizes)), strict=True):
@@ -85,31 +83,31 @@ def _divided(
         else:
             if (u, v) not in known:
                 known[u, v] = parts(u, v)
-            way, share = known[u, v]
+            path, share = known[u, v]
             edges = np.rint(np.cumsum(share) * size).astype(int)
-            pieces = list(zip(way.tolist(), np.diff(edges, prepend=0).tolist(), strict=True))
-        for way, part in pieces:
+            pieces = list(zip(path.tolist(), np.diff(edges, prepend=0).tolist(), strict=True))
+        for path, part in pieces:
             if part:
-                for column, value in zip(columns, (src, dst, way, part), strict=True):
+                for column, value in zip(columns, (src, dst, path, part), strict=True):
                     column.append(value)
-    src, dst, way, sent = (np.array(column, np.int64) for column in columns)
-    return PhasedMessages(np.zeros_like(src), src, dst, way, size=sent)
+    src, dst, path, sent = (np.array(column, np.int64) for column in columns)
+    return PhasedMessages(np.zeros_like(src), src, dst, path, size=sent)
 
 
 def hashed(fabric: FatTree, sizes: Int64Array, seed: int) -> PhasedMessages:
-    """Every message on a working way drawn at random, all at once."""
+    """Every message on a working path drawn at random, all at once."""
     src, dst, size = _pairs(fabric, sizes)
-    rng, ways = np.random.default_rng([seed, 31]), ways_of(fabric)
-    up = ways.working()
-    way = np.full(len(src), INSIDE, np.int64)
+    rng, paths = np.random.default_rng([seed, 31]), TreePaths(fabric)
+    up = paths.working()
+    path = np.full(len(src), INSIDE, np.int64)
     for k, (u, v) in enumerate(zip((src // fabric.hosts).tolist(), (dst // fabric.hosts).tolist(), strict=True)):
         if u != v:
-            way[k] = rng.choice(ways.usable(u, v, up))
-    return PhasedMessages(np.zeros_like(src), src, dst, way, size=size)
+            path[k] = rng.choice(paths.usable(u, v, up))
+    return PhasedMessages(np.zeros_like(src), src, dst, path, size=size)
 
 
 def birkhoff(fabric: FatTree, sizes: Int64Array, phase_cost: int) -> PhasedMessages:
-    """Phases that are optimal for servers, each flow on the working way whose links have fewest flows of its phase.
+    """Phases that are optimal for servers, each flow on the working path whose links have fewest flows of its phase.
 
     `phase_cost`: bytes, as in `plan_unequal`; equal sizes get a linear shift, which is such a decomposition.
     """
@@ -119,8 +117,8 @@ def birkhoff(fabric: FatTree, sizes: Int64Array, phase_cost: int) -> PhasedMessa
     for number, (s, d, sent) in enumerate(phases):
         src, dst = servers[s], servers[d]
         parts.append((np.full(len(src), number), src, dst, emptiest(fabric, src, dst), sent))
-    phase, src, dst, way, sent = (np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True))
-    return PhasedMessages(phase, src, dst, way, size=sent)
+    phase, src, dst, path, sent = (np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True))
+    return PhasedMessages(phase, src, dst, path, size=sent)
 
 
 def decomposed(sizes: Int64Array, phase_cost: int) -> list[tuple[Int64Array, Int64Array, Int64Array]]:
@@ -138,16 +136,16 @@ def decomposed(sizes: Int64Array, phase_cost: int) -> list[tuple[Int64Array, Int
 
 
 def emptiest(fabric: FatTree, src: Int64Array, dst: Int64Array) -> Int64Array:
-    """Ways for one phase: flow by flow the one whose fullest link has least."""
-    ways = ways_of(fabric)
-    up = ways.working()
-    load = np.zeros((2, len(ways.links)))
+    """Paths for one phase: flow by flow the one whose fullest link has least."""
+    paths = TreePaths(fabric)
+    up = paths.working()
+    load = np.zeros((2, len(paths.links)))
     found = np.full(len(src), INSIDE, np.int64)
     for k, (u, v) in enumerate(zip((src // fabric.hosts).tolist(), (dst // fabric.hosts).tolist(), strict=True)):
         if u == v:
             continue
-        usable = ways.usable(u, v, up)
-        crossed = ways.crossed(np.full(len(usable), u), np.full(len(usable), v), usable)
+        usable = paths.usable(u, v, up)
+        crossed = paths.crossed(np.full(len(usable), u), np.full(len(usable), v), usable)
         half = crossed.shape[1] // 2
         sides = crossed[:, :half], crossed[:, half:]
         fullest = np.stack([np.where(side >= 0, load[end, side], 0) for end, side in enumerate(sides)]).max(axis=(0, 2))

@@ -30,11 +30,10 @@ import numpy as np
 
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
-from detour.control.fors import random_failures
-from detour.control.fors.tiers.fabric import FatTree3, draw_failures
-from detour.control.fors.tiers.solve import solve_tiers
-from detour.control.fors.volumes import volume_bound
-from detour.control.fors.ways import FatTree, ways_of
+from detour.control.fors import random_failures, solve
+from detour.control.fors.fabric import FatTree
+from detour.control.fors.lp_bound import volume_bound
+from detour.control.fors.paths import TreePaths
 from detour.experiments.columns import row, shown
 from detour.experiments.fors.exchange import PHASE_US, ExchangeRun, execute, planned_sizes
 from detour.experiments.fors.rival_messages import birkhoff, concurrent_flow, evenly, hashed, unpinned
@@ -101,15 +100,9 @@ class Rivals:
     """servers of a machine, and the speed of the network inside, like 4:9"""
 
 
-def _broken(fabric: FatTree, count: int, seed: int) -> FatTree:
-    if isinstance(fabric, FatTree3):
-        return draw_failures(fabric, count, seed)
-    return random_failures(fabric, count, seed)
-
-
 def _bound(fabric: FatTree, sizes: Int64Array, scale_up: ScaleUp | None) -> int:
     """Bytes of a server's link that every way takes."""
-    if isinstance(fabric, FatTree3):
+    if fabric.cores:
         return tier_volume(fabric, sizes)
     return volume_bound(fabric, sizes).bytes if scale_up is None else machines_bound(fabric, sizes, scale_up)
 
@@ -131,13 +124,13 @@ def compare(
         DetourError: that many cannot fail, cables are slower than servers' links, sizes are unlike on three levels, or
             servers do not make machines.
     """
-    if scale_up is not None and isinstance(fabric, FatTree3):
+    if scale_up is not None and fabric.cores:
         raise DetourError(f"{fabric.name}: networks inside machines are for two levels (ft:...)")
     rows: list[RivalRow] = []
     bounds: dict[int, float] = {}
     failed: dict[int, list[str]] = {}
     for count in sorted(set(failures)):
-        broken = _broken(fabric, count, tuning.seed)
+        broken = random_failures(fabric, count, tuning.seed)
         bound = _bound(broken, sizes, scale_up)
         if not bound:
             raise DetourError(f"{fabric.name}: nobody sends anything to another server")
@@ -192,17 +185,17 @@ def phase_bytes(fabric: FatTree, messages: PhasedMessages) -> np.ndarray:
     """The same of every phase, each as long as its busiest server or fullest link needs."""
     assert messages.size is not None
     numbers, phase = np.unique(messages.phase, return_inverse=True)
-    size, ways = messages.size, ways_of(fabric)
+    size, paths = messages.size, TreePaths(fabric)
     longest = np.zeros(len(numbers))
     for end in (messages.src, messages.dst):
         load = np.bincount(phase * fabric.slots + end, size, len(numbers) * fabric.slots)
         longest = np.maximum(longest, load.reshape(len(numbers), -1).max(axis=1))
-    crossed = ways.crossed(messages.src // fabric.hosts, messages.dst // fabric.hosts, messages.way)
-    half, links = crossed.shape[1] // 2, len(ways.links)
+    crossed = paths.crossed(messages.src // fabric.hosts, messages.dst // fabric.hosts, messages.path)
+    half, links = crossed.shape[1] // 2, len(paths.links)
     for side in (crossed[:, :half], crossed[:, half:]):
         row, column = np.nonzero(side >= 0)
         load = np.bincount(phase[row] * links + side[row, column], size[row], len(numbers) * links)
-        longest = np.maximum(longest, load.reshape(-1, links).max(axis=1) / ways.lanes)
+        longest = np.maximum(longest, load.reshape(-1, links).max(axis=1) / paths.lanes)
     return np.ceil(longest)
 
 
@@ -210,7 +203,7 @@ def rival_schemes(
     fabric: FatTree, sizes: Int64Array, tuning: Tuning, scale_up: ScaleUp | None = None
 ) -> Iterator[RivalWay]:
     """All, in the order of the table. With `scale_up` FAST among them, and nothing inside machines is on the fabric."""
-    if scale_up is None or isinstance(fabric, FatTree3):
+    if scale_up is None or fabric.cores:
         yield from _on_the_fabric(fabric, sizes, tuning)
         return
     level = Levelled.of(sizes, scale_up)
@@ -237,8 +230,8 @@ def _on_the_fabric(fabric: FatTree, sizes: Int64Array, tuning: Tuning) -> Iterat
 
 def _planned(fabric: FatTree, routing: str, sizes: Int64Array, tuning: Tuning) -> PhasedMessages:
     """Phases of FORS, or a linear shift under Min-Hop."""
-    if isinstance(fabric, FatTree3):
+    if fabric.cores:
         size = int(sizes.max())
-        found = PhasedMessages.of(solve_tiers(fabric)) if routing == "fors" else tier_min_hop(fabric)
+        found = PhasedMessages.of(solve(fabric)) if routing == "fors" else tier_min_hop(fabric)
         return replace(found, size=np.full(len(found), size, np.int64))
     return planned_sizes(ExchangeRun(fabric, routing, tuning=tuning, sizes=sizes))[0]

@@ -28,8 +28,8 @@ import numpy as np
 
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
-from detour.control.fors.fabric import FatTree2
-from detour.control.fors.volumes import volume_bound
+from detour.control.fors.fabric import FatTree
+from detour.control.fors.lp_bound import volume_bound
 from detour.experiments.fors.rival_messages import decomposed, emptiest
 from detour.fabric.traffic.phased import PhasedMessages
 
@@ -41,7 +41,7 @@ class ScaleUp:
     hosts: int
     speed: Fraction
 
-    def machines(self, fabric: FatTree2) -> int:
+    def machines(self, fabric: FatTree) -> int:
         """How many there are.
 
         Raises:
@@ -87,8 +87,8 @@ def inside_bytes(sizes: Int64Array, scale_up: ScaleUp) -> float:
     return _busiest(sizes - between_machines(sizes, scale_up.hosts), scale_up)
 
 
-def machines_bound(fabric: FatTree2, sizes: Int64Array, scale_up: ScaleUp) -> int:
-    """Bytes of a server's link that every way takes: the busiest machine's over all of its links, what leaves and
+def machines_bound(fabric: FatTree, sizes: Int64Array, scale_up: ScaleUp) -> int:
+    """Bytes of a server's link that every scheme takes: the busiest machine's over all of its links, what leaves and
     spines need, and what goes inside machines."""
     count = scale_up.machines(fabric)
     away = between_machines(sizes, scale_up.hosts)
@@ -158,7 +158,7 @@ class Levelled:
         return InsideWork(_busiest(self.moved, self.scale_up), during, afterwards[-1], 0.0)
 
 
-def fast(fabric: FatTree2, level: Levelled, phase_cost: int) -> PhasedMessages:
+def fast(fabric: FatTree, level: Levelled, phase_cost: int) -> PhasedMessages:
     """What FAST sends over the fabric. `phase_cost`: bytes, as in `plan_unequal`."""
     hosts = level.scale_up.hosts
     share = level.share.reshape(-1, hosts, level.share.shape[1]).swapaxes(1, 2)
@@ -172,8 +172,8 @@ def fast(fabric: FatTree2, level: Levelled, phase_cost: int) -> PhasedMessages:
         some = size > 0
         src, dst = src[some].astype(np.int64), dst[some].astype(np.int64)
         parts.append((np.full(len(src), number), src, dst, emptiest(fabric, src, dst), size[some]))
-    phase, src, dst, way, size = (np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True))
-    return PhasedMessages(phase, src, dst, way, size=size)
+    phase, src, dst, path, size = (np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True))
+    return PhasedMessages(phase, src, dst, path, size=size)
 
 
 def _level(tile: Int64Array) -> Int64Array:

@@ -10,15 +10,14 @@ import numpy as np
 
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
+from detour.control.fors.fabric import FatTree
+from detour.control.fors.loads import LeafDemand, concurrent_flow, fluid_bound
 from detour.control.fors.opensm import least_used
-from detour.control.fors.plan import INSIDE
-from detour.control.fors.tiers.fabric import FatTree3
-from detour.control.fors.tiers.loads import PlaneDemand, concurrent_flow, fluid_bound
-from detour.control.fors.tiers.ways import TierWays
+from detour.control.fors.paths import INSIDE, TreePaths
 from detour.fabric.traffic.phased import PhasedMessages
 
 
-def tier_volume(fabric: FatTree3, sizes: Int64Array) -> int:
+def tier_volume(fabric: FatTree, sizes: Int64Array) -> int:
     """Bytes of a server's link that an exchange takes at least.
 
     Raises:
@@ -27,27 +26,27 @@ def tier_volume(fabric: FatTree3, sizes: Int64Array) -> int:
     size = int(sizes.max(initial=0))
     if (sizes[~np.eye(len(sizes), dtype=bool)] != size).any():
         raise DetourError(f"{fabric.name}: messages of unlike size are for two levels (ft:...)")
-    links = fluid_bound(PlaneDemand(fabric))
+    links = fluid_bound(LeafDemand(fabric))
     return max((fabric.servers - 1) * size, -(-links.numerator * size // links.denominator))
 
 
-def tier_shares(fabric: FatTree3) -> Callable[[int, int], tuple[Int64Array, np.ndarray]]:
-    """For two leaves: ways, and the part of what one has for the other that goes over each."""
-    demand, ways = PlaneDemand(fabric), TierWays(fabric)
+def tier_shares(fabric: FatTree) -> Callable[[int, int], tuple[Int64Array, np.ndarray]]:
+    """For two leaves: paths, and the part of what one has for the other that goes over each."""
+    demand, paths = LeafDemand(fabric), TreePaths(fabric)
     planes, cores = concurrent_flow(demand)
-    share = np.zeros((fabric.all_leaves, fabric.all_leaves, fabric.aggs))
-    pair, plane = demand.ways.T
+    share = np.zeros((fabric.all_leaves, fabric.all_leaves, fabric.spines))
+    pair, plane = demand.paths.T
     u, v = demand.pairs[pair].T
     share[u, v, plane] = share[v, u, plane] = planes
-    over = np.zeros((fabric.pods, fabric.pods, fabric.aggs, fabric.cores))
+    over = np.zeros((fabric.pods, fabric.pods, fabric.spines, fabric.cores))
     p, q, j, i = demand.crossings.T
     over[p, q, j, i] = over[q, p, j, i] = cores
     over /= np.maximum(over.sum(axis=3, keepdims=True), 1e-12)
-    up = ways.working()
+    up = paths.working()
 
     def parts(source: int, target: int) -> tuple[Int64Array, np.ndarray]:
-        usable = ways.usable(source, target, up)
-        plane, core = ways.plane_and_core(usable)
+        usable = paths.usable(source, target, up)
+        plane, core, *_ = paths.parts(usable)
         found = share[source, target, plane]
         pods = fabric.pod_of[source], fabric.pod_of[target]
         if pods[0] != pods[1]:
@@ -57,18 +56,18 @@ def tier_shares(fabric: FatTree3) -> Callable[[int, int], tuple[Int64Array, np.n
     return parts
 
 
-def tier_min_hop(fabric: FatTree3) -> PhasedMessages:
+def tier_min_hop(fabric: FatTree) -> PhasedMessages:
     """A linear shift under Min-Hop: every switch by itself sends what is for a server, in their order, over the link
-    up with the fewest servers so far that is on a shortest path. Flows between leaves without a way are left out."""
-    ways, servers = TierWays(fabric), np.flatnonzero(fabric.taking_part())
+    up with the fewest servers so far that is on a shortest path. Flows between leaves without a path are left out."""
+    paths, servers = TreePaths(fabric), np.flatnonzero(fabric.taking_part())
     high = fabric.high
     plane = np.full((fabric.all_leaves, fabric.slots), INSIDE, np.int64)
-    core = np.full((fabric.pods, fabric.aggs, fabric.slots), -1, np.int64)
+    core = np.full((fabric.pods, fabric.spines, fabric.slots), -1, np.int64)
     for leaf in range(fabric.all_leaves):
-        used = np.zeros(fabric.aggs, np.int64)
+        used = np.zeros(fabric.spines, np.int64)
         for server in servers[servers // fabric.hosts != leaf].tolist():
             plane[leaf, server] = least_used(used, fabric.planes[leaf, server // fabric.hosts])
-    for pod, agg in np.ndindex(fabric.pods, fabric.aggs):
+    for pod, agg in np.ndindex(fabric.pods, fabric.spines):
         used = np.zeros(fabric.cores, np.int64)
         for server in servers[servers // (fabric.hosts * fabric.leaves) != pod].tolist():
             usable = high[pod, agg] & high[server // (fabric.hosts * fabric.leaves), agg]
@@ -79,5 +78,5 @@ def tier_min_hop(fabric: FatTree3) -> PhasedMessages:
     leaf, pod = src // fabric.hosts, src // (fabric.hosts * fabric.leaves)
     chosen = np.where(leaf == dst // fabric.hosts, INSIDE, plane[leaf, dst])
     above = np.where(pod == dst // (fabric.hosts * fabric.leaves), -1, core[pod, chosen, dst])
-    found = PhasedMessages(shift, src, dst, ways.way(chosen, above))
+    found = PhasedMessages(shift, src, dst, paths.of(chosen, above, np.zeros_like(chosen), np.zeros_like(chosen)))
     return found.only((leaf == dst // fabric.hosts) | (chosen != INSIDE))

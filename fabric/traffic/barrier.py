@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.base.times import MAX_TIME
-from detour.control.fors.plan import INSIDE
+from detour.control.fors.paths import INSIDE
 from detour.fabric.traffic.pinned import PinnedFabric
 from detour.hosts.verbs.bulk import Flows, post_many
 
@@ -55,9 +55,9 @@ class Barrier:
         self.members = np.zeros(fabric.tree.slots, np.bool_)
         self.members[list(members)] = True
         self.child, self.parent = (np.array(side, np.int64) for side in (list(parents), list(parents.values())))
-        ways = self._ways(up)
-        self._up = fabric.connect_pinned(self.child, self.parent, ways)
-        self._down = fabric.connect_pinned(self.parent, self.child, fabric.ways.back(ways))
+        paths = self._paths(up)
+        self._up = fabric.connect_pinned(self.child, self.parent, paths)
+        self._down = fabric.connect_pinned(self.parent, self.child, fabric.paths.back(paths))
         self._edge = np.full(fabric.tree.slots, -1, np.int64)
         self._edge[self.child] = np.arange(len(self.child))
         self._order = self._heaviest_last()
@@ -71,22 +71,22 @@ class Barrier:
         """Connections that a tree of so many hosts takes."""
         return 2 * max(hosts - 1, 0)
 
-    def _ways(self, up: NDArray[np.bool_]) -> Int64Array:
-        """A live way for every edge, in turn. Leaves without one leave it to the switches' routes, which know a longer
+    def _paths(self, up: NDArray[np.bool_]) -> Int64Array:
+        """A live path for every edge, in turn. Leaves without one leave it to the switches' routes, which know a longer
         one (plain address)."""
         hosts = self._fabric.tree.hosts
-        ways = np.full(len(self.child), INSIDE, np.int64)
+        paths = np.full(len(self.child), INSIDE, np.int64)
         for edge, (a, b) in enumerate(zip(self.child // hosts, self.parent // hosts, strict=True)):
-            usable = self._fabric.ways.usable(int(a), int(b), up) if a != b else ()
+            usable = self._fabric.paths.usable(int(a), int(b), up) if a != b else ()
             if len(usable):
-                ways[edge] = usable[edge % len(usable)]
-        return ways
+                paths[edge] = usable[edge % len(usable)]
+        return paths
 
     def repin(self, up: NDArray[np.bool_]) -> None:
         """Takes edges off links that are down; messages under way are sent again."""
-        ways = self._ways(up)
-        self._fabric.move(self._up.sender, self.parent, ways)
-        self._fabric.move(self._down.sender, self.child, self._fabric.ways.back(ways))
+        paths = self._paths(up)
+        self._fabric.move(self._up.sender, self.parent, paths)
+        self._fabric.move(self._down.sender, self.child, self._fabric.paths.back(paths))
 
     def _heaviest_last(self) -> list[int]:
         """Edges in an order in which every child comes before its parent."""

@@ -5,7 +5,7 @@ Flows begin on Ftree's spine, so without congestion this is Ftree. At every look
 above `least_bytes`, the longest first, if another link that leads to the flow's leaf has at most half as much; one flow
 stays. A leaf sees its own queues only, not those of the spines. The paper says no more of InfiniBand's adaptive routing
 than that it balances by load; moving whole flows keeps packets in order, which LERP takes for granted on a path. Two
-levels with one cable from leaf to spine, so that ways are spines.
+levels with one cable from leaf to spine, so that paths are spines.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import numpy as np
 
 from detour.base.arrays import Int64Array
 from detour.base.times import US
-from detour.control.fors.fabric import FatTree2
 from detour.fabric.traffic.phased import PhasedExchange
 
 
@@ -30,7 +29,6 @@ class LeafAdaptive:
         """Every leaf looks at its queues."""
         self.due_ps = exchange.fabric.now_ps + self._period_ps
         tree = exchange.fabric.tree
-        assert isinstance(tree, FatTree2)
         queued = exchange.fabric.queued_up().reshape(tree.leaves, tree.spines)
         if queued.max() <= self._least:
             return
@@ -43,13 +41,13 @@ class LeafAdaptive:
                 spines.append(spine)
         if moved:
             self.moves += len(moved)
-            exchange.change_ways(np.array(moved, np.int64), np.array(spines, np.int64))
+            exchange.change_paths(np.array(moved, np.int64), np.array(spines, np.int64))
 
     def _moves(self, exchange: PhasedExchange, leaf: int, queue: Int64Array, mine: Int64Array) -> list[tuple[int, int]]:
         """Flows of a leaf that change, and their new spines. A moved flow's share of its queue counts as moved."""
         found = []
         up = exchange.up.reshape(-1, len(queue))
-        spine, far = exchange.way[mine], exchange.messages.dst[mine] // exchange.fabric.tree.hosts
+        spine, far = exchange.path[mine], exchange.messages.dst[mine] // exchange.fabric.tree.hosts
         for crowded in np.argsort(-queue).tolist():
             if queue[crowded] <= self._least:
                 break

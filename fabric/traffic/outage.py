@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Links that break during an exchange, and the controller that notices and plans anew.
 
-A break is noticed in two ways. Ports that are down are seen when the controller looks at the switches (`look_ps`). A
+A break is noticed in two paths. Ports that are down are seen when the controller looks at the switches (`look_ps`). A
 link that only loses frames is found by probes (PTM and PTR of the path measurement): over every link of a leaf one of
 its hosts sends another a probe, by a uSID list that leads up the link and down the same again; `patience` of them in a
 row without an answer condemn it. Then, one after the other: hosts are told which links to avoid (`tell_ps`) and
@@ -21,14 +21,15 @@ import numpy as np
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.base.times import MAX_TIME, US
-from detour.control.fors.ways import FatTree, Flags, TreeLink, islands, ways_of
+from detour.control.fors.fabric import FatTree, TreeLink
+from detour.control.fors.paths import Flags, TreePaths, islands
 from detour.fabric.traffic.phased import ABSENT, PhasedExchange
 from detour.fabric.traffic.pinned import PinnedFabric
 from detour.hosts import rdma
 from detour.hosts.state import NIL
 
 Planner = Callable[[FatTree, Int64Array, Int64Array, Int64Array, Int64Array], tuple[Int64Array, Int64Array]]
-"""(fabric, phase, src, dst, way) of what waits -> (phase, way); phase -1: cannot be delivered"""
+"""(fabric, phase, src, dst, path) of what waits -> (phase, path); phase -1: cannot be delivered"""
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Breaks:
         fabric = exchange.fabric
         while self._left and self._left[0].time_ps <= fabric.now_ps:
             one = self._left.pop(0)
-            for link in sorted(one.links.union(*(fabric.ways.beside(leaf) for leaf in one.leaves))):
+            for link in sorted(one.links.union(*(fabric.paths.beside(leaf) for leaf in one.leaves))):
                 fabric.cut(link, silent=one.silent)
             for leaf in sorted(one.leaves):
                 fabric.cut_hosts(leaf)
@@ -145,18 +146,18 @@ class OutageController:
     def needs_probes(fabric: PinnedFabric, breaks: Iterable[Break]) -> None:
         """Raises DetourError: a link would break silently that nobody probes."""
         there = fabric.tree.there()
-        probed = {probe.links[-1] for probe in fabric.ways.probes() if there[probe.leaf] >= 2}
+        probed = {probe.links[-1] for probe in fabric.paths.probes() if there[probe.leaf] >= 2}
         silent = [one for one in breaks if one.silent]
         links = {link for one in silent for link in one.links}
-        links.update(link for one in silent for leaf in one.leaves for link in fabric.ways.beside(leaf))
+        links.update(link for one in silent for leaf in one.leaves for link in fabric.paths.beside(leaf))
         for link in sorted(links - probed):
-            name = fabric.ways.name(link)
+            name = fabric.tree.link_name(link)
             raise DetourError(f"link {name} cannot break silently: probing it takes two hosts on its leaf")
 
     @staticmethod
     def connections(fabric: FatTree) -> int:
         """How many its probes take at most."""
-        return len(ways_of(fabric).probes())
+        return len(TreePaths(fabric).probes())
 
     @property
     def due_ps(self) -> int:
@@ -181,7 +182,7 @@ class OutageController:
 
     @staticmethod
     def _down(exchange: PhasedExchange, up: Flags) -> set[TreeLink]:
-        links = exchange.fabric.ways.links
+        links = exchange.fabric.paths.links
         return {links[number] for number in np.flatnonzero(~up).tolist()}
 
     def _note(self, exchange: PhasedExchange, dead: set[TreeLink], by: str) -> None:
@@ -190,7 +191,7 @@ class OutageController:
             return
         self.known |= dead
         now = exchange.fabric.now_ps
-        story = Story([exchange.fabric.ways.name(link) for link in fresh], by, now)
+        story = Story([exchange.fabric.tree.link_name(link) for link in fresh], by, now)
         for listed in (self.stories, self._untold, self._unplanned):
             listed.append(story)
         self._tell_ps = now + self.delays.tell_ps
@@ -201,14 +202,14 @@ class OutageController:
         if self.delays.plan_ps is not None:
             return self.delays.plan_ps
         begin = time.thread_time()
-        plan_of(exchange, exchange.fabric.ways.failed(self.known), self._planner)
+        plan_of(exchange, exchange.fabric.tree.with_failed(self.known), self._planner)
         seconds = time.thread_time() - begin
         for story in self._unplanned:
             story.planning_seconds = seconds
         return round(seconds * 1e12)
 
     def _up(self, exchange: PhasedExchange) -> Flags:
-        return np.array([link not in self.known for link in exchange.fabric.ways.links], np.bool_)
+        return np.array([link not in self.known for link in exchange.fabric.paths.links], np.bool_)
 
     def _tell(self, exchange: PhasedExchange) -> None:
         """Switches get other routes, hosts learn which links to avoid; leaves without any link are left out."""
@@ -227,7 +228,7 @@ class OutageController:
 
     @staticmethod
     def _cut_off(exchange: PhasedExchange, up: Flags) -> Int64Array:
-        """Hosts that no link joins with most of the others any more, not even by a longer way."""
+        """Hosts that no link joins with most of the others any more, not even by a longer path."""
         tree, members = exchange.fabric.tree, np.array(exchange.members, np.int64)
         part = islands(tree, up)[members // tree.hosts]
         return members[part != np.bincount(part).argmax()]
@@ -236,7 +237,7 @@ class OutageController:
         """The new plan for what waits, ready for the next phase."""
         self._plan_ps = MAX_TIME
         begin = time.thread_time()
-        phases = replan(exchange, exchange.fabric.ways.failed(self.known), self._planner)
+        phases = replan(exchange, exchange.fabric.tree.with_failed(self.known), self._planner)
         seconds = time.thread_time() - begin
         for story in self._unplanned:
             story.planned_ps = exchange.fabric.now_ps
@@ -259,24 +260,24 @@ class OutageController:
 
 def replan(exchange: PhasedExchange, fabric: FatTree, planner: Planner) -> int:
     """Gives an exchange the planner's plan for what waits; returns how many phases are left."""
-    groups, ways = plan_of(exchange, fabric, planner)
+    groups, paths = plan_of(exchange, fabric, planner)
     if exchange.more():
-        exchange.replace(groups, ways)
+        exchange.replace(groups, paths)
     return len(groups)
 
 
 def plan_of(exchange: PhasedExchange, fabric: FatTree, planner: Planner) -> tuple[Sequence[Int64Array], Int64Array]:
-    """The planner's plan for what waits: messages of every phase, and the way of every message."""
+    """The planner's plan for what waits: messages of every phase, and the path of every message."""
     waiting = exchange.waiting()
     if not waiting:
-        return [], exchange.way
+        return [], exchange.path
     flights = np.concatenate(waiting)
     before = np.repeat(np.arange(len(waiting)), [len(group) for group in waiting])
     messages = exchange.messages
-    phase, way = planner(fabric, before, messages.src[flights], messages.dst[flights], exchange.way[flights])
-    ways = exchange.way.copy()
-    ways[flights] = way
-    return [flights[phase == number] for number in np.unique(phase[phase != ABSENT])], ways
+    phase, path = planner(fabric, before, messages.src[flights], messages.dst[flights], exchange.path[flights])
+    paths = exchange.path.copy()
+    paths[flights] = path
+    return [flights[phase == number] for number in np.unique(phase[phase != ABSENT])], paths
 
 
 class Probes:
@@ -286,11 +287,11 @@ class Probes:
     def __init__(self, fabric: PinnedFabric) -> None:
         tree = fabric.tree
         there = tree.there()
-        self._probes = [probe for probe in fabric.ways.probes() if there[probe.leaf] >= 2]
-        leaf, way = (np.array([probe[side] for probe in self._probes], np.int64) for side in range(2))
+        self._probes = [probe for probe in fabric.paths.probes() if there[probe.leaf] >= 2]
+        leaf, path = (np.array([probe[side] for probe in self._probes], np.int64) for side in range(2))
         first, count = leaf * tree.hosts, there[leaf]
         self._fabric = fabric
-        self._rows = fabric.connect_pinned(first + way % count, first + (way + 1) % count, way).sender
+        self._rows = fabric.connect_pinned(first + path % count, first + (path + 1) % count, path).sender
         self._missed = np.zeros(len(self._rows), np.int64)
         self._sent = False
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An all-to-all exchange in phases on a fat-tree: schedule, ways and barrier executed by host stacks in virtual time.
+"""An all-to-all exchange in phases on a fat-tree: schedule, paths and barrier executed by host stacks in virtual time.
 
 In a phase a host sends at most one message and gets at most one; nobody begins the next phase before every message of
 the last one has been acknowledged (FORS, section 3.1). Hosts poll: for messages of the barrier's tree and for their own
@@ -19,36 +19,35 @@ from numpy.typing import NDArray
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.base.times import US
-from detour.control.fors.plan import INSIDE, ForsPlan
-from detour.control.fors.tiers.solve import TierPlan
-from detour.control.fors.ways import Flags, crowd
+from detour.control.fors.paths import INSIDE, Flags, crowd
+from detour.control.fors.plan import ForsPlan
 from detour.fabric.traffic.barrier import Barrier, Lateness, Reactions, Stragglers
 from detour.fabric.traffic.pinned import PinnedFabric
 from detour.hosts.state import QPS_ERR
 from detour.hosts.verbs.bulk import post_many
 
 PLAN_ENTRY_BYTES = 4
-"""what a host is told of a message to send: destination and way, 16 bits each"""
+"""what a host is told of a message to send: destination and path, 16 bits each"""
 ABSENT = -1
 
 
 @dataclass(frozen=True)
 class PhasedMessages:
-    """Who sends to whom in which phase by which way (`control.fors.ways`; `INSIDE` inside a leaf): int arrays, one
+    """Who sends to whom in which phase by which path (`control.fors.paths`; `INSIDE` inside a leaf): int arrays, one
     element a message."""
 
     phase: Int64Array
     src: Int64Array
     dst: Int64Array
-    way: Int64Array
+    path: Int64Array
     size: Int64Array | None = None
     """(messages,) bytes of each; None: all have `Pace.message`"""
 
     @staticmethod
-    def of(plan: ForsPlan | TierPlan) -> PhasedMessages:
+    def of(plan: ForsPlan) -> PhasedMessages:
         """Those of a plan. Messages of a host to itself need no network and are left out."""
-        phase, src, dst, way = (np.asarray(one, np.int64) for one in (plan.phase, plan.src, plan.dst, plan.ways()))
-        return PhasedMessages(phase, src, dst, way).only(src != dst)
+        phase, src, dst, path = (np.asarray(one, np.int64) for one in (plan.phase, plan.src, plan.dst, plan.paths()))
+        return PhasedMessages(phase, src, dst, path).only(src != dst)
 
     def only(self, kept: Flags) -> PhasedMessages:
         """Those of the messages; `kept`: (messages,) bool."""
@@ -56,7 +55,7 @@ class PhasedMessages:
             self.phase[kept],
             self.src[kept],
             self.dst[kept],
-            self.way[kept],
+            self.path[kept],
             None if self.size is None else self.size[kept],
         )
 
@@ -156,13 +155,13 @@ class PhasedExchange:
     def __init__(self, fabric: PinnedFabric, messages: PhasedMessages, pace: Pace) -> None:
         """Messages must not be pinned to links that have failed from the beginning."""
         self.fabric, self.messages, self.pace = fabric, messages, pace
-        self.up: Flags = fabric.ways.working()
+        self.up: Flags = fabric.paths.working()
         """links that hosts may use as far as they know, shape (links,)"""
-        self.way = messages.way.copy()
+        self.path = messages.path.copy()
         self.state = np.zeros(len(messages), np.int64)
         self.size = np.full(len(messages), pace.message, np.int64) if messages.size is None else messages.size
         """bytes of every message"""
-        self.flows = fabric.connect_messages(messages.src, messages.dst, self.way)
+        self.flows = fabric.connect_messages(messages.src, messages.dst, self.path)
         self.members = np.unique(np.concatenate([messages.src, messages.dst])).tolist()
         self.barrier = Barrier(fabric, self.members, pace.arity, self.up)
         self.times = PhaseTimes()
@@ -182,8 +181,8 @@ class PhasedExchange:
         """somebody has not been released into the present phase yet"""
         self._moved = 0, -1
         """when bytes were counted last, and how many had arrived"""
-        self._posted = messages.way.copy()
-        """ways that messages began with"""
+        self._posted = messages.path.copy()
+        """paths that messages began with"""
 
     @staticmethod
     def connections(messages: PhasedMessages) -> int:
@@ -292,7 +291,7 @@ class PhasedExchange:
         mine = flights[sending[self.messages.src[flights]] & (self.state[flights] == self.WAITS)]
         self._avoid(mine)
         self.state[mine] = self.SENT
-        self._posted[mine] = self.way[mine]
+        self._posted[mine] = self.path[mine]
         post_many(self.flows, self.size[mine], now_ps=self.fabric.now_ps, wr_id=mine, which=mine)
 
     def _collect(self) -> None:
@@ -330,8 +329,8 @@ class PhasedExchange:
         """Messages of the phases to come."""
         return [flights[self.state[flights] == self.WAITS] for flights in self._queue]
 
-    def replace(self, phases: Sequence[Int64Array], way: Int64Array) -> None:
-        """Another plan for what waits: messages of every phase, and the way of every message (shape of all messages).
+    def replace(self, phases: Sequence[Int64Array], path: Int64Array) -> None:
+        """Another plan for what waits: messages of every phase, and the path of every message (shape of all messages).
         It comes into force with the next phase; hosts get their part with its release."""
         planned = np.sort(np.concatenate([np.zeros(0, np.int64), *phases]))
         missing = np.setdiff1d(np.concatenate([np.zeros(0, np.int64), *self.waiting()]), planned)
@@ -339,8 +338,8 @@ class PhasedExchange:
             raise DetourError("a new plan may only have messages that have not been sent yet, each once")
         self.state[missing] = self.GIVEN_UP
         self._queue = [np.asarray(flights) for flights in phases if len(flights)]
-        self.way[planned] = way[planned]
-        self.fabric.pin(self.flows.sender[planned], self.messages.dst[planned], self.way[planned])
+        self.path[planned] = path[planned]
+        self.fabric.pin(self.flows.sender[planned], self.messages.dst[planned], self.path[planned])
         self._plan_bytes = PLAN_ENTRY_BYTES * np.bincount(self.messages.src[planned], minlength=self.fabric.tree.slots)
 
     def links_changed(self, up: Flags) -> None:
@@ -350,10 +349,10 @@ class PhasedExchange:
         sent = np.flatnonzero(self.state == self.SENT)
         self._avoid(sent, move=True)
 
-    def change_ways(self, flights: Int64Array, way: Int64Array) -> None:
-        """Messages that have been sent go on by other ways."""
-        self.way[flights] = way
-        self.fabric.move(self.flows.sender[flights], self.messages.dst[flights], way)
+    def change_paths(self, flights: Int64Array, path: Int64Array) -> None:
+        """Messages that have been sent go on by other paths."""
+        self.path[flights] = path
+        self.fabric.move(self.flows.sender[flights], self.messages.dst[flights], path)
         self._note_moved()
 
     def leave_out(self, hosts: Int64Array, up: Flags) -> None:
@@ -382,35 +381,35 @@ class PhasedExchange:
         return self.messages.src[flights] // hosts, self.messages.dst[flights] // hosts
 
     def _avoid(self, flights: Int64Array, move: bool = False) -> None:
-        """Takes messages off links that are known to be down, to one of the ways that remain, in turn. Where none
-        does the message takes the plain address: it may find a longer way."""
+        """Takes messages off links that are known to be down, to one of the paths that remain, in turn. Where none
+        does the message takes the plain address: it may find a longer path."""
         source, target = self._leaves(flights)
-        way, ways = self.way[flights], self.fabric.ways
-        links = ways.crossed(source, target, way)
+        path, paths = self.path[flights], self.fabric.paths
+        links = paths.crossed(source, target, path)
         broken = np.flatnonzero(((links >= 0) & ~self.up[links]).any(axis=1))
         if not len(broken):
             return
         turn = self.messages.src[flights] + self.messages.dst[flights]
         for k in broken.tolist():
-            usable = ways.usable(int(source[k]), int(target[k]), self.up)
-            way[k] = usable[turn[k] % len(usable)] if len(usable) else INSIDE
+            usable = paths.usable(int(source[k]), int(target[k]), self.up)
+            path[k] = usable[turn[k] % len(usable)] if len(usable) else INSIDE
         chosen = flights[broken]
-        self.way[chosen] = way[broken]
+        self.path[chosen] = path[broken]
         act = self.fabric.move if move else self.fabric.pin
-        act(self.flows.sender[chosen], self.messages.dst[chosen], way[broken])
+        act(self.flows.sender[chosen], self.messages.dst[chosen], path[broken])
         if move:
             self._note_moved()
 
     # -- what came of it --------------------------------------------------------------------------------
 
     def _note_moved(self) -> None:
-        """Messages of the phase that are not over have other ways now."""
-        self._note_crowd(np.flatnonzero(self.state == self.SENT), self.way)
+        """Messages of the phase that are not over have other paths now."""
+        self._note_crowd(np.flatnonzero(self.state == self.SENT), self.path)
 
-    def _note_crowd(self, flights: Int64Array, way: Int64Array) -> None:
-        """Messages that are under way at a time, by these ways (shape of all messages)."""
+    def _note_crowd(self, flights: Int64Array, path: Int64Array) -> None:
+        """Messages that are under way at a time, by these paths (shape of all messages)."""
         if len(flights):
-            _, most = crowd(self.fabric.ways, np.zeros_like(flights), *self._leaves(flights), way[flights])
+            _, most = crowd(self.fabric.paths, np.zeros_like(flights), *self._leaves(flights), path[flights])
             self.crowds[-1] = max(self.crowds[-1], int(most[0]))
 
     def check(self) -> ExchangeCounts:

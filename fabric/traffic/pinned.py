@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A fat-tree FT(2; m0, m1) in virtual time, or one of three levels, whose hosts name the way of every message in a uSID
-list.
+"""A fat-tree FT(2; m0, m1) in virtual time, or one of three levels, whose hosts name the path of every message in a
+uSID list.
 
-    with PinnedFabric(FatTree2(spines=4, leaves=4), Tuning(), connections=100) as fabric:
-        flows = fabric.connect_pinned(src, dst, way)
+    with PinnedFabric(FatTree(spines=4, leaves=4), Tuning(), connections=100) as fabric:
+        flows = fabric.connect_pinned(src, dst, path)
         post_many(flows, 1 << 20, now_ps=fabric.now_ps)
 
-Leaf u has the hosts u*m0 to u*m0 + m0 - 1, and a link to each of the m0 spines (FORS, section 4; `FatTree2` knows of
+Leaf u has the hosts u*m0 to u*m0 + m0 - 1, and a link to each of the m0 spines (FORS, section 4; `FatTree` knows of
 other numbers of hosts and of parallel cables). A message to another leaf carries [spine, leaf, host] in its destination
 address (RFC 9800), or [uA of the cable up, uA of the cable down, host] where there are several. On three levels it is
 [core, leaf, host], as one aggregation switch of a pod leads to a core, and [aggregation switch, leaf, host] inside a
@@ -25,10 +25,8 @@ from numpy.typing import NDArray
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.base.times import US
-from detour.control.fors.fabric import FatTree2
-from detour.control.fors.plan import INSIDE
-from detour.control.fors.tiers.fabric import FatTree3
-from detour.control.fors.ways import FatTree, TreeLink, ways_of
+from detour.control.fors.fabric import FatTree, TreeLink
+from detour.control.fors.paths import INSIDE, TreePaths
 from detour.control.policy import Amount, StepMarking
 from detour.fabric.footings.virtual.fabric import VirtualFabric
 from detour.fabric.footings.virtual.scheme import SPRAY_LERP, LinkSettings, RunSettings, Scheme
@@ -121,9 +119,9 @@ class PinnedFabric(VirtualFabric):
         """
         tuning = tuning or Tuning()
         super().__init__(_topology(tree, tuning), tuning.scheme(), tuning.settings(), queue_pairs=connections)
-        self.tree, self.tuning, self.ways = tree, tuning, ways_of(tree)
+        self.tree, self.tuning, self.paths = tree, tuning, TreePaths(tree)
         self._leaf = [switch.index for switch in self.topology.switches if self.topology.hosts_of[switch.index]]
-        broken = [link for link, works in zip(self.ways.links, self.ways.working(), strict=True) if not works]
+        broken = [link for link, works in zip(self.paths.links, self.paths.working(), strict=True) if not works]
         for link in broken:
             self.cut(link)
         if broken:
@@ -133,34 +131,34 @@ class PinnedFabric(VirtualFabric):
         self._up_rows: Int64Array | None = None
 
     def _usid_lists(self) -> tuple[Int64Array, Int64Array]:
-        """Destination addresses by way and host, shape (ways, hosts, 2), and what the hosts see, shape (hosts,)."""
+        """Destination addresses by path and host, shape (paths, hosts, 2), and what the hosts see, shape (hosts,)."""
         hosts = self.topology.hosts
-        lists = np.empty((self.ways.count, len(hosts), 2), np.int64)
-        for way in range(self.ways.count):
+        lists = np.empty((self.paths.count, len(hosts), 2), np.int64)
+        for path in range(self.paths.count):
             for host in hosts:
-                lists[way, host.index] = to_words(usid_address((*self._before_last(way, host), host.node_id)))
+                lists[path, host.index] = to_words(usid_address((*self._before_last(path, host), host.node_id)))
         finals = np.array([to_words(final_address((host.node_id,)))[0] for host in hosts], np.int64)
         return lists, finals
 
-    def _before_last(self, way: int, host: Host) -> tuple[int, int]:
+    def _before_last(self, path: int, host: Host) -> tuple[int, int]:
         """The two uSIDs before the host's own."""
         tree, switches = self.tree, self.topology.switches
-        if isinstance(tree, FatTree3):
-            last = tree.pods * (tree.leaves + tree.aggs)
-            across = tree.aggs * tree.cores
+        if tree.cores:
+            last = tree.pods * (tree.leaves + tree.spines)
+            across = tree.spines * tree.cores
             pod = switches[host.switch].group
-            above = last + way if way < across else pod * (tree.leaves + tree.aggs) + tree.leaves + way - across
+            above = last + path if path < across else pod * (tree.leaves + tree.spines) + tree.leaves + path - across
         elif tree.cables > 1:
-            up, down = divmod(way, tree.cables)
+            up, down = divmod(path, tree.cables)
             return adjacency_function(tree.hosts + 1 + up), adjacency_function(host.switch * tree.cables + down + 1)
         else:
-            above = tree.leaves + way
+            above = tree.leaves + path
         return switches[above].node_id, switches[host.switch].node_id
 
     # -- connections ------------------------------------------------------------------------------------
 
-    def connect_pinned(self, src: Int64Array, dst: Int64Array, way: Int64Array) -> Flows:
-        """Connections from hosts `src` to `dst` by their ways (`INSIDE`: inside a leaf), shapes (n,).
+    def connect_pinned(self, src: Int64Array, dst: Int64Array, path: Int64Array) -> Flows:
+        """Connections from hosts `src` to `dst` by their paths (`INSIDE`: inside a leaf), shapes (n,).
 
         May be called again for more."""
         flows = connect_many(
@@ -172,14 +170,14 @@ class PinnedFabric(VirtualFabric):
             ports=self._ports.integers(0, 1 << 15, (len(src), 1)),
             seed=self.settings.seed,
         )
-        self.pin(flows.sender, dst, way)
+        self.pin(flows.sender, dst, path)
         return flows
 
-    def connect_messages(self, src: Int64Array, dst: Int64Array, way: Int64Array) -> Flows:
-        """`connect_pinned`, but under a scheme that sprays every packet finds its own way; ways must be `INSIDE`."""
+    def connect_messages(self, src: Int64Array, dst: Int64Array, path: Int64Array) -> Flows:
+        """`connect_pinned`, but under a scheme that sprays every packet finds its own path; paths must be `INSIDE`."""
         if self.scheme.paths != "spray":
-            return self.connect_pinned(src, dst, way)
-        if (way != INSIDE).any():
+            return self.connect_pinned(src, dst, path)
+        if (path != INSIDE).any():
             raise DetourError("messages whose packets are sprayed have no way of their own")
         return connect_many(
             self.device,
@@ -191,19 +189,19 @@ class PinnedFabric(VirtualFabric):
             seed=self.settings.seed,
         )
 
-    def pin(self, senders: Int64Array, dst: Int64Array, way: Int64Array) -> None:
-        """The senders' packets go by these ways from the next one on. What is under way is not touched."""
-        away = np.asarray(way) != INSIDE
-        lists = np.where(away[:, None], self._lists[np.where(away, way, 0), dst], 0)
+    def pin(self, senders: Int64Array, dst: Int64Array, path: Int64Array) -> None:
+        """The senders' packets go by these paths from the next one on. What is under way is not touched."""
+        away = np.asarray(path) != INSIDE
+        lists = np.where(away[:, None], self._lists[np.where(away, path, 0), dst], 0)
         lead(self.device, senders, lists, self._finals[dst])
 
-    def move(self, senders: Int64Array, dst: Int64Array, way: Int64Array) -> None:
+    def move(self, senders: Int64Array, dst: Int64Array, path: Int64Array) -> None:
         """`pin` for connections in the middle of a message: what is on the old path counts as left behind, and LERP
         sends again what does not arrive."""
         now = self.now_ps
 
         def change() -> None:
-            self.pin(senders, dst, way)
+            self.pin(senders, dst, path)
             for row in senders.tolist():
                 rdma.move(self.hs.listing, row, 0, now)
 
@@ -221,16 +219,16 @@ class PinnedFabric(VirtualFabric):
     def _lower_end(self, link: TreeLink) -> tuple[int, int]:
         """Index and port of the switch."""
         tree = self.tree
-        if isinstance(tree, FatTree3) and len(link) == 3:
+        if len(link) == 3:
             pod, plane, core = link
-            return pod * (tree.leaves + tree.aggs) + tree.leaves + plane, tree.leaves + 1 + core
+            return pod * (tree.leaves + tree.spines) + tree.leaves + plane, tree.leaves + 1 + core
         return self._leaf[link[0]], tree.hosts + 1 + link[1]
 
     def link_index(self, link: TreeLink) -> int:
         """The link's index in the topology."""
         switch, port = self._lower_end(link)
         peer = self.topology.switches[switch].peer(port)
-        assert peer is not None  # every link of `ways` is there
+        assert peer is not None  # every link of `paths` is there
         return peer.link
 
     def links_up(self) -> NDArray[np.bool_]:
@@ -245,7 +243,7 @@ class PinnedFabric(VirtualFabric):
         stats = self.network.port_stats()
         if self._up_rows is None:
             at = {end: k for k, end in enumerate(zip(stats["device_id"].tolist(), stats["port"].tolist(), strict=True))}
-            self._up_rows = np.array([at[self.port(link)] for link in self.ways.links], np.int64)
+            self._up_rows = np.array([at[self.port(link)] for link in self.paths.links], np.int64)
         return stats[name][self._up_rows].astype(np.int64)
 
     def cut(self, link: TreeLink, *, silent: bool = False) -> None:
@@ -267,6 +265,6 @@ class PinnedFabric(VirtualFabric):
 
 
 def _topology(tree: FatTree, tuning: Tuning) -> Topology:
-    if isinstance(tree, FatTree2):
+    if not tree.cores:
         return leaf_spine(tree.leaves, tree.spines, tree.hosts, tree.cables, tuning.speed(tree.speed))
-    return three_levels(tree.pods, tree.leaves, tree.aggs, tree.cores, tree.hosts)
+    return three_levels(tree.pods, tree.leaves, tree.spines, tree.cores, tree.hosts)

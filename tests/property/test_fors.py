@@ -9,10 +9,10 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from detour.control.fors import FatTree2, ForsPlan, solve
+from detour.control.fors import FatTree, ForsPlan, solve
 from detour.control.fors.incremental import reroute
 from detour.control.fors.recolour import complete
-from detour.control.fors.seating import seats
+from detour.control.fors.server_assignment import seats
 from detour.control.fors.solve import proven_bound
 from detour.control.fors.verify import problems
 
@@ -20,7 +20,7 @@ MANY = settings(max_examples=120, deadline=None, derandomize=True, suppress_heal
 
 
 @st.composite
-def fabrics(draw: st.DrawFn) -> FatTree2:
+def fabrics(draw: st.DrawFn) -> FatTree:
     spines, leaves = draw(st.integers(1, 7)), draw(st.integers(1, 7))
     hosts, cables, speed = spines, 1, Fraction(1)
     if draw(st.booleans()):  # what the paper does not have
@@ -32,7 +32,7 @@ def fabrics(draw: st.DrawFn) -> FatTree2:
     if draw(st.booleans()):
         population = tuple(draw(st.lists(st.integers(0, hosts), min_size=leaves, max_size=leaves)))
         population = population if any(population) else ()
-    fabric = FatTree2(spines, leaves, failed, population, hosts=hosts, cables=cables, speed=speed)
+    fabric = FatTree(spines, leaves, failed, population, hosts=hosts, cables=cables, speed=speed)
     servers = np.flatnonzero(fabric.present()).tolist()
     group = draw(st.sets(st.sampled_from(servers))) if draw(st.booleans()) else ()
     return replace(fabric, group=tuple(group))

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from detour.control.fors import FatTree2, parse_fabric, random_failures, solve
+from detour.control.fors import FatTree, parse_fabric, random_failures, solve
 from detour.control.fors.verify import problems
 from tests.unit.control.fors_oracle import least_phases
 
@@ -21,12 +21,12 @@ DRAWS = 150
 MOST_FAILED = 0.7
 
 
-def drawn(number: int) -> FatTree2:
+def drawn(number: int) -> FatTree:
     """Up to 70 % of the links failed, and every pair of leaves joined: in every other draw by one spine that is whole,
     else by any. Every third one has partly populated leaves, and in every fifth one only some servers take part. In
     every fourth one leaves have more or fewer servers than spines, and cables are several, slower or faster."""
     rng = random.Random(f"fors failures {number}")
-    fabric = FatTree2(rng.randint(2, 10), rng.randint(2, 18))
+    fabric = FatTree(rng.randint(2, 10), rng.randint(2, 18))
     if number % 4 > 2:
         fabric = replace(fabric, hosts=rng.randint(1, 12), population=(), cables=rng.randint(1, 3))
         fabric = replace(fabric, population=(), speed=Fraction(rng.randint(1, 4), rng.randint(1, 4)))
@@ -71,7 +71,7 @@ def test_tiny_fabrics() -> None:
         spines, leaves = rng.choice([(1, 4), (2, 3), (2, 4), (3, 2), (3, 3)])
         links = [(u, c) for u in range(leaves) for c in range(spines) if rng.random() < 0.4]
         population = (rng.randint(1, spines), *(rng.randint(0, spines) for _ in range(leaves - 1)))
-        fabric = FatTree2(spines, leaves, frozenset(links), population)
+        fabric = FatTree(spines, leaves, frozenset(links), population)
         plan = solve(fabric, skip_unreachable=True)
         assert problems(plan) == [], fabric
         assert plan.optimal, fabric
@@ -80,7 +80,7 @@ def test_tiny_fabrics() -> None:
 
 
 def test_three_phases_that_are_full() -> None:
-    plan = solve(FatTree2(3, 3, frozenset({(1, 0), (2, 2), (2, 0), (0, 0)}), (1, 2, 1)), skip_unreachable=True)
+    plan = solve(FatTree(3, 3, frozenset({(1, 0), (2, 2), (2, 0), (0, 0)}), (1, 2, 1)), skip_unreachable=True)
     assert (plan.phases, plan.optimal, problems(plan)) == (3, True, [])
 
 

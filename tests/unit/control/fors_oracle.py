@@ -10,14 +10,13 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import coo_array, hstack
 
-from detour.control.fors.fabric import FatTree2
-from detour.control.fors.tiers.fabric import FatTree3
+from detour.control.fors.fabric import FatTree
 
 
-def feasible(fabric: FatTree2, phases: int) -> bool:
+def feasible(fabric: FatTree, phases: int) -> bool:
     """Whether an all-to-all exchange fits into so many phases: over servers and phases, slow."""
-    alive = fabric.alive()
-    cables = {(u, c): int(n) for (u, c), n in np.ndenumerate(fabric.working().sum(axis=2))}
+    alive = fabric.alive
+    cables = {(u, c): int(n) for (u, c), n in np.ndenumerate(fabric.working.sum(axis=2))}
     most, often = fabric.speed.numerator, fabric.speed.denominator
     servers = [s for s in range(fabric.slots) if s % fabric.hosts < fabric.population[s // fabric.hosts]]
     rows: dict[tuple, list[int]] = {}
@@ -36,17 +35,17 @@ def feasible(fabric: FatTree2, phases: int) -> bool:
     return _satisfiable(rows, room, count)
 
 
-def feasible_tiers(fabric: FatTree3, phases: int) -> bool:
+def feasible_tiers(fabric: FatTree, phases: int) -> bool:
     """The same for three levels."""
     rows: dict[tuple, list[int]] = {}
     count = 0
     for s, d in itertools.permutations(range(fabric.servers), 2):
         u, v = s // fabric.hosts, d // fabric.hosts
         p, q = u // fabric.leaves, v // fabric.leaves
-        ways = [(j, i) for j in range(fabric.aggs) for i in range(fabric.cores)]
-        ways = [(-1, -1)] if u == v else [(j, -1) for j in range(fabric.aggs)] if p == q else ways
+        ways = [(j, i) for j in range(fabric.spines) for i in range(fabric.cores)]
+        ways = [(-1, -1)] if u == v else [(j, -1) for j in range(fabric.spines)] if p == q else ways
         for t, (j, i) in itertools.product(range(phases), ways):
-            if {(u, j), (v, j)} & fabric.failed_low or {(p, j, i), (q, j, i)} & fabric.failed_high:
+            if {(u, j), (v, j), (p, j, i), (q, j, i)} & fabric.failed:
                 continue
             sets: list[tuple] = [("pair", s, d), ("sends", t, s), ("receives", t, d)]
             sets += [("up", t, u, j), ("down", t, v, j)] if j >= 0 else []
@@ -74,12 +73,12 @@ def _satisfiable(rows: dict[tuple, list[int]], room: dict[tuple, int], count: in
     return status == highspy.HighsModelStatus.kOptimal
 
 
-def least_phases(fabric: FatTree2) -> int:
+def least_phases(fabric: FatTree) -> int:
     """Phases that flows between leaves and servers' messages need at least. All pairs of leaves must be joined.
 
     Flows from u to v over c, each direction by itself, as real numbers; the fullest link has as few as can be.
     """
-    alive, population = fabric.alive(), fabric.sizes().tolist()
+    alive, population = fabric.alive, fabric.sizes().tolist()
     pairs = [(u, v) for u, v in itertools.permutations(range(fabric.leaves), 2) if population[u] * population[v]]
     by_servers = -(-(fabric.servers - 1) // fabric.speed.denominator)
     if not pairs:
@@ -87,7 +86,7 @@ def least_phases(fabric: FatTree2) -> int:
     paths = [(k, u, v, c) for k, (u, v) in enumerate(pairs) for c in np.flatnonzero(alive[u] & alive[v]).tolist()]
     pair, u, v, c = np.array(paths).T
     columns, links = np.arange(len(paths)), fabric.leaves * fabric.spines
-    room = np.tile(fabric.working().sum(axis=2).ravel() * float(fabric.speed.numerator), 2)
+    room = np.tile(fabric.working.sum(axis=2).ravel() * float(fabric.speed.numerator), 2)
     up, down = u * fabric.spines + c, links + v * fabric.spines + c
     load = coo_array((np.ones(2 * len(paths)), (np.r_[up, down], np.r_[columns, columns])), (2 * links, len(paths)))
     most = coo_array(-room[:, None])

@@ -12,24 +12,24 @@ import numpy as np
 import pytest
 
 from detour.base.errors import DetourError
-from detour.control.fors import FatTree2, ForsPlan, solve
+from detour.control.fors import FatTree, ForsPlan, solve
 from detour.control.fors.collective import msccl, schedule_json
-from detour.control.fors.plan import INSIDE
-from detour.control.fors.subnet import forwarding_tables, made_up_guids, path_bits, path_of, read_guids, simulated
+from detour.control.fors.paths import INSIDE
+from detour.control.fors.subnet import forwarding_tables, made_up_guids, path_bits, read_guids, simulated
 
 FABRICS = [
-    FatTree2(4, 3, frozenset({(0, 0), (1, 2)})),
-    FatTree2(5, 4, frozenset({(0, 0), (0, 1), (2, 4), (3, 3)}), (5, 3, 0, 4)),
-    FatTree2(3, 4, frozenset({(1, 1)}), group=(0, 1, 3, 7, 8, 11)),
-    FatTree2(1, 2),
+    FatTree(4, 3, frozenset({(0, 0), (1, 2)})),
+    FatTree(5, 4, frozenset({(0, 0), (0, 1), (2, 4), (3, 3)}), (5, 3, 0, 4)),
+    FatTree(3, 4, frozenset({(1, 1)}), group=(0, 1, 3, 7, 8, 11)),
+    FatTree(1, 2),
 ]
 CABLES = [
-    FatTree2(2, 3, frozenset({(0, 0), (1, 3)}), hosts=5, cables=2),
-    FatTree2(3, 3, frozenset({(0, 0), (0, 1), (2, 4)}), hosts=3, cables=2, speed=Fraction(2, 3)),
+    FatTree(2, 3, frozenset({(0, 0), (1, 3)}), hosts=5, cables=2),
+    FatTree(3, 3, frozenset({(0, 0), (0, 1), (2, 4)}), hosts=3, cables=2, speed=Fraction(2, 3)),
 ]
 
 
-def tables(fabric: FatTree2) -> tuple[dict[str, dict[int, int]], dict[str, int]]:
+def tables(fabric: FatTree) -> tuple[dict[str, dict[int, int]], dict[str, int]]:
     """Ports by switch and LID, and base LIDs by name, as OpenSM's loader takes them from the lines."""
     found: dict[str, dict[int, int]] = {}
     base: dict[str, int] = {}
@@ -52,9 +52,9 @@ def tables(fabric: FatTree2) -> tuple[dict[str, dict[int, int]], dict[str, int]]
 
 
 @pytest.mark.parametrize("fabric", FABRICS)
-def test_forwarding_tables_take_every_flow_over_the_spine_that_its_path_bits_name(fabric: FatTree2) -> None:
+def test_forwarding_tables_take_every_flow_over_the_spine_that_its_path_bits_name(fabric: FatTree) -> None:
     ports, base = tables(fabric)
-    plan, alive, m0 = solve(fabric), fabric.alive(), fabric.spines
+    plan, alive, m0 = solve(fabric), fabric.alive, fabric.spines
     for src, dst, spine in zip(plan.src.tolist(), plan.dst.tolist(), plan.spine.tolist(), strict=True):
         lid = base[f"server{dst}"] + max(spine, 0)
         port = ports[f"leaf{src // m0}"][lid]
@@ -73,11 +73,11 @@ def test_forwarding_tables_take_every_flow_over_the_spine_that_its_path_bits_nam
 
 
 @pytest.mark.parametrize("fabric", CABLES)
-def test_forwarding_tables_take_every_flow_over_its_cables(fabric: FatTree2) -> None:
+def test_forwarding_tables_take_every_flow_over_its_cables(fabric: FatTree) -> None:
     ports, base = tables(fabric)
     plan, hosts = solve(fabric), fabric.hosts
     assert plan.cables is not None
-    bits = path_of(fabric, plan.spine, plan.cables)
+    bits = plan.paths()
     for row, (src, dst, spine) in enumerate(
         zip(plan.src.tolist(), plan.dst.tolist(), plan.spine.tolist(), strict=True)
     ):
@@ -89,7 +89,7 @@ def test_forwarding_tables_take_every_flow_over_its_cables(fabric: FatTree2) -> 
             assert ports[f"spine{spine}"][lid] == dst // hosts * fabric.cables + down + 1
             port = ports[f"leaf{dst // hosts}"][lid]
         assert port == dst % hosts + 1
-    working = fabric.working()
+    working = fabric.working
     for server in np.flatnonzero(fabric.present()).tolist():
         for leaf in set(range(fabric.leaves)) - {server // hosts}:
             for choice in range(1 << path_bits(fabric)):
@@ -115,7 +115,7 @@ def test_lids_are_distinct_and_the_servers_are_aligned() -> None:
 
 
 @pytest.mark.parametrize("fabric", FABRICS + CABLES)
-def test_the_simulated_fabric_has_every_working_link_at_both_ends(fabric: FatTree2) -> None:
+def test_the_simulated_fabric_has_every_working_link_at_both_ends(fabric: FatTree) -> None:
     links, name = set(), ""
     for line in simulated(fabric, made_up_guids(fabric)):
         if node := re.fullmatch(r'(Switch|Ca)\t\d+ "(\w+)"', line):
@@ -123,9 +123,9 @@ def test_the_simulated_fabric_has_every_working_link_at_both_ends(fabric: FatTre
         elif end := re.fullmatch(r'\[(\d+)\]\t"(\w+)"\[(\d+)\]', line):
             links.add(((name, int(end[1])), (end[2], int(end[3]))))
     assert all((there, here) in links for here, there in links)
-    assert len(links) == 2 * int(fabric.working().sum() + fabric.present().sum())
+    assert len(links) == 2 * int(fabric.working.sum() + fabric.present().sum())
     count = fabric.cables
-    for leaf, spine, cable in np.argwhere(fabric.working()).tolist():
+    for leaf, spine, cable in np.argwhere(fabric.working).tolist():
         up, down = fabric.hosts + 1 + spine * count + cable, leaf * count + cable + 1
         assert ((f"leaf{leaf}", up), (f"spine{spine}", down)) in links
 
@@ -189,9 +189,9 @@ def executed(plan: ForsPlan) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize(
-    "fabric", [FABRICS[0], FABRICS[2], FatTree2(2, 3, population=(2, 1, 2)), FatTree2(1, 1), FatTree2(8, 5), *CABLES]
+    "fabric", [FABRICS[0], FABRICS[2], FatTree(2, 3, population=(2, 1, 2)), FatTree(1, 1), FatTree(8, 5), *CABLES]
 )
-def test_an_msccl_algorithm_delivers_every_part_in_each_ranks_order(fabric: FatTree2) -> None:
+def test_an_msccl_algorithm_delivers_every_part_in_each_ranks_order(fabric: FatTree) -> None:
     plan = solve(fabric)
     servers = np.flatnonzero(fabric.taking_part()).tolist()
     phase_of = {
@@ -234,21 +234,21 @@ def test_json_has_cables() -> None:
 
 def test_what_cannot_be_exported(tmp_path: Path) -> None:
     with pytest.raises(DetourError, match="names 128 ways"):
-        path_bits(FatTree2(40, 2, cables=2))
+        path_bits(FatTree(40, 2, cables=2))
     with pytest.raises(DetourError, match="an LMC of 7 names 128 spines, not 129"):
-        path_bits(FatTree2(129, 2))
+        path_bits(FatTree(129, 2))
     with pytest.raises(DetourError, match="128 LIDs for each of 11400 servers"):
-        path_bits(FatTree2(114, 100))
+        path_bits(FatTree(114, 100))
     with pytest.raises(DetourError, match="254 ports at most"):
-        path_bits(FatTree2(2, 255))
+        path_bits(FatTree(2, 255))
     with pytest.raises(DetourError, match="216 thread blocks a rank"):
-        list(msccl(solve(FatTree2(15, 15))))
+        list(msccl(solve(FatTree(15, 15))))
     with pytest.raises(DetourError, match="leaves out leaves"):
-        list(msccl(solve(FatTree2(2, 3, frozenset({(0, 0), (1, 1)})), skip_unreachable=True)))
+        list(msccl(solve(FatTree(2, 3, frozenset({(0, 0), (1, 1)})), skip_unreachable=True)))
 
 
 def test_guids_from_a_file(tmp_path: Path) -> None:
-    fabric, path = FatTree2(2, 2, population=(2, 1)), tmp_path / "guids.csv"
+    fabric, path = FatTree(2, 2, population=(2, 1)), tmp_path / "guids.csv"
     lines = ["leaf0,0x10", "leaf1, 0x11", "", "spine0,20", "spine1,21", "server0,30", "server1,31", "server2,32"]
     path.write_text("\n".join(lines))
     assert read_guids(fabric, path)["leaf1"] == 0x11

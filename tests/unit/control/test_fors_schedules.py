@@ -6,16 +6,17 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.control.fors.baselines import SCHEDULES, ftree, linear_shift
-from detour.control.fors.fabric import FatTree2, parse_fabric, random_failures
+from detour.control.fors.fabric import FatTree, parse_fabric, random_failures
+from detour.control.fors.paths import INSIDE
 from detour.control.fors.places import spread
-from detour.control.fors.plan import INSIDE, arranged
+from detour.control.fors.plan import arranged
 from detour.control.fors.routing import algorithm_2, recoloured
 from detour.control.fors.schedule import algorithm_1, closed_form, inter_leaf, phases_needed, schedule
 from detour.control.fors.verify import problems
 
 
-def spines_down(spines: int, leaves: int, count: int) -> FatTree2:
-    return FatTree2(spines, leaves, frozenset((g, c) for g in range(leaves) for c in range(count)))
+def spines_down(spines: int, leaves: int, count: int) -> FatTree:
+    return FatTree(spines, leaves, frozenset((g, c) for g in range(leaves) for c in range(count)))
 
 
 @pytest.mark.parametrize("spines", [2, 3, 4, 5, 6, 8, 9, 12, 13])
@@ -67,7 +68,7 @@ def test_what_algorithm_1_needs():
 
 
 def test_algorithm_2_declines_when_too_many_spines_are_impacted():
-    fabric = FatTree2(4, 4, frozenset({(0, 0), (1, 1), (2, 1), (2, 0)}))
+    fabric = FatTree(4, 4, frozenset({(0, 0), (1, 1), (2, 1), (2, 0)}))
     flows = algorithm_1(4, 4, 2)
     assert algorithm_2(fabric, flows) is not None
     fabric = fabric.with_failed({(3, 2)})
@@ -87,7 +88,7 @@ def test_recolouring_where_algorithm_2_does_not_apply():
 
 def test_baselines_on_a_whole_fabric():
     for name, phases in (("linear-shift", 31), ("xor", 31), ("bandwidth-optimal", 32)):
-        plan = ftree(FatTree2(4, 8), SCHEDULES[name](FatTree2(4, 8)))
+        plan = ftree(FatTree(4, 8), SCHEDULES[name](FatTree(4, 8)))
         assert plan.flows == 32 * 31
         assert (plan.phases, problems(plan)) == (phases, []), name
 
@@ -99,7 +100,7 @@ def test_baselines_do_not_know_of_failures():
 
 
 def test_baselines_with_some_servers_only():
-    fabric = FatTree2(4, 3, population=(4, 0, 3))
+    fabric = FatTree(4, 3, population=(4, 0, 3))
     for name, phases in (("linear-shift", 6), ("xor", 7), ("bandwidth-optimal", 12)):
         flows = SCHEDULES[name](fabric)
         assert flows.phases == phases
@@ -110,7 +111,7 @@ def test_baselines_with_some_servers_only():
 
 
 def test_flows_inside_a_leaf_have_no_spine():
-    plan = ftree(FatTree2(3, 2), linear_shift(FatTree2(3, 2)))
+    plan = ftree(FatTree(3, 2), linear_shift(FatTree(3, 2)))
     assert ((plan.spine == INSIDE) == (plan.src // 3 == plan.dst // 3)).all()
 
 
@@ -121,7 +122,7 @@ def test_fabrics_as_text():
     assert (fabric.reduction, fabric.servers, fabric.slots, fabric.name) == (4, 10, 12, "FT(2;4,3)")
     assert fabric.unreachable() == [(0, 2), (1, 2)]
     assert np.flatnonzero(~fabric.present()).tolist() == [7, 11]
-    assert spread(FatTree2(20, 18), 326) == (19, 19, *(18,) * 16)
+    assert spread(FatTree(20, 18), 326) == (19, 19, *(18,) * 16)
 
 
 @pytest.mark.parametrize(
@@ -176,7 +177,7 @@ def test_what_is_no_population_and_no_group(values, text):
 
 
 def test_random_failures():
-    fabric = FatTree2(20, 18, frozenset({(0, 0)}))
+    fabric = FatTree(20, 18, frozenset({(0, 0)}))
     for count in (0, 1, 50, 179):
         found = random_failures(fabric, count, seed=4)
         assert len(found.failed) == count + 1
@@ -186,4 +187,4 @@ def test_random_failures():
     with pytest.raises(DetourError, match="has 359 working links; 360 cannot fail"):
         random_failures(fabric, 360, seed=1)
     with pytest.raises(DetourError, match="only 2 of 3 links can fail"):
-        random_failures(FatTree2(2, 2), 3, seed=1)
+        random_failures(FatTree(2, 2), 3, seed=1)

@@ -3,6 +3,7 @@
 
 import json
 from dataclasses import replace
+from math import ceil
 from pathlib import Path
 
 import numpy as np
@@ -10,31 +11,32 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.cli import main
-from detour.control.fors.tiers import loads
-from detour.control.fors.tiers.fabric import FatTree3, draw_failures, parse_three_levels
-from detour.control.fors.tiers.files import read_tiers, write_tiers
-from detour.control.fors.tiers.loads import PlaneDemand, least_phases, plane_bound, plane_flows
-from detour.control.fors.tiers.solve import TierPlan, solve_tiers, tier_bound
-from detour.control.fors.tiers.verify import tier_problems
+from detour.control.fors import loads
+from detour.control.fors.fabric import FatTree, parse_fabric, random_failures
+from detour.control.fors.files import read, write
+from detour.control.fors.loads import LeafDemand, least_phases, whole
+from detour.control.fors.plan import ForsPlan
+from detour.control.fors.solve import proven_bound, solve
+from detour.control.fors.verify import problems
 from detour.topo.clos import fat_tree
 from tests.unit.control.fors_oracle import feasible_tiers
 
 TINY = [
-    FatTree3(2, 2, 1, 1, 1),
-    FatTree3(2, 2, 2, 1, 1),
-    FatTree3(3, 1, 2, 1, 1, failed_high=frozenset({(0, 0, 0)})),
-    FatTree3(2, 2, 2, 1, 1, failed_low=frozenset({(0, 0)})),
-    FatTree3(2, 2, 2, 2, 1, failed_low=frozenset({(3, 1)}), failed_high=frozenset({(0, 0, 0), (1, 1, 1)})),
-    FatTree3(2, 1, 2, 1, 2, failed_high=frozenset({(0, 1, 0)})),
-    FatTree3(3, 1, 2, 2, 1, frozenset({(0, 0)}), frozenset({(1, 1, 0), (2, 1, 0)})),
+    FatTree.three_levels(2, 2, 1, 1, 1),
+    FatTree.three_levels(2, 2, 2, 1, 1),
+    FatTree.three_levels(3, 1, 2, 1, 1, failed=frozenset({(0, 0, 0)})),
+    FatTree.three_levels(2, 2, 2, 1, 1, failed=frozenset({(0, 0)})),
+    FatTree.three_levels(2, 2, 2, 2, 1, failed=frozenset({(3, 1), (0, 0, 0), (1, 1, 1)})),
+    FatTree.three_levels(2, 1, 2, 1, 2, failed=frozenset({(0, 1, 0)})),
+    FatTree.three_levels(3, 1, 2, 2, 1, frozenset({(0, 0), (1, 1, 0), (2, 1, 0)})),
 ]
 
 
 @pytest.mark.parametrize("fabric", TINY, ids=lambda fabric: f"{fabric.name} {fabric.failed_names()}")
-def test_no_plan_has_fewer_phases(fabric: FatTree3) -> None:
+def test_no_plan_has_fewer_phases(fabric: FatTree) -> None:
     """The oracle knows servers, phases and links, and nothing of planes or loads."""
-    plan = solve_tiers(fabric)
-    assert tier_problems(plan) == []
+    plan = solve(fabric)
+    assert problems(plan) == []
     assert feasible_tiers(fabric, plan.phases)
     assert not feasible_tiers(fabric, plan.lower_bound - 1)
     assert plan.optimal == (plan.phases == plan.lower_bound)
@@ -43,10 +45,14 @@ def test_no_plan_has_fewer_phases(fabric: FatTree3) -> None:
 @pytest.mark.parametrize("count", [0, 1, 2, 4, 8])
 def test_every_connected_fabric_gets_a_plan(count: int) -> None:
     for seed in range(4):
-        for bare in (parse_three_levels("fat-tree:k=4"), FatTree3(3, 3, 2, 2, 2), FatTree3(2, 3, 3, 1, 1)):
-            fabric = draw_failures(bare, min(count, 4 if bare.cores == 1 else count), seed)
-            plan = solve_tiers(fabric)
-            assert tier_problems(plan) == []
+        for bare in (
+            parse_fabric("fat-tree:k=4"),
+            FatTree.three_levels(3, 3, 2, 2, 2),
+            FatTree.three_levels(2, 3, 3, 1, 1),
+        ):
+            fabric = random_failures(bare, min(count, 4 if bare.cores == 1 else count), seed)
+            plan = solve(fabric)
+            assert problems(plan) == []
             assert plan.lower_bound <= plan.phases <= 1.15 * plan.lower_bound
             assert plan.phases == len(np.unique(plan.phase))
 
@@ -54,25 +60,25 @@ def test_every_connected_fabric_gets_a_plan(count: int) -> None:
 def test_bounds_that_can_be_counted() -> None:
     """15 messages of a server; a leaf with one of two links sends 2 * 14 over it; a pod with one of four links to cores
     8 servers' less 4 of its own: 4 * 12."""
-    bare = parse_three_levels("fat-tree:k=4")
-    assert tier_bound(bare) == 15
-    assert tier_bound(bare.with_failed([(3, 1)], [])) == 28
+    bare = parse_fabric("fat-tree:k=4")
+    assert proven_bound(bare) == 15
+    assert proven_bound(bare.with_failed([(3, 1)])) == 28
     three = [(2, 0, 0), (2, 0, 1), (2, 1, 0)]
-    assert tier_bound(bare.with_failed([], three)) == 48
-    assert solve_tiers(bare.with_failed([], three)).optimal
+    assert proven_bound(bare.with_failed(three)) == 48
+    assert solve(bare.with_failed(three)).optimal
     # A plane that one pod has lost and a plane that another has: what they have for each other finds none of two.
-    parted = bare.with_failed([], [(0, 0, 0), (0, 0, 1), (1, 1, 0), (1, 1, 1)])
+    parted = bare.with_failed([(0, 0, 0), (0, 0, 1), (1, 1, 0), (1, 1, 1)])
     assert parted.unreachable() == [(u, v) for u in (0, 1) for v in (2, 3)]
     with pytest.raises(DetourError, match="no way up and down is left for leaves 0 and 2, 0 and 3, 1 and 2, 1 and 3"):
-        solve_tiers(parted)
-    plan = solve_tiers(parted, skip_unreachable=True)
-    assert tier_problems(plan) == []
+        solve(parted)
+    plan = solve(parted, skip_unreachable=True)
+    assert problems(plan) == []
     assert len(plan.phase) == 240 - 2 * 4 * 4
 
 
 def test_the_fabric_is_that_of_the_topology() -> None:
     """Aggregation switch j of every pod and the cores of plane j, as `topo.clos.fat_tree` joins them."""
-    fabric, topology = parse_three_levels("fat-tree:k=6,blocking=2"), fat_tree(6, 2)
+    fabric, topology = parse_fabric("fat-tree:k=6,blocking=2"), fat_tree(6, 2)
     assert (fabric.servers, fabric.pods) == (len(topology.hosts), topology.groups)
     for link in topology.links:
         if link.kind != "global":
@@ -82,11 +88,11 @@ def test_the_fabric_is_that_of_the_topology() -> None:
     assert sum(link.kind == "global" for link in topology.links) == fabric.high.size
 
 
-def _plan() -> TierPlan:
-    return solve_tiers(parse_three_levels("fat-tree:k=4", "0:0,1/1:0"))
+def _plan() -> ForsPlan:
+    return solve(parse_fabric("fat-tree:k=4", "0:0,1/1:0"))
 
 
-def _changed(plan: TierPlan, row: int, **values: int) -> TierPlan:
+def _changed(plan: ForsPlan, row: int, **values: int) -> ForsPlan:
     columns = {}
     for name, value in values.items():
         columns[name] = getattr(plan, name).copy()
@@ -96,33 +102,35 @@ def _changed(plan: TierPlan, row: int, **values: int) -> TierPlan:
 
 def test_the_verifier_sees_faults() -> None:
     plan = _plan()
-    across = int(np.flatnonzero(plan.core >= 0)[0])
-    inside = int(np.flatnonzero(plan.plane < 0)[0])
-    in_pod = int(np.flatnonzero((plan.plane >= 0) & (plan.core < 0))[0])
-    from_leaf_0 = int(np.flatnonzero((plan.src < 2) & (plan.core >= 0))[0])
-    from_pod_1 = int(np.flatnonzero((plan.src // 4 == 1) & (plan.core >= 0) & (plan.plane == 1))[0])
+    core = plan.core
+    assert core is not None
+    across = int(np.flatnonzero(core >= 0)[0])
+    inside = int(np.flatnonzero(plan.spine < 0)[0])
+    in_pod = int(np.flatnonzero((plan.spine >= 0) & (core < 0))[0])
+    from_leaf_0 = int(np.flatnonzero((plan.src < 2) & (core >= 0))[0])
+    from_pod_1 = int(np.flatnonzero((plan.src // 4 == 1) & (core >= 0) & (plan.spine == 1))[0])
     faults = {
         "instead of 1": _changed(plan, across, dst=plan.src[across]),
-        "without a plane": _changed(plan, across, plane=-1, core=-1),
+        "without a plane": _changed(plan, across, spine=-1, core=-1),
         "without a core": _changed(plan, across, core=-1),
         "but has core 0": _changed(plan, in_pod, core=0),
-        "but has plane 1": _changed(plan, inside, plane=1),
-        "uses the failed link 0:0": _changed(plan, from_leaf_0, plane=0),
+        "but has plane 1": _changed(plan, inside, spine=1),
+        "uses the failed link 0:0": _changed(plan, from_leaf_0, spine=0),
         "uses the failed link 1/1:0": _changed(plan, from_pod_1, core=0),
         "sends 2 times": _changed(plan, 1, src=plan.src[0], phase=plan.phase[0]),
         "is used 2 times (up)": _changed(plan, across, phase=_taken(plan, across)),
         "core 2 is not in -1..1": _changed(plan, across, core=2),
-        "are called parted, and have a way": replace(plan, parted=((0, 1),)),
+        "are called parted, and have a way": replace(plan, unreachable=((0, 1),)),
     }
-    assert tier_problems(plan) == []
+    assert problems(plan) == []
     for text, wrong in faults.items():
-        found = tier_problems(wrong, most=500)
+        found = problems(wrong, most=500)
         assert any(text in line for line in found), (text, found[:3])
 
 
-def _taken(plan: TierPlan, row: int) -> int:
+def _taken(plan: ForsPlan, row: int) -> int:
     """A phase in which another flow has the row's link between leaf and plane."""
-    same = (plan.src // 2 == plan.src[row] // 2) & (plan.plane == plan.plane[row]) & (plan.phase != plan.phase[row])
+    same = (plan.src // 2 == plan.src[row] // 2) & (plan.spine == plan.spine[row]) & (plan.phase != plan.phase[row])
     return int(plan.phase[np.flatnonzero(same)[0]])
 
 
@@ -141,59 +149,60 @@ def test_files_and_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert main(["fors", "route", *options]) == 0
     assert "optimal" in capsys.readouterr().out
     plan = _plan()
-    write_tiers(plan, file)
-    again = read_tiers(plan.fabric, file)
-    assert (again.phases, again.lower_bound) == (plan.phases, plan.lower_bound)
-    assert all((getattr(again, name) == getattr(plan, name)).all() for name in ("phase", "src", "dst", "plane", "core"))
+    write(plan, file)
+    again = read(plan.fabric, file)
+    assert again.phases == plan.phases
+    assert all((getattr(again, name) == getattr(plan, name)).all() for name in ("phase", "src", "dst", "spine", "core"))
 
 
 @pytest.mark.parametrize(
     ("fabric", "phases"),
     [
-        (FatTree3(1, 1, 1, 1, 1), 0),
-        (FatTree3(2, 2, 1, 1, 1, group=(3,)), 0),
-        (FatTree3(1, 3, 2, 1, 2), 5),
-        (FatTree3(3, 1, 1, 1, 1), 2),
-        (FatTree3(2, 2, 2, 2, 2, population=(2, 0, 1, 0), group=(0, 4)), 1),
+        (FatTree.three_levels(1, 1, 1, 1, 1), 0),
+        (FatTree.three_levels(2, 2, 1, 1, 1, group=(3,)), 0),
+        (FatTree.three_levels(1, 3, 2, 1, 2), 5),
+        (FatTree.three_levels(3, 1, 1, 1, 1), 2),
+        (FatTree.three_levels(2, 2, 2, 2, 2, population=(2, 0, 1, 0), group=(0, 4)), 1),
     ],
 )
-def test_the_smallest_fabrics(fabric: FatTree3, phases: int) -> None:
-    plan = solve_tiers(fabric)
-    assert tier_problems(plan) == []
+def test_the_smallest_fabrics(fabric: FatTree, phases: int) -> None:
+    plan = solve(fabric)
+    assert problems(plan) == []
     assert (plan.phases, plan.optimal) == (phases, True)
     with pytest.raises(DetourError, match="has no servers"):
-        solve_tiers(FatTree3(2, 2, 2, 2, 2, population=(0, 0, 0, 0)))
+        solve(FatTree.three_levels(2, 2, 2, 2, 2, population=(0, 0, 0, 0)))
 
 
 def test_groups_and_populations_of_three_levels() -> None:
-    bare = FatTree3(3, 2, 2, 2, 3, population=(3, 1, 0, 2, 3, 3), group=(0, 2, 3, 9, 10, 12, 15, 16))
+    bare = FatTree.three_levels(3, 2, 2, 2, 3, population=(3, 1, 0, 2, 3, 3), group=(0, 2, 3, 9, 10, 12, 15, 16))
     for seed in range(6):
-        fabric = draw_failures(bare, seed, seed)
-        plan = solve_tiers(fabric)
-        assert tier_problems(plan) == []
+        fabric = random_failures(bare, seed, seed)
+        plan = solve(fabric)
+        assert problems(plan) == []
         assert set(plan.src.tolist()) == set(fabric.group)
         assert plan.phases <= plan.lower_bound + 1
     wrong = replace(plan, fabric=replace(plan.fabric, group=(0, 2, 3, 9, 10, 12, 15)))
-    assert any("16 -> 0 is there 1 times instead of 0" in line for line in tier_problems(wrong, most=500))
+    assert any("is a place without server that takes part" in line for line in problems(wrong, most=500))
 
 
 def test_rounding_meets_links_where_the_programme_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As beyond `_MANY_WAYS`: rounded flows are whole, all there, and no link has more than phases."""
-    monkeypatch.setattr(loads, "_MANY_WAYS", 0)
+    """As beyond `_MANY_PATHS`: rounded flows are whole, all there, and no link has more than phases."""
+    monkeypatch.setattr(loads, "_MANY_PATHS", 0)
     for seed in range(4):
-        fabric = draw_failures(FatTree3(3, 4, 4, 4, 4), 3 + seed, seed)
-        plan = solve_tiers(fabric)
-        assert tier_problems(plan) == []
+        fabric = random_failures(FatTree.three_levels(3, 4, 4, 4, 4), 3 + seed, seed)
+        plan = solve(fabric)
+        assert problems(plan) == []
         assert plan.phases <= 1.02 * plan.lower_bound
-        demand = PlaneDemand(fabric)
+        demand = LeafDemand(fabric)
         bound, near = least_phases(demand)
         assert near is not None
-        assert bound == max(loads.counted_bound(fabric), plane_bound(demand))
-        found = plane_flows(demand, bound, near, 10.0)
+        assert bound == max(loads.counting_bound(fabric), ceil(loads.fluid_bound(demand)))
+        found = whole(demand, bound, near)
         assert found is not None
-        pair, plane = demand.ways.T
+        found = found[:, 0]
+        pair, plane = demand.paths.T
         assert (np.bincount(pair, found) == demand.flows).all()
-        load = np.zeros(fabric.low.shape)
+        load = np.zeros(fabric.alive.shape)
         for end in demand.pairs[pair].T:
             np.add.at(load, (end, plane), found)
         assert load.max() <= bound
@@ -239,3 +248,11 @@ def test_refusals_of_three_levels(options: list[str], text: str, capsys: pytest.
     err = capsys.readouterr().err
     assert text in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"), [({"pods": 2}, "only cores could join"), ({"cores": 1, "cables": 2}, "one of")]
+)
+def test_what_no_tree_is(wrong: dict[str, int], text: str) -> None:
+    with pytest.raises(DetourError, match=text):
+        replace(FatTree(2, 2), population=(), **wrong)

@@ -12,20 +12,20 @@ import pytest
 from scipy.optimize import linprog
 
 from detour.base.errors import DetourError
-from detour.control.fors import FatTree2, parse_fabric, random_failures
-from detour.control.fors.plan import INSIDE
+from detour.control.fors import FatTree, parse_fabric, random_failures
+from detour.control.fors.lp_bound import volume_bound
+from detour.control.fors.paths import INSIDE
 from detour.control.fors.preemptive import Crossbars, turns
 from detour.control.fors.sizes import drawn_sizes, read_sizes
 from detour.control.fors.unequal import UnequalPlan, plan_unequal, read_unequal, unequal_problems, write_unequal
-from detour.control.fors.volumes import volume_bound
 
 SKEWS = ("uniform", "zipf:0.8", "zipf:1.2", "moe:1")
 
 
-def drawn(number: int) -> tuple[FatTree2, np.ndarray]:
+def drawn(number: int) -> tuple[FatTree, np.ndarray]:
     """A fabric with failures, and sizes, many of them 0 in every other draw."""
     rng = random.Random(f"fors unequal {number}")
-    fabric = FatTree2(rng.randint(1, 4), rng.randint(1, 4), hosts=rng.randint(1, 4))
+    fabric = FatTree(rng.randint(1, 4), rng.randint(1, 4), hosts=rng.randint(1, 4))
     if number % 3 == 0:
         fabric = replace(fabric, cables=rng.randint(1, 3), speed=Fraction(rng.randint(1, 2)), population=())
     links = [(u, c) for u in range(fabric.leaves) for c in range(fabric.uplinks)]
@@ -65,10 +65,10 @@ def plainly_right(plan: UnequalPlan) -> bool:
     return not any(left.values()) and bool((plan.sent > 0).all())
 
 
-def least_time(fabric: FatTree2, sizes: np.ndarray) -> float:
+def least_time(fabric: FatTree, sizes: np.ndarray) -> float:
     """The bound by one linear programme over servers' pairs and spines (dual simplex), rates as real numbers."""
     servers = np.flatnonzero(fabric.taking_part())
-    alive, room = fabric.alive(), fabric.working().sum(axis=2) * fabric.speed.numerator
+    alive, room = fabric.alive, fabric.working.sum(axis=2) * fabric.speed.numerator
     wanted, columns, loads = [], [], defaultdict(list)
     for i, j in np.argwhere(sizes > 0).tolist():
         u, v = (int(servers[k]) // fabric.hosts for k in (i, j))
@@ -208,7 +208,7 @@ def test_plans_go_through_files(tmp_path: Path) -> None:
 
 
 def test_sizes_from_files(tmp_path: Path) -> None:
-    fabric, path = FatTree2(2, 2, group=(0, 1, 3)), tmp_path / "sizes"
+    fabric, path = FatTree(2, 2, group=(0, 1, 3)), tmp_path / "sizes"
     path.write_text("src,dst,bytes\n0,3,7\n3, 1 ,8\n1,1,5\n")
     wanted = [[0, 0, 7], [0, 0, 0], [0, 8, 0]]
     assert read_sizes(fabric, path).tolist() == wanted
@@ -236,7 +236,7 @@ def test_sizes_that_are_refused(tmp_path: Path, text: str, rule: str) -> None:
     path = tmp_path / "sizes"
     path.write_text(text)
     with pytest.raises(DetourError) as error:
-        read_sizes(FatTree2(2, 2, group=(0, 1, 3)), path)
+        read_sizes(FatTree(2, 2, group=(0, 1, 3)), path)
     assert rule in str(error.value)
 
 

@@ -5,20 +5,22 @@ import numpy as np
 import pytest
 
 from detour.base.errors import DetourError
-from detour.control.fors import FatTree2, opensm
+from detour.control.fors import FatTree, opensm, paths
 from detour.control.fors.baselines import linear_shift
+from detour.control.fors.paths import TreePaths
 
-FABRIC = FatTree2(4, 4)
+FABRIC = FatTree(4, 4)
 
 
-def crowd(fabric: FatTree2, name: str) -> np.ndarray:
+def crowd(fabric: FatTree, name: str) -> np.ndarray:
     shift = linear_shift(fabric)
     spine = opensm.spines_of(fabric, opensm.ROUTING_ENGINES[name](fabric), shift.src, shift.dst)
     away = spine != opensm.INSIDE
-    alive = fabric.alive()
+    alive = fabric.alive
     assert alive[shift.src[away] // fabric.spines, spine[away]].all()
     assert alive[shift.dst[away] // fabric.spines, spine[away]].all()
-    return opensm.contention(fabric, shift.phase, shift.src, shift.dst, spine)
+    leaves = shift.src // fabric.hosts, shift.dst // fabric.hosts
+    return paths.crowd(TreePaths(fabric), shift.phase, *leaves, spine)[1]
 
 
 @pytest.mark.parametrize("name", ["ftree", "minhop"])
@@ -52,6 +54,6 @@ def test_opensm_leaves_ftree_when_a_single_link_fails() -> None:
 
 
 def test_a_pair_of_leaves_without_common_spine_is_named() -> None:
-    fabric = FatTree2(2, 2, frozenset({(0, 0), (1, 1)}))
+    fabric = FatTree(2, 2, frozenset({(0, 0), (1, 1)}))
     with pytest.raises(DetourError, match="leaves 0 and 1"):
         opensm.spines_of(fabric, opensm.min_hop(fabric), np.array([0]), np.array([2]))

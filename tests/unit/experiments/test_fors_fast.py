@@ -9,9 +9,9 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.cli import main
-from detour.control.fors import FatTree2, parse_fabric, random_failures
+from detour.control.fors import FatTree, parse_fabric, random_failures
+from detour.control.fors.lp_bound import volume_bound
 from detour.control.fors.sizes import drawn_sizes
-from detour.control.fors.volumes import volume_bound
 from detour.experiments.fors.rivals import compare, phase_bytes, rival_schemes
 from detour.experiments.fors.rivals_fast import Levelled, ScaleUp, between_machines, fast, inside_bytes, machines_bound
 from detour.fabric.traffic.phased import PhasedMessages
@@ -149,4 +149,4 @@ def test_refusals(options: list[str], text: str, capsys: pytest.CaptureFixture[s
 
 def test_a_group_makes_no_machines() -> None:
     with pytest.raises(DetourError, match="do not make machines"):
-        ScaleUp(2, Fraction(9)).machines(FatTree2(2, 2, group=(0, 1, 2)))
+        ScaleUp(2, Fraction(9)).machines(FatTree(2, 2, group=(0, 1, 2)))

@@ -11,12 +11,10 @@ from scipy.optimize import linprog
 from scipy.sparse import coo_array
 
 from detour.cli import main
-from detour.control.fors import FatTree2, parse_fabric, random_failures
-from detour.control.fors.plan import INSIDE
+from detour.control.fors import FatTree, parse_fabric, random_failures
+from detour.control.fors.lp_bound import spine_shares, volume_bound
+from detour.control.fors.paths import INSIDE, TreePaths
 from detour.control.fors.sizes import drawn_sizes
-from detour.control.fors.tiers.fabric import FatTree3, draw_failures, parse_three_levels
-from detour.control.fors.volumes import spine_shares, volume_bound
-from detour.control.fors.ways import FatTree, ways_of
 from detour.experiments.fors.rival_messages import concurrent_flow
 from detour.experiments.fors.rivals import compare, ideal_bytes, rival_schemes
 from detour.experiments.fors.rivals_tiers import tier_volume
@@ -26,11 +24,11 @@ NAMES = ["fors", "mcf", "birkhoff", "minhop", "ecmp", "ecmp-spray", "spray"]
 FABRICS = [
     random_failures(parse_fabric("ft:m0=4,m1=4"), 3, 1),
     random_failures(parse_fabric("ft:m0=2,m1=3,hosts=4,cables=2"), 2, 1),
-    FatTree2(3, 3, group=(0, 1, 3, 4, 5, 8)),
+    FatTree(3, 3, group=(0, 1, 3, 4, 5, 8)),
 ]
 THREE_LEVELS = [
-    draw_failures(parse_three_levels("fat-tree:k=4"), 3, 1),
-    draw_failures(FatTree3(3, 2, 3, 2, 2, group=(0, 1, 2, 5, 6, 9, 10, 11)), 4, 2),
+    random_failures(parse_fabric("fat-tree:k=4"), 3, 1),
+    random_failures(FatTree.three_levels(3, 2, 3, 2, 2, group=(0, 1, 2, 5, 6, 9, 10, 11)), 4, 2),
 ]
 
 
@@ -42,7 +40,7 @@ THREE_LEVELS = [
 def test_everybody_sends_the_same_bytes_and_nobody_beats_the_bound(fabric: FatTree, skew: str) -> None:
     sizes = drawn_sizes(fabric.servers, skew, 30_000, 1)
     servers = np.flatnonzero(fabric.taking_part())
-    bound = tier_volume(fabric, sizes) if isinstance(fabric, FatTree3) else volume_bound(fabric, sizes).bytes
+    bound = tier_volume(fabric, sizes) if fabric.cores else volume_bound(fabric, sizes).bytes
     found = {way.scheme: way.planned for way in rival_schemes(fabric, sizes, Tuning())}
     assert list(found) == NAMES
     for name, messages in found.items():
@@ -53,11 +51,11 @@ def test_everybody_sends_the_same_bytes_and_nobody_beats_the_bound(fabric: FatTr
         assert (sent == sizes).all(), name
         leaves = messages.src // fabric.hosts, messages.dst // fabric.hosts
         away = leaves[0] != leaves[1]
-        assert ((messages.way == INSIDE) == ~away).all()
-        ways = ways_of(fabric)
-        crossed = ways.crossed(*leaves, messages.way)
+        assert ((messages.path == INSIDE) == ~away).all()
+        paths = TreePaths(fabric)
+        crossed = paths.crossed(*leaves, messages.path)
         assert ((crossed >= 0).any(axis=1) == away).all()
-        assert ways.working()[crossed[crossed >= 0]].all()
+        assert paths.working()[crossed[crossed >= 0]].all()
         assert ideal_bytes(fabric, messages) >= bound, name
     # Whole bytes on every way: off by one for each message at most.
     assert ideal_bytes(fabric, found["mcf"]) <= bound + sizes.shape[0] ** 2
@@ -77,10 +75,10 @@ def test_the_share_of_spines_is_the_best_there_is() -> None:
     assert ideal_bytes(fabric, messages) == volume_bound(fabric, sizes * 900).bytes == 8100
 
 
-def _fits(fabric: FatTree2, epochs: int, size: float) -> bool:
+def _fits(fabric: FatTree, epochs: int, size: float) -> bool:
     """TE-CCL's linear programme without copies (Liu et al., SIGCOMM 2024); `size` of a message in what a link takes in
     an epoch. Variables are by pair, spine and epoch, since switches keep nothing and every way is as long."""
-    alive, rows, pairs = fabric.alive(), dict[tuple, list[int]](), dict[tuple, list[int]]()
+    alive, rows, pairs = fabric.alive, dict[tuple, list[int]](), dict[tuple, list[int]]()
     servers = range(fabric.servers)
     count = 0
     for s, d, c, t in itertools.product(servers, servers, range(fabric.spines), range(epochs)):

@@ -8,14 +8,14 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.base.times import US
-from detour.control.fors import FatTree2, solve
+from detour.control.fors import FatTree, solve
 from detour.experiments.fors.exchange import ExchangeRun, execute, planned, planner_of
 from detour.fabric.traffic.barrier import tree_parents
 from detour.fabric.traffic.outage import Break, Breaks, Delays, OutageController
 from detour.fabric.traffic.phased import Pace, PhasedExchange, PhasedMessages, split
 from detour.fabric.traffic.pinned import PinnedFabric
 
-FABRIC = FatTree2(4, 3)
+FABRIC = FatTree(4, 3)
 PACE = Pace(message=200_000)
 QUICKLY = Delays(plan_ps=20 * US)
 
@@ -69,7 +69,7 @@ def test_nobody_sends_before_the_last_phase_has_been_acknowledged_and_spines_car
         for spine in range(FABRIC.spines):
             device = fabric.topology.switches[FABRIC.leaves + spine].device_id
             for leaf in range(FABRIC.leaves):
-                through = (messages.src // FABRIC.spines == leaf) & (messages.way == spine)
+                through = (messages.src // FABRIC.spines == leaf) & (messages.path == spine)
                 payload = int(through.sum()) * PACE.message
                 assert payload <= rx[device, leaf + 1] <= payload * 1.12 + 100_000  # headers, answers, barrier
 
@@ -207,7 +207,7 @@ def test_the_hosts_of_a_leaf_that_dies_are_left_out_and_the_others_go_on() -> No
 
 
 def test_servers_that_are_not_there_take_no_part() -> None:
-    fabric = FatTree2(4, 3, population=(4, 2, 3))
+    fabric = FatTree(4, 3, population=(4, 2, 3))
     result = execute(ExchangeRun(fabric, "fors", pace=PACE))
     assert result.exchange.delivered == 9 * 8
 
@@ -222,7 +222,7 @@ def test_a_plan_may_not_repeat_or_invent_messages() -> None:
         waiting = exchange.waiting()
         for phases in ([sent], [waiting[0], waiting[0]]):
             with pytest.raises(DetourError, match="not been sent yet"):
-                exchange.replace(phases, exchange.way)
+                exchange.replace(phases, exchange.path)
 
 
 @pytest.mark.parametrize(
@@ -235,14 +235,14 @@ def test_refused_runs(values: dict, rule: str) -> None:
 
 
 def test_messages_to_oneself_need_no_network() -> None:
-    plan = solve(FatTree2(2, 2))
+    plan = solve(FatTree(2, 2))
     assert len(PhasedMessages.of(plan)) == 12
     with pytest.raises(DetourError, match="at least 1"):
         Pace(message=0)
 
 
 def test_leaves_without_a_common_spine_are_named_and_may_be_skipped() -> None:
-    parted = FatTree2(2, 3, frozenset({(0, 0), (1, 1)}))
+    parted = FatTree(2, 3, frozenset({(0, 0), (1, 1)}))
     with pytest.raises(DetourError, match="leaves 0 and 1"):
         execute(ExchangeRun(parted, "minhop", pace=PACE))
     for routing in ("fors", "minhop"):  # the barrier goes the longer way, by leaf 2
@@ -250,13 +250,13 @@ def test_leaves_without_a_common_spine_are_named_and_may_be_skipped() -> None:
         assert result.exchange.delivered == 30 - 8
         assert result.unreachable_leaves == [[0, 1]]
     with pytest.raises(DetourError, match="leaf 1 has no link left"):
-        planned(FatTree2(2, 3, frozenset({(1, 0), (1, 1)})), "fors", skip_unreachable=True)
+        planned(FatTree(2, 3, frozenset({(1, 0), (1, 1)})), "fors", skip_unreachable=True)
 
 
 @pytest.mark.parametrize("routing", ["fors", "minhop"])
 def test_messages_that_lose_their_last_common_spine_are_given_up_and_the_others_delivered(routing: str) -> None:
     breaks = (Break(20 * US, frozenset({(0, 0)})), Break(25 * US, frozenset({(1, 1)})))
-    result = execute(ExchangeRun(FatTree2(2, 3), routing, breaks, pace=PACE, delays=QUICKLY))
+    result = execute(ExchangeRun(FatTree(2, 3), routing, breaks, pace=PACE, delays=QUICKLY))
     counts = result.exchange
     assert counts.missing == counts.repeated == 0
     assert 0 < counts.given_up <= 8

@@ -8,10 +8,10 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.base.times import US
-from detour.control.fors import FatTree2
+from detour.control.fors import FatTree
+from detour.control.fors.fabric import TreeLink, parse_fabric
+from detour.control.fors.paths import TreePaths, crowd, islands
 from detour.control.fors.sizes import drawn_sizes
-from detour.control.fors.tiers.fabric import FatTree3, parse_three_levels
-from detour.control.fors.ways import FatTree, TreeLink, crowd, islands, ways_of
 from detour.experiments.fors.exchange import ExchangeRun, execute, planned
 from detour.fabric.traffic.outage import Break, Delays
 from detour.fabric.traffic.phased import Pace, PhasedExchange
@@ -19,17 +19,17 @@ from detour.fabric.traffic.pinned import PinnedFabric
 
 PACE = Pace(message=150_000)
 QUICKLY = Delays(plan_ps=20 * US)
-THREE = FatTree3(3, 2, 2, 2, 2, failed_high=frozenset({(1, 0, 1)}))
-CABLES = FatTree2(2, 3, frozenset({(0, 1)}), hosts=4, cables=2)
+THREE = FatTree.three_levels(3, 2, 2, 2, 2, failed=frozenset({(1, 0, 1)}))
+CABLES = FatTree(2, 3, frozenset({(0, 1)}), hosts=4, cables=2)
 
 
 @pytest.mark.parametrize("tree", [THREE, CABLES], ids=lambda tree: tree.name)
 def test_links_carry_what_the_plan_says(tree: FatTree) -> None:
     messages, _ = planned(tree, "fors")
-    ways = ways_of(tree)
+    paths = TreePaths(tree)
     leaves = messages.src // tree.hosts, messages.dst // tree.hosts
-    crossed = ways.crossed(*leaves, messages.way)
-    assert crowd(ways, messages.phase, *leaves, messages.way)[1].max() == 1
+    crossed = paths.crossed(*leaves, messages.path)
+    assert crowd(paths, messages.phase, *leaves, messages.path)[1].max() == 1
     with PinnedFabric(tree, connections=PhasedExchange.connections(messages)) as fabric:
         exchange = PhasedExchange(fabric, messages, PACE)
         exchange.run()
@@ -40,7 +40,7 @@ def test_links_carry_what_the_plan_says(tree: FatTree) -> None:
             end: (int(tx), int(rx)) for end, tx, rx in zip(ports, stats["tx_bytes"], stats["rx_bytes"], strict=True)
         }
         half = crossed.shape[1] // 2
-        for number, link in enumerate(ways.links):
+        for number, link in enumerate(paths.links):
             counts = rows[fabric.port(link)]
             for side, seen in zip((crossed[:, :half], crossed[:, half:]), counts, strict=True):
                 payload = int((side == number).sum()) * PACE.message
@@ -51,8 +51,8 @@ BREAKS: list[tuple[FatTree, TreeLink]] = [
     (THREE, (0, 1)),
     (THREE, (2, 1, 0)),
     (CABLES, (1, 2)),
-    (FatTree2(2, 3, hosts=4, speed=Fraction(1, 2)), (0, 0)),
-    (FatTree2(2, 4, hosts=4, speed=Fraction(2), population=(4, 2, 0, 3), group=(0, 1, 3, 4, 5, 12, 14)), (3, 1)),
+    (FatTree(2, 3, hosts=4, speed=Fraction(1, 2)), (0, 0)),
+    (FatTree(2, 4, hosts=4, speed=Fraction(2), population=(4, 2, 0, 3), group=(0, 1, 3, 4, 5, 12, 14)), (3, 1)),
 ]
 
 
@@ -64,7 +64,7 @@ def test_a_break_costs_no_message_and_the_new_plan_no_link_twice(tree: FatTree, 
     counts, story = result.exchange, result.detections[0]
     assert counts.delivered == counts.messages
     assert (counts.missing, counts.repeated, counts.given_up) == (0, 0, 0)
-    assert [one.links for one in result.detections] == [[ways_of(tree).name(link)]]
+    assert [one.links for one in result.detections] == [[tree.link_name(link)]]
     assert story.detected_by == ("probe" if silent else "port")
     first = story.in_force_from_phase
     if first is not None and len(result.phase_lengths_us) > first + 1:
@@ -74,7 +74,7 @@ def test_a_break_costs_no_message_and_the_new_plan_no_link_twice(tree: FatTree, 
 
 
 def test_messages_of_unlike_size_over_parallel_cables_while_one_breaks() -> None:
-    tree = FatTree2(2, 3, hosts=3, cables=2, population=(3, 2, 3), group=(0, 1, 2, 3, 4, 7, 8))
+    tree = FatTree(2, 3, hosts=3, cables=2, population=(3, 2, 3), group=(0, 1, 2, 3, 4, 7, 8))
     sizes = drawn_sizes(7, "zipf:1", 200_000, 1)
     broken = Break(40 * US, frozenset({(0, 3), (1, 0)}))
     result = execute(ExchangeRun(tree, "fors", (broken,), pace=PACE, delays=QUICKLY, sizes=sizes))
@@ -82,7 +82,7 @@ def test_messages_of_unlike_size_over_parallel_cables_while_one_breaks() -> None
     assert result.detections[0].links == ["0:1:1", "1:0:0"]
 
 
-@pytest.mark.parametrize("tree", [parse_three_levels("fat-tree:k=4"), FatTree2(2, 3, hosts=4, cables=2)], ids=str)
+@pytest.mark.parametrize("tree", [parse_fabric("fat-tree:k=4"), FatTree(2, 3, hosts=4, cables=2)], ids=str)
 def test_a_leaf_that_dies_is_left_out(tree: FatTree) -> None:
     broken = Break(31 * US, leaves=frozenset({0}))
     result = execute(ExchangeRun(tree, "fors", (broken,), pace=PACE, delays=QUICKLY))
@@ -94,13 +94,13 @@ def test_a_leaf_that_dies_is_left_out(tree: FatTree) -> None:
 
 
 def test_a_pod_that_is_cut_off_is_left_out_and_one_that_is_from_the_beginning_refused() -> None:
-    tree = FatTree3(3, 2, 2, 1, 2)
+    tree = FatTree.three_levels(3, 2, 2, 1, 2)
     cut = frozenset({(1, 0, 0), (1, 1, 0)})
     result = execute(ExchangeRun(tree, "fors", (Break(31 * US, cut),), pace=PACE, delays=QUICKLY))
     assert result.detections[0].hosts_lost == [4, 5, 6, 7]
     assert result.exchange.missing == result.exchange.repeated == 0
-    parted = tree.with_failed([], cut)
-    assert islands(parted, ways_of(parted).working()).tolist() == [0, 0, 1, 1, 0, 0]
+    parted = tree.with_failed(cut)
+    assert islands(parted, TreePaths(parted).working()).tolist() == [0, 0, 1, 1, 0, 0]
     with pytest.raises(DetourError, match="leaf 2 is cut off from the others"):
         execute(ExchangeRun(parted, "fors", pace=PACE, skip_unreachable=True))
     with pytest.raises(DetourError, match="no way up and down is left for leaves 0 and 2"):
@@ -109,25 +109,25 @@ def test_a_pod_that_is_cut_off_is_left_out_and_one_that_is_from_the_beginning_re
 
 @pytest.mark.parametrize("tree", [THREE, CABLES], ids=lambda tree: tree.name)
 def test_probes_go_up_a_link_and_down_the_same(tree: FatTree) -> None:
-    ways = ways_of(tree)
-    probes = ways.probes()
-    assert {probe.links[-1] for probe in probes} == set(ways.links)
+    paths = TreePaths(tree)
+    probes = paths.probes()
+    assert {probe.links[-1] for probe in probes} == set(paths.links)
     for probe in probes:
         leaf = np.array([probe.leaf])
-        crossed = ways.crossed(leaf, leaf, np.array([probe.way]))[0]
+        crossed = paths.crossed(leaf, leaf, np.array([probe.path]))[0]
         half = len(crossed) // 2
-        up, down = ([ways.links[k] for k in side.tolist() if k >= 0] for side in (crossed[:half], crossed[half:]))
+        up, down = ([paths.links[k] for k in side.tolist() if k >= 0] for side in (crossed[:half], crossed[half:]))
         assert up == probe.links == down[::-1]
 
 
 def test_a_leaf_with_one_server_is_seen_by_its_ports_only() -> None:
-    tree = parse_three_levels("fat-tree:k=2")
+    tree = parse_fabric("fat-tree:k=2")
     heard = execute(ExchangeRun(tree, "fors", (Break(5 * US, frozenset({(0, 0)})),), pace=PACE, delays=QUICKLY))
     assert heard.exchange.given_up + heard.exchange.delivered == 2
     with pytest.raises(DetourError, match="link 0:0 cannot break silently"):
         execute(ExchangeRun(tree, "fors", (Break(5 * US, frozenset({(0, 0)}), silent=True),), pace=PACE))
     with pytest.raises(DetourError, match="nobody sends anything"):
-        execute(ExchangeRun(FatTree2(3, 2, group=(4,)), "fors", pace=PACE))
+        execute(ExchangeRun(FatTree(3, 2, group=(4,)), "fors", pace=PACE))
 
 
 def test_min_hop_on_three_levels_shares_links() -> None:
@@ -135,7 +135,7 @@ def test_min_hop_on_three_levels_shares_links() -> None:
     assert minhop.phases == 11
     assert {one.exchange.delivered for one in (fors, minhop)} == {132}
     assert fors.most_flows_on_a_link.max == 1 < minhop.most_flows_on_a_link.max
-    parted = THREE.with_failed([], [(0, 0, 0), (0, 0, 1), (1, 1, 0), (1, 1, 1)])
+    parted = THREE.with_failed([(0, 0, 0), (0, 0, 1), (1, 1, 0), (1, 1, 1)])
     left = execute(ExchangeRun(parted, "minhop", pace=PACE, skip_unreachable=True))
     assert left.exchange.delivered == 132 - 2 * 16
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from detour.base.jit import njit
+from detour.control.fors.fabric import FatTree
 from detour.control.fors.jit import inner
-from detour.control.fors.tiers.fabric import FatTree3
 
 _FREE, _CLOSED = -1, -2
 """what a link carries in a phase, beside numbers of flows"""
@@ -34,17 +34,17 @@ class Board:
     """(2, pods, planes, cores, phases)"""
 
     @classmethod
-    def empty(cls, fabric: FatTree3, phases: int) -> Board:
+    def empty(cls, fabric: FatTree, phases: int) -> Board:
         """Nobody has anything; links that failed are closed, and places of servers that take no part."""
         places = np.arange(fabric.hosts) < fabric.sizes()[:, None]
         turn = np.repeat(np.where(places, _FREE, _CLOSED)[None, :, None], phases, axis=2)
         turn = np.ascontiguousarray(np.repeat(turn, 2, axis=0), np.int32)
-        low = np.where(fabric.low[None, :, :, None], _FREE, _CLOSED)
+        low = np.where(fabric.alive[None, :, :, None], _FREE, _CLOSED)
         high = np.where(fabric.high[None, :, :, :, None], _FREE, _CLOSED)
         low, high = (np.repeat(np.repeat(one, 2, axis=0), phases, axis=-1) for one in (low, high))
         return cls(turn, np.ascontiguousarray(low, np.int32), np.ascontiguousarray(high, np.int32))
 
-    def longer(self, fabric: FatTree3, more: int) -> Board:
+    def longer(self, fabric: FatTree, more: int) -> Board:
         """With empty phases behind."""
         added = Board.empty(fabric, more)
         axes = ((self.turn, added.turn, 2), (self.low, added.low, 3), (self.high, added.high, 4))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from detour.base.arrays import Int64Array
-from detour.control.fors.fabric import FatTree2
+from detour.control.fors.fabric import FatTree
 from detour.control.linear import programme
 
 _SCALE = 1 << 40
@@ -32,7 +32,7 @@ class VolumeBound(NamedTuple):
     """(leaves, leaves) float 0..1: dual price of a byte between two leaves, the dearest 1"""
 
 
-def volume_bound(fabric: FatTree2, sizes: Int64Array) -> VolumeBound:
+def volume_bound(fabric: FatTree, sizes: Int64Array) -> VolumeBound:
     """The bound for `sizes` (n, n) bytes between the servers that take part, in order."""
     volume = _volume(fabric, sizes)
     servers = int(max(sizes.sum(axis=1).max(initial=0), sizes.sum(axis=0).max(initial=0)))
@@ -43,7 +43,7 @@ def volume_bound(fabric: FatTree2, sizes: Int64Array) -> VolumeBound:
     return VolumeBound(max(servers, links), servers, links, price)
 
 
-def spine_shares(fabric: FatTree2, sizes: Int64Array) -> np.ndarray:
+def spine_shares(fabric: FatTree, sizes: Int64Array) -> np.ndarray:
     """(leaves, leaves, spines) float: parts of what a leaf has for another that go over each spine in a maximum
     concurrent flow, 1 in sum; 0 where nothing is sent. It is what keeps the fullest link as empty as can be."""
     paths = _Paths.of(fabric, _volume(fabric, sizes))
@@ -68,7 +68,7 @@ class _Paths(NamedTuple):
     down: Int64Array
 
     @classmethod
-    def of(cls, fabric: FatTree2, volume: Int64Array) -> _Paths:
+    def of(cls, fabric: FatTree, volume: Int64Array) -> _Paths:
         room, spines = fabric.room(), fabric.spines
         pairs = np.argwhere(volume > 0)
         both = (room[pairs[:, 0]] > 0) & (room[pairs[:, 1]] > 0)
@@ -78,7 +78,7 @@ class _Paths(NamedTuple):
         return cls(pairs, volume[pairs[:, 0], pairs[:, 1]], pair, spine, up, down)
 
 
-def _volume(fabric: FatTree2, sizes: Int64Array) -> Int64Array:
+def _volume(fabric: FatTree, sizes: Int64Array) -> Int64Array:
     """(leaves, leaves) bytes between different leaves."""
     leaf = np.flatnonzero(fabric.taking_part()) // fabric.hosts
     volume = np.zeros((fabric.leaves, fabric.leaves), np.int64)
@@ -87,7 +87,7 @@ def _volume(fabric: FatTree2, sizes: Int64Array) -> Int64Array:
     return volume
 
 
-def _solved(fabric: FatTree2, paths: _Paths) -> tuple[np.ndarray, np.ndarray]:
+def _solved(fabric: FatTree, paths: _Paths) -> tuple[np.ndarray, np.ndarray]:
     """Values of the paths and T (relative to the greatest volume), and prices of the links, up then down."""
     # Here, so that whoever plans nothing by it does not wait for it.
     import highspy
@@ -113,7 +113,7 @@ def _solved(fabric: FatTree2, paths: _Paths) -> tuple[np.ndarray, np.ndarray]:
     return np.array(found.col_value), np.clip(-np.array(found.row_dual)[len(pairs) :], 0.0, 1.0)
 
 
-def _shared(fabric: FatTree2, volume: Int64Array) -> tuple[int, np.ndarray]:
+def _shared(fabric: FatTree, volume: Int64Array) -> tuple[int, np.ndarray]:
     """The linear programme's T, proven by its dual prices, and these."""
     paths, price = _Paths.of(fabric, volume), np.zeros(volume.shape)
     pairs = paths.pairs

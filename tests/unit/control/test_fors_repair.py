@@ -5,12 +5,9 @@ import numpy as np
 import pytest
 
 from detour.control.fors import parse_fabric, random_failures, solve
-from detour.control.fors.fabric import FatTree2
-from detour.control.fors.mending import GONE, mended
-from detour.control.fors.plan import INSIDE
-from detour.control.fors.tiers.fabric import FatTree3, draw_failures, parse_three_levels
-from detour.control.fors.tiers.solve import solve_tiers
-from detour.control.fors.ways import FatTree, ways_of
+from detour.control.fors.fabric import FatTree
+from detour.control.fors.paths import INSIDE, TreePaths
+from detour.control.fors.repair import GONE, repaired
 
 Columns = tuple[np.ndarray, ...]
 SPECS = [
@@ -23,28 +20,28 @@ SPECS = [
 
 
 def rest_of(tree: FatTree, after: int) -> Columns:
-    plan = solve_tiers(tree) if isinstance(tree, FatTree3) else solve(tree)
+    plan = solve(tree)
     left = plan.phase >= after
-    return tuple(np.asarray(one)[left].astype(np.int64) for one in (plan.phase, plan.src, plan.dst, plan.ways()))
+    return tuple(np.asarray(one)[left].astype(np.int64) for one in (plan.phase, plan.src, plan.dst, plan.paths()))
 
 
-def check(tree: FatTree, src: np.ndarray, dst: np.ndarray, phase: np.ndarray, way: np.ndarray) -> None:
+def check(tree: FatTree, src: np.ndarray, dst: np.ndarray, phase: np.ndarray, path: np.ndarray) -> None:
     """Counts links and servers anew, flow by flow."""
-    ways = ways_of(tree)
-    up = dict(zip(ways.links, ways.working().tolist(), strict=True))
+    paths = TreePaths(tree)
+    up = dict(zip(paths.links, paths.working().tolist(), strict=True))
     often = tree.at_once
     used: dict[tuple, int] = {}
     for k in np.flatnonzero(phase != GONE).tolist():
         a, b = int(src[k]) // tree.hosts, int(dst[k]) // tree.hosts
-        assert (way[k] == INSIDE) == (a == b)
-        crossed = ways.crossed(*(np.array([one]) for one in (a, b, int(way[k]))))[0]
+        assert (path[k] == INSIDE) == (a == b)
+        crossed = paths.crossed(*(np.array([one]) for one in (a, b, int(path[k]))))[0]
         half = len(crossed) // 2
         for turn, number in enumerate(crossed.tolist()):
             if number >= 0:
-                assert up[ways.links[number]]
+                assert up[paths.links[number]]
                 key = (int(phase[k]), turn < half, number)
                 used[key] = used.get(key, 0) + 1
-                assert used[key] <= ways.lanes
+                assert used[key] <= paths.lanes
         for key in ((int(phase[k]), "out", int(src[k])), (int(phase[k]), "in", int(dst[k]))):
             used[key] = used.get(key, 0) + 1
             assert used[key] <= often
@@ -54,7 +51,7 @@ def fewest(tree: FatTree, src: np.ndarray, dst: np.ndarray) -> int:
     """Phases that servers and gates need, by counting."""
     often = tree.at_once
     most = max(-(-int(np.bincount(end).max()) // often) for end in (src, dst))
-    gates, room = ways_of(tree).gates(src // tree.hosts, dst // tree.hosts)
+    gates, room = TreePaths(tree).gates(src // tree.hosts, dst // tree.hosts)
     load = np.bincount(gates[gates >= 0], minlength=len(room))
     return max(most, int((-(-load // np.maximum(room, 1))).max()))
 
@@ -62,12 +59,10 @@ def fewest(tree: FatTree, src: np.ndarray, dst: np.ndarray) -> int:
 @pytest.mark.parametrize("spec", SPECS)
 @pytest.mark.parametrize("seed", range(4))
 def test_what_is_left_is_planned_without_contention(spec: str, seed: int) -> None:
-    bare = parse_three_levels(spec) if not spec.startswith("ft:") else parse_fabric(spec)
-    draw = draw_failures if isinstance(bare, FatTree3) else random_failures
-    before = draw(bare, seed, seed)  # type: ignore[arg-type]
-    after = draw(before, 1 + seed % 2, 50 + seed)  # type: ignore[arg-type]
-    phase, src, dst, way = rest_of(before, 3)
-    found, now = mended(after, phase, src, dst, way)
+    before = random_failures(parse_fabric(spec), seed, seed)
+    after = random_failures(before, 1 + seed % 2, 50 + seed)
+    phase, src, dst, path = rest_of(before, 3)
+    found, now = repaired(after, phase, src, dst, path)
     check(after, src, dst, found, now)
     assert (found != GONE).all()
     assert set(found.tolist()) == set(range(int(found.max()) + 1))
@@ -75,18 +70,18 @@ def test_what_is_left_is_planned_without_contention(spec: str, seed: int) -> Non
 
 
 def test_nothing_moves_where_nothing_broke() -> None:
-    tree = FatTree2(2, 4, hosts=4, cables=2)
-    phase, src, dst, way = rest_of(tree, 2)
-    found, now = mended(tree, phase, src, dst, way)
-    assert (now == way).all()
+    tree = FatTree(2, 4, hosts=4, cables=2)
+    phase, src, dst, path = rest_of(tree, 2)
+    found, now = repaired(tree, phase, src, dst, path)
+    assert (now == path).all()
     assert (found == phase - 2).all()
 
 
 def test_what_nothing_joins_any_more_is_given_up() -> None:
-    tree = parse_three_levels("fat-tree:k=4")
-    phase, src, dst, way = rest_of(tree, 0)
-    cut = tree.with_failed([], [(0, 0, 0), (0, 0, 1), (1, 1, 0), (1, 1, 1)])
-    found, now = mended(cut, phase, src, dst, way)
+    tree = parse_fabric("fat-tree:k=4")
+    phase, src, dst, path = rest_of(tree, 0)
+    cut = tree.with_failed([(0, 0, 0), (0, 0, 1), (1, 1, 0), (1, 1, 1)])
+    found, now = repaired(cut, phase, src, dst, path)
     check(cut, src, dst, found, now)
     pods = src // 4, dst // 4
     parted = (np.minimum(*pods) == 0) & (np.maximum(*pods) == 1)

@@ -2,10 +2,10 @@
 """What is left of an exchange when links fail, on any fat-tree: several cables, oversubscription, three levels.
 
 As `residual`, which is for one cable from leaf to spine: phases keep what they can. There spines are colours of a
-graph's edges; here a way takes up to four links of which each has room for some flows. So in every phase
+graph's edges; here a path takes up to four links of which each has room for some flows. So in every phase
 
 1. where a leaf, or a pod, has more flows than its links have room for, the surplus is put off, evenly over servers;
-2. flows whose way broke take another one, and others make room along the shortest chain;
+2. flows whose path broke take another one, and others make room along the shortest chain;
 3. what was put off, or found no chain, goes into other phases in which both servers rest, or into new ones.
 """
 
@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from detour.base.arrays import Int64Array
-from detour.control.fors.plan import INSIDE
-from detour.control.fors.ways import FatTree, TreeWays, ways_of
+from detour.control.fors.fabric import FatTree
+from detour.control.fors.paths import INSIDE, TreePaths
 
 _DEEPEST = 4
 """flows that a chain may move"""
@@ -28,26 +28,30 @@ GONE = -1
 """the phase of a flow that nobody can deliver"""
 
 
-def mended(
-    tree: FatTree, phase: Int64Array, src: Int64Array, dst: Int64Array, way: Int64Array
+def repaired(
+    tree: FatTree, phase: Int64Array, src: Int64Array, dst: Int64Array, path: Int64Array, *, same_spine: bool = False
 ) -> tuple[Int64Array, Int64Array]:
-    """Phases and ways for flows (arrays of equal length, phases in the order in which they were to come) on the links
-    of `tree` that work. The plan is free of contention if the given one was; `GONE` where two leaves have no way."""
-    work = _Work.of(tree, *(np.asarray(one, np.int64) for one in (phase, src, dst, way)))
+    """Phases and paths for flows (arrays of equal length, phases in the order in which they were to come) on the links
+    of `tree` that work. The plan is free of contention if the given one was; `GONE` where two leaves have no path.
+
+    `same_spine`: on two levels, another cable to a flow's spine comes before another spine."""
+    work = _Work.of(tree, *(np.asarray(one, np.int64) for one in (phase, src, dst, path)))
+    if same_spine:
+        work.spine = TreePaths(tree).parts(np.asarray(path, np.int64))[0]
     for number in range(work.phases):
         work.relieve(number)
         for flow in work.homeless(number):
             if not work.bring_in(flow, number):
                 work.put_off(flow)
     work.fill()
-    return work.dense_phases(), work.way
+    return work.dense_phases(), work.path
 
 
 @dataclass
 class _Work:
     """The flows, and how much of every link and server phases have used."""
 
-    ways: TreeWays
+    paths: TreePaths
     at_once: int
     room: Int64Array
     """(2 * links,) flows of a phase, up and down"""
@@ -59,31 +63,33 @@ class _Work:
     a: Int64Array
     b: Int64Array
     phase: Int64Array
-    way: Int64Array
+    path: Int64Array
     used: Int64Array
     """(phases, 2 * links)"""
     turns: Int64Array
     """(phases, 2, servers) messages out and in"""
     off: Int64Array
     """(2, servers) messages that were put off"""
+    spine: Int64Array | None = None
+    """of each flow, which it keeps if it can; None: any is as good"""
     late: list[int] = field(default_factory=list)
     _choices: dict[tuple[int, int], tuple[Int64Array, Int64Array]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, tree: FatTree, phase: Int64Array, src: Int64Array, dst: Int64Array, way: Int64Array) -> _Work:
-        """Whatever goes over links that work is where it was; other flows have a phase and no way (`INSIDE`)."""
-        ways = ways_of(tree)
-        up = ways.working()
+    def of(cls, tree: FatTree, phase: Int64Array, src: Int64Array, dst: Int64Array, path: Int64Array) -> _Work:
+        """Whatever goes over links that work is where it was; other flows have a phase and no path (`INSIDE`)."""
+        paths = TreePaths(tree)
+        up = paths.working()
         a, b = src // tree.hosts, dst // tree.hosts
-        links = ways.crossed(a, b, way)
+        links = paths.crossed(a, b, path)
         broken = ((links >= 0) & ~up[links]).any(axis=1)
         _, dense = np.unique(phase, return_inverse=True)
         count = int(dense.max(initial=-1)) + 1
-        gates, gate_room = ways.gates(a, b)
+        gates, gate_room = paths.gates(a, b)
         work = cls(
-            ways=ways,
+            paths=paths,
             at_once=tree.at_once,
-            room=np.tile(up.astype(np.int64) * ways.lanes, 2),
+            room=np.tile(up.astype(np.int64) * paths.lanes, 2),
             gates=gates,
             gate_room=gate_room,
             src=src,
@@ -91,14 +97,14 @@ class _Work:
             a=a,
             b=b,
             phase=dense.astype(np.int64),
-            way=np.where(broken, INSIDE, way),
+            path=np.where(broken, INSIDE, path),
             used=np.zeros((count, 2 * len(up)), np.int64),
             turns=np.zeros((count, 2, tree.slots), np.int64),
             off=np.zeros((2, tree.slots), np.int64),
         )
         np.add.at(work.turns[:, 0], (work.phase, src), 1)
         np.add.at(work.turns[:, 1], (work.phase, dst), 1)
-        kept = ways.crossed(a, b, work.way)
+        kept = paths.crossed(a, b, work.path)
         half = links.shape[1] // 2
         for side, shift in ((kept[:, :half], 0), (kept[:, half:], len(up))):
             row, column = np.nonzero(side >= 0)
@@ -112,7 +118,7 @@ class _Work:
         return len(self.used)
 
     def _drop_impossible(self) -> None:
-        for flow in np.flatnonzero((self.a != self.b) & (self.way == INSIDE)).tolist():
+        for flow in np.flatnonzero((self.a != self.b) & (self.path == INSIDE)).tolist():
             if not len(self._choice(flow)[0]):
                 self._leave_phase(flow)
 
@@ -126,21 +132,21 @@ class _Work:
     # -- one phase --------------------------------------------------------------------------------------
 
     def homeless(self, number: int) -> list[int]:
-        """Flows of a phase that leave their leaf and have no way."""
-        return np.flatnonzero((self.phase == number) & (self.a != self.b) & (self.way == INSIDE)).tolist()
+        """Flows of a phase that leave their leaf and have no path."""
+        return np.flatnonzero((self.phase == number) & (self.a != self.b) & (self.path == INSIDE)).tolist()
 
     def relieve(self, number: int) -> None:
         """Puts off flows without which no leaf or pod has more than its links let through. First those that relieve
         most, among these those whose servers have least put off: what is put off becomes phases of its own."""
         flows = np.flatnonzero((self.phase == number) & (self.a != self.b))
-        if not (self.way[flows] == INSIDE).any():
+        if not (self.path[flows] == INSIDE).any():
             return
         gates = self.gates[flows]
         load = np.bincount(gates[gates >= 0], minlength=len(self.gate_room)) - self.gate_room
         while load.max(initial=0) > 0 and len(flows):
             relief = ((load > 0)[gates] & (gates >= 0)).sum(axis=1)
             ends = self.off[0, self.src[flows]], self.off[1, self.dst[flows]]
-            homeless = self.way[flows] == INSIDE
+            homeless = self.path[flows] == INSIDE
             order = np.lexsort((~homeless, np.minimum(*ends), np.maximum(*ends), -relief))
             pick = order[0]
             load[gates[pick][gates[pick] >= 0]] -= 1
@@ -161,68 +167,69 @@ class _Work:
         self._take(flow, INSIDE)
         self.phase[flow] = GONE
 
-    def _take(self, flow: int, way: int) -> None:
+    def _take(self, flow: int, path: int) -> None:
         """The flow goes another way in its phase."""
         number = self.phase[flow]
-        self.used[number, self._links(flow, int(self.way[flow]))] -= 1
-        self.used[number, self._links(flow, way)] += 1
-        self.way[flow] = way
+        self.used[number, self._links(flow, int(self.path[flow]))] -= 1
+        self.used[number, self._links(flow, path)] += 1
+        self.path[flow] = path
 
-    def _links(self, flow: int, way: int) -> Int64Array:
-        if way == INSIDE:
+    def _links(self, flow: int, path: int) -> Int64Array:
+        if path == INSIDE:
             return np.zeros(0, np.int64)
-        ways, links = self._choice(flow)
-        mine = links[np.searchsorted(ways, way)]
+        paths, links = self._choice(flow)
+        mine = links[np.searchsorted(paths, path)]
         return mine[mine >= 0]
 
     def _choice(self, flow: int) -> tuple[Int64Array, Int64Array]:
-        """Ways over working links, in order, and their directed links (ways, most links of a way); -1: none."""
+        """Paths over working links, in order, and their directed links (paths, most links of a path); -1: none."""
         ends = int(self.a[flow]), int(self.b[flow])
         if ends not in self._choices:
             up = self.room[: len(self.room) // 2] > 0
-            ways = self.ways.usable(*ends, up)
-            links = self.ways.crossed(np.full(len(ways), ends[0]), np.full(len(ways), ends[1]), ways)
+            paths = self.paths.usable(*ends, up)
+            links = self.paths.crossed(np.full(len(paths), ends[0]), np.full(len(paths), ends[1]), paths)
             half = links.shape[1] // 2
             down = links[:, half:]
             links[:, half:] = np.where(down >= 0, down + len(up), -1)
-            self._choices[ends] = ways, links
+            self._choices[ends] = paths, links
         return self._choices[ends]
 
     def bring_in(self, flow: int, number: int, deepest: int = _DEEPEST) -> bool:
-        """A way for a flow of the phase, the shortest chain of others making room. False: there is none."""
+        """A path for a flow of the phase, the shortest chain of others making room. False: there is none."""
         before: dict[int, tuple[int, int]] = {flow: (-1, INSIDE)}
         queue = deque([(flow, 1)])
         while queue:
             at, depth = queue.popleft()
-            ways, links = self._choice(at)
+            paths, links = self._choice(at)
             full = (links >= 0) & (self.used[number, links] >= self.room[links])
-            mine = set(self._links(at, int(self.way[at])).tolist())
-            for k in np.argsort(full.sum(axis=1), kind="stable").tolist():
-                way = int(ways[k])
+            mine = set(self._links(at, int(self.path[at])).tolist())
+            elsewhere = np.zeros(len(paths)) if self.spine is None else self.paths.parts(paths)[0] != self.spine[at]
+            for k in np.lexsort((elsewhere, full.sum(axis=1))).tolist():
+                path = int(paths[k])
                 blocked = [link for link in links[k][full[k]].tolist() if link not in mine]
-                if way == self.way[at] or len(blocked) > 1:
+                if path == self.path[at] or len(blocked) > 1:
                     continue
                 if not blocked:
-                    if self._shift(at, way, before):
+                    if self._shift(at, path, before):
                         return True
                 elif depth < deepest:
                     for other in self._holders(number, blocked[0]):
                         if other not in before:
-                            before[other] = (at, way)
+                            before[other] = (at, path)
                             queue.append((other, depth + 1))
         return False
 
     def _holders(self, number: int, link: int) -> list[int]:
-        flows = np.flatnonzero((self.phase == number) & (self.way != INSIDE))
-        return [flow for flow in flows.tolist() if link in self._links(flow, int(self.way[flow]))]
+        flows = np.flatnonzero((self.phase == number) & (self.path != INSIDE))
+        return [flow for flow in flows.tolist() if link in self._links(flow, int(self.path[flow]))]
 
-    def _shift(self, last: int, way: int, before: dict[int, tuple[int, int]]) -> bool:
-        """Carries out the chain that ends with `last` on a way, unless flows of it are in each other's way."""
+    def _shift(self, last: int, path: int, before: dict[int, tuple[int, int]]) -> bool:
+        """Carries out the chain that ends with `last` on a path, unless flows of it are in each other's way."""
         done: list[tuple[int, int]] = []
-        at, to = last, way
+        at, to = last, path
         number = self.phase[last]
         while at >= 0:
-            done.append((at, int(self.way[at])))
+            done.append((at, int(self.path[at])))
             self._take(at, to)
             at, to = before[at]
         if (self.used[number] <= self.room).all():
@@ -246,13 +253,13 @@ class _Work:
                 self._into(flow, np.array([self.phases - 1]))
 
     def _into(self, flow: int, phases: Int64Array) -> bool:
-        """Into one of the phases: first where a way is free, else where others make room."""
-        ways, links = self._choice(flow)
+        """Into one of the phases: first where a path is free, else where others make room."""
+        paths, links = self._choice(flow)
         taken = np.asarray((links >= 0) & (self.used[phases][:, links] >= self.room[links]))
         free = ~np.any(taken, axis=2)
         for k in np.flatnonzero(np.any(free, axis=1)).tolist()[:1]:
             self._enter(flow, int(phases[k]))
-            self._take(flow, int(ways[np.argmax(free[k])]))
+            self._take(flow, int(paths[np.argmax(free[k])]))
             return True
         for number in phases[:_PHASES_TRIED].tolist():
             self._enter(flow, number)
