@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from detour.base.progress import Progress
 from detour.cli.output import Page, present, shown_progress
 from detour.cli.parser import byte_count, command, draws, floats, output_file, seconds
-from detour.cli.reproducing import CommandOption, option
+from detour.cli.reproducing import OptionDeclaration, option
 
 if TYPE_CHECKING:
     from detour.experiments.bench.report import BenchReport
@@ -26,11 +26,11 @@ def _speeds(text: str) -> tuple[float, ...]:
     return found
 
 
-def _lasting(what: str) -> CommandOption:
+def _lasting(what: str) -> OptionDeclaration:
     return option("--seconds", type=seconds, metavar="S", help=what)
 
 
-_BENCHMARKS: dict[str, tuple[str, tuple[CommandOption, ...]]] = {
+_BENCHMARKS: dict[str, tuple[str, tuple[OptionDeclaration, ...]]] = {
     "switch": (
         "packets a second through one switch, in process and over veth",
         (option("--sizes", type=byte_count, nargs="+", metavar="BYTES"), _lasting("time for each load (1)")),

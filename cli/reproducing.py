@@ -27,7 +27,7 @@ _SHOWN = 10
 
 
 @dataclass(frozen=True)
-class CommandOption:
+class OptionDeclaration:
     """An option of an experiment. `asked`: its experiment's `select` has it as a parameter; `either`: only one of these
     may be given; `settings`: argparse's."""
 
@@ -42,12 +42,12 @@ class CommandOption:
         return self.settings.get("dest") or self.flag.removeprefix("--").replace("-", "_")
 
 
-def option(flag: str, *, asked: bool = True, either: bool = False, **settings: Any) -> CommandOption:
+def option(flag: str, *, asked: bool = True, either: bool = False, **settings: Any) -> OptionDeclaration:
     """An option as argparse has it."""
-    return CommandOption(flag, asked, either, settings)
+    return OptionDeclaration(flag, asked, either, settings)
 
 
-def plot(what: str) -> CommandOption:
+def plot(what: str) -> OptionDeclaration:
     """Where figures are drawn."""
     return option("--plot", asked=False, type=output_file, metavar="FILE", help=f"{what} (.png, .svg)")
 
@@ -55,7 +55,7 @@ def plot(what: str) -> CommandOption:
 class ReproduceCommand:
     """The command of an experiment, whose options select its points. Some do more than that; they say so in these."""
 
-    def __init__(self, name: str, text: str, *options: CommandOption) -> None:
+    def __init__(self, name: str, text: str, *options: OptionDeclaration) -> None:
         self.name, self.text, self.options = name, text, options
 
     def instead(self, options: argparse.Namespace) -> int | None:
