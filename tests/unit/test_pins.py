@@ -50,6 +50,6 @@ def test_pins_are_what_the_project_asks_for_on_every_python() -> None:
 
 def test_continuous_integration_uses_them() -> None:
     script = (ROOT / ".ci" / "run").read_text()
-    commands = [line for line in script.splitlines() if line.startswith("make ")]
+    commands = [line for line in script.splitlines() if "make " in line and not line.lstrip().startswith("#")]
     assert commands
     assert all("PINNED=1" in command for command in commands)

@@ -13,6 +13,7 @@ from detour.engine.buffers import Buffers, headroom
 from detour.engine.clock import Virtual
 from detour.engine.network import Network
 from detour.hosts.config import HostConfig
+from detour.hosts.verbs.algorithms import control_state
 
 _TABLES = ("host", "qp", "slot", "arrival", "wqe", "candidate", "cqe", "memory")
 
@@ -23,7 +24,10 @@ def _nodes(net: Network) -> int:
 
 def _state(net: Network) -> dict[str, np.ndarray]:
     hosts = {name: getattr(net.hosts, name).copy() for name in _TABLES}
-    hosts["qp"]["pd"] = 0  # protection domains are numbered throughout a process
+    hosts["control"] = control_state(net.hosts).copy()
+    hosts["control"]["table"] = 0
+    for name in ("pd", "cc_own", "path_own"):  # protection domains are numbered throughout a process; addresses
+        hosts["qp"][name] = 0
     ports = {k: v for k, v in net.port_stats().items() if k != "time_ps"}
     nics = {k: v for k, v in net.host_stats().items() if k != "time_ps"}
     return hosts | ports | nics | {"events": np.array([net.loop_stats()["events"]])}

@@ -126,12 +126,12 @@ os.environ["FIXED"] = {{fixed!r}}
 from detour.base.compiled import CACHED_FUNCTIONS
 from detour.hosts.cc import algorithm, own
 from detour.hosts.plugins import Bound
-from detour.hosts.ip.tcp.layout import CONN
+from detour.hosts.ip.tcp.layout import ConnRecord
 from detour.hosts.records import QueuePair
 import numpy as np
 chosen = algorithm({own!r} + ":MINE")
 import ctypes
-for sender in (QueuePair.dtype, CONN):
+for sender in (QueuePair.dtype, ConnRecord.dtype):
     bound = Bound(chosen, chosen.parameter_record({{{{}}}}), own.entry_of, sender)
     q, row = np.zeros(1, sender), np.zeros(1, chosen.row)
     call = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 3)(int(bound.table[4]))
