@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-from detour.base.dataplane import HIGHEST_PORT
+from detour.base.dataplane import DROP_PORT, HIGHEST_PORT
 from detour.base.errors import DetourError
-from detour.engine import phv
 
 DEFAULT_ADDRESS = "0.0.0.0:9559"
 LOG_LEVELS = ("trace", "debug", "info", "warn", "error", "off")
@@ -77,7 +76,7 @@ class SwitchOptions:
     """where BMv2's runtime API is served, 0: any port that is free; None: nowhere"""
     tls: TlsFiles | None = None
     cpu_port: int | None = None
-    drop_port: int = phv.DROP_PORT
+    drop_port: int = DROP_PORT
     priorities: int = 1
     coverage: Path | None = None
     """file for what packets reach of the program (`engine.coverage`)"""
@@ -180,8 +179,8 @@ _TARGET = (
     _option("--grpc-server-key", "the server's private key", "PEM", type=Path),
     _flag("--grpc-server-with-client-auth", "clients must have a certificate"),
     _option("--cpu-port", "port of packet-in and packet-out (none)", "N", type=_number(1, HIGHEST_PORT)),
-    _option("--drop-port", f"port that drops ({phv.DROP_PORT})", "N", type=_number(0, HIGHEST_PORT),
-            default=phv.DROP_PORT),
+    _option("--drop-port", f"port that drops ({DROP_PORT})", "N", type=_number(0, HIGHEST_PORT),
+            default=DROP_PORT),
     _option("--priority-queues", "queues a port (1)", "N", type=_PRIORITIES),
     _option("--max-mc-groups", "accepted; up to 65535 can be used", "N", type=_COUNT),
     _option("--max-l1-entries", "accepted; bounded by memory", "N", type=_COUNT),
