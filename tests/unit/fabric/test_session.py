@@ -184,14 +184,22 @@ def test_packets_are_traced_as_they_pass(session: Session) -> None:
         with pytest.raises(DetourError, match="`detour up --target engine`"):
             session.trace_live("src h1")
         return
-    sent: list[SentMessage] = []
-    sender = threading.Thread(target=lambda: sent.append(session.send("h1", "h4", length=200_000, sport=3)))
+    traced = threading.Event()
+
+    def send() -> None:
+        while not traced.is_set():
+            session.send("h1", "h4", length=200_000, sport=3)
+
+    sender = threading.Thread(target=send)
     if session.fabric.target == "virtual":  # time passes while one of them waits
         assert session.trace_live("src h1 and dst h4", seconds=0.001).packets == []
         return
     sender.start()
-    found = session.trace_live("src h1 and dst h4 and sport 3", count=2, seconds=PATIENCE_S)
-    sender.join()
+    try:
+        found = session.trace_live("src h1 and dst h4 and sport 3", count=2, seconds=PATIENCE_S)
+    finally:
+        traced.set()
+        sender.join()
     assert len(found.packets) == 2
     assert {packet.hops[0]["switch"] for packet in found.packets} == {session.path("h1", "h4", sport=3).hops[0].switch}
     with pytest.raises(DetourError, match="position 5"):
