@@ -29,9 +29,10 @@ def _ip(*words: str) -> None:
 
 
 def _works() -> bool:
+    a, b = f"dtc{os.getpid()}a", f"dtc{os.getpid()}b"  # several processes collect tests at the same time
     try:
-        _ip("link", "add", "dtchk0", "type", "veth", "peer", "name", "dtchk1")
-        _ip("link", "del", "dtchk0")
+        _ip("link", "add", a, "type", "veth", "peer", "name", b)
+        _ip("link", "del", a)
     except (OSError, subprocess.CalledProcessError):
         return False
     return os.geteuid() == 0
