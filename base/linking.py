@@ -13,7 +13,6 @@ from typing import Any
 
 import llvmlite.binding as llvm
 from numba.core import codegen
-from numba.core.registry import cpu_target
 
 
 class OneLink(codegen.JITCodeLibrary):  # pyright: ignore[reportPrivateImportUsage]
@@ -51,9 +50,7 @@ class OneLink(codegen.JITCodeLibrary):  # pyright: ignore[reportPrivateImportUsa
     def _link(self) -> None:
         for library in self._reached():
             self._reload_init.update(library._reload_init)
-            ours = isinstance(library, OneLink)  # else Numba finished it before `install`
-            source = library._source_for_linking() if ours else library._get_module_for_linking()
-            self._final_module.link_in(source, preserve=True)
+            self._final_module.link_in(library._source_for_linking(), preserve=True)
         self._optimize_final_module()
         self._final_module.verify()
 
@@ -95,8 +92,5 @@ class _CodeGenerator(codegen.JITCPUCodegen):  # pyright: ignore[reportPrivateImp
 
 
 def install() -> None:
-    """Lets Numba's CPU target link this way, also if somebody else has compiled with it before."""
+    """Lets Numba's CPU target, which no function has used yet, link this way."""
     codegen.JITCPUCodegen = _CodeGenerator  # pyright: ignore[reportPrivateImportUsage]
-    context: Any = cpu_target.target_context
-    if not isinstance(context._internal_codegen, _CodeGenerator):
-        context._internal_codegen = _CodeGenerator("numba.exec")

@@ -100,13 +100,6 @@ def test_it_is_built_once_and_then_loaded_without_numba(small: Path) -> None:
 
 
 @pytest.mark.skipif(not COMPILED, reason="NUMBA_DISABLE_JIT is set")
-def test_it_is_built_where_numba_was_used_before(small: Path) -> None:
-    """What Numba finished by itself has no IR of its own left: its whole module is linked."""
-    before = "import numba; numba.njit(lambda x: x ** 2 / 3)(1); "
-    assert _python(small, "-c", before + _USE) == "113.0 0 True\n"
-
-
-@pytest.mark.skipif(not COMPILED, reason="NUMBA_DISABLE_JIT is set")
 def test_of_many_that_need_it_one_builds_it(small: Path) -> None:
     command = [sys.executable, *BUILD_COMMAND[1:], "small", "small"]
     environment = os.environ | {
