@@ -20,6 +20,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
+from detour.base import doors
 from detour.base.errors import DetourError
 from detour.base.jit import COMPILED, as_record, inner, njit
 from detour.base.parts import Part
@@ -118,6 +119,31 @@ class Plugin:
 def hook_name(function: Any) -> str:
     """What a hook is called."""
     return getattr(function, "__name__", repr(function))
+
+
+class PluginRegistry(doors.Registry[P]):
+    """Plugins of a kind by name."""
+
+    def __init__(
+        self, plural: str, what: str, kind: type[P], built_in: Mapping[str, P | str], *, any_case: bool = False
+    ) -> None:
+        """`kind`: what others must bring; the rest as for `Registry`."""
+
+        def adopt(name: str, found: Any) -> P:
+            if not isinstance(found, kind):
+                raise DetourError(f"{name} is a {type(found).__name__}, and not a {kind.__name__}")
+            return replace(found, name=doors.pinned(name))
+
+        super().__init__(plural, what, built_in, adopt, any_case=any_case)
+
+    def chosen(self, text: str) -> P:
+        """The plugin of a name, with parameters if some follow it: `FILE.py:NAME:weight=3`.
+
+        Raises:
+            DetourError: there is none, or no such parameter.
+        """
+        name, rest = doors.split(text)
+        return self.find(name).with_values(doors.values_of(text, rest))
 
 
 # -- hooks by address ---------------------------------------------------------------------------------------

@@ -3,23 +3,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
 from detour.base import doors
-from detour.base.errors import DetourError
 from detour.hosts.cc.own import CongestionAlgorithm
+from detour.hosts.plugins import PluginRegistry
 
-
-def _adopt(name: str, found: Any) -> CongestionAlgorithm:
-    if not isinstance(found, CongestionAlgorithm):
-        raise DetourError(f"{name} is a {type(found).__name__}, and not a CongestionAlgorithm")
-    return replace(found, name=doors.pinned(name))
-
-
-CC_REGISTRY: doors.Registry[CongestionAlgorithm] = doors.Registry(
+CC_REGISTRY = PluginRegistry(
     "congestion_control",
     "congestion control",
+    CongestionAlgorithm,
     {
         "dctcp": "detour.hosts.cc.dctcp:DCTCP",
         "dcqcn": "detour.hosts.cc.dcqcn:DCQCN",
@@ -28,7 +19,6 @@ CC_REGISTRY: doors.Registry[CongestionAlgorithm] = doors.Registry(
         "cubic": "detour.hosts.cc.cubic:CUBIC",
         "nscc": "detour.hosts.cc.nscc:NSCC",
     },
-    _adopt,
     any_case=True,
 )
 
@@ -41,8 +31,7 @@ def algorithm(text: str) -> CongestionAlgorithm:
     Raises:
         DetourError: there is none, or no such parameter.
     """
-    name, rest = doors.split(text)
-    return CC_REGISTRY.find(name).with_values(doors.values_of(text, rest))
+    return CC_REGISTRY.chosen(text)
 
 
 def pinned(text: str) -> str:

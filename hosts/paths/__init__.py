@@ -3,23 +3,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
-from detour.base import doors
-from detour.base.errors import DetourError
 from detour.hosts.paths.own import PathScheme
+from detour.hosts.plugins import PluginRegistry
 
-
-def _adopt(name: str, found: Any) -> PathScheme:
-    if not isinstance(found, PathScheme):
-        raise DetourError(f"{name} is a {type(found).__name__}, and not a PathScheme")
-    return replace(found, name=doors.pinned(name))
-
-
-PATH_REGISTRY: doors.Registry[PathScheme] = doors.Registry(
+PATH_REGISTRY = PluginRegistry(
     "path_schemes",
     "path scheme",
+    PathScheme,
     {
         "fixed": PathScheme(name="fixed"),
         "probing": "detour.hosts.paths.probing:PROBING_PATHS",
@@ -32,7 +22,6 @@ PATH_REGISTRY: doors.Registry[PathScheme] = doors.Registry(
         "scouting": "detour.experiments.rivals.paths:SCOUTING_PATHS",
         "recycling": "detour.experiments.rivals.paths:RECYCLING_PATHS",
     },
-    _adopt,
 )
 
 
@@ -43,5 +32,4 @@ def path_scheme(text: str) -> PathScheme:
     Raises:
         DetourError: there is none, or no such parameter.
     """
-    name, rest = doors.split(text)
-    return PATH_REGISTRY.find(name).with_values(doors.values_of(text, rest))
+    return PATH_REGISTRY.chosen(text)
