@@ -19,7 +19,6 @@ import numpy as np
 
 from detour.base.arrays import CACHE_LINE
 
-Int8 = Annotated[int, np.int8]
 Int16 = Annotated[int, np.int16]
 Int32 = Annotated[int, np.int32]
 Int64 = Annotated[int, np.int64]

@@ -39,3 +39,10 @@ def control_all(hs: Hosts, chosen: str | CongestionAlgorithm) -> Any:
     found = algorithm(chosen) if isinstance(chosen, str) else chosen
     algorithms.give(hs, np.arange(len(hs.qp)), found)
     return algorithms.state_of(hs, found)
+
+
+def control_state(hs: Hosts) -> Any:
+    """What each QP has of the one congestion control that all of these hosts have."""
+    plugins = (bound.algorithm for bound in hs.__dict__["_plugins"])
+    (chosen,) = (one for one in plugins if isinstance(one, CongestionAlgorithm))
+    return algorithms.state_of(hs, chosen)

@@ -101,13 +101,6 @@ def state_of(hs: Hosts, chosen: Plugin) -> NDArray[Any]:
     return _inside(hs, chosen, _ROOM["path_own" if isinstance(chosen, PathScheme) else "cc_own"][0])
 
 
-def control_state(hs: Hosts) -> NDArray[Any]:
-    """`state_of` the one congestion control that all QPs of these hosts have."""
-    known: list[Bound] = hs.__dict__["_plugins"]
-    (chosen,) = (bound.algorithm for bound in known if isinstance(bound.algorithm, CongestionAlgorithm))
-    return state_of(hs, chosen)
-
-
 def _bound(hs: Hosts, plugin: Plugin) -> Bound:
     """One for all QPs of these hosts that have the same plugin; it lives as long as they do."""
     known: list[Bound] = hs.__dict__.setdefault("_plugins", [])

@@ -13,7 +13,7 @@ from detour.engine.buffers import Buffers, headroom
 from detour.engine.clock import Virtual
 from detour.engine.network import Network
 from detour.hosts.config import HostConfig
-from detour.hosts.verbs.algorithms import control_state
+from tests.native import control_state
 
 _TABLES = ("host", "qp", "slot", "arrival", "wqe", "candidate", "cqe", "memory")
 

@@ -13,8 +13,8 @@ from detour.base.errors import DetourError
 from detour.base.times import US
 from detour.fabric.footings.virtual.fabric import ENDLESS, VirtualFabric
 from detour.fabric.footings.virtual.scheme import SHORTEST_LERP, TELEMETRY_GBN, Scheme
-from detour.hosts.verbs import algorithms
 from detour.topo import parse_topology
+from tests.native import control_state
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "docs" / "examples"
 TREE = parse_topology("leaf-spine:leaves=3,spines=2,hosts=4")
@@ -93,7 +93,7 @@ def test_packets_tell_hops_round_trips_delays_and_marks(tmp_path: Path) -> None:
         assert fabric.unfinished() == 0
         marked = fabric.column("st_ecn_marked").sum()
         packets = fabric.column("st_packets").sum()
-        rows = algorithms.control_state(fabric.hs)[fabric.flows.sender].copy()
+        rows = control_state(fabric.hs)[fabric.flows.sender].copy()
     assert rows["sent"].sum() == packets
     assert (rows["acked"] == 400).all()
     assert (rows["known"] > 0).all()

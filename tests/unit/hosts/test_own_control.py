@@ -13,8 +13,7 @@ from detour.hosts.cc import algorithm, pinned
 from detour.hosts.cc import control as native_control
 from detour.hosts.cc.own import CongestionAlgorithm
 from detour.hosts.state import Hosts, make_hosts
-from detour.hosts.verbs import algorithms
-from tests.native import FromPython, control_all
+from tests.native import FromPython, control_all, control_state
 from tests.unit.base.native_script import told
 
 cc = FromPython(native_control)
@@ -60,7 +59,7 @@ def acked(hosts: Hosts, row: int = 0, now: int = 0, **packet: Any) -> float:
 
 
 def fields_of(hosts: Hosts, row: int = 0) -> Any:
-    return algorithms.control_state(hosts)[row]
+    return control_state(hosts)[row]
 
 
 @pytest.fixture
