@@ -53,8 +53,8 @@ $(TOOLS): $(READY)
 ifndef PINNED
 	@echo "Installing linters, test tools and matplotlib (once)"
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,plan,plot]'
-endif
 	@$(VENV)/bin/python -m compileall -q -j 0 $(VENV)/lib
+endif
 	@$(VENV)/bin/detour warm
 	@touch $(TOOLS)
 

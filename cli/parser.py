@@ -94,8 +94,9 @@ def add_parameters(
 ) -> None:
     """Options and places of the parameters of an operation, by their names; `function` declares their defaults."""
     groups: dict[str, Any] = {}
+    parameters = inspect.signature(function).parameters
     for name, option in names.items():
-        default = inspect.signature(function).parameters[name].default
+        default = parameters[name].default
         settings: dict[str, Any] = {"metavar": option.metavar, "help": option.text}
         if option.kind is not None:
             settings["type"] = _KINDS[option.kind]

@@ -12,6 +12,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar, get_type_hints
 
 from detour.base.errors import DetourError
@@ -90,7 +91,7 @@ class Operation:
     limit_s: float | None
     function: Callable[..., Any]
 
-    @property
+    @cached_property
     def options(self) -> dict[str, CommandOption]:
         """How people give parameters, by name."""
         # Not `get_type_hints`: that would load the result's type.
