@@ -90,8 +90,8 @@ def test_the_next_one_finishes_the_job(server: P4RuntimeServer, monkeypatch: pyt
         with lock:
             left[0] -= 1
             if left[0] == 0:
+                reached.set()  # first: whoever sees that it has ended sees why
                 process.send_signal(signal.SIGKILL)
-                reached.set()
             if left[0] < 0:
                 raise Refused(Code.UNAVAILABLE, "its controller is dead")
         return prepare(*arguments)  # pyright: ignore[reportArgumentType]
@@ -104,7 +104,7 @@ def test_the_next_one_finishes_the_job(server: P4RuntimeServer, monkeypatch: pyt
             reached.clear()
             process = start(server)
         while not reached.wait(0.05):
-            if process.poll() is not None:  # the one before it was not forgotten yet
+            if process.poll() is not None and not reached.is_set():  # the one before it was not forgotten yet
                 assert "another controller is primary" in process.communicate()[1]
                 process = start(server)
         process.communicate(timeout=PATIENCE_S)
