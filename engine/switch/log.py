@@ -11,7 +11,7 @@ from pathlib import Path
 
 from detour.base.errors import DetourError
 from detour.engine.switch.options import SwitchOptions
-from detour.engine.trace.bmv2_lines import LOG_TRACE
+from detour.engine.trace import LOG_TRACE
 
 NAME = "bmv2"
 TRACE = LOG_TRACE

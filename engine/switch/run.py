@@ -9,14 +9,12 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from detour.base.files import read_bytes
 from detour.base.progress import Progress
 from detour.engine import warm
 from detour.engine.bmv2api.device import BmDevice
-from detour.engine.bmv2api.runtime import BmRuntime
-from detour.engine.bmv2api.server import ThriftServer
 from detour.engine.clock import RealTime
 from detour.engine.coverage.collector import collecting
 from detour.engine.endpoint import GrpcEndpoint
@@ -27,8 +25,11 @@ from detour.engine.switch.captures import InterfaceCapture
 from detour.engine.switch.files import Files
 from detour.engine.switch.log import open_log
 from detour.engine.switch.options import SwitchOptions
-from detour.engine.switch.packet_log import PacketLog
 from detour.engine.tables.log import LogRing
+
+if TYPE_CHECKING:
+    from detour.engine.bmv2api.server import ThriftServer
+    from detour.engine.switch.packet_log import PacketLog
 
 _SWITCH = 1
 """What the network calls its only switch; P4Runtime calls it what the options say."""
@@ -73,6 +74,8 @@ class StandaloneSwitch:
         self.log = open_log(options)
         self.network = _Logged(self.log, clock=RealTime(), packets=_PACKETS, frame_bytes=_FRAME_BYTES)
         if options.log_packets:
+            from detour.engine.switch.packet_log import PacketLog
+
             self.network.packet_log = PacketLog(self.network, _SWITCH, self.log, options.drop_port)
         self._files: Files | None = None
         self._endpoint = endpoint
@@ -118,6 +121,8 @@ class StandaloneSwitch:
         self._tell(self._endpoint.reach())
         print(f"Server listening on {self.server.target}", flush=True)
         if self._thrift is not None:
+            from detour.engine.bmv2api.runtime import BmRuntime
+
             self._thrift.serve({"": BmRuntime(self.device)})
         if self._files is not None:
             self._files.start(options.use_files or 0)
