@@ -13,7 +13,7 @@ import pytest
 
 from detour.cli import output
 from detour.engine.coverage.collector import Collector
-from detour.fabric.footings.bmv2.switch import missing
+from detour.fabric.backends.bmv2.switch import missing
 from tests.waiting import PATIENCE_S
 
 _HOME_OF_FABRICS = "XDG_RUNTIME_DIR"
