@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from detour.base.arrays import Int32Array, Int64Array
 from detour.base.jit import njit
 from detour.control.placement import search
+from detour.control.placement.alternating_paths import Coloured, balance, without_groups
+from detour.control.placement.local_search import settled
 from detour.control.placement.network import PlacementNetwork, loads, widened
 from detour.control.placement.placement import Placement
-from detour.control.placement.settling import settled
-from detour.control.placement.trails import Coloured, balance, without_groups
 
 
 class _Pods(NamedTuple):

@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from detour.base.memory import bools_at, int16s_at, int32s_at, int64s_at
 from detour.base.parts import Part
-from detour.base.raw import bools_at, int16s_at, int32s_at, int64s_at
 
 REACH = Part("reach", __name__)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from detour.base.jit import njit
-from detour.base.raw import INT, LONG, libc
+from detour.base.memory import INT, LONG, libc
 from detour.experiments.bench.namespace import received
 
 _sendmmsg = libc("sendmmsg", INT, INT, LONG, INT, INT)

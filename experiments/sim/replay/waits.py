@@ -16,7 +16,7 @@ from detour.engine.compiler.tracing import TraceForm
 from detour.engine.trace.recorder import Recorder
 from detour.experiments.sim.replay.tracing import Steps
 from detour.experiments.sim.watching import Watcher
-from detour.fabric.footings.virtual.fabric import VirtualFabric
+from detour.fabric.backends.virtual.fabric import VirtualFabric
 
 _RING_BYTES = 64 << 20
 _READ = ("switch", "egress_port", "priority", "enq_timestamp", "deq_timedelta")
