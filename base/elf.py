@@ -36,26 +36,25 @@ class Unsupported(Exception):
 class LoadedObject:
     """An object file in memory for as long as this lives: code and constants, then pages that can be written.
 
-    Raises:
-        Unsupported: another loader may know it.
-        InternalError: the file is damaged.
-        OSError: the system does not give memory, or none for code.
+    Raises `Unsupported` if another loader may know it, `InternalError` if it is damaged, `OSError` without memory.
     """
 
     def __init__(self, data: bytes) -> None:
         try:
             image = _Image(data)
-            size = ctypes.c_size_t(len(image.content))
-            flags = MAP_PRIVATE | MAP_ANONYMOUS
-            base = _checked(_process.mmap(None, size, PROT_READ | PROT_WRITE, flags, -1, ctypes.c_long(0)))
-            # Not at exit: other threads may still run it.
-            weakref.finalize(self, _process.munmap, ctypes.c_void_p(base), size).atexit = False
-            image.relocate(base)
-            self._functions = image.functions(base)
+            base = self._reserve(ctypes.c_size_t(len(image.content)))
+            self._functions = image.relocate(base)
         except (struct.error, LookupError, ValueError) as error:
             raise InternalError.of("loading an object file", error) from error
         ctypes.memmove(base, bytes(image.content), len(image.content))
         _checked(_process.mprotect(ctypes.c_void_p(base), ctypes.c_size_t(image.code), PROT_READ | PROT_EXEC))
+
+    def _reserve(self, size: ctypes.c_size_t) -> int:
+        kind = MAP_PRIVATE | MAP_ANONYMOUS
+        base = _checked(_process.mmap(None, size, PROT_READ | PROT_WRITE, kind, -1, ctypes.c_long(0)))
+        # Not at exit: other threads may still run it.
+        weakref.finalize(self, _process.munmap, ctypes.c_void_p(base), size).atexit = False
+        return base
 
     def address(self, name: str) -> int:
         """Where a function begins; 0 if there is none."""
@@ -100,8 +99,8 @@ class _Image:
         self.content += bytes(-len(self.content) % max(alignment, 1)) + content
         return len(self.content) - len(content)
 
-    def relocate(self, base: int) -> None:
-        """Fills in addresses, for an image that begins at `base`."""
+    def relocate(self, base: int) -> dict[str, int]:
+        """Fills in addresses, for an image that begins at `base`; returns those of functions by name."""
         for section in self.sections:
             if section.type == _RELOCATIONS and section.info in self._places:
                 for offset, kind, symbol, addend in struct.iter_unpack("<QIIq", self.read(section)):
@@ -109,9 +108,6 @@ class _Image:
                         raise Unsupported(f"a relocation of type {kind}")
                     target = self._address(self.symbols[symbol], base) + addend
                     struct.pack_into("<Q", self.content, self._places[section.info] + offset, target % (1 << 64))
-
-    def functions(self, base: int) -> dict[str, int]:
-        """Addresses of functions by name."""
         functions = (each for each in self.symbols if each.info & 15 == _FUNCTION and each.section != _UNDEFINED)
         return {self.name(each): self._address(each, base) for each in functions}
 

@@ -51,10 +51,9 @@ def _target_machine() -> Any:
 
 BASELINE = "x86-64-v3"
 """the processor that a wheel's code is made for: AVX2 and FMA, Intel since 2013, AMD since 2015"""
+# What LLVM goes by, in Linux's words; `abm` has lzcnt.
 _BASELINE_FLAGS = {"avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"}
-"""as Linux calls them; `abm` has lzcnt"""
 _PROCESSOR = ("vendor_id", "cpu family", "model", "stepping", "flags")
-"""what LLVM goes by, in Linux's words for x86-64"""
 
 
 def processors() -> list[tuple[str, str]]:
@@ -69,8 +68,7 @@ def processors() -> list[tuple[str, str]]:
 
 @cache
 def _processor() -> list[str]:
-    """What this one is called, then its features. LLVM is asked only where Linux does not say it: it takes long to
-    load."""
+    """What this one is called, then its features. LLVM, which takes long to load, is asked where Linux does not say."""
     with suppress(OSError, KeyError), open("/proc/cpuinfo") as file:
         lines = (line.partition(":") for line in takewhile(str.strip, file))  # of the first one
         about = {name.strip(): value.strip() for name, _, value in lines}
@@ -85,9 +83,12 @@ class NativeCode:
         from detour.base import elf
 
         try:
-            self._find = elf.LoadedObject(data).address
+            self._find: Callable[[str], int] = elf.LoadedObject(data).address
         except elf.Unsupported:
-            self._find = _loaded_by_llvm(data)
+            engine = _llvm().create_mcjit_compiler(_llvm().parse_assembly(""), _target_machine())
+            engine.add_object_file(_llvm().ObjectFileRef.from_data(data))
+            engine.finalize_object()
+            self._find = engine.get_function_address
 
     def address(self, name: str) -> int:
         """Where a function begins; KeyError if there is none."""
@@ -95,15 +96,6 @@ class NativeCode:
         if not address:
             raise KeyError(f"the object file has no function {name}")
         return address
-
-
-def _loaded_by_llvm(data: bytes) -> Callable[[str], int]:
-    """What finds its functions."""
-    llvm = _llvm()
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target_machine())
-    engine.add_object_file(llvm.ObjectFileRef.from_data(data))
-    engine.finalize_object()
-    return engine.get_function_address
 
 
 def to_object(text: str) -> bytes:

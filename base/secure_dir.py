@@ -24,12 +24,6 @@ class UnsafeFolder(OSError):
     """A folder that others may have written to; the text says which and why."""
 
 
-def verified(stored: bytes) -> bytes | None:
-    """The content of a file that begins with its digest; None if it is damaged."""
-    content = stored[_DIGEST:]
-    return content if content and hashlib.sha256(content).digest() == stored[:_DIGEST] else None
-
-
 def make_folders(path: Path) -> None:
     """`mkdir -p`, but every folder that it makes has mode 0700."""
     missing = []
@@ -103,11 +97,11 @@ class Folder:
                 stored = file.read()
                 with suppress(OSError):
                     os.utime(file.fileno())  # it was used
-            content = verified(stored)
-            if content is None:
-                with suppress(OSError):
-                    os.unlink(name, dir_fd=at)
-            return content
+            if len(stored) > _DIGEST and hashlib.sha256(stored[_DIGEST:]).digest() == stored[:_DIGEST]:
+                return stored[_DIGEST:]
+            with suppress(OSError):
+                os.unlink(name, dir_fd=at)
+            return None
         finally:
             os.close(at)
 
