@@ -29,6 +29,8 @@ ROOT = Path(__file__).resolve().parents[1]
 BUILD = ["-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]
 _BUILDS_WHEELS = (70, 1)
 """setuptools that needs no package `wheel`"""
+_DIGEST = 32
+"""bytes in front of what the cache keeps"""
 COMMANDS: list[list[str]] = [
     ["up", "--detach", "--topo", "leaf-spine:leaves=2,spines=1,hosts=1", "--json"],
     ["send", "h0", "h1", "--bytes", "100000", "--json"],
@@ -91,8 +93,9 @@ def with_native_code(wheel: Path, folder: Path) -> Path:
     native = unpacked / "detour" / "native"
     native.mkdir()
     for path in (cache / "detour" / "numba").iterdir():
+        content = path.read_bytes()
         if path.suffix != ".lock":
-            shutil.copyfile(path, native / path.name)
+            (native / path.name).write_bytes(content[_DIGEST:])
     python = f"cp{sys.version_info[0]}{sys.version_info[1]}"
     tag = f"{python}-{python}-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
     (about,) = unpacked.glob("*.dist-info")

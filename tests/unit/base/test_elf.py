@@ -40,6 +40,12 @@ define i64 @square(i64 %n) {
   ret i64 %value
 }
 """
+_OF_EACH_THREAD = """
+@mine = thread_local global i64 1
+define ptr @place() {
+  ret ptr @mine
+}
+"""
 _SAMPLE = (
     _SQUARE
     + """@calls = internal constant [2 x ptr] [ptr @square, ptr @power]
@@ -88,6 +94,10 @@ define i64 @aligned() {
 )
 
 
+def _machine(codemodel: str, reloc: str) -> Any:
+    return llvm.Target.from_default_triple().create_target_machine(codemodel=codemodel, reloc=reloc)
+
+
 def _call(code: Any, name: str, *arguments: int) -> int:
     kind = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * len(arguments))
     return kind(code.address(name))(*arguments)
@@ -133,7 +143,11 @@ class _Loaded:
 
     def __init__(self, data: bytes) -> None:
         self.file: Any = elf._Image(data)  # pyright: ignore[reportPrivateUsage]
-        self.ours, self.llvms = LoadedObject(data), objects._loaded_by_llvm(data)  # pyright: ignore[reportPrivateUsage]
+        self.ours = LoadedObject(data)
+        objects.to_object("")  # LLVM knows this machine
+        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine("jitdefault", "static"))
+        self._engine.add_object_file(llvm.ObjectFileRef.from_data(data))
+        self._engine.finalize_object()
         self.sections: dict[int, tuple[int, int]] = {}
         self.commons: dict[int, tuple[int, int]] = {}
         self.compared = 0
@@ -143,7 +157,7 @@ class _Loaded:
         assert functions
         for symbol in functions:
             name = self.file.name(symbol)
-            here, there = (find(name) - symbol.value for find in (self.ours.address, self.llvms))
+            here, there = (find(name) - symbol.value for find in (self.ours.address, self._engine.get_function_address))
             assert self.sections.setdefault(symbol.section, (here, there)) == (here, there)
         pending = list(self.sections)
         while pending:
@@ -215,8 +229,7 @@ def test_programs_are_in_memory_as_with_llvm(path: Path, monkeypatch: pytest.Mon
 
 def _emitted(text: str, codemodel: str) -> bytes:
     objects.to_object(text)  # LLVM knows this machine
-    machine = llvm.Target.from_default_triple().create_target_machine(codemodel=codemodel, reloc="pic")
-    return machine.emit_object(llvm.parse_assembly(text))
+    return _machine(codemodel, "pic").emit_object(llvm.parse_assembly(text))
 
 
 @pytest.mark.parametrize(
