@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from detour.cli import output
-from detour.engine.coverage.collector import Collector
+from detour.engine.compiler.covering import Collector
+from detour.engine.coverage.collector import document_of
 from detour.fabric.backends.bmv2.switch import missing
 from tests.waiting import PATIENCE_S
 
@@ -38,7 +39,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Writes what was collected."""
     file, collector = session.config.getoption("--coverage"), session.config.stash.get(COLLECTED, None)
     if file is not None and collector is not None:
-        collector.document().write(file)
+        document_of(collector).write(file)
 
 
 def pytest_configure(config: pytest.Config) -> None:

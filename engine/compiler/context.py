@@ -14,6 +14,7 @@ from detour.engine import phv
 from detour.engine.compiler.covering import SiteWriter
 from detour.engine.compiler.ir import FALSE, TRUE, Function, Module, Value, const
 from detour.engine.compiler.layout import TEMPORARY, FieldPlace, Layout
+from detour.engine.compiler.log_ring import LogFormat
 from detour.engine.compiler.model import (
     ActionIr,
     FieldSpec,
@@ -28,7 +29,6 @@ from detour.engine.compiler.model import (
 )
 from detour.engine.compiler.slots import DROP_PORT_SLOT, Slots
 from detour.engine.compiler.tracing import RecordWriter
-from detour.engine.tables.log import LogFormat
 
 
 @dataclass(slots=True)

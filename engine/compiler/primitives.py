@@ -12,6 +12,7 @@ from detour.engine.compiler.context import FunctionContext
 from detour.engine.compiler.expressions import Number, exact, header, loggable, low, lvalue, stack_name, union
 from detour.engine.compiler.ir import Value, const
 from detour.engine.compiler.load import find_field
+from detour.engine.compiler.log_ring import RING_WORDS, LogFormat
 from detour.engine.compiler.model import Json, Stack, UnionStack, named, parse_hex, refuse
 from detour.engine.compiler.runtime import runtime
 from detour.engine.compiler.slots import LOG, RECENT_ERROR
@@ -27,7 +28,6 @@ from detour.engine.compiler.values import (
     remove_header,
     store,
 )
-from detour.engine.tables.log import RING_WORDS, LogFormat
 
 Primitive = Callable[[FunctionContext, list[Json], Json], None]
 _PRIMITIVES: dict[str, tuple[int, Primitive]] = {}

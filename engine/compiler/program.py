@@ -15,20 +15,19 @@ from detour.base.errors import DetourError, InternalError
 from detour.engine.compiler import context, native
 from detour.engine.compiler.check import MAX_HEADER_BYTES, MAX_PHV_BYTES
 from detour.engine.compiler.control import write_pipeline
-from detour.engine.compiler.covering import CoverageSite, SiteWriter
+from detour.engine.compiler.covering import COLLECTOR, CoverageSite, SiteWriter
 from detour.engine.compiler.deparser import max_header_bytes, write_deparser
 from detour.engine.compiler.ir import Module
 from detour.engine.compiler.layout import TEMPORARY, Layout
 from detour.engine.compiler.lists import DigestList, digest_lists, write_digest, write_preserve
 from detour.engine.compiler.load import find_field, load
+from detour.engine.compiler.log_ring import LogFormat
 from detour.engine.compiler.model import Header, Model, read_json, refuse
 from detour.engine.compiler.parser import write_parser
 from detour.engine.compiler.prefetch import write_prefetch
 from detour.engine.compiler.slots import COVERAGE, TRACED_COVERAGE, Slots, assign_slots
 from detour.engine.compiler.traced import write_traced
 from detour.engine.compiler.tracing import RecordWriter, TraceForm
-from detour.engine.coverage.collector import COLLECTOR
-from detour.engine.tables.log import LogFormat
 
 _FUNCTIONS = ("parse", "ingress", "egress", "deparse", "preserve", "digest", "prefetch")
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from detour.base.arrays import Int64Array
+from detour.engine.compiler.covering import COLLECTOR
 from detour.engine.compiler.program import Program
 from detour.engine.compiler.slots import TRACE_CONTROL, TRACED_COVERAGE
 from detour.engine.compiler.tracing import TraceForm
-from detour.engine.coverage.collector import COLLECTOR
 from detour.engine.network import Network
 from detour.engine.trace.build import TreeBuilder
 from detour.engine.trace.entries import EntryReader

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from detour.engine.compiler.run import PacketResult, PacketRunner
+from tests.packet_runner import PacketResult, PacketRunner
 
 from .bitstring import join
 from .conftest import program
