@@ -27,7 +27,6 @@ from detour.engine.compiler.model import (
     Stack,
     TableIr,
     Union,
-    UnionStack,
     find,
     parse_hex,
     refuse,
@@ -36,13 +35,8 @@ from detour.engine.compiler.shape import check_shape
 
 T = TypeVar("T")
 _CORE_ERRORS = (
-    "NoError",
-    "PacketTooShort",
-    "NoMatch",
-    "StackOutOfBounds",
-    "HeaderTooShort",
-    "ParserTimeout",
-    "ParserInvalidArgument",
+    *("NoError", "PacketTooShort", "NoMatch", "StackOutOfBounds"),
+    *("HeaderTooShort", "ParserTimeout", "ParserInvalidArgument"),
 )
 _MATCH_TYPES = ("exact", "lpm", "ternary", "range")
 
@@ -69,34 +63,36 @@ class _Loader:
             raise refuse(f"extern '{extern['name']}' of type '{extern['type']}' is not part of v1model", extern)
 
     def model(self) -> Model:
-        self.types = _each("header type", self.json["header_types"], _header_type)
+        source = self.json
+        self.types = _each("header type", source["header_types"], _header_type)
         self.by_id: dict[int, Header] = {}
-        headers = _each("header", self.json["headers"], self._header)
-        unions = self._unions()
-        self.actions = self._actions()
+        self.headers = _each("header", source["headers"], self._header)
+        self.unions: dict[int, Union] = {}
+        unions = _each("header union", source.get("header_unions"), self._union)
+        negative = _negative_arguments(source)
+        self.actions = [_action(a, index, negative) for index, a in enumerate(source["actions"])]
         self.by_action_id = {a.id: a for a in self.actions}
         self.by_action_name = {a.name: a for a in reversed(self.actions)}
         self.profiles = self._profiles()
-        self.headers = headers
-        pipelines = _each("pipeline", self.json["pipelines"], self._pipeline)
+        pipelines = _each("pipeline", source["pipelines"], self._pipeline)
         for name in ("ingress", "egress"):
             pipelines.setdefault(name, PipelineIr(name, None, {}, {}, {}))
         return Model(
-            json=self.json,
-            headers=headers,
-            stacks=self._stacks(),
-            unions={u.name: u for u in unions.values()},
-            union_stacks=self._union_stacks(unions),
-            errors=_errors(self.json.get("errors") or []),
+            json=source,
+            headers=self.headers,
+            stacks=_each("header stack", source.get("header_stacks"), self._stack),
+            unions=unions,
+            union_stacks=_each("stack of header unions", source.get("header_union_stacks"), self._union_stack),
+            errors=_errors(source.get("errors") or []),
             actions=self.actions,
             pipelines=pipelines,
             tables={t.name: t for p in pipelines.values() for t in p.tables.values()},
             profiles=self.profiles,
-            counters=_arrays("counter", self.json.get("counter_arrays")),
-            meters=_arrays("meter", self.json.get("meter_arrays")),
-            registers=_arrays("register", self.json.get("register_arrays")),
-            calculations=_each("calculation", self.json.get("calculations"), lambda c: c),
-            value_sets=_each("value set", self.json.get("parse_vsets"), lambda v: v),
+            counters=_arrays("counter", source.get("counter_arrays")),
+            meters=_arrays("meter", source.get("meter_arrays")),
+            registers=_arrays("register", source.get("register_arrays")),
+            calculations=_each("calculation", source.get("calculations")),
+            value_sets=_each("value set", source.get("parse_vsets")),
         )
 
     def _header(self, h: Json) -> Header:
@@ -108,46 +104,36 @@ class _Loader:
 
     def _type(self, item: Json) -> HeaderType:
         """The header type that a header or stack names."""
-        found = self.types.get(item["header_type"])
-        if found is None:
+        kind = self.types.get(item["header_type"])
+        if kind is None:
             raise refuse(f"'{item['name']}' has the type '{item['header_type']}', which is no header type", item)
-        return found
+        return kind
 
-    def _stacks(self) -> dict[str, Stack]:
-        def stack(s: Json) -> Stack:
-            return Stack(s["name"], self._type(s), tuple(find(self.by_id, i, "header", s) for i in s["header_ids"]))
-
-        return _each("header stack", self.json.get("header_stacks"), stack)
-
-    def _unions(self) -> dict[int, Union]:
+    def _union(self, u: Json) -> Union:
         members = {t["name"]: tuple(h[0] for h in t["headers"]) for t in self.json.get("header_union_types") or []}
-        unions: dict[int, Union] = {}
+        names = find(members, u["union_type"], "header union type", u)
+        union = Union(u["name"], names, tuple(find(self.by_id, i, "header", u) for i in u["header_ids"]))
+        if len(names) != len(union.headers) or not names:
+            raise refuse(f"header union '{union.name}' does not have the members of its type")
+        for header in union.headers:
+            if header.union is not None or header.metadata:
+                raise refuse(f"header '{header.name}' is in two unions, or is metadata", u)
+            header.union = union
+        self.unions[u["id"]] = union
+        return union
 
-        def union(u: Json) -> Union:
-            names = find(members, u["union_type"], "header union type", u)
-            made = Union(u["name"], names, tuple(find(self.by_id, i, "header", u) for i in u["header_ids"]))
-            for header in made.headers:
-                if header.union is not None:
-                    raise refuse(f"header '{header.name}' is in two unions", u)
-                header.union = made
-            unions[u["id"]] = made
-            return made
+    def _stack(self, s: Json) -> Stack:
+        kind, headers = self._type(s), tuple(find(self.by_id, i, "header", s) for i in s["header_ids"])
+        if not headers or any(h.type is not kind for h in headers):
+            raise refuse(f"header stack '{s['name']}' has other headers than those of its type")
+        return Stack(s["name"], tuple((h,) for h in headers))
 
-        _each("header union", self.json.get("header_unions"), union)
-        return unions
-
-    def _union_stacks(self, unions: dict[int, Union]) -> dict[str, UnionStack]:
-        def stack(s: Json) -> UnionStack:
-            return UnionStack(s["name"], tuple(find(unions, i, "header union", s) for i in s["header_union_ids"]))
-
-        return _each("stack of header unions", self.json.get("header_union_stacks"), stack)
-
-    def _actions(self) -> list[ActionIr]:
-        negative = _negative_arguments(self.json)
-        actions = []
-        for index, a in enumerate(self.json["actions"]):
-            actions.append(_action(a, index, negative))
-        return actions
+    def _union_stack(self, s: Json) -> Stack:
+        unions = tuple(find(self.unions, i, "header union", s) for i in s["header_union_ids"])
+        types = [tuple(h.type.name for h in u.headers) for u in unions]
+        if not types or any(t != types[0] for t in types):
+            raise refuse(f"the unions of the stack '{s['name']}' are not alike")
+        return Stack(s["name"], tuple(u.headers for u in unions), unions[0].members)
 
     def _profiles(self) -> dict[str, ActionProfileIr]:
         profiles: dict[str, ActionProfileIr] = {}
@@ -161,8 +147,8 @@ class _Loader:
 
     def _pipeline(self, p: Json) -> PipelineIr:
         tables = _each("table", p.get("tables"), self._table)
-        conditionals = _each("condition", p.get("conditionals"), lambda c: c)
-        calls = _each("call of an action", p.get("action_calls"), lambda c: c)
+        conditionals = _each("condition", p.get("conditionals"))
+        calls = _each("call of an action", p.get("action_calls"))
         return PipelineIr(p["name"], p.get("init_table"), tables, conditionals, calls)
 
     def _table(self, t: Json) -> TableIr:
@@ -179,8 +165,7 @@ class _Loader:
         if profile:
             profile.actions.update({a.index: a for a in actions})
         key = tuple(self._key_field(k, t) for k in t["key"])
-        default = t.get("default_entry")
-        entries = t.get("entries")
+        default, entries = t.get("default_entry"), t.get("entries")
         return TableIr(
             name=t["name"],
             index=self.table_count - 1,
@@ -231,15 +216,15 @@ class _Loader:
         return ConstEntry(values, self._call(e["action_entry"]), priority)
 
 
-def _each(what: str, items: Iterable[Json] | None, make: Callable[[Json], T]) -> dict[str, T]:
+def _each(what: str, items: Iterable[Json] | None, make: Callable[[Json], T] = lambda item: item) -> dict[str, T]:
     """What `make` makes of each item, by name."""
-    made: dict[str, T] = {}
+    objects: dict[str, T] = {}
     for item in items or ():
         name = item["name"]
-        if name in made:
+        if name in objects:
             raise refuse(f"there are two of the kind {what} with the name '{name}'", item)
-        made[name] = make(item)
-    return made
+        objects[name] = make(item)
+    return objects
 
 
 def _action(a: Json, index: int, negative: set[tuple[int, int]]) -> ActionIr:

@@ -11,7 +11,6 @@ is changed, and a hint for memory that is not there does no harm.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 from detour.engine.compiler.context import CompilationUnit, FunctionContext
@@ -52,20 +51,21 @@ _PROFILE_BYTES = 8 * _LINE
 def write_prefetch(program: CompilationUnit) -> None:
     """Writes `prefetch`: (sw, bytes at the beginning of every array) -> 0."""
     _write_region(program.module)
-    f = program.module.function("i64 @prefetch(ptr noalias align 8 %sw, i64 %reach) nounwind")
-    ctx = FunctionContext(program, f)
-    slots = program.slots
+    ctx = FunctionContext(program, "i64 @prefetch(ptr noalias align 8 %sw, i64 %reach) nounwind")
+    f, slots = ctx.f, program.slots
     _region(ctx, f.at("%sw", 8 * FIRST_SLOT), const(64, 8 * (slots.used - FIRST_SLOT)))
     for table in program.model.tables.values():
         if table.key:
-            _table(ctx, table, slots.tables[table.name])
+            slot = slots.tables[table.name]
+            (_hash_table if table.match_type == "exact" else _filters)(ctx, table, slot)
+            _region(ctx, ctx.slot(slot + RECORDS), const(64, 8 * record_words(table)))
     for first in slots.profiles.values():
         for offset in (MEMBERS, PROFILE_GROUPS, GROUP_MEMBERS):
-            size = f.load(64, f.at("%sw", 8 * (first + offset + PROFILE_SIZES)), 8)
+            size = ctx.word(first + offset + PROFILE_SIZES)
             few = f.select(f.compare("ult", size, const(64, _PROFILE_BYTES)), size, const(64, _PROFILE_BYTES))
             _region(ctx, ctx.slot(first + offset), few)
     for first in slots.counters.values():
-        used = f.compare("ne", f.load(64, f.at("%sw", 8 * (first + COUNTER_USED)), 8), const(64, 0))
+        used = f.compare("ne", ctx.word(first + COUNTER_USED), const(64, 0))
         ctx.when(used, partial(_region, ctx, ctx.slot(first), Value(64, "%reach")))
     for first in slots.registers.values():
         _region(ctx, ctx.slot(first), Value(64, "%reach"))
@@ -88,19 +88,11 @@ def _region(ctx: FunctionContext, base: str, size: Value) -> None:
     ctx.f.call_void("fetch_region", [base, size])
 
 
-def _table(ctx: FunctionContext, table: TableIr, slot: int) -> None:
-    if table.match_type == "exact":
-        _hash_table(ctx, table, slot)
-    else:
-        _filters(ctx, table, slot)
-    _region(ctx, ctx.slot(slot + RECORDS), const(64, 8 * record_words(table)))
-
-
 def _hash_table(ctx: FunctionContext, table: TableIr, slot: int) -> None:
     """The slots and records of an exact table, unless there are none or many."""
     f = ctx.f
-    entries = f.load(64, f.at("%sw", 8 * (slot + ENTRY_COUNT)), 8)
-    mask = f.load(64, f.at("%sw", 8 * (slot + HASH_MASK)), 8)
+    entries = ctx.word(slot + ENTRY_COUNT)
+    mask = ctx.word(slot + HASH_MASK)
 
     def ask() -> None:
         count = f.op("add", mask, const(64, 1))
@@ -120,25 +112,21 @@ def _filters(ctx: FunctionContext, table: TableIr, slot: int) -> None:
     layout = key_layout(table.key)
     stride = 8 * (GROUP_HEAD + layout.words + layout.range_words)
     rows = ctx.slot(slot + GROUPS)
-    count = f.load(64, f.at("%sw", 8 * (slot + GROUP_COUNT)), 8)
+    count = ctx.word(slot + GROUP_COUNT)
     few = f.select(f.compare("ult", count, const(64, _MOST_GROUPS)), count, const(64, _MOST_GROUPS))
 
     def ask(i: Value) -> None:
         row = f.at(rows, f.op("mul", i, const(64, stride)))
         mask = f.load(64, f.at(row, 8), 8)
-        ctx.when(f.compare("ne", mask, const(64, BLOCK_MASK)), _filter(ctx, row, mask))
+        ctx.when(f.compare("ne", mask, const(64, BLOCK_MASK)), partial(_filter, ctx, row, mask))
 
     loop(f, few, ask)
 
 
-def _filter(ctx: FunctionContext, row: str, mask: Value) -> Callable[[], None]:
+def _filter(ctx: FunctionContext, row: str, mask: Value) -> None:
     f = ctx.f
-
-    def ask() -> None:
-        words = f.op("add", f.op("or", f.lshr(mask, FILTER_SLOTS_SHIFT), const(64, FILTER_LEAST)), const(64, 1))
-        size = f.shl(words, 3)
-        short = f.compare("ule", words, const(64, _MOST_FILTER_WORDS))
-        begin = f.at(f.load_pointer(row), f.op("sub", const(64, 0), size))
-        _region(ctx, begin, f.select(short, size, const(64, 0)))
-
-    return ask
+    words = f.op("add", f.op("or", f.lshr(mask, FILTER_SLOTS_SHIFT), const(64, FILTER_LEAST)), const(64, 1))
+    size = f.shl(words, 3)
+    short = f.compare("ule", words, const(64, _MOST_FILTER_WORDS))
+    begin = f.at(f.load_pointer(row), f.op("sub", const(64, 0), size))
+    _region(ctx, begin, f.select(short, size, const(64, 0)))

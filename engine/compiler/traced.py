@@ -11,9 +11,11 @@ The PHV of a clone gets its number from `preserve`, and so does a packet that st
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from detour.engine import phv
 from detour.engine.compiler import traced_steps as steps
-from detour.engine.compiler.context import CompilationUnit, FunctionContext
+from detour.engine.compiler.context import CONTROL, DEPARSE, PARSE, CompilationUnit, FunctionContext
 from detour.engine.compiler.control import write_pipeline
 from detour.engine.compiler.deparser import write_deparser
 from detour.engine.compiler.ir import Function, Value, const
@@ -36,9 +38,6 @@ from detour.engine.compiler.tracing import (
 )
 
 PREFIX = "traced_"
-_TWO = "(ptr noalias align 8 %sw, ptr noalias align 8 %phv) nounwind"
-_PARSE = "(ptr noalias align 8 %sw, ptr noalias align 8 %phv, ptr noalias readonly %pkt, i64 %length) nounwind"
-_DEPARSE = "(ptr noalias align 8 %sw, ptr noalias align 8 %phv, ptr noalias %out, ptr %payload, i64 %n) nounwind"
 _AT_INGRESS = ("ingress_port", "instance_type", "packet_length", "ingress_global_timestamp")
 _AFTER_INGRESS = ("egress_spec", "mcast_grp", "priority")
 _AT_EGRESS = (
@@ -49,8 +48,7 @@ _AT_EGRESS = (
 
 def write_traced(program: CompilationUnit, tracer: RecordWriter) -> None:
     """Writes all functions of a program with tracing."""
-    inner = CompilationUnit(program.model, program.layout, program.slots, program.module, tracer, PREFIX, program.cover)
-    inner.log_formats = program.log_formats
+    inner = replace(program, trace=tracer, prefix=PREFIX)
     write_parser(inner)
     write_pipeline(inner, "ingress")
     write_pipeline(inner, "egress")
@@ -66,8 +64,8 @@ class _Dispatcher:
     """One function that calls the plain or the traced one."""
 
     def __init__(self, program: CompilationUnit, tracer: RecordWriter, name: str, head: str) -> None:
-        self.f: Function = program.module.function(f"i64 @{name}{head}")
-        self.ctx = FunctionContext(program, self.f)
+        self.ctx = FunctionContext(program, f"i64 @{name}{head}")
+        self.f: Function = self.ctx.f
         self.tracer = tracer
         self.control = self.f.load_pointer(self.f.at("%sw", 8 * TRACE_CONTROL))
         self.id_at = self.f.at("%phv", self.ctx.layout.trace)
@@ -100,16 +98,10 @@ class _Dispatcher:
 
 
 def _parse(program: CompilationUnit, tracer: RecordWriter) -> None:
-    d = _Dispatcher(program, tracer, "parse", _PARSE)
+    d = _Dispatcher(program, tracer, "parse", PARSE)
     f, ctx = d.f, d.ctx
-    number = f.alloca("i32")
-    f.store(const(32, 0), number, 4)
-    kind = ctx.fixed(phv.INSTANCE_TYPE)
-    again = f.op(
-        "or",
-        f.compare("eq", kind, const(32, phv.TYPE_RESUBMIT)),
-        f.compare("eq", kind, const(32, phv.TYPE_RECIRCULATION)),
-    )
+    number = f.variable(32)
+    again = ctx.starts_over()
 
     def ask() -> None:
         match = f.load_pointer(f.at(d.control, 8 * MATCH))
@@ -134,7 +126,7 @@ def _parse(program: CompilationUnit, tracer: RecordWriter) -> None:
 
 
 def _ingress(program: CompilationUnit, tracer: RecordWriter) -> None:
-    d = _Dispatcher(program, tracer, "ingress", _TWO)
+    d = _Dispatcher(program, tracer, "ingress", CONTROL)
     number = d.only_traced(PLAIN_INGRESS, "ptr %sw, ptr %phv")
     d.begin("ingress", number, [])
     d.f.value(f"call i64 @{PREFIX}ingress(ptr %sw, ptr %phv)")
@@ -143,7 +135,7 @@ def _ingress(program: CompilationUnit, tracer: RecordWriter) -> None:
 
 
 def _egress(program: CompilationUnit, tracer: RecordWriter) -> None:
-    d = _Dispatcher(program, tracer, "egress", _TWO)
+    d = _Dispatcher(program, tracer, "egress", CONTROL)
     number = d.only_traced(PLAIN_EGRESS, "ptr %sw, ptr %phv")
     d.begin("egress", number, steps.standard(d.ctx, _AT_EGRESS))
     d.f.value(f"call i64 @{PREFIX}egress(ptr %sw, ptr %phv)")
@@ -164,7 +156,7 @@ def _decisions(ctx: FunctionContext) -> list[tuple[str, Value]]:
 
 
 def _deparse(program: CompilationUnit, tracer: RecordWriter) -> None:
-    d = _Dispatcher(program, tracer, "deparse", _DEPARSE)
+    d = _Dispatcher(program, tracer, "deparse", DEPARSE)
     f = d.f
     number = d.only_traced(PLAIN_DEPARSE, "ptr %sw, ptr %phv, ptr %out, ptr %payload, i64 %n")
     d.begin("deparse", number, [("payload_at", pointer(f, "%payload"))], ("%payload", Value(64, "%n")))

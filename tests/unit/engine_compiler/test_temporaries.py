@@ -12,7 +12,7 @@ from detour.base.errors import DetourError
 from detour.base.p4build import BUILD
 from detour.engine.compiler import layout
 from detour.engine.compiler.program import Program
-from detour.engine.compiler.temporaries import temporaries
+from detour.engine.compiler.layout import temporaries
 from detour.engine.state import SwitchState
 from tests.packet_runner import PacketRunner
 from tests.unit.engine_compiler.guarded import fill
