@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from detour.engine import phv
+from detour.engine.compiler import slots
 from detour.engine.compiler import traced_steps as steps
 from detour.engine.compiler.actions import run_action
 from detour.engine.compiler.calculations import hash_of
@@ -15,21 +16,7 @@ from detour.engine.compiler.load import find_field
 from detour.engine.compiler.lookup import lookup_function, pack_key
 from detour.engine.compiler.model import ActionIr, ActionProfileIr, Json, PipelineIr, TableIr, refuse
 from detour.engine.compiler.primitives import count_packet, meter_colour
-from detour.engine.compiler.slots import (
-    ACTION,
-    ENTRY_BYTES,
-    ENTRY_PACKETS,
-    GROUP_MEMBERS,
-    MEMBERS,
-    METER_WORDS,
-    METERS,
-    NOW,
-    PROFILE_GROUPS,
-    RECORDS,
-    TOUCHED,
-    key_layout,
-    record_head,
-)
+from detour.engine.compiler.slots import key_layout, record_head
 from detour.engine.compiler.values import store
 
 _NO_ACTION = "NoAction"
@@ -43,7 +30,7 @@ def write_pipeline(program: CompilationUnit, name: str) -> None:
     ctx.make_frame(name)
     ctx.set_fixed(phv.EXITED, const(32, 0))
     # The switch's clock goes forward to the packet's timestamp.
-    clock = f.at("%sw", 8 * NOW)
+    clock = f.at("%sw", 8 * slots.NOW)
     timestamp = phv.INGRESS_GLOBAL_TIMESTAMP if name == "ingress" else phv.EGRESS_GLOBAL_TIMESTAMP
     before, now = f.load(64, clock, 8), ctx.fixed(timestamp, 64)
     f.store(f.select(f.compare("ugt", now, before), now, before), clock, 8)
@@ -134,7 +121,7 @@ class _Graph:
             self._run(table.default.action, None, self._followers(table, table.default.action)[1])
             return
         ctx, f = self.ctx, self.ctx.f
-        base = ctx.slot(ctx.slots.tables[table.name] + RECORDS)
+        base = ctx.slot(ctx.slots.tables[table.name] + slots.RECORDS)
         record, hit = base, FALSE
         if table.key:
             words = pack_key(ctx, table, key_layout(table.key))
@@ -151,19 +138,19 @@ class _Graph:
             self._indirect(table, table.profile, record, hit)
         else:
             arguments = f.at(record, 8 * record_head(table))
-            self._dispatch(table, f.load(32, f.at(record, 8 * ACTION), 8), arguments, hit)
+            self._dispatch(table, f.load(32, f.at(record, 8 * slots.ACTION), 8), arguments, hit)
 
     def _on_hit(self, table: TableIr, record: str, base: str) -> None:
         ctx, f = self.ctx, self.ctx.f
         if table.support_timeout:
-            f.store(f.load(64, f.at("%sw", 8 * NOW), 8), f.at(record, 8 * TOUCHED), 8)
+            f.store(f.load(64, f.at("%sw", 8 * slots.NOW), 8), f.at(record, 8 * slots.TOUCHED), 8)
         if table.with_counters:
-            count_packet(ctx, f.at(record, 8 * ENTRY_PACKETS), f.at(record, 8 * ENTRY_BYTES))
+            count_packet(ctx, f.at(record, 8 * slots.ENTRY_PACKETS), f.at(record, 8 * slots.ENTRY_BYTES))
         if table.direct_meter:
             array = ctx.model.meters[table.direct_meter]
             row = steps.row_of(f, table, record, base)
-            meters = ctx.slot(ctx.slots.tables[table.name] + METERS)
-            colour = meter_colour(ctx, f.at(meters, f.op("mul", row, const(64, 8 * METER_WORDS))), array.unit)
+            meters = ctx.slot(ctx.slots.tables[table.name] + slots.METERS)
+            colour = meter_colour(ctx, f.at(meters, f.op("mul", row, const(64, 8 * slots.METER_WORDS))), array.unit)
             assert array.target is not None
             ref = ctx.header(array.target[0])
             store(ctx, ref, find_field(ref.header, array.target[1]), colour)
@@ -212,7 +199,7 @@ class _Graph:
         """Follows a record to its member, through a group if the table has a selector."""
         ctx, f = self.ctx, self.ctx.f
         slot = ctx.slots.profiles[profile.name]
-        where = f.load(32, f.at(record, 8 * ACTION), 8)
+        where = f.load(32, f.at(record, 8 * slots.ACTION), 8)
         member = f.alloca("i64")
         f.store(f.resize(where, 64), member, 8)
         empty, run = f.block("empty"), f.block("member")
@@ -221,7 +208,7 @@ class _Graph:
         f.branch(f.compare("eq", where, const(32, -1)), unset, one := f.block("set"))
         f.enter(one)
         if profile.selector:
-            group = f.compare("ne", f.load(32, f.at(record, 8 * ACTION + 4), 4), const(32, 0))
+            group = f.compare("ne", f.load(32, f.at(record, 8 * slots.ACTION + 4), 4), const(32, 0))
             choose = f.block("choose")
             f.branch(group, choose, run)
             f.enter(choose)
@@ -231,7 +218,7 @@ class _Graph:
         if ctx.trace:
             ctx.trace.record(f, "member", [("member", f.load(64, member, 8))], profile=profile.name)
         row = f.op("mul", f.load(64, member, 8), const(64, 8 * words))
-        at = f.at(ctx.slot(slot + MEMBERS), row)
+        at = f.at(ctx.slot(slot + slots.MEMBERS), row)
         self._dispatch(table, f.load(32, at, 8), f.at(at, 8), hit)
         if unset != empty:
             f.enter(unset)
@@ -244,7 +231,7 @@ class _Graph:
         """Member hash % size of the group, as BMv2: the hash is cut to 32 bits first."""
         ctx, f = self.ctx, self.ctx.f
         assert profile.selector is not None
-        row = f.at(ctx.slot(slot + PROFILE_GROUPS), f.shl(f.resize(group, 64), 4))
+        row = f.at(ctx.slot(slot + slots.PROFILE_GROUPS), f.shl(f.resize(group, 64), 4))
         size = f.load(64, f.at(row, 8), 8)
         some = f.block("some")
         f.branch(f.compare("eq", size, const(64, 0)), empty, some)
@@ -255,4 +242,4 @@ class _Graph:
             about = {"profile": profile.name, "algorithm": profile.selector.algorithm}
             n = ctx.trace.choice(f, "selector", f.resize(n, 64), size, **about)
         at = f.op("add", f.load(64, row, 8), f.resize(n, 64))
-        f.store(f.load(64, f.at(ctx.slot(slot + GROUP_MEMBERS), f.shl(at, 3)), 8), member, 8)
+        f.store(f.load(64, f.at(ctx.slot(slot + slots.GROUP_MEMBERS), f.shl(at, 3)), 8), member, 8)

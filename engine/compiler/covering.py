@@ -13,7 +13,7 @@ import hashlib
 import json
 import threading
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,15 +41,6 @@ class CoverageSite:
     name: str
     outcome: str = ""
     source: dict[str, Any] | None = None
-
-    def to_json(self) -> Json:
-        """For the cache."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, value: Json) -> CoverageSite:
-        """From what `to_json` gave."""
-        return cls(**value)
 
 
 class SiteWriter:

@@ -26,21 +26,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from detour.engine.compiler import slots
 from detour.engine.compiler.model import KeyField
-from detour.engine.compiler.slots import (
-    DIRECT,
-    ENTRY_COUNT,
-    GROUP_COUNT,
-    GROUP_HEAD,
-    GROUPS,
-    HASH_BASE,
-    HASH_MASK,
-    NODE_HEAD,
-    NODES,
-    KeyLayout,
-    KeyPlace,
-    block_chunks,
-)
+from detour.engine.compiler.slots import KeyLayout, KeyPlace, block_chunks
 from detour.engine.tables.hashing import HashGroup, PackedKey
 from detour.engine.tables.rows import Handles, Rows
 from detour.engine.tables.sliced import Block, Blocks
@@ -65,9 +53,9 @@ class ExactIndex:
         self._publish()
 
     def _publish(self) -> None:
-        self._sw[self._slot + HASH_BASE] = self._group.address
-        self._sw[self._slot + HASH_MASK] = self._group.mask
-        self._sw[self._slot + ENTRY_COUNT] = self._group.count
+        self._sw[self._slot + slots.HASH_BASE] = self._group.address
+        self._sw[self._slot + slots.HASH_MASK] = self._group.mask
+        self._sw[self._slot + slots.ENTRY_COUNT] = self._group.count
 
     def add(self, key: PackedKey, mask: PackedKey, bounds: RangeBounds, rank: int, row: int) -> None:
         """Makes the key lead to that record."""
@@ -106,11 +94,11 @@ class _Groups:
 
     def __init__(self, sw: NDArray[np.int64], slot: int, words: int) -> None:
         self._sw, self._slot = sw, slot
-        self._rows = Rows(sw, slot + GROUPS, GROUP_HEAD + words)
+        self._rows = Rows(sw, slot + slots.GROUPS, slots.GROUP_HEAD + words)
         self._by_mask: tuple[dict[PackedKey, _Group], dict[PackedKey, _Group]] = ({}, {})  # direct, chained
         self._order: list[_Group | Block] = []
         self._words = words
-        sw[slot + GROUP_COUNT] = 0  # a table that was cleared had groups, and its new rows hold no addresses
+        sw[slot + slots.GROUP_COUNT] = 0  # a table that was cleared had groups, and its new rows hold no addresses
 
     def __len__(self) -> int:
         return len(self._by_mask[0]) + len(self._by_mask[1])
@@ -169,7 +157,7 @@ class _Groups:
         del self._order[at]
         rows, count = self._rows.array, len(self._order)
         rows[at:count] = rows[at + 1 : count + 1]
-        self._sw[self._slot + GROUP_COUNT] = count
+        self._sw[self._slot + slots.GROUP_COUNT] = count
 
     def _put_in(self, group: _Group | Block) -> None:
         at = bisect.bisect_left(self._order, -group.top, key=_descending)
@@ -179,7 +167,7 @@ class _Groups:
         rows = self._rows.array
         rows[at + 1 : count] = rows[at : count - 1].copy()
         self._write(at)
-        self._sw[self._slot + GROUP_COUNT] = count
+        self._sw[self._slot + slots.GROUP_COUNT] = count
 
     def _write(self, position: int) -> None:
         self._rows.write(position * self._rows.stride, self._order[position].row(self._words))
@@ -234,7 +222,7 @@ class RankedIndex:
         self._layout, self._fields = layout, fields
         self._words = layout.words + layout.range_words
         self._groups = _Groups(sw, slot, self._words)
-        self._nodes = Rows(sw, slot + NODES, NODE_HEAD + 2 * self._words)
+        self._nodes = Rows(sw, slot + slots.NODES, slots.NODE_HEAD + 2 * self._words)
         self._node_handles = Handles()
         self._homes: dict[int, list[_Home]] = {}
         self._blocks_of_bits = Blocks(block_chunks(layout, fields))
@@ -256,9 +244,9 @@ class RankedIndex:
     def _add_direct(self, key: PackedKey, mask: PackedKey, rank: int, row: int) -> _Home:
         group = self._groups.find(mask, False) or self._groups.make(mask, False)
         bucket = group.buckets.setdefault(key, [])
-        bisect.insort(bucket, (rank, DIRECT | row))
+        bisect.insort(bucket, (rank, slots.DIRECT | row))
         self._groups.raised(group, rank, group.hash.put(key, bucket[-1][1], bucket[-1][0]))
-        return _Home(group, key, DIRECT | row)
+        return _Home(group, key, slots.DIRECT | row)
 
     def _add_chained(self, key: PackedKey, mask: PackedKey, bounds: RangeBounds, rank: int, row: int) -> list[_Home]:
         """Returns no homes if the entry was scattered."""
@@ -293,11 +281,11 @@ class RankedIndex:
             if not bucket:
                 del group.buckets[home_key]
                 group.hash.remove(home_key)
-            elif value & DIRECT:
+            elif value & slots.DIRECT:
                 group.hash.put(home_key, bucket[-1][1], bucket[-1][0])
             else:
                 self._link(group, home_key, bucket, at)
-            if not value & DIRECT:
+            if not value & slots.DIRECT:
                 self._node_handles.release(value - 1)
             self._groups.lowered(group)
 
