@@ -19,7 +19,7 @@ from detour.base.errors import DetourError, WriteError
 from detour.base.files import naming
 from detour.engine import pcapng
 from detour.engine.loop.layout import UP_SENT
-from detour.engine.records import records
+from detour.engine.upcalls import records
 
 _FLUSH_BYTES = 1 << 18
 _FLUSH_S = 1.0

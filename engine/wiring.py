@@ -188,8 +188,8 @@ class Wiring:
 
     # -- cables -----------------------------------------------------------------------------------------
 
-    def connect(self, a: Port, b: Port, rate_bps: int, delay_ps: int, queue_packets: int) -> None:
-        """A cable between two ports."""
+    def connect(self, a: Port, b: Port, rate_bps: int = 0, delay_ps: int = 0, queue_packets: int = 64) -> None:
+        """A cable between two switch ports, both directions alike. Rate 0: unlimited."""
         self.check_free(b)
         if a == b:
             raise DetourError(f"port {a[1]} of switch {self.switch(a[0]).name} cannot be connected to itself")
@@ -289,6 +289,13 @@ class Wiring:
         # Where frames have been late some may still be, and those that come after must find their place.
         row["late_ps"] = max(int(row["late_ps"]), faults.late_ps)
         row["faulty"] = int(any(faults.probabilities.values()) or row["late_ps"] != 0)
+
+    def set_rate(self, port: Port, rate_bps: int) -> None:
+        """Changes the rate of the cable out of the port (0: unlimited), from the next frame on."""
+        if rate_bps < 0:
+            raise DetourError(f"port {port[1]}: a rate of {rate_bps} bit/s")
+        self.port_index(port)
+        self.memory.row("channels", self.cables[port].out_channel)["rate_bps"] = rate_bps
 
     def queue_rows(self, port: Port, priority: int | None) -> list[Any]:
         """The queues of a port, or the one of a priority."""
