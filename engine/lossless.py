@@ -18,8 +18,8 @@ from detour.engine.wiring import UNLIMITED_PACKETS, Port, WiredSwitch, Wiring
 
 
 def set_buffers(wiring: Wiring, switch: int, buffers: Buffers) -> None:
-    """Gives a switch packet memory that its ports share, and classes under PFC, in place of the limits of its queues. To
-    be called when its cables are in place.
+    """Gives a switch packet memory that its ports share, and classes under PFC, in place of its queues' limits. To be
+    called when its cables are in place.
 
     Raises:
         DetourError: packets wait in the switch, or the accounts do not fit.
@@ -56,7 +56,7 @@ def _cabled(wiring: Wiring, switch: WiredSwitch) -> Iterator[Port]:
 
 def buffer_stats(wiring: Wiring, now_ps: int, switch: int) -> dict[str, int]:
     """Use of a switch's packet memory in bytes (`buffer_bytes`, `buffer_used`, `buffer_peak`), drops for want of it
-    (`buffer_drops`, `headroom_drops`), PFC frames (`pauses_sent`, `pauses_received`), and `paused_ps`: the time for which
+    (`buffer_drops`, `headroom_drops`), PFC frames (`pauses_sent`, `pauses_received`), and `paused_ps`: for how long
     its ports were paused in any class, added up."""
     memory, wired = wiring.memory, wiring.switch(switch)
     row = memory.row("switches", wired.index)

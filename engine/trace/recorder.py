@@ -16,12 +16,11 @@ from detour.engine.compiler.program import Program
 from detour.engine.compiler.slots import TRACE_CONTROL, TRACED_COVERAGE
 from detour.engine.compiler.tracing import TraceForm
 from detour.engine.network import Network
-from detour.engine.trace.build import TreeBuilder
+from detour.engine.trace.build import ReplicaReader, TreeBuilder
 from detour.engine.trace.entries import EntryReader
 from detour.engine.trace.events import EventReader
 from detour.engine.trace.filters import EVERYTHING, Filter
 from detour.engine.trace.records import Execution, RecordReader
-from detour.engine.trace.replicas import ReplicaReader
 from detour.engine.trace.ring import RING_BYTES, Ring, TraceControl
 from detour.engine.trace.tree import Visit
 from detour.engine.wiring import WiredSwitch
