@@ -46,7 +46,6 @@ class CaptureFiles:
                 raise
 
     def add(self, path: Path, packet: bytes) -> None:
-        """Adds a packet."""
         buffer = self._buffers.setdefault(path, bytearray())
         buffer += packet
         if len(buffer) > _FLUSH_BYTES:

@@ -393,12 +393,10 @@ class Network:
 
     @property
     def now_ps(self) -> int:
-        """Loop time."""
         return self._runner.now_ps()
 
     @property
     def virtual(self) -> bool:
-        """Whether time is virtual."""
         return self._virtual
 
     @property
@@ -512,7 +510,6 @@ class Network:
         self._replicate(switch, lambda pre: pre.set_session(session, replicas, length))
 
     def clear_replication(self, switch: int) -> None:
-        """Deletes all groups and sessions of a switch."""
         self._replicate(switch, lambda pre: pre.clear())
 
     def replication(self, switch: int) -> tuple[dict[int, tuple[Port, ...]], dict[int, tuple[Port, ...]]]:

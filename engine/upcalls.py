@@ -34,7 +34,6 @@ class Record(NamedTuple):
 
 
 def records(chunk: bytes) -> Iterator[Record]:
-    """The records of a log."""
     assert _HEAD.size == UpcallRecord.dtype.itemsize
     at = 0
     while at < len(chunk):
@@ -62,7 +61,6 @@ class Upcalls:
         self._thread: threading.Thread | None = None
 
     def put(self, chunk: bytes) -> None:
-        """Takes a log of the loop."""
         if self._inline:
             self._handle(chunk)
             return

@@ -65,7 +65,6 @@ class Faults:
 
     @property
     def probabilities(self) -> dict[str, float]:
-        """By name."""
         return {"loss": self.loss, "corrupt": self.corrupt, "duplicate": self.duplicate, "late": self.late}
 
 
@@ -85,7 +84,6 @@ class Wiring:
     # -- switches ---------------------------------------------------------------------------------------
 
     def switch(self, device_id: int) -> WiredSwitch:
-        """The switch with this device id."""
         try:
             return self.switches[device_id]
         except KeyError:
@@ -202,7 +200,6 @@ class Wiring:
         self.cables[b] = Cable(channel_b, channel_a, a)
 
     def attach_host(self, port: Port, stack: int, host: int, rate_bps: int, delay_ps: int, queue_packets: int) -> None:
-        """A cable to an RDMA host."""
         if host in self.nics:
             raise DetourError(f"host {host} is attached to a port already")
         self.nics[host] = self.attach_stack(port, stack, host, rate_bps, delay_ps, queue_packets)
@@ -278,7 +275,6 @@ class Wiring:
     # -- limits and faults ------------------------------------------------------------------------------
 
     def set_faults(self, channel: int, faults: Faults) -> None:
-        """What happens to frames of a channel."""
         row = self.memory.row("channels", channel)
         for name, value in faults.probabilities.items():
             if not 0.0 <= value <= 1.0:

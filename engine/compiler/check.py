@@ -23,21 +23,18 @@ _MAX_SIZE = (1 << 31) - 1
 
 
 def check_width(bits: Json, what: str, at: Json) -> int:
-    """A width in bits."""
     if type(bits) is not int or not 1 <= bits <= MAX_FIELD_BITS:
         raise refuse(f"{what} has {bits!r} bits; 1 to {MAX_FIELD_BITS} are possible", at)
     return int(bits)
 
 
 def check_bytes(bits: int, what: str, at: Json) -> int:
-    """The greatest width of a variable-length field."""
     if bits < 8 or bits % 8 or bits > 8 * MAX_HEADER_BYTES:
         raise refuse(f"{what} has up to {bits} bits, which is no possible number of bytes", at)
     return bits
 
 
 def check_size(size: Json, what: str, at: Json) -> int:
-    """A number of elements."""
     if not 0 <= size <= _MAX_SIZE:
         raise refuse(f"{what} has {size} elements", at)
     return int(size)

@@ -94,14 +94,12 @@ class FunctionContext:
         return self.f.load(64, self.f.at("%sw", 8 * index), 8)
 
     def fixed(self, offset: int, bits: int = 32) -> Value:
-        """A fixed field of the PHV."""
         return self.f.load(bits, self.f.at("%phv", offset), 4)
 
     def set_fixed(self, offset: int, value: Value) -> None:
         self.f.store(value, self.f.at("%phv", offset), 4)
 
     def drop_port(self) -> Value:
-        """The port of this switch that drops."""
         return self.f.load(32, self.f.at("%sw", 8 * DROP_PORT_SLOT), 8)
 
     def starts_over(self) -> Value:
@@ -111,7 +109,6 @@ class FunctionContext:
         return self.f.op("or", *again)
 
     def fail(self, error: int, when: Value = TRUE) -> None:
-        """Sets the PHV's error if `when` holds."""
         if when.const != 0:
             self.set_fixed(phv.ERROR, self.f.select(when, const(32, error), self.fixed(phv.ERROR)))
 
@@ -175,7 +172,6 @@ class FunctionContext:
     # -- validity
 
     def valid_address(self, ref: HeaderRef, write: bool = False) -> str:
-        """Where the validity byte is."""
         scratch = self.layout.scratch_valid if write else None
         return self._chosen(ref, self.layout.valid[ref.header.name], ref.valid_offset, scratch)
 

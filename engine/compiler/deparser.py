@@ -26,7 +26,6 @@ def _deparser(model: Model) -> tuple[list[str], list[Json]]:
 
 
 def max_header_bytes(model: Model) -> int:
-    """The most that `deparse` can write."""
     return sum(model.header(name).type.max_bytes for name in _deparser(model)[0])
 
 

@@ -61,7 +61,6 @@ def _unwrap(e: Json) -> Json:
 
 
 def header(ctx: FunctionContext, e: Json) -> HeaderRef:
-    """An expression that yields a header."""
     e = _unwrap(e)
     if e["type"] == "header":
         return ctx.header(e["value"], e)
@@ -82,7 +81,6 @@ def header(ctx: FunctionContext, e: Json) -> HeaderRef:
 
 
 def union(ctx: FunctionContext, e: Json) -> UnionRef:
-    """An expression that yields a header union."""
     e = _unwrap(e)
     if e["type"] == "header_union":
         return tuple(map(ctx.ref, find(ctx.model.unions, e["value"], "header union", e).headers))
@@ -96,7 +94,6 @@ def union(ctx: FunctionContext, e: Json) -> UnionRef:
 
 
 def stack_name(e: Json) -> str:
-    """The name of the stack that an expression is."""
     e = _unwrap(e)
     if e["type"] not in ("header_stack", "header_union_stack"):
         raise refuse(f"'{e['type']}' as a header stack", e)
@@ -136,7 +133,6 @@ def lvalue(ctx: FunctionContext, e: Json) -> tuple[HeaderRef, str]:
 
 
 def read(ctx: FunctionContext, ref: HeaderRef, name: str) -> Number:
-    """The value of a field."""
     if name == "$valid$":
         return Number(ctx.is_valid(ref), False)
     spec = find_field(ref.header, name)

@@ -201,7 +201,6 @@ class CrcParameters:
 
 
 def reflected(value: int, bits: int) -> int:
-    """The bits in the opposite order."""
     return int(f"{value:0{bits}b}"[::-1], 2)
 
 

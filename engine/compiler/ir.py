@@ -30,7 +30,6 @@ class Value(NamedTuple):
 
     @property
     def typed(self) -> str:
-        """As an operand with its type."""
         return f"i{self.bits} {self.ref}"
 
 

@@ -123,11 +123,9 @@ class Layout:
         return min(self.base[h.name] for h in unit), sum(self.shape(h.type).size for h in unit)
 
     def shape(self, kind: HeaderType) -> HeaderLayout:
-        """Field offsets of a header type."""
         return self._shapes[kind.name]
 
     def place(self, header: Header, spec: FieldSpec) -> FieldPlace:
-        """Memory of a field of a header instance."""
         if header.name == "standard_metadata":
             # Padding that p4c adds is no field of ours: nobody reads it.
             offset, size = phv.STANDARD_FIELDS.get(spec.name, (self.scratch, container(spec.bits)))

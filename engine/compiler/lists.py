@@ -28,7 +28,6 @@ class DigestList:
 
 
 def digest_lists(model: Model) -> dict[int, DigestList]:
-    """All digests by id."""
     return {
         d["id"]: DigestList(d["id"], d["name"], tuple(_bits(model, e) for e in d["elements"]))
         for d in model.json.get("learn_lists") or []

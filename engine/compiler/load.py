@@ -239,7 +239,6 @@ def _action(a: Json, index: int, negative: set[tuple[int, int]]) -> ActionIr:
 
 
 def find_field(header: Header, name: str, at: Json = None) -> FieldSpec:
-    """The member of a header."""
     for spec in header.type.fields:
         if spec.name == name:
             return spec
@@ -307,8 +306,6 @@ def _errors(pairs: Iterable[Any]) -> dict[str, int]:
 
 
 def _arrays(what: str, items: Iterable[Json] | None) -> dict[str, Array]:
-    """Counters, meters or registers."""
-
     def array(a: Json) -> Array:
         target = a.get("result_target")
         if a.get("type") not in (None, "packets", "bytes"):

@@ -275,7 +275,6 @@ class Model:
     value_sets: dict[str, Json]
 
     def header(self, name: str, at: Json = None) -> Header:
-        """The header instance of that name."""
         return find(self.headers, name, "header", at)
 
 

@@ -98,7 +98,6 @@ class _Parser:
         return self.f.at("%pkt", self.where())
 
     def stop(self, error: str | Value) -> None:
-        """Ends parsing with an error."""
         code = const(64, self.ctx.model.errors[error]) if isinstance(error, str) else error
         self.f.store(code, self.error, 8)
         self.f.jump(self.end)

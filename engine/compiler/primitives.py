@@ -79,7 +79,6 @@ def assign_number(ctx: FunctionContext, target: Json, n: Number) -> None:
 
 @_primitive("assign modify_field assign_VL", 2, "assign")
 def assign(ctx: FunctionContext, args: list[Json], call: Json) -> None:
-    """Assigns an expression to a field."""
     ref, name = lvalue(ctx, args[0])
     spec = find_field(ref.header, name, call)
     if spec.variable:

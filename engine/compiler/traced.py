@@ -36,7 +36,6 @@ _AT_EGRESS = (
 
 
 def write_traced(program: CompilationUnit, tracer: RecordWriter) -> None:
-    """Writes all functions of a program with tracing."""
     inner = replace(program, trace=tracer, prefix=PREFIX)
     write_parser(inner)
     write_pipeline(inner, "ingress")

@@ -27,7 +27,6 @@ def writer(ctx: FunctionContext) -> RecordWriter:
 
 
 def extracted(ctx: FunctionContext, ref: HeaderRef, here: str, count: Value, op: Json) -> None:
-    """A header was taken out of the packet."""
     writer(ctx).record(ctx.f, "extract", _element(ref), data=(here, count), at=op, **header_of(ref))
 
 
@@ -45,7 +44,6 @@ def row_of(f: Function, table: TableIr, record: str, base: str) -> Value:
 
 
 def lookup(ctx: FunctionContext, table: TableIr, record: str, base: str, hit: Value) -> None:
-    """A table was searched."""
     row = row_of(ctx.f, table, record, base)
     values = [(k.name or f"{k.header}.{k.field}", key_value(ctx, k)) for k in table.key]
     values += [("$row", row), ("$hit", ctx.f.resize(hit, 8))]
@@ -54,7 +52,6 @@ def lookup(ctx: FunctionContext, table: TableIr, record: str, base: str, hit: Va
 
 
 def action(ctx: FunctionContext, action: ActionIr, arguments: str, table: TableIr) -> None:
-    """An action of a table begins."""
     f = ctx.f
     values = []
     for p in action.params:
@@ -85,7 +82,6 @@ def assigned(
 
 
 def standard(ctx: FunctionContext, names: Sequence[str]) -> list[tuple[str, Value]]:
-    """Fields of standard metadata."""
     places = [(name, *phv.STANDARD_FIELDS[name]) for name in names]
     return [(name, ctx.f.load(8 * size, ctx.f.at("%phv", offset), 4)) for name, offset, size in places]
 

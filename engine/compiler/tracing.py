@@ -149,5 +149,4 @@ class RecordWriter:
 
 
 def pointer(f: Function, address: str) -> Value:
-    """An address as a number."""
     return Value(64, f.value(f"ptrtoint ptr {address} to i64"))

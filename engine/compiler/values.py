@@ -60,7 +60,6 @@ def set_variable_bits(ctx: FunctionContext, ref: HeaderRef, spec: FieldSpec, bit
 
 
 def variable_data(ctx: FunctionContext, ref: HeaderRef, spec: FieldSpec, write: bool = False) -> str:
-    """Address of the bytes."""
     return ctx.address(ref, ctx.place(ref, spec).offset, write)
 
 

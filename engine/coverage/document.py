@@ -94,7 +94,6 @@ class ProgramCoverage:
         return [point for point in self.points.values() if point.kind == kind]
 
     def missed(self) -> list[Point]:
-        """What nothing has reached."""
         return [point for point in self.points.values() if not point.hits]
 
     def totals(self) -> dict[str, dict[str, int]]:

@@ -63,7 +63,6 @@ class ExactIndex:
         self._publish()
 
     def remove(self, key: PackedKey, mask: PackedKey, bounds: RangeBounds, rank: int, row: int) -> None:
-        """Undoes `add`."""
         self._group.remove(key)
         self._publish()
 
@@ -85,7 +84,6 @@ class _Group:
         self.buckets: dict[PackedKey, list[tuple[int, int]]] = {}
 
     def row(self, words: int) -> tuple[int, ...]:
-        """Its row in native memory."""
         return (self.hash.address, self.hash.mask, self.top, *self.mask)
 
 
@@ -104,7 +102,6 @@ class _Groups:
         return len(self._by_mask[0]) + len(self._by_mask[1])
 
     def find(self, mask: PackedKey, chained: bool) -> _Group | None:
-        """The group with that mask."""
         return self._by_mask[chained].get(mask)
 
     def make(self, mask: PackedKey, chained: bool) -> _Group:
@@ -189,7 +186,6 @@ class PrefixIndex:
         self._groups.raised(group, rank, group.hash.put(key, row, rank))
 
     def remove(self, key: PackedKey, mask: PackedKey, bounds: RangeBounds, rank: int, row: int) -> None:
-        """Undoes `add`."""
         group = self._groups.find(mask, False)
         assert group is not None
         group.hash.remove(key)
@@ -270,7 +266,6 @@ class RankedIndex:
         return homes
 
     def remove(self, key: PackedKey, mask: PackedKey, bounds: RangeBounds, rank: int, row: int) -> None:
-        """Undoes `add`."""
         if row in self._scattered:
             self._gather(row)
             return

@@ -151,7 +151,6 @@ class MatchTable:
         self._write(handle + 1, words)
 
     def delete(self, handle: int) -> None:
-        """Removes an entry."""
         self._check_mutable()
         match, rank = self._match(handle)
         self.changes += 1
@@ -169,7 +168,6 @@ class MatchTable:
         return handle
 
     def get(self, handle: int) -> Entry:
-        """An entry by its handle."""
         match, rank = self._match(handle)
         action, params, target = self._decode(handle + 1)
         return Entry(handle, self._codec.decode(match), self._priority(rank), action, params, target)
@@ -178,7 +176,6 @@ class MatchTable:
         return handle in self._matches
 
     def entries(self) -> Iterator[Entry]:
-        """All entries, by handle."""
         return (self.get(handle) for handle in sorted(self._matches))
 
     def version(self, handle: int) -> int:
@@ -257,7 +254,6 @@ class MatchTable:
         return self._rows.flat[at + slots.ENTRY_PACKETS], self._rows.flat[at + slots.ENTRY_BYTES]
 
     def set_counter(self, handle: int, packets: int, octets: int) -> None:
-        """Sets an entry's counter."""
         at = self._counted(handle)
         self._rows.flat[at + slots.ENTRY_PACKETS], self._rows.flat[at + slots.ENTRY_BYTES] = packets, octets
 
@@ -272,7 +268,6 @@ class MatchTable:
         return self._metered(handle).config(handle + 1)
 
     def set_meter(self, handle: int, config: MeterRates | None) -> None:
-        """Sets the direct meter's rates."""
         self._metered(handle).configure(handle + 1, config)
 
     def set_all_meters(self, config: MeterRates | None) -> None:

@@ -47,7 +47,6 @@ class ReplicaReader:
         self._known: dict[int, tuple[dict[int, Copies], dict[int, Copies]] | None] = {}
 
     def look(self, switches: Iterable[int]) -> None:
-        """At these."""
         for switch in switches:
             changes = self._network.replication_changes(switch)
             if self._changes.get(switch) != changes:

@@ -102,12 +102,10 @@ class RecordedEvent(Event):
 
     @property
     def values(self) -> dict[str, int]:
-        """By name."""
         return dict(zip(self.form.reader.names, self.numbers, strict=True))
 
     @property
     def facts(self) -> Facts:
-        """By name."""
         if self._facts is None:
             self._facts = self.form.facts(self)
         return self._facts

@@ -160,7 +160,6 @@ class Recorder:
         self._built.finish(why)
 
     def forget(self) -> None:
-        """Lets go of all visits."""
         self._built.visits = []
 
     def forget_traces(self, traces: Container[int]) -> None:
@@ -188,7 +187,6 @@ class Recorder:
 
     @property
     def begun(self) -> int:
-        """Traces that have begun."""
         return self._ring.begun
 
     @property

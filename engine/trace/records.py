@@ -117,12 +117,10 @@ class Execution:
 
     @property
     def trace(self) -> int:
-        """The packet's number."""
         return self.begin["trace"]
 
     @property
     def switch(self) -> int:
-        """The switch's number."""
         return self.begin["switch"]
 
     def after(self, name: str) -> int:
@@ -130,12 +128,10 @@ class Execution:
         return self.end.get(name)
 
     def values_of(self, place: int) -> tuple[int, ...]:
-        """The words of the values of a record."""
         start = self.way.starts[place]
         return self.words[start : start + self.way.readers[place].count]
 
     def data_of(self, place: int) -> bytes:
-        """The data of a record."""
         return self.way.readers[place].data(self.words, self.raw, self.way.starts[place])
 
 
