@@ -30,10 +30,9 @@ from detour.engine.compiler import slots
 from detour.engine.compiler.model import KeyField
 from detour.engine.compiler.slots import KeyLayout, KeyPlace, block_chunks
 from detour.engine.tables.hashing import HashGroup, PackedKey
+from detour.engine.tables.keys import Match
 from detour.engine.tables.rows import Handles, Rows
 from detour.engine.tables.sliced import Block, Blocks
-
-RangeBounds = tuple[tuple[int, int], ...]
 
 _MANY_GROUPS = 4  # from here on entries go to coarser groups
 _LONG_CHAIN = 8
@@ -57,13 +56,13 @@ class ExactIndex:
         self._sw[self._slot + slots.HASH_MASK] = self._group.mask
         self._sw[self._slot + slots.ENTRY_COUNT] = self._group.count
 
-    def add(self, key: PackedKey, mask: PackedKey, bounds: RangeBounds, rank: int, row: int) -> None:
+    def add(self, match: Match, rank: int, row: int) -> None:
         """Makes the key lead to that record."""
-        self._group.put(key, row, rank)
+        self._group.put(match.key, row, rank)
         self._publish()
 
-    def remove(self, key: PackedKey, mask: PackedKey, bounds: RangeBounds, rank: int, row: int) -> None:
-        self._group.remove(key)
+    def remove(self, match: Match, rank: int, row: int) -> None:
+        self._group.remove(match.key)
         self._publish()
 
 
@@ -180,15 +179,15 @@ class PrefixIndex:
     def __init__(self, sw: NDArray[np.int64], slot: int, layout: KeyLayout, fields: tuple[KeyField, ...]) -> None:
         self._groups = _Groups(sw, slot, layout.words)
 
-    def add(self, key: PackedKey, mask: PackedKey, bounds: RangeBounds, rank: int, row: int) -> None:
-        """Makes packets that match `key` under `mask` find that record."""
-        group = self._groups.find(mask, False) or self._groups.make(mask, False)
-        self._groups.raised(group, rank, group.hash.put(key, row, rank))
+    def add(self, match: Match, rank: int, row: int) -> None:
+        """Makes packets that match find that record."""
+        group = self._groups.find(match.mask, False) or self._groups.make(match.mask, False)
+        self._groups.raised(group, rank, group.hash.put(match.key, row, rank))
 
-    def remove(self, key: PackedKey, mask: PackedKey, bounds: RangeBounds, rank: int, row: int) -> None:
-        group = self._groups.find(mask, False)
+    def remove(self, match: Match, rank: int, row: int) -> None:
+        group = self._groups.find(match.mask, False)
         assert group is not None
-        group.hash.remove(key)
+        group.hash.remove(match.key)
         self._groups.lowered(group)
 
 
@@ -201,11 +200,9 @@ class _Home(NamedTuple):
 
 
 class _Scattered(NamedTuple):
-    """What an entry in a block was added with, to move it to a group. `mask` is that of its group."""
+    """What an entry in a block was added with, to move it to a group with the mask `group_mask`."""
 
-    key: PackedKey
-    mask: PackedKey
-    bounds: RangeBounds
+    match: Match
     rank: int
     group_mask: PackedKey
     node: int
@@ -226,32 +223,29 @@ class RankedIndex:
         self._by_mask: dict[PackedKey, set[int]] = {}
         self._coarse: dict[tuple[PackedKey, int], PackedKey] = {}
 
-    def add(self, key: PackedKey, mask: PackedKey, bounds: RangeBounds, rank: int, row: int) -> None:
+    def add(self, match: Match, rank: int, row: int) -> None:
         """Makes packets that match find that record, unless they find a higher rank."""
-        if bounds:
-            homes = self._add_chained(key, mask, bounds, rank, row)
-        elif self._groups.find(mask, False) or len(self._groups) < _MANY_GROUPS:
-            homes = [self._add_direct(key, mask, rank, row)]
-        else:
-            homes = self._add_chained(key, mask, bounds, rank, row)
-        if homes:
+        direct = self._groups.find(match.mask, False) or len(self._groups) < _MANY_GROUPS
+        if not match.bounds and direct:
+            self._homes[row] = [self._add_direct(match, rank, row)]
+        elif homes := self._add_chained(match, rank, row):
             self._homes[row] = homes
 
-    def _add_direct(self, key: PackedKey, mask: PackedKey, rank: int, row: int) -> _Home:
-        group = self._groups.find(mask, False) or self._groups.make(mask, False)
-        bucket = group.buckets.setdefault(key, [])
+    def _add_direct(self, match: Match, rank: int, row: int) -> _Home:
+        group = self._groups.find(match.mask, False) or self._groups.make(match.mask, False)
+        bucket = group.buckets.setdefault(match.key, [])
         bisect.insort(bucket, (rank, slots.DIRECT | row))
-        self._groups.raised(group, rank, group.hash.put(key, bucket[-1][1], bucket[-1][0]))
-        return _Home(group, key, slots.DIRECT | row)
+        self._groups.raised(group, rank, group.hash.put(match.key, bucket[-1][1], bucket[-1][0]))
+        return _Home(group, match.key, slots.DIRECT | row)
 
-    def _add_chained(self, key: PackedKey, mask: PackedKey, bounds: RangeBounds, rank: int, row: int) -> list[_Home]:
+    def _add_chained(self, match: Match, rank: int, row: int) -> list[_Home]:
         """Returns no homes if the entry was scattered."""
         homes: list[_Home] = []
-        chosen = self._choose(key, mask, bounds) if bounds else self._choose_plain(key, mask)
+        chosen = self._choose(match) if match.bounds else self._choose_plain(match)
         if not chosen:
-            self._scatter(key, mask, bounds, rank, row)
+            self._scatter(match, rank, row)
         for block_key, group in chosen:
-            node = self._new_node(key, mask, bounds, rank, row)
+            node = self._new_node(match, rank, row)
             bucket = group.buckets.get(block_key)
             if bucket is None:
                 group.buckets[block_key] = [(rank, node)]
@@ -265,7 +259,7 @@ class RankedIndex:
             homes.append(_Home(group, block_key, node))
         return homes
 
-    def remove(self, key: PackedKey, mask: PackedKey, bounds: RangeBounds, rank: int, row: int) -> None:
+    def remove(self, match: Match, rank: int, row: int) -> None:
         if row in self._scattered:
             self._gather(row)
             return
@@ -286,14 +280,13 @@ class RankedIndex:
 
     # -- chains
 
-    def _choose(self, key: PackedKey, mask: PackedKey, bounds: RangeBounds) -> list[tuple[PackedKey, _Group]]:
+    def _choose(self, match: Match) -> list[tuple[PackedKey, _Group]]:
         """The coarsest masks under which the entry's chains stay short; none if the entry is to be scattered.
 
         While groups are few, the finest mask is taken at once; when they are many, no new one is made.
         """
-        coarse = 0 if len(self._groups) >= _MANY_GROUPS else 2
-        for level in range(coarse, 3):
-            blocks = self._blocks(key, mask, bounds, level)
+        for level in self._levels():
+            blocks = self._blocks(match, level)
             group = self._groups.find(blocks[0][1], True)
             if group is None and len(self._groups) >= _SPARSE_GROUPS:
                 continue
@@ -303,39 +296,42 @@ class RankedIndex:
                 return [(k, group) for k, _ in blocks]
         return []
 
-    def _choose_plain(self, key: PackedKey, mask: PackedKey) -> list[tuple[PackedKey, _Group]]:
+    def _levels(self) -> tuple[int, ...]:
+        return (2,) if len(self._groups) < _MANY_GROUPS else (0, 1, 2)
+
+    def _choose_plain(self, match: Match) -> list[tuple[PackedKey, _Group]]:
         """As `_choose`, for an entry without ranges: it has one block at each level."""
         groups = self._groups
-        few, sparse = len(groups) < _MANY_GROUPS, len(groups) >= _SPARSE_GROUPS
-        for level in (2,) if few else (0, 1, 2):
-            coarse = mask if level == 2 else self._coarsened(mask, level)
+        sparse = len(groups) >= _SPARSE_GROUPS
+        for level in self._levels():
+            coarse = self._coarsened(match.mask, level)
             group = groups.find(coarse, True)
             if group is None:
                 if sparse:
                     continue
                 group = groups.make(coarse, True)
-            block_key = tuple(map(and_, key, coarse))
+            block_key = tuple(map(and_, match.key, coarse))
             if len(group.buckets.get(block_key, ())) < _LONG_CHAIN:
                 return [(block_key, group)]
         return []
 
     # -- scattered entries
 
-    def _scatter(self, key: PackedKey, mask: PackedKey, bounds: RangeBounds, rank: int, row: int) -> None:
+    def _scatter(self, match: Match, rank: int, row: int) -> None:
         """Puts an entry into a block, or gives its mask a group if enough others have the mask."""
-        group_mask = self._blocks(key, mask, bounds, 2)[0][1]
+        group_mask = self._blocks(match, 2)[0][1]
         same = self._by_mask.setdefault(group_mask, set())
-        wanted = len(same) + 1 >= _WORTH_A_GROUP and len(self._groups) < _MOST_GROUPS
-        if wanted and self._groups.find(group_mask, True) is None:
+        pays = len(same) + 1 >= _WORTH_A_GROUP and len(self._groups) < _MOST_GROUPS
+        if pays and self._groups.find(group_mask, True) is None:
             self._groups.make(group_mask, True)
-            moving = [(*self._gather(other)[:4], other) for other in list(same)]
-            for entry in (*moving, (key, mask, bounds, rank, row)):
+            moving = [(*self._gather(other)[:2], other) for other in list(same)]
+            for entry in (*moving, (match, rank, row)):
                 self.add(*entry)
             return
-        node = self._new_node(key, mask, bounds, rank, row)
-        self._scattered[row] = _Scattered(key, mask, bounds, rank, group_mask, node)
+        node = self._new_node(match, rank, row)
+        self._scattered[row] = _Scattered(match, rank, group_mask, node)
         same.add(row)
-        for block in self._blocks_of_bits.put(rank, *self._hull(key, mask, bounds), node):
+        for block in self._blocks_of_bits.put(rank, *self._hull(match), node):
             self._groups.ranked(block, max(block.entries))
 
     def _gather(self, row: int) -> _Scattered:
@@ -353,26 +349,24 @@ class RankedIndex:
             self._blocks_of_bits.drop(block)
         return entry
 
-    def _hull(self, key: PackedKey, mask: PackedKey, bounds: RangeBounds) -> tuple[PackedKey, PackedKey]:
+    def _hull(self, match: Match) -> tuple[PackedKey, PackedKey]:
         """Key and mask with the ranges as the prefixes that both of their ends have: what a block compares."""
-        keys, masks = key, mask
-        for (low, high), i in zip(bounds, self._layout.ranges, strict=True):
+        keys, masks = match.key, match.mask
+        for (low, high), i in zip(match.bounds, self._layout.ranges, strict=True):
             bits, words = self._fields[i].bits, self._layout.places[i].words
             size = (low ^ high).bit_length()
             prefix = ((1 << bits) - 1) >> size << size
             keys, masks = keys + _split(low & prefix, words), masks + _split(prefix, words)
         return keys, masks
 
-    def _blocks(
-        self, key: PackedKey, mask: PackedKey, bounds: RangeBounds, level: int
-    ) -> list[tuple[PackedKey, PackedKey]]:
+    def _blocks(self, match: Match, level: int) -> list[tuple[PackedKey, PackedKey]]:
         """Key and mask at a level, for every combination of blocks that cover the ranges."""
-        coarse = mask if level == 2 else self._coarsened(mask, level)
-        keys = tuple(map(and_, key, coarse))
-        if not bounds:
+        coarse = self._coarsened(match.mask, level)
+        keys = tuple(map(and_, match.key, coarse))
+        if not match.bounds:
             return [(keys, coarse)]
         choices = []
-        for (low, high), i in zip(bounds, self._layout.ranges, strict=True):
+        for (low, high), i in zip(match.bounds, self._layout.ranges, strict=True):
             bits, words = self._fields[i].bits, self._layout.places[i].words
             step = _step(bits, level)
             size = min(-(-(high - low).bit_length() // step) * step, bits)
@@ -385,9 +379,11 @@ class RankedIndex:
         ]
 
     def _coarsened(self, mask: PackedKey, level: int) -> PackedKey:
-        """The mask with the fields' masks cut to prefixes; masks are few, so the answers are kept."""
-        found = self._coarse.get((mask, level))
-        if found is None:
+        """The mask with the fields' masks cut to prefixes; at level 2 as it is. Masks are few: the answers are kept."""
+        if level == 2:
+            return mask
+        coarse = self._coarse.get((mask, level))
+        if coarse is None:
             masks = list(mask)
             for field, place in zip(self._fields, self._layout.places, strict=True):
                 if field.match_type != "range":
@@ -395,19 +391,18 @@ class RankedIndex:
                     _set_field_mask(masks, place, _coarsen(_field_mask(mask, place), field.bits, step))
             if len(self._coarse) > _REMEMBERED:
                 self._coarse.clear()
-            found = self._coarse[(mask, level)] = tuple(masks)
-        return found
+            coarse = self._coarse[(mask, level)] = tuple(masks)
+        return coarse
 
-    def _new_node(self, key: PackedKey, mask: PackedKey, bounds: RangeBounds, rank: int, row: int) -> int:
+    def _new_node(self, match: Match, rank: int, row: int) -> int:
         """A node with everything to compare; its number is one more than its row, since 0 ends a chain."""
         node = self._node_handles.take()
         self._nodes.reserve(node + 1)
-        words = [row, rank, 0, *key, *mask]
-        if bounds:
-            places = [self._layout.places[i] for i in self._layout.ranges]
-            for i in (0, 1):
-                for bound, place in zip(bounds, places, strict=True):
-                    words.extend(_split(bound[i], place.words))
+        words = [row, rank, 0, *match.key, *match.mask]
+        places = [self._layout.places[i] for i in self._layout.ranges]
+        for side in (0, 1) if match.bounds else ():
+            for bound, place in zip(match.bounds, places, strict=True):
+                words.extend(_split(bound[side], place.words))
         self._nodes.write(node * self._nodes.stride, words)
         return node + 1
 

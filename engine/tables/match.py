@@ -138,7 +138,7 @@ class MatchTable:
         self._by_key[match.identity] = handle
         self._matches[handle] = (match, rank)
         self._write_new(handle + 1, words)
-        self._index.add(match.key, match.mask, match.bounds, rank, handle + 1)
+        self._index.add(match, rank, handle + 1)
         return handle
 
     def modify(self, handle: int, action: EntryTarget, params: tuple[int, ...] = ()) -> None:
@@ -155,7 +155,7 @@ class MatchTable:
         match, rank = self._match(handle)
         self.changes += 1
         row = handle + 1
-        self._index.remove(match.key, match.mask, match.bounds, rank, row)
+        self._index.remove(match, rank, row)
         self._refer(self._rows.flat[row * self._rows.stride + slots.ACTION], -1)
         del self._matches[handle], self._by_key[match.identity]
         self._handles.release(handle)

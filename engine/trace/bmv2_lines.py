@@ -274,7 +274,7 @@ class PacketLines:
     def _apply(
         self, pipeline: PipelineIr, node: str, steps: deque[RecordedEvent]
     ) -> Generator[LogLine, None, tuple[str | None, bool]]:
-        """A table, a statement or the call of an action; returns where it goes on, and whether the packet has exited."""
+        """A table, a statement or the call of an action. Returns where it goes on, and if the packet has exited."""
         table = pipeline.tables.get(node)
         hit, values, following = False, (), None
         if table is None:
