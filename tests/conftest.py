@@ -13,7 +13,7 @@ import pytest
 
 from detour.cli import output
 from detour.engine.compiler.covering import Collector
-from detour.engine.coverage.collector import document_of
+from detour.engine.coverage.document import document_of
 from detour.fabric.backends.bmv2.switch import missing
 from tests.waiting import PATIENCE_S
 

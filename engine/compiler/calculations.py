@@ -15,14 +15,13 @@ from itertools import groupby
 from detour.engine import phv
 from detour.engine.compiler import traced_steps as steps
 from detour.engine.compiler.bits import field_bits, put_all, put_variable
-from detour.engine.compiler.check import check_width
 from detour.engine.compiler.context import FunctionContext, HeaderRef
 from detour.engine.compiler.covering import STATEMENT
 from detour.engine.compiler.expressions import boolean
 from detour.engine.compiler.hashes import ALGORITHMS, custom_crc_function, hash_function
 from detour.engine.compiler.ir import FALSE, TRUE, Value, const
 from detour.engine.compiler.load import find_field
-from detour.engine.compiler.model import FieldSpec, Json, find, parse_hex, refuse
+from detour.engine.compiler.model import FieldSpec, Json, check_width, find, parse_hex, refuse
 from detour.engine.compiler.runtime import runtime
 from detour.engine.compiler.values import store, variable_bits, variable_bytes, variable_data
 

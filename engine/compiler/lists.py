@@ -6,11 +6,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from detour.engine.compiler.bits import field_bits
-from detour.engine.compiler.check import check_width
 from detour.engine.compiler.context import CompilationUnit, FunctionContext
 from detour.engine.compiler.ir import Function, Value, const
 from detour.engine.compiler.load import find_field
-from detour.engine.compiler.model import Json, Model, parse_hex, refuse
+from detour.engine.compiler.model import Json, Model, check_width, parse_hex, refuse
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,13 @@ from detour.base.files import read_bytes
 Json = Any
 T = TypeVar("T")
 MAX_PRIORITY = 0x7FFFFFFF  # P4Runtime priority = MAX_PRIORITY - BMv2 priority (as PI converts it)
+MAX_FIELD_BITS = 2048
+"""Widest field, parameter or register: p4c's own limit for BMv2."""
+MAX_PHV_BYTES = 1 << 16
+"""Largest PHV; the loop has one for every packet in flight."""
+MAX_HEADER_BYTES = 1 << 16
+"""Most bytes that a deparser or a digest may write: the loop's scratch memory has no more (`loop/layout.py`)."""
+_MAX_SIZE = (1 << 31) - 1
 _LONGEST_TEXT = 300
 
 
@@ -52,6 +59,24 @@ def named(objects: Mapping[str, T], e: Json, kind: str, at: Json) -> T:
     if not isinstance(e["value"], str):
         raise refuse(f"'{e['type']}' as a {kind}", at)
     return find(objects, e["value"], kind, at)
+
+
+def check_width(bits: Json, what: str, at: Json) -> int:
+    if type(bits) is not int or not 1 <= bits <= MAX_FIELD_BITS:
+        raise refuse(f"{what} has {bits!r} bits; 1 to {MAX_FIELD_BITS} are possible", at)
+    return int(bits)
+
+
+def check_bytes(bits: int, what: str, at: Json) -> int:
+    if bits < 8 or bits % 8 or bits > 8 * MAX_HEADER_BYTES:
+        raise refuse(f"{what} has up to {bits} bits, which is no possible number of bytes", at)
+    return bits
+
+
+def check_size(size: Json, what: str, at: Json) -> int:
+    if not 0 <= size <= _MAX_SIZE:
+        raise refuse(f"{what} has {size} elements", at)
+    return int(size)
 
 
 @dataclass(frozen=True, slots=True)

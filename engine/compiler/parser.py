@@ -15,12 +15,11 @@ from detour.engine.compiler import traced_steps as steps
 from detour.engine.compiler.actions import run_primitive, traced_set
 from detour.engine.compiler.bits import extract, take
 from detour.engine.compiler.calculations import verify_checksums
-from detour.engine.compiler.check import MAX_HEADER_BYTES, check_width
 from detour.engine.compiler.context import PARSE, CompilationUnit, FunctionContext, HeaderRef
 from detour.engine.compiler.covering import BRANCH
 from detour.engine.compiler.expressions import Number, boolean, constant, exact, low, lvalue, member_of, read
 from detour.engine.compiler.ir import FALSE, TRUE, Value, const
-from detour.engine.compiler.model import Json, Stack, find, parse_hex, refuse
+from detour.engine.compiler.model import MAX_HEADER_BYTES, Json, Stack, check_width, find, parse_hex, refuse
 from detour.engine.compiler.primitives import assign, assign_number
 from detour.engine.compiler.values import variable_bytes
 

@@ -14,7 +14,6 @@ from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError, InternalError
 from detour.base.records import as_json, from_json
 from detour.engine.compiler import context, native
-from detour.engine.compiler.check import MAX_HEADER_BYTES, MAX_PHV_BYTES
 from detour.engine.compiler.control import write_pipeline
 from detour.engine.compiler.covering import COLLECTOR, CoverageSite, SiteWriter
 from detour.engine.compiler.deparser import max_header_bytes, write_deparser
@@ -23,7 +22,7 @@ from detour.engine.compiler.layout import Layout
 from detour.engine.compiler.lists import DigestList, digest_lists, write_digest, write_preserve
 from detour.engine.compiler.load import load
 from detour.engine.compiler.log_ring import LogFormat
-from detour.engine.compiler.model import Model, read_json, refuse
+from detour.engine.compiler.model import MAX_HEADER_BYTES, MAX_PHV_BYTES, Model, read_json, refuse
 from detour.engine.compiler.parser import write_parser
 from detour.engine.compiler.prefetch import write_prefetch
 from detour.engine.compiler.slots import COVERAGE, TRACED_COVERAGE, Slots, assign_slots

@@ -19,7 +19,7 @@ from detour.engine.bmv2api.runtime import BmRuntime
 from detour.engine.bmv2api.server import ThriftServer
 from detour.engine.clock import RealTime
 from detour.engine.compiler.log_ring import LogRing
-from detour.engine.coverage.collector import collecting
+from detour.engine.coverage.document import collecting
 from detour.engine.endpoint import GrpcEndpoint
 from detour.engine.network import Network
 from detour.engine.p4runtime import P4RuntimeServer

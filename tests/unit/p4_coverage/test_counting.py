@@ -15,8 +15,7 @@ from detour.base.p4build import BUILD
 from detour.engine.compiler.covering import BRANCH, COLLECTOR, STATEMENT, TABLE_OUTCOME, Collector
 from detour.engine.compiler.model import read_json
 from detour.engine.compiler.program import Program
-from detour.engine.coverage.collector import collecting, document_of
-from detour.engine.coverage.document import CoverageDocument
+from detour.engine.coverage.document import CoverageDocument, collecting, document_of
 from detour.fabric.tracing.walk import follow_planned
 from tests.packet_runner import PacketRunner
 
