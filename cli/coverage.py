@@ -59,8 +59,7 @@ def _percent(text: str) -> float:
 def _coverage(options: argparse.Namespace) -> int:
     from detour.engine.coverage.document import CoverageDocument
     from detour.engine.coverage.exceptions import read_exceptions
-    from detour.engine.coverage.html import write_html
-    from detour.engine.coverage.lcov import lcov
+    from detour.engine.coverage.reports import lcov, write_html
     from detour.engine.coverage.sources import over_source
 
     document = CoverageDocument.read(options.files)

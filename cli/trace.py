@@ -131,7 +131,7 @@ def _trace(options: argparse.Namespace) -> int | None:
 
 def _planned(options: argparse.Namespace) -> PacketTrace:
     """Through the tables that a controller would write into a fabric that is not up."""
-    from detour.engine.coverage.collector import collecting
+    from detour.engine.coverage.document import collecting
     from detour.fabric.operations.packet_tracing import document
     from detour.fabric.tracing.walk import follow_planned
 
@@ -152,7 +152,7 @@ def _planned(options: argparse.Namespace) -> PacketTrace:
 
 def _program(options: argparse.Namespace) -> int | None:
     from detour.control.p4runtime.pipeline import PipelineConfig
-    from detour.engine.coverage.collector import collecting
+    from detour.engine.coverage.document import collecting
     from detour.fabric.labs.entries import read_updates
     from detour.fabric.operations.packet_tracing import document
     from detour.fabric.tracing.frames import ethernet_of, read_frame

@@ -12,7 +12,7 @@ from detour.engine.bmv2api.calls.part import ReplicaPart, alone
 from detour.engine.bmv2api.device import BmDevice
 from detour.engine.bmv2api.queues import Queues
 from detour.engine.bmv2api.replication import Replicas
-from detour.engine.compiler.custom_crc import CrcParameters
+from detour.engine.compiler.hashes import CrcParameters
 from detour.engine.p4runtime.store import EntityStore
 
 _LISTS = {

@@ -34,8 +34,8 @@ from detour.control.planner import planner
 from detour.control.routes.adaptive import group_links
 from detour.control.routes.hashes import DETOUR_BIT, PATHS, probe_ports
 from detour.engine.clock import Virtual
+from detour.engine.compiler.covering import COLLECTOR, Collector
 from detour.engine.compiler.program import Program
-from detour.engine.coverage.collector import COLLECTOR, Collector
 from detour.engine.network import Network
 from detour.engine.state import SwitchState
 from detour.fabric.backends.base import address_hosts
