@@ -43,11 +43,7 @@ class Service:
     """
 
     def __init__(
-        self,
-        work: Work,
-        read_work: Work | None = None,
-        bulk_work: Work | None = None,
-        limits: Limits | None = None,
+        self, work: Work, read_work: Work | None = None, bulk_work: Work | None = None, limits: Limits | None = None
     ) -> None:
         self.devices: dict[int, P4Device] = {}
         self._limits = limits or Limits()

@@ -62,11 +62,7 @@ class StandaloneSwitch:
     """One switch, as the options ask, at an endpoint that is bound already."""
 
     def __init__(
-        self,
-        options: SwitchOptions,
-        endpoint: GrpcEndpoint,
-        progress: Progress,
-        thrift: ThriftServer | None = None,
+        self, options: SwitchOptions, endpoint: GrpcEndpoint, progress: Progress, thrift: ThriftServer | None = None
     ) -> None:
         """`thrift`: where BMv2's runtime API is served besides, bound already; it is ended with the switch."""
         self.options = options

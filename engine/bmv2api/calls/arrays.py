@@ -10,15 +10,7 @@ from detour.engine.bmv2api import types
 from detour.engine.bmv2api.calls.keys import place, refused
 from detour.engine.bmv2api.calls.part import CallPart
 from detour.engine.bmv2api.wire import ServiceError, signed
-from detour.engine.tables import (
-    CounterArray,
-    MatchTable,
-    MeterArray,
-    MeterRates,
-    RegisterArray,
-    TableError,
-    ValueSet,
-)
+from detour.engine.tables import CounterArray, MatchTable, MeterArray, MeterRates, RegisterArray, TableError, ValueSet
 
 _US = 1_000_000
 A = TypeVar("A", CounterArray, MeterArray, RegisterArray)

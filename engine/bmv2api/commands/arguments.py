@@ -130,8 +130,7 @@ def split_priority(table: NamedTable, words: list[str]) -> tuple[list[str], Entr
         return words[:-1], EntryOptions(parse_integer(words[-1], "priority"))
     except (CommandError, IndexError):
         raise CommandError(
-            "Table is ternary, but could not extract a valid priority from args",
-            "give it as the last word, from 0",
+            "Table is ternary, but could not extract a valid priority from args", "give it as the last word, from 0"
         ) from None
 
 

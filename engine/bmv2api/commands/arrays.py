@@ -39,9 +39,9 @@ _COUNTER = named("COUNTER", lambda program: program.counters)
 def counter_read(api: Api, counter: NamedArray, index: int) -> Iterable[str]:
     if counter.table is not None:
         yield f"this is the direct counter for table {counter.table}"
-        count = api.standard.bm_mt_read_counter(0, counter.table, index)
+        count = api.standard.bm_mt_read_counter(counter.table, index)
     else:
-        count = api.standard.bm_counter_read(0, counter.name, index)
+        count = api.standard.bm_counter_read(counter.name, index)
     yield f"{counter.asked}[{index}]= ({count.bytes} bytes, {count.packets} packets)"
 
 
@@ -51,9 +51,9 @@ def counter_write(api: Api, counter: NamedArray, index: int, packets: int, octet
     count = CounterValue(octets, packets)
     if counter.table is not None:
         yield f"writing to direct counter for table {counter.table}"
-        api.standard.bm_mt_write_counter(0, counter.table, index, count)
+        api.standard.bm_mt_write_counter(counter.table, index, count)
     else:
-        api.standard.bm_counter_write(0, counter.name, index, count)
+        api.standard.bm_counter_write(counter.name, index, count)
     yield f"{counter.asked}[{index}] has been updated"
 
 
@@ -61,9 +61,9 @@ def counter_write(api: Api, counter: NamedArray, index: int, packets: int, octet
 def counter_reset(api: Api, counter: NamedArray) -> Iterable[str]:
     if counter.table is not None:
         yield f"this is the direct counter for table {counter.table}"
-        api.standard.bm_mt_reset_counters(0, counter.table)
+        api.standard.bm_mt_reset_counters(counter.table)
     else:
-        api.standard.bm_counter_reset_all(0, counter.name)
+        api.standard.bm_counter_reset_all(counter.name)
 
 
 # -- meters
@@ -96,9 +96,9 @@ _RATES = Argument(
 @command("meter_set_rates", "set a meter's rates, in units a microsecond", _METER, _INDEX, _RATES)
 def meter_set_rates(api: Api, meter: NamedArray, index: int, rates: list[MeterRate]) -> Iterable[str]:
     if meter.table is not None:
-        api.standard.bm_mt_set_meter_rates(0, meter.table, index, rates)
+        api.standard.bm_mt_set_meter_rates(meter.table, index, rates)
     else:
-        api.standard.bm_meter_set_rates(0, meter.name, index, rates)
+        api.standard.bm_meter_set_rates(meter.name, index, rates)
     return ()
 
 
@@ -109,9 +109,9 @@ calls("meter_array_set_rates", "set the rates of all meters of an array", Standa
 @command("meter_get_rates", "show a meter's rates", _METER, _INDEX)
 def meter_get_rates(api: Api, meter: NamedArray, index: int) -> Iterable[str]:
     if meter.table is not None:
-        rates = api.standard.bm_mt_get_meter_rates(0, meter.table, index)
+        rates = api.standard.bm_mt_get_meter_rates(meter.table, index)
     else:
-        rates = api.standard.bm_meter_get_rates(0, meter.name, index)
+        rates = api.standard.bm_meter_get_rates(meter.name, index)
     if len(rates) != meter.rates:
         yield f"WARNING: expected {meter.rates} rates but only received {len(rates)}"
     for i, rate in enumerate(rates):
@@ -145,10 +145,10 @@ _REGISTER = named("REGISTER", lambda program: program.registers)
          Argument("[INDEX]", _parse_optional_index, least=0))  # fmt: skip
 def register_read(api: Api, register: NamedArray, index: int | None) -> Iterable[str]:
     if index is not None:
-        yield f"{register.asked}[{index}]= {api.standard.bm_register_read(0, register.name, index)}"
+        yield f"{register.asked}[{index}]= {api.standard.bm_register_read(register.name, index)}"
         return
     print("register index omitted, reading entire array", file=sys.stderr)
-    values = api.standard.bm_register_read_all(0, register.name)
+    values = api.standard.bm_register_read_all(register.name)
     yield f"{register.asked}= {', '.join(str(value) for value in values)}"
 
 

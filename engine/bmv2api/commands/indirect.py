@@ -36,7 +36,7 @@ calls("act_prof_delete_member", "delete a member", Standard.bm_mt_act_prof_delet
 def act_prof_modify_member(
     api: Api, profile: NamedProfile, action: NamedAction, member: int, data: list[bytes]
 ) -> Iterable[str]:
-    api.standard.bm_mt_act_prof_modify_member(0, profile.name, member, action.name, data)
+    api.standard.bm_mt_act_prof_modify_member(profile.name, member, action.name, data)
     return ()
 
 
@@ -75,11 +75,11 @@ def _group(group: ProfileGroup) -> Iterable[str]:
 def act_prof_dump(api: Api, profile: NamedProfile) -> Iterable[str]:
     yield LINE
     yield "MEMBERS"
-    for member in api.standard.bm_mt_act_prof_get_members(0, profile.name):
+    for member in api.standard.bm_mt_act_prof_get_members(profile.name):
         yield STARS
         yield from _member(member)
     if profile.with_selection:
-        groups = api.standard.bm_mt_act_prof_get_groups(0, profile.name)
+        groups = api.standard.bm_mt_act_prof_get_groups(profile.name)
         yield LINE
         yield "GROUPS"
         for group in groups:

@@ -62,7 +62,7 @@ calls("mc_set_lag_membership", "say which ports a LAG has", SimplePreLag.bm_mc_s
 @command("mc_dump", "show multicast groups, nodes and LAGs")
 def mc_dump(api: Api) -> Iterable[str]:
     try:
-        told = json.loads(api.multicast.bm_mc_get_entries(0))
+        told = json.loads(api.multicast.bm_mc_get_entries())
     except ValueError:
         raise DetourError("the switch's answer is not JSON") from None
     nodes = {node["handle"]: node for node in told["l1_handles"]}

@@ -149,12 +149,11 @@ def calls(
     """Declares a command that is one call of `function` with its arguments. `before` is a format of the arguments'
     values and is printed before the call; `result` makes lines of what the call returns, or is a format of it."""
     service, method = _FUNCTIONS[function.__name__]
-    context = (0,) if method.has_context else ()
 
     @command(name, text, *arguments)
     def run(api: Api, *values: Any) -> Iterable[str]:
         if before:
             yield before.format(*values)
         plain = (value.name if isinstance(value, Named) else value for value in values)
-        answer = getattr(api.service(service), method.name)(*context, *plain)
+        answer = getattr(api.service(service), method.name)(*plain)
         yield from (result.format(answer),) if isinstance(result, str) else result(answer)

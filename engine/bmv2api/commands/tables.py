@@ -71,7 +71,7 @@ def table_add(
     yield f"Adding entry to {table.match_type.name.lower()} match table {table.asked}"
     yield "{:20} {}".format("match key:", "\t".join(values.shown_param(param) for param in key))
     yield from _shown_action(action, data)
-    handle = api.standard.bm_mt_add_entry(0, table.name, key, action.name, data, options)
+    handle = api.standard.bm_mt_add_entry(table.name, key, action.name, data, options)
     yield f"Entry has been added with handle {handle}"
 
 
@@ -79,13 +79,13 @@ def table_add(
 def table_set_default(api: Api, table: NamedTable, action: NamedAction, data: list[bytes]) -> Iterable[str]:
     yield f"Setting default action of {table.asked}"
     yield from _shown_action(action, data)
-    api.standard.bm_mt_set_default_action(0, table.name, action.name, data)
+    api.standard.bm_mt_set_default_action(table.name, action.name, data)
 
 
 @command("table_modify", "give an entry another action", TABLE, ACTION_NAME, ENTRY, PARAMETERS)
 def table_modify(api: Api, table: NamedTable, action: NamedAction, handle: int, data: list[bytes]) -> Iterable[str]:
     yield f"Modifying entry {handle} for {table.match_type.name.lower()} match table {table.asked}"
-    api.standard.bm_mt_modify_entry(0, table.name, handle, action.name, data)
+    api.standard.bm_mt_modify_entry(table.name, handle, action.name, data)
 
 
 calls("table_reset_default", "reset a table's default entry to the program's", Standard.bm_mt_reset_default_entry,
@@ -139,7 +139,7 @@ def _entry(table: NamedTable, entry: BmEntry) -> Iterable[str]:
 
 @command("table_dump", "show all of a table", TABLE)
 def table_dump(api: Api, table: NamedTable) -> Iterable[str]:
-    entries = api.standard.bm_mt_get_entries(0, table.name)
+    entries = api.standard.bm_mt_get_entries(table.name)
     yield values.LINE
     yield "TABLE ENTRIES"
     for entry in entries:
@@ -147,7 +147,7 @@ def table_dump(api: Api, table: NamedTable) -> Iterable[str]:
         yield from _entry(table, entry)
     if table.profile is not None:
         yield from act_prof_dump(api, table.profile)
-    default = api.standard.bm_mt_get_default_entry(0, table.name)
+    default = api.standard.bm_mt_get_default_entry(table.name)
     yield values.LINE
     yield "Dumping default entry"
     yield from _action_entry(default)
@@ -156,7 +156,7 @@ def table_dump(api: Api, table: NamedTable) -> Iterable[str]:
 
 @command("table_dump_entry", "show an entry", TABLE, ENTRY)
 def table_dump_entry(api: Api, table: NamedTable, handle: int) -> Iterable[str]:
-    return _entry(table, api.standard.bm_mt_get_entry(0, table.name, handle))
+    return _entry(table, api.standard.bm_mt_get_entry(table.name, handle))
 
 
 def _parse_key(words: list[str], parsed: Parsed) -> tuple[list[MatchParam], EntryOptions]:
@@ -172,4 +172,4 @@ _KEY = Argument("MATCH... [PRIORITY]", _parse_key, least=0, most=REST)
 def table_dump_entry_from_key(
     api: Api, table: NamedTable, key: list[MatchParam], options: EntryOptions
 ) -> Iterable[str]:
-    return _entry(table, api.standard.bm_mt_get_entry_from_key(0, table.name, key, options))
+    return _entry(table, api.standard.bm_mt_get_entry_from_key(table.name, key, options))

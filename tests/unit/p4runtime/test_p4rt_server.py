@@ -122,8 +122,7 @@ def test_client_certificates(network: FakeNetwork) -> None:
 
 
 @pytest.mark.parametrize(
-    "tls",
-    [Tls(PEM / "nowhere.pem", PEM / "server.key"), Tls(PEM / "README.md", PEM / "server.key")],
+    "tls", [Tls(PEM / "nowhere.pem", PEM / "server.key"), Tls(PEM / "README.md", PEM / "server.key")]
 )
 def test_wrong_files(network: FakeNetwork, tls: Tls) -> None:
     with pytest.raises(DetourError, match=r"TLS: .*(nowhere.pem|README.md)"):
