@@ -17,10 +17,9 @@ from typing import Any
 from finsy.proto import p4r
 
 from detour.engine.p4runtime.collector import HELD_OFF
-from detour.engine.p4runtime.entities import table_read
+from detour.engine.p4runtime.entities import ENTITIES, table_read
 from detour.engine.p4runtime.entities.common import DELETE, INSERT, MODIFY, Ids, PendingUpdate
 from detour.engine.p4runtime.errors import Code, Outcomes, Refused, log, refusal
-from detour.engine.p4runtime.read import READ
 from detour.engine.p4runtime.store import EntityStore, TableStore
 from detour.engine.p4runtime.write import Updates, prepare
 from detour.engine.tables import NoSuchEntry
@@ -101,7 +100,7 @@ def _inverse(store: EntityStore, update: p4r.Update) -> Iterator[p4r.Update]:
             case _ if kind == INSERT:
                 yield p4r.Update(type=DELETE, entity=entity)
             case _:  # by id: members, groups, replication, digests; by index or all: cells; value sets
-                for before in filter(None, READ[name](store, getattr(entity, name), None)):
+                for before in filter(None, ENTITIES[name].read(store, getattr(entity, name), None)):
                     yield p4r.Update(type=_OPPOSITE[kind], entity=before)
     except NoSuchEntry:
         return

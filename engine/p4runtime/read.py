@@ -6,31 +6,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from itertools import chain, groupby, islice, starmap
-from typing import Any
 
 from finsy.proto import p4r
 
-from detour.engine.p4runtime.entities import counter, digest, meter, pre, profile, register, table_read, value_set
+from detour.engine.p4runtime.entities import ENTITIES
 from detour.engine.p4runtime.entities.common import Ids
 from detour.engine.p4runtime.errors import Outcomes, refusal
 from detour.engine.p4runtime.store import EntityStore
 from detour.engine.p4runtime.write import unknown_entity
 
-READ: dict[str, Any] = {
-    "table_entry": table_read.read,
-    "action_profile_member": profile.read_members,
-    "action_profile_group": profile.read_groups,
-    "meter_entry": meter.read,
-    "direct_meter_entry": meter.read_direct,
-    "counter_entry": counter.read,
-    "direct_counter_entry": counter.read_direct,
-    "packet_replication_engine_entry": pre.read,
-    "value_set_entry": value_set.read,
-    "register_entry": register.read,
-    "digest_entry": digest.read,
-}
-# What packets change; an entity of these must not be read while a packet is at it.
-_VOLATILE = {"counter_entry", "direct_counter_entry", "register_entry"}
+# What packets change of a table entry.
 _VOLATILE_FIELDS = ("counter_data", "time_since_last_hit")
 _SLICE = 256
 CHUNK_BYTES = 256 << 10
@@ -109,9 +94,9 @@ class Reader:
             name = request.WhichOneof("entity")
             if name == "extern_entry" and not request.extern_entry.extern_type_id:
                 return  # "all externs": there are none
-            if name not in READ:
+            if name not in ENTITIES:
                 raise unknown_entity(name)
-            yield from READ[name](self._store, getattr(request, name), self._ids)
+            yield from ENTITIES[name].read(self._store, getattr(request, name), self._ids)
         except Exception as e:
             self.errors[index] = refusal(e)
 
@@ -124,4 +109,4 @@ def _is_volatile(request: p4r.Entity) -> bool:
     name = request.WhichOneof("entity")
     if name == "table_entry":
         return any(request.table_entry.HasField(f) for f in _VOLATILE_FIELDS)
-    return name in _VOLATILE
+    return name in ENTITIES and ENTITIES[name].volatile

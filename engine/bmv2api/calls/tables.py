@@ -11,8 +11,8 @@ from detour.engine.bmv2api.calls import keys
 from detour.engine.bmv2api.calls.part import CallPart
 from detour.engine.bmv2api.types import EntryOptions, MatchParam, TableCode
 from detour.engine.compiler.model import ActionIr
-from detour.engine.p4runtime.entities import oneshot
 from detour.engine.p4runtime.entities import table as p4runtime
+from detour.engine.p4runtime.entities.profile import remove_one_shot
 from detour.engine.p4runtime.store import Note
 from detour.engine.tables import ActionProfile, Entry, GroupRef, MatchTable, MemberRef
 
@@ -182,7 +182,7 @@ class TableCalls(CallPart):
         table.modify(at, target)
         store = self.device.table_store(table.name)
         if store is not None and store.profile is not None and (gone := store.one_shots.pop(at, None)) is not None:
-            oneshot.remove(store.profile, gone)
+            remove_one_shot(store.profile, gone)
             store.profile.by_reference += 1
 
     def bm_mt_indirect_delete_entry(self, table_name: str, entry_handle: int) -> None:
