@@ -69,34 +69,42 @@ class TableSchema:
 
 
 @dataclass(frozen=True, slots=True)
-class Counter:
-    """A counter array or a direct counter; which of the two numbers it has."""
+class SizedObject:
+    """What all of those have that follow."""
 
     id: int
     name: str
     size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counter(SizedObject):
+    """A counter array or a direct counter; which of the two numbers it has."""
+
     packets: bool
     octets: bool
 
 
 @dataclass(frozen=True, slots=True)
-class MeterInfo:
+class MeterInfo(SizedObject):
     """A meter array or a direct meter."""
 
-    id: int
-    name: str
-    size: int
     type: int
 
 
 @dataclass(frozen=True, slots=True)
-class Register:
+class Register(SizedObject):
     """A register array; `type` is None if P4Data cannot show it."""
 
-    id: int
-    name: str
-    size: int
     type: DataType | None
+
+
+@dataclass(frozen=True, slots=True)
+class ValueSetInfo(SizedObject):
+    """A parser value set; `key` is None if it does not match exactly, which BMv2 cannot do, or is
+    translated to strings."""
+
+    key: MatchCodec | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,17 +115,6 @@ class Digest:
     name: str
     list_id: int
     type: DataType | None
-
-
-@dataclass(frozen=True, slots=True)
-class ValueSetInfo:
-    """A parser value set; `key` is None if it does not match exactly, which BMv2 cannot do, or is
-    translated to strings."""
-
-    id: int
-    name: str
-    key: MatchCodec | None
-    size: int
 
 
 @dataclass(slots=True)
@@ -401,33 +398,21 @@ class _Builder:
         where = f"value set {name}"
         # The JSON tells nothing about other kinds, and nobody can give strings.
         if any(f.match_type != _Match.EXACT or packets.as_string(self.info, f.type_name.name) for f in info.match):
-            return ValueSetInfo(info.preamble.id, name, None, info.size)
+            return ValueSetInfo(info.preamble.id, name, info.size, None)
         fields = []
         for i, f in enumerate(info.match):
             fields.append(CODECS[_Match.EXACT](f.id, f.name, _width(f.bitwidth, f.bitwidth, where), i, where))
         bits = sum(f.bits for f in fields)
         if bits != found["compressed_bitwidth"]:
             raise invalid(f"P4Info: {where} has {bits} bits, in the BMv2 JSON {found['compressed_bitwidth']}")
-        return ValueSetInfo(info.preamble.id, name, MatchCodec(where, fields), info.size)
+        return ValueSetInfo(info.preamble.id, name, info.size, MatchCodec(where, fields))
 
 
 def _preambles(info: p4i.P4Info) -> Iterator[p4i.Preamble]:
-    kinds = (
-        info.tables,
-        info.actions,
-        info.action_profiles,
-        info.counters,
-        info.direct_counters,
-        info.meters,
-        info.direct_meters,
-        info.controller_packet_metadata,
-        info.value_sets,
-        info.registers,
-        info.digests,
-    )
-    for kind in kinds:
-        for each in kind:
-            yield each.preamble
+    arrays = (info.counters, info.direct_counters, info.meters, info.direct_meters, info.registers, info.value_sets)
+    others = (info.controller_packet_metadata, info.digests)
+    for kind in (info.tables, info.actions, info.action_profiles, *arrays, *others):
+        yield from (each.preamble for each in kind)
 
 
 def _width(info: int, program: int, what: str) -> int:

@@ -18,6 +18,7 @@ from detour.base.dataplane import DROP_PORT, HIGHEST_PORT
 from detour.base.errors import DetourError
 
 DEFAULT_ADDRESS = "0.0.0.0:9559"
+_LOOPBACK = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]", "::": "[::1]", "*": "127.0.0.1"}
 LOG_LEVELS = ("trace", "debug", "info", "warn", "error", "off")
 SPOKEN_VERSION = "1.15.5"
 """The simple_switch_grpc whose command line and behaviour this follows."""
@@ -333,3 +334,19 @@ def _notices(common: argparse.Namespace, target: argparse.Namespace) -> list[str
     if not target.grpc_server_ssl and any(getattr(target, f"grpc_server_{name}") for name in names):
         said.append("certificates have no effect without --grpc-server-ssl")
     return said
+
+
+def narrowed(options: SwitchOptions) -> tuple[str, str]:
+    """The address where P4Runtime is served, and what to say about it (empty: it is the one that was asked for).
+
+    BMv2 serves all interfaces by default, and harnesses ask for that by name (`0.0.0.0:50051`) though their
+    controllers run on the same machine. Without client certificates anybody who can reach the port could program the
+    switch, so such an address is narrowed to loopback, which is said; any other foreign address is refused.
+    """
+    host, _, port = options.address.rpartition(":")
+    certified = options.tls is not None and options.tls.require_client and options.tls.ca is not None
+    if host not in _LOOPBACK or certified:
+        return options.address, ""
+    address = f"{_LOOPBACK[host]}:{port}"
+    notice = f"P4Runtime is served on {address} only: {options.address} needs TLS with client certificates"
+    return address, notice

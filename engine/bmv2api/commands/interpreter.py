@@ -12,7 +12,7 @@ from detour.base.errors import DetourError
 from detour.base.files import read_text
 
 # What declares the commands.
-from detour.engine.bmv2api.commands import arrays, indirect, multicast, switch, tables  # noqa: F401
+from detour.engine.bmv2api.commands import arrays, multicast, switch, tables  # noqa: F401
 from detour.engine.bmv2api.commands.errors import CommandError, told
 from detour.engine.bmv2api.commands.program import ProgramNames
 from detour.engine.bmv2api.commands.registry import COMMANDS, CommandScope, CommandWork, Say

@@ -100,9 +100,7 @@ def prepare_group(store: EntityStore, kind: int, message: p4r.ActionProfileGroup
     size = _group_size(profile.info, (m.weight for m in members))
     if 0 < limit < size:
         raise Refused(Code.RESOURCE_EXHAUSTED, f"{where}: group {group} has size {size}, at most {limit} was agreed")
-    if kind == INSERT:
-        return partial(_insert_group, profile, group, members, message.max_size)
-    return partial(_modify_group, profile, group, members, message.max_size)
+    return partial(_insert_group if kind == INSERT else _modify_group, profile, group, members, message.max_size)
 
 
 def _max_size(profile: ProfileStore, message: p4r.ActionProfileGroup) -> int:
@@ -168,7 +166,8 @@ def _show_group(profile: ProfileStore, group: int) -> p4r.Entity:
         member = out.members.add()
         member.member_id = m.member
         member.weight = 0 if profile.info.weights_disallowed else m.weight
-        _show_watch_port(m.watch_port, member)
+        if m.watch_port is not None:
+            member.watch_port = encode(m.watch_port)
     return entity
 
 
@@ -201,12 +200,6 @@ def _watch_port(profile: Profile, message: Member) -> int | None:
     if not 0 <= port <= HIGHEST_PORT:
         raise invalid(f"action profile {profile.name}: watch port {port} is not in 0..{HIGHEST_PORT}")
     return port
-
-
-def _show_watch_port(port: int | None, message: Member) -> None:
-    """The port in a message read back."""
-    if port is not None:
-        message.watch_port = encode(port)
 
 
 def _group_size(profile: Profile, weights: Iterable[int]) -> int:

@@ -63,7 +63,7 @@ def prepare(store: EntityStore, kind: int, entry: p4r.TableEntry) -> PendingUpda
         raise Refused(Code.PERMISSION_DENIED, f"{info.where}: its entries are const")
     key, priority = decode_key(info, entry)
     if kind == DELETE:  # nothing but the key counts
-        return partial(_delete, table, key, priority)
+        return lambda: delete(table, table.engine.find(key, priority))
     run = _run(info, entry.action) if entry.HasField("action") else None
     extras = _extras(store, info, entry)
     if extras.meter is not None and run is not None and entry.action.action.action_id == info.actions.no_action:
@@ -210,10 +210,6 @@ def _apply_extras(table: TableStore, handle: int, extras: Extras) -> None:
         table.engine.set_meter(handle, extras.meter)
     if extras.counter is not None:
         table.engine.set_counter(handle, *extras.counter)
-
-
-def _delete(table: TableStore, key: EntryKey, priority: int) -> None:
-    delete(table, table.engine.find(key, priority))
 
 
 def delete(table: TableStore, handle: int) -> None:

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading TableEntry, with the filters of the spec ("Wildcard Reads")."""
+"""Reading TableEntry, with the filters of the spec ("Wildcard Reads"), and which entries have been idle for too long
+("Table Idle Timeout Notification")."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from finsy.proto import p4r
 
@@ -13,6 +15,7 @@ from detour.engine.p4runtime.store import EntityStore, Note, TableStore
 from detour.engine.tables import Entry, GroupRef, NoSuchEntry
 
 _NO_NOTE = Note()
+_MESSAGE_BYTES = 256 << 10  # of a notification
 
 
 def read(store: EntityStore, wanted: p4r.TableEntry, ids: Ids) -> Iterator[p4r.Entity | None]:
@@ -181,3 +184,36 @@ def idle_ns(store: EntityStore, table: TableStore, handle: int) -> int:
     since = max(store.target.tick_to_ps(table.engine.last_hit(handle)), table.notes.get(handle, _NO_NOTE).since_ps)
     now = store.now_ps() if table.copied_ps is None else table.copied_ps
     return max(now - since, 0) // 1000
+
+
+def any_ageing(store: EntityStore) -> bool:
+    """Whether any entry has an idle time-out."""
+    return any(t.waiting for t in store.tables.values())
+
+
+def idle_notifications(store: EntityStore, timestamp: int) -> list[p4r.IdleTimeoutNotification]:
+    """Notifications for entries whose time has passed, of one table each and not too long; the time until the next
+    one of an entry begins anew.
+
+    `timestamp`: of the messages, ns. The caller keeps writers away. Packets may stamp entries meanwhile; a stamp is one
+    word.
+    """
+    notifications, now = [], store.now_ps()
+    for table in store.tables.values():
+        message, size = p4r.IdleTimeoutNotification(timestamp=timestamp), 0
+        for handle in sorted(table.waiting):
+            note = table.notes[handle]
+            if min(idle_ns(store, table, handle), (now - note.notified_ps) // 1000) < note.idle_timeout_ns:
+                continue
+            if size > _MESSAGE_BYTES:
+                notifications.append(message)
+                message, size = p4r.IdleTimeoutNotification(timestamp=timestamp), 0
+            out = message.table_entry.add()
+            fill_key(table, table.engine.get(handle), out)
+            out.metadata, out.controller_metadata = note.metadata, note.controller_metadata
+            out.idle_timeout_ns = note.idle_timeout_ns
+            size += out.ByteSize()
+            table.notes[handle] = replace(note, notified_ps=now)  # a Read may have a snapshot of the old one
+        if message.table_entry:
+            notifications.append(message)
+    return notifications
