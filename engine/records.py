@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading the loop's logs (`detour.engine.loop.up`) in Python."""
+"""Reading the loop's logs (`detour.engine.loop.log`) in Python."""
 
 from __future__ import annotations
 

@@ -113,7 +113,8 @@ class P4Device:
     # -- from the network's threads to the event loop
 
     def _post(self, kind: int, data: bytes, time_ps: int) -> None:
-        """Takes a packet-in (`kind` -1) or a digest (its list). One wake-up for all that comes until the event loop gets to it."""
+        """Takes a digest of the list `kind`, or for -1 a packet-in. One wake-up for all that comes until the event loop
+        gets to it."""
         if not self._budgets.inbox.take(len(data) + _RECORD_BYTES):
             if not self.dropped:
                 log.warning("device %d: packet-ins and digests come faster than they can be sent", self.id)

@@ -60,7 +60,7 @@ def test_devices_take_turns() -> None:
             return turn
 
         a, b = device("a"), device("b")
-        for _ in range(5):  # who asks often has no more turns than the others
+        for _ in range(5):  # who asks often is not called more often than the others
             turns.ask(a)
         turns.ask(b)
         while len(order) < 8:
@@ -94,7 +94,7 @@ async def _flooded(turns: int) -> tuple[int, int]:
 
     def flood() -> None:
         while not ended.is_set():
-            device._packet_in(bytes(100), 0)
+            device._post(-1, bytes(100), 0)
 
     thread = threading.Thread(target=flood)
     thread.start()
