@@ -172,18 +172,18 @@ class Replicas:
             message = p4r.CloneSessionEntry(session_id=session, replicas=_messages(replicas or ()))
             _remember(store.sessions, session, None if replicas is None else message)
 
-    # -- as BMv2 tells it
+    # -- as BMv2 shows it
 
     def as_json(self) -> str:
         """All of it; a node's second handle, of its list of ports, is the same as its first here."""
         nodes = sorted(self.nodes.items())
-        told = {
+        state = {
             "l1_handles": [{"handle": h, "l2_handle": h, "rid": node.rid} for h, node in nodes],
             "l2_handles": [{"handle": h, "lags": node.lags, "ports": node.ports} for h, node in nodes],
             "lags": [{"id": lag, "ports": ports} for lag, ports in sorted(self.lags.items())],
             "mgrps": [{"id": group, "l1_handles": handles} for group, handles in sorted(self.groups.items())],
         }
-        return json.dumps(told, indent=4)
+        return json.dumps(state, indent=4)
 
 
 def _remember(entries: dict, number: int, value: object | None) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from detour.base.errors import DetourError
-from detour.engine.bmv2api.commands.errors import CommandError, told
+from detour.engine.bmv2api.commands.errors import CommandError, error_line
 from detour.engine.bmv2api.commands.interpreter import program_of
 from detour.engine.bmv2api.commands.registry import COMMANDS, CommandScope
 from detour.engine.bmv2api.interface import Api
@@ -130,7 +130,7 @@ def play_stf(path: Path, statements: Sequence[StfStatement], switch: StfSwitch) 
         try:
             player.carry_out(statement)
         except ServiceError as error:
-            raise DetourError(f"{path}:{statement.line}: {told(error)}") from None
+            raise DetourError(f"{path}:{statement.line}: {error_line(error)}") from None
         except DetourError as error:
             reason = error.reason if isinstance(error, CommandError) else error
             raise DetourError(f"{path}:{statement.line}: {reason}") from None

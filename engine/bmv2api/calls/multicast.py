@@ -18,7 +18,7 @@ class MulticastCalls(CallPart):
 
     def bm_mc_mgrp_create(self, mgrp: int) -> int:
         replicas = self.replicas
-        if mgrp > MAX_GROUP:  # no packet can name it, and clone sessions are told by it
+        if mgrp > MAX_GROUP:  # no packet can name it, and greater numbers stand for clone sessions
             raise InvalidMcOperation(McCode.INVALID_MGID)
         if mgrp not in replicas.groups:
             replicas.groups[mgrp] = []

@@ -39,7 +39,7 @@ def allowed(names: Collection[str]) -> str:
     return f"there {'is' if len(names) == 1 else 'are'} {', '.join(shown)}{more}"
 
 
-def told(error: Exception) -> str:
+def error_line(error: Exception) -> str:
     """One line for what went wrong with a command, as BMv2 prints it."""
     if isinstance(error, ServiceError):
         return f"Invalid {error.SUBJECT} operation ({error.name})"

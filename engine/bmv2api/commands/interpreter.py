@@ -13,7 +13,7 @@ from detour.base.files import read_text
 
 # What declares the commands.
 from detour.engine.bmv2api.commands import arrays, multicast, switch, tables  # noqa: F401
-from detour.engine.bmv2api.commands.errors import CommandError, told
+from detour.engine.bmv2api.commands.errors import CommandError, error_line
 from detour.engine.bmv2api.commands.program import ProgramNames
 from detour.engine.bmv2api.commands.registry import COMMANDS, CommandScope, CommandWork, Say
 from detour.engine.bmv2api.interface import Api
@@ -138,4 +138,4 @@ def help_text(words: list[str]) -> str:
 def _reason(error: Exception) -> str:
     if isinstance(error, CommandError):
         return error.reason if error.kind == "Error" else str(error)
-    return told(error) if isinstance(error, ServiceError) else str(error)
+    return error_line(error) if isinstance(error, ServiceError) else str(error)

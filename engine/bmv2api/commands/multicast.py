@@ -47,7 +47,7 @@ calls("mc_mgrp_destroy", "destroy a multicast group", SimplePreLag.bm_mc_mgrp_de
       before="Destroying multicast group {}")  # fmt: skip
 calls("mc_node_create", "create a node: a replication id with ports", SimplePreLag.bm_mc_node_create,
       integer("RID", "rid"), _targets(least=0), before="Creating node with rid {} , port map {} and lag map {}",
-      result="node was created with handle {}")  # fmt: skip
+      result="node was created with handle {answer}")  # fmt: skip
 calls("mc_node_update", "give a node other ports", SimplePreLag.bm_mc_node_update, _NODE, _targets(least=1),
       before="Updating node {} with port map {} and lag map {}")  # fmt: skip
 calls("mc_node_associate", "put a node into a group", SimplePreLag.bm_mc_node_associate, _GROUP, _NODE,
@@ -62,14 +62,14 @@ calls("mc_set_lag_membership", "say which ports a LAG has", SimplePreLag.bm_mc_s
 @command("mc_dump", "show multicast groups, nodes and LAGs")
 def mc_dump(api: Api) -> Iterable[str]:
     try:
-        told = json.loads(api.multicast.bm_mc_get_entries())
+        state = json.loads(api.multicast.bm_mc_get_entries())
     except ValueError:
         raise DetourError("the switch's answer is not JSON") from None
-    nodes = {node["handle"]: node for node in told["l1_handles"]}
-    targets = {each["handle"]: each for each in told["l2_handles"]}
+    nodes = {node["handle"]: node for node in state["l1_handles"]}
+    targets = {each["handle"]: each for each in state["l2_handles"]}
     yield LINE
     yield "MC ENTRIES"
-    for group in told["mgrps"]:
+    for group in state["mgrps"]:
         yield STARS
         yield f"mgrp({group['id']})"
         for handle in group["l1_handles"]:
@@ -78,7 +78,7 @@ def mc_dump(api: Api) -> Iterable[str]:
             yield f"  -> (L1h={handle}, rid={nodes[handle]['rid']}) -> {places}"
     yield LINE
     yield "LAGS"
-    for lag in told.get("lags", ()):
+    for lag in state.get("lags", ()):
         yield f"lag({lag['id']}) -> ports=[{_listed(lag['ports'])}]"
     yield LINE
 

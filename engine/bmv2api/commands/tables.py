@@ -117,14 +117,16 @@ calls("table_set_timeout", "set an entry's time-out, where the table has them", 
 
 # -- all tables
 
-calls("table_num_entries", "show how many entries a table has", Standard.bm_mt_get_num_entries, TABLE, result="{}")
+calls(
+    "table_num_entries", "show how many entries a table has", Standard.bm_mt_get_num_entries, TABLE, result="{answer}"
+)
 calls("table_clear", "delete all entries but the default entry", Standard.bm_mt_clear_entries, TABLE,
       constant(lambda program: False))  # fmt: skip
 
 # -- members of action profiles
 
 calls("act_prof_create_member", "add a member", Standard.bm_mt_act_prof_add_member, PROFILE, PROFILE_ACTION, PARAMETERS,
-      result="Member has been created with handle {}")  # fmt: skip
+      result="Member has been created with handle {answer}")  # fmt: skip
 calls("act_prof_delete_member", "delete a member", Standard.bm_mt_act_prof_delete_member, PROFILE, MEMBER)
 
 
@@ -147,7 +149,7 @@ def _check_selector(profile: NamedProfile) -> None:
 _SELECTOR = named("PROFILE", lambda program: program.profiles, _check_selector)
 
 calls("act_prof_create_group", "add a group without members", Standard.bm_mt_act_prof_create_group, _SELECTOR,
-      result="Group has been created with handle {}")  # fmt: skip
+      result="Group has been created with handle {answer}")  # fmt: skip
 calls("act_prof_delete_group", "delete a group", Standard.bm_mt_act_prof_delete_group, _SELECTOR, GROUP)
 calls("act_prof_add_member_to_group", "put a member into a group", Standard.bm_mt_act_prof_add_member_to_group,
       _SELECTOR, MEMBER, GROUP)  # fmt: skip
@@ -157,12 +159,12 @@ calls("act_prof_remove_member_from_group", "take a member out of a group",
 # -- dumps of action profiles
 
 
-def _dumped_member(member: ProfileMember) -> Iterable[str]:
+def _dumped_member(member: ProfileMember, *_: object) -> Iterable[str]:
     yield f"Dumping member {member.mbr_handle}"
     yield values.dumped_action(member.action_name, member.action_data)
 
 
-def _dumped_group(group: ProfileGroup) -> Iterable[str]:
+def _dumped_group(group: ProfileGroup, *_: object) -> Iterable[str]:
     yield f"Dumping group {group.grp_handle}"
     yield f"Members: [{', '.join(str(member) for member in group.mbr_handles)}]"
 
@@ -219,7 +221,7 @@ def _pointing(target: Argument) -> Argument:
     return Argument(f"MATCH... => {target.usage} [PRIORITY]", parse, most=REST)
 
 
-_ADDING, _ADDED = "Adding entry to indirect match table {0.name}", "Entry has been added with handle {}"
+_ADDING, _ADDED = "Adding entry to indirect match table {0.name}", "Entry has been added with handle {answer}"
 calls("table_indirect_add", "add an entry that points to a member", Standard.bm_mt_indirect_add_entry, _INDIRECT,
       _pointing(MEMBER), before=_ADDING, result=_ADDED)  # fmt: skip
 calls("table_indirect_add_with_group", "add an entry that points to a group", Standard.bm_mt_indirect_ws_add_entry,
@@ -269,7 +271,7 @@ def _action_entry(entry: ActionEntry) -> Iterable[str]:
             yield f"Index: group({entry.grp_handle})"
 
 
-def _entry(table: NamedTable, entry: BmEntry) -> Iterable[str]:
+def _entry(entry: BmEntry, table: NamedTable, *_: object) -> Iterable[str]:
     width = max(20, max((len(f.name) for f in table.key), default=0))
     yield f"Dumping entry {hex(entry.entry_handle)}"
     yield "Match key:"
@@ -289,7 +291,7 @@ def table_dump(api: Api, table: NamedTable) -> Iterable[str]:
     yield "TABLE ENTRIES"
     for entry in entries:
         yield values.STARS
-        yield from _entry(table, entry)
+        yield from _entry(entry, table)
     if table.profile is not None:
         yield from act_prof_dump(api, table.profile)
     default = api.standard.bm_mt_get_default_entry(table.name)
@@ -299,9 +301,7 @@ def table_dump(api: Api, table: NamedTable) -> Iterable[str]:
     yield values.LINE
 
 
-@command("table_dump_entry", "show an entry", TABLE, ENTRY)
-def table_dump_entry(api: Api, table: NamedTable, handle: int) -> Iterable[str]:
-    return _entry(table, api.standard.bm_mt_get_entry(table.name, handle))
+calls("table_dump_entry", "show an entry", Standard.bm_mt_get_entry, TABLE, ENTRY, result=_entry)
 
 
 def _parse_key(words: list[str], parsed: Parsed) -> tuple[list[MatchParam], EntryOptions]:
@@ -311,10 +311,5 @@ def _parse_key(words: list[str], parsed: Parsed) -> tuple[list[MatchParam], Entr
 
 
 _KEY = Argument("MATCH... [PRIORITY]", _parse_key, least=0, most=REST)
-
-
-@command("table_dump_entry_from_key", "show the entry with a key", TABLE, _KEY)
-def table_dump_entry_from_key(
-    api: Api, table: NamedTable, key: list[MatchParam], options: EntryOptions
-) -> Iterable[str]:
-    return _entry(table, api.standard.bm_mt_get_entry_from_key(table.name, key, options))
+calls("table_dump_entry_from_key", "show the entry with a key", Standard.bm_mt_get_entry_from_key, TABLE, _KEY,
+      result=_entry)  # fmt: skip

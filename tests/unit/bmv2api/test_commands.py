@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from detour.base.errors import DetourError
-from detour.engine.bmv2api.commands.errors import CommandError, told
+from detour.engine.bmv2api.commands.errors import CommandError, error_line
 from detour.engine.bmv2api.commands.interpreter import help_text, run_file, understand_all
 from detour.engine.bmv2api.commands.program import ProgramNames
 from detour.engine.bmv2api.commands.registry import COMMANDS, CommandScope
@@ -45,11 +45,11 @@ def test_handles_have_versions_as_in_bmv2(do: Do) -> None:
     do("table_delete exact_two 0")
     with pytest.raises(ServiceError) as gone:
         do("table_delete exact_two 0")
-    assert told(gone.value) == "Invalid table operation (INVALID_HANDLE)"
+    assert error_line(gone.value) == "Invalid table operation (INVALID_HANDLE)"
     assert do("table_add exact_two forward 3 3 => 3")[-1] == "Entry has been added with handle 16777216"
     with pytest.raises(ServiceError) as old:
         do("table_modify exact_two forward 0 1")
-    assert told(old.value) == "Invalid table operation (EXPIRED_HANDLE)"
+    assert error_line(old.value) == "Invalid table operation (EXPIRED_HANDLE)"
     for _ in range(127):
         do(f"table_delete exact_two {do('table_dump exact_two')[3].split()[-1]}")
         do("table_add exact_two forward 3 3 => 3")
@@ -108,7 +108,7 @@ def test_what_is_wrong_is_told_and_changes_nothing(do: Do, line: str, told_of: s
     before = do("table_dump exact_two"), do("mc_dump")
     with pytest.raises(CommandError) as wrong:
         do(line)
-    assert told(wrong.value).startswith(told_of)
+    assert error_line(wrong.value).startswith(told_of)
     assert (do("table_dump exact_two"), do("mc_dump")) == before
 
 
