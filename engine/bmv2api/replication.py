@@ -133,14 +133,14 @@ class Replicas:
 
     def replicas(self, group: int) -> list[PortInstance]:
         """Where copies for a group go, in this order."""
-        found: list[PortInstance] = []
+        places: list[PortInstance] = []
         for handle in self.groups.get(group, ()):
             node = self.nodes[handle]
-            found.extend((port, node.rid) for port in node.ports)
+            places.extend((port, node.rid) for port in node.ports)
             for lag in node.lags:
                 if members := self.lags.get(lag):
-                    found.append((members[_LAG_HASH % len(members)], node.rid))
-        return found
+                    places.append((members[_LAG_HASH % len(members)], node.rid))
+        return places
 
     def write(self, group: int) -> None:
         """Hands a group, and the sessions that mirror to it, to the engine and to P4Runtime."""

@@ -174,11 +174,11 @@ class Method:
 
 def methods(service: type) -> Mapping[str, Method]:
     """The functions of a service by name."""
-    found = service.__dict__.get("_thrift_methods")
-    if found is None:
-        found = {name: Method(name, f) for cls in service.__mro__ for name, f in _functions(cls).items()}
-        service._thrift_methods = found  # type: ignore[attr-defined]
-    return found
+    declared = service.__dict__.get("_thrift_methods")
+    if declared is None:
+        declared = {name: Method(name, f) for cls in service.__mro__ for name, f in _functions(cls).items()}
+        service._thrift_methods = declared  # type: ignore[attr-defined]
+    return declared
 
 
 def _numbered(named: list[tuple[str, Any]]) -> tuple[Spec | None, ...]:

@@ -67,12 +67,12 @@ class Arbiter:
     def clients(self) -> list[StreamClient]:
         """Whoever has a stream, each role's primary first. May be called from any thread: what changes meanwhile may
         be seen or not."""
-        found = [
+        streams = [
             StreamClient(name, session.election, session is role.primary, session.peer)
             for name, role in sorted(dict(self.roles).items())
             for session in list(role.sessions)
         ]
-        return sorted(found, key=lambda each: (each.role, not each.primary))
+        return sorted(streams, key=lambda each: (each.role, not each.primary))
 
     # -- updates
 
@@ -204,18 +204,18 @@ class Arbiter:
 
     def authorise(self, role: str, election: p4r.Uint128 | None) -> RoleConfig:
         """What a request of that role and election id may do; it must come from the primary."""
-        found = self.roles.get(role)
-        if found is None:
+        bidders = self.roles.get(role)
+        if bidders is None:
             raise Refused(Code.NOT_FOUND, f"device {self._device_id} has no role '{role}'")
-        primary = found.primary
+        primary = bidders.primary
         if primary is None or election is None or primary.election != _number(election):
             raise Refused(Code.PERMISSION_DENIED, f"device {self._device_id}: the request is not the primary's")
-        return found.config
+        return bidders.config
 
     def role_config(self, role: str) -> RoleConfig:
         """What a role sees, for reads, which need no stream."""
-        found = self.roles.get(role)
-        return found.config if found else FULL_ACCESS
+        bidders = self.roles.get(role)
+        return bidders.config if bidders else FULL_ACCESS
 
     def is_primary(self, session: StreamSession) -> bool:
         """Whether that stream is its role's primary."""

@@ -62,7 +62,7 @@ class Reader:
 
     def short_answer(self) -> bytes | None:
         """The whole answer, if that is one piece and soon found; else None, and the reader is used up."""
-        found: list[p4r.Entity] = []
+        answer: list[p4r.Entity] = []
         seen = size = 0
         for some in self._slices():
             seen += len(some)
@@ -70,18 +70,18 @@ class Reader:
             size += sum(entity.ByteSize() for entity in entities)
             if seen > _SHORT or size > CHUNK_BYTES:
                 return None
-            found += entities
-        return _serialised(found) if found else b""
+            answer += entities
+        return _serialised(answer) if answer else b""
 
     def _slices(self) -> Iterator[list[p4r.Entity | None]]:
         """Some entities at a time, None for those that were looked at and are not wanted. What packets change is read
         while no packet is processed. Requests for it that follow one another, like cells of counters, are answered
         together: such a visit costs more than a cell."""
         for volatile, group in groupby(enumerate(self._requests), lambda item: _is_volatile(item[1])):
-            found = chain.from_iterable(starmap(self._entities, group))
+            entities = chain.from_iterable(starmap(self._entities, group))
 
-            def take(found: Iterator[p4r.Entity | None] = found) -> list[p4r.Entity | None]:
-                return list(islice(found, _SLICE))
+            def take(entities: Iterator[p4r.Entity | None] = entities) -> list[p4r.Entity | None]:
+                return list(islice(entities, _SLICE))
 
             while some := self._store.run(take) if volatile else take():
                 yield some

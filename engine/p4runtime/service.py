@@ -60,10 +60,10 @@ class Service:
 
     def device(self, device_id: int) -> P4Device:
         """A device by id; NOT_FOUND if there is none."""
-        found = self.devices.get(device_id)
-        if found is None:
+        device = self.devices.get(device_id)
+        if device is None:
             raise Refused(Code.NOT_FOUND, f"there is no device {device_id}")
-        return found
+        return device
 
     def close(self) -> None:
         """Compiles no more."""

@@ -47,8 +47,8 @@ class _Logged(Network):
         self.packet_log: PacketLog | None = None
 
     def set_pipeline(self, switch: int, program: Any, state: SwitchState) -> None:
-        wanted = program.log_formats and self._log.isEnabledFor(logging.INFO) and self.packet_log is None
-        self.ring = state.enable_log() if wanted else None
+        logs = program.log_formats and self._log.isEnabledFor(logging.INFO) and self.packet_log is None
+        self.ring = state.enable_log() if logs else None
         if self.packet_log is not None:
             self.packet_log.stop()
         super().set_pipeline(switch, program, state)

@@ -122,8 +122,8 @@ class ConfigCalls(CallPart):
 
     def _no_learning(self, list_id: int, *_: object) -> None:
         lists = self.device.state.program.model.json.get("learn_lists") or []
-        known = any(each["id"] == list_id for each in lists)
-        raise types.InvalidLearnOperation(types.LearnCode.ERROR if known else types.LearnCode.INVALID_LIST_ID)
+        exists = any(each["id"] == list_id for each in lists)
+        raise types.InvalidLearnOperation(types.LearnCode.ERROR if exists else types.LearnCode.INVALID_LIST_ID)
 
     bm_learning_ack = bm_learning_ack_buffer = _no_learning
     bm_learning_set_timeout = bm_learning_set_buffer_size = _no_learning
@@ -150,9 +150,9 @@ class ConfigCalls(CallPart):
 
     def bm_set_toeplitz_hash_key(self, calc_name: str, key: bytes) -> None:
         """v1model has no such algorithm, so no calculation is one."""
-        known = calc_name in self.device.state.program.model.calculations
+        exists = calc_name in self.device.state.program.model.calculations
         raise types.InvalidToeplitzHashOperation(
-            types.ToeplitzCode.WRONG_TYPE_CALCULATION if known else types.ToeplitzCode.INVALID_CALCULATION_NAME
+            types.ToeplitzCode.WRONG_TYPE_CALCULATION if exists else types.ToeplitzCode.INVALID_CALCULATION_NAME
         )
 
 

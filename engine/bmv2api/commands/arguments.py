@@ -75,9 +75,9 @@ def named(
     """Something that the program defines; `check` raises CommandError if the command does not work on it."""
 
     def parse(words: list[str], parsed: Parsed) -> T:
-        one = kind(parsed.scope.program).find(words[0]).as_asked(words[0])
-        check(one)
-        return one
+        value = kind(parsed.scope.program).find(words[0]).as_asked(words[0])
+        check(value)
+        return value
 
     return Argument(usage, parse, names=lambda program, words: kind(program))
 

@@ -25,9 +25,9 @@ class CommandError(DetourError):
         return f"{self.text}: {self.hint}" if self.hint else self.text
 
 
-def unknown(kind: str, name: str, known: Collection[str]) -> CommandError:
+def unknown(kind: str, name: str, names: Collection[str]) -> CommandError:
     """A name that the program does not have."""
-    return CommandError(f"Invalid {kind} name ({name})", allowed(known))
+    return CommandError(f"Invalid {kind} name ({name})", allowed(names))
 
 
 def allowed(names: Collection[str]) -> str:

@@ -18,14 +18,14 @@ _MOST = 512
 
 def _bitmap(numbers: Sequence[str], what: str) -> str:
     """A string of 0 and 1; the last character is number 0."""
-    found: set[int] = set()
+    members: set[int] = set()
     for text in numbers:
         if not text.isdecimal() or int(text) >= _MOST:
             raise CommandError(f"'{text}' is not a valid {what} number", f"numbers are 0 to {_MOST - 1}")
-        if int(text) in found:
+        if int(text) in members:
             raise CommandError(f"Found duplicate {what} number '{text}'")
-        found.add(int(text))
-    return "".join("1" if number in found else "0" for number in range(max(found, default=-1), -1, -1))
+        members.add(int(text))
+    return "".join("1" if number in members else "0" for number in range(max(members, default=-1), -1, -1))
 
 
 def _ports_and_lags(words: list[str]) -> tuple[str, str]:

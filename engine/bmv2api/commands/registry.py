@@ -94,8 +94,8 @@ class Command:
         if count < least < most:
             raise CommandError("Insufficient number of args", f"at least {least}, not {count}")
         if not least <= count <= most:
-            wanted = least if least == most else f"{least} to {most}"
-            raise CommandError(f"Wrong number of args, expected {wanted} but got {count}")
+            expected = least if least == most else f"{least} to {most}"
+            raise CommandError(f"Wrong number of args, expected {expected} but got {count}")
 
 
 @dataclass(frozen=True)

@@ -90,9 +90,9 @@ def _crc(width: int) -> Argument:
         return [name for name, bits in program.custom_crcs.items() if bits == width]
 
     def parse(words: list[str], parsed: Parsed) -> str:
-        known = names(parsed.scope.program)
-        if words[0] not in known:
-            raise unknown(f"crc{width}_custom", words[0], known)
+        customs = names(parsed.scope.program)
+        if words[0] not in customs:
+            raise unknown(f"crc{width}_custom", words[0], customs)
         return words[0]
 
     return Argument("NAME", parse, names=names)

@@ -99,10 +99,10 @@ class DirectKind(ArrayKind):
         raise NotImplementedError
 
     def _owner(self, store: EntityStore, table_id: int) -> TableStore:
-        found = store.table(table_id)
-        if getattr(found.info, self.name) is None:
-            raise invalid(f"{found.info.where} has no direct {self.name}")
-        return found
+        owner = store.table(table_id)
+        if getattr(owner.info, self.name) is None:
+            raise invalid(f"{owner.info.where} has no direct {self.name}")
+        return owner
 
     def prepare_direct(self, store: EntityStore, kind: int, entry: Any) -> PendingUpdate:
         """An update of the cell of an entry."""
@@ -117,16 +117,16 @@ class DirectKind(ArrayKind):
     def read_direct(self, store: EntityStore, entry: Any, ids: Ids) -> Iterator[p4r.Entity | None]:
         """Of one entry, of a table's entries, or of all tables (table_id 0)."""
         self.check(entry)
-        wanted = entry.table_entry
-        if wanted.table_id:
-            self._owner(store, wanted.table_id)
-        if wanted.is_default_action:
+        filter_entry = entry.table_entry
+        if filter_entry.table_id:
+            self._owner(store, filter_entry.table_id)
+        if filter_entry.is_default_action:
             raise Refused(Code.UNIMPLEMENTED, f"BMv2 does not {self.verb} default entries")
-        for owner in selected(store.tables, wanted.table_id, "table", ids):
+        for owner in selected(store.tables, filter_entry.table_id, "table", ids):
             info = getattr(owner.info, self.name)
             if info is None:
                 continue
-            for each in table_read.entries(owner, wanted, must_exist=True):
+            for each in table_read.entries(owner, filter_entry, must_exist=True):
                 if each is None:
                     yield None
                     continue

@@ -119,13 +119,13 @@ def install_all(store: EntityStore) -> None:
         install(store, message)
 
 
-def read(store: EntityStore, wanted: p4r.PacketReplicationEngineEntry, ids: Ids) -> Iterator[p4r.Entity]:
+def read(store: EntityStore, request: p4r.PacketReplicationEngineEntry, ids: Ids) -> Iterator[p4r.Entity]:
     """One entry (NOT_FOUND if there is none), all of a kind for id 0, or all of both kinds."""
-    asked = wanted.WhichOneof("type")
+    asked = request.WhichOneof("type")
     for field, (name, id_field, _) in _KINDS.items():
         if asked not in (None, field):
             continue
-        entries, id_ = _entries(store, field), getattr(getattr(wanted, field), id_field)
+        entries, id_ = _entries(store, field), getattr(getattr(request, field), id_field)
         if id_ and id_ not in entries:
             raise NoSuchEntry(f"there is no {name} {id_}")
         for number in (id_,) if id_ else sorted(entries):

@@ -60,13 +60,13 @@ def _delete_member(profile: ProfileStore, member: int) -> None:
         raise Refused(Code.FAILED_PRECONDITION, str(e)) from e
 
 
-def read_members(store: EntityStore, wanted: p4r.ActionProfileMember, ids: Ids) -> Iterator[p4r.Entity]:
+def read_members(store: EntityStore, request: p4r.ActionProfileMember, ids: Ids) -> Iterator[p4r.Entity]:
     """One member (NOT_FOUND if there is none), or all of one profile or of all."""
-    for profile in selected(store.profiles, wanted.action_profile_id, "action profile", ids):
+    for profile in selected(store.profiles, request.action_profile_id, "action profile", ids):
         if profile.one_shots:  # hidden members are not for clients
             continue
-        if wanted.action_profile_id and wanted.member_id:
-            chosen = [wanted.member_id]
+        if request.action_profile_id and request.member_id:
+            chosen = [request.member_id]
         else:
             chosen = sorted(profile.engine.members())
         for member in chosen:
@@ -145,13 +145,13 @@ def _delete_group(profile: ProfileStore, group: int) -> None:
     del profile.sizes[group]
 
 
-def read_groups(store: EntityStore, wanted: p4r.ActionProfileGroup, ids: Ids) -> Iterator[p4r.Entity]:
+def read_groups(store: EntityStore, request: p4r.ActionProfileGroup, ids: Ids) -> Iterator[p4r.Entity]:
     """One group (NOT_FOUND if there is none), or all of one selector or of all."""
-    for profile in selected(store.profiles, wanted.action_profile_id, "action profile", ids):
-        if wanted.action_profile_id and wanted.group_id:
-            if wanted.group_id not in profile.sizes:
-                raise NoSuchEntry(f"{profile.engine.name}: there is no group {wanted.group_id}")
-            chosen = [wanted.group_id]
+    for profile in selected(store.profiles, request.action_profile_id, "action profile", ids):
+        if request.action_profile_id and request.group_id:
+            if request.group_id not in profile.sizes:
+                raise NoSuchEntry(f"{profile.engine.name}: there is no group {request.group_id}")
+            chosen = [request.group_id]
         else:
             chosen = sorted(profile.sizes)
         for group in chosen:
@@ -248,46 +248,46 @@ def decode_one_shot(profile: Profile, message: p4r.ActionProfileActionSet) -> On
     )
 
 
-def create_one_shot(store: ProfileStore, wanted: OneShotActions) -> OneShot:
+def create_one_shot(store: ProfileStore, new: OneShotActions) -> OneShot:
     """Makes members and group, or nothing."""
     store.forbid_one_shots()
-    members = tuple(store.hidden_id() for _ in wanted.actions)
-    made = []
+    members = tuple(store.hidden_id() for _ in new.actions)
+    added = []
     try:
-        for id_, (action, params) in zip(members, wanted.actions, strict=True):
+        for id_, (action, params) in zip(members, new.actions, strict=True):
             store.engine.add_member(id_, action, params)
-            made.append(id_)
+            added.append(id_)
         group = store.hidden_id()
-        store.engine.add_group(group, _members(members, wanted))
+        store.engine.add_group(group, _members(members, new))
     except Exception:
-        for id_ in made:
+        for id_ in added:
             store.engine.delete_member(id_)
         raise
     store.one_shots += 1
-    return OneShot(wanted.message, group, members)
+    return OneShot(new.message, group, members)
 
 
-def _members(members: tuple[int, ...], wanted: OneShotActions) -> list[GroupMember]:
-    return [GroupMember(*m) for m in zip(members, wanted.weights, wanted.ports, strict=True)]
+def _members(members: tuple[int, ...], new: OneShotActions) -> list[GroupMember]:
+    return [GroupMember(*m) for m in zip(members, new.weights, new.ports, strict=True)]
 
 
-def replace_one_shot(store: ProfileStore, old: OneShot, wanted: OneShotActions) -> OneShot:
+def replace_one_shot(store: ProfileStore, old: OneShot, new: OneShotActions) -> OneShot:
     """Gives a group other members. It reuses their places, so a full profile can still be modified."""
     engine = store.engine
-    extra = len(wanted.actions) - len(old.members)
+    extra = len(new.actions) - len(old.members)
     if extra > 0 and sum(1 for _ in engine.members()) + extra > engine.max_size:
         raise TableFull(f"{engine.name}: it takes {engine.max_size} members")
-    members = old.members[: len(wanted.actions)] + tuple(store.hidden_id() for _ in range(extra))
+    members = old.members[: len(new.actions)] + tuple(store.hidden_id() for _ in range(extra))
     engine.set_group(old.group, ())
-    for id_, (action, params) in zip(members, wanted.actions, strict=True):
+    for id_, (action, params) in zip(members, new.actions, strict=True):
         if id_ in old.members:
             engine.modify_member(id_, action, params)
         else:
             engine.add_member(id_, action, params)
-    for id_ in old.members[len(wanted.actions) :]:
+    for id_ in old.members[len(new.actions) :]:
         engine.delete_member(id_)
-    engine.set_group(old.group, _members(members, wanted))
-    return OneShot(wanted.message, old.group, members)
+    engine.set_group(old.group, _members(members, new))
+    return OneShot(new.message, old.group, members)
 
 
 def remove_one_shot(store: ProfileStore, old: OneShot) -> None:

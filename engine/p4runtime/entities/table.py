@@ -171,13 +171,13 @@ def _insert_indirect(table: TableStore, key: EntryKey, priority: int, run: Entry
         handle = table.engine.insert(key, run.target, (), priority)
         profile.by_reference += 1
         return handle
-    made = create_one_shot(profile, run.target)
+    one_shot = create_one_shot(profile, run.target)
     try:
-        handle = table.engine.insert(key, GroupRef(made.group), (), priority)
+        handle = table.engine.insert(key, GroupRef(one_shot.group), (), priority)
     except Exception:
-        remove_one_shot(profile, made)
+        remove_one_shot(profile, one_shot)
         raise
-    table.one_shots[handle] = made
+    table.one_shots[handle] = one_shot
     return handle
 
 

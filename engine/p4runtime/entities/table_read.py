@@ -18,31 +18,30 @@ _NO_NOTE = Note()
 _MESSAGE_BYTES = 256 << 10  # of a notification
 
 
-def read(store: EntityStore, wanted: p4r.TableEntry, ids: Ids) -> Iterator[p4r.Entity | None]:
+def read(store: EntityStore, request: p4r.TableEntry, ids: Ids) -> Iterator[p4r.Entity | None]:
     """Entries of one table or of all, or default entries; None for an entry that was looked at in vain.
 
     With table_id 0 no filter may be used. `is_default_action` is let through, since it selects another kind of
     entry and clients want all default entries at once.
     """
-    if not wanted.table_id and (
-        wanted.match or wanted.HasField("action") or wanted.priority or wanted.metadata or wanted.controller_metadata
-    ):
+    filters = (request.match, request.priority, request.metadata, request.controller_metadata)
+    if not request.table_id and (any(filters) or request.HasField("action")):
         raise invalid("reading table entries: without table_id nothing can be filtered")
-    for table in selected(store.tables, wanted.table_id, "table", ids):
-        if wanted.HasField("time_since_last_hit") and not table.info.ageing and wanted.table_id:
+    for table in selected(store.tables, request.table_id, "table", ids):
+        if request.HasField("time_since_last_hit") and not table.info.ageing and request.table_id:
             raise invalid(f"{table.info.where} does not support idle time-outs")
         if table.info.meter is not None:
-            no_colour_counters(wanted, "meter_counter_data")
-        if wanted.is_default_action:
-            yield from _default(table, wanted)
+            no_colour_counters(request, "meter_counter_data")
+        if request.is_default_action:
+            yield from _default(table, request)
         else:
-            yield from _entries(store, table, wanted)
+            yield from _entries(store, table, request)
 
 
-def _entries(store: EntityStore, table: TableStore, wanted: p4r.TableEntry) -> Iterator[p4r.Entity | None]:
-    action = _action_filter(table, wanted)
-    metadata, cookie = wanted.metadata, wanted.controller_metadata
-    for entry in entries(table, wanted):
+def _entries(store: EntityStore, table: TableStore, request: p4r.TableEntry) -> Iterator[p4r.Entity | None]:
+    action = _action_filter(table, request)
+    metadata, cookie = request.metadata, request.controller_metadata
+    for entry in entries(table, request):
         if entry is None:
             yield None
             continue
@@ -54,10 +53,10 @@ def _entries(store: EntityStore, table: TableStore, wanted: p4r.TableEntry) -> I
         if action and (entry.action is None or entry.action.name != action):
             yield None
             continue
-        yield show(store, table, entry, wanted)
+        yield show(store, table, entry, request)
 
 
-def show(store: EntityStore, table: TableStore, entry: Entry, wanted: p4r.TableEntry) -> p4r.Entity:
+def show(store: EntityStore, table: TableStore, entry: Entry, request: p4r.TableEntry) -> p4r.Entity:
     """An entry with what the request wants of it."""
     entity = p4r.Entity()
     out = entity.table_entry
@@ -66,17 +65,17 @@ def show(store: EntityStore, table: TableStore, entry: Entry, wanted: p4r.TableE
     _fill_note(table.notes.get(entry.handle, _NO_NOTE), out)
     if table.info.is_const:
         out.is_const = True
-    _fill_resources(store, table, entry, wanted, out)
+    _fill_resources(store, table, entry, request, out)
     return entity
 
 
-def _action_filter(table: TableStore, wanted: p4r.TableEntry) -> str:
+def _action_filter(table: TableStore, request: p4r.TableEntry) -> str:
     """Name of the action that entries must run, "" for any."""
-    if not wanted.HasField("action"):
+    if not request.HasField("action"):
         return ""
-    if table.info.profile is not None or wanted.action.WhichOneof("type") != "action":
+    if table.info.profile is not None or request.action.WhichOneof("type") != "action":
         raise invalid(f"{table.info.where}: entries can be filtered by an action_id of a direct table only")
-    action_id = wanted.action.action.action_id
+    action_id = request.action.action.action_id
     if not action_id:
         return ""
     ref = table.info.actions.by_id.get(action_id)
@@ -85,16 +84,16 @@ def _action_filter(table: TableStore, wanted: p4r.TableEntry) -> str:
     return ref.codec.name
 
 
-def entries(table: TableStore, wanted: p4r.TableEntry, must_exist: bool = False) -> Iterator[Entry | None]:
+def entries(table: TableStore, request: p4r.TableEntry, must_exist: bool = False) -> Iterator[Entry | None]:
     """The entries that match key and priority of a request, None for others that were looked at; `must_exist`:
     NOT_FOUND if a key has none."""
-    info, engine, priority = table.info, table.engine, wanted.priority
+    info, engine, priority = table.info, table.engine, request.priority
     if priority < 0 or (priority and not info.key.prioritised):
         raise invalid(f"{info.where}: there are no entries with priority {priority}")
-    if not wanted.match:
+    if not request.match:
         yield from (e if not priority or e.priority == priority else None for e in engine.entries())
         return
-    key = info.key.decode(wanted.match)
+    key = info.key.decode(request.match)
     if info.key.prioritised and not priority:
         # Entries of other priorities may have the same key; without a priority all of them are meant.
         some = False
@@ -112,9 +111,9 @@ def entries(table: TableStore, wanted: p4r.TableEntry, must_exist: bool = False)
             raise
 
 
-def _default(table: TableStore, wanted: p4r.TableEntry) -> Iterator[p4r.Entity]:
+def _default(table: TableStore, request: p4r.TableEntry) -> Iterator[p4r.Entity]:
     info = table.info
-    if wanted.match or wanted.priority:
+    if request.match or request.priority:
         raise invalid(f"{info.where}: the default entry has neither match fields nor a priority")
     entity = p4r.Entity()
     out = entity.table_entry
@@ -128,10 +127,10 @@ def _default(table: TableStore, wanted: p4r.TableEntry) -> Iterator[p4r.Entity]:
     _fill_note(note, out)
     if info.const_default or info.profile is not None:
         out.is_const = True
-    action = _action_filter(table, wanted)
+    action = _action_filter(table, request)
     if action and (entry is None or entry.action is None or entry.action.name != action):
         return
-    if wanted.metadata in (b"", note.metadata) and wanted.controller_metadata in (0, note.controller_metadata):
+    if request.metadata in (b"", note.metadata) and request.controller_metadata in (0, note.controller_metadata):
         yield entity
 
 
@@ -163,15 +162,15 @@ def _fill_note(note: Note, out: p4r.TableEntry) -> None:
 
 
 def _fill_resources(
-    store: EntityStore, table: TableStore, entry: Entry, wanted: p4r.TableEntry, out: p4r.TableEntry
+    store: EntityStore, table: TableStore, entry: Entry, request: p4r.TableEntry, out: p4r.TableEntry
 ) -> None:
     """Direct resources and age, as far as the request has the fields set."""
     info = table.info
-    if info.counter is not None and wanted.HasField("counter_data"):
+    if info.counter is not None and request.HasField("counter_data"):
         fill_counter(info.counter, table.engine.counter(entry.handle), out.counter_data)
-    if info.meter is not None and wanted.HasField("meter_config"):
+    if info.meter is not None and request.HasField("meter_config"):
         fill_rates(table.engine.meter(entry.handle), out, "meter_config")
-    if info.ageing and wanted.HasField("time_since_last_hit"):
+    if info.ageing and request.HasField("time_since_last_hit"):
         out.time_since_last_hit.elapsed_ns = idle_ns(store, table, entry.handle)
 
 
