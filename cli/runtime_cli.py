@@ -148,7 +148,7 @@ def _read_lines(api: Api, as_json: bool) -> int:
 
 def _try(line: str, scope: CommandScope, api: Api) -> tuple[list[str], str | None]:
     """What a command says, and what was wrong with it."""
-    from detour.engine.bmv2api.commands.errors import told
+    from detour.engine.bmv2api.commands.errors import error_line
     from detour.engine.bmv2api.commands.interpreter import understand
     from detour.engine.bmv2api.wire import ServiceError
 
@@ -160,7 +160,7 @@ def _try(line: str, scope: CommandScope, api: Api) -> tuple[list[str], str | Non
             work(api, said.append)
     except (DetourError, ServiceError) as error:
         scope.program = program  # of a new one that the switch did not take
-        return said, told(error)
+        return said, error_line(error)
     return said, None
 
 
