@@ -190,12 +190,7 @@ def config_of(host: LabHost) -> IpHostConfig:
 
 
 def attach_hosts(
-    booted: BootedLab,
-    defaults: LinkDefaults,
-    *,
-    seed: int = 0,
-    elide: bool = False,
-    linux: LinuxHosts | None = None,
+    booted: BootedLab, defaults: LinkDefaults, *, seed: int = 0, elide: bool = False, linux: LinuxHosts | None = None
 ) -> IpStack | None:
     """Attaches all hosts of a lab to their switches; None if it has none that are built in. `linux`: those that are
     not, whose namespaces are there.

@@ -309,10 +309,7 @@ class _Framing:
         self._end = now + activity.start_ps + len(activity.frames) * activity.count * activity.interval_ps
         self._before = {name: host.counters()["rx_frames"] for name, host in self._hosts.items()}
         self._frames = stack.host(activity.src).send_frames(
-            activity.frames,
-            interval_ps=activity.interval_ps,
-            repeat=activity.count,
-            start_ps=now + activity.start_ps,
+            activity.frames, interval_ps=activity.interval_ps, repeat=activity.count, start_ps=now + activity.start_ps
         )
 
     def _received(self) -> dict[str, int]:

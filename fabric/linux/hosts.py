@@ -50,11 +50,7 @@ class LinuxRequest:
 
 
 def request(
-    topology: Topology,
-    wanted: str | None,
-    netns: str | None = None,
-    mtu: int | None = None,
-    queue: int | None = None,
+    topology: Topology, wanted: str | None, netns: str | None = None, mtu: int | None = None, queue: int | None = None
 ) -> LinuxRequest:
     """Hosts of a fabric of ours, by name: `h0,h71` and `h3=4711`. `queue`: packets of the switches' queues; those of
     the hosts are as long.

@@ -25,13 +25,7 @@ _FABRIC = ("fd00::/16", "fcbb:bb00::/32")
 _SHORTEST_PORTS = "16384 32767"
 """Ports that the kernel picks for who asks for none: those of shortest paths (most significant bit 0)."""
 _LOCAL_TABLE = 255
-_SILENT_IPV6 = {
-    "accept_ra": "0",
-    "accept_dad": "0",
-    "autoconf": "0",
-    "router_solicitations": "0",
-    "addr_gen_mode": "1",
-}
+_SILENT_IPV6 = {"accept_ra": "0", "accept_dad": "0", "autoconf": "0", "router_solicitations": "0", "addr_gen_mode": "1"}
 """Nobody answers neighbour discovery in the fabric: nothing is to be asked, waited for or made up."""
 
 

@@ -171,10 +171,7 @@ def port_counts(sample: Sample, device: int, port: int) -> PortCounts:
 
 
 def port_rows(
-    topology: Topology,
-    windows: Mapping[str, PortWindow],
-    sample: Sample,
-    states: Mapping[tuple[int, int], PortState],
+    topology: Topology, windows: Mapping[str, PortWindow], sample: Sample, states: Mapping[tuple[int, int], PortState]
 ) -> list[PortRow]:
     """Every port: its last window by name like `s0:3`, its counters, and what the target says."""
     rows = []

@@ -26,14 +26,7 @@ from detour.fabric.operations.control_plane import ControlPlane
 from detour.fabric.operations.paths import Paths
 from detour.fabric.operations.results import LivePackets, PacketTrace
 from detour.fabric.tracing.frames import hex_frame
-from detour.fabric.tracing.live import (
-    LIVE_POLL_PS,
-    by_packet,
-    follow_frame,
-    host_filter,
-    is_whole,
-    packets,
-)
+from detour.fabric.tracing.live import LIVE_POLL_PS, by_packet, follow_frame, host_filter, is_whole, packets
 from detour.fabric.tracing.results import FollowedPacket
 from detour.fabric.tracing.walk import FabricCopy
 from detour.hosts.frames.sample import data_frame

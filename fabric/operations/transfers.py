@@ -36,14 +36,7 @@ _PROBED_S = 2.0
 class Transfers:
     """See the module. Methods may be called from several threads."""
 
-    def __init__(
-        self,
-        fabric: Fabric,
-        pump: Pump,
-        paths: Paths,
-        steering: Steering,
-        live: LiveFlows,
-    ) -> None:
+    def __init__(self, fabric: Fabric, pump: Pump, paths: Paths, steering: Steering, live: LiveFlows) -> None:
         self._fabric, self._topology, self._pump = fabric, fabric.topology, pump
         self._paths, self._steering, self._live = paths, steering, live
         self._rng = random.Random(fabric.terms.seed)

@@ -87,10 +87,7 @@ class FollowedPacket:
 
     def as_json(self) -> dict[str, Any]:
         """The document."""
-        return {
-            "hops": [each.as_json() for each in self.hops],
-            "outcomes": [each.as_json() for each in self.outcomes],
-        }
+        return {"hops": [each.as_json() for each in self.hops], "outcomes": [each.as_json() for each in self.outcomes]}
 
     def add(self, ending: Ending) -> None:
         """Adds an ending to the one that is the same but for its fraction, if there is one."""

@@ -178,10 +178,7 @@ _EVENTS: dict[str, _Make] = {
     "clone": lambda e, _: ("clone", _message(session_id=e["session"])),
     "log_message": lambda e, _: ("log_message", _message(message=e["text"])),
     "assertion": lambda e, _: ("assertion", _message(passed=bool(e["value"]))),
-    "deparser_emit": lambda e, _: (
-        "deparser_emit",
-        _message(header_type=e["type"], byte_length=len(e["hex"]) // 2),
-    ),
+    "deparser_emit": lambda e, _: ("deparser_emit", _message(header_type=e["type"], byte_length=len(e["hex"]) // 2)),
 }
 
 

@@ -54,15 +54,7 @@ def reference(name: str, threshold: int = 0) -> Scheme:
     if routing is None:
         raise DetourError(f"there is no reference {name!r}; allowed: MIN, VAL, PB")
     return Scheme(
-        name,
-        "lerp",
-        "dctcp",
-        "shortest",
-        NoMarking(),
-        routing=routing,
-        pfc=True,
-        channels=3,
-        threshold=threshold,
+        name, "lerp", "dctcp", "shortest", NoMarking(), routing=routing, pfc=True, channels=3, threshold=threshold
     )
 
 
