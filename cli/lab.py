@@ -166,10 +166,10 @@ def sim_lab(options: argparse.Namespace) -> None:
         VirtualLab(lab, contents, defaults, seed, tick, jitter) as virtual,
         lab_traces(virtual.booted, options.trace, options.trace_count) as traces,
     ):
-        doings = virtual.do(activities)
-        sampler = LabSampler(virtual.booted, doings) if options.plot else None
-        end = virtual.run_until_over(doings, duration, lambda done: update(done, 1.0, ""), sampler)
-        document = document_of(virtual.booted, doings, end, cut=duration is not None and not virtual.network.idle)
+        jobs = virtual.do(activities)
+        sampler = LabSampler(virtual.booted, jobs) if options.plot else None
+        end = virtual.run_until_over(jobs, duration, lambda done: update(done, 1.0, ""), sampler)
+        document = document_of(virtual.booted, jobs, end, cut=duration is not None and not virtual.network.idle)
         traced = None if traces is None else traces.found()
     if sampler is not None:
         from detour.experiments.sim.lab_figures import draw_lab

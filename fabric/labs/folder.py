@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Set
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,6 +44,31 @@ class LabFolder:
         if solution and not (found.path / "solution").is_dir():
             raise DetourError(f"{found.path}: there is no folder solution, which --solution takes files from")
         return found
+
+    def lab_file(self, usual: str, others: Callable[[Path], Iterable[Path]] = lambda path: ()) -> Path | None:
+        """The topology of a format: the file that was named, if its name ends as the `usual` one does, else that one,
+        else the only one of `others`. None: the folder is of another format.
+
+        Raises:
+            DetourError: there are several, and none is named.
+        """
+        if self.file is not None:
+            return self.file if self.file.suffix == Path(usual).suffix else None
+        if (direct := self.path / usual).is_file():
+            return direct
+        return self.only(others(self.path), "labs")
+
+    def only(self, paths: Iterable[Path], what: str) -> Path | None:
+        """The only one of some files in the folder; None: there is none.
+
+        Raises:
+            DetourError: there are several; their names.
+        """
+        found = sorted(paths)
+        if len(found) > 1:
+            listed = ", ".join(str(path.relative_to(self.path)) for path in found)
+            raise DetourError(f"{self.path} has several {what}; name one of {listed}")
+        return found[0] if found else None
 
     def find(self, name: str) -> Path | None:
         """A file that the lab names by a path from its folder; None if it is not there."""

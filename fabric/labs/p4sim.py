@@ -25,8 +25,7 @@ _BASES = ("10.1.1.0", "10.1.0.0")
 
 def candidate(folder: LabFolder) -> Path | None:
     """The topology, if a folder is of this format."""
-    path = folder.file or folder.path / "topo.txt"
-    return path if path.suffix == ".txt" and path.is_file() else None
+    return folder.lab_file("topo.txt")
 
 
 def read(folder: LabFolder, path: Path) -> Lab:

@@ -15,17 +15,23 @@ _NUMBER = re.compile(r"\s*(\d+(?:\.\d*)?(?:e[+-]?\d+)?)\s*([a-z/]*)\s*", re.IGNO
 MOST_DELAY_PS, MOST_RATE_BPS = 10**13, 10**13
 
 
+def _scaled(text: str, units: dict[str, int]) -> float | None:
+    """A number times its unit; None: it is none, or there is no such unit."""
+    match = _NUMBER.fullmatch(text)
+    factor = units.get(match[2].lower()) if match else None
+    return None if match is None or factor is None else float(match[1]) * factor
+
+
 def tc_time_ps(text: str, where: str) -> int:
     """A time as `tc` takes it: without a unit microseconds.
 
     Raises:
         DetourError: it is none, or longer than 10 s.
     """
-    found = _NUMBER.fullmatch(text)
-    factor = _TIMES_PS.get(found[2].lower()) if found else None
-    if found is None or factor is None or float(found[1]) * factor > MOST_DELAY_PS:
+    value = _scaled(text, _TIMES_PS)
+    if value is None or value > MOST_DELAY_PS:
         raise DetourError(f"{where}: {text!r} is not a delay of at most 10 s, like 5ms (a bare number: microseconds)")
-    return round(float(found[1]) * factor)
+    return round(value)
 
 
 def mbps_bps(value: float, where: str) -> int:
@@ -45,11 +51,10 @@ def ns3_rate_bps(text: str, where: str) -> int:
     Raises:
         DetourError: it is none.
     """
-    found = _NUMBER.fullmatch(text)
-    factor = _RATES.get(found[2].lower()) if found else None
-    if found is None or factor is None or not 1 <= float(found[1]) * factor <= MOST_RATE_BPS:
+    value = _scaled(text, _RATES)
+    if value is None or not 1 <= value <= MOST_RATE_BPS:
         raise DetourError(f"{where}: {text!r} is not a rate, like 1000Mbps or 10Gbps")
-    return round(float(found[1]) * factor)
+    return round(value)
 
 
 def loss_of_percent(value: float, where: str) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 
 from detour.base.times import US
 from detour.fabric.labs.boot import BootedLab
-from detour.fabric.labs.host_jobs import Doing, FlowShare
+from detour.fabric.labs.host_jobs import FlowShare, HostJob
 from detour.fabric.labs.model import LabEnd
 from detour.fabric.labs.workloads import EchoTrain, FrameTrain, TcpFlow, UdpStream
 
@@ -18,12 +18,12 @@ _DIGITS = 3
 _KINDS = {"pings": EchoTrain, "udp": UdpStream, "tcp": TcpFlow, "frames": FrameTrain}
 
 
-def document_of(booted: BootedLab, doings: Sequence[Doing], end_ps: int, *, cut: bool = False) -> dict[str, Any]:
+def document_of(booted: BootedLab, jobs: Sequence[HostJob], end_ps: int, *, cut: bool = False) -> dict[str, Any]:
     """The document; `cut`: something was under way when the run ended.
 
     Its first part has the keys of `detour sim` (docs/sim.md), with None for the slowdown, since no empty network is
     simulated beside it; then what each host did, by name, and what each port carried."""
-    parts = [part for doing in doings for part in doing.parts()]
+    parts = [part for job in jobs for part in job.parts()]
     ports = ports_of(booted, end_ps)
     to_hosts = sum(port["tx_bytes"] for port in ports if port["peer"] in {host.name for host in booted.lab.hosts})
     seconds = end_ps / 1e12
@@ -38,28 +38,28 @@ def document_of(booted: BootedLab, doings: Sequence[Doing], end_ps: int, *, cut:
         "wire_gbps": round(to_hosts * 8e-9 / seconds, 6) if seconds else 0.0,
         "drops": sum(port["queue_drops"] for port in ports) + booted.network.link_drops(),
         "seconds": seconds,
-        "ended_by": _ended_by(doings, end_ps, cut),
+        "ended_by": _ended_by(jobs, end_ps, cut),
         "incomplete": sum(not part.complete for part in parts),
         "virtual_s": seconds,
         "lab": {"format": booted.lab.format, "hosts": [host.name for host in booted.lab.hosts]},
-        **rows_of(doings),
+        **rows_of(jobs),
         "ports": ports,
         "switches": switches_of(booted),
     }
 
 
-def _ended_by(doings: Sequence[Doing], end_ps: int, cut: bool) -> str:
+def _ended_by(jobs: Sequence[HostJob], end_ps: int, cut: bool) -> str:
     """Why a run ended. Datagrams and frames that were lost come from nobody again: to have sent them is all there is to
     do."""
-    left = [each for each in doings if not each.over()]
+    left = [each for each in jobs if not each.over()]
     if left and (cut or any(each.still_sends(end_ps) for each in left)):
         return "duration"
     return "stuck" if any(isinstance(each.activity, EchoTrain | TcpFlow) for each in left) else "delivered"
 
 
-def rows_of(doings: Sequence[Doing]) -> dict[str, Any]:
+def rows_of(jobs: Sequence[HostJob]) -> dict[str, Any]:
     """What hosts did, a list for each kind."""
-    return {name: [each.row() for each in doings if isinstance(each.activity, kind)] for name, kind in _KINDS.items()}
+    return {name: [each.row() for each in jobs if isinstance(each.activity, kind)] for name, kind in _KINDS.items()}
 
 
 def _percentiles(parts: Sequence[FlowShare]) -> dict[str, float | None]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from detour.base.times import US
 from detour.fabric.labs.boot import BootedLab
-from detour.fabric.labs.host_jobs import Doing
+from detour.fabric.labs.host_jobs import HostJob
 from detour.fabric.labs.results import peers_of
 
 FIRST_STEP_PS = 10 * US
@@ -38,9 +38,9 @@ class LabSeries(NamedTuple):
 class LabSampler:
     """Looks at a lab in virtual time every `step_ps`."""
 
-    def __init__(self, booted: BootedLab, doings: Sequence[Doing]) -> None:
+    def __init__(self, booted: BootedLab, jobs: Sequence[HostJob]) -> None:
         self.step_ps = FIRST_STEP_PS
-        self._booted, self._doings = booted, [doing for doing in doings if "marked" in doing.row()]
+        self._booted, self._jobs = booted, [job for job in jobs if "marked" in job.row()]
         self._peers = peers_of(booted)
         self._ends = [booted.port(end) for end in self._peers]
         self._times: list[int] = []
@@ -63,8 +63,8 @@ class LabSampler:
 
     def _of_flows(self) -> np.ndarray:
         """(2, flows)"""
-        delivered = [sum(part.delivered for part in doing.parts()) for doing in self._doings]
-        return np.array([delivered, [doing.row()["marked"] for doing in self._doings]])
+        delivered = [sum(part.delivered for part in job.parts()) for job in self._jobs]
+        return np.array([delivered, [job.row()["marked"] for job in self._jobs]])
 
     def series(self) -> LabSeries:
         """All that was seen so far."""
@@ -73,7 +73,7 @@ class LabSampler:
         names = tuple(f"{end.node}-{end.port} (to {peer})" for end, peer in self._peers.items())
         queued, sent, dropped = np.moveaxis(ports, 1, 0)
         delivered, marked = np.moveaxis(flows, 1, 0)
-        flow_names = tuple(_name(doing.row()) for doing in self._doings)
+        flow_names = tuple(_name(job.row()) for job in self._jobs)
         return LabSeries(np.array(self._times), names, queued, sent, dropped, flow_names, delivered, marked)
 
 

@@ -27,10 +27,10 @@ WITHOUT_MATPLOTLIB = "plots need matplotlib"
 def _run(sampled: bool) -> tuple[dict[str, object], LabSampler | None]:
     lab = read_lab(LabFolder.given(str(ECN)))
     with VirtualLab(lab, contents_of(lab, programs_of(lab))) as virtual:
-        doings = virtual.do(activities_of(lab, OVERLOAD))
-        sampler = LabSampler(virtual.booted, doings) if sampled else None
-        end = virtual.run_until_over(doings, None, sampler=sampler)
-        return document_of(virtual.booted, doings, end), sampler
+        jobs = virtual.do(activities_of(lab, OVERLOAD))
+        sampler = LabSampler(virtual.booted, jobs) if sampled else None
+        end = virtual.run_until_over(jobs, None, sampler=sampler)
+        return document_of(virtual.booted, jobs, end), sampler
 
 
 def test_looking_on_changes_nothing_and_sees_the_queue_fill() -> None:
