@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import UNSET
 
 from detour.base.errors import DetourError
-from detour.base.progress import Progress, silent
+from detour.base.progress import Progress
 from detour.engine import warm
 from detour.engine.coverage.collector import collecting
 from detour.engine.network import Network
@@ -36,7 +36,7 @@ _MOST_LIVE = 1_000
 _NOT_ITS_QUEUES = "followed in the engine, by the switches' program and tables: queues and times are not BMv2's"
 
 
-class Following:
+class PacketTracing:
     """See the module. Methods may be called from several threads; packets are traced for one of them at a time."""
 
     def __init__(self, fabric: Fabric, control: ControlPlane, paths: Paths) -> None:
@@ -47,12 +47,12 @@ class Following:
         self,
         source: str,
         target: str,
-        sport: int | None = None,
-        usid: str | None = None,
-        length: int = 1000,
-        all_ways: bool = False,
-        coverage: str | None = None,
-        progress: Progress = silent,
+        sport: int | None,
+        usid: str | None,
+        length: int,
+        all_ways: bool,
+        coverage: str | None,
+        progress: Progress,
     ) -> PacketTrace:
         """A data packet of `length` bytes of payload, through every switch on its way. `all_ways`: it is not sent, but
         followed through a copy of the tables, in all ways that hashes, selectors and random numbers leave open. Through
@@ -68,7 +68,7 @@ class Following:
         with self._lock, collecting(_file(coverage)):
             return self._followed(a, frame, all_ways, progress, way.sport)
 
-    def frame(self, source: str, frame: str, all_ways: bool = False, progress: Progress = silent) -> PacketTrace:
+    def trace_frame(self, source: str, frame: str, all_ways: bool, progress: Progress) -> PacketTrace:
         """The same of any frame, in hex, that a host sends: nobody need understand it.
 
         Raises:
@@ -106,15 +106,15 @@ class Following:
         with FabricCopy(topology, program, entries, is_up=is_up, tick_ps=tick_ps) as copy:
             return replace(document(copy.follow(source, frame, all_ways=all_ways)), note=note)
 
-    def live(
+    def trace_live(
         self,
-        wanted: str = "",
-        switch: str | None = None,
-        count: int = 1,
-        seconds: float = 10.0,
-        coverage: str | None = None,
-        progress: Progress = silent,
-        cancelled: threading.Event | None = None,
+        wanted: str,
+        switch: str | None,
+        count: int,
+        seconds: float,
+        coverage: str | None,
+        progress: Progress,
+        cancelled: threading.Event | None,
     ) -> LivePackets:
         """Up to `count` packets that a filter wants, as they pass, or fewer after `seconds`. `switch`: only there.
         `coverage`: a file for what they reach of the program.

@@ -36,7 +36,7 @@ class Paths:
             return Path(sport or 0)
         return Path(sport or 0, completed_usids(self._topology, parse_usid_list(self._topology, usid), target))
 
-    def path(self, source: str, target: str, sport: int | None = None, usid: str | None = None) -> TracedPath:
+    def path(self, source: str, target: str, sport: int | None, usid: str | None) -> TracedPath:
         """The hops of a packet."""
         a, b = self.ends(source, target)
         way = self.chosen(b, sport, usid)

@@ -2,18 +2,19 @@
 """What can be asked of a running fabric: the one list from which control socket, commands, prompt and page are served.
 
 An operation is a method of `Operations`: its parameters and its result have types, those that people give on a command
-line have an `CommandOption`, and the decorator has its help.
-`Session` carries them out, `cli.asking` asks for them by the same signatures. Loads nothing, not even the results'
-types, so that the command line can show what there is before there is any fabric.
+line have a `CommandOption`, and the decorator has its help. Nothing else declares them: `Session` and, for a daemon,
+`cli.asking` carry them out. Loads nothing, not even the results' types, so that the command line can show what there is
+before there is any fabric.
 """
 
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar, get_type_hints
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_type_hints
 
 from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
@@ -119,10 +120,20 @@ class Operation:
 
         return get_type_hints(self.function, {**self.function.__globals__, **vars(results)})
 
+    @cached_property
+    def _signature(self) -> inspect.Signature:
+        signature = inspect.signature(self.function)
+        return signature.replace(parameters=[p for name, p in signature.parameters.items() if name != "self"])
+
     def arguments(self, *values: Any, **more: Any) -> dict[str, Any]:
         """The arguments of a call by name."""
-        found = inspect.signature(self.function).bind(None, *values, **more).arguments
-        return {name: value for name, value in found.items() if name != "self"}
+        return dict(self._signature.bind(*values, **more).arguments)
+
+    def all_arguments(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """With those that are what they are by default."""
+        bound = self._signature.bind(**arguments)
+        bound.apply_defaults()
+        return dict(bound.arguments)
 
     def decoded(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments that a client asks it with in JSON.
@@ -132,19 +143,19 @@ class Operation:
         """
         from detour.base.records import from_json
 
-        parameters, declared = self.parameters, inspect.signature(self.function).parameters
+        parameters, declared = self.parameters, self._signature.parameters
         if unknown := request.keys() - parameters.keys():
             raise DetourError(f"control socket: {self.name} has no {', '.join(sorted(unknown))}")
         needed = [name for name in parameters if declared[name].default is inspect.Parameter.empty]
         if missing := [name for name in needed if name not in request]:
             raise DetourError(f"control socket: {self.name} needs {', '.join(missing)}")
-        found: dict[str, Any] = {}
+        arguments: dict[str, Any] = {}
         for name, value in request.items():
             try:
-                found[name] = from_json(parameters[name], value)
+                arguments[name] = from_json(parameters[name], value)
             except DetourError as error:
                 raise DetourError(f"control socket: {self.name}: {name}: {error}") from None
-        return found
+        return arguments
 
 
 OPERATIONS: dict[str, Operation] = {}
@@ -154,14 +165,23 @@ def _operation(text: str, limit_s: float | None = LIMIT_S) -> Callable[[_F], _F]
     """Declares an operation."""
 
     def declare(function: _F) -> _F:
-        OPERATIONS[function.__name__] = Operation(function.__name__, text, limit_s, function)
-        return function
+        operation = OPERATIONS[function.__name__] = Operation(function.__name__, text, limit_s, function)
+
+        @wraps(function)
+        def called(self: Operations, *values: Any, **more: Any) -> Any:
+            return self.carry_out(operation, operation.arguments(*values, **more))
+
+        return cast(_F, called)
 
     return declare
 
 
-class Operations(Protocol):
+class Operations:
     """See the module. Each of them raises `DetourError` with one line that says why not."""
+
+    def carry_out(self, operation: Operation, arguments: dict[str, Any]) -> Any:
+        """The result of one of the operations below; `arguments`: those that are given, by name."""
+        raise NotImplementedError
 
     @_operation("write what switches and plan differ in")
     def provision(self) -> Provisioned: ...
@@ -183,7 +203,7 @@ class Operations(Protocol):
     def counters(self, switch: Annotated[str | None, _SWITCH] = None) -> dict[str, SwitchCounters]: ...
 
     @_operation("live table of link use, queue, drops and marks; once with --json")
-    def watch(self, seconds: float = 1.0) -> LinkUses: ...
+    def watch(self, seconds: float = 1.0, cancelled: threading.Event | None = None) -> LinkUses: ...
 
     @_operation("what is up, since when, and where its switches are reached", QUICK_S)
     def status(self) -> Status: ...
@@ -238,6 +258,7 @@ class Operations(Protocol):
             bool, CommandOption("every packet takes a path of its own (docs/transports.md)", flag="--spray")
         ] = False,
         progress: Progress = silent,
+        cancelled: threading.Event | None = None,
     ) -> SentMessage: ...
 
     @_operation("queuing delay of every candidate path", QUICK_S)
@@ -314,4 +335,5 @@ class Operations(Protocol):
         seconds: float = 10.0,
         coverage: Annotated[str | None, _FILE] = None,
         progress: Progress = silent,
+        cancelled: threading.Event | None = None,
     ) -> LivePackets: ...

@@ -266,7 +266,7 @@ class PlacedFlows(PlacementState):
 
 
 @dataclass(frozen=True)
-class RelistedSenders:
+class ReroutedSenders:
     """Flows of an expander that name their switches: `moved` to a list without what is down, `returned` to their own,
     or sent `by_address` because no list without it stays in the lossless classes."""
 
@@ -280,7 +280,7 @@ class FailureChange(EntryChanges):
     """`failures`: what is down now; `placement`: as it is repaired, if there is one; `senders`: in expanders."""
 
     failures: list[str]
-    senders: RelistedSenders | UnsetType = UNSET
+    senders: ReroutedSenders | UnsetType = UNSET
     placement: RepairedPlacement | UnsetType = UNSET
 
 

@@ -69,7 +69,7 @@ class Tables:
             seconds=since(begin),
         )
 
-    def entries(self, switch: str | None = None, table: str | None = None) -> dict[str, list[EntryRow]]:
+    def entries(self, switch: str | None, table: str | None) -> dict[str, list[EntryRow]]:
         """What switches hold, by name."""
         if table is not None and table not in TABLE_NAMES and table not in TABLE_NAMES.values():
             raise DetourError(f"there is no table {table!r}; allowed: {', '.join(TABLE_NAMES)}")
@@ -79,7 +79,7 @@ class Tables:
         rows = {s.name: [EntryRow(*entity_text(entity)) for entity in held[s.device_id]] for s in chosen}
         return {name: [row for row in found if wanted in (None, row.table)] for name, found in rows.items()}
 
-    def prove(self, k: int = 32) -> ProvenFabric:
+    def prove(self, k: int) -> ProvenFabric:
         """Reads all tables back and follows packets by them: on the `k` routes of every pair, on the lists that senders
         use, plain ones, and any.
 
