@@ -144,8 +144,7 @@ def sim_lab(options: argparse.Namespace) -> None:
     from detour.experiments.sim.settings import jitter_of, read_option
     from detour.fabric.labs.contents import contents_of
     from detour.fabric.labs.programs import programs_of
-    from detour.fabric.labs.results import document_of
-    from detour.fabric.labs.sampling import LabSampler
+    from detour.fabric.labs.results import LabSampler, document_of
     from detour.fabric.labs.tracing import lab_traces
     from detour.fabric.labs.virtual import VirtualLab
     from detour.fabric.labs.workloads import activities_of, task_activities
@@ -170,7 +169,7 @@ def sim_lab(options: argparse.Namespace) -> None:
         sampler = LabSampler(virtual.booted, jobs) if options.plot else None
         end = virtual.run_until_over(jobs, duration, lambda done: update(done, 1.0, ""), sampler)
         document = document_of(virtual.booted, jobs, end, cut=duration is not None and not virtual.network.idle)
-        traced = None if traces is None else traces.found()
+        traced = None if traces is None else traces()
     if sampler is not None:
         from detour.experiments.sim.lab_figures import draw_lab
 

@@ -102,10 +102,7 @@ class EngineFabric(NetworkFabric):
 
         lay_cables(network, self.topology, cable, self.linux)
         network.set_jitter(packet_bytes=PACKET_BYTES)
-        if settings.loss:
-            for link in self.topology.links:
-                if link.kind != "host":
-                    self.set_loss(link.index, settings.loss)
+        self._lose(settings.loss)
 
     def close(self) -> None:
         self.serving.close()

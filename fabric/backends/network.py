@@ -97,6 +97,12 @@ class NetworkFabric(Fabric):
     def set_loss(self, link: int, fraction: float) -> None:
         self.network.set_faults(self.link_ends(link)[0], loss=fraction)
 
+    def _lose(self, fraction: float) -> None:
+        """All links between switches lose that fraction of their frames."""
+        for link in self.topology.links:
+            if fraction and link.kind != "host":
+                self.set_loss(link.index, fraction)
+
     # -- what can be seen -------------------------------------------------------------------------------
 
     def ports(self) -> dict[tuple[int, int], PortState]:

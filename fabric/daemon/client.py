@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -69,16 +68,14 @@ def ask(
     state = state or StateDir()
     stale = state.remove_stale()
     try:
-        return call(state.socket, do, arguments, progress, _limit_s(do, arguments), warn=warn)
+        limit = OPERATIONS[do].limit_s if do in OPERATIONS else LIMIT_S
+        if limit is not None:
+            limit += float(arguments.get("seconds") or 0)
+        return call(state.socket, do, arguments, progress, limit, warn=warn)
     except DetourError as error:
         words = None if state.is_alive() else state.last_words()
         reason = f" ({words[0]}; its log: {words[1]})" if words else ""
         raise DetourError(f"the fabric that was up has died{reason}; {error}") if stale or words else error from None
-
-
-def _limit_s(do: str, arguments: Mapping[str, Any]) -> float | None:
-    limit = OPERATIONS[do].limit_s if do in OPERATIONS else LIMIT_S
-    return limit if limit is None else limit + float(arguments.get("seconds") or 0)
 
 
 def down(state: StateDir | None = None) -> bool:

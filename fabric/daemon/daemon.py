@@ -44,16 +44,6 @@ from detour.fabric.traffic.workload import load_pairs
 _LOOK_S = 1.0
 
 
-def _changes(options: UpOptions) -> BackendChanges:
-    """What is to be otherwise than the backend has it.
-
-    Raises:
-        DetourError: the program is not there.
-    """
-    pipeline = None if options.program is None else PipelineConfig.given(options.program)
-    return BackendChanges(options.rate_bps, options.delay_ps, options.queue_packets, options.loss, pipeline)
-
-
 def boot(options: UpOptions, progress: Progress = silent, scratch: Path | None = None) -> Session:
     """A fabric with its pipeline set and all tables written.
 
@@ -61,13 +51,15 @@ def boot(options: UpOptions, progress: Progress = silent, scratch: Path | None =
         DetourError: something is wrong or missing; nothing is left running.
     """
     topology = open_topology(options.topology)
+    pipeline = None if options.program is None else PipelineConfig.given(options.program)
+    changes = BackendChanges(options.rate_bps, options.delay_ps, options.queue_packets, options.loss, pipeline)
     fabric = make_fabric(
         options.target,
         topology,
         scratch=scratch,
         grpc_address=options.grpc,
         grpc_tls=options.grpc_tls,
-        changes=_changes(options),
+        changes=changes,
         linux=request(topology, options.linux, options.netns, options.mtu, options.queue_packets),
         pace=options.pace,
     )

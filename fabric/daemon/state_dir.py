@@ -249,10 +249,10 @@ class StateDir:
                 path.unlink()
 
     def _who(self) -> str:
-        found = self.known()
-        if not found.keys() >= {"target", "topology", "pid"}:
+        noted = self.known()
+        if not noted.keys() >= {"target", "topology", "pid"}:
             return ""
-        return f" ({found['target']}, {found['topology']}, process {found['pid']})"
+        return f" ({noted['target']}, {noted['topology']}, process {noted['pid']})"
 
 
 def _check_parent(parent: Path) -> None:

@@ -5,8 +5,8 @@ built in, or Linux's in real time."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 from finsy.proto import p4r
@@ -54,7 +54,7 @@ class LinkDefaults:
         return link.loss or self.loss
 
 
-@dataclass
+@dataclass(frozen=True)
 class BootedSwitch:
     """`pipelines`: what P4Runtime knows of it; `api`: BMv2's runtime API on it."""
 
@@ -70,7 +70,7 @@ class BootedLab:
 
     lab: Lab
     network: Network
-    switches: dict[str, BootedSwitch] = field(default_factory=dict)
+    switches: Mapping[str, BootedSwitch]
 
     def port(self, end: LabEnd) -> tuple[int, int]:
         """A switch's end as the network calls it: (device id, port)."""
@@ -123,7 +123,7 @@ def fill(
     Raises:
         DetourError: an entry that a table refuses, by file and line.
     """
-    booted = BootedLab(lab, network)
+    switches: dict[str, BootedSwitch] = {}
     for content in contents:
         switch, server = content.switch, served(content.switch)
         cpu_port = _NO_CPU if cpu_interfaces else switch.cpu_port or _NO_CPU
@@ -133,8 +133,8 @@ def fill(
             server.add_device(switch.device_id, pipelines=pipelines)
         device = BmDevice(network, switch.device_id, server, thrift_port=switch.thrift_port or 0)
         _program(content, pipelines, device)
-        booted.switches[switch.name] = BootedSwitch(content, pipelines, server, BmRuntime(device))
-    return booted
+        switches[switch.name] = BootedSwitch(content, pipelines, server, BmRuntime(device))
+    return BootedLab(lab, network, switches)
 
 
 _NO_CPU = 0

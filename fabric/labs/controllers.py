@@ -38,7 +38,8 @@ class ControllerTopology:
         """Writes it, unless the folder cannot be written to, or holds another file of that name."""
         if self._text is None:
             return
-        if self._path.is_file() and not _is_p4utils(self._path):
+        # p4-utils, or a lab that was killed, may have left one.
+        if self._path.is_file() and not is_json_with(self._path, {"nodes", "links", "graph"}):
             progress(f"{self._path} is another lab's, and stays: p4-utils' controllers will not find this one")
             return
         try:
@@ -55,11 +56,6 @@ class ControllerTopology:
                 if self._path.read_text() == self._text:
                     self._path.unlink()
         self._written = False
-
-
-def _is_p4utils(path: Path) -> bool:
-    """Whether p4-utils, or a lab that was killed, has left it."""
-    return is_json_with(path, {"nodes", "links", "graph"})
 
 
 def _with_programs(topology: str, contents: Sequence[SwitchContent]) -> str:

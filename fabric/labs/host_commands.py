@@ -61,12 +61,8 @@ def for_shell(host: LabHost) -> list[str]:
 
 
 def _without_sudo(command: str, where: str) -> list[str]:
-    return [word for word in _words(command, where) if word != "sudo"]
-
-
-def _words(command: str, where: str) -> list[str]:
     try:
-        return shlex.split(command)
+        return [word for word in shlex.split(command) if word != "sudo"]
     except ValueError as error:
         raise DetourError(f"{where}: the command {command!r}: {error}") from None
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is said of a run of a lab: the document of `detour sim`, and what hosts and ports saw beside it."""
+"""What is said of a run of a lab: the document of `detour sim`, what hosts and ports saw, and how queues, ports and
+flows changed over time."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +15,9 @@ from detour.fabric.labs.host_jobs import FlowShare, HostJob
 from detour.fabric.labs.model import LabEnd
 from detour.fabric.labs.workloads import EchoTrain, FrameTrain, TcpFlow, UdpStream
 
+MOST_SAMPLES = 1_024
+"""A run that goes on is looked at half as often, and what is between is forgotten."""
+_FIRST_STEP_PS = 10 * US
 _DIGITS = 3
 _KINDS = {"pings": EchoTrain, "udp": UdpStream, "tcp": TcpFlow, "frames": FrameTrain}
 
@@ -110,3 +114,66 @@ def switches_of(booted: BootedLab) -> list[dict[str, Any]]:
         at = devices.index(switch.device_id)
         found.append({"switch": switch.name} | {name: int(values[at]) for name, values in stats.items()})
     return found
+
+
+# -- over time ------------------------------------------------------------------------------------------------
+
+
+class LabSeries(NamedTuple):
+    """What was seen. `times_ps` (samples,); `queue_packets`, `tx_bytes` and `queue_drops` (samples, ports), counted
+    from the start but for the queue, as it is; `delivered` and `marked` (samples, flows), bytes and packets with
+    "congestion experienced" that receivers have had."""
+
+    times_ps: np.ndarray
+    ports: tuple[str, ...]
+    """`s1-3 (to s2-p2)`"""
+    queue_packets: np.ndarray
+    tx_bytes: np.ndarray
+    queue_drops: np.ndarray
+    flows: tuple[str, ...]
+    """`h1:40000 to 10.0.3.3:5201`"""
+    delivered: np.ndarray
+    marked: np.ndarray
+
+
+class LabSampler:
+    """Looks at a lab in virtual time every `step_ps`."""
+
+    def __init__(self, booted: BootedLab, jobs: Sequence[HostJob]) -> None:
+        self.step_ps = _FIRST_STEP_PS
+        self._booted, self._jobs = booted, [job for job in jobs if "marked" in job.row()]
+        self._peers = peers_of(booted)
+        self._ends = [booted.port(end) for end in self._peers]
+        self._times: list[int] = []
+        self._samples: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def look(self, now_ps: int) -> None:
+        """Takes a sample of this moment."""
+        self._times.append(now_ps)
+        self._samples.append((self._of_ports(), self._of_flows()))
+        if len(self._times) > MOST_SAMPLES:
+            del self._times[1::2], self._samples[1::2]
+            self.step_ps *= 2
+
+    def _of_ports(self) -> np.ndarray:
+        """(3, ports)"""
+        stats = self._booted.network.port_stats()
+        place = {end: i for i, end in enumerate(zip(stats["device_id"].tolist(), stats["port"].tolist(), strict=True))}
+        rows = [place[end] for end in self._ends]
+        return np.array([stats[name][rows] for name in ("queue_packets", "tx_bytes", "queue_drops")])
+
+    def _of_flows(self) -> np.ndarray:
+        """(2, flows)"""
+        delivered = [sum(part.delivered for part in job.parts()) for job in self._jobs]
+        return np.array([delivered, [job.row()["marked"] for job in self._jobs]])
+
+    def series(self) -> LabSeries:
+        """All that was seen so far."""
+        ports = np.array([of_ports for of_ports, _ in self._samples])
+        flows = np.array([of_flows for _, of_flows in self._samples])
+        names = tuple(f"{end.node}-{end.port} (to {peer})" for end, peer in self._peers.items())
+        queued, sent, dropped = np.moveaxis(ports, 1, 0)
+        delivered, marked = np.moveaxis(flows, 1, 0)
+        rows = [job.row() for job in self._jobs]
+        flow_names = tuple(f"{row['src']}:{row['sport']} to {row['dst']}:{row['dport']}" for row in rows)
+        return LabSeries(np.array(self._times), names, queued, sent, dropped, flow_names, delivered, marked)

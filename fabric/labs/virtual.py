@@ -20,8 +20,7 @@ from detour.fabric.labs.host_jobs import HostJob, HostJobs
 from detour.fabric.labs.model import Lab
 from detour.fabric.labs.programs import programs_of
 from detour.fabric.labs.reading import read_lab
-from detour.fabric.labs.results import document_of
-from detour.fabric.labs.sampling import LabSampler
+from detour.fabric.labs.results import LabSampler, document_of
 from detour.fabric.labs.workloads import SECOND_PS, Activity, activities_of
 from detour.hosts.ip.hosts import IpHost
 

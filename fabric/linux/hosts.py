@@ -8,7 +8,7 @@ import shlex
 import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -58,20 +58,32 @@ def request(
     Raises:
         DetourError: there is no such host, one is there twice, or something is not a process.
     """
-    processes = processes_of(netns)
-    names = [*_listed(wanted), *processes]
-    if mtu is not None and not names:
-        raise DetourError("--mtu is that of Linux hosts; name them by --linux or --netns")
+    processes, hosts = processes_of(netns), {host.name: host for host in topology.hosts}
+    names = hosts_named([*listed(wanted), *processes], hosts, f"the fabric has h0 to h{len(hosts) - 1}")
+    size, packets = mtu_of(names, mtu), QUEUE_PACKETS if queue is None else queue
+    interfaces = {name: of_fabric(hosts[name], size, packets) for name in names}
+    return LinuxRequest(interfaces, names_of_fabric(topology), processes)
+
+
+def hosts_named(names: Sequence[str], hosts: Container[str], there: str) -> Sequence[str]:
+    """The names of hosts that are to be Linux's. `there`: which hosts there are, in words.
+
+    Raises:
+        DetourError: there is no such host, or one is there twice.
+    """
     for name in names:
+        if name not in hosts:
+            raise DetourError(f"--linux {name}: there is no such host; {there}")
         if names.count(name) > 1:
             raise DetourError(f"--linux {name}: that host is there twice")
-    found = {host.name: host for host in topology.hosts}
-    if unknown := [name for name in names if name not in found]:
-        raise DetourError(f"--linux {unknown[0]}: there is no such host; the fabric has h0 to h{len(found) - 1}")
-    size = LINUX_MTU if mtu is None else mtu
-    packets = QUEUE_PACKETS if queue is None else queue
-    interfaces = {name: of_fabric(found[name], size, packets) for name in names}
-    return LinuxRequest(interfaces, names_of_fabric(topology), processes)
+    return names
+
+
+def mtu_of(names: Sequence[str], mtu: int | None) -> int:
+    """The MTU of hosts, which must be there if one is given."""
+    if mtu is not None and not names:
+        raise DetourError("--mtu is that of Linux hosts; name them by --linux or --netns")
+    return LINUX_MTU if mtu is None else mtu
 
 
 def processes_of(netns: str | None) -> dict[str, int]:
@@ -81,7 +93,7 @@ def processes_of(netns: str | None) -> dict[str, int]:
         DetourError: something is not a process, or a host is there twice.
     """
     found: dict[str, int] = {}
-    for text in _listed(netns):
+    for text in listed(netns):
         name, _, process = text.partition("=")
         if not process.isdecimal():
             raise DetourError(f"--netns {text}: wanted is a host and the number of a process, like h3=4711")
@@ -91,7 +103,8 @@ def processes_of(netns: str | None) -> dict[str, int]:
     return found
 
 
-def _listed(text: str | None) -> list[str]:
+def listed(text: str | None) -> list[str]:
+    """The parts of a text that are separated by commas."""
     return [] if text is None else [part.strip() for part in text.split(",") if part.strip()]
 
 

@@ -97,7 +97,7 @@ class PortWatch:
             for port, peer in enumerate(switch.ports, 1)
             if peer is not None
         ]
-        names = [(f"s{device - 1}:{port}", None) for device, port in self._ports]
+        names = [f"s{device - 1}:{port}" for device, port in self._ports]
         self.monitor = PortMonitor(names, self._read, _KEPT)
         self._ticker: Ticker | None = None
         self._end = threading.Event()

@@ -26,8 +26,8 @@ from detour.fabric.operations.control_plane import ControlPlane
 from detour.fabric.operations.paths import Paths
 from detour.fabric.operations.results import LivePackets, PacketTrace
 from detour.fabric.tracing.frames import hex_frame
-from detour.fabric.tracing.live import LIVE_POLL_PS, by_packet, follow_frame, host_filter, is_whole, packets
-from detour.fabric.tracing.results import FollowedPacket
+from detour.fabric.tracing.live import LIVE_POLL_PS, by_packet, host_filter, is_whole, packets, trace_sent_frame
+from detour.fabric.tracing.results import TracedPacket
 from detour.fabric.tracing.walk import FabricCopy
 from detour.hosts.frames.sample import data_frame
 from detour.topo import Host
@@ -85,7 +85,7 @@ class PacketTracing:
         if all_ways or not isinstance(fabric, NetworkFabric):
             return self._through_copy(host, data, all_ways, progress)
         progress("waiting for the packet to arrive")
-        return document(follow_frame(fabric.network, fabric.topology, fabric.clock, host, data, sport))
+        return document(trace_sent_frame(fabric.network, fabric.topology, fabric.clock, host, data, sport))
 
     def _through_copy(self, source: Host, frame: bytes, all_ways: bool, progress: Progress) -> PacketTrace:
         topology, ports = self._fabric.topology, self._fabric.ports()
@@ -104,7 +104,7 @@ class PacketTracing:
         progress("reading the tables")
         entries, tick_ps = self._control.read_live(), self._fabric.terms.hosts.tick_ps
         with FabricCopy(topology, program, entries, is_up=is_up, tick_ps=tick_ps) as copy:
-            return replace(document(copy.follow(source, frame, all_ways=all_ways)), note=note)
+            return replace(document(copy.trace(source, frame, all_ways=all_ways)), note=note)
 
     def trace_live(
         self,
@@ -173,7 +173,7 @@ def _gathered(recorder: Recorder, wanted: Filter, tick_ps: int, count: int, over
             recorder.allow(_MOST_LIVE)
 
 
-def document(found: FollowedPacket) -> PacketTrace:
+def document(found: TracedPacket) -> PacketTrace:
     """A packet as it goes over the control socket."""
     shown = found.as_json()
     return PacketTrace(shown["hops"], shown["outcomes"])

@@ -425,7 +425,7 @@ class P4rtClientRows:
 
 @dataclass(frozen=True)
 class PacketTrace:
-    """What became of a packet, hop by hop (`fabric.tracing.results.FollowedPacket`, docs/trace.md). `note`: what must
+    """What became of a packet, hop by hop (`fabric.tracing.results.TracedPacket`, docs/trace.md). `note`: what must
     be known of that."""
 
     hops: list[dict[str, Any]]

@@ -27,7 +27,7 @@ from detour.engine.p4runtime.write import write
 from detour.engine.trace.choices import expand
 from detour.engine.trace.network import TraceNetwork
 from detour.engine.trace.tree import TraceTree
-from detour.fabric.tracing.results import FollowedHop, FollowedPacket, endings
+from detour.fabric.tracing.results import TracedHop, TracedPacket, endings
 
 _DEVICE = 1
 _NAME = "switch"
@@ -66,7 +66,7 @@ class TracedProgram:
             if error is not None:
                 raise DetourError(f"{place}: {error}")
 
-    def follow(self, frame: bytes, port: int, *, all_ways: bool = False) -> FollowedPacket:
+    def trace(self, frame: bytes, port: int, *, all_ways: bool = False) -> TracedPacket:
         """What becomes of a frame that comes in by a port.
 
         Raises:
@@ -77,7 +77,7 @@ class TracedProgram:
             return self._switch.visit(_DEVICE, port, frame, list(choices)).tree
 
         trace = expand(send) if all_ways else send(())
-        found = FollowedPacket([FollowedHop(_NAME, port, 0, trace)])
+        found = TracedPacket([TracedHop(_NAME, port, 0, trace)])
         for ending in endings(_NAME, trace):
             found.add(ending)
         return found

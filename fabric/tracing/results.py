@@ -12,7 +12,7 @@ from detour.engine.trace.tree import Dropped, Output, SourcePlace, TraceTree
 
 
 @dataclass(slots=True)
-class FollowedHop:
+class TracedHop:
     """A switch on the way. `fraction`: of the packet's traffic that comes here; `at_ns`: when, since it was sent."""
 
     switch: str
@@ -76,13 +76,13 @@ class Ending:
 
 
 @dataclass(slots=True)
-class FollowedPacket:
+class TracedPacket:
     """All hops in the order in which the packet came there, and what becomes of it.
 
     A copy (multicast, clone) counts as a packet of its own: its endings have the fraction of what it was copied from.
     """
 
-    hops: list[FollowedHop] = field(default_factory=list)
+    hops: list[TracedHop] = field(default_factory=list)
     outcomes: list[Ending] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from detour.engine.bmv2api.commands.registry import COMMANDS, CommandScope
 from detour.engine.bmv2api.interface import Api
 from detour.engine.bmv2api.types import CounterValue
 from detour.engine.bmv2api.wire import ServiceError
-from detour.fabric.tracing.results import FollowedPacket
+from detour.fabric.tracing.results import TracedPacket
 from detour.fabric.tracing.stf import (
     StfAdd,
     StfCheckCounter,
@@ -46,7 +46,7 @@ class StfPlayed:
     line: int
     port: int
     frame: bytes
-    found: FollowedPacket
+    found: TracedPacket
 
     def outputs(self) -> list[tuple[int, bytes]]:
         """(port, frame) of all that came out; nothing can be seen of an empty frame."""
@@ -105,7 +105,7 @@ class StfSwitch(Protocol):
         """For entries and counters."""
         ...
 
-    def follow(self, frame: bytes, port: int) -> FollowedPacket:
+    def trace(self, frame: bytes, port: int) -> TracedPacket:
         """Sends a frame in by a port; what became of it."""
         ...
 
@@ -150,7 +150,7 @@ class _Player:
     def carry_out(self, statement: StfStatement) -> None:
         match statement:
             case StfPacket():
-                found = self._switch.follow(statement.frame, statement.port)
+                found = self._switch.trace(statement.frame, statement.port)
                 self.run.packets.append(StfPlayed(statement.line, statement.port, statement.frame, found))
             case StfAdd():
                 self._add(statement)
@@ -274,8 +274,7 @@ def _difference(expect: StfExpect, came: str) -> str | None:
     if expect.exact and len(came) > len(wanted):
         return f"{len(came)} digits, and no more than {len(wanted)} are expected"
     at = next((i for i, digit in enumerate(wanted) if digit not in ("*", came[i])), None)
-    return (
-        None
-        if at is None
-        else f"byte {at // 2} is {came[at & ~1 : (at | 1) + 1]}, not {wanted[at & ~1 : (at | 1) + 1]}"
-    )
+    if at is None:
+        return None
+    byte = slice(at & ~1, (at | 1) + 1)
+    return f"byte {at // 2} is {came[byte]}, not {wanted[byte]}"

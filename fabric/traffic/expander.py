@@ -30,7 +30,7 @@ from detour.engine.state import SwitchState
 from detour.fabric.backends.virtual.fabric import VirtualFabric, program
 from detour.fabric.backends.virtual.load import read_back, write
 from detour.fabric.backends.virtual.scheme import PATIENT, RunSettings, Scheme
-from detour.hosts.frames.addresses import final_address, to_words
+from detour.hosts.frames.addresses import final_words, to_words
 from detour.hosts.verbs import algorithms
 from detour.hosts.verbs.bulk import lead
 from detour.hosts.verbs.verbs import PathChoice
@@ -138,7 +138,7 @@ class ExpanderFabric(VirtualFabric):
         """Connections between pairs of hosts by the paths of `lists_of`; they send nothing yet. To be called once."""
         self.connect(pairs)
         hosts = self.topology.hosts
-        self._finals = np.array([to_words(final_address((hosts[b].node_id,)))[0] for _, b in pairs], np.int64)
+        self._finals = final_words(hosts[b].node_id for _, b in pairs)
         self.lead(lists)
 
     def connect_spraying(
@@ -159,8 +159,7 @@ class ExpanderFabric(VirtualFabric):
         hosts = self.topology.hosts
         fresh = np.repeat(self.hs.candidate[rows, :1], width, axis=1)
         fresh["dst_hi"], fresh["dst_lo"] = lists[..., 0], lists[..., 1]
-        finals = np.array([to_words(final_address((hosts[b].node_id,)))[0] for _, b in pairs], np.int64)
-        fresh["final_hi"] = finals[:, None]
+        fresh["final_hi"] = final_words(hosts[b].node_id for _, b in pairs)[:, None]
         self.hs.candidate[rows, :width] = fresh
         self.hs.qp["n_cand"][rows], self.hs.qp["n_short"][rows] = counts, shortest
         algorithms.give_paths(self.hs, rows, algorithms.scheme_of(PathChoice.SPRAYING))

@@ -136,7 +136,7 @@ class OpenLoop(VirtualFabric):
         arrived, counted, begin = [], int(before["rx_bytes"].sum()), self.now_ps
         for part in range(1, SLICES + 1):
             self.run(begin + window_ps * part // SLICES)
-            now = self._arrived()
+            now = int(self.hs.source["rx_bytes"].sum())
             arrived.append(float(now - counted))
             counted = now
         after = self._counts()
@@ -157,10 +157,6 @@ class OpenLoop(VirtualFabric):
             lost=int(change["lost"]),
             arrived=arrived,
         )
-
-    def _arrived(self) -> int:
-        """Bytes so far."""
-        return int(self.hs.source["rx_bytes"].sum())
 
     def _counts(self) -> dict[str, Any]:
         names = ("tx_bytes", "rx_packets", "rx_bytes", "rx_latency_ps", "rx_network_ps", "rx_switches")

@@ -51,13 +51,8 @@ class PhasedMessages:
 
     def only(self, kept: Flags) -> PhasedMessages:
         """Those of the messages; `kept`: (messages,) bool."""
-        return PhasedMessages(
-            self.phase[kept],
-            self.src[kept],
-            self.dst[kept],
-            self.path[kept],
-            None if self.size is None else self.size[kept],
-        )
+        size = None if self.size is None else self.size[kept]
+        return PhasedMessages(self.phase[kept], self.src[kept], self.dst[kept], self.path[kept], size)
 
     def __len__(self) -> int:
         return len(self.phase)
@@ -210,7 +205,9 @@ class PhasedExchange:
         self._begin_phase()
         while True:
             self._advance()
-            self._act()
+            for actor in self._actors:
+                if actor.due_ps <= self.fabric.now_ps:
+                    actor.act(self)
             self._collect()
             self._enter()
             if self._report():
@@ -247,11 +244,6 @@ class PhasedExchange:
         due = min((actor.due_ps for actor in self._actors), default=now + step)
         due = min(due, self._entering.next_ps(now), self._reporting.next_ps(now))
         self.fabric.run(max(now + 1, min(now + step, due)))
-
-    def _act(self) -> None:
-        for actor in self._actors:
-            if actor.due_ps <= self.fabric.now_ps:
-                actor.act(self)
 
     def _begin_phase(self) -> None:
         """The root begins the next phase: its release is on its way."""

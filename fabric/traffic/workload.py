@@ -195,13 +195,10 @@ class Workload:
         after = self._snapshot()
         paths = tuple((flow.source_host, flow.target_host, flow.current_path) for flow in self.flows)
         self._pump.drain(self.flows, 30.0 + 10 * seconds)
-        self._check()
-        return self._outcome(before, after, paths)
-
-    def _check(self) -> None:
         for flow in self.flows:
             if flow.failure:
                 raise DetourError(f"connection h{flow.source_host} to h{flow.target_host}: {flow.failure}")
+        return self._outcome(before, after, paths)
 
     def _snapshot(self) -> _Counts:
         qp = self.flows[0].qp.context.hs.qp
@@ -221,9 +218,7 @@ class Workload:
             pairs=len(self.flows),
             pairs_ok=sum(flow.bytes_ok == flow.bytes_sent for flow in self.flows),
             paths=paths,
-            reroutes=_sum(stats, "reroutes"),
-            retransmitted=_sum(stats, "retransmitted"),
-            ecn_marked=_sum(stats, "ecn_marked"),
+            **{name: sum(each[name] for each in stats) for name in ("reroutes", "retransmitted", "ecn_marked")},
             delay_ms=delay / samples * tick_ms if samples else None,
         )
 
@@ -231,10 +226,6 @@ class Workload:
         """Ends all connections."""
         for flow in self.flows:
             self._pump.close_flow(flow)
-
-
-def _sum(stats: Sequence[dict[str, Any]], name: str) -> int:
-    return sum(s[name] for s in stats)
 
 
 def send_once(pump: Pump, flow: Flow, cancelled: threading.Event, progress: Callable[[int], None]) -> float:

@@ -113,7 +113,9 @@ def read_nodes(file: Path) -> list[ChakraNode]:
         raise DetourError(f"Chakra trace {file}: {getattr(error, 'strerror', None) or error}") from None
     try:
         found = _from_json(data) if data.lstrip()[:1] == b"{" else _from_protobuf(data)
-        nodes = [_checked(node) for node in found]
+        nodes = list(found)
+        if wrong := [node for node in nodes if node.kind not in NODE_TYPES[1:]]:
+            raise DetourError(f"node {wrong[0].number} ({wrong[0].name:.60}): there is no node type {wrong[0].kind}")
     except DetourError as error:
         raise DetourError(f"Chakra trace {file}: {error}") from None
     if not nodes:
@@ -123,12 +125,6 @@ def read_nodes(file: Path) -> list[ChakraNode]:
         twice = next(k for place, k in enumerate(numbers) if k in set(numbers[:place]))
         raise DetourError(f"Chakra trace {file}: node {twice} is there twice")
     return nodes
-
-
-def _checked(node: ChakraNode) -> ChakraNode:
-    if node.kind not in NODE_TYPES[1:]:
-        raise DetourError(f"node {node.number} ({node.name:.60}): there is no node type {node.kind}")
-    return node
 
 
 # -- protobuf -----------------------------------------------------------------------------------------------

@@ -90,7 +90,7 @@ class _Ways:
         self._of_pair: dict[tuple[int, int], _Way] = {}
         self._links: dict[tuple[int, int], Link] = {}
         self._host_link = {link.b[0]: link.index for link in wire.topology.links if link.kind == "host"}
-        self._weight = wire.delay_ps + self._frame_ps(wire.payload)
+        self._weight = wire.delay_ps + (wire.payload + wire.overhead) * _PS_OF_BYTE_AT_1_BPS // wire.rate_bps
         for link in wire.topology.links:
             if link.kind == "host":
                 continue
@@ -101,10 +101,6 @@ class _Ways:
         self._before: dict[int, Int64Array] = {}
         self._ends = np.array(list(self._links), np.int64).reshape(-1, 2).T
         self._hop_ps = self._weight[[link.index for link in self._links.values()]]
-
-    def _frame_ps(self, payload: int) -> Int64Array:
-        """(links,) of a frame."""
-        return (payload + self._wire.overhead) * _PS_OF_BYTE_AT_1_BPS // self._wire.rate_bps
 
     def _predecessors(self, source: int) -> Int64Array:
         """(switches,) the one before each on the way from `source`, -1: none (Bellman and Ford: one round a hop)."""

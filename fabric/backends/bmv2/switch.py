@@ -104,21 +104,17 @@ class SwitchProcess:
         deadline = time.monotonic() + _START_SECONDS
         # No channel of gRPC's: if Ctrl-C interrupts its close, it waits for itself for ever when it is deallocated.
         while not self._listens():
-            self._check(deadline)
+            ended = self.process.poll()
+            if ended is not None or time.monotonic() > deadline:
+                lines = self._log.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
+                what = "does not answer" if ended is None else f"ended with status {ended}"
+                raise DetourError(f"switch {self.switch.name}: {BINARY} {what}: {lines[-1]}")
             time.sleep(_POLL_SECONDS)
 
     def _listens(self) -> bool:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
             probe.settimeout(_END_SECONDS)
             return probe.connect_ex(os.fspath(self._socket)) == 0
-
-    def _check(self, deadline: float) -> None:
-        ended = self.process.poll()
-        if ended is None and time.monotonic() < deadline:
-            return
-        lines = self._log.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
-        what = "does not answer" if ended is None else f"ended with status {ended}"
-        raise DetourError(f"switch {self.switch.name}: {BINARY} {what}: {lines[-1]}")
 
     def thrift(self) -> Connection:
         """A connection to its Thrift port. It opens that in a thread of its own, which on a busy machine may get to

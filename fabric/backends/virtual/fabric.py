@@ -40,7 +40,7 @@ from detour.engine.network import Network
 from detour.engine.state import SwitchState
 from detour.fabric.backends.base import address_hosts
 from detour.fabric.backends.clock import VirtualClock
-from detour.fabric.backends.network import CableTerms, NetworkFabric, lay_cables
+from detour.fabric.backends.network import NetworkFabric, lay_cables
 from detour.fabric.backends.settings import FabricTerms
 from detour.fabric.backends.virtual.load import install, read_back, rewrite
 from detour.fabric.backends.virtual.own_program import OwnProgram
@@ -57,7 +57,6 @@ from detour.hosts.verbs.bulk import Flows, connect_many, path_packets, post_many
 from detour.hosts.verbs.verbs import Device, PathChoice, Transport
 from detour.topo import Topology
 from detour.topo.failures import NONE, Failures
-from detour.topo.topology import Link
 
 if TYPE_CHECKING:  # see `backends.base`
     from detour.fabric.backends.serving import Serving
@@ -157,17 +156,18 @@ class VirtualFabric(NetworkFabric):
             overhead_bytes=self.settings.links.overhead_bytes,
         )
         self._watch = DeadlockWatch(self._network, topology, self._network.run) if scheme.lossless else None
-        self._paced = None if pace is None else PacedClock(lambda: self._network.now_ps, self._run, pace)
-        self.clock = self._paced or VirtualClock(lambda: self._network.now_ps, self._run)
+        self._paced = None if pace is None else PacedClock(lambda: self._network.now_ps, self.run, pace)
+        self.clock = self._paced or VirtualClock(lambda: self._network.now_ps, self.run)
         self.failures: Failures = NONE
         self._held: Plan | None = None
         self._states: dict[int, SwitchState] = {}
         self._add_switches()
-        lay_cables(self.network, topology, self._cable)
+        links = self.settings.links
+        lay_cables(self.network, topology, lambda link: (links.rate_of(link), links.delay_of(link)))
         jitter_ps = 0
         if self.settings.jitter_ps is not None:
             jitter_ps = self._network.set_jitter(self.settings.jitter_ps, self.config.payload + DATA_OVERHEAD)
-        self._add_loss()
+        self._lose(self.settings.loss)
         self._add_memory(jitter_ps)
         if self.scheme.routing in _SHARING:
             self._share_loads()
@@ -210,14 +210,6 @@ class VirtualFabric(NetworkFabric):
             raise DetourError(f"the scheme runs {name}.p4; a program of one's own needs a scheme that runs fabric.p4")
         own.files.require(entities)
         return own.code
-
-    def _cable(self, link: Link) -> CableTerms:
-        return self.settings.links.rate_of(link), self.settings.links.delay_of(link)
-
-    def _add_loss(self) -> None:
-        for link in self.topology.links:
-            if self.settings.loss and link.kind != "host":
-                self.set_loss(link.index, self.settings.loss)
 
     def _add_memory(self, jitter_ps: int) -> None:
         settings = self.settings
@@ -344,11 +336,9 @@ class VirtualFabric(NetworkFabric):
             start = self._rng.randrange(_STARTS) * (PATHS // _STARTS)
             ports = probe_ports(a.group, b.group, groups, start)
         else:
-            ports = tuple(self._rng.sample(range(PATHS), groups - 1 if groups > 2 else self._ecmp_candidates()))
+            ecmp = _ECMP_CANDIDATES if self.scheme.paths == "telemetry" else _SPRAY_CANDIDATES
+            ports = tuple(self._rng.sample(range(PATHS), groups - 1 if groups > 2 else ecmp))
         return ports[1:] if self.scheme.paths == "valiant" else ports
-
-    def _ecmp_candidates(self) -> int:
-        return _ECMP_CANDIDATES if self.scheme.paths == "telemetry" else _SPRAY_CANDIDATES
 
     @property
     def flows(self) -> Flows:
@@ -394,9 +384,6 @@ class VirtualFabric(NetworkFabric):
 
     def run(self, until_ps: int) -> None:
         """Executes everything until then; alarms of the clock do not go off (`clock.wait`)."""
-        self._run(until_ps)
-
-    def _run(self, until_ps: int) -> None:
         if self._watch is None:
             self._network.run(until_ps)
         else:

@@ -79,11 +79,10 @@ def install(
     return state
 
 
-def load(network: Network, device: int, state: SwitchState, entities: Iterable[Entity]) -> int:
-    """Writes the entities of a plan for one switch; returns how many they are."""
+def load(network: Network, device: int, state: SwitchState, entities: Iterable[Entity]) -> None:
+    """Writes the entities of a plan for one switch."""
     groups = _Groups()
-    count = 0
-    for count, entity in enumerate(entities, start=1):  # noqa: B007
+    for entity in entities:
         match entity:
             case TableEntry() | DefaultAction():
                 _write(state, entity, groups)
@@ -96,7 +95,6 @@ def load(network: Network, device: int, state: SwitchState, entities: Iterable[E
             case MulticastGroup():
                 copies = [(replica.port, replica.instance) for replica in entity.replicas]
                 network.set_multicast_group(device, entity.group, copies)
-    return count
 
 
 def write(state: SwitchState, entities: Iterable[TableEntry | DefaultAction]) -> None:

@@ -14,8 +14,7 @@ from detour.fabric.labs.contents import contents_of
 from detour.fabric.labs.folder import LabFolder
 from detour.fabric.labs.programs import programs_of
 from detour.fabric.labs.reading import read_lab
-from detour.fabric.labs.results import document_of
-from detour.fabric.labs.sampling import MOST_SAMPLES, LabSampler
+from detour.fabric.labs.results import MOST_SAMPLES, LabSampler, document_of
 from detour.fabric.labs.virtual import VirtualLab
 from detour.fabric.labs.workloads import activities_of
 

@@ -110,7 +110,7 @@ def test_traces_say_on_which_link_a_frame_was_lost(tutorial_lab: Path) -> None:
         virtual.network.set_faults(virtual.booted.port(LabEnd("s1", 2)), loss=0.5)
         document = run(virtual, "udp:src=h1,dst=h2,rate=4M,time=40ms")
         assert traces is not None
-        found = traces.found().packets
+        found = traces().packets
     (stream,) = document["udp"]
     assert len(found) == stream["sent"]
     lost = [packet for packet in found if packet.outcomes[0]["dropped"] is not None]
