@@ -129,11 +129,7 @@ class Demo:
         self.pairs = demo_pairs(session.topology, self._settings.demo_pairs, seed)
 
     def run(self) -> DemoResult:
-        """All of it.
-
-        Raises:
-            DetourError: tables are wrong, or a connection fails.
-        """
+        """All of it. Raises DetourError: tables are wrong, or a connection fails."""
         session, topology = self._session, self._session.topology
         self._tell("reading all tables back and verifying them")
         report = session.verify()

@@ -62,11 +62,7 @@ class FabricClock(ABC):
 
     @abstractmethod
     def wait(self, until_ps: int, cancelled: threading.Event | None = None) -> None:
-        """Returns when it is that time, or soon after `cancelled` is set.
-
-        Raises:
-            DetourError: the fabric goes down.
-        """
+        """Returns when it is that time, or soon after `cancelled` is set. Raises DetourError: the fabric goes down."""
 
     @abstractmethod
     def every(self, period_s: Period, work: TimedWork, name: str) -> Ticker:

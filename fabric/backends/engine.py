@@ -57,11 +57,7 @@ class EngineFabric(NetworkFabric):
 
     @property
     def network(self) -> Network:
-        """The running network.
-
-        Raises:
-            DetourError: there is none (any more).
-        """
+        """The running network. Raises DetourError: there is none (any more)."""
         if self._network is None:
             raise DetourError("the fabric is going down")
         return self._network

@@ -61,11 +61,7 @@ class NetworkFabric(Fabric):
 
     @property
     def serving(self) -> Serving:
-        """Where P4Runtime is served.
-
-        Raises:
-            DetourError: nowhere yet.
-        """
+        """Where P4Runtime is served. Raises DetourError: nowhere yet."""
         if self._serving is None:
             raise DetourError("this fabric serves no P4Runtime; start it first")
         return self._serving

@@ -45,11 +45,8 @@ _LOOK_S = 1.0
 
 
 def boot(options: UpOptions, progress: Progress = silent, scratch: Path | None = None) -> Session:
-    """A fabric with its pipeline set and all tables written.
-
-    Raises:
-        DetourError: something is wrong or missing; nothing is left running.
-    """
+    """A fabric with its pipeline set and all tables written. Raises DetourError: something is wrong or missing; nothing
+    is left running."""
     topology = open_topology(options.topology)
     pipeline = None if options.program is None else PipelineConfig.given(options.program)
     changes = BackendChanges(options.rate_bps, options.delay_ps, options.queue_packets, options.loss, pipeline)
@@ -95,11 +92,7 @@ def run(
 ) -> None:
     """Runs a fabric, or a lab, in this (main) thread until `detour down` or a signal. `ready` gets its status once it
     is up (of a lab a `LabStatus`). `detached`: with a log in the state folder, to which standard error goes as well.
-
-    Raises:
-        DetourError: it cannot be started.
-        Interrupted: a signal ended it; everything has been cleaned up.
-    """
+    Raises DetourError: it cannot be started. Interrupted: a signal ended it; everything has been cleaned up."""
     descriptors.require(descriptors.PROCESS, "a fabric")
     need_address_space()
     state = state or StateDir()
@@ -132,11 +125,8 @@ def run(
 
 @contextmanager
 def _covered(options: UpOptions) -> Iterator[None]:
-    """Collects coverage meanwhile if that is wanted.
-
-    Raises:
-        DetourError: the fabric's switches are BMv2's, or the file cannot be written.
-    """
+    """Collects coverage meanwhile if that is wanted. Raises DetourError: the fabric's switches are BMv2's, or the file
+    cannot be written."""
     if options.coverage is None:
         yield
         return

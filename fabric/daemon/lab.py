@@ -34,11 +34,8 @@ _LINK_TERMS = ("rate_bps", "delay_ps", "queue_packets", "loss")
 
 
 def boot_lab(options: UpOptions, progress: Progress = silent) -> RunningLab:
-    """A lab that is up. `options.lab` is its folder.
-
-    Raises:
-        DetourError: something is wrong or missing; nothing is left running.
-    """
+    """A lab that is up. `options.lab` is its folder. Raises DetourError: something is wrong or missing; nothing is left
+    running."""
     assert options.lab is not None
     pace = None if options.pace is None else TimePace.given(options.pace)
     named = ",".join([*([] if options.linux is None else [options.linux]), *processes_of(options.netns)])

@@ -118,11 +118,8 @@ def fill(
     cpu_interfaces: bool = False,
 ) -> BootedLab:
     """Makes the switches of a lab with their programs and entries. `cpu_interfaces`: CPU ports are ports as any other,
-    to which interfaces will be attached, and nothing to P4Runtime.
-
-    Raises:
-        DetourError: an entry that a table refuses, by file and line.
-    """
+    to which interfaces will be attached, and nothing to P4Runtime. Raises DetourError: an entry that a table refuses,
+    by file and line."""
     switches: dict[str, BootedSwitch] = {}
     for content in contents:
         switch, server = content.switch, served(content.switch)
@@ -168,11 +165,8 @@ def lay_cables(booted: BootedLab, defaults: LinkDefaults) -> None:
 
 
 def run_commands(booted: BootedLab) -> None:
-    """Carries out the commands of all switches, once the ports that they may be about are there.
-
-    Raises:
-        DetourError: one that a switch refuses, by file and line.
-    """
+    """Carries out the commands of all switches, once the ports that they may be about are there. Raises DetourError:
+    one that a switch refuses, by file and line."""
     for switch in booted.switches.values():
         content = switch.content
         if content.switch.commands is not None:
@@ -193,11 +187,7 @@ def attach_hosts(
     booted: BootedLab, defaults: LinkDefaults, *, seed: int = 0, elide: bool = False, linux: LinuxHosts | None = None
 ) -> IpStack | None:
     """Attaches all hosts of a lab to their switches; None if it has none that are built in. `linux`: those that are
-    not, whose namespaces are there.
-
-    Raises:
-        DetourError: a host's addresses are wrong, or Linux refuses them.
-    """
+    not, whose namespaces are there. Raises DetourError: a host's addresses are wrong, or Linux refuses them."""
     lab, network = booted.lab, booted.network
     built_in = [host for host in lab.hosts if linux is None or host.name not in linux]
     stack = IpStack([config_of(host) for host in built_in], seed=seed, elide=elide) if built_in else None

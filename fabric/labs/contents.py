@@ -42,11 +42,8 @@ class SwitchContent:
 def contents_of(
     lab: Lab, programs: Mapping[str, ProgramFiles | None], progress: Progress = silent
 ) -> list[SwitchContent]:
-    """What all switches are to hold, checked.
-
-    Raises:
-        DetourError: a program or an entry that cannot be loaded, by file and line.
-    """
+    """What all switches are to hold, checked. Raises DetourError: a program or an entry that cannot be loaded, by file
+    and line."""
     compiler = Compiler()
     known: dict[ProgramFiles, Compiled | None] = {}
     found = []

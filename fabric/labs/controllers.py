@@ -81,11 +81,7 @@ def has_cpu_interfaces(lab: Lab) -> bool:
 
 
 def attach_cpu_interfaces(booted: BootedLab) -> None:
-    """Makes them.
-
-    Raises:
-        DetourError: an interface of that name is there already, or the kernel does not allow it.
-    """
+    """Makes them. Raises DetourError: an interface of that name is there already, or the kernel does not allow it."""
     for switch in booted.lab.switches:
         if switch.cpu_port is None:
             continue

@@ -56,11 +56,7 @@ class LabUpdate:
 
 
 def read_entries(path: Path, p4info: p4i.P4Info) -> list[LabUpdate]:
-    """What a file wants written.
-
-    Raises:
-        DetourError: what does not fit the program, in which line, and what would.
-    """
+    """What a file wants written. Raises DetourError: what does not fit the program, in which line, and what would."""
     return list(_Reader(JsonFile(path), p4info).updates())
 
 
@@ -209,11 +205,7 @@ def _replicas(said: JsonObject) -> tuple[Replica, ...]:
 
 
 def _number(what: str, value: object, bits: int) -> int:
-    """The number behind a value, if it fits so many bits.
-
-    Raises:
-        DetourError: it does not.
-    """
+    """The number behind a value, if it fits so many bits. Raises DetourError: it does not."""
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
     if isinstance(value, str):
@@ -272,10 +264,7 @@ def _check_bits(name: str, said: object, value: int, mask: int) -> None:
 
 def read_updates(path: Path, p4info: p4i.P4Info) -> tuple[list[p4r.Update], list[str]]:
     """Updates, and what errors call each: of a tutorial's `sN-runtime.json`, or of a P4Runtime WriteRequest as text.
-
-    Raises:
-        DetourError: the file cannot be read, or does not fit the program.
-    """
+    Raises DetourError: the file cannot be read, or does not fit the program."""
     if path.suffix != ".json":
         return read_write_request(path)
     found = read_entries(path, p4info)

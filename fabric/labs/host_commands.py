@@ -20,11 +20,8 @@ _UNDERSTOOD = (
 
 
 def configured(host: LabHost) -> LabHost:
-    """The host with what its commands say of routes and neighbours; the others are its `shell`.
-
-    Raises:
-        DetourError: one of them cannot be read, or names what is no address.
-    """
+    """The host with what its commands say of routes and neighbours; the others are its `shell`. Raises DetourError: one
+    of them cannot be read, or names what is no address."""
     shell: list[str] = []
     for command in host.commands:
         words = _without_sudo(command, host.where)

@@ -74,11 +74,7 @@ class HostJobs:
         self._lock = threading.Lock()
 
     def begin(self, activities: Sequence[Activity]) -> list[HostJob]:
-        """Begins activities now; hosts that they send to listen.
-
-        Raises:
-            DetourError: there is no source port left.
-        """
+        """Begins activities now; hosts that they send to listen. Raises DetourError: there is no source port left."""
         with self._lock:
             numbered = [self._with_source_port(each) for each in activities]
             self._listen(numbered)

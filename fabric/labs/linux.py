@@ -18,11 +18,7 @@ _WITHOUT_IPV6 = {"disable_ipv6": "1"}
 
 
 def chosen(lab: Lab, wanted: str | None) -> list[str]:
-    """Hosts by name, in the order of the lab: `h1,h2`, or `all`.
-
-    Raises:
-        DetourError: there is no such host.
-    """
+    """Hosts by name, in the order of the lab: `h1,h2`, or `all`. Raises DetourError: there is no such host."""
     hosts = [host.name for host in lab.hosts]
     if wanted is not None and wanted.strip() == ALL:
         return hosts
@@ -32,10 +28,7 @@ def chosen(lab: Lab, wanted: str | None) -> list[str]:
 
 def request_of(lab: Lab, linux: str | None, netns: str | None = None, mtu: int | None = None) -> LinuxRequest:
     """What is to be made. `netns`: hosts that are the network namespaces of processes, like `h3=4711`; `mtu`: bytes.
-
-    Raises:
-        DetourError: there is no such host, one is there twice, or something is not a process.
-    """
+    Raises DetourError: there is no such host, one is there twice, or something is not a process."""
     processes = processes_of(netns)
     both = chosen(lab, ",".join([*chosen(lab, linux), *processes]))
     size = mtu_of(both, mtu)
@@ -56,11 +49,8 @@ def interface_of(lab: Lab, host: LabHost, mtu: int = LINUX_MTU) -> HostInterface
 
 
 def run_shell(lab: Lab, linux: LinuxHosts) -> None:
-    """Lets Linux hosts do what the lab tells them to, each command in a shell, as root of that host.
-
-    Raises:
-        DetourError: one fails, with what it says.
-    """
+    """Lets Linux hosts do what the lab tells them to, each command in a shell, as root of that host. Raises
+    DetourError: one fails, with what it says."""
     for host in lab.hosts:
         for command in for_shell(host) if host.name in linux else ():
             try:

@@ -120,11 +120,7 @@ class Lab:
         check(self)
 
     def switch(self, name: str) -> LabSwitch:
-        """A switch by its name.
-
-        Raises:
-            DetourError: there is none.
-        """
+        """A switch by its name. Raises DetourError: there is none."""
         return _named("switch", name, self.switches)
 
     def host(self, name: str) -> LabHost:
@@ -160,11 +156,7 @@ def natural(name: str) -> list[tuple[int, int, str]]:
 
 
 def mac_of(text: object, where: str) -> str:
-    """A MAC address.
-
-    Raises:
-        DetourError: it is none.
-    """
+    """A MAC address. Raises DetourError: it is none."""
     if not isinstance(text, str) or not _MAC.fullmatch(text):
         raise DetourError(f"{where}: {text!r} is not a MAC address, like 08:00:00:00:01:01")
     if int(text[:2], 16) & 1:
@@ -173,11 +165,7 @@ def mac_of(text: object, where: str) -> str:
 
 
 def check(lab: Lab) -> None:
-    """Sees that a lab can be.
-
-    Raises:
-        DetourError: what is wrong, by the file and line that say it.
-    """
+    """Sees that a lab can be. Raises DetourError: what is wrong, by the file and line that say it."""
     if not lab.switches:
         raise DetourError(f"{lab.folder}: the lab has no switch")
     _unlike(lab.switches, "device_id", "device id")

@@ -28,20 +28,12 @@ ADD_LINK_OPTIONS = (
 
 
 def candidate(folder: LabFolder) -> Path | None:
-    """The file, if a folder is of this format.
-
-    Raises:
-        DetourError: there are several, and none is named.
-    """
+    """The file, if a folder is of this format. Raises DetourError: there are several, and none is named."""
     return folder.lab_file("p4app.json", lambda path: {*path.glob("p4app*.json"), *path.glob("*App.json")})
 
 
 def read(folder: LabFolder, path: Path) -> Lab:
-    """The lab.
-
-    Raises:
-        DetourError: what is wrong in which line.
-    """
+    """The lab. Raises DetourError: what is wrong in which line."""
     file, network = JsonFile(path), P4UtilsNetwork()
     if {"program", "targets"} <= file.root.keys():
         raise DetourError(f"{path} is a manifest of p4lang/p4app, another tool with files of this name; not supported")

@@ -29,11 +29,7 @@ def candidate(folder: LabFolder) -> Path | None:
 
 
 def read(folder: LabFolder, path: Path) -> Lab:
-    """The lab.
-
-    Raises:
-        DetourError: what is wrong in which line.
-    """
+    """The lab. Raises DetourError: what is wrong in which line."""
     lines = [line.split() for line in read_text(path).splitlines()]
     switches, hosts, links = _counts(path, lines[0] if lines else [])
     found, macs = _links(path, lines[1 : links + 1], switches, hosts)

@@ -17,11 +17,7 @@ from detour.fabric.labs.quantities import loss_of_percent, mbps_bps, tc_time_ps
 
 
 def lab_of(network: P4UtilsNetwork, folder: LabFolder, format: str, where: str) -> Lab:
-    """The lab. `where`: the file, for what has no line.
-
-    Raises:
-        DetourError: what cannot be, and where it is said.
-    """
+    """The lab. `where`: the file, for what has no line. Raises DetourError: what cannot be, and where it is said."""
     network.number_all()
     fill_addresses(network)
     hosts = [_host(network, node, where) for node in network.of_kind("host")]

@@ -177,11 +177,8 @@ def first_free(taken: Iterable[int | None], first: int) -> int:
 
 
 def assign(network: P4UtilsNetwork, strategy: str) -> None:
-    """Gives hosts, and ports of switches, the addresses of a strategy.
-
-    Raises:
-        DetourError: there is no such strategy, or it does not fit the network.
-    """
+    """Gives hosts, and ports of switches, the addresses of a strategy. Raises DetourError: there is no such strategy,
+    or it does not fit the network."""
     if strategy not in STRATEGIES:
         raise DetourError(f"there is no assignment strategy {strategy!r}; allowed: {', '.join(STRATEGIES)}")
     pairs = [frozenset((link.node1, link.node2)) for link in network.links]

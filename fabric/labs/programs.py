@@ -36,11 +36,7 @@ class ProgramFiles:
 
     @cached_property
     def text(self) -> bytes:
-        """The JSON.
-
-        Raises:
-            DetourError: it cannot be read.
-        """
+        """The JSON. Raises DetourError: it cannot be read."""
         return read_bytes(self.json)
 
 
@@ -49,11 +45,7 @@ def programs_of(
 ) -> Mapping[str, ProgramFiles | None]:
     """The program of each switch: what was `given` (`P4INFO,JSON` or a P4 source), else the one that the lab names,
     else the only one that lies in the lab's folder or its folder `build`. `empty`: a switch may have none, which a
-    controller sets.
-
-    Raises:
-        DetourError: there is none or more than one, or p4c refuses it.
-    """
+    controller sets. Raises DetourError: there is none or more than one, or p4c refuses it."""
     said = None if given is None else _given(given)
     fallback: LabProgram | None = None
     found: dict[str, ProgramFiles | None] = {}
@@ -120,11 +112,7 @@ def is_program(path: Path) -> bool:
 
 
 def _only(folder: Path) -> LabProgram | None:
-    """The only program in a lab's folder; None if there is none.
-
-    Raises:
-        DetourError: there are several.
-    """
+    """The only program in a lab's folder; None if there is none. Raises DetourError: there are several."""
     found = list(_candidates(folder))
     if len(found) > 1:
         named = ", ".join(str(path.relative_to(folder)) for path in found)
@@ -144,11 +132,7 @@ def _candidates(folder: Path) -> Iterator[Path]:
 
 
 def compiled(source: Path, progress: Progress) -> tuple[Path, Path]:
-    """(JSON, P4Info) of a source.
-
-    Raises:
-        DetourError: p4c refuses it; its first error.
-    """
+    """(JSON, P4Info) of a source. Raises DetourError: p4c refuses it; its first error."""
     digest = hashlib.sha256("\0".join(_FLAGS).encode())
     digest.update(_run(source, ["--version"]).stdout)
     digest.update(_run(source, [*_FLAGS, "-E", source.name], whatever=True).stdout)  # with all that it includes

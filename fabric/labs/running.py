@@ -85,11 +85,7 @@ class RunningLab:
         linux: LinuxRequest | None = None,
     ) -> None:
         """`defaults`: of links of which the lab says nothing; `pace`: of virtual time (None: the wall clock's);
-        `linux`: hosts that are namespaces of Linux.
-
-        Raises:
-            DetourError: Linux does not live in virtual time.
-        """
+        `linux`: hosts that are namespaces of Linux. Raises DetourError: Linux does not live in virtual time."""
         self.lab, self._contents, self._pace = lab, contents, pace
         self._topology = ControllerTopology(lab, contents)
         self.linux = LinuxHosts(linux) if linux is not None and linux.interfaces else None
@@ -106,11 +102,8 @@ class RunningLab:
         self.stack: IpStack | None = None
 
     def start(self, progress: Progress = silent, pcap: Path | None = None) -> None:
-        """Takes all addresses, boots, serves; all of it or nothing.
-
-        Raises:
-            DetourError: an address cannot be had, or a switch refuses something.
-        """
+        """Takes all addresses, boots, serves; all of it or nothing. Raises DetourError: an address cannot be had, or a
+        switch refuses something."""
         try:
             self._listen(progress)
             if self.linux is not None:
@@ -182,11 +175,7 @@ class RunningLab:
 
     def do(self, workload: str, seconds: float, cancelled: threading.Event) -> dict[str, Any]:
         """Lets hosts do what a workload says, until it is over, or for so many seconds of the wall clock; what came of
-        it, a list of rows for each kind.
-
-        Raises:
-            DetourError: the workload means nothing.
-        """
+        it, a list of rows for each kind. Raises DetourError: the workload means nothing."""
         activities = activities_of(self.lab, workload)
         self._refuse_linux(activities)
         jobs = self._begin(activities)

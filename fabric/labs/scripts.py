@@ -24,22 +24,15 @@ _IMPORT = "p4utils.mininetlib.network_API"
 
 
 def candidate(folder: LabFolder) -> Path | None:
-    """The script, if a folder is of this format.
-
-    Raises:
-        DetourError: there are several, and none is named.
-    """
+    """The script, if a folder is of this format. Raises DetourError: there are several, and none is named."""
     return folder.lab_file(
         "network.py", lambda path: [p for p in path.glob("network*.py") if _IMPORT in p.read_text(errors="replace")]
     )
 
 
 def read(folder: LabFolder, script: Path) -> Lab:
-    """The lab that a script puts together.
-
-    Raises:
-        DetourError: the script ends with an error, or never starts its network.
-    """
+    """The lab that a script puts together. Raises DetourError: the script ends with an error, or never starts its
+    network."""
     return lab_of(_run(script, folder.arguments), folder, "network.py", str(script))
 
 

@@ -20,11 +20,7 @@ _SPARE = 10_000
 @contextmanager
 def lab_traces(booted: BootedLab, text: str | None, count: int) -> Iterator[Callable[[], LivePackets] | None]:
     """Traces packets while it lasts. Yields what gives, when the run is over, the first `count` packets that a filter
-    wants, and how many more there were; None: nobody wants any.
-
-    Raises:
-        DetourError: the filter does not parse.
-    """
+    wants, and how many more there were; None: nobody wants any. Raises DetourError: the filter does not parse."""
     if text is None:
         yield None
         return

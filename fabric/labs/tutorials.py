@@ -25,11 +25,8 @@ _SWITCH_END = re.compile(r"(?P<switch>[^-]+)-[a-zA-Z](?P<port>\d+)")
 
 
 def topology_file(folder: LabFolder) -> Path | None:
-    """The topology that a folder of this format has; None if it is of another one.
-
-    Raises:
-        DetourError: there are several, and none is named.
-    """
+    """The topology that a folder of this format has; None if it is of another one. Raises DetourError: there are
+    several, and none is named."""
     if folder.file is not None:
         return folder.file if _is_topology(folder.file) else None
     direct = folder.path / "topology.json"
@@ -55,11 +52,7 @@ def _set_in_makefile(folder: LabFolder, variable: str, value: str) -> str | None
 
 
 def read(folder: LabFolder, topology: Path) -> Lab:
-    """The lab.
-
-    Raises:
-        DetourError: what is wrong in which line.
-    """
+    """The lab. Raises DetourError: what is wrong in which line."""
     file = JsonFile(topology)
     file.only(file.root, ("hosts", "switches", "links"), "a topology")
     listed = [*file.objects(file.require(file.root, "switches", JsonObject, 'switches by name, {"s1": {}}'))]

@@ -63,31 +63,21 @@ class VirtualLab:
             raise
 
     def do(self, what: str | Sequence[Activity]) -> list[HostJob]:
-        """Lets hosts begin, now, what a workload says; those that may be sent to listen.
-
-        Raises:
-            DetourError: which part of the workload means nothing.
-        """
+        """Lets hosts begin, now, what a workload says; those that may be sent to listen. Raises DetourError: which part
+        of the workload means nothing."""
         activities = activities_of(self.lab, what) if isinstance(what, str) else what
         return [] if self._jobs is None else self._jobs.begin(activities)
 
     def cli(self, switch: str, commands: str) -> list[str]:
-        """Carries out lines of simple_switch_CLI's language on a switch, now; returns what they say.
-
-        Raises:
-            DetourError: the line that asks for nothing that could be done, or that the switch refuses.
-        """
+        """Carries out lines of simple_switch_CLI's language on a switch, now; returns what they say. Raises
+        DetourError: the line that asks for nothing that could be done, or that the switch refuses."""
         self.lab.switch(switch)
         api = self.booted.switches[switch].api
         understood = understand_all(switch, commands, CommandScope(program_of(api)))
         return [line for _, said in carry_out(switch, understood, api) for line in said]
 
     def host(self, name: str) -> IpHost:
-        """A host, with all that it can do (docs/hosts.md).
-
-        Raises:
-            DetourError: there is none of that name.
-        """
+        """A host, with all that it can do (docs/hosts.md). Raises DetourError: there is none of that name."""
         self.lab.host(name)
         assert self.stack is not None
         return self.stack.host(name)

@@ -85,11 +85,7 @@ Activity = EchoTrain | UdpStream | TcpFlow | FrameTrain
 
 
 def activities_of(lab: Lab, text: str) -> list[Activity]:
-    """What a workload means in a lab.
-
-    Raises:
-        DetourError: which part of it means nothing, and what is allowed.
-    """
+    """What a workload means in a lab. Raises DetourError: which part of it means nothing, and what is allowed."""
     activities: list[Activity] = []
     for part in text.split(";"):
         spec = _typed(lab, part.strip())
@@ -104,11 +100,8 @@ def activities_of(lab: Lab, text: str) -> list[Activity]:
 
 
 def task_activities(lab: Lab, without: Container[str] = ()) -> list[Activity]:
-    """What built-in hosts do by themselves. `without`: hosts that are not built in.
-
-    Raises:
-        DetourError: which task means nothing.
-    """
+    """What built-in hosts do by themselves. `without`: hosts that are not built in. Raises DetourError: which task
+    means nothing."""
     activities: list[Activity] = []
     for task in lab.tasks:
         if task.host in without or not task.workload:
@@ -122,11 +115,8 @@ def task_activities(lab: Lab, without: Container[str] = ()) -> list[Activity]:
 
 
 def check_tasks(lab: Lab, with_shell: Container[str] = ()) -> None:
-    """Sees that every host can do its tasks.
-
-    Raises:
-        DetourError: a built-in host is to do what it cannot, or a task means nothing.
-    """
+    """Sees that every host can do its tasks. Raises DetourError: a built-in host is to do what it cannot, or a task
+    means nothing."""
     for task in lab.tasks:
         if task.workload is None and task.host not in with_shell:
             raise DetourError(
@@ -299,11 +289,8 @@ _SECONDS = ("interval", "time")
 
 
 def _typed(lab: Lab, text: str) -> str:
-    """A part of a workload in its own words; what is in them already stays.
-
-    Raises:
-        DetourError: a host is to run what built-in hosts have not, or with an option that they do not know.
-    """
+    """A part of a workload in its own words; what is in them already stays. Raises DetourError: a host is to run what
+    built-in hosts have not, or with an option that they do not know."""
     words = text.split()
     if words == ["pingall"]:
         return "ping:count=1"

@@ -89,11 +89,7 @@ class HostInterface:
 
 
 def _nodad(text: str) -> str:
-    """What an address of IPv6 needs to be there at once.
-
-    Raises:
-        DetourError: it is no address.
-    """
+    """What an address of IPv6 needs to be there at once. Raises DetourError: it is no address."""
     try:
         return " nodad" if ipaddress.ip_interface(text).version == 6 else ""
     except ValueError:
@@ -102,11 +98,8 @@ def _nodad(text: str) -> str:
 
 def of_fabric(host: Host, mtu: int = LINUX_MTU, queue: int = LINUX_QUEUE) -> HostInterface:
     """What a host of a fabric of ours has: its address, what it is called at the end of a uSID list, and the switch as
-    its gateway. Packets that come for the uSID with another IPv6 packet inside are taken apart (End.DT6).
-
-    Raises:
-        DetourError: IPv6 cannot go over such an MTU.
-    """
+    its gateway. Packets that come for the uSID with another IPv6 packet inside are taken apart (End.DT6). Raises
+    DetourError: IPv6 cannot go over such an MTU."""
     if mtu < LEAST_MTU:
         raise DetourError(f"an MTU of {mtu} bytes: IPv6 needs at least {LEAST_MTU}")
     locator = address.ipv6_text(address.locator(host.node_id))

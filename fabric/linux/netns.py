@@ -29,19 +29,13 @@ class Namespace:
     """A network namespace with its loopback up."""
 
     def __init__(self) -> None:
-        """
-        Raises:
-            DetourError: the kernel does not allow it.
-        """
+        """Raises DetourError: the kernel does not allow it."""
         self.fd = _in_thread(_new_namespace)
 
     @classmethod
     def of_process(cls, process: int) -> Namespace:
-        """That of a process of this user's; it lives as long as either holds it.
-
-        Raises:
-            DetourError: there is no such process, or it is somebody else's.
-        """
+        """That of a process of this user's; it lives as long as either holds it. Raises DetourError: there is no such
+        process, or it is somebody else's."""
         found = cls.__new__(cls)
         try:
             found.fd = os.open(f"/proc/{process}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
@@ -68,19 +62,12 @@ class Namespace:
         return ["nsenter", f"--net=/proc/self/fd/{self.fd}", *command]
 
     def ip(self, lines: Iterable[str], others: Iterable[Namespace] = ()) -> None:
-        """Runs `ip -batch` inside; `others` are namespaces that the lines name by `inside_path`.
-
-        Raises:
-            DetourError: with what `ip` says.
-        """
+        """Runs `ip -batch` inside; `others` are namespaces that the lines name by `inside_path`. Raises DetourError:
+        with what `ip` says."""
         self._batch("ip", lines, others)
 
     def tc(self, lines: Iterable[str]) -> None:
-        """Runs `tc -batch` inside.
-
-        Raises:
-            DetourError: with what `tc` says.
-        """
+        """Runs `tc -batch` inside. Raises DetourError: with what `tc` says."""
         self._batch("tc", lines)
 
     def _batch(self, tool: str, lines: Iterable[str], others: Iterable[Namespace] = ()) -> None:

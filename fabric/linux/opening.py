@@ -43,11 +43,7 @@ def kind() -> str:
 
 
 def opened(keeper: HostKeeper, name: str) -> Attachment:
-    """Makes the interface `name` in the namespace of a keeper.
-
-    Raises:
-        DetourError: why that is not possible.
-    """
+    """Makes the interface `name` in the namespace of a keeper. Raises DetourError: why that is not possible."""
     wanted = kind()
     if keeper.user:
         return _by_process(keeper, wanted, name)
@@ -90,10 +86,7 @@ def _open_veth(name: str) -> Attachment:
 
 def offloads_off(name: str) -> None:
     """Lets the kernel compute checksums and cut segments by itself for an interface of the calling thread's namespace.
-
-    Raises:
-        DetourError: it refuses.
-    """
+    Raises DetourError: it refuses."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         for command in _OFFLOADS:
             value = ctypes.create_string_buffer(struct.pack("=II", command, 0))

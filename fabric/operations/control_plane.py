@@ -52,11 +52,8 @@ class ControlPlane:
     # -- life -------------------------------------------------------------------------------------------
 
     def connect(self) -> None:
-        """Connects to all switches and sets their pipeline.
-
-        Raises:
-            DetourError: a switch does not answer or has another controller.
-        """
+        """Connects to all switches and sets their pipeline. Raises DetourError: a switch does not answer or has another
+        controller."""
         client = FabricClient(self._fabric.targets(), self._fabric.terms.pipeline, on_packet_in=self.responder)
         self._loop.run(client.__aenter__())
         self._keeper = self._loop.run(self._keep(client))

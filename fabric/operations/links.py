@@ -96,11 +96,8 @@ class Links:
     def impair(self, link: str | None, rate: float | None, loss: float | None, clear: bool) -> ImpairedLinks:
         """Gives a link a fraction of its rate, or lets it lose a fraction of its frames, in both directions; what is
         not said stays. `clear`: it, or every link, is as it was. Without anything: which are impaired now. Tables do
-        not change: the link is up, and traffic finds out by itself.
-
-        Raises:
-            DetourError: there is no such link, a fraction is none, or the target cannot do that.
-        """
+        not change: the link is up, and traffic finds out by itself. Raises DetourError: there is no such link, a
+        fraction is none, or the target cannot do that."""
         with self._impairing:
             if clear:
                 if rate is not None or loss is not None:
@@ -153,12 +150,8 @@ class Capturing:
 
     def capture(self, folder: str | None, where: list[str] | None, stop: bool) -> Captured:
         """Begins to write a pcapng file a port into a folder, ends that, or says what is being written. `where`: links,
-        switches and hosts whose ports are wanted (None: all).
-
-        Raises:
-            DetourError: there is no such link, switch or host, captures run already, none runs, or the folder cannot be
-                written.
-        """
+        switches and hosts whose ports are wanted (None: all). Raises DetourError: there is no such link, switch or
+        host, captures run already, none runs, or the folder cannot be written."""
         if stop and (folder is not None or where):
             raise DetourError("a capture is either begun or ended: give a folder or --stop")
         with self._lock:
@@ -191,11 +184,8 @@ class Capturing:
 
 
 def ports_of(topology: Topology, where: list[str]) -> list[str]:
-    """Ports by name, like `s3-1`, of links, switches and hosts; of all if none is named.
-
-    Raises:
-        DetourError: there is no such link, switch or host.
-    """
+    """Ports by name, like `s3-1`, of links, switches and hosts; of all if none is named. Raises DetourError: there is
+    no such link, switch or host."""
     wanted = [parse_failure(topology, text) for text in where]
     return [
         f"s{switch.index}-{port}"

@@ -128,11 +128,7 @@ class LiveFlows:
             listener(reports, now)
 
     def find(self, name: str) -> LiveFlow:
-        """The flow of that name.
-
-        Raises:
-            DetourError: there is none.
-        """
+        """The flow of that name. Raises DetourError: there is none."""
         with self._lock:
             found = self._flows.get(name)
         if found is None:
@@ -146,11 +142,7 @@ class LiveFlows:
             return list(self._flows.values())
 
     def reroute(self, name: str, path: Path) -> None:
-        """The sender of a flow takes another path.
-
-        Raises:
-            DetourError: there is no such flow.
-        """
+        """The sender of a flow takes another path. Raises DetourError: there is no such flow."""
         with self._lock:
             self.find(name).flow.reroute(path, self._clock.now_ps)
 

@@ -57,11 +57,7 @@ class PacketTracing:
         """A data packet of `length` bytes of payload, through every switch on its way. `all_ways`: it is not sent, but
         followed through a copy of the tables, in all ways that hashes, selectors and random numbers leave open. Through
         a copy goes every packet of a fabric whose switches are not the engine's. `coverage`: a file for what it reaches
-        of the program (`engine.coverage`).
-
-        Raises:
-            DetourError: there is no such host, or the file cannot be written.
-        """
+        of the program (`engine.coverage`). Raises DetourError: there is no such host, or the file cannot be written."""
         a, b = self._paths.ends(source, target)
         way = self._paths.chosen(b, sport, usid)
         frame = data_frame(a, b, way.sport, way.usids, length)
@@ -69,11 +65,8 @@ class PacketTracing:
             return self._followed(a, frame, all_ways, progress, way.sport)
 
     def trace_frame(self, source: str, frame: str, all_ways: bool, progress: Progress) -> PacketTrace:
-        """The same of any frame, in hex, that a host sends: nobody need understand it.
-
-        Raises:
-            DetourError: there is no such host, or it is no frame.
-        """
+        """The same of any frame, in hex, that a host sends: nobody need understand it. Raises DetourError: there is no
+        such host, or it is no frame."""
         host, data = self._fabric.topology.host(source), hex_frame(frame)
         with self._lock:
             return self._followed(host, data, all_ways, progress)
@@ -117,12 +110,8 @@ class PacketTracing:
         cancelled: threading.Event | None,
     ) -> LivePackets:
         """Up to `count` packets that a filter wants, as they pass, or fewer after `seconds`. `switch`: only there.
-        `coverage`: a file for what they reach of the program.
-
-        Raises:
-            DetourError: the filter does not parse, there is no such switch, or it cannot be looked into, or the file
-                cannot be written.
-        """
+        `coverage`: a file for what they reach of the program. Raises DetourError: the filter does not parse, there is
+        no such switch, or it cannot be looked into, or the file cannot be written."""
         if not 1 <= count <= _MOST_LIVE:
             raise DetourError(f"{count} packets at a time; 1 to {_MOST_LIVE} are possible")
         topology = self._fabric.topology

@@ -59,11 +59,8 @@ class Placed:
         self._turn: defaultdict[tuple[int, int], int] = defaultdict(int)
 
     def apply(self, flows: FlowSet, failures: Failures) -> None:
-        """Places flows anew; what was placed before is forgotten.
-
-        Raises:
-            DetourError: they cannot be placed, or a path needs too many uSIDs; the placement stays what it was.
-        """
+        """Places flows anew; what was placed before is forgotten. Raises DetourError: they cannot be placed, or a path
+        needs too many uSIDs; the placement stays what it was."""
         found = place(self._topology, flows, failures)
         for flow in flows.pinned:
             found.usids(flow)
@@ -218,11 +215,8 @@ class PathPlacement:
     def place(self, jobs: str, reroute: bool, watch: bool) -> PlacedFlows:
         """Places the flows of a job file; connections between their hosts to come take these paths, and those that send
         keep theirs. `reroute`: the controller moves them when they are congested; `watch`: switches watch them
-        (`watch_flows`).
-
-        Raises:
-            DetourError: the file is wrong or the flows cannot be placed; what was placed before stays.
-        """
+        (`watch_flows`). Raises DetourError: the file is wrong or the flows cannot be placed; what was placed before
+        stays."""
         with self._control.changing:
             begin = time.monotonic()
             flows = read_jobs(File(jobs), self._topology)
@@ -242,11 +236,8 @@ class PathPlacement:
             return extended(PlacementState, self._placed.totals(), rerouting=self._rerouter is not None)
 
     def reroute(self, flow: str, usid: str) -> ReroutedFlow:
-        """The sender of a flow takes another uSID list, if that leads to its destination.
-
-        Raises:
-            DetourError: no such flow or list, or packets with it would not arrive; the flow stays as it is.
-        """
+        """The sender of a flow takes another uSID list, if that leads to its destination. Raises DetourError: no such
+        flow or list, or packets with it would not arrive; the flow stays as it is."""
         live = self._live.find(flow)
         a, b = self._topology.hosts[live.flow.source_host], self._topology.hosts[live.flow.target_host]
         path = self._paths.chosen(b, None, usid)

@@ -20,11 +20,7 @@ class Paths:
         self._control, self._topology = control, control.topology
 
     def ends(self, source: str, target: str) -> tuple[Host, Host]:
-        """The hosts of these names.
-
-        Raises:
-            DetourError: there is none, or they are one.
-        """
+        """The hosts of these names. Raises DetourError: there is none, or they are one."""
         ends = self._topology.host(source), self._topology.host(target)
         if ends[0] == ends[1]:
             raise DetourError(f"source and destination are both {source}; they must differ")
@@ -46,11 +42,8 @@ class Paths:
         return TracedPath(str(way), found.delivered, found.outcome, hops)
 
     def need_one(self, source: Host, target: Host, paths: Iterable[Path]) -> None:
-        """Looks whether packets arrive on one of these paths, while anything is down.
-
-        Raises:
-            DetourError: they arrive on none, so a connection would wait in vain.
-        """
+        """Looks whether packets arrive on one of these paths, while anything is down. Raises DetourError: they arrive
+        on none, so a connection would wait in vain."""
         if not self._control.failures:
             return
         outcome = ""

@@ -136,11 +136,8 @@ class Operation:
         return dict(bound.arguments)
 
     def decoded(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments that a client asks it with in JSON.
-
-        Raises:
-            DetourError: it has no such parameter, needs another one, or one of another type.
-        """
+        """The arguments that a client asks it with in JSON. Raises DetourError: it has no such parameter, needs another
+        one, or one of another type."""
         from detour.base.records import from_json
 
         parameters, declared = self.parameters, self._signature.parameters

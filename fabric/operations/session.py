@@ -77,11 +77,8 @@ class Session(Operations):
     # -- life -------------------------------------------------------------------------------------------
 
     def connect(self) -> None:
-        """Connects to all switches and sets their pipeline.
-
-        Raises:
-            DetourError: a switch does not answer or has another controller.
-        """
+        """Connects to all switches and sets their pipeline. Raises DetourError: a switch does not answer or has another
+        controller."""
         self.control.connect()
 
     def close(self) -> None:

@@ -135,11 +135,8 @@ class SwitchFlows:
     # -- flows ------------------------------------------------------------------------------------------
 
     def add(self, flow: str, source: int, devices: Iterable[int]) -> None:
-        """Watches a flow from the address `source` at these switches.
-
-        Raises:
-            DetourError: there is no room, or a switch refuses its entry; the flow is not watched.
-        """
+        """Watches a flow from the address `source` at these switches. Raises DetourError: there is no room, or a switch
+        refuses its entry; the flow is not watched."""
         with self._lock:
             before = self._list.plan()
             watched = self._list.add(flow, source, devices)
@@ -163,12 +160,9 @@ class SwitchFlows:
             self.monitor.end(flow, device)
 
     def move(self, flow: str, devices: Iterable[int]) -> None:
-        """The flow passes these switches from now on; nothing happens if it is not watched.
-
-        Raises:
-            DetourError: as `add`; the flow is watched no longer, and what is left of it on switches goes when all
-                tables are next compared with their plan.
-        """
+        """The flow passes these switches from now on; nothing happens if it is not watched. Raises DetourError: as
+        `add`; the flow is watched no longer, and what is left of it on switches goes when all tables are next compared
+        with their plan."""
         with self._lock:
             if flow not in self._list:
                 return
@@ -185,11 +179,8 @@ class SwitchFlows:
                 raise
 
     def remove(self, flow: str) -> None:
-        """The flow ends, or is to be watched no longer; nothing happens if it is not.
-
-        Raises:
-            DetourError: a switch does not let go of its entry; see `move`.
-        """
+        """The flow ends, or is to be watched no longer; nothing happens if it is not. Raises DetourError: a switch does
+        not let go of its entry; see `move`."""
         with self._lock:
             if flow not in self._list:
                 return
@@ -201,11 +192,7 @@ class SwitchFlows:
     # -- windows ----------------------------------------------------------------------------------------
 
     def sample(self) -> None:
-        """Reads all counters and ends a window.
-
-        Raises:
-            DetourError: a switch does not answer.
-        """
+        """Reads all counters and ends a window. Raises DetourError: a switch does not answer."""
         with self._lock:
             order: dict[int, list[Watched]] = {}
             for watched in self._list:

@@ -55,11 +55,8 @@ class Transfers:
         cancelled: threading.Event | None,
     ) -> SentMessage:
         """Sends a message, or a file, and checks what arrives: on the path that is given, or that the placement has for
-        these hosts, or on one of several that are probed; with `spray` on all of these, every packet on its own.
-
-        Raises:
-            DetourError: no such host, path or file, the connection fails, or `cancelled` is set.
-        """
+        these hosts, or on one of several that are probed; with `spray` on all of these, every packet on its own. Raises
+        DetourError: no such host, path or file, the connection fails, or `cancelled` is set."""
         a, b = self._ends(source, target)
         if length < 1:
             raise DetourError(f"{length} bytes cannot be sent; at least 1")
@@ -185,11 +182,8 @@ class Loading:
         self._load: _Load | None = None
 
     def load(self, pattern: str | None, stop: bool) -> Loaded:
-        """Begins to send between the pairs of a pattern without end, ends that, or says what it has done so far.
-
-        Raises:
-            DetourError: there is no such pattern, a load is on already, or none is.
-        """
+        """Begins to send between the pairs of a pattern without end, ends that, or says what it has done so far. Raises
+        DetourError: there is no such pattern, a load is on already, or none is."""
         if stop and pattern is not None:
             raise DetourError("a load is either begun or ended: give a pattern or --stop")
         with self._lock:

@@ -40,11 +40,7 @@ class Wired(Protocol):
 
 
 def host_filter(topology: Topology, text: str) -> Filter:
-    """Reads a filter in which hosts have names.
-
-    Raises:
-        DetourError: it does not parse.
-    """
+    """Reads a filter in which hosts have names. Raises DetourError: it does not parse."""
     addresses = {host.name: ipv6_text(host.address) for host in topology.hosts}
     return parse_filter(text, addresses.get)
 
@@ -53,11 +49,8 @@ def trace_sent_frame(
     network: Network, topology: Topology, clock: FabricClock, source: Host, frame: bytes, sport: int | None = None
 ) -> TracedPacket:
     """Sends a frame from a host's port into a running network and follows it to its end, by the fabric's clock. It is
-    told from others that pass meanwhile by its bytes, and by its UDP source port if that is given.
-
-    Raises:
-        DetourError: it did not reach a switch.
-    """
+    told from others that pass meanwhile by its bytes, and by its UDP source port if that is given. Raises DetourError:
+    it did not reach a switch."""
     switch = topology.switches[source.switch]
     wanted = f"bytes {len(frame)} and port {source.port}"
     if sport is not None:

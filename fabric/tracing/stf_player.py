@@ -120,11 +120,8 @@ def stf_ports(statements: Iterable[StfStatement]) -> set[int]:
 
 
 def play_stf(path: Path, statements: Sequence[StfStatement], switch: StfSwitch) -> StfRun:
-    """Carries statements out, one after the other. `path`: what errors call the file.
-
-    Raises:
-        DetourError: `FILE:LINE: ...`, a statement that does not fit the program or that the switch refuses.
-    """
+    """Carries statements out, one after the other. `path`: what errors call the file. Raises DetourError: `FILE:LINE:
+    ...`, a statement that does not fit the program or that the switch refuses."""
     player = _Player(switch)
     for statement in statements:
         try:

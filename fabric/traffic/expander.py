@@ -75,11 +75,7 @@ def installed_classes(network: Expander, priorities: int) -> Plan:
 
 def lists_of(routes: ExpanderRoutes, pairs: Sequence[HostPair], rows: Sequence[int]) -> Int64Array:
     """Destination addresses, shape (n, 2), that lead messages between pairs of hosts by paths of `routes`, or
-    `BY_ADDRESS` (then 0).
-
-    Raises:
-        DetourError: a path needs more than six uSIDs.
-    """
+    `BY_ADDRESS` (then 0). Raises DetourError: a path needs more than six uSIDs."""
     topology = routes.network.topology
     heads: dict[int, tuple[int, ...]] = {}
     found = np.zeros((len(rows), 2), np.int64)
@@ -147,11 +143,7 @@ class ExpanderFabric(VirtualFabric):
         """Connections of which every packet takes a list of its own (`hosts.paths.spray`); instead of `connect_routed`.
 
         `lists` (n, c, 2): of connection k the first `counts[k]` are its candidates, of which the first `shortest[k]`
-        count as shortest paths.
-
-        Raises:
-            DetourError: there are more candidates than hosts have room for.
-        """
+        count as shortest paths. Raises DetourError: there are more candidates than hosts have room for."""
         self.connect(pairs)
         rows, width, limit = self.flows.sender, lists.shape[1], self.hs.candidate.shape[1]
         if width > limit:
@@ -166,10 +158,7 @@ class ExpanderFabric(VirtualFabric):
 
     def connect_by(self, routes: ExpanderRoutes, pairs: Sequence[HostPair], rows: Sequence[int]) -> None:
         """The same by paths `rows` of routes (or `BY_ADDRESS`), so that `change` can lead them around what fails.
-
-        Raises:
-            DetourError: a path needs more than six uSIDs.
-        """
+        Raises DetourError: a path needs more than six uSIDs."""
         lists = lists_of(routes, pairs, rows)
         self.connect_routed(pairs, lists)
         self._by = routes, pairs, rows, lists
@@ -177,11 +166,8 @@ class ExpanderFabric(VirtualFabric):
     def change(self, failures: Failures) -> int:
         """From now on exactly these links and switches are down; returns how many connections go by other lists than
         before. As `detour fail` and `detour heal` do it: what fails is dead first, then senders hear of it, then
-        switches; what comes back is there first, then in the tables, then on the lists.
-
-        Raises:
-            DetourError: `connect_by` has not been called, or a path needs too many uSIDs; nothing has changed.
-        """
+        switches; what comes back is there first, then in the tables, then on the lists. Raises DetourError:
+        `connect_by` has not been called, or a path needs too many uSIDs; nothing has changed."""
         if self._by is None:
             raise DetourError("connections that know their routes are needed: connect_by makes them")
         lists = lists_anew(*self._by, failures)

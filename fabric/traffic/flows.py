@@ -218,10 +218,7 @@ class Pump:
         slot_bytes: int,
     ) -> Flow:
         """A connection from host `source` to host `target` that sends nothing yet. It closes its stream when it ends.
-
-        Raises:
-            DetourError: no memory or no queue pairs are left; the stream is closed.
-        """
+        Raises DetourError: no memory or no queue pairs are left; the stream is closed."""
         with self._lock:
             flow = Flow(self._queues(source), self._queues(target), choice, stream, slots, slot_bytes)
             self._flows[source, flow.qp.qp_num] = flow
@@ -275,11 +272,8 @@ class Pump:
             self.clock.wait(min(now + self.clock.pause_ps, end))
 
     def drain(self, flows: Sequence[Flow], seconds: float) -> None:
-        """Posts nothing new and waits until what was posted has arrived.
-
-        Raises:
-            DetourError: some of it has not arrived in time.
-        """
+        """Posts nothing new and waits until what was posted has arrived. Raises DetourError: some of it has not arrived
+        in time."""
         for flow in flows:
             flow.exhausted = True
         self.run(flows, seconds=seconds)

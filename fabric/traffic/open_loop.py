@@ -45,11 +45,8 @@ _REFERENCES: dict[str, Routing] = {"MIN": "minimal", "VAL": "random", "PB": "ada
 
 
 def reference(name: str, threshold: int = 0) -> Scheme:
-    """MIN, VAL or PB, under PFC with three channels and without congestion control.
-
-    Raises:
-        DetourError: there is no such reference.
-    """
+    """MIN, VAL or PB, under PFC with three channels and without congestion control. Raises DetourError: there is no
+    such reference."""
     routing = _REFERENCES.get(name)
     if routing is None:
         raise DetourError(f"there is no reference {name!r}; allowed: MIN, VAL, PB")
@@ -179,11 +176,7 @@ def _planned(topology: Topology, how: Policy | Mechanism) -> Plan:
 
 
 def _targets(topology: Topology, pattern: str, group: int) -> tuple[int, int]:
-    """First host and number of hosts that a group's hosts send to.
-
-    Raises:
-        DetourError: there is no such pattern.
-    """
+    """First host and number of hosts that a group's hosts send to. Raises DetourError: there is no such pattern."""
     per_group = len(topology.hosts) // topology.groups
     first = (group + 1) % topology.groups * per_group
     match pattern:

@@ -192,11 +192,7 @@ class PhasedExchange:
     # -- running ----------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Executes the exchange to its end.
-
-        Raises:
-            DetourError: a phase does not end.
-        """
+        """Executes the exchange to its end. Raises DetourError: a phase does not end."""
         for _ in self.steps():
             pass
 
@@ -349,11 +345,7 @@ class PhasedExchange:
 
     def leave_out(self, hosts: Int64Array, up: Flags) -> None:
         """These hosts are gone: what they should have sent or got is given up, and the others go on without them on the
-        links that are up.
-
-        Raises:
-            DetourError: nobody else is left.
-        """
+        links that are up. Raises DetourError: nobody else is left."""
         self.members = [host for host in self.members if host not in set(hosts.tolist())]
         theirs = np.isin(self.messages.src, hosts) | np.isin(self.messages.dst, hosts)
         self.state[theirs & (self.state != self.DELIVERED)] = self.GIVEN_UP

@@ -112,11 +112,7 @@ class PinnedFabric(VirtualFabric):
     """See the module. A context manager."""
 
     def __init__(self, tree: FatTree, tuning: Tuning | None = None, *, connections: int) -> None:
-        """`connections`: how many will be made at most.
-
-        Raises:
-            DetourError: the tree is not possible.
-        """
+        """`connections`: how many will be made at most. Raises DetourError: the tree is not possible."""
         tuning = tuning or Tuning()
         super().__init__(_topology(tree, tuning), tuning.scheme(), tuning.settings(), queue_pairs=connections)
         self.tree, self.tuning, self.paths = tree, tuning, TreePaths(tree)

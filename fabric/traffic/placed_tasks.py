@@ -30,11 +30,8 @@ ConnectionName = tuple[int, int, int]
 
 def place_tasks(run: TaskRun, pinned: Mapping[ConnectionName, SwitchPath] | None = None) -> Placement:
     """Places all connections of a run that has not begun, around the fabric's failures, and gives them their lists.
-    `pinned`: paths that are demanded.
-
-    Raises:
-        DetourError: the scheme picks paths itself, hosts are not connected, or a path needs too many uSIDs.
-    """
+    `pinned`: paths that are demanded. Raises DetourError: the scheme picks paths itself, hosts are not connected, or a
+    path needs too many uSIDs."""
     fabric = run.fabric
     if fabric.scheme.paths not in ("shortest", "pinned"):
         raise DetourError(

@@ -86,11 +86,7 @@ PATTERN_REGISTRY: plugins.Registry[Pattern] = plugins.Registry(
 
 def pairs_of(topology: Topology, pattern: str, seed: int = 0, count: int | None = None) -> list[HostPair]:
     """Pairs of hosts of a pattern (`PATTERN_REGISTRY`). `count`: that many of them, drawn without repetition (default:
-    all).
-
-    Raises:
-        DetourError: there is no such pattern, not so many pairs, or only one group.
-    """
+    all). Raises DetourError: there is no such pattern, not so many pairs, or only one group."""
     rng = random.Random(f"{pattern} {seed}")
     found = PATTERN_REGISTRY.find(pattern)(topology, rng)
     if count is None:
@@ -102,11 +98,8 @@ def pairs_of(topology: Topology, pattern: str, seed: int = 0, count: int | None 
 
 def load_pairs(topology: Topology, text: str, seed: int) -> list[HostPair]:
     """Pairs of a pattern with parameters, `adv1`, `unf:pairs=100` or `permutation:seed=3`. `pairs`: drawn from those of
-    the pattern, as many as there are hosts if nothing is said; of a permutation the first ones.
-
-    Raises:
-        DetourError: no such pattern or parameter, or more pairs than there are.
-    """
+    the pattern, as many as there are hosts if nothing is said; of a permutation the first ones. Raises DetourError: no
+    such pattern or parameter, or more pairs than there are."""
     name, values = split_spec(text)
     check_keys(text, values, (), ("pairs", "seed"))
     numbers = {key: whole_number(text, key, value) for key, value in values.items()}
@@ -178,11 +171,8 @@ class Workload:
     def run(self, warm_up: float, seconds: float, progress: Callable[[float], None] = lambda _: None) -> WorkloadResult:
         """Lets traffic converge for `warm_up`, measures for `seconds`, then waits for what is under way.
 
-        `progress` is called with the fraction of the time that has passed.
-
-        Raises:
-            DetourError: a connection fails or does not finish.
-        """
+        `progress` is called with the fraction of the time that has passed. Raises DetourError: a connection fails or
+        does not finish."""
         begin, total_ps = self._clock.now_ps, ps(warm_up + seconds)
 
         def failed() -> bool:

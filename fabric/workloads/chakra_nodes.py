@@ -99,11 +99,7 @@ def _messages() -> tuple[Any, Any]:
 
 
 def read_nodes(file: Path) -> list[ChakraNode]:
-    """All nodes of a file, in its order.
-
-    Raises:
-        DetourError: the file cannot be read, or is no trace; with the node.
-    """
+    """All nodes of a file, in its order. Raises DetourError: the file cannot be read, or is no trace; with the node."""
     try:
         data = file.read_bytes()
         if data.startswith(b"\x1f\x8b"):

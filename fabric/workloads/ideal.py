@@ -67,11 +67,7 @@ class IdealTimes:
 
 
 def ideal_ps(graph: TaskGraph, wire: WireTerms) -> IdealTimes:
-    """Times on an empty fabric.
-
-    Raises:
-        DetourError: a message between hosts that are not connected.
-    """
+    """Times on an empty fabric. Raises DetourError: a message between hosts that are not connected."""
     ways = _Ways(wire)
     alone, back = ways.messages(graph)
     task = np.where(graph.is_message, alone, graph.tasks["compute_ps"])

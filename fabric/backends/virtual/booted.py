@@ -23,10 +23,7 @@ _QUEUE_PAIRS = 1024
 
 def paced_fabric(topology: Topology, changes: BackendChanges, pace: str, serving: Serving) -> VirtualFabric:
     """A fabric that is not started yet. Packets carry their bytes; a queue's depth is the packet memory of its port.
-
-    Raises:
-        DetourError: no such pace, or something does not fit.
-    """
+    Raises DetourError: no such pace, or something does not fit."""
     given = TimePace.given(pace)
     links = LinkSettings(PACED_RATE_BPS if changes.rate_bps is None else changes.rate_bps)
     if links.rate_bps < 1:
