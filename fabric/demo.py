@@ -14,8 +14,8 @@ from detour.fabric.backends.base import Fabric
 from detour.fabric.backends.engine import EngineFabric
 from detour.fabric.backends.settings import BackendSettings
 from detour.fabric.operations.session import Session
-from detour.fabric.traffic.flows import Choice
-from detour.fabric.traffic.workload import Workload, WorkloadResult, pairs_of, probing_choice, shortest_choice
+from detour.fabric.traffic.flows import Choice, probing_choice, shortest_choice
+from detour.fabric.traffic.workload import Workload, WorkloadResult, pairs_of
 from detour.topo import Topology
 from detour.topo.topology import HostPair
 

@@ -83,7 +83,6 @@ class FabricClock(ABC):
             return self._alarms[0][0] if self._alarms else MAX_TIME
 
     def _go_off(self) -> None:
-        """Does what is due."""
         now = self.now_ps
         while True:
             with self._setting:

@@ -32,8 +32,6 @@ from detour.topo.topology import Link
 
 
 class EngineFabric(NetworkFabric):
-    """See the module."""
-
     target = "engine"
 
     def __init__(

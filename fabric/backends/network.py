@@ -48,8 +48,6 @@ def lay_cables(
 
 
 class NetworkFabric(Fabric):
-    """See the module."""
-
     _serving: Serving | None = None
 
     @property

@@ -19,19 +19,7 @@ from finsy.proto import p4i, p4r
 
 from detour.base.errors import DetourError
 from detour.base.located_json import JsonFile, JsonObject
-from detour.control.entries import (
-    Action,
-    CloneSession,
-    DefaultAction,
-    Entity,
-    Lpm,
-    MatchValue,
-    MulticastGroup,
-    Range,
-    Replica,
-    TableEntry,
-    Ternary,
-)
+from detour.control import entries
 from detour.control.p4runtime.codec import Codec
 from detour.fabric.tracing.program import read_write_request
 
@@ -87,15 +75,15 @@ class _Reader:
 
     # -- tables
 
-    def _table_entry(self, said: JsonObject) -> Entity:
+    def _table_entry(self, said: JsonObject) -> entries.Entity:
         _only(said, _TABLE_KEYS)
         table = _named("table", _text(said, "table"), self.tables)
         action = self._action(said, table)
         if said.get("default_action"):
-            return DefaultAction(table.preamble.name, action)
-        return TableEntry.of(table.preamble.name, _matches(said, table), action, _priority(said, table))
+            return entries.DefaultAction(table.preamble.name, action)
+        return entries.TableEntry.of(table.preamble.name, _matches(said, table), action, _priority(said, table))
 
-    def _action(self, said: JsonObject, table: Any) -> Action:
+    def _action(self, said: JsonObject, table: Any) -> entries.Action:
         name = _text(said, "action_name")
         action = _named("action", name, self.actions)
         possible = [self.action_names[ref.id] for ref in table.action_refs]
@@ -111,28 +99,28 @@ class _Reader:
                 f"given is {', '.join(given) or 'nothing'}"
             )
         values = {p: _number(f"{action.preamble.name}.{p}", v, params[p].bitwidth) for p, v in given.items()}
-        return Action.of(action.preamble.name, **values)
+        return entries.Action.of(action.preamble.name, **values)
 
     # -- replication
 
-    def _group(self, said: JsonObject) -> Entity:
+    def _group(self, said: JsonObject) -> entries.Entity:
         _only(said, _GROUP_KEYS)
-        return MulticastGroup(_whole(said, "multicast_group_id", 1, 65535), _replicas(said))
+        return entries.MulticastGroup(_whole(said, "multicast_group_id", 1, 65535), _replicas(said))
 
-    def _session(self, said: JsonObject) -> Entity:
+    def _session(self, said: JsonObject) -> entries.Entity:
         _only(said, _SESSION_KEYS)
         length = _whole(said, "packet_length_bytes", 0, 1 << 16) if "packet_length_bytes" in said else 0
         service = _whole(said, "class_of_service", 0, 7) if "class_of_service" in said else 0
-        return CloneSession(_whole(said, "clone_session_id", 1, 32767), _replicas(said), service, length)
+        return entries.CloneSession(_whole(said, "clone_session_id", 1, 32767), _replicas(said), service, length)
 
 
-def _matches(said: JsonObject, table: Any) -> dict[str, MatchValue]:
+def _matches(said: JsonObject, table: Any) -> dict[str, entries.MatchValue]:
     """Fields of an entry that are compared with something."""
     match = said.get("match") or {}
     if not isinstance(match, dict):
         raise DetourError('match is not an object in braces, like {"hdr.ipv4.dstAddr": ["10.0.1.1", 32]}')
     fields = {field.name: field for field in table.match_fields}
-    values: dict[str, MatchValue] = {}
+    values: dict[str, entries.MatchValue] = {}
     for name, value in match.items():
         field = _named(f"field of table {table.preamble.name}", name, fields)
         if (read := _match(field, value)) is not None:
@@ -195,13 +183,15 @@ def _is_whole(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _replicas(said: JsonObject) -> tuple[Replica, ...]:
+def _replicas(said: JsonObject) -> tuple[entries.Replica, ...]:
     listed = said.get("replicas")
     if not isinstance(listed, list) or not all(isinstance(each, JsonObject) for each in listed):
         raise DetourError('replicas is no list like [{"egress_port": 1, "instance": 1}]')
     for each in listed:
         _only(each, _REPLICA_KEYS)
-    return tuple(Replica(_whole(each, "egress_port", 0, 511), _whole(each, "instance", 0, 65535)) for each in listed)
+    return tuple(
+        entries.Replica(_whole(each, "egress_port", 0, 511), _whole(each, "instance", 0, 65535)) for each in listed
+    )
 
 
 def _number(what: str, value: object, bits: int) -> int:
@@ -231,7 +221,7 @@ def _address(what: str, text: str) -> tuple[int, int]:
     return int(found), found.max_prefixlen
 
 
-def _match(field: Any, value: object) -> MatchValue | None:
+def _match(field: Any, value: object) -> entries.MatchValue | None:
     """What a field is compared with; None: anything will do."""
     name, bits = field.name, field.bitwidth
     if field.match_type in (_KIND.EXACT, _KIND.OPTIONAL):
@@ -246,14 +236,14 @@ def _match(field: Any, value: object) -> MatchValue | None:
         if not _is_whole(length) or not 0 <= length <= bits:
             raise DetourError(f"{name} has prefix length {length!r}; wanted is 0 to {bits}")
         _check_bits(name, value, first, (1 << bits) - (1 << bits - length))
-        return Lpm(first, length, bits) if length else None
+        return entries.Lpm(first, length, bits) if length else None
     second = _number(name, value[1], bits)
     if field.match_type == _KIND.TERNARY:
         _check_bits(name, value, first, second)
-        return Ternary(first, second) if second else None
+        return entries.Ternary(first, second) if second else None
     if first > second:
         raise DetourError(f"{name} is {value!r}; the low end is above the high one")
-    return Range(first, second) if (first, second) != (0, (1 << bits) - 1) else None
+    return entries.Range(first, second) if (first, second) != (0, (1 << bits) - 1) else None
 
 
 def _check_bits(name: str, said: object, value: int, mask: int) -> None:

@@ -144,7 +144,6 @@ def _named(what: str, name: str, nodes: Sequence[T]) -> T:
 
 
 def names(nodes: Sequence[LabSwitch | LabHost]) -> str:
-    """For errors."""
     listed = [each.name for each in nodes]
     return ", ".join(listed[:12]) + (f" and {len(listed) - 12} more" if len(listed) > 12 else "") or "none"
 

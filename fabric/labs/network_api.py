@@ -41,8 +41,6 @@ class NetworkStarted(BaseException):
 
 
 class NetworkAPI:
-    """See the module."""
-
     script = ""
     """the script's path, for the lines of errors"""
 

@@ -148,7 +148,6 @@ class LabSampler:
         self._samples: list[tuple[np.ndarray, np.ndarray]] = []
 
     def look(self, now_ps: int) -> None:
-        """Takes a sample of this moment."""
         self._times.append(now_ps)
         self._samples.append((self._of_ports(), self._of_flows()))
         if len(self._times) > MOST_SAMPLES:
@@ -168,7 +167,6 @@ class LabSampler:
         return np.array([delivered, [job.row()["marked"] for job in self._jobs]])
 
     def series(self) -> LabSeries:
-        """All that was seen so far."""
         ports = np.array([of_ports for of_ports, _ in self._samples])
         flows = np.array([of_flows for _, of_flows in self._samples])
         names = tuple(f"{end.node}-{end.port} (to {peer})" for end, peer in self._peers.items())

@@ -223,7 +223,6 @@ class RunningLab:
 
     @property
     def status(self) -> LabStatus:
-        """What is up."""
         switches = [
             LabSwitchStatus(
                 content.switch.name,

@@ -84,7 +84,6 @@ class VirtualLab:
 
     @property
     def now_ps(self) -> int:
-        """The time."""
         return self.network.now_ps
 
     def run(self, duration_ps: int) -> int:
@@ -143,7 +142,6 @@ class VirtualLab:
         return self.network.run(until_ps)
 
     def close(self) -> None:
-        """Ends it."""
         self.network.stop()
 
     def __enter__(self) -> VirtualLab:

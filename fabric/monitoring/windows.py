@@ -79,7 +79,6 @@ class Windows:
         self._windows = np.concatenate([self._windows, np.zeros((len(self._windows), more, len(FLOW_FIELDS)))], axis=1)
 
     def remove(self, name: str) -> None:
-        """Forgets a flow."""
         self._book[self._place.pop(name), 0] = -1
         del self._begin[name]
 

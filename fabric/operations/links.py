@@ -13,18 +13,9 @@ from msgspec import UNSET
 from detour.base.errors import DetourError
 from detour.base.records import extended
 from detour.fabric.backends.base import Fabric
+from detour.fabric.operations import results
 from detour.fabric.operations.control_plane import ControlPlane, since
 from detour.fabric.operations.path_placement import PathPlacement
-from detour.fabric.operations.results import (
-    Captured,
-    Failed,
-    FailureChange,
-    Healed,
-    ImpairedLink,
-    ImpairedLinks,
-    RepairedPlacement,
-    ReroutedSenders,
-)
 from detour.fabric.operations.switch_flows import WatchedFlows
 from detour.fabric.operations.usid_reroute import UsidRerouting
 from detour.topo import Failure, Topology, failure_name, parse_failure
@@ -46,30 +37,30 @@ class Links:
         self._placement, self._rerouting = placement, rerouting
         self._topology = fabric.topology
         self._impairing = threading.Lock()
-        self._impaired: dict[int, ImpairedLink] = {}
+        self._impaired: dict[int, results.ImpairedLink] = {}
 
-    def fail(self, name: str) -> Failed:
+    def fail(self, name: str) -> results.Failed:
         """Takes a link or a switch down and withdraws it from all tables."""
         with self._control.changing:
             failure = parse_failure(self._topology, name)
             found = failure_name(self._topology, failure)
             if failure in self._control.failures:
                 raise DetourError(f"{found} is down already")
-            return extended(Failed, self._change(self._control.failures | {failure}), failed=found)
+            return extended(results.Failed, self._change(self._control.failures | {failure}), failed=found)
 
-    def heal(self, name: str | None) -> Healed:
+    def heal(self, name: str | None) -> results.Healed:
         """Brings a link or switch, or all of them, back."""
         with self._control.changing:
             if name is None:
                 names = ", ".join(self._control.failure_names())
-                return extended(Healed, self._change(frozenset()), healed=names)
+                return extended(results.Healed, self._change(frozenset()), healed=names)
             failure = parse_failure(self._topology, name)
             found = failure_name(self._topology, failure)
             if failure not in self._control.failures:
                 raise DetourError(f"{found} is not down")
-            return extended(Healed, self._change(self._control.failures - {failure}), healed=found)
+            return extended(results.Healed, self._change(self._control.failures - {failure}), healed=found)
 
-    def _change(self, failures: frozenset[Failure]) -> FailureChange:
+    def _change(self, failures: frozenset[Failure]) -> results.FailureChange:
         begin, control = time.monotonic(), self._control
         healing = failures < control.failures
         control.failures = failures
@@ -81,7 +72,7 @@ class Links:
         if healing:
             repaired, senders = self._repair(failures)
         self._watched.move(self._watched.live.all())
-        return FailureChange(
+        return results.FailureChange(
             failures=control.failure_names(),
             placement=repaired or UNSET,
             senders=senders or UNSET,
@@ -90,10 +81,10 @@ class Links:
             **written.as_dict(),
         )
 
-    def _repair(self, failures: Failures) -> tuple[RepairedPlacement | None, ReroutedSenders | None]:
+    def _repair(self, failures: Failures) -> tuple[results.RepairedPlacement | None, results.ReroutedSenders | None]:
         return self._placement.repair(failures), self._rerouting.repair(failures)
 
-    def impair(self, link: str | None, rate: float | None, loss: float | None, clear: bool) -> ImpairedLinks:
+    def impair(self, link: str | None, rate: float | None, loss: float | None, clear: bool) -> results.ImpairedLinks:
         """Gives a link a fraction of its rate, or lets it lose a fraction of its frames, in both directions; what is
         not said stays. `clear`: it, or every link, is as it was. Without anything: which are impaired now. Tables do
         not change: the link is up, and traffic finds out by itself. Raises DetourError: there is no such link, a
@@ -108,7 +99,7 @@ class Links:
                 self._impair(self._link(link), rate, loss)
             elif rate is not None or loss is not None:
                 raise DetourError("impair: which link? One like s0-s3, s0:3 or h7")
-            return ImpairedLinks([self._impaired[index] for index in sorted(self._impaired)])
+            return results.ImpairedLinks([self._impaired[index] for index in sorted(self._impaired)])
 
     def _link(self, name: str) -> int:
         found = parse_failure(self._topology, name)
@@ -126,8 +117,8 @@ class Links:
         now = self._now(index)
         self._set_impaired(index, now.rate if rate is None else rate, now.loss if loss is None else loss)
 
-    def _now(self, index: int) -> ImpairedLink:
-        return self._impaired.get(index) or ImpairedLink(self._topology.links[index].name, 1.0, 0.0)
+    def _now(self, index: int) -> results.ImpairedLink:
+        return self._impaired.get(index) or results.ImpairedLink(self._topology.links[index].name, 1.0, 0.0)
 
     def _set_impaired(self, index: int, rate: float, loss: float) -> None:
         now = self._now(index)
@@ -146,9 +137,9 @@ class Capturing:
     def __init__(self, fabric: Fabric) -> None:
         self._fabric = fabric
         self._lock = threading.Lock()
-        self._now = Captured(None, [])
+        self._now = results.Captured(None, [])
 
-    def capture(self, folder: str | None, where: list[str] | None, stop: bool) -> Captured:
+    def capture(self, folder: str | None, where: list[str] | None, stop: bool) -> results.Captured:
         """Begins to write a pcapng file a port into a folder, ends that, or says what is being written. `where`: links,
         switches and hosts whose ports are wanted (None: all). Raises DetourError: there is no such link, switch or
         host, captures run already, none runs, or the folder cannot be written."""
@@ -173,12 +164,12 @@ class Capturing:
             raise DetourError(f"captures are being written to {self._now.folder}; `detour capture --stop` ends them")
         names = ports_of(self._fabric.topology, where)
         self._fabric.capture(Path(folder), frozenset(names) if where else None)
-        self._now = Captured(folder, [f"{name}.pcapng" for name in names])
+        self._now = results.Captured(folder, [f"{name}.pcapng" for name in names])
 
-    def _stop(self) -> Captured:
+    def _stop(self) -> results.Captured:
         if self._now.folder is None:
             raise DetourError("no captures are being written")
-        ended, self._now = self._now, Captured(None, [])
+        ended, self._now = self._now, results.Captured(None, [])
         self._fabric.capture(None)
         return ended
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The flows that send in a running fabric, by name, and who hears of them.
 
-Whoever sends opens a flow in the table and closes it; subscribers hear of both: the placement and its controller,
-senders of an expander, the switches that watch flows. A window ends for all flows every `window_s` of the fabric's
-clock while there are any, and the reports of receivers go to the listeners (`fabric.operations.rerouter`).
+Whoever sends opens a flow in the table and closes it; subscribers hear of both, in the order in which they subscribed:
+the placement and its controller, senders of an expander, and, while they do, switches that watch flows. A window ends
+for all flows every `window_s` of the fabric's clock while there are any, and the reports of receivers go to the
+listeners (`fabric.operations.rerouter`).
 """
 
 from __future__ import annotations

@@ -22,8 +22,7 @@ from detour.engine.trace.tree import Visit
 from detour.fabric.backends.base import Fabric
 from detour.fabric.backends.clock import ps
 from detour.fabric.backends.network import NetworkFabric
-from detour.fabric.operations.control_plane import ControlPlane
-from detour.fabric.operations.paths import Paths
+from detour.fabric.operations.control_plane import ControlPlane, Paths
 from detour.fabric.operations.results import LivePackets, PacketTrace
 from detour.fabric.tracing.frames import hex_frame
 from detour.fabric.tracing.live import LIVE_POLL_PS, by_packet, host_filter, is_whole, packets, trace_sent_frame

@@ -22,9 +22,8 @@ from detour.control.placement.placement import Placement
 from detour.control.placement.repair import Repair, repair
 from detour.control.rerouting import FlowReport, ReroutingController, Thresholds
 from detour.control.routes.hashes import DETOUR_BIT
-from detour.fabric.operations.control_plane import ControlPlane, since
+from detour.fabric.operations.control_plane import ControlPlane, Paths, since
 from detour.fabric.operations.live_flows import LiveFlow
-from detour.fabric.operations.paths import Paths
 from detour.fabric.operations.results import PlacedFlows, PlacementState, RepairedPlacement, ReroutedFlow
 from detour.fabric.operations.switch_flows import WatchedFlows
 from detour.fabric.records import PlacementTotals
@@ -124,7 +123,6 @@ class Placed:
         return found
 
     def totals(self) -> PlacementTotals:
-        """What there is."""
         if self._placement is None:
             return PlacementTotals(flows=0, collisions=0, lower_bound=0, without_path=0, method=None)
         return PlacementTotals(
@@ -209,6 +207,7 @@ class PathPlacement:
         self._failures: Failures = NONE
         self._usual_window = self._live.window_s
         self._lock = threading.RLock()
+        self._live.subscribers.append(self)
 
     # -- operations -------------------------------------------------------------------------------------
 

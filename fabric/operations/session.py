@@ -17,13 +17,12 @@ from detour.base.records import extended
 from detour.control.p4runtime.client import FabricClient
 from detour.fabric.backends.base import Fabric
 from detour.fabric.monitoring.windows import KEPT
-from detour.fabric.operations.control_plane import ControlPlane
+from detour.fabric.operations.control_plane import ControlPlane, Paths
 from detour.fabric.operations.counting import Counting
 from detour.fabric.operations.links import Capturing, Links
 from detour.fabric.operations.live_flows import WINDOW_S, LiveFlows
 from detour.fabric.operations.packet_tracing import PacketTracing
 from detour.fabric.operations.path_placement import PathPlacement
-from detour.fabric.operations.paths import Paths
 from detour.fabric.operations.registry import Operation, Operations
 from detour.fabric.operations.results import P4rtClientRow, P4rtClientRows, Status, SwitchEndpoint
 from detour.fabric.operations.switch_flows import WatchedFlows
@@ -48,8 +47,6 @@ class Session(Operations):
         self.watched = watched = WatchedFlows(fabric, control, live, paths, kept)
         placement = PathPlacement(control, watched, paths, fabric.terms.packet_s)
         rerouting = UsidRerouting(self.topology, control.policy, live)
-        # Who may reroute a flow hears of it before who watches it on its way.
-        live.subscribers += [placement, rerouting, watched]
         self.counting = Counting(fabric, control, placement, watched)
         self.capturing, self.loading = Capturing(fabric), Loading(fabric, pump, live)
         links = Links(fabric, control, placement, rerouting, watched)
@@ -100,7 +97,6 @@ class Session(Operations):
 
     @property
     def client(self) -> FabricClient:
-        """The P4Runtime client."""
         return self.control.client
 
     def clients(self, switch: str) -> P4rtClientRows:

@@ -22,9 +22,8 @@ from detour.control.p4runtime.watching import CELLS, Watched, WatchList, counts,
 from detour.fabric.backends.base import Fabric
 from detour.fabric.backends.clock import PS, FabricClock, Ticker
 from detour.fabric.monitoring.windows import COUNTS, KEPT, Windows
-from detour.fabric.operations.control_plane import ControlPlane
+from detour.fabric.operations.control_plane import ControlPlane, Paths
 from detour.fabric.operations.live_flows import LiveFlow, LiveFlows
-from detour.fabric.operations.paths import Paths
 from detour.fabric.operations.results import FlowRows
 from detour.fabric.records import SwitchFlowTotals
 
@@ -260,10 +259,14 @@ class WatchedFlows:
         with self._control.changing:
             self._watching = on
             if on:
+                if self not in self.live.subscribers:
+                    self.live.subscribers.append(self)
                 self._watch(self.live.all())
             else:
                 for live in self.live.all():
                     self.closed(live)
+                if self in self.live.subscribers:
+                    self.live.subscribers.remove(self)
         return self.flows()
 
     def opened(self, flows: Sequence[LiveFlow]) -> None:

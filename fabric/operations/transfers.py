@@ -15,13 +15,13 @@ from detour.base.errors import DetourError
 from detour.base.progress import Progress
 from detour.fabric.backends.base import Fabric
 from detour.fabric.backends.clock import PS, Ticker, ps
+from detour.fabric.operations.control_plane import Paths
 from detour.fabric.operations.live_flows import LiveFlows
 from detour.fabric.operations.path_placement import PathPlacement
-from detour.fabric.operations.paths import Paths
 from detour.fabric.operations.results import Loaded, ProbedPath, ProbedPaths, QueuingDelay, SentMessage, UsedPath
-from detour.fabric.traffic.flows import Choice, Flow, Pump
+from detour.fabric.traffic.flows import Choice, Flow, Pump, probing_choice
 from detour.fabric.traffic.streams import FileSink, FileSource, PatternSink, PatternSource
-from detour.fabric.traffic.workload import load_pairs, probing_choice, send_once
+from detour.fabric.traffic.workload import load_pairs
 from detour.hosts.verbs.verbs import CQ, PD, QP, Path
 from detour.topo import Host
 from detour.topo.topology import HostPair
@@ -73,7 +73,7 @@ class Transfers:
             opened.callback(self._pump.close_flow, flow)
             opened.callback(self._live.close, self._live.open(flow, placed))
             cancelled = cancelled or threading.Event()
-            seconds = send_once(self._pump, flow, cancelled, lambda arrived: progress(f"{arrived} of {length} bytes"))
+            seconds = self._pump.send_once(flow, cancelled, lambda arrived: progress(f"{arrived} of {length} bytes"))
             if flow.failure:
                 raise type(flow.failure)(f"{source} to {target}: {flow.failure}")
             if cancelled.is_set():

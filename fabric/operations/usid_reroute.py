@@ -64,6 +64,8 @@ class UsidRerouting:
         self._diverted: dict[str, _Move] = {}
         """flows that do not send by their own lists at the moment, by name"""
         self._lock = threading.RLock()
+        if self._network is not None:
+            live.subscribers.append(self)
 
     def repair(self, failures: Failures) -> ReroutedSenders | None:
         """Adapts the lists of all senders to what is down now; None where there are none to adapt."""

@@ -72,7 +72,6 @@ class TracedProgram:
         return found
 
     def close(self) -> None:
-        """Ends the switch."""
         self._switch.close()
 
     @property

@@ -22,7 +22,6 @@ class TracedHop:
     fraction: float = 1.0
 
     def as_json(self) -> dict[str, Any]:
-        """The document."""
         found: dict[str, Any] = {"switch": self.switch, "port": self.port, "at_ns": self.at_ns}
         if self.fraction != 1.0:
             found["fraction"] = self.fraction
@@ -40,7 +39,6 @@ class Arrived:
     frame: bytes
 
     def as_json(self) -> dict[str, Any]:
-        """The document."""
         return {"switch": self.switch, "port": self.port, "host": self.host, "hex": self.frame.hex()}
 
 
@@ -53,7 +51,6 @@ class Lost:
     source: SourcePlace | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """The document."""
         source = self.source.as_json() if self.source else None
         return {"switch": self.switch, "reason": self.reason, "source": source}
 
@@ -67,7 +64,6 @@ class Ending:
     dropped: Lost | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """The document."""
         return {
             "fraction": self.fraction,
             "packets": [each.as_json() for each in self.packets],
@@ -86,7 +82,6 @@ class TracedPacket:
     outcomes: list[Ending] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
-        """The document."""
         return {"hops": [each.as_json() for each in self.hops], "outcomes": [each.as_json() for each in self.outcomes]}
 
     def add(self, ending: Ending) -> None:

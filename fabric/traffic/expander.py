@@ -126,7 +126,6 @@ class ExpanderFabric(VirtualFabric):
     def __init__(
         self, network: Expander, scheme: Scheme, settings: RunSettings | None = None, *, queue_pairs: int = 64
     ) -> None:
-        """As `VirtualFabric`."""
         super().__init__(network.topology, scheme, settings, queue_pairs=queue_pairs)
         self._by: tuple[ExpanderRoutes, Sequence[HostPair], Sequence[int], Int64Array] | None = None
 

@@ -50,7 +50,6 @@ class Breaks:
         self.due_ps = self._left[0].time_ps if self._left else MAX_TIME
 
     def act(self, exchange: PhasedExchange) -> None:
-        """Breaks what is due."""
         fabric = exchange.fabric
         while self._left and self._left[0].time_ps <= fabric.now_ps:
             one = self._left.pop(0)
@@ -132,7 +131,6 @@ class OutageController:
         return min(self._look_ps, self._probe_ps, self._tell_ps, self._plan_ps)
 
     def act(self, exchange: PhasedExchange) -> None:
-        """Does what is due."""
         now = exchange.fabric.now_ps
         if self._look_ps <= now:
             self._look_ps = now + self.delays.look_ps

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import random
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -12,20 +11,16 @@ from typing import Any, TypeAlias
 
 from detour.base import plugins
 from detour.base.errors import DetourError
-from detour.control.routes.hashes import probe_ports
 from detour.fabric.backends.clock import PS, ps
 from detour.fabric.traffic.flows import Choice, Flow, Pump
 from detour.fabric.traffic.streams import PatternSink, PatternSource
 from detour.hosts.verbs.verbs import Path
-from detour.topo import Host, Topology
+from detour.topo import Topology
 from detour.topo.keyvalues import check_keys, split_spec, whole_number
 from detour.topo.topology import HostPair
 
 _Counts: TypeAlias = tuple[float, int, int, int]
 """time in seconds, payload bytes that have arrived, sum of delay samples in ticks, their number"""
-
-ECMP_CANDIDATES = 8
-"""source ports to probe where there is no Valiant routing; different ones may take different shortest paths"""
 
 Pattern: TypeAlias = Callable[[Topology, random.Random], list[HostPair]]
 """Pairs of source and destination host; what is random comes from the second argument. One's own is found by entry
@@ -108,21 +103,6 @@ def load_pairs(topology: Topology, text: str, seed: int) -> list[HostPair]:
     count = numbers.get("pairs", min(len(topology.hosts), len(there)))
     found = pairs_of(topology, name, seed, count)
     return there[:count] if name == "permutation" else found
-
-
-def shortest_choice(rng: random.Random) -> Choice:
-    """One random shortest path."""
-    return Choice((Path(rng.randrange(1 << 15)),))
-
-
-def probing_choice(topology: Topology, source: Host, target: Host, rng: random.Random) -> Choice:
-    """The |G| - 1 candidates of section III, beginning with a shortest path."""
-    start = rng.randrange(1 << 15)
-    if topology.valiant_groups > 2 and source.group != target.group:
-        ports = probe_ports(source.group, target.group, topology.valiant_groups, start)
-    else:
-        ports = tuple(rng.sample(range(1 << 15), ECMP_CANDIDATES))
-    return Choice(tuple(Path(port) for port in ports))
 
 
 @dataclass(frozen=True)
@@ -213,20 +193,5 @@ class Workload:
         )
 
     def close(self) -> None:
-        """Ends all connections."""
         for flow in self.flows:
             self._pump.close_flow(flow)
-
-
-def send_once(pump: Pump, flow: Flow, cancelled: threading.Event, progress: Callable[[int], None]) -> float:
-    """Sends what the flow has; returns the seconds it took by the fabric's clock. `progress` is called with the
-    bytes that have arrived."""
-    clock = pump.clock
-    begin = clock.now_ps
-
-    def ended() -> bool:
-        progress(flow.bytes_ok)
-        return cancelled.is_set()
-
-    pump.run([flow], ended)
-    return max(clock.now_ps - begin, clock.pause_ps) / PS

@@ -105,7 +105,6 @@ class _Trace:
         self._calls: dict[str, dict[int, list[_Call]]] = {}
 
     def graph(self) -> TaskGraph:
-        """All of it."""
         for npu, nodes in enumerate(self._nodes):
             for node in nodes:
                 self._add(npu, node)

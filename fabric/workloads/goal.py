@@ -75,7 +75,6 @@ class _Schedule:
     seen: set[int] = field(default_factory=set)
 
     def error(self, line: int, text: str) -> DetourError:
-        """With the place."""
         return DetourError(f"GOAL schedule {self.file}, line {line}: {text}")
 
     def name(self, line: int, label: str | None) -> str:

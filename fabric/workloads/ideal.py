@@ -116,7 +116,6 @@ class _Ways:
         return self._before[source]
 
     def _between(self, a: int, b: int) -> _Way:
-        """From switch to switch."""
         if (a, b) not in self._of_pair:
             before, found, at = self._predecessors(a), list[tuple[int, int]](), b
             while at != a:
@@ -148,7 +147,6 @@ class _Ways:
         return alone, back
 
     def _way(self, source: int, destination: int) -> _Way:
-        """From host to host."""
         hosts = self._wire.topology.hosts
         a, b = hosts[source].switch, hosts[destination].switch
         return (self._terms[self._host_link[source]], *self._between(a, b), self._terms[self._host_link[destination]])

@@ -145,7 +145,6 @@ def _named(text: str, name: str, values: dict[str, str], topology: Topology, ran
 
 
 def _hosts(text: str, values: dict[str, str], topology: Topology) -> list[int]:
-    """Where the ranks are."""
     have = len(topology.hosts)
     ranks = whole_number(text, "ranks", values["ranks"]) if "ranks" in values else have
     if not 2 <= ranks <= have:

@@ -40,8 +40,6 @@ itself, and look like congestion"""
 
 
 class Bmv2Fabric(Fabric):
-    """See the module."""
-
     target = "bmv2"
 
     def __init__(
