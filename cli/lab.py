@@ -142,8 +142,7 @@ def sim_lab(options: argparse.Namespace) -> None:
     from detour.engine.jitter import AUTO
     from detour.experiments.sim import report
     from detour.experiments.sim.settings import jitter_of, read_option
-    from detour.fabric.labs.contents import contents_of
-    from detour.fabric.labs.programs import programs_of
+    from detour.fabric.labs.programs import contents_of, programs_of
     from detour.fabric.labs.results import LabSampler, document_of
     from detour.fabric.labs.tracing import lab_traces
     from detour.fabric.labs.virtual import VirtualLab

@@ -48,50 +48,20 @@ class DemoSummary:
 class DemoResult:
     """What the demo found. `ways`: routes between groups that carried data at the end of each run."""
 
-    target: str
+    summary: DemoSummary
     topology: str
-    switches: int
-    hosts: int
-    entries: int
-    verified: bool
-    pairs: list[HostPair]
     shortest: WorkloadResult
     telemetry: WorkloadResult
     ways: tuple[int, int]
-    seconds: float
-
-    @property
-    def bytes_sent(self) -> int:
-        return self.shortest.bytes_sent + self.telemetry.bytes_sent
-
-    @property
-    def bytes_ok(self) -> int:
-        return self.shortest.bytes_ok + self.telemetry.bytes_ok
 
     @property
     def ok(self) -> bool:
         """Tables proven and every byte of every pair as it was sent."""
-        return self.verified and self.bytes_ok == self.bytes_sent
+        return self.summary.verified and self.summary.bytes_ok == self.summary.bytes_sent
 
     @property
     def gain(self) -> float:
         return self.telemetry.throughput_mbps / max(self.shortest.throughput_mbps, 1e-9)
-
-    @property
-    def summary(self) -> DemoSummary:
-        shortest, telemetry = round(self.shortest.throughput_mbps, 3), round(self.telemetry.throughput_mbps, 3)
-        return DemoSummary(
-            target=self.target,
-            switches=self.switches,
-            hosts=self.hosts,
-            entries=self.entries,
-            verified=self.verified,
-            bytes_sent=self.bytes_sent,
-            bytes_ok=self.bytes_ok,
-            throughput_mbps=BothThroughputs(shortest, telemetry),
-            reroutes=self.telemetry.reroutes,
-            seconds=round(self.seconds, 2),
-        )
 
 
 def demo_pairs(topology: Topology, most: int, seed: int) -> list[HostPair]:
@@ -142,19 +112,20 @@ class Demo:
 
         shortest = self._traffic("shortest paths only", lambda a, b: shortest_choice(rng))
         telemetry = self._traffic("probing and rerouting", probing)
-        return DemoResult(
+        summary = DemoSummary(
             target=session.fabric.target,
-            topology=topology.spec,
             switches=len(topology.switches),
             hosts=len(topology.hosts),
             entries=session.control.entries,
             verified=report.verified,
-            pairs=self.pairs,
-            shortest=shortest,
-            telemetry=telemetry,
-            ways=(self._ways(shortest), self._ways(telemetry)),
-            seconds=time.monotonic() - self._begin,
+            bytes_sent=shortest.bytes_sent + telemetry.bytes_sent,
+            bytes_ok=shortest.bytes_ok + telemetry.bytes_ok,
+            throughput_mbps=BothThroughputs(round(shortest.throughput_mbps, 3), round(telemetry.throughput_mbps, 3)),
+            reroutes=telemetry.reroutes,
+            seconds=round(time.monotonic() - self._begin, 2),
         )
+        ways = self._ways(shortest), self._ways(telemetry)
+        return DemoResult(summary, topology.spec, shortest, telemetry, ways)
 
     def _traffic(self, name: str, choose: Callable[[int, int], Choice]) -> WorkloadResult:
         what = f"traffic from one group to one other, {name}"

@@ -17,10 +17,9 @@ from detour.fabric.daemon.client import UpOptions
 from detour.fabric.daemon.control_socket import ControlServer
 from detour.fabric.daemon.state_dir import StateDir
 from detour.fabric.labs.boot import LinkDefaults
-from detour.fabric.labs.contents import contents_of
 from detour.fabric.labs.folder import LabFolder
 from detour.fabric.labs.linux import request_of
-from detour.fabric.labs.programs import programs_of
+from detour.fabric.labs.programs import contents_of, programs_of
 from detour.fabric.labs.reading import read_lab
 from detour.fabric.labs.running import LabStatus, RunningLab
 from detour.fabric.labs.virtual import DEFAULTS as VIRTUAL_DEFAULTS

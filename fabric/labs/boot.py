@@ -21,8 +21,8 @@ from detour.engine.p4runtime.pipeline import Pipelines
 from detour.engine.p4runtime.server import P4RuntimeServer
 from detour.engine.p4runtime.target import TargetSwitch
 from detour.engine.p4runtime.write import write
-from detour.fabric.labs.contents import SwitchContent
 from detour.fabric.labs.model import Lab, LabEnd, LabHost, LabLink, LabSwitch
+from detour.fabric.labs.programs import SwitchContent
 from detour.fabric.linux.hosts import LinuxHosts
 from detour.hosts.ip.addressing import IpHostConfig
 from detour.hosts.ip.hosts import IpStack

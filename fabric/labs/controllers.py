@@ -18,9 +18,9 @@ from pathlib import Path
 from detour.base.errors import DetourError
 from detour.base.progress import Progress
 from detour.fabric.labs.boot import BootedLab
-from detour.fabric.labs.contents import SwitchContent
 from detour.fabric.labs.folder import is_json_with
 from detour.fabric.labs.model import Lab
+from detour.fabric.labs.programs import SwitchContent
 from detour.fabric.linux.opening import kind
 
 _NAME = "topology.json"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from detour.base.errors import DetourError
+from detour.base.errors import told_of
 from detour.fabric.labs.host_commands import for_shell
 from detour.fabric.labs.model import Lab, LabHost, names
 from detour.fabric.linux.hosts import LinuxHosts, LinuxRequest, hosts_named, listed, mtu_of, processes_of
@@ -53,7 +53,5 @@ def run_shell(lab: Lab, linux: LinuxHosts) -> None:
     DetourError: one fails, with what it says."""
     for host in lab.hosts:
         for command in for_shell(host) if host.name in linux else ():
-            try:
+            with told_of(f"{host.where}: the command {command!r} failed"):
                 linux.run(host.name, ["sh", "-c", command])
-            except DetourError as error:
-                raise DetourError(f"{host.where}: the command {command!r} failed: {error}") from None

@@ -23,11 +23,11 @@ from detour.engine.network import Network
 from detour.engine.p4runtime.server import P4RuntimeServer
 from detour.fabric.backends.virtual.pace import PacedClock, TimePace
 from detour.fabric.labs.boot import BootedLab, LinkDefaults, attach_hosts, fill, lay_cables, run_commands
-from detour.fabric.labs.contents import SwitchContent
 from detour.fabric.labs.controllers import ControllerTopology, attach_cpu_interfaces, has_cpu_interfaces
 from detour.fabric.labs.host_jobs import HostJob, HostJobs
 from detour.fabric.labs.linux import run_shell
 from detour.fabric.labs.model import Lab, LabSwitch
+from detour.fabric.labs.programs import SwitchContent
 from detour.fabric.labs.results import rows_of
 from detour.fabric.labs.virtual import DEFAULTS as VIRTUAL_DEFAULTS
 from detour.fabric.labs.workloads import Activity, TcpFlow, UdpStream, activities_of, task_activities

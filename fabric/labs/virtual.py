@@ -14,11 +14,10 @@ from detour.engine.clock import RealTime, Virtual
 from detour.engine.jitter import AUTO
 from detour.engine.network import Network
 from detour.fabric.labs.boot import LinkDefaults, attach_hosts, fill, lay_cables, run_commands
-from detour.fabric.labs.contents import SwitchContent, contents_of
 from detour.fabric.labs.folder import LabFolder
 from detour.fabric.labs.host_jobs import HostJob, HostJobs
 from detour.fabric.labs.model import Lab
-from detour.fabric.labs.programs import programs_of
+from detour.fabric.labs.programs import SwitchContent, contents_of, programs_of
 from detour.fabric.labs.reading import read_lab
 from detour.fabric.labs.results import LabSampler, document_of
 from detour.fabric.labs.workloads import SECOND_PS, Activity, activities_of

@@ -14,7 +14,7 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any
 
-from detour.base.errors import DetourError
+from detour.base.errors import DetourError, told_of
 from detour.base.quantities import bytes_of, rate_bps_of, time_ps_of, whole_number_of
 from detour.base.times import MS
 from detour.fabric.labs.model import IpAddress, Lab
@@ -107,10 +107,8 @@ def task_activities(lab: Lab, without: Container[str] = ()) -> list[Activity]:
         if task.host in without or not task.workload:
             continue
         workload, _, start = task.workload.partition(";")
-        try:
+        with told_of(task.where):
             activities += activities_of(lab, f"{_typed(lab, workload)},{start}" if start else workload)
-        except DetourError as error:
-            raise DetourError(f"{task.where}: {error}") from None
     return activities
 
 
@@ -158,10 +156,8 @@ class _Part:
 
     def read(self, key: str, read: Callable[[str], Any]) -> Any:
         """A value that is given."""
-        try:
+        with told_of(f"{self.text!r}: {key}"):
             return read(self.values[key])
-        except DetourError as error:
-            raise DetourError(f"{self.text!r}: {key}: {error}") from None
 
     def fields(self, *keys: str) -> dict[str, Any]:
         """Those of an activity that are given."""

@@ -19,7 +19,7 @@ from detour.base.errors import DetourError
 
 T = TypeVar("T")
 
-_CLONE_NEWNET = 0x40000000
+CLONE_NEWNET = 0x40000000
 _ETH_P_ALL = 0x0003
 _SOL_PACKET = 263
 _PACKET_IGNORE_OUTGOING = 23
@@ -52,7 +52,7 @@ class Namespace:
         """Calls a function inside the namespace; sockets that it opens stay there."""
 
         def inside() -> T:
-            _libc("setns", self.fd, _CLONE_NEWNET)
+            libc("setns", self.fd, CLONE_NEWNET)
             return function(*arguments)
 
         return _in_thread(inside)
@@ -107,7 +107,7 @@ def _packet_socket(interface: str) -> socket.socket:
 
 def _new_namespace() -> int:
     try:
-        _libc("unshare", _CLONE_NEWNET)
+        libc("unshare", CLONE_NEWNET)
     except OSError as error:
         raise DetourError(f"no network namespace: {error.strerror}") from None
     silence()
@@ -122,9 +122,10 @@ def silence() -> None:
             setting.write("1")
 
 
-def _libc(name: str, *arguments: int) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    if getattr(libc, name)(*arguments) != 0:
+def libc(name: str, *arguments: int) -> None:
+    """Calls a function of the C library. Raises OSError: it refuses."""
+    library = ctypes.CDLL(None, use_errno=True)
+    if getattr(library, name)(*arguments) != 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code), name)
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_type_hints
 
-from detour.base.errors import DetourError
+from detour.base.errors import DetourError, told_of
 from detour.base.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -124,10 +124,8 @@ class Operation:
             raise DetourError(f"control socket: {self.name} needs {', '.join(missing)}")
         arguments: dict[str, Any] = {}
         for name, value in request.items():
-            try:
+            with told_of(f"control socket: {self.name}: {name}"):
                 arguments[name] = from_json(parameters[name], value)
-            except DetourError as error:
-                raise DetourError(f"control socket: {self.name}: {name}: {error}") from None
         return arguments
 
 

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from detour.cli import main
-from detour.fabric.labs.contents import contents_of
 from detour.fabric.labs.folder import LabFolder
-from detour.fabric.labs.programs import programs_of
+from detour.fabric.labs.programs import contents_of, programs_of
 from detour.fabric.labs.reading import read_lab
 from detour.fabric.labs.results import MOST_SAMPLES, LabSampler, document_of
 from detour.fabric.labs.virtual import VirtualLab

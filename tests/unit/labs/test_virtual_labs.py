@@ -17,10 +17,9 @@ from scapy.utils import wrpcap
 from detour.base.errors import DetourError
 from detour.fabric.labs import programs
 from detour.fabric.labs.boot import LinkDefaults
-from detour.fabric.labs.contents import contents_of
 from detour.fabric.labs.folder import LabFolder
 from detour.fabric.labs.model import LabEnd
-from detour.fabric.labs.programs import programs_of
+from detour.fabric.labs.programs import contents_of, programs_of
 from detour.fabric.labs.reading import read_lab
 from detour.fabric.labs.results import document_of
 from detour.fabric.labs.tracing import lab_traces
