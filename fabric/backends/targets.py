@@ -82,7 +82,7 @@ def make_fabric(
     tls = None if grpc_tls is None else Tls(**{name: Path(file) for name, file in grpc_tls.items()})
     if target == "virtual":
         from detour.fabric.backends.serving import Serving
-        from detour.fabric.backends.virtual.booted import paced_fabric
+        from detour.fabric.backends.virtual.fabric import paced_fabric
 
         return paced_fabric(topology, changes, pace or "1x", Serving(grpc_address, tls, scratch))
     settings = changes.applied(ENGINE)

@@ -113,6 +113,17 @@ class ControlServer:
                 thread.join(max(0.0, end - time.monotonic()))
         self._reserve.close()
 
+    def __enter__(self) -> ControlServer:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
     def _accept(self) -> None:
         assert self._socket is not None
         while not self._stopping.is_set():

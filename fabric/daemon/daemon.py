@@ -175,26 +175,20 @@ def _serve(session: Session, state: StateDir, ready: Callable[[Status], None], d
             session.fabric.check()
 
 
-@contextmanager
 def _answering(
     session: Session, state: StateDir, status: Callable[[], Status], down: Callable[[], None]
-) -> Iterator[None]:
-    """Answers commands at the control socket meanwhile. `down`: what `detour down` does."""
+) -> ControlServer:
+    """What answers commands at the control socket. `down`: what `detour down` does."""
     operations: dict[str, Any] = {name: getattr(session, name) for name in OPERATIONS}
 
     def warning(name: str) -> str | None:
         return None if name in ("capture", "status") else session.capturing.error  # these two say it in their answers
 
-    server = ControlServer(state.socket, operations | {"down": down, "status": status}, warning=warning)
-    try:
-        server.start()
-        yield
-    finally:
-        server.stop()
+    return ControlServer(state.socket, operations | {"down": down, "status": status}, warning=warning)
 
 
 @contextmanager
-def found_by_others(options: UpOptions) -> Iterator[Callable[[Session], AbstractContextManager[None]]]:
+def found_by_others(options: UpOptions) -> Iterator[Callable[[Session], AbstractContextManager[object]]]:
     """For a fabric that this process runs for itself: yields what lets commands elsewhere find a session, once there is
     one. `detour down` ends it as a signal would (`interruptible`). Where a fabric is up already that one is found and
     this one is not; nor is it where the state folder cannot be used.
@@ -208,7 +202,7 @@ def found_by_others(options: UpOptions) -> Iterator[Callable[[Session], Abstract
     try:
         state.record({"target": options.target, "topology": options.topology})
 
-        def answering(session: Session) -> AbstractContextManager[None]:
+        def answering(session: Session) -> AbstractContextManager[object]:
             state.record({"target": session.fabric.target, "topology": session.topology.spec})
             end = partial(os.kill, os.getpid(), signal.SIGTERM)
             return _answering(session, state, lambda: replace(session.status(), log=None), end)

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
@@ -55,23 +54,16 @@ def serve_lab(lab: RunningLab, state: StateDir, ready: Callable[[LabStatus], Non
     status = lab.status
     state.record({"target": "lab", "topology": status.lab, "switches": {s.name: s.thrift for s in status.switches}})
 
-    def refuse(*_: Any) -> None:
+    def refuse() -> None:
         raise DetourError(
             f"what is up is a lab ({status.lab}), whose tables are not detour's: ask its switches over P4Runtime or "
             "Thrift, or `detour cli`; `detour down` ends it"
         )
 
-    def hosts(workload: str, seconds: float, cancelled: threading.Event) -> Any:
-        return lab.do(workload, seconds, cancelled)
-
-    operations = {"down": end.set, "status": refuse, "lab": lambda: lab.status, "hosts": hosts}
-    server = ControlServer(state.socket, operations, warning=lambda name: lab.capture_error)
-    try:
-        server.start()
+    operations = {"down": end.set, "status": refuse, "lab": lambda: lab.status, "hosts": lab.do}
+    with ControlServer(state.socket, operations, warning=lambda name: lab.capture_error):
         if detached:
             log.up()
         ready(status)
         while not end.wait(_LOOK_S):
             lab.check()
-    finally:
-        server.stop()

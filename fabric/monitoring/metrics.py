@@ -85,48 +85,6 @@ _PLACEMENT: tuple[_Measure[records.PlacementTotals], ...] = (
 )
 
 
-_UNITS = {
-    "_bytes_per_second": "bytes a second", "_seconds": "seconds", "_bytes": "bytes", "_packets": "packets",
-    "_drops": "packets", "_ratio": "0 to 1", "_up": "0 or 1", "_flows": "flows", "_path": "flows",
-    "_collisions": "pairs of flows", "_bound": "pairs of flows",
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Exported:
-    """A metric as Prometheus has it. `labels`: what tells its series apart."""
-
-    name: str
-    kind: str
-    text: str
-    labels: tuple[str, ...] = ()
-
-    @property
-    def unit(self) -> str:
-        """As the name says it."""
-        name = self.name.removesuffix("_total")
-        return next((unit for end, unit in _UNITS.items() if name.endswith(end)), "1")
-
-
-def catalogue() -> list[Exported]:
-    """All that can be exported, by the names that queries use."""
-    groups: tuple[tuple[str, Sequence[tuple[str, str, Any, str]], tuple[str, ...]], ...] = (
-        ("flow", _FLOW, ("flow", "path")),
-        ("port", _PORT, ("switch", "port", "link")),
-        ("switch_flow", _SWITCH_FLOW, ("flow", "switch")),
-        ("placement", _PLACEMENT, ()),
-    )
-    found = [
-        _exported(f"{of}_{name}", kind, text, labels) for of, rows, labels in groups for name, kind, _, text in rows
-    ]
-    found.append(Exported(_DELAYS[0], "histogram", _DELAYS[1], ("flow", "switch")))
-    return [*found, _exported(*_VERDICTS, ("switch", "verdict"))]
-
-
-def _exported(name: str, kind: str, text: str, labels: tuple[str, ...]) -> Exported:
-    return Exported(f"detour_{name}{'_total' if kind == 'counter' else ''}", kind, text, labels)
-
-
 def flow_metrics(rows: Iterable[records.FlowRow]) -> list[records.FabricMetric]:
     return _metrics("flow", _FLOW, [({"flow": row.name, "path": row.path}, row) for row in rows])
 

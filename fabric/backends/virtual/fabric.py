@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from detour.base import pages
+from detour.base.dataplane import PACKET_BYTES
 from detour.base.errors import DetourError
 from detour.base.p4build import BUILD
 from detour.base.progress import Progress, silent
@@ -36,16 +37,17 @@ from detour.control.routes.hashes import DETOUR_BIT, PATHS, probe_ports
 from detour.engine.clock import Virtual
 from detour.engine.compiler.program import Program
 from detour.engine.coverage.collector import COLLECTOR, Collector
+from detour.engine.jitter import AUTO
 from detour.engine.network import Network
 from detour.engine.state import SwitchState
 from detour.fabric.backends.base import address_hosts
 from detour.fabric.backends.clock import VirtualClock
 from detour.fabric.backends.network import NetworkFabric, lay_cables
-from detour.fabric.backends.settings import FabricTerms
+from detour.fabric.backends.settings import BackendChanges, FabricTerms
 from detour.fabric.backends.virtual.load import install, read_back, rewrite
-from detour.fabric.backends.virtual.own_program import OwnProgram
+from detour.fabric.backends.virtual.own_program import OwnProgram, read_program
 from detour.fabric.backends.virtual.pace import PacedClock, TimePace
-from detour.fabric.backends.virtual.scheme import RunSettings, Scheme
+from detour.fabric.backends.virtual.scheme import LERP_WITHOUT_PFC, LinkSettings, RunSettings, Scheme, SwitchMemory
 from detour.fabric.backends.virtual.watch import DeadlockFound, DeadlockWatch
 from detour.hosts.cc import algorithm
 from detour.hosts.config import HostConfig
@@ -84,6 +86,10 @@ _SHARING = ("adaptive", "ugal-global")
 """what reads the loads of the whole group's links"""
 _OWN_PORTS = ("ugal-local", "ugal-graph")
 """what reads those of the switch's own ports"""
+
+PACED_RATE_BPS = 1_000_000_000
+"""of links, unless it is said: what a laptop keeps up with at a pace of 1x"""
+_PACED_QUEUE_PAIRS = 1024
 
 TRANSPORT_KINDS = {"lerp": Transport.LERP, "gbn": Transport.GO_BACK_N}
 PATH_CHOICES = {
@@ -441,4 +447,28 @@ def _make_hosts(topology: Topology, config: HostConfig, settings: RunSettings, c
         cq_depth=_CQ_DEPTH,
         max_candidates=max(topology.valiant_groups - 1, _SPRAY_CANDIDATES),
         control_depth=_CONTROL_DEPTH,
+    )
+
+
+def paced_fabric(topology: Topology, changes: BackendChanges, pace: str, serving: Serving) -> VirtualFabric:
+    """A fabric that is not started yet. Packets carry their bytes; a queue's depth is the packet memory of its port.
+    Raises DetourError: no such pace, or something does not fit."""
+    given = TimePace.given(pace)
+    links = LinkSettings(PACED_RATE_BPS if changes.rate_bps is None else changes.rate_bps)
+    if links.rate_bps < 1:
+        raise DetourError("links in virtual time need a rate")
+    if (delay := changes.delay_ps) is not None:
+        links = replace(links, host_delay_ps=delay, local_delay_ps=delay, global_delay_ps=delay)
+    memory = SwitchMemory()
+    if changes.queue_packets is not None:
+        memory = replace(memory, port_bytes=changes.queue_packets * PACKET_BYTES)
+    own = changes.pipeline
+    return VirtualFabric(
+        topology,
+        LERP_WITHOUT_PFC,
+        RunSettings(links=links, memory=memory, loss=changes.loss or 0.0, payload=True, jitter_ps=AUTO),
+        queue_pairs=_PACED_QUEUE_PAIRS,
+        own=None if own is None else read_program(f"{own.p4info},{own.blob}"),
+        pace=given,
+        serving=serving,
     )
