@@ -142,10 +142,8 @@ def sim_lab(options: argparse.Namespace) -> None:
     from detour.engine.jitter import AUTO
     from detour.experiments.sim import report
     from detour.experiments.sim.settings import jitter_of, read_option
-    from detour.fabric.labs.contents import contents_of
-    from detour.fabric.labs.programs import programs_of
-    from detour.fabric.labs.results import document_of
-    from detour.fabric.labs.sampling import LabSampler
+    from detour.fabric.labs.programs import contents_of, programs_of
+    from detour.fabric.labs.results import LabSampler, document_of
     from detour.fabric.labs.tracing import lab_traces
     from detour.fabric.labs.virtual import VirtualLab
     from detour.fabric.labs.workloads import activities_of, task_activities
@@ -166,11 +164,11 @@ def sim_lab(options: argparse.Namespace) -> None:
         VirtualLab(lab, contents, defaults, seed, tick, jitter) as virtual,
         lab_traces(virtual.booted, options.trace, options.trace_count) as traces,
     ):
-        doings = virtual.do(activities)
-        sampler = LabSampler(virtual.booted, doings) if options.plot else None
-        end = virtual.run_until_over(doings, duration, lambda done: update(done, 1.0, ""), sampler)
-        document = document_of(virtual.booted, doings, end, cut=duration is not None and not virtual.network.idle)
-        traced = None if traces is None else traces.found()
+        jobs = virtual.do(activities)
+        sampler = LabSampler(virtual.booted, jobs) if options.plot else None
+        end = virtual.run_until_over(jobs, duration, lambda done: update(done, 1.0, ""), sampler)
+        document = document_of(virtual.booted, jobs, end, cut=duration is not None and not virtual.network.idle)
+        traced = None if traces is None else traces()
     if sampler is not None:
         from detour.experiments.sim.lab_figures import draw_lab
 

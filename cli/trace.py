@@ -133,12 +133,12 @@ def _planned(options: argparse.Namespace) -> PacketTrace:
     """Through the tables that a controller would write into a fabric that is not up."""
     from detour.engine.coverage.document import collecting
     from detour.fabric.operations.packet_tracing import document
-    from detour.fabric.tracing.walk import follow_planned
+    from detour.fabric.tracing.walk import trace_planned
 
     with shown_progress(options.json) as progress, collecting(options.coverage):
         progress("planning tables")
         return document(
-            follow_planned(
+            trace_planned(
                 options.topo,
                 options.source,
                 options.target,
@@ -170,7 +170,7 @@ def _program(options: argparse.Namespace) -> int | None:
     with collecting(options.coverage), TracedProgram(files) as switch:
         if options.entries is not None:
             switch.write(*read_updates(options.entries, switch.p4info))
-        found = document(switch.follow(frame, options.port, all_ways=options.all))
+        found = document(switch.trace(frame, options.port, all_ways=options.all))
     _show(found, options)
     return None
 

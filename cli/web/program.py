@@ -84,7 +84,7 @@ class ProgramAnswers:
             if not isinstance(text, str) or not isinstance(port, int) or isinstance(port, bool):
                 raise DetourError("trace_frame: frame is hex, port is a number")
             frame = hex_frame(text)
-            found = document(self._switch.follow(frame, port, all_ways=bool(all_ways)))
+            found = document(self._switch.trace(frame, port, all_ways=bool(all_ways)))
         return self._shelf.keep(as_json(found), f"{len(frame)} bytes by port {port}")
 
     def close(self) -> None:

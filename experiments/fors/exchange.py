@@ -191,13 +191,12 @@ def execute(run: ExchangeRun, report: PhaseProgress | None = None) -> ExchangeRe
         if controller:
             controller.finish(exchange)
         dead = controller.known if controller else ()
-        stories = controller.stories if controller else []
         return replace(
             _result(run, exchange, len(whole), phases),
             moves=adaptive.moves if adaptive else 0,
             unreachable_leaves=[list(pair) for pair in run.fabric.with_failed(dead).unreachable()],
-            detections=[story.detection() for story in stories],
-            planning_seconds=[round(story.planning_seconds, 6) for story in stories],
+            detections=controller.detections if controller else [],
+            planning_seconds=[round(seconds, 6) for seconds in controller.planning_seconds] if controller else [],
             plan_time="measured" if run.delays.plan_ps is None else "given",
             **_bounded(run, exchange, bound),
         )

@@ -41,7 +41,7 @@ from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.backends.virtual.scheme import STEP_MARKING, LinkSettings, RunSettings, Scheme
 from detour.fabric.daemon.control_socket import ControlServer, push_to
 from detour.fabric.monitoring.windows import FLOW_FIELDS
-from detour.fabric.operations.rerouter import Push, Rerouter, usid_text
+from detour.fabric.operations.path_placement import Push, Rerouter, usid_text
 from detour.fabric.operations.results import ReroutedFlow
 from detour.fabric.operations.session import Session
 from detour.fabric.traffic.flows import Choice, Flow

@@ -10,7 +10,7 @@ import numpy as np
 
 from detour.base.times import MS
 from detour.experiments import drawing
-from detour.fabric.labs.sampling import LabSeries
+from detour.fabric.labs.results import LabSeries
 
 _SHOWN = 6
 _INTERVALS = 100

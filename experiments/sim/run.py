@@ -22,7 +22,7 @@ from detour.experiments.sim.sampling import LinkSeries, Sampler
 from detour.experiments.sim.settings import SimSettings, TimedFailure
 from detour.experiments.sim.workloads import SimWorkload
 from detour.fabric.backends.virtual.fabric import VirtualFabric
-from detour.fabric.traffic.steered import steer
+from detour.fabric.traffic.placed_tasks import place_tasks
 from detour.fabric.traffic.tasks import TaskResult, TaskRun, connections_of
 from detour.fabric.workloads.ideal import IdealTimes, ideal_ps, wire_terms
 from detour.fabric.workloads.tasks import TaskGraph
@@ -170,7 +170,7 @@ def run_workload(
     ) as fabric:
         tasks = TaskRun(fabric, workload.graph, lanes=lanes)
         if placed:
-            steer(tasks, workload.pinned)
+            place_tasks(tasks, workload.pinned)
         sampler = Sampler(fabric)
         if watcher is not None:
             watcher.begin(fabric)

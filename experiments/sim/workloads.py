@@ -20,7 +20,7 @@ from detour.base import plugins
 from detour.base.errors import DetourError
 from detour.base.files import read_text
 from detour.experiments.sim.patterns import NAMED_WORKLOADS, DrawnFor, PatternKind, flows_of_pattern
-from detour.fabric.traffic.steered import ConnectionName
+from detour.fabric.traffic.placed_tasks import ConnectionName
 from detour.fabric.workloads.chakra import read_chakra
 from detour.fabric.workloads.flow_files import read_flow_file
 from detour.fabric.workloads.flow_table import FlowTable, check_flows, flow_table

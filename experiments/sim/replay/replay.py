@@ -38,7 +38,7 @@ from detour.experiments.sim.run import RunWatcher, SimRun, run_workload
 from detour.experiments.sim.watching import Watcher, Watchers
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.tracing.live import is_over, packets
-from detour.fabric.tracing.results import FollowedPacket
+from detour.fabric.tracing.results import TracedPacket
 from detour.hosts.state import qp_numbers
 from detour.topo.address import ipv6_text
 
@@ -61,7 +61,7 @@ class ReplayedPacket:
 
     about: str
     sent_ps: int
-    followed: FollowedPacket
+    followed: TracedPacket
 
 
 @dataclass(frozen=True)

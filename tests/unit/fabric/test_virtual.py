@@ -197,7 +197,7 @@ def test_refusals() -> None:
     with pytest.raises(DetourError, match="allowed: all, TelemetryLERP"):
         scheme("fastest")
     with pytest.raises(DetourError, match="T is -1"):
-        BENCHMARK.with_threshold(-1)
+        replace(BENCHMARK, threshold=-1)
     with pytest.raises(DetourError, match="needs a reordering receiver"):
         replace(BENCHMARK, reorder=False)
     with pytest.raises(DetourError, match="7 virtual channels"):

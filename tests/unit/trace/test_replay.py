@@ -25,7 +25,7 @@ from detour.experiments.sim.run import run_workload
 from detour.experiments.sim.settings import SimOptions
 from detour.experiments.sim.traced import TracedPackets
 from detour.fabric.tracing.live import packets
-from detour.fabric.tracing.results import FollowedPacket
+from detour.fabric.tracing.results import TracedPacket
 
 SAID = SimOptions(
     topo="leaf-spine:leaves=3,spines=2,hosts=3", workload="incast:bytes=4e4,senders=6", buffer="12k", ecn="8k"
@@ -58,7 +58,7 @@ def hexes(found: ReplayedPacket) -> list[str]:
     return [visit.trace.events[0].kind for visit in found.followed.hops]
 
 
-def events(followed: FollowedPacket) -> list[Any]:
+def events(followed: TracedPacket) -> list[Any]:
     return [hop["trace"]["events"] for hop in followed.as_json()["hops"]]
 
 
