@@ -5,19 +5,18 @@ from __future__ import annotations
 
 import argparse
 import time
-from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
 from detour.base.files import new_text
-from detour.base.tables import Table, left, right
-from detour.cli.fcplus_compare import add_compare_options
-from detour.cli.output import bar, present
-from detour.cli.parser import Parser, command, output_file
-from detour.control.expander import DEMAND_PATTERNS
+from detour.base.tables import Table, fixed, left, right
+from detour.cli.output import Page, bar, present
+from detour.cli.parser import Parser, command, output_file, whole_numbers
+from detour.control.expander import COMPARED_ROUTINGS, DEMAND_PATTERNS
 
 if TYPE_CHECKING:
+    from detour.control.expander.comparison import Compared, Comparison
     from detour.control.expander.routes import PathPolicy
     from detour.topo import Topology
     from detour.topo.expander import Expander
@@ -29,33 +28,6 @@ _NOT_OF_RUNNING = (
     "tagger",
 )  # fmt: skip
 """options of `prove` that say what the fabric that is up says itself"""
-
-
-@dataclass(frozen=True)
-class _Built:
-    spec: str
-    switches: int
-    hosts: int
-    links: int
-    layers: int
-    seconds: float
-
-
-@dataclass(frozen=True)
-class _Routed:
-    pairs: int
-    paths: int
-    k2_mean: float
-    n_p4: float
-    seconds: float
-
-
-@dataclass(frozen=True)
-class _Carried:
-    theta: float
-    upper_bound: float
-    gap: float
-    seconds: float
 
 
 def register(commands: Any) -> None:
@@ -82,7 +54,7 @@ def register(commands: Any) -> None:
     through.add_argument(
         "--method", choices=("auto", "exact", "approximate"), default="auto", help="HiGHS or our own (auto: by size)"
     )
-    add_compare_options(_loaded(_add(kinds, "compare", "beside LASH, DFSSSP and Nue", _compare)))
+    _compared(_loaded(_add(kinds, "compare", "beside LASH, DFSSSP and Nue", _compare)))
     growing = _routed(_add(kinds, "grow", "add single switches, rewiring as few links as can be", _grow))
     growing.add_argument("--add", type=int, default=1, metavar="N", help="switches (1)")
 
@@ -125,6 +97,24 @@ def _routed(parser: Parser) -> Parser:
     return parser
 
 
+def _compared(parser: Parser) -> None:
+    parser.add_argument("--k", type=int, default=32, metavar="K", help="paths of a pair of DF-KSP and KSP (32)")
+    parser.add_argument(
+        "--trees", type=int, metavar="T", help="paths of a pair of the others, one a tree (a tree for every host)"
+    )
+    parser.add_argument(
+        "--bounds", default="1,2", metavar="N[,N]", help="priorities that DF-KSP and Nue are given (1,2)"
+    )
+    parser.add_argument(
+        "--routings",
+        default=",".join(COMPARED_ROUTINGS),
+        metavar="NAME[,NAME]",
+        help=f"which ({','.join(COMPARED_ROUTINGS)})",
+    )
+    parser.add_argument("--max-hops", type=int, default=12, metavar="N", help="longest path of DF-KSP and KSP (12)")
+    parser.add_argument("--order-seed", type=int, default=1, metavar="N", help="of the order of destinations (1)")
+
+
 # -- what they do -------------------------------------------------------------------------------------------
 
 
@@ -132,7 +122,7 @@ _PARTS = {"family": "fcplus", "n": 120, "s": 22, "v": None, "p": 32, "hosts": No
 """what a network is put together from without --topo, and what is taken where nothing is given"""
 
 
-def network_of(options: argparse.Namespace) -> Expander:
+def _network(options: argparse.Namespace) -> Expander:
     """The network that the options describe, as a whole or by its parts."""
     given = [name for name in _PARTS if getattr(options, name) is not None]
     if options.topo is not None and given:
@@ -174,7 +164,7 @@ def _of_family(options: argparse.Namespace) -> Expander:
 
 def _routed_network(options: argparse.Namespace) -> tuple[Expander, PathPolicy]:
     """The network, with the links down that are, and the policy of its routes, which fits."""
-    network, policy = network_of(options), _policy(options)
+    network, policy = _network(options), _policy(options)
     policy.check(network)
     if options.fail is not None:
         network = network.under(_failed(network.topology, options.fail))
@@ -205,22 +195,6 @@ def _prove(options: argparse.Namespace) -> int:
     return prove_running(options)
 
 
-def _compare(options: argparse.Namespace) -> int:
-    from detour.cli.fcplus_compare import compare
-
-    _check_gap(options)
-    return compare(options, network_of(options))
-
-
-def _grow(options: argparse.Namespace) -> int:
-    from detour.cli.fcplus_grow import grow
-
-    if options.fail is not None:
-        raise DetourError("--fail is not for grow: links that are down cannot be rewired")
-    network, policy = _routed_network(options)
-    return grow(options, network, policy)
-
-
 def _check_gap(options: argparse.Namespace) -> None:
     if not 0 < options.gap < 1:
         raise DetourError(f"--gap {options.gap} is not between 0 and 1")
@@ -234,13 +208,16 @@ def _policy(options: argparse.Namespace) -> PathPolicy:
 
 def _build(options: argparse.Namespace) -> None:
     began = time.monotonic()
-    network = network_of(options)
+    network = _network(options)
     if options.out:
         _write_links(network, options.out)
     seconds = round(time.monotonic() - began, 4)
     hosts = int(network.hosts.sum())
-    found = _Built(network.spec, network.size, hosts, len(network.links), network.layers, seconds)
-    present(found, options, lambda page: page.table(_values(found)))
+    _present(
+        options,
+        {"spec": network.spec, "switches": network.size, "hosts": hosts, "links": len(network.links),
+         "layers": network.layers, "seconds": seconds},
+    )  # fmt: skip
 
 
 def _write_links(network: Expander, file: Path) -> None:
@@ -269,9 +246,8 @@ def _paths(options: argparse.Namespace) -> None:
         short = round(float(counts.mean_paths(network, 4, policy.priorities, report=report).sum()), 4)
     if options.out:
         write_csv(routes, options.out)
-    found = _Routed(len(routes.pairs), routes.total, k2, short, seconds)
-    length = ("mean length", round(routes.mean_length, 4))
-    present(found, options, lambda page: page.table(_values(found, length)))
+    found = {"pairs": len(routes.pairs), "paths": routes.total, "k2_mean": k2, "n_p4": short, "seconds": seconds}
+    _present(options, found, ("mean length", round(routes.mean_length, 4)))
 
 
 def _throughput(options: argparse.Namespace) -> None:
@@ -287,11 +263,119 @@ def _throughput(options: argparse.Namespace) -> None:
         carried = throughput.throughput(network, policy, wanted, options.method, options.gap, report)
     bound = demand.upper_bound(network, wanted)
     seconds = round(time.monotonic() - began, 4)
-    found = _Carried(round(carried.theta, 6), round(bound, 6), round(carried.gap, 6), seconds)
-    present(found, options, lambda page: page.table(_values(found, ("method", carried.method))))
+    found = {"theta": round(carried.theta, 6), "upper_bound": round(bound, 6), "gap": round(carried.gap, 6)}
+    _present(options, found | {"seconds": seconds}, ("method", carried.method))
 
 
-def _values(found: _Built | _Routed | _Carried, *more: tuple[str, Any]) -> Table[tuple[str, Any]]:
-    """A row for every field, then what else people are told."""
-    rows = [(field.name.replace("_", " "), getattr(found, field.name)) for field in fields(found)]
-    return Table((left("what", lambda row: row[0]), right("value", lambda row: row[1])), [*rows, *more])
+def _present(options: argparse.Namespace, found: dict[str, Any], *more: tuple[str, Any]) -> None:
+    """A row for every key, then what else people see."""
+    rows = [*((name.replace("_", " "), value) for name, value in found.items()), *more]
+    table = Table((left("what", lambda row: row[0]), right("value", lambda row: row[1])), rows)
+    present(found, options, lambda page: page.table(table))
+
+
+def _compare(options: argparse.Namespace) -> int:
+    """DF-KSP beside LASH, DFSSSP and Nue; the exit code, 0 if nothing can deadlock."""
+    from detour.control.expander import comparison, demand
+    from detour.control.expander.warm import warm_comparison
+
+    _check_gap(options)
+    network = _network(options)
+    terms = comparison.Terms(
+        k=options.k,
+        trees=options.trees,
+        bounds=whole_numbers("--bounds", options.bounds),
+        schemes=tuple(name.strip() for name in options.routings.split(",")),
+        gap=options.gap,
+        seed=options.order_seed,
+        max_hops=options.max_hops,
+    )
+    terms.check()
+    wanted = demand.demand_of(options.pattern, network, options.seed)
+    warm_comparison(options.pattern, terms.schemes)
+    with bar("routings", options.json) as report:
+        found = comparison.compare(network, options.pattern, wanted, terms, report)
+    present(found, options, lambda page: _show_comparison(page, found))
+    return 0 if all(row.acyclic for row in found.rows) else 1
+
+
+def _show_comparison(page: Page, found: Comparison) -> None:
+    def name(row: Compared) -> str:
+        return row.scheme if row.bound is None else f"{row.scheme}, {row.bound} given"
+
+    columns = (
+        left("routing", name),
+        right("priorities", lambda row: row.priorities),
+        left("acyclic", lambda row: "yes" if row.acyclic else "NO"),
+        right("paths", lambda row: fixed(row.paths, 1), means="of a pair, mean"),
+        right("links", lambda row: f"{fixed(row.mean_hops, 2)} / {row.max_hops}", means="of a path, mean / most"),
+        right("throughput", lambda row: fixed(row.theta, 3), means=f"{found.pattern} traffic"),
+        right("escaped", lambda row: f"{row.escaped:.0%}" if row.scheme == "nue" else "", means="to the spanning tree"),
+        right("seconds", lambda row: fixed(row.seconds, 2)),
+    )
+    page.print(found.spec, whole=True)
+    page.table(Table(columns, found.rows))
+    page.print(f"KSP, K = {found.k}, with Tagger: {found.tagger} priorities")
+
+
+def _grow(options: argparse.Namespace) -> int:
+    """What is rewired for every new switch, and the routes that come of it; 0 if nothing can deadlock."""
+    from detour.control.expander import proof
+    from detour.control.expander.routes import compute, share_over
+    from detour.control.expander.warm import warm_proof
+    from detour.topo.expander import growth
+
+    if options.fail is not None:
+        raise DetourError("--fail is not for grow: links that are down cannot be rewired")
+    network, policy = _routed_network(options)
+    if options.add < 1:
+        raise DetourError(f"--add {options.add} is less than 1 switch")
+    warm_proof()
+    began = time.monotonic()
+    found = growth.grow(network, options.add)
+    with bar("paths", options.json) as report:
+        before = compute(network, policy, report=report)
+        routes = compute(found.network, policy, report=report)
+    proven = proof.prove(routes)
+    # Those that were there before: a switch may come in where an earlier new one has its links.
+    taken = {pair for step in found.steps for pair in step.rewired if max(pair) < network.size}
+    added = [
+        {"switch": f"s{s.switch}", "rewired": [f"s{a}-s{b}" for a, b in s.rewired], "least": s.least}
+        for s in found.steps
+    ]
+    result = {
+        "spec": found.network.spec,
+        "switches": found.network.size,
+        "added": added,
+        "rewired": sum(len(step.rewired) for step in found.steps),
+        "least": sum(step.least for step in found.steps),
+        "links": len(found.network.links),
+        "priorities": policy.priorities,
+        "pairs": len(routes.pairs),
+        "paths": routes.total,
+        "mean_hops": round(routes.mean_length, 4),
+        "max_hops": int(routes.length.max(initial=0)),
+        "acyclic": [layer.acyclic for layer in proven.priorities],
+        "lengthened": round(share_over(before, taken), 4),
+        "seconds": round(time.monotonic() - began, 4),
+    }
+    present(result, options, lambda page: _show_grown(page, result))
+    return 0 if proven.deadlock_free else 1
+
+
+def _show_grown(page: Page, found: dict[str, Any]) -> None:
+    columns = (
+        left("new switch", lambda row: row["switch"]),
+        right("rewired", lambda row: len(row["rewired"])),
+        right("least possible", lambda row: row["least"]),
+        left("links that made way", lambda row: " ".join(row["rewired"])),
+    )
+    page.table(Table(columns, found["added"]))
+    page.print(found["spec"], whole=True)
+    old = f"{found['lengthened']:.1%} of the old paths passed one"
+    page.print(f"{found['switches']} switches, {found['links']} links; {old}")
+    page.print(
+        f"{found['paths']} paths of {found['pairs']} pairs, {fixed(found['mean_hops'], 2)} links in the mean, "
+        f"{found['max_hops']} at most, in {found['priorities']} priorities"
+    )
+    page.print("cannot deadlock" if all(found["acyclic"]) else "may deadlock")
