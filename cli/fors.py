@@ -16,8 +16,10 @@ from detour.base.errors import DetourError
 from detour.base.files import write_file
 from detour.base.progress import Progress
 from detour.base.tables import Table, left
+from detour.cli import fors_run
+from detour.cli.fors_run import add_server_options, add_size_options, has_sizes, sizes_of
 from detour.cli.output import present, shown_progress
-from detour.cli.parser import Parser, byte_count, command, output_file
+from detour.cli.parser import Parser, command, output_file
 
 if TYPE_CHECKING:
     from detour.base.arrays import Int64Array
@@ -31,8 +33,6 @@ _FORMATS = ("opensm", "ibsim", "msccl", "json")
 
 def register(commands: Any) -> None:
     """Adds these commands."""
-    from detour.cli import fors_run
-
     fors = commands.add_parser("fors", help="all-to-all exchanges on fat-trees with failed links, without contention")
     kinds = fors.add_subparsers(dest="fors", metavar="WHAT", required=True)
     schedule = _add(kinds, "schedule", "phases of an exchange, as few as there can be", _schedule)
@@ -82,54 +82,7 @@ def _add(kinds: Any, name: str, text: str, run: Any, *, out: bool = True) -> Par
     return parser
 
 
-def add_server_options(parser: Parser, servers: str) -> None:
-    """Which servers there are, and which of them take part; `servers`: the help for their number."""
-    parser.add_argument("--servers", type=int, metavar="N", help=servers)
-    parser.add_argument(
-        "--population", metavar="N,...", help="servers of every leaf, a number for each (not --servers)"
-    )
-    parser.add_argument(
-        "--group", metavar="LIST", help="servers that take part, like 0-3,8 (default: all that are there)"
-    )
-
-
-def add_size_options(parser: Parser, *, message: bool = True, cost: bool = True) -> None:
-    """The options for messages of unlike size."""
-    parser.add_argument("--sizes", type=Path, metavar="FILE", help="bytes of every message: CSV src,dst,bytes or JSON")
-    parser.add_argument(
-        "--skew", metavar="KIND", help="sizes drawn by --seed: zipf:S, moe:S (hot receivers) or uniform"
-    )
-    if message:
-        parser.add_argument(
-            "--message", type=byte_count, default=600_000, metavar="BYTES", help="mean size with --skew (600k)"
-        )
-    if cost:
-        parser.add_argument(
-            "--phase-cost", type=byte_count, default=0, metavar="BYTES", help="of a phase beside its length (0)"
-        )
-
-
 # -- what the options describe ------------------------------------------------------------------------------
-
-
-def has_sizes(options: argparse.Namespace) -> bool:
-    """Whether messages have sizes of their own."""
-    return options.sizes is not None or options.skew is not None
-
-
-def sizes_of(options: argparse.Namespace, fabric: FatTree) -> Int64Array:
-    """The sizes that the options name.
-
-    Raises:
-        DetourError: both are given, or what is wrong with one.
-    """
-    from detour.control.fors.sizes import drawn_sizes, read_sizes
-
-    if options.sizes is not None and options.skew is not None:
-        raise DetourError("--sizes reads sizes from a file, --skew draws them: one of the two")
-    if options.sizes is not None:
-        return read_sizes(fabric, options.sizes)
-    return drawn_sizes(fabric.servers, options.skew or "uniform", options.message, options.seed)
 
 
 def _fabric_of(options: argparse.Namespace, skip_unreachable: bool) -> FatTree:

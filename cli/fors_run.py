@@ -7,15 +7,16 @@ from __future__ import annotations
 import argparse
 import re
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
 from detour.base.tables import Table, left
-from detour.cli.fors import add_server_options, add_size_options, has_sizes, sizes_of
 from detour.cli.output import present, shown_progress
 from detour.cli.parser import Parser, byte_count, command, output_file
 
 if TYPE_CHECKING:
+    from detour.base.arrays import Int64Array
     from detour.control.fors.fabric import FatTree, TreeLink
     from detour.experiments.fors.results import ExchangeResult
     from detour.experiments.fors.rivals_fast import ScaleUp
@@ -63,6 +64,53 @@ def _add_run_options(parser: Parser) -> None:
     )
     parser.add_argument("--skip-unreachable", action="store_true", help="leave out leaves that no spine joins")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="of phases drawn, failures, host stacks (1)")
+
+
+def add_server_options(parser: Parser, servers: str) -> None:
+    """Which servers there are, and which of them take part; `servers`: the help for their number."""
+    parser.add_argument("--servers", type=int, metavar="N", help=servers)
+    parser.add_argument(
+        "--population", metavar="N,...", help="servers of every leaf, a number for each (not --servers)"
+    )
+    parser.add_argument(
+        "--group", metavar="LIST", help="servers that take part, like 0-3,8 (default: all that are there)"
+    )
+
+
+def add_size_options(parser: Parser, *, message: bool = True, cost: bool = True) -> None:
+    """The options for messages of unlike size."""
+    parser.add_argument("--sizes", type=Path, metavar="FILE", help="bytes of every message: CSV src,dst,bytes or JSON")
+    parser.add_argument(
+        "--skew", metavar="KIND", help="sizes drawn by --seed: zipf:S, moe:S (hot receivers) or uniform"
+    )
+    if message:
+        parser.add_argument(
+            "--message", type=byte_count, default=600_000, metavar="BYTES", help="mean size with --skew (600k)"
+        )
+    if cost:
+        parser.add_argument(
+            "--phase-cost", type=byte_count, default=0, metavar="BYTES", help="of a phase beside its length (0)"
+        )
+
+
+def has_sizes(options: argparse.Namespace) -> bool:
+    """Whether messages have sizes of their own."""
+    return options.sizes is not None or options.skew is not None
+
+
+def sizes_of(options: argparse.Namespace, fabric: FatTree) -> Int64Array:
+    """The sizes that the options name.
+
+    Raises:
+        DetourError: both are given, or what is wrong with one.
+    """
+    from detour.control.fors.sizes import drawn_sizes, read_sizes
+
+    if options.sizes is not None and options.skew is not None:
+        raise DetourError("--sizes reads sizes from a file, --skew draws them: one of the two")
+    if options.sizes is not None:
+        return read_sizes(fabric, options.sizes)
+    return drawn_sizes(fabric.servers, options.skew or "uniform", options.message, options.seed)
 
 
 def _time(text: str) -> int:
@@ -252,8 +300,7 @@ def _rivals(options: argparse.Namespace) -> int:
     from detour.control.fors.warm import warm_tiers
     from detour.engine import warm
     from detour.experiments.columns import table
-    from detour.experiments.fors.rivals import RivalRow, compare
-    from detour.experiments.fors.rivals_page import write_block
+    from detour.experiments.fors.rivals import RivalRow, compare, write_block
     from detour.fabric.traffic.pinned import Tuning
     from detour.hosts.rdma import RDMA
 

@@ -107,11 +107,11 @@ class _Tcp(ReproduceCommand):
             return 0
         if not options.ns3:
             return None
-        from detour.experiments.tcp import figures, ns3
+        from detour.experiments.tcp import ns3
 
         beside_ns3 = ns3.compare()
         if options.plot:
-            figures.draw(beside_ns3, options.plot)
+            ns3.draw(beside_ns3, options.plot)
         present(ns3.ns3_document(beside_ns3), options, lambda page: page.table(ns3.ns3_table(beside_ns3)))
         return 0
 
@@ -338,7 +338,7 @@ def _list(options: argparse.Namespace) -> None:
 
 
 def _run_all(options: argparse.Namespace) -> int:
-    from detour.experiments.nonshortest import results
+    from detour.experiments import results
 
     extent, means = extent_of(options), replace(means_of(options, "results"), archive=options.source)
     if options.keep and options.source:

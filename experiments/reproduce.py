@@ -19,7 +19,7 @@ from detour.experiments.fcplus import figures as fcplus_figures
 from detour.experiments.fcplus import results as fcplus_results
 from detour.experiments.fcplus import tables as fcplus_tables
 from detour.experiments.fors import experiment as fors
-from detour.experiments.fors import figures as fors_figures
+from detour.experiments.fors import tables as fors_figures
 from detour.experiments.fors import tables as fors_tables
 from detour.experiments.fors.results import ForsBreak, ForsExchange, ForsPhases, ForsTimes
 from detour.experiments.loss import experiment as loss
@@ -28,10 +28,10 @@ from detour.experiments.nonshortest import experiment as nonshortest
 from detour.experiments.nonshortest import figures as nonshortest_figures
 from detour.experiments.nonshortest import tables as nonshortest_tables
 from detour.experiments.placement import experiment as path_placement
-from detour.experiments.placement import figures as path_figures
+from detour.experiments.placement import tables as path_figures
 from detour.experiments.placement import tables as path_tables
 from detour.experiments.qcn import experiment as qcn_switch
-from detour.experiments.qcn import figures as qcn_figures
+from detour.experiments.qcn import tables as qcn_figures
 from detour.experiments.qcn import tables as qcn_tables
 from detour.experiments.queues import experiment as queues
 from detour.experiments.rivals import experiment as rivals

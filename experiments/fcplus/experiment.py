@@ -12,9 +12,9 @@ import numpy as np
 
 from detour.base.errors import DetourError
 from detour.base.progress import silent
-from detour.experiments.fcplus import networks as fcplus_networks
 from detour.experiments.fcplus import packet_level as fcplus_packet_level
 from detour.experiments.fcplus import paper
+from detour.experiments.fcplus import results as fcplus_networks
 from detour.experiments.fcplus.packet_level import NETWORKS
 from detour.experiments.fcplus.results import (
     FcCountsPoint,

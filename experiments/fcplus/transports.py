@@ -47,10 +47,12 @@ from detour.experiments.fcplus.packets import (
     POLL_PS,
     RATE_BPS,
     WINDOW,
+    MessageArrivals,
+    choose_paths,
+    draw,
     measure,
 )
 from detour.experiments.fcplus.results import TransportPoint, TransportSetting, found
-from detour.experiments.fcplus.traffic import MessageArrivals, choose_paths, draw
 from detour.experiments.steady import judge
 from detour.experiments.stuck import received
 from detour.fabric.backends.virtual.scheme import (

@@ -13,10 +13,34 @@ from typing import Any
 from detour.base.errors import DetourError
 from detour.experiments.nonshortest import experiment as nonshortest
 from detour.experiments.nonshortest import paper, settings
-from detour.experiments.nonshortest.experiment import NonshortestPoint, NonshortestRun, NonshortestSelection
-from detour.experiments.nonshortest.holdout import HELD_OUT
+from detour.experiments.nonshortest.experiment import (
+    NonshortestPoint,
+    NonshortestRun,
+    NonshortestSelection,
+    find_topology,
+)
+from detour.experiments.nonshortest.paper import LOADS
 from detour.experiments.nonshortest.settings import Setting, TopologySettings
-from detour.experiments.nonshortest.workloads import PATTERNS, pairs_of_load
+from detour.experiments.nonshortest.workloads import HOLD_OUTS, PATTERNS, pairs_of_load
+from detour.experiments.steady import DRAWS
+from detour.fabric.backends.virtual.scheme import BENCHMARK, BENCHMARK_DCTCP, TELEMETRY_LERP
+
+OTHER_DRAGONFLIES = ("dragonfly:p=4,a=4,h=2", "dragonfly:p=2,a=8,h=4")
+"""twice as many hosts as D1 on the same switches of a group, and groups of D3 with half of the hosts"""
+HELD_OUT = (TELEMETRY_LERP.name, BENCHMARK.name, BENCHMARK_DCTCP.name)
+
+
+def selections(extent: str, draws: int = DRAWS) -> list[NonshortestSelection]:
+    """Both loads of the four other patterns on D1, and of the paper's three on the two other topologies."""
+    cells = [("D1", pattern) for pattern in HOLD_OUTS]
+    cells += [(topology, pattern) for topology in OTHER_DRAGONFLIES for pattern in PATTERNS]
+    found = []
+    for topology, pattern in cells:
+        network = find_topology(topology)[1]
+        pairs = tuple(dict.fromkeys(pairs_of_load(network, pattern, load) for load in LOADS))
+        found.append(NonshortestSelection(topology, pattern, pairs, HELD_OUT, seeds=draws, times=extent))
+    return found
+
 
 EXTENT = "tune"
 SHORTLISTS = {"D2": ("D1", 3), "D3": ("D2", 2)}

@@ -13,7 +13,6 @@ from detour.base.records import as_json
 from detour.control.fors.plan import PlanSeconds
 from detour.experiments import reproduce
 from detour.experiments.fors import experiment as fors
-from detour.experiments.fors import figures
 from detour.experiments.fors.results import (
     Crowd,
     ForsBreak,
@@ -25,7 +24,7 @@ from detour.experiments.fors.results import (
     ForsTimes,
     Spread,
 )
-from detour.experiments.fors.tables import tables
+from detour.experiments.fors.tables import draw, tables
 from detour.fabric.traffic.outage import Detection
 from detour.fabric.traffic.phased import ExchangeCounts
 from tests.unit.experiments.printing import printed
@@ -110,10 +109,10 @@ def test_rows_relate_to_fors_without_failures(tmp_path: Path) -> None:
     assert (row.fors_relative, row.default_relative, row.default) == (0.9706, 0.625, "minhop")
     assert (row.fors_paper, row.default_paper, row.ftree_ar_gbps) == (137.0, 87.0, None)
     assert row.ranges_gbps["minhop"] == [80.0, 85.0, pytest.approx(90.667, abs=0.001)]
-    figures.draw(found, tmp_path / "fors.svg")
+    draw(found, tmp_path / "fors.svg")
     assert (tmp_path / "fors.svg").stat().st_size > 10_000
     with pytest.raises(DetourError, match="no finished point"):
-        figures.draw(fors.collect([]), tmp_path / "none.svg")
+        draw(fors.collect([]), tmp_path / "none.svg")
 
 
 def test_results_come_back_from_json() -> None:

@@ -18,7 +18,7 @@ from detour.base.records import as_json, decoder
 from detour.base.tables import Table, markdown
 from detour.cli.output import PRINTED_TO, present
 from detour.control.policy import StepMarking
-from detour.experiments import reproduce
+from detour.experiments import reproduce, results
 from detour.experiments.measure import Series
 from detour.experiments.nonshortest import (
     ablation,
@@ -26,8 +26,6 @@ from detour.experiments.nonshortest import (
     figures,
     paper,
     pfc_gain,
-    results,
-    results_text,
     settings,
     tables,
 )
@@ -275,12 +273,12 @@ def test_what_is_left_out_is_named_with_its_command() -> None:
             assert ((topology, pattern, pairs) in run) != any(str(pairs) in numbers for numbers in named)
 
 
-def evaluation() -> results_text.Evaluation:
+def evaluation() -> results.Evaluation:
     """Two runs, and points that were left out or failed."""
     curves = collect([run("TelemetryLERP", 780.0), run("Benchmark", 400.0)])
     point = select(NonshortestSelection("D1", "adv1", (8,), ("TelemetryLERP",)))[0]
     failed = FailedPoint(point, "the process died")
-    return results_text.Evaluation(
+    return results.Evaluation(
         reproduce.Reproduction("nonshortest", curves, [failed], [point]),
         reproduce.Reproduction("nonshortest", collect([run("TelemetryLERP", 9.0), run("Benchmark", 8.0)])),
         reproduce.Reproduction("nonshortest", collect([])),
@@ -292,7 +290,7 @@ def evaluation() -> results_text.Evaluation:
 
 
 def test_the_document_sets_ours_beside_the_papers() -> None:
-    text = results_text.document(evaluation(), "normal", {}, [("some", "detour reproduce nonshortest")])
+    text = results.document(evaluation(), "normal", {}, [("some", "detour reproduce nonshortest")])
     assert "| ADV1 | heavy | +95.0 (64) | +3 |" in text
     assert "| D1 ADV1 heavy | +95.0 | +3 | 98 | 50 | 100 | 5.00 | 80 | 7 |" in text
     assert "| ADV1 | 64 | 800 | 780 | 400 |" in text
