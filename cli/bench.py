@@ -123,7 +123,7 @@ def register(commands: Any) -> None:
 def _run(options: argparse.Namespace) -> None:
     """Measures and shows it; of parts those that are named by an option, or all."""
     from detour.engine import warm
-    from detour.experiments.bench import page as bench_page
+    from detour.experiments.bench.report import write
     from detour.hosts.rdma import RDMA
 
     begin, name = time.monotonic(), options.bench
@@ -135,7 +135,7 @@ def _run(options: argparse.Namespace) -> None:
         named = [part for part in parts if given.get(part)] or parts
         reports = [_measure(part, {}, progress) for part in named] or [_measure(name, given, progress)]
     if "write" in given:
-        bench_page.write(given["write"], bench_page.page(reports, time.monotonic() - begin))
+        write(given["write"], reports, time.monotonic() - begin)
     numbers: Any = {report.name: report.numbers for report in reports}
     if name != "all":
         numbers = {key: value for report in reports for key, value in report.numbers.items()}

@@ -15,7 +15,7 @@ from detour.base.tables import Table, left, right
 from detour.base.times import NS
 from detour.cli.output import Page, present, shown_progress, timed_bar
 from detour.cli.parser import Parser, add_name_option, command, seconds
-from detour.cli.traced import present_traced
+from detour.cli.trace_text import present_traced
 
 if TYPE_CHECKING:
     from detour.fabric.labs.boot import LinkDefaults

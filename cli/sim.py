@@ -15,16 +15,16 @@ from detour.base.errors import DetourError
 from detour.cli.lab import add_lab_options, sim_lab
 from detour.cli.output import Page, present, timed_bar
 from detour.cli.parser import Parser, command, output_file, output_folder, port_number, traced_packets
-from detour.cli.traced import present_traced
+from detour.cli.trace_text import present_traced
 from detour.cli.web.command import DEFAULT_PORT
 
 if TYPE_CHECKING:
-    from detour.cli.web.watched import WatchedRun
+    from detour.cli.web.recorder import WatchedRun
     from detour.experiments.sim.plan import SimPlan
+    from detour.experiments.sim.replay.tracing import TracedPackets
     from detour.experiments.sim.results import SimResult
     from detour.experiments.sim.run import SimProgress, SimRun
     from detour.experiments.sim.settings import SimOptions
-    from detour.experiments.sim.traced import TracedPackets
 
 _SHOWN_STEPS = 16
 _SHOWN_FLOWS = 4
@@ -137,8 +137,7 @@ def _sim(options: argparse.Namespace) -> int:
         if getattr(options, option):
             raise DetourError(f"--{option.replace('_', '-')} is for labs (--lab)")
     from detour.experiments.sim import report
-    from detour.experiments.sim.replay.checkpoints import Checkpoints
-    from detour.experiments.sim.replay.run_files import RepeatableRun
+    from detour.experiments.sim.replay.run_files import Checkpoints, RepeatableRun
     from detour.experiments.sim.results import by_size, result_of
     from detour.experiments.sim.run import run_workload
     from detour.experiments.sim.watching import Watchers
@@ -181,7 +180,7 @@ def _watched(options: argparse.Namespace, plan: SimPlan) -> AbstractContextManag
     """Who records the run or shows it, if anybody does."""
     if options.record is None and options.web is None:
         return nullcontext()
-    from detour.cli.web.watched import watched_run
+    from detour.cli.web.recorder import watched_run
 
     about = f"{plan.workload.text}, {plan.settings.scheme.name}"
     return watched_run(options.record, options.web, about, options.json)
@@ -191,7 +190,7 @@ def _traced(options: argparse.Namespace, plan: SimPlan) -> TracedPackets | None:
     """Who traces packets of the run, if anybody does."""
     if options.trace is None:
         return None
-    from detour.experiments.sim.traced import TracedPackets
+    from detour.experiments.sim.replay.tracing import TracedPackets
 
     return TracedPackets(plan.topology, options.trace, options.trace_count)
 
@@ -201,8 +200,7 @@ def _plan(options: argparse.Namespace) -> tuple[SimOptions, SimPlan]:
     from dataclasses import fields
 
     from detour.experiments.sim.placed import PLACED_SCHEME
-    from detour.experiments.sim.plan import plan_of
-    from detour.experiments.sim.scenario import read_scenario
+    from detour.experiments.sim.plan import plan_of, read_scenario
     from detour.experiments.sim.settings import SimOptions
 
     said: dict[str, Any] = {each.name: getattr(options, each.name) for each in fields(SimOptions)}

@@ -16,7 +16,7 @@ from detour.base.quantities import rate_text
 from detour.base.records import as_json
 from detour.cli.parser import source_port
 from detour.cli.web.feed import Feed
-from detour.cli.web.graph import graph_of
+from detour.cli.web.layers import graph_of
 from detour.cli.web.pipeline import pipeline_of
 from detour.cli.web.server import NotThereError, Query, Question, asked_for
 from detour.control.p4runtime.pipeline import PipelineConfig

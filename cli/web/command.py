@@ -71,17 +71,17 @@ def _web(options: argparse.Namespace) -> None:
 
 
 def _play(options: argparse.Namespace) -> None:
+    from detour.cli.web.recorder import played_back
     from detour.cli.web.runs import read_run
     from detour.cli.web.serving import serve_page
-    from detour.cli.web.watched import played_back
 
     answers, feed = played_back(read_run(options.recorded))
     serve_page(answers, feed, options.port, ready=_said(options, None, ""))
 
 
 def _show_program(options: argparse.Namespace) -> None:
+    from detour.cli.web.feed import SampleHub
     from detour.cli.web.program import ProgramAnswers
-    from detour.cli.web.samples import SampleHub
     from detour.cli.web.serving import serve_page
     from detour.control.p4runtime.pipeline import PipelineConfig
 

@@ -17,7 +17,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 from detour.base.errors import DetourError
 from detour.base.plugins import unpinned
-from detour.cli.web.samples import SampleListener
+from detour.cli.web.feed import SampleListener
 
 TOKEN_HEADER = "X-Detour-Token"
 _POLICY = (

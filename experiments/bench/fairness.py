@@ -36,7 +36,7 @@ from detour.control.policy import NoMarking
 from detour.engine.jitter import AUTO
 from detour.experiments.bench.report import BenchReport, Goal, report_of_rows
 from detour.experiments.columns import row, shown
-from detour.experiments.measure import jain
+from detour.experiments.running import jain
 from detour.experiments.tcp.dumbbell import Bottleneck, Dumbbell, address
 from detour.fabric.backends.virtual.fabric import ENDLESS, VirtualFabric
 from detour.fabric.backends.virtual.scheme import (

@@ -27,7 +27,7 @@ from detour.base.progress import Progress, silent
 from detour.base.times import US
 from detour.control.policy import Amount, StepMarking
 from detour.engine.compiler.program import Program
-from detour.experiments.bench.child import told_by
+from detour.experiments.bench.processes import told_by
 from detour.experiments.bench.report import BenchReport, Fact, Goal, report_of_facts
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.backends.virtual.scheme import TELEMETRY_LERP, RunSettings, Scheme

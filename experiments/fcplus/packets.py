@@ -4,7 +4,9 @@
 1200 servers at 25 Gb/s, RoCEv2 with DCQCN and PFC, messages with Poisson arrivals at load 0.7 on FC+ with one and two
 lossless priorities, KSP, FC and the equal-cost Clos. Where the paper is silent, by name:
 
-* sizes: 500 kB each, or web search (`fcplus_traffic` says why);
+* sizes: 500 kB each, or web search. The paper names no distribution; its 99th percentiles of completion time are 2 to 5
+  times the medians, which only messages of about the same size show. `WEB_SEARCH` is the workload of DCTCP (Alizadeh et
+  al., SIGCOMM 2010) as HPCC's ns-3 has it, the simulator of reference [11];
 * a message keeps to one path (in a Clos: to one source port). Paths are drawn in the proportions of the multi-commodity
   flow that the paper's throughput stands for (`split: optimal`), or all alike (`even`);
 * load counts headers; ACKs (one for every eighth packet, and for marked ones) come on top;

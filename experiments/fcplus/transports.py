@@ -53,8 +53,8 @@ from detour.experiments.fcplus.packets import (
     measure,
 )
 from detour.experiments.fcplus.results import TransportPoint, TransportSetting, found
+from detour.experiments.running import received
 from detour.experiments.steady import judge
-from detour.experiments.stuck import received
 from detour.fabric.backends.virtual.scheme import (
     SPRAY_LERP,
     STEP_MARKING,

@@ -19,6 +19,9 @@ fullest link or busiest server takes; spraying divides every message evenly over
 it took in virtual time, from the release of the first phase until the last byte has arrived, been acknowledged and the
 barrier's root knows; both over the same bound. With `scale_up`, what servers of a machine have for each other goes over
 the network inside for everybody, and the bound is that of machines that use all of their links.
+
+A page has one block for each table, between two comments; the first is the command that writes it. What is there is
+written anew, what is not comes at the end.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The FORS paper's figures as tables: throughput by scenario, a link that breaks, times of computing, phases."""
+"""The FORS paper's figures, and the same as tables: throughput by scenario, a link that breaks, times of
+computing, phases."""
 
 from __future__ import annotations
 

@@ -20,9 +20,9 @@ from detour.base.tables import Table, percent
 from detour.base.times import US
 from detour.control.policy import Amount, RedMarking, StepMarking
 from detour.engine.jitter import AUTO
-from detour.experiments import measure
+from detour.experiments import running
 from detour.experiments.columns import cell, combined, mean, row, shown, table, taken
-from detour.experiments.measure import RunTimes, Steady, jain
+from detour.experiments.running import RunTimes, Steady, jain
 from detour.experiments.steady import draws_of, spread
 from detour.fabric.backends.virtual.fabric import ENDLESS, VirtualFabric
 from detour.fabric.backends.virtual.scheme import LinkSettings, RunSettings, Scheme
@@ -146,7 +146,7 @@ def run(point: LossPoint) -> LossRun:
         )
         fabric.connect([(number, half + number) for number in range(point.senders)])
         fabric.send(ENDLESS)
-        return _summed_up(point, fabric, measure.settle(fabric, point))
+        return _summed_up(point, fabric, running.settle(fabric, point))
 
 
 def _summed_up(point: LossPoint, fabric: VirtualFabric, found: Steady) -> LossRun:

@@ -17,8 +17,7 @@ from detour.base.tables import Table
 from detour.base.times import US
 from detour.experiments import running
 from detour.experiments.columns import columns, row, shown, taken
-from detour.experiments.running import RunCounters
-from detour.experiments.stuck import run_until_stuck
+from detour.experiments.running import RunCounters, run_until_stuck
 from detour.fabric.backends.virtual.fabric import ENDLESS
 from detour.fabric.backends.virtual.scheme import RED_MARKING, Scheme
 from detour.topo import Topology, parse_topology

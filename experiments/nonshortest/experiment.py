@@ -22,13 +22,12 @@ from detour.control.routes.adaptive import check_routing
 from detour.control.topology_files import open_topology
 from detour.experiments import running
 from detour.experiments.columns import cell, row, shown, taken
-from detour.experiments.measure import RunTimes
 from detour.experiments.nonshortest import paper
 from detour.experiments.nonshortest.additions import undo
 from detour.experiments.nonshortest.paper import LoadLevel
 from detour.experiments.nonshortest.settings import THRESHOLDS, Setting, chosen
 from detour.experiments.nonshortest.workloads import PATTERNS, ceiling, pair_count, pairs_of_load, sample
-from detour.experiments.running import CompletionRun, MeasuredRun, SteadyRun
+from detour.experiments.running import CompletionRun, MeasuredRun, RunTimes, SteadyRun
 from detour.experiments.steady import TOLERANCE, draws_of, spread
 from detour.fabric.backends.virtual.scheme import (
     BENCHMARK,

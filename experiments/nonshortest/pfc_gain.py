@@ -22,9 +22,8 @@ from detour.base.tables import Table
 from detour.experiments import running
 from detour.experiments.columns import cell, row, shown, table, taken
 from detour.experiments.maxmin import bound_gbps
-from detour.experiments.measure import RunTimes
 from detour.experiments.nonshortest import paper
-from detour.experiments.running import SteadyRun
+from detour.experiments.running import RunTimes, SteadyRun
 from detour.fabric.backends.virtual.scheme import LERP_WITHOUT_PFC, ROCE_WITH_PFC
 from detour.topo import Topology, parse_topology
 from detour.topo.topology import HostPair

@@ -3,6 +3,8 @@
 
 On D1 everything is tried. A run on D3 costs ten times as much; on a larger topology those settings are tried that were
 best on the next smaller one (`SHORTLISTS`), of the three schemes that Table III compares, or everything if asked for.
+
+`HELD_OUT` schemes are also run on traffic that nothing was chosen on (`selections`): other patterns, other Dragonflies.
 """
 
 from __future__ import annotations

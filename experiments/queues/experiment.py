@@ -5,6 +5,9 @@ Points: waits of one queue (M/D/1, M/M/1) at several loads; waits of three class
 queues in deficit round robin; what strict priority leaves when more is offered than the line takes, with the rates of
 p4sim's example of priority queues; queues with rates of their own. Everything is measured by the P4 program of the
 switch from its own metadata (`bench`).
+
+Theory: L. Kleinrock, Queueing Systems, volume 1 (Wiley 1975): Pollaczek and Khinchine's formula, section 5.6;
+priorities without preemption (A. Cobham 1954) in volume 2, section 3.3.
 """
 
 from __future__ import annotations

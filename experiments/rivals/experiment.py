@@ -19,12 +19,20 @@ from detour.base.dataplane import PACKET_BYTES, PAYLOAD
 from detour.base.times import US
 from detour.experiments import running
 from detour.experiments.columns import taken
-from detour.experiments.measure import jain, settle
 from detour.experiments.nonshortest import settings as chosen_settings
 from detour.experiments.nonshortest.experiment import find_topology
 from detour.experiments.nonshortest.workloads import ceiling
-from detour.experiments.rivals.points import AFTER_US, AFTERWARDS_STEP_PS, EVENT_US, RivalCase, RivalPoint
-from detour.experiments.rivals.workloads import EVENTS, busiest_global_link, draw
+from detour.experiments.rivals.points import (
+    AFTER_US,
+    AFTERWARDS_STEP_PS,
+    EVENT_US,
+    EVENTS,
+    RivalCase,
+    RivalPoint,
+    busiest_global_link,
+    draw,
+)
+from detour.experiments.running import jain, settle
 from detour.fabric.backends.virtual.fabric import ENDLESS, VirtualFabric
 from detour.fabric.backends.virtual.scheme import (
     BENCHMARK_DCTCP,

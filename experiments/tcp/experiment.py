@@ -3,7 +3,7 @@
 
 Points: the rate of one flow at random losses (NewReno beside Mathis et al., CUBIC beside RFC 9438's response function);
 how n flows share a cable (Jain's index) and how much of it they use; DCTCP's queue beside its formula. Beside Linux:
-`linux`.
+`linux`. Windows and queues of formulas are in packets, times in seconds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from detour.base.errors import DetourError
 from detour.base.tables import Table
 from detour.base.times import MS, US
 from detour.experiments.columns import row, shown, table, taken
-from detour.experiments.measure import jain
+from detour.experiments.running import jain
 from detour.experiments.tcp.dumbbell import Bottleneck, Dumbbell, address
 from detour.hosts.ip.tcp.config import TcpConfig
 

@@ -27,14 +27,20 @@ from detour.engine.clock import Virtual
 from detour.engine.trace.filters import Filter, parse_filter
 from detour.experiments.sim.plan import SimPlan, plan_of
 from detour.experiments.sim.replay import stop_conditions
-from detour.experiments.sim.replay.checkpoints import Checkpoint, Checkpoints
-from detour.experiments.sim.replay.packets import packet_name
-from detour.experiments.sim.replay.run_files import read_repeatable
-from detour.experiments.sim.replay.stop_conditions import Sighting
+from detour.experiments.sim.replay.run_files import Checkpoint, Checkpoints, read_repeatable
+from detour.experiments.sim.replay.stop_conditions import Sighting, packet_name
 from detour.experiments.sim.replay.tracing import Chain, Judge, TracedPart
-from detour.experiments.sim.replay.waits import LongestWait, WaitScan
-from detour.experiments.sim.replay.windows import ARRIVED_MARKS, LOST_FRAMES, Counters, DropPlace, FirstCount, Window
-from detour.experiments.sim.run import RunWatcher, SimRun, run_workload
+from detour.experiments.sim.replay.windows import (
+    ARRIVED_MARKS,
+    LOST_FRAMES,
+    Counters,
+    DropPlace,
+    FirstCount,
+    LongestWait,
+    WaitScan,
+    Window,
+)
+from detour.experiments.sim.run import SimRun, run_workload
 from detour.experiments.sim.watching import Watcher, Watchers
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.tracing.live import is_over, packets
@@ -157,8 +163,8 @@ class Replay:
 
     # -- passes ---------------------------------------------------------------------------------------------
 
-    def _run(self, watcher: RunWatcher) -> SimRun:
-        watchers: list[RunWatcher] = [watcher]
+    def _run(self, watcher: Watcher) -> SimRun:
+        watchers: list[Watcher] = [watcher]
         if self._checkpoints is not None:
             watchers.insert(0, Checkpoints(self._checkpoints))
         plan = self._plan

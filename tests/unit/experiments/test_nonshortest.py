@@ -19,7 +19,6 @@ from detour.base.tables import Table, markdown
 from detour.cli.output import PRINTED_TO, present
 from detour.control.policy import StepMarking
 from detour.experiments import reproduce, results
-from detour.experiments.measure import Series
 from detour.experiments.nonshortest import (
     ablation,
     deadlock,
@@ -43,7 +42,7 @@ from detour.experiments.nonshortest.experiment import (
     select,
 )
 from detour.experiments.nonshortest.pfc_gain import PfcGain, PfcGainFindings, PfcGainRun
-from detour.experiments.running import CompletionTimes, RunCounters, SteadyRun
+from detour.experiments.running import CompletionTimes, RunCounters, Series, SteadyRun
 from detour.experiments.store import canonical
 from detour.experiments.sweep import FailedPoint
 from detour.fabric.backends.virtual.scheme import scheme

@@ -13,10 +13,9 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.cli import main
-from detour.cli.web.recorder import RunRecorder
+from detour.cli.web.feed import SampleHub
+from detour.cli.web.recorder import RunRecorder, as_it_goes, played_back
 from detour.cli.web.runs import read_run, write_run
-from detour.cli.web.samples import SampleHub
-from detour.cli.web.watched import as_it_goes, played_back
 from detour.experiments.sim.plan import SimPlan, plan_of
 from detour.experiments.sim.run import SimRun, run_workload
 from detour.experiments.sim.settings import SimOptions
