@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -90,29 +91,39 @@ def destination(parameter: str) -> str:
 
 
 def add_parameters(
-    parser: argparse.ArgumentParser, names: Mapping[str, CommandOption], function: Callable[..., Any]
+    parser: argparse.ArgumentParser, names: Mapping[str, CommandOption], function: Callable[..., Any] | None = None
 ) -> None:
-    """Options and places of the parameters of an operation, by their names; `function` declares their defaults."""
+    """Options and places of the parameters of an operation, by their names; `function` declares their defaults (without
+    one they are None)."""
     groups: dict[str, Any] = {}
-    parameters = inspect.signature(function).parameters
+    parameters = {} if function is None else inspect.signature(function).parameters
     for name, option in names.items():
-        default = parameters[name].default
-        settings: dict[str, Any] = {"metavar": option.metavar, "help": option.text}
-        if option.kind is not None:
-            settings["type"] = _KINDS[option.kind]
-        if default is False:
-            settings = {"action": "store_true", "help": option.text}
-        elif default is not inspect.Parameter.empty:
-            settings["default"] = default
+        settings: dict[str, Any] = {"metavar": option.metavar, "help": option.text, "choices": option.choices}
+        settings["type"] = _KINDS[option.kind] if isinstance(option.kind, str) else option.kind
+        default = parameters[name].default if name in parameters else None
+        needed = default is inspect.Parameter.empty
         if option.group is not None and option.group not in groups:
             groups[option.group] = parser.add_mutually_exclusive_group()
         place = parser if option.group is None else groups[option.group]
-        if option.flag is not None:
-            place.add_argument(option.flag, dest=destination(name), **settings)
+        if option.flag is None:
+            many = function is not None and "list" in str(function.__annotations__[name])
+            settings |= {"nargs": "*" if many else None if needed else "?", "default": None if needed else default}
+            place.add_argument(destination(name), **settings)
+        elif option.metavar is None and option.choices is None:
+            place.add_argument(option.flag, dest=destination(name), action="store_true", help=option.text)
         else:
-            many = "list" in str(function.__annotations__[name])
-            needed = default is inspect.Parameter.empty
-            place.add_argument(destination(name), nargs="*" if many else None if needed else "?", **settings)
+            settings |= {"action": "append"} if option.repeatable else {"nargs": "+" if option.several else None}
+            place.add_argument(option.flag, dest=destination(name), default=None if needed else default, **settings)
+
+
+def add_options(parser: argparse.ArgumentParser, options: Mapping[str, CommandOption]) -> None:
+    """Options by the names of the parameters that they are for, which they are called by unless they have a flag."""
+    add_parameters(parser, {name: replace(one, flag=one.flag or option_of(name)) for name, one in options.items()})
+
+
+def option_of(name: str) -> str:
+    """What an option is called that has this name in the code."""
+    return f"--{name.replace('_', '-')}"
 
 
 def add_name_option(parser: argparse.ArgumentParser) -> None:
