@@ -86,12 +86,8 @@ def _add(kinds: Any, name: str, text: str, run: Any, *, out: bool = True) -> Par
 
 
 def _fabric_of(options: argparse.Namespace, skip_unreachable: bool) -> FatTree:
-    """The fabric.
-
-    Raises:
-        DetourError: the options do not describe one, pairs of its leaves cannot reach each other and may not be
-            skipped, or an option is for two levels.
-    """
+    """The fabric. Raises `DetourError`: the options do not describe one, pairs of its leaves cannot reach each other
+    and may not be skipped, or an option is for two levels."""
     from detour.control.fors import parse_fabric, random_failures
     from detour.control.fors.fabric import unreachable_text
 

@@ -99,11 +99,7 @@ def has_sizes(options: argparse.Namespace) -> bool:
 
 
 def sizes_of(options: argparse.Namespace, fabric: FatTree) -> Int64Array:
-    """The sizes that the options name.
-
-    Raises:
-        DetourError: both are given, or what is wrong with one.
-    """
+    """The sizes that the options name. Raises `DetourError`: both are given, or what is wrong with one."""
     from detour.control.fors.sizes import drawn_sizes, read_sizes
 
     if options.sizes is not None and options.skew is not None:

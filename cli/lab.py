@@ -66,11 +66,7 @@ def add_lab_options(parser: Parser) -> None:
 
 
 def refuse(options: argparse.Namespace, names: Sequence[str]) -> None:
-    """Options that are not for labs.
-
-    Raises:
-        DetourError: one of them is given.
-    """
+    """Options that are not for labs. Raises `DetourError`: one of them is given."""
     for name in names:
         given = getattr(options, name)
         if given is not None and given is not False and given != []:
@@ -90,11 +86,8 @@ _NOT_WITH_UP = {"topo": "d1", "load": None, "grpc": None, "grpc_tls": False}
 
 
 def lab_of_up(options: argparse.Namespace) -> str | None:
-    """The lab that `up` is to boot, with its whole path; None: a fabric.
-
-    Raises:
-        DetourError: an option is given that is not for labs, or one that is for labs only.
-    """
+    """The lab that `up` is to boot, with its whole path; None: a fabric. Raises `DetourError`: an option is given that
+    is not for labs, or one that is for labs only."""
     if options.lab is None:
         for name in ("solution", "lab_args"):
             if getattr(options, name):

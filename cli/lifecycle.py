@@ -175,11 +175,8 @@ _IN_FILES = (
 
 
 def _read_scenario(options: argparse.Namespace) -> None:
-    """Takes what a file says for options that are not given otherwise.
-
-    Raises:
-        DetourError: what is wrong in it, with file and line.
-    """
+    """Takes what a file says for options that are not given otherwise. Raises `DetourError`: what is wrong in it, with
+    file and line."""
     from detour.base.option_files import read_options
 
     parser, file = options.parser, options.scenario

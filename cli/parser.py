@@ -264,11 +264,7 @@ def floats(text: str) -> tuple[float, ...]:
 
 
 def whole_numbers(option: str, text: str) -> tuple[int, ...]:
-    """Whole numbers separated by commas, in the order given.
-
-    Raises:
-        DetourError: one is none.
-    """
+    """Whole numbers separated by commas, in the order given. Raises `DetourError`: one is none."""
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:

@@ -124,11 +124,7 @@ def extent_of(options: argparse.Namespace) -> Extent:
 
 
 def means_of(options: argparse.Namespace, name: str) -> Means:
-    """How points are run.
-
-    Raises:
-        DetourError: without a process nothing is.
-    """
+    """How points are run. Raises `DetourError`: without a process nothing is."""
     from detour.experiments.reproduce import Means, default_store
 
     processes = os.cpu_count() or 1 if options.processes is None else options.processes

@@ -199,11 +199,8 @@ class WrittenResults:
 
 
 def write(folder: Path, extent: str, means: Means, report: SweepProgress | None = None) -> WrittenResults:
-    """Runs everything of an extent and writes `results.md` and its figures into `folder`.
-
-    Raises:
-        DetourError: the folder cannot be written.
-    """
+    """Runs everything of an extent and writes `results.md` and its figures into `folder`. Raises `DetourError`: the
+    folder cannot be written."""
     if means.budget_s is not None:
         means = replace(means, budget_s=means.budget_s / 3)
     found = Evaluation(*(reproduce(experiment, points, means, report) for experiment, points in parts(extent)))
@@ -222,10 +219,7 @@ def write(folder: Path, extent: str, means: Means, report: SweepProgress | None 
 
 def keep(file: Path, extent: str, means: Means) -> int:
     """Adds the finished runs of an extent to a compressed file (`Means.archive`); returns how many that has then.
-
-    Raises:
-        DetourError: the file cannot be written.
-    """
+    Raises `DetourError`: the file cannot be written."""
     points = [point for _, some in parts(extent) for point in some]
     return Store(means.store, source_version()).archive(file, points)
 

@@ -54,11 +54,7 @@ class Live:
         )
 
     def run(self) -> None:
-        """Returns when the user wants to.
-
-        Raises:
-            DetourError: the fabric is gone.
-        """
+        """Returns when the user wants to. Raises `DetourError`: the fabric is gone."""
         status = self._asked.status()
         self.screen.title = f"{unpinned(status.topology)} on {status.target}, links of {status.rate_mbps:g} Mb/s"
         if status.failures:

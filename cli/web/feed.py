@@ -87,11 +87,8 @@ class Feed(SampleHub):
         """`link` and `from` (a port like `s0:3`) of each place in a sample"""
 
     def start(self) -> None:
-        """Takes a first sample, so that there is one, and goes on in a thread.
-
-        Raises:
-            DetourError: the fabric does not answer.
-        """
+        """Takes a first sample, so that there is one, and goes on in a thread. Raises `DetourError`: the fabric does
+        not answer."""
         self._take(0.05)
         self._thread.start()
 

@@ -324,11 +324,8 @@ class WatchedRun:
             print(url, flush=True)
 
     def over(self, repeat: Mapping[str, Any] | None) -> None:
-        """The run has ended: writes the file, if one is wanted. `repeat`: how to run it again, for the file.
-
-        Raises:
-            DetourError: it cannot be written.
-        """
+        """The run has ended: writes the file, if one is wanted. `repeat`: how to run it again, for the file. Raises
+        `DetourError`: it cannot be written."""
         if self._record is not None:
             write_run(
                 self._record,

@@ -101,11 +101,7 @@ class PageAnswers(Protocol):
     questions: Mapping[str, Question]
 
     def do(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        """Changes something.
-
-        Raises:
-            DetourError: it may not, or cannot.
-        """
+        """Changes something. Raises `DetourError`: it may not, or cannot."""
         ...
 
 
@@ -122,11 +118,7 @@ class SampleFeed(Protocol):
 
 
 def asked_for(query: Query, name: str) -> str:
-    """A part of a question.
-
-    Raises:
-        DetourError: it is missing.
-    """
+    """A part of a question. Raises `DetourError`: it is missing."""
     if not query.get(name):
         raise DetourError(f"{name} is missing")
     return query[name]

@@ -33,11 +33,8 @@ def serve(
     ready: Ready = lambda url: None,
     ended: asyncio.Event | None = None,
 ) -> None:
-    """Serves a fabric's page until Ctrl-C or SIGTERM.
-
-    Raises:
-        DetourError: no fabric is up, the port is taken, or aiohttp is missing.
-    """
+    """Serves a fabric's page until Ctrl-C or SIGTERM. Raises `DetourError`: no fabric is up, the port is taken, or
+    aiohttp is missing."""
     with _listening(port) as (sockets, number), _fed(asked, token, interval_s) as (answers, feed):
         _serve_here(answers, feed, sockets, number, token, ready, ended)
 
@@ -50,22 +47,15 @@ def serve_page(
     ready: Ready = lambda url: None,
     ended: asyncio.Event | None = None,
 ) -> None:
-    """The same for a page that shows something else.
-
-    Raises:
-        DetourError: the port is taken.
-    """
+    """The same for a page that shows something else. Raises `DetourError`: the port is taken."""
     with _listening(port) as (sockets, number):
         _serve_here(answers, feed, sockets, number, token, ready, ended)
 
 
 @contextmanager
 def page_beside(answers: PageAnswers, feed: SampleFeed, port: int, token: str | None = None) -> Iterator[str]:
-    """Serves a page in a thread for as long as the context lasts; gives its address.
-
-    Raises:
-        DetourError: the port is taken.
-    """
+    """Serves a page in a thread for as long as the context lasts; gives its address. Raises `DetourError`: the port is
+    taken."""
     with _listening(port) as (sockets, number):
         begun = threading.Event()
         ends: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
@@ -88,11 +78,7 @@ def page_beside(answers: PageAnswers, feed: SampleFeed, port: int, token: str | 
 
 @contextmanager
 def fabric_page_beside(asked: Operations, port: int, token: str | None, interval_s: float = 0.5) -> Iterator[str]:
-    """The same for the page of a fabric.
-
-    Raises:
-        DetourError: the port is taken, or the fabric does not answer.
-    """
+    """The same for the page of a fabric. Raises `DetourError`: the port is taken, or the fabric does not answer."""
     with (
         _fed(asked, token, interval_s) as (answers, feed),
         page_beside(answers, feed, port, token) as url,

@@ -216,11 +216,7 @@ def _flows(case: LabCase) -> list[LabFlow]:
 
 
 def traffic(case: LabCase) -> LabRow:
-    """Sends and counts.
-
-    Raises:
-        DetourError: not all arrived (a defect: links are faster than what is sent).
-    """
+    """Sends and counts. Raises `DetourError`: not all arrived (a defect: links are faster than what is sent)."""
     topology, rate = parse_topology(case.network), _link_rate(case.mbps)
     flows = _flows(case)
     packets = round(case.mbps * 1e6 * case.seconds / (8 * LAB_PAYLOAD))
@@ -241,11 +237,8 @@ def traffic(case: LabCase) -> LabRow:
 
 
 def ecn_minute(seconds: float = ECN_SECONDS) -> LabRow:
-    """The ECN exercise's road: a flow fills the slow link, where another one, of a datagram a second, is marked.
-
-    Raises:
-        DetourError: none was marked (a defect).
-    """
+    """The ECN exercise's road: a flow fills the slow link, where another one, of a datagram a second, is marked. Raises
+    `DetourError`: none was marked (a defect)."""
     topology = parse_topology("leaf-spine:leaves=2,spines=1,hosts=2")
 
     def rate(link: Link) -> int:
@@ -281,11 +274,8 @@ def _apart(*arguments: str) -> LabRow:
 def run(
     speeds: Sequence[float] = SPEEDS_MBPS, seconds: float = LAB_SECONDS, turns: int = 1, progress: Progress = silent
 ) -> BenchReport:
-    """Measures every case, the systems by turns; of several turns the one with the middle time counts.
-
-    Raises:
-        DetourError: a speed or a time that is not above zero, or a program that fails.
-    """
+    """Measures every case, the systems by turns; of several turns the one with the middle time counts. Raises
+    `DetourError`: a speed or a time that is not above zero, or a program that fails."""
     if not speeds or min(*speeds, seconds) <= 0 or turns < 1:
         raise DetourError("speeds and seconds must be above 0, and there must be at least one turn")
     program = p4sim.find()

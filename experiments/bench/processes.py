@@ -32,11 +32,7 @@ def resident(process: int | str = "self") -> int:
 
 
 def told_by(module: str, *arguments: str) -> Any:
-    """What `python -m module arguments` prints, as JSON.
-
-    Raises:
-        DetourError: it fails.
-    """
+    """What `python -m module arguments` prints, as JSON. Raises `DetourError`: it fails."""
     done = subprocess.run([sys.executable, "-m", module, *arguments], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise DetourError(f"the process that is measured has ended: {' '.join(done.stderr.strip().splitlines()[-1:])}")
@@ -70,11 +66,7 @@ class Child:
         self._process.stdin.flush()
 
     def answer(self) -> str:
-        """The next line that it prints.
-
-        Raises:
-            DetourError: it has ended.
-        """
+        """The next line that it prints. Raises `DetourError`: it has ended."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:

@@ -76,11 +76,8 @@ def derangement(n: int, seed: int) -> list[tuple[int, int]]:
 
 
 def permutation(k: int, message: int, progress: Progress = silent, seed: int = 1) -> Speed:
-    """Runs the reference on a fat-tree of `k` ports with messages of that many bytes.
-
-    Raises:
-        DetourError: it does not end (a defect).
-    """
+    """Runs the reference on a fat-tree of `k` ports with messages of that many bytes. Raises `DetourError`: it does not
+    end (a defect)."""
     topology = parse_topology(f"fat-tree:k={k}")
     with VirtualFabric(
         topology, _SCHEME, RunSettings(window=_WINDOW, seed=seed), queue_pairs=len(topology.hosts)

@@ -46,11 +46,8 @@ GAP = {"near-worst": 0.002, "uniform": 0.01, "all-to-all": 0.01}
 def select(extent: str, seeds: int | None = None, sizes: str = "equal", part: str = "paper") -> list[FcplusPoint]:
     """The points of an extent: "quick", "normal" or "full"; `seeds` wirings of every throughput point (None: 1, of
     transports as many as a comparison has); `sizes` of the messages at packet level; `part`: the paper's evaluation,
-    routings under real "transports", or the "settings" that are tried for these.
-
-    Raises:
-        DetourError: less than one wiring.
-    """
+    routings under real "transports", or the "settings" that are tried for these. Raises `DetourError`: less than one
+    wiring."""
     if seeds is not None and seeds < 1:
         raise DetourError(f"--seeds {seeds} is less than 1")
     full = extent == "full"

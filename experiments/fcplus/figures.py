@@ -25,11 +25,7 @@ FigurePoints = Sequence[FcplusPoint]
 
 
 def draw(found: FcplusFindings, file: Path) -> None:
-    """Draws what there are points for.
-
-    Raises:
-        DetourError: there are none, or the file cannot be written.
-    """
+    """Draws what there are points for. Raises `DetourError`: there are none, or the file cannot be written."""
     points = found.points
     pictures = [
         picture

@@ -87,11 +87,7 @@ def failed_links(scenario: str, seed: int) -> frozenset[tuple[int, int]]:
 
 
 def fabric_of(scenario: str, seed: int) -> FatTree:
-    """FT(2;20,18) with a scenario's failures.
-
-    Raises:
-        DetourError: there is no such scenario.
-    """
+    """FT(2;20,18) with a scenario's failures. Raises `DetourError`: there is no such scenario."""
     if scenario not in SCENARIOS:
         raise DetourError(f"there is no scenario {scenario!r}; allowed: {'; '.join(SCENARIOS)}")
     return FatTree(SPINES, LEAVES, failed_links(scenario, seed))

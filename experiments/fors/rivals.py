@@ -125,12 +125,9 @@ def compare(
     measure: bool = True,
     report: Callable[[str], None] = lambda text: None,
 ) -> Rivals:
-    """Every scheme with so many links failed at random (seed of `tuning`), more of them beside those of fewer.
-
-    Raises:
-        DetourError: that many cannot fail, cables are slower than servers' links, sizes are unlike on three levels, or
-            servers do not make machines.
-    """
+    """Every scheme with so many links failed at random (seed of `tuning`), more of them beside those of fewer. Raises
+    `DetourError`: that many cannot fail, cables are slower than servers' links, sizes are unlike on three levels, or
+    servers do not make machines."""
     if scale_up is not None and fabric.cores:
         raise DetourError(f"{fabric.name}: networks inside machines are for two levels (ft:...)")
     rows: list[RivalRow] = []
@@ -250,11 +247,8 @@ _WIDTH = 120
 
 
 def write_block(page: Path, command: str, found: Rivals) -> None:
-    """Writes the block of `command` (its options, without `--write`).
-
-    Raises:
-        DetourError: the page cannot be read or written, or a block in it has no end.
-    """
+    """Writes the block of `command` (its options, without `--write`). Raises `DetourError`: the page cannot be read or
+    written, or a block in it has no end."""
     begin = fill(f"<!-- {command} -->", _WIDTH, break_long_words=False, break_on_hyphens=False)
     block = f"{begin}\n{_caption(found)}\n\n{markdown(_table(found))}\n{_END}"
     try:

@@ -77,11 +77,8 @@ class LossPoint(LossCase, RunTimes):
 def select(
     extent: str = "normal", loss: Sequence[float] = LOSSES, senders: Sequence[int] = SENDERS, seeds: int | None = None
 ) -> list[LossPoint]:
-    """The points: every transport without loss, with each loss, with reordering, and with contention.
-
-    Raises:
-        DetourError: no such probability, or more senders than hosts.
-    """
+    """The points: every transport without loss, with each loss, with reordering, and with contention. Raises
+    `DetourError`: no such probability, or more senders than hosts."""
     _check(loss, senders)
     plain = LossPoint(virtual_us=_VIRTUAL_US[extent], transport="", control="")
     middle = sorted(loss)[len(loss) // 2] if loss else 0.0

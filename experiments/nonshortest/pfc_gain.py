@@ -95,11 +95,8 @@ class PfcGainFindings:
 
 
 def select(extent: str = "normal", connections: Sequence[int] = CONNECTIONS, seeds: int = 1) -> list[PfcGainPoint]:
-    """The points: two schemes for every number of connections and every seed.
-
-    Raises:
-        DetourError: a number of connections or of seeds is not possible.
-    """
+    """The points: two schemes for every number of connections and every seed. Raises `DetourError`: a number of
+    connections or of seeds is not possible."""
     if seeds < 1:
         raise DetourError(f"{seeds} seeds; at least 1 is needed")
     for count in connections:

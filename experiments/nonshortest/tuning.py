@@ -50,11 +50,7 @@ SHORTLISTS = {"D2": ("D1", 3), "D3": ("D2", 2)}
 
 
 def candidates(topology: str, whole: bool = False) -> dict[str, tuple[Setting, ...]]:
-    """What is tried, by scheme.
-
-    Raises:
-        DetourError: the smaller topology was not swept.
-    """
+    """What is tried, by scheme. Raises `DetourError`: the smaller topology was not swept."""
     if whole or topology not in SHORTLISTS:
         return settings.CANDIDATES
     smaller, count = SHORTLISTS[topology]
@@ -67,11 +63,8 @@ def candidates(topology: str, whole: bool = False) -> dict[str, tuple[Setting, .
 
 
 def select(topology: str, whole: bool = False) -> list[NonshortestPoint]:
-    """The points: every candidate of every scheme on the six cells of Table III.
-
-    Raises:
-        DetourError: it is none of the paper's topologies, or the smaller one was not swept.
-    """
+    """The points: every candidate of every scheme on the six cells of Table III. Raises `DetourError`: it is none of
+    the paper's topologies, or the smaller one was not swept."""
     name = topology.upper()
     if name not in paper.TOPOLOGIES:
         raise DetourError(f"settings are sought on {', '.join(paper.TOPOLOGIES)}, not on {topology!r}")

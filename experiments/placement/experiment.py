@@ -40,11 +40,7 @@ class PathPoint:
 
 
 def select(extent: str = "normal", footing: str = "virtual", seconds: float | None = None) -> list[PathPoint]:
-    """A point for every mode.
-
-    Raises:
-        DetourError: no such footing, or a run that is too short to show anything.
-    """
+    """A point for every mode. Raises `DetourError`: no such footing, or a run that is too short to show anything."""
     if footing not in BACKENDS:
         raise DetourError(f"there is no footing {footing!r}; allowed: {', '.join(BACKENDS)}")
     how = BACKENDS[footing]

@@ -100,11 +100,8 @@ def select(
     windows: tuple[int, int] = (0, 0),
     seed: int = 1,
 ) -> list[QcnPoint]:
-    """The points. Empty: all, or what the extent says; `windows`: warm-up and counting, us.
-
-    Raises:
-        DetourError: a name or a load that does not exist.
-    """
+    """The points. Empty: all, or what the extent says; `windows`: warm-up and counting, us. Raises `DetourError`: a
+    name or a load that does not exist."""
     spec = open_topology(topology or (SMALL if extent == "quick" else FULL_SIZE)).spec
     for name, allowed in ((routing, ROUTINGS), (pattern, OPEN_LOOP_PATTERNS)):
         for one in name:

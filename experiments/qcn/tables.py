@@ -167,11 +167,8 @@ _MOST_US = 40.0
 
 
 def draw(found: QcnFindings, file: Path) -> None:
-    """A row for every traffic pattern: latency, accepted throughput; then injection by switch.
-
-    Raises:
-        DetourError: there is nothing to draw, or the file cannot be written.
-    """
+    """A row for every traffic pattern: latency, accepted throughput; then injection by switch. Raises `DetourError`:
+    there is nothing to draw, or the file cannot be written."""
     patterns = list(dict.fromkeys(one.pattern for one in found.curves))
     drawing.need(patterns)
     rows = len(patterns) + bool(found.fairness)

@@ -93,11 +93,7 @@ class QueueFindings(QueueRun):
 
 
 def select(extent: str = "normal", load: Sequence[float] = LOADS, seed: int = 1) -> list[QueuePoint]:
-    """The points.
-
-    Raises:
-        DetourError: a load at which a queue grows without end, or none at all.
-    """
+    """The points. Raises `DetourError`: a load at which a queue grows without end, or none at all."""
     for one in load:
         if not 0 < one < 1:
             raise DetourError(f"a load of {one:g}; waits are finite above 0 and below 1")

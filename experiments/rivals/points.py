@@ -47,11 +47,7 @@ RIVAL_PATTERNS = (*LOADED, "permutation", "bit-reverse", "ring", "all-to-all", "
 
 
 def draw(topology: Topology, pattern: str, load: Load | None, seed: int) -> list[HostPair]:
-    """The pairs of a run.
-
-    Raises:
-        DetourError: there is no such pattern, or none on this topology.
-    """
+    """The pairs of a run. Raises `DetourError`: there is no such pattern, or none on this topology."""
     if pattern not in RIVAL_PATTERNS:
         raise DetourError(f"there is no traffic pattern {pattern!r}; allowed: {', '.join(RIVAL_PATTERNS)}")
     if pattern in LOADED:
@@ -83,11 +79,8 @@ def _incast(topology: Topology, seed: int) -> list[HostPair]:
 
 
 def busiest_global_link(topology: Topology, pairs: list[HostPair]) -> int:
-    """The link between two groups between which most pairs send; of several the first.
-
-    Raises:
-        DetourError: no link of this topology is a global one.
-    """
+    """The link between two groups between which most pairs send; of several the first. Raises `DetourError`: no link of
+    this topology is a global one."""
     groups = Counter(
         tuple(sorted((topology.hosts[a].group, topology.hosts[b].group)))
         for a, b in pairs
@@ -160,11 +153,7 @@ def usual(extent: str) -> RivalSelection:
 
 
 def select(what: RivalSelection) -> list[RivalPoint]:
-    """The points, checked before anything runs.
-
-    Raises:
-        DetourError: no such topology, pattern, size or scheme.
-    """
+    """The points, checked before anything runs. Raises `DetourError`: no such topology, pattern, size or scheme."""
     points = []
     for size in what.sizes:
         if size and not 1 <= size <= 1 << 36:
@@ -229,10 +218,7 @@ _POINT = decoder(RivalPoint)
 
 def points_in(file: Path, wanted: RivalSelection, topologies: Iterable[str] | None = None) -> list[RivalPoint]:
     """The points of a file that a selection has, in order of the tables; of all topologies unless some are named.
-
-    Raises:
-        DetourError: the file cannot be read.
-    """
+    Raises `DetourError`: the file cannot be read."""
     named = set(topologies or ())
     points: list[RivalPoint] = [_POINT(record["point"]) for record in archived(file).values()]
     chosen = [
@@ -263,11 +249,7 @@ def _place(point: RivalPoint) -> tuple[object, ...]:
 
 def keep(file: Path, store: Path | None) -> int:
     """Adds what a store has of the present sources to a file; a run that both have is the store's. Returns how many
-    runs the file has then.
-
-    Raises:
-        DetourError: the file cannot be read or written, or there is no store.
-    """
+    runs the file has then. Raises `DetourError`: the file cannot be read or written, or there is no store."""
     if store is None or not store.exists():
         raise DetourError(f"{store}: no finished runs to keep")
     return Store(store, source_version()).archive(file)
@@ -284,10 +266,7 @@ def select_asked(
     extent: str = "normal", *, source: Path | None = None, keep: Path | None = None, **asked: Any
 ) -> list[RivalPoint]:
     """The points of what is asked for: of `source` all that it has, also of what is not usual; those that `keep` lacks.
-
-    Raises:
-        DetourError: no such topology, pattern, size or scheme, or a file that cannot be read.
-    """
+    Raises `DetourError`: no such topology, pattern, size or scheme, or a file that cannot be read."""
     wanted, topologies = selection(extent, **asked), asked.get("topologies")
     if source is not None:
         return points_in(source, replace(wanted, sizes=asked.get("sizes") or SIZES), topologies)

@@ -55,11 +55,8 @@ class PatternKind:
 
 
 def flows_of_pattern(kind: PatternKind, text: str, of: DrawnFor) -> FlowTable:
-    """The flows of `name:parameter=value,...`, the name of which is that of `kind`.
-
-    Raises:
-        DetourError: there is no such parameter, a value is none, or the topology has no such pattern.
-    """
+    """The flows of `name:parameter=value,...`, the name of which is that of `kind`. Raises `DetourError`: there is no
+    such parameter, a value is none, or the topology has no such pattern."""
     _, given = split_spec(text)
     check_keys(text, given, (), tuple(kind.takes))
     values = {key: _read(text, key, value) for key, value in given.items()}

@@ -43,11 +43,8 @@ class SimPlan:
 def plan_of(
     said: SimOptions, topology: Topology | None = None, workload: Callable[[Topology], SimWorkload] | None = None
 ) -> SimPlan:
-    """What is said, understood. `topology`, `workload` (of the topology): these, instead of what texts name.
-
-    Raises:
-        OptionError: what is missing or wrong, named by its option.
-    """
+    """What is said, understood. `topology`, `workload` (of the topology): these, instead of what texts name. Raises
+    `OptionError`: what is missing or wrong, named by its option."""
     for name, given in (("topo", topology), ("workload", workload)):
         if given is None and getattr(said, name) is None:
             raise OptionError(name, f"a run needs {name}: --{name}, or `{name}:` in a scenario file")
@@ -90,11 +87,7 @@ class Scenario:
 
     @contextmanager
     def blaming(self, given: SimOptions) -> Iterator[None]:
-        """Errors in what the file says name file and line.
-
-        Raises:
-            DetourError: these.
-        """
+        """Errors in what the file says name file and line. Raises `DetourError`: these."""
         try:
             yield
         except OptionError as error:
@@ -104,11 +97,8 @@ class Scenario:
 
 
 def read_scenario(file: Path) -> Scenario:
-    """What a scenario file says, not yet understood.
-
-    Raises:
-        DetourError: it cannot be read, is no YAML, or has a key that no option is called, or one twice.
-    """
+    """What a scenario file says, not yet understood. Raises `DetourError`: it cannot be read, is no YAML, or has a key
+    that no option is called, or one twice."""
     said = read_options(file, read_text(file), _NAMES, _LISTS)
     values: dict[str, Any] = {_NAMES[key]: one.value for key, one in said.items()}
     return Scenario(file, SimOptions(**values), {_NAMES[key]: one.line for key, one in said.items()})

@@ -30,11 +30,8 @@ _SUFFIXES = (".png", ".svg", ".pdf")
 
 
 def check_folder(folder: Path | None) -> None:
-    """Refuses a folder that cannot be written, before anything runs.
-
-    Raises:
-        DetourError: it is no folder, or neither it nor the one that it would be in exists.
-    """
+    """Refuses a folder that cannot be written, before anything runs. Raises `DetourError`: it is no folder, or neither
+    it nor the one that it would be in exists."""
     if folder is None:
         return
     if folder.exists() and not folder.is_dir():
@@ -48,11 +45,7 @@ def check_folder(folder: Path | None) -> None:
 
 
 def check_plot(file: Path | None) -> None:
-    """The same for a picture.
-
-    Raises:
-        DetourError: its suffix is none of a plot, or its folder does not exist.
-    """
+    """The same for a picture. Raises `DetourError`: its suffix is none of a plot, or its folder does not exist."""
     if file is None:
         return
     if file.suffix not in _SUFFIXES:
@@ -68,11 +61,7 @@ def _needs_matplotlib(option: str) -> None:
 
 
 def write(folder: Path, run: SimRun) -> None:
-    """Writes all files.
-
-    Raises:
-        DetourError: one cannot be written.
-    """
+    """Writes all files. Raises `DetourError`: one cannot be written."""
     columns = flow_columns(run)
     with naming(folder):
         folder.mkdir(exist_ok=True)
@@ -84,11 +73,8 @@ def write(folder: Path, run: SimRun) -> None:
 
 
 def plot(file: Path, run: SimRun) -> None:
-    """Draws completion times and slowdowns.
-
-    Raises:
-        DetourError: no flow is complete, or the file cannot be written.
-    """
+    """Draws completion times and slowdowns. Raises `DetourError`: no flow is complete, or the file cannot be
+    written."""
     figures.draw(file, run)
 
 

@@ -228,13 +228,9 @@ def run_workload(
     placed: bool = False,
     watcher: Watcher | None = None,
 ) -> SimRun:
-    """Runs a workload until all is over, nothing can move any more, or the time of the run has passed. `placed`: on
-    the paths of a placement, instead of those that hashes pick.
-
-    Raises:
-        DetourError: the scheme does not fit the topology, a parameter is out of range, there are too many connections,
-            or nothing is sent at all.
-    """
+    """Runs a workload until all is over, nothing can move any more, or the time of the run has passed. `placed`: on the
+    paths of a placement, instead of those that hashes pick. Raises `DetourError`: the scheme does not fit the topology,
+    a parameter is out of range, there are too many connections, or nothing is sent at all."""
     if not workload.graph.is_message.any():
         tasks = len(workload.graph)
         raise DetourError(f"workload {workload.text!r}: none of its {tasks} tasks is a message between hosts")

@@ -82,11 +82,8 @@ class TcpRun:
 def select(
     extent: str = "normal", loss: Sequence[float] = TCP_LOSSES, flows: Sequence[int] = TCP_FLOWS, seed: int = 1
 ) -> list[TcpPoint]:
-    """The points. A flow at random losses runs until about so many were seen.
-
-    Raises:
-        DetourError: a share of losses at which there is nothing to measure.
-    """
+    """The points. A flow at random losses runs until about so many were seen. Raises `DetourError`: a share of losses
+    at which there is nothing to measure."""
     points = []
     for rate in loss:
         if not 0.0001 <= rate <= 0.05:

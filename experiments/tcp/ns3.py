@@ -183,11 +183,7 @@ def road_of(name: str) -> Road:
 
 
 def build(folder: Path) -> Path:
-    """Compiles the program.
-
-    Raises:
-        DetourError: the compiler refuses it (another version of ns-3 perhaps).
-    """
+    """Compiles the program. Raises `DetourError`: the compiler refuses it (another version of ns-3 perhaps)."""
     program = folder / "ns3_flow"
     libraries = [f"-lns3-{name}" for name in _LIBRARIES]
     _run(["g++", "-std=c++17", "-O2", str(_SOURCE), "-o", str(program), *libraries])
@@ -203,11 +199,7 @@ def _run(command: Sequence[str]) -> str:
 
 
 def theirs(program: Path, road: Road, control: str) -> Curve:
-    """ns-3's TCP on it.
-
-    Raises:
-        DetourError: the program fails.
-    """
+    """ns-3's TCP on it. Raises `DetourError`: the program fails."""
     values = {
         "control": control,
         "rate": round(road.mbps * 1e6 * _PPP_FRAME / _ETHERNET_FRAME),
@@ -226,11 +218,7 @@ def theirs(program: Path, road: Road, control: str) -> Curve:
 
 
 def measure(cases: Sequence[tuple[str, str, str]] = NS3_CASES) -> dict[str, Curve]:
-    """ns-3's curves, by road and class.
-
-    Raises:
-        DetourError: there is no ns-3, or it fails.
-    """
+    """ns-3's curves, by road and class. Raises `DetourError`: there is no ns-3, or it fails."""
     if why := missing():
         raise DetourError(why)
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:

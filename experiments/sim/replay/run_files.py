@@ -42,11 +42,7 @@ class Checkpoints(Watcher):
         self.due_ps = _FIRST_PS
 
     def look(self) -> None:
-        """Takes one.
-
-        Raises:
-            DetourError: the run is another one than it was.
-        """
+        """Takes one. Raises `DetourError`: the run is another one than it was."""
         now = self._fabric.now_ps
         found = self._digest()
         self.taken.append((now, found))
@@ -93,11 +89,8 @@ class RepeatableRun:
         return as_json(self)
 
     def check_files(self) -> None:
-        """Refuses to go on with other files than those of the run.
-
-        Raises:
-            DetourError: one is missing or holds something else.
-        """
+        """Refuses to go on with other files than those of the run. Raises `DetourError`: one is missing or holds
+        something else."""
         if self.programs != _own_programs():
             raise DetourError("detour's own P4 programs (p4src/build) have changed since the run")
         for name, digest in self.files.items():
@@ -131,11 +124,8 @@ def _digest(file: Path) -> str:
 
 @contextmanager
 def run_lines(path: Path) -> Iterator[gzip.GzipFile]:
-    """The lines of a recorded run, open for reading.
-
-    Raises:
-        DetourError: it cannot be read, is none, or ends too early, or what is made of a line in here is a `ValueError`.
-    """
+    """The lines of a recorded run, open for reading. Raises `DetourError`: it cannot be read, is none, or ends too
+    early, or what is made of a line in here is a `ValueError`."""
     try:
         with gzip.open(path, "rb") as lines:
             yield lines
@@ -148,11 +138,7 @@ def run_lines(path: Path) -> Iterator[gzip.GzipFile]:
 
 
 def run_head(path: Path, line: bytes) -> dict[str, Any]:
-    """The first line of a recorded run.
-
-    Raises:
-        DetourError: it is none, or of another version.
-    """
+    """The first line of a recorded run. Raises `DetourError`: it is none, or of another version."""
     try:
         head = json.loads(line)
     except ValueError:
@@ -168,11 +154,8 @@ def run_head(path: Path, line: bytes) -> dict[str, Any]:
 
 
 def read_repeatable(path: Path) -> RepeatableRun:
-    """How to run a recorded run again.
-
-    Raises:
-        DetourError: the file cannot be read, is none, is of another version, or says nothing of that.
-    """
+    """How to run a recorded run again. Raises `DetourError`: the file cannot be read, is none, is of another version,
+    or says nothing of that."""
     with run_lines(path) as lines:
         head = run_head(path, lines.readline())
     if head.get("program_version") != __version__:

@@ -40,11 +40,8 @@ class Steps:
         self.step_ps = _FIRST_STEP_PS
 
     def after(self, recorder: Recorder) -> int:
-        """The next step, by how full the memory is, where nothing may be missed.
-
-        Raises:
-            DetourError: it was too small for a step.
-        """
+        """The next step, by how full the memory is, where nothing may be missed. Raises `DetourError`: it was too small
+        for a step."""
         if recorder.missed or recorder.lost:
             raise DetourError("more packets came at one moment than there is memory for traces")
         return self.limited(recorder)
@@ -121,11 +118,7 @@ class TracedPackets(Watcher):
     """The first packets that a filter wants. `chains`: those that are over."""
 
     def __init__(self, topology: Topology, text: str, count: int) -> None:
-        """`count`: of packets at most; those behind are counted.
-
-        Raises:
-            DetourError: the filter does not parse.
-        """
+        """`count`: of packets at most; those behind are counted. Raises `DetourError`: the filter does not parse."""
         self._topology, self._count = topology, count
         self._wanted: Filter = host_filter(topology, text)
         self.chains: list[Chain] = []
