@@ -103,7 +103,6 @@ _PARTS = {"transport": ("gray", "fairness"), "all": _OF_ALL}
 
 
 def register(commands: Any) -> None:
-    """Adds these commands."""
     bench = commands.add_parser("bench", help="measure the engine, beside BMv2 where that is installed")
     kinds = bench.add_subparsers(dest="bench", metavar="WHAT", required=True)
     for name, (text, options) in _BENCHMARKS.items():

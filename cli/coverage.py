@@ -22,7 +22,6 @@ _HELD = ("statements", "actions")
 
 
 def register(commands: Any) -> None:
-    """Adds this command."""
     coverage = command(commands, "coverage", "what packets have reached of P4 programs, over their source", _coverage)
     coverage.add_argument(
         "files",

@@ -31,7 +31,6 @@ _NOT_OF_RUNNING = (
 
 
 def register(commands: Any) -> None:
-    """Adds these commands."""
     fcplus = commands.add_parser("fcplus", help="deadlock-free expanders: build, route, prove, measure")
     kinds = fcplus.add_subparsers(dest="fcplus", metavar="WHAT", required=True)
     build = _add(kinds, "build", "wire an expander and check it", _build)

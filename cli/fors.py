@@ -32,7 +32,6 @@ _FORMATS = ("opensm", "ibsim", "msccl", "json")
 
 
 def register(commands: Any) -> None:
-    """Adds these commands."""
     fors = commands.add_parser("fors", help="all-to-all exchanges on fat-trees with failed links, without contention")
     kinds = fors.add_subparsers(dest="fors", metavar="WHAT", required=True)
     schedule = _add(kinds, "schedule", "phases of an exchange, as few as there can be", _schedule)

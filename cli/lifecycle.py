@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 
 def register(commands: Any) -> None:
-    """Adds these commands."""
     up = command(commands, "up", "boot a fabric, provision it and keep it up", _up)
     up.add_argument(
         "scenario", nargs="?", type=Path, metavar="SCENARIO", help="a YAML file that says the options (docs/fabrics.md)"

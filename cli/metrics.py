@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 
 def register(commands: Any) -> None:
-    """Adds these commands."""
     metrics = operation(commands, "metrics", _metrics)
     metrics.add_argument("--serve", metavar="[HOST]:PORT", help="answer Prometheus over HTTP until Ctrl-C")
     flows = operation(commands, "flows", _flows, wide=True)

@@ -403,7 +403,6 @@ _COMMANDS: tuple[ReproduceCommand, ...] = (
 
 
 def register(commands: Any) -> None:
-    """Adds these commands."""
     reproduce: Parser = commands.add_parser("reproduce", help="the papers' tables and figures, ours beside theirs")
     reproduce.add_argument("--list", action="store_true", help="list what can be reproduced")
     reproduce.add_argument("--json", action="store_true", help="print exactly one JSON document")

@@ -31,7 +31,6 @@ _SHOWN_FLOWS = 4
 
 
 def register(commands: Any) -> None:
-    """Adds this command."""
     text = "run a workload on any topology in virtual time: completion times, slowdown, use of links"
     sim = command(commands, "sim", text, _sim)
     sim.add_argument(

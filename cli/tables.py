@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 
 def register(commands: Any) -> None:
-    """Adds these commands."""
     asks(commands, "provision", _show_provisioned, doing="writing tables")
     asks(
         commands,

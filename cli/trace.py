@@ -34,7 +34,6 @@ _TEXT = "what happens to a packet, line by line of P4, in every switch on its wa
 
 
 def register(commands: Any) -> None:
-    """Adds this command."""
     trace = command(commands, "trace", _TEXT, _trace)
     trace.add_argument("source", nargs="?", metavar="SRC", help="host, like h0")
     trace.add_argument("target", nargs="?", metavar="DST", help="host, like h71")

@@ -22,7 +22,6 @@ _TOKEN_VARIABLE = "DETOUR_WEB_TOKEN"
 
 
 def register(commands: Any) -> None:
-    """Adds this command."""
     web = command(commands, "web", "a page that shows the fabric that is up and lets it be changed, until Ctrl-C", _web)
     web.add_argument(
         "--port", type=port_number, default=DEFAULT_PORT, metavar="N", help=f"on loopback ({DEFAULT_PORT}; 0: any)"

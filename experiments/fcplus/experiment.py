@@ -266,7 +266,6 @@ _KINDS: dict[type[FcplusPoint], tuple[Callable[[Any], FcplusPoint], Callable[[An
 
 
 def seconds(point: FcplusPoint) -> float:
-    """Roughly what a point costs on one core."""
     return _KINDS[type(point)][1](point)
 
 

@@ -120,14 +120,12 @@ def select(extent: str = "normal", seed: int = 1, message: int = MESSAGE) -> lis
 
 
 def seconds(point: ForsPoint) -> float:
-    """Roughly what a point costs on one core."""
     if isinstance(point, ForsExchangePoint | ForsBreakPoint):
         return 2.5 + (point.phases or 380) * 0.35
     return 0.7
 
 
 def run(point: ForsPoint) -> ForsResult:
-    """Computes a point."""
     match point:
         case ForsExchangePoint():
             return _exchange(point)

@@ -105,7 +105,6 @@ def _check(losses: Sequence[float], senders: Sequence[int]) -> None:
 
 
 def seconds(point: LossPoint) -> float:
-    """Roughly what a point costs on one core."""
     return 4.0 + point.virtual_us / 1000 * 0.4
 
 
@@ -127,7 +126,6 @@ class LossRun(LossCase):
 
 
 def run(point: LossPoint) -> LossRun:
-    """Computes a point."""
     topology = parse_topology(ROAD_TOPOLOGY)
     half = len(topology.hosts) // 2
     scheme = LOSS_SCHEMES[point.transport, point.control]

@@ -86,7 +86,6 @@ def select(extent: str = "normal", seeds: int = 1) -> list[Figure2Point]:
 
 
 def seconds(point: Figure2Point) -> float:
-    """Roughly what a point costs."""
     return 5.0
 
 

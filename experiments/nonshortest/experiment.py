@@ -339,7 +339,6 @@ def changed(one: Scheme, point: NonshortestPoint) -> Scheme:
 
 
 def run(point: NonshortestPoint) -> NonshortestRun:
-    """Computes a point."""
     topology = find_topology(point.topology)[1]
     chosen = changed(scheme(point.scheme), point)
     pairs = sample(topology, point.pattern, point.pairs, point.seed)

@@ -117,7 +117,6 @@ def draw(topology: Topology, connections: int, seed: int) -> list[HostPair]:
 
 
 def seconds(point: PfcGainPoint) -> float:
-    """Roughly what a point costs on one core."""
     row = _PAPER.get(point.connections)
     gbps = row.without_pfc_gbps if row else _OTHER_GBPS
     packets = gbps * 1e9 / 8 / PACKET_BYTES * point.virtual_us / 1e6
@@ -125,7 +124,6 @@ def seconds(point: PfcGainPoint) -> float:
 
 
 def run(point: PfcGainPoint) -> PfcGainRun:
-    """Computes a point."""
     topology = parse_topology(point.tree)
     pairs = draw(topology, point.connections, point.seed)
     settings = running.settings(len(pairs), point.seed)

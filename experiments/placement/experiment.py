@@ -52,7 +52,6 @@ def select(extent: str = "normal", footing: str = "virtual", seconds: float | No
 
 
 def seconds(point: PathPoint) -> float:
-    """Roughly what a point costs."""
     return 5.0 + (200 * point.seconds if point.footing == "virtual" else 3.0 + 1.1 * point.seconds)
 
 

@@ -131,7 +131,6 @@ def loads_left_out(points: Sequence[QcnPoint]) -> dict[str, list[float]]:
 
 
 def seconds(point: QcnPoint) -> float:
-    """Roughly what a point costs."""
     topology = open_topology(point.topology)
     load = min(point.load, 1.0 if point.pattern == "UN" else 0.5)
     packets = len(topology.hosts) * load * (point.warm_us + point.window_us) * 4.9

@@ -115,12 +115,10 @@ def _enough(packets: int, load: float) -> int:
 
 
 def seconds(point: QueuePoint) -> float:
-    """Roughly what a point costs on one core."""
     return 2.0 + point.packets / _PACKETS_A_SECOND
 
 
 def run(point: QueuePoint) -> QueueRun:
-    """Computes a point."""
     return QueueRun(_RUNS[point.kind](point))
 
 

@@ -201,7 +201,6 @@ def _time(topology: Topology, extent: str) -> int:
 
 
 def seconds(point: RivalPoint) -> float:
-    """Roughly what a point costs on one core."""
     topology = find_topology(point.topology)[1]
     pairs = draw(topology, point.pattern, point.load, point.seed)
     gbps = ceiling(topology, pairs).gbps(LinkSettings().rate_bps) * 0.7

@@ -103,7 +103,6 @@ def select(
 
 
 def seconds(point: TcpPoint) -> float:
-    """Roughly what a point costs on one core."""
     if point.kind == "queue":
         return 10.0
     if point.kind == "loss":
@@ -112,7 +111,6 @@ def seconds(point: TcpPoint) -> float:
 
 
 def run(point: TcpPoint) -> TcpRun:
-    """Computes a point."""
     return TcpRun(_RUNS[point.kind](point))
 
 
