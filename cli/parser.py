@@ -137,14 +137,32 @@ def choose_fabric(name: str | None) -> None:
         os.environ["DETOUR_FABRIC"] = name  # `fabric.daemon.state_dir`; what is started inherits it
 
 
-def source_port(text: str) -> int:
-    """A UDP source port, decimal or hexadecimal (0x...)."""
-    return _number(text, 0, 0xFFFF, "a UDP source port")
+def _number(text: str, low: int, high: int, what: str) -> int:
+    try:
+        value = int(text, 0)
+    except ValueError:
+        value = low - 1
+    if not low <= value <= high:
+        raise argparse.ArgumentTypeError(f"{text!r} is not {what}, {low} to {high}")
+    return value
 
 
-def port_number(text: str) -> int:
-    """A TCP port, 0 for any that is free."""
-    return _number(text, 0, 0xFFFF, "a TCP port")
+def _whole(low: int, high: int, what: str) -> Callable[[str], int]:
+    """The type of an option that is a whole number, decimal or hexadecimal (0x...)."""
+    return lambda text: _number(text, low, high, what)
+
+
+source_port = _whole(0, 0xFFFF, "a UDP source port")
+port_number = _whole(0, 0xFFFF, "a TCP port")
+"""0: any that is free"""
+packet_count = _whole(2, 1_000_000, "a number of packets")
+traced_packets = _whole(1, 1_000, "a number of packets")
+counted = _whole(0, 10**9, "a whole number")
+"""of something that is counted from 0 on"""
+switch_port = _whole(0, 510, "a port of a switch")
+"""511 drops"""
+mtu_bytes = _whole(1280, 9000, "an MTU in bytes")
+draws = _whole(1, 10**6, "a number of draws")
 
 
 def byte_count(text: str) -> int:
@@ -209,36 +227,6 @@ def quantity(of: Callable[[str], T]) -> Callable[[str], T]:
     return convert
 
 
-def packet_count(text: str) -> int:
-    """A number of packets."""
-    return _number(text, 2, 1_000_000, "a number of packets")
-
-
-def traced_packets(text: str) -> int:
-    """A number of packets that are traced."""
-    return _number(text, 1, 1_000, "a number of packets")
-
-
-def counted(text: str) -> int:
-    """A number of something that is counted from 0 on."""
-    return _number(text, 0, 10**9, "a whole number")
-
-
-def switch_port(text: str) -> int:
-    """A port of a switch; 511 drops."""
-    return _number(text, 0, 510, "a port of a switch")
-
-
-def mtu_bytes(text: str) -> int:
-    """Bytes that an interface takes at once."""
-    return _number(text, 1280, 9000, "an MTU in bytes")
-
-
-def draws(text: str) -> int:
-    """How many draws of something random, from 1 on."""
-    return _number(text, 1, 10**6, "a number of draws")
-
-
 def seconds(text: str) -> float:
     """A time in seconds above 0."""
     try:
@@ -285,16 +273,6 @@ def delays(text: str) -> tuple[float, ...]:
     if len(found) != 3 or not all(0 <= value <= 1e6 for value in found):
         raise argparse.ArgumentTypeError(f"{text!r} is not three times in microseconds, like 1,0.05,0.5")
     return found
-
-
-def _number(text: str, low: int, high: int, what: str) -> int:
-    try:
-        value = int(text, 0)
-    except ValueError:
-        value = low - 1
-    if not low <= value <= high:
-        raise argparse.ArgumentTypeError(f"{text!r} is not {what}, {low} to {high}")
-    return value
 
 
 _KINDS: dict[str, Callable[[str], Any]] = {
