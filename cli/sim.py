@@ -68,11 +68,7 @@ def _watching(sim: Parser) -> None:
         help="trace packets as they pass, like 'src h3 and marked' (docs/trace.md); '' is all",
     )
     sim.add_argument(
-        "--trace-count",
-        type=traced_packets,
-        default=10,
-        metavar="N",
-        help="with --trace: so many packets (10)",
+        "--trace-count", type=traced_packets, default=10, metavar="N", help="with --trace: so many packets (10)"
     )
     sim.add_argument(
         "--web",
@@ -99,9 +95,7 @@ def _what(sim: Parser) -> None:
     )
     sim.add_argument("--program", metavar="P4INFO,JSON", help="a P4 program of your own in all switches")
     sim.add_argument(
-        "--connections",
-        metavar="N",
-        help="of two hosts at most, for messages of jobs (1); flows have their own",
+        "--connections", metavar="N", help="of two hosts at most, for messages of jobs (1); flows have their own"
     )
     sim.add_argument(
         "--duration", metavar="TIME", help="virtual time after which the run ends, like 2ms (when all is delivered)"

@@ -95,11 +95,7 @@ _CURVES: dict[str, dict[tuple[str, str], tuple[int, ...]]] = {
 }
 """numbers of pairs by extent, topology and pattern"""
 
-_CONNECTIONS = {
-    "quick": (16, 64),
-    "normal": (16, 64, 256, 1_024, 4_096, 16_384, 65_535),
-    "full": pfc_gain.CONNECTIONS,
-}
+_CONNECTIONS = {"quick": (16, 64), "normal": (16, 64, 256, 1_024, 4_096, 16_384, 65_535), "full": pfc_gain.CONNECTIONS}
 _BESIDE = tuple(one.name for one in (TELEMETRY_GBN, SHORTEST_PATH, TELEMETRY_LERP_LITERAL))
 """schemes that Table III does not compare: one draw on D2 and D3, unless all is asked for"""
 _LOSSES = (0.0, 1e-4, 1e-3, 1e-2)

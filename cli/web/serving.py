@@ -79,10 +79,7 @@ def page_beside(answers: PageAnswers, feed: SampleFeed, port: int, token: str | 
 @contextmanager
 def fabric_page_beside(asked: Operations, port: int, token: str | None, interval_s: float = 0.5) -> Iterator[str]:
     """The same for the page of a fabric. Raises `DetourError`: the port is taken, or the fabric does not answer."""
-    with (
-        _fed(asked, token, interval_s) as (answers, feed),
-        page_beside(answers, feed, port, token) as url,
-    ):
+    with _fed(asked, token, interval_s) as (answers, feed), page_beside(answers, feed, port, token) as url:
         yield url
 
 

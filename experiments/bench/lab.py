@@ -116,11 +116,7 @@ class LabNetwork:
     def send(self, flow: LabFlow, packets: int, port: int = 9_093) -> None:
         """Lets a host send so many datagrams from now on."""
         self.stack.host(flow.a).udp(
-            _address(flow.b),
-            spacing=Spacing(flow.rate_bps, flow.payload),
-            port=port,
-            packets=packets,
-            tos=flow.tos,
+            _address(flow.b), spacing=Spacing(flow.rate_bps, flow.payload), port=port, packets=packets, tos=flow.tos
         )
 
     def __enter__(self) -> LabNetwork:

@@ -140,9 +140,6 @@ def _row(name: str, number: int, row: Any) -> tuple[int, int, int, int]:
 WORKLOAD_REGISTRY: plugins.Registry[Opener] = plugins.Registry(
     "workloads",
     "workload",
-    {
-        **{name: partial(_pattern, kind) for name, kind in NAMED_WORKLOADS.items()},
-        **dict.fromkeys(JOB_NAMES, _job),
-    },
+    {**{name: partial(_pattern, kind) for name, kind in NAMED_WORKLOADS.items()}, **dict.fromkeys(JOB_NAMES, _job)},
     _adopt,
 )

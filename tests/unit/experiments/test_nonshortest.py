@@ -19,15 +19,7 @@ from detour.base.tables import Table, markdown
 from detour.cli.output import PRINTED_TO, present
 from detour.control.policy import StepMarking
 from detour.experiments import reproduce, results
-from detour.experiments.nonshortest import (
-    ablation,
-    deadlock,
-    figures,
-    paper,
-    pfc_gain,
-    settings,
-    tables,
-)
+from detour.experiments.nonshortest import ablation, deadlock, figures, paper, pfc_gain, settings, tables
 from detour.experiments.nonshortest.ablation import SettingFindings
 from detour.experiments.nonshortest.deadlock import Figure2Findings, Figure2Run
 from detour.experiments.nonshortest.experiment import (
