@@ -286,10 +286,6 @@ def keep(curves: Mapping[str, Curve], file: Path = _STORED) -> None:
     write_file(file, json.dumps(text, separators=(",", ":")).replace('},"', '},\n"') + "\n")
 
 
-if __name__ == "__main__":
-    keep(measure())
-
-
 _PANELS = (
     ("short", "newreno", "NewReno"),
     ("short", "cubic", "CUBIC"),
@@ -329,3 +325,7 @@ def _curve(axis: Any, found: Ns3Findings, road: Road, control: str, **looks: Any
 def _text(road: Road) -> str:
     marks = f", marks from {road.marks}" if road.marks else ""
     return f"{road.mbps:g} Mb/s, {road.rtt_ms:g} ms, {road.queue} packets{marks}"
+
+
+if __name__ == "__main__":
+    keep(measure())
