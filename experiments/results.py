@@ -259,6 +259,8 @@ def left_out(extent: str) -> list[tuple[str, str]]:
     return found
 
 
+# -- the document -------------------------------------------------------------------------------------------
+
 _TEXTS = prose(__file__)
 
 

@@ -149,6 +149,8 @@ def jain(values: np.ndarray) -> float:
     return float(values.sum()) ** 2 / (len(values) * squares) if squares else 1.0
 
 
+# -- runs ---------------------------------------------------------------------------------------------------
+
 START_SPREAD_PS = 20 * US
 """connections start at random within this time"""
 _STARTS = 20
@@ -359,6 +361,8 @@ def _min_fraction(fabric: VirtualFabric, sent: int) -> float | None:
         shortest, detours = fabric.packets_by_path()
     return round(shortest / (shortest + detours), 4) if shortest + detours else None
 
+
+# -- deadlocks ----------------------------------------------------------------------------------------------
 
 CHECK_PS = 20 * US
 AFTER_PS = 200 * US

@@ -241,6 +241,8 @@ def _planned(fabric: FatTree, routing: str, sizes: Int64Array, tuning: Tuning) -
     return planned_sizes(ExchangeRun(fabric, routing, tuning=tuning, sizes=sizes))[0]
 
 
+# -- pages --------------------------------------------------------------------------------------------------
+
 _END = "<!-- end -->"
 _WIDTH = 120
 """of lines of documents"""

@@ -324,6 +324,9 @@ _RUNS: dict[str, Callable[[QueuePoint], list[QueueRow]]] = {
 }
 
 
+# -- theory -------------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class TrafficClass:
     """Poisson arrivals `rate` in a unit of time, whose service takes `mean`, and its square `square`, on average."""

@@ -126,6 +126,8 @@ def ours(road: Road, cc: str) -> Curve:
     return Curve(window, acked * 8 / (road.seconds - road.settle) / 1e6)
 
 
+# -- ns-3 ---------------------------------------------------------------------------------------------------
+
 NS3_ROADS = (
     Road("short", 10.0, 20.0, 50, 60.0, 0.05, 10.0),
     Road("long", 50.0, 100.0, 200, 200.0, 0.2, 40.0),
@@ -285,6 +287,8 @@ def keep(curves: Mapping[str, Curve], file: Path = _STORED) -> None:
     }
     write_file(file, json.dumps(text, separators=(",", ":")).replace('},"', '},\n"') + "\n")
 
+
+# -- a figure -----------------------------------------------------------------------------------------------
 
 _PANELS = (
     ("short", "newreno", "NewReno"),

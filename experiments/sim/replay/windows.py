@@ -136,6 +136,10 @@ ARRIVED_MARKS = Counters(_arrived_marks, _ends)
 
 
 _RING_BYTES = 64 << 20
+
+
+# -- waits --------------------------------------------------------------------------------------------------
+
 _READ = ("switch", "egress_port", "priority", "enq_timestamp", "deq_timedelta")
 
 
