@@ -83,42 +83,28 @@ class Steady:
     """virtual time from the first packet to the end of the run"""
 
 
-class GoodputMeter:
-    """Cumulative data bytes that arrived, of all connections."""
-
-    def __init__(self, fabric: VirtualFabric) -> None:
-        self._fabric = fabric
-
-    def read(self) -> tuple[int, int]:
-        """(bytes on the wire, payload bytes that arrived for the first time)"""
-        column = self._fabric.column
-        packets = column("st_rx_packets").sum() + column("st_rx_duplicates").sum()
-        size = PACKET_BYTES + self._fabric.settings.links.overhead_bytes
-        return int(packets) * size, int(self._payload().sum())
-
-    def _payload(self) -> np.ndarray:
-        return self._fabric.column("st_rx_bytes")
-
-    def per_connection(self) -> np.ndarray:
-        """(connections,) payload bytes that arrived for the first time."""
-        return self._payload()
+def _arrived(fabric: VirtualFabric) -> tuple[int, np.ndarray]:
+    """(data bytes on the wire so far, (connections,) payload bytes that arrived for the first time)"""
+    packets = fabric.column("st_rx_packets").sum() + fabric.column("st_rx_duplicates").sum()
+    size = PACKET_BYTES + fabric.settings.links.overhead_bytes
+    return int(packets) * size, fabric.column("st_rx_bytes")
 
 
 def settle(fabric: VirtualFabric, times: RunTimes, progress: Callable[[float], None] = lambda done: None) -> Steady:
     """Runs a fabric on which connections send without end for the time of a run, or until it is deadlocked, and judges
     its rate. `progress` is told the fraction of the time that has passed."""
-    meter, series, interval = GoodputMeter(fabric), Series(times.interval_ps / US), times.interval_ps
-    begin = fabric.now_ps
-    counted: list[np.ndarray] = [meter.per_connection()]
-    before, stuck = meter.read(), []
+    series, interval = Series(times.interval_ps / US), times.interval_ps
+    begin, stuck = fabric.now_ps, []
+    wire, payload = _arrived(fabric)
+    counted = [payload]
     for number in range(1, INTERVALS + 1):
         fabric.run(begin + number * interval)
-        now = meter.read()
-        series.wire_gbps.append(_gbps(now[0] - before[0], interval))
-        series.goodput_gbps.append(_gbps(now[1] - before[1], interval))
-        before = now
+        before = wire, payload
+        wire, payload = _arrived(fabric)
+        series.wire_gbps.append(_gbps(wire - before[0], interval))
+        series.goodput_gbps.append(_gbps(int(payload.sum()) - int(before[1].sum()), interval))
         if number % BATCH_INTERVALS == 0:
-            counted.append(meter.per_connection())
+            counted.append(payload)
             stuck = fabric.deadlock()
             progress(number / INTERVALS)
         if stuck:

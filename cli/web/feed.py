@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from detour.base.errors import DetourError
@@ -63,7 +63,7 @@ class SampleHub:
 
 
 _PATHS_KEPT = 20
-_NAMED = 3
+NAMED = 3
 """flows of an event of many"""
 _RETRY_S = 1.0
 
@@ -166,12 +166,16 @@ class Feed(SampleHub):
             if not had or had[-1]["path"] != path:
                 had.append({"t": now, "path": path})
                 del had[:-_PATHS_KEPT]
-        if moved:
-            more = f" and {len(moved) - _NAMED} more" if len(moved) > _NAMED else ""
-            text = f"another path: {', '.join(moved[:_NAMED])}{more}"
-            self._noted.append({"kind": "reroute", "text": text, "count": len(moved)})
+        self._noted += moved_event(moved)
         for name in self._paths.keys() - paths.keys():
             del self._paths[name]
+
+
+def moved_event(moved: Sequence[str]) -> list[dict[str, Any]]:
+    """Of flows that have another path now, in words: one event that names some, none if there are none."""
+    more = f" and {len(moved) - NAMED} more" if len(moved) > NAMED else ""
+    text = f"another path: {', '.join(moved[:NAMED])}{more}"
+    return [{"kind": "reroute", "text": text, "count": len(moved)}] if moved else []
 
 
 def _columns(uses: LinkUses) -> dict[str, list[Any]]:

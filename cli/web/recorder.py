@@ -22,7 +22,7 @@ from detour import __version__
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.base.times import US
-from detour.cli.web.feed import SampleHub
+from detour.cli.web.feed import NAMED, SampleHub, moved_event
 from detour.cli.web.layers import graph_of
 from detour.cli.web.runs import FlowPaths, RecordedRun, RunSample, write_run
 from detour.cli.web.server import NotThereError, Query, Question, asked_for
@@ -40,7 +40,6 @@ _MOST_VALUES = 1_500_000
 _MOST, _LEAST = 600, 64
 _FLOWS_SHOWN = 200
 _PATHS_SHOWN = 20
-_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -182,7 +181,7 @@ class RunRecorder(Watcher):
         more = sent - before
         if more.any():
             order = np.argsort(-more, kind="stable")
-            names = [f"{switches[at].name} ({more[at]})" for at in order[:_NAMED] if more[at]]
+            names = [f"{switches[at].name} ({more[at]})" for at in order[:NAMED] if more[at]]
             rest = int((more > 0).sum()) - len(names)
             text = f"PFC: pauses sent by {', '.join(names)}" + (f" and {rest} more" if rest > 0 else "")
             self._events.append({"kind": "pfc", "text": text, "count": int(more.sum())})
@@ -235,10 +234,7 @@ class RunRecorder(Watcher):
             if before:
                 moved.append(f"{name} to {path}")
         self._path_of = paths
-        if moved:
-            more = f" and {len(moved) - _NAMED} more" if len(moved) > _NAMED else ""
-            text = f"another path: {', '.join(moved[:_NAMED])}{more}"
-            self._events.append({"kind": "reroute", "text": text, "count": len(moved)})
+        self._events += moved_event(moved)
 
     def _switches(self, number: int, path: str) -> list[str] | None:
         """The way through the tables as they are, if it is one."""
