@@ -70,12 +70,15 @@ def _web(options: argparse.Namespace) -> None:
 
 
 def _play(options: argparse.Namespace) -> None:
-    from detour.cli.web.recorder import played_back
+    from detour.cli.web.feed import SampleHub
+    from detour.cli.web.recorder import RunAnswers
     from detour.cli.web.runs import read_run
     from detour.cli.web.serving import serve_page
 
-    answers, feed = played_back(read_run(options.recorded))
-    serve_page(answers, feed, options.port, ready=_said(options, None, ""))
+    run = read_run(options.recorded)
+    serve_page(
+        RunAnswers(run.head, run.paths), SampleHub(None, run.samples), options.port, ready=_said(options, None, "")
+    )
 
 
 def _show_program(options: argparse.Namespace) -> None:

@@ -24,7 +24,7 @@ from detour.base.errors import DetourError
 from detour.base.times import US
 from detour.cli.web.feed import NAMED, SampleHub, moved_event
 from detour.cli.web.layers import graph_of
-from detour.cli.web.runs import FlowPaths, RecordedRun, RunSample, write_run
+from detour.cli.web.runs import FlowPaths, RunSample, write_run
 from detour.cli.web.server import NotThereError, Query, Question, asked_for
 from detour.cli.web.serving import page_beside
 from detour.control.p4runtime.monitor import PORT_COUNTERS
@@ -82,6 +82,7 @@ class RunRecorder(Watcher):
         self._tracer: Tracer | None = None
         self._stuck = False
         self.paths: dict[str, list[dict[str, Any]]] = {}
+        """the last ways of all connections that have sent"""
         self.due_ps = 0
         self.head: dict[str, Any] = {}
 
@@ -255,10 +256,6 @@ class RunRecorder(Watcher):
         """All looks that were kept, each with what passed since the one before."""
         return [self._sample(number) for number in range(1, len(self._looks))]
 
-    def known_paths(self) -> FlowPaths:
-        """The last ways of all connections that have sent."""
-        return self.paths
-
     def _sample(self, number: int) -> RunSample:
         at, before = self._looks[number], self._looks[max(0, number - 1)]
         seconds = max(at.now_ps - before.now_ps, 1) / 1e12
@@ -312,7 +309,7 @@ class WatchedRun:
     def _begun(self) -> None:
         if self._port is None:
             return
-        self._answers = as_it_goes(self.recorder, self._hub)
+        self._answers = RunAnswers(self.recorder.head, self.recorder.paths, live=True)
         url = self._stack.enter_context(page_beside(self._answers, self._hub, self._port))
         if self._as_json:
             print(json.dumps({"url": url}), flush=True)
@@ -327,7 +324,7 @@ class WatchedRun:
                 self._record,
                 {**self.recorder.head, "repeat": repeat},
                 self.recorder.samples(),
-                self.recorder.known_paths(),
+                self.recorder.paths,
             )
         if self._answers is not None:
             self._answers.live = False
@@ -377,13 +374,3 @@ class RunAnswers:
     def do(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Refuses."""
         raise DetourError("a run in virtual time cannot be changed by its page")
-
-
-def played_back(run: RecordedRun) -> tuple[RunAnswers, SampleHub]:
-    """The page of a recorded run."""
-    return RunAnswers(run.head, run.paths), SampleHub(None, run.samples)
-
-
-def as_it_goes(recorder: RunRecorder, hub: SampleHub) -> RunAnswers:
-    """The page of a run whose recorder hands its samples to `hub`."""
-    return RunAnswers(recorder.head, recorder.known_paths(), live=True)

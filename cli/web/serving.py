@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from detour.base.addresses import TcpAddress
 from detour.base.tcp_listener import PATIENCE_S, take_tcp
 from detour.cli.web.answers import Answers
-from detour.cli.web.feed import Feed
-from detour.cli.web.server import Guard, PageAnswers, SampleFeed, WebServer
+from detour.cli.web.feed import Feed, SampleHub
+from detour.cli.web.server import Guard, PageAnswers, WebServer
 from detour.control.topology_files import open_topology
 from detour.fabric.operations.registry import Operations
 
@@ -41,7 +41,7 @@ def serve(
 
 def serve_page(
     answers: PageAnswers,
-    feed: SampleFeed,
+    feed: SampleHub,
     port: int,
     token: str | None = None,
     ready: Ready = lambda url: None,
@@ -53,7 +53,7 @@ def serve_page(
 
 
 @contextmanager
-def page_beside(answers: PageAnswers, feed: SampleFeed, port: int, token: str | None = None) -> Iterator[str]:
+def page_beside(answers: PageAnswers, feed: SampleHub, port: int, token: str | None = None) -> Iterator[str]:
     """Serves a page in a thread for as long as the context lasts; gives its address. Raises `DetourError`: the port is
     taken."""
     with _listening(port) as (sockets, number):
@@ -111,7 +111,7 @@ def _address(number: int, token: str | None) -> str:
 
 def _serve_here(
     answers: PageAnswers,
-    feed: SampleFeed,
+    feed: SampleHub,
     sockets: list[socket.socket],
     number: int,
     token: str | None,
