@@ -34,84 +34,66 @@ def register(commands: Any) -> None:
     fcplus = commands.add_parser("fcplus", help="deadlock-free expanders: build, route, prove, measure")
     kinds = fcplus.add_subparsers(dest="fcplus", metavar="WHAT", required=True)
     build = _add(kinds, "build", "wire an expander and check it", _build)
-    build.add_argument(
-        "--out", type=output_file, metavar="FILE", help="write the links with their virtual switches and layers"
-    )
+    build.option("--out", "write the links with their virtual switches and layers", "FILE", output_file)
     paths = _routed(_add(kinds, "paths", "compute the paths of all pairs", _paths))
-    paths.add_argument(
-        "--out", type=output_file, metavar="FILE", help="write one path a line with its priority per hop (CSV)"
-    )
+    paths.option("--out", "write one path a line with its priority per hop (CSV)", "FILE", output_file)
     prove = _routed(_add(kinds, "prove", "check that no buffer that PFC may block waits for itself", _prove))
-    prove.add_argument(
+    prove.flag(
         "--running",
-        action="store_true",
-        help="of the fabric that is up: what its switches hold, read back, with its failures and its senders' lists",
+        "of the fabric that is up: what its switches hold, read back, with its failures and its senders' lists",
     )
     prove.set_defaults(default_of=prove.get_default)
-    prove.add_argument("--tagger", action="store_true", help="count the priorities that Tagger would need as well")
+    prove.flag("--tagger", "count the priorities that Tagger would need as well")
     through = _loaded(_routed(_add(kinds, "throughput", "multi-commodity flow over the paths", _throughput)))
-    through.add_argument(
-        "--method", choices=("auto", "exact", "approximate"), default="auto", help="HiGHS or our own (auto: by size)"
+    through.option(
+        "--method", "HiGHS or our own (auto: by size)", choices=("auto", "exact", "approximate"), default="auto"
     )
     _compared(_loaded(_add(kinds, "compare", "beside LASH, DFSSSP and Nue", _compare)))
     growing = _routed(_add(kinds, "grow", "add single switches, rewiring as few links as can be", _grow))
-    growing.add_argument("--add", type=int, default=1, metavar="N", help="switches (1)")
+    growing.option("--add", "switches (1)", "N", int, default=1)
 
 
 def _add(kinds: Any, name: str, text: str, run: Any) -> Parser:
     parser = command(kinds, name, text, run)
-    parser.add_argument(
-        "--topo",
-        metavar="SPEC",
-        help="the network as a whole, like jellyfish:n=60,s=14 or graph:FILE[,hosts=N][,grown=N]",
+    parser.option(
+        "--topo", "the network as a whole, like jellyfish:n=60,s=14 or graph:FILE[,hosts=N][,grown=N]", "SPEC"
     )
-    parser.add_argument("--family", choices=FAMILY_NAMES, help="(fcplus)")
-    parser.add_argument("--n", type=int, metavar="N", help="switches (120)")
-    parser.add_argument("--s", type=int, metavar="S", help="links of a switch to others (22)")
-    parser.add_argument("--v", type=int, metavar="V", help="virtual switches of a switch (the paper's strategy)")
-    parser.add_argument("--p", type=int, metavar="P", help="ports of a switch (32)")
-    parser.add_argument("--hosts", type=int, metavar="H", help="servers of a switch (p - s)")
-    parser.add_argument("--layers", type=int, metavar="L", help="of FC: its k (4)")
-    parser.add_argument("--seed", type=int, metavar="N", help="(1)")
+    parser.option("--family", "(fcplus)", choices=FAMILY_NAMES)
+    parser.option("--n", "switches (120)", "N", int)
+    parser.option("--s", "links of a switch to others (22)", "S", int)
+    parser.option("--v", "virtual switches of a switch (the paper's strategy)", "V", int)
+    parser.option("--p", "ports of a switch (32)", "P", int)
+    parser.option("--hosts", "servers of a switch (p - s)", "H", int)
+    parser.option("--layers", "of FC: its k (4)", "L", int)
+    parser.option("--seed", "(1)", "N", int)
     return parser
 
 
 def _loaded(parser: Parser) -> Parser:
     parser.add_argument("--pattern", choices=DEMAND_PATTERNS, default="near-worst")
-    parser.add_argument("--gap", type=float, default=0.01, metavar="G", help="of the approximation's bounds (0.01)")
+    parser.option("--gap", "of the approximation's bounds (0.01)", "G", float, default=0.01)
     return parser
 
 
 def _routed(parser: Parser) -> Parser:
-    parser.add_argument("--k", type=int, default=32, metavar="K", help="paths of a pair (32)")
-    parser.add_argument(
-        "--priorities", type=int, default=1, metavar="N", help="lossless priorities (1); 0: KSP, whatever it blocks"
-    )
-    parser.add_argument(
-        "--ties", choices=("diverse", "plain"), default="diverse", help="among paths of equal length (diverse)"
-    )
-    parser.add_argument("--disjoint", action="store_true", help="only paths that share no link, as FC does")
-    parser.add_argument("--max-hops", type=int, default=12, metavar="N", help="longest path (12)")
-    parser.add_argument("--fail", metavar="LINK[,LINK]", help="links that are down, like s0-s3: routes go around them")
+    parser.option("--k", "paths of a pair (32)", "K", int, default=32)
+    parser.option("--priorities", "lossless priorities (1); 0: KSP, whatever it blocks", "N", int, default=1)
+    parser.option("--ties", "among paths of equal length (diverse)", choices=("diverse", "plain"), default="diverse")
+    parser.flag("--disjoint", "only paths that share no link, as FC does")
+    parser.option("--max-hops", "longest path (12)", "N", int, default=12)
+    parser.option("--fail", "links that are down, like s0-s3: routes go around them", "LINK[,LINK]")
     return parser
 
 
 def _compared(parser: Parser) -> None:
-    parser.add_argument("--k", type=int, default=32, metavar="K", help="paths of a pair of DF-KSP and KSP (32)")
-    parser.add_argument(
-        "--trees", type=int, metavar="T", help="paths of a pair of the others, one a tree (a tree for every host)"
+    parser.option("--k", "paths of a pair of DF-KSP and KSP (32)", "K", int, default=32)
+    parser.option("--trees", "paths of a pair of the others, one a tree (a tree for every host)", "T", int)
+    parser.option("--bounds", "priorities that DF-KSP and Nue are given (1,2)", "N[,N]", default="1,2")
+    parser.option(
+        "--routings", f"which ({','.join(COMPARED_ROUTINGS)})", "NAME[,NAME]", default=",".join(COMPARED_ROUTINGS)
     )
-    parser.add_argument(
-        "--bounds", default="1,2", metavar="N[,N]", help="priorities that DF-KSP and Nue are given (1,2)"
-    )
-    parser.add_argument(
-        "--routings",
-        default=",".join(COMPARED_ROUTINGS),
-        metavar="NAME[,NAME]",
-        help=f"which ({','.join(COMPARED_ROUTINGS)})",
-    )
-    parser.add_argument("--max-hops", type=int, default=12, metavar="N", help="longest path of DF-KSP and KSP (12)")
-    parser.add_argument("--order-seed", type=int, default=1, metavar="N", help="of the order of destinations (1)")
+    parser.option("--max-hops", "longest path of DF-KSP and KSP (12)", "N", int, default=12)
+    parser.option("--order-seed", "of the order of destinations (1)", "N", int, default=1)
 
 
 # -- what they do -------------------------------------------------------------------------------------------

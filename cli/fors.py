@@ -36,48 +36,44 @@ def register(commands: Any) -> None:
     kinds = fors.add_subparsers(dest="fors", metavar="WHAT", required=True)
     schedule = _add(kinds, "schedule", "phases of an exchange, as few as there can be", _schedule)
     add_size_options(schedule)
-    schedule.add_argument(
-        "--algorithm", choices=_SCHEDULES, default="fors", help="the others know of no failures; Ftree routes them"
+    schedule.option(
+        "--algorithm", "the others know of no failures; Ftree routes them", choices=_SCHEDULES, default="fors"
     )
     route = _add(kinds, "route", "spines for the flows of an exchange", _route)
-    route.add_argument(
-        "--keep", type=Path, metavar="FILE", help="a plan from before more links failed: move as few flows as possible"
-    )
+    route.option("--keep", "a plan from before more links failed: move as few flows as possible", "FILE", Path)
     add_size_options(route)
     verify = _add(kinds, "verify", "check a plan: every pair once, no contention, no failed link", _verify, out=False)
     verify.add_argument("file", type=Path, metavar="FILE", help="CSV with phase,src,dst,spine")
     add_size_options(verify, cost=False)
     export = _add(kinds, "export", "a plan for other people's tools", _export, out=False)
     export.add_argument("file", type=Path, metavar="FILE", help="the plan: CSV with phase,src,dst,spine")
-    export.add_argument(
+    export.option(
         "--format",
+        "opensm: forwarding tables (-R file -U); ibsim: the fabric; msccl: XML; json: phases, ranks and spines",
         choices=_FORMATS,
         required=True,
-        help="opensm: forwarding tables (-R file -U); ibsim: the fabric; msccl: XML; json: phases, ranks and spines",
     )
-    export.add_argument("--out", type=output_file, required=True, metavar="FILE", help="what to write")
+    export.option("--out", "what to write", "FILE", output_file, required=True)
     add_size_options(export, cost=False)
-    export.add_argument("--guids", type=Path, metavar="FILE", help="name,guid of switches and servers (made up)")
+    export.option("--guids", "name,guid of switches and servers (made up)", "FILE", Path)
     fors_run.register(kinds)
 
 
 def _add(kinds: Any, name: str, text: str, run: Any, *, out: bool = True) -> Parser:
     parser = command(kinds, name, text, run)
-    parser.add_argument(
+    parser.option(
         "--topo",
+        "m0=20,m1=18: spines, leaves; hosts=,cables=,speed=; ft3:...,fat-tree:k=",
+        "SPEC",
         default="ft:m0=20,m1=18",
-        metavar="SPEC",
-        help="m0=20,m1=18: spines, leaves; hosts=,cables=,speed=; ft3:...,fat-tree:k=",
     )
     add_server_options(parser, "servers that are there, spread evenly (m0*m1)")
-    parser.add_argument("--fail", metavar="LEAF:SPINE[,...]", help="links that are down; *:3 spine 3, 3:* leaf 3")
-    parser.add_argument("--random-failures", type=int, metavar="N", help="more links; leaves keep a common spine")
-    parser.add_argument("--seed", type=int, default=1, metavar="S", help="of these failures (1)")
-    parser.add_argument("--skip-unreachable", action="store_true", help="leave out leaves that no spine joins any more")
+    parser.option("--fail", "links that are down; *:3 spine 3, 3:* leaf 3", "LEAF:SPINE[,...]")
+    parser.option("--random-failures", "more links; leaves keep a common spine", "N", int)
+    parser.option("--seed", "of these failures (1)", "S", int, default=1)
+    parser.flag("--skip-unreachable", "leave out leaves that no spine joins any more")
     if out:
-        parser.add_argument(
-            "--out", type=output_file, metavar="FILE", help="write the plan as CSV: phase,src,dst,spine"
-        )
+        parser.option("--out", "write the plan as CSV: phase,src,dst,spine", "FILE", output_file)
     return parser
 
 

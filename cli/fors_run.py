@@ -35,62 +35,40 @@ def register(kinds: Any) -> None:
 
 
 def _add_run_options(parser: Parser) -> None:
-    parser.add_argument("--topo", default="ft:m0=20,m1=18", metavar="SPEC", help="as in `fors schedule`")
+    parser.option("--topo", "as in `fors schedule`", "SPEC", default="ft:m0=20,m1=18")
     add_server_options(parser, "servers that are there (default: m0*m1)")
-    parser.add_argument("--fail", metavar="LEAF:SPINE[,...]", help="links that fail; *:3 spine 3, 3:* leaf 3")
-    parser.add_argument(
-        "--fail-at", nargs="+", type=_time, metavar="TIME", help="when, like 500us: one time, or one for every part"
-    )
-    parser.add_argument("--silent", action="store_true", help="failing links lose frames, but their ports stay up")
-    parser.add_argument("--random-failures", type=int, default=0, metavar="N", help="links failed from the beginning")
+    parser.option("--fail", "links that fail; *:3 spine 3, 3:* leaf 3", "LEAF:SPINE[,...]")
+    parser.option("--fail-at", "when, like 500us: one time, or one for every part", "TIME", _time, nargs="+")
+    parser.flag("--silent", "failing links lose frames, but their ports stay up")
+    parser.option("--random-failures", "links failed from the beginning", "N", int, default=0)
     parser.add_argument("--routing", default="fors", metavar="fors|ftree|minhop|ftree-ar")
-    parser.add_argument(
-        "--message", type=byte_count, default=600_000, metavar="BYTES", help="of every message, or their mean (600k)"
-    )
+    parser.option("--message", "of every message, or their mean (600k)", "BYTES", byte_count, default=600_000)
     add_size_options(parser, message=False, cost=False)
-    parser.add_argument("--rate", type=byte_count, default=_RATE, metavar="BPS", help="of every link (200G)")
-    parser.add_argument(
-        "--phases", type=int, default=0, metavar="N", help="so many, drawn from all parts (default: all)"
-    )
-    parser.add_argument("--arity", type=int, default=4, metavar="K", help="children a node of the barrier's tree (4)")
-    parser.add_argument(
-        "--plan-time", type=_time, metavar="TIME", help="what planning takes, like 1ms (default: as long as here)"
-    )
-    parser.add_argument(
-        "--jitter", type=_time, default=0, metavar="TIME", help="hosts' software is up to so late, evenly drawn (0us)"
-    )
-    parser.add_argument(
-        "--straggler", metavar="SERVER:TIME[,...]", help="servers that begin every phase so late, like 3:20us"
-    )
-    parser.add_argument("--skip-unreachable", action="store_true", help="leave out leaves that no spine joins")
-    parser.add_argument("--seed", type=int, default=1, metavar="S", help="of phases drawn, failures, host stacks (1)")
+    parser.option("--rate", "of every link (200G)", "BPS", byte_count, default=_RATE)
+    parser.option("--phases", "so many, drawn from all parts (default: all)", "N", int, default=0)
+    parser.option("--arity", "children a node of the barrier's tree (4)", "K", int, default=4)
+    parser.option("--plan-time", "what planning takes, like 1ms (default: as long as here)", "TIME", _time)
+    parser.option("--jitter", "hosts' software is up to so late, evenly drawn (0us)", "TIME", _time, default=0)
+    parser.option("--straggler", "servers that begin every phase so late, like 3:20us", "SERVER:TIME[,...]")
+    parser.flag("--skip-unreachable", "leave out leaves that no spine joins")
+    parser.option("--seed", "of phases drawn, failures, host stacks (1)", "S", int, default=1)
 
 
 def add_server_options(parser: Parser, servers: str) -> None:
     """Which servers there are, and which of them take part; `servers`: the help for their number."""
-    parser.add_argument("--servers", type=int, metavar="N", help=servers)
-    parser.add_argument(
-        "--population", metavar="N,...", help="servers of every leaf, a number for each (not --servers)"
-    )
-    parser.add_argument(
-        "--group", metavar="LIST", help="servers that take part, like 0-3,8 (default: all that are there)"
-    )
+    parser.option("--servers", servers, "N", int)
+    parser.option("--population", "servers of every leaf, a number for each (not --servers)", "N,...")
+    parser.option("--group", "servers that take part, like 0-3,8 (default: all that are there)", "LIST")
 
 
 def add_size_options(parser: Parser, *, message: bool = True, cost: bool = True) -> None:
     """The options for messages of unlike size."""
-    parser.add_argument("--sizes", type=Path, metavar="FILE", help="bytes of every message: CSV src,dst,bytes or JSON")
-    parser.add_argument(
-        "--skew", metavar="KIND", help="sizes drawn by --seed: zipf:S, moe:S (hot receivers) or uniform"
-    )
+    parser.option("--sizes", "bytes of every message: CSV src,dst,bytes or JSON", "FILE", Path)
+    parser.option("--skew", "sizes drawn by --seed: zipf:S, moe:S (hot receivers) or uniform", "KIND")
     if message:
-        parser.add_argument(
-            "--message", type=byte_count, default=600_000, metavar="BYTES", help="mean size with --skew (600k)"
-        )
+        parser.option("--message", "mean size with --skew (600k)", "BYTES", byte_count, default=600_000)
     if cost:
-        parser.add_argument(
-            "--phase-cost", type=byte_count, default=0, metavar="BYTES", help="of a phase beside its length (0)"
-        )
+        parser.option("--phase-cost", "of a phase beside its length (0)", "BYTES", byte_count, default=0)
 
 
 def has_sizes(options: argparse.Namespace) -> bool:
@@ -253,20 +231,18 @@ def _story(found: Detection) -> str:
 
 
 def _add_rivals_options(parser: Parser) -> None:
-    parser.add_argument("--topo", default="ft:m0=4,m1=4", metavar="SPEC", help="as in `fors run` (ft:m0=4,m1=4)")
-    parser.add_argument("--failures", default="0,1,3,5", metavar="N,...", help="links that fail, drawn (0,1,3,5)")
+    parser.option("--topo", "as in `fors run` (ft:m0=4,m1=4)", "SPEC", default="ft:m0=4,m1=4")
+    parser.option("--failures", "links that fail, drawn (0,1,3,5)", "N,...", default="0,1,3,5")
     add_size_options(parser, cost=False)
-    parser.add_argument("--rate", type=byte_count, default=_RATE, metavar="BPS", help="of servers' links (200G)")
-    parser.add_argument(
+    parser.option("--rate", "of servers' links (200G)", "BPS", byte_count, default=_RATE)
+    parser.option(
         "--scale-up",
-        metavar="G:SPEED",
-        help="FAST too: G servers of a leaf are a machine with a network inside, SPEED times a link, like 4:9",
+        "FAST too: G servers of a leaf are a machine with a network inside, SPEED times a link, like 4:9",
+        "G:SPEED",
     )
-    parser.add_argument("--ideal", action="store_true", help="only what links need; nothing is run")
-    parser.add_argument("--seed", type=int, default=1, metavar="S", help="of failures, sizes, hashes, host stacks (1)")
-    parser.add_argument(
-        "--write", type=output_file, metavar="FILE", help="write the table there as well (docs/fors-fabric.md)"
-    )
+    parser.flag("--ideal", "only what links need; nothing is run")
+    parser.option("--seed", "of failures, sizes, hashes, host stacks (1)", "S", int, default=1)
+    parser.option("--write", "write the table there as well (docs/fors-fabric.md)", "FILE", output_file)
 
 
 def _counts(text: str) -> list[int]:

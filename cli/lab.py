@@ -34,7 +34,7 @@ def register(commands: Any) -> None:
     text = "let hosts of the lab that is up do something: ping, udp:..., tcp:... (docs/labs.md)"
     parser = command(commands, "lab", text, _lab)
     parser.add_argument("workload", metavar="WORKLOAD", help="like ping, 'h1 ping h2', or udp:src=h1,dst=h2,rate=1M")
-    parser.add_argument("--seconds", type=seconds, default=10.0, metavar="S", help="wait so long at most (10)")
+    parser.option("--seconds", "wait so long at most (10)", "S", seconds, default=10.0)
     add_name_option(parser)
 
 
@@ -57,12 +57,10 @@ def _absolute(workload: str) -> str:
 
 def add_lab_options(parser: Parser) -> None:
     """`--lab`, and what belongs to it."""
-    parser.add_argument("--lab", metavar="DIR", help="a P4 lab: p4lang's tutorials, p4-utils, p4sim (docs/labs.md)")
-    parser.add_argument(
-        "--solution", action="store_true", help="with --lab: files of DIR/solution go before those of DIR"
-    )
+    parser.option("--lab", "a P4 lab: p4lang's tutorials, p4-utils, p4sim (docs/labs.md)", "DIR")
+    parser.flag("--solution", "with --lab: files of DIR/solution go before those of DIR")
 
-    parser.add_argument("--lab-args", metavar="ARGS", help="with --lab: arguments of a lab's network.py, in one text")
+    parser.option("--lab-args", "with --lab: arguments of a lab's network.py, in one text", "ARGS")
 
 
 def refuse(options: argparse.Namespace, names: Sequence[str]) -> None:

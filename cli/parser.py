@@ -28,6 +28,14 @@ class Parser(argparse.ArgumentParser):
         settings.setdefault("allow_abbrev", False)
         super().__init__(*arguments, **settings)
 
+    def option(self, name: str, text: str, metavar: str | None = None, kind: Any = None, **more: Any) -> None:
+        """An option with a value: its help, how the value is called there, and what makes the value of its text."""
+        self.add_argument(name, help=text, metavar=metavar, type=kind, **more)
+
+    def flag(self, name: str, text: str) -> None:
+        """An option without a value."""
+        self.add_argument(name, help=text, action="store_true")
+
     def error(self, message: str) -> NoReturn:
         raise DetourError(f"{message} (try `{self.prog} --help`)")
 
@@ -68,13 +76,11 @@ def command(
     parser = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
     parser.set_defaults(run=run)
     if json:
-        parser.add_argument("--json", action="store_true", help="print exactly one JSON document")
+        parser.flag("--json", "print exactly one JSON document")
     else:
         parser.set_defaults(json=False)
     if wide:
-        parser.add_argument(
-            "--wide", action="store_true", help="all columns of tables, not only what fits 80 characters"
-        )
+        parser.flag("--wide", "all columns of tables, not only what fits 80 characters")
     return parser
 
 
@@ -91,7 +97,7 @@ def destination(parameter: str) -> str:
 
 
 def add_parameters(
-    parser: argparse.ArgumentParser, names: Mapping[str, CommandOption], function: Callable[..., Any] | None = None
+    parser: Parser, names: Mapping[str, CommandOption], function: Callable[..., Any] | None = None
 ) -> None:
     """Options and places of the parameters of an operation, by their names; `function` declares their defaults (without
     one they are None)."""
@@ -116,7 +122,7 @@ def add_parameters(
             place.add_argument(option.flag, dest=destination(name), default=None if needed else default, **settings)
 
 
-def add_options(parser: argparse.ArgumentParser, options: Mapping[str, CommandOption]) -> None:
+def add_options(parser: Parser, options: Mapping[str, CommandOption]) -> None:
     """Options by the names of the parameters that they are for, which they are called by unless they have a flag."""
     add_parameters(parser, {name: replace(one, flag=one.flag or option_of(name)) for name, one in options.items()})
 
@@ -126,9 +132,9 @@ def option_of(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def add_name_option(parser: argparse.ArgumentParser) -> None:
+def add_name_option(parser: Parser) -> None:
     """`--name`, for commands that are about one fabric of several."""
-    parser.add_argument("--name", metavar="NAME", help="of the fabric, if several are up (or $DETOUR_FABRIC)")
+    parser.option("--name", "of the fabric, if several are up (or $DETOUR_FABRIC)", "NAME")
 
 
 def choose_fabric(name: str | None) -> None:

@@ -110,11 +110,9 @@ def _add(kinds: Any, name: str, text: str, run: CommandFunction, *, wide: bool =
     extent = parser.add_mutually_exclusive_group()
     extent.add_argument("--quick", action="store_true", help="what fits a minute")
     extent.add_argument("--full", action="store_true", help="everything, and longer runs")
-    parser.add_argument("--processes", type=int, metavar="N", help="local processes (default: one a core)")
-    parser.add_argument("--ray", metavar="ADDRESS", help="a Ray cluster instead (auto: the one that runs)")
-    parser.add_argument(
-        "--out", type=output_file, metavar="FILE", help="where finished points are kept (default: the cache)"
-    )
+    parser.option("--processes", "local processes (default: one a core)", "N", int)
+    parser.option("--ray", "a Ray cluster instead (auto: the one that runs)", "ADDRESS")
+    parser.option("--out", "where finished points are kept (default: the cache)", "FILE", output_file)
     return parser
 
 
@@ -404,16 +402,14 @@ _COMMANDS: tuple[ReproduceCommand, ...] = (
 
 def register(commands: Any) -> None:
     reproduce: Parser = commands.add_parser("reproduce", help="the papers' tables and figures, ours beside theirs")
-    reproduce.add_argument("--list", action="store_true", help="list what can be reproduced")
-    reproduce.add_argument("--json", action="store_true", help="print exactly one JSON document")
+    reproduce.flag("--list", "list what can be reproduced")
+    reproduce.flag("--json", "print exactly one JSON document")
     reproduce.set_defaults(run=_list)
     kinds = reproduce.add_subparsers(dest="experiment", metavar="WHAT")
     for one in _COMMANDS:
         add_options(_add(kinds, one.name, one.text, one.run), one.options)
     everything = _add(kinds, "all", _ALL_TEXT, _run_all, wide=False)
-    everything.add_argument(
-        "--folder", type=Path, default=Path("docs"), metavar="DIR", help="where results.md goes (docs)"
-    )
+    everything.option("--folder", "where results.md goes (docs)", "DIR", Path, default=Path("docs"))
     kept = "add the runs behind the document there; with --from, those that the present sources have finished"
     add_options(
         everything,

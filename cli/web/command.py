@@ -23,9 +23,7 @@ _TOKEN_VARIABLE = "DETOUR_WEB_TOKEN"
 
 def register(commands: Any) -> None:
     web = command(commands, "web", "a page that shows the fabric that is up and lets it be changed, until Ctrl-C", _web)
-    web.add_argument(
-        "--port", type=port_number, default=DEFAULT_PORT, metavar="N", help=f"on loopback ({DEFAULT_PORT}; 0: any)"
-    )
+    web.option("--port", f"on loopback ({DEFAULT_PORT}; 0: any)", "N", port_number, default=DEFAULT_PORT)
     what = web.add_mutually_exclusive_group()
     what.add_argument(
         "--run",
@@ -35,11 +33,8 @@ def register(commands: Any) -> None:
         help="play back a run of `detour sim --record FILE` instead",
     )
     what.add_argument("--program", metavar="P4INFO,JSON", help="packets through a v1model program, nothing booted")
-    web.add_argument(
-        "--entries",
-        type=Path,
-        metavar="FILE",
-        help="with --program: a P4Runtime WriteRequest as text, or a tutorial's runtime.json",
+    web.option(
+        "--entries", "with --program: a P4Runtime WriteRequest as text, or a tutorial's runtime.json", "FILE", Path
     )
     who = web.add_mutually_exclusive_group()
     who.add_argument(
@@ -49,7 +44,7 @@ def register(commands: Any) -> None:
     )
     who.add_argument("--token-file", metavar="FILE", help="the same, from a file (-: standard input)")
     who.add_argument("--read-only", action="store_true", help="nobody changes anything by the page")
-    web.add_argument("--interval", type=seconds, default=0.5, metavar="S", help="between updates (0.5)")
+    web.option("--interval", "between updates (0.5)", "S", seconds, default=0.5)
     add_name_option(web)
 
 

@@ -321,10 +321,7 @@ class WatchedRun:
         `DetourError`: it cannot be written."""
         if self._record is not None:
             write_run(
-                self._record,
-                {**self.recorder.head, "repeat": repeat},
-                self.recorder.samples(),
-                self.recorder.paths,
+                self._record, {**self.recorder.head, "repeat": repeat}, self.recorder.samples(), self.recorder.paths
             )
         if self._answers is not None:
             self._answers.live = False
