@@ -6,12 +6,11 @@ one that changes is compiled alone, and what calls it is not. A sender has the a
 table, then what the next hook is told (`NEWS`), then the fields. The table: the address of the parameters, then of the
 hooks, 0 for none.
 
-`NUMBA_DISABLE_JIT=1`: the table has addresses too, by which `PYTHON_TABLES` finds functions and records.
+`NUMBA_DISABLE_JIT=1`: the numbers of functions in `PYTHON_HOOKS` stand for addresses.
 """
 
 from __future__ import annotations
 
-import ctypes
 import types as python
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, is_dataclass, replace
@@ -22,8 +21,8 @@ import numpy as np
 
 from detour.base import plugins
 from detour.base.errors import DetourError
-from detour.base.jit import COMPILED, as_record, inner, njit
-from detour.base.memory import load64
+from detour.base.jit import COMPILED, inner, int64, njit
+from detour.base.memory import call4, load64
 from detour.base.parts import Part
 from detour.base.structs import NativeRecord
 
@@ -159,18 +158,17 @@ class Bound:
         self.kept: list[Any] = []
         self.table = np.zeros(1 + len(plugin.HOOKS), np.int64)
         self.table[0] = parameters.ctypes.data
-        by_name = {hook_name(one): one for one in plugin.hooks}
-        plain = tuple(by_name.get(name) for name in plugin.HOOKS)
-        if not COMPILED:
-            PYTHON_TABLES[self.table.ctypes.data] = (plain, parameters, plugin.row)
-            self.table[1:] = [one is not None for one in plain]
-            return
         records = (parameters.dtype, plugin.row, sender)
-        for place, one in enumerate(plain, 1):
-            if one is not None:
-                entry = _BUILT_IN.get((one, sender)) or _compiled(one, records, entry_of)
-                self.kept.append(entry)
-                self.table[place] = entry.address if hasattr(entry, "address") else _address(entry)
+        for one in plugin.hooks:
+            self.table[1 + plugin.HOOKS.index(hook_name(one))] = self._address(one, records, entry_of)
+
+    def _address(self, one: Any, records: tuple[RecordType, ...], entry_of: MakeEntry) -> int:
+        if not COMPILED:
+            PYTHON_HOOKS.append(entry_of(one, records))
+            return len(PYTHON_HOOKS)
+        entry = _BUILT_IN.get((one, records[-1])) or _compiled(one, records, entry_of)
+        self.kept.append(entry)
+        return entry.address if hasattr(entry, "address") else _address(entry)
 
 
 _BUILT_IN: dict[tuple[Any, RecordType], Any] = {}
@@ -232,18 +230,26 @@ def _address(entry: Any) -> int:
 # -- for what calls ----------------------------------------------------------------------------------------
 
 
-PYTHON_TABLES: dict[int, tuple[tuple[Callable[..., Any] | None, ...], Any, RecordType]] = {}
-"""by the address of a table of hooks: hooks, parameters and the type of senders' rows"""
+PYTHON_HOOKS: list[Callable[..., int]] = []
+"""entries that run as Python; the address of the first one is 1"""
 
 
-def python_parts(address: int, which: int) -> tuple[Callable[..., Any] | None, Any, Any]:
-    """Of the sender whose row is there: a hook, parameters and the row."""
-    hooks, parameters, kind = PYTHON_TABLES[load64(address)]
-    raw: Any = (ctypes.c_char * kind.itemsize).from_address(int(address))
-    return hooks[which], as_record(parameters[0]), as_record(np.frombuffer(raw, kind)[0])
+def _python_call(address: int, own: int, table: int, i: int, now: int) -> int:
+    return PYTHON_HOOKS[address - 1](own, table, i, now)
+
+
+_call = call4 if COMPILED else _python_call
 
 
 @inner
-def hook_at(own: int, which: int) -> int:
-    """Address of a hook of the sender whose row is at `own`, 0 for none."""
-    return load64(load64(own) + 8 * (which + 1))
+def has(own: int, which: int) -> bool:
+    """Whether the plugin of the sender whose row is at `own` has a hook."""
+    return load64(load64(own) + 8 * (which + 1)) != 0
+
+
+@inner
+def call(own: int, table: int, i: int, which: int, now: int) -> int:
+    """Calls a hook of the sender whose row is at `own`, if there is one, else returns 0. `table`, `i`: where the sender
+    is, as the entries of its kind (`MakeEntry`) take it."""
+    hook = load64(load64(own) + 8 * (which + 1))
+    return _call(hook, own, table, i, now) if hook != 0 else int64(0)

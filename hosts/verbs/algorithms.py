@@ -104,8 +104,7 @@ def state_of(hs: Hosts, chosen: Plugin) -> NDArray[Any]:
 
 def _bound(hs: Hosts, plugin: Plugin) -> Bound:
     """One for all QPs of these hosts that have the same plugin; it lives as long as they do."""
-    known: list[Bound] = hs.__dict__.setdefault("_plugins", [])
-    for bound in known:
+    for bound in hs.plugins:
         if bound.algorithm is plugin or bound.algorithm == plugin:
             return bound
     of_paths = isinstance(plugin, PathScheme)
@@ -115,5 +114,5 @@ def _bound(hs: Hosts, plugin: Plugin) -> Bound:
         names = () if of_paths else HOST_PARAMETERS
         parameters = plugin.parameter_record({name: hs.cfg[0][name].item() for name in names})
     bound = Bound(plugin, parameters, path_entry_of if of_paths else cc_entry_of, QueuePair.dtype)
-    known.append(bound)
+    hs.plugins.append(bound)
     return bound
