@@ -17,17 +17,16 @@ from detour.base.memory import int64s_at, load8, load32, load64, prefetch_lines,
 from detour.base.memory import prefetch as prefetch_line
 from detour.base.parts import Part
 from detour.base.pointers import record_address
-from detour.hosts import draws, nic, openloop, tasks
+from detour.hosts import draws, nic, openloop, tasks, timers
 from detour.hosts.cc import control
 from detour.hosts.frames import dissect, wire
 from detour.hosts.frames.sizes import ETHERNET, IPV6, TRANSIT, UDP
-from detour.hosts.paths import blackhole, paths
+from detour.hosts.paths import paths
 from detour.hosts.records import ControlMessage, QueuePair, RdmaHost
 from detour.hosts.rows import cfg_row, ctl_row, frame_row, host_row, ptm_row, qp_row, slot_row
 from detour.hosts.stacks import STORED_SHIFT, record_of
 from detour.hosts.state import DTYPES, FIRST_QPN, MAX_TIME, NIL, QPS_RTS, WQE_SIGNALED, Handle, Hosts, hosts_at
-from detour.hosts.transport import ack_validation, multipath, responder, sender, timers
-from detour.hosts.verbs import queues
+from detour.hosts.transport import ack_validation, blackhole, multipath, queues, responder, sender
 
 RDMA = Part("rdma", __name__)
 

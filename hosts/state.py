@@ -24,8 +24,8 @@ from detour.base.pointers import record_by_address
 from detour.base.structs import NativeRecord, row_type
 from detour.base.times import MAX_TIME as MAX_TIME
 from detour.hosts import records
+from detour.hosts.addresses import to_words
 from detour.hosts.config import HostConfig
-from detour.hosts.frames.addresses import to_words
 from detour.hosts.plugins import Bound
 from detour.topo.address import GATEWAY_MAC
 

@@ -28,7 +28,7 @@ from detour.hosts.state import (
     WQE_TASK,
     Handle,
 )
-from detour.hosts.verbs import queues
+from detour.hosts.transport import queues
 
 # Constants of arguments have one type each, see `base.jit.inner`.
 _BEGIN, _DONE, _NOTHING, _FLAGS = int64(ON_BEGIN), int64(ON_DONE), int64(0), int64(WQE_TASK)

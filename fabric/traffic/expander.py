@@ -30,7 +30,7 @@ from detour.engine.state import SwitchState
 from detour.fabric.backends.virtual.fabric import VirtualFabric, program
 from detour.fabric.backends.virtual.load import read_back, write
 from detour.fabric.backends.virtual.scheme import PATIENT, RunSettings, Scheme
-from detour.hosts.frames.addresses import final_address, to_words
+from detour.hosts.addresses import final_address, to_words
 from detour.hosts.verbs import algorithms
 from detour.hosts.verbs.bulk import lead
 from detour.hosts.verbs.verbs import PathChoice

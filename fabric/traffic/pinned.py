@@ -31,7 +31,7 @@ from detour.control.policy import Amount, StepMarking
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.backends.virtual.scheme import SPRAY_LERP, LinkSettings, RunSettings, Scheme
 from detour.hosts import rdma
-from detour.hosts.frames.addresses import final_address, to_words
+from detour.hosts.addresses import final_address, to_words
 from detour.hosts.verbs.bulk import Flows, connect_many, draw_ports, lead
 from detour.hosts.verbs.verbs import CongestionControl, PathChoice
 from detour.topo.address import adjacency_function, usid_address

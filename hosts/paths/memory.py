@@ -25,8 +25,8 @@ from __future__ import annotations
 from detour.base.jit import inner
 from detour.base.structs import Int64, NativeRecord
 from detour.hosts.draws import random_below
+from detour.hosts.paths.delays import mtu_times
 from detour.hosts.paths.probes import send_ptm
-from detour.hosts.paths.waits import mtu_times
 from detour.hosts.records import Config, QueuePair, Region
 from detour.hosts.rows import cfg_row, host_row, region_row
 from detour.hosts.state import NIL, REGIONS, Handle

@@ -8,6 +8,7 @@ optionally a uSID list; the sender knows nothing of the topology behind it.
 from __future__ import annotations
 
 from detour.base.jit import float64, inner, int64
+from detour.hosts import rtt
 from detour.hosts.cc import control
 from detour.hosts.frames import wire
 from detour.hosts.nic import CTL_PTR, activate, push_control
@@ -16,7 +17,6 @@ from detour.hosts.paths.probes import send_ptm
 from detour.hosts.records import ControlMessage, QueuePair, RdmaHost, ReceivedFrame
 from detour.hosts.rows import candidate_row, cfg_row, ctl_row, frame_row, host_row, qp_row, slot_row
 from detour.hosts.state import NIL, QPS_RTS, Handle
-from detour.hosts.transport import rtt
 
 
 @inner

@@ -24,6 +24,7 @@ After an idle time of more than a retransmission timeout what was known about wi
 from __future__ import annotations
 
 from detour.base.jit import float64, int64
+from detour.hosts import rtt, timers
 from detour.hosts.cc import control
 from detour.hosts.paths import delays, health, paths
 from detour.hosts.paths.delays import ProbingState
@@ -32,7 +33,6 @@ from detour.hosts.paths.probes import probe_others, send_ptm
 from detour.hosts.records import Config, QueuePair
 from detour.hosts.rows import candidate_row
 from detour.hosts.state import MAX_TIME, NIL, Handle
-from detour.hosts.transport import rtt, timers
 
 ROUND_NONE, ROUND_FIRST, ROUND_ALL = 0, 1, 2
 """no round; waiting for the first PTR; waiting for the others"""

@@ -44,11 +44,11 @@ from __future__ import annotations
 
 from detour.hosts.draws import random_below
 from detour.hosts.paths import memory
+from detour.hosts.paths.delays import mtu_times
 from detour.hosts.paths.health import is_alive
 from detour.hosts.paths.memory import SprayState
 from detour.hosts.paths.plugin import PathNews, PathScheme, hook
 from detour.hosts.paths.tokens import draw, forget, pop, push
-from detour.hosts.paths.waits import mtu_times
 from detour.hosts.records import Config, QueuePair
 from detour.hosts.rows import candidate_row, cfg_row, host_row
 from detour.hosts.state import NIL, Handle

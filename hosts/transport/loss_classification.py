@@ -17,7 +17,7 @@ losses alone is undone (RFC 4015, RFC 5682; `cc.on_spurious`).
 from __future__ import annotations
 
 from detour.base.jit import inner
-from detour.hosts.paths.waits import mtu_times
+from detour.hosts.paths.delays import mtu_times
 from detour.hosts.records import Config, QueuePair, ReceivedFrame
 
 _PERSISTENCE = 16

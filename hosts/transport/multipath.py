@@ -28,6 +28,7 @@ One window and one estimate of the round trip serve all paths; a path that is le
 from __future__ import annotations
 
 from detour.base.jit import inner, int64
+from detour.hosts import rtt, timers
 from detour.hosts.cc import control
 from detour.hosts.frames.wire import COUNT_MASK, SACK_BITS, unwrap
 from detour.hosts.nic import activate
@@ -36,7 +37,7 @@ from detour.hosts.paths.probes import send_ptm
 from detour.hosts.records import Candidate, Config, PsnSlot, QueuePair, ReceivedFrame
 from detour.hosts.rows import candidate_row, cfg_row, qp_row, slot_row
 from detour.hosts.state import MAX_TIME, NIL, Handle
-from detour.hosts.transport import flight, loss_classification, rtt, timers
+from detour.hosts.transport import flight, loss_classification
 from detour.hosts.transport.progress import PROBE_DUE, PROBE_NONE, acked, has_new, slide
 
 

@@ -68,7 +68,7 @@ from detour.hosts.state import (
     WC_WR_FLUSH_ERR,
     Handle,
 )
-from detour.hosts.verbs import queues
+from detour.hosts.transport import queues
 
 
 @inner

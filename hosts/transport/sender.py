@@ -10,11 +10,12 @@ their own.
 from __future__ import annotations
 
 from detour.base.jit import inner, int64
+from detour.hosts import rtt, timers
 from detour.hosts.cc import control
 from detour.hosts.frames import wire
 from detour.hosts.frames.wire import SYNDROME_ACCESS, SYNDROME_ACK, SYNDROME_SEQUENCE, unwrap
 from detour.hosts.nic import activate
-from detour.hosts.paths import blackhole, paths
+from detour.hosts.paths import paths
 from detour.hosts.records import Config, QueuePair, WorkRequest
 from detour.hosts.rows import candidate_row, cfg_row, frame_row, host_row, qp_row, slot_row, wqe_row
 from detour.hosts.state import (
@@ -26,9 +27,9 @@ from detour.hosts.state import (
     WC_RETRY_EXC_ERR,
     Handle,
 )
-from detour.hosts.transport import ack_validation, flight, gbn, lerp, multipath, rtt, timers
+from detour.hosts.transport import ack_validation, blackhole, flight, gbn, lerp, multipath
 from detour.hosts.transport.progress import PROBE_DUE, PROBE_NONE, PROBE_SENT, has_new, on_refused
-from detour.hosts.verbs.queues import fail
+from detour.hosts.transport.queues import fail
 
 # -- sending ------------------------------------------------------------------------------------------------
 

@@ -30,12 +30,13 @@ import numpy as np
 from detour.base.dataplane import MAX_FLOW_LABEL
 from detour.base.errors import DetourError
 from detour.hosts import nic, rdma, state
+from detour.hosts.addresses import final_address, to_text, to_words
 from detour.hosts.cc.plugin import CongestionAlgorithm
-from detour.hosts.frames.addresses import final_address, to_text, to_words
 from detour.hosts.paths.plugin import PathScheme
 from detour.hosts.records import HOST_COUNTERS, QP_COUNTERS, QueuePair
 from detour.hosts.state import MAX_TIME, NIL, Hosts, generations, next_key, qp_numbers
-from detour.hosts.verbs import algorithms, queues
+from detour.hosts.transport import queues
+from detour.hosts.verbs import algorithms
 from detour.topo.address import ipv6_text, usid_address
 
 T = TypeVar("T")

@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 
 from detour.base.errors import DetourError
+from detour.hosts.addresses import final_address, to_words
 from detour.hosts.config import HostConfig
+from detour.hosts.decode import decode
 from detour.hosts.endpoint import MAX_FRAME, MAX_TIME, Hosts, deadline, expire, make_hosts, receive, transmit
-from detour.hosts.frames.addresses import final_address, to_words
-from detour.hosts.frames.decode import decode
 from detour.hosts.state import set_host
 from detour.hosts.verbs.verbs import CQ, MR, PD, QP, AccessFlag, Context, Device
 from detour.topo.address import USID_BLOCK

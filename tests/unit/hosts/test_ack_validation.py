@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from detour.hosts.config import HostConfig
+from detour.hosts.decode import decode
 from detour.hosts.endpoint import expire
-from detour.hosts.frames.decode import decode
 from detour.hosts.verbs.verbs import (
     MR,
     QP,

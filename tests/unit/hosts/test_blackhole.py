@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from detour.hosts.config import LITERAL_LOSS, HostConfig
-from detour.hosts.frames.decode import decode
+from detour.hosts.decode import decode
 from detour.hosts.verbs.verbs import Path, QPInitAttr, SendWR, WCStatus
 from tests.property.lossy import US, Network, Pair, Weather, make_pair, through_switches
 

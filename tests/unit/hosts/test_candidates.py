@@ -10,7 +10,7 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.hosts.config import HostConfig
-from detour.hosts.frames.decode import decode
+from detour.hosts.decode import decode
 from detour.hosts.verbs.verbs import Path, PathChoice, QPInitAttr, SendWR, Transport, WCStatus
 from tests.property.lossy import US, Network, Pair, Weather, make_pair, through_switches
 

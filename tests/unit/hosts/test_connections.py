@@ -9,8 +9,8 @@ import pytest
 from detour.base.errors import DetourError
 from detour.hosts import rdma
 from detour.hosts.config import HostConfig
+from detour.hosts.decode import decode
 from detour.hosts.endpoint import make_hosts
-from detour.hosts.frames.decode import decode
 from detour.hosts.state import FIRST_QPN, generations, next_key, qp_numbers, set_host
 from detour.hosts.verbs.bulk import connect_many
 from detour.hosts.verbs.verbs import CQ, PD, QP, Context, Device, Path, QPInitAttr, SendWR

@@ -12,8 +12,8 @@ import pytest
 from detour.hosts.cc import algorithm
 from detour.hosts.cc import control as native_control
 from detour.hosts.config import DCQCN_PAPER, DCQCN_VENDOR, HostConfig
+from detour.hosts.decode import decode
 from detour.hosts.endpoint import make_hosts
-from detour.hosts.frames.decode import decode
 from detour.hosts.verbs import algorithms
 from detour.hosts.verbs.verbs import CongestionControl, Path, QPInitAttr, SendWR, Transport
 from tests.native import FromPython, control_all

@@ -10,7 +10,7 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.hosts.config import HostConfig
-from detour.hosts.frames.decode import decode
+from detour.hosts.decode import decode
 from detour.hosts.frames.wire import SYNDROME_SEQUENCE
 from detour.hosts.verbs.verbs import CongestionControl, Path, QPInitAttr, QPState, SendWR, Transport, WCStatus
 from tests.property.lossy import US, Network, Pair, Weather, make_pair

@@ -11,8 +11,8 @@ import pytest
 
 from detour.hosts.cc import control as native_control
 from detour.hosts.config import LITERAL_LOSS, HostConfig
+from detour.hosts.decode import decode
 from detour.hosts.endpoint import make_hosts
-from detour.hosts.frames.decode import decode
 from detour.hosts.transport import loss_classification as native_evidence
 from detour.hosts.verbs.verbs import QPInitAttr, SendWR, WCStatus
 from tests.native import FromPython, control_all

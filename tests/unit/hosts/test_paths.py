@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from detour.hosts.config import HostConfig
+from detour.hosts.decode import decode
 from detour.hosts.endpoint import make_hosts
-from detour.hosts.frames.decode import decode
 from detour.hosts.paths import delays as native_delays
 from detour.hosts.paths.delays import ProbingState
 from detour.hosts.verbs.verbs import CongestionControl, Path, QPInitAttr, QPState, SendWR, Transport, random_candidates

@@ -12,7 +12,7 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.hosts.config import HostConfig
-from detour.hosts.frames.decode import decode
+from detour.hosts.decode import decode
 from detour.hosts.state import NIL
 from detour.hosts.verbs.bulk import connect_many
 from detour.hosts.verbs.verbs import (

@@ -10,7 +10,7 @@ requests of tasks complete on the host's agenda instead (`hosts.agenda`) and hol
 from __future__ import annotations
 
 from detour.base.jit import inner, int64
-from detour.hosts import event_queue
+from detour.hosts import event_queue, timers
 from detour.hosts.nic import activate
 from detour.hosts.records import QueuePair
 from detour.hosts.rows import cfg_row, cq_row, cqe_row, host_row, publish, qp_row, wqe_row
@@ -25,7 +25,7 @@ from detour.hosts.state import (
     WQE_TASK,
     Handle,
 )
-from detour.hosts.transport import flight, timers
+from detour.hosts.transport import flight
 
 NOT_CONNECTED, SEND_QUEUE_FULL, CQ_FULL = -1, -2, -3
 

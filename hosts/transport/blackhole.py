@@ -19,13 +19,14 @@ a path on which round trips have varied gets that much more time.
 from __future__ import annotations
 
 from detour.base.jit import inner, int64
+from detour.hosts import rtt
 from detour.hosts.nic import activate
 from detour.hosts.paths import health, paths
 from detour.hosts.paths.probes import probe_others, send_ptm
 from detour.hosts.records import Config, QueuePair
 from detour.hosts.rows import candidate_row, cfg_row, frame_row, slot_row
 from detour.hosts.state import MAX_TIME, NIL, TR_LERP, Handle
-from detour.hosts.transport import flight, rtt
+from detour.hosts.transport import flight
 from detour.hosts.transport.progress import PROBE_DUE, PROBE_NONE
 
 
