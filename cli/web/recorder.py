@@ -20,7 +20,7 @@ from detour.cli.web.runs import FlowPaths, RunSample
 from detour.control.p4runtime.monitor import PORT_COUNTERS
 from detour.control.verifier.trace import Tracer
 from detour.fabric.backends.virtual.fabric import VirtualFabric
-from detour.hosts.verbs.verbs import Path
+from detour.hosts.verbs import Path
 from detour.topo.address import ipv6_text
 
 _FIRST_PS = US

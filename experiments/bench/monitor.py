@@ -26,8 +26,8 @@ from detour.hosts.frames.sizes import MAX_FRAME
 from detour.hosts.rdma import stack_of
 from detour.hosts.stacks import WIRE_MASK, stack_at
 from detour.hosts.state import Hosts, make_hosts, set_host
+from detour.hosts.verbs import CongestionControl, Device
 from detour.hosts.verbs.bulk import connect_many, post_many
-from detour.hosts.verbs.verbs import CongestionControl, Device
 
 GOAL_SHARE = 2.0
 PACKETS = 30_000

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from detour.base.errors import DetourError
 from detour.fabric.operations.control_plane import ControlPlane
 from detour.fabric.operations.results import PathHop, TracedPath
-from detour.hosts.verbs.verbs import Path
+from detour.hosts.verbs import Path
 from detour.topo import Host
 from detour.topo.paths import completed_usids, parse_usid_list
 

@@ -20,7 +20,7 @@ from detour.base.errors import DetourError
 from detour.base.times import MAX_TIME
 from detour.fabric.backends.clock import FabricClock, ps
 from detour.fabric.traffic.streams import Sink, Source
-from detour.hosts.verbs.verbs import (
+from detour.hosts.verbs import (
     CQ,
     MR,
     PD,

@@ -16,7 +16,7 @@ from detour.control.routes.hashes import probe_ports
 from detour.fabric.backends.clock import PS, ps
 from detour.fabric.traffic.flows import Choice, Flow, Pump
 from detour.fabric.traffic.streams import PatternSink, PatternSource
-from detour.hosts.verbs.verbs import Path
+from detour.hosts.verbs import Path
 from detour.topo import Host, Topology
 from detour.topo.keyvalues import check_keys, split_spec, whole_number
 from detour.topo.topology import HostPair

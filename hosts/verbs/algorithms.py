@@ -47,6 +47,14 @@ def give(hs: Hosts, rows: Int64Array, chosen: CongestionAlgorithm) -> None:
         news[name][...] = -1
 
 
+def start(hs: Hosts, rows: Int64Array, chosen: Any, window: float | None) -> None:
+    """Connections begin, with an algorithm (`algorithm_of`) and a window in packets (default: `initial_window`)."""
+    control = algorithm_of(chosen)
+    give(hs, rows, control)
+    numbers = np.ascontiguousarray(rows, np.int64)
+    rdma.begin(hs.listing, numbers.ctypes.data, len(numbers), float(window or initial_window(hs, control)))
+
+
 def scheme_of(chosen: Any) -> PathScheme:
     """Of an enumeration's member, or the scheme itself."""
     return chosen if isinstance(chosen, PathScheme) else PATH_REGISTRY.find(chosen.name.lower())

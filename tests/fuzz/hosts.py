@@ -28,7 +28,7 @@ from detour.hosts.config import HostConfig
 from detour.hosts.decode import decode
 from detour.hosts.endpoint import MAX_FRAME, deadline, expire, receive, transmit
 from detour.hosts.records import QP_COUNTERS
-from detour.hosts.verbs.verbs import (
+from detour.hosts.verbs import (
     MR,
     QP,
     AccessFlag,

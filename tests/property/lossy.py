@@ -25,7 +25,7 @@ from detour.hosts.config import HostConfig
 from detour.hosts.decode import decode
 from detour.hosts.endpoint import MAX_FRAME, MAX_TIME, Hosts, deadline, expire, make_hosts, receive, transmit
 from detour.hosts.state import set_host
-from detour.hosts.verbs.verbs import CQ, MR, PD, QP, AccessFlag, Context, Device
+from detour.hosts.verbs import CQ, MR, PD, QP, AccessFlag, Context, Device
 from detour.topo.address import USID_BLOCK
 
 US = 1_000_000

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from detour.hosts.config import HostConfig
-from detour.hosts.verbs.verbs import QP, Path, PathChoice, QPInitAttr, SendWR, WCOpcode, WCStatus
+from detour.hosts.verbs import QP, Path, PathChoice, QPInitAttr, SendWR, WCOpcode, WCStatus
 from tests.property.lossy import US, Network, Pair, Weather, make_pair
 
 MEMORY = 1 << 18

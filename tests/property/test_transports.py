@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from detour.hosts.config import HostConfig
 from detour.hosts.endpoint import pause
-from detour.hosts.verbs.verbs import CongestionControl, PathChoice, QPInitAttr, Transport, WCOpcode
+from detour.hosts.verbs import CongestionControl, PathChoice, QPInitAttr, Transport, WCOpcode
 from tests.property.lossy import US, Network, Pair, Weather, make_pair
 from tests.property.test_lerp import (
     COMMON,

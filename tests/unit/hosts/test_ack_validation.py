@@ -10,7 +10,7 @@ import pytest
 from detour.hosts.config import HostConfig
 from detour.hosts.decode import decode
 from detour.hosts.endpoint import expire
-from detour.hosts.verbs.verbs import (
+from detour.hosts.verbs import (
     MR,
     QP,
     AccessFlag,

@@ -10,7 +10,7 @@ import pytest
 
 from detour.hosts.config import LITERAL_LOSS, HostConfig
 from detour.hosts.decode import decode
-from detour.hosts.verbs.verbs import Path, QPInitAttr, SendWR, WCStatus
+from detour.hosts.verbs import Path, QPInitAttr, SendWR, WCStatus
 from tests.property.lossy import US, Network, Pair, Weather, make_pair, through_switches
 
 PATHS = [Path(0x0001), Path(0x8002), Path(0x8003), Path(0x8004)]

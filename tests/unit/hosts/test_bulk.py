@@ -12,8 +12,8 @@ from detour.base.errors import DetourError
 from detour.hosts.config import HostConfig
 from detour.hosts.endpoint import Hosts, deadline, make_hosts, not_before, receive, transmit
 from detour.hosts.state import FIRST_QPN, MAX_TIME, WC_SUCCESS, set_host
+from detour.hosts.verbs import CongestionControl, Device, Transport
 from detour.hosts.verbs.bulk import Flows, connect_many, counters, drain, draw_ports, path_packets, post_many
-from detour.hosts.verbs.verbs import CongestionControl, Device, Transport
 
 ROOM = 2048
 

@@ -11,7 +11,7 @@ import pytest
 from detour.base.errors import DetourError
 from detour.hosts.config import HostConfig
 from detour.hosts.decode import decode
-from detour.hosts.verbs.verbs import Path, PathChoice, QPInitAttr, SendWR, Transport, WCStatus
+from detour.hosts.verbs import Path, PathChoice, QPInitAttr, SendWR, Transport, WCStatus
 from tests.property.lossy import US, Network, Pair, Weather, make_pair, through_switches
 
 PATHS = [*(Path(k) for k in range(1, 5)), *(Path(0x8000 + k) for k in range(1, 5))]

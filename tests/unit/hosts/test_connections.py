@@ -12,8 +12,8 @@ from detour.hosts.config import HostConfig
 from detour.hosts.decode import decode
 from detour.hosts.endpoint import make_hosts
 from detour.hosts.state import FIRST_QPN, generations, next_key, qp_numbers, set_host
+from detour.hosts.verbs import CQ, PD, QP, Context, Device, Path, QPInitAttr, SendWR
 from detour.hosts.verbs.bulk import connect_many
-from detour.hosts.verbs.verbs import CQ, PD, QP, Context, Device, Path, QPInitAttr, SendWR
 from tests.native import from_python
 from tests.property.lossy import US, Pair, make_pair
 from tests.unit.hosts.frames import deliver, next_frame

@@ -14,8 +14,7 @@ from detour.hosts.cc import control as native_control
 from detour.hosts.config import DCQCN_PAPER, DCQCN_VENDOR, HostConfig
 from detour.hosts.decode import decode
 from detour.hosts.endpoint import make_hosts
-from detour.hosts.verbs import algorithms
-from detour.hosts.verbs.verbs import CongestionControl, Path, QPInitAttr, SendWR, Transport
+from detour.hosts.verbs import CongestionControl, Path, QPInitAttr, SendWR, Transport, algorithms
 from tests.native import FromPython, control_all
 from tests.property.lossy import US, Network, Pair, Weather, make_pair
 

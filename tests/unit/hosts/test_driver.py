@@ -20,8 +20,7 @@ from detour.hosts.config import HostConfig
 from detour.hosts.driver import Driver, open_interface, open_unix
 from detour.hosts.endpoint import make_hosts
 from detour.hosts.state import set_host
-from detour.hosts.verbs import verbs
-from detour.hosts.verbs.verbs import CQ, MR, PD, QP, AccessFlag, Context, Device, Endpoint, SendWR, WCStatus
+from detour.hosts.verbs import CQ, MR, PD, QP, AccessFlag, Context, Device, Endpoint, SendWR, WCStatus, verbs
 from tests.waiting import until
 
 MEGABYTE = 1_000_000

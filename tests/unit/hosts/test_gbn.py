@@ -12,7 +12,7 @@ from detour.base.errors import DetourError
 from detour.hosts.config import HostConfig
 from detour.hosts.decode import decode
 from detour.hosts.frames.wire import SYNDROME_SEQUENCE
-from detour.hosts.verbs.verbs import CongestionControl, Path, QPInitAttr, QPState, SendWR, Transport, WCStatus
+from detour.hosts.verbs import CongestionControl, Path, QPInitAttr, QPState, SendWR, Transport, WCStatus
 from tests.property.lossy import US, Network, Pair, Weather, make_pair
 
 

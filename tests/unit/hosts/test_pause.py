@@ -9,7 +9,7 @@ from detour.hosts import nic
 from detour.hosts.config import HostConfig
 from detour.hosts.decode import decode
 from detour.hosts.endpoint import deadline, pause
-from detour.hosts.verbs.verbs import MR, AccessFlag, Path, SendWR, WCStatus
+from detour.hosts.verbs import MR, AccessFlag, Path, SendWR, WCStatus
 from tests.native import from_python
 from tests.property.lossy import US, Network, Pair, Weather, make_pair
 from tests.unit.hosts.frames import data_frame, deliver, next_frame

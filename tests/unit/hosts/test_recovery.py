@@ -13,7 +13,7 @@ import pytest
 from detour.base.errors import DetourError
 from detour.hosts.config import LITERAL_LOSS, HostConfig
 from detour.hosts.decode import decode
-from detour.hosts.verbs.verbs import CongestionControl, Path, QPInitAttr, QPState, SendWR, Transport, WCStatus
+from detour.hosts.verbs import CongestionControl, Path, QPInitAttr, QPState, SendWR, Transport, WCStatus
 from tests.property.lossy import US, Network, Pair, Weather, make_pair, through_switches
 
 FIXED_WINDOW = QPInitAttr(psn=0, congestion_control=CongestionControl.FIXED, initial_cwnd=40)

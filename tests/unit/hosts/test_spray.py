@@ -14,8 +14,7 @@ from detour.base.errors import DetourError
 from detour.hosts.config import HostConfig
 from detour.hosts.decode import decode
 from detour.hosts.state import NIL
-from detour.hosts.verbs.bulk import connect_many
-from detour.hosts.verbs.verbs import (
+from detour.hosts.verbs import (
     CongestionControl,
     Path,
     PathChoice,
@@ -24,6 +23,7 @@ from detour.hosts.verbs.verbs import (
     Transport,
     WCStatus,
 )
+from detour.hosts.verbs.bulk import connect_many
 from tests.property.lossy import US, Network, Pair, Weather, make_pair, through_switches
 
 DETOURS = 7

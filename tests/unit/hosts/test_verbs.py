@@ -14,7 +14,7 @@ from detour.hosts.config import HostConfig
 from detour.hosts.decode import decode
 from detour.hosts.endpoint import MAX_FRAME, MAX_TIME, deadline, make_hosts, transmit
 from detour.hosts.state import set_host
-from detour.hosts.verbs.verbs import (
+from detour.hosts.verbs import (
     CQ,
     MR,
     PD,

@@ -22,7 +22,7 @@ from detour.hosts.addresses import final_address, to_text, to_words
 from detour.hosts.decode import decode
 from detour.hosts.frames import checksum, wire
 from detour.hosts.frames.checksum import CRC_START
-from detour.hosts.verbs.verbs import Path
+from detour.hosts.verbs import Path
 from tests.native import from_python
 from tests.property.lossy import add_delay, mark, through_switches
 from tests.unit.hosts.frames import ack_frame, data_frame, nak_frame, probe_frames
