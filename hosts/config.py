@@ -63,7 +63,7 @@ class HostConfig:
     """ceiling of the congestion window in packets"""
     every_loss_cuts: bool = False
     """DCTCP: a loss halves the window whatever queues say (RFC 8257, 3.5); else only one that a full queue explains
-    (`evidence`)"""
+    (`loss_classification`)"""
     loss_mtus: int = 75
     """MTU transmission times: a loss before any mark is congestion if packets then waited for longer"""
     adapts_to_reordering: bool = True
@@ -132,7 +132,7 @@ class HostConfig:
     dead_path_rtos: int = 2
     """timeouts in a row on one path that make the sender leave it"""
     leaves_silent_paths: bool = True
-    """LERP: a sender asks when nothing comes back, and leaves a path that alone is silent (`silence`)"""
+    """LERP: a sender asks when nothing comes back, and leaves a path that alone is silent (`blackhole`)"""
     min_silence_ps: int = 1 * US
     """shortest silence in which it asks"""
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plugins of senders: congestion control (`hosts.cc.own`) and path schemes (`hosts.paths.own`), the built-in ones too.
+"""Plugins of senders: congestion control (`hosts.cc.plugin`) and path schemes (`hosts.paths.plugin`), the built-in ones
+too.
 
 A plugin is parameters, fields that every sender has of it, and hooks: native functions that are called by address. So
 one that changes is compiled alone, and what calls it is not. A sender has the address of its row: the address of a
@@ -234,22 +235,22 @@ PYTHON_HOOKS: list[Callable[..., int]] = []
 """entries that run as Python; the address of the first one is 1"""
 
 
-def _python_call(address: int, own: int, table: int, i: int, now: int) -> int:
-    return PYTHON_HOOKS[address - 1](own, table, i, now)
+def _python_call(address: int, row: int, table: int, i: int, now: int) -> int:
+    return PYTHON_HOOKS[address - 1](row, table, i, now)
 
 
 _call = call4 if COMPILED else _python_call
 
 
 @inner
-def has(own: int, which: int) -> bool:
-    """Whether the plugin of the sender whose row is at `own` has a hook."""
-    return load64(load64(own) + 8 * (which + 1)) != 0
+def has(row: int, which: int) -> bool:
+    """Whether the plugin of the sender whose row is at `row` has a hook."""
+    return load64(load64(row) + 8 * (which + 1)) != 0
 
 
 @inner
-def call(own: int, table: int, i: int, which: int, now: int) -> int:
-    """Calls a hook of the sender whose row is at `own`, if there is one, else returns 0. `table`, `i`: where the sender
+def call(row: int, table: int, i: int, which: int, now: int) -> int:
+    """Calls a hook of the sender whose row is at `row`, if there is one, else returns 0. `table`, `i`: where the sender
     is, as the entries of its kind (`MakeEntry`) take it."""
-    hook = load64(load64(own) + 8 * (which + 1))
-    return _call(hook, own, table, i, now) if hook != 0 else int64(0)
+    hook = load64(load64(row) + 8 * (which + 1))
+    return _call(hook, row, table, i, now) if hook != 0 else int64(0)

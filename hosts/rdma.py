@@ -48,7 +48,7 @@ def receive(state: int, host: int, frame: int, stored: int, wire: int, now: int)
     """A frame came in."""
     hs = hosts_at(state, 0)
     _take(hs, host, host_row(hs, host), frame, wire, now)
-    if host_row(hs, host).agenda_when <= now:
+    if host_row(hs, host).events_when <= now:
         tasks.perform(hs, host, now)
     return 0
 
@@ -193,7 +193,7 @@ def deadline(state: int, host: int) -> int:
 def _deadline(hs: Handle, host: int) -> int:
     if host_row(hs, host).open_loop:
         return openloop.due(hs, host)
-    return min(host_row(hs, host).agenda_when, _first_deadline(hs, host))
+    return min(host_row(hs, host).events_when, _first_deadline(hs, host))
 
 
 @inner
@@ -219,7 +219,7 @@ def not_before(state: int, host: int) -> int:
     hs = hosts_at(state, 0)
     if host_row(hs, host).open_loop:
         return openloop.due(hs, host)
-    return min(host_row(hs, host).agenda_when, timers.first_key(hs, host))
+    return min(host_row(hs, host).events_when, timers.first_key(hs, host))
 
 
 @RDMA.entry
@@ -229,7 +229,7 @@ def expire(state: int, host: int, now: int) -> int:
     host_row(hs, host).now = now
     if host_row(hs, host).open_loop:
         return 0  # `transmit` follows
-    if host_row(hs, host).agenda_when <= now:
+    if host_row(hs, host).events_when <= now:
         tasks.perform(hs, host, now)
     while _first_deadline(hs, host) <= now:
         i = timers.top(hs, host)

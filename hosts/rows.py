@@ -60,7 +60,7 @@ task_row = _row(records.Task, "task")
 successor_row = _row(records.Successor, "successor")
 lane_row = _row(records.TaskLane, "lane")
 unit_row = _row(records.Unit, "unit")
-agenda_row = _row(HeapEntry, "agenda")
+event_row = _row(HeapEntry, "events")
 # of a QP: packets that were sent, or came early, work requests, paths
 slot_row = _row_of(records.PsnSlot, "slot")
 arrival_row = _row_of(records.Arrival, "arrival")

@@ -3,7 +3,7 @@
 
 A field is written `hs.qp[i]["snd_nxt"]` in Python, `qp_row(hs, i).snd_nxt` in native code (`rows.py`), where a
 record is a reference. What the rows are is in `records`. Packets are numbered with 64 bits inside; the PSN on the wire
-is the low 24 (`wire.py`).
+is the low 24 (`wire`).
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Tables:
     successor: Annotated[HostTable, records.Successor]
     lane: Annotated[HostTable, records.TaskLane]
     unit: Annotated[HostTable, records.Unit]
-    agenda: Annotated[HostTable, HeapEntry]
+    events: Annotated[HostTable, HeapEntry]
     region: Annotated[HostTable, records.Region]
     late: Annotated[HostTable, records.Late]
     memory: Annotated[NDArray[np.uint8], np.uint8]
@@ -259,7 +259,7 @@ def make_hosts(
     shapes |= {"wqe": (n_qps, sq_depth), "candidate": (n_qps, max_candidates), "cqe": (n_cqs, cq_depth)}
     shapes |= {"ctl": (n_hosts, control_depth), "ptm": (n_hosts, control_depth)}
     shapes |= {"heap": (n_hosts, min(n_qps, qps_per_host or n_qps)), "source": (n_hosts,)}
-    shapes |= {"task": (1,), "successor": (1,), "lane": (1,), "unit": (1,), "agenda": (1,)}
+    shapes |= {"task": (1,), "successor": (1,), "lane": (1,), "unit": (1,), "events": (1,)}
     shapes |= {"region": (n_hosts, REGIONS), "late": (n_hosts, LATE_CLASSES)}
     shapes |= {"memory": (0 if config.elide_payload else arena_bytes,)}
     hs = Hosts(shapes)
@@ -271,7 +271,7 @@ def make_hosts(
         hs.cfg[0][field.name] = getattr(config, field.name)
     hs.host["active_head"] = NIL
     hs.host["active_tail"] = NIL
-    hs.host["agenda_when"] = MAX_TIME
+    hs.host["events_when"] = MAX_TIME
     hs.qp["heap_pos"] = NIL
     hs.host["rng"] = np.random.SeedSequence(seed).generate_state(n_hosts, np.uint64).view(np.int64) | 1
     return hs

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Congestion control, by name. What transports call is in `control`, how an algorithm is written in `own`."""
+"""Congestion control, by name. What transports call is in `control`, how an algorithm is written in `plugin`."""
 
 from __future__ import annotations
 

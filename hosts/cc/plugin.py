@@ -20,7 +20,7 @@ A hook gets the parameters `p` (those of the dataclass, and `HostParameters`), t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from detour.base.jit import inner, int64
 from detour.base.memory import load64
@@ -29,6 +29,7 @@ from detour.base.structs import Int64, NativeRecord
 from detour.hosts import plugins
 from detour.hosts.plugins import PACKET_AT, Plugin, RecordType
 from detour.hosts.plugins import hook as hook
+from detour.hosts.records import Sender
 
 CONTROL_HOOKS = (
     "on_path", "on_idle", "on_sent", "on_acked", "on_lost", "on_spurious", "on_rto", "on_timer",
@@ -82,9 +83,9 @@ def entry_of(_hook: Any, records: tuple[RecordType, ...]) -> Any:
     """What is called by address: it makes records of addresses and calls the hook."""
     parameters_at, fields_at, qp_at = map(record_by_address, records)
 
-    def entry(own: int, q: int, _: int, now: int) -> int:
-        parameters = parameters_at(load64(load64(own)), 0)
-        _hook(parameters, fields_at(own, 0), qp_at(q, 0), _packet_at(own + PACKET_AT, 0), now)
+    def entry(row: int, q: int, _: int, now: int) -> int:
+        parameters = parameters_at(load64(load64(row)), 0)
+        _hook(parameters, fields_at(row, 0), qp_at(q, 0), _packet_at(row + PACKET_AT, 0), now)
         return 0
 
     return entry
@@ -94,25 +95,19 @@ _packet_at = record_by_address(Packet)
 _NONE = int64(0)
 
 
-class Plugged(Protocol):
-    """A QP or a connection."""
-
-    cc_own: int
-
-
 @inner
-def packet_of(q: Plugged) -> Packet:
+def packet_of(q: Sender) -> Packet:
     """The record of the packet that the next call of a hook is about."""
-    return _packet_at(q.cc_own + PACKET_AT, 0)
+    return _packet_at(q.cc_row + PACKET_AT, 0)
 
 
 @inner
-def call(q: Plugged, which: int, now: int) -> None:
+def call(q: Sender, which: int, now: int) -> None:
     """Calls a hook of the QP's algorithm, if it has that."""
-    plugins.call(q.cc_own, record_address(q), _NONE, which, now)
+    plugins.call(q.cc_row, record_address(q), _NONE, which, now)
 
 
 @inner
-def has(q: Plugged, which: int) -> bool:
+def has(q: Sender, which: int) -> bool:
     """Whether the QP's algorithm has a hook."""
-    return plugins.has(q.cc_own, which)
+    return plugins.has(q.cc_row, which)

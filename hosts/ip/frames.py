@@ -7,16 +7,7 @@ Packets are sent with "don't fragment" and identification 0 (RFC 6864); fragment
 from __future__ import annotations
 
 from detour.base.jit import inner, int64
-from detour.base.memory import (
-    load8,
-    load16be,
-    load32be,
-    load64be,
-    move_bytes,
-    store8,
-    store16be,
-    store32be,
-)
+from detour.base.memory import load8, load16be, load32be, load64be, move_bytes, store8, store16be, store32be
 from detour.hosts.frames.checksum import fold, sum_bytes
 from detour.hosts.frames.headers import (
     ETHERNET_BYTES,

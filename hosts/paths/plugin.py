@@ -66,7 +66,7 @@ class PathNews(NativeRecord):
 @dataclass(frozen=True)
 class PathScheme(Plugin):
     """`sprays`: every packet has a path of its own (LERP only). `watches`: when nothing comes back, others are asked,
-    and a path that alone is silent is left (`silence`)."""
+    and a path that alone is silent is left (`blackhole`)."""
 
     sprays: bool = False
     watches: bool = False
@@ -80,13 +80,13 @@ def entry_of(_hook: Any, records: tuple[RecordType, ...]) -> Any:
     """What is called by address: it makes records of addresses and calls the hook."""
     parameters_at, fields_at, _ = map(record_by_address, records)
 
-    def choose(own: int, tables: int, i: int, now: int) -> int:
-        hs, parameters, news = hosts_at(tables, 0), parameters_at(load64(load64(own)), 0), _news_at(own + PACKET_AT, 0)
-        return _hook(hs, i, qp_row(hs, i), parameters, fields_at(own, 0), news, now)
+    def choose(row: int, tables: int, i: int, now: int) -> int:
+        hs, parameters, news = hosts_at(tables, 0), parameters_at(load64(load64(row)), 0), _news_at(row + PACKET_AT, 0)
+        return _hook(hs, i, qp_row(hs, i), parameters, fields_at(row, 0), news, now)
 
-    def tell(own: int, tables: int, i: int, now: int) -> int:
-        hs, parameters, news = hosts_at(tables, 0), parameters_at(load64(load64(own)), 0), _news_at(own + PACKET_AT, 0)
-        _hook(hs, i, qp_row(hs, i), parameters, fields_at(own, 0), news, now)
+    def tell(row: int, tables: int, i: int, now: int) -> int:
+        hs, parameters, news = hosts_at(tables, 0), parameters_at(load64(load64(row)), 0), _news_at(row + PACKET_AT, 0)
+        _hook(hs, i, qp_row(hs, i), parameters, fields_at(row, 0), news, now)
         return 0
 
     return choose if hook_name(_hook) == "choose" else tell
@@ -98,16 +98,16 @@ _news_at = record_by_address(PathNews)
 @inner
 def news_of(q: QueuePair) -> PathNews:
     """The record that the next call of a hook is about; only if `has`."""
-    return _news_at(q.path_own + PACKET_AT, 0)
+    return _news_at(q.path_row + PACKET_AT, 0)
 
 
 @inner
 def call(hs: Handle, i: int, q: QueuePair, which: int, now: int) -> int:
     """Calls a hook of the QP's scheme, if it has that; returns what `choose` does."""
-    return plugins.call(q.path_own, record_address(hs), i, which, now) if q.path_own != 0 else 0
+    return plugins.call(q.path_row, record_address(hs), i, which, now) if q.path_row != 0 else 0
 
 
 @inner
 def has(q: QueuePair, which: int) -> bool:
     """Whether the QP's scheme has a hook."""
-    return q.path_own != 0 and plugins.has(q.path_own, which)
+    return q.path_row != 0 and plugins.has(q.path_row, which)

@@ -1,28 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LERP over many paths at once: what ACKs and silence say when every packet has a path of its own (`paths.spray`).
+"""LERP over many paths at once: what ACKs and silence say when every packet has a path of its own (`paths.spray`;
+docs/transports.md, "SprayLERP").
 
 `lerp` finds losses by order: what was sent before a packet that has arrived, on the same path, is lost. That holds for
 each path by itself. So packets in flight are kept in one list per path (`flight`), and nothing is declared lost because
-another path is faster. Data goes to its place in memory in any order, so nobody waits for what is late.
+another path is faster. An ACK is about the transmission that caused it: what was sent on its path before is lost,
+unless the ACK's bitmap says that only its answer was.
 
-* An ACK is about the transmission that caused it: its path is heard of, and what was sent there before is lost, unless
-  the ACK's bitmap says that only its answer was.
-* A path of which nothing is heard for a mean round trip and four mean deviations (RFC 6298), an eighth more than the
-  longest recent one, and one and a half of its own last one (of a detour: two mean ones, if that is less, or an
-  eighth more than its own), while packets that were sent later by other paths have been answered, is in doubt: its
-  first packet in flight is sent again by another path, a PTM asks, and no packet takes it. What it waited on its own
-  last round trip counts for less with time: it can have drained since. An answer to data ends the doubt; one to the
-  PTM lets a packet try the path (`health`). Neither within a timeout's time: the path is dead, all that is in flight
-  there is sent again, and it is asked once more after `spray_dead_ps`, then after twice as long, and so on. So a dead
-  path costs about two round trips, and one that passes probes alone a packet each time; that the doubt lasts for longer
-  costs nothing, as packets are missed one by one meanwhile. A doubt that was wrong costs a packet: the window is not
-  cut. A detour that has never answered gets twice the longest recent round trip if others have, and so does a shortest
-  path that is barred since, or when nothing new may be sent; any other such path gets a timeout's time.
-* If no later packet has been answered by any path, nor anything for a round trip, the oldest one is sent again by
-  another path, as a tail-loss probe (RFC 8985, 7). Its answer has all that is overdue sent again at once. Without one
-  others follow (`probe_tail`), until the retransmission timeout says that all is lost.
-
-One window and one estimate of the round trip serve all paths; a path that is left alone takes nothing from the window.
+A silent path is in doubt first and dead later. So a dead path costs about two round trips, and one that passes probes
+alone a packet each time; that the doubt lasts for longer costs nothing, as packets are missed one by one meanwhile. A
+doubt that was wrong costs a packet: the window is not cut. One window and one estimate of the round trip serve all
+paths; a path that is left alone takes nothing from the window.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from detour.base.times import MAX_TIME
 from detour.hosts.ip import rings
 from detour.hosts.ip.layout import ParsedFrame, SocketRecord, StackGlobals
 from detour.hosts.ip.pattern import is_pattern
-from detour.hosts.ip.rows import host_at
+from detour.hosts.ip.rows import host_row
 from detour.hosts.ip.tcp.layout import CWR, RANGES, ConnRecord
 from detour.hosts.ip.tcp.rows import range_of
 from detour.hosts.ip.tcp.segments import put_segment
@@ -87,7 +87,7 @@ def _note_marks(g: StackGlobals, s: SocketRecord, c: ConnRecord, i: int, f: Pars
 @inner()
 def acknowledge(g: StackGlobals, s: SocketRecord, c: ConnRecord, i: int, now: int) -> None:
     """An acknowledgement of what has come so far, before anything else goes."""
-    h = host_at(g.hosts, s.host)
+    h = host_row(g, s.host)
     frame = rings.room(g, h, s.host)
     if frame == 0:
         return

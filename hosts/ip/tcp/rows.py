@@ -6,9 +6,10 @@ from __future__ import annotations
 from detour.base.jit import inner
 from detour.base.pointers import record_by_address
 from detour.hosts.ip.layout import StackGlobals
+from detour.hosts.ip.rows import table
 from detour.hosts.ip.tcp import layout
 
-conn_at = record_by_address(layout.ConnRecord)
+conn_row = table(layout.ConnRecord, "conns")
 _segment_at = record_by_address(layout.SegmentRecord)
 _range_at = record_by_address(layout.RangeRecord)
 point_at = record_by_address(layout.PointRecord)
@@ -19,13 +20,13 @@ _ROOM = layout.RANGES + layout.SEEN
 @inner()
 def slot(g: StackGlobals, i: int, place: int) -> layout.SegmentRecord:
     """A segment of connection `i`, by its place in the ring."""
-    return _segment_at(conn_at(g.conns, i).segs, place)
+    return _segment_at(conn_row(g, i).segs, place)
 
 
 @inner()
 def segment(g: StackGlobals, i: int, number: int) -> layout.SegmentRecord:
     """A segment of connection `i`, by its number."""
-    c = conn_at(g.conns, i)
+    c = conn_row(g, i)
     return _segment_at(c.segs, number & (c.ring - 1))
 
 

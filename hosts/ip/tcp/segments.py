@@ -21,7 +21,7 @@ from detour.hosts.ip import rings
 from detour.hosts.ip.frames import DONT_FRAGMENT, put_headers
 from detour.hosts.ip.layout import HEADERS_BYTES, PROTO_TCP, ParsedFrame, SocketRecord, StackGlobals
 from detour.hosts.ip.pattern import pattern_sum, put_pattern
-from detour.hosts.ip.rows import host_at
+from detour.hosts.ip.rows import host_row
 from detour.hosts.ip.tcp.layout import ACK, ECE, FIN, RST, SYN, ConnRecord
 from detour.hosts.ip.tcp.rows import range_of
 
@@ -226,7 +226,7 @@ def parse_options(p: ConnRecord, at: int, header: int, syn: bool) -> None:
 @inner()
 def refuse(g: StackGlobals, host: int, f: ParsedFrame) -> None:
     """A RST in answer to a segment that is for no connection (RFC 9293, 3.10.7.1)."""
-    h = host_at(g.hosts, host)
+    h = host_row(g, host)
     if f.flags & RST or ((f.dst_hi >> 56) & 0xFF) == 0xFF:
         return
     out = rings.room(g, h, host)
