@@ -21,7 +21,8 @@ from detour.hosts import draws, nic, openloop, tasks, timers
 from detour.hosts.cc import control
 from detour.hosts.frames import dissect, wire
 from detour.hosts.frames.sizes import ETHERNET, IPV6, TRANSIT, UDP
-from detour.hosts.paths import paths
+from detour.hosts.paths import paths, plugin
+from detour.hosts.paths.probes import send_ptm
 from detour.hosts.records import ControlMessage, QueuePair, RdmaHost
 from detour.hosts.rows import cfg_row, ctl_row, frame_row, host_row, ptm_row, qp_row, slot_row
 from detour.hosts.stacks import STORED_SHIFT, record_of
@@ -374,16 +375,19 @@ def move(state: int, i: int, cand: int, now: int) -> None:
 
 @RDMA.entry
 def new_candidates(state: int, rows: int, count: int) -> None:
-    """`paths.new_candidates` of QPs, whose numbers are int64s at an address."""
+    """The lists of candidates of QPs, whose numbers are int64s at an address, are others."""
     hs = hosts_at(state, 0)
     for i in int64s_at(rows, count):
-        paths.new_candidates(hs, i)
+        plugin.call(hs, i, qp_row(hs, i), plugin.PATH_CANDIDATES, int64(0))
 
 
 @RDMA.entry
 def probe_all(state: int, i: int) -> None:
-    """`paths.probe_all`."""
-    paths.probe_all(hosts_at(state, 0), i)
+    """Queues a PTM on every candidate of a QP: what is asked for from outside, not by the rules of its scheme."""
+    hs = hosts_at(state, 0)
+    q = qp_row(hs, i)
+    for place in range(q.n_cand):
+        send_ptm(hs, i, q, place)
 
 
 @RDMA.entry

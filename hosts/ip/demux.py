@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from detour.base.jit import inner, int64
 from detour.base.memory import load32, store32
-from detour.hosts.ip.layout import StackGlobals
-from detour.hosts.ip.rows import host_row, socket_row
+from detour.hosts.ip.layout import StackGlobals, host_row, socket_row
 
 _GONE = int64(-1)
 """A place whose socket was removed: a search goes on behind it. 0 is a free place, else it is the socket plus 1."""

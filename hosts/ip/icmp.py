@@ -14,6 +14,7 @@ from detour.base.memory import (
     load64,
     load64be,
     move_bytes,
+    set_bytes,
     store8,
     store16be,
     store32be,
@@ -35,9 +36,8 @@ from detour.hosts.frames.headers import (
 )
 from detour.hosts.ip import demux, layout, neighbours, rings, timers
 from detour.hosts.ip.frames import checked, put_headers
-from detour.hosts.ip.layout import IpHostRecord, ParsedFrame, SocketRecord, StackGlobals
-from detour.hosts.ip.pattern import is_pattern, pattern_sum, put_pattern, put_zeros
-from detour.hosts.ip.rows import echo_row, host_row, socket_row
+from detour.hosts.ip.layout import IpHostRecord, ParsedFrame, SocketRecord, StackGlobals, echo_row, host_row, socket_row
+from detour.hosts.ip.pattern import is_pattern, pattern_sum, put_pattern
 
 _ECHO_REPLY, _UNREACHABLE, _ECHO, _EXCEEDED = 0, 3, 8, 11
 _UNREACHABLE6, _TOO_BIG6, _EXCEEDED6, _PROBLEM6, _ECHO6, _ECHO_REPLY6 = 1, 2, 3, 4, 128, 129
@@ -219,12 +219,6 @@ def port_unreachable(g: StackGlobals, host: int, f: ParsedFrame, ip: int) -> Non
 
 
 @inner()
-def on_timer(g: StackGlobals, i: int) -> None:
-    """The next request is due."""
-    timers.make_ready(g, i, socket_row(g, i))
-
-
-@inner()
 def write(g: StackGlobals, i: int, frame: int, now: int) -> int:
     """The next request; returns bytes stored << 32 | on the wire, 0: none goes now."""
     s, e = socket_row(g, i), echo_row(g, i)
@@ -255,7 +249,7 @@ def _put_request(
     store16be(at + 6, number)
     written = min(size, layout.ECHO_HEAD)
     payload = at + _ICMP_BYTES
-    put_zeros(payload, layout.ECHO_HEAD)
+    set_bytes(payload, 0, layout.ECHO_HEAD)
     if size >= layout.ECHO_HEAD:
         store32be(payload, layout.UDP_MAGIC)
         store64be(payload + 8, now)

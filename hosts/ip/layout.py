@@ -9,9 +9,12 @@ An address is two words, `hi` and `lo`: an IPv6 address, or an IPv4 address mapp
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
+from detour.base.heap import HeapEntry
 from detour.base.jit import int64
+from detour.base.pointers import record_by_address, row_of_table
 from detour.base.structs import Int64, NativeRecord, names
 from detour.base.times import MAX_TIME as MAX_TIME
 from detour.hosts.scheduling import Host
@@ -182,3 +185,26 @@ class BoxRecord(NativeRecord):
 # fmt: on
 
 IP_HOST_COUNTERS: Final = names(IpHostRecord)[names(IpHostRecord).index("rx_frames") :]
+
+_Row = TypeVar("_Row", bound=NativeRecord)
+
+
+def table(kind: type[_Row], name: str) -> Callable[[StackGlobals, int], _Row]:
+    """A function of `g` and an index: `host_row(g, host).mac`."""
+    return row_of_table(StackGlobals, kind, name)
+
+
+globals_at = record_by_address(StackGlobals)
+size_at = record_by_address(SizeRecord)
+sample_at = record_by_address(SampleRecord)
+heap_at = record_by_address(HeapEntry)
+host_row = table(IpHostRecord, "hosts")
+frame_row = table(ParsedFrame, "frames")
+neighbour_row = table(NeighbourRecord, "neighbours")
+socket_row = table(SocketRecord, "sockets")
+flow_row = table(UdpFlowRecord, "flows")
+peer_row = table(PeerRecord, "peers")
+echo_row = table(EchoRecord, "echoes")
+raw_row = table(RawRecord, "raws")
+outbox_row = table(BoxRecord, "outbox")
+inbox_row = table(BoxRecord, "inbox")

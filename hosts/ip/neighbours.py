@@ -24,8 +24,15 @@ from detour.hosts.frames.headers import (
 )
 from detour.hosts.ip import layout, rings, timers
 from detour.hosts.ip.frames import BROADCAST_MAC, MAPPED, prepare
-from detour.hosts.ip.layout import NeighbourRecord, ParsedFrame, SocketRecord, StackGlobals
-from detour.hosts.ip.rows import host_row, neighbour_row, socket_row
+from detour.hosts.ip.layout import (
+    NeighbourRecord,
+    ParsedFrame,
+    SocketRecord,
+    StackGlobals,
+    host_row,
+    neighbour_row,
+    socket_row,
+)
 
 _ARP_BYTES = int64(28)
 _ICMP6, _HOPS = int64(layout.PROTO_ICMP6), int64(255)

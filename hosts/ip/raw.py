@@ -6,14 +6,7 @@ from __future__ import annotations
 from detour.base.jit import inner
 from detour.base.memory import load64, move_bytes
 from detour.hosts.ip import timers
-from detour.hosts.ip.layout import RawRecord, StackGlobals
-from detour.hosts.ip.rows import raw_row, socket_row
-
-
-@inner()
-def on_timer(g: StackGlobals, i: int) -> None:
-    """The next frame is due."""
-    timers.make_ready(g, i, socket_row(g, i))
+from detour.hosts.ip.layout import RawRecord, StackGlobals, raw_row, socket_row
 
 
 @inner()

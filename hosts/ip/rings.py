@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from detour.base.jit import inner
 from detour.base.memory import move_bytes
-from detour.hosts.ip.layout import IpHostRecord, StackGlobals
-from detour.hosts.ip.rows import inbox_row, outbox_row
+from detour.hosts.ip.layout import IpHostRecord, StackGlobals, inbox_row, outbox_row
 
 
 @inner()

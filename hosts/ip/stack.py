@@ -12,10 +12,9 @@ from detour.base.parts import Part
 from detour.hosts.frames.headers import ETHERNET_BYTES, TYPE_ARP, TYPE_IPV4, TYPE_IPV6, load48
 from detour.hosts.ip import demux, icmp, layout, neighbours, raw, rings, timers, udp
 from detour.hosts.ip.frames import BAD_SUM, FRAGMENT, PARSED, parse_ipv4, parse_ipv6
-from detour.hosts.ip.layout import IpHostRecord, ParsedFrame, StackGlobals
-from detour.hosts.ip.rows import frame_row, globals_at, host_row, socket_row
+from detour.hosts.ip.layout import IpHostRecord, ParsedFrame, StackGlobals, frame_row, globals_at, host_row, socket_row
 from detour.hosts.ip.tcp import connection, sender
-from detour.hosts.ip.tcp.rows import conn_row
+from detour.hosts.ip.tcp.layout import conn_row
 
 IP = Part("ip", __name__)
 
@@ -128,16 +127,12 @@ def _expire(g: StackGlobals, host: int, h: IpHostRecord, now: int) -> None:
         if i < 0:
             return
         kind = socket_row(g, i).kind
-        if kind == layout.UDP_FLOW:
-            udp.on_timer(g, i)
-        elif kind == layout.ECHO:
-            icmp.on_timer(g, i)
-        elif kind == layout.RAW:
-            raw.on_timer(g, i)
-        elif kind == layout.TCP_SOCKET:
+        if kind == layout.TCP_SOCKET:
             connection.on_timer(g, i, now)
         elif kind == layout.RESOLVER:
             neighbours.on_timer(g, host, now)
+        else:  # the next packet is due
+            timers.make_ready(g, i, socket_row(g, i))
 
 
 @IP.entry

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from detour.base.heap import HeapEntry
 from detour.base.jit import inner
-from detour.hosts.ip.layout import MAX_TIME, IpHostRecord, SocketRecord, StackGlobals
-from detour.hosts.ip.rows import heap_at, host_row, socket_row
+from detour.hosts.ip.layout import MAX_TIME, IpHostRecord, SocketRecord, StackGlobals, heap_at, host_row, socket_row
 from detour.hosts.scheduling import make_deadlines, make_round
 
 

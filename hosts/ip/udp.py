@@ -23,9 +23,14 @@ from detour.hosts.ip.layout import (
     SocketRecord,
     StackGlobals,
     UdpFlowRecord,
+    flow_row,
+    host_row,
+    peer_row,
+    sample_at,
+    size_at,
+    socket_row,
 )
 from detour.hosts.ip.pattern import is_pattern, pattern_sum, put_pattern
-from detour.hosts.ip.rows import flow_row, host_row, peer_row, sample_at, size_at, socket_row
 
 _UDP_BYTES = int64(8)
 _CE = int64(3)
@@ -35,12 +40,6 @@ _SAMPLE_BYTES = SampleRecord.dtype.itemsize
 
 
 # -- sending ---------------------------------------------------------------------------------------------
-
-
-@inner()
-def on_timer(g: StackGlobals, i: int) -> None:
-    """The next packet is due."""
-    timers.make_ready(g, i, socket_row(g, i))
 
 
 @inner()

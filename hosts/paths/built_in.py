@@ -4,14 +4,25 @@
 from __future__ import annotations
 
 from detour.base.parts import Part
+from detour.base.structs import NativeRecord
 from detour.hosts.paths import plugin
-from detour.hosts.paths.oblivious import OBLIVIOUS_PATHS
-from detour.hosts.paths.plugin import PathScheme
+from detour.hosts.paths.plugin import PathNews, PathScheme, hook
 from detour.hosts.paths.probing import PROBING_PATHS
 from detour.hosts.paths.reacting import REACTING_PATHS
 from detour.hosts.paths.spray import SPRAYING_PATHS
+from detour.hosts.paths.tokens import draw
 from detour.hosts.plugins import build_in
 from detour.hosts.records import Config, QueuePair
+from detour.hosts.state import Handle
+
+
+@hook
+def choose(hs: Handle, i: int, q: QueuePair, p: Config, s: NativeRecord, news: PathNews, now: int) -> int:
+    return draw(hs, i, q, 0, q.n_cand, now)
+
+
+OBLIVIOUS_PATHS = PathScheme(None, hooks=(choose,), name="oblivious", sprays=True)
+"""every packet has a random candidate"""
 
 PATH_SCHEMES = Part("paths", __name__)
 

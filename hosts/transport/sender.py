@@ -15,7 +15,7 @@ from detour.hosts.cc import control
 from detour.hosts.frames import wire
 from detour.hosts.frames.wire import unwrap
 from detour.hosts.nic import activate
-from detour.hosts.paths import paths
+from detour.hosts.paths import paths, plugin
 from detour.hosts.records import Config, QueuePair, WorkRequest
 from detour.hosts.rows import candidate_row, cfg_row, frame_row, host_row, qp_row, slot_row, wqe_row
 from detour.hosts.state import MAX_TIME, NIL, QPS_RTS, TR_LERP, WC_REM_ACCESS_ERR, WC_RETRY_EXC_ERR, Handle
@@ -314,4 +314,4 @@ def _on_rto(hs: Handle, i: int, q: QueuePair, quiet: int, now: int) -> None:
     q.tail_probe = PROBE_SENT
     q.probes = 0
     control.on_rto(q, lost, now)
-    paths.on_timeout(hs, i, q, now)
+    plugin.call(hs, i, q, plugin.PATH_TIMEOUT, now)

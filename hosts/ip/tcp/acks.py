@@ -9,8 +9,7 @@ from detour.hosts.cc import control as cc
 from detour.hosts.ip.layout import StackGlobals
 from detour.hosts.ip.tcp import control, lists, recovery, rto
 from detour.hosts.ip.tcp import layout as tcp
-from detour.hosts.ip.tcp.layout import ConnRecord, SegmentRecord
-from detour.hosts.ip.tcp.rows import range_of, segment
+from detour.hosts.ip.tcp.layout import ConnRecord, SegmentRecord, range_of, segment
 
 _HALF = 1 << 31
 _LOW = 0xFFFFFFFF

@@ -11,12 +11,10 @@ from detour.hosts.cc import control as cc
 from detour.hosts.draws import draw
 from detour.hosts.ip import demux, timers
 from detour.hosts.ip.frames import checked
-from detour.hosts.ip.layout import PROTO_TCP, TCP_SOCKET, ParsedFrame, SocketRecord, StackGlobals
-from detour.hosts.ip.rows import host_row, socket_row
+from detour.hosts.ip.layout import PROTO_TCP, TCP_SOCKET, ParsedFrame, SocketRecord, StackGlobals, host_row, socket_row
 from detour.hosts.ip.tcp import acks, control, lists, receiver, recovery, rto, segments, sender
 from detour.hosts.ip.tcp import layout as tcp
-from detour.hosts.ip.tcp.layout import ConnRecord, SegmentRecord
-from detour.hosts.ip.tcp.rows import conn_row
+from detour.hosts.ip.tcp.layout import ConnRecord, SegmentRecord, conn_row
 
 _LOW = int64(0xFFFFFFFF)
 _NONE = int64(0)
@@ -315,14 +313,9 @@ def _end(g: StackGlobals, c: ConnRecord, s: SocketRecord, i: int, error: int, no
 
 
 @inner()
-def _fin_acked(c: ConnRecord) -> bool:
-    return c.snd_una > c.snd_end
-
-
-@inner()
 def _closing(g: StackGlobals, c: ConnRecord, s: SocketRecord, i: int, now: int) -> None:
     """What an ACK of our FIN means."""
-    if not _fin_acked(c):
+    if c.snd_una <= c.snd_end:
         return
     if c.state == tcp.FIN_WAIT_1:
         c.state = tcp.FIN_WAIT_2

@@ -13,8 +13,7 @@ import numpy as np
 from detour.base.jit import float64, inner, int64
 from detour.base.times import MAX_TIME
 from detour.hosts.cc import control, plugin
-from detour.hosts.ip.tcp.layout import ConnRecord
-from detour.hosts.ip.tcp.rows import point_at
+from detour.hosts.ip.tcp.layout import ConnRecord, point_at
 
 
 @inner()

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from detour.base.jit import inner
+from detour.base.pointers import record_by_address
 from detour.base.structs import Float64, Int32, Int64, NativeRecord
+from detour.hosts.ip.layout import StackGlobals, table
 from detour.hosts.records import Sender
 
 CLOSED: Final = 0
@@ -125,3 +128,29 @@ class PointRecord(NativeRecord):
 
     time_ps: Int64; cwnd: Float64; ssthresh: Float64; inflight: Int64; srtt_ps: Int64; acked: Int64
 # fmt: on
+
+conn_row = table(ConnRecord, "conns")
+_segment_at = record_by_address(SegmentRecord)
+_range_at = record_by_address(RangeRecord)
+point_at = record_by_address(PointRecord)
+_RANGE_BYTES = RangeRecord.dtype.itemsize
+_ROOM = RANGES + SEEN
+
+
+@inner()
+def slot(g: StackGlobals, i: int, place: int) -> SegmentRecord:
+    """A segment of connection `i`, by its place in the ring."""
+    return _segment_at(conn_row(g, i).segs, place)
+
+
+@inner()
+def segment(g: StackGlobals, i: int, number: int) -> SegmentRecord:
+    """A segment of connection `i`, by its number."""
+    c = conn_row(g, i)
+    return _segment_at(c.segs, number & (c.ring - 1))
+
+
+@inner()
+def range_of(g: StackGlobals, i: int, k: int) -> RangeRecord:
+    """A range of data that came early."""
+    return _range_at(g.ranges + i * _ROOM * _RANGE_BYTES, k)

@@ -11,11 +11,9 @@ from __future__ import annotations
 from detour.base.jit import inner, int64
 from detour.base.times import MAX_TIME
 from detour.hosts.ip import rings
-from detour.hosts.ip.layout import ParsedFrame, SocketRecord, StackGlobals
+from detour.hosts.ip.layout import ParsedFrame, SocketRecord, StackGlobals, host_row
 from detour.hosts.ip.pattern import is_pattern
-from detour.hosts.ip.rows import host_row
-from detour.hosts.ip.tcp.layout import CWR, RANGES, ConnRecord
-from detour.hosts.ip.tcp.rows import range_of
+from detour.hosts.ip.tcp.layout import CWR, RANGES, ConnRecord, range_of
 from detour.hosts.ip.tcp.segments import put_segment
 
 _CE = int64(3)

@@ -13,8 +13,7 @@ from detour.base.jit import inner, int64
 from detour.base.times import MAX_TIME
 from detour.hosts.ip.layout import StackGlobals
 from detour.hosts.ip.tcp import control, lists, rto
-from detour.hosts.ip.tcp.layout import FLIGHT, RANGES, SACKED, SEEN, ConnRecord, SegmentRecord
-from detour.hosts.ip.tcp.rows import range_of, segment, slot
+from detour.hosts.ip.tcp.layout import FLIGHT, RANGES, SACKED, SEEN, ConnRecord, SegmentRecord, range_of, segment, slot
 
 _DUPLICATES = 3
 

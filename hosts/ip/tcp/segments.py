@@ -19,11 +19,9 @@ from detour.hosts.frames.headers import (
 )
 from detour.hosts.ip import rings
 from detour.hosts.ip.frames import DONT_FRAGMENT, put_headers
-from detour.hosts.ip.layout import HEADERS_BYTES, PROTO_TCP, ParsedFrame, SocketRecord, StackGlobals
+from detour.hosts.ip.layout import HEADERS_BYTES, PROTO_TCP, ParsedFrame, SocketRecord, StackGlobals, host_row
 from detour.hosts.ip.pattern import pattern_sum, put_pattern
-from detour.hosts.ip.rows import host_row
-from detour.hosts.ip.tcp.layout import ACK, ECE, FIN, RST, SYN, ConnRecord
-from detour.hosts.ip.tcp.rows import range_of
+from detour.hosts.ip.tcp.layout import ACK, ECE, FIN, RST, SYN, ConnRecord, range_of
 
 TCP_BYTES = int64(20)
 _TCP = int64(PROTO_TCP)

@@ -7,13 +7,11 @@ from detour.base.jit import inner, int64
 from detour.base.times import MAX_TIME
 from detour.hosts.cc import control as cc
 from detour.hosts.ip import neighbours, timers
-from detour.hosts.ip.layout import SocketRecord, StackGlobals
-from detour.hosts.ip.rows import socket_row
+from detour.hosts.ip.layout import SocketRecord, StackGlobals, socket_row
 from detour.hosts.ip.tcp import control, lists, recovery, rto
 from detour.hosts.ip.tcp import layout as tcp
-from detour.hosts.ip.tcp.layout import ConnRecord, SegmentRecord
+from detour.hosts.ip.tcp.layout import ConnRecord, SegmentRecord, conn_row, segment, slot
 from detour.hosts.ip.tcp.receiver import acknowledged
-from detour.hosts.ip.tcp.rows import conn_row, segment, slot
 from detour.hosts.ip.tcp.segments import put_segment, put_syn
 
 _NONE = int64(0)
@@ -24,12 +22,6 @@ def _allowed(c: ConnRecord) -> bool:
     """Whether a segment may go now. One may always be under way."""
     pipe = lists.pipe(c)
     return pipe == 0 or (c.prr_out < c.prr_limit if recovery.reducing(c) else pipe + 1 <= c.cwnd)
-
-
-@inner()
-def has_fin(c: ConnRecord) -> bool:
-    """Whether the FIN belongs to what is to be sent, and its place in the stream is known."""
-    return c.fin != 0
 
 
 @inner()
@@ -51,7 +43,7 @@ def new_length(g: StackGlobals, c: ConnRecord) -> int:
         if room <= 0 or c.seg_nxt > c.seg_una:
             return 0
         size, ends = room, False
-    if ends and has_fin(c) and size + 1 <= room:
+    if ends and c.fin != 0 and size + 1 <= room:
         size += 1
     elif size < c.mss and not ends and c.seg_nxt > c.seg_una:
         return 0
