@@ -31,11 +31,9 @@ from detour.hosts.frames.headers import (
     TYPE_IPV6,
     pseudo_sum,
     put_ethernet,
-    put_ipv4,
-    put_ipv6,
 )
 from detour.hosts.ip import demux, layout, neighbours, rings, timers
-from detour.hosts.ip.frames import checked, put_headers
+from detour.hosts.ip.frames import checked, put_answer, put_headers
 from detour.hosts.ip.layout import IpHostRecord, ParsedFrame, SocketRecord, StackGlobals, echo_row, host_row, socket_row
 from detour.hosts.ip.pattern import is_pattern, pattern_sum, put_pattern
 
@@ -196,23 +194,15 @@ def port_unreachable(g: StackGlobals, host: int, f: ParsedFrame, ip: int) -> Non
     if out == 0:
         return
     h.error_next = h.now + _ERRORS_APART_PS
-    size = IPV6_BYTES if f.v6 != 0 else IPV4_BYTES
     quoted = min(f.at - ip + f.here, _ERROR_PAYLOAD)
     length = _ICMP_BYTES + quoted
-    put_ethernet(out, f.source_mac, h.mac, TYPE_IPV6 if f.v6 != 0 else TYPE_IPV4)
-    head = out + ETHERNET_BYTES
-    at = head + size
+    at = put_answer(out, h, f, _ICMP6 if f.v6 != 0 else _ICMP, length, _NONE)
     store32be(at, (_NO_PORT6 if f.v6 != 0 else _NO_PORT) << 16)
     store32be(at + 4, 0)
     move_bytes(at + _ICMP_BYTES, ip, quoted)
-    total = int64(0)
-    if f.v6 != 0:
-        put_ipv6(head, _NONE, length, _ICMP6, h.ttl, f.dst_hi, f.dst_lo, f.src_hi, f.src_lo)
-        total = pseudo_sum(f.src_hi, f.src_lo, f.dst_hi, f.dst_lo, _ICMP6, length)
-    else:
-        store16be(head + 10, ~put_ipv4(head, size + length, _NONE, h.ttl, _ICMP, f.dst_lo, f.src_lo))
+    total = pseudo_sum(f.src_hi, f.src_lo, f.dst_hi, f.dst_lo, _ICMP6, length) if f.v6 != 0 else _NONE
     store16be(at + 2, ~fold(total + sum_bytes(at, length)))
-    rings.push(g, h, host, ETHERNET_BYTES + size + length, ETHERNET_BYTES + size + length)
+    rings.push(g, h, host, at - out + length, at - out + length)
 
 
 # -- ping ------------------------------------------------------------------------------------------------
