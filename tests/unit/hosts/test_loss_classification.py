@@ -14,9 +14,9 @@ from detour.hosts.config import LITERAL_LOSS, HostConfig
 from detour.hosts.decode import decode
 from detour.hosts.endpoint import make_hosts
 from detour.hosts.transport import loss_classification as native_classification
-from detour.hosts.verbs import QPInitAttr, SendWR, WCStatus
+from detour.hosts.verbs import QPInitAttr
 from tests.native import FromPython, control_all
-from tests.property.lossy import US, Network, Weather, make_pair, mark, through_switches
+from tests.property.lossy import US, Network, Weather, make_pair, mark, through_switches, transfer
 
 DCTCP = QPInitAttr(psn=0)
 PACKETS = 1000
@@ -146,12 +146,8 @@ def sent(weather: Weather, config: HostConfig, keep: Callable[[int, bytes], byte
     """The sender's row after a transfer that arrived whole, and its statistics, with the time that it took."""
     pair = make_pair(memory=1 << 20, attr_a=DCTCP, config=config)
     net = Network(pair.hs, weather, filter=keep, seed=3)
-    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, PACKETS * 1000), pair.mr_b.addr, pair.mr_b.rkey))
-    status: list[WCStatus] = []
-    assert net.run(lambda: bool(status.extend(wc.status for wc in pair.cq_a.poll()) or status)), net.schedule()
-    assert status == [WCStatus.SUCCESS], net.schedule()
-    assert pair.mr_b.read(PACKETS * 1000) == pair.mr_a.read(PACKETS * 1000)
-    return pair.hs.qp[pair.qp_a.index], pair.qp_a.stats() | {"ps": net.now}
+    stats = transfer(pair, net, PACKETS)
+    return pair.hs.qp[pair.qp_a.index], stats | {"ps": net.now}
 
 
 @pytest.mark.parametrize(("queue", "shrinks"), [(0, False), (20_000, True)])
