@@ -227,16 +227,16 @@ def host_changes(texts: Sequence[str]) -> tuple[tuple[str, Any], ...]:
         DetourError: no such parameter, or no value of its kind.
     """
     kinds = {field.name: str(field.type) for field in fields(HostConfig)}
-    found: list[tuple[str, Any]] = []
+    changes: list[tuple[str, Any]] = []
     for text in texts:
         name, _, value = text.partition("=")
         if name not in kinds:
             raise DetourError(f"there is no host parameter {name!r}; see HostConfig in hosts/config.py")
         try:
-            found.append((name, _VALUES[kinds[name]](value.strip().lower())))
+            changes.append((name, _VALUES[kinds[name]](value.strip().lower())))
         except (KeyError, ValueError):
             raise DetourError(f"host parameter {name} is {kinds[name]}; {value!r} is none") from None
-    return tuple(found)
+    return tuple(changes)
 
 
 _VALUES: dict[str, Callable[[str], Any]] = {

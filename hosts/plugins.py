@@ -49,7 +49,7 @@ class Plugin:
     parameters: Any = None
     fields: Mapping[str, type] | type[NativeRecord] = field(default_factory=dict[str, type])
     hooks: tuple[Any, ...] = ()
-    name: str = "own"
+    name: str = "plugin"
 
     HOOKS: ClassVar[tuple[str, ...]] = ()
     NEWS: ClassVar[type[NativeRecord]] = NativeRecord
@@ -129,10 +129,10 @@ class PluginRegistry(plugins.Registry[P]):
     ) -> None:
         """`kind`: what others must bring; the rest as for `Registry`."""
 
-        def adopt(name: str, found: Any) -> P:
-            if not isinstance(found, kind):
-                raise DetourError(f"{name} is a {type(found).__name__}, and not a {kind.__name__}")
-            return replace(found, name=plugins.pinned(name))
+        def adopt(name: str, plugin: Any) -> P:
+            if not isinstance(plugin, kind):
+                raise DetourError(f"{name} is a {type(plugin).__name__}, and not a {kind.__name__}")
+            return replace(plugin, name=plugins.pinned(name))
 
         super().__init__(plural, what, built_in, adopt, any_case=any_case)
 
@@ -180,8 +180,8 @@ def build_in(part: Part, plugin: Plugin, parameters: RecordType, sender: RecordT
     """The hooks of a plugin are compiled as entries of a part."""
     for one in plugin.hooks if COMPILED else ():
         if (one, sender) not in _BUILT_IN:
-            made = _renamed(one, (parameters, plugin.row, sender), entry_of, f"{plugin.name}_{hook_name(one)}")
-            _BUILT_IN[one, sender] = part.entry(made)
+            entry = _renamed(one, (parameters, plugin.row, sender), entry_of, f"{plugin.name}_{hook_name(one)}")
+            _BUILT_IN[one, sender] = part.entry(entry)
 
 
 def _renamed(one: Any, records: tuple[RecordType, ...], entry_of: MakeEntry, name: str) -> Any:
@@ -190,21 +190,21 @@ def _renamed(one: Any, records: tuple[RecordType, ...], entry_of: MakeEntry, nam
     if function is None:
         raise DetourError(f"the hook {hook_name(one)} is a plain Python function: mark it with @hook")
     entry = entry_of(one, records)
-    made = python.FunctionType(
+    renamed = python.FunctionType(
         entry.__code__,
         {**entry.__globals__, "_hook": one, "__name__": function.__module__},
         name,
         None,
         entry.__closure__,
     )
-    made.__annotations__ = entry.__annotations__
-    return made
+    renamed.__annotations__ = entry.__annotations__
+    return renamed
 
 
 def _compiled(one: Any, records: tuple[RecordType, ...], entry_of: MakeEntry) -> Any:
     """A hook with what it calls and nothing else, kept in the cache of native code."""
-    made = _renamed(one, records, entry_of, f"{hook_name(one)}_by_address")
-    return njit(made, key=_key(one.py_func, records))
+    entry = _renamed(one, records, entry_of, f"{hook_name(one)}_by_address")
+    return njit(entry, key=_key(one.py_func, records))
 
 
 def _key(function: Any, records: tuple[RecordType, ...]) -> str:

@@ -68,9 +68,9 @@ def tell(cfg: Config, q: Sender, f: ReceivedFrame, caused: bool, rtt: int) -> No
     then."""
     packet = plugin.packet_of(q)
     packet.rtt = rtt if caused else -1
-    known = caused and f.has_delay != 0
-    packet.delay = f.delay * cfg.tick_ps if known else -1
-    packet.hops = f.hops if known else -1
+    has_delay = caused and f.has_delay != 0
+    packet.delay = f.delay * cfg.tick_ps if has_delay else -1
+    packet.hops = f.hops if has_delay else -1
     packet.marked = f.ce if caused else 0
 
 

@@ -27,13 +27,13 @@ def find(g: StackGlobals, host: int, proto: int, lport: int, r_hi: int, r_lo: in
     base = g.demux + 4 * host * g.demux_size
     place = _first(g, proto, lport, r_hi, r_lo, rport)
     for _ in range(g.demux_size):
-        found = load32(base + 4 * place)
-        if found == 0:
+        entry = load32(base + 4 * place)
+        if entry == 0:
             return -1
-        if found > 0:
-            s = socket_row(g, found - 1)
+        if entry > 0:
+            s = socket_row(g, entry - 1)
             if s.lport == lport and s.rport == rport and s.r_lo == r_lo and s.r_hi == r_hi and s.proto == proto:
-                return found - 1
+                return entry - 1
         place = (place + 1) & (g.demux_size - 1)
     return -1
 
@@ -56,10 +56,10 @@ def remove(g: StackGlobals, i: int) -> None:
     base = g.demux + 4 * s.host * g.demux_size
     place = _first(g, s.proto, s.lport, s.r_hi, s.r_lo, s.rport)
     for _ in range(g.demux_size):
-        found = load32(base + 4 * place)
-        if found == 0:
+        entry = load32(base + 4 * place)
+        if entry == 0:
             return
-        if found == i + 1:
+        if entry == i + 1:
             following = load32(base + 4 * ((place + 1) & (g.demux_size - 1)))
             store32(base + 4 * place, 0 if following == 0 else _GONE)
             return

@@ -68,9 +68,9 @@ class StackHost:
         Raises:
             DetourError: it has none.
         """
-        for found in self.addresses:
-            if is_v6(*found) == v6:
-                return text_of(*found)
+        for pair in self.addresses:
+            if is_v6(*pair) == v6:
+                return text_of(*pair)
         raise DetourError(f"host {self.name} has no IPv{6 if v6 else 4} address")
 
     def add_neighbour(self, address: str, mac: str) -> None:
@@ -113,11 +113,11 @@ class StackHost:
     def _take_inbox(self) -> list[tuple[int, bytes]]:
         g, tables, row = self.memory.globals[0], self.memory.tables, self.row
         depth, box = int(g["in_depth"]), int(g["box_bytes"])
-        found: list[tuple[int, bytes]] = []
+        frames: list[tuple[int, bytes]] = []
         for number in range(int(row["in_head"]), int(row["in_tail"])):
             place = self.number * depth + number % depth
             entry = tables["inbox"][place]
             data = tables["inboxes"][place * box : place * box + int(entry["stored"])]
-            found.append((int(entry["time"]), data.tobytes()))
+            frames.append((int(entry["time"]), data.tobytes()))
         row["in_head"] = row["in_tail"]
-        return found
+        return frames

@@ -137,5 +137,5 @@ class IpStack:
 
     def host_of(self, address: str) -> IpHost | None:
         """Who has an address."""
-        wanted = words(address)
-        return next((host for host in self._hosts if wanted in host.addresses), None)
+        pair = words(address)
+        return next((host for host in self._hosts if pair in host.addresses), None)

@@ -88,8 +88,8 @@ class StackMemory:
 
     def bound(self, algorithm: CongestionAlgorithm, make: Callable[[], Bound]) -> Bound:
         """The compiled hooks of an algorithm, the same for all connections that have it."""
-        for known in self._bounds:
-            if known.algorithm == algorithm:
-                return known
+        for bound in self._bounds:
+            if bound.algorithm == algorithm:
+                return bound
         self._bounds.append(make())
         return self._bounds[-1]

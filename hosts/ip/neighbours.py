@@ -46,22 +46,29 @@ _SOLICITED, _OVERRIDE = int64(0x40000000), int64(0x20000000)
 
 
 @inner()
+def _find(g: StackGlobals, host: int, hi: int, lo: int) -> int:
+    """Row of a neighbour, -1: it is not in the table."""
+    base = host * g.n_neighbours
+    for row in range(base, base + host_row(g, host).neighbours_used):
+        n = neighbour_row(g, row)
+        if n.lo == lo and n.hi == hi:
+            return row
+    return int64(-1)
+
+
+@inner()
 def _entry(g: StackGlobals, host: int, hi: int, lo: int) -> int:
     """Row of a neighbour, a fresh one if it is new; -1: the table is full."""
-    h = host_row(g, host)
-    base = host * g.n_neighbours
-    for k in range(h.neighbours_used):
-        n = neighbour_row(g, base + k)
-        if n.lo == lo and n.hi == hi:
-            return base + k
-    if h.neighbours_used == g.n_neighbours:
-        return -1
-    n = neighbour_row(g, base + h.neighbours_used)
+    row, h = _find(g, host, hi, lo), host_row(g, host)
+    if row >= 0 or h.neighbours_used == g.n_neighbours:
+        return row
+    row = host * g.n_neighbours + h.neighbours_used
     h.neighbours_used += 1
+    n = neighbour_row(g, row)
     n.hi = hi
     n.lo = lo
     n.state = layout.NEIGHBOUR_FREE
-    return base + h.neighbours_used - 1
+    return row
 
 
 @inner()
@@ -157,14 +164,7 @@ def _wake(g: StackGlobals, host: int, row: int, failed: int) -> None:
 @inner()
 def learn(g: StackGlobals, host: int, hi: int, lo: int, mac: int, ask: bool) -> None:
     """A neighbour's MAC was told. `ask`: enter it if it is new."""
-    h = host_row(g, host)
-    row = int64(-1)
-    for k in range(h.neighbours_used):
-        n = neighbour_row(g, host * g.n_neighbours + k)
-        if n.lo == lo and n.hi == hi:
-            row = host * g.n_neighbours + k
-    if row < 0 and ask:
-        row = _entry(g, host, hi, lo)
+    row = _entry(g, host, hi, lo) if ask else _find(g, host, hi, lo)
     if row < 0:
         return
     n = neighbour_row(g, row)

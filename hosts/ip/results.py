@@ -33,14 +33,14 @@ class PingResult:
     def summary(self) -> dict[str, Any]:
         """Numbers for a table; seconds."""
         trips = self.answered_ps / _PS
-        known = trips.size > 0
+        answered = trips.size > 0
         return {
             "sent": self.sent,
             "received": self.received,
             "errors": self.errors,
-            "rtt_min_s": float(trips.min()) if known else None,
-            "rtt_mean_s": float(trips.mean()) if known else None,
-            "rtt_max_s": float(trips.max()) if known else None,
+            "rtt_min_s": float(trips.min()) if answered else None,
+            "rtt_mean_s": float(trips.mean()) if answered else None,
+            "rtt_max_s": float(trips.max()) if answered else None,
         }
 
 

@@ -29,8 +29,8 @@ PATH_SCHEMES = Part("paths", __name__)
 
 def build(part: Part, *schemes: PathScheme) -> None:
     """Compiles schemes, of which the parameters are those of `HostConfig`, as entries of a part."""
-    for each in schemes:
-        build_in(part, each, Config.dtype, QueuePair.dtype, plugin.entry_of)
+    for scheme in schemes:
+        build_in(part, scheme, Config.dtype, QueuePair.dtype, plugin.entry_of)
 
 
 build(PATH_SCHEMES, PROBING_PATHS, REACTING_PATHS, SPRAYING_PATHS, OBLIVIOUS_PATHS)

@@ -254,12 +254,12 @@ def time_out(hs: Handle, i: int, q: QueuePair, now: int) -> int:
 @inner
 def oldest(hs: Handle, i: int, q: QueuePair) -> int:
     """Slot of the packet that has been in flight for longest, or `NIL`."""
-    found = NIL
+    slot = NIL
     for cand in range(q.n_cand):
         head = candidate_row(hs, i, cand).head
-        if head != NIL and (found == NIL or slot_row(hs, i, head).sent < slot_row(hs, i, found).sent):
-            found = head
-    return found
+        if head != NIL and (slot == NIL or slot_row(hs, i, head).sent < slot_row(hs, i, slot).sent):
+            slot = head
+    return slot
 
 
 @inner
@@ -268,22 +268,22 @@ def probe_tail(hs: Handle, i: int, q: QueuePair, now: int) -> None:
     (RFC 8985, 7); if that is not answered either, by one of the other kind, and so on, each an eighth more than that
     after the one before, or half of the time for which nothing had been heard then. Before the first round trip it is
     sent once, by one of the other kind."""
-    first, known = q.tail_probe == PROBE_NONE, rtt.is_known(q)
-    if q.tail_probe == PROBE_DUE or not (first or known):
+    first, measured = q.tail_probe == PROBE_NONE, rtt.is_known(q)
+    if q.tail_probe == PROBE_DUE or not (first or measured):
         return
     next_after = q.srtt + q.srtt // 8
-    due = q.last_progress + q.srtt if known else now
+    due = q.last_progress + q.srtt if measured else now
     if not first:
         due = q.probe_at + max(next_after, (q.probe_at - q.last_progress) // 2)
     if due <= now:
         bad = slot_row(hs, i, oldest(hs, i, q)).cand
-        if first and known:
+        if first and measured:
             candidate_row(hs, i, bad).answered = now + 2 * q.srtt
         else:
             q.probe_by = 1 + _elsewhere(hs, i, q, bad, now)
         q.tail_probe = PROBE_DUE
         q.probe_at = now
-        due = now + next_after if known else MAX_TIME
+        due = now + next_after if measured else MAX_TIME
     q.silence_due = min(q.silence_due, due)
 
 

@@ -76,8 +76,8 @@ def acked(hs: Handle, i: int, q: QueuePair, seq: int, count: int, now: int) -> i
             control.tell(cfg_row(hs), q, f, caused, now - s.sent)
         control.on_acked(q, s.size, s.txn, empty, now)
     flight.take(hs, i, q, index)
-    known = count == s.count or (count < 0 and s.count == 0)
-    if not current or not known:
+    is_this_one = count == s.count or (count < 0 and s.count == 0)
+    if not current or not is_this_one:
         return -1
     q.newest_sent = max(q.newest_sent, s.sent)
     return s.txn

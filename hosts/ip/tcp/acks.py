@@ -34,9 +34,9 @@ def on_ack(g: StackGlobals, c: ConnRecord, i: int, ack: int, window: int, flags:
         c.last_window = window << c.shift_out
     before, sacked_before, lost_before = c.seg_una, c.n_sacked, c.lost
     advanced = ack > c.snd_una
-    told = c.blocks > 0 and c.sack_ok != 0
+    has_blocks = c.blocks > 0 and c.sack_ok != 0
     newest = _cumulative(g, c, i, ack, marked, now) if advanced else -1
-    if told:
+    if has_blocks:
         newest = max(newest, _blocks(g, c, i, ack, marked, now))
     if newest >= 0:
         rto.measured(c, newest)

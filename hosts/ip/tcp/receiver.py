@@ -124,12 +124,12 @@ def _early(g: StackGlobals, c: ConnRecord, i: int, left: int, right: int) -> Non
         old(c, left, right)
         return
     merged = at
-    low, high, known = left, right, int64(0)
+    low, high, present = left, right, int64(0)
     while merged < c.ranges and range_of(g, i, merged).left <= right:
         r = range_of(g, i, merged)
         low = min(low, r.left)
         high = max(high, r.right)
-        known += r.right - r.left
+        present += r.right - r.left
         merged += 1
     if merged == at and c.ranges == RANGES:
         c.rx_dropped += 1
@@ -138,7 +138,7 @@ def _early(g: StackGlobals, c: ConnRecord, i: int, left: int, right: int) -> Non
     r = range_of(g, i, at)
     r.left = low
     r.right = high
-    c.held += high - low - known
+    c.held += high - low - present
     _remember(c, left)
 
 
