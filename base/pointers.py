@@ -13,12 +13,12 @@ from detour.base.jit import Fields, inner, intrinsic
 from detour.base.memory import load64
 from detour.base.structs import NativeRecord, offsets
 
-S = TypeVar("S", bound=NativeRecord)
-T = TypeVar("T", bound=NativeRecord)
+_S = TypeVar("_S", bound=NativeRecord)
+_T = TypeVar("_T", bound=NativeRecord)
 
 
 @overload
-def record_by_address(kind: type[S]) -> Callable[[int, int], S]: ...
+def record_by_address(kind: type[_S]) -> Callable[[int, int], _S]: ...
 @overload
 def record_by_address(kind: np.dtype[Any]) -> Callable[[int, int], Any]: ...
 def record_by_address(kind: type[NativeRecord] | np.dtype[Any]) -> Callable[[int, int], Any]:
@@ -75,12 +75,12 @@ def record_address() -> Any:
     return address
 
 
-def row_of_table(tables: type[T], kind: type[S], name: str) -> Callable[[T, int], S]:
+def row_of_table(tables: type[_T], kind: type[_S], name: str) -> Callable[[_T, int], _S]:
     """A function `row(g, index)`: a row of the table whose address is the field `name` of the record `g`."""
     row_at, field = record_by_address(kind), offsets(tables)[name]
 
     @inner(forceinline=True)
-    def row(g: T, index: int) -> S:
+    def row(g: _T, index: int) -> _S:
         return row_at(load64(record_address(g) + field), index)
 
     return row

@@ -15,7 +15,7 @@ import numpy as np
 from detour.base.arrays import CACHE_LINE
 from detour.base.structs import Float64, Int16, Int32, Int64, NativeRecord, UInt8, UInt16, UInt32
 from detour.hosts.config import HostConfig
-from detour.hosts.scheduling import Host
+from detour.hosts.scheduling import ScheduledHost
 
 
 class Sizes(NativeRecord):
@@ -69,7 +69,7 @@ class RingEnds(NativeRecord):
     tail: Int64
 
 
-class RdmaHost(Host):
+class RdmaHost(ScheduledHost):
     """A host."""
 
     # IPv6 address, address as the last uSID of a list (0: none)

@@ -22,7 +22,7 @@ _FIRST = int64(0)
 _G = TypeVar("_G")
 
 
-class Host(NativeRecord):
+class ScheduledHost(NativeRecord):
     """What hosts of every stack have."""
 
     mac: Int64
@@ -46,8 +46,8 @@ class Scheduled(Protocol):
 
 
 def make_round(
-    row: Callable[[_G, int], Scheduled], host_row: Callable[[_G, int], Host]
-) -> tuple[Callable[[_G, int, Scheduled], None], Callable[[_G, Host], int]]:
+    row: Callable[[_G, int], Scheduled], host_row: Callable[[_G, int], ScheduledHost]
+) -> tuple[Callable[[_G, int, Scheduled], None], Callable[[_G, ScheduledHost], int]]:
     """`activate(g, i, s)`: sender `i` may have something to send, it gets the last place in the round; `take(g, h)`
     removes and returns the first one, or `NIL`."""
 
@@ -65,7 +65,7 @@ def make_round(
         h.active_tail = i
 
     @inner
-    def take(g: _G, h: Host) -> int:
+    def take(g: _G, h: ScheduledHost) -> int:
         i = h.active_head
         if i == NIL:
             return NIL
@@ -81,7 +81,7 @@ def make_round(
 
 def make_deadlines(
     row: Callable[[_G, int], Scheduled],
-    host_row: Callable[[_G, int], Host],
+    host_row: Callable[[_G, int], ScheduledHost],
     heap_row: Callable[[_G, int, int], HeapEntry],
 ) -> tuple[
     Callable[[_G, int, Scheduled, int], None],

@@ -27,9 +27,9 @@ from detour.hosts import records
 from detour.hosts.addresses import to_words
 from detour.hosts.config import HostConfig
 from detour.hosts.plugins import Bound
+from detour.hosts.scheduling import NIL as NIL
 from detour.topo.address import GATEWAY_MAC
 
-NIL = -1
 NO_CANDIDATE = 255
 """in a byte"""
 
@@ -96,7 +96,7 @@ HostTable = NDArray[Any]
 """of records: their fields have names, which NumPy does not tell type checkers"""
 
 
-class Tables:
+class HostTables:
     """All tables, with the kinds of their rows. `memory` is the arena that memory regions are ranges of (empty if
     payload is elided)."""
 
@@ -125,7 +125,7 @@ class Tables:
     memory: Annotated[NDArray[np.uint8], np.uint8]
 
 
-DTYPES = {name: row_type(kind) for name, kind in get_annotations(Tables, eval_str=True).items()}
+DTYPES = {name: row_type(kind) for name, kind in get_annotations(HostTables, eval_str=True).items()}
 """of the tables' rows"""
 
 
@@ -138,7 +138,7 @@ class Handle(NativeRecord):
 hosts_at = record_by_address(Handle)
 
 
-class Hosts(Tables):
+class Hosts(HostTables):
     """All state: for Python an attribute per table, for native code the record `native` at address `listing`."""
 
     def __init__(self, shapes: dict[str, tuple[int, ...]]) -> None:

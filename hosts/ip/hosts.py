@@ -33,14 +33,14 @@ _SOCKETS = 1024
 
 
 P = ParamSpec("P")
-S = TypeVar("S", bound=Socket)
+_Socket = TypeVar("_Socket", bound=Socket)
 
 
-def _opens(kind: Callable[Concatenate[StackHost, P], S]) -> Callable[Concatenate[StackHost, P], S]:
+def _opens(kind: Callable[Concatenate[StackHost, P], _Socket]) -> Callable[Concatenate[StackHost, P], _Socket]:
     """A method of a host that opens a socket; it takes what the socket takes behind its host."""
 
     @wraps(kind, updated=())
-    def open_socket(host: StackHost, /, *args: P.args, **kwargs: P.kwargs) -> S:
+    def open_socket(host: StackHost, /, *args: P.args, **kwargs: P.kwargs) -> _Socket:
         return kind(host, *args, **kwargs)
 
     return open_socket

@@ -17,7 +17,7 @@ from detour.base.jit import int64
 from detour.base.pointers import record_by_address, row_of_table
 from detour.base.structs import Int64, NativeRecord, names
 from detour.base.times import MAX_TIME as MAX_TIME
-from detour.hosts.scheduling import Host
+from detour.hosts.scheduling import ScheduledHost
 
 LONGEST_FRAME: Final = 9_216
 """bytes of the longest frame"""
@@ -79,7 +79,7 @@ class StackGlobals(NativeRecord, lines=True):
     jitter_ps: Int64
 
 
-class IpHostRecord(Host, lines=True):
+class IpHostRecord(ScheduledHost, lines=True):
     """A host."""
 
     # addresses (family absent: hi and lo 0), prefix lengths, gateways (0: none), link-local address
