@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Longest-prefix routes: every destination by all its shortest paths over what is left of the network.
+"""Entries for a switch's own SRv6 uSIDs (uN, uA), and longest-prefix routes: every destination by all its shortest
+paths over what is left of the network.
 
 Every hop strictly shortens the distance to the destination's switch, so routes cannot loop. A /32 route
 leads to a whole group. It follows the same switch of that group (its first with hosts) at every switch of the
@@ -100,6 +101,24 @@ def _group_routes(topology: Topology, routes: NextHops, group: int, targets: Seq
 
 def _route(value: int, prefix_len: int, action: ActionSet) -> TableEntry:
     return TableEntry(schema.ROUTE, ((schema.DST_ADDR, Lpm(value, prefix_len)),), action)
+
+
+def plan_sids(switch: Switch, dead: frozenset[int]) -> Iterator[TableEntry]:
+    """uN as /48; uA of every live port as /48 (local function) and as /64 (node and function).
+
+    `dead` are links that carry nothing: a uA over one of them is no local SID, its packets are dropped and counted.
+    """
+    node = switch.node_id
+    yield _sid(address.locator(node), 48, Action.of(schema.UN))
+    for port, peer in enumerate(switch.ports, start=1):
+        if peer is not None and peer.link not in dead:
+            function = address.adjacency_function(port)
+            yield _sid(address.locator(function), 48, Action.of(schema.UA, port=port))
+            yield _sid(address.adjacency_sid(node, port), 64, Action.of(schema.NODE_UA, port=port))
+
+
+def _sid(value: int, prefix_len: int, action: Action) -> TableEntry:
+    return TableEntry(schema.LOCAL_SID, ((schema.DST_ADDR, Lpm(value, prefix_len)),), action)
 
 
 def unreachable_hosts(topology: Topology, failures: Failures) -> tuple[str, ...]:
