@@ -72,6 +72,17 @@ def _by_number(ports: dict[int, Peer]) -> tuple[Peer | None, ...]:
     return tuple(ports.get(p) for p in range(1, 1 + max(ports, default=0)))
 
 
+def check_counts(family: str, **counts: int) -> None:
+    """Refuses what there must be one of at least.
+
+    Raises:
+        DetourError: the first count below 1.
+    """
+    for name, count in counts.items():
+        if count < 1:
+            raise DetourError(f"{family}: {name}={count} is less than 1")
+
+
 def check_limits(spec: str, switches: int, hosts: int, ports: int) -> None:
     """Refuses what addresses and port numbers cannot hold, before any of it is built.
 

@@ -8,9 +8,8 @@ Exactly with HiGHS; for what is too large for it, from both sides with `approxim
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import highspy
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,8 +19,11 @@ from detour.control.expander import approximate
 from detour.control.expander.demand import Demand
 from detour.control.expander.enumeration import native
 from detour.control.expander.routes import ExpanderRoutes, PathPolicy, SourcesProgress, compute
-from detour.control.linear import programme
+from detour.control.linear import programme, solver
 from detour.topo.expander.network import Expander
+
+if TYPE_CHECKING:
+    import highspy
 
 EXACT_PATHS = 150_000
 """paths that HiGHS is given at most unless it is asked for by name"""
@@ -80,19 +82,15 @@ def _solved(
     begin, channels = channels_of(routes)
     used, rows = np.unique(channels, return_inverse=True)
     capacity = _capacity(routes)[used]
-    solver = highspy.Highs()
-    solver.setOptionValue("output_flag", False)
-    solver.setOptionValue("threads", 1)
-    solver.setOptionValue("solver", "ipm")
-    if routes.total > CROSSOVER_PATHS or not corner:
-        solver.setOptionValue("run_crossover", "off")
-    solver.passModel(_model(routes.first, begin, rows, capacity, demand.amount))
-    solver.run()
-    status, solution = solver.getModelStatus(), solver.getSolution()
+    crossover = corner and routes.total <= CROSSOVER_PATHS
+    model = solver(solver="ipm", run_crossover="on" if crossover else "off")
+    model.passModel(_model(routes.first, begin, rows, capacity, demand.amount))
+    model.run()
+    status, solution = model.getModelStatus(), model.getSolution()
     flows, prices = np.array(solution.col_value)[1:], np.abs(np.array(solution.row_dual)[: used.size])
     # Without crossover HiGHS may call a solution unknown that misses its tolerances: the bounds tell how good it is.
     if flows.size != routes.total or flows.max(initial=0) <= 0 or prices.max(initial=0) <= 0:
-        raise DetourError(f"HiGHS stopped with {solver.modelStatusToString(status)!r} on {routes.total} paths")
+        raise DetourError(f"HiGHS stopped with {model.modelStatusToString(status)!r} on {routes.total} paths")
     rows = rows.astype(np.int32)
     bounds = approximate.bounds_of(routes.first, begin, rows, demand.amount, flows, prices, capacity)
     return bounds, flows

@@ -14,7 +14,7 @@ import numpy as np
 
 from detour.base.arrays import Int64Array
 from detour.control.fors.fabric import FatTree
-from detour.control.linear import programme
+from detour.control.linear import programme, solver
 
 _SCALE = 1 << 40
 """Duals become integers of this size: the bound is computed without rounding."""
@@ -89,9 +89,6 @@ def _volume(fabric: FatTree, sizes: Int64Array) -> Int64Array:
 
 def _solved(fabric: FatTree, paths: _Paths) -> tuple[np.ndarray, np.ndarray]:
     """Values of the paths and T (relative to the greatest volume), and prices of the links, up then down."""
-    # Here, so that whoever plans nothing by it does not wait for it.
-    import highspy
-
     pairs, wanted, pair, up, down = paths.pairs, paths.wanted, paths.pair, paths.up, paths.down
     links = fabric.leaves * fabric.spines
     unit = float(wanted.max())  # the programme's numbers are around 1
@@ -104,12 +101,10 @@ def _solved(fabric: FatTree, paths: _Paths) -> tuple[np.ndarray, np.ndarray]:
     )
     lower = np.concatenate([wanted / unit, np.full(2 * links, -np.inf)])
     upper = np.concatenate([wanted / unit, np.zeros(2 * links)])
-    solver = highspy.Highs()
-    for option, value in (("output_flag", False), ("threads", 1), ("random_seed", 1)):
-        solver.setOptionValue(option, value)
-    solver.passModel(programme(np.append(np.zeros(len(pair)), 1.0), (lower, upper), matrix))
-    solver.run()
-    found = solver.getSolution()
+    model = solver(random_seed=1)
+    model.passModel(programme(np.append(np.zeros(len(pair)), 1.0), (lower, upper), matrix))
+    model.run()
+    found = model.getSolution()
     return np.array(found.col_value), np.clip(-np.array(found.row_dual)[len(pairs) :], 0.0, 1.0)
 
 

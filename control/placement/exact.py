@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detour.base.arrays import Int32Array
+from detour.control.linear import solver
 from detour.control.placement.jobs import FlowSet
 from detour.control.placement.network import PlacementNetwork, collisions, loads
 from detour.topo.paths import SwitchPath
@@ -127,9 +128,7 @@ def _model(problem: _Problem) -> Any:
     """A solver with the numbers of flows on each path, and every flow on one."""
     import highspy
 
-    model = highspy.Highs()
-    for option, value in (("output_flag", False), ("time_limit", SOLVER_SECONDS), ("threads", 1)):
-        model.setOptionValue(option, value)
+    model = solver(time_limit=SOLVER_SECONDS)
     for number, flows in enumerate(problem.count.tolist()):
         first, end = problem.start[number : number + 2]
         for row in range(first, end):

@@ -13,9 +13,10 @@ import pytest
 from detour.base.errors import DetourError
 from detour.cli import main
 from detour.control.fors.collective import msccl
-from detour.control.fors.fabric import FatTree, parse_fabric, random_failures
+from detour.control.fors.fabric import FatTree, random_failures
 from detour.control.fors.solve import solve
 from detour.control.fors.subnet import forwarding_tables, made_up_guids, path_bits, read_guids, simulated
+from detour.control.fors.texts import parse_fabric
 
 FABRICS = [
     parse_fabric("fat-tree:k=4"),
