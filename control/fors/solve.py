@@ -10,9 +10,8 @@ from detour.base.errors import DetourError
 from detour.control.fors.exact import fewest_phases, seated
 from detour.control.fors.fabric import FatTree, unreachable_text
 from detour.control.fors.loads import LeafDemand, counting_bound, least_phases, most_joined
+from detour.control.fors.paper import algorithm_2, phases_needed, recoloured, schedule
 from detour.control.fors.plan import ForsPlan, PlanSeconds, arranged
-from detour.control.fors.routing import algorithm_2, recoloured
-from detour.control.fors.schedule import phases_needed, schedule
 from detour.control.fors.tiered import tiered_plan
 
 

@@ -7,10 +7,17 @@ import pytest
 from detour.base.errors import DetourError
 from detour.control.fors.baselines import SCHEDULES, ftree, linear_shift
 from detour.control.fors.fabric import FatTree, random_failures
+from detour.control.fors.paper import (
+    algorithm_1,
+    algorithm_2,
+    closed_form,
+    inter_leaf,
+    phases_needed,
+    recoloured,
+    schedule,
+)
 from detour.control.fors.paths import INSIDE
 from detour.control.fors.plan import arranged
-from detour.control.fors.routing import algorithm_2, recoloured
-from detour.control.fors.schedule import algorithm_1, closed_form, inter_leaf, phases_needed, schedule
 from detour.control.fors.texts import parse_fabric, spread
 from detour.control.fors.verify import problems
 
