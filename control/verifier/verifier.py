@@ -217,7 +217,7 @@ class _Proof:
 
 
 class _Counterexample:
-    """One path that goes wrong, hop by hop: the first one found in a depth-first search of all paths of a pair's packets.
+    """A path that goes wrong, hop by hop: the first one found in a depth-first search of all paths of a pair's packets.
 
     A pair that is not `connected` may lose its packets, but not send them round.
     """
