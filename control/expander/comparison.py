@@ -19,7 +19,7 @@ from typing import NamedTuple
 from detour.base.errors import DetourError
 from detour.control.expander import COMPARED_ROUTINGS, forests, lanes, nue, tagger
 from detour.control.expander.demand import Demand
-from detour.control.expander.proof import Proof, prove, prove_lanes
+from detour.control.expander.proof import Proof, prove
 from detour.control.expander.routes import MAX_HOPS, ExpanderRoutes, PathPolicy, compute, longest_searched, of_pairs
 from detour.control.expander.throughput import solve
 from detour.topo.expander.network import Expander
@@ -164,4 +164,4 @@ def _routed(network: Expander, terms: Terms, scheme: str, bound: int | None, ksp
     else:
         balanced = forests.balanced(network, terms.trees, terms.seed)
         made = lanes.lash(balanced) if scheme == "lash" else lanes.break_cycles(balanced)
-    return _Routed(made.routes, made.lanes, prove_lanes(made.routes, made.lane), escaped)
+    return _Routed(made.routes, made.lanes, prove(made.routes, made.lane), escaped)

@@ -38,11 +38,6 @@ class Written:
         """Entities that are on the switches now."""
         return self.inserted + self.modified + self.unchanged
 
-    @property
-    def writes(self) -> int:
-        """Entities that differed."""
-        return self.inserted + self.modified + self.deleted
-
     def as_dict(self) -> dict[str, int]:
         return asdict(self)
 

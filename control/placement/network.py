@@ -193,7 +193,7 @@ class PlacementNetwork:
                 # Equal choices are the same object.
                 choice = routes.actions(edge)
                 if id(choice) not in known:
-                    ports = (dict(each.action.params)["port"] for each in choice.choices)
+                    ports = (each.action["port"] for each in choice.choices)
                     peers = tuple(peer.index for port in ports if (peer := switch.peer(port)) is not None)
                     known[id(choice)] = found.setdefault(peers, len(found))
                 number[switch.index, edge] = known[id(choice)]

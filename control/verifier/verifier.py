@@ -79,7 +79,7 @@ class _Proof:
     def __init__(self, state: FabricState, report: VerifierReport) -> None:
         topology = state.topology
         self.state, self.report = state, report
-        self.classes = state.host_classes()
+        self.classes = state.classes
         self.live = np.zeros(len(topology.switches), dtype=np.int64)  # hosts of a switch that have their link
         for host in state.live_hosts:
             self.live[host.switch] += 1

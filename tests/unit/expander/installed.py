@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from detour.control import schema
 from detour.control.entries import DefaultAction, Entity, TableEntry, Ternary
-from detour.control.verifier.forwarding import SwitchTables, port_of
+from detour.control.verifier.forwarding import SwitchTables
 from detour.topo.topology import Topology
 
 Buffer = tuple[int, int, int]
@@ -61,7 +61,7 @@ class Fabric:
             address = host.address if done == len(named) else topology.hosts_of[named[done]][0].address
             entry = self.tables[at + 1].route.lookup(address)
             for action in entry.members() if entry else ():
-                out = port_of(action)
+                out = action.get("port")
                 assert out is not None
                 peer = topology.switches[at].peer(out)
                 assert peer is not None
