@@ -199,8 +199,7 @@ class MeterConfig:
 
 
 Entity: TypeAlias = TableEntry | DefaultAction | MulticastGroup | CloneSession | MeterConfig
-Plan: TypeAlias = dict[int, list[Entity]]
-"""device_id -> what that switch is to hold."""
+Plan: TypeAlias = dict[int, list[Entity]]  # device_id -> what that switch is to hold.
 
 
 @dataclass(frozen=True, slots=True)

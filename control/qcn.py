@@ -40,10 +40,8 @@ from detour.topo.topology import Switch, Topology
 
 PROGRAM = "qcn"
 ALL_CLASSES = 0b111
-ONE = 1 << 24
-"""Probability 1."""
-LEVELS = 63
-"""The highest Fb that six bits hold."""
+ONE = 1 << 24  # Probability 1.
+LEVELS = 63  # The highest Fb that six bits hold.
 SCALE_BITS = 40
 DECREASE_BITS = 32
 MOST_BYTES = 1 << 20

@@ -21,8 +21,7 @@ from detour.topo import Topology
 from detour.topo.failures import NONE, Failures
 from detour.topo.paths import SwitchPath, shortest_paths
 
-DirectedLink = tuple[int, int]
-"""a directed link: two switches"""
+DirectedLink = tuple[int, int]  # a directed link: two switches
 
 
 @dataclass(frozen=True)

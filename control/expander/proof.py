@@ -40,8 +40,7 @@ class Proof:
 
     network: Expander
     priorities: tuple[Layer, ...]
-    between: int
-    """dependencies of a channel on one of the next higher priority"""
+    between: int  # dependencies of a channel on one of the next higher priority
 
     @property
     def deadlock_free(self) -> bool:

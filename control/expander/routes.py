@@ -21,19 +21,15 @@ from detour.control.expander import enumeration
 from detour.control.expander.enumeration import DISJOINT, DIVERSE, FREE, PLAIN
 from detour.topo.expander.network import Channels, Expander
 
-SourcesProgress = Callable[[int, int], None]
-"""called with (sources done, sources in all)"""
+SourcesProgress = Callable[[int, int], None]  # called with (sources done, sources in all)
 
 TIES = {"diverse": DIVERSE, "plain": PLAIN}
-MAX_HOPS = 12
-"""longest path that is looked for; with 18 and more links a switch no pair of 2000 switches needs as many"""
+MAX_HOPS = 12  # longest path that is looked for; with 18 and more links a switch no pair of 2000 switches needs as many
 ORDERED_MAX_HOPS = 5
 """the same with one priority where every switch is a layer by itself: paths up and down are few at the bottom. Networks
 of fewer links a switch allow more, see `longest_searched`"""
-_ORDERED_WALKS = 5e6
-"""walks from a switch that a search there may go through: 22 links a switch and five hops"""
-_CHUNK_ROWS = 500_000
-"""paths that a thread computes at a time at most"""
+_ORDERED_WALKS = 5e6  # walks from a switch that a search there may go through: 22 links a switch and five hops
+_CHUNK_ROWS = 500_000  # paths that a thread computes at a time at most
 
 
 @dataclass(frozen=True)

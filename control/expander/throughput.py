@@ -25,12 +25,10 @@ from detour.topo.expander.network import Expander
 if TYPE_CHECKING:
     import highspy
 
-EXACT_PATHS = 150_000
-"""paths that HiGHS is given at most unless it is asked for by name"""
+EXACT_PATHS = 150_000  # paths that HiGHS is given at most unless it is asked for by name
 EXACT_WORK = 1e12
 """paths times the square of the channels, likewise: its factors are all but dense, and this is about 40 s"""
-CROSSOVER_PATHS = 5_000
-"""beyond, interior point without crossover: less exact in the last digits and much faster"""
+CROSSOVER_PATHS = 5_000  # beyond, interior point without crossover: less exact in the last digits and much faster
 METHODS = ("auto", "exact", "approximate")
 
 

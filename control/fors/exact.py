@@ -19,22 +19,17 @@ from detour.control.fors.phase_assignment import phases_of
 from detour.control.fors.plan import Schedule
 from detour.control.fors.server_assignment import seats
 
-_MORE = 3
-"""Numbers of phases beyond the bound that the solver is asked for; it has never needed one."""
+_MORE = 3  # Numbers of phases beyond the bound that the solver is asked for; it has never needed one.
 
 
 class SpinePaths(NamedTuple):
     """Which flows of which leaves go over which spine: rows sorted by source and target leaf."""
 
     phases: int
-    source: np.ndarray
-    """(flows,) leaves"""
-    target: np.ndarray
-    """(flows,) leaves"""
-    spine: np.ndarray
-    """(flows,), `INSIDE` for a leaf's own flows"""
-    lower_bound: int
-    """phases that every plan needs, proven"""
+    source: np.ndarray  # (flows,) leaves
+    target: np.ndarray  # (flows,) leaves
+    spine: np.ndarray  # (flows,), `INSIDE` for a leaf's own flows
+    lower_bound: int  # phases that every plan needs, proven
 
 
 def fewest_phases(fabric: FatTree) -> SpinePaths:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
@@ -22,15 +22,11 @@ import numpy as np
 
 from detour.base.errors import DetourError
 
-TreeLink = tuple[int, ...]
-"""A leaf and an uplink (spine * cables + cable); or a pod, a plane and a core of the plane."""
+TreeLink = tuple[int, ...]  # a leaf and an uplink (spine * cables + cable); or a pod, a plane and a core of the plane
 
-_MOST = {2: 256, 3: 64}
-"""Switches of a kind at most, by levels. 65,536 servers and more would need plans of 32 GB."""
-_MOST_SERVERS = 4096
-"""on three levels"""
-_MOST_CABLES = 16
-"""Cables between a leaf and a spine, flows in a cable and messages of a server at a time at most."""
+_MOST = {2: 256, 3: 64}  # switches of a kind, by levels: plans of 65,536 servers would have 32 GB
+_MOST_SERVERS = 4096  # on three levels
+_MOST_CABLES = 16  # between a leaf and a spine; flows in a cable, messages of a server at a time
 _LEVELS = {2: "fat-tree of two levels", 3: "fat-tree of three levels"}
 
 
@@ -48,24 +44,16 @@ class FatTree:
         DetourError: a number is out of range.
     """
 
-    spines: int
-    """M0; on three levels the aggregation switches of a pod, which are planes"""
-    leaves: int
-    """M1; on three levels of a pod"""
+    spines: int  # M0; on three levels the aggregation switches of a pod, which are planes
+    leaves: int  # M1; on three levels of a pod
     failed: frozenset[TreeLink] = frozenset()
-    population: tuple[int, ...] = field(default=())
-    """servers of each leaf, at most `hosts`; empty: all leaves are full"""
-    group: tuple[int, ...] = field(default=())
-    """servers that take part in the exchange, in order; empty: all that are there"""
-    hosts: int = 0
-    """places for servers at a leaf; 0: as many as spines"""
-    cables: int = 1
-    """parallel cables between each leaf and each spine"""
-    speed: Fraction = Fraction(1)
-    """rate of such a cable, relative to a server's link"""
+    population: tuple[int, ...] = ()  # servers of each leaf, at most `hosts`; empty: all leaves are full
+    group: tuple[int, ...] = ()  # servers that take part, in order; empty: all that are there
+    hosts: int = 0  # places for servers at a leaf; 0: as many as spines
+    cables: int = 1  # parallel cables between each leaf and each spine
+    speed: Fraction = Fraction(1)  # rate of such a cable, relative to a server's link
     pods: int = 1
-    cores: int = 0
-    """of a plane; 0: two levels"""
+    cores: int = 0  # of a plane; 0: two levels
 
     @classmethod
     def three_levels(

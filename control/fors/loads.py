@@ -23,8 +23,7 @@ import numpy as np
 from detour.control.fors.fabric import FatTree
 from detour.control.linear import programme, solver
 
-_SCALE = 1 << 40
-"""Duals become integers of this size: the lower bound is computed without rounding."""
+_SCALE = 1 << 40  # Duals become integers of this size: the lower bound is computed without rounding.
 _EPSILON = 1e-6
 _WINDOW_SECONDS = 1.0
 _WHOLE_SECONDS = 10.0

@@ -16,20 +16,16 @@ from detour.base.arrays import Int64Array
 from detour.control.fors.fabric import FatTree
 from detour.control.linear import programme, solver
 
-_SCALE = 1 << 40
-"""Duals become integers of this size: the bound is computed without rounding."""
+_SCALE = 1 << 40  # Duals become integers of this size: the bound is computed without rounding.
 
 
 class VolumeBound(NamedTuple):
     """What any schedule needs; times in bytes of a server's link."""
 
     bytes: int
-    servers: int
-    """of it, by the busiest server"""
-    links: int
-    """by the links between leaves and spines"""
-    price: np.ndarray
-    """(leaves, leaves) float 0..1: dual price of a byte between two leaves, the dearest 1"""
+    servers: int  # of it, by the busiest server
+    links: int  # by the links between leaves and spines
+    price: np.ndarray  # (leaves, leaves) float 0..1: dual price of a byte between two leaves, the dearest 1
 
 
 def volume_bound(fabric: FatTree, sizes: Int64Array) -> VolumeBound:

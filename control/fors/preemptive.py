@@ -27,18 +27,15 @@ from detour.control.linear import heaviest_assignment
 
 _BUDGET = 200
 _ROUNDS = 5
-_TIGHT = 0.01
-"""Slack, as a part of the time left, at which a server's weight is half of its most."""
-_FAVOUR_LONG = 1.0
-"""Weight of the message's own size relative to all servers', so that phases are long."""
+_TIGHT = 0.01  # Slack, as a part of the time left, at which a server's weight is half of its most.
+_FAVOUR_LONG = 1.0  # Weight of the message's own size relative to all servers', so that phases are long.
 
 
 @dataclass(frozen=True)
 class Crossbars:
     """What a phase's flows have to fit into. Servers are ranks 0..n-1."""
 
-    leaf: Int64Array
-    """(n,) each server's leaf"""
+    leaf: Int64Array  # (n,) each server's leaf
     lanes: np.ndarray
     """(leaves, colours) bool: flows between leaves u and v take a colour that both have, each once out and once in"""
     price: np.ndarray
@@ -104,8 +101,7 @@ class _Remaining:
         self.room = np.maximum(crossbars.room, 1)
         most = max(self.out.max(), self.into.max())
         cut = max((-(-self.leaf_out // self.room)).max(), (-(-self.leaf_into // self.room)).max())
-        self.time = int(max(time, most, cut))
-        """bytes of the time left"""
+        self.time = int(max(time, most, cut))  # bytes of the time left
 
     def weights(self) -> np.ndarray:
         """(n, n) float: what sending from one to another is worth; 0: nothing is left."""

@@ -20,12 +20,9 @@ from detour.base.arrays import Int64Array
 from detour.control.fors.fabric import FatTree
 from detour.control.fors.paths import INSIDE, TreePaths
 
-_DEEPEST = 4
-"""flows that a chain may move"""
-_PHASES_TRIED = 8
-"""phases in which others are moved for a flow that was put off"""
-GONE = -1
-"""the phase of a flow that nobody can deliver"""
+_DEEPEST = 4  # flows that a chain may move
+_PHASES_TRIED = 8  # phases in which others are moved for a flow that was put off
+GONE = -1  # the phase of a flow that nobody can deliver
 
 
 def repaired(
@@ -53,8 +50,7 @@ class _Work:
 
     paths: TreePaths
     at_once: int
-    room: Int64Array
-    """(2 * links,) flows of a phase, up and down"""
+    room: Int64Array  # (2 * links,) flows of a phase, up and down
     gates: Int64Array
     """(flows, gates) leaves and pods that a flow leaves and enters, -1 for none, and how many each lets through"""
     gate_room: Int64Array
@@ -64,14 +60,10 @@ class _Work:
     b: Int64Array
     phase: Int64Array
     path: Int64Array
-    used: Int64Array
-    """(phases, 2 * links)"""
-    turns: Int64Array
-    """(phases, 2, servers) messages out and in"""
-    off: Int64Array
-    """(2, servers) messages that were put off"""
-    spine: Int64Array | None = None
-    """of each flow, which it keeps if it can; None: any is as good"""
+    used: Int64Array  # (phases, 2 * links)
+    turns: Int64Array  # (phases, 2, servers) messages out and in
+    off: Int64Array  # (2, servers) messages that were put off
+    spine: Int64Array | None = None  # of each flow, which it keeps if it can; None: any is as good
     late: list[int] = field(default_factory=list)
     _choices: dict[tuple[int, int], tuple[Int64Array, Int64Array]] = field(default_factory=dict)
 

@@ -17,8 +17,7 @@ from detour.base.files import read_text
 from detour.control.fors.fabric import FatTree
 
 SIZES_HEADER = ["src", "dst", "bytes"]
-_MOST_BYTES = 10**12
-"""of a message"""
+_MOST_BYTES = 10**12  # of a message
 
 
 def read_sizes(fabric: FatTree, path: Path) -> Int64Array:

@@ -32,10 +32,8 @@ from detour.control.fors.plan import ForsPlan, PlanSeconds, Schedule, arranged
 from detour.control.fors.recolour import complete
 from detour.control.fors.server_assignment import seats
 
-_BUDGET = 200
-"""flows of a phase and plane that may drive others from their cores"""
-_WORK = 400_000_000
-"""places that are looked at for one number of phases"""
+_BUDGET = 200  # flows of a phase and plane that may drive others from their cores
+_WORK = 400_000_000  # places that are looked at for one number of phases
 
 
 def tiered_plan(fabric: FatTree, lost: tuple[tuple[int, int], ...], seed: int = 1) -> ForsPlan:

@@ -28,24 +28,18 @@ from detour.control.fors.verify import contention_problems
 _PARTS = (8, 64, 512)
 """The bound is divided into so many parts for each server; a phase is not cut shorter than one, to keep to the bound.
 Short ones lose less time, and are more."""
-_MOST_PHASES = 24
-"""phases for each server, beyond which short ones are given up"""
+_MOST_PHASES = 24  # phases for each server, beyond which short ones are given up
 
 
 @dataclass(frozen=True)
 class UnequalPlan:
     """Rows as in `ForsPlan`, with the bytes that each sends."""
 
-    plan: ForsPlan
-    """its `lower_bound` counts bytes, as `length` does"""
-    sent: Int64Array
-    """(flows,) bytes"""
-    sizes: Int64Array
-    """(n, n) bytes that are to be sent between the servers that take part, in order"""
-    by_servers: int = 0
-    """the bound by the busiest server alone"""
-    by_links: int = 0
-    """and by links between leaves and spines alone"""
+    plan: ForsPlan  # its `lower_bound` counts bytes, as `length` does
+    sent: Int64Array  # (flows,) bytes
+    sizes: Int64Array  # (n, n) bytes that are to be sent between the servers that take part, in order
+    by_servers: int = 0  # the bound by the busiest server alone
+    by_links: int = 0  # and by links between leaves and spines alone
     seconds: PlanSeconds = field(default=PlanSeconds(), compare=False)
 
     @cached_property

@@ -72,8 +72,7 @@ async def reconcile(fabric: FabricClient, plan: Plan) -> Written:
 # -- lost connections ---------------------------------------------------------------------------------------
 
 FIRST_PAUSE_S = 0.05
-LONGEST_PAUSE_S = 2.0
-"""between two attempts to reach a switch"""
+LONGEST_PAUSE_S = 2.0  # between two attempts to reach a switch
 
 Returned = Callable[[SwitchClient], Awaitable[None]]
 """called when a switch is connected again; a DetourError means that it is to be called again later"""

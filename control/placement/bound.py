@@ -20,10 +20,8 @@ from detour.control.placement import search
 from detour.control.placement.network import PlacementNetwork
 from detour.topo.graph import GLOBAL
 
-_SHARPNESS = (4.0, 8.0, 16.0, 32.0, 64.0)
-"""of prices that follow the load: exp(sharpness * load / busiest)"""
-_MAX_PRICED = 100_000
-"""flows that are priced anew for each of these"""
+_SHARPNESS = (4.0, 8.0, 16.0, 32.0, 64.0)  # of prices that follow the load: exp(sharpness * load / busiest)
+_MAX_PRICED = 100_000  # flows that are priced anew for each of these
 
 
 class Cut(NamedTuple):

@@ -29,8 +29,7 @@ from detour.topo.paths import SwitchPath
 
 MAX_UNKNOWNS = 4_000
 SOLVER_SECONDS = 2.0
-_TRUSTED = 1e-5
-"""ten times the solver's tolerances"""
+_TRUSTED = 1e-5  # ten times the solver's tolerances
 
 
 class Solved(NamedTuple):

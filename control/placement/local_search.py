@@ -13,8 +13,7 @@ from detour.control.placement.network import loads, widened
 from detour.control.placement.placement import Placement
 from detour.control.placement.search import Walked
 
-PASSES = 50
-"""turns of every flow at most; each lowers the cost or is the last"""
+PASSES = 50  # turns of every flow at most; each lowers the cost or is the last
 MAX_TURNS = 1_000_000
 """turns of all flows together at most, but at least one of those that nothing else has placed: some seconds"""
 

@@ -19,8 +19,7 @@ from detour.control.placement.rebalance import rebalanced
 from detour.control.placement.search import Walked
 from detour.topo.failures import Failures
 
-CLOSE = 1
-"""flows that the busiest link may carry beyond the bound before others than the broken ones have to move"""
+CLOSE = 1  # flows that the busiest link may carry beyond the bound before others than the broken ones have to move
 
 WORTH = 0.05
 """share of the bound by which the busiest link must be above it before others exchange their ways with broken flows"""

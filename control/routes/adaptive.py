@@ -22,8 +22,7 @@ from detour.topo.failures import NONE, Failures, dead_links
 from detour.topo.graph import FAR, exit_distances
 from detour.topo.topology import Switch, Topology
 
-End = tuple[int, int]
-"""(device id, port)"""
+End = tuple[int, int]  # (device id, port)
 
 _RULES = {"adaptive": schema.UGAL, "ugal-local": schema.UGAL_LOCAL, "ugal-global": schema.UGAL_GLOBAL}
 

@@ -37,8 +37,7 @@ class FabricState:
         self.book = ChoiceBook()
         self._detours: dict[tuple[int, int], int] = {}
         self._columns = self._host_columns()
-        self.classes, self.choices = self._classify()
-        """hosts of a class are a column of `choices`, (switches, classes)"""
+        self.classes, self.choices = self._classify()  # hosts of a class are a column of `choices`, (switches, classes)
 
     def _has_link(self, host: Host) -> bool:
         peer = self.topology.switches[host.switch].peer(host.port)

@@ -33,20 +33,14 @@ MAX_EXAMPLES = 10
 class VerifierReport:
     """What was proven. `problems` spells out the first counterexamples, `failed` counts all of them."""
 
-    pairs: int = 0
-    """Ordered pairs of hosts that the topology connects."""
-    disconnected: int = 0
-    """Ordered pairs that the failures disconnect."""
-    proofs: int = 0
-    """Pair and source-bit cases that were examined (two a pair)."""
-    ways: int = 0
-    """The same with every intermediate group counted."""
-    sids: int = 0
-    """uSIDs that were looked up."""
+    pairs: int = 0  # Ordered pairs of hosts that the topology connects.
+    disconnected: int = 0  # Ordered pairs that the failures disconnect.
+    proofs: int = 0  # Pair and source-bit cases that were examined (two a pair).
+    ways: int = 0  # The same with every intermediate group counted.
+    sids: int = 0  # uSIDs that were looked up.
     failed: int = 0
     bound: Bounds = field(default_factory=lambda: Bounds(0, 0))
-    longest: Bounds = field(default_factory=lambda: Bounds(0, 0))
-    """Most switches that any packet passes."""
+    longest: Bounds = field(default_factory=lambda: Bounds(0, 0))  # Most switches that any packet passes.
     problems: list[str] = field(default_factory=list)
 
     @property
