@@ -17,7 +17,7 @@ from detour.control.fors.loads import LeafDemand, dealt_out, fractional, least_p
 from detour.control.fors.paths import INSIDE
 from detour.control.fors.phase_assignment import phases_of
 from detour.control.fors.plan import Schedule
-from detour.control.fors.server_assignment import seats
+from detour.control.fors.server_assignment import assign_servers
 
 _MORE = 3  # Numbers of phases beyond the bound that the solver is asked for; it has never needed one.
 
@@ -68,14 +68,14 @@ def flow_rows(demand: LeafDemand, paths: np.ndarray, flows: np.ndarray) -> tuple
     return source, target, spine
 
 
-def seated(fabric: FatTree, paths: SpinePaths) -> tuple[Schedule, np.ndarray, np.ndarray | None]:
+def with_servers(fabric: FatTree, paths: SpinePaths) -> tuple[Schedule, np.ndarray, np.ndarray | None]:
     """The schedule of paths, its spines (flows,) int32 and its cables as in `ForsPlan`."""
-    sizes, servers = fabric.sizes().astype(np.int32), fabric.seats()
+    sizes, servers = fabric.sizes().astype(np.int32), fabric.server_numbers()
     lanes = None if fabric.single else np.stack([dealt_lanes(fabric, leaf, paths.spine) for leaf in paths[1:3]])
     ports, count = (paths.spine, fabric.spines) if lanes is None else (lanes, fabric.uplinks * fabric.lanes)
     phase = phases_of(paths.phases, paths.source, paths.target, ports, sizes * fabric.at_once, count)
     turn = _turns(fabric, paths, phase, sizes)
-    first, second = seats(paths.phases * fabric.at_once, paths.source, paths.target, turn, sizes)
+    first, second = assign_servers(paths.phases * fabric.at_once, paths.source, paths.target, turn, sizes)
     src, dst = servers[paths.source, first], servers[paths.target, second]
     cables = None
     if lanes is not None and fabric.cables > 1:

@@ -160,7 +160,7 @@ class FatTree:
         """(leaves,) int: how many servers of each leaf take part."""
         return self.taking_part().reshape(-1, self.hosts).sum(axis=1)
 
-    def seats(self) -> np.ndarray:
+    def server_numbers(self) -> np.ndarray:
         """(leaves, hosts) int32: numbers of the servers, those of a leaf that take part first."""
         others = ~self.taking_part().reshape(-1, self.hosts)
         offsets = np.argsort(others, axis=1, kind="stable").astype(np.int32)

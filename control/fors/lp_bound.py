@@ -19,7 +19,7 @@ from detour.control.linear import programme, solver
 _SCALE = 1 << 40  # Duals become integers of this size: the bound is computed without rounding.
 
 
-class VolumeBound(NamedTuple):
+class LpBound(NamedTuple):
     """What any schedule needs; times in bytes of a server's link."""
 
     bytes: int
@@ -28,7 +28,7 @@ class VolumeBound(NamedTuple):
     price: np.ndarray  # (leaves, leaves) float 0..1: dual price of a byte between two leaves, the dearest 1
 
 
-def volume_bound(fabric: FatTree, sizes: Int64Array) -> VolumeBound:
+def lp_bound(fabric: FatTree, sizes: Int64Array) -> LpBound:
     """The bound for `sizes` (n, n) bytes between the servers that take part, in order."""
     volume = _volume(fabric, sizes)
     servers = int(max(sizes.sum(axis=1).max(initial=0), sizes.sum(axis=0).max(initial=0)))
@@ -36,7 +36,7 @@ def volume_bound(fabric: FatTree, sizes: Int64Array) -> VolumeBound:
     cut = int(max((-(-volume.sum(axis=end) // room)).max() for end in (0, 1)))
     shared, price = _shared(fabric, volume)
     links = max(cut, shared)
-    return VolumeBound(max(servers, links), servers, links, price)
+    return LpBound(max(servers, links), servers, links, price)
 
 
 def spine_shares(fabric: FatTree, sizes: Int64Array) -> np.ndarray:

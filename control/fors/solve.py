@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 
 from detour.base.errors import DetourError
-from detour.control.fors.exact import fewest_phases, seated
+from detour.control.fors.exact import fewest_phases, with_servers
 from detour.control.fors.fabric import FatTree, unreachable_text
 from detour.control.fors.loads import LeafDemand, counting_bound, least_phases, most_joined
 from detour.control.fors.paper import algorithm_2, phases_needed, recoloured, schedule
@@ -76,7 +76,7 @@ def _exactly(fabric: FatTree, lost: tuple[tuple[int, int], ...]) -> ForsPlan:
     begin = time.perf_counter()
     paths = fewest_phases(fabric)
     routed = time.perf_counter()
-    flows, spine, cables = seated(fabric, paths)
+    flows, spine, cables = with_servers(fabric, paths)
     seconds = PlanSeconds(schedule=time.perf_counter() - routed, route=routed - begin)
     return replace(
         arranged(fabric, flows, spine, cables),

@@ -18,7 +18,7 @@ from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.control.fors import files
 from detour.control.fors.fabric import FatTree, unreachable_text
-from detour.control.fors.lp_bound import volume_bound
+from detour.control.fors.lp_bound import lp_bound
 from detour.control.fors.paths import INSIDE
 from detour.control.fors.plan import ForsPlan, PlanSeconds, Schedule, by_phase
 from detour.control.fors.preemptive import Crossbars, Turn, turns
@@ -78,7 +78,7 @@ def plan_unequal(
     if lost and not skip_unreachable:
         raise DetourError(unreachable_text(fabric, lost))
     sizes = _without(fabric, sizes, lost)
-    bound = volume_bound(fabric, sizes)
+    bound = lp_bound(fabric, sizes)
     crossbars = _crossbars(fabric, bound.price)
     shortest = [bound.bytes // (parts * max(count, 1)) for parts in _PARTS]
     found = [turns(sizes, crossbars, bound.bytes, shortest[0])]
@@ -200,7 +200,7 @@ def read_unequal(fabric: FatTree, path: Path, sizes: Int64Array, *, skip_unreach
         raise DetourError(unreachable_text(fabric, lost))
     sizes = _without(fabric, sizes, lost)
     rows, sent = files.read_with_bytes(fabric, path)
-    bound = volume_bound(fabric, sizes)
+    bound = lp_bound(fabric, sizes)
     plan = UnequalPlan(rows, sent, sizes, bound.servers, bound.links)
     optimal = bool((rows.phase >= 0).all()) and plan.length == bound.bytes
     return replace(plan, plan=replace(rows, lower_bound=bound.bytes, optimal=optimal, unreachable=lost))

@@ -19,7 +19,7 @@ from detour.base.arrays import Int32Array, Int64Array
 from detour.base.jit import njit
 from detour.control.placement import search
 from detour.control.placement.alternating_paths import Coloured, balance, without_groups
-from detour.control.placement.local_search import settled
+from detour.control.placement.local_search import local_search
 from detour.control.placement.network import PlacementNetwork, loads, widened
 from detour.control.placement.placement import Placement
 
@@ -98,7 +98,7 @@ def exchanged(old: Placement, movable: NDArray[np.bool_], before: Int32Array, li
     if not left:
         return found
     walk = search.walked(network, path_rows)
-    return settled(found, np.flatnonzero(search.broken(walk) & movable), move=False, walk=walk)
+    return local_search(found, np.flatnonzero(search.broken(walk) & movable), move=False, walk=walk)
 
 
 @njit

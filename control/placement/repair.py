@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from detour.base.arrays import Int32Array
 from detour.control.placement import search
 from detour.control.placement.jobs import FlowSet
-from detour.control.placement.local_search import settled
+from detour.control.placement.local_search import local_search
 from detour.control.placement.network import PlacementNetwork, widened
 from detour.control.placement.place import place
 from detour.control.placement.placement import Placement
@@ -54,7 +54,7 @@ def repair(old: Placement, failures: Failures) -> Repair:
         walk = search.walked(network, walk.switches)
     home = old.path_rows if old.home is None else old.home
     start = replace(old, network=network, path_rows=walk.switches, least=0, home=home)
-    found = settled(start, np.flatnonzero(free), move=False, walk=walk)
+    found = local_search(start, np.flatnonzero(free), move=False, walk=walk)
     able = ~cut
     able[pinned + sorted(old.rerouted)] = False
     others = np.flatnonzero(able)
@@ -65,7 +65,7 @@ def repair(old: Placement, failures: Failures) -> Repair:
     if found.busiest > least * (1 + WORTH):
         found = rebalanced(found, others, old.path_rows)
     if found.busiest > least + CLOSE * int(found.flows.size.max(initial=1)):
-        found = settled(found, others)
+        found = local_search(found, others)
     return _compared(old, found)
 
 
@@ -99,7 +99,7 @@ def _better(found: Placement, others: NDArray[np.intp], *, whole: bool) -> Place
         return found
     found = _homeward(found, others)
     if not _at_bound(found):
-        found = settled(found, others)
+        found = local_search(found, others)
     if whole and not _at_bound(found):
         anew = place(found.network.topology, found.flows, found.network.failures, detours=found.network.detours)
         if (anew.busiest, anew.collisions) < (found.busiest, found.collisions):

@@ -14,7 +14,7 @@ from detour.base.times import US
 from detour.control.fors import FatTree, ForsPlan, baselines, solve
 from detour.control.fors.baselines import linear_shift
 from detour.control.fors.fabric import unreachable_text
-from detour.control.fors.lp_bound import volume_bound
+from detour.control.fors.lp_bound import lp_bound
 from detour.control.fors.paths import INSIDE, TreePaths, islands
 from detour.control.fors.plan import only_present
 from detour.control.fors.repair import repaired
@@ -125,7 +125,7 @@ def planned_sizes(run: ExchangeRun) -> tuple[PhasedMessages, int, int]:
     """
     assert run.sizes is not None
     fabric, sizes = run.fabric, run.sizes
-    bound = volume_bound(fabric, sizes).bytes
+    bound = lp_bound(fabric, sizes).bytes
     if run.routing == "fors":
         cost = run.tuning.rate_bps * PHASE_US // 8_000_000
         plan = plan_unequal(fabric, sizes, cost, skip_unreachable=run.skip_unreachable)

@@ -17,7 +17,7 @@ from detour.control.fors.paths import INSIDE, TreePaths
 from detour.fabric.traffic.phased import PhasedMessages
 
 
-def tier_volume(fabric: FatTree, sizes: Int64Array) -> int:
+def tier_bound(fabric: FatTree, sizes: Int64Array) -> int:
     """Bytes of a server's link that an exchange takes at least.
 
     Raises:

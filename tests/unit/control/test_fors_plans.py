@@ -11,7 +11,7 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.control.fors import FatTree, ForsPlan, exact, files, parse_fabric, random_failures, solve
-from detour.control.fors.exact import fewest_phases, seated
+from detour.control.fors.exact import fewest_phases, with_servers
 from detour.control.fors.incremental import reroute
 from detour.control.fors.loads import LeafDemand, counting_bound, dealt_out, fluid_bound, fractional, whole
 from detour.control.fors.paths import INSIDE
@@ -29,7 +29,7 @@ COUNTEREXAMPLES = [("ft:m0=3,m1=3", "0:0,1:0,2:1", 18), ("ft:m0=6,m1=6", "1:0,2:
 
 def exactly(fabric: FatTree) -> ForsPlan:
     paths = fewest_phases(fabric)
-    plan = arranged(fabric, *seated(fabric, paths))
+    plan = arranged(fabric, *with_servers(fabric, paths))
     return replace(plan, lower_bound=paths.lower_bound, unreachable=tuple(fabric.unreachable()))
 
 

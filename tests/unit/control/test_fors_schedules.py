@@ -156,7 +156,7 @@ def test_servers_that_take_part():
     assert (fabric.population, fabric.group, fabric.servers) == ((4, 1, 3), (0, 1, 2, 4, 9), 5)
     assert fabric.sizes().tolist() == [3, 1, 1]
     assert np.flatnonzero(fabric.taking_part()).tolist() == [0, 1, 2, 4, 9]
-    assert fabric.seats()[:, 0].tolist() == [0, 4, 9]
+    assert fabric.server_numbers()[:, 0].tolist() == [0, 4, 9]
     assert not fabric.full
     assert fabric.with_failed([(2, 0)]).group == fabric.group
     # Leaves whose servers take no part may be cut off, and how many links they have lost does not matter.
