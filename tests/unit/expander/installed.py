@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import networkx as nx
+
 from detour.control import schema
 from detour.control.entries import DefaultAction, Entity, TableEntry, Ternary
 from detour.control.verifier.forwarding import SwitchTables
@@ -85,20 +87,5 @@ def _hits(field: object, port: int) -> bool:
 
 
 def has_circle(waits: Mapping[Buffer, set[Buffer]]) -> bool:
-    """Depth first."""
-    done: set[Buffer] = set()
-    for start in waits:
-        path, walk = {start}, [(start, iter(waits[start]))]
-        while walk:
-            node, rest = walk[-1]
-            step = next((n for n in rest if n not in done), None)
-            if step is None:
-                done.add(node)
-                path.discard(node)
-                walk.pop()
-            elif step in path:
-                return True
-            else:
-                path.add(step)
-                walk.append((step, iter(waits.get(step, ()))))
-    return False
+    """Whether some buffer waits for itself."""
+    return not nx.is_directed_acyclic_graph(nx.DiGraph([(a, b) for a, others in waits.items() for b in others]))
