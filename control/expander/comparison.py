@@ -12,7 +12,7 @@ how it was made.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -107,21 +107,16 @@ def compare(
         DetourError: the terms make no sense, or a routing has no paths for a pair.
     """
     terms.check()
-    wanted = list(_wanted(terms))
+    given = {"df-ksp": terms.bounds, "nue": terms.bounds}
+    todo = [(scheme, bound) for scheme in terms.schemes for bound in given.get(scheme, (None,))]
     ksp = compute(network, PathPolicy(terms.k, 0, max_hops=terms.max_hops))
     rows = []
-    for done, (scheme, bound) in enumerate(wanted):
-        report(done, len(wanted))
+    for done, (scheme, bound) in enumerate(todo):
+        report(done, len(todo))
         rows.append(_row(network, demand, terms, scheme, bound, ksp))
-    report(len(wanted), len(wanted))
+    report(len(todo), len(todo))
     trees = forests.trees_of(network, terms.trees)
     return Comparison(network.spec, pattern, terms.k, trees, tagger.assign(ksp).priorities, rows)
-
-
-def _wanted(terms: Terms) -> Iterator[tuple[str, int | None]]:
-    for scheme in terms.schemes:
-        for bound in terms.bounds if scheme in ("df-ksp", "nue") else (None,):
-            yield scheme, bound
 
 
 def _row(

@@ -157,7 +157,9 @@ def solve(routes: ExpanderRoutes, demand: Demand, method: str = "auto", gap: flo
         raise DetourError(f"method {method!r}; there are {', '.join(METHODS)}")
     if not np.array_equal(routes.pairs, demand.pairs):
         raise DetourError("routes and demand are of different pairs")
-    if method == "exact" or (method == "auto" and suits_highs(routes.total, _channel_count(routes))):
+    if method == "exact" or (
+        method == "auto" and suits_highs(routes.total, int((routes.network.channels.neighbour >= 0).sum()))
+    ):
         bounds, how = exact(routes, demand), "exact"
     else:
         begin, channels = channels_of(routes)
@@ -170,10 +172,6 @@ def solve(routes: ExpanderRoutes, demand: Demand, method: str = "auto", gap: flo
 def suits_highs(paths: int, channels: int) -> bool:
     """Whether "auto" takes HiGHS for so many paths over so many channels."""
     return paths <= EXACT_PATHS and paths * channels**2 <= EXACT_WORK
-
-
-def _channel_count(routes: ExpanderRoutes) -> int:
-    return int(np.count_nonzero(native(routes.network.channels).neighbour >= 0))
 
 
 def throughput(

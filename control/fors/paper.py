@@ -78,7 +78,10 @@ def algorithm_1(spines: int, leaves: int, reduction: int) -> Schedule:
     phases = phases_needed(spines, leaves, reduction)
     between = inter_leaf(spines, leaves, reduction)
     inside = intra_leaf(spines, phases, between)
-    columns = (np.concatenate(pair) for pair in zip(between[1:], _all_leaves(spines, leaves, inside), strict=True))
+    # One leaf's flows are those of every leaf.
+    offset = np.arange(leaves, dtype=np.int32)[:, None] * spines
+    everywhere = np.tile(inside.phase, leaves), (inside.src + offset).ravel(), (inside.dst + offset).ravel()
+    columns = (np.concatenate(pair) for pair in zip(between[1:], everywhere, strict=True))
     return _without_self(phases, *columns)
 
 
@@ -122,12 +125,6 @@ def intra_leaf(spines: int, phases: int, between: Schedule) -> Schedule:
         if complete(senders, receivers, sending, receiving, phase, 20_000, attempt + 1) == 0:
             return _schedule(phases, phase, senders, receivers)
     raise DetourError(f"no intra-leaf schedule was found for {spines} servers in {phases} phases")
-
-
-def _all_leaves(spines: int, leaves: int, inside: Schedule) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """One leaf's flows for every leaf: phase, source, destination."""
-    offset = np.arange(leaves, dtype=np.int32)[:, None] * spines
-    return np.tile(inside.phase, leaves), (inside.src + offset).ravel(), (inside.dst + offset).ravel()
 
 
 def _schedule(phases: int, phase: np.ndarray, src: np.ndarray, dst: np.ndarray) -> Schedule:

@@ -182,12 +182,6 @@ def _within_cables(state: _Remaining, weights: np.ndarray) -> tuple[Int64Array, 
     return src[kept], dst[kept]
 
 
-def _assigned(weights: np.ndarray) -> tuple[Int64Array, Int64Array]:
-    src, dst = heaviest_assignment(weights)
-    kept = weights[src, dst] > 0
-    return src[kept], dst[kept]
-
-
 def _over(state: _Remaining, src: Int64Array, dst: Int64Array) -> Int64Array:
     """(2, leaves) flows out of leaves, and into them, beyond their cables."""
     leaf, leaves = state.crossbars.leaf, len(state.room)
@@ -221,8 +215,10 @@ def _more(state: _Remaining, weights: np.ndarray, src: Int64Array, dst: Int64Arr
     allowed &= ~state.away | ((left[0][leaf] > 0)[:, None] & (left[1][leaf] > 0)[None, :])
     if not allowed.any():
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    more = _assigned(np.where(allowed, weights, 0.0))
-    both = np.concatenate([src, more[0]]), np.concatenate([dst, more[1]])
+    worth = np.where(allowed, weights, 0.0)
+    more = heaviest_assignment(worth)
+    useful = worth[more] > 0
+    both = np.concatenate([src, more[0][useful]]), np.concatenate([dst, more[1][useful]])
     # What was there has no surplus, but its flows would be dropped too if they were worth less.
     value = weights.copy()
     value[src, dst] += 1e6

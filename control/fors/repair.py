@@ -101,18 +101,15 @@ class _Work:
         for side, shift in ((kept[:, :half], 0), (kept[:, half:], len(up))):
             row, column = np.nonzero(side >= 0)
             np.add.at(work.used, (work.phase[row], side[row, column] + shift), 1)
-        work._drop_impossible()
+        for flow in np.flatnonzero((a != b) & (work.path == INSIDE)).tolist():
+            if not len(work._choice(flow)[0]):
+                work._leave_phase(flow)
         return work
 
     @property
     def phases(self) -> int:
         """So far."""
         return len(self.used)
-
-    def _drop_impossible(self) -> None:
-        for flow in np.flatnonzero((self.a != self.b) & (self.path == INSIDE)).tolist():
-            if not len(self._choice(flow)[0]):
-                self._leave_phase(flow)
 
     def dense_phases(self) -> Int64Array:
         """Phases that have flows, numbered anew in their order."""
@@ -241,7 +238,8 @@ class _Work:
                 self.turns[:, 1, self.dst[flow]] < self.at_once
             )
             if not self._into(flow, np.flatnonzero(resting)):
-                self._new_phase()
+                self.used = np.concatenate([self.used, np.zeros_like(self.used[:1])])
+                self.turns = np.concatenate([self.turns, np.zeros_like(self.turns[:1])])
                 self._into(flow, np.array([self.phases - 1]))
 
     def _into(self, flow: int, phases: Int64Array) -> bool:
@@ -264,7 +262,3 @@ class _Work:
         self.phase[flow] = number
         self.turns[number, 0, self.src[flow]] += 1
         self.turns[number, 1, self.dst[flow]] += 1
-
-    def _new_phase(self) -> None:
-        self.used = np.concatenate([self.used, np.zeros_like(self.used[:1])])
-        self.turns = np.concatenate([self.turns, np.zeros_like(self.turns[:1])])

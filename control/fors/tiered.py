@@ -49,7 +49,9 @@ def tiered_plan(fabric: FatTree, lost: tuple[tuple[int, int], ...], seed: int = 
         method += "/ejection"
     phases = _complete(fabric, board, flows, bound, seed)
     routed = time.perf_counter()
-    schedule = Schedule(phases, flows.phase, *_servers(fabric, flows, phases))
+    first, second = assign_servers(phases, flows.source, flows.target, flows.phase, fabric.sizes())
+    numbers = fabric.server_numbers()
+    schedule = Schedule(phases, flows.phase, numbers[flows.source, first], numbers[flows.target, second])
     seconds = PlanSeconds(schedule=time.perf_counter() - routed, route=routed - begin)
     return replace(
         arranged(fabric, schedule, flows.plane, core=flows.core),
@@ -133,9 +135,3 @@ def _complete(fabric: FatTree, board: Board, flows: Flows3, phases: int, seed: i
             return phases
         board, phases = board.longer(fabric, more), phases + more
         more = min(2 * more, max(phases // 50, 1))
-
-
-def _servers(fabric: FatTree, flows: Flows3, phases: int) -> tuple[np.ndarray, np.ndarray]:
-    first, second = assign_servers(phases, flows.source, flows.target, flows.phase, fabric.sizes())
-    numbers = fabric.server_numbers()
-    return numbers[flows.source, first], numbers[flows.target, second]

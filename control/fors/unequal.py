@@ -83,7 +83,8 @@ def plan_unequal(
     shortest = [bound.bytes // (parts * max(count, 1)) for parts in _PARTS]
     found = [turns(sizes, crossbars, bound.bytes, shortest[0])]
     found += [turns(sizes, crossbars, bound.bytes, least, _MOST_PHASES * count) for least in shortest[1:]]
-    best = min((one for one in found if one is not None), key=lambda one: _cost(one, phase_cost))
+    plans = (one for one in found if one is not None)
+    best = min(plans, key=lambda plan: sum(turn.length + phase_cost for turn in plan))
     plan = _arranged(fabric, sizes, best)
     values = sizes[~np.eye(count, dtype=bool)]
     if count > 1 and 0 < values.min() == values.max():
@@ -98,10 +99,6 @@ def plan_unequal(
     )
     seconds = PlanSeconds(schedule=time.perf_counter() - begin)
     return replace(plan, plan=rows, by_servers=bound.servers, by_links=bound.links, seconds=seconds)
-
-
-def _cost(found: list[Turn], phase_cost: int) -> int:
-    return sum(turn.length + phase_cost for turn in found)
 
 
 def _leaves(fabric: FatTree) -> Int64Array:

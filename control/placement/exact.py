@@ -89,7 +89,7 @@ def solve(
         if found is not None:
             busiest = _busiest(problem, found)
     if flows.bytes is None:
-        worst = collisions(carried) if found is None else _collisions(problem, found)
+        worst = collisions(carried if found is None else _load(problem, found))
         spread = _fewest_collisions(problem, busiest, worst)
         found = found if spread is None or _busiest(problem, spread) > busiest else spread
     if found is None:
@@ -230,10 +230,6 @@ def _load(problem: _Problem, values: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _busiest(problem: _Problem, values: NDArray[np.int64]) -> int:
     return int(_load(problem, values).max(initial=0))
-
-
-def _collisions(problem: _Problem, values: NDArray[np.int64]) -> int:
-    return collisions(_load(problem, values))
 
 
 def _hand_out(problem: _Problem, values: NDArray[np.int64]) -> Int32Array:

@@ -58,7 +58,7 @@ def repair(old: Placement, failures: Failures) -> Repair:
     able = ~cut
     able[pinned + sorted(old.rerouted)] = False
     others = np.flatnonzero(able)
-    if _returned(old.network, network):
+    if (network.alive & ~old.network.alive).any() or (old.network.lost_hosts & ~network.lost_hosts).any():
         found = _better(found, others, whole=not (cut.any() or pinned or old.rerouted))
         return _compared(old, found)
     least = found.cut_bound
@@ -86,10 +86,6 @@ def _restore_pinned(network: PlacementNetwork, flows: FlowSet, path_rows: Int32A
         path_rows[flow] = -1
         if not cut[flow] and (network.link[list(path[:-1]), list(path[1:])] >= 0).all():
             path_rows[flow, : len(path)] = path
-
-
-def _returned(old: PlacementNetwork, new: PlacementNetwork) -> bool:
-    return bool((new.alive & ~old.alive).any() or (old.lost_hosts & ~new.lost_hosts).any())
 
 
 def _better(found: Placement, others: NDArray[np.intp], *, whole: bool) -> Placement:

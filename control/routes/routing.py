@@ -20,7 +20,7 @@ from detour.control.entries import Action, ActionSet, Lpm, TableEntry
 from detour.topo import address
 from detour.topo.failures import Failures, dead_links, dead_switches
 from detour.topo.graph import FAR, distances, live_graph
-from detour.topo.topology import Host, Switch, Topology
+from detour.topo.topology import Switch, Topology
 
 
 class NextHops:
@@ -125,16 +125,11 @@ def unreachable_hosts(topology: Topology, failures: Failures) -> tuple[str, ...]
     """Names of the hosts that the largest surviving part of the network cannot reach, in order."""
     distance, dead = distances(topology, failures), dead_links(topology, failures)
     down = dead_switches(failures)
-    alive = {h.index for h in topology.hosts if h.switch not in down and _link_of(topology, h) not in dead}
+    links = {link.b[0]: link.index for link in topology.links if link.kind == "host"}
+    alive = {h.index for h in topology.hosts if h.switch not in down and links[h.index] not in dead}
     parts: dict[bytes, list[int]] = {}
     for index in sorted(alive):
         part = (distance[topology.hosts[index].switch] < FAR).tobytes()
         parts.setdefault(part, []).append(index)
     largest = set(max(parts.values(), key=len, default=[]))
     return tuple(host.name for host in topology.hosts if host.index not in largest)
-
-
-def _link_of(topology: Topology, host: Host) -> int:
-    peer = topology.switches[host.switch].peer(host.port)
-    assert peer is not None  # a host has its port
-    return peer.link

@@ -18,7 +18,7 @@ import numpy as np
 from detour.control import schema
 from detour.control.entries import Action, ActionSet, TableEntry
 from detour.topo.failures import Failures
-from detour.topo.graph import FAR, GLOBAL, LOCAL, distances, exit_distances, exits, live_graph
+from detour.topo.graph import FAR, GLOBAL, columns_into, distances, exit_distances, exits, live_graph
 from detour.topo.paths import next_hops
 from detour.topo.topology import Switch, Topology
 
@@ -39,34 +39,25 @@ def plan_detours(topology: Topology, failures: Failures, switch: Switch) -> Iter
 
 def ports_into(topology: Topology, failures: Failures, at: int, via: int) -> list[int]:
     """Direct links to the group if the switch has any, else local links one hop closer to one; at most 64."""
-    graph, left = live_graph(topology, failures), exit_distances(topology, failures)
-    if left[at, via] == 0:
-        chosen = (graph.weight[at] == GLOBAL) & (graph.group[graph.neighbour[at]] == via)
-    else:
-        chosen = (graph.weight[at] == LOCAL) & (left[graph.neighbour[at], via] == left[at, via] - 1)
-    return graph.ports[chosen][: schema.MAX_GROUP_SIZE].tolist()
+    chosen = columns_into(topology, at, via, failures)
+    return live_graph(topology, failures).ports[chosen][: schema.MAX_GROUP_SIZE].tolist()
 
 
 @lru_cache(maxsize=1024)
 def cut_off_groups(topology: Topology, failures: Failures, source: int) -> tuple[tuple[int, ...], ...]:
     """For packets of the source group: by intermediate group, the destination groups it is cut off from."""
-    direct, touched = _direct_links(topology, failures), _touched_groups(topology, failures)
+    direct, touched = exits(topology, failures), _touched_groups(topology, failures)
+    joined = np.array([direct[list(members)].any(axis=0) for members in topology.members])
     populated = [group for group in range(topology.valiant_groups) if _targets(topology, failures, group)]
     return tuple(
         tuple(
             group
             for group in populated
             if group not in (via, source)
-            and (not direct[via, group] or any(source in touched.get((e, group), ()) for e in entries))
+            and (not joined[via, group] or any(source in touched.get((e, group), ()) for e in entries))
         )
         for via, entries in enumerate(_entries_from(topology, failures, source))
     )
-
-
-def _direct_links(topology: Topology, failures: Failures) -> np.ndarray:
-    """(groups, groups) whether a live link joins two groups."""
-    direct = exits(topology, failures)
-    return np.array([direct[list(members)].any(axis=0) for members in topology.members])
 
 
 def _entries_from(topology: Topology, failures: Failures, source: int) -> list[list[int]]:
