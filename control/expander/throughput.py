@@ -157,14 +157,13 @@ def solve(routes: ExpanderRoutes, demand: Demand, method: str = "auto", gap: flo
         raise DetourError(f"method {method!r}; there are {', '.join(METHODS)}")
     if not np.array_equal(routes.pairs, demand.pairs):
         raise DetourError("routes and demand are of different pairs")
-    if method == "exact" or (
-        method == "auto" and suits_highs(routes.total, int((routes.network.channels.neighbour >= 0).sum()))
-    ):
+    channels = int((routes.network.channels.neighbour >= 0).sum())
+    if method == "exact" or (method == "auto" and suits_highs(routes.total, channels)):
         bounds, how = exact(routes, demand), "exact"
     else:
-        begin, channels = channels_of(routes)
+        begin, taken = channels_of(routes)
         capacity = _capacity(routes)
-        bounds = approximate.solve(routes.first, begin, channels, demand.amount, gap, capacity=capacity)[0]
+        bounds = approximate.solve(routes.first, begin, taken, demand.amount, gap, capacity=capacity)[0]
         how = "approximate"
     return Throughput(bounds.lower, max(0.0, bounds.upper / bounds.lower - 1), how)
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entries of adaptive.p4, ugal.p4 and ugal_graph.p4: how packets for other groups are sent, and over which links (Mizrahi et al.,
-section II-B; Kim et al., ISCA 2008).
+"""Entries of adaptive.p4, ugal.p4 and ugal_graph.p4: how packets for other groups are sent, and over which links
+(Mizrahi et al., section II-B; Kim et al., ISCA 2008).
 
 The switch that takes a packet in from a host decides; those behind it follow what the packet says, so all switches of a
 group must know the way to every group that one of them may choose. A link counts as usable if it is reached inside the
