@@ -105,9 +105,8 @@ def prove(routes: ExpanderRoutes, lane: NDArray[np.uint8] | None = None) -> Proo
     n, width = ch.neighbour.shape
     inside, rising = np.zeros((2, count, n, width, width), np.bool_)
     used = np.zeros((count, n, width), np.bool_)
-    source = np.repeat(routes.pairs[:, 0].astype(np.int64), np.diff(routes.first))
     lane = np.zeros(routes.total, np.uint8) if lane is None else lane
-    _mark(source, routes.length, routes.columns, lane, ch, flat, inside, rising, used)
+    _mark(routes.sources, routes.length, routes.columns, lane, ch, flat, inside, rising, used)
     layers = tuple(
         Layer(p, int(used[p].sum()), int(inside[p].sum()), find_cycle(inside[p], network)) for p in range(count)
     )

@@ -102,6 +102,11 @@ class ExpanderRoutes:
         return int(self.length.size)
 
     @property
+    def sources(self) -> NDArray[np.int64]:
+        """(R,) the switch that each path begins at."""
+        return np.repeat(self.pairs[:, 0].astype(np.int64), np.diff(self.first))
+
+    @property
     def mean_length(self) -> float:
         """Links of a path, mean over all."""
         return float(self.length.mean()) if self.total else 0.0

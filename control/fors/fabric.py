@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -56,24 +57,15 @@ class FatTree:
     cores: int = 0  # of a plane; 0: two levels
 
     @classmethod
-    def three_levels(
-        cls,
-        pods: int,
-        leaves: int,
-        aggs: int,
-        cores: int,
-        hosts: int,
-        failed: frozenset[TreeLink] = frozenset(),
-        population: tuple[int, ...] = (),
-        group: tuple[int, ...] = (),
-    ) -> FatTree:
-        """Pods of so many leaves and aggregation switches, each of these with so many cores.
+    def three_levels(cls, pods: int, leaves: int, aggs: int, cores: int, hosts: int, **more: Any) -> FatTree:
+        """Pods of so many leaves and aggregation switches, each of these with so many cores; `failed`, `population`
+        and `group` as in the class.
 
         Raises:
             DetourError: a number is out of range.
         """
         _check_numbers(3, pods=pods, leaves=leaves, aggs=aggs, cores=cores, hosts=hosts)
-        return cls(aggs, leaves, failed, population, group, hosts, pods=pods, cores=cores)
+        return cls(aggs, leaves, hosts=hosts, pods=pods, cores=cores, **more)
 
     def __post_init__(self) -> None:
         if not self.hosts:

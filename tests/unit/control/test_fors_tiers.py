@@ -29,7 +29,7 @@ TINY = [
     FatTree.three_levels(2, 2, 2, 1, 1, failed=frozenset({(0, 0)})),
     FatTree.three_levels(2, 2, 2, 2, 1, failed=frozenset({(3, 1), (0, 0, 0), (1, 1, 1)})),
     FatTree.three_levels(2, 1, 2, 1, 2, failed=frozenset({(0, 1, 0)})),
-    FatTree.three_levels(3, 1, 2, 2, 1, frozenset({(0, 0), (1, 1, 0), (2, 1, 0)})),
+    FatTree.three_levels(3, 1, 2, 2, 1, failed=frozenset({(0, 0), (1, 1, 0), (2, 1, 0)})),
 ]
 
 
