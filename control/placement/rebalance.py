@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Placements on damaged Clos networks, of flows of like size, brought to the bound on the busiest link where single
-flows that move cannot: flows exchange their ways along alternating trails (`trails`).
+flows that move cannot: flows exchange their paths along alternating paths (`alternating_paths`).
 
 Two tiers: flows are edges between leaves, spines their colours. Three tiers: the same twice, as in `colouring`, first
 aggregation switches; there the flows of a pod that use one and go to other pods are no more than its links to cores
@@ -64,7 +64,7 @@ def _pods_of(network: PlacementNetwork) -> _Pods:
 
 
 def rebalanced(old: Placement, free: NDArray[np.integer], before: Int32Array) -> Placement:
-    """The placement with a less busy busiest link if flows of `free` that exchange their ways lead to one; else the
+    """The placement with a less busy busiest link if flows of `free` that exchange their paths lead to one; else the
     same.
 
     Args:

@@ -22,7 +22,7 @@ from detour.topo.failures import Failures
 CLOSE = 1  # flows that the busiest link may carry beyond the bound before others than the broken ones have to move
 
 WORTH = 0.05
-"""share of the bound by which the busiest link must be above it before others exchange their ways with broken flows"""
+"""share of the bound by which the busiest link must be above it before others exchange their paths with broken flows"""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def repair(old: Placement, failures: Failures) -> Repair:
     """Moves the flows whose path has lost a link, and gives flows that had none one if they can have it.
 
     Others move only if they have to: after a failure if the busiest link is well above the bound (`WORTH`),
-    and exchanging the ways of some flows (`rebalance`) helps, or else if it is more than a flow above; where something
+    and exchanging the paths of some flows (`rebalance`) helps, or else if it is more than a flow above; where something
     has come back if collisions are above the bound."""
     network = PlacementNetwork(old.network.topology, failures, detours=old.network.detours)
     walk = search.walked(network, widened(old.path_rows, network.longest).copy())

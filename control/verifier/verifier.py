@@ -36,7 +36,7 @@ class VerifierReport:
     pairs: int = 0  # Ordered pairs of hosts that the topology connects.
     disconnected: int = 0  # Ordered pairs that the failures disconnect.
     proofs: int = 0  # Pair and source-bit cases that were examined (two a pair).
-    ways: int = 0  # The same with every intermediate group counted.
+    paths: int = 0  # The same with every intermediate group counted.
     sids: int = 0  # uSIDs that were looked up.
     failed: int = 0
     bound: Bounds = field(default_factory=lambda: Bounds(0, 0))
@@ -111,7 +111,7 @@ class _Proof:
         hosts = len(self.state.topology.hosts)
         self.report.disconnected = hosts * (hosts - 1) - self.report.pairs
         self.report.proofs = 2 * self.report.pairs
-        self.report.ways += self.report.pairs
+        self.report.paths += self.report.pairs
 
     def _longest(self, hops: Hops) -> int:
         seen = self.connected & (hops < LOST) & (self.live[:, None] > 0)
@@ -162,7 +162,7 @@ class _Proof:
 
     def _plainly(self, sources: NDArray[np.intp]) -> int:
         """Without detours the source bit changes nothing, and the shortest paths have been judged."""
-        self.report.ways += int(self._weights(sources)[self.connected[sources]].sum())
+        self.report.paths += int(self._weights(sources)[self.connected[sources]].sum())
         return 0
 
     def _variants(
@@ -199,13 +199,13 @@ class _Proof:
         index, most = rows[at], 0
         weights, connected = self._weights(index), self.connected[index]
         own = self.class_group == group
-        self.report.ways += int(weights[:, own][connected[:, own]].sum())
+        self.report.paths += int(weights[:, own][connected[:, own]].sum())
         for v, via in enumerate(vias):
             full, full_ends = self.plain[index].copy(), self.plain_ends[index].copy()
             full[:, columns], full_ends[:, columns] = hops[v, at], ends[v, at]
             self._judge(full, full_ends, self.report.bound.detour, via, index)
             counted = connected & ((self.class_group != via) & ~own)[None, :]
-            self.report.ways += int(weights[counted].sum())
+            self.report.paths += int(weights[counted].sum())
             most = max(most, int(np.where(counted & (full < LOST), full, 0).max(initial=0)))
         return most
 

@@ -111,7 +111,7 @@ def test_all_decisions_lead_to_the_right_host(names: tuple[str, ...], routing):
     assert report.ok, report.problems
     inside, outside = 72 * 7, 72 * 64
     if not names:
-        assert report.ways == 72 * 71 + inside + 7 * outside
+        assert report.paths == 72 * 71 + inside + 7 * outside
         assert report.longest == (4, 4 if routing == "minimal" else 6)
 
 
