@@ -41,11 +41,6 @@ class LaneRoutes:
         return int(self.lane.max(initial=0)) + 1
 
 
-def _sources(routes: ExpanderRoutes) -> NDArray[np.int64]:
-    """(paths,) where each begins."""
-    return np.repeat(routes.pairs[:, 0].astype(np.int64), np.diff(routes.first))
-
-
 def _too_many(routes: ExpanderRoutes) -> DetourError:
     return DetourError(f"{routes.network.spec}: {routes.total} paths need more than {MAX_LANES} lanes")
 
@@ -57,7 +52,7 @@ def lash(routes: ExpanderRoutes) -> LaneRoutes:
         DetourError: more than `MAX_LANES` lanes are needed.
     """
     ch = native(routes.network.channels)
-    source, left = _sources(routes), np.arange(routes.total)
+    source, left = routes.sources, np.arange(routes.total)
     lane = np.zeros(routes.total, np.uint8)
     for number in range(MAX_LANES):
         fits = np.zeros(left.size, np.bool_)
@@ -91,7 +86,7 @@ def break_cycles(routes: ExpanderRoutes) -> LaneRoutes:
     begin = np.zeros(routes.total + 1, np.int64)
     np.cumsum(np.maximum(routes.length.astype(np.int64) - 1, 0), out=begin[1:])
     needs = np.empty(begin[-1], np.int64)
-    _dependencies(_sources(routes), routes.columns, routes.length, ch, begin, needs)
+    _dependencies(routes.sources, routes.columns, routes.length, ch, begin, needs)
     n, width = ch.neighbour.shape
     start = np.zeros(n * width * width + 1, np.int64)
     np.cumsum(np.bincount(needs, minlength=n * width * width), out=start[1:])
