@@ -180,6 +180,20 @@ def share_over(routes: ExpanderRoutes, links: Collection[tuple[int, int]]) -> fl
     return float(hit.mean()) if routes.total else 0.0
 
 
+def channels_of(routes: ExpanderRoutes) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """(begin (R + 1,), channels): path r takes channels[begin[r]:begin[r+1]], numbered x * width + column."""
+    neighbour, x = routes.network.channels.neighbour, routes.sources
+    begin = np.zeros(routes.total + 1, np.int64)
+    np.cumsum(routes.length, out=begin[1:])
+    channels = np.empty(begin[-1], np.int32)
+    for h in range(routes.columns.shape[1]):
+        on = np.flatnonzero(routes.length > h)
+        columns = routes.columns[on, h]
+        channels[begin[on] + h] = x[on] * neighbour.shape[1] + columns
+        x[on] = neighbour[x[on], columns]
+    return begin, channels
+
+
 def all_pairs(network: Expander) -> NDArray[np.int32]:
     """(P, 2) every switch with hosts to every other one, by source, then destination."""
     tors = network.tors

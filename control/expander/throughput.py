@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detour.base.errors import DetourError
-from detour.base.jit import njit
 from detour.control.expander import approximate
 from detour.control.expander.demand import Demand
 from detour.control.expander.enumeration import native
-from detour.control.expander.routes import ExpanderRoutes, PathPolicy, SourcesProgress, compute
+from detour.control.expander.routes import ExpanderRoutes, PathPolicy, SourcesProgress, channels_of, compute
 from detour.control.linear import programme, solver
 from detour.topo.expander.network import Expander
 
@@ -38,30 +37,6 @@ class Throughput(NamedTuple):
     theta: float
     gap: float
     method: str
-
-
-@njit
-def _to_channels(source, first, length, columns, neighbour, begin, found):
-    width = neighbour.shape[1]
-    for i in range(source.size):
-        for row in range(first[i], first[i + 1]):
-            x = source[i]
-            for d in range(length[row]):
-                c = columns[row, d]
-                found[begin[row] + d] = x * width + c
-                x = neighbour[x, c]
-
-
-def channels_of(routes: ExpanderRoutes) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """(begin (R + 1,), channels): path r takes channels[begin[r]:begin[r+1]], numbered x * width + column."""
-    begin = np.zeros(routes.total + 1, np.int64)
-    np.cumsum(routes.length, out=begin[1:])
-    found = np.empty(begin[-1], np.int32)
-    source = np.ascontiguousarray(routes.pairs[:, 0].astype(np.int64))
-    _to_channels(
-        source, routes.first, routes.length, routes.columns, native(routes.network.channels).neighbour, begin, found
-    )
-    return begin, found
 
 
 def _capacity(routes: ExpanderRoutes) -> NDArray[np.float64]:

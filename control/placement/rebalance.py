@@ -90,7 +90,8 @@ def exchanged(old: Placement, movable: NDArray[np.bool_], before: Int32Array, li
     """The placement after all that `movable` flows can do, from `before` on, so that no link has more than `limit`."""
     now = widened(old.path_rows, before.shape[1])
     path_rows = widened(before, now.shape[1]).copy()
-    _take_rows(now, movable, path_rows)
+    fixed = ~movable | (path_rows[:, 0] < 0)  # who does not move, or had no path
+    path_rows[fixed] = now[fixed]
     network, load = old.network, loads(old.network, path_rows).astype(np.int64)
     change = _change_spines if network.tiers == 2 else _change_ways
     left = change(network, path_rows, load, movable, limit)
@@ -99,14 +100,6 @@ def exchanged(old: Placement, movable: NDArray[np.bool_], before: Int32Array, li
         return found
     walk = search.walked(network, path_rows)
     return local_search(found, np.flatnonzero(search.broken(walk) & movable), move=False, walk=walk)
-
-
-@njit
-def _take_rows(source, movable, path_rows):
-    """Flows that do not move, or have no path in `path_rows`, have that of `source`."""
-    for f in range(len(path_rows)):
-        if not movable[f] or path_rows[f, 0] < 0:
-            path_rows[f] = source[f]
 
 
 def _loads_of(

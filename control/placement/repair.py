@@ -121,5 +121,5 @@ def _at_bound(found: Placement) -> bool:
 def _compared(old: Placement, found: Placement) -> Repair:
     width = max(old.path_rows.shape[1], found.path_rows.shape[1])
     before, after = widened(old.path_rows, width), widened(found.path_rows, width)
-    moved = search.differing(before, after) & (after[:, 0] >= 0)
+    moved = (before != after).any(axis=1) & (after[:, 0] >= 0)
     return Repair(found, np.flatnonzero(moved), np.flatnonzero(after[:, 0] < 0))

@@ -19,7 +19,6 @@ from detour.control import schema
 from detour.control.entries import Action, ActionSet, TableEntry
 from detour.topo.failures import Failures
 from detour.topo.graph import FAR, GLOBAL, columns_into, distances, exit_distances, exits, live_graph
-from detour.topo.paths import next_hops
 from detour.topo.topology import Switch, Topology
 
 
@@ -82,7 +81,7 @@ def _touched_groups(topology: Topology, failures: Failures) -> dict[tuple[int, i
 
     A single global hop leads from a group straight into the destination group and touches no other.
     """
-    distance = distances(topology, failures)
+    distance, group_of = distances(topology, failures), live_graph(topology, failures).group
     found: dict[tuple[int, int], frozenset[int]] = {}
     for group in range(topology.valiant_groups):
         targets = _targets(topology, failures, group)
@@ -92,21 +91,7 @@ def _touched_groups(topology: Topology, failures: Failures) -> dict[tuple[int, i
         indirect = ((to < FAR) & (to >= 2 * GLOBAL)).any(axis=1)
         for switch in np.flatnonzero(indirect).tolist():
             if topology.switches[switch].group != group:
-                found[switch, group] = _groups_between(topology, failures, switch, targets)
+                # A switch is on a shortest path if the distances to both ends add up.
+                shortest = (distance[switch][:, None] + to == to[switch]) & (to[switch] < FAR)
+                found[switch, group] = frozenset(group_of[shortest.any(axis=1)].tolist())
     return found
-
-
-def _groups_between(topology: Topology, failures: Failures, source: int, targets: list[int]) -> frozenset[int]:
-    """Groups of all switches on all shortest paths from a switch to any of the targets, its own included."""
-    groups = set()
-    for target in targets:
-        seen, todo = {source}, [source]
-        while todo:
-            at = todo.pop()
-            groups.add(topology.switches[at].group)
-            for port in next_hops(topology, at, target, failures):
-                peer = topology.switches[at].ports[port - 1]
-                if peer is not None and peer.index not in seen:
-                    seen.add(peer.index)
-                    todo.append(peer.index)
-    return frozenset(groups)
