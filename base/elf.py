@@ -2,8 +2,8 @@
 """Loads object files (ELF for x86-64) without LLVM, which takes 46 MiB and a twentieth of a second to be there.
 
 Code for addresses of 64 bits, which is what LLVM makes for a process that runs, has one kind of relocation: the
-absolute address. What has others, or is for another machine, is `Unsupported`. Nothing unwinds through native code,
-so `.eh_frame` is left out. Formats: System V ABI, "Object Files"; its AMD64 supplement, section 4.4.
+absolute address. What has others, or is for another machine, is refused. Nothing unwinds through native code, so
+`.eh_frame` is left out. Formats: System V ABI, "Object Files"; its AMD64 supplement, section 4.4.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _process: Any = ctypes.CDLL(None, use_errno=True)
 _process.mmap.restype = ctypes.c_ssize_t
 
 
-class Unsupported(Exception):
+class UnsupportedObject(Exception):
     """An object file that this loader is not for."""
 
 
 class LoadedObject:
     """An object file in memory for as long as this lives: code and constants, then pages that can be written.
 
-    Raises `Unsupported` if another loader may know it, `InternalError` if it is damaged, `OSError` without memory.
+    Raises `UnsupportedObject` (another loader may know it), `InternalError` (it is damaged), `OSError` (no memory).
     """
 
     def __init__(self, data: bytes) -> None:
@@ -69,7 +69,7 @@ class _Image:
         if magic != b"\x7fELF":
             raise ValueError("no object file")
         if kind != [b"\x02\x01", 1, 62]:  # 64 bits, the lowest byte first; relocatable; x86-64
-            raise Unsupported("no object file for x86-64")
+            raise UnsupportedObject("no object file for x86-64")
         self._data, self.content = data, bytearray()
         (at,), (size, count) = struct.unpack_from("<Q", data, 40), struct.unpack_from("<HH", data, 58)
         headers = (struct.unpack_from("<IIQQQQIIQQ", data, at + size * each) for each in range(count))
@@ -105,7 +105,7 @@ class _Image:
             if section.type == _RELOCATIONS and section.info in self._places:
                 for offset, kind, symbol, addend in struct.iter_unpack("<QIIq", self.read(section)):
                     if kind != _R_X86_64_64:
-                        raise Unsupported(f"a relocation of type {kind}")
+                        raise UnsupportedObject(f"a relocation of type {kind}")
                     target = self._address(self.symbols[symbol], base) + addend
                     struct.pack_into("<Q", self.content, self._places[section.info] + offset, target % (1 << 64))
         functions = (each for each in self.symbols if each.info & 15 == _FUNCTION and each.section != _UNDEFINED)
@@ -120,7 +120,7 @@ class _Image:
         try:
             return ctypes.cast(_process[name], ctypes.c_void_p).value or 0
         except AttributeError:
-            raise Unsupported(f"this process has no {name}") from None
+            raise UnsupportedObject(f"this process has no {name}") from None
 
 
 def _checked(result: int) -> int:

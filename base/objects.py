@@ -84,7 +84,7 @@ class NativeCode:
 
         try:
             self._find: Callable[[str], int] = elf.LoadedObject(data).address
-        except elf.Unsupported:
+        except elf.UnsupportedObject:
             engine = _llvm().create_mcjit_compiler(_llvm().parse_assembly(""), _target_machine())
             engine.add_object_file(_llvm().ObjectFileRef.from_data(data))
             engine.finalize_object()

@@ -16,7 +16,7 @@ import llvmlite.binding as llvm
 import pytest
 
 from detour.base import elf, objects, parts
-from detour.base.elf import LoadedObject, Unsupported
+from detour.base.elf import LoadedObject, UnsupportedObject
 from detour.base.errors import InternalError
 from detour.base.jit import COMPILED
 from detour.base.objects import NativeCode
@@ -243,7 +243,7 @@ def _emitted(text: str, codemodel: str) -> bytes:
     ids=["relocation", "thread", "machine", "symbol"],
 )
 def test_it_says_what_it_does_not_know(data: Callable[[], bytes], why: str) -> None:
-    with pytest.raises(Unsupported, match=why):
+    with pytest.raises(UnsupportedObject, match=why):
         LoadedObject(data())
 
 
