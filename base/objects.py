@@ -116,6 +116,7 @@ def to_object(text: str) -> bytes:
 def _main() -> int:
     """The child: limits as arguments (seconds of processor time, bytes of memory), a module in, an object file out."""
     seconds, memory = (int(each) for each in sys.argv[1:])
+    _llvm()  # before the limits: what lacks memory for its library does not say so
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 2))
     _, most = resource.getrlimit(resource.RLIMIT_AS)
