@@ -46,6 +46,7 @@ class PacketResult:
     data: bytes | None
     fields: dict[str, int] = field(default_factory=dict)
     decisions: tuple[int, ...] = ()
+    clone: bool = False
     parser_error: int = 0
     error: int = 0
 
@@ -117,6 +118,7 @@ class PacketRunner:
             result.decisions += tuple(map(self.fixed, _DECISIONS))
             if self.fixed(phv.EGRESS_SPEC) != phv.DROP_PORT:
                 result.data = self.finish()
+        result.clone = bool(self.fixed(phv.CLONE_SESSION))
         result.error = self.fixed(phv.ERROR)
         result.fields = {name: self.get(name) for name in watch}
         return result
