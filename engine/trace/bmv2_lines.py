@@ -77,7 +77,7 @@ class _Copies:
 
 
 class PacketLines:
-    """Turns the executions of one switch into lines."""
+    """RoundRobin the executions of one switch into lines."""
 
     def __init__(self, model: Model, reader: EventReader, drop_port: int, first: int = 0) -> None:
         """`first`: number of the first packet."""

@@ -26,11 +26,7 @@ class Sniffer:
     """Writes what passes interfaces of a namespace into `folder`, from now until `close`."""
 
     def __init__(self, namespace: Namespace, interfaces: Mapping[str, str], folder: Path) -> None:
-        """`interfaces`: name of the capture -> interface.
-
-        Raises:
-            DetourError: a file cannot be written.
-        """
+        """`interfaces`: name of the capture -> interface. Raises DetourError: a file cannot be written."""
         self._taps: dict[int, tuple[socket.socket, Path]] = {}
         self._folder, self._files = folder, CaptureFiles()
         self.error: DetourError | None = None

@@ -16,7 +16,7 @@ from detour.engine.compiler.covering import BRANCH, COLLECTOR, STATEMENT, TABLE_
 from detour.engine.compiler.model import read_json
 from detour.engine.compiler.program import Program
 from detour.engine.coverage.document import CoverageDocument, collecting, document_of
-from detour.fabric.tracing.walk import follow_planned
+from detour.fabric.tracing.walk import trace_planned
 from tests.packet_runner import PacketRunner
 
 SPEC = "dragonfly:p=1,a=2,h=1"
@@ -84,7 +84,7 @@ def test_counters_and_events_of_a_trace_say_the_same() -> None:
     events: list[dict[str, Any]] = []
     with COLLECTOR.set_to(collector):
         for sport in range(0, 0x10000, 0x1357):
-            for hop in follow_planned(SPEC, "h0", "h5", sport=sport).as_json()["hops"]:
+            for hop in trace_planned(SPEC, "h0", "h5", sport=sport).as_json()["hops"]:
                 assert "fork" not in hop["trace"]
                 events += hop["trace"]["events"]
     program = document_of(collector).programs["fabric"]
