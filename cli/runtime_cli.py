@@ -31,7 +31,6 @@ _ENDS = ("EOF", "quit", "exit")
 
 
 def register(commands: Any) -> None:
-    """Adds the command."""
     parser = command(commands, "cli", "simple_switch_CLI's commands on one switch", _cli)
     parser.add_argument("switch", nargs="?", metavar="SWITCH", help="of the fabric that is up, like s3")
     parser.add_argument("file", nargs="?", metavar="FILE", help="commands to carry out (default: a prompt; -: stdin)")

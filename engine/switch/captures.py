@@ -10,8 +10,8 @@ from pathlib import Path
 
 from detour.engine.capture import Capture
 from detour.engine.loop.layout import UP_SENT
-from detour.engine.records import records
 from detour.engine.switch import pcap
+from detour.engine.upcalls import records
 
 
 class InterfaceCapture(Capture):

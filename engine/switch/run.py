@@ -17,7 +17,8 @@ from detour.engine.bmv2api.device import BmDevice
 from detour.engine.bmv2api.runtime import BmRuntime
 from detour.engine.bmv2api.server import ThriftServer
 from detour.engine.clock import RealTime
-from detour.engine.coverage.collector import collecting
+from detour.engine.compiler.log_ring import LogRing
+from detour.engine.coverage.document import collecting
 from detour.engine.endpoint import GrpcEndpoint
 from detour.engine.network import Network
 from detour.engine.p4runtime import P4RuntimeServer
@@ -27,7 +28,6 @@ from detour.engine.switch.files import Files
 from detour.engine.switch.log import open_log
 from detour.engine.switch.options import SwitchOptions
 from detour.engine.switch.packet_log import PacketLog
-from detour.engine.tables.log import LogRing
 
 _SWITCH = 1
 """What the network calls its only switch; P4Runtime calls it what the options say."""

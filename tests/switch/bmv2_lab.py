@@ -19,10 +19,9 @@ from pathlib import Path
 
 from detour.base.errors import DetourError
 from detour.fabric.backends.bmv2.switch import SwitchProcess, missing
-from detour.fabric.labs.contents import SwitchContent, contents_of
 from detour.fabric.labs.folder import LabFolder
 from detour.fabric.labs.model import LabEnd
-from detour.fabric.labs.programs import programs_of
+from detour.fabric.labs.programs import SwitchContent, contents_of, programs_of
 from detour.fabric.labs.reading import read_lab
 from detour.fabric.linux.netns import Namespace
 from detour.topo import Switch

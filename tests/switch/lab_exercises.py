@@ -42,8 +42,8 @@ class Running:
 
     def does(self, workload: str, duration_ps: int | None = None) -> dict[str, Any]:
         """What a workload comes to."""
-        doings = self.virtual.do(activities_of(self.virtual.lab, workload))
-        return document_of(self.virtual.booted, doings, self.virtual.run_until_over(doings, duration_ps))
+        jobs = self.virtual.do(activities_of(self.virtual.lab, workload))
+        return document_of(self.virtual.booted, jobs, self.virtual.run_until_over(jobs, duration_ps))
 
     def sends(self, name: str, *frames: bytes, sniffing: tuple[str, ...] = ()) -> dict[str, list[bytes]]:
         """What those hosts get of what one sends, a frame every 10 ms."""

@@ -9,7 +9,7 @@ from typing import Any
 from detour.base.errors import DetourError
 from detour.engine.bmv2api import types
 from detour.engine.bmv2api.calls.part import CallPart, alone
-from detour.engine.compiler.custom_crc import CrcParameters
+from detour.engine.compiler.hashes import CrcParameters
 from detour.engine.p4runtime.store import EntityStore
 
 _LISTS = {
