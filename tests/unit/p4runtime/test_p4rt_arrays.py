@@ -166,8 +166,8 @@ def test_p4data_forms() -> None:
     [(8, b"\x00\x9d"), (12, b"\x8d\x1d"), (16, b"")],  # the spec's examples of invalid strings
 )
 def test_signed_strings_out_of_range(bits: int, data: bytes) -> None:
+    from detour.engine.p4runtime import Refused
     from detour.engine.p4runtime.bytestrings import decode_signed
-    from detour.engine.p4runtime.errors import Refused
 
     with pytest.raises(Refused):
         decode_signed(data, bits, "x")
