@@ -19,7 +19,7 @@ from detour.topo.topology import Link
 
 if TYPE_CHECKING:  # see `base`
     from detour.control.p4runtime.client import SwitchTarget
-    from detour.engine.p4runtime.arbitration import StreamClient
+    from detour.engine.p4runtime import StreamClient
     from detour.fabric.backends.serving import Serving
     from detour.fabric.linux.hosts import LinuxHosts
 

@@ -16,10 +16,7 @@ from detour.engine.bmv2api.commands.interpreter import carry_out
 from detour.engine.bmv2api.device import BmDevice
 from detour.engine.bmv2api.runtime import BmRuntime
 from detour.engine.network import Network
-from detour.engine.p4runtime.errors import Refused
-from detour.engine.p4runtime.pipeline import Pipelines
-from detour.engine.p4runtime.server import P4RuntimeServer
-from detour.engine.p4runtime.target import TargetSwitch
+from detour.engine.p4runtime import P4RuntimeServer, Pipelines, Refused, TargetSwitch
 from detour.engine.p4runtime.write import write
 from detour.fabric.labs.model import Lab, LabEnd, LabHost, LabLink, LabSwitch
 from detour.fabric.labs.programs import SwitchContent

@@ -27,9 +27,7 @@ from detour.control.p4runtime.pipeline import PipelineConfig, read_p4info
 from detour.engine.bmv2api.commands.interpreter import Understood, understand_all
 from detour.engine.bmv2api.commands.program import ProgramNames
 from detour.engine.bmv2api.commands.registry import CommandScope
-from detour.engine.p4runtime.config import Compiled, Compiler
-from detour.engine.p4runtime.errors import Refused
-from detour.engine.p4runtime.target import compile_program
+from detour.engine.p4runtime import Compiled, Compiler, Refused, compile_program
 from detour.fabric.labs.entries import LabUpdate, read_entries
 from detour.fabric.labs.folder import is_json_with
 from detour.fabric.labs.model import Lab, LabProgram, LabSwitch

@@ -15,7 +15,7 @@ from detour.base.progress import Progress
 from detour.engine import warm
 from detour.engine.coverage.document import collecting
 from detour.engine.network import Network
-from detour.engine.p4runtime.target import compile_program
+from detour.engine.p4runtime import compile_program
 from detour.engine.trace.filters import Filter
 from detour.engine.trace.recorder import Recorder
 from detour.engine.trace.tree import Visit

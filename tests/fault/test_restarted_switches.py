@@ -15,9 +15,8 @@ from msgspec import UNSET
 
 from detour.base.errors import DetourError
 from detour.control.p4runtime import client
+from detour.engine.p4runtime import Code, P4RuntimeServer, Refused
 from detour.engine.p4runtime import write as writing
-from detour.engine.p4runtime.errors import Code, Refused
-from detour.engine.p4runtime.server import P4RuntimeServer
 from detour.fabric.backends.bmv2.fabric import Bmv2Fabric
 from detour.fabric.backends.engine import EngineFabric
 from detour.fabric.daemon.daemon import UpOptions, boot
