@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where detour's own files are: in a repository, where `detour/` holds links to the packages, and in an installed wheel,
-where it holds the packages themselves. So no link is followed."""
+"""Where detour's own files are: in a repository, where `detour/` holds links to the packages, and in an installed
+wheel, where it holds the packages themselves. So no link is followed."""
 
 from __future__ import annotations
 

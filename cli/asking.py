@@ -77,11 +77,7 @@ def _argument(value: Any, option: CommandOption) -> Any:
 
 
 def running_lab() -> LabStatus | None:
-    """What is up if it is a lab; None: it is not, or nothing is.
-
-    Raises:
-        DetourError: it does not answer.
-    """
+    """What is up if it is a lab; None: it is not, or nothing is. Raises `DetourError`: it does not answer."""
     if ANSWERED_BY.value is not None:
         return None
     from detour.fabric.daemon import client

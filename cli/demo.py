@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 
 def register(commands: Any) -> None:
-    """Adds this command."""
     demo = command(commands, "demo", "boot a fabric and show what the sender's choice of path is worth", _demo)
     add_fabric_options(demo, "auto", "default")
     demo.set_defaults(pace=None)

@@ -75,11 +75,8 @@ class ExchangeRun:
 
 
 def planned(fabric: FatTree, routing: str, *, skip_unreachable: bool = False) -> tuple[PhasedMessages, int]:
-    """All messages with phases and paths, and the number of phases that the schedule takes.
-
-    Raises:
-        DetourError: leaves are cut off from others, or two have no path and these are not to be skipped.
-    """
+    """All messages with phases and paths, and the number of phases that the schedule takes. Raises `DetourError`:
+    leaves are cut off from others, or two have no path and these are not to be skipped."""
     lost = tuple(fabric.unreachable())
     if lost and not skip_unreachable:
         raise DetourError(unreachable_text(fabric, lost))
@@ -118,11 +115,8 @@ def _beside(fabric: FatTree, leaf: int) -> bool:
 
 
 def planned_sizes(run: ExchangeRun) -> tuple[PhasedMessages, int, int]:
-    """The same for a run with sizes, and the bound in bytes of a server's link.
-
-    Raises:
-        DetourError: as `planned`, and as `plan_unequal`.
-    """
+    """The same for a run with sizes, and the bound in bytes of a server's link. Raises `DetourError`: as `planned`, and
+    as `plan_unequal`."""
     assert run.sizes is not None
     fabric, sizes = run.fabric, run.sizes
     bound = volume_bound(fabric, sizes).bytes

@@ -130,7 +130,7 @@ def _covered(options: UpOptions) -> Iterator[None]:
     if options.coverage is None:
         yield
         return
-    from detour.engine.coverage.collector import collecting  # takes half a second
+    from detour.engine.coverage.document import collecting  # takes half a second
 
     with collecting(Path(options.coverage)):
         yield

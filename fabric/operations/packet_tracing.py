@@ -13,7 +13,7 @@ from msgspec import UNSET
 from detour.base.errors import DetourError
 from detour.base.progress import Progress
 from detour.engine import warm
-from detour.engine.coverage.collector import collecting
+from detour.engine.coverage.document import collecting
 from detour.engine.network import Network
 from detour.engine.p4runtime.target import compile_program
 from detour.engine.trace.filters import Filter

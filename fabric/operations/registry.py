@@ -31,16 +31,20 @@ NOT_SENT = ("progress", "cancelled")
 
 @dataclass(frozen=True)
 class CommandOption:
-    """How people give a parameter: by its place, or by a `flag`. `text`: its help; `kind`: what reads it
-    (`cli.parser`; None: it is text); `group`: one of them may be given; `is_file`: it names a file of this machine,
-    which the page may not."""
+    """How people give a parameter: by its place, or by a `flag`, which takes no value if it has neither `metavar` nor
+    `choices`. `text`: its help; `kind`: what reads it, a function or its name in `cli.parser` (None: it is text);
+    `group`: one of them may be given; `is_file`: it names a file of this machine, which the page may not; `repeatable`:
+    each time it is given counts; `several`: it takes more than one value."""
 
     text: str | None = None
     metavar: str | None = None
     flag: str | None = None
-    kind: str | None = None
+    kind: str | Callable[[str], Any] | None = None
     group: str | None = None
     is_file: bool = False
+    choices: tuple[str, ...] | None = None
+    repeatable: bool = False
+    several: bool = False
 
 
 _SOURCE, _TARGET = CommandOption("host, like h0", "SRC"), CommandOption("host, like h71", "DST")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from detour.base.errors import DetourError
-from detour.engine.bmv2api.commands.errors import CommandError, told
+from detour.engine.bmv2api.commands.errors import CommandError, error_line
 from detour.engine.bmv2api.commands.interpreter import program_of
 from detour.engine.bmv2api.commands.registry import COMMANDS, CommandScope
 from detour.engine.bmv2api.interface import Api
@@ -115,7 +115,7 @@ def play_stf(path: Path, statements: Sequence[stf.StfStatement], switch: StfSwit
         try:
             player.carry_out(statement)
         except ServiceError as error:
-            raise DetourError(f"{path}:{statement.line}: {told(error)}") from None
+            raise DetourError(f"{path}:{statement.line}: {error_line(error)}") from None
         except DetourError as error:
             reason = error.reason if isinstance(error, CommandError) else error
             raise DetourError(f"{path}:{statement.line}: {reason}") from None
@@ -174,11 +174,11 @@ class _Player:
     def _remove(self, name: str | None) -> None:
         if name is None:
             for table in self._program.tables:
-                self._api.standard.bm_mt_clear_entries(0, table, False)
+                self._api.standard.bm_mt_clear_entries(table, False)
             self._entries.clear()
             return
         table, handle = self._entry(name)
-        self._api.standard.bm_mt_delete_entry(0, table, handle)
+        self._api.standard.bm_mt_delete_entry(table, handle)
         del self._entries[name]
 
     def _entry(self, name: str) -> tuple[str, int]:
@@ -205,13 +205,13 @@ class _Player:
         if counter.table is None:
             if isinstance(statement.index, str):
                 raise DetourError(f"{counter.name} is no direct counter: it has indices, not entries")
-            return self._api.standard.bm_counter_read(0, counter.name, statement.index)
+            return self._api.standard.bm_counter_read(counter.name, statement.index)
         if not isinstance(statement.index, str):
-            return self._api.standard.bm_mt_read_counter(0, counter.table, statement.index)
+            return self._api.standard.bm_mt_read_counter(counter.table, statement.index)
         table, handle = self._entry(statement.index)
         if table != counter.table:
             raise DetourError(f"{counter.name} counts entries of {counter.table}; {statement.index} is one of {table}")
-        return self._api.standard.bm_mt_read_counter(0, table, handle)
+        return self._api.standard.bm_mt_read_counter(table, handle)
 
     def _no_packet(self, statement: stf.StfNoPacket) -> None:
         if not self.run.packets:

@@ -150,7 +150,7 @@ def source_routing(lab: Running) -> None:
 
 @dataclass(frozen=True)
 class LabExercise:
-    """`name`: the exercise's folder."""
+    """`name`: the exercise's folder in p4lang's tutorials, or path of a `network.py` in p4-learning."""
 
     name: str
     check: Callable[[Running], None]

@@ -35,8 +35,8 @@ from detour.control.planner import planner
 from detour.control.routes.adaptive import group_links
 from detour.control.routes.hashes import DETOUR_BIT, PATHS, probe_ports
 from detour.engine.clock import Virtual
+from detour.engine.compiler.covering import COLLECTOR, Collector
 from detour.engine.compiler.program import Program
-from detour.engine.coverage.collector import COLLECTOR, Collector
 from detour.engine.jitter import AUTO
 from detour.engine.network import Network
 from detour.engine.state import SwitchState
@@ -55,8 +55,8 @@ from detour.hosts.frames.sizes import DATA_OVERHEAD
 from detour.hosts.paths import path_scheme
 from detour.hosts.paths.plugin import PathScheme
 from detour.hosts.state import Hosts, make_hosts
+from detour.hosts.verbs import Device, PathChoice, Transport
 from detour.hosts.verbs.bulk import Flows, connect_many, path_packets, post_many
-from detour.hosts.verbs.verbs import Device, PathChoice, Transport
 from detour.topo import Topology
 from detour.topo.failures import NONE, Failures
 

@@ -158,8 +158,7 @@ def _cells(table: Table[str], width: int, wide: bool) -> int:
 
 
 @pytest.mark.parametrize(
-    ("name", "cells"),
-    [("entries", ["priority", "s263"]), ("watch", ["global"]), ("flows", ["yes", USIDS, "12345678"])],
+    ("name", "cells"), [("entries", ["priority", "s263"]), ("watch", ["global"]), ("flows", ["yes", USIDS, "12345678"])]
 )
 def test_all_columns_are_there_on_request(name: str, cells: list[str]) -> None:
     text = io.StringIO()

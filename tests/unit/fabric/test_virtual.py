@@ -14,7 +14,7 @@ from detour.base.times import US
 from detour.control import schema
 from detour.control.policy import NoMarking
 from detour.control.routes.adaptive import group_links
-from detour.experiments.measure import jain
+from detour.experiments.running import jain
 from detour.fabric.backends.base import address_hosts
 from detour.fabric.backends.settings import BackendSettings
 from detour.fabric.backends.virtual.fabric import ENDLESS, VirtualFabric

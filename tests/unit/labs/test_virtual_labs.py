@@ -128,8 +128,8 @@ def test_tables_can_be_changed_in_between(tutorial_lab: Path) -> None:
     with booted(tutorial_lab) as virtual:
         assert run(virtual, "ping:src=h1,dst=h2,count=1")["completed"] == 1
         api = virtual.booted.switches["s2"].api
-        api.standard.bm_mt_set_default_action(0, "TheIngress.t", "TheIngress.drop", [])
-        api.standard.bm_mt_clear_entries(0, "TheIngress.t", False)
+        api.standard.bm_mt_set_default_action("TheIngress.t", "TheIngress.drop", [])
+        api.standard.bm_mt_clear_entries("TheIngress.t", False)
         assert run(virtual, "ping:src=h1,dst=h2,count=1")["completed"] == 0
 
 

@@ -17,13 +17,12 @@ from detour.base.records import as_json
 from detour.cli import main
 from detour.engine.trace.tree import Dropped
 from detour.experiments.sim.plan import SimPlan, plan_of
-from detour.experiments.sim.replay.checkpoints import Checkpoints
-from detour.experiments.sim.replay.packets import is_marked, packet_name
 from detour.experiments.sim.replay.replay import Replay, ReplayedPacket
-from detour.experiments.sim.replay.run_files import RepeatableRun
+from detour.experiments.sim.replay.run_files import Checkpoints, RepeatableRun
+from detour.experiments.sim.replay.stop_conditions import is_marked, packet_name
+from detour.experiments.sim.replay.tracing import TracedPackets
 from detour.experiments.sim.run import run_workload
 from detour.experiments.sim.settings import SimOptions
-from detour.experiments.sim.traced import TracedPackets
 from detour.fabric.tracing.live import packets
 from detour.fabric.tracing.results import TracedPacket
 
