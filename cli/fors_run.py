@@ -111,7 +111,7 @@ def _stragglers(text: str | None) -> tuple[tuple[int, int], ...]:
 
 def _run(options: argparse.Namespace) -> int:
     from detour.control.fors import warm as plans
-    from detour.control.fors.fabric import parse_links
+    from detour.control.fors.texts import parse_links
     from detour.engine import warm
     from detour.experiments.fors.exchange import ExchangeRun, execute
     from detour.fabric.traffic.outage import Delays
@@ -164,7 +164,7 @@ def _fabric(options: argparse.Namespace) -> FatTree:
 
 def _parts(fabric: FatTree, text: str | None) -> list[tuple[frozenset[TreeLink], frozenset[int]]]:
     """Links and leaves that every part of `--fail` breaks."""
-    from detour.control.fors.fabric import parse_links
+    from detour.control.fors.texts import parse_links
 
     parts: list[tuple[frozenset[TreeLink], frozenset[int]]] = []
     for part in text.split(",") if text else []:

@@ -6,7 +6,7 @@ when waits close to circles. The same hosts send to the same ones under all rout
 stuck, FC+ with one and with two cannot (`control/expander/proof.py` checks that without any packet).
 
 Points that name links which are down (`fail`) send by lists that know nothing of it: switches lead packets around, and
-those that would close a cyclic wait leave the lossless classes (`control/expander/vc_transitions.py`), or with `guard`
+those that would close a cyclic wait leave the lossless classes (`control/routes/queueing.py`), or with `guard`
 False stay in the last one. Then the senders hear of it, and routes are computed anew.
 """
 

@@ -11,10 +11,10 @@ import numpy as np
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.base.times import US
-from detour.control.fors import FatTree, ForsPlan, opensm, solve
+from detour.control.fors import FatTree, ForsPlan, baselines, solve
 from detour.control.fors.baselines import linear_shift
 from detour.control.fors.fabric import unreachable_text
-from detour.control.fors.lp_bound import volume_bound
+from detour.control.fors.lp_bound import lp_bound
 from detour.control.fors.paths import INSIDE, TreePaths, islands
 from detour.control.fors.plan import only_present
 from detour.control.fors.repair import repaired
@@ -88,11 +88,11 @@ def planned(fabric: FatTree, routing: str, *, skip_unreachable: bool = False) ->
         messages = tier_min_hop(fabric)
         return messages, messages.phases
     schedule = only_present(fabric, linear_shift(fabric), lost)
-    table = opensm.ROUTING_ENGINES["ftree" if routing == "ftree-ar" else routing](fabric)
-    spine = opensm.spines_of(fabric, table, schedule.src, schedule.dst)
+    table = baselines.ROUTING_ENGINES["ftree" if routing == "ftree-ar" else routing](fabric)
+    spine = baselines.spines_of(fabric, table, schedule.src, schedule.dst)
     plan = ForsPlan(fabric, schedule.phases, schedule.phase, schedule.src, schedule.dst, spine)
     if fabric.cables > 1:
-        plan = replace(plan, cables=opensm.cables_of(fabric, table, schedule.src, schedule.dst))
+        plan = replace(plan, cables=baselines.cables_of(fabric, table, schedule.src, schedule.dst))
     messages = PhasedMessages.of(plan)
     return messages, messages.phases
 
@@ -119,7 +119,7 @@ def planned_sizes(run: ExchangeRun) -> tuple[PhasedMessages, int, int]:
     as `plan_unequal`."""
     assert run.sizes is not None
     fabric, sizes = run.fabric, run.sizes
-    bound = volume_bound(fabric, sizes).bytes
+    bound = lp_bound(fabric, sizes).bytes
     if run.routing == "fors":
         cost = run.tuning.rate_bps * PHASE_US // 8_000_000
         plan = plan_unequal(fabric, sizes, cost, skip_unreachable=run.skip_unreachable)
@@ -143,12 +143,12 @@ def planner_of(routing: str) -> Planner:
     def by_table(
         fabric: FatTree, phase: Int64Array, src: Int64Array, dst: Int64Array, path: Int64Array
     ) -> tuple[Int64Array, Int64Array]:
-        table = opensm.ROUTING_ENGINES["ftree" if routing == "ftree-ar" else routing](fabric)
+        table = baselines.ROUTING_ENGINES["ftree" if routing == "ftree-ar" else routing](fabric)
         leaf, far = src // fabric.hosts, dst // fabric.hosts
         spine = np.where(leaf == far, INSIDE, table[leaf, dst]).astype(np.int64)
         lost = (leaf != far) & (spine == INSIDE)
         if fabric.cables > 1:
-            up, down = opensm.cables_of(fabric, table, src, dst)
+            up, down = baselines.cables_of(fabric, table, src, dst)
             spine = np.where(spine == INSIDE, INSIDE, (spine * fabric.cables + up) * fabric.cables + down)
         return np.where(lost, ABSENT, phase), spine
 

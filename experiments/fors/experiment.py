@@ -21,9 +21,9 @@ from msgspec import UNSET
 from detour.base.errors import DetourError
 from detour.base.records import extended
 from detour.base.times import US
-from detour.control.fors import FatTree, opensm, solve
+from detour.control.fors import FatTree, baselines, solve
+from detour.control.fors.paper import phases_needed
 from detour.control.fors.plan import PlanSeconds
-from detour.control.fors.schedule import phases_needed
 from detour.control.fors.verify import problems
 from detour.experiments.fors.exchange import ExchangeRun, execute
 from detour.experiments.fors.results import (
@@ -98,7 +98,7 @@ def select(extent: str = "normal", seed: int = 1, message: int = MESSAGE) -> lis
     of OpenSM's routings), times of computing for every scenario, phases for every topology of Fig. 7."""
     points: list[ForsPoint] = []
     for scenario in SCENARIOS:
-        chosen = opensm.by_default(fabric_of(scenario, seed))
+        chosen = baselines.by_default(fabric_of(scenario, seed))
         tables = ("ftree", "minhop") if extent == "full" else (chosen,)
         points += [
             ForsExchangePoint(

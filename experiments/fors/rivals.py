@@ -39,7 +39,7 @@ from detour.base.files import write_file
 from detour.base.tables import Table, left, markdown, right
 from detour.control.fors import random_failures, solve
 from detour.control.fors.fabric import FatTree
-from detour.control.fors.lp_bound import volume_bound
+from detour.control.fors.lp_bound import lp_bound
 from detour.control.fors.paths import TreePaths
 from detour.experiments.columns import row, shown
 from detour.experiments.fors.exchange import PHASE_US, ExchangeRun, execute, planned_sizes
@@ -53,7 +53,7 @@ from detour.experiments.fors.rivals_fast import (
     fast,
     machines_bound,
 )
-from detour.experiments.fors.rivals_tiers import tier_min_hop, tier_volume
+from detour.experiments.fors.rivals_tiers import tier_bound, tier_min_hop
 from detour.fabric.traffic.phased import Pace, PhasedMessages
 from detour.fabric.traffic.pinned import SprayTuning, Tuning
 
@@ -110,8 +110,8 @@ class Rivals:
 def _bound(fabric: FatTree, sizes: Int64Array, scale_up: ScaleUp | None) -> int:
     """Bytes of a server's link that every way takes."""
     if fabric.cores:
-        return tier_volume(fabric, sizes)
-    return volume_bound(fabric, sizes).bytes if scale_up is None else machines_bound(fabric, sizes, scale_up)
+        return tier_bound(fabric, sizes)
+    return lp_bound(fabric, sizes).bytes if scale_up is None else machines_bound(fabric, sizes, scale_up)
 
 
 def compare(

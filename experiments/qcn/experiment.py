@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from detour.base.errors import DetourError
-from detour.control.routes.qcn import MECHANISMS
+from detour.control.qcn import MECHANISMS
 from detour.control.topology_files import open_topology
 from detour.experiments.columns import row, shown, taken
 from detour.experiments.steady import judge

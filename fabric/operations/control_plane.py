@@ -17,8 +17,7 @@ from detour.control.entries import Plan, difference
 from detour.control.p4runtime.client import FabricClient, SwitchClient
 from detour.control.p4runtime.monitor import CellReader, Monitor, Sample
 from detour.control.p4runtime.punt import Responder
-from detour.control.p4runtime.reconcile import Written, reconcile, updates
-from detour.control.p4runtime.reconnecting import Keeper
+from detour.control.p4runtime.reconcile import Keeper, Written, reconcile, updates
 from detour.control.p4runtime.watching import Cell
 from detour.control.planner import plan
 from detour.control.verifier.trace import Tracer

@@ -50,7 +50,7 @@ class Tables:
             pairs=report.pairs,
             disconnected=report.disconnected,
             proofs=report.proofs,
-            ways=report.ways,
+            ways=report.paths,
             sids=report.sids,
             failed=report.failed,
             problems=report.problems,

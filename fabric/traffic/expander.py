@@ -23,9 +23,8 @@ from detour.base.errors import DetourError
 from detour.control import schema
 from detour.control.entries import Plan
 from detour.control.expander.routes import ExpanderRoutes, rows_anew
-from detour.control.expander.vc_transitions import plan_rising
 from detour.control.policy import Amount, Ecn, RedMarking
-from detour.control.routes.queueing import plan_priorities
+from detour.control.routes.queueing import plan_priorities, plan_rising
 from detour.engine.state import SwitchState
 from detour.fabric.backends.virtual.fabric import VirtualFabric, program
 from detour.fabric.backends.virtual.load import read_back, write

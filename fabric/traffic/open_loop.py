@@ -17,12 +17,11 @@ import numpy as np
 
 from detour.base.errors import DetourError
 from detour.base.times import NS
-from detour.control import schema
+from detour.control import qcn_schema, schema
 from detour.control.entries import Plan
 from detour.control.planner import plan
 from detour.control.policy import NoMarking, Policy, Routing
-from detour.control.routes import qcn_schema
-from detour.control.routes.qcn import MECHANISMS, PROGRAM, Mechanism, plan_qcn
+from detour.control.qcn import MECHANISMS, PROGRAM, Mechanism, plan_qcn
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.backends.virtual.scheme import LinkSettings, RunSettings, Scheme, SwitchMemory
 from detour.hosts.openloop import configure, discard_queues

@@ -111,7 +111,7 @@ class OutageController:
     @staticmethod
     def needs_probes(fabric: PinnedFabric, breaks: Iterable[Break]) -> None:
         """Raises DetourError: a link would break silently that nobody probes."""
-        there = fabric.tree.there()
+        there = fabric.tree.population
         probed = {probe.links[-1] for probe in fabric.paths.probes() if there[probe.leaf] >= 2}
         silent = [one for one in breaks if one.silent]
         links = {link for one in silent for link in one.links}
@@ -259,7 +259,7 @@ class Probes:
 
     def __init__(self, fabric: PinnedFabric) -> None:
         tree = fabric.tree
-        there = tree.there()
+        there = np.array(tree.population)
         self._probes = [probe for probe in fabric.paths.probes() if there[probe.leaf] >= 2]
         leaf, path = (np.array([probe[side] for probe in self._probes], np.int64) for side in range(2))
         first, count = leaf * tree.hosts, there[leaf]

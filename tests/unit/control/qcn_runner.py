@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import struct
 
-from detour.control import schema
-from detour.control.routes import qcn_schema
+from detour.control import qcn_schema, schema
 from detour.engine.tables import MemberRef
 from detour.fabric.backends.virtual.fabric import program
 from tests.packet_runner import PacketRunner

@@ -11,7 +11,7 @@ import pytest
 from detour.base.times import US
 from detour.control.expander import throughput
 from detour.control.expander.demand import demand_of
-from detour.control.expander.routes import PathPolicy, compute
+from detour.control.expander.routes import PathPolicy, channels_of, compute
 from detour.experiments.fcplus import deadlock as fcplus_deadlock
 from detour.experiments.fcplus import experiment as fcplus
 from detour.experiments.fcplus import packet_level as fcplus_packet_level
@@ -86,7 +86,7 @@ def test_the_shares_carry_the_throughput_that_they_stand_for(
     demand = demand_of(pattern, network)
     routes = compute(network, PathPolicy(8, 2), demand.pairs)
     theta = throughput.solve(routes, demand, "exact").theta
-    begin, channels = throughput.channels_of(routes)
+    begin, channels = channels_of(routes)
     monkeypatch.setattr(throughput, "EXACT_PATHS", limit)
     fractions = throughput.fractions(routes, demand, gap=0.01)
     assert np.add.reduceat(fractions, routes.first[:-1]) == pytest.approx(np.ones(len(demand.pairs)))

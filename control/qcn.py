@@ -3,6 +3,13 @@
 section III).
 
 Everything that tells the paper's variants apart is an action's parameter, so one compiled program is all of them.
+
+What the control plane writes for the paper's real numbers is fixed-point, and this far off:
+
+* Probabilities have 24 bits behind the point. A decrease is rounded down by less than 2^-24, plus what the rounding of
+  L_f / n to 32 bits makes of it: less than p * n * Fb * 2^-33, below 2^-22 for 16 ports. A_i is off by at most 2^-25.
+* Fb is quantised exactly: floor(63 * x / ((2w + 1) * Q_eq)) for every x up to (2w + 1) * Q_eq < 2^20 bytes, since the
+  reciprocal has 40 bits and is rounded up.
 """
 
 from __future__ import annotations
@@ -13,7 +20,7 @@ from typing import Literal, TypeAlias
 
 from detour.base.dataplane import RECIRCULATION_PORT
 from detour.base.errors import DetourError
-from detour.control import schema
+from detour.control import qcn_schema, schema
 from detour.control.entries import (
     Action,
     ActionSet,
@@ -26,7 +33,6 @@ from detour.control.entries import (
 )
 from detour.control.planner import plan_switch
 from detour.control.policy import NoMarking, Policy
-from detour.control.routes import qcn_numbers, qcn_schema
 from detour.control.routes.adaptive import group_links
 from detour.control.routes.valiant import ports_into
 from detour.topo.failures import NONE
@@ -34,8 +40,42 @@ from detour.topo.topology import Switch, Topology
 
 PROGRAM = "qcn"
 ALL_CLASSES = 0b111
+ONE = 1 << 24  # Probability 1.
+LEVELS = 63  # The highest Fb that six bits hold.
+SCALE_BITS = 40
+DECREASE_BITS = 32
+MOST_BYTES = 1 << 20
 
 Condition: TypeAlias = Literal["always", "unless_paused", "by_probability"]
+
+
+def fb_max(q_eq: int, w: int) -> int:
+    """The Fb, in bytes, that becomes 63: (2w + 1) * Q_eq.
+
+    Raises:
+        DetourError: it does not fit.
+    """
+    found = (2 * w + 1) * q_eq
+    if q_eq < 1 or not 0 <= w < 16 or found >= MOST_BYTES:
+        raise DetourError(
+            f"congestion points: Q_eq={q_eq} bytes, w={w}: (2w + 1) * Q_eq must be 1 to {MOST_BYTES - 1} bytes"
+        )
+    return found
+
+
+def scale(fb_max: int) -> int:
+    """What Fb in bytes is multiplied with to become 63 at `fb_max`, times 2^40, rounded up."""
+    return -(-LEVELS * (1 << SCALE_BITS) // fb_max)
+
+
+def decrease(limit: float, ports: int) -> int:
+    """L_f / n, times 2^32."""
+    return round(limit / ports * (1 << DECREASE_BITS))
+
+
+def increase(fraction: float) -> int:
+    """A_i as a probability."""
+    return round(fraction * ONE)
 
 
 @dataclass(frozen=True)
@@ -67,20 +107,13 @@ class CongestionPoints:
             raise DetourError(f"congestion points: wait_ticks={self.wait_ticks} does not fit 32 bits")
         if self.where not in ("input", "output"):
             raise DetourError(f"congestion points: where={self.where} is neither input nor output")
-        qcn_numbers.fb_max(self.q_eq, self.w)
+        fb_max(self.q_eq, self.w)
 
     def action(self) -> Action:
         """The P4 action that makes a port a congestion point."""
-        fb_max = qcn_numbers.fb_max(self.q_eq, self.w)
-        values = {
-            "period": self.period,
-            "q_eq": self.q_eq,
-            "w": self.w,
-            "fb_max": fb_max,
-            "scale": qcn_numbers.scale(fb_max),
-            "wait_ticks": self.wait_ticks,
-            "classes": self.classes,
-        }
+        most = fb_max(self.q_eq, self.w)
+        own = {name: getattr(self, name) for name in ("period", "q_eq", "w", "wait_ticks", "classes")}
+        values = {**own, "fb_max": most, "scale": scale(most)}
         if self.where == "input":
             return Action.of(qcn_schema.INPUT_BUFFER, **values)
         return Action.of(qcn_schema.OUTPUT_QUEUE, **values, packet_bytes=self.packet_bytes)
@@ -143,8 +176,8 @@ class Mechanism:
             ports=compared,
             versus=versus,
             smooth=self.smooth,
-            decrease=qcn_numbers.decrease(self.limit, compared),
-            increase=qcn_numbers.increase(self.increase),
+            decrease=decrease(self.limit, compared),
+            increase=increase(self.increase),
             quiet=self.quiet,
             steady=int(self.steady),
             fade=self.fade,

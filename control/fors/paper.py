@@ -1,24 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schedules in closed form: Algorithm 1 of the paper, corrected, and the one for few failures.
+"""The paper's own algorithms, corrected: schedules in closed form (Algorithm 1, and the one for few failures), spines
+for them (Algorithm 2), and recolouring of phases where that does not apply.
 
-Both are *shifts*: in a phase, the a-th server of every leaf sends the same number of leaves further. So a phase's flows
-between leaves form a circulant multigraph, and there are few different ones. The number of a server is s = a + g * M0,
-P = M0 * M1. The paper counts a server's own part as a message that takes a phase, as in MPI's all-to-all, and so has P
-phases at least. Nothing is sent for it, and where P - 1 are enough `exact.py` finds them: it spreads the flows out of a
-leaf evenly over phases, which linear shift does not, and so a link that breaks later costs few phases more.
+Both schedules are *shifts*: in a phase, the a-th server of every leaf sends the same number of leaves further. So a
+phase's flows between leaves form a circulant multigraph, and there are few different ones. The number of a server is
+s = a + g * M0, P = M0 * M1. The paper counts a server's own part as a message that takes a phase, as in MPI's
+all-to-all, and so has P phases at least. Nothing is sent for it, and where P - 1 are enough `exact.py` finds them: it
+spreads the flows out of a leaf evenly over phases, which linear shift does not, and so a link that breaks later costs
+few phases more.
 """
 
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 
 from detour.base.errors import DetourError
-from detour.control.fors.plan import Schedule
+from detour.control.fors.fabric import FatTree
+from detour.control.fors.paths import INSIDE
+from detour.control.fors.plan import Schedule, by_phase
 from detour.control.fors.recolour import complete
 
-_TRIES = 20
+_TRIES_INSIDE = 20
+_TRIES = 6
+_BUDGET = 1500
 
 
 def phases_needed(spines: int, leaves: int, reduction: int) -> int:
@@ -71,7 +78,10 @@ def algorithm_1(spines: int, leaves: int, reduction: int) -> Schedule:
     phases = phases_needed(spines, leaves, reduction)
     between = inter_leaf(spines, leaves, reduction)
     inside = intra_leaf(spines, phases, between)
-    columns = (np.concatenate(pair) for pair in zip(between[1:], _all_leaves(spines, leaves, inside), strict=True))
+    # One leaf's flows are those of every leaf.
+    offset = np.arange(leaves, dtype=np.int32)[:, None] * spines
+    everywhere = np.tile(inside.phase, leaves), (inside.src + offset).ravel(), (inside.dst + offset).ravel()
+    columns = (np.concatenate(pair) for pair in zip(between[1:], everywhere, strict=True))
     return _without_self(phases, *columns)
 
 
@@ -110,17 +120,11 @@ def intra_leaf(spines: int, phases: int, between: Schedule) -> Schedule:
     into = between.dst < spines
     receiving[between.dst[into], between.phase[into]] = False
     senders, receivers = (part.ravel().astype(np.int32) for part in np.indices((spines, spines)))
-    for attempt in range(_TRIES):
+    for attempt in range(_TRIES_INSIDE):
         phase = np.full(spines * spines, -1, np.int32)
         if complete(senders, receivers, sending, receiving, phase, 20_000, attempt + 1) == 0:
             return _schedule(phases, phase, senders, receivers)
     raise DetourError(f"no intra-leaf schedule was found for {spines} servers in {phases} phases")
-
-
-def _all_leaves(spines: int, leaves: int, inside: Schedule) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """One leaf's flows for every leaf: phase, source, destination."""
-    offset = np.arange(leaves, dtype=np.int32)[:, None] * spines
-    return np.tile(inside.phase, leaves), (inside.src + offset).ravel(), (inside.dst + offset).ravel()
 
 
 def _schedule(phases: int, phase: np.ndarray, src: np.ndarray, dst: np.ndarray) -> Schedule:
@@ -132,3 +136,62 @@ def _without_self(phases: int, phase: np.ndarray, src: np.ndarray, dst: np.ndarr
     phase, src, dst = (column.ravel() for column in (phase, src, dst))
     keep = src != dst
     return _schedule(phases, phase[keep], src[keep], dst[keep])
+
+
+# -- spines -------------------------------------------------------------------------------------------------
+
+
+def algorithm_2(fabric: FatTree, schedule: Schedule) -> np.ndarray | None:
+    """Spines (flows,) int32 by Algorithm 2, or None where it does not apply.
+
+    It uses the spines without any failed link only, the i-th of them for the i-th flow out of a leaf; the index begins
+    anew at every source leaf (docs/facts.md, "FORS: what is printed wrong"). It applies if no leaf sends more flows a
+    phase than there are such spines: with f of them impacted. The schedule has to be a shift.
+    """
+    healthy = np.flatnonzero(fabric.alive.all(axis=0)).astype(np.int32)
+    src_leaf, dst_leaf = schedule.src // fabric.hosts, schedule.dst // fabric.hosts
+    rows = np.flatnonzero(src_leaf != dst_leaf)
+    rows = rows[by_phase(schedule.phase[rows], schedule.src[rows])]
+    group = schedule.phase[rows].astype(np.int64) * fabric.leaves + src_leaf[rows]
+    begins = np.flatnonzero(np.diff(group, prepend=-1))
+    index = np.arange(len(rows)) - np.repeat(begins, np.diff(begins, append=len(rows)))
+    if len(rows) and index.max() >= len(healthy):
+        return None
+    spine = np.full(len(schedule.phase), INSIDE, np.int32)
+    spine[rows] = healthy[index]
+    return spine
+
+
+def recoloured(fabric: FatTree, schedule: Schedule, seed: int = 1) -> np.ndarray | None:
+    """Spines (flows,) int32 by recolouring, or None if a phase resisted (which proves nothing).
+
+    A phase's routing depends on how many flows go from which leaf to which only; every such multigraph is coloured
+    once.
+    """
+    src_leaf, dst_leaf = schedule.src // fabric.hosts, schedule.dst // fabric.hosts
+    rows = np.flatnonzero(src_leaf != dst_leaf)
+    pair = src_leaf[rows] * fabric.leaves + dst_leaf[rows]
+    order = by_phase(schedule.phase[rows], pair)
+    rows, pair = rows[order], np.ascontiguousarray(pair[order], np.int32)
+    bounds = np.searchsorted(schedule.phase[rows], np.arange(schedule.phases + 1))
+    alive = fabric.alive
+    known: dict[bytes, np.ndarray] = {}
+    spine = np.full(len(schedule.phase), INSIDE, np.int32)
+    for begin, end in pairwise(bounds):
+        edges = pair[begin:end]
+        name = edges.tobytes()
+        if name not in known:
+            colours = _one_phase(edges // fabric.leaves, edges % fabric.leaves, alive, seed)
+            if colours is None:
+                return None
+            known[name] = colours
+        spine[rows[begin:end]] = known[name]
+    return spine
+
+
+def _one_phase(source: np.ndarray, target: np.ndarray, alive: np.ndarray, seed: int) -> np.ndarray | None:
+    for attempt in range(_TRIES):
+        colour = np.full(len(source), -1, np.int32)
+        if complete(source, target, alive, alive, colour, _BUDGET, seed + attempt) == 0:
+            return colour
+    return None
