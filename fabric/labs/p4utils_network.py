@@ -76,16 +76,16 @@ class P4UtilsNetwork:
 
     def node(self, name: str, kind: str | None = None) -> P4UtilsNode:
         """A node; DetourError if there is none, or one of another kind."""
-        found = self.nodes.get(name)
-        if found is None or (kind is not None and found.kind != kind):
+        node = self.nodes.get(name)
+        if node is None or (kind is not None and node.kind != kind):
             listed = sorted((n.name for n in self.nodes.values() if kind in (None, n.kind)), key=natural)
             raise DetourError(f"there is no {kind or 'node'} {name!r}; there is {', '.join(listed) or 'none'} so far")
-        return found
+        return node
 
     def of_kind(self, kind: str) -> list[P4UtilsNode]:
         """In natural order, without the CPU's node."""
-        found = (node for node in self.nodes.values() if node.kind == kind and node.name != CPU_NODE)
-        return sorted(found, key=lambda node: natural(node.name))
+        nodes = (node for node in self.nodes.values() if node.kind == kind and node.name != CPU_NODE)
+        return sorted(nodes, key=lambda node: natural(node.name))
 
     def enable_cpu_port(self, name: str) -> None:
         """A link to the CPU's node."""
@@ -127,8 +127,8 @@ class P4UtilsNetwork:
 
     def ports(self, name: str) -> set[int]:
         """Ports of a node that are taken."""
-        found = (link.options.get(f"port{link.side(name)}") for link in self.links_of(name))
-        return {port for port in found if port is not None}
+        numbers = (link.options.get(f"port{link.side(name)}") for link in self.links_of(name))
+        return {port for port in numbers if port is not None}
 
     def sorted_links(self) -> list[P4UtilsLink]:
         """In natural order."""
@@ -167,8 +167,8 @@ class P4UtilsNetwork:
 
 def first_free(taken: Iterable[int | None], first: int) -> int:
     """The least number from `first` on that is not taken."""
-    known = set(taken)
-    while first in known:
+    numbers = set(taken)
+    while first in numbers:
         first += 1
     return first
 
@@ -215,8 +215,8 @@ def _host_links(network: P4UtilsNetwork) -> Iterator[tuple[str, P4UtilsLink]]:
 
 def _number_of(host: str) -> int | None:
     """N of `hN`."""
-    found = re.fullmatch(r"h(\d+)", host)
-    return int(found[1]) if found else None
+    match = re.fullmatch(r"h(\d+)", host)
+    return int(match[1]) if match else None
 
 
 def _give(network: P4UtilsNetwork, host: str, link: P4UtilsLink, ip: str, prefix: int, gateway: str | None) -> None:

@@ -111,11 +111,11 @@ class Windows:
 
     def reports(self) -> list[FlowReport]:
         """What the last window says of every flow."""
-        found = []
+        reports = []
         for name, place in self._place.items():
             last, (_, _, more) = self._last(name), self._state[place].tolist()
-            found.append(FlowReport(name, last[_RATE], last[_DROP_AT], last[_ECN], last[_DELAY], more))
-        return found
+            reports.append(FlowReport(name, last[_RATE], last[_DROP_AT], last[_ECN], last[_DELAY], more))
+        return reports
 
     def series(self, name: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """(windows,) times at which they ended, ps, and (windows, fields) what they were, as `FLOW_FIELDS`."""
