@@ -134,17 +134,6 @@ class Placed:
         )
 
 
-def window_s(packet_s: float) -> float:
-    """The window while the controller is on, where a data packet takes so many seconds on a link."""
-    return max(REROUTING_WINDOW_S, WINDOW_PACKETS * packet_s)
-
-
-def thresholds(packet_s: float) -> Thresholds:
-    """Those of the controller."""
-    hold = round(REROUTING_THRESHOLDS.hold_ps * window_s(packet_s) / REROUTING_WINDOW_S)
-    return replace(REROUTING_THRESHOLDS, delay_ps=max(DELAY_PS, DELAY_PACKETS * packet_s * 1e12), hold_ps=hold)
-
-
 def usid_text(path: topo_paths.SwitchPath, target: int) -> str:
     """The list for a path of switches to a host as text that `parse_usid_list` understands."""
     return ",".join([*(f"s{switch}" for switch in path[1:]), f"h{target}"])
@@ -201,7 +190,10 @@ class PathPlacement:
         """`packet_s`: time of a data packet on a link."""
         self._control, self._watched, self._paths, self._live = control, watched, paths, watched.live
         self._topology = control.topology
-        self._window_s, self._thresholds = window_s(packet_s), thresholds(packet_s)
+        self._window_s = max(REROUTING_WINDOW_S, WINDOW_PACKETS * packet_s)
+        hold_ps = round(REROUTING_THRESHOLDS.hold_ps * self._window_s / REROUTING_WINDOW_S)
+        delay_ps = max(DELAY_PS, DELAY_PACKETS * packet_s * 1e12)
+        self._thresholds = replace(REROUTING_THRESHOLDS, delay_ps=delay_ps, hold_ps=hold_ps)
         self._placed = Placed(self._topology)
         self._rerouter: Rerouter | None = None
         self._failures: Failures = NONE
