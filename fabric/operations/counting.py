@@ -81,7 +81,6 @@ class Counting:
 
 
 PORT_WINDOW_S, _FIRST_WINDOW_S = 1.0, 0.2
-_KEPT = 300
 
 
 class PortWatch:
@@ -98,7 +97,7 @@ class PortWatch:
             if peer is not None
         ]
         names = [f"s{device - 1}:{port}" for device, port in self._ports]
-        self.monitor = PortMonitor(names, self._read, _KEPT)
+        self.monitor = PortMonitor(names, self._read)
         self._ticker: Ticker | None = None
         self._end = threading.Event()
         self._lock = threading.Lock()
