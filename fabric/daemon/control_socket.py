@@ -301,15 +301,6 @@ def call(
     raise DetourError("the fabric went down")
 
 
-def push_to(path: Path) -> Callable[[str, str], object]:
-    """Reroutes flows over a control socket (`operations.rerouter.Push`)."""
-
-    def push(flow: str, usid: str) -> None:
-        call(path, "reroute", {"flow": flow, "usid": usid})
-
-    return push
-
-
 def _connect(connection: socket.socket, path: Path, deadline: float) -> None:
     """Connects; waits while too many others do."""
     while True:

@@ -89,7 +89,7 @@ class BootedLab:
     def _behind(self) -> dict[tuple[int, int], Behind]:
         hosts = {host.name for host in self.lab.hosts}
         copies: Counter[str] = Counter()
-        found = {}
+        behind = {}
         for link in self.lab.links:
             name = f"{link.a.node}-{link.b.node}"
             copies[name] += 1
@@ -97,10 +97,10 @@ class BootedLab:
                 name = f"{name}#{copies[name]}"
             for near, far in ((link.a, link.b), (link.b, link.a)):
                 if far.node in hosts:
-                    found[self.port(near)] = Behind(name, host=far.node)
+                    behind[self.port(near)] = Behind(name, host=far.node)
                 elif near.node not in hosts:
-                    found[self.port(near)] = Behind(name, place=self.port(far))
-        return found
+                    behind[self.port(near)] = Behind(name, place=self.port(far))
+        return behind
 
 
 Served = Callable[[LabSwitch], P4RuntimeServer | None]
@@ -145,9 +145,9 @@ def _program(content: SwitchContent, pipelines: Pipelines, device: BmDevice) -> 
     except Refused as error:
         raise DetourError(f"{switch.where}: {switch.name}: {error.text}") from None
     outcomes = write(pipelines.store, [each.update for each in content.updates])
-    for outcome, said in zip(outcomes, content.updates, strict=True):
+    for outcome, update in zip(outcomes, content.updates, strict=True):
         if outcome is not None:
-            raise DetourError(f"{said.where}: {switch.name}: {outcome.text}")
+            raise DetourError(f"{update.where}: {switch.name}: {outcome.text}")
 
 
 def lay_cables(booted: BootedLab, defaults: LinkDefaults) -> None:

@@ -62,10 +62,10 @@ class TracedProgram:
             return self._switch.visit(_DEVICE, port, frame, list(choices)).tree
 
         trace = expand(send) if all_ways else send(())
-        found = TracedPacket([TracedHop(_NAME, port, 0, trace)])
+        packet = TracedPacket([TracedHop(_NAME, port, 0, trace)])
         for ending in endings(_NAME, trace):
-            found.add(ending)
-        return found
+            packet.add(ending)
+        return packet
 
     def close(self) -> None:
         self._switch.close()
