@@ -7,14 +7,7 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.experiments.nonshortest import paper
-from detour.experiments.nonshortest.workloads import (
-    HOLD_OUTS,
-    PATTERNS,
-    ceiling,
-    pair_count,
-    pairs_of_load,
-    sample,
-)
+from detour.experiments.nonshortest.workloads import HOLD_OUTS, PATTERNS, ceiling, pair_count, pairs_of_load, sample
 from detour.topo import parse_topology
 from detour.topo.topology import HostPair
 
