@@ -60,7 +60,7 @@ def layered(first: str, edges: Mapping[str, Sequence[str]]) -> Layered:
     """Nodes that can be reached from `first`. `edges`: from each node to those after it."""
     import networkx
 
-    graph = networkx.from_dict_of_lists(dict(edges), networkx.DiGraph)
+    graph = networkx.from_dict_of_lists({first: (), **edges}, networkx.DiGraph)
     nodes = list(networkx.dfs_postorder_nodes(graph, first))[::-1]  # but for circles, edges lead on
     layer = _depths(nodes, edges)
     chains = _chains(nodes, edges, layer)
