@@ -14,15 +14,7 @@ from detour.base.errors import DetourError
 from detour.hosts.config import HostConfig
 from detour.hosts.decode import decode
 from detour.hosts.state import NIL
-from detour.hosts.verbs import (
-    CongestionControl,
-    Path,
-    PathChoice,
-    QPInitAttr,
-    SendWR,
-    Transport,
-    WCStatus,
-)
+from detour.hosts.verbs import CongestionControl, Path, PathChoice, QPInitAttr, SendWR, Transport, WCStatus
 from detour.hosts.verbs.bulk import connect_many
 from tests.property.lossy import US, Network, Pair, Weather, complete, make_pair, through_switches
 
