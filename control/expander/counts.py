@@ -124,13 +124,6 @@ def _walks(source, max_hops, ch, found):
         now = then
 
 
-@njit
-def _last_lengths(first, length, longest):
-    """Length of the longest path of every pair, and paths of that length."""
-    for i in range(first.size - 1):
-        longest[i] = length[first[i + 1] - 1]
-
-
 def examined(routes: ExpanderRoutes, report: SourcesProgress | None = None) -> Examined:
     """K2: how many of a pair's shortest paths have to be examined until K that the priorities admit are found.
 
@@ -145,8 +138,7 @@ def examined(routes: ExpanderRoutes, report: SourcesProgress | None = None) -> E
     if not policy.priorities and not policy.disjoint:
         return Examined(routes.mean_paths, True)
     ch, n = native(network.channels), network.size
-    longest = np.empty(len(routes.pairs), np.int64)
-    _last_lengths(routes.first, routes.length, longest)
+    longest = routes.length[routes.first[1:] - 1].astype(np.int64)
     taken = np.add.reduceat(routes.length == np.repeat(longest, np.diff(routes.first)), routes.first[:-1])
     deepest = int(longest.max())
     exact = float(network.tors.size) * float(network.degrees.mean() - 1) ** deepest <= _EXACT_WALKS

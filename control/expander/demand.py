@@ -17,8 +17,7 @@ from detour.control.expander import DEMAND_PATTERNS
 from detour.control.linear import heaviest_assignment
 from detour.topo.expander.network import Expander
 
-FAN_OUT = 0.125
-"""share of all other switches that a switch sends to under uniform random traffic"""
+FAN_OUT = 0.125  # share of all other switches that a switch sends to under uniform random traffic
 
 
 class Demand(NamedTuple):

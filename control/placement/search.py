@@ -203,34 +203,7 @@ def _walk(link: Any, path_rows: Any, links: Any) -> None:
 
 def broken(walk: Walked) -> NDArray[np.bool_]:
     """(flows,) which have no path, or one with a link that is down."""
-    found = np.empty(len(walk.links), np.bool_)
-    _mark_broken(walk, found)
-    return found
-
-
-@njit
-def _mark_broken(walk: Any, found: Any) -> None:
-    for flow in range(len(found)):
-        found[flow] = walk.switches[flow, 0] < 0
-        for hop in range(walk.links.shape[1]):
-            if walk.links[flow, hop] < 0 and walk.switches[flow, hop + 1] >= 0:
-                found[flow] = True
-
-
-def differing(before: Int32Array, after: Int32Array) -> NDArray[np.bool_]:
-    """(flows,) which have another path row, of the same width."""
-    found = np.empty(len(before), np.bool_)
-    _mark_differing(before, after, found)
-    return found
-
-
-@njit
-def _mark_differing(before: Any, after: Any, found: Any) -> None:
-    for flow in range(len(found)):
-        found[flow] = False
-        for place in range(before.shape[1]):
-            if before[flow, place] != after[flow, place]:
-                found[flow] = True
+    return (walk.switches[:, 0] < 0) | ((walk.links < 0) & (walk.switches[:, 1:] >= 0)).any(axis=1)
 
 
 def descend(
