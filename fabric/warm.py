@@ -32,11 +32,8 @@ _RIVALS = ("rivals", "detour.experiments.rivals.paths")
 
 
 def warm(progress: Progress = silent) -> dict[str, Any]:
-    """Builds what is not in the cache. Returns `seconds`, and of each of the `parts` what its builder says.
-
-    Raises:
-        DetourError: something cannot be built.
-    """
+    """Builds what is not in the cache. Returns `seconds`, and of each of the `parts` what its builder says. Raises
+    DetourError: something cannot be built."""
     COMPILING.hush()
     began = time.monotonic()
     planners = [sys.executable, "-m", "detour.control.warm"]

@@ -135,11 +135,8 @@ class _Station:
 
 
 def driver_rate() -> float:
-    """Frames a second, ACKs included, of a message of 2 MB between two drivers over UNIX sockets.
-
-    Raises:
-        DetourError: it does not arrive.
-    """
+    """Frames a second, ACKs included, of a message of 2 MB between two drivers over UNIX sockets. Raises `DetourError`:
+    it does not arrive."""
     a, b = _Station(0), _Station(1)
     with tempfile.TemporaryDirectory(prefix="detour-bench-") as folder:
         left = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)

@@ -75,11 +75,8 @@ class ExchangeRun:
 
 
 def planned(fabric: FatTree, routing: str, *, skip_unreachable: bool = False) -> tuple[PhasedMessages, int]:
-    """All messages with phases and paths, and the number of phases that the schedule takes.
-
-    Raises:
-        DetourError: leaves are cut off from others, or two have no path and these are not to be skipped.
-    """
+    """All messages with phases and paths, and the number of phases that the schedule takes. Raises `DetourError`:
+    leaves are cut off from others, or two have no path and these are not to be skipped."""
     lost = tuple(fabric.unreachable())
     if lost and not skip_unreachable:
         raise DetourError(unreachable_text(fabric, lost))
@@ -118,11 +115,8 @@ def _beside(fabric: FatTree, leaf: int) -> bool:
 
 
 def planned_sizes(run: ExchangeRun) -> tuple[PhasedMessages, int, int]:
-    """The same for a run with sizes, and the bound in bytes of a server's link.
-
-    Raises:
-        DetourError: as `planned`, and as `plan_unequal`.
-    """
+    """The same for a run with sizes, and the bound in bytes of a server's link. Raises `DetourError`: as `planned`, and
+    as `plan_unequal`."""
     assert run.sizes is not None
     fabric, sizes = run.fabric, run.sizes
     bound = lp_bound(fabric, sizes).bytes
@@ -191,13 +185,12 @@ def execute(run: ExchangeRun, report: PhaseProgress | None = None) -> ExchangeRe
         if controller:
             controller.finish(exchange)
         dead = controller.known if controller else ()
-        stories = controller.stories if controller else []
         return replace(
             _result(run, exchange, len(whole), phases),
             moves=adaptive.moves if adaptive else 0,
             unreachable_leaves=[list(pair) for pair in run.fabric.with_failed(dead).unreachable()],
-            detections=[story.detection() for story in stories],
-            planning_seconds=[round(story.planning_seconds, 6) for story in stories],
+            detections=controller.detections if controller else [],
+            planning_seconds=[round(seconds, 6) for seconds in controller.planning_seconds] if controller else [],
             plan_time="measured" if run.delays.plan_ps is None else "given",
             **_bounded(run, exchange, bound),
         )

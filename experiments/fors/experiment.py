@@ -87,11 +87,7 @@ def failed_links(scenario: str, seed: int) -> frozenset[tuple[int, int]]:
 
 
 def fabric_of(scenario: str, seed: int) -> FatTree:
-    """FT(2;20,18) with a scenario's failures.
-
-    Raises:
-        DetourError: there is no such scenario.
-    """
+    """FT(2;20,18) with a scenario's failures. Raises `DetourError`: there is no such scenario."""
     if scenario not in SCENARIOS:
         raise DetourError(f"there is no scenario {scenario!r}; allowed: {'; '.join(SCENARIOS)}")
     return FatTree(SPINES, LEAVES, failed_links(scenario, seed))
@@ -124,14 +120,12 @@ def select(extent: str = "normal", seed: int = 1, message: int = MESSAGE) -> lis
 
 
 def seconds(point: ForsPoint) -> float:
-    """Roughly what a point costs on one core."""
     if isinstance(point, ForsExchangePoint | ForsBreakPoint):
         return 2.5 + (point.phases or 380) * 0.35
     return 0.7
 
 
 def run(point: ForsPoint) -> ForsResult:
-    """Computes a point."""
     match point:
         case ForsExchangePoint():
             return _exchange(point)

@@ -42,11 +42,7 @@ class ScaleUp:
     speed: Fraction
 
     def machines(self, fabric: FatTree) -> int:
-        """How many there are.
-
-        Raises:
-            DetourError: servers do not make machines.
-        """
+        """How many there are. Raises `DetourError`: servers do not make machines."""
         if not fabric.taking_part().all() or fabric.hosts % self.hosts:
             raise DetourError(f"{fabric.name}: a leaf's servers do not make machines of {self.hosts} servers")
         return fabric.servers // self.hosts
@@ -70,11 +66,7 @@ class InsideWork(NamedTuple):
 
 
 def between_machines(sizes: Int64Array, hosts: int) -> Int64Array:
-    """`sizes` without what servers of a machine have for each other.
-
-    Raises:
-        DetourError: nothing is left.
-    """
+    """`sizes` without what servers of a machine have for each other. Raises `DetourError`: nothing is left."""
     machine = np.arange(len(sizes)) // hosts
     away = np.where(machine[:, None] == machine[None, :], 0, sizes)
     if not away.any():

@@ -18,11 +18,7 @@ from detour.fabric.traffic.phased import PhasedMessages
 
 
 def tier_bound(fabric: FatTree, sizes: Int64Array) -> int:
-    """Bytes of a server's link that an exchange takes at least.
-
-    Raises:
-        DetourError: sizes are unlike.
-    """
+    """Bytes of a server's link that an exchange takes at least. Raises `DetourError`: sizes are unlike."""
     size = int(sizes.max(initial=0))
     if (sizes[~np.eye(len(sizes), dtype=bool)] != size).any():
         raise DetourError(f"{fabric.name}: messages of unlike size are for two levels (ft:...)")

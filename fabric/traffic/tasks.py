@@ -26,16 +26,7 @@ from detour.base.times import US
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.workloads.tasks import TaskGraph, successors
 from detour.hosts.records import Successor, Task, TaskLane, Unit
-from detour.hosts.state import (
-    MAX_TIME,
-    NIL,
-    ON_ACKED,
-    ON_BEGIN,
-    ON_DONE,
-    TASK_FAILED,
-    TASK_OPEN,
-    TASK_READY,
-)
+from detour.hosts.state import MAX_TIME, NIL, ON_ACKED, ON_BEGIN, ON_DONE, TASK_FAILED, TASK_OPEN, TASK_READY
 
 LANES = 4
 """connections of two hosts at most, if tasks do not say which one they take"""

@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from ipaddress import IPv6Address
 
+import numpy as np
+
+from detour.base.arrays import Int64Array
 from detour.topo.address import usid_address
 
 _WORD = (1 << 64) - 1
@@ -31,3 +34,9 @@ def final_address(usids: Sequence[int]) -> int:
 
     Checksums cover it (docs/facts.md, "uSID lists and checksums")."""
     return usid_address(usids[-1:])
+
+
+def final_words(node_ids: Iterable[int]) -> Int64Array:
+    """(n,) the first words of what is left of lists that end at these nodes."""
+    nodes, place = np.unique(np.array(list(node_ids), np.int64), return_inverse=True)
+    return np.array([to_words(final_address((node,)))[0] for node in nodes.tolist()], np.int64)[place]

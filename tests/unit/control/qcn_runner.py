@@ -6,9 +6,9 @@ from __future__ import annotations
 import struct
 
 from detour.control import qcn_schema, schema
-from detour.engine.compiler.run import PacketRunner
 from detour.engine.tables import MemberRef
 from detour.fabric.backends.virtual.fabric import program
+from tests.packet_runner import PacketRunner
 from tests.ptf.packets import frame, ip, udp
 
 PORT, HOST_PORT = 3, 1

@@ -12,9 +12,9 @@ import pytest
 from detour.base.errors import DetourError
 from detour.control import qcn, qcn_schema
 from detour.control.qcn import MECHANISMS, CongestionPoints, Mechanism
-from detour.engine.compiler.run import PacketRunner
 from detour.engine.phv import EGRESS_PORT, INSTANCE_TYPE
 from detour.fabric.backends.virtual.load import _call
+from tests.packet_runner import PacketRunner, field_place
 from tests.ptf.packets import frame, host, ip, udp
 from tests.unit.control.qcn_runner import PORT, make_runner, message
 
@@ -147,7 +147,7 @@ def test_a_clone_becomes_a_message_to_the_source(runner: PacketRunner) -> None:
     runner.start(packet, port=PORT)
     runner.put(INSTANCE_TYPE, EGRESS_CLONE)
     runner.put(EGRESS_PORT, 509)
-    offset = runner.program.field_offset("scalars.metadata_t.feedback")
+    offset = field_place(runner.program, "scalars.metadata_t.feedback")[0]
     runner.phv[offset] = 41
     runner.egress(runner.state.sw, runner.phv.ctypes.data)
     made = runner.finish()

@@ -18,9 +18,9 @@ from detour.experiments.fcplus import packet_level as fcplus_packet_level
 from detour.experiments.fcplus import packets as fcplus_packets
 from detour.experiments.fcplus import paper as fcplus_paper
 from detour.experiments.fcplus.packet_level import NETWORKS
+from detour.experiments.fcplus.packets import PACKET_BYTES, PAYLOAD, SIZES, choose_paths, draw, mean_size, wire_bytes
 from detour.experiments.fcplus.results import PacketsPoint, Percentiles, StuckPoint, found
 from detour.experiments.fcplus.tables import agrees, collect
-from detour.experiments.fcplus.traffic import PACKET_BYTES, PAYLOAD, SIZES, choose_paths, draw, mean_size, wire_bytes
 from detour.topo.expander import equal_cost_clos
 from detour.topo.expander import fcplus as build
 

@@ -151,13 +151,7 @@ def test_landmarks() -> None:
 
 
 @pytest.mark.parametrize(
-    "chosen",
-    [
-        {"routing": ("UGAL",)},
-        {"pattern": ("TORNADO",)},
-        {"loads": (1.5,)},
-        {"loads": (0.0,)},
-    ],
+    "chosen", [{"routing": ("UGAL",)}, {"pattern": ("TORNADO",)}, {"loads": (1.5,)}, {"loads": (0.0,)}]
 )
 def test_selections_that_do_not_exist(chosen: dict[str, Any]) -> None:
     with pytest.raises(DetourError):

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Coverage as pages: one with all programs, and one a program with its source, line by line. Nothing is loaded from
-elsewhere."""
+"""Coverage to look at: as pages, one with all programs and one a program with its source, line by line, which load
+nothing from elsewhere; and as `geninfo` of LCOV writes it, for genhtml, editors, code review sites."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from html import escape
 from pathlib import Path
 
 from detour.base.files import naming, write_file
-from detour.engine.compiler.covering import STATEMENT
+from detour.engine.compiler.covering import BRANCH, STATEMENT
 from detour.engine.coverage.document import CoverageDocument, Point, ProgramCoverage, percent
 from detour.engine.coverage.sources import SourceFile, SourceLine
 
@@ -95,3 +96,44 @@ def _line(line: SourceLine) -> str:
         f'<span class="l {kind}" title="{escape(title, quote=True)}"><span class="n">{line.number}</span>'
         f'<span class="h">{shown}</span>{escape(line.text)}{extra}</span>'
     )
+
+
+# -- LCOV
+
+
+def lcov(files_of: Iterable[tuple[str, list[SourceFile]]]) -> str:
+    """The text of a tracefile, of (program, its files). Outcomes of tables are branches of the line with the table."""
+    out: list[str] = []
+    for program, files in files_of:
+        for file in files:
+            out += _record(program, file)
+    return "\n".join(out) + "\n" if out else ""
+
+
+def _record(program: str, file: SourceFile) -> list[str]:
+    lines = [line for line in file.lines if line.hits is not None]
+    branches = [text for line in lines for text in _branches(line)]
+    hit = sum(not text.endswith((",0", ",-")) for text in branches)
+    return [
+        f"TN:{''.join(c if c.isalnum() else '_' for c in program)}",
+        f"SF:{file.name if file.path is None else file.path.resolve()}",
+        *branches,
+        f"BRF:{len(branches)}",
+        f"BRH:{hit}",
+        *(f"DA:{line.number},{line.hits}" for line in lines),
+        f"LF:{len(lines)}",
+        f"LH:{sum(bool(line.hits) for line in lines)}",
+        "end_of_record",
+    ]
+
+
+def _branches(line: SourceLine) -> list[str]:
+    blocks: dict[tuple[str, str, int], list[Point]] = {}
+    for point in line.outcomes:
+        blocks.setdefault((point.kind, point.name if point.kind != BRANCH else "", point.column), []).append(point)
+    found = []
+    for block, points in enumerate(blocks.values()):
+        reached = any(point.hits for point in points)
+        for number, point in enumerate(points):
+            found.append(f"BRDA:{line.number},{block},{number},{point.hits if reached else '-'}")
+    return found

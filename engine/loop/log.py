@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records that the loop leaves for Python: frames for controllers and sinks, digests, captured frames.
+"""Logs of records that the loop leaves for Python: frames for controllers and sinks, digests, captured frames.
 
 There are two logs, one for callbacks (`up`) and one for captures (`taken`). The loop appends; Python takes a log as
 a whole between two slices, so nothing is shared between threads. The loop asks for that as soon as half
@@ -33,7 +33,7 @@ def _append(base: int, kind: int, index: int, detail: int, time: int, data: int,
 
 
 @inner()
-def tell(g: LoopGlobals, kind: int, index: int, detail: int, data: int, length: int, wire: int) -> bool:
+def log_upcall(g: LoopGlobals, kind: int, index: int, detail: int, data: int, length: int, wire: int) -> bool:
     """Leaves `length` bytes at address `data` for Python's callbacks; False (counted) if the log is full."""
     if g.up_used + _HEAD + length + 8 > g.up_size:
         g.up_drops += 1
@@ -43,7 +43,7 @@ def tell(g: LoopGlobals, kind: int, index: int, detail: int, data: int, length: 
 
 
 @inner()
-def take_down(g: LoopGlobals, kind: int, port: int, slot: int) -> None:
+def log_capture(g: LoopGlobals, kind: int, port: int, slot: int) -> None:
     """Captures a frame that a port received or sent (`UP_RECEIVED`, `UP_SENT`)."""
     frame = slot_at(g.slots, slot)
     if g.taken_used + _HEAD + frame.length + 8 > g.taken_size:

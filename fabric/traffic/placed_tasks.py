@@ -2,7 +2,7 @@
 """Messages of tasks over the paths of a placement instead of those that hashes pick: `detour place`, run.
 
     run = TaskRun(fabric, graph, lanes=1)
-    placement = steer(run)
+    placement = place_tasks(run)
     fabric.run(until_ps)
 
 Every connection is a flow of the placement, with the bytes that it will carry; all of them count as simultaneous. Its
@@ -19,7 +19,7 @@ from detour.base.errors import DetourError
 from detour.control.placement.jobs import FlowSet
 from detour.control.placement.place import Placement, place
 from detour.fabric.traffic.tasks import TaskRun
-from detour.hosts.frames.addresses import final_address, to_words
+from detour.hosts.frames.addresses import final_words, to_words
 from detour.hosts.verbs.bulk import lead
 from detour.topo.address import usid_address
 from detour.topo.paths import SwitchPath
@@ -28,13 +28,10 @@ ConnectionName = tuple[int, int, int]
 """source and destination host, and which of their connections (`TASK_FIELDS`)"""
 
 
-def steer(run: TaskRun, pinned: Mapping[ConnectionName, SwitchPath] | None = None) -> Placement:
+def place_tasks(run: TaskRun, pinned: Mapping[ConnectionName, SwitchPath] | None = None) -> Placement:
     """Places all connections of a run that has not begun, around the fabric's failures, and gives them their lists.
-    `pinned`: paths that are demanded.
-
-    Raises:
-        DetourError: the scheme picks paths itself, hosts are not connected, or a path needs too many uSIDs.
-    """
+    `pinned`: paths that are demanded. Raises DetourError: the scheme picks paths itself, hosts are not connected, or a
+    path needs too many uSIDs."""
     fabric = run.fabric
     if fabric.scheme.paths not in ("shortest", "pinned"):
         raise DetourError(
@@ -42,26 +39,12 @@ def steer(run: TaskRun, pinned: Mapping[ConnectionName, SwitchPath] | None = Non
             "is given, like LERP-shortest"
         )
     ends = run.connections
-    known = {run.index(*name): path for name, path in (pinned or {}).items()}
-    flows = FlowSet(
-        ends[:, 0].astype(np.int32),
-        ends[:, 1].astype(np.int32),
-        np.zeros(len(ends), np.int32),
-        ("workload",),
-        known,
-        run.connection_bytes(),
-    )
-    found = place(fabric.topology, flows, fabric.failures)
-    _give(run, found)
-    return found
-
-
-def _give(run: TaskRun, placement: Placement) -> None:
-    fabric, hosts = run.fabric, run.fabric.topology.hosts
-    away = [flow for flow in range(len(placement.flows)) if len(placement.path(flow)) > 1]
-    if not away:
-        return
-    lists = np.array([to_words(usid_address(placement.usids(flow))) for flow in away], np.int64)
-    target = placement.flows.target[away]
-    finals = {host: to_words(final_address((hosts[host].node_id,)))[0] for host in np.unique(target).tolist()}
-    lead(fabric.device, fabric.flows.sender[away], lists, np.array([finals[host] for host in target.tolist()]))
+    demanded = {run.index(*name): path for name, path in (pinned or {}).items()}
+    source, target = ends.T.astype(np.int32)
+    flows = FlowSet(source, target, np.zeros_like(source), ("workload",), demanded, run.connection_bytes())
+    placement = place(fabric.topology, flows, fabric.failures)
+    if away := [flow for flow in range(len(placement.flows)) if len(placement.path(flow)) > 1]:
+        lists = np.array([to_words(usid_address(placement.usids(flow))) for flow in away], np.int64)
+        finals = final_words(fabric.topology.hosts[host].node_id for host in flows.target[away].tolist())
+        lead(fabric.device, fabric.flows.sender[away], lists, finals)
+    return placement

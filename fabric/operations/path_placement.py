@@ -4,10 +4,11 @@ repairs and the rerouting controller."""
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path as File
 
@@ -19,12 +20,10 @@ from detour.control.placement.network import widened
 from detour.control.placement.place import place
 from detour.control.placement.placement import Placement
 from detour.control.placement.repair import Repair, repair
-from detour.control.rerouting import ReroutingController, Thresholds
+from detour.control.rerouting import FlowReport, ReroutingController, Thresholds
 from detour.control.routes.hashes import DETOUR_BIT
-from detour.fabric.operations.control_plane import ControlPlane, since
+from detour.fabric.operations.control_plane import ControlPlane, Paths, since
 from detour.fabric.operations.live_flows import LiveFlow
-from detour.fabric.operations.paths import Paths
-from detour.fabric.operations.rerouter import Rerouter
 from detour.fabric.operations.results import PlacedFlows, PlacementState, RepairedPlacement, ReroutedFlow
 from detour.fabric.operations.switch_flows import WatchedFlows
 from detour.fabric.records import PlacementTotals
@@ -33,12 +32,16 @@ from detour.topo import Topology
 from detour.topo import paths as topo_paths
 from detour.topo.failures import NONE, Failures
 
-STEERING_WINDOW_S, WINDOW_PACKETS = 0.01, 12
+_log = logging.getLogger(__name__)
+
+Push = Callable[[str, str], object]
+"""called with a flow's name and a uSID list as text; raises `DetourError` if the sender does not take it"""
+REROUTING_WINDOW_S, WINDOW_PACKETS = 0.01, 12
 """of the flow monitor while the controller is on: so many data packets at a link's rate, or a drop in throughput is
 nothing but a packet that came a little later"""
 DELAY_PS, DELAY_PACKETS = 2 * MS, 10
 """what packets must wait longer than usual to be a sign of congestion, or so many packets"""
-STEERING_THRESHOLDS = Thresholds(delay_ps=DELAY_PS, hold_ps=100 * MS, penalty_ps=10_000 * MS)
+REROUTING_THRESHOLDS = Thresholds(delay_ps=DELAY_PS, hold_ps=100 * MS, penalty_ps=10_000 * MS)
 """of the controller on the wall clock"""
 
 
@@ -55,11 +58,8 @@ class Placed:
         self._turn: defaultdict[tuple[int, int], int] = defaultdict(int)
 
     def apply(self, flows: FlowSet, failures: Failures) -> None:
-        """Places flows anew; what was placed before is forgotten.
-
-        Raises:
-            DetourError: they cannot be placed, or a path needs too many uSIDs; the placement stays what it was.
-        """
+        """Places flows anew; what was placed before is forgotten. Raises DetourError: they cannot be placed, or a path
+        needs too many uSIDs; the placement stays what it was."""
         found = place(self._topology, flows, failures)
         for flow in flows.pinned:
             found.usids(flow)
@@ -123,7 +123,6 @@ class Placed:
         return found
 
     def totals(self) -> PlacementTotals:
-        """What there is."""
         if self._placement is None:
             return PlacementTotals(flows=0, collisions=0, lower_bound=0, without_path=0, method=None)
         return PlacementTotals(
@@ -137,16 +136,65 @@ class Placed:
 
 def window_s(packet_s: float) -> float:
     """The window while the controller is on, where a data packet takes so many seconds on a link."""
-    return max(STEERING_WINDOW_S, WINDOW_PACKETS * packet_s)
+    return max(REROUTING_WINDOW_S, WINDOW_PACKETS * packet_s)
 
 
 def thresholds(packet_s: float) -> Thresholds:
     """Those of the controller."""
-    hold = round(STEERING_THRESHOLDS.hold_ps * window_s(packet_s) / STEERING_WINDOW_S)
-    return replace(STEERING_THRESHOLDS, delay_ps=max(DELAY_PS, DELAY_PACKETS * packet_s * 1e12), hold_ps=hold)
+    hold = round(REROUTING_THRESHOLDS.hold_ps * window_s(packet_s) / REROUTING_WINDOW_S)
+    return replace(REROUTING_THRESHOLDS, delay_ps=max(DELAY_PS, DELAY_PACKETS * packet_s * 1e12), hold_ps=hold)
 
 
-class Steering:
+def usid_text(path: topo_paths.SwitchPath, target: int) -> str:
+    """The list for a path of switches to a host as text that `parse_usid_list` understands."""
+    return ",".join([*(f"s{switch}" for switch in path[1:]), f"h{target}"])
+
+
+class Rerouter:
+    """The controller's loop: monitor, decide, push (SRv6 path placement paper, section III-D).
+
+    It hears the windows of all flows (`LiveFlows.listeners`), asks `control.rerouting.ReroutingController`, and pushes
+    new uSID lists to senders through their interface, `{"do": "reroute", "with": {"flow": ..., "usid": ...}}` on the
+    control socket (docs/placement.md). A sender that refuses, or has gone, changes nothing here either."""
+
+    def __init__(self, controller: ReroutingController, push: Push) -> None:
+        self._controller = controller
+        self._push = push
+        self._targets: dict[str, int] = {}
+        self._lock = threading.Lock()
+        self.pushed: list[tuple[int, str, topo_paths.SwitchPath]] = []
+        """time in ps at which the window ended, flow, new path"""
+
+    def add(self, flow: str, path: topo_paths.SwitchPath, target: int) -> None:
+        """A flow to host `target` that is on a path of switches now."""
+        with self._lock:
+            self._targets[flow] = target
+            self._controller.add(flow, path)
+
+    def remove(self, flow: str) -> None:
+        """A flow has ended."""
+        with self._lock:
+            self._targets.pop(flow, None)
+            self._controller.remove(flow)
+
+    def listen(self, reports: list[FlowReport], now_ps: int) -> None:
+        """A window has ended."""
+        with self._lock:
+            decided = self._controller.decide(reports, now_ps)
+            moves = [(flow, path, self._targets[flow]) for flow, path in decided.items()]
+        for flow, path, target in moves:
+            try:
+                self._push(flow, usid_text(path, target))
+            except DetourError as error:
+                _log.warning("%s stays where it is: %s", flow, error)
+                continue
+            with self._lock:
+                if flow in self._targets:
+                    self._controller.moved(flow, path, now_ps)
+            self.pushed.append((now_ps, flow, path))
+
+
+class PathPlacement:
     """See the module. Methods may be called from several threads."""
 
     def __init__(self, control: ControlPlane, watched: WatchedFlows, paths: Paths, packet_s: float) -> None:
@@ -159,17 +207,15 @@ class Steering:
         self._failures: Failures = NONE
         self._usual_window = self._live.window_s
         self._lock = threading.RLock()
+        self._live.subscribers.append(self)
 
     # -- operations -------------------------------------------------------------------------------------
 
-    def place(self, jobs: str, reroute: bool = False, watch: bool = False) -> PlacedFlows:
+    def place(self, jobs: str, reroute: bool, watch: bool) -> PlacedFlows:
         """Places the flows of a job file; connections between their hosts to come take these paths, and those that send
         keep theirs. `reroute`: the controller moves them when they are congested; `watch`: switches watch them
-        (`watch_flows`).
-
-        Raises:
-            DetourError: the file is wrong or the flows cannot be placed; what was placed before stays.
-        """
+        (`watch_flows`). Raises DetourError: the file is wrong or the flows cannot be placed; what was placed before
+        stays."""
         with self._control.changing:
             begin = time.monotonic()
             flows = read_jobs(File(jobs), self._topology)
@@ -189,11 +235,8 @@ class Steering:
             return extended(PlacementState, self._placed.totals(), rerouting=self._rerouter is not None)
 
     def reroute(self, flow: str, usid: str) -> ReroutedFlow:
-        """The sender of a flow takes another uSID list, if that leads to its destination.
-
-        Raises:
-            DetourError: no such flow or list, or packets with it would not arrive; the flow stays as it is.
-        """
+        """The sender of a flow takes another uSID list, if that leads to its destination. Raises DetourError: no such
+        flow or list, or packets with it would not arrive; the flow stays as it is."""
         live = self._live.find(flow)
         a, b = self._topology.hosts[live.flow.source_host], self._topology.hosts[live.flow.target_host]
         path = self._paths.chosen(b, None, usid)
@@ -205,7 +248,7 @@ class Steering:
         with self._lock:
             if live.placed is not None:
                 self._placed.moved(live.placed, found.switches)
-        self._watched.follow([live])
+        self._watched.move([live])
         return ReroutedFlow(flow, str(path), [f"s{switch}" for switch in found.switches])
 
     # -- placement --------------------------------------------------------------------------------------

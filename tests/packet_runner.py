@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from detour.engine import phv
+from detour.engine.compiler.layout import TEMPORARY
+from detour.engine.compiler.load import find_field
 from detour.engine.compiler.program import Program
 from detour.engine.state import SwitchState
 
@@ -20,6 +22,19 @@ _SLACK = 256  # behind buffers, to notice writes that go too far
 def bind(address: int, arguments: int) -> Callable[..., int]:
     """A native function of the ABI as a Python callable."""
     return ctypes.CFUNCTYPE(_I64, *[_I64] * arguments)(address)
+
+
+def field_place(program: Program, name: str) -> tuple[int, int]:
+    """Offset and size in the PHV of a field `header.field`, or of a validity byte `header.$valid$`."""
+    # Both names may contain dots.
+    heads = [name[:at] for at, c in enumerate(name) if c == "."]
+    header = next(program.model.headers[head] for head in heads if head in program.model.headers)
+    member = name[len(header.name) + 1 :]
+    if member == "$valid$":
+        return program.layout.valid[header.name], 1
+    place = program.layout.place(header, find_field(header, member))
+    assert place.offset < TEMPORARY, f"'{name}' is a local variable, which no PHV holds"
+    return place.offset, place.size
 
 
 @dataclass(slots=True)
@@ -57,7 +72,7 @@ class PacketRunner:
 
     def get(self, name: str) -> int:
         """A field of the PHV as it is now, in the container's width."""
-        at, size = self.program.field_offset(name), self.program.field_size(name)
+        at, size = field_place(self.program, name)
         return int.from_bytes(self.phv[at : at + size].tobytes(), "little")
 
     def put(self, offset: int, value: int, size: int = 4) -> None:
