@@ -60,11 +60,8 @@ def solver(**options: bool | int | float | str) -> highspy.Highs:
 
 
 def heaviest_assignment(weights: np.ndarray) -> tuple[Int64Array, Int64Array]:
-    """(n,) rows and (n,) columns of `weights`, (n, n), each once, whose sum is the largest.
-
-    Raises:
-        DetourError: SciPy is not installed.
-    """
+    """(n,) rows and (n,) columns of `weights`, (n, n), each once, whose sum is the largest. Raises `DetourError`: SciPy
+    is not installed."""
     try:
         from scipy.optimize import linear_sum_assignment
     except ImportError:

@@ -50,11 +50,7 @@ Condition: TypeAlias = Literal["always", "unless_paused", "by_probability"]
 
 
 def fb_max(q_eq: int, w: int) -> int:
-    """The Fb, in bytes, that becomes 63: (2w + 1) * Q_eq.
-
-    Raises:
-        DetourError: it does not fit.
-    """
+    """The Fb, in bytes, that becomes 63: (2w + 1) * Q_eq. Raises `DetourError`: it does not fit."""
     found = (2 * w + 1) * q_eq
     if q_eq < 1 or not 0 <= w < 16 or found >= MOST_BYTES:
         raise DetourError(
@@ -206,11 +202,8 @@ MECHANISMS = {m.name: m for m in (CONDITIONAL_OPENFLOW, QCN_BASE, QCN_SOURCE, QC
 
 
 def plan_qcn(topology: Topology, mechanism: Mechanism) -> Plan:
-    """Entities of every switch of a Dragonfly with one link between any two groups, by device id.
-
-    Raises:
-        DetourError: the topology is another one.
-    """
+    """Entities of every switch of a Dragonfly with one link between any two groups, by device id. Raises `DetourError`:
+    the topology is another one."""
     if topology.family != "dragonfly" or topology.valiant_groups < 3:
         raise DetourError(f"QCN-Switch needs a Dragonfly of at least three groups, not {topology.spec}")
     if topology.valiant_groups > schema.MAX_GROUPS:

@@ -34,10 +34,7 @@ def dragonfly(p: int, a: int, h: int, g: int | None = None, wiring: str = "palmt
     """A Dragonfly; `g` is a*h+1 unless given.
 
     With g = a*h+1 every pair of groups has one link. With fewer groups every pair has a*h // (g-1) links, and
-    global ports that cannot be shared out evenly stay free.
-
-    Raises:
-        DetourError: the rule that the parameters break.
+    global ports that cannot be shared out evenly stay free. Raises `DetourError`: the rule that the parameters break.
     """
     check_counts("dragonfly", p=p, a=a, h=h)
     most = a * h + 1

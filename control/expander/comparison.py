@@ -79,11 +79,7 @@ class Terms:
     max_hops: int = MAX_HOPS
 
     def check(self) -> None:
-        """Refuses what makes no sense.
-
-        Raises:
-            DetourError: which value, and what would do.
-        """
+        """Refuses what makes no sense. Raises `DetourError`: which value, and what would do."""
         unknown = next((name for name in self.schemes if name not in COMPARED_ROUTINGS), None)
         if unknown is not None or not self.schemes:
             raise DetourError(f"routing {unknown!r}; there are {', '.join(COMPARED_ROUTINGS)}")
@@ -101,11 +97,8 @@ def compare(
     terms: Terms,
     report: Callable[[int, int], None] = lambda done, total: None,
 ) -> Comparison:
-    """Every routing of `terms` on a network; throughput is that of the demand, whose pattern is called so.
-
-    Raises:
-        DetourError: the terms make no sense, or a routing has no paths for a pair.
-    """
+    """Every routing of `terms` on a network; throughput is that of the demand, whose pattern is called so. Raises
+    `DetourError`: the terms make no sense, or a routing has no paths for a pair."""
     terms.check()
     given = {"df-ksp": terms.bounds, "nue": terms.bounds}
     todo = [(scheme, bound) for scheme in terms.schemes for bound in given.get(scheme, (None,))]

@@ -52,11 +52,8 @@ def _all_distances(neighbour, found):
 
 def hop_distances(network: Expander, *, partial: bool = False) -> NDArray[np.int32]:
     """(switches, switches) links of the shortest path, whatever its layers. `partial`: the network may be in parts;
-    between these it is the number of switches, which is more than any path has.
-
-    Raises:
-        DetourError: the network is in parts.
-    """
+    between these it is the number of switches, which is more than any path has. Raises `DetourError`: the network is in
+    parts."""
     found = np.empty((network.size, network.size), np.int32)
     _all_distances(np.ascontiguousarray(network.channels.neighbour), found)
     if partial:
@@ -103,11 +100,7 @@ def near_worst(network: Expander, distance: NDArray[np.int32] | None = None) -> 
 
 
 def demand_of(pattern: str, network: Expander, seed: int = 1) -> Demand:
-    """The demand of that name.
-
-    Raises:
-        DetourError: there is none.
-    """
+    """The demand of that name. Raises `DetourError`: there is none."""
     if pattern == "all-to-all":
         return all_to_all(network)
     if pattern == "uniform":

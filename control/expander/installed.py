@@ -81,11 +81,8 @@ def prove_running(
 ) -> InstalledProof:
     """The same of a fabric, from all that its switches hold: entities by device id, read back.
 
-    Switches that are down hold nothing and forward nothing; links that are down count, for they may come back.
-
-    Raises:
-        DetourError: the policy makes no sense for this network.
-    """
+    Switches that are down hold nothing and forward nothing; links that are down count, for they may come back. Raises
+    `DetourError`: the policy makes no sense for this network."""
     topology, live = network.topology, network.under(failures)
     wires = wires_of(topology, dead_switches(failures))
     checked = InstalledClasses(state, wires, lossless)

@@ -69,11 +69,8 @@ def _over(plan: ForsPlan) -> dict[str, np.ndarray]:
 
 
 def msccl(plan: ForsPlan, name: str = "fors") -> Iterator[str]:
-    """Lines of an MSCCL algorithm for all-to-all, a chunk for each pair.
-
-    Raises:
-        DetourError: more phases than MSCCL has thread blocks, or pairs are left out.
-    """
+    """Lines of an MSCCL algorithm for all-to-all, a chunk for each pair. Raises `DetourError`: more phases than MSCCL
+    has thread blocks, or pairs are left out."""
     if plan.unreachable:
         raise DetourError("MSCCL's all-to-all has every pair; this plan leaves out leaves that nothing joins")
     turns, blocks = _turns(plan)

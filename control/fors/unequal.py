@@ -61,12 +61,8 @@ def plan_unequal(
     """A plan for `sizes` (n, n) bytes, n the servers that take part.
 
     `phase_cost`: what a phase costs beside its length (a barrier), in bytes; of some plans the one that is cheapest
-    with it is taken. Equal sizes get the plan of `solve`.
-
-    Raises:
-        DetourError: sizes that are not for these servers, leaves without a common spine (unless they are skipped), or
-            cables slower than servers' links.
-    """
+    with it is taken. Equal sizes get the plan of `solve`. Raises `DetourError`: sizes that are not for these servers,
+    leaves without a common spine (unless they are skipped), or cables slower than servers' links."""
     begin = time.perf_counter()
     count = fabric.servers
     if sizes.shape != (count, count) or (sizes < 0).any():
@@ -178,20 +174,14 @@ def _bytes(plan: UnequalPlan) -> Iterator[str]:
 
 
 def write_unequal(plan: UnequalPlan, path: Path) -> None:
-    """Writes `phase,src,dst,spine,bytes`; with parallel cables `up,down` behind the spine.
-
-    Raises:
-        DetourError: the file cannot be written.
-    """
+    """Writes `phase,src,dst,spine,bytes`; with parallel cables `up,down` behind the spine. Raises `DetourError`: the
+    file cannot be written."""
     files.write(plan.plan, path, plan.sent)
 
 
 def read_unequal(fabric: FatTree, path: Path, sizes: Int64Array, *, skip_unreachable: bool = False) -> UnequalPlan:
-    """A plan from a file, with its bounds.
-
-    Raises:
-        DetourError: the file cannot be read, or a line is not of that form.
-    """
+    """A plan from a file, with its bounds. Raises `DetourError`: the file cannot be read, or a line is not of that
+    form."""
     lost = _lost(fabric, sizes)
     if lost and not skip_unreachable:
         raise DetourError(unreachable_text(fabric, lost))

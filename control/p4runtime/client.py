@@ -106,11 +106,8 @@ class SwitchClient:
         return self.target.name
 
     async def open(self) -> None:
-        """Connects, becomes primary, sets the pipeline if it differs.
-
-        Raises:
-            DetourError: nobody answers, another controller is primary, or the pipeline is refused.
-        """
+        """Connects, becomes primary, sets the pipeline if it differs. Raises `DetourError`: nobody answers, another
+        controller is primary, or the pipeline is refused."""
         try:
             async with asyncio.timeout(OPEN_SECONDS):
                 await self._open()
@@ -194,11 +191,8 @@ class SwitchClient:
         return client
 
     async def write(self, updates: Iterable[p4r.Update]) -> None:
-        """Writes updates, in order, in batches.
-
-        Raises:
-            DetourError: naming the first update that the switch refuses; those before and after it are done.
-        """
+        """Writes updates, in order, in batches. Raises `DetourError`: naming the first update that the switch refuses;
+        those before and after it are done."""
         pending = list(updates)
         for start in range(0, len(pending), WRITE_BATCH):
             batch = pending[start : start + WRITE_BATCH]

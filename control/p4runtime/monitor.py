@@ -101,11 +101,8 @@ class CellReader:
         self, cells: Mapping[int, Sequence[Cell]], answered: Callable[[int], None] = lambda device: None
     ) -> dict[int, list[tuple[int, int]]]:
         """device id -> (packets, bytes) of each of its cells, in order; `cells`: device id -> (counter, index).
-        `answered` is called with each device id at the time of its answer.
-
-        Raises:
-            DetourError: a switch does not answer.
-        """
+        `answered` is called with each device id at the time of its answer. Raises `DetourError`: a switch does not
+        answer."""
 
         async def ask(switch: SwitchClient) -> list[tuple[int, int]]:
             wanted = cells[switch.target.device_id]

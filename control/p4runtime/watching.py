@@ -85,11 +85,8 @@ class WatchList:
         return self._flows[name]
 
     def add(self, name: str, source: int, devices: Iterable[int]) -> Watched:
-        """Watches the flow from the address `source` at these switches.
-
-        Raises:
-            DetourError: no label, or at one of the switches no slot, is free; nothing has changed.
-        """
+        """Watches the flow from the address `source` at these switches. Raises `DetourError`: no label, or at one of
+        the switches no slot, is free; nothing has changed."""
         label = _free(self._labels, 1, MAX_FLOW_LABEL + 1)
         if label is None:
             raise DetourError(f"{len(self._labels)} flows are watched; no flow label is left for {name}")
@@ -100,11 +97,7 @@ class WatchList:
         return flow
 
     def move(self, name: str, devices: Iterable[int]) -> Watched:
-        """The flow passes these switches from now on.
-
-        Raises:
-            DetourError: as `add`.
-        """
+        """The flow passes these switches from now on. Raises `DetourError`: as `add`."""
         flow, devices = self._flows[name], tuple(devices)
         self._take(flow, [device for device in devices if device not in flow.slots])
         for device in flow.slots.keys() - {*devices, *flow.devices}:

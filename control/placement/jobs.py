@@ -118,11 +118,8 @@ POINT_TO_POINT = "point-to-point"
 
 
 def read_jobs(file: File, topology: Topology) -> FlowSet:
-    """The flows of a job file.
-
-    Raises:
-        DetourError: it cannot be read, is malformed, or names hosts or paths that the topology does not have.
-    """
+    """The flows of a job file. Raises `DetourError`: it cannot be read, is malformed, or names hosts or paths that the
+    topology does not have."""
     text = read_text(file)
     try:
         return flows_of(parse_text(text), topology)
@@ -131,21 +128,14 @@ def read_jobs(file: File, topology: Topology) -> FlowSet:
 
 
 def job_documents(file: File) -> list[dict[str, Any]]:
-    """The jobs of a file that `read_jobs` has accepted, as they are written, in its order.
-
-    Raises:
-        DetourError: it cannot be read any more.
-    """
+    """The jobs of a file that `read_jobs` has accepted, as they are written, in its order. Raises `DetourError`: it
+    cannot be read any more."""
     document = parse_text(read_text(file))
     return document["jobs"] if isinstance(document, dict) else document
 
 
 def parse_text(text: str) -> Any:
-    """What a YAML or JSON text says.
-
-    Raises:
-        DetourError: it is neither; with the line.
-    """
+    """What a YAML or JSON text says. Raises `DetourError`: it is neither; with the line."""
     if text.lstrip().startswith(("{", "[")):
         with suppress(ValueError, RecursionError):
             # YAML would understand it as well, but slowly.
@@ -180,11 +170,7 @@ def _mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def flows_of(document: Any, topology: Topology) -> FlowSet:
-    """The flows of a parsed job file.
-
-    Raises:
-        DetourError: what is wrong, and in which job.
-    """
+    """The flows of a parsed job file. Raises `DetourError`: what is wrong, and in which job."""
     jobs = document.get("jobs") if isinstance(document, dict) else document
     if not isinstance(jobs, list) or not jobs:
         raise DetourError("there is no list `jobs` with at least one job")

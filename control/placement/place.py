@@ -29,10 +29,8 @@ from detour.topo.failures import NONE, Failures
 
 
 def place(topology: Topology, flows: FlowSet, failures: Failures = NONE, *, detours: bool = False) -> Placement:
-    """Places all flows. `detours`: also on paths that are longer than the shortest, as far as six uSIDs lead.
-
-    Raises:
-        DetourError: flows between hosts that are not connected (the first of them by name), or a demanded path is down.
+    """Places all flows. `detours`: also on paths that are longer than the shortest, as far as six uSIDs lead. Raises
+    `DetourError`: flows between hosts that are not connected (the first of them by name), or a demanded path is down.
     """
     network = PlacementNetwork(topology, failures, detours=detours)
     _check(network, flows)

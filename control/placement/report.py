@@ -77,11 +77,7 @@ def compare(
     repaired: bool = False,
 ) -> tuple[Placement, PlacementReport]:
     """Places the flows; (placement, report). `detours`: see `place`; `repaired`: they are placed without the failures,
-    and that is repaired.
-
-    Raises:
-        DetourError: see `place`.
-    """
+    and that is repaired. Raises `DetourError`: see `place`."""
     progress("placing")
     before = place(topology, flows, detours=detours) if repaired else None
     begin = time.monotonic()
