@@ -21,16 +21,7 @@ from typing import Literal, TypeAlias
 from detour.base.dataplane import RECIRCULATION_PORT
 from detour.base.errors import DetourError
 from detour.control import qcn_schema, schema
-from detour.control.entries import (
-    Action,
-    ActionSet,
-    CloneSession,
-    DefaultAction,
-    Entity,
-    Plan,
-    Replica,
-    TableEntry,
-)
+from detour.control.entries import Action, ActionSet, CloneSession, DefaultAction, Entity, Plan, Replica, TableEntry
 from detour.control.planner import plan_switch
 from detour.control.policy import NoMarking, Policy
 from detour.control.routes.adaptive import group_links

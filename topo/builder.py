@@ -43,12 +43,7 @@ class Builder:
             self._links.append(link)
 
     def connect(
-        self,
-        kind: LinkKind,
-        a: tuple[int, int],
-        b: tuple[int, int],
-        speed: float = 1.0,
-        delay_ps: int | None = None,
+        self, kind: LinkKind, a: tuple[int, int], b: tuple[int, int], speed: float = 1.0, delay_ps: int | None = None
     ) -> None:
         """A link between two (switch, port); see `Link` for its speed and delay."""
         name = f"s{a[0]}-s{b[0]}"

@@ -24,10 +24,7 @@ def _consecutive(group: int, j: int, g: int) -> tuple[int, int]:
     return other, group if group < other else group - 1
 
 
-WIRINGS: dict[str, Callable[[int, int, int], tuple[int, int]]] = {
-    "palmtree": _palmtree,
-    "consecutive": _consecutive,
-}
+WIRINGS: dict[str, Callable[[int, int, int], tuple[int, int]]] = {"palmtree": _palmtree, "consecutive": _consecutive}
 
 
 def dragonfly(p: int, a: int, h: int, g: int | None = None, wiring: str = "palmtree") -> Topology:

@@ -107,11 +107,7 @@ class ListedNetwork:
     graph."""
 
     def __init__(
-        self,
-        name: str,
-        nodes: Sequence[ListedNode],
-        edges: Sequence[ListedEdge],
-        data: Mapping[str, Any] | None = None,
+        self, name: str, nodes: Sequence[ListedNode], edges: Sequence[ListedEdge], data: Mapping[str, Any] | None = None
     ) -> None:
         self.name, self.nodes, self.edges, self.data = name, nodes, edges, data or {}
         self._of: dict[str, list[ListedEdge]] = {}

@@ -12,16 +12,7 @@ import numpy as np
 from detour.base.errors import DetourError
 from detour.topo import address
 from detour.topo.failures import NONE, Failures, dead_switches
-from detour.topo.graph import (
-    FAR,
-    columns_into,
-    distances,
-    exit_distances,
-    exits,
-    hops,
-    live_graph,
-    local_distances,
-)
+from detour.topo.graph import FAR, columns_into, distances, exit_distances, exits, hops, live_graph, local_distances
 from detour.topo.topology import Host, Topology
 
 SwitchPath: TypeAlias = tuple[int, ...]

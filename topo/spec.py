@@ -26,11 +26,7 @@ from detour.topo.listed import topology_of_graph
 from detour.topo.topology import Topology
 
 # The Dragonflies of Mizrahi et al., Table II.
-SHORT_NAMES = {
-    "d1": "dragonfly:p=2,a=4,h=2",
-    "d2": "dragonfly:p=3,a=6,h=3",
-    "d3": "dragonfly:p=4,a=8,h=4",
-}
+SHORT_NAMES = {"d1": "dragonfly:p=2,a=4,h=2", "d2": "dragonfly:p=3,a=6,h=3", "d3": "dragonfly:p=4,a=8,h=4"}
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,7 @@ from detour.base.arrays import Int32Array
 from detour.control.entries import Entity
 from detour.control.expander.demand import hop_distances
 from detour.control.expander.routes import ExpanderRoutes, PathPolicy, compute
-from detour.control.verifier.dependencies import (
-    InstalledClasses,
-    Waits,
-    plain_choices,
-    shortest_choices,
-    wires_of,
-)
+from detour.control.verifier.dependencies import InstalledClasses, Waits, plain_choices, shortest_choices, wires_of
 from detour.topo.address import MAX_USIDS
 from detour.topo.expander.network import Expander
 from detour.topo.failures import Failures, dead_switches

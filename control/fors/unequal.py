@@ -87,12 +87,7 @@ def plan_unequal(
         equal = solve(fabric)
         if equal.phases * (int(values[0]) + phase_cost) <= plan.length + plan.plan.phases * phase_cost:
             plan = UnequalPlan(equal, np.full(equal.flows, values[0], np.int64), sizes)
-    rows = replace(
-        plan.plan,
-        lower_bound=bound.bytes,
-        optimal=plan.length == bound.bytes,
-        unreachable=lost,
-    )
+    rows = replace(plan.plan, lower_bound=bound.bytes, optimal=plan.length == bound.bytes, unreachable=lost)
     seconds = PlanSeconds(schedule=time.perf_counter() - begin)
     return replace(plan, plan=rows, by_servers=bound.servers, by_links=bound.links, seconds=seconds)
 

@@ -66,10 +66,7 @@ class SwitchClient:
     ) -> None:
         self.target = target
         self._options = finsy.SwitchOptions(
-            p4info=pipeline.p4info,
-            p4blob=pipeline.blob,
-            device_id=target.device_id,
-            initial_election_id=election_id,
+            p4info=pipeline.p4info, p4blob=pipeline.blob, device_id=target.device_id, initial_election_id=election_id
         )
         self._on_packet_in = on_packet_in
         self._stack = AsyncExitStack()

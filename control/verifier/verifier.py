@@ -166,12 +166,7 @@ class _Proof:
         return 0
 
     def _variants(
-        self,
-        group: int,
-        vias: list[int],
-        rows: NDArray[np.intp],
-        sending: NDArray[np.bool_],
-        columns: NDArray[np.intp],
+        self, group: int, vias: list[int], rows: NDArray[np.intp], sending: NDArray[np.bool_], columns: NDArray[np.intp]
     ) -> NDArray[np.int32]:
         """(vias, rows, columns) choices for packets that an intermediate group was picked for."""
         state = self.state

@@ -33,11 +33,7 @@ MAX_SPEED, MAX_DELAY_US = 1000.0, 1e6
 
 
 def expander_of_graph(
-    graph: networkx.Graph,
-    spec: str,
-    hosts: int | None = None,
-    gbps: float | None = None,
-    delay_ns: float | None = None,
+    graph: networkx.Graph, spec: str, hosts: int | None = None, gbps: float | None = None, delay_ns: float | None = None
 ) -> Expander:
     """The network that a connected simple graph describes; `hosts`: of every switch that says nothing (None: as the
     graph says, or 1); `gbps`, `delay_ns`: of links that say nothing. Raises `DetourError`: attributes of no meaning;
