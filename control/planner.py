@@ -77,8 +77,8 @@ def _check_sizes(switch: Switch, entities: list[Entity]) -> None:
             raise DetourError(f"{switch.name}: {members} members for the selector of {table}, which takes {size}")
 
 
-def _adopt(name: str, found: Any) -> EntryPlanner:
-    function = plugins.function_of(name, found, "topology, policy and failures")
+def _adopt(name: str, plugin: Any) -> EntryPlanner:
+    function = plugins.function_of(name, plugin, "topology, policy and failures")
 
     def guarded_plan(topology: Topology, policy: Policy, failures: Failures) -> Plan:
         with plugins.blaming(name):

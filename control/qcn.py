@@ -42,12 +42,12 @@ Condition: TypeAlias = Literal["always", "unless_paused", "by_probability"]
 
 def fb_max(q_eq: int, w: int) -> int:
     """The Fb, in bytes, that becomes 63: (2w + 1) * Q_eq. Raises `DetourError`: it does not fit."""
-    found = (2 * w + 1) * q_eq
-    if q_eq < 1 or not 0 <= w < 16 or found >= MOST_BYTES:
+    most = (2 * w + 1) * q_eq
+    if q_eq < 1 or not 0 <= w < 16 or most >= MOST_BYTES:
         raise DetourError(
             f"congestion points: Q_eq={q_eq} bytes, w={w}: (2w + 1) * Q_eq must be 1 to {MOST_BYTES - 1} bytes"
         )
-    return found
+    return most
 
 
 def scale(fb_max: int) -> int:

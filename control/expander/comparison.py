@@ -116,20 +116,20 @@ def _row(
     network: Expander, demand: Demand, terms: Terms, scheme: str, bound: int | None, ksp: ExpanderRoutes
 ) -> Compared:
     began = time.monotonic()
-    found = _routed(network, terms, scheme, bound, ksp)
+    routed = _routed(network, terms, scheme, bound, ksp)
     seconds = time.monotonic() - began
-    carried = solve(of_pairs(found.routes, demand.pairs), demand, gap=terms.gap)
+    carried = solve(of_pairs(routed.routes, demand.pairs), demand, gap=terms.gap)
     return Compared(
         scheme=scheme,
         bound=bound,
-        priorities=found.priorities,
-        acyclic=found.proof.deadlock_free,
-        paths=round(found.routes.mean_paths, 3),
-        mean_hops=round(found.routes.mean_length, 4),
-        max_hops=int(found.routes.length.max(initial=0)),
+        priorities=routed.priorities,
+        acyclic=routed.proof.deadlock_free,
+        paths=round(routed.routes.mean_paths, 3),
+        mean_hops=round(routed.routes.mean_length, 4),
+        max_hops=int(routed.routes.length.max(initial=0)),
         theta=round(carried.theta, 5),
         gap=round(carried.gap, 5),
-        escaped=round(found.escaped, 4),
+        escaped=round(routed.escaped, 4),
         seconds=round(seconds, 3),
     )
 

@@ -46,7 +46,8 @@ def _too_many(routes: ExpanderRoutes) -> DetourError:
 
 
 def lash(routes: ExpanderRoutes) -> LaneRoutes:
-    """Lanes for paths by LASH, in the order of the pairs. Raises `DetourError`: more than `MAX_LANES` lanes are needed."""
+    """Lanes for paths by LASH, in the order of the pairs. Raises `DetourError`: more than `MAX_LANES` lanes are
+    needed."""
     ch = native(routes.network.channels)
     source, left = routes.sources, np.arange(routes.total)
     lane = np.zeros(routes.total, np.uint8)

@@ -29,7 +29,8 @@ _DIGITS = str.maketrans("", "", "0123456789")
 
 
 def write(plan: ForsPlan, path: Path, sent: np.ndarray | None = None) -> None:
-    """Writes a plan; `sent` (flows,) bytes go into one more column. Raises `DetourError`: the file cannot be written."""
+    """Writes a plan; `sent` (flows,) bytes go into one more column. Raises `DetourError`: the file cannot be
+    written."""
     over = [plan.spine, *([] if plan.core is None else [plan.core])]
     if plan.cables is not None:
         over += list(np.where(plan.spine == INSIDE, INSIDE, plan.cables))

@@ -36,10 +36,10 @@ def read_sizes(fabric: FatTree, path: Path) -> Int64Array:
 
 def _from_json(fabric: FatTree, path: Path, text: str) -> Int64Array:
     try:
-        found: Any = json.loads(text)
+        document: Any = json.loads(text)
     except json.JSONDecodeError as error:
         raise DetourError(f"{path}: {error}") from error
-    rows = found.get("sizes") if isinstance(found, dict) else found
+    rows = document.get("sizes") if isinstance(document, dict) else document
     count = fabric.servers
     if not (isinstance(rows, list) and len(rows) == count and all(_is_row(row, count) for row in rows)):
         raise DetourError(
@@ -105,7 +105,7 @@ def drawn_sizes(servers: int, skew: str, mean: int, seed: int) -> Int64Array:
             share = ranked[None, :] * rng.uniform(0.5, 1.5, (servers, servers))
         else:
             share[away] = ranked
-    found = np.zeros((servers, servers), np.int64)
+    sizes = np.zeros((servers, servers), np.int64)
     if servers > 1:
-        found[away] = np.clip(np.rint(share[away] / share[away].mean() * mean), 1, _MOST_BYTES)
-    return found
+        sizes[away] = np.clip(np.rint(share[away] / share[away].mean() * mean), 1, _MOST_BYTES)
+    return sizes

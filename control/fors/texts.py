@@ -120,11 +120,11 @@ def spread(fabric: FatTree, servers: int) -> tuple[int, ...]:
 def _numbers(text: str, what: str, *, ranges: bool) -> tuple[int, ...]:
     """Numbers `4,2,3`; with `ranges` also `0-3`, both ends included. Raises `DetourError`: a part is neither."""
     form = re.compile(r"\s*(\d{1,6})\s*(?:-\s*(\d{1,6})\s*)?" if ranges else r"\s*(\d{1,6})\s*()", re.ASCII)
-    found: list[int] = []
+    numbers: list[int] = []
     for part in text.split(","):
         match = form.fullmatch(part)
         if not match or (match[2] and int(match[2]) < int(match[1])):
             like = "a number or a range like 0-3" if ranges else "a number"
             raise DetourError(f"{what}: {part.strip()!r} is not {like}")
-        found += range(int(match[1]), int(match[2] or match[1]) + 1)
-    return tuple(found)
+        numbers += range(int(match[1]), int(match[2] or match[1]) + 1)
+    return tuple(numbers)

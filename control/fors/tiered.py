@@ -65,14 +65,14 @@ def tiered_plan(fabric: FatTree, lost: tuple[tuple[int, int], ...], seed: int = 
 
 def _flows(demand: LeafDemand, phases: int, near: np.ndarray | None) -> tuple[Flows3, str]:
     """Rows sorted by source and target leaf, with plane and phase if the solver found any."""
-    found = whole(demand, phases, near)
-    if found is None:
+    chosen = whole(demand, phases, near)
+    if chosen is None:
         pairs = np.arange(len(demand.pairs))
         no_planes = np.stack([pairs, np.full_like(pairs, -1)], axis=1)
         rows, method = flow_rows(demand, no_planes, np.stack([demand.flows] * 2, axis=1)), "greedy"
         phase = np.full(len(rows[0]), -1, np.int32)
     else:
-        rows, method = flow_rows(demand, demand.paths, found), "integer-programme/colouring"
+        rows, method = flow_rows(demand, demand.paths, chosen), "integer-programme/colouring"
         phase = phases_of(phases, *rows, demand.fabric.sizes(), demand.fabric.spines)
     source, target, plane = rows
     return Flows3(source, target, phase, plane, np.full(len(source), -1, np.int32)), method

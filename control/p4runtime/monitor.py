@@ -106,14 +106,14 @@ class CellReader:
 
         async def ask(switch: SwitchClient) -> list[tuple[int, int]]:
             wanted = cells[switch.target.device_id]
-            found: dict[Cell, tuple[int, int]] = {}
+            values: dict[Cell, tuple[int, int]] = {}
             messages = await switch.read_messages(self._request(switch, wanted))
             answered(switch.target.device_id)
             for message in messages:
                 entry = message.counter_entry
                 key = switch.codec.counter_names[entry.counter_id], entry.index.index
-                found[key] = entry.data.packet_count, entry.data.byte_count
-            return [found[cell] for cell in wanted]
+                values[key] = entry.data.packet_count, entry.data.byte_count
+            return [values[cell] for cell in wanted]
 
         return await self._fabric.each(ask, [device for device, wanted in cells.items() if wanted])
 

@@ -106,15 +106,15 @@ class WatchList:
         return flow
 
     def _take(self, flow: Watched, devices: Iterable[int]) -> None:
-        found: dict[int, int] = {}
+        slots: dict[int, int] = {}
         for device in devices:
             slot = _free(self._slots.get(device, set()), 0, schema.MAX_WATCHED)
             if slot is None:
                 raise DetourError(f"s{device - 1} watches {schema.MAX_WATCHED} flows; it has no room for {flow.name}")
-            found[device] = slot
-        for device, slot in found.items():
+            slots[device] = slot
+        for device, slot in slots.items():
             self._slots.setdefault(device, set()).add(slot)
-        flow.slots |= found
+        flow.slots |= slots
 
     def remove(self, name: str) -> Watched:
         """Watches the flow no longer."""
@@ -126,13 +126,13 @@ class WatchList:
 
     def plan(self) -> dict[int, list[Entity]]:
         """device id -> its entries."""
-        found: dict[int, list[Entity]] = {}
+        entries: dict[int, list[Entity]] = {}
         for flow in self:
             for device, slot in flow.slots.items():
                 match = {schema.SRC_ADDR: flow.source, schema.FLOW_LABEL: flow.label}
                 entry = TableEntry.of(schema.WATCHED, match, Action.of(schema.WATCH, slot=slot))
-                found.setdefault(device, []).append(entry)
-        return found
+                entries.setdefault(device, []).append(entry)
+        return entries
 
 
 def _free(taken: set[int], first: int, end: int) -> int | None:

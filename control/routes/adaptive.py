@@ -61,19 +61,19 @@ def group_links(topology: Topology, group: int, failures: Failures = NONE) -> di
     What waits at that port is what cell `peer group` of register `group_load` tells all switches of the group. Raises
     `DetourError`: several links join two groups, so that there is not one load."""
     dead = dead_links(topology, failures)
-    found: dict[int, End] = {}
+    ends: dict[int, End] = {}
     for index in topology.members[group]:
         switch = topology.switches[index]
         for port, peer in enumerate(switch.ports, start=1):
             if peer is not None and peer.kind == "global" and peer.link not in dead:
                 other = topology.switches[peer.index].group
-                if other in found:
+                if other in ends:
                     raise DetourError(
                         f"adaptive routing: groups {group} and {other} of {topology.spec} are joined by more than one "
                         f"link; it takes g = a*h + 1 groups"
                     )
-                found[other] = (switch.device_id, port)
-    return dict(sorted(found.items()))
+                ends[other] = (switch.device_id, port)
+    return dict(sorted(ends.items()))
 
 
 def plan_adaptive(topology: Topology, policy: Policy, failures: Failures, switch: Switch) -> Iterator[Entity]:

@@ -128,15 +128,15 @@ def _mms(q: int) -> Int32Array:
     else:
         half = (q - 1) // 2  # odd here
         own = [[*range(0, half, 2), *range(half, q - 1, 2)], [*range(1, half + 1, 2), *range(half + 1, q - 1, 2)]]
-    found = set()
+    links = set()
     for side, powers in enumerate(own):
         steps = {pow(root, k, q) for k in powers}
         for x in range(q):
             for y in range(q):
                 for step in steps:
                     at = side * q * q + x * q
-                    found.add(ordered(at + y, at + (y + step) % q))
+                    links.add(ordered(at + y, at + (y + step) % q))
     for m in range(q):
         for c in range(q):
-            found.update((x * q + (m * x + c) % q, q * q + m * q + c) for x in range(q))
-    return np.array(sorted(found), np.int32)
+            links.update((x * q + (m * x + c) % q, q * q + m * q + c) for x in range(q))
+    return np.array(sorted(links), np.int32)

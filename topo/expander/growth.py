@@ -112,8 +112,8 @@ def _in_gaps(network: Expander, now: Expander, rng: np.random.Generator) -> tupl
         if len(some) < count:
             raise _too_few(now, len(some), count)
         rows += some
-    found = np.array(rows, np.int64)
-    return found, low[found] + 1
+    chosen = np.array(rows, np.int64)
+    return chosen, low[chosen] + 1
 
 
 def _over_the_middle(network: Expander, now: Expander, rng: np.random.Generator) -> tuple[Int64Array, Int32Array]:
@@ -137,15 +137,15 @@ def _places(middle: int, layers: int) -> list[int]:
 def _apart(now: Expander, rows: Int64Array, count: int, taken: set[int], rng: np.random.Generator) -> list[int]:
     """So many of these links, or as many as are found, of which no two have a switch in common, none of them in
     `taken`, to which theirs go."""
-    found: list[int] = []
+    apart: list[int] = []
     for row in rng.permutation(rows).tolist():
-        if len(found) == count:
+        if len(apart) == count:
             break
         ends = set(now.links[row].tolist())
         if not ends & taken:
             taken |= ends
-            found.append(row)
-    return found
+            apart.append(row)
+    return apart
 
 
 def _too_few(now: Expander, found: int, count: int) -> DetourError:
@@ -183,6 +183,6 @@ def _insert(now: Expander, rows: Int64Array, between: Int32Array, hosts: int) ->
         if whole is not None
     }
     count = np.append(now.hosts, hosts).astype(np.int32)
-    found = Expander(now.family, now.spec, count, *parts, layers=layers, rate_bps=now.rate_bps, **more)
+    grown = Expander(now.family, now.spec, count, *parts, layers=layers, rate_bps=now.rate_bps, **more)
     taken = tuple(sorted(ordered(int(a), int(b)) for a, b in ends.tolist()))
-    return found, Step(x, taken, rows.size)
+    return grown, Step(x, taken, rows.size)

@@ -36,14 +36,14 @@ def layers_per_group(s: int, v: int) -> int:
     k = layer_count(s)
     if not 3 <= v <= k:
         raise DetourError(f"fcplus: v={v} must be from 3 to k={k} virtual switches")
-    found = Fraction(s - 2, 2 * (v - 2))
-    if found.denominator != 1:
+    layers = Fraction(s - 2, 2 * (v - 2))
+    if layers.denominator != 1:
         allowed = [w for w in range(3, k + 1) if (s - 2) % (2 * (w - 2)) == 0]
         raise DetourError(
             f"fcplus: s-2={s - 2} is not divisible by 2(v-2)={2 * (v - 2)} (eq. 3: every group has as many layers);"
             f" v may be {', '.join(map(str, allowed))}"
         )
-    return int(found)
+    return int(layers)
 
 
 def fcplus(

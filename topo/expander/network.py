@@ -78,9 +78,9 @@ class Expander:
     @cached_property
     def speeds(self) -> NDArray[np.float64]:
         """(E,) what every link carries in one direction, 0 if it is down."""
-        found = np.ones(len(self.links)) if self.speed is None else self.speed.copy()
-        found[sorted(self.down)] = 0.0
-        return found
+        carried = np.ones(len(self.links)) if self.speed is None else self.speed.copy()
+        carried[sorted(self.down)] = 0.0
+        return carried
 
     @property
     def size(self) -> int:
