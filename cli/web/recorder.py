@@ -31,7 +31,7 @@ from detour.control.p4runtime.monitor import PORT_COUNTERS
 from detour.control.verifier.trace import Tracer
 from detour.experiments.sim.watching import Watcher
 from detour.fabric.backends.virtual.fabric import VirtualFabric
-from detour.hosts.verbs import verbs
+from detour.hosts import verbs
 from detour.topo.address import ipv6_text
 
 _FIRST_PS = US

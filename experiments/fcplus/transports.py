@@ -57,7 +57,7 @@ from detour.experiments.running import received
 from detour.experiments.steady import judge
 from detour.fabric.backends.virtual import scheme as schemes
 from detour.fabric.traffic.expander import ExpanderFabric, lists_of, scheme_of
-from detour.hosts.frames.addresses import to_words
+from detour.hosts.addresses import to_words
 from detour.topo import expander
 from detour.topo.address import usid_address
 from detour.topo.expander import Expander

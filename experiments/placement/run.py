@@ -33,7 +33,7 @@ from detour.fabric.operations.results import ReroutedFlow
 from detour.fabric.operations.session import Session
 from detour.fabric.traffic.flows import Choice, Flow
 from detour.fabric.traffic.streams import PatternSink, PatternSource
-from detour.hosts.verbs.verbs import Path
+from detour.hosts.verbs import Path
 from detour.topo import parse_topology
 from detour.topo.paths import path_usids
 

@@ -26,7 +26,7 @@ from detour.fabric.monitoring.windows import FLOW_WINDOWS
 from detour.fabric.records import BackendDetails
 from detour.hosts.frames.sizes import MAX_FRAME
 from detour.hosts.rdma import RDMA
-from detour.hosts.verbs.verbs import Device
+from detour.hosts.verbs import Device
 from detour.topo import Topology
 from detour.topo.topology import Link
 

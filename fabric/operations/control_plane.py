@@ -24,7 +24,7 @@ from detour.control.verifier.trace import Tracer
 from detour.fabric.backends.base import Fabric
 from detour.fabric.backends.clock import PS
 from detour.fabric.operations.results import DisplacedSwitch, PathHop, TracedPath
-from detour.hosts.verbs.verbs import Path
+from detour.hosts.verbs import Path
 from detour.topo import Failure, Host, failure_name
 from detour.topo.paths import completed_usids, parse_usid_list
 

@@ -23,7 +23,7 @@ from detour.fabric.monitoring.windows import FlowMonitor
 from detour.fabric.records import FlowRow, SwitchFlowTotals
 from detour.fabric.traffic.flows import Flow
 from detour.hosts.state import Hosts
-from detour.hosts.verbs.verbs import Path
+from detour.hosts.verbs import Path
 
 _log = logging.getLogger(__name__)
 

@@ -27,7 +27,7 @@ from detour.fabric.operations.live_flows import LiveFlow
 from detour.fabric.operations.results import PlacedFlows, PlacementState, RepairedPlacement, ReroutedFlow
 from detour.fabric.operations.switch_flows import WatchedFlows
 from detour.fabric.records import PlacementTotals
-from detour.hosts.verbs.verbs import Path
+from detour.hosts.verbs import Path
 from detour.topo import Topology
 from detour.topo import paths as topo_paths
 from detour.topo.failures import NONE, Failures

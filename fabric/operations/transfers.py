@@ -22,7 +22,7 @@ from detour.fabric.operations.results import Loaded, ProbedPath, ProbedPaths, Qu
 from detour.fabric.traffic.flows import Choice, Flow, Pump, probing_choice
 from detour.fabric.traffic.streams import FileSink, FileSource, PatternSink, PatternSource
 from detour.fabric.traffic.workload import load_pairs
-from detour.hosts.verbs.verbs import CQ, PD, QP, Path
+from detour.hosts.verbs import CQ, PD, QP, Path
 from detour.topo import Host
 from detour.topo.topology import HostPair
 

@@ -22,7 +22,7 @@ from detour.control.expander.routes import PathPolicy, rows_anew
 from detour.control.policy import Policy
 from detour.fabric.operations.live_flows import LiveFlow, LiveFlows
 from detour.fabric.operations.results import ReroutedSenders
-from detour.hosts.verbs.verbs import Path
+from detour.hosts.verbs import Path
 from detour.topo import Topology
 from detour.topo.expander.booted import expander_of, is_expander
 from detour.topo.expander.network import Expander

@@ -29,10 +29,9 @@ from detour.engine.state import SwitchState
 from detour.fabric.backends.virtual.fabric import VirtualFabric, program
 from detour.fabric.backends.virtual.load import read_back, write
 from detour.fabric.backends.virtual.scheme import PATIENT, RunSettings, Scheme
-from detour.hosts.frames.addresses import final_words, to_words
-from detour.hosts.verbs import algorithms
+from detour.hosts.addresses import final_words, to_words
+from detour.hosts.verbs import PathChoice, algorithms
 from detour.hosts.verbs.bulk import lead
-from detour.hosts.verbs.verbs import PathChoice
 from detour.topo.address import usid_address
 from detour.topo.expander.network import Expander
 from detour.topo.failures import Failures

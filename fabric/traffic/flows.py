@@ -22,7 +22,7 @@ from detour.base.times import MAX_TIME
 from detour.control.routes.hashes import probe_ports
 from detour.fabric.backends.clock import PS, FabricClock, ps
 from detour.fabric.traffic.streams import Sink, Source
-from detour.hosts.verbs.verbs import (
+from detour.hosts.verbs import (
     CQ,
     MR,
     PD,

@@ -31,9 +31,9 @@ from detour.control.policy import Amount, StepMarking
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.backends.virtual.scheme import SPRAY_LERP, LinkSettings, RunSettings, Scheme
 from detour.hosts import rdma
-from detour.hosts.frames.addresses import final_words, to_words
+from detour.hosts.addresses import final_words, to_words
+from detour.hosts.verbs import PathChoice
 from detour.hosts.verbs.bulk import Flows, connect_many, draw_ports, lead
-from detour.hosts.verbs.verbs import PathChoice
 from detour.topo.address import adjacency_function, usid_address
 from detour.topo.clos import leaf_spine, three_levels
 from detour.topo.failures import Failure

@@ -19,7 +19,7 @@ from detour.base.errors import DetourError
 from detour.control.placement.jobs import FlowSet
 from detour.control.placement.place import Placement, place
 from detour.fabric.traffic.tasks import TaskRun
-from detour.hosts.frames.addresses import final_words, to_words
+from detour.hosts.addresses import final_words, to_words
 from detour.hosts.verbs.bulk import lead
 from detour.topo.address import usid_address
 from detour.topo.paths import SwitchPath

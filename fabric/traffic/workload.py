@@ -14,7 +14,7 @@ from detour.base.errors import DetourError
 from detour.fabric.backends.clock import PS, ps
 from detour.fabric.traffic.flows import Choice, Flow, Pump
 from detour.fabric.traffic.streams import PatternSink, PatternSource
-from detour.hosts.verbs.verbs import Path
+from detour.hosts.verbs import Path
 from detour.topo import Topology
 from detour.topo.keyvalues import check_keys, split_spec, whole_number
 from detour.topo.topology import HostPair

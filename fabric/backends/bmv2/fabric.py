@@ -29,7 +29,7 @@ from detour.fabric.linux.netns import Namespace
 from detour.fabric.linux.opening import offloads_off
 from detour.fabric.records import BackendDetails, PortState
 from detour.hosts.driver import Driver
-from detour.hosts.verbs.verbs import Device
+from detour.hosts.verbs import Device
 from detour.topo import Switch, Topology
 
 _MTU = 9000

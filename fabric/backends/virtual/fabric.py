@@ -55,8 +55,8 @@ from detour.hosts.frames.sizes import DATA_OVERHEAD
 from detour.hosts.paths import path_scheme
 from detour.hosts.paths.plugin import PathScheme
 from detour.hosts.state import Hosts, make_hosts
+from detour.hosts.verbs import Device, PathChoice, Transport
 from detour.hosts.verbs.bulk import Flows, connect_many, path_packets, post_many
-from detour.hosts.verbs.verbs import Device, PathChoice, Transport
 from detour.topo import Topology
 from detour.topo.failures import NONE, Failures
 

@@ -27,7 +27,7 @@ from detour.fabric.operations.session import Session
 from detour.fabric.traffic.expander import scheme_of
 from detour.fabric.traffic.flows import Choice
 from detour.fabric.traffic.streams import PatternSink, PatternSource
-from detour.hosts.verbs.verbs import Path
+from detour.hosts.verbs import Path
 from detour.topo import parse_topology
 from detour.topo.expander import fcplus
 from detour.topo.expander.booted import expander_of

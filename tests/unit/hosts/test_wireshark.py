@@ -14,7 +14,7 @@ from scapy.layers.inet6 import IPv6, IPv6ExtHdrSegmentRouting
 from scapy.layers.l2 import Ether
 
 from detour.engine.capture import INBOUND, capture_header, packet_block
-from detour.hosts.verbs.verbs import Path as HostPath
+from detour.hosts.verbs import Path as HostPath
 from tests.property.lossy import add_delay
 from tests.unit.hosts.frames import ack_frame, data_frame, deliver, next_frame, pair_with
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from detour.base.errors import DetourError
 from detour.hosts import rdma
-from detour.hosts.frames.addresses import to_text
+from detour.hosts.addresses import to_text
 from detour.hosts.frames.dissect import (
     BAD_CHECKSUM,
     BAD_ICRC,

@@ -9,7 +9,7 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.hosts.paths import PATH_REGISTRY, path_scheme
-from detour.hosts.verbs.verbs import Path, PathChoice, QPInitAttr, SendWR, Transport
+from detour.hosts.verbs import Path, PathChoice, QPInitAttr, SendWR, Transport
 from tests.property.lossy import US, Network, Pair, Weather, make_pair
 
 OWN = """

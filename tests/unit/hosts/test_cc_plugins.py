@@ -133,9 +133,9 @@ import ctypes
 for sender in (QueuePair.dtype, ConnRecord.dtype):
     bound = Bound(chosen, chosen.parameter_record({{{{}}}}), plugin.entry_of, sender)
     q, row = np.zeros(1, sender), np.zeros(1, chosen.row)
-    call = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 3)(int(bound.table[4]))
+    call = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 4)(int(bound.table[4]))
     row["table"] = bound.table.ctypes.data
-    call(row.ctypes.data, q.ctypes.data, 0)
+    call(row.ctypes.data, q.ctypes.data, 0, 0)
     print(float(q["cwnd"][0]), np.count_nonzero(q.view(np.uint8)) <= 8)
 print(CACHED_FUNCTIONS.used - CACHED_FUNCTIONS.compiled)
 """

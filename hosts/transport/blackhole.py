@@ -1,16 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Leaving a path that swallows everything, within three round trips (not in the non-shortest-path paper).
+"""Leaving a path that swallows everything, within three round trips (not in the non-shortest-path paper;
+docs/transports.md, "A blackhole is left within three round trips").
 
 A timeout is a long time, because a path that is merely slow must not be taken for a dead one. Here a sender asks
-instead. When nothing has come back for longer than any recent round trip took, it sends a PTM on its own path and on a
-few others:
-
-* An answer on its own path means that what was sent before the PTM is lost, for paths keep order: the tail-loss probe
-  is due at once. If data is not answered within twice the longest recent round trip then, the path passes probes alone.
-* Answers on others alone, while its own path stays silent for as long, mean that it is dead: the peer lives and hears
-  us. In both cases all that is in flight there counts as lost, and the sender moves to the path whose answer had waited
-  least and that has not failed itself lately (`health`).
-* No answers at all leave it to the timeouts: then it is not this path.
+instead. An answer on its own path means that what was sent before the PTM is lost, for paths keep order; if data is not
+answered then, the path passes probes alone. Answers on others alone mean that it is dead: the peer lives and hears us.
+No answers at all leave it to the timeouts.
 
 The longest recent round trip (`rtt.on_sample`) is what tells dead from slow: queues that grow and shrink raise it, and
 a path on which round trips have varied gets that much more time.
@@ -19,13 +14,14 @@ a path on which round trips have varied gets that much more time.
 from __future__ import annotations
 
 from detour.base.jit import inner, int64
+from detour.hosts import rtt
 from detour.hosts.nic import activate
 from detour.hosts.paths import health, paths
 from detour.hosts.paths.probes import probe_others, send_ptm
 from detour.hosts.records import Config, QueuePair
 from detour.hosts.rows import candidate_row, cfg_row, frame_row, slot_row
 from detour.hosts.state import MAX_TIME, NIL, TR_LERP, Handle
-from detour.hosts.transport import flight, rtt
+from detour.hosts.transport import flight
 from detour.hosts.transport.progress import PROBE_DUE, PROBE_NONE
 
 
