@@ -68,7 +68,7 @@ def _over(plan: ForsPlan) -> dict[str, np.ndarray]:
     return {"spine": plan.spine, "up": up, "down": down}
 
 
-def msccl(plan: ForsPlan, name: str = "fors") -> Iterator[str]:
+def msccl(plan: ForsPlan) -> Iterator[str]:
     """Lines of an MSCCL algorithm for all-to-all, a chunk for each pair. Raises `DetourError`: more phases than MSCCL
     has thread blocks, or pairs are left out."""
     if plan.unreachable:
@@ -85,7 +85,7 @@ def msccl(plan: ForsPlan, name: str = "fors") -> Iterator[str]:
     peers[0, ranks[plan.src], turns] = ranks[plan.dst]
     peers[1, ranks[plan.dst], turns] = ranks[plan.src]
     yield (
-        f'<algo name="{name}" coll="alltoall" proto="Simple" nchannels="{channels}" nchunksperloop="{count}" '
+        f'<algo name="fors" coll="alltoall" proto="Simple" nchannels="{channels}" nchunksperloop="{count}" '
         f'ngpus="{count}" inplace="0" outofplace="1" minBytes="0" maxBytes="{_MOST_BYTES}">'
     )
     for rank in range(count):

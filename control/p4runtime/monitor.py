@@ -77,10 +77,10 @@ class Sample:
             {key: at - earlier.read_at[key] for key, at in self.read_at.items() if key in earlier.read_at},
         )
 
-    def rate_bps(self, device: int, port: int, counter: str = "tx") -> float:
+    def rate_bps(self, device: int, port: int) -> float:
         """Bits a second through a port; of a difference of samples."""
         seconds = self.read_at.get(device, self.seconds)
-        return 8 * self.port(device, port, counter).bytes / seconds if seconds > 0 else 0.0
+        return 8 * self.port(device, port, "tx").bytes / seconds if seconds > 0 else 0.0
 
 
 class CellReader:
