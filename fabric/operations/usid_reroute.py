@@ -4,7 +4,7 @@
 It concerns flows that name every switch on their way, are no part of a placement (`placed` repairs that) and were not
 given several paths. The new list is one of the pair's DF-KSP paths without what is down, within the lossless classes;
 a pair that has none sends by address meanwhile. Which switch or sender hears first does not matter: by the tables that
-class packets nothing can deadlock (`control.expander.vc_transitions`), and these do not change.
+class packets nothing can deadlock (`control.routes.queueing`), and these do not change.
 """
 
 from __future__ import annotations
