@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loop's logs (`detour.engine.loop.up`) in Python, and callbacks for packet-ins, digests and sinks.
+"""The loop's logs (`detour.engine.loop.log`) in Python, and callbacks for packet-ins, digests and sinks.
 
 In real time a thread runs them, so that a slow controller does not hold up the fabric; what exceeds its backlog is
 dropped and counted. In virtual time they run in the loop's thread at the very event, so that

@@ -33,7 +33,7 @@ import numpy as np
 from detour.base.errors import DetourError
 from detour.base.memory import call5, call6, load64, store64
 from detour.base.parts import Part
-from detour.base.unix_listener import OwnFile, UnixListener
+from detour.base.unix_listener import OwnFile, UnixServerSocket
 from detour.hosts import rdma
 from detour.hosts.frames.headers import TYPE_IPV6
 from detour.hosts.frames.sizes import MAX_FRAME
@@ -122,7 +122,7 @@ def open_unix(path: str | Path, local: str | Path | None = None) -> socket.socke
     """Datagram socket to an engine's port that is bound to `path`; ours is `local` (default: `path` + ".peer").
     The file is removed when the driver closes."""
     own = str(local or f"{path}.peer")
-    place = UnixListener(Path(own), "socket")
+    place = UnixServerSocket(Path(own), "socket")
     sock = place.bind_datagram()
     try:
         sock.connect(str(path))

@@ -4,7 +4,7 @@
 Whoever sends opens a flow in the table and closes it; subscribers hear of both, in the order in which they subscribed:
 the placement and its controller, senders of an expander, and, while they do, switches that watch flows. A window ends
 for all flows every `window_s` of the fabric's clock while there are any, and the reports of receivers go to the
-listeners (`fabric.operations.rerouter`).
+listeners (`fabric.operations.path_placement`).
 """
 
 from __future__ import annotations
