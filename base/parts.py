@@ -7,7 +7,7 @@
     def run_slice(globals_: int, until: int, budget: int) -> int: ...
 
 An object is found by the digest of the sources that went into it (`sources`), the versions of the compilers and the
-processor. Where it is there, it is loaded with llvmlite alone; Numba is imported to build it (`building`).
+processor. Where it is there, it is loaded with neither Numba nor LLVM (`elf`), which build it (`building`).
 
 Entries take and return numbers (`int` and `float` are 64 bits, `bool` and None are 0 or 1); tables go by address.
 """

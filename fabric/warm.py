@@ -53,6 +53,6 @@ def warm(progress: Progress = silent) -> dict[str, Any]:
 def _built(command: list[str]) -> dict[str, Any]:
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     if ended.returncode:
-        said = (ended.stderr.strip().splitlines() or [str(ended.returncode)])[-1]
-        raise DetourError(f"native code cannot be built ({' '.join(command[2:])}): {said}")
+        last = (ended.stderr.strip().splitlines() or [str(ended.returncode)])[-1]
+        raise DetourError(f"native code cannot be built ({' '.join(command[2:])}): {last}")
     return json.loads(ended.stdout.splitlines()[-1])
