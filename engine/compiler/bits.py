@@ -74,7 +74,7 @@ def extract(ctx: FunctionContext, ref: HeaderRef, base: str, variable: Value | N
                 f.call_void(runtime(ctx.module, "get_bits"), [data, base, const(64, bit), count])
             set_variable_bits(ctx, ref, spec, variable)
             # What follows keeps its phase, because the length is a number of bytes.
-            base = f.at(base, f.lshr(f.resize(variable, 64), 3))
+            base = f.at(base, count)
         else:
             ctx.store_field(ref, spec, f.resize(take(f, base, bit, spec.bits), spec.bits + spec.signed, True))
             bit += spec.bits

@@ -70,11 +70,12 @@ class _Buffer:
         fixed = sum(s.bits for s in specs if not s.variable)
         if self.loose is not None or not (valid.const or fixed % 8 == 0):
             self._append_loose(ref, specs, valid)
-        elif valid.const and not any(s.variable for s in specs):
-            f.variable(64)  # DEAD
+            return
+        added = f.variable(64)
+        if valid.const and not any(s.variable for s in specs):
             self.bit = put_all(f, self.base, self.bit, (field_bits(ctx, ref, s) for s in specs))
         else:
-            self._append_fixed(ref, specs, valid)
+            self._append_fixed(ref, specs, valid, added)
             self.bit += fixed % 8 if valid.const else 0
 
     def _append_values(self, values: list[Value]) -> None:
@@ -84,10 +85,10 @@ class _Buffer:
         for v in values:
             self._put_loose(v)
 
-    def _append_fixed(self, ref: HeaderRef, specs: list[FieldSpec], valid: Value) -> None:
-        """The group's size is a number of bytes, or it is always there: positions modulo 8 stay known."""
+    def _append_fixed(self, ref: HeaderRef, specs: list[FieldSpec], valid: Value, added: str) -> None:
+        """The group's size is a number of bytes, or it is always there: positions modulo 8 stay known. `added`: a
+        variable for the number of bytes."""
         ctx, f = self.ctx, self.ctx.f
-        added = f.variable(64)
 
         def write() -> None:
             base, bit, extra = self.base, self.bit, const(64, 0)
