@@ -1,1 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Fabrics: boots a topology on a backend, connects hosts to it, and offers operations on it while it runs."""

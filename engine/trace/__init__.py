@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A glass box: what a program did to a packet, step by step, as a tree.
+"""Traces: what a program did to a packet, step by step, as a tree.
 
 `recorder` switches tracing on for switches of a network and collects records, `records` reads them, `build` makes trees
 (`tree`) of them, `filters` says which packets are wanted. docs/trace.md shows it in use.
