@@ -255,11 +255,11 @@ def _write_links(network: Expander, file: Path) -> None:
 
 def _paths(options: argparse.Namespace) -> None:
     from detour.control.expander import counts
+    from detour.control.expander.native import EXPANDER
     from detour.control.expander.routes import compute, write_csv
-    from detour.control.expander.warm import warm_counts
 
     network, policy = _routed_network(options)
-    warm_counts()
+    EXPANDER.load()
     began = time.monotonic()
     with bar("paths", options.json) as report:
         routes = compute(network, policy, report=report)
@@ -276,11 +276,11 @@ def _paths(options: argparse.Namespace) -> None:
 
 def _throughput(options: argparse.Namespace) -> None:
     from detour.control.expander import demand, throughput
-    from detour.control.expander.warm import warm_throughput
+    from detour.control.expander.native import EXPANDER
 
     _check_gap(options)
     network, policy = _routed_network(options)
-    warm_throughput(options.pattern, options.method)
+    EXPANDER.load()
     began = time.monotonic()
     wanted = demand.demand_of(options.pattern, network, options.seed)
     with bar("paths", options.json) as report:

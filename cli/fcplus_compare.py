@@ -39,7 +39,7 @@ def compare(options: argparse.Namespace, network: Expander) -> int:
     """Compares and shows; the exit code, 0 if nothing can deadlock."""
     from detour.cli.parser import whole_numbers
     from detour.control.expander import comparison, demand
-    from detour.control.expander.warm import warm_comparison
+    from detour.control.expander.native import EXPANDER
 
     terms = comparison.Terms(
         k=options.k,
@@ -52,7 +52,7 @@ def compare(options: argparse.Namespace, network: Expander) -> int:
     )
     terms.check()
     wanted = demand.demand_of(options.pattern, network, options.seed)
-    warm_comparison(options.pattern, terms.schemes)
+    EXPANDER.load()
     with bar("routings", options.json) as report:
         found = comparison.compare(network, options.pattern, wanted, terms, report)
     present(found, options, lambda page: _show(page, found))

@@ -50,13 +50,13 @@ class _Grown:
 def grow(options: argparse.Namespace, network: Expander, policy: PathPolicy) -> int:
     """Grows, routes, proves and shows; the exit code, 0 if nothing can deadlock."""
     from detour.control.expander import proof
+    from detour.control.expander.native import EXPANDER
     from detour.control.expander.routes import compute, share_over
-    from detour.control.expander.warm import warm_proof
     from detour.topo.expander import growth
 
     if options.add < 1:
         raise DetourError(f"--add {options.add} is less than 1 switch")
-    warm_proof()
+    EXPANDER.load()
     began = time.monotonic()
     found = growth.grow(network, options.add)
     with bar("paths", options.json) as report:

@@ -19,7 +19,7 @@ from detour.cli.output import shown_progress
 from detour.cli.parser import Parser, command, output_file
 
 if TYPE_CHECKING:
-    from detour.control.fors import FatTree, ForsPlan
+    from detour.control.fors import ForsPlan
     from detour.control.fors.incremental import Change
 
 _SCHEDULES = ("fors", "linear-shift", "xor", "bandwidth-optimal")
@@ -106,7 +106,7 @@ def _route(options: argparse.Namespace) -> int:
     from detour.control.fors.plan import PlanSeconds
 
     fabric = fabric_of(options)
-    with _warm(options, fabric):
+    with _loaded(options):
         if fabric.unreachable():
             left = "no way to each other" if fabric.cores else "no common spine left"
             raise DetourError(f"a plan cannot be kept where leaves have {left}: plan without --keep")
@@ -130,19 +130,19 @@ def _plan(options: argparse.Namespace) -> ForsPlan:
     from detour.control.fors import solve
 
     fabric = fabric_of(options)
-    with _warm(options, fabric) as progress:
+    with _loaded(options) as progress:
         progress(f"planning {fabric.servers} servers on {fabric.name} with {len(fabric.failed)} failed links")
         return solve(fabric, skip_unreachable=options.skip_unreachable)
 
 
 @contextmanager
-def _warm(options: argparse.Namespace, fabric: FatTree) -> Iterator[Progress]:
+def _loaded(options: argparse.Namespace) -> Iterator[Progress]:
     """Native code is loaded, and compiled if need be, before anything is timed."""
-    from detour.control.fors.warm import warm, warm_tiers
+    from detour.control.fors.native import FORS
 
     with shown_progress(options.json) as progress:
         progress("loading native code")
-        warm_tiers() if fabric.cores else warm()
+        FORS.load()
         yield progress
 
 

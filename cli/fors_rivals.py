@@ -62,8 +62,7 @@ def _scale_up(text: str | None) -> ScaleUp | None:
 
 def _run(options: argparse.Namespace) -> int:
     from detour.control.fors import parse_fabric
-    from detour.control.fors.warm import warm as warm_plans
-    from detour.control.fors.warm import warm_tiers
+    from detour.control.fors.native import FORS
     from detour.engine import warm
     from detour.experiments.columns import table
     from detour.experiments.fors.rivals import RivalRow, compare
@@ -79,7 +78,7 @@ def _run(options: argparse.Namespace) -> int:
     scale_up = _scale_up(options.scale_up)
     tuning = Tuning(rate_bps=options.rate, seed=options.seed)
     with shown_progress(options.json) as progress:
-        warm_tiers() if fabric.cores else warm_plans()
+        FORS.load()
         if not options.ideal:
             warm.ensure(progress, RDMA)
         name = str(options.sizes or options.skew)

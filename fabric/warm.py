@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds all native code: the parts and the planners, side by side on all cores."""
+"""Builds all native code, part by part, side by side on all cores."""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any
 
 from detour.base.errors import DetourError
-from detour.base.parts import BUILD_COMMAND
+from detour.base.parts import BUILD_COMMAND, build_environment, last_line
 from detour.base.progress import COMPILING, Progress, silent
-from detour.control.verifier.reach import REACH
+from detour.control.edge_colouring import COLOURING
+from detour.control.expander.native import EXPANDER
+from detour.control.fors.native import FORS
+from detour.control.placement.native import PLACEMENT
+from detour.control.verifier.native import VERIFIER
 from detour.engine.loop.entry import LOOP
 from detour.engine.trace.matching import MATCHING
 from detour.fabric.monitoring.windows import FLOW_WINDOWS
@@ -25,8 +28,11 @@ from detour.hosts.ip.stack import IP
 from detour.hosts.paths.built_in import PATH_SCHEMES
 from detour.hosts.rdma import RDMA
 
-FABRIC_PARTS = (RDMA, IP, LOOP, DRIVER, PATH_SCHEMES, CONGESTION, MATCHING, FRAMES, FLOW_WINDOWS, REACH)
-"""those of a fabric, the largest ones first"""
+ALL_PARTS = (
+    EXPANDER, RDMA, IP, FORS, PLACEMENT, LOOP, PATH_SCHEMES, CONGESTION, VERIFIER, COLOURING, FRAMES, MATCHING,
+    FLOW_WINDOWS, DRIVER,
+)  # fmt: skip
+"""the largest ones first"""
 _RIVALS = ("rivals", "detour.experiments.rivals.paths")
 """of a package above this one: its name and its module"""
 
@@ -39,9 +45,8 @@ def warm(progress: Progress = silent) -> dict[str, Any]:
     """
     COMPILING.hush()
     began = time.monotonic()
-    planners = [sys.executable, "-m", "detour.control.warm"]
-    parts = [*((part.name, *part.modules) for part in FABRIC_PARTS), _RIVALS]
-    commands = [planners, *([*BUILD_COMMAND, *part] for part in parts)]
+    parts = [*((part.name, *part.modules) for part in ALL_PARTS), _RIVALS]
+    commands = [[*BUILD_COMMAND, *part] for part in parts]
     done: list[dict[str, Any]] = []
     progress("native code: building what is not in the cache")
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -54,8 +59,7 @@ def warm(progress: Progress = silent) -> dict[str, Any]:
 
 
 def _built(command: list[str]) -> dict[str, Any]:
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    ended = subprocess.run(command, env=build_environment(), capture_output=True, check=False)
     if ended.returncode:
-        said = (ended.stderr.strip().splitlines() or [str(ended.returncode)])[-1]
-        raise DetourError(f"native code cannot be built ({' '.join(command[2:])}): {said}")
+        raise DetourError(f"native code cannot be built ({' '.join(command[2:])}): {last_line(ended.stderr)}")
     return json.loads(ended.stdout.splitlines()[-1])

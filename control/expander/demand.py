@@ -11,9 +11,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from detour.base.arrays import Int32s2
 from detour.base.errors import DetourError
-from detour.base.jit import njit
+from detour.base.jit import allocating
 from detour.control.expander import DEMAND_PATTERNS
+from detour.control.expander.native import EXPANDER
 from detour.control.linear import heaviest_assignment
 from detour.topo.expander.network import Expander
 
@@ -28,7 +30,7 @@ class Demand(NamedTuple):
     amount: NDArray[np.float64]
 
 
-@njit
+@allocating
 def _breadth_first(source, neighbour, distance, queue):
     distance[:] = -1
     distance[source] = 0
@@ -44,8 +46,8 @@ def _breadth_first(source, neighbour, distance, queue):
                 tail += 1
 
 
-@njit
-def _all_distances(neighbour, found):
+@EXPANDER.entry
+def _all_distances(neighbour: Int32s2, found: Int32s2) -> None:
     queue = np.empty(neighbour.shape[0], np.int64)
     for source in range(neighbour.shape[0]):
         _breadth_first(source, neighbour, found[source], queue)

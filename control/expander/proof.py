@@ -13,11 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.base.jit import njit
+from detour.base.arrays import Bools3, Bools4, Int64s1, UInt8s1, UInt8s2
+from detour.base.jit import allocating
 from detour.control.expander.enumeration import native
+from detour.control.expander.native import EXPANDER
 from detour.control.expander.routes import ExpanderRoutes
 from detour.control.verifier.cycles import cycle_of
-from detour.topo.expander.network import Expander
+from detour.topo.expander.network import Channels, Expander
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Proof:
         return sum(layer.dependencies for layer in self.priorities) + self.between
 
 
-@njit
+@allocating
 def _mark(source, first, last, length, columns, ch, flat, inside, rising, used):
     """Marks the dependencies of rows first to last-1.
 
@@ -82,8 +84,11 @@ def _mark(source, first, last, length, columns, ch, flat, inside, rising, used):
             x = ch.neighbour[x, c]
 
 
-@njit
-def _mark_all(source, first, length, columns, ch, flat, inside, rising, used):
+@EXPANDER.entry
+def _mark_all(
+    source: Int64s1, first: Int64s1, length: UInt8s1, columns: UInt8s2, ch: Channels, flat: bool, inside: Bools4,
+    rising: Bools4, used: Bools3,
+) -> None:  # fmt: skip
     for i in range(source.size):
         _mark(source[i], first[i], first[i + 1], length, columns, ch, flat, inside, rising, used)
 
@@ -120,8 +125,10 @@ def prove(routes: ExpanderRoutes) -> Proof:
     return Proof(network, layers, int(rising.sum()))
 
 
-@njit
-def _mark_lanes(source, columns, length, lane, ch, inside, used):
+@EXPANDER.entry
+def _mark_lanes(
+    source: Int64s1, columns: UInt8s2, length: UInt8s1, lane: UInt8s1, ch: Channels, inside: Bools4, used: Bools3
+) -> None:
     """As `_mark`, for paths that stay in their lane."""
     for row in range(source.size):
         x, before_x, before_c, p = source[row], -1, -1, lane[row]

@@ -11,11 +11,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from detour.base.jit import njit
+from detour.base.arrays import Bools1, Bools3, Bools4, Int64s1, Int64s3, UInt8s1, UInt8s2
+from detour.base.jit import allocating
 from detour.control.expander.enumeration import native
+from detour.control.expander.native import EXPANDER
 from detour.control.expander.routes import ExpanderRoutes
+from detour.topo.expander.network import Channels
 
 
 class Tags(NamedTuple):
@@ -28,30 +30,30 @@ class Tags(NamedTuple):
 class _Hops(NamedTuple):
     """Channels by the hop that takes them, and what these need: c and d are columns of the switch x and of the next."""
 
-    used: NDArray[np.bool_]
+    used: Bools3
     """(hops, x, c)"""
-    depends: NDArray[np.bool_]
+    depends: Bools4
     """(hops - 1, x, c, d): hop h of some path takes channel (x, c), hop h + 1 column d behind it"""
-    tag: NDArray[np.int64]
+    tag: Int64s3
     """(hops, x, c) from 1; 0: none yet"""
 
 
 class _Search(NamedTuple):
     """What a tag's channels depend on, and room for a search among them. Channels are numbered x * width + c."""
 
-    edges: NDArray[np.bool_]
+    edges: Bools3
     """(x, c, d)"""
-    seen: NDArray[np.int64]
+    seen: Int64s1
     """(channels,) mark of the last search that came here"""
-    stack: NDArray[np.int64]
-    targets: NDArray[np.bool_]
+    stack: Int64s1
+    targets: Bools1
     """(channels,) what is looked for"""
-    before: NDArray[np.int64]
+    before: Int64s1
     """(width,) channels into a switch"""
 
 
-@njit
-def _mark_hops(source, first, length, columns, ch, hops):
+@EXPANDER.entry
+def _mark_hops(source: Int64s1, first: Int64s1, length: UInt8s1, columns: UInt8s2, ch: Channels, hops: _Hops) -> None:
     """Fills in `used` and `depends`."""
     for i in range(source.size):
         for row in range(first[i], first[i + 1]):
@@ -65,7 +67,7 @@ def _mark_hops(source, first, length, columns, ch, hops):
                 x = ch.neighbour[x, c]
 
 
-@njit
+@allocating
 def _reaches(begin, ch, search, mark):
     """Whether a channel leads to one of the targets over the edges of a tag."""
     width = ch.neighbour.shape[1]
@@ -90,7 +92,7 @@ def _reaches(begin, ch, search, mark):
     return False
 
 
-@njit
+@allocating
 def _place(hop, x, c, now, ch, hops, search, mark):
     """Puts (channel, hop) into tag `now` if no cycle comes of it; returns whether."""
     width = ch.neighbour.shape[1]
@@ -115,8 +117,8 @@ def _place(hop, x, c, now, ch, hops, search, mark):
     return fits
 
 
-@njit
-def _merge(ch, hops, search):
+@EXPANDER.entry
+def _merge(ch: Channels, hops: _Hops, search: _Search) -> int:
     """Algorithm 2: gives every (channel, hop) in use a tag. Returns the number of tags."""
     count, n, width = hops.used.shape
     now = 1

@@ -14,11 +14,12 @@ import highspy
 import numpy as np
 from numpy.typing import NDArray
 
+from detour.base.arrays import Int32s1, Int32s2, Int64s1, UInt8s1, UInt8s2
 from detour.base.errors import DetourError
-from detour.base.jit import njit
 from detour.control.expander import approximate
 from detour.control.expander.demand import Demand
 from detour.control.expander.enumeration import native
+from detour.control.expander.native import EXPANDER
 from detour.control.expander.routes import ExpanderRoutes, PathPolicy, SourcesProgress, compute
 from detour.control.linear import programme
 from detour.topo.expander.network import Expander
@@ -40,8 +41,11 @@ class Throughput(NamedTuple):
     method: str
 
 
-@njit
-def _to_channels(source, first, length, columns, neighbour, begin, found):
+@EXPANDER.entry
+def _to_channels(
+    source: Int64s1, first: Int64s1, length: UInt8s1, columns: UInt8s2, neighbour: Int32s2, begin: Int64s1,
+    found: Int32s1,
+) -> None:  # fmt: skip
     width = neighbour.shape[1]
     for i in range(source.size):
         for row in range(first[i], first[i + 1]):

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.base.arrays import Int32Array
-from detour.base.jit import njit
+from detour.base.arrays import Int32Array, Int32s1, Int64s2
 from detour.control.placement import search
+from detour.control.placement.native import PLACEMENT
 from detour.control.placement.network import PlacementNetwork
 from detour.topo.graph import GLOBAL
 
@@ -73,8 +73,10 @@ def _crossings(network: PlacementNetwork, source: Int32Array, target: Int32Array
     return [[one] for one in (*switches, *(groups if at_group.any() else ()))]
 
 
-@njit
-def _count_crossings(edge_of, group_of, source, target, at_switch, at_group):
+@PLACEMENT.entry
+def _count_crossings(
+    edge_of: Int32s1, group_of: Int32s1, source: Int32s1, target: Int32s1, at_switch: Int64s2, at_group: Int64s2
+) -> None:
     for flow in range(len(source)):
         a, b = edge_of[source[flow]], edge_of[target[flow]]
         if a != b:

@@ -11,10 +11,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.base.parts import Part
 from detour.base.raw import bools_at, int16s_at, int32s_at, int64s_at
-
-REACH = Part("reach", __name__)
+from detour.control.verifier.native import VERIFIER
 
 LOST = 32_767  # more switches than any way passes
 ARRIVE = 0
@@ -52,7 +50,7 @@ class ChoiceBook:
         return following, count, np.array([loses for loses, _ in self._all])
 
 
-@REACH.entry
+@VERIFIER.entry
 def relax_hops(
     following: int,
     width: int,

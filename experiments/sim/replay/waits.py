@@ -6,18 +6,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from detour.base.arrays import Int64Array
-from detour.base.jit import njit
+from detour.base.arrays import Int64Array, Int64s1, Int64s2
+from detour.base.parts import Part
 from detour.engine.compiler.tracing import TraceForm
 from detour.engine.trace.recorder import Recorder
 from detour.experiments.sim.replay.tracing import Steps
 from detour.experiments.sim.watching import Watcher
 from detour.fabric.footings.virtual.fabric import VirtualFabric
 
+WAITS = Part("waits", __name__)
 _RING_BYTES = 64 << 20
 _READ = ("switch", "egress_port", "priority", "enq_timestamp", "deq_timedelta")
 
@@ -33,8 +33,8 @@ class LongestWait:
     wait_ticks: int
 
 
-@njit
-def _scan(words: Any, places: Any, best: Any) -> None:
+@WAITS.entry
+def _scan(words: Int64s1, places: Int64s2, best: Int64s1) -> None:
     """Keeps in `best` the values of the record with the longest wait. `places`: (forms, values) where a value stands
     in records of a form, -1: nowhere."""
     at = 0

@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The native code of placement."""
+
+from __future__ import annotations
+
+from detour.base.parts import Part
+from detour.control.edge_colouring import COLOURING
+
+_NAMES = ("bound", "ecmp", "network", "rebalance", "search", "trails")
+PLACEMENT = Part("placement", *(f"detour.control.placement.{name}" for name in _NAMES))
+PLACEMENT.companions = (COLOURING,)
