@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from detour.base.jit import allocating
+from detour.base.jit import allocating, int64
 from detour.control.native import assign
 
 ANYWHERE = 1 << 30
@@ -81,14 +81,14 @@ def _path(source, hops, budget, free, ch, dead, table, columns):
             y = ch.neighbour[source, c]
             if y < 0 or dead[ch.link[source, c]]:
                 continue
-            second = _step(y, ch.enter[source, c], budget, hops - 1, free, ch, dead, table, 0)
+            second = _step(int64(y), int64(ch.enter[source, c]), budget, hops - 1, free, ch, dead, table, int64(0))
             if second >= 0:
                 columns[0], x, here, begin = c, y, ch.enter[source, c], second
                 break
         if begin < 0:
             return False
     for d in range(1 if hops >= _LOOKAHEAD else 0, hops):
-        c = _step(x, here, left, hops - d, free, ch, dead, table, begin)
+        c = _step(int64(x), int64(here), left, hops - d, free, ch, dead, table, int64(begin))
         if c < 0:
             return False
         columns[d] = c
@@ -133,11 +133,11 @@ def disjoint_from(source, wanted, k, budget, max_hops, ch, have, length, kept):
             assign(kept[y, have[y]], columns[:hops])
             length[y, have[y]] = hops
             have[y] += 1
-            _mark(source, columns, hops, ch, dead, True)
+            _mark(source, columns, int64(hops), ch, dead, int64(1))
             # What is left has no shorter paths than before, but the table is no longer true.
             known = 0
         for i in range(have[y]):
-            _mark(source, kept[y, i], length[y, i], ch, dead, False)
+            _mark(source, kept[y, i], int64(length[y, i]), ch, dead, int64(0))
 
 
 @allocating

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from detour.base.arrays import Bools2, Int32s2, Int64s1, UInt8s1, UInt8s2
-from detour.base.jit import allocating
+from detour.base.jit import allocating, int64
 from detour.control.expander.disjoint import disjoint_from
 from detour.control.expander.native import EXPANDER
 from detour.control.native import assign
@@ -218,11 +218,11 @@ def paths_from(source, wanted, k, budget, ties, max_hops, ch, have, length, kept
                 )
             before = have[y]
             for i in range(before):
-                _use(source, kept[y, i], length[y, i], ch, use, True)
+                _use(source, kept[y, i], length[y, i], ch, use, int64(1))
             _channels(source, candidates, columns, hops, ch, used)
             choose(used[: candidates.size], hops, k - before, ties, use, chosen)
             for i in range(before):
-                _use(source, kept[y, i], length[y, i], ch, use, False)
+                _use(source, kept[y, i], length[y, i], ch, use, int64(0))
             for i in range(candidates.size):
                 if chosen[i]:
                     assign(kept[y, have[y]], columns[candidates[i], :hops])

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from detour.base.arrays import Bools2, Floats2, Int16s3, Int32s1, Int64s1
 from detour.base.errors import DetourError
-from detour.base.jit import allocating
+from detour.base.jit import allocating, int64
 from detour.control.expander.enumeration import native
 from detour.control.expander.forests import add_weights, destinations, first_weight, routes_of_trees, trees_of
 from detour.control.expander.lanes import MAX_LANES, LaneRoutes
@@ -155,7 +155,7 @@ def _depend(x, via, target, ch, taken):
     if x == target or via[x] < 0:
         return True
     y = ch.neighbour[x, via[x]]
-    return y == target or add(x * ch.neighbour.shape[1] + via[x], via[y], ch, taken)
+    return y == target or add(int64(x * ch.neighbour.shape[1] + via[x]), int64(via[y]), ch, taken)
 
 
 @allocating
@@ -164,7 +164,7 @@ def _forget(x, via, target, ch, taken):
     if x != target and via[x] >= 0:
         y = ch.neighbour[x, via[x]]
         if y != target:
-            drop(x * ch.neighbour.shape[1] + via[x], via[y], taken)
+            drop(int64(x * ch.neighbour.shape[1] + via[x]), int64(via[y]), taken)
 
 
 @allocating
@@ -237,12 +237,12 @@ def _lead_elsewhere(y, e, x, c, target, ch, taken, via):
             return False
         at = ch.neighbour[at, via[at]]
     old = via[y]
-    _forget(y, via, target, ch, taken)
+    _forget(int64(y), via, target, ch, taken)
     via[y] = e
-    fits = _depend(y, via, target, ch, taken)
+    fits = _depend(int64(y), via, target, ch, taken)
     if not fits:
         via[y] = old
-        _depend(y, via, target, ch, taken)
+        _depend(int64(y), via, target, ch, taken)
         return False
     via[x] = c
     done = 0
@@ -250,7 +250,7 @@ def _lead_elsewhere(y, e, x, c, target, ch, taken, via):
         child = ch.neighbour[y, d]
         if child < 0 or child == target or via[child] != ch.back[y, d]:
             continue
-        if not add(child * width + via[child], e, ch, taken):
+        if not add(int64(child * width + via[child]), int64(e), ch, taken):
             fits = False
             break
         done = d + 1
@@ -259,14 +259,14 @@ def _lead_elsewhere(y, e, x, c, target, ch, taken, via):
         if child < 0 or child == target or via[child] != ch.back[y, d]:
             continue
         if fits and child != x:
-            drop(child * width + via[child], old, taken)
+            drop(int64(child * width + via[child]), int64(old), taken)
         elif not fits and d < done:
-            drop(child * width + via[child], e, taken)
+            drop(int64(child * width + via[child]), int64(e), taken)
     if not fits:
         via[x] = -1
-        _forget(y, via, target, ch, taken)
+        _forget(int64(y), via, target, ch, taken)
         via[y] = old
-        _depend(y, via, target, ch, taken)
+        _depend(int64(y), via, target, ch, taken)
     return fits
 
 

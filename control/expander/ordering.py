@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from detour.base.arrays import Bools1, Int32s1, Int32s2
-from detour.base.jit import allocating
+from detour.base.jit import allocating, int64
 from detour.topo.expander.network import Channels
 
 
@@ -159,11 +159,11 @@ def add_path(source, columns, length, ch, order):
     x, before = source, -1
     for h in range(length):
         c = columns[h]
-        if before >= 0 and not add(before, c, ch, order):
+        if before >= 0 and not add(int64(before), int64(c), ch, order):
             y, last = source, -1
             for g in range(h):
                 if last >= 0:
-                    drop(last, columns[g], order)
+                    drop(int64(last), int64(columns[g]), order)
                 last = y * width + columns[g]
                 y = ch.neighbour[y, columns[g]]
             return False

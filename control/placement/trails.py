@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detour.base.arrays import Int32Array, Int32s1, Int32s2, Int32s3, Int64s1, Int64s2, Int64s3
-from detour.base.jit import allocating
+from detour.base.jit import allocating, int64
 from detour.control.placement.native import PLACEMENT
 
 ANY = 1 << 30
@@ -149,7 +149,7 @@ def _mark_near(g, lists, trail, side, u, x, y, tick):
     e = lists.first[side, u, y]
     while e >= 0:
         w = g.ends[1 - side, e]
-        if trail.near[w] != tick and _allowed(g, trail, e, x):
+        if trail.near[w] != tick and _allowed(g, trail, int64(e), x):
             trail.near[w], trail.near_by[w] = tick, e
         e = lists.next[side, e]
 
@@ -170,7 +170,7 @@ def _search(g, lists, trail, side, start, x, y, skip):
         while e >= 0:
             trail.count[2] -= 1
             there, w = 1 - here, g.ends[1 - here, e]
-            if e != skip and trail.seen[there, w] != tick and _allowed(g, trail, e, to):
+            if e != skip and trail.seen[there, w] != tick and _allowed(g, trail, int64(e), int64(to)):
                 trail.seen[there, w], trail.by[there, w] = tick, e
                 if g.load[there, w, to] < g.room[there, w, to]:
                     return there, w, -1
@@ -196,15 +196,15 @@ def _shift(g, lists, trail, side, start, x, y, skip):
     if at < 0:
         return False
     if last >= 0:
-        if not _allowed(g, trail, last, x):
+        if not _allowed(g, trail, int64(last), x):
             return False
-        _recolour(g, lists, trail, last, x)
+        _recolour(g, lists, trail, int64(last), x)
     while trail.by[at, w] >= 0:
         e = trail.by[at, w]
         to = x + y - g.colour[e]
-        if not _allowed(g, trail, e, to):
+        if not _allowed(g, trail, int64(e), int64(to)):
             return False  # together they are too many for a group
-        _recolour(g, lists, trail, e, to)
+        _recolour(g, lists, trail, int64(e), int64(to))
         at, w = 1 - at, g.ends[1 - at, e]
     return True
 
@@ -213,11 +213,11 @@ def _shift(g, lists, trail, side, start, x, y, skip):
 def _change(g, lists, trail, e, y):
     """Gives an edge the colour y, and others what that takes, if less is too much then (or no more, as `trail` says).
     Returns whether; else nothing changes."""
-    x = g.colour[e]
-    if x == y or not _allowed(g, trail, e, y):
+    x = int64(g.colour[e])
+    if x == y or not _allowed(g, trail, int64(e), y):
         return False
     trail.count[0], before = 0, trail.count[3]
-    _recolour(g, lists, trail, e, y)
+    _recolour(g, lists, trail, int64(e), y)
     done = True
     for side in (1, 0):
         u = g.ends[side, e]
@@ -265,7 +265,7 @@ def _balance(g: Coloured, lists: _Lists, trail: _Trail, members: Int32s2, tries:
                             moved |= _relieve(g, lists, trail, side, u, x, k, tries, spare)
             for u in range(vertices):
                 while g.load[side, u, x] > g.room[side, u, x]:
-                    if not _relieve(g, lists, trail, side, u, x, -1, tries, spare):
+                    if not _relieve(g, lists, trail, side, u, x, int64(-1), tries, spare):
                         break
 
 
@@ -289,12 +289,12 @@ def _shake(g: Coloured, lists: _Lists, trail: _Trail, members: Int32s2) -> None:
     for side in range(2):
         for u in range(vertices):
             for x in range(colours):
-                turns, k = SHAKES, members[side, u]
+                turns, k = SHAKES, int64(members[side, u])
                 while turns > 0 and trail.count[2] > 0:
                     inside = k >= 0 and g.group_load[side, k, x] > g.group_room[side, k, x]
                     if not inside and g.load[side, u, x] <= g.room[side, u, x]:
                         break
-                    if not _relieve(g, lists, trail, side, u, x, k if inside else -1, 8, False):
+                    if not _relieve(g, lists, trail, side, u, x, k if inside else int64(-1), int64(8), int64(0)):
                         turns -= 1
                         draw = (draw * 1103515245 + 12345) % 2147483648
                         _disturb(g, lists, trail, side, u, draw)
