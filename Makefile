@@ -13,14 +13,21 @@ TOOLS := $(VENV)/tools
 PAGES := $(VENV)/pages
 # PINNED=1 installs exactly what continuous integration runs with, checked by hash, instead of what pyproject.toml allows.
 PINS := requirements/ci.txt
+# One process for each core; the tests of a file share what they set up.
+PYTEST_ARGS ?= -n auto --dist loadfile
+FAST_TESTS := tests/unit/base tests/unit/topo tests/unit/control tests/unit/expander tests/unit/hosts tests/unit/test_layout.py
 
-.PHONY: run test venv tools lint wheel docs p4 coverage rivals results fuzz pins clean
+.PHONY: run test check venv tools lint wheel docs p4 coverage rivals results fuzz pins clean
 
 run: venv
 	@$(VENV)/bin/detour demo --target $(TARGET)
 
 test: tools
-	@$(VENV)/bin/python -m pytest $(PYTEST_ARGS)
+	@$(VENV)/bin/python -m pytest $(PYTEST_ARGS) $(TESTS)
+
+# Lint and the fast unit tests.
+check: lint
+	@$(VENV)/bin/python -m pytest -q $(PYTEST_ARGS) -m "not slow" $(FAST_TESTS)
 
 venv: $(READY)
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every room may use and what uses no room: errors, units, the JIT's settings, folders."""
+"""What every package may use and what uses no other: errors, units, the JIT's settings, folders."""

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from detour.base.private import Folder
+from detour.base.secure_dir import Folder
 
 _log = logging.getLogger(__name__)
 _said: set[str] = set()

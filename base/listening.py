@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Taking the address that a server listens on, wholly or not at all; the one door for all servers of detour.
+"""Taking the address that a server listens on, wholly or not at all; for all servers of detour.
 
 Every cause is told in words of its own: what the system says, who holds the place where that can be seen, and what
 to do.
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from detour.base.addresses import Address, TcpAddress
 from detour.base.progress import Progress, silent
-from detour.base.tcp_place import TcpPlace, take_tcp
-from detour.base.unix_place import AbstractPlace, UnixPlace
+from detour.base.tcp_listener import TcpPlace, take_tcp
+from detour.base.unix_listener import AbstractPlace, UnixPlace
 
 ListeningPlace = TcpPlace | UnixPlace | AbstractPlace
 

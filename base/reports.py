@@ -12,7 +12,7 @@ import traceback
 from pathlib import Path
 
 from detour.base.errors import DetourError, InternalError
-from detour.base.private import Folder
+from detour.base.secure_dir import Folder
 
 INTERNAL = 70
 """Exit code for a mistake of detour's own (EX_SOFTWARE of sysexits.h)."""

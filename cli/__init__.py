@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command `detour`: parses options, calls the rooms, prints.
+"""The command `detour`: parses options, calls the other packages, prints.
 
 Every group of commands is a module with `register(commands)`. What is wrong with the input ends with one line on
 standard error and exit code 2; Ctrl-C with 130; a check that fails (tables, bytes) with 1; a mistake of
@@ -67,8 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _reported(arguments: list[str]) -> int:
     """Runs it and says what went wrong."""
-    from detour.base.doors import unpinned
     from detour.base.errors import DetourError, WriteError
+    from detour.base.plugins import unpinned
     from detour.base.reports import report
     from detour.base.standard import silence_output
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, cast
 
+from detour.base.override import Scoped
 from detour.base.progress import silent
-from detour.base.scoped import Scoped
 from detour.cli.output import present, shown_progress
 from detour.cli.parser import Parser, add_parameters, destination, operation
 from detour.fabric.operations.registry import OPERATIONS, CommandOption, Operations

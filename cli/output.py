@@ -14,9 +14,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from detour.base import tables
-from detour.base.doors import unpinned
+from detour.base.override import Scoped
+from detour.base.plugins import unpinned
 from detour.base.progress import Progress, silent
-from detour.base.scoped import Scoped
 
 if TYPE_CHECKING:  # rich takes a fifth of a second, and most of what is typed wrong needs none of it
     from rich.console import Console

@@ -53,7 +53,7 @@ class _Paths(ReproduceCommand):
         if options.footing != "bmv2":
             return None
         from detour.experiments.placement.tables import NoPathFindings
-        from detour.fabric.footings.bmv2.switch import missing
+        from detour.fabric.backends.bmv2.switch import missing
 
         if not (reason := missing()):
             return None

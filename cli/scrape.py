@@ -13,7 +13,7 @@ from typing import Any
 from detour.base.addresses import TcpAddress, parse
 from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
-from detour.base.tcp_place import PATIENCE_S, take_tcp
+from detour.base.tcp_listener import PATIENCE_S, take_tcp
 
 _CONNECTIONS = 32
 _IDLE_S = 10.0  # for a client that sends no request, or does not read the answer

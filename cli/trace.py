@@ -132,7 +132,7 @@ def _trace(options: argparse.Namespace) -> int | None:
 def _planned(options: argparse.Namespace) -> PacketTrace:
     """Through the tables that a controller would write into a fabric that is not up."""
     from detour.engine.coverage.collector import collecting
-    from detour.fabric.operations.following import document
+    from detour.fabric.operations.packet_tracing import document
     from detour.fabric.tracing.walk import follow_planned
 
     with shown_progress(options.json) as progress, collecting(options.coverage):
@@ -154,7 +154,7 @@ def _program(options: argparse.Namespace) -> int | None:
     from detour.control.p4runtime.pipeline import PipelineConfig
     from detour.engine.coverage.collector import collecting
     from detour.fabric.labs.entries import read_updates
-    from detour.fabric.operations.following import document
+    from detour.fabric.operations.packet_tracing import document
     from detour.fabric.tracing.frames import ethernet_of, read_frame
     from detour.fabric.tracing.program import TracedProgram
 
@@ -177,7 +177,7 @@ def _program(options: argparse.Namespace) -> int | None:
 
 def _of_the_run(options: argparse.Namespace) -> int | None:
     from detour.experiments.sim.replay.replay import Replay
-    from detour.fabric.operations.following import document
+    from detour.fabric.operations.packet_tracing import document
 
     others = {"SRC": options.source, "--topo": options.topo, "--program": options.program, "--live": options.live}
     if wrong := [name for name, given in others.items() if given is not None]:
@@ -270,7 +270,7 @@ def trace_stf(options: argparse.Namespace) -> int:
 
 
 def _render(page: Page, run: StfRun, options: argparse.Namespace) -> None:
-    from detour.fabric.operations.following import document
+    from detour.fabric.operations.packet_tracing import document
 
     for played in run.packets:
         page.print(f"{options.stf}:{played.line}: packet of {len(played.frame)} bytes to port {played.port}", "bold")

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
 
-from detour.base import doors
+from detour.base import plugins
 from detour.base.errors import DetourError
 from detour.base.files import read_bytes
 from detour.control.network_files import FORMS, read_network
@@ -41,8 +41,8 @@ def names_file(text: str) -> bool:
     text = text.strip()
     if text.lower().startswith(_PREFIX):
         return True
-    name = doors.split(text)[0]
-    if doors.in_file(name):
+    name = plugins.split(text)[0]
+    if plugins.in_file(name):
         return False
     path = Path(_parts(text)["file"])
     if any(path.suffix.lower() in endings for _, endings, _ in FORMS):

@@ -2,7 +2,7 @@
 """What every switch is to hold, from topology, policy and failures alone: same input, same output, no I/O.
 
 A planner of one's own is a function of the same three that returns a `Plan`, by entry point (group `detour.planners`)
-or as `FILE.py:NAME` (`base.doors`). The verifier says whether its routes lead where they are to.
+or as `FILE.py:NAME` (`base.plugins`). The verifier says whether its routes lead where they are to.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from detour.base import doors
+from detour.base import plugins
 from detour.base.errors import DetourError
 from detour.control import schema
 from detour.control.entries import Action, ActionSet, DefaultAction, Entity, Plan, TableEntry
@@ -87,16 +87,18 @@ def _check_sizes(switch: Switch, entities: list[Entity]) -> None:
 
 
 def _adopt(name: str, found: Any) -> EntryPlanner:
-    function = doors.function_of(name, found, "topology, policy and failures")
+    function = plugins.function_of(name, found, "topology, policy and failures")
 
     def guarded_plan(topology: Topology, policy: Policy, failures: Failures) -> Plan:
-        with doors.blaming(name):
+        with plugins.blaming(name):
             return function(topology, policy, failures)
 
     return guarded_plan
 
 
-PLANNER_REGISTRY: doors.Registry[EntryPlanner] = doors.Registry("planners", "planner", {SHORTEST_PATHS: plan}, _adopt)
+PLANNER_REGISTRY: plugins.Registry[EntryPlanner] = plugins.Registry(
+    "planners", "planner", {SHORTEST_PATHS: plan}, _adopt
+)
 
 
 def planner(name: str) -> EntryPlanner:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from detour.base import doors
+from detour.base import plugins
 from detour.control import graph_files
 from detour.topo.listed import topology_of_lists
 from detour.topo.spec import parse_topology
@@ -35,4 +35,4 @@ def open_topology(text: str, gbps: float | None = None, delay_ns: float | None =
 
 def absolute(text: str) -> str:
     """The same topology's text for a process that may be in another folder."""
-    return graph_files.absolute(text) if graph_files.names_file(text) else doors.absolute(text)
+    return graph_files.absolute(text) if graph_files.names_file(text) else plugins.absolute(text)

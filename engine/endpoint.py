@@ -23,11 +23,11 @@ import grpc.aio
 from detour.base.addresses import Address, TcpAddress, UnixAddress, joined, parse, refusal
 from detour.base.errors import DetourError
 from detour.base.grpc_loop import GrpcLoop
-from detour.base.holders import user
 from detour.base.listening import ListeningPlace, take
+from detour.base.port_owners import user
 from detour.base.progress import Progress, silent
-from detour.base.tcp_place import TcpPlace
-from detour.base.unix_place import UnixPlace
+from detour.base.tcp_listener import TcpPlace
+from detour.base.unix_listener import UnixPlace
 
 T = TypeVar("T")
 WHAT = "P4Runtime"

@@ -18,7 +18,7 @@ import numpy as np
 
 from detour.base.addresses import too_long
 from detour.base.errors import DetourError
-from detour.base.unix_place import UnixPlace
+from detour.base.unix_listener import UnixPlace
 from detour.engine.loop.layout import IO_PACKET, IO_TAP, IO_UNIX
 
 _BUFFER_BYTES = 4 << 20

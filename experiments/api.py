@@ -24,7 +24,7 @@ from detour.experiments.sim.results import by_size, result_of
 from detour.experiments.sim.run import SimRun, run_workload
 from detour.experiments.sim.settings import SimOptions
 from detour.experiments.sim.workloads import WORKLOAD_REGISTRY, SimWorkload, workload_of_rows
-from detour.fabric.footings.virtual.scheme import SCHEME_REGISTRY, scheme
+from detour.fabric.backends.virtual.scheme import SCHEME_REGISTRY, scheme
 from detour.fabric.labs.virtual import open_lab
 from detour.fabric.workloads.tasks import TaskGraph, TaskList
 from detour.hosts.cc import CC_REGISTRY

@@ -18,7 +18,7 @@ from detour.base.dataplane import PACKET_BYTES
 from detour.base.errors import DetourError
 from detour.base.times import US
 from detour.experiments.steady import BATCH_INTERVALS, TOLERANCE, judge
-from detour.fabric.footings.virtual.fabric import VirtualFabric
+from detour.fabric.backends.virtual.fabric import VirtualFabric
 
 INTERVALS = 300
 """of a run; a rate each"""

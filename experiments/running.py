@@ -18,8 +18,8 @@ from detour.base.times import US
 from detour.control import schema
 from detour.control.policy import BY_LOAD
 from detour.experiments.measure import RunTimes, Series, jain, settle
-from detour.fabric.footings.virtual.fabric import ENDLESS, VirtualFabric
-from detour.fabric.footings.virtual.scheme import LinkSettings, RunSettings, Scheme, SwitchMemory
+from detour.fabric.backends.virtual.fabric import ENDLESS, VirtualFabric
+from detour.fabric.backends.virtual.scheme import LinkSettings, RunSettings, Scheme, SwitchMemory
 from detour.topo import Topology
 from detour.topo.topology import HostPair
 

@@ -19,8 +19,8 @@ from detour.base.cache import without
 from detour.base.errors import DetourError
 from detour.base.files import write_file
 from detour.base.places import BUILD, PACKAGE, modules
-from detour.base.private import make_folders
 from detour.base.records import as_json
+from detour.base.secure_dir import make_folders
 
 R = TypeVar("R")
 

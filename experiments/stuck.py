@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from detour.base.times import US
-from detour.fabric.footings.virtual.fabric import VirtualFabric
-from detour.fabric.footings.virtual.watch import QueueId, queue_name
+from detour.fabric.backends.virtual.fabric import VirtualFabric
+from detour.fabric.backends.virtual.watch import QueueId, queue_name
 
 CHECK_PS = 20 * US
 AFTER_PS = 200 * US

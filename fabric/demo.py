@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from detour.base.errors import DetourError
 from detour.base.progress import Progress
-from detour.fabric.footings.base import Fabric
-from detour.fabric.footings.engine import EngineFabric
-from detour.fabric.footings.settings import FootingSettings
+from detour.fabric.backends.base import Fabric
+from detour.fabric.backends.engine import EngineFabric
+from detour.fabric.backends.settings import BackendSettings
 from detour.fabric.operations.session import Session
 from detour.fabric.traffic.flows import Choice
 from detour.fabric.traffic.workload import Workload, WorkloadResult, pairs_of, probing_choice, shortest_choice
@@ -106,11 +106,11 @@ def demo_pairs(topology: Topology, most: int, seed: int) -> list[HostPair]:
     return [pairs[place] for place in order[:most]]
 
 
-def _settings(fabric: Fabric) -> FootingSettings:
+def _settings(fabric: Fabric) -> BackendSettings:
     """Those of a fabric on the wall clock, which say how long the demo takes."""
     if isinstance(fabric, EngineFabric):
         return fabric.settings
-    from detour.fabric.footings.bmv2.fabric import Bmv2Fabric
+    from detour.fabric.backends.bmv2.fabric import Bmv2Fabric
 
     if isinstance(fabric, Bmv2Fabric):
         return fabric.settings

@@ -149,8 +149,8 @@ class LinuxHost:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FootingDetails:
-    """UNSET: this footing has no such thing. `lag_ms`: how far the engine is behind the wall clock. On BMv2 `processes`
+class BackendDetails:
+    """UNSET: this backend has no such thing. `lag_ms`: how far the engine is behind the wall clock. On BMv2 `processes`
     (ids) and `restarts` of switches by name, `namespaces`: of the hosts, and of all `switches`. `linux`: hosts
     that are namespaces of Linux."""
 

@@ -9,11 +9,11 @@ from detour.base.jit import inner, int64
 from detour.hosts import nic, openloop, tasks
 from detour.hosts.cc import control
 from detour.hosts.frames import dissect, wire
-from detour.hosts.paths import paths, silence
+from detour.hosts.paths import blackhole, paths
 from detour.hosts.records import ControlMessage, QueuePair, RdmaHost
 from detour.hosts.rows import cfg_row, ctl_row, frame_row, host_row, ptm_row, qp_row
 from detour.hosts.state import FIRST_QPN, MAX_TIME, NIL, Handle
-from detour.hosts.transport import answers, responder, sender, timers
+from detour.hosts.transport import ack_validation, responder, sender, timers
 
 
 @inner
@@ -49,12 +49,12 @@ def _feedback(hs: Handle, i: int, q: QueuePair, kind: int, now: int) -> None:
         sender.on_ack(hs, i, now)
     elif kind == dissect.IS_PTR:
         if paths.on_ptr(hs, i, now):
-            silence.on_answer(hs, i, q, now)
-    elif not answers.is_notification(hs, i, q):
+            blackhole.on_answer(hs, i, q, now)
+    elif not ack_validation.is_notification(hs, i, q):
         q.st_answers_dropped += 1
     else:
         q.st_cnps += 1
-        if answers.is_about_this_path(hs, i, q):
+        if ack_validation.is_about_this_path(hs, i, q):
             control.on_cnp(q, now)
     when = sender.deadline(hs, i, q)
     if when < MAX_TIME:

@@ -31,9 +31,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from detour.base.errors import DetourError
+from detour.base.memory import call5, call6, load64, store64
 from detour.base.parts import Part
-from detour.base.raw import call5, call6, load64, store64
-from detour.base.unix_place import OwnFile, UnixPlace
+from detour.base.unix_listener import OwnFile, UnixPlace
 from detour.hosts import rdma
 from detour.hosts.frames.headers import TYPE_IPV6
 from detour.hosts.frames.sizes import MAX_FRAME

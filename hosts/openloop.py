@@ -20,7 +20,7 @@ import numpy as np
 from detour.base.dataplane import HOP_LIMIT
 from detour.base.errors import DetourError
 from detour.base.jit import inner, int64
-from detour.base.raw import load8, load16be, load64be, store64be
+from detour.base.memory import load8, load16be, load64be, store64be
 from detour.hosts.draws import random_below
 from detour.hosts.frames.sizes import ETHERNET, IPV6, UDP
 from detour.hosts.frames.wire import NH_UDP, put_ethernet_ipv6, put_udp

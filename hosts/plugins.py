@@ -20,11 +20,11 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from detour.base import doors
+from detour.base import plugins
 from detour.base.errors import DetourError
 from detour.base.jit import COMPILED, as_record, inner
+from detour.base.memory import load64
 from detour.base.parts import LocalPart, Part
-from detour.base.raw import load64
 from detour.base.structs import NativeRecord
 
 P = TypeVar("P", bound="Plugin")
@@ -121,7 +121,7 @@ def hook_name(function: Any) -> str:
     return getattr(function, "__name__", repr(function))
 
 
-class PluginRegistry(doors.Registry[P]):
+class PluginRegistry(plugins.Registry[P]):
     """Plugins of a kind by name."""
 
     def __init__(
@@ -132,7 +132,7 @@ class PluginRegistry(doors.Registry[P]):
         def adopt(name: str, found: Any) -> P:
             if not isinstance(found, kind):
                 raise DetourError(f"{name} is a {type(found).__name__}, and not a {kind.__name__}")
-            return replace(found, name=doors.pinned(name))
+            return replace(found, name=plugins.pinned(name))
 
         super().__init__(plural, what, built_in, adopt, any_case=any_case)
 
@@ -142,8 +142,8 @@ class PluginRegistry(doors.Registry[P]):
         Raises:
             DetourError: there is none, or no such parameter.
         """
-        name, rest = doors.split(text)
-        return self.find(name).with_values(doors.values_of(text, rest))
+        name, rest = plugins.split(text)
+        return self.find(name).with_values(plugins.values_of(text, rest))
 
 
 # -- hooks by address ---------------------------------------------------------------------------------------

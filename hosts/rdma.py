@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from detour.base.jit import inner, int64
+from detour.base.memory import int64s_at, load8, load32, load64, prefetch_lines, store64
+from detour.base.memory import prefetch as prefetch_line
 from detour.base.parts import Part
-from detour.base.raw import int64s_at, load8, load32, load64, prefetch_lines, store64
-from detour.base.raw import prefetch as prefetch_line
 from detour.hosts import demux, draws, nic
 from detour.hosts.cc import control
 from detour.hosts.frames import dissect

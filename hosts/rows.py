@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 from detour.base.heap import HeapEntry
 from detour.base.jit import COMPILED, as_record, inner, intrinsic
+from detour.base.memory import generated, load64, move_bytes
 from detour.base.pointers import record_by_address
-from detour.base.raw import generated, load64, move_bytes
 from detour.base.structs import NativeRecord
 from detour.hosts import records
 from detour.hosts.state import HOST_TABLES, Handle, Hosts

@@ -11,7 +11,7 @@ before it. If even that one's send queue is full it waits in the lane.
 from __future__ import annotations
 
 from detour.base.jit import inner, int64
-from detour.hosts import agenda
+from detour.hosts import event_queue
 from detour.hosts.records import RdmaHost, Task, TaskLane
 from detour.hosts.rows import cfg_row, host_row, lane_row, qp_row, task_row, unit_row
 from detour.hosts.state import (
@@ -39,7 +39,7 @@ def perform(hs: Handle, host: int, now: int) -> None:
     """Does all that is due."""
     h = host_row(hs, host)
     while h.agenda_when <= now:
-        number = agenda.pop(hs, h)
+        number = event_queue.pop(hs, h)
         task = task_row(hs, number)
         if task.state == TASK_READY:
             _get_ready(hs, h, task, number, now)
@@ -64,16 +64,16 @@ def _get_ready(hs: Handle, h: RdmaHost, task: Task, number: int, now: int) -> No
         _begin(hs, h, task, number, now)
     else:
         task.state = TASK_BOOKED
-        agenda.push(hs, h, begin, number)
+        event_queue.push(hs, h, begin, number)
 
 
 @inner
 def _begin(hs: Handle, h: RdmaHost, task: Task, number: int, now: int) -> None:
     task.began = now
-    agenda.successors_of(hs, task, _BEGIN, now)
+    event_queue.successors_of(hs, task, _BEGIN, now)
     if task.compute > 0:
         task.state = TASK_COMPUTING
-        agenda.push(hs, h, now + task.compute, number)
+        event_queue.push(hs, h, now + task.compute, number)
     else:
         _computed(hs, h, task, number, now)
 
@@ -89,7 +89,7 @@ def _computed(hs: Handle, h: RdmaHost, task: Task, number: int, now: int) -> Non
     task.acked = now
     task.state = TASK_OVER
     h.tasks_left -= 1
-    agenda.successors_of(hs, task, _DONE, now)
+    event_queue.successors_of(hs, task, _DONE, now)
 
 
 @inner

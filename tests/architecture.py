@@ -25,11 +25,11 @@ _STYLE = """
 def imports() -> nx.DiGraph:
     """Packages of detour, with an edge from each to those that its modules import."""
     graph = nx.DiGraph()
-    graph.add_nodes_from(places.ROOMS)
-    for package in places.ROOMS:
+    graph.add_nodes_from(places.PACKAGES)
+    for package in places.PACKAGES:
         for path in places.modules(package):
             used = {name.split(".")[1] for name in _imported(path) if name.startswith("detour.")}
-            graph.add_edges_from((package, other) for other in used & set(places.ROOMS) - {package})
+            graph.add_edges_from((package, other) for other in used & set(places.PACKAGES) - {package})
     return graph
 
 

@@ -13,7 +13,8 @@ import pytest
 
 from detour.cli import output
 from detour.engine.coverage.collector import Collector
-from detour.fabric.footings.bmv2.switch import missing
+from detour.engine.coverage.document import CoverageDocument
+from detour.fabric.backends.bmv2.switch import missing
 from tests.waiting import PATIENCE_S
 
 _HOME_OF_FABRICS = "XDG_RUNTIME_DIR"
@@ -35,10 +36,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Writes what was collected."""
+    """Writes the counters to a file: each worker to its own, then their parent all of them to one."""
     file, collector = session.config.getoption("--coverage"), session.config.stash.get(COLLECTED, None)
-    if file is not None and collector is not None:
-        collector.document().write(file)
+    if file is None:
+        return
+    if collector is not None:
+        worker = os.environ.get("PYTEST_XDIST_WORKER")
+        collector.document().write(file.with_suffix(f".{worker}") if worker else file)
+    elif parts := _coverage_of_workers(file):
+        CoverageDocument.read(parts).write(file)
+
+
+def _coverage_of_workers(file: Path) -> list[Path]:
+    return sorted(file.parent.glob(f"{file.stem}.gw*"))
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -47,8 +57,9 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ[_HOME_OF_FABRICS] = tempfile.mkdtemp(prefix="detour-tests-")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    if config.getoption("--coverage") is not None and config.getoption("numprocesses", None):
-        raise pytest.UsageError("--coverage: tests count in one process, so not with -n")
+    if (file := config.getoption("--coverage")) is not None and "PYTEST_XDIST_WORKER" not in os.environ:
+        for part in _coverage_of_workers(file):
+            part.unlink()
 
 
 def pytest_unconfigure() -> None:

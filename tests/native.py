@@ -10,7 +10,7 @@ import numpy as np
 
 from detour.base.jit import COMPILED, OPTIONS, Native
 from detour.hosts.cc import algorithm
-from detour.hosts.cc.own import CongestionAlgorithm
+from detour.hosts.cc.plugin import CongestionAlgorithm
 from detour.hosts.state import Hosts
 from detour.hosts.verbs import algorithms
 

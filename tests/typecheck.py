@@ -15,7 +15,7 @@ from detour.base.places import PACKAGE, modules
 
 
 def wanted() -> list[Path]:
-    """What must be checked: all of the rooms, of the package itself and of the tests."""
+    """What must be checked: all of the packages, of the package itself and of the tests."""
     return [*modules(), *PACKAGE.glob("*.py"), *Path(__file__).parent.rglob("*.py")]
 
 
@@ -33,7 +33,7 @@ def main() -> int:
         print(f"{each['file']}:{begin['line'] + 1}:{begin['character'] + 1}: {each['severity']}: {each['message']}")
     checked, there = found["summary"]["filesAnalyzed"], len(wanted())
     if checked < there:
-        sys.exit(f"pyright checked {checked} files of {there}: pyproject.toml must name each room and the tests")
+        sys.exit(f"pyright checked {checked} files of {there}: pyproject.toml must name each package and the tests")
     print(f"{checked} files type-checked, {found['summary']['errorCount']} errors")
     return int(bool(found["summary"]["errorCount"]))
 

@@ -3,7 +3,7 @@
 
 A family of one's own is a function of its parameters that returns a `Topology` or a networkx graph
 (`topo.listed.topology_of_graph`), by entry point (group `detour.topologies`) or as `FILE.py:NAME`; that may be a
-topology or a graph itself as well (`base.doors`).
+topology or a graph itself as well (`base.plugins`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from detour.base import doors
+from detour.base import plugins
 from detour.base.errors import DetourError
 from detour.topo.clos import fat_tree, leaf_spine, rail_clos
 from detour.topo.dragonfly import dragonfly
@@ -71,7 +71,7 @@ def _adopt(name: str, found: Any) -> Family:
     optional = tuple(p.name for p in takes if p.default is not p.empty)
 
     def build(**values: Any) -> Topology:
-        return topology_of(name, doors.call(name, found, **values))
+        return topology_of(name, plugins.call(name, found, **values))
 
     return Family(build, required, optional)
 
@@ -88,11 +88,13 @@ def topology_of(name: str, found: Any) -> Topology:
         raise DetourError(
             f"{name} is a {type(found).__name__}, and not a Topology, a networkx graph or a function that returns one"
         )
-    with doors.blaming(name):
+    with plugins.blaming(name):
         return topology_of_graph(name, found)
 
 
-TOPOLOGY_REGISTRY: doors.Registry[Family] = doors.Registry("topologies", "topology", FAMILIES, _adopt, any_case=True)
+TOPOLOGY_REGISTRY: plugins.Registry[Family] = plugins.Registry(
+    "topologies", "topology", FAMILIES, _adopt, any_case=True
+)
 _DIGEST = re.compile(r"(?P<text>.*)#(?P<digest>[0-9a-f]{16})", re.DOTALL)
 
 
@@ -103,7 +105,7 @@ def parse_topology(text: str) -> Topology:
         DetourError: what is wrong with the text and what is allowed, or the rule that its numbers break.
     """
     text = SHORT_NAMES.get(text.strip().lower(), text)
-    name, _ = doors.split(text)
+    name, _ = plugins.split(text)
     if name.lower() not in FAMILIES:
         return _of_others(text)
     family = TOPOLOGY_REGISTRY.find(name)
@@ -117,12 +119,12 @@ def _of_others(text: str) -> Topology:
     """Its `spec` is the text and, behind a `#`, a digest of the network, with which it is refused once it differs."""
     found = _DIGEST.fullmatch(text.strip())
     plain = text.strip() if found is None else found["text"]
-    name, rest = doors.split(plain)
+    name, rest = plugins.split(plain)
     if not TOPOLOGY_REGISTRY.knows(name):
         names = (*SHORT_NAMES, *TOPOLOGY_REGISTRY.names())
-        raise DetourError(f"topology {text!r}: there is no {name!r}; {doors.near(name, names)}, FILE.py:NAME")
+        raise DetourError(f"topology {text!r}: there is no {name!r}; {plugins.near(name, names)}, FILE.py:NAME")
     family = TOPOLOGY_REGISTRY.find(name)
-    values = doors.values_of(text, rest)
+    values = plugins.values_of(text, rest)
     check_keys(text, values, family.required, family.optional)
     topology = family.build(**values)
     if topology.family in FAMILIES:

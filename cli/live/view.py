@@ -15,8 +15,8 @@ from prompt_toolkit.layout import Layout, Window
 from prompt_toolkit.layout.controls import FormattedTextControl
 from prompt_toolkit.styles import Style
 
-from detour.base.doors import unpinned
 from detour.base.errors import DetourError
+from detour.base.plugins import unpinned
 from detour.cli.live.screen import WatchScreen
 from detour.fabric.operations.registry import Operations
 

@@ -17,7 +17,7 @@ from detour.cli.web.pipeline import pipeline_of
 from detour.cli.web.server import Question, asked_for
 from detour.control.p4runtime.pipeline import PipelineConfig
 from detour.fabric.labs.entries import read_updates
-from detour.fabric.operations.following import document
+from detour.fabric.operations.packet_tracing import document
 from detour.fabric.tracing.frames import hex_frame
 from detour.fabric.tracing.program import TracedProgram
 

@@ -19,7 +19,7 @@ from detour.cli.web.graph import graph_of
 from detour.cli.web.runs import FlowPaths, RunSample
 from detour.control.p4runtime.monitor import PORT_COUNTERS
 from detour.control.verifier.trace import Tracer
-from detour.fabric.footings.virtual.fabric import VirtualFabric
+from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.hosts.verbs.verbs import Path
 from detour.topo.address import ipv6_text
 

@@ -15,8 +15,8 @@ from typing import Any, Protocol
 from aiohttp import WSMsgType, web
 from aiohttp.typedefs import Handler, Middleware
 
-from detour.base.doors import unpinned
 from detour.base.errors import DetourError
+from detour.base.plugins import unpinned
 from detour.cli.web.samples import SampleListener
 
 TOKEN_HEADER = "X-Detour-Token"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from detour.base.addresses import TcpAddress
-from detour.base.tcp_place import PATIENCE_S, take_tcp
+from detour.base.tcp_listener import PATIENCE_S, take_tcp
 from detour.cli.web.answers import Answers
 from detour.cli.web.feed import Feed
 from detour.cli.web.server import Guard, PageAnswers, SampleFeed, WebServer

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from detour.base.cache import cache_dir
 from detour.base.errors import DetourError
-from detour.base.private import Folder
+from detour.base.secure_dir import Folder
 
 _PACKAGES = ["p4runtime-shell==0.0.6", "p4runtime==1.4.1", "protobuf==3.20.3", "setuptools<81"]
 

@@ -20,10 +20,10 @@ from detour.base.errors import DetourError
 from detour.control.placement import exact
 from detour.control.placement.colouring import coloured_paths
 from detour.control.placement.jobs import FlowSet
+from detour.control.placement.local_search import settled
 from detour.control.placement.network import PlacementNetwork, widened
 from detour.control.placement.placement import Placement
 from detour.control.placement.rebalance import rebalanced
-from detour.control.placement.settling import settled
 from detour.topo import Topology
 from detour.topo.failures import NONE, Failures
 

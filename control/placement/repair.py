@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from detour.base.arrays import Int32Array
 from detour.control.placement import search
 from detour.control.placement.jobs import FlowSet
+from detour.control.placement.local_search import settled
 from detour.control.placement.network import PlacementNetwork, widened
 from detour.control.placement.place import place
 from detour.control.placement.placement import Placement
 from detour.control.placement.rebalance import rebalanced
 from detour.control.placement.search import Walked
-from detour.control.placement.settling import settled
 from detour.topo.failures import Failures
 
 CLOSE = 1

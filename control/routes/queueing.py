@@ -9,7 +9,7 @@ from detour.base.dataplane import CPU_PORT
 from detour.base.errors import DetourError
 from detour.control import schema
 from detour.control.entries import Action, CloneSession, DefaultAction, MeterConfig, Replica, TableEntry, Ternary
-from detour.control.expander.rising import plan_rising
+from detour.control.expander.vc_transitions import plan_rising
 from detour.control.policy import Ecn, NoMarking, Policy, RedMarking, StepMarking
 from detour.topo.expander.booted import expander_of, is_expander
 from detour.topo.topology import Switch, Topology

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.base.raw import bools_at, int16s_at, int32s_at, int64s_at
+from detour.base.memory import bools_at, int16s_at, int32s_at, int64s_at
 from detour.control.verifier.native import VERIFIER
 
 LOST = 32_767  # more switches than any way passes

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detour.control.entries import Entity
+from detour.control.verifier.counterexample import Witness
 from detour.control.verifier.fabric_state import FabricState
 from detour.control.verifier.reach import LOST, Hops, solve, solve_rows, touching
 from detour.control.verifier.sid_checks import check_decisions, check_nodes, check_sids
-from detour.control.verifier.witness import Witness
 from detour.topo.failures import NONE, Failures
 from detour.topo.graph import FAR, distances
 from detour.topo.paths import Bounds, bounds

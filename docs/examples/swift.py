@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from detour.hosts.cc.own import CongestionAlgorithm, hook
+from detour.hosts.cc.plugin import CongestionAlgorithm, hook
 
 US = 1_000_000  # ps
 

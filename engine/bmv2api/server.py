@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Thrift door: BMv2's runtime API over Thrift's binary protocol, multiplexed, as simple_switch serves it.
+"""BMv2's runtime API over Thrift's binary protocol, multiplexed, as simple_switch serves it.
 
 One thread accepts, each connection has one of its own, and calls take turns at the switch. What is wrong with a call is
 answered with the service's exception or a TApplicationException; what is no message ends the connection.
@@ -25,8 +25,8 @@ from detour.base.addresses import Address, TcpAddress, UnixAddress, joined
 from detour.base.errors import DetourError
 from detour.base.listening import take
 from detour.base.progress import Progress, silent
-from detour.base.tcp_place import TcpPlace
-from detour.base.unix_place import UnixPlace
+from detour.base.tcp_listener import TcpPlace
+from detour.base.unix_listener import UnixPlace
 from detour.engine.bmv2api.interface import Api, SimplePreLag, SimpleSwitch, Standard
 from detour.engine.bmv2api.wire import Method, methods, protocol
 

@@ -2,7 +2,8 @@
 """The native function `prefetch`: asks the cache for what most packets of a switch will touch.
 
 In a large fabric every switch finds the processor's cache full of other switches' state when its turn comes
-(`detour.engine.loop.ahead`). Its packets would wait for one line after the other; asked for at once, the waits overlap.
+(`detour.engine.loop.prefetch`). Its packets would wait for one line after the other; asked for at once, the waits
+overlap.
 Asked for are the state block, small tables, the filters of prefixes and masks, action profiles, and the beginnings of
 counters and registers, which usually are indexed by port; tables and counters that are not in use are left out. Nothing
 is changed, and a hint for memory that is not there does no harm.

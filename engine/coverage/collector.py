@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from detour.base.arrays import Int64Array
-from detour.base.scoped import Scoped
+from detour.base.override import Scoped
 from detour.engine.compiler.covering import CoverageSite
 from detour.engine.compiler.model import Json
 from detour.engine.coverage.document import CoverageDocument, Point, ProgramCoverage

@@ -23,7 +23,7 @@ from detour.engine.loop.layout import (
     LoopGlobals,
 )
 from detour.engine.loop.native import channel_at, load8, port_at, slot_at, store8, switch_at
-from detour.engine.loop.outside import send_frame
+from detour.engine.loop.socket_io import send_frame
 from detour.engine.loop.up import tell
 
 _PS_PER_SECOND_OF_BITS = 8 * 1_000_000_000_000

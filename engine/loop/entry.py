@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from detour.base.jit import inner, int64
 from detour.base.parts import Part
-from detour.engine.loop import ahead, channels, heap, nic, outside, pool, switch
+from detour.engine.loop import channels, heap, nic, pool, prefetch, socket_io, switch
 from detour.engine.loop.layout import (
     BUDGET,
     CARD_RING,
@@ -155,7 +155,7 @@ def _run_windows(g: LoopGlobals, until: int, budget: int) -> int:
         end = min(begin + g.lookahead_ps, until + 1)
         for node in range(g.node_count):
             if heap.first_time(g, node) < end:
-                ahead.look_ahead(g, node, end)
+                prefetch.look_ahead(g, node, end)
             while heap.first_time(g, node) < end:
                 _step(g, node)
         g.now = end - 1
@@ -180,7 +180,7 @@ def _read_socket(g: LoopGlobals, index: int, now: int) -> None:
     for _ in range(_FRAMES_PER_POLL):
         if channel.count >= INBOX:
             return
-        slot = outside.receive_frame(g, index)
+        slot = socket_io.receive_frame(g, index)
         if slot < 0:
             return
         time = now  # the frame before may have been put later, when the loop was behind; order on a channel is fixed
@@ -197,11 +197,11 @@ def _read_link(g: LoopGlobals, index: int, now: int) -> None:
     ahead = channels.duration(channel.rate_bps, CARD_RING * io.longest)
     for _ in range(_FRAMES_PER_POLL):
         if io.free_at - now > ahead:
-            outside.hold(g, index, _HELD)
+            socket_io.hold(g, index, _HELD)
             return
         if channel.count >= INBOX:
             return
-        slot = outside.receive_frame(g, index)
+        slot = socket_io.receive_frame(g, index)
         if slot < 0:
             return
         io.free_at = channels.send_at(g, io.channel, slot, max(now, io.free_at))
@@ -215,7 +215,7 @@ def _resume(g: LoopGlobals, now: int) -> None:
         if io.held != 0:
             rate = channel_at(g.channels, io.channel).rate_bps
             if io.free_at - now <= channels.duration(rate, CARD_RING * io.longest // 2):
-                outside.hold(g, index, _WATCHED)
+                socket_io.hold(g, index, _WATCHED)
 
 
 @inner()
@@ -225,12 +225,12 @@ def _poll(g: LoopGlobals, wall: int) -> None:
     now = max(g.now, _loop_time(g, wall))
     if g.held > 0:
         _resume(g, now)
-    for number in range(outside.readable(g)):
-        index = outside.ready_index(g, number)
+    for number in range(socket_io.readable(g)):
+        index = socket_io.ready_index(g, number)
         if index >= 0:
             _read_socket(g, index, now)
     if g.backlog > 0:
-        outside.retry(g)
+        socket_io.retry(g)
 
 
 @inner()
@@ -265,22 +265,22 @@ def _rest(g: LoopGlobals) -> None:
     duration = -1
     first = heap.first_time(g, _ONLY)
     if first < MAX_TIME:
-        duration = max(0, first - _loop_time(g, outside.wall_ns(g)) + 999) // 1000
+        duration = max(0, first - _loop_time(g, socket_io.wall_ns(g)) + 999) // 1000
     if g.backlog > 0 and (duration < 0 or duration > _RETRY_NS):
         duration = _RETRY_NS
     if g.taken_used > 0 and (duration < 0 or duration > _CAPTURE_NS):
         duration = _CAPTURE_NS
     if g.held > 0 and (duration < 0 or duration > _HOLD_NS):
         duration = _HOLD_NS
-    outside.sleep(g, duration)
+    socket_io.sleep(g, duration)
 
 
 @inner()
 def _run_paced(g: LoopGlobals) -> int:
     """Real time."""
-    started = outside.wall_ns(g)
+    started = socket_io.wall_ns(g)
     while g.wake == 0:
-        wall = outside.wall_ns(g)
+        wall = socket_io.wall_ns(g)
         now = _due_until(g, wall)
         for _ in range(_BATCH):
             if heap.first_time(g, _ONLY) > now:

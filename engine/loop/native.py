@@ -13,24 +13,24 @@ from typing import Any
 
 from detour.base.heap import HeapEntry
 from detour.base.jit import COMPILED, inner, intrinsic
+from detour.base.memory import INT, LONG, generated, libc
+from detour.base.memory import call2 as call2
+from detour.base.memory import call3 as call3
+from detour.base.memory import call4 as call4
+from detour.base.memory import call5 as call5
+from detour.base.memory import call6 as call6
+from detour.base.memory import load8 as load8
+from detour.base.memory import load16 as load16
+from detour.base.memory import load32 as load32
+from detour.base.memory import load64 as load64
+from detour.base.memory import move_bytes as move_bytes
+from detour.base.memory import prefetch as prefetch
+from detour.base.memory import prefetch_lines as prefetch_lines
+from detour.base.memory import store8 as store8
+from detour.base.memory import store16 as store16
+from detour.base.memory import store32 as store32
+from detour.base.memory import store64 as store64
 from detour.base.pointers import record_by_address
-from detour.base.raw import INT, LONG, generated, libc
-from detour.base.raw import call2 as call2
-from detour.base.raw import call3 as call3
-from detour.base.raw import call4 as call4
-from detour.base.raw import call5 as call5
-from detour.base.raw import call6 as call6
-from detour.base.raw import load8 as load8
-from detour.base.raw import load16 as load16
-from detour.base.raw import load32 as load32
-from detour.base.raw import load64 as load64
-from detour.base.raw import move_bytes as move_bytes
-from detour.base.raw import prefetch as prefetch
-from detour.base.raw import prefetch_lines as prefetch_lines
-from detour.base.raw import store8 as store8
-from detour.base.raw import store16 as store16
-from detour.base.raw import store32 as store32
-from detour.base.raw import store64 as store64
 from detour.engine.loop import layout
 from detour.engine.phv import FixedPhv
 from detour.hosts.stacks import stack_at as stack_at

@@ -17,10 +17,10 @@ from detour.engine.p4runtime.digests import Digester
 from detour.engine.p4runtime.errors import Code, Refused, log
 from detour.engine.p4runtime.limits import Budgets, Limits
 from detour.engine.p4runtime.pipeline import Pipelines
+from detour.engine.p4runtime.round_robin import Turns
 from detour.engine.p4runtime.session import StreamSession
 from detour.engine.p4runtime.store import EntityStore
 from detour.engine.p4runtime.target import TargetSwitch
-from detour.engine.p4runtime.turns import Turns
 
 T = TypeVar("T")
 _TURN_S = 0.002  # for packet-ins and digests

@@ -20,8 +20,8 @@ from typing import Any, TypeVar
 import grpc
 
 from detour.base.errors import DetourError
+from detour.base.gil import take_short_turns
 from detour.base.malloc import give_back_large_blocks
-from detour.base.turns import take_short_turns
 from detour.engine.endpoint import GrpcEndpoint, Tls
 from detour.engine.p4runtime.arbitration import StreamClient
 from detour.engine.p4runtime.device import P4Device
@@ -30,9 +30,9 @@ from detour.engine.p4runtime.handlers import register
 from detour.engine.p4runtime.limits import Limits
 from detour.engine.p4runtime.pipeline import Pipelines
 from detour.engine.p4runtime.requests import Work
+from detour.engine.p4runtime.round_robin import Turns
 from detour.engine.p4runtime.service import Service
 from detour.engine.p4runtime.target import NetworkLike, TargetSwitch
-from detour.engine.p4runtime.turns import Turns
 
 T = TypeVar("T")
 _POOLS = {"worker": 8, "reader": 2, "bulk": 1}  # threads: the first mostly wait, the others compute
@@ -98,7 +98,7 @@ class P4RuntimeServer:
             self._endpoint.run(self._close(device_id))
 
     def exclusively(self, device_id: int, function: Callable[[], T]) -> T:
-        """Runs a function while no request is at a device, in another thread than gRPC's; for other doors to it."""
+        """Runs a function while no request is at a device, in another thread than gRPC's; for other servers of it."""
         device = self._service.devices.get(device_id)
         if self._loop is None or device is None:
             return function()  # no requests come

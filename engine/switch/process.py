@@ -97,7 +97,7 @@ def _start(options: SwitchOptions, parts: _Parts) -> None:
 
 
 def _listen(options: SwitchOptions) -> GrpcEndpoint:
-    from detour.base.tcp_place import PATIENCE_S
+    from detour.base.tcp_listener import PATIENCE_S
     from detour.engine.endpoint import GrpcEndpoint, Tls
 
     address, notice = narrowed(options)
@@ -114,7 +114,7 @@ def _listen_to_thrift(options: SwitchOptions) -> ThriftServer | None:
     if options.thrift_port is None:
         return None
     from detour.base.addresses import TcpAddress
-    from detour.base.tcp_place import PATIENCE_S
+    from detour.base.tcp_listener import PATIENCE_S
     from detour.engine.bmv2api.server import ThriftServer
 
     server = ThriftServer(TcpAddress("localhost", options.thrift_port))

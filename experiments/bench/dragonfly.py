@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The paper's Dragonfly in this process, programmed without P4Runtime: what the benchmarks send packets through.
 
-Switches, entries and cables are made as those of the footings are; but there are no hosts, which a `Fabric` has.
+Switches, entries and cables are made as those of the backends are; but there are no hosts, which a `Fabric` has.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from detour.control.planner import plan
 from detour.engine.clock import Clock
 from detour.engine.network import Network
 from detour.experiments.bench.frames import partners
-from detour.fabric.footings.network import lay_cables
-from detour.fabric.footings.virtual.fabric import program
-from detour.fabric.footings.virtual.load import install
+from detour.fabric.backends.network import lay_cables
+from detour.fabric.backends.virtual.fabric import program
+from detour.fabric.backends.virtual.load import install
 from detour.topo import Switch, Topology, parse_topology
 
 D1 = "dragonfly:p=2,a=4,h=2"

@@ -38,8 +38,8 @@ from detour.experiments.bench.report import BenchReport, Goal, report_of_rows
 from detour.experiments.columns import row, shown
 from detour.experiments.measure import jain
 from detour.experiments.tcp.dumbbell import Bottleneck, Dumbbell, address
-from detour.fabric.footings.virtual.fabric import ENDLESS, VirtualFabric
-from detour.fabric.footings.virtual.scheme import (
+from detour.fabric.backends.virtual.fabric import ENDLESS, VirtualFabric
+from detour.fabric.backends.virtual.scheme import (
     SHORTEST_LERP,
     SPRAY_LERP,
     TELEMETRY_GBN,
@@ -48,7 +48,7 @@ from detour.fabric.footings.virtual.scheme import (
     SwitchMemory,
 )
 from detour.hosts.config import DCQCN_PAPER
-from detour.hosts.ip.spacing import Spacing
+from detour.hosts.ip.arrival_process import Spacing
 from detour.hosts.ip.tcp.config import TcpConfig
 from detour.topo import parse_topology
 

@@ -26,8 +26,8 @@ from detour.base.progress import Progress, silent
 from detour.base.times import US
 from detour.experiments.bench.report import BenchReport, Goal, report_of_rows
 from detour.experiments.columns import row, shown
-from detour.fabric.footings.virtual.fabric import PATH_CHOICES, TRANSPORT_KINDS
-from detour.fabric.footings.virtual.scheme import OTHERS, SCHEMES, SPRAY_LERP, RunSettings, Scheme
+from detour.fabric.backends.virtual.fabric import PATH_CHOICES, TRANSPORT_KINDS
+from detour.fabric.backends.virtual.scheme import OTHERS, SCHEMES, SPRAY_LERP, RunSettings, Scheme
 from detour.hosts.cc import algorithm
 from detour.hosts.endpoint import MAX_FRAME, MAX_TIME, deadline, expire, make_hosts, receive, transmit
 from detour.hosts.frames.wire import OP_ACK, PORT_PROBE

@@ -29,7 +29,7 @@ from detour.experiments.bench.child import told_by
 from detour.experiments.bench.lab_network import ONE_SWITCH, LabFlow, LabNetwork
 from detour.experiments.bench.report import BenchReport, Goal, Numbers, report_of_rows
 from detour.experiments.columns import cell, row, shown
-from detour.fabric.footings.clock import PS
+from detour.fabric.backends.clock import PS
 from detour.topo import parse_topology
 from detour.topo.topology import Link
 

@@ -14,10 +14,10 @@ from detour.base.times import US
 from detour.engine.clock import Virtual
 from detour.engine.network import Network
 from detour.engine.state import SwitchState
-from detour.fabric.footings.virtual.fabric import program
+from detour.fabric.backends.virtual.fabric import program
 from detour.hosts.ip.addressing import IpHostConfig
+from detour.hosts.ip.arrival_process import Spacing
 from detour.hosts.ip.hosts import IpStack
-from detour.hosts.ip.spacing import Spacing
 from detour.topo import Topology
 from detour.topo.graph import distances
 from detour.topo.topology import Link

@@ -24,8 +24,8 @@ from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
 from detour.experiments.bench import namespace, processes
 from detour.experiments.bench.report import BenchReport, Goal, ratio
-from detour.fabric.footings.base import Fabric
-from detour.fabric.footings.settings import FootingSettings, real_time
+from detour.fabric.backends.base import Fabric
+from detour.fabric.backends.settings import BackendSettings, real_time
 from detour.fabric.linux.hosts import LinuxRequest, request
 from detour.fabric.linux.keeper import enter, missing
 from detour.fabric.operations.session import Session
@@ -59,17 +59,17 @@ def row_of_switches(count: int) -> Topology:
     return from_networkx(graph)
 
 
-def settings() -> FootingSettings:
+def settings() -> BackendSettings:
     """Links that carry a packet in nanoseconds, and queues that hold a window."""
     return real_time(_RATE_BPS, queue_packets=_QUEUE, delay_ps=0, queue_pairs=16, arena_bytes=1 << 20)
 
 
 def _fabric(system: str, topology: Topology, hosts: LinuxRequest) -> Fabric:
     if system == "bmv2":
-        from detour.fabric.footings.bmv2.fabric import Bmv2Fabric
+        from detour.fabric.backends.bmv2.fabric import Bmv2Fabric
 
         return Bmv2Fabric(topology, settings(), linux=hosts)
-    from detour.fabric.footings.engine import EngineFabric
+    from detour.fabric.backends.engine import EngineFabric
 
     return EngineFabric(topology, settings(), linux=hosts)
 

@@ -16,9 +16,9 @@ import time
 import numpy as np
 
 from detour.base.arrays import Int64s1
+from detour.base.memory import load64, store64
 from detour.base.parts import Part
 from detour.base.progress import Progress, silent
-from detour.base.raw import load64, store64
 from detour.experiments.bench.report import BenchReport, Goal
 from detour.fabric.monitoring.windows import FlowMonitor, receiver_counts
 from detour.hosts.config import HostConfig

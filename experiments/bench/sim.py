@@ -29,8 +29,8 @@ from detour.control.policy import Amount, StepMarking
 from detour.engine.compiler.program import Program
 from detour.experiments.bench.child import told_by
 from detour.experiments.bench.report import BenchReport, Fact, Goal, report_of_facts
-from detour.fabric.footings.virtual.fabric import VirtualFabric
-from detour.fabric.footings.virtual.scheme import TELEMETRY_LERP, RunSettings, Scheme
+from detour.fabric.backends.virtual.fabric import VirtualFabric
+from detour.fabric.backends.virtual.scheme import TELEMETRY_LERP, RunSettings, Scheme
 from detour.topo import parse_topology
 
 GOAL_HOPS = 1.5e6

@@ -31,7 +31,7 @@ from detour.engine.switch import pcap
 from detour.engine.trace.filters import EVERYTHING, Filter, parse_filter
 from detour.engine.trace.recorder import Recorder
 from detour.experiments.bench.report import BenchReport, Fact, Goal, report_of_facts
-from detour.fabric.footings.virtual.load import install
+from detour.fabric.backends.virtual.load import install
 from detour.hosts.frames.sample import data_frame
 from detour.topo.spec import parse_topology
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from detour.base.arrays import Int32s1, Int64s1
 from detour.base.jit import allocating
+from detour.base.memory import INT, LONG, libc
 from detour.base.parts import Part
-from detour.base.raw import INT, LONG, libc
 from detour.experiments.bench.namespace import received
 
 GENERATOR = Part("generator", __name__)

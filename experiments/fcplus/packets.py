@@ -28,7 +28,7 @@ from detour.experiments.fcplus import networks as fcplus_networks
 from detour.experiments.fcplus.networks import PRIORITIES_OF
 from detour.experiments.fcplus.results import PacketsPoint, Percentiles, found
 from detour.experiments.fcplus.traffic import MessageArrivals, choose_paths, draw, wire_bytes
-from detour.fabric.footings.virtual.scheme import LinkSettings, RunSettings
+from detour.fabric.backends.virtual.scheme import LinkSettings, RunSettings
 from detour.fabric.traffic.expander import ExpanderFabric, lists_of, scheme_of
 from detour.hosts.config import DCQCN_PAPER
 from detour.topo.expander import Expander

@@ -53,7 +53,7 @@ from detour.experiments.fcplus.results import TransportPoint, TransportSetting, 
 from detour.experiments.fcplus.traffic import MessageArrivals, choose_paths, draw
 from detour.experiments.steady import judge
 from detour.experiments.stuck import received
-from detour.fabric.footings.virtual.scheme import (
+from detour.fabric.backends.virtual.scheme import (
     SPRAY_LERP,
     STEP_MARKING,
     LinkSettings,

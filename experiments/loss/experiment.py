@@ -24,8 +24,8 @@ from detour.experiments import measure
 from detour.experiments.columns import cell, combined, mean, row, shown, table, taken
 from detour.experiments.measure import RunTimes, Steady, jain
 from detour.experiments.steady import draws_of, spread
-from detour.fabric.footings.virtual.fabric import ENDLESS, VirtualFabric
-from detour.fabric.footings.virtual.scheme import LinkSettings, RunSettings, Scheme
+from detour.fabric.backends.virtual.fabric import ENDLESS, VirtualFabric
+from detour.fabric.backends.virtual.scheme import LinkSettings, RunSettings, Scheme
 from detour.hosts.config import LITERAL_LOSS
 from detour.topo import parse_topology
 

@@ -25,7 +25,7 @@ from detour.experiments.nonshortest.experiment import (
 from detour.experiments.nonshortest.paper import LOADS
 from detour.experiments.nonshortest.settings import chosen
 from detour.experiments.nonshortest.workloads import pair_count, pairs_of_load
-from detour.fabric.footings.virtual.scheme import BENCHMARK, SHORTEST_PATH, TELEMETRY_GBN, TELEMETRY_LERP, scheme
+from detour.fabric.backends.virtual.scheme import BENCHMARK, SHORTEST_PATH, TELEMETRY_GBN, TELEMETRY_LERP, scheme
 
 ABLATED_SCHEMES = (TELEMETRY_LERP.name, TELEMETRY_GBN.name, BENCHMARK.name, SHORTEST_PATH.name)
 ABLATED: tuple[tuple[str, int], ...] = (("unf", 288), ("adv1", 8), ("adv1", 64), ("adv2", 64))

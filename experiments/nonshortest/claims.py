@@ -16,7 +16,7 @@ from detour.experiments.nonshortest import paper
 from detour.experiments.nonshortest.deadlock import Figure2Run
 from detour.experiments.nonshortest.experiment import Gain, NonshortestRun, TrafficCase, gain_over, load_of, mean
 from detour.experiments.nonshortest.pfc_gain import PfcGain
-from detour.fabric.footings.virtual.scheme import (
+from detour.fabric.backends.virtual.scheme import (
     BENCHMARK,
     SHORTEST_PATH,
     TELEMETRY_GBN,

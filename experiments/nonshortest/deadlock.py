@@ -19,8 +19,8 @@ from detour.experiments import running
 from detour.experiments.columns import columns, row, shown, taken
 from detour.experiments.running import RunCounters
 from detour.experiments.stuck import run_until_stuck
-from detour.fabric.footings.virtual.fabric import ENDLESS
-from detour.fabric.footings.virtual.scheme import RED_MARKING, Scheme
+from detour.fabric.backends.virtual.fabric import ENDLESS
+from detour.fabric.backends.virtual.scheme import RED_MARKING, Scheme
 from detour.topo import Topology, parse_topology
 from detour.topo.topology import HostPair
 

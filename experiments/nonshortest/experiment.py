@@ -30,7 +30,7 @@ from detour.experiments.nonshortest.settings import THRESHOLDS, Setting, chosen
 from detour.experiments.nonshortest.workloads import PATTERNS, ceiling, pair_count, pairs_of_load, sample
 from detour.experiments.running import CompletionRun, MeasuredRun, SteadyRun
 from detour.experiments.steady import TOLERANCE, draws_of, spread
-from detour.fabric.footings.virtual.scheme import (
+from detour.fabric.backends.virtual.scheme import (
     BENCHMARK,
     BENCHMARK_DCTCP,
     SCHEMES,
@@ -41,7 +41,7 @@ from detour.fabric.footings.virtual.scheme import (
     SwitchMemory,
     scheme,
 )
-from detour.fabric.footings.virtual.scheme import scheme as scheme_named
+from detour.fabric.backends.virtual.scheme import scheme as scheme_named
 from detour.hosts.cc import pinned
 from detour.hosts.config import HostConfig, host_changes
 from detour.topo import Topology, parse_topology

@@ -11,7 +11,7 @@ from detour.experiments.nonshortest.experiment import NonshortestSelection, find
 from detour.experiments.nonshortest.paper import LOADS
 from detour.experiments.nonshortest.workloads import HOLD_OUTS, PATTERNS, pairs_of_load
 from detour.experiments.steady import DRAWS
-from detour.fabric.footings.virtual.scheme import BENCHMARK, BENCHMARK_DCTCP, TELEMETRY_LERP
+from detour.fabric.backends.virtual.scheme import BENCHMARK, BENCHMARK_DCTCP, TELEMETRY_LERP
 
 OTHER_DRAGONFLIES = ("dragonfly:p=4,a=4,h=2", "dragonfly:p=2,a=8,h=4")
 """twice as many hosts as D1 on the same switches of a group, and groups of D3 with half of the hosts"""

@@ -25,7 +25,7 @@ from detour.experiments.maxmin import bound_gbps
 from detour.experiments.measure import RunTimes
 from detour.experiments.nonshortest import paper
 from detour.experiments.running import SteadyRun
-from detour.fabric.footings.virtual.scheme import LERP_WITHOUT_PFC, ROCE_WITH_PFC
+from detour.fabric.backends.virtual.scheme import LERP_WITHOUT_PFC, ROCE_WITH_PFC
 from detour.topo import Topology, parse_topology
 from detour.topo.topology import HostPair
 

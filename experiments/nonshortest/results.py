@@ -22,7 +22,7 @@ from detour.experiments.reproduce import ADDITIONS_WORTH, DEADLOCK, NONSHORTEST,
 from detour.experiments.steady import draws_of
 from detour.experiments.store import Store, source_version
 from detour.experiments.sweep import FailedPoint, SweepProgress
-from detour.fabric.footings.virtual.scheme import (
+from detour.fabric.backends.virtual.scheme import (
     BENCHMARK_DCTCP,
     SCHEMES,
     SHORTEST_PATH,

@@ -24,7 +24,7 @@ from detour.experiments.nonshortest.experiment import (
 from detour.experiments.nonshortest.pfc_gain import PfcGainFindings, PfcGainPoint
 from detour.experiments.prose import prose
 from detour.experiments.reproduce import Reproduction, describe
-from detour.fabric.footings.virtual.scheme import (
+from detour.fabric.backends.virtual.scheme import (
     BENCHMARK,
     BENCHMARK_DCTCP,
     LERP_WITHOUT_PFC,

@@ -22,7 +22,7 @@ from detour.base.files import write_file
 from detour.base.records import as_json, from_json
 from detour.control.policy import Amount, Ecn, RedMarking, StepMarking
 from detour.experiments.nonshortest import paper
-from detour.fabric.footings.virtual.scheme import (
+from detour.fabric.backends.virtual.scheme import (
     BENCHMARK,
     BENCHMARK_DCTCP,
     SHORTEST_PATH,

@@ -28,7 +28,7 @@ from detour.experiments.nonshortest.settings import TopologySettings, TriedSetti
 from detour.experiments.nonshortest.workloads import HOLD_OUTS, PATTERNS, pair_count, pairs_of_load, sample
 from detour.experiments.running import CompletionTimes
 from detour.experiments.steady import spread
-from detour.fabric.footings.virtual.scheme import (
+from detour.fabric.backends.virtual.scheme import (
     BENCHMARK,
     OTHERS,
     SCHEMES,

@@ -18,7 +18,7 @@ import numpy as np
 
 from detour.base.errors import DetourError
 from detour.experiments.columns import row, shown, taken
-from detour.experiments.placement.scenario import FOOTINGS, MODES, RunCourse, SwitchOnPath
+from detour.experiments.placement.scenario import BACKENDS, MODES, RunCourse, SwitchOnPath
 
 _LONGER = 3
 """times as long with --full"""
@@ -45,9 +45,9 @@ def select(extent: str = "normal", footing: str = "virtual", seconds: float | No
     Raises:
         DetourError: no such footing, or a run that is too short to show anything.
     """
-    if footing not in FOOTINGS:
-        raise DetourError(f"there is no footing {footing!r}; allowed: {', '.join(FOOTINGS)}")
-    how = FOOTINGS[footing]
+    if footing not in BACKENDS:
+        raise DetourError(f"there is no footing {footing!r}; allowed: {', '.join(BACKENDS)}")
+    how = BACKENDS[footing]
     length = seconds or {"quick": how.quick_seconds, "full": _LONGER * how.seconds}.get(extent, how.seconds)
     least = 12 * how.bin_s
     if length < least:
@@ -103,7 +103,7 @@ def run(point: PathPoint) -> PathRun:
     """Carries out a run."""
     from detour.experiments.placement.run import run as carry_out  # with all that a fabric needs
 
-    course = carry_out(FOOTINGS[point.footing], point.footing, point.mode, point.seconds)
+    course = carry_out(BACKENDS[point.footing], point.footing, point.mode, point.seconds)
     return describe(point, course)
 
 

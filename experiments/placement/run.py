@@ -3,7 +3,7 @@
 
 The whole control plane takes part: tables over P4Runtime, the monitors of flows, and a controller that pushes new uSID
 lists over the control socket. In virtual time what these do takes none; how long the way from a window's end to the new
-list is there, `Footing.push_s` says.
+list is there, `Backend.push_s` says.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from detour.experiments.placement.scenario import (
     THROTTLE,
     THROTTLED,
     TOPOLOGY,
-    Footing,
+    Backend,
     RunCourse,
     SwitchOnPath,
     bins,
 )
+from detour.fabric.backends.base import Fabric
+from detour.fabric.backends.clock import PS, ps
+from detour.fabric.backends.settings import BMV2, ENGINE, BackendSettings
+from detour.fabric.backends.virtual.fabric import VirtualFabric
+from detour.fabric.backends.virtual.scheme import STEP_MARKING, LinkSettings, RunSettings, Scheme
 from detour.fabric.daemon.control_socket import ControlServer, push_to
-from detour.fabric.footings.base import Fabric
-from detour.fabric.footings.clock import PS, ps
-from detour.fabric.footings.settings import BMV2, ENGINE, FootingSettings
-from detour.fabric.footings.virtual.fabric import VirtualFabric
-from detour.fabric.footings.virtual.scheme import STEP_MARKING, LinkSettings, RunSettings, Scheme
 from detour.fabric.monitoring.windows import FLOW_FIELDS
 from detour.fabric.operations.rerouter import Push, Rerouter, usid_text
 from detour.fabric.operations.results import ReroutedFlow
@@ -54,25 +54,25 @@ SCHEME = Scheme("placed", "lerp", "dctcp", "shortest", STEP_MARKING)
 _SEED = 1
 
 
-# -- footings -----------------------------------------------------------------------------------------------
+# -- backends -----------------------------------------------------------------------------------------------
 
 
-def make(how: Footing, footing: str) -> Fabric:
+def make(how: Backend, footing: str) -> Fabric:
     """The fabric of a footing, not started yet."""
     topology = parse_topology(TOPOLOGY)
     if footing == "virtual":
         settings = RunSettings(links=LinkSettings(how.rate_bps), frames=1 << 13, payload=True)
         return VirtualFabric(topology, SCHEME, settings, queue_pairs=4)
     if footing == "bmv2":
-        from detour.fabric.footings.bmv2.fabric import Bmv2Fabric
+        from detour.fabric.backends.bmv2.fabric import Bmv2Fabric
 
         return Bmv2Fabric(topology, _settings(how, BMV2))
-    from detour.fabric.footings.engine import EngineFabric
+    from detour.fabric.backends.engine import EngineFabric
 
     return EngineFabric(topology, _settings(how, ENGINE))
 
 
-def _settings(how: Footing, base: FootingSettings) -> FootingSettings:
+def _settings(how: Backend, base: BackendSettings) -> BackendSettings:
     # What waits in the throttled link's queue must not look lost: it would be sent again.
     full_queue_ps = base.queue_packets * PACKET_BYTES * 8 * PS // base.rate_bps
     hosts = replace(
@@ -90,7 +90,7 @@ def _settings(how: Footing, base: FootingSettings) -> FootingSettings:
 # -- runs ---------------------------------------------------------------------------------------------------
 
 
-def run(how: Footing, footing: str, mode: str, seconds: float) -> RunCourse:
+def run(how: Backend, footing: str, mode: str, seconds: float) -> RunCourse:
     """Carries out a run; see `experiment`."""
     with ExitStack() as stack:
         fabric = make(how, footing)
@@ -109,7 +109,7 @@ def run(how: Footing, footing: str, mode: str, seconds: float) -> RunCourse:
 class _Run:
     """A fabric with its one flow."""
 
-    def __init__(self, session: Session, how: Footing, mode: str, seconds: float) -> None:
+    def __init__(self, session: Session, how: Backend, mode: str, seconds: float) -> None:
         self.session, self.how, self.mode, self.seconds = session, how, mode, seconds
         self.fabric, self.clock = session.fabric, session.fabric.clock
         target = session.topology.hosts[RECEIVER]
@@ -166,7 +166,7 @@ class _Run:
             yield
 
     def _later(self, push: Push) -> Push:
-        """The same after `Footing.push_s`."""
+        """The same after `Backend.push_s`."""
         if not self.how.push_s:
             return push
         return lambda flow, usid: self.clock.at(self.clock.now_ps + ps(self.how.push_s), lambda: push(flow, usid))

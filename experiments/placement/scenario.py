@@ -31,7 +31,7 @@ ONSET = 1 / 6
 
 
 @dataclass(frozen=True)
-class Footing:
+class Backend:
     """How long, how fast, and what with.
 
     `window_s`: of the monitor that the controller decides by; `bin_s`: of the time series, 100 ms in the paper;
@@ -65,14 +65,14 @@ class Footing:
         return Thresholds(delay_ps=self.delay_s * 1e12, hold_ps=hold, penalty_ps=100 * hold)
 
 
-FOOTINGS = {
-    "virtual": Footing(
+BACKENDS = {
+    "virtual": Backend(
         100_000_000_000, 30e-3, 6e-3, 20e-6, 100e-6, 5e-6, 100e-6, 250_000,
         "engine in virtual time, all times a thousandth",
         slots=8, drain_s=10e-3, push_s=10e-6, watched=True, warm_bytes=0,
     ),
-    "real": Footing(20_000_000, 30.0, 6.0, 10e-3, 100e-3, 2e-3, 100e-3, 16_000, "engine in real time"),
-    "bmv2": Footing(1_102_000, 30.0, 12.0, 100e-3, 1.0, 80e-3, 1.0, 4_000, "simple_switch_grpc"),
+    "real": Backend(20_000_000, 30.0, 6.0, 10e-3, 100e-3, 2e-3, 100e-3, 16_000, "engine in real time"),
+    "bmv2": Backend(1_102_000, 30.0, 12.0, 100e-3, 1.0, 80e-3, 1.0, 4_000, "simple_switch_grpc"),
 }  # fmt: skip
 """virtual: a thirtieth of a second of 100 Gb/s is as many packets as a laptop simulates in seconds"""
 

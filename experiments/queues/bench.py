@@ -16,7 +16,7 @@ from detour.base.errors import DetourError
 from detour.engine.clock import Virtual
 from detour.engine.network import Network
 from detour.engine.state import SwitchState
-from detour.fabric.footings.virtual.fabric import program
+from detour.fabric.backends.virtual.fabric import program
 
 _QUEUES = 8
 LINE_BPS = 8_000_000_000

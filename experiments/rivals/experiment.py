@@ -25,8 +25,8 @@ from detour.experiments.nonshortest.experiment import find_topology
 from detour.experiments.nonshortest.workloads import ceiling
 from detour.experiments.rivals.points import AFTER_US, AFTERWARDS_STEP_PS, EVENT_US, RivalCase, RivalPoint
 from detour.experiments.rivals.workloads import EVENTS, busiest_global_link, draw
-from detour.fabric.footings.virtual.fabric import ENDLESS, VirtualFabric
-from detour.fabric.footings.virtual.scheme import (
+from detour.fabric.backends.virtual.fabric import ENDLESS, VirtualFabric
+from detour.fabric.backends.virtual.scheme import (
     BENCHMARK_DCTCP,
     TELEMETRY_LERP,
     TELEMETRY_LERP_EVIDENCE,

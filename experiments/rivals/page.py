@@ -33,7 +33,7 @@ from detour.experiments.rivals.tables import (
     workloads,
 )
 from detour.experiments.rivals.workloads import EVENTS, LOADS, RIVAL_PATTERNS
-from detour.fabric.footings.virtual.scheme import TELEMETRY_LERP
+from detour.fabric.backends.virtual.scheme import TELEMETRY_LERP
 
 _TEXTS = prose(__file__)
 

@@ -19,7 +19,7 @@ from detour.experiments.nonshortest.workloads import ceiling
 from detour.experiments.rivals.workloads import EVENTS, LOADED, LOADS, RIVAL_PATTERNS, Load, draw
 from detour.experiments.steady import draws_of
 from detour.experiments.store import Store, archived, source_version
-from detour.fabric.footings.virtual.scheme import (
+from detour.fabric.backends.virtual.scheme import (
     BENCHMARK_DCTCP,
     RIVAL_SCHEMES,
     SPRAY_LERP,

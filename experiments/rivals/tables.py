@@ -15,7 +15,7 @@ from detour.experiments.rivals import htsim
 from detour.experiments.rivals.experiment import RivalRun, RivalTimes
 from detour.experiments.rivals.workloads import EVENTS, Load
 from detour.experiments.steady import spread
-from detour.fabric.footings.virtual.scheme import SPRAY_LERP, TELEMETRY_LERP
+from detour.fabric.backends.virtual.scheme import SPRAY_LERP, TELEMETRY_LERP
 
 TUNED_TOPOLOGY, TUNED = "D1", ("unf", "adv1", "adv2", "advc", "permutation")
 """where settings were chosen: SprayLERP's on the first two, the last two and D1, the papers' schemes' by

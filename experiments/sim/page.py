@@ -6,7 +6,7 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-from detour.base.doors import unpinned
+from detour.base.plugins import unpinned
 from detour.base.tables import Table
 from detour.experiments.sim.figures import panels_svg
 from detour.experiments.sim.results import by_size, result_of

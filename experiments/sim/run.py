@@ -21,7 +21,7 @@ from detour.base.quantities import time_text
 from detour.experiments.sim.sampling import LinkSeries, Sampler
 from detour.experiments.sim.settings import SimSettings, TimedFailure
 from detour.experiments.sim.workloads import SimWorkload
-from detour.fabric.footings.virtual.fabric import VirtualFabric
+from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.traffic.steered import steer
 from detour.fabric.traffic.tasks import TaskResult, TaskRun, connections_of
 from detour.fabric.workloads.ideal import IdealTimes, ideal_ps, wire_terms

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from detour.base.arrays import Int64Array
 from detour.base.times import US
-from detour.fabric.footings.virtual.fabric import VirtualFabric
+from detour.fabric.backends.virtual.fabric import VirtualFabric
 
 FIRST_PS = US
 _MOST = 512

@@ -15,8 +15,8 @@ from detour.base.times import MAX_TIME, MS, US
 from detour.control.policy import Amount, NoMarking, RedMarking, StepMarking
 from detour.engine.jitter import AUTO, LONGEST_PS
 from detour.experiments.running import window
-from detour.fabric.footings.virtual.own_program import OwnProgram, read_program
-from detour.fabric.footings.virtual.scheme import LinkSettings, RunSettings, Scheme, SwitchMemory, scheme
+from detour.fabric.backends.virtual.own_program import OwnProgram, read_program
+from detour.fabric.backends.virtual.scheme import LinkSettings, RunSettings, Scheme, SwitchMemory, scheme
 from detour.topo import Topology, parse_failure
 from detour.topo.failures import Failure, failure_name
 

@@ -7,8 +7,8 @@ from detour.engine.trace.filters import Filter
 from detour.engine.trace.recorder import Recorder
 from detour.experiments.sim.replay.tracing import Chain, Steps
 from detour.experiments.sim.watching import Watcher
-from detour.fabric.footings.virtual.fabric import VirtualFabric
-from detour.fabric.operations.following import document
+from detour.fabric.backends.virtual.fabric import VirtualFabric
+from detour.fabric.operations.packet_tracing import document
 from detour.fabric.operations.results import LivePackets
 from detour.fabric.tracing.live import UNDER_WAY, by_packet, host_filter, is_over, packets
 from detour.topo import Topology

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from detour.experiments.sim.run import RunWatcher
-from detour.fabric.footings.virtual.fabric import VirtualFabric
+from detour.fabric.backends.virtual.fabric import VirtualFabric
 
 
 class Watcher:

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from detour.base import doors
+from detour.base import plugins
 from detour.base.errors import DetourError
 from detour.base.files import read_text
 from detour.experiments.sim.patterns import NAMED_WORKLOADS, DrawnFor, PatternKind, flows_of_pattern
@@ -57,7 +57,7 @@ def open_workload(text: str, topology: Topology, rate_bps: int, seed: int) -> Si
     Raises:
         DetourError: there is no such name or file, or what is wrong with it.
     """
-    name, rest = doors.split(text)
+    name, rest = plugins.split(text)
     if WORKLOAD_REGISTRY.knows(name) or not _is_path(text):
         return WORKLOAD_REGISTRY.find(name)(text, rest, DrawnFor(topology, rate_bps, seed))
     return _of_file(text, Path(text), topology)
@@ -110,13 +110,13 @@ def _adopt(name: str, found: Any) -> Opener:
         raise DetourError(f"{name} is a {type(found).__name__}, and not a function of a topology")
 
     def opened(text: str, rest: str, of: DrawnFor) -> SimWorkload:
-        values = doors.values_of(text, rest)
+        values = plugins.values_of(text, rest)
         if "seed" in inspect.signature(found).parameters:
             values.setdefault("seed", of.seed)
-        made = doors.call(name, found, topology=of.topology, **values)
+        made = plugins.call(name, found, topology=of.topology, **values)
         if isinstance(made, TaskGraph):
             return SimWorkload(text, made, not len(made.dependencies) and bool(made.is_message.all()))
-        with doors.blaming(name):
+        with plugins.blaming(name):
             rows = list(made)
         return workload_of_rows(text, rows, of.topology)
 
@@ -144,7 +144,7 @@ def _row(name: str, number: int, row: Any) -> tuple[int, int, int, int]:
         ) from None
 
 
-WORKLOAD_REGISTRY: doors.Registry[Opener] = doors.Registry(
+WORKLOAD_REGISTRY: plugins.Registry[Opener] = plugins.Registry(
     "workloads",
     "workload",
     {

@@ -39,7 +39,7 @@ class UpOptions:
     delay_ps: int | None = None
     queue_packets: int | None = None
     loss: float | None = None
-    """see `FootingChanges`"""
+    """see `BackendChanges`"""
     program: str | None = None
     """see `PipelineConfig.given`"""
     load: str | None = None

@@ -32,7 +32,7 @@ from detour.base.descriptors import EXHAUSTED, Reserve
 from detour.base.errors import DetourError, error_of
 from detour.base.progress import Progress, silent
 from detour.base.records import as_json
-from detour.base.unix_place import UnixPlace
+from detour.base.unix_listener import UnixPlace
 from detour.fabric.operations.registry import LIMIT_S, OPERATIONS, Operation
 
 _LONGEST_REQUEST = 1 << 16

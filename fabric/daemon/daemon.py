@@ -29,12 +29,12 @@ from detour.base.reports import need_address_space, report
 from detour.control.p4runtime.pipeline import PipelineConfig
 from detour.control.planner import plan
 from detour.control.topology_files import open_topology
+from detour.fabric.backends.settings import BackendChanges
+from detour.fabric.backends.targets import make_fabric
 from detour.fabric.daemon import log
 from detour.fabric.daemon.client import UpOptions as UpOptions
 from detour.fabric.daemon.control_socket import ControlServer
 from detour.fabric.daemon.state_dir import StateDir
-from detour.fabric.footings.settings import FootingChanges
-from detour.fabric.footings.targets import make_fabric
 from detour.fabric.linux.hosts import request
 from detour.fabric.operations.registry import OPERATIONS
 from detour.fabric.operations.results import Status
@@ -44,14 +44,14 @@ from detour.fabric.traffic.workload import load_pairs
 _LOOK_S = 1.0
 
 
-def _changes(options: UpOptions) -> FootingChanges:
-    """What is to be otherwise than the footing has it.
+def _changes(options: UpOptions) -> BackendChanges:
+    """What is to be otherwise than the backend has it.
 
     Raises:
         DetourError: the program is not there.
     """
     pipeline = None if options.program is None else PipelineConfig.given(options.program)
-    return FootingChanges(options.rate_bps, options.delay_ps, options.queue_packets, options.loss, pipeline)
+    return BackendChanges(options.rate_bps, options.delay_ps, options.queue_packets, options.loss, pipeline)
 
 
 def boot(options: UpOptions, progress: Progress = silent, scratch: Path | None = None) -> Session:

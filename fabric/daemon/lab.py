@@ -11,11 +11,11 @@ from typing import Any
 
 from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
+from detour.fabric.backends.virtual.pace import TimePace
 from detour.fabric.daemon import log
 from detour.fabric.daemon.client import UpOptions
 from detour.fabric.daemon.control_socket import ControlServer
 from detour.fabric.daemon.state_dir import StateDir
-from detour.fabric.footings.virtual.pace import TimePace
 from detour.fabric.labs.boot import LinkDefaults
 from detour.fabric.labs.contents import contents_of
 from detour.fabric.labs.folder import LabFolder

@@ -24,7 +24,7 @@ from typing import Any
 
 from detour.base.cache import without
 from detour.base.errors import DetourError
-from detour.base.private import make_folders
+from detour.base.secure_dir import make_folders
 
 NAME_VARIABLE = "DETOUR_FABRIC"
 _NAME = re.compile("[A-Za-z0-9_-]{1,32}")

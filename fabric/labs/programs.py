@@ -16,8 +16,8 @@ from pathlib import Path
 from detour.base.cache import cache_dir
 from detour.base.errors import DetourError
 from detour.base.files import read_bytes
-from detour.base.private import make_folders
 from detour.base.progress import Progress, silent
+from detour.base.secure_dir import make_folders
 from detour.fabric.labs.folder import is_json_with
 from detour.fabric.labs.model import Lab, LabProgram
 

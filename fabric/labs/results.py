@@ -10,7 +10,7 @@ import numpy as np
 
 from detour.base.times import US
 from detour.fabric.labs.boot import BootedLab
-from detour.fabric.labs.doing import Doing, FlowShare
+from detour.fabric.labs.host_jobs import Doing, FlowShare
 from detour.fabric.labs.model import LabEnd
 from detour.fabric.labs.workloads import EchoTrain, FrameTrain, TcpFlow, UdpStream
 

@@ -14,18 +14,18 @@ from typing import Any
 from detour.base.addresses import TcpAddress
 from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
-from detour.base.tcp_place import PATIENCE_S
+from detour.base.tcp_listener import PATIENCE_S
 from detour.engine import warm
 from detour.engine.bmv2api.server import ThriftServer
 from detour.engine.clock import RealTime, Virtual
 from detour.engine.endpoint import GrpcEndpoint
 from detour.engine.network import Network
 from detour.engine.p4runtime.server import P4RuntimeServer
-from detour.fabric.footings.virtual.pace import PacedClock, TimePace
+from detour.fabric.backends.virtual.pace import PacedClock, TimePace
 from detour.fabric.labs.boot import BootedLab, LinkDefaults, attach_hosts, fill, lay_cables, run_commands
 from detour.fabric.labs.contents import SwitchContent
 from detour.fabric.labs.controllers import ControllerTopology, attach_cpu_interfaces, has_cpu_interfaces
-from detour.fabric.labs.doing import Doing, Ports, SourcePorts, begin, listen
+from detour.fabric.labs.host_jobs import Doing, Ports, SourcePorts, begin, listen
 from detour.fabric.labs.linux import run_shell
 from detour.fabric.labs.model import Lab, LabHost, LabSwitch
 from detour.fabric.labs.results import rows_of

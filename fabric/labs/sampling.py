@@ -10,7 +10,7 @@ import numpy as np
 
 from detour.base.times import US
 from detour.fabric.labs.boot import BootedLab
-from detour.fabric.labs.doing import Doing
+from detour.fabric.labs.host_jobs import Doing
 from detour.fabric.labs.results import peers_of
 
 FIRST_STEP_PS = 10 * US

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from detour.engine.trace.filters import parse_filter
 from detour.engine.trace.recorder import Recorder
 from detour.fabric.labs.boot import BootedLab
-from detour.fabric.operations.following import document
+from detour.fabric.operations.packet_tracing import document
 from detour.fabric.operations.results import LivePackets
 from detour.fabric.tracing.live import UNDER_WAY, by_packet, packets
 

@@ -15,8 +15,8 @@ from detour.engine.jitter import AUTO
 from detour.engine.network import Network
 from detour.fabric.labs.boot import LinkDefaults, attach_hosts, fill, lay_cables, run_commands
 from detour.fabric.labs.contents import SwitchContent, contents_of
-from detour.fabric.labs.doing import Doing, Ports, SourcePorts, begin, listen
 from detour.fabric.labs.folder import LabFolder
+from detour.fabric.labs.host_jobs import Doing, Ports, SourcePorts, begin, listen
 from detour.fabric.labs.model import Lab
 from detour.fabric.labs.programs import programs_of
 from detour.fabric.labs.reading import read_lab

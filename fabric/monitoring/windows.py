@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from detour.base.memory import store64
 from detour.base.parts import Part
 from detour.base.pointers import record_by_address
-from detour.base.raw import store64
 from detour.base.records import extended
 from detour.base.structs import offsets
 from detour.control.rerouting import FlowReport

@@ -15,15 +15,15 @@ from detour.base.errors import DetourError
 from detour.base.grpc_loop import GrpcLoop
 from detour.control.entries import Plan, difference
 from detour.control.p4runtime.client import FabricClient, SwitchClient
-from detour.control.p4runtime.keeping import Keeper
 from detour.control.p4runtime.monitor import CellReader, Monitor, Sample
 from detour.control.p4runtime.punt import Responder
 from detour.control.p4runtime.reconcile import Written, reconcile, updates
+from detour.control.p4runtime.reconnecting import Keeper
 from detour.control.p4runtime.watching import Cell
 from detour.control.planner import plan
 from detour.control.verifier.trace import Tracer
-from detour.fabric.footings.base import Fabric
-from detour.fabric.footings.clock import PS
+from detour.fabric.backends.base import Fabric
+from detour.fabric.backends.clock import PS
 from detour.fabric.operations.results import DisplacedSwitch
 from detour.topo import Failure, failure_name
 

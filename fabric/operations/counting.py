@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from detour.base.errors import DetourError
 from detour.control.p4runtime.monitor import REASONS, Sample
-from detour.fabric.footings.base import Fabric
-from detour.fabric.footings.clock import Ticker
+from detour.fabric.backends.base import Fabric
+from detour.fabric.backends.clock import Ticker
 from detour.fabric.monitoring import metrics
 from detour.fabric.monitoring.metrics import port_counts
 from detour.fabric.monitoring.windows import PortMonitor

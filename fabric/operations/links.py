@@ -12,9 +12,8 @@ from msgspec import UNSET
 
 from detour.base.errors import DetourError
 from detour.base.records import extended
-from detour.fabric.footings.base import Fabric
+from detour.fabric.backends.base import Fabric
 from detour.fabric.operations.control_plane import ControlPlane, since
-from detour.fabric.operations.relisting import Relisting
 from detour.fabric.operations.results import (
     Captured,
     Failed,
@@ -27,6 +26,7 @@ from detour.fabric.operations.results import (
 )
 from detour.fabric.operations.steering import Steering
 from detour.fabric.operations.switch_flows import WatchedFlows
+from detour.fabric.operations.usid_reroute import Relisting
 from detour.topo import Failure, Topology, failure_name, parse_failure
 from detour.topo.failures import Failures
 

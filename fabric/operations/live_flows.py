@@ -17,7 +17,7 @@ from typing import Protocol
 from detour.base.errors import DetourError
 from detour.base.records import extended
 from detour.control.rerouting import FlowReport
-from detour.fabric.footings.clock import FabricClock, Ticker
+from detour.fabric.backends.clock import FabricClock, Ticker
 from detour.fabric.monitoring.windows import FlowMonitor
 from detour.fabric.records import FlowRow, SwitchFlowTotals
 from detour.fabric.traffic.flows import Flow

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from detour.fabric.records import FabricMetric, FlowRow, FootingDetails, PlacementTotals, PortCounts
+from detour.fabric.records import BackendDetails, FabricMetric, FlowRow, PlacementTotals, PortCounts
 
 # -- tables ---------------------------------------------------------------------------------------------
 
@@ -148,7 +148,7 @@ class DisplacedSwitch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Status(FootingDetails):
+class Status(BackendDetails):
     """`lost`: switches that are not reached, and why; `endpoints`, `displaced`: by switch; `icmp_answered`: packets
     whose hop limit ended; `capture`: what is being written; `log`: where a detached fabric writes (None: it does not;
     UNSET: it is no daemon)."""

@@ -14,20 +14,20 @@ from msgspec import UNSET
 
 from detour.base.records import extended
 from detour.control.p4runtime.client import FabricClient
-from detour.fabric.footings.base import Fabric
+from detour.fabric.backends.base import Fabric
 from detour.fabric.monitoring.windows import KEPT
 from detour.fabric.operations.control_plane import ControlPlane
 from detour.fabric.operations.counting import Counting
-from detour.fabric.operations.following import Following
 from detour.fabric.operations.links import Capturing, Links
 from detour.fabric.operations.live_flows import WINDOW_S, LiveFlows
+from detour.fabric.operations.packet_tracing import Following
 from detour.fabric.operations.paths import Paths
-from detour.fabric.operations.relisting import Relisting
 from detour.fabric.operations.results import P4rtClientRow, P4rtClientRows, Status, SwitchEndpoint
 from detour.fabric.operations.steering import Steering
 from detour.fabric.operations.switch_flows import WatchedFlows
 from detour.fabric.operations.tables import Tables
 from detour.fabric.operations.transfers import Loading, Transfers
+from detour.fabric.operations.usid_reroute import Relisting
 from detour.fabric.traffic.flows import Pump
 
 

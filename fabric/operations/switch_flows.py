@@ -20,8 +20,8 @@ from detour.base.errors import DetourError
 from detour.base.records import extended
 from detour.control.entries import Plan
 from detour.control.p4runtime.watching import CELLS, Cell, Watched, WatchList, counts, slot_cells
-from detour.fabric.footings.base import Fabric
-from detour.fabric.footings.clock import PS, FabricClock, Ticker
+from detour.fabric.backends.base import Fabric
+from detour.fabric.backends.clock import PS, FabricClock, Ticker
 from detour.fabric.monitoring.windows import COUNTS, KEPT, Windows
 from detour.fabric.operations.control_plane import ControlPlane
 from detour.fabric.operations.live_flows import LiveFlow, LiveFlows

@@ -13,8 +13,8 @@ from pathlib import Path as File
 
 from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
-from detour.fabric.footings.base import Fabric
-from detour.fabric.footings.clock import PS, Ticker, ps
+from detour.fabric.backends.base import Fabric
+from detour.fabric.backends.clock import PS, Ticker, ps
 from detour.fabric.operations.live_flows import LiveFlows
 from detour.fabric.operations.paths import Paths
 from detour.fabric.operations.results import Loaded, ProbedPath, ProbedPaths, QueuingDelay, SentMessage, UsedPath

@@ -12,7 +12,7 @@ from detour.engine.network import Network
 from detour.engine.trace.filters import Filter, parse_filter
 from detour.engine.trace.recorder import Recorder
 from detour.engine.trace.tree import Dropped, Output, Visit
-from detour.fabric.footings.clock import FabricClock
+from detour.fabric.backends.clock import FabricClock
 from detour.fabric.tracing.results import Arrived, Ending, FollowedHop, FollowedPacket, Lost, dropped_at
 from detour.topo import Behind, Host, Topology
 from detour.topo.address import ipv6_text

@@ -17,8 +17,8 @@ from detour.engine.compiler.program import Program
 from detour.engine.trace.choices import expand
 from detour.engine.trace.network import TraceNetwork
 from detour.engine.trace.tree import Assumed, ChoiceKey, Dropped, Output, TraceTree
-from detour.fabric.footings.virtual.fabric import program
-from detour.fabric.footings.virtual.load import install
+from detour.fabric.backends.virtual.fabric import program
+from detour.fabric.backends.virtual.load import install
 from detour.fabric.tracing.results import Arrived, Ending, FollowedHop, FollowedPacket, Lost, dropped_at
 from detour.hosts.frames.sample import data_frame
 from detour.topo import Host, Topology

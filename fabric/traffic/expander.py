@@ -22,14 +22,14 @@ from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.control import schema
 from detour.control.entries import Plan
-from detour.control.expander.rising import plan_rising
 from detour.control.expander.routes import ExpanderRoutes, rows_anew
+from detour.control.expander.vc_transitions import plan_rising
 from detour.control.policy import Amount, Ecn, RedMarking
 from detour.control.routes.queueing import plan_priorities
 from detour.engine.state import SwitchState
-from detour.fabric.footings.virtual.fabric import VirtualFabric, program
-from detour.fabric.footings.virtual.load import read_back, write
-from detour.fabric.footings.virtual.scheme import PATIENT, RunSettings, Scheme
+from detour.fabric.backends.virtual.fabric import VirtualFabric, program
+from detour.fabric.backends.virtual.load import read_back, write
+from detour.fabric.backends.virtual.scheme import PATIENT, RunSettings, Scheme
 from detour.hosts.frames.addresses import final_address, to_words
 from detour.hosts.verbs import algorithms
 from detour.hosts.verbs.bulk import lead

@@ -18,7 +18,7 @@ import numpy as np
 
 from detour.base.errors import DetourError
 from detour.base.times import MAX_TIME
-from detour.fabric.footings.clock import FabricClock, ps
+from detour.fabric.backends.clock import FabricClock, ps
 from detour.fabric.traffic.streams import Sink, Source
 from detour.hosts.verbs.verbs import (
     CQ,

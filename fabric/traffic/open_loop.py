@@ -23,8 +23,8 @@ from detour.control.planner import plan
 from detour.control.policy import NoMarking, Policy, Routing
 from detour.control.routes import qcn_schema
 from detour.control.routes.qcn import MECHANISMS, PROGRAM, Mechanism, plan_qcn
-from detour.fabric.footings.virtual.fabric import VirtualFabric
-from detour.fabric.footings.virtual.scheme import LinkSettings, RunSettings, Scheme, SwitchMemory
+from detour.fabric.backends.virtual.fabric import VirtualFabric
+from detour.fabric.backends.virtual.scheme import LinkSettings, RunSettings, Scheme, SwitchMemory
 from detour.hosts.openloop import configure, discard_queues
 from detour.topo import Topology
 

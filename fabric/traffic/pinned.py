@@ -28,8 +28,8 @@ from detour.base.times import US
 from detour.control.fors.fabric import FatTree, TreeLink
 from detour.control.fors.paths import INSIDE, TreePaths
 from detour.control.policy import Amount, StepMarking
-from detour.fabric.footings.virtual.fabric import VirtualFabric
-from detour.fabric.footings.virtual.scheme import SPRAY_LERP, LinkSettings, RunSettings, Scheme
+from detour.fabric.backends.virtual.fabric import VirtualFabric
+from detour.fabric.backends.virtual.scheme import SPRAY_LERP, LinkSettings, RunSettings, Scheme
 from detour.hosts import rdma
 from detour.hosts.frames.addresses import final_address, to_words
 from detour.hosts.verbs.bulk import Flows, connect_many, draw_ports, lead

@@ -23,7 +23,7 @@ from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.base.heap import HeapEntry
 from detour.base.times import US
-from detour.fabric.footings.virtual.fabric import VirtualFabric
+from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.workloads.tasks import TaskGraph, successors
 from detour.hosts.records import Successor, Task, TaskLane, Unit
 from detour.hosts.state import (

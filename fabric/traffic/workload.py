@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, TypeAlias
 
-from detour.base import doors
+from detour.base import plugins
 from detour.base.errors import DetourError
 from detour.control.routes.hashes import probe_ports
-from detour.fabric.footings.clock import PS, ps
+from detour.fabric.backends.clock import PS, ps
 from detour.fabric.traffic.flows import Choice, Flow, Pump
 from detour.fabric.traffic.streams import PatternSink, PatternSource
 from detour.hosts.verbs.verbs import Path
@@ -29,7 +29,7 @@ ECMP_CANDIDATES = 8
 
 Pattern: TypeAlias = Callable[[Topology, random.Random], list[HostPair]]
 """Pairs of source and destination host; what is random comes from the second argument. One's own is found by entry
-point (group `detour.patterns`) or as `FILE.py:NAME` (`base.doors`)."""
+point (group `detour.patterns`) or as `FILE.py:NAME` (`base.plugins`)."""
 
 
 def _between_groups(name: str) -> Pattern:
@@ -54,10 +54,10 @@ def _between_groups(name: str) -> Pattern:
 
 
 def _adopt(name: str, found: Any) -> Pattern:
-    function = doors.function_of(name, found, "topology and generator")
+    function = plugins.function_of(name, found, "topology and generator")
 
     def pairs(topology: Topology, rng: random.Random) -> list[HostPair]:
-        with doors.blaming(name):
+        with plugins.blaming(name):
             made = [(int(a), int(b)) for a, b in function(topology, rng)]
         wrong = next((p for p in made if p[0] == p[1] or not all(0 <= h < len(topology.hosts) for h in p)), None)
         if wrong is not None:
@@ -76,7 +76,7 @@ def _permutation(topology: Topology, rng: random.Random) -> list[HostPair]:
     return list(zip(order, order[1:] + order[:1], strict=True))
 
 
-PATTERN_REGISTRY: doors.Registry[Pattern] = doors.Registry(
+PATTERN_REGISTRY: plugins.Registry[Pattern] = plugins.Registry(
     "patterns",
     "traffic pattern",
     {**{name: _between_groups(name) for name in ("adv1", "adv2", "unf")}, "permutation": _permutation},

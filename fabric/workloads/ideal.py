@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from detour.base.arrays import Int64Array
 from detour.base.dataplane import PAYLOAD
 from detour.base.errors import DetourError
-from detour.fabric.footings.virtual.scheme import LinkSettings
+from detour.fabric.backends.virtual.scheme import LinkSettings
 from detour.fabric.workloads.tasks import TaskGraph, topological
 from detour.hosts.frames.sizes import DATA_OVERHEAD
 from detour.topo import Topology

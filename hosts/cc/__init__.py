@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from detour.base import doors
-from detour.hosts.cc.own import CongestionAlgorithm
+from detour.base import plugins
+from detour.hosts.cc.plugin import CongestionAlgorithm
 from detour.hosts.plugins import PluginRegistry
 
 CC_REGISTRY = PluginRegistry(
@@ -35,11 +35,11 @@ def algorithm(text: str) -> CongestionAlgorithm:
 
 
 def pinned(text: str) -> str:
-    """The same text, checked, with a digest of the file that it names, if it does (`doors.pinned`).
+    """The same text, checked, with a digest of the file that it names, if it does (`plugins.pinned`).
 
     Raises:
         DetourError: see `algorithm`.
     """
     algorithm(text)
-    name, rest = doors.split(text)
-    return doors.pinned(name) + (f":{rest}" if rest else "")
+    name, rest = plugins.split(text)
+    return plugins.pinned(name) + (f":{rest}" if rest else "")

@@ -5,7 +5,7 @@ compiled hook by hook."""
 from __future__ import annotations
 
 from detour.base.parts import Part
-from detour.hosts.cc import own
+from detour.hosts.cc import plugin
 from detour.hosts.cc.cubic import CUBIC
 from detour.hosts.cc.dcqcn import DCQCN
 from detour.hosts.cc.dctcp import DCTCP
@@ -18,5 +18,5 @@ from detour.hosts.records import Config, QueuePair
 CONGESTION = Part("cc", __name__)
 
 for _each in (DCTCP, DCQCN, FIXED, NEWRENO, CUBIC, NSCC):
-    _parameters = Config.dtype if _each.parameters is None else _each.parameter_type(own.HostParameters)
-    build_in(CONGESTION, _each, _parameters, QueuePair.dtype, own.entry_of)
+    _parameters = Config.dtype if _each.parameters is None else _each.parameter_type(plugin.HostParameters)
+    build_in(CONGESTION, _each, _parameters, QueuePair.dtype, plugin.entry_of)

@@ -16,7 +16,7 @@ import numpy as np
 
 from detour.base.jit import float64, inner
 from detour.base.times import MAX_TIME
-from detour.hosts.cc import own
+from detour.hosts.cc import plugin
 from detour.hosts.records import Config, QueuePair, ReceivedFrame
 
 
@@ -30,14 +30,14 @@ def on_path(cfg: Config, q: QueuePair, window: float, now: int) -> None:
     q.ssthresh = np.inf
     q.pace_next = 0
     q.cc_timer = MAX_TIME
-    own.call(q, own.HOOK_PATH, now)
+    plugin.call(q, plugin.HOOK_PATH, now)
 
 
 @inner
 def on_move(q: QueuePair, now: int) -> None:
     """Another path takes over, with the window as it is."""
     q.pace_next = 0
-    own.call(q, own.HOOK_MOVE, now)
+    plugin.call(q, plugin.HOOK_MOVE, now)
 
 
 @inner
@@ -49,24 +49,24 @@ def window(q: QueuePair) -> float:
 @inner
 def on_idle(q: QueuePair, now: int) -> None:
     """Sending begins after an idle time longer than the retransmission timeout."""
-    own.call(q, own.HOOK_IDLE, now)
+    plugin.call(q, plugin.HOOK_IDLE, now)
 
 
 @inner
 def on_sent(q: QueuePair, length: int, txn: int, now: int) -> None:
     """A packet goes out; a paced algorithm sets `pace_next` here."""
-    if own.has(q, own.HOOK_SENT):
-        packet = own.packet_of(q)
+    if plugin.has(q, plugin.HOOK_SENT):
+        packet = plugin.packet_of(q)
         packet.bytes = length
         packet.txn = txn
-        own.call(q, own.HOOK_SENT, now)
+        plugin.call(q, plugin.HOOK_SENT, now)
 
 
 @inner
 def tell(cfg: Config, q: QueuePair, f: ReceivedFrame, caused: bool, rtt: int) -> None:
     """Before `on_acked`: what is known of the packet. `caused`: the answer in `f` is about it; `rtt`: its round trip
     then."""
-    packet = own.packet_of(q)
+    packet = plugin.packet_of(q)
     packet.rtt = rtt if caused else -1
     known = caused and f.has_delay != 0
     packet.delay = f.delay * cfg.tick_ps if known else -1
@@ -77,61 +77,61 @@ def tell(cfg: Config, q: QueuePair, f: ReceivedFrame, caused: bool, rtt: int) ->
 @inner
 def on_acked(q: QueuePair, nbytes: int, txn: int, empty: bool, now: int) -> None:
     """A packet has arrived; `empty`: the path has next to no queue. If it was marked, `on_ecn` was called before."""
-    packet = own.packet_of(q)
+    packet = plugin.packet_of(q)
     packet.bytes = nbytes
     packet.txn = txn
     packet.empty = empty
-    own.call(q, own.HOOK_ACKED, now)
+    plugin.call(q, plugin.HOOK_ACKED, now)
 
 
 @inner
 def on_ecn(q: QueuePair, nbytes: int, txn: int, now: int) -> None:
     """A packet has arrived with a CE mark."""
-    packet = own.packet_of(q)
+    packet = plugin.packet_of(q)
     packet.bytes = nbytes
     packet.txn = txn
-    own.call(q, own.HOOK_ECN, now)
+    plugin.call(q, plugin.HOOK_ECN, now)
 
 
 @inner
 def on_lost(q: QueuePair, txn: int, congested: bool, now: int) -> None:
     """A packet was found lost by a later one's arrival; `congested`: in a full queue, as far as the sender knows."""
-    packet = own.packet_of(q)
+    packet = plugin.packet_of(q)
     packet.txn = txn
     packet.congested = congested
-    own.call(q, own.HOOK_LOST, now)
+    plugin.call(q, plugin.HOOK_LOST, now)
 
 
 @inner
 def on_spurious(q: QueuePair, now: int) -> None:
     """A packet that had been reported as lost, by `on_lost` or `on_rto`, has arrived."""
-    own.call(q, own.HOOK_SPURIOUS, now)
+    plugin.call(q, plugin.HOOK_SPURIOUS, now)
 
 
 @inner
 def on_spurious_timeout(q: QueuePair, now: int) -> None:
     """All that the timeout called lost has arrived, as far as it has not been sent again; `on_spurious` was called for
     each before."""
-    own.call(q, own.HOOK_SPURIOUS_TIMEOUT, now)
+    plugin.call(q, plugin.HOOK_SPURIOUS_TIMEOUT, now)
 
 
 @inner
 def on_rto(q: QueuePair, lost: int, now: int) -> None:
     """The retransmission timeout has passed, and so many packets in flight count as lost."""
-    packet = own.packet_of(q)
+    packet = plugin.packet_of(q)
     packet.lost = lost
     packet.timeouts = q.epoch_rtos
-    own.call(q, own.HOOK_RTO, now)
+    plugin.call(q, plugin.HOOK_RTO, now)
 
 
 @inner
 def on_cnp(q: QueuePair, now: int) -> None:
     """A congestion notification packet has come (for rate-based algorithms)."""
-    own.call(q, own.HOOK_CNP, now)
+    plugin.call(q, plugin.HOOK_CNP, now)
 
 
 @inner
 def on_timer(q: QueuePair, now: int) -> None:
     """`q.cc_timer` has passed."""
     q.cc_timer = MAX_TIME
-    own.call(q, own.HOOK_TIMER, now)
+    plugin.call(q, plugin.HOOK_TIMER, now)

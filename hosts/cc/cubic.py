@@ -11,7 +11,7 @@ import numpy as np
 from detour.base.jit import float64
 from detour.base.structs import Float64, Int64, NativeRecord
 from detour.hosts.cc.newreno import time_out
-from detour.hosts.cc.own import CongestionAlgorithm, HostParameters, Packet, hook
+from detour.hosts.cc.plugin import CongestionAlgorithm, HostParameters, Packet, hook
 from detour.hosts.records import Sender
 
 _SECOND = 1e12  # ps

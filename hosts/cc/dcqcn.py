@@ -25,7 +25,7 @@ from __future__ import annotations
 from detour.base.jit import float64, int64
 from detour.base.structs import Float64, Int64, NativeRecord
 from detour.base.times import MAX_TIME
-from detour.hosts.cc.own import CongestionAlgorithm, Packet, hook
+from detour.hosts.cc.plugin import CongestionAlgorithm, Packet, hook
 from detour.hosts.config import HostConfig
 from detour.hosts.records import Sender
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from detour.base.jit import float64
 from detour.base.structs import Float64, Int64, NativeRecord
-from detour.hosts.cc.own import CongestionAlgorithm, Packet, hook
+from detour.hosts.cc.plugin import CongestionAlgorithm, Packet, hook
 from detour.hosts.config import HostConfig
 from detour.hosts.records import Sender
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from detour.hosts.cc.dctcp import TcpDctcpState, measure
 from detour.hosts.cc.newreno import grow, on_idle, time_out
-from detour.hosts.cc.own import CongestionAlgorithm, HostParameters, Packet, hook
+from detour.hosts.cc.plugin import CongestionAlgorithm, HostParameters, Packet, hook
 from detour.hosts.records import Sender
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from detour.base.structs import NativeRecord
-from detour.hosts.cc.own import CongestionAlgorithm, Packet, hook
+from detour.hosts.cc.plugin import CongestionAlgorithm, Packet, hook
 from detour.hosts.config import HostConfig
 from detour.hosts.records import Sender
 

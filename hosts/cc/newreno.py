@@ -15,7 +15,7 @@ import numpy as np
 
 from detour.base.jit import float64
 from detour.base.structs import Int64, NativeRecord
-from detour.hosts.cc.own import CongestionAlgorithm, HostParameters, Packet, hook
+from detour.hosts.cc.plugin import CongestionAlgorithm, HostParameters, Packet, hook
 from detour.hosts.records import Sender
 
 

@@ -28,7 +28,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from detour.base.structs import Float64, Int64, NativeRecord
-from detour.hosts.cc.own import CongestionAlgorithm, HostParameters, Packet, hook
+from detour.hosts.cc.plugin import CongestionAlgorithm, HostParameters, Packet, hook
 from detour.hosts.records import Sender
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from detour.base.jit import inner, int64
-from detour.base.raw import load8, load32, load64
+from detour.base.memory import load8, load32, load64
 
 CRC_START = int64(0xFFFFFFFF)
 _SLICES = 16

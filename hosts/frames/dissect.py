@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from detour.base.dataplane import HOP_LIMIT
 from detour.base.jit import inner, int64
-from detour.base.raw import load8, load16be, load32, load32be, load64be
+from detour.base.memory import load8, load16be, load32, load32be, load64be
 from detour.hosts.frames.headers import TYPE_IPV6
 from detour.hosts.frames.sizes import (
     AETH,

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from detour.base.jit import inner, int64
-from detour.base.raw import load16be, load32be, store16be, store32be, store64be
+from detour.base.memory import load16be, load32be, store16be, store32be, store64be
 from detour.hosts.frames.checksum import sum_bytes, words
 
 # Typed, because Numba compiles a function once per plain constant that it is called with.

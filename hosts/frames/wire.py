@@ -45,7 +45,7 @@ from __future__ import annotations
 
 from detour.base.dataplane import HOP_LIMIT
 from detour.base.jit import inner, int64
-from detour.base.raw import load64, store8, store16be, store32, store32be, store64be, swap64
+from detour.base.memory import load64, store8, store16be, store32, store32be, store64be, swap64
 from detour.hosts.frames.checksum import CRC_START, crc32_update, crc32_word, fold, sum_bytes
 from detour.hosts.frames.headers import ETHERNET_BYTES, TYPE_IPV6, pseudo_sum, put_ethernet, put_ipv6
 from detour.hosts.frames.sizes import AETH, BTH, ICRC, IMMDT, IPV6, PROBE, RETH, SACK, TRANSIT, UDP

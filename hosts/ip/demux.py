@@ -7,7 +7,7 @@ Sockets that take packets from everybody are entered with remote address and por
 from __future__ import annotations
 
 from detour.base.jit import inner, int64
-from detour.base.raw import load32, store32
+from detour.base.memory import load32, store32
 from detour.hosts.ip.layout import StackGlobals
 from detour.hosts.ip.rows import host_at, socket_at
 

@@ -7,7 +7,7 @@ Packets are sent with "don't fragment" and identification 0 (RFC 6864); fragment
 from __future__ import annotations
 
 from detour.base.jit import inner, int64
-from detour.base.raw import (
+from detour.base.memory import (
     load8,
     load16be,
     load32be,

@@ -20,10 +20,10 @@ import numpy as np
 from detour.base.errors import DetourError
 from detour.hosts.ip import layout, stack
 from detour.hosts.ip.addressing import IpHostConfig, fields_of, is_v6, mac_number, text_of, words
+from detour.hosts.ip.arrival_process import Spacing
 from detour.hosts.ip.connections import TcpConnection, TcpListener
 from detour.hosts.ip.memory import StackMemory
 from detour.hosts.ip.sockets import Ping, RawFrames, UdpFlow, UdpPort
-from detour.hosts.ip.spacing import Spacing
 from detour.hosts.ip.tcp.config import TcpConfig
 from detour.hosts.stacks import Call, record_of
 

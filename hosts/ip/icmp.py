@@ -7,7 +7,7 @@ A request carries a magic number and the time at which it was sent, so a reply s
 from __future__ import annotations
 
 from detour.base.jit import inner, int64
-from detour.base.raw import (
+from detour.base.memory import (
     load8,
     load16be,
     load32be,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from detour.base.heap import HeapEntry
-from detour.hosts.cc.own import CongestionAlgorithm
+from detour.hosts.cc.plugin import CongestionAlgorithm
 from detour.hosts.ip import layout
 from detour.hosts.ip.pattern import make_pattern
 from detour.hosts.ip.tcp import layout as tcp

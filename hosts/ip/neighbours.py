@@ -8,7 +8,7 @@ second apart, and whoever waited is told.
 from __future__ import annotations
 
 from detour.base.jit import inner, int64
-from detour.base.raw import load8, load16be, load32be, load64be, store16be, store32be, store64be
+from detour.base.memory import load8, load16be, load32be, load64be, store16be, store32be, store64be
 from detour.base.times import MS
 from detour.hosts.frames.checksum import fold, sum_bytes
 from detour.hosts.frames.headers import (

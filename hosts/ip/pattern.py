@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from detour.base.jit import inner
-from detour.base.raw import compare_bytes, load32, move_bytes, set_bytes
+from detour.base.memory import compare_bytes, load32, move_bytes, set_bytes
 from detour.hosts.frames.checksum import fold, swapped
 from detour.hosts.ip.layout import LONGEST_FRAME, PERIOD, StackGlobals
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from detour.base.jit import inner
-from detour.base.raw import load64, move_bytes
+from detour.base.memory import load64, move_bytes
 from detour.hosts.ip import timers
 from detour.hosts.ip.layout import RawRecord, StackGlobals
 from detour.hosts.ip.rows import raw_at, socket_at

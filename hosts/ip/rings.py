@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from detour.base.jit import inner
-from detour.base.raw import move_bytes
+from detour.base.memory import move_bytes
 from detour.hosts.ip.layout import IpHostRecord, StackGlobals
 from detour.hosts.ip.rows import box_at
 

@@ -10,9 +10,9 @@ import numpy as np
 from detour.base.errors import DetourError
 from detour.hosts.ip import layout, stack
 from detour.hosts.ip.addressing import is_v6, text_of, words
+from detour.hosts.ip.arrival_process import Spacing
 from detour.hosts.ip.owner import Owner
 from detour.hosts.ip.results import PingResult, RawResult, ReceivedResult, SentResult, received
-from detour.hosts.ip.spacing import Spacing
 
 _MOST_ROUND_TRIPS = 1 << 20
 _ICMP_AND_IP = {4: 28, 6: 48}

@@ -10,7 +10,7 @@ arrived before it; by how much is how many numbers the highest one is ahead.
 from __future__ import annotations
 
 from detour.base.jit import inner, int64
-from detour.base.raw import load16be, load32be, load64, load64be, store16be, store32be, store64, store64be
+from detour.base.memory import load16be, load32be, load64, load64be, store16be, store32be, store64, store64be
 from detour.hosts.draws import draw, exponential
 from detour.hosts.frames.checksum import fold, sum_bytes
 from detour.hosts.ip import demux, icmp, neighbours, timers

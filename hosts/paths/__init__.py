@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from detour.hosts.paths.own import PathScheme
+from detour.hosts.paths.plugin import PathScheme
 from detour.hosts.plugins import PluginRegistry
 
 PATH_REGISTRY = PluginRegistry(

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from detour.base.parts import Part
-from detour.hosts.paths import own
+from detour.hosts.paths import plugin
 from detour.hosts.paths.oblivious import OBLIVIOUS_PATHS
-from detour.hosts.paths.own import PathScheme
+from detour.hosts.paths.plugin import PathScheme
 from detour.hosts.paths.probing import PROBING_PATHS
 from detour.hosts.paths.reacting import REACTING_PATHS
 from detour.hosts.paths.spray import SPRAYING_PATHS
@@ -19,7 +19,7 @@ PATH_SCHEMES = Part("paths", __name__)
 def build(part: Part, *schemes: PathScheme) -> None:
     """Compiles schemes, of which the parameters are those of `HostConfig`, as entries of a part."""
     for each in schemes:
-        build_in(part, each, Config.dtype, QueuePair.dtype, own.entry_of)
+        build_in(part, each, Config.dtype, QueuePair.dtype, plugin.entry_of)
 
 
 build(PATH_SCHEMES, PROBING_PATHS, REACTING_PATHS, SPRAYING_PATHS, OBLIVIOUS_PATHS)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from detour.base.structs import NativeRecord
-from detour.hosts.paths.own import PathNews, PathScheme, hook
+from detour.hosts.paths.plugin import PathNews, PathScheme, hook
 from detour.hosts.paths.tokens import draw
 from detour.hosts.records import Config, QueuePair
 from detour.hosts.state import Handle

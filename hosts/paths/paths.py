@@ -11,7 +11,7 @@ from detour.base.jit import float64, inner, int64
 from detour.hosts.cc import control
 from detour.hosts.frames import wire
 from detour.hosts.nic import CTL_PTR, activate, push_control
-from detour.hosts.paths import health, own
+from detour.hosts.paths import health, plugin
 from detour.hosts.paths.probes import send_ptm
 from detour.hosts.records import ControlMessage, QueuePair, RdmaHost, ReceivedFrame
 from detour.hosts.rows import candidate_row, cfg_row, ctl_row, frame_row, host_row, qp_row, slot_row
@@ -72,7 +72,7 @@ def _begin_epoch(hs: Handle, i: int, q: QueuePair, cand: int, now: int) -> int:
 def _set_off(hs: Handle, i: int, q: QueuePair, wait: int, now: int) -> None:
     if wait > 0:
         q.pace_next = now + wait
-    own.call(hs, i, q, own.PATH_MOVE, now)
+    plugin.call(hs, i, q, plugin.PATH_MOVE, now)
     activate(hs, i, q)
 
 
@@ -82,7 +82,7 @@ def _set_off(hs: Handle, i: int, q: QueuePair, wait: int, now: int) -> None:
 @inner
 def choose(hs: Handle, i: int, q: QueuePair, now: int) -> int:
     """Spraying: the candidate for the packet that goes out now; one that may take data, if there is one."""
-    return health.first_alive(hs, i, q, own.call(hs, i, q, own.PATH_CHOOSE, now), now)
+    return health.first_alive(hs, i, q, plugin.call(hs, i, q, plugin.PATH_CHOOSE, now), now)
 
 
 @inner
@@ -92,15 +92,15 @@ def before_data(hs: Handle, i: int, q: QueuePair, now: int) -> None:
     idle = q.inflight == 0 if q.sprays else q.flight_head == NIL
     if idle and q.n_lost == 0 and now - q.last_sent > rtt.timeout(cfg_row(hs), q):
         control.on_idle(q, now)
-        own.call(hs, i, q, own.PATH_IDLE, now)
-    own.call(hs, i, q, own.PATH_NEW, now)
+        plugin.call(hs, i, q, plugin.PATH_IDLE, now)
+    plugin.call(hs, i, q, plugin.PATH_NEW, now)
 
 
 @inner
 def after_data(hs: Handle, i: int, q: QueuePair, now: int) -> None:
     """A data packet went out."""
     q.last_sent = now
-    own.call(hs, i, q, own.PATH_SENT, now)
+    plugin.call(hs, i, q, plugin.PATH_SENT, now)
 
 
 @inner
@@ -127,42 +127,42 @@ def on_data_delay(hs: Handle, i: int, q: QueuePair, cand: int, f: ReceivedFrame,
 @inner
 def on_answer(hs: Handle, i: int, q: QueuePair, cand: int, f: ReceivedFrame, txn: int, now: int) -> None:
     """The answer in `f` is the first one about a packet that went by candidate `cand`."""
-    if own.has(q, own.PATH_ANSWER):
-        news = own.news_of(q)
+    if plugin.has(q, plugin.PATH_ANSWER):
+        news = plugin.news_of(q)
         news.cand = cand
         news.delay = f.delay if f.has_delay else -1
         news.marked = f.ce
         news.txn = txn
-        own.call(hs, i, q, own.PATH_ANSWER, now)
+        plugin.call(hs, i, q, plugin.PATH_ANSWER, now)
 
 
 @inner
 def on_lost(hs: Handle, i: int, q: QueuePair, cand: int, congested: bool, now: int) -> None:
     """Spraying: a packet was overtaken on its path by a later one. `congested`: a queue was full."""
-    if own.has(q, own.PATH_LOST):
-        news = own.news_of(q)
+    if plugin.has(q, plugin.PATH_LOST):
+        news = plugin.news_of(q)
         news.cand = cand
         news.congested = congested
-        own.call(hs, i, q, own.PATH_LOST, now)
+        plugin.call(hs, i, q, plugin.PATH_LOST, now)
 
 
 @inner
 def on_timeout(hs: Handle, i: int, q: QueuePair, now: int) -> None:
     """Nothing comes back."""
-    own.call(hs, i, q, own.PATH_TIMEOUT, now)
+    plugin.call(hs, i, q, plugin.PATH_TIMEOUT, now)
 
 
 @inner
 def on_deadline(hs: Handle, i: int, q: QueuePair, now: int) -> None:
     """Does what is due."""
     if q.path_timer <= now:
-        own.call(hs, i, q, own.PATH_TIMER, now)
+        plugin.call(hs, i, q, plugin.PATH_TIMER, now)
 
 
 @inner
 def new_candidates(hs: Handle, i: int) -> None:
     """The list of candidates is another one."""
-    own.call(hs, i, qp_row(hs, i), own.PATH_CANDIDATES, int64(0))
+    plugin.call(hs, i, qp_row(hs, i), plugin.PATH_CANDIDATES, int64(0))
 
 
 # -- probes -------------------------------------------------------------------------------------------------
@@ -180,9 +180,9 @@ def probe_all(hs: Handle, i: int) -> None:
 def write_ptm(hs: Handle, frame: int, h: RdmaHost, m: ControlMessage, now: int) -> int:
     """Writes the PTM in control message `m`."""
     q = qp_row(hs, m.qp)
-    if own.has(q, own.PATH_PROBE_SENT):
-        own.news_of(q).seq = m.psn
-        own.call(hs, m.qp, q, own.PATH_PROBE_SENT, now)
+    if plugin.has(q, plugin.PATH_PROBE_SENT):
+        plugin.news_of(q).seq = m.psn
+        plugin.call(hs, m.qp, q, plugin.PATH_PROBE_SENT, now)
     return wire.write_probe(hs, frame, h, m, wire.PTM)
 
 
@@ -231,10 +231,10 @@ def on_ptr(hs: Handle, i: int, now: int) -> bool:
         health.on_probe(c)
     elif f.cand == q.cand:
         q.delay = f.reflected
-    if own.has(q, own.PATH_PROBE):
-        news = own.news_of(q)
+    if plugin.has(q, plugin.PATH_PROBE):
+        news = plugin.news_of(q)
         news.cand = f.cand
         news.delay = f.reflected
         news.seq = f.psn
-        own.call(hs, i, q, own.PATH_PROBE, now)
+        plugin.call(hs, i, q, plugin.PATH_PROBE, now)
     return True

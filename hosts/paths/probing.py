@@ -27,7 +27,7 @@ from detour.base.jit import float64, int64
 from detour.hosts.cc import control
 from detour.hosts.paths import delays, health, paths
 from detour.hosts.paths.delays import ProbingState
-from detour.hosts.paths.own import PathNews, PathScheme, hook
+from detour.hosts.paths.plugin import PathNews, PathScheme, hook
 from detour.hosts.paths.probes import probe_others, send_ptm
 from detour.hosts.records import Config, QueuePair
 from detour.hosts.rows import candidate_row

@@ -46,7 +46,7 @@ from detour.hosts.draws import random_below
 from detour.hosts.paths import memory
 from detour.hosts.paths.health import is_alive
 from detour.hosts.paths.memory import SprayState
-from detour.hosts.paths.own import PathNews, PathScheme, hook
+from detour.hosts.paths.plugin import PathNews, PathScheme, hook
 from detour.hosts.paths.tokens import draw, forget, pop, push
 from detour.hosts.paths.waits import mtu_times
 from detour.hosts.records import Config, QueuePair

@@ -22,7 +22,7 @@ from detour.hosts.paths import paths
 from detour.hosts.records import QueuePair, ReceivedFrame
 from detour.hosts.rows import cfg_row, frame_row, slot_row
 from detour.hosts.state import NIL, SLOT_FLIGHT, Handle
-from detour.hosts.transport import evidence, flight
+from detour.hosts.transport import flight, loss_classification
 from detour.hosts.transport.progress import acked, measured_path, sample_round_trip, slide
 
 
@@ -34,7 +34,7 @@ def on_positive(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, now: int) ->
         q.next_txn if measured == NIL else slot_row(hs, i, unwrap(f.trigger, q.snd_una) & (cfg_row(hs).window - 1)).txn
     )
     if measured != NIL and f.ce:
-        evidence.note_mark(q, f)
+        loss_classification.note_mark(q, f)
     newest = _on_trigger(hs, i, q, f, now)
     for seq in range(q.snd_una, unwrap(f.psn, q.snd_una) + 1):
         newest = max(newest, acked(hs, i, q, seq, int64(-1), now))
@@ -83,6 +83,6 @@ def _lose_before(hs: Handle, i: int, q: QueuePair, index: int, txn: int, epoch: 
         if s.epoch == epoch:
             flight.lose(hs, i, q, index)
             if epoch == q.epoch:
-                evidence.note_loss(q, s.txn)
-                control.on_lost(q, s.txn, evidence.is_congestion(cfg, q, frame_row(hs)), now)
+                loss_classification.note_loss(q, s.txn)
+                control.on_lost(q, s.txn, loss_classification.is_congestion(cfg, q, frame_row(hs)), now)
         index = after

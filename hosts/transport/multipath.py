@@ -36,7 +36,7 @@ from detour.hosts.paths.probes import send_ptm
 from detour.hosts.records import Candidate, Config, PsnSlot, QueuePair, ReceivedFrame
 from detour.hosts.rows import candidate_row, cfg_row, qp_row, slot_row
 from detour.hosts.state import MAX_TIME, NIL, Handle
-from detour.hosts.transport import evidence, flight, rtt, timers
+from detour.hosts.transport import flight, loss_classification, rtt, timers
 from detour.hosts.transport.progress import PROBE_DUE, PROBE_NONE, acked, has_new, slide
 
 
@@ -98,7 +98,7 @@ def _hear(hs: Handle, i: int, q: QueuePair, cand: int, s: PsnSlot, f: ReceivedFr
         return
     c.delay = f.delay
     if f.ce:
-        evidence.note_mark(q, f)
+        loss_classification.note_mark(q, f)
     paths.on_delay(q, f.delay)
 
 
@@ -125,8 +125,8 @@ def _lose_overtaken(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, cand: in
             continue
         txn = s.txn
         flight.lose(hs, i, q, index)
-        evidence.note_loss(q, txn)
-        congested = evidence.is_congestion(cfg, q, f)
+        loss_classification.note_loss(q, txn)
+        congested = loss_classification.is_congestion(cfg, q, f)
         control.on_lost(q, txn, congested, now)
         paths.on_lost(hs, i, q, cand, congested, now)
 

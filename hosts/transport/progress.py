@@ -10,7 +10,7 @@ from detour.hosts.paths.waits import is_empty
 from detour.hosts.records import Config, PsnSlot, QueuePair, ReceivedFrame
 from detour.hosts.rows import candidate_row, cfg_row, frame_row, slot_row, wqe_row
 from detour.hosts.state import NIL, SLOT_ACKED, SLOT_FLIGHT, SLOT_FREE, SLOT_LOST, TR_LERP, WC_SUCCESS, Handle
-from detour.hosts.transport import evidence, flight, rtt
+from detour.hosts.transport import flight, loss_classification, rtt
 from detour.hosts.verbs.queues import complete
 
 PROBE_NONE, PROBE_DUE, PROBE_SENT = 0, 1, 2
@@ -90,9 +90,9 @@ def _was_late(hs: Handle, i: int, q: QueuePair, s: PsnSlot, in_flight: bool, cou
     control.on_spurious(q, now)
     newest = candidate_row(hs, i, s.cand).newest if q.sprays else q.newest_sent
     if not in_flight:
-        evidence.note_late(cfg, q, s.sent, newest)
+        loss_classification.note_late(cfg, q, s.sent, newest)
     elif count == 0 and s.first >= 0:
-        evidence.note_late(cfg, q, s.first, newest)
+        loss_classification.note_late(cfg, q, s.first, newest)
 
 
 @inner

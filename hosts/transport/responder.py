@@ -26,7 +26,7 @@ a dead path takes its answers along.
 from __future__ import annotations
 
 from detour.base.jit import inner, int64
-from detour.hosts import agenda
+from detour.hosts import event_queue
 from detour.hosts.frames import wire
 from detour.hosts.frames.wire import (
     OP_WRITE_ONLY_IMM,
@@ -235,7 +235,7 @@ def _in_order(hs: Handle, i: int, q: QueuePair, flags: int, length: int, imm: in
         )
     if flags & ARRIVED_LAST:
         if q.tasks_of:
-            agenda.delivered(hs, q, host_row(hs, q.host).now)
+            event_queue.delivered(hs, q, host_row(hs, q.host).now)
         q.rcv_msn = (q.rcv_msn + 1) & 0xFFFFFF
         q.rcv_length = 0
 

@@ -14,7 +14,7 @@ from detour.hosts.cc import control
 from detour.hosts.frames import wire
 from detour.hosts.frames.wire import SYNDROME_ACCESS, SYNDROME_ACK, SYNDROME_SEQUENCE, unwrap
 from detour.hosts.nic import activate
-from detour.hosts.paths import paths, silence
+from detour.hosts.paths import blackhole, paths
 from detour.hosts.records import Config, QueuePair, WorkRequest
 from detour.hosts.rows import candidate_row, cfg_row, frame_row, host_row, qp_row, slot_row, wqe_row
 from detour.hosts.state import (
@@ -26,7 +26,7 @@ from detour.hosts.state import (
     WC_RETRY_EXC_ERR,
     Handle,
 )
-from detour.hosts.transport import answers, flight, gbn, lerp, multipath, rtt, timers
+from detour.hosts.transport import ack_validation, flight, gbn, lerp, multipath, rtt, timers
 from detour.hosts.transport.progress import PROBE_DUE, PROBE_NONE, PROBE_SENT, has_new, on_refused
 from detour.hosts.verbs.queues import fail
 
@@ -163,7 +163,7 @@ def on_ack(hs: Handle, i: int, now: int) -> None:
     if q.state != QPS_RTS:
         host_row(hs, q.host).rx_wrong_state += 1
         return
-    if not answers.is_answer(hs, i, q, f):
+    if not ack_validation.is_answer(hs, i, q, f):
         q.st_answers_dropped += 1
         return
     timed_out, spurious = q.retries > 0, q.st_spurious
@@ -203,7 +203,7 @@ def deadline(hs: Handle, i: int, q: QueuePair) -> int:
 @inner
 def _deadline_of_timers(hs: Handle, i: int, q: QueuePair) -> int:
     """`deadline`, leaving pacing aside."""
-    return min(_loss_deadline(hs, i, q), silence.deadline(hs, i, q), q.path_timer, q.cc_timer)
+    return min(_loss_deadline(hs, i, q), blackhole.deadline(hs, i, q), q.path_timer, q.cc_timer)
 
 
 @inner
@@ -244,7 +244,7 @@ def on_deadline(hs: Handle, i: int, now: int) -> None:
     if q.cc_timer <= now:
         control.on_timer(q, now)
     paths.on_deadline(hs, i, q, now)
-    silence.on_deadline(hs, i, q, now)
+    blackhole.on_deadline(hs, i, q, now)
     if _loss_deadline(hs, i, q) <= now:
         _on_loss_deadline(hs, i, q, now)
     if q.state == QPS_RTS and can_send(hs, q):

@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 from detour.base.arrays import Int64Array
 from detour.hosts import rdma
-from detour.hosts.cc import CC_REGISTRY, own
+from detour.hosts.cc import CC_REGISTRY
 from detour.hosts.cc.built_in import CONGESTION
-from detour.hosts.cc.own import CongestionAlgorithm
+from detour.hosts.cc.plugin import HOST_PARAMETERS, CongestionAlgorithm
+from detour.hosts.cc.plugin import entry_of as cc_entry_of
 from detour.hosts.paths import PATH_REGISTRY
 from detour.hosts.paths.built_in import PATH_SCHEMES
-from detour.hosts.paths.own import PathScheme
-from detour.hosts.paths.own import entry_of as path_entry_of
+from detour.hosts.paths.plugin import PathScheme
+from detour.hosts.paths.plugin import entry_of as path_entry_of
 from detour.hosts.plugins import Bound, Plugin
 from detour.hosts.records import QueuePair
 from detour.hosts.state import MAX_TIME, Hosts
@@ -111,8 +112,8 @@ def _bound(hs: Hosts, plugin: Plugin) -> Bound:
     if plugin.parameters is None:
         parameters = hs.cfg
     else:
-        names = () if of_paths else own.HOST_PARAMETERS
+        names = () if of_paths else HOST_PARAMETERS
         parameters = plugin.parameter_record({name: hs.cfg[0][name].item() for name in names})
-    bound = Bound(plugin, parameters, path_entry_of if of_paths else own.entry_of, QueuePair.dtype)
+    bound = Bound(plugin, parameters, path_entry_of if of_paths else cc_entry_of, QueuePair.dtype)
     known.append(bound)
     return bound

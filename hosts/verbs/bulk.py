@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.hosts import rdma
-from detour.hosts.cc.own import CongestionAlgorithm
-from detour.hosts.paths.own import PathScheme
+from detour.hosts.cc.plugin import CongestionAlgorithm
+from detour.hosts.paths.plugin import PathScheme
 from detour.hosts.records import QP_COUNTERS, Candidate, CompletionEntry
 from detour.hosts.state import NIL, Hosts, qp_numbers
 from detour.hosts.verbs import algorithms

@@ -10,7 +10,7 @@ requests of tasks complete on the host's agenda instead (`hosts.agenda`) and hol
 from __future__ import annotations
 
 from detour.base.jit import inner, int64
-from detour.hosts import agenda
+from detour.hosts import event_queue
 from detour.hosts.nic import activate
 from detour.hosts.records import QueuePair
 from detour.hosts.rows import cfg_row, cq_row, cqe_row, host_row, publish, qp_row, wqe_row
@@ -82,7 +82,7 @@ def complete(hs: Handle, i: int, q: QueuePair, status: int) -> None:
     w = wqe_row(hs, i, q.sq_una & (cfg_row(hs).sq_depth - 1))
     q.sq_una += 1
     if w.flags & WQE_TASK:
-        agenda.acknowledged(hs, w.wr_id, status, host_row(hs, q.host).now)
+        event_queue.acknowledged(hs, w.wr_id, status, host_row(hs, q.host).now)
     if status == WC_SUCCESS:
         q.st_bytes += w.length
         q.st_last_done_ps = host_row(hs, q.host).now

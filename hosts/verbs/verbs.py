@@ -30,9 +30,9 @@ import numpy as np
 from detour.base.dataplane import MAX_FLOW_LABEL
 from detour.base.errors import DetourError
 from detour.hosts import nic, rdma, state
-from detour.hosts.cc.own import CongestionAlgorithm
+from detour.hosts.cc.plugin import CongestionAlgorithm
 from detour.hosts.frames.addresses import final_address, to_text, to_words
-from detour.hosts.paths.own import PathScheme
+from detour.hosts.paths.plugin import PathScheme
 from detour.hosts.records import HOST_COUNTERS, QP_COUNTERS, QueuePair
 from detour.hosts.state import MAX_TIME, NIL, Hosts, generations, next_key, qp_numbers
 from detour.hosts.verbs import algorithms, queues

@@ -41,7 +41,7 @@ def plant(world: World, method: str, body: str) -> None:
         "import sys\n"
         "if 'detour.fabric.daemon.daemon' in sys.orig_argv:\n"
         "    import os, signal\n"
-        "    from detour.fabric.footings.engine import EngineFabric\n"
+        "    from detour.fabric.backends.engine import EngineFabric\n"
         f"    def {method}(self):\n        {body}\n"
         f"    EngineFabric.{method} = {method}\n"
     )

@@ -18,9 +18,9 @@ from detour.control.p4runtime import client
 from detour.engine.p4runtime import write as writing
 from detour.engine.p4runtime.errors import Code, Refused
 from detour.engine.p4runtime.server import P4RuntimeServer
+from detour.fabric.backends.bmv2.fabric import Bmv2Fabric
+from detour.fabric.backends.engine import EngineFabric
 from detour.fabric.daemon.daemon import UpOptions, boot
-from detour.fabric.footings.bmv2.fabric import Bmv2Fabric
-from detour.fabric.footings.engine import EngineFabric
 from detour.fabric.operations.session import Session
 from tests.unit.p4runtime.harness import Client
 from tests.waiting import PATIENCE_S, until

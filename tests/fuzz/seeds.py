@@ -20,7 +20,7 @@ from detour.engine.compiler.program import Program
 from detour.engine.state import SwitchState
 from detour.experiments.bench.dragonfly import D1
 from detour.experiments.bench.frames import frame
-from detour.fabric.footings.virtual.load import load
+from detour.fabric.backends.virtual.load import load
 from detour.topo import Topology, address, parse_topology
 from tests.differential.packets import PacketMaker, Pool
 from tests.fuzz.job import SEED_BYTES

@@ -13,7 +13,7 @@ from detour.control import schema
 from detour.control.entries import TableEntry
 from detour.control.expander.routes import PathPolicy, all_pairs, compute
 from detour.control.verifier.dependencies import InstalledClasses, plain_choices, wires_of
-from detour.fabric.footings.virtual.scheme import RunSettings
+from detour.fabric.backends.virtual.scheme import RunSettings
 from detour.fabric.traffic.expander import ExpanderFabric, scheme_of
 from detour.topo.expander import Expander, fcplus, jellyfish
 from detour.topo.failures import Failure

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from detour.control.routes import qcn_numbers, qcn_schema
 from detour.control.routes.qcn import Mechanism
-from detour.fabric.footings.virtual.load import _call
+from detour.fabric.backends.virtual.load import _call
 from tests.ptf.packets import frame, host, ip, udp
 from tests.unit.control.qcn_runner import PORT, make_runner, message
 

@@ -15,7 +15,7 @@ from tests.ptf.base_test import Switch
 
 OTHER_PROGRAMS = ("adaptive", "qcn", "ugal", "ugal_graph")
 ENGINE = ["engine"]
-FOOTINGS = [*ENGINE, pytest.param("bmv2", marks=pytest.mark.bmv2)]
+BACKENDS = [*ENGINE, pytest.param("bmv2", marks=pytest.mark.bmv2)]
 
 
 @pytest.fixture(autouse=True, scope="package")
@@ -28,12 +28,12 @@ def _coverage(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
-def switch_with(footing: str, program: str, of_fabric: bool = True) -> Iterator[Switch]:
+def switch_with(backend: str, program: str, of_fabric: bool = True) -> Iterator[Switch]:
     """A switch with a program: node 1 in group 0 of 9, no routes but those of the barrier; not `of_fabric`: nothing."""
-    reason = platforms.missing(footing)
+    reason = platforms.missing(backend)
     if reason is not None:
         pytest.skip(reason)
-    platform = platforms.make(footing)
+    platform = platforms.make(backend)
     try:
         under_test = Switch(platform, program, routes=of_fabric)
         if of_fabric:
@@ -50,7 +50,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """On which switches the tests of `switch` run."""
     own = hasattr(metafunc.module, "switch")  # a fixture of the module, with parameters of its own
     if "switch" in metafunc.fixturenames and not own:
-        params: list[Any] = list(FOOTINGS)
+        params: list[Any] = list(BACKENDS)
         if metafunc.definition.get_closest_marker("shared_p4"):
             params += [pytest.param(f"engine {each}", id=f"engine-{each}") for each in OTHER_PROGRAMS]
         metafunc.parametrize("switch", params, indirect=True)
@@ -60,23 +60,23 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def switch(request: pytest.FixtureRequest) -> Iterator[Switch]:
     """A switch with fabric.p4: node 1 in group 0 of 9, no routes but those of the barrier. For tests marked `shared_p4`
     also one with each of the other programs that include the same files, on the engine."""
-    footing, _, program = request.param.partition(" ")
-    yield from switch_with(footing, program or "fabric")
+    backend, _, program = request.param.partition(" ")
+    yield from switch_with(backend, program or "fabric")
 
 
-def _switches_with(program: str, footings: Sequence[Any]) -> Callable[..., Iterator[Switch]]:
+def _switches_with(program: str, backends: Sequence[Any]) -> Callable[..., Iterator[Switch]]:
     """A fixture: the same with another program."""
 
-    @pytest.fixture(params=footings)
+    @pytest.fixture(params=backends)
     def under_test(request: pytest.FixtureRequest) -> Iterator[Switch]:
         yield from switch_with(request.param, program)
 
     return under_test
 
 
-adaptive = _switches_with("adaptive", FOOTINGS)
-ugal = _switches_with("ugal", FOOTINGS)
-graph = _switches_with("ugal_graph", FOOTINGS)
+adaptive = _switches_with("adaptive", BACKENDS)
+ugal = _switches_with("ugal", BACKENDS)
+graph = _switches_with("ugal_graph", BACKENDS)
 # BMv2 has no registers over P4Runtime, so all links are idle there: where loads matter, the engine only.
 loaded = _switches_with("adaptive", ENGINE)
 ugal_engine = _switches_with("ugal", ENGINE)

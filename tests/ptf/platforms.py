@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two footings of the packet tests: a switch with ports, and how to get at both."""
+"""The two backends of the packet tests: a switch with ports, and how to get at both."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import pytest
 from scapy.packet import Packet
 
 from tests.ptf.base_test import Switch, send_packet, verify_no_other_packets, verify_packet_in, verify_packets
-from tests.ptf.conftest import FOOTINGS, switch_with
+from tests.ptf.conftest import BACKENDS, switch_with
 from tests.ptf.packets import frame, host, ip, udp, usids
 
 GLOBAL, LOCAL, OUT, OTHER_OUT = 1, 2, 3, 4
@@ -19,16 +19,16 @@ FIRST = 8
 EXHAUSTED = 7
 
 
-@pytest.fixture(params=FOOTINGS)
-def footing(request: pytest.FixtureRequest) -> str:
+@pytest.fixture(params=BACKENDS)
+def backend(request: pytest.FixtureRequest) -> str:
     """Where the switch runs."""
     return request.param
 
 
 @pytest.fixture(params=["fabric", "adaptive"])
-def switch(request: pytest.FixtureRequest, footing: str) -> Iterator[Switch]:
+def switch(request: pytest.FixtureRequest, backend: str) -> Iterator[Switch]:
     """Node 1 in group 0, groups 5 and 6 behind two ports, DSCP 48 with priority 7."""
-    for under_test in switch_with(footing, request.param):
+    for under_test in switch_with(backend, request.param):
         under_test.route("fd00:5::", 32, [OUT])
         under_test.route("fd00:6::", 32, [OTHER_OUT])
         under_test.insert("dscp", {"hdr.ipv6.dscp": 48}, action=("set_priority", {"priority": 7}))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """qcn.p4: victims make messages, switches take them and go round, and come back when it is quiet.
 
-On both footings congestion points sample output queues, which every v1model target has. What needs the engine (the
+On both backends congestion points sample output queues, which every v1model target has. What needs the engine (the
 bytes of an input buffer, a paused port) is tested there, with registers written over P4Runtime.
 """
 
@@ -20,7 +20,7 @@ from detour.base.dataplane import RECIRCULATION_PORT
 from detour.control.entries import Action
 from detour.control.routes.qcn import QCN_BASE, QCN_SOURCE, CongestionPoints, Mechanism
 from tests.ptf.base_test import Switch, send_packet, verify_no_other_packets, verify_packet, verify_packets
-from tests.ptf.conftest import FOOTINGS, switch_with
+from tests.ptf.conftest import BACKENDS, switch_with
 from tests.ptf.p4rt import clone_session
 from tests.ptf.packets import frame, host, ip, udp, usids
 
@@ -38,7 +38,7 @@ POINTS = CongestionPoints("output", period=1, q_eq=100, w=0, wait_ticks=0, packe
 """two packets in the queue are Fb = 63"""
 
 
-@pytest.fixture(params=FOOTINGS)
+@pytest.fixture(params=BACKENDS)
 def qcn(request: pytest.FixtureRequest) -> Iterator[Switch]:
     """Switch 0 of group 0 of 6: its hosts at port 6, switch 1 at port 2, group 5 at port 1, the others at PORTS."""
     for switch in switch_with(request.param, "qcn"):

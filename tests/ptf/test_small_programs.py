@@ -14,7 +14,7 @@ from scapy.layers.l2 import ARP, Ether
 from scapy.packet import Packet, Raw
 
 from tests.ptf.base_test import Switch, send_packet, verify_packet
-from tests.ptf.conftest import FOOTINGS, switch_with
+from tests.ptf.conftest import BACKENDS, switch_with
 from tests.ptf.packets import SOURCE_MAC, SWITCH_MAC
 
 IN, OUT = 1, 2
@@ -22,7 +22,7 @@ HOST, HOST_MAC = 0x0A000001, "02:00:00:00:00:99"
 CE, ECT0 = 3, 2
 
 
-@pytest.fixture(params=FOOTINGS)
+@pytest.fixture(params=BACKENDS)
 def router(request: pytest.FixtureRequest) -> Iterator[Switch]:
     """ipv4.p4 with 10.0.0.0/24 behind a port."""
     for switch in switch_with(request.param, "ipv4", of_fabric=False):
@@ -31,13 +31,13 @@ def router(request: pytest.FixtureRequest) -> Iterator[Switch]:
         yield switch
 
 
-@pytest.fixture(params=FOOTINGS)
+@pytest.fixture(params=BACKENDS)
 def queues(request: pytest.FixtureRequest) -> Iterator[Switch]:
     """queues.p4."""
     yield from switch_with(request.param, "queues", of_fabric=False)
 
 
-@pytest.fixture(params=FOOTINGS)
+@pytest.fixture(params=BACKENDS)
 def tables(request: pytest.FixtureRequest) -> Iterator[Switch]:
     """bench_tables.p4."""
     yield from switch_with(request.param, "bench_tables", of_fabric=False)

@@ -22,7 +22,7 @@ import grpc
 from finsy.proto import p4r, p4r_grpc
 
 from detour.base.errors import DetourError
-from detour.fabric.footings.bmv2.switch import SwitchProcess, missing
+from detour.fabric.backends.bmv2.switch import SwitchProcess, missing
 from detour.fabric.labs.contents import SwitchContent, contents_of
 from detour.fabric.labs.folder import LabFolder
 from detour.fabric.labs.model import LabEnd

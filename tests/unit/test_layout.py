@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The house: each room is at the top, is reached as `detour.<room>`, and is looked at by the linters."""
+"""Each package is at the top, is reached as `detour.<package>`, and is looked at by the linters."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
-def test_each_room_is_linked_into_the_package() -> None:
+def test_each_package_is_linked_into_the_package() -> None:
     links = {path.name: os.readlink(path) for path in (ROOT / "detour").iterdir() if path.is_symlink()}
-    assert links == {room: f"../{room}" for room in (*places.ROOMS, "p4src")}
+    assert links == {package: f"../{package}" for package in (*places.PACKAGES, "p4src")}
 
 
-def test_every_folder_with_code_is_a_room() -> None:
+def test_every_folder_with_code_is_a_package() -> None:
     tracked = {path.parts[-2] for path in ROOT.glob("*/__init__.py")}
-    assert tracked == {*places.ROOMS, "detour", "tests"}
+    assert tracked == {*places.PACKAGES, "detour", "tests"}
 
 
 def test_modules_are_found_through_the_links() -> None:
-    expected = sum(len(list((ROOT / room).rglob("*.py"))) for room in places.ROOMS)
+    expected = sum(len(list((ROOT / package).rglob("*.py"))) for package in places.PACKAGES)
     assert len(places.modules()) == expected > 400
 
 
@@ -45,10 +45,10 @@ def test_pyright_checks_every_file() -> None:
     assert checked == {p.resolve() for p in typecheck.wanted()}
 
 
-def test_rooms_are_imported_by_the_packages_name_only() -> None:
+def test_packages_are_imported_by_the_packages_name_only() -> None:
     """`import control` works at the top of the repository and nowhere else."""
     files = [*places.modules(), *(ROOT / "tests").rglob("*.py")]
-    wrong = [f"{path}: {name}" for path in files for name in _imported(path) if name.split(".")[0] in places.ROOMS]
+    wrong = [f"{path}: {name}" for path in files for name in _imported(path) if name.split(".")[0] in places.PACKAGES]
     assert not wrong
 
 
@@ -67,7 +67,7 @@ def test_the_package_is_the_one_of_this_checkout() -> None:
 
 
 BELOW = {
-    # room: what it may import from, beside itself (docs/architecture.md)
+    # package: what it may import from, beside itself (docs/architecture.md)
     "base": set(),
     "topo": {"base"},
     "control": {"base", "topo"},
@@ -102,8 +102,8 @@ def test_imports_point_one_way() -> None:
         for name, others in _graph().items()
         for other in others
         if len(other.split(".")) > 1
-        and (room := name.split(".")[1]) != (below := other.split(".")[1])
-        and below not in BELOW[room]
+        and (package := name.split(".")[1]) != (below := other.split(".")[1])
+        and below not in BELOW[package]
     ]
     assert not wrong
 

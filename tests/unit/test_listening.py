@@ -19,8 +19,8 @@ import pytest
 from detour.base.addresses import TcpAddress, UnixAddress, parse
 from detour.base.errors import DetourError
 from detour.base.listening import take
-from detour.base.tcp_place import TcpPlace, take_tcp
-from detour.base.unix_place import UnixPlace
+from detour.base.tcp_listener import TcpPlace, take_tcp
+from detour.base.unix_listener import UnixPlace
 from detour.cli import scrape
 from detour.cli.status import displaced_lines
 from detour.engine.endpoint import GrpcEndpoint, Tls

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from detour.base.structs import Int64, NativeRecord
 from detour.hosts.paths import health, paths
-from detour.hosts.paths.own import PathNews, PathScheme, hook
+from detour.hosts.paths.plugin import PathNews, PathScheme, hook
 from detour.hosts.records import Config, QueuePair
 from detour.hosts.state import Handle
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from detour.base.structs import Int64, NativeRecord
 from detour.hosts.paths.health import is_alive
-from detour.hosts.paths.own import PathNews, PathScheme, hook
+from detour.hosts.paths.plugin import PathNews, PathScheme, hook
 from detour.hosts.paths.tokens import TOKENS, draw, forget, pop, push
 from detour.hosts.records import Config, QueuePair
 from detour.hosts.state import Handle

@@ -6,7 +6,7 @@ from __future__ import annotations
 from detour.experiments.rivals.paths.spritz import SpritzState, draw_by_weight, on_candidates, on_idle
 from detour.hosts.paths import tokens
 from detour.hosts.paths.health import is_alive
-from detour.hosts.paths.own import PathNews, PathScheme, hook
+from detour.hosts.paths.plugin import PathNews, PathScheme, hook
 from detour.hosts.paths.tokens import TOKENS
 from detour.hosts.records import Config, QueuePair
 from detour.hosts.state import NIL, Handle

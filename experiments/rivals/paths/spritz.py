@@ -26,7 +26,7 @@ from detour.base.structs import Int64, NativeRecord
 from detour.hosts.draws import random_below
 from detour.hosts.paths import tokens
 from detour.hosts.paths.health import is_alive
-from detour.hosts.paths.own import PathNews, PathScheme, hook
+from detour.hosts.paths.plugin import PathNews, PathScheme, hook
 from detour.hosts.paths.tokens import DRAW_TRIES, TOKENS
 from detour.hosts.records import Config, QueuePair
 from detour.hosts.rows import host_row, wqe_row

@@ -26,17 +26,17 @@ from detour.base.times import NS, US
 from detour.engine.clock import Virtual
 from detour.engine.trace.filters import Filter, parse_filter
 from detour.experiments.sim.plan import SimPlan, plan_of
-from detour.experiments.sim.replay import judges
+from detour.experiments.sim.replay import stop_conditions
 from detour.experiments.sim.replay.checkpoints import Checkpoint, Checkpoints
-from detour.experiments.sim.replay.judges import Sighting
 from detour.experiments.sim.replay.packets import packet_name
 from detour.experiments.sim.replay.run_files import read_repeatable
+from detour.experiments.sim.replay.stop_conditions import Sighting
 from detour.experiments.sim.replay.tracing import Chain, Judge, TracedPart
 from detour.experiments.sim.replay.waits import LongestWait, WaitScan
 from detour.experiments.sim.replay.windows import ARRIVED_MARKS, LOST_FRAMES, Counters, DropPlace, FirstCount, Window
 from detour.experiments.sim.run import RunWatcher, SimRun, run_workload
 from detour.experiments.sim.watching import Watcher, Watchers
-from detour.fabric.footings.virtual.fabric import VirtualFabric
+from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.tracing.live import is_over, packets
 from detour.fabric.tracing.results import FollowedPacket
 from detour.hosts.state import qp_numbers
@@ -109,7 +109,7 @@ class Replay:
             last = connection.packets - 1
             raise DetourError(f"flow {flow} has packets 0 to {last}; there is no packet {psn}")
         on_wire = (connection.first_psn + psn) % _PSNS
-        judge = judges.packet_of(self._topology, connection.qp, on_wire, _TICK_PS)
+        judge = stop_conditions.packet_of(self._topology, connection.qp, on_wire, _TICK_PS)
         chain = self._traced(judge, max(0, connection.sent_ps - US), self._from_host(connection.source))
         if chain is None:
             raise DetourError(f"packet {psn} of flow {flow} was not sent in this run, or came to no switch")
@@ -136,7 +136,7 @@ class Replay:
         if window is None:
             raise DetourError("no data packet came to its receiver with a mark in this run")
         source, qp = window.place
-        judge = judges.marked_of(self._topology, qp)
+        judge = stop_conditions.marked_of(self._topology, qp)
         chain = self._from_its_host(judge, window.from_ps, self._from_host(source))
         return self._replayed("the first packet that came with a mark", chain)
 
@@ -210,7 +210,8 @@ class Replay:
         """Arguments of `_traced`."""
         device, port = window.place.device, window.place.port
         if not window.place.on_link or port is None:
-            judge = judges.dropped_at(device, port, (window.from_ps - US) // _TICK_PS, window.to_ps // _TICK_PS + 1)
+            first, last = (window.from_ps - US) // _TICK_PS, window.to_ps // _TICK_PS + 1
+            judge = stop_conditions.dropped_at(device, port, first, last)
             return judge, from_ps, Filter(""), [device], None
         behind = self._topology.behind(device, port)
         links = self._plan.settings.links
@@ -221,11 +222,11 @@ class Replay:
         peer, _ = behind.place
         before = (window.from_ps - longest - _SETTLE_PS) // _TICK_PS
         enough = window.to_ps + longest + _SETTLE_PS
-        judge = judges.lost_behind(device, port, peer, before, enough)
+        judge = stop_conditions.lost_behind(device, port, peer, before, enough)
         return judge, from_ps, Filter(""), [device, peer], enough + _SETTLE_PS
 
     def _waiter(self, longest: LongestWait) -> Sighting:
-        judge = judges.waited_at(longest.switch, longest.port, longest.enqueued_ticks)
+        judge = stop_conditions.waited_at(longest.switch, longest.port, longest.enqueued_ticks)
         from_ps = max(0, longest.enqueued_ticks * _TICK_PS - US)
         found = self._traced(judge, from_ps, Filter(""), [longest.switch], forget=False)
         if found is None:
@@ -239,7 +240,7 @@ class Replay:
         wanted = Filter("")
         if name is not None:
             wanted = parse_filter(f"src {ipv6_text(name.source)} and sport {name.sport}")
-        judge = judges.chain_of(self._topology, sighting)
+        judge = stop_conditions.chain_of(self._topology, sighting)
         return self._from_its_host(judge, sighting.time_ticks * _TICK_PS, wanted)
 
     def _from_its_host(self, judge: Judge[Chain], seen_ps: int, wanted: Filter) -> Chain:

@@ -15,7 +15,7 @@ from detour.engine.compiler.tracing import TraceForm
 from detour.engine.trace.recorder import Recorder
 from detour.experiments.sim.replay.tracing import Steps
 from detour.experiments.sim.watching import Watcher
-from detour.fabric.footings.virtual.fabric import VirtualFabric
+from detour.fabric.backends.virtual.fabric import VirtualFabric
 
 WAITS = Part("waits", __name__)
 _RING_BYTES = 64 << 20

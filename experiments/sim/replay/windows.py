@@ -12,7 +12,7 @@ import numpy as np
 from detour.base.arrays import Int64Array
 from detour.base.times import US
 from detour.experiments.sim.watching import Watcher
-from detour.fabric.footings.virtual.fabric import VirtualFabric
+from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.hosts.state import qp_numbers
 
 P = TypeVar("P")

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from detour.base.jit import inner
-from detour.base.raw import load32be
+from detour.base.memory import load32be
 from detour.hosts.ip.layout import StackGlobals
 from detour.hosts.ip.tcp import control, lists, recovery, rto
 from detour.hosts.ip.tcp.layout import (

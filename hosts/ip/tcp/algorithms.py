@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from detour.base import doors
+from detour.base import plugins
 from detour.base.errors import DetourError
-from detour.hosts.cc import algorithm, own
+from detour.hosts.cc import algorithm, plugin
 from detour.hosts.cc.dctcp_tcp import DCTCP_OF_TCP
-from detour.hosts.cc.own import HOST_PARAMETERS, CongestionAlgorithm
+from detour.hosts.cc.plugin import HOST_PARAMETERS, CongestionAlgorithm
 from detour.hosts.ip.tcp.layout import CC_BYTES, ConnRecord
 from detour.hosts.plugins import Bound
 
@@ -20,9 +20,9 @@ def chosen(text: str) -> CongestionAlgorithm:
     Raises:
         DetourError: there is none, or it is not for TCP.
     """
-    name, rest = doors.split(text)
+    name, rest = plugins.split(text)
     if name.casefold() == DCTCP_OF_TCP.name:
-        return DCTCP_OF_TCP.with_values(doors.values_of(text, rest))
+        return DCTCP_OF_TCP.with_values(plugins.values_of(text, rest))
     found = algorithm(text)
     if found.parameters is None:
         raise DetourError(f"{found.name} is not for TCP; newreno, cubic, dctcp and FILE.py:NAME are")
@@ -42,4 +42,4 @@ def bind(found: CongestionAlgorithm, link_rate_bps: int, mss: int, most: int) ->
     """Its hooks, compiled for connections."""
     values: dict[str, Any] = dict.fromkeys(HOST_PARAMETERS, 0)
     values |= {"link_rate_bps": link_rate_bps, "payload": mss, "min_cwnd": 1, "max_cwnd": most, "tick_ps": 1}
-    return Bound(found, found.parameter_record(values), own.entry_of, ConnRecord.dtype)
+    return Bound(found, found.parameter_record(values), plugin.entry_of, ConnRecord.dtype)

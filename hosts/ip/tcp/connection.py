@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from detour.base.jit import inner, int64
-from detour.base.raw import load8, load16be, load32be, move_bytes, set_bytes
+from detour.base.memory import load8, load16be, load32be, move_bytes, set_bytes
 from detour.base.structs import offsets
 from detour.base.times import MAX_TIME
 from detour.hosts.draws import draw

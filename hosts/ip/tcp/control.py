@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from detour.base.jit import float64, inner, int64
-from detour.base.raw import store64
+from detour.base.memory import store64
 from detour.base.times import MAX_TIME
-from detour.hosts.cc import own
+from detour.hosts.cc import plugin
 from detour.hosts.ip.tcp.layout import ConnRecord
 from detour.hosts.ip.tcp.rows import point_at
 
@@ -32,13 +32,13 @@ def begin(c: ConnRecord, now: int) -> None:
     c.ssthresh = np.inf
     c.pace_next = 0
     c.cc_timer = MAX_TIME
-    own.call(c, own.HOOK_PATH, now)
+    plugin.call(c, plugin.HOOK_PATH, now)
 
 
 @inner()
 def idle(c: ConnRecord, now: int) -> None:
     """Sending begins after an idle time longer than the timeout (RFC 5681, 4.1)."""
-    own.call(c, own.HOOK_IDLE, now)
+    plugin.call(c, plugin.HOOK_IDLE, now)
 
 
 @inner()
@@ -47,52 +47,52 @@ def sent(c: ConnRecord, length: int, txn: int, now: int) -> None:
     if c.pacing != 0 and c.srtt > 0:
         gain = 2.0 if c.cwnd < c.ssthresh else 1.2
         c.pace_next = max(c.pace_next, now) + int64(c.srtt / (gain * max(c.cwnd, 1.0)))
-    packet = own.packet_of(c)
+    packet = plugin.packet_of(c)
     packet.bytes = length
     packet.txn = txn
-    own.call(c, own.HOOK_SENT, now)
+    plugin.call(c, plugin.HOOK_SENT, now)
 
 
 @inner()
 def acked(c: ConnRecord, nbytes: int, txn: int, rtt: int, marked: int, now: int) -> None:
     """A segment has arrived; it still counts as in flight. `rtt`: -1 if it was sent more than once."""
-    packet = own.packet_of(c)
+    packet = plugin.packet_of(c)
     packet.bytes = nbytes
     packet.txn = txn
     packet.rtt = rtt
     packet.delay = -1
     packet.hops = -1
     packet.marked = marked
-    own.call(c, own.HOOK_ACKED, now)
+    plugin.call(c, plugin.HOOK_ACKED, now)
 
 
 @inner()
 def lost(c: ConnRecord, txn: int, now: int) -> None:
     """A segment was found lost."""
-    packet = own.packet_of(c)
+    packet = plugin.packet_of(c)
     packet.txn = txn
     packet.congested = 1
     pipe = c.inflight
     # Without what duplicate ACKs have let go beyond the window (RFC 5681, 3.2, step 2).
     c.inflight = min(c.seg_nxt - c.seg_una, int64(c.cwnd))
-    own.call(c, own.HOOK_LOST, now)
+    plugin.call(c, plugin.HOOK_LOST, now)
     c.inflight = pipe
 
 
 @inner()
 def spurious(c: ConnRecord, now: int) -> None:
     """One that was found lost has arrived before it was sent again."""
-    own.call(c, own.HOOK_SPURIOUS, now)
+    plugin.call(c, plugin.HOOK_SPURIOUS, now)
 
 
 @inner()
 def timed_out(c: ConnRecord, count: int, now: int) -> None:
     """The retransmission timeout has passed; so many segments count as lost."""
-    own.packet_of(c).lost = count
+    plugin.packet_of(c).lost = count
     pipe = c.inflight
     # Without what SACKs have let go beyond the window while one segment was missing.
     c.inflight = min(c.seg_nxt - c.seg_una, int64(c.cwnd))
-    own.call(c, own.HOOK_RTO, now)
+    plugin.call(c, plugin.HOOK_RTO, now)
     c.inflight = pipe
 
 
@@ -100,7 +100,7 @@ def timed_out(c: ConnRecord, count: int, now: int) -> None:
 def timer(c: ConnRecord, now: int) -> None:
     """`cc_timer` has passed."""
     c.cc_timer = MAX_TIME
-    own.call(c, own.HOOK_TIMER, now)
+    plugin.call(c, plugin.HOOK_TIMER, now)
 
 
 @inner()

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from detour.base.jit import inner, int64
-from detour.base.raw import load8, load16be, load32be, store16be, store32be
+from detour.base.memory import load8, load16be, load32be, store16be, store32be
 from detour.hosts.frames.checksum import fold, sum_bytes
 from detour.hosts.frames.headers import (
     ETHERNET_BYTES,

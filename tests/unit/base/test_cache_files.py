@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from detour.base import cache, private
+from detour.base import cache, secure_dir
 from detour.base.cache import Cache
 from detour.engine.compiler.program import Program
 from tests.unit.base.native_script import run, told
@@ -157,7 +157,7 @@ def test_every_way_of_not_being_able_to_write(
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(private.os, "replace", fail)
+    monkeypatch.setattr(secure_dir.os, "replace", fail)
     Program.from_json(PROGRAM)
     Program.from_json(PROGRAM)
     assert caplog.messages == [f"detour: going on without the cache: {os.strerror(number)}"]
@@ -206,7 +206,7 @@ def test_a_folder_of_another_user_is_not_used(
     if os.geteuid() == 0:
         os.chown((tmp_path / "top").joinpath(*which), 4711, -1)
     else:
-        monkeypatch.setattr(private.os, "geteuid", lambda: 4711)
+        monkeypatch.setattr(secure_dir.os, "geteuid", lambda: 4711)
     assert kept.get("name") is None
     (line,) = caplog.messages
     assert "belongs to user" in line

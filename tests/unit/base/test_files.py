@@ -31,7 +31,7 @@ _OTHERS = {
     "fabric/daemon/daemon.py": "a pipe",
     "fabric/daemon/state_dir.py": "a record of the running process, which nobody needs",
     "fabric/linux/netns.py": "a setting of the kernel",
-    "fabric/footings/bmv2/switch.py": "the log of a switch",
+    "fabric/backends/bmv2/switch.py": "the log of a switch",
     "fabric/labs/controllers.py": "for controllers, as long as a lab is up; a setting of the kernel",
     "fabric/labs/script_runner.py": "an answer between processes, in a temporary folder",
     "fabric/linux/hosts.py": "for a namespace, as long as it is up",

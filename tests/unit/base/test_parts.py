@@ -73,7 +73,7 @@ def _names(*modules: str) -> set[str]:
 
 def test_a_part_is_made_of_what_its_modules_import() -> None:
     loop, rdma, ip = (_names(*part.modules) for part in (LOOP, RDMA, IP))
-    assert {"engine/loop/entry.py", "engine/loop/switch.py", "engine/phv.py", "base/raw.py"} <= loop
+    assert {"engine/loop/entry.py", "engine/loop/switch.py", "engine/phv.py", "base/memory.py"} <= loop
     assert not {name for name in loop if name.startswith(("hosts/", "engine/p4runtime/", "fabric/"))} - {
         "hosts/stacks.py", "hosts/__init__.py"
     }  # fmt: skip

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A switch of the engine in virtual time with the program that has one object of every kind, and doors to it."""
+"""A switch of the engine in virtual time with the program that has one object of every kind, and clients of it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is done through one of both doors, P4Runtime and BMv2's API, is seen through the other."""
+"""What is done through P4Runtime is seen through BMv2's API, and the other way round."""
 
 from __future__ import annotations
 

@@ -38,9 +38,9 @@ def test_little_is_loaded(argument: str) -> None:
     loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     assert "detour.cli.parser" in loaded
     assert not HEAVY & set(loaded)
-    rooms = ("detour.engine", "detour.experiments", "detour.hosts", "detour.control", "detour.topo")
+    packages = ("detour.engine", "detour.experiments", "detour.hosts", "detour.control", "detour.topo")
     names_only = {"detour.control", "detour.control.expander"}  # what options offer, and no module below
-    assert not [name for name in loaded if name.startswith(rooms) and name not in names_only]
+    assert not [name for name in loaded if name.startswith(packages) and name not in names_only]
     assert len(loaded) < 200
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from detour import cli
 from detour.base.errors import DetourError
+from detour.fabric.backends.bmv2 import switch
 from detour.fabric.daemon import daemon
 from detour.fabric.daemon.daemon import UpOptions
-from detour.fabric.footings.bmv2 import switch
 
 EXAMPLE = Path(__file__).parents[3] / "docs" / "scenarios" / "slow-fabric.yaml"
 

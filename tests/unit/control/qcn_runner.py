@@ -9,7 +9,7 @@ from detour.control import schema
 from detour.control.routes import qcn_schema
 from detour.engine.compiler.run import PacketRunner
 from detour.engine.tables import MemberRef
-from detour.fabric.footings.virtual.fabric import program
+from detour.fabric.backends.virtual.fabric import program
 from tests.ptf.packets import frame, ip, udp
 
 PORT, HOST_PORT = 3, 1

@@ -14,7 +14,7 @@ from detour.control.routes import qcn_numbers, qcn_schema
 from detour.control.routes.qcn import MECHANISMS, CongestionPoints, Mechanism
 from detour.engine.compiler.run import PacketRunner
 from detour.engine.phv import EGRESS_PORT, INSTANCE_TYPE
-from detour.fabric.footings.virtual.load import _call
+from detour.fabric.backends.virtual.load import _call
 from tests.ptf.packets import frame, host, ip, udp
 from tests.unit.control.qcn_runner import PORT, make_runner, message
 

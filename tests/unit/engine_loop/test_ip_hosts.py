@@ -19,8 +19,8 @@ from detour.base.times import MS, US
 from detour.engine.clock import Clock, RealTime, Virtual
 from detour.engine.network import Network
 from detour.hosts.ip.addressing import IpHostConfig
+from detour.hosts.ip.arrival_process import Spacing, read_sizes
 from detour.hosts.ip.hosts import IpHost, IpStack
-from detour.hosts.ip.spacing import Spacing, read_sizes
 from tests.waiting import until
 
 SECOND = 1_000 * MS

@@ -23,7 +23,7 @@ from detour.control.graph_files import network_from, read_graph
 from detour.control.policy import Policy
 from detour.control.routes.queueing import plan_channels
 from detour.control.topology_files import absolute, open_topology
-from detour.fabric.footings.virtual.scheme import LinkSettings, RunSettings
+from detour.fabric.backends.virtual.scheme import LinkSettings, RunSettings
 from detour.fabric.traffic.expander import ExpanderFabric, scheme_of
 from detour.topo.expander.given import expander_of_graph, expander_of_topology
 

@@ -24,7 +24,7 @@ from detour.experiments.fcplus.results import TransportPoint, TransportSetting
 from detour.experiments.fcplus.settings import SETTINGS_SEED, candidates, chosen_setting, stored_settings, swept
 from detour.experiments.fcplus.tables import collect, tables, transport_rows
 from detour.experiments.fcplus.traffic import draw
-from detour.fabric.footings.virtual.scheme import LinkSettings, RunSettings
+from detour.fabric.backends.virtual.scheme import LinkSettings, RunSettings
 from detour.fabric.traffic.expander import ExpanderFabric, lists_of
 from detour.topo import expander
 from detour.topo.topology import HostPair

@@ -48,7 +48,7 @@ from detour.experiments.nonshortest.pfc_gain import PfcGain, PfcGainFindings, Pf
 from detour.experiments.running import CompletionTimes, RunCounters, SteadyRun
 from detour.experiments.store import canonical
 from detour.experiments.sweep import FailedPoint
-from detour.fabric.footings.virtual.scheme import scheme
+from detour.fabric.backends.virtual.scheme import scheme
 from detour.hosts.config import host_changes
 from tests.unit.experiments.sweep_workers import Side, Square, area
 
@@ -386,7 +386,7 @@ def test_two_draws_of_completion_times_are_told_apart() -> None:
 def test_a_scheme_and_a_congestion_control_of_ones_own_are_those_of_a_point(tmp_path: Path) -> None:
     own = tmp_path / "own.py"
     own.write_text(
-        "from dataclasses import replace\nfrom detour.fabric.footings.virtual.scheme import TELEMETRY_LERP\n"
+        "from dataclasses import replace\nfrom detour.fabric.backends.virtual.scheme import TELEMETRY_LERP\n"
         "mine = replace(TELEMETRY_LERP, control='fixed')\n"
     )
     name = scheme(f"{own}:mine").name

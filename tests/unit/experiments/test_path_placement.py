@@ -19,7 +19,7 @@ from detour.base.records import as_json, decoder, extended
 from detour.cli.output import Page
 from detour.experiments.placement import experiment as path_placement
 from detour.experiments.placement.experiment import PathPoint, PathRun, describe, recovery
-from detour.experiments.placement.scenario import FOOTINGS, MODES, ONSET, THROTTLE, RunCourse, SwitchOnPath, bins
+from detour.experiments.placement.scenario import BACKENDS, MODES, ONSET, THROTTLE, RunCourse, SwitchOnPath, bins
 from detour.experiments.placement.tables import ComparedRun, PathFindings, collect, tables
 
 
@@ -69,7 +69,7 @@ def test_switches_see_the_queue_that_is_to_blame(virtual: dict[str, ComparedRun]
     for mode, passed in (("uncongested", ["gw2", "rt1", "gw1"]), ("none", ["gw2", "rt1", "gw1"])):
         run = virtual[mode]
         assert [at.switch for at in run.switches] == passed
-        packets = run.messages * FOOTINGS["virtual"].message_bytes // PAYLOAD + run.retransmitted
+        packets = run.messages * BACKENDS["virtual"].message_bytes // PAYLOAD + run.retransmitted
         assert [at.packets for at in run.switches] == [packets] * 3, "every packet at every switch"
     before, behind, last = virtual["none"].switches
     assert (before.ecn_packets, behind.ecn_packets) == (virtual["none"].ecn_marked, 0)

@@ -19,7 +19,7 @@ from detour.experiments.nonshortest.experiment import (
 )
 from detour.experiments.nonshortest.settings import Setting
 from detour.experiments.store import Store, canonical
-from detour.fabric.footings.virtual.scheme import ROCE_WITH_PFC, TELEMETRY_LERP
+from detour.fabric.backends.virtual.scheme import ROCE_WITH_PFC, TELEMETRY_LERP
 from detour.topo import parse_topology
 
 SHORT: dict = {"virtual_us": 800, "tolerance": 0.05}

@@ -14,7 +14,7 @@ from detour.experiments.nonshortest import ablation, additions, experiment, hold
 from detour.experiments.nonshortest.experiment import NonshortestRun, NonshortestSelection, changed, select
 from detour.experiments.nonshortest.settings import Setting, setting_of
 from detour.experiments.nonshortest.workloads import HOLD_OUTS
-from detour.fabric.footings.virtual.scheme import BENCHMARK, OTHERS, SCHEMES, SHORTEST_PATH, TELEMETRY_GBN, scheme
+from detour.fabric.backends.virtual.scheme import BENCHMARK, OTHERS, SCHEMES, SHORTEST_PATH, TELEMETRY_GBN, scheme
 from detour.topo import parse_topology
 from tests.unit.experiments.test_nonshortest import run
 

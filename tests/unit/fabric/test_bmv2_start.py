@@ -14,8 +14,8 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.engine.p4runtime.server import P4RuntimeServer
-from detour.fabric.footings.bmv2 import switch as bmv2_switch
-from detour.fabric.footings.bmv2.switch import SwitchProcess
+from detour.fabric.backends.bmv2 import switch as bmv2_switch
+from detour.fabric.backends.bmv2.switch import SwitchProcess
 from tests.unit.p4runtime.harness import FakeNetwork
 from tests.waiting import PATIENCE_S
 

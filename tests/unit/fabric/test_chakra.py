@@ -15,8 +15,8 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.base.times import MS, US
-from detour.fabric.footings.virtual.fabric import VirtualFabric
-from detour.fabric.footings.virtual.scheme import SHORTEST_LERP
+from detour.fabric.backends.virtual.fabric import VirtualFabric
+from detour.fabric.backends.virtual.scheme import SHORTEST_LERP
 from detour.fabric.traffic.tasks import TaskResult, connections_of, run_tasks
 from detour.fabric.workloads.chakra import read_chakra
 from detour.fabric.workloads.chakra_nodes import COLLECTIVE_TYPES, NODE_TYPES, read_nodes

@@ -10,7 +10,7 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.base.times import MS, US
-from detour.fabric.footings.clock import PS, FabricClock, VirtualClock, WallClock
+from detour.fabric.backends.clock import PS, FabricClock, VirtualClock, WallClock
 from tests.waiting import PATIENCE_S
 
 

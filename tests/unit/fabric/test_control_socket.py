@@ -14,7 +14,7 @@ import pytest
 
 from detour.base.errors import DetourError, WriteError
 from detour.base.progress import Progress
-from detour.base.unix_place import UnixPlace
+from detour.base.unix_listener import UnixPlace
 from detour.fabric.daemon import control_socket
 from detour.fabric.daemon.control_socket import ControlServer, call
 from tests.waiting import PATIENCE_S, until

@@ -18,8 +18,8 @@ from detour.experiments.fcplus import deadlock
 from detour.experiments.fcplus.packet_level import select
 from detour.experiments.fcplus.results import StuckPoint
 from detour.experiments.nonshortest import deadlock as figure_2
-from detour.fabric.footings.virtual.fabric import VirtualFabric
-from detour.fabric.footings.virtual.scheme import (
+from detour.fabric.backends.virtual.fabric import VirtualFabric
+from detour.fabric.backends.virtual.scheme import (
     BENCHMARK,
     BENCHMARK_DCTCP,
     ROCE_WITH_PFC,
@@ -28,7 +28,7 @@ from detour.fabric.footings.virtual.scheme import (
     RunSettings,
     Scheme,
 )
-from detour.fabric.footings.virtual.watch import WATCH_PS, DeadlockFound, DeadlockWatch
+from detour.fabric.backends.virtual.watch import WATCH_PS, DeadlockFound, DeadlockWatch
 from detour.fabric.traffic.expander import BY_ADDRESS, ExpanderFabric, lists_anew, lists_of, scheme_of
 from detour.fabric.traffic.open_loop import OpenLoop, reference
 from detour.topo import parse_topology
@@ -131,7 +131,7 @@ def test_detour_sim_says_who_waits(tmp_path: Path, capsys: pytest.CaptureFixture
     links += [(f"s{i}", f"s{(i + 1) % count}") for i in range(count)]
     (tmp_path / "ring.csv").write_text("a,b\n" + "".join(f"{a},{b}\n" for a, b in links))
     (tmp_path / "mine.py").write_text(
-        "from detour.fabric.footings.virtual.scheme import ROCE_WITH_PFC as pausing\n"
+        "from detour.fabric.backends.virtual.scheme import ROCE_WITH_PFC as pausing\n"
         "def around(topology):\n"
         "    return [(i, (i + 6) % 15, 1_000_000) for i in range(15)]\n"
     )

@@ -16,7 +16,7 @@ from detour.base.errors import DetourError
 from detour.base.times import US
 from detour.control.expander.routes import ExpanderRoutes, PathPolicy, compute
 from detour.control.verifier.dependencies import InstalledClasses, plain_choices, wires_of
-from detour.fabric.footings.virtual.scheme import RunSettings
+from detour.fabric.backends.virtual.scheme import RunSettings
 from detour.fabric.traffic.expander import BY_ADDRESS, ExpanderFabric, lists_anew, lists_of, scheme_of
 from detour.topo.expander import fcplus
 from detour.topo.failures import parse_failure

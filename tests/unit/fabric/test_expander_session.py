@@ -19,9 +19,9 @@ from detour.base.records import as_json
 from detour.control import schema
 from detour.control.entries import Action, DefaultAction, Entity, TableEntry
 from detour.control.expander.routes import PathPolicy, compute
+from detour.fabric.backends.virtual.fabric import VirtualFabric
+from detour.fabric.backends.virtual.scheme import LinkSettings, RunSettings
 from detour.fabric.daemon.daemon import UpOptions, boot
-from detour.fabric.footings.virtual.fabric import VirtualFabric
-from detour.fabric.footings.virtual.scheme import LinkSettings, RunSettings
 from detour.fabric.operations.results import RelistedSenders
 from detour.fabric.operations.session import Session
 from detour.fabric.traffic.expander import scheme_of

@@ -9,8 +9,8 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.base.times import MS, NS
-from detour.fabric.footings.virtual.fabric import VirtualFabric
-from detour.fabric.footings.virtual.scheme import SHORTEST_LERP
+from detour.fabric.backends.virtual.fabric import VirtualFabric
+from detour.fabric.backends.virtual.scheme import SHORTEST_LERP
 from detour.fabric.traffic.tasks import TaskResult, connections_of, run_tasks
 from detour.fabric.workloads.goal import is_goal, read_goal
 from detour.fabric.workloads.tasks import TaskGraph

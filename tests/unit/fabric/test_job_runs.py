@@ -11,8 +11,8 @@ import pytest
 from detour.base.dataplane import PACKET_BYTES
 from detour.base.errors import DetourError
 from detour.base.times import MS, US
-from detour.fabric.footings.virtual.fabric import VirtualFabric
-from detour.fabric.footings.virtual.scheme import SHORTEST_LERP, SPRAY_LERP, LinkSettings
+from detour.fabric.backends.virtual.fabric import VirtualFabric
+from detour.fabric.backends.virtual.scheme import SHORTEST_LERP, SPRAY_LERP, LinkSettings
 from detour.fabric.traffic.steered import steer
 from detour.fabric.traffic.tasks import TaskResult, TaskRun, connections_of, run_tasks
 from detour.fabric.workloads.collectives import parts

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from detour.base.errors import DetourError
-from detour.fabric.footings.bmv2.fabric import Bmv2Fabric
-from detour.fabric.footings.engine import EngineFabric
-from detour.fabric.footings.settings import BMV2, real_time
+from detour.fabric.backends.bmv2.fabric import Bmv2Fabric
+from detour.fabric.backends.engine import EngineFabric
+from detour.fabric.backends.settings import BMV2, real_time
 from detour.fabric.linux import keeper, opening
 from detour.fabric.linux.hosts import request
 from detour.fabric.operations.session import Session

@@ -11,8 +11,8 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.base.times import US
-from detour.fabric.footings.virtual.fabric import ENDLESS, VirtualFabric
-from detour.fabric.footings.virtual.scheme import SHORTEST_LERP, TELEMETRY_GBN, Scheme
+from detour.fabric.backends.virtual.fabric import ENDLESS, VirtualFabric
+from detour.fabric.backends.virtual.scheme import SHORTEST_LERP, TELEMETRY_GBN, Scheme
 from detour.topo import parse_topology
 from tests.native import control_state
 
@@ -57,7 +57,7 @@ def test_what_is_no_congestion_control_is_told_before_anything_is_built() -> Non
 
 WITNESS = """
 from dataclasses import dataclass
-from detour.hosts.cc.own import CongestionAlgorithm, hook
+from detour.hosts.cc.plugin import CongestionAlgorithm, hook
 
 @dataclass(frozen=True)
 class Nothing:

@@ -10,8 +10,8 @@ import pytest
 from detour.base.errors import DetourError
 from detour.control.planner import plan, planner
 from detour.control.policy import Policy
-from detour.fabric.footings.virtual.fabric import VirtualFabric
-from detour.fabric.footings.virtual.scheme import SPRAY_LERP, scheme
+from detour.fabric.backends.virtual.fabric import VirtualFabric
+from detour.fabric.backends.virtual.scheme import SPRAY_LERP, scheme
 from detour.topo import Failure, parse_topology
 from detour.topo.failures import NONE
 
@@ -20,7 +20,7 @@ LEAVES = parse_topology("leaf-spine:leaves=2,spines=2,hosts=1")
 OWN = """
 from dataclasses import replace
 from detour.control.planner import plan
-from detour.fabric.footings.virtual.scheme import SHORTEST_LERP
+from detour.fabric.backends.virtual.scheme import SHORTEST_LERP
 
 calls = []
 
@@ -68,7 +68,7 @@ def test_a_planner_of_ones_own_makes_the_entries(own: str) -> None:
     with VirtualFabric(LEAVES, scheme(f"{own}:mine"), queue_pairs=2) as fabric:
         assert fabric.replan(frozenset({Failure("link", 0)})) > 0
         assert fabric.installed().keys() == plan(LEAVES).keys()
-    from detour.base.doors import load
+    from detour.base.plugins import load
 
     assert load(f"{own}:calls") == [0, 0, 1]
 

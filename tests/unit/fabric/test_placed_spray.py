@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from detour.fabric.backends.virtual.fabric import VirtualFabric
+from detour.fabric.backends.virtual.scheme import LERP_WITHOUT_PFC, LinkSettings, RunSettings
 from detour.fabric.daemon.daemon import UpOptions, boot
-from detour.fabric.footings.virtual.fabric import VirtualFabric
-from detour.fabric.footings.virtual.scheme import LERP_WITHOUT_PFC, LinkSettings, RunSettings
 from detour.fabric.operations.session import Session
 from detour.topo import parse_topology
 

@@ -15,7 +15,7 @@ from detour.base.progress import silent
 from detour.engine.bmv2api.client import connect
 from detour.engine.clock import Virtual
 from detour.engine.network import Network
-from detour.fabric.footings.serving import Serving
+from detour.fabric.backends.serving import Serving
 from detour.topo import parse_topology
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A whole fabric on each footing: boot, tables, traffic, failures, captures. One body for all three."""
+"""A whole fabric on each backend: boot, tables, traffic, failures, captures. One body for all three."""
 
 import inspect
 import itertools
@@ -24,11 +24,11 @@ from detour.base.errors import DetourError, WriteError
 from detour.base.records import as_json
 from detour.control import schema
 from detour.control.entries import Plan, TableEntry
+from detour.fabric.backends.bmv2.fabric import Bmv2Fabric
+from detour.fabric.backends.network import NetworkFabric
+from detour.fabric.backends.virtual.fabric import VirtualFabric
+from detour.fabric.backends.virtual.scheme import LERP_WITHOUT_PFC, LinkSettings, RunSettings
 from detour.fabric.daemon.daemon import UpOptions, boot
-from detour.fabric.footings.bmv2.fabric import Bmv2Fabric
-from detour.fabric.footings.network import NetworkFabric
-from detour.fabric.footings.virtual.fabric import VirtualFabric
-from detour.fabric.footings.virtual.scheme import LERP_WITHOUT_PFC, LinkSettings, RunSettings
 from detour.fabric.operations.registry import NOT_SENT, OPERATIONS
 from detour.fabric.operations.results import Captured, LinkUses, SentMessage
 from detour.fabric.operations.session import Session

@@ -11,7 +11,7 @@ import pytest
 from detour.base.errors import DetourError
 from detour.control.entries import Plan
 from detour.control.p4runtime.watching import CELLS, CLASS_MEANS, Cell, slot_cells
-from detour.fabric.footings.clock import PS, VirtualClock
+from detour.fabric.backends.clock import PS, VirtualClock
 from detour.fabric.operations.switch_flows import READING_SHARE, FabricAccess, SwitchFlows, next_window
 from detour.fabric.records import SwitchFlowTotals
 

@@ -12,8 +12,8 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.base.times import MS, NS, US
-from detour.fabric.footings.virtual.fabric import VirtualFabric
-from detour.fabric.footings.virtual.scheme import (
+from detour.fabric.backends.virtual.fabric import VirtualFabric
+from detour.fabric.backends.virtual.scheme import (
     ROCE_WITH_PFC,
     SHORTEST_LERP,
     SPRAY_LERP,

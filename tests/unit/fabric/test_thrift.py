@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from detour.base.errors import DetourError
-from detour.fabric.footings.bmv2 import switch as bmv2_switch
-from detour.fabric.footings.bmv2.switch import SwitchProcess
+from detour.fabric.backends.bmv2 import switch as bmv2_switch
+from detour.fabric.backends.bmv2.switch import SwitchProcess
 from detour.topo import parse_topology
 
 

@@ -15,10 +15,10 @@ from detour.control import schema
 from detour.control.policy import NoMarking
 from detour.control.routes.adaptive import group_links
 from detour.experiments.measure import jain
-from detour.fabric.footings.base import address_hosts
-from detour.fabric.footings.settings import FootingSettings
-from detour.fabric.footings.virtual.fabric import ENDLESS, VirtualFabric
-from detour.fabric.footings.virtual.scheme import (
+from detour.fabric.backends.base import address_hosts
+from detour.fabric.backends.settings import BackendSettings
+from detour.fabric.backends.virtual.fabric import ENDLESS, VirtualFabric
+from detour.fabric.backends.virtual.scheme import (
     BENCHMARK,
     LERP_WITHOUT_PFC,
     ROCE_WITH_PFC,
@@ -57,9 +57,9 @@ def test_every_scheme_delivers(chosen: Scheme) -> None:
         assert fabric.network.loop_stats()["pool_drops"] == 0
 
 
-def test_a_topology_gives_hosts_the_same_macs_on_every_footing() -> None:
+def test_a_topology_gives_hosts_the_same_macs_on_every_backend() -> None:
     """Both times: the hosts' own and the gateway's, which is nobody's else."""
-    settings = FootingSettings(RATE, US, 64, 20, arena_bytes=1 << 16, queue_pairs=4)
+    settings = BackendSettings(RATE, US, 64, 20, arena_bytes=1 << 16, queue_pairs=4)
     real = address_hosts(settings.host_arrays(LEAVES), LEAVES)
     with VirtualFabric(LEAVES, SCHEMES["TelemetryLERP"], queue_pairs=1) as fabric:
         for column in ("mac", "gateway", "addr_hi", "addr_lo", "usid_hi", "usid_lo"):

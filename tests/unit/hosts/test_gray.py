@@ -24,7 +24,7 @@ from detour.experiments.bench.gray import (
     contenders,
     gray_row,
 )
-from detour.fabric.footings.virtual.scheme import PATIENT
+from detour.fabric.backends.virtual.scheme import PATIENT
 from detour.hosts.config import HostConfig
 
 SPRAY = "SprayLERP"

@@ -11,7 +11,7 @@ import pytest
 from detour.base.errors import DetourError
 from detour.hosts.cc import algorithm, pinned
 from detour.hosts.cc import control as native_control
-from detour.hosts.cc.own import CongestionAlgorithm
+from detour.hosts.cc.plugin import CongestionAlgorithm
 from detour.hosts.state import Hosts, make_hosts
 from tests.native import FromPython, control_all, control_state
 from tests.unit.base.native_script import told
@@ -21,7 +21,7 @@ EXAMPLES = Path(__file__).resolve().parents[3] / "docs" / "examples"
 
 OWN = """
 from dataclasses import dataclass
-from detour.hosts.cc.own import CongestionAlgorithm, hook
+from detour.hosts.cc.plugin import CongestionAlgorithm, hook
 
 @dataclass(frozen=True)
 class Parameters:
@@ -122,7 +122,7 @@ def test_native_code_on_disk_is_that_of_the_sender_and_of_computed_constants(own
     script = f"""
 import os, sys
 os.environ["FIXED"] = {{fixed!r}}
-from detour.hosts.cc import algorithm, own
+from detour.hosts.cc import algorithm, plugin
 from detour.hosts.plugins import Bound
 from detour.hosts.ip.tcp.layout import ConnRecord
 from detour.hosts.records import QueuePair
@@ -130,7 +130,7 @@ import numpy as np
 chosen = algorithm({own!r} + ":MINE")
 import ctypes
 for sender in (QueuePair.dtype, ConnRecord.dtype):
-    bound = Bound(chosen, chosen.parameter_record({{{{}}}}), own.entry_of, sender)
+    bound = Bound(chosen, chosen.parameter_record({{{{}}}}), plugin.entry_of, sender)
     q, row = np.zeros(1, sender), np.zeros(1, chosen.row)
     call = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 3)(int(bound.table[4]))
     row["table"] = bound.table.ctypes.data

@@ -15,7 +15,7 @@ from tests.property.lossy import US, Network, Pair, Weather, make_pair
 OWN = """
 from dataclasses import dataclass
 from detour.hosts.paths import paths
-from detour.hosts.paths.own import PathScheme, hook
+from detour.hosts.paths.plugin import PathScheme, hook
 
 @dataclass(frozen=True)
 class Parameters:

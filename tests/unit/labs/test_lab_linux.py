@@ -12,7 +12,7 @@ import pytest
 from forwarding_lab import IPS, MACS, write_tutorial
 
 from detour.base.errors import DetourError
-from detour.fabric.footings.virtual.pace import TimePace
+from detour.fabric.backends.virtual.pace import TimePace
 from detour.fabric.labs.contents import contents_of
 from detour.fabric.labs.folder import LabFolder
 from detour.fabric.labs.linux import chosen, interface_of, request_of

@@ -17,7 +17,7 @@ from detour.base.addresses import TcpAddress
 from detour.base.errors import DetourError
 from detour.engine.bmv2api.client import connect
 from detour.engine.bmv2api.commands.interpreter import run_file
-from detour.fabric.footings.virtual.pace import TimePace
+from detour.fabric.backends.virtual.pace import TimePace
 from detour.fabric.labs import programs
 from detour.fabric.labs.contents import contents_of
 from detour.fabric.labs.folder import LabFolder

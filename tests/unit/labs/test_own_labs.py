@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from detour.fabric.labs.contents import contents_of
-from detour.fabric.labs.doing import Doing
 from detour.fabric.labs.folder import LabFolder
+from detour.fabric.labs.host_jobs import Doing
 from detour.fabric.labs.programs import programs_of
 from detour.fabric.labs.reading import read_lab
 from detour.fabric.labs.results import document_of

@@ -17,7 +17,7 @@ from detour.base.times import MS, US
 from detour.engine.clock import Virtual
 from detour.engine.network import Network
 from detour.engine.p4runtime import P4RuntimeServer
-from detour.fabric.footings.virtual.pace import PacedClock, TimePace
+from detour.fabric.backends.virtual.pace import PacedClock, TimePace
 from tests.unit.p4runtime.harness import Client, Names, Stream, config
 from tests.unit.p4runtime.test_p4rt_engine import ethernet
 from tests.waiting import until

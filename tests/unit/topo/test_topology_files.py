@@ -18,8 +18,8 @@ from detour.base.times import US
 from detour.control.planner import plan
 from detour.control.topology_files import absolute, open_topology
 from detour.control.verifier.verifier import verify
-from detour.fabric.footings.virtual.fabric import VirtualFabric
-from detour.fabric.footings.virtual.scheme import SHORTEST_LERP
+from detour.fabric.backends.virtual.fabric import VirtualFabric
+from detour.fabric.backends.virtual.scheme import SHORTEST_LERP
 from detour.topo.topology import Topology
 
 NODES = [("s0", "switch"), ("s1", "switch"), ("s2", "switch"), ("h0", "host"), ("h1", "host"), ("h2", "host")]

@@ -16,14 +16,14 @@ from detour.engine.clock import RealTime
 from detour.engine.endpoint import Tls
 from detour.engine.network import Network
 from detour.engine.p4runtime.target import compile_program
-from detour.fabric.footings.base import address_hosts
-from detour.fabric.footings.clock import WallClock
-from detour.fabric.footings.network import CableTerms, NetworkFabric, lay_cables
-from detour.fabric.footings.serving import Serving
-from detour.fabric.footings.settings import ENGINE, FootingSettings
+from detour.fabric.backends.base import address_hosts
+from detour.fabric.backends.clock import WallClock
+from detour.fabric.backends.network import CableTerms, NetworkFabric, lay_cables
+from detour.fabric.backends.serving import Serving
+from detour.fabric.backends.settings import ENGINE, BackendSettings
 from detour.fabric.linux.hosts import LinuxHosts, LinuxRequest, end
 from detour.fabric.monitoring.windows import FLOW_WINDOWS
-from detour.fabric.records import FootingDetails
+from detour.fabric.records import BackendDetails
 from detour.hosts.frames.sizes import MAX_FRAME
 from detour.hosts.rdma import RDMA
 from detour.hosts.verbs.verbs import Device
@@ -39,7 +39,7 @@ class EngineFabric(NetworkFabric):
     def __init__(
         self,
         topology: Topology,
-        settings: FootingSettings = ENGINE,
+        settings: BackendSettings = ENGINE,
         grpc_address: str | None = None,
         tls: Tls | None = None,
         scratch: Path | None = None,
@@ -112,7 +112,7 @@ class EngineFabric(NetworkFabric):
         network, self._network = self._network, None
         end(network, self.linux)
 
-    def details(self) -> FootingDetails:
+    def details(self) -> BackendDetails:
         if self.linux is None:
             return super().details()
         links = (link for link in self.topology.links if link.kind == "host")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One scenario for all footings: what a fabric must be able to do, whatever it runs on."""
+"""One scenario for all backends: what a fabric must be able to do, whatever it runs on."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from scapy.utils import PcapNgReader
 
 from detour.base.errors import DetourError
 from detour.control.entries import Plan
-from detour.fabric.footings.base import Fabric
-from detour.fabric.footings.bmv2.fabric import Bmv2Fabric
-from detour.fabric.footings.engine import EngineFabric
-from detour.fabric.footings.virtual.fabric import VirtualFabric
-from detour.fabric.footings.virtual.scheme import BENCHMARK, LERP_WITHOUT_PFC, RunSettings
+from detour.fabric.backends.base import Fabric
+from detour.fabric.backends.bmv2.fabric import Bmv2Fabric
+from detour.fabric.backends.engine import EngineFabric
+from detour.fabric.backends.virtual.fabric import VirtualFabric
+from detour.fabric.backends.virtual.scheme import BENCHMARK, LERP_WITHOUT_PFC, RunSettings
 from detour.fabric.operations.session import Session
 from detour.fabric.traffic.flows import Choice, Flow
 from detour.fabric.traffic.streams import PatternSink, PatternSource
@@ -41,7 +41,7 @@ MAKE: dict[str, Callable[[], Fabric]] = {
     "virtual": virtual,
     "bmv2": lambda: Bmv2Fabric(TOPOLOGY),
 }
-FOOTINGS = ["engine", "virtual", pytest.param("bmv2", marks=pytest.mark.bmv2)]
+BACKENDS = ["engine", "virtual", pytest.param("bmv2", marks=pytest.mark.bmv2)]
 
 
 def up(make: Callable[[], Fabric]) -> Session:
@@ -58,7 +58,7 @@ def up(make: Callable[[], Fabric]) -> Session:
     return session
 
 
-@pytest.fixture(scope="module", params=FOOTINGS)
+@pytest.fixture(scope="module", params=BACKENDS)
 def session(request: pytest.FixtureRequest) -> Iterator[Session]:
     running = up(MAKE[request.param])
     yield running
@@ -200,10 +200,10 @@ def test_captures_can_be_read(session: Session, fabric: Fabric, tmp_path: File) 
     assert {packet[IPv6].dst for packet in seen} == {fabric.context(host).address for host in (SENDER, RECEIVER)}
 
 
-@pytest.mark.parametrize("footing", FOOTINGS)
-def test_nothing_is_left_behind(footing: str) -> None:
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_nothing_is_left_behind(backend: str) -> None:
     before = set(threading.enumerate())
-    session = up(MAKE[footing])
+    session = up(MAKE[backend])
     transfer(session)
     (address, *_) = {target.address for target in session.fabric.targets()}
     socket = File(address.removeprefix("unix:"))

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
-from detour.base import doors
+from detour.base import plugins
 from detour.base.dataplane import PACKET_BYTES, PAYLOAD
 from detour.base.errors import DetourError
 from detour.base.times import US
@@ -290,13 +290,13 @@ _ALIASES = {"telemetrygbn-dcqcn": TELEMETRY_GBN}
 
 def _adopt(name: str, found: Any) -> Scheme:
     """Another's scheme, or a function that makes one, called by what it was asked for and the state of its file."""
-    made = found if isinstance(found, Scheme) or not callable(found) else doors.call(name, found)
+    made = found if isinstance(found, Scheme) or not callable(found) else plugins.call(name, found)
     if not isinstance(made, Scheme):
         raise DetourError(f"{name} is a {type(made).__name__}, and not a Scheme or a function that returns one")
-    return replace(made, name=doors.pinned(name))
+    return replace(made, name=plugins.pinned(name))
 
 
-SCHEME_REGISTRY: doors.Registry[Scheme] = doors.Registry(
+SCHEME_REGISTRY: plugins.Registry[Scheme] = plugins.Registry(
     "schemes", "scheme", {known.name: known for known in (*SCHEMES.values(), *OTHERS)}, _adopt, any_case=True
 )
 
@@ -312,7 +312,7 @@ def scheme(name: str) -> Scheme:
     if known is not None:
         return known
     if not SCHEME_REGISTRY.knows(name):
-        raise DetourError(f"there is no scheme {name!r}; {doors.near(name, ('all', *SCHEME_REGISTRY.names()))}")
+        raise DetourError(f"there is no scheme {name!r}; {plugins.near(name, ('all', *SCHEME_REGISTRY.names()))}")
     return SCHEME_REGISTRY.find(name)
 
 

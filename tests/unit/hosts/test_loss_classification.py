@@ -13,7 +13,7 @@ from detour.hosts.cc import control as native_control
 from detour.hosts.config import LITERAL_LOSS, HostConfig
 from detour.hosts.endpoint import make_hosts
 from detour.hosts.frames.decode import decode
-from detour.hosts.transport import evidence as native_evidence
+from detour.hosts.transport import loss_classification as native_evidence
 from detour.hosts.verbs.verbs import QPInitAttr, SendWR, WCStatus
 from tests.native import FromPython, control_all
 from tests.property.lossy import US, Network, Weather, make_pair, mark, through_switches

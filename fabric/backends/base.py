@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all footings share: a fabric that is booted, with P4Runtime endpoints, hosts, links that can fail, and a clock.
+"""What all backends share: a fabric that is booted, with P4Runtime endpoints, hosts, links that can fail, and a clock.
 
 Whoever boots, programs, fails, throttles, captures or measures a fabric needs no more than this and need not know which
-footing it is: BMv2, or the engine in real time or in virtual time.
+backend it is: BMv2, or the engine in real time or in virtual time.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
-from detour.fabric.footings.clock import FabricClock
-from detour.fabric.footings.settings import FabricTerms
-from detour.fabric.records import FootingDetails, PortState
+from detour.fabric.backends.clock import FabricClock
+from detour.fabric.backends.settings import FabricTerms
+from detour.fabric.records import BackendDetails, PortState
 from detour.hosts.state import Hosts, set_host
 from detour.hosts.verbs.verbs import Context, Device
 from detour.topo import Host, Topology, address
@@ -110,7 +110,7 @@ class Fabric(ABC):
         self.check()
 
     @abstractmethod
-    def details(self) -> FootingDetails:
+    def details(self) -> BackendDetails:
         """What else `detour status` may say."""
 
     def p4runtime_clients(self, device_id: int) -> list[StreamClient] | None:
@@ -161,7 +161,7 @@ def switch_ends(topology: Topology, link: Link) -> list[tuple[int, int]]:
 
 
 def address_hosts(hs: Hosts, topology: Topology) -> Hosts:
-    """Gives all hosts their addresses, the same on every footing."""
+    """Gives all hosts their addresses, the same on every backend."""
     for host in topology.hosts:
         usid = address.ipv6_text(address.locator(host.node_id))
         set_host(hs, host.index, address.ipv6_text(host.address), usid=usid, mac=host.mac)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from detour.base import doors
+from detour.base import plugins
 from detour.base.errors import DetourError
 from detour.topo.spec import TOPOLOGY_REGISTRY, parse_topology
 
@@ -23,8 +23,8 @@ def _adopt(name: str, found: Any) -> int:
 
 
 @pytest.fixture
-def numbers() -> doors.Registry[int]:
-    return doors.Registry("numbers", "number", {"one": 1, "most": "sys:maxsize"}, _adopt)
+def numbers() -> plugins.Registry[int]:
+    return plugins.Registry("numbers", "number", {"one": 1, "most": "sys:maxsize"}, _adopt)
 
 
 @pytest.fixture
@@ -39,11 +39,11 @@ def file(folder: Path, text: str) -> str:
     return str(folder / "own.py")
 
 
-def test_what_is_built_in_is_a_value_or_imported_by_its_name(numbers: doors.Registry[int]) -> None:
+def test_what_is_built_in_is_a_value_or_imported_by_its_name(numbers: plugins.Registry[int]) -> None:
     assert (numbers.find("one"), numbers.find("most")) == (1, sys.maxsize)
 
 
-def test_packages_bring_entry_points(numbers: doors.Registry[int], installed: list[EntryPoint]) -> None:
+def test_packages_bring_entry_points(numbers: plugins.Registry[int], installed: list[EntryPoint]) -> None:
     installed += [EntryPoint("tau", "math:tau", "detour.numbers"), EntryPoint("limit", "sys:maxunicode", "other")]
     assert numbers.names() == ("one", "most", "tau")
     with pytest.raises(DetourError, match="tau is a float, and not a number"):
@@ -58,17 +58,17 @@ def test_packages_bring_entry_points(numbers: doors.Registry[int], installed: li
         numbers.find("broken")
 
 
-def test_names_nobody_has_are_told_with_those_that_are_near(numbers: doors.Registry[int]) -> None:
+def test_names_nobody_has_are_told_with_those_that_are_near(numbers: plugins.Registry[int]) -> None:
     with pytest.raises(DetourError, match=r"no number 'mots'; did you mean most\? allowed: one, most, and FILE"):
         numbers.find("mots")
 
 
 def test_a_file_is_executed_once_and_again_when_it_has_changed(tmp_path: Path) -> None:
     path = file(tmp_path, "VALUE = [1]\n")
-    first = doors.load(f"{path}:VALUE")
-    assert doors.load(f"{path}:VALUE") is first
+    first = plugins.load(f"{path}:VALUE")
+    assert plugins.load(f"{path}:VALUE") is first
     file(tmp_path, "VALUE = [2]\n")
-    assert doors.load(f"{path}:VALUE") == [2]
+    assert plugins.load(f"{path}:VALUE") == [2]
 
 
 def test_a_file_may_import_its_neighbours_and_hold_dataclasses(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_a_file_may_import_its_neighbours_and_hold_dataclasses(tmp_path: Path) -
         "from __future__ import annotations\nfrom dataclasses import dataclass\nfrom neighbour_of_own import NUMBER\n"
         "@dataclass\nclass Pair:\n    left: int = NUMBER\n",
     )
-    assert doors.load(f"{path}:Pair")().left == 7
+    assert plugins.load(f"{path}:Pair")().left == 7
     assert str(tmp_path) not in sys.path
 
 
@@ -95,7 +95,7 @@ BROKEN = [
 
 @pytest.mark.parametrize(("text", "name", "reason"), BROKEN)
 def test_a_wrong_file_is_one_line(
-    tmp_path: Path, numbers: doors.Registry[int], text: str, name: str, reason: str
+    tmp_path: Path, numbers: plugins.Registry[int], text: str, name: str, reason: str
 ) -> None:
     path = file(tmp_path, text)
     with pytest.raises(DetourError, match=reason) as found:
@@ -103,7 +103,7 @@ def test_a_wrong_file_is_one_line(
     assert "\n" not in str(found.value)
 
 
-def test_a_file_that_is_not_there(tmp_path: Path, numbers: doors.Registry[int]) -> None:
+def test_a_file_that_is_not_there(tmp_path: Path, numbers: plugins.Registry[int]) -> None:
     with pytest.raises(DetourError, match=r"none\.py: No such file"):
         numbers.find(f"{tmp_path}/none.py:VALUE")
 
@@ -119,7 +119,7 @@ def test_a_file_that_is_not_there(tmp_path: Path, numbers: doors.Registry[int]) 
     ],
 )
 def test_a_text_is_a_name_and_what_follows(text: str, parts: tuple[str, str]) -> None:
-    assert doors.split(text) == parts
+    assert plugins.split(text) == parts
 
 
 RING = """

@@ -34,8 +34,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from detour.base.jit import COMPILED, inner
+from detour.base.memory import call4, load64
 from detour.base.pointers import record_by_address
-from detour.base.raw import call4, load64
 from detour.base.structs import Int64, NativeRecord
 from detour.hosts import plugins
 from detour.hosts.plugins import PACKET_AT, Plugin, RecordType, hook_at, hook_name

@@ -11,11 +11,11 @@ from detour.base.errors import DetourError
 from detour.base.times import MS, US
 from detour.fabric.labs.model import IpAddress, LabHost
 from detour.fabric.labs.workloads import FIRST_SOURCE_PORT, Activity, EchoTrain, FrameTrain, TcpFlow, UdpStream
+from detour.hosts.ip.arrival_process import Spacing
 from detour.hosts.ip.connections import ReceivedStream, TcpListener
 from detour.hosts.ip.hosts import IpStack
 from detour.hosts.ip.results import ReceivedResult
 from detour.hosts.ip.sockets import UdpPort
-from detour.hosts.ip.spacing import Spacing
 from detour.hosts.ip.tcp.config import TcpConfig
 
 _MODES = {"constant": "constant", "poisson": "poisson", "onoff": "on-off"}

@@ -38,20 +38,20 @@ from detour.engine.compiler.program import Program
 from detour.engine.coverage.collector import COLLECTOR, Collector
 from detour.engine.network import Network
 from detour.engine.state import SwitchState
-from detour.fabric.footings.base import address_hosts
-from detour.fabric.footings.clock import VirtualClock
-from detour.fabric.footings.network import CableTerms, NetworkFabric, lay_cables
-from detour.fabric.footings.settings import FabricTerms
-from detour.fabric.footings.virtual.load import install, read_back, rewrite
-from detour.fabric.footings.virtual.own_program import OwnProgram
-from detour.fabric.footings.virtual.pace import PacedClock, TimePace
-from detour.fabric.footings.virtual.scheme import RunSettings, Scheme
-from detour.fabric.footings.virtual.watch import DeadlockFound, DeadlockWatch
+from detour.fabric.backends.base import address_hosts
+from detour.fabric.backends.clock import VirtualClock
+from detour.fabric.backends.network import CableTerms, NetworkFabric, lay_cables
+from detour.fabric.backends.settings import FabricTerms
+from detour.fabric.backends.virtual.load import install, read_back, rewrite
+from detour.fabric.backends.virtual.own_program import OwnProgram
+from detour.fabric.backends.virtual.pace import PacedClock, TimePace
+from detour.fabric.backends.virtual.scheme import RunSettings, Scheme
+from detour.fabric.backends.virtual.watch import DeadlockFound, DeadlockWatch
 from detour.hosts.cc import algorithm
 from detour.hosts.config import HostConfig
 from detour.hosts.frames.sizes import DATA_OVERHEAD
 from detour.hosts.paths import path_scheme
-from detour.hosts.paths.own import PathScheme
+from detour.hosts.paths.plugin import PathScheme
 from detour.hosts.state import Hosts, make_hosts
 from detour.hosts.verbs.bulk import Flows, connect_many, path_packets, post_many
 from detour.hosts.verbs.verbs import Device, PathChoice, Transport
@@ -59,8 +59,8 @@ from detour.topo import Topology
 from detour.topo.failures import NONE, Failures
 from detour.topo.topology import Link
 
-if TYPE_CHECKING:  # see `footings.base`
-    from detour.fabric.footings.serving import Serving
+if TYPE_CHECKING:  # see `backends.base`
+    from detour.fabric.backends.serving import Serving
 
 ENDLESS = 1 << 36
 """bytes of a message that no run ends: 5 s at 100 Gb/s"""
@@ -274,7 +274,7 @@ class VirtualFabric(NetworkFabric):
                 f"scheme {self.scheme.name} runs {self.scheme.policy.program}.p4, whose registers no controller knows "
                 "of; P4Runtime is served for fabric.p4"
             )
-        from detour.fabric.footings.serving import Serving  # see `footings.base`
+        from detour.fabric.backends.serving import Serving  # see `backends.base`
 
         try:
             self._serving = self._served_by or Serving()

@@ -12,9 +12,9 @@ from detour.base.errors import DetourError
 from detour.control.entries import TableEntry
 from detour.control.p4runtime.pipeline import PipelineConfig
 from detour.control.planner import plan
+from detour.fabric.backends.settings import BMV2, ENGINE, BackendChanges
+from detour.fabric.backends.targets import make_fabric
 from detour.fabric.daemon.daemon import UpOptions, boot
-from detour.fabric.footings.settings import BMV2, ENGINE, FootingChanges
-from detour.fabric.footings.targets import make_fabric
 from detour.topo import parse_topology
 
 TOPOLOGY = "leaf-spine:leaves=2,spines=1,hosts=1"
@@ -22,34 +22,34 @@ TOPOLOGY = "leaf-spine:leaves=2,spines=1,hosts=1"
 
 @pytest.mark.parametrize("settings", [ENGINE, BMV2])
 def test_nothing_changed_is_what_there_was(settings: object) -> None:
-    assert FootingChanges().applied(settings) == settings  # type: ignore[arg-type]
+    assert BackendChanges().applied(settings) == settings  # type: ignore[arg-type]
 
 
 def test_timeouts_and_thresholds_follow() -> None:
-    slow = FootingChanges(rate_bps=1_000_000).applied(ENGINE)
+    slow = BackendChanges(rate_bps=1_000_000).applied(ENGINE)
     assert (slow.rate_bps, slow.queue_packets, slow.ecn_packets) == (
         1_000_000,
         ENGINE.queue_packets,
         ENGINE.ecn_packets,
     )
     assert slow.hosts.initial_rto_ps > ENGINE.hosts.initial_rto_ps, "a full queue is no loss"
-    short = FootingChanges(queue_packets=32).applied(ENGINE)
+    short = BackendChanges(queue_packets=32).applied(ENGINE)
     assert (short.queue_packets, short.ecn_packets, short.rate_bps) == (32, 10, ENGINE.rate_bps)
-    assert FootingChanges(queue_packets=5000).applied(ENGINE).ecn_packets == ENGINE.ecn_packets
-    assert FootingChanges(delay_ps=7, loss=0.25).applied(ENGINE).loss == 0.25
+    assert BackendChanges(queue_packets=5000).applied(ENGINE).ecn_packets == ENGINE.ecn_packets
+    assert BackendChanges(delay_ps=7, loss=0.25).applied(ENGINE).loss == 0.25
 
 
-@pytest.mark.parametrize("change", [FootingChanges(rate_bps=10), FootingChanges(loss=1.0), FootingChanges(delay_ps=-1)])
-def test_what_cannot_be(change: FootingChanges) -> None:
+@pytest.mark.parametrize("change", [BackendChanges(rate_bps=10), BackendChanges(loss=1.0), BackendChanges(delay_ps=-1)])
+def test_what_cannot_be(change: BackendChanges) -> None:
     with pytest.raises(DetourError):
         change.applied(ENGINE)
 
 
 @pytest.mark.parametrize(("change", "option"), [({"delay_ps": 1}, "--delay"), ({"loss": 0.1}, "--loss")])
 def test_what_bmv2_has_not(monkeypatch: pytest.MonkeyPatch, change: dict[str, float], option: str) -> None:
-    monkeypatch.setattr("detour.fabric.footings.targets.choose", lambda target: "bmv2")
+    monkeypatch.setattr("detour.fabric.backends.targets.choose", lambda target: "bmv2")
     with pytest.raises(DetourError, match=f"{option}: BMv2"):
-        make_fabric("bmv2", parse_topology(TOPOLOGY), changes=FootingChanges(**change))  # type: ignore[arg-type]
+        make_fabric("bmv2", parse_topology(TOPOLOGY), changes=BackendChanges(**change))  # type: ignore[arg-type]
 
 
 def test_links_are_as_they_were_asked_for() -> None:

@@ -8,12 +8,12 @@ from dataclasses import replace
 from detour.base.dataplane import PACKET_BYTES
 from detour.base.errors import DetourError
 from detour.engine.jitter import AUTO
-from detour.fabric.footings.serving import Serving
-from detour.fabric.footings.settings import FootingChanges
-from detour.fabric.footings.virtual.fabric import VirtualFabric
-from detour.fabric.footings.virtual.own_program import read_program
-from detour.fabric.footings.virtual.pace import TimePace
-from detour.fabric.footings.virtual.scheme import LERP_WITHOUT_PFC, LinkSettings, RunSettings, SwitchMemory
+from detour.fabric.backends.serving import Serving
+from detour.fabric.backends.settings import BackendChanges
+from detour.fabric.backends.virtual.fabric import VirtualFabric
+from detour.fabric.backends.virtual.own_program import read_program
+from detour.fabric.backends.virtual.pace import TimePace
+from detour.fabric.backends.virtual.scheme import LERP_WITHOUT_PFC, LinkSettings, RunSettings, SwitchMemory
 from detour.topo import Topology
 
 PACED_RATE_BPS = 1_000_000_000
@@ -21,7 +21,7 @@ PACED_RATE_BPS = 1_000_000_000
 _QUEUE_PAIRS = 1024
 
 
-def paced_fabric(topology: Topology, changes: FootingChanges, pace: str, serving: Serving) -> VirtualFabric:
+def paced_fabric(topology: Topology, changes: BackendChanges, pace: str, serving: Serving) -> VirtualFabric:
     """A fabric that is not started yet. Packets carry their bytes; a queue's depth is the packet memory of its port.
 
     Raises:

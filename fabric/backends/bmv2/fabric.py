@@ -19,15 +19,15 @@ from detour.base import descriptors
 from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
 from detour.control.p4runtime.client import SwitchTarget
-from detour.fabric.footings.base import Fabric, address_hosts
-from detour.fabric.footings.bmv2.sniffer import Sniffer
-from detour.fabric.footings.bmv2.switch import SwitchProcess, missing
-from detour.fabric.footings.clock import WallClock
-from detour.fabric.footings.settings import BMV2, FootingSettings
+from detour.fabric.backends.base import Fabric, address_hosts
+from detour.fabric.backends.bmv2.sniffer import Sniffer
+from detour.fabric.backends.bmv2.switch import SwitchProcess, missing
+from detour.fabric.backends.clock import WallClock
+from detour.fabric.backends.settings import BMV2, BackendSettings
 from detour.fabric.linux.hosts import LinuxHosts, LinuxRequest
 from detour.fabric.linux.netns import Namespace
 from detour.fabric.linux.opening import offloads_off
-from detour.fabric.records import FootingDetails, PortState
+from detour.fabric.records import BackendDetails, PortState
 from detour.hosts.driver import Driver
 from detour.hosts.verbs.verbs import Device
 from detour.topo import Switch, Topology
@@ -47,7 +47,7 @@ class Bmv2Fabric(Fabric):
     def __init__(
         self,
         topology: Topology,
-        settings: FootingSettings = BMV2,
+        settings: BackendSettings = BMV2,
         scratch: Path | None = None,
         linux: LinuxRequest | None = None,
     ) -> None:
@@ -275,12 +275,12 @@ class Bmv2Fabric(Fabric):
     def capture_error(self) -> str | None:
         return None if self._sniffer is None or self._sniffer.error is None else str(self._sniffer.error)
 
-    def details(self) -> FootingDetails:
+    def details(self) -> BackendDetails:
         switches = None if self._namespace is None else self._namespace.path
         hosts = {f"h{i}": namespace.path for i, namespace in enumerate(self._host_namespaces)}
         pids = {process.switch.name: process.process.pid for process in self._switches}
         namespaces = {"switches": switches} | hosts
-        found = FootingDetails(processes=pids, restarts=dict(self._restarts), namespaces=namespaces)
+        found = BackendDetails(processes=pids, restarts=dict(self._restarts), namespaces=namespaces)
         return found if self.linux is None else replace(found, linux=self.linux.details(None, {}))
 
 

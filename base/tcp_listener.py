@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from detour.base.addresses import TcpAddress, joined, refusal
-from detour.base.holders import PortUse, port_uses
+from detour.base.port_owners import PortUse, port_uses
 from detour.base.progress import Progress, silent
 
 PATIENCE_S = 5.0

@@ -53,8 +53,8 @@ def packets_a_second(rate_bps: int) -> int:
 
 
 @dataclass(frozen=True)
-class FootingSettings:
-    """Parameters of one footing.
+class BackendSettings:
+    """Parameters of one backend.
 
     `rate_bps`: of every link; BMv2 turns it into packets of `PACKET_BYTES` a second. `delay_ps`: of every link.
     `queue_packets`: depth of each of a port's priority queues. `ecn_packets`: DCTCP's K. `window`: packets that a
@@ -123,8 +123,8 @@ class FootingSettings:
 
 
 @dataclass(frozen=True)
-class FootingChanges:
-    """What is to be otherwise than a footing has it. None: as it is there. Units as in `FootingSettings`."""
+class BackendChanges:
+    """What is to be otherwise than a backend has it. None: as it is there. Units as in `BackendSettings`."""
 
     rate_bps: int | None = None
     delay_ps: int | None = None
@@ -132,8 +132,8 @@ class FootingChanges:
     loss: float | None = None
     pipeline: PipelineConfig | None = None
 
-    def applied(self, settings: FootingSettings) -> FootingSettings:
-        """The settings of a footing, changed. Timeouts follow rate and queue; K is a smaller part of a smaller queue,
+    def applied(self, settings: BackendSettings) -> BackendSettings:
+        """The settings of a backend, changed. Timeouts follow rate and queue; K is a smaller part of a smaller queue,
         and stays what it is in a longer one.
 
         Raises:
@@ -158,7 +158,7 @@ class FootingChanges:
         return found if self.loss is None else replace(found, loss=self.loss)
 
 
-def real_time(rate_bps: int, scale: int = 1, queue_packets: int | None = None, **changes: Any) -> FootingSettings:
+def real_time(rate_bps: int, scale: int = 1, queue_packets: int | None = None, **changes: Any) -> BackendSettings:
     """Settings for the wall clock at a link rate; `scale` divides what is counted in packets."""
     queue = QUEUE_PACKETS // scale if queue_packets is None else queue_packets
     # A packet that waits in a full queue must not look lost.
@@ -178,7 +178,7 @@ def real_time(rate_bps: int, scale: int = 1, queue_packets: int | None = None, *
         "ecn_packets": min(ECN_PACKETS // scale, max(1, queue * ECN_PACKETS // QUEUE_PACKETS)),
         "scale": scale,
     } | changes
-    return FootingSettings(rate_bps=rate_bps, hosts=hosts, **values)
+    return BackendSettings(rate_bps=rate_bps, hosts=hosts, **values)
 
 
 ENGINE = real_time(20_000_000)

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from detour.control.placement.alternating_paths import Coloured, balance, without_groups
 from detour.control.placement.jobs import FlowSet, flows_of
 from detour.control.placement.network import loads
 from detour.control.placement.place import place
 from detour.control.placement.repair import repair
-from detour.control.placement.trails import Coloured, balance, without_groups
 from detour.topo import Topology, parse_topology
 from detour.topo.failures import Failure
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Doors for what others bring: topologies, patterns, schemes, congestion control, workloads, planners.
+"""Plugins: topologies, patterns, schemes, congestion control, workloads, planners.
 
 A `Registry` finds one of them by its name: a name of detour's own, an entry point of an installed package (group
-`detour.topologies` and so on), or `FILE.py:NAME`, an attribute of a file. What is built in goes through the same door:
-it is the value, or the text `package.module:attribute` of an entry point, by which it is imported when asked for.
+`detour.topologies` and so on), or `FILE.py:NAME`, an attribute of a file. What is built in goes through the same
+registry: it is the value, or the text `package.module:attribute` of an entry point, by which it is imported when asked
+for.
 
 Behind any of these names values may follow: `NAME:key=value,key=value` (`split`).
 """

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from detour.base.errors import DetourError
 from detour.base.times import MS
-from detour.fabric.footings.clock import PS, VirtualClock
+from detour.fabric.backends.clock import PS, VirtualClock
 
 _STEP_S = 0.001
 """between two looks at the wall clock"""

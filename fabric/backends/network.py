@@ -12,15 +12,15 @@ from msgspec import UNSET
 
 from detour.base.errors import DetourError
 from detour.engine.network import Network
-from detour.fabric.footings.base import Fabric, switch_ends
-from detour.fabric.records import FootingDetails, PortState
+from detour.fabric.backends.base import Fabric, switch_ends
+from detour.fabric.records import BackendDetails, PortState
 from detour.topo import Topology
 from detour.topo.topology import Link
 
 if TYPE_CHECKING:  # see `base`
     from detour.control.p4runtime.client import SwitchTarget
     from detour.engine.p4runtime.arbitration import StreamClient
-    from detour.fabric.footings.serving import Serving
+    from detour.fabric.backends.serving import Serving
     from detour.fabric.linux.hosts import LinuxHosts
 
 CableTerms = tuple[int, ...]
@@ -83,9 +83,9 @@ class NetworkFabric(Fabric):
         server = self.serving.server
         return None if server is None else server.clients(device_id)
 
-    def details(self) -> FootingDetails:
+    def details(self) -> BackendDetails:
         where = UNSET if self._serving is None else self._serving.details()
-        return FootingDetails(lag_ms=self.network.lag_ps / 1e9, p4runtime=where)
+        return BackendDetails(lag_ms=self.network.lag_ps / 1e9, p4runtime=where)
 
     # -- links ------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from detour.base.scoped import Scoped
+from detour.base.override import Scoped
 from detour.cli.asking import ANSWERED_BY, running
 from detour.fabric.operations.registry import Operations
 

@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from detour.base.jit import COMPILED, inner
+from detour.base.memory import call3, load64
 from detour.base.pointers import record_address, record_by_address
-from detour.base.raw import call3, load64
 from detour.base.structs import Int64, NativeRecord
 from detour.hosts import plugins
 from detour.hosts.plugins import PACKET_AT, Plugin, RecordType, hook_at

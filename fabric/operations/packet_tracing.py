@@ -19,9 +19,9 @@ from detour.engine.p4runtime.target import compile_program
 from detour.engine.trace.filters import Filter
 from detour.engine.trace.recorder import Recorder
 from detour.engine.trace.tree import Visit
-from detour.fabric.footings.base import Fabric
-from detour.fabric.footings.clock import ps
-from detour.fabric.footings.network import NetworkFabric
+from detour.fabric.backends.base import Fabric
+from detour.fabric.backends.clock import ps
+from detour.fabric.backends.network import NetworkFabric
 from detour.fabric.operations.control_plane import ControlPlane
 from detour.fabric.operations.paths import Paths
 from detour.fabric.operations.results import LivePackets, PacketTrace

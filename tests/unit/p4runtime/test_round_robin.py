@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from detour.engine.p4runtime.device import P4Device
+from detour.engine.p4runtime.round_robin import Turns
 from detour.engine.p4runtime.stream import serve
-from detour.engine.p4runtime.turns import Turns
 from tests.waiting import PATIENCE_S
 
 ROUNDS = 10

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from detour.base.errors import DetourError
-from detour.fabric.footings.base import Fabric
-from detour.fabric.footings.settings import BMV2, ENGINE, FootingChanges
+from detour.fabric.backends.base import Fabric
+from detour.fabric.backends.settings import BMV2, ENGINE, BackendChanges
 from detour.fabric.linux.hosts import LinuxRequest
 from detour.topo import Topology
 
-AS_IT_IS = FootingChanges()
+AS_IT_IS = BackendChanges()
 TARGETS = ("auto", "engine", "bmv2", "virtual")
 
 
@@ -26,14 +26,14 @@ def choose(target: str) -> str:
         raise DetourError(f"there is no target {target!r}; allowed: {', '.join(TARGETS)}")
     if target != "auto":
         return target
-    from detour.fabric.footings.bmv2.switch import missing
+    from detour.fabric.backends.bmv2.switch import missing
 
     return "engine" if missing() else "bmv2"
 
 
 def explained(target: str) -> str:
     """Which switches `choose` takes, why, and how to have the others."""
-    from detour.fabric.footings.bmv2.switch import missing
+    from detour.fabric.backends.bmv2.switch import missing
 
     name, reason = choose(target), missing()
     shown = "BMv2's switches" if name == "bmv2" else f"detour's engine{' in virtual time' * (name == 'virtual')}"
@@ -54,7 +54,7 @@ def make_fabric(
     scratch: Path | None = None,
     grpc_address: str | None = None,
     grpc_tls: Mapping[str, str] | None = None,
-    changes: FootingChanges = AS_IT_IS,
+    changes: BackendChanges = AS_IT_IS,
     linux: LinuxRequest | None = None,
     pace: str | None = None,
 ) -> Fabric:
@@ -71,7 +71,7 @@ def make_fabric(
     if target == "virtual" and linux is not None and (linux.interfaces or linux.processes):
         raise DetourError("--linux and --netns need the wall clock: Linux has no other; --target engine or bmv2")
     if choose(target) == "bmv2":
-        from detour.fabric.footings.bmv2.fabric import Bmv2Fabric
+        from detour.fabric.backends.bmv2.fabric import Bmv2Fabric
 
         if grpc_address is not None:
             raise DetourError(
@@ -84,12 +84,12 @@ def make_fabric(
                 )
         return Bmv2Fabric(topology, changes.applied(BMV2), scratch=scratch, linux=linux)
     from detour.engine.endpoint import Tls
-    from detour.fabric.footings.engine import EngineFabric
+    from detour.fabric.backends.engine import EngineFabric
 
     tls = None if grpc_tls is None else Tls(**{name: Path(file) for name, file in grpc_tls.items()})
     if target == "virtual":
-        from detour.fabric.footings.serving import Serving
-        from detour.fabric.footings.virtual.booted import paced_fabric
+        from detour.fabric.backends.serving import Serving
+        from detour.fabric.backends.virtual.booted import paced_fabric
 
         return paced_fabric(topology, changes, pace or "1x", Serving(grpc_address, tls, scratch))
     settings = changes.applied(ENGINE)

@@ -14,7 +14,7 @@ from msgspec import UNSET, UnsetType
 from detour.base.addresses import UnixAddress, too_long
 from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
-from detour.base.tcp_place import PATIENCE_S
+from detour.base.tcp_listener import PATIENCE_S
 from detour.control.p4runtime.client import SwitchTarget
 from detour.engine.bmv2api.device import BmDevice
 from detour.engine.bmv2api.runtime import BmRuntime

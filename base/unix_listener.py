@@ -16,7 +16,7 @@ from pathlib import Path
 
 from detour.base.addresses import UNIX_PATH_BYTES, UnixAddress, refusal, too_long
 from detour.base.errors import DetourError
-from detour.base.holders import socket_holder, user
+from detour.base.port_owners import socket_holder, user
 
 _TRIES = 100
 _BACKLOG = 128
