@@ -25,7 +25,7 @@ from numba.np.numpy_support import from_dtype
 
 from detour.base import linking, runtime
 from detour.base.linking import context
-from detour.base.parts import PARTS, ArrayKind, Kind, NativeEntry, Part, TupleKind
+from detour.base.parts import PARTS, ArgumentKind, ArrayKind, NativeEntry, Part, TupleKind
 
 _DIE_WITH_PARENT = 1
 """PR_SET_PDEATHSIG: the LLVM compiler hears no other signal"""
@@ -51,7 +51,7 @@ def build(part: Part) -> tuple[bytes, bool]:
         return linking.object_of(library), lasting
 
 
-def _type(kind: Kind) -> Any:
+def _type(kind: ArgumentKind) -> Any:
     """Numba's type."""
     if isinstance(kind, TupleKind):
         return types.BaseTuple.from_types([_type(each) for each in kind.kinds], kind.made)
@@ -88,7 +88,7 @@ def _export(module: ir.Module, entry: NativeEntry, result: Any) -> None:
     builder.ret(value)
 
 
-def _value(builder: Any, kind: Kind, passed: Iterator[Any]) -> Any:
+def _value(builder: Any, kind: ArgumentKind, passed: Iterator[Any]) -> Any:
     """An argument as native code has it, of one that is passed or several."""
     if isinstance(kind, TupleKind):
         values = [_value(builder, each, passed) for each in kind.kinds]
@@ -119,7 +119,7 @@ def _main() -> None:
     """`NAME MODULE...` builds and says what that took; `--object` before it prints the object instead."""
     ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
     linking.install()
-    answer = os.fdopen(os.dup(1), "wb")
+    answer = os.dup(1)
     os.dup2(2, 1)  # what modules print is no answer
     whole = sys.argv[1] == "--object"
     name, *modules = sys.argv[1 + whole :]
@@ -129,8 +129,9 @@ def _main() -> None:
     data = part.build()
     taken = {"seconds": round(time.monotonic() - began, 3), "cpu_seconds": round(time.process_time(), 3)}
     told = {"name": name, "functions": part.functions} | taken | {"cached": not part.was_built}
-    answer.write(data if whole else f"{json.dumps(told)}\n".encode())
-    answer.close()
+    sys.stdout.flush()
+    os.dup2(answer, 1)
+    sys.stdout.buffer.write(data if whole else f"{json.dumps(told)}\n".encode())
 
 
 if __name__ == "__main__":

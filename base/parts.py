@@ -210,15 +210,15 @@ class TupleKind(NamedTuple):
     """A named tuple `made` of these."""
 
     made: Any
-    kinds: tuple[Kind, ...]
+    kinds: tuple[ArgumentKind, ...]
 
 
-Kind = type | ArrayKind | TupleKind
+ArgumentKind = type | ArrayKind | TupleKind
 """of an argument or a result: int, float, bool, type(None)"""
 _NUMBERS = (int, float, bool, type(None))
 
 
-def _kind(annotation: Any) -> Kind:
+def _kind(annotation: Any) -> ArgumentKind:
     if annotation in _NUMBERS:
         return annotation
     if hasattr(annotation, "_fields"):
@@ -228,7 +228,7 @@ def _kind(annotation: Any) -> Kind:
     return ArrayKind(np.dtype(number), dimensions)
 
 
-def _flat(kind: Kind) -> Iterator[Kind]:
+def _flat(kind: ArgumentKind) -> Iterator[ArgumentKind]:
     """What is passed for an argument."""
     if isinstance(kind, TupleKind):
         for each in kind.kinds:
@@ -247,13 +247,13 @@ class NativeEntry(Native):
         self.part = part
 
     @cached_property
-    def kinds(self) -> tuple[Kind, ...]:
+    def kinds(self) -> tuple[ArgumentKind, ...]:
         """Of the arguments, then of the result."""
         code, annotations = self.py_func.__code__, get_type_hints(self.py_func, include_extras=True)
         return tuple(_kind(annotations[name]) for name in (*code.co_varnames[: code.co_argcount], "return"))
 
     @cached_property
-    def passed(self) -> tuple[Kind, ...]:
+    def passed(self) -> tuple[ArgumentKind, ...]:
         """Of what it is passed: numbers and addresses."""
         return (*(each for kind in self.kinds[:-1] for each in _flat(kind)), *([int] if self.has_arrays else []))
 
@@ -282,7 +282,7 @@ class NativeEntry(Native):
             raise MemoryError(f"{self.name}: there is no memory for its arrays")
         return result
 
-    def _pass(self, kind: Kind, value: Any, passed: list[Any]) -> None:
+    def _pass(self, kind: ArgumentKind, value: Any, passed: list[Any]) -> None:
         """Appends what is passed for an argument.
 
         Raises:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`fors rivals`: FORS beside other ways to exchange the same messages, by failed links."""
+"""`fors rivals`: FORS_PART beside other ways to exchange the same messages, by failed links."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RATE = 200 * 10**9
 
 def register(kinds: Any) -> None:
     """Adds `rivals` to the commands of `fors`."""
-    text = "FORS, multicommodity flow, Birkhoff's phases, FAST, Min-Hop, ECMP, SprayLERP: time over the bound"
+    text = "FORS_PART, multicommodity flow, Birkhoff's phases, FAST, Min-Hop, ECMP, SprayLERP: time over the bound"
     parser = command(kinds, "rivals", text, _run)
     parser.add_argument("--topo", default="ft:m0=4,m1=4", metavar="SPEC", help="as in `fors run` (ft:m0=4,m1=4)")
     parser.add_argument("--failures", default="0,1,3,5", metavar="N,...", help="links that fail, drawn (0,1,3,5)")
@@ -62,7 +62,7 @@ def _scale_up(text: str | None) -> ScaleUp | None:
 
 def _run(options: argparse.Namespace) -> int:
     from detour.control.fors import parse_fabric
-    from detour.control.fors.native import FORS
+    from detour.control.fors.native import FORS_PART
     from detour.engine import warm
     from detour.experiments.columns import table
     from detour.experiments.fors.rivals import RivalRow, compare
@@ -78,7 +78,7 @@ def _run(options: argparse.Namespace) -> int:
     scale_up = _scale_up(options.scale_up)
     tuning = Tuning(rate_bps=options.rate, seed=options.seed)
     with shown_progress(options.json) as progress:
-        FORS.load()
+        FORS_PART.load()
         if not options.ideal:
             warm.ensure(progress, RDMA)
         name = str(options.sizes or options.skew)

@@ -86,7 +86,7 @@ def _stragglers(text: str | None) -> tuple[tuple[int, int], ...]:
 
 def _run(options: argparse.Namespace) -> int:
     from detour.control.fors.fabric import parse_links
-    from detour.control.fors.native import FORS
+    from detour.control.fors.native import FORS_PART
     from detour.engine import warm
     from detour.experiments.fors.exchange import ExchangeRun, execute
     from detour.fabric.traffic.outage import Delays
@@ -123,7 +123,7 @@ def _run(options: argparse.Namespace) -> int:
     with shown_progress(options.json) as progress:
         warm.ensure(progress, RDMA)
         if breaks:
-            FORS.load()  # so that the time of planning is not that of compiling
+            FORS_PART.load()  # so that the time of planning is not that of compiling
         result = execute(run, lambda done, total: progress(f"phase {done} of {total}"))
     present(result, options, lambda page: page.table(_measured(result)))
     return 1 if result.exchange.missing or result.exchange.repeated else 0

@@ -80,14 +80,14 @@ def named_fabric(options: argparse.Namespace) -> FatTree:
 
 def schedule(options: argparse.Namespace) -> int:
     """Plans and shows; 1 if the plan is not right."""
-    from detour.control.fors.native import FORS
+    from detour.control.fors.native import FORS_PART
     from detour.control.fors.unequal import plan_unequal
 
     fabric = named_fabric(options)
     sizes = sizes_of(options, fabric)
     with shown_progress(options.json) as progress:
         progress("loading native code")
-        FORS.load()
+        FORS_PART.load()
         progress(f"planning {fabric.servers} servers on {fabric.name} with {len(fabric.failed)} failed links")
         plan = plan_unequal(fabric, sizes, options.phase_cost, skip_unreachable=options.skip_unreachable)
     return _finish(options, plan)

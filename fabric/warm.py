@@ -15,7 +15,7 @@ from detour.base.parts import BUILD_COMMAND, build_environment, last_line
 from detour.base.progress import COMPILING, Progress, silent
 from detour.control.edge_colouring import COLOURING
 from detour.control.expander.native import EXPANDER
-from detour.control.fors.native import FORS
+from detour.control.fors.native import FORS_PART
 from detour.control.placement.native import PLACEMENT
 from detour.control.verifier.native import VERIFIER
 from detour.engine.loop.entry import LOOP
@@ -29,7 +29,7 @@ from detour.hosts.paths.built_in import PATH_SCHEMES
 from detour.hosts.rdma import RDMA
 
 ALL_PARTS = (
-    EXPANDER, RDMA, IP, FORS, PLACEMENT, LOOP, PATH_SCHEMES, CONGESTION, VERIFIER, COLOURING, FRAMES, MATCHING,
+    EXPANDER, RDMA, IP, FORS_PART, PLACEMENT, LOOP, PATH_SCHEMES, CONGESTION, VERIFIER, COLOURING, FRAMES, MATCHING,
     FLOW_WINDOWS, DRIVER,
 )  # fmt: skip
 """the largest ones first"""

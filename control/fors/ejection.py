@@ -16,7 +16,7 @@ import numpy as np
 from detour.base.arrays import Int32s1, Int32s4, Int32s5
 from detour.base.jit import allocating, int64
 from detour.control.fors.fabric import FatTree
-from detour.control.fors.native import FORS
+from detour.control.fors.native import FORS_PART
 from detour.control.fors.twister import below, seeded
 
 _FREE, _CLOSED = -1, -2
@@ -153,7 +153,7 @@ def _leave(turn, low, high, source, target, phase, plane, core, flow, leaves):
     phase[flow], plane[flow], core[flow] = -1, -1, -1
 
 
-@FORS.entry
+@FORS_PART.entry
 def _place(
     turn: Int32s4, low: Int32s4, high: Int32s5, source: Int32s1, target: Int32s1, phase: Int32s1, plane: Int32s1,
     core: Int32s1, missing: Int32s1, leaves: int, effort: int, seed: int,

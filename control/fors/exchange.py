@@ -15,7 +15,7 @@ import numpy as np
 from detour.base.arrays import Bools2, Int32s1, Int32s2, Int32s3
 from detour.base.jit import allocating, int64
 from detour.control.fors.fabric import FatTree
-from detour.control.fors.native import FORS
+from detour.control.fors.native import FORS_PART
 from detour.control.fors.paths import INSIDE
 from detour.control.fors.plan import ForsPlan
 from detour.control.fors.recolour import complete
@@ -150,7 +150,7 @@ class PhaseAssignment:
         return True
 
 
-@FORS.entry
+@FORS_PART.entry
 def _components(p: int, rows: Int32s1, flows: _Flows, longest: int, found: Int32s2) -> int:
     """Components that a row of phase p and another phase's flows make and that may be exchanged: cost, row, phase.
 
@@ -209,7 +209,7 @@ def _finds_spine(row, q, flows):
     return free.any()
 
 
-@FORS.entry
+@FORS_PART.entry
 def _component(row: int, p: int, q: int, flows: _Flows, members: Int32s1) -> int:
     """The rows of phases p and q that hang together with `row` of phase p; returns how many, -1: too many."""
     src, dst, at = flows.src, flows.dst, flows.at

@@ -14,7 +14,7 @@ from detour.base.jit import int64
 from detour.control.fors.exchange import SWAP_BUDGET, TRIES, PhaseAssignment
 from detour.control.fors.fabric import FatTree
 from detour.control.fors.loads import counting_bound
-from detour.control.fors.native import FORS
+from detour.control.fors.native import FORS_PART
 from detour.control.fors.paths import INSIDE, TreePaths
 from detour.control.fors.plan import ForsPlan, PlanSeconds, Schedule, arranged, by_phase
 from detour.control.fors.recolour import complete
@@ -171,7 +171,7 @@ def _recolour_phases(
     return resisting
 
 
-@FORS.entry
+@FORS_PART.entry
 def _fewest_moves(u: Int32s1, v: Int32s1, alive: Bools2, links: Int64s1, colour: Int32s1) -> bool:
     """Colours the flows of one phase, in place, moving as few as in the best of some attempts; whether it succeeded."""
     out, into = np.zeros(len(links), np.int64), np.zeros(len(links), np.int64)

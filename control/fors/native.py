@@ -7,5 +7,5 @@ from detour.base.parts import Part
 from detour.control.edge_colouring import COLOURING
 
 _NAMES = ("ejection", "exchange", "incremental", "phase_assignment", "recolour")
-FORS = Part("fors", *(f"detour.control.fors.{name}" for name in _NAMES))
-FORS.companions = (COLOURING,)
+FORS_PART = Part("fors", *(f"detour.control.fors.{name}" for name in _NAMES))
+FORS_PART.companions = (COLOURING,)

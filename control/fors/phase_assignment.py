@@ -21,7 +21,7 @@ import numpy as np
 from detour.base.arrays import Int32s1, Int32s2
 from detour.base.errors import DetourError
 from detour.base.jit import allocating, int64
-from detour.control.fors.native import FORS
+from detour.control.fors.native import FORS_PART
 from detour.control.linear import programme
 from detour.control.native import assign
 
@@ -173,7 +173,7 @@ def _halve(members, links, leaves, open_link, open_leaf, mates, side):
     return left
 
 
-@FORS.entry
+@FORS_PART.entry
 def _divide(phases: int, links: Int32s2, leaves: Int32s2, room: Int32s1, spines: int, phase: Int32s1) -> None:
     """Gives phases to all flows but some that a division into parts of different size leaves out (they keep -1)."""
     flows = links.shape[1]
@@ -278,7 +278,7 @@ def _fits(flow, part, phases, links, leaves, room, per_link, per_leaf):
     return True
 
 
-@FORS.entry
+@FORS_PART.entry
 def _bring_in(phases: int, links: Int32s2, leaves: Int32s2, room: Int32s1, spines: int, phase: Int32s1) -> bool:
     """Finds phases for the flows that have none; whether all got one.
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from detour.base.arrays import Bools2, Int32s1
 from detour.base.jit import allocating, int64
-from detour.control.fors.native import FORS
+from detour.control.fors.native import FORS_PART
 
 _TENURE = 7
 """An edge may not return to the colour it was driven from for this many steps, and some at random."""
@@ -46,7 +46,7 @@ class _Search(NamedTuple):
     wanted: np.ndarray
 
 
-@FORS.entry
+@FORS_PART.entry
 def complete(
     source: Int32s1, target: Int32s1, out_ok: Bools2, in_ok: Bools2, colour: Int32s1, budget: int, seed: int
 ) -> int:
