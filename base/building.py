@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import llvmlite.binding as llvm
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import compiler_lock
@@ -25,7 +26,7 @@ from numba.np.numpy_support import from_dtype
 
 from detour.base import linking, runtime
 from detour.base.linking import context
-from detour.base.parts import PARTS, ArgumentKind, ArrayKind, NativeEntry, Part, TupleKind
+from detour.base.parts import PARTS, ArgumentKind, NativeEntry, Part, TupleKind
 
 _DIE_WITH_PARENT = 1
 """PR_SET_PDEATHSIG: the LLVM compiler hears no other signal"""
@@ -55,8 +56,8 @@ def _type(kind: ArgumentKind) -> Any:
     """Numba's type."""
     if isinstance(kind, TupleKind):
         return types.BaseTuple.from_types([_type(each) for each in kind.kinds], kind.made)
-    if isinstance(kind, ArrayKind):
-        return types.Array(from_dtype(kind.dtype), kind.dimensions, "C")
+    if isinstance(kind, np.ndarray):
+        return types.Array(from_dtype(kind.dtype), kind.ndim, "C")
     return types.float64 if kind is float else types.int64
 
 
@@ -94,10 +95,10 @@ def _value(builder: Any, kind: ArgumentKind, passed: Iterator[Any]) -> Any:
         values = [_value(builder, each, passed) for each in kind.kinds]
         return context().make_tuple(builder, _type(kind), values)
     value = next(passed)
-    return _array(builder, kind, value) if isinstance(kind, ArrayKind) else value
+    return _array(builder, kind, value) if isinstance(kind, np.ndarray) else value
 
 
-def _array(builder: Any, kind: ArrayKind, at: Any) -> Any:
+def _array(builder: Any, kind: np.ndarray, at: Any) -> Any:
     """Numba's array for NumPy's, whose address is given."""
 
     def word(number: int) -> Any:
@@ -106,7 +107,7 @@ def _array(builder: Any, kind: ArrayKind, at: Any) -> Any:
 
     array: Any = context().make_array(_type(kind))(context(), builder)
     lengths = builder.inttoptr(word(2), _I64.as_pointer())
-    shape = [builder.load(builder.gep(lengths, [_I64(axis)])) for axis in range(kind.dimensions)]
+    shape = [builder.load(builder.gep(lengths, [_I64(axis)])) for axis in range(kind.ndim)]
     strides = [_I64(kind.dtype.itemsize)]
     for length in shape[:0:-1]:
         strides.insert(0, builder.mul(strides[0], length))

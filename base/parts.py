@@ -19,6 +19,7 @@ import ctypes
 import fcntl
 import hashlib
 import importlib
+import json
 import os
 import subprocess
 import sys
@@ -79,15 +80,26 @@ def _alone(name: str) -> Generator[None]:
 
 
 PARTS: dict[str, Part] = {}
-_CPU_SECONDS = {"loop": 10, "rdma": 15, "ip": 14, "paths": 6, "cc": 3, "rivals": 3}
+_CPU_SECONDS = {
+    "expander": 17, "rdma": 15, "ip": 14, "loop": 10, "fors": 10, "placement": 9, "paths": 6, "cc": 3, "rivals": 3,
+}  # fmt: skip
 """what building takes on one core of an EPYC"""
 BUILD_COMMAND = (sys.executable, "-m", "detour.base.building")
 """command that builds the part NAME of MODULE..., and says as JSON what that took"""
 
 
-def build_environment() -> dict[str, str]:
-    """Of that command: it finds modules as this process does."""
-    return os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+def run_builder(*arguments: str) -> bytes:
+    """What that command answers; it finds modules as this process does.
+
+    Raises:
+        DetourError: its last line, if it fails.
+    """
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    child = subprocess.run([*BUILD_COMMAND, *arguments], env=environment, capture_output=True, check=False)
+    if child.returncode:
+        lines = child.stderr.decode(errors="replace").strip().splitlines() or ["it says nothing"]
+        raise DetourError(f"native code cannot be built ({' '.join(arguments)}): {lines[-1]}")
+    return child.stdout
 
 
 class Part:
@@ -136,11 +148,7 @@ class Part:
         return objects.NativeCode(data)
 
     def _built(self) -> bytes:
-        command = [*BUILD_COMMAND, "--object", self.name, *self.modules]
-        child = subprocess.run(command, env=build_environment(), capture_output=True, check=False)
-        if child.returncode:
-            raise DetourError(f"native code of {self.name} cannot be built: {last_line(child.stderr)}")
-        return child.stdout
+        return run_builder("--object", self.name, *self.modules)
 
     def build(self) -> bytes:
         """Built by one process at a time, since harnesses start many at once; the others take what that one made."""
@@ -191,19 +199,7 @@ class LocalPart(Part):
         return self.build()
 
 
-def last_line(text: bytes) -> str:
-    """Of what a process said before it failed."""
-    return (text.decode(errors="replace").strip().splitlines() or ["it says nothing"])[-1]
-
-
 # -- entries ------------------------------------------------------------------------------------------------
-
-
-class ArrayKind(NamedTuple):
-    """A C-contiguous array, which goes by the address of NumPy's object."""
-
-    dtype: np.dtype[Any]
-    dimensions: int
 
 
 class TupleKind(NamedTuple):
@@ -213,8 +209,8 @@ class TupleKind(NamedTuple):
     kinds: tuple[ArgumentKind, ...]
 
 
-ArgumentKind = type | ArrayKind | TupleKind
-"""of an argument or a result: int, float, bool, type(None)"""
+ArgumentKind = type | np.ndarray | TupleKind
+"""of an argument or a result: int, float, bool, type(None), or an empty array like it"""
 _NUMBERS = (int, float, bool, type(None))
 
 
@@ -225,7 +221,7 @@ def _kind(annotation: Any) -> ArgumentKind:
         return TupleKind(annotation, tuple(map(_kind, get_type_hints(annotation, include_extras=True).values())))
     array, dimensions = get_args(annotation)
     (number,) = get_args(get_args(array)[1])
-    return ArrayKind(np.dtype(number), dimensions)
+    return np.empty((0,) * dimensions, number)
 
 
 def _flat(kind: ArgumentKind) -> Iterator[ArgumentKind]:
@@ -288,13 +284,12 @@ class NativeEntry(Native):
         Raises:
             TypeError: an array of another type.
         """
-        if isinstance(kind, ArrayKind):
-            dtype, dimensions = kind
-            if value.dtype != dtype or value.ndim != dimensions or not value.flags.c_contiguous:
+        if isinstance(kind, np.ndarray):
+            if value.dtype != kind.dtype or value.ndim != kind.ndim or not value.flags.c_contiguous:
                 order = "C-contiguous" if value.flags.c_contiguous else "strided"
                 raise TypeError(
-                    f"{self.name} takes an array of {dtype}, {dimensions} dimensions, C-contiguous, not {value.dtype},"
-                    f" {value.ndim}, {order}"
+                    f"{self.name} takes an array of {kind.dtype}, {kind.ndim} dimensions, C-contiguous,"
+                    f" not {value.dtype}, {value.ndim}, {order}"
                 )
             passed.append(id(value))
         elif isinstance(kind, TupleKind):
@@ -304,24 +299,32 @@ class NativeEntry(Native):
             passed.append(float(value) if kind is float else int(value))
 
 
+def build_side_by_side(parts: Iterable[Iterable[str]]) -> Iterator[dict[str, Any]]:
+    """Builds parts, each (NAME, MODULE...), where they are not in the cache; what is said of each, as they end.
+
+    Raises:
+        DetourError: one cannot be built.
+    """
+    from concurrent.futures import ThreadPoolExecutor, as_completed
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for building in as_completed([pool.submit(run_builder, *part) for part in parts]):
+            yield json.loads(building.result())
+
+
 def ensure(parts: Iterable[Part], progress: Progress = silent) -> None:
-    """Builds those that are not in the cache, each in a process of its own: this one needs no Numba."""
+    """Builds those that are not in the cache: this process needs no Numba.
+
+    Raises:
+        DetourError: one cannot be built.
+    """
     missing = [one for part in parts for one in (part, *part.companions) if not one.cached]
-    if missing:
-        seconds = sum(_CPU_SECONDS.get(part.name, 2) for part in missing)
-        names = ", ".join(part.name for part in missing)
-        progress(f"building native code, once on this machine: {names}, some {seconds} s on one core")
-        COMPILING.hush()
-    children = [
-        subprocess.Popen([*BUILD_COMMAND, part.name, *part.modules], env=build_environment(), stdout=subprocess.DEVNULL)
-        for part in missing
-    ]
-    try:
-        for number, child in enumerate(children, 1):
-            child.wait()  # if it fails, that is told by the first use
-            if number < len(missing):
-                progress(f"native code: {number} of {len(missing)} parts built")
-    finally:
-        for child in children:
-            child.kill()
-            child.wait()
+    if not missing:
+        return
+    seconds = sum(_CPU_SECONDS.get(part.name, 2) for part in missing)
+    names = ", ".join(part.name for part in missing)
+    progress(f"building native code, once on this machine: {names}, some {seconds} s on one core")
+    COMPILING.hush()
+    for number, _ in enumerate(build_side_by_side((part.name, *part.modules) for part in missing), 1):
+        if number < len(missing):
+            progress(f"native code: {number} of {len(missing)} parts built")

@@ -255,8 +255,8 @@ def _write_links(network: Expander, file: Path) -> None:
 
 def _paths(options: argparse.Namespace) -> None:
     from detour.control.expander import counts
-    from detour.control.expander.native import EXPANDER
     from detour.control.expander.routes import compute, write_csv
+    from detour.control.native import EXPANDER
 
     network, policy = _routed_network(options)
     EXPANDER.load()
@@ -276,7 +276,7 @@ def _paths(options: argparse.Namespace) -> None:
 
 def _throughput(options: argparse.Namespace) -> None:
     from detour.control.expander import demand, throughput
-    from detour.control.expander.native import EXPANDER
+    from detour.control.native import EXPANDER
 
     _check_gap(options)
     network, policy = _routed_network(options)

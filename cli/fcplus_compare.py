@@ -39,7 +39,7 @@ def compare(options: argparse.Namespace, network: Expander) -> int:
     """Compares and shows; the exit code, 0 if nothing can deadlock."""
     from detour.cli.parser import whole_numbers
     from detour.control.expander import comparison, demand
-    from detour.control.expander.native import EXPANDER
+    from detour.control.native import EXPANDER
 
     terms = comparison.Terms(
         k=options.k,

@@ -50,8 +50,8 @@ class _Grown:
 def grow(options: argparse.Namespace, network: Expander, policy: PathPolicy) -> int:
     """Grows, routes, proves and shows; the exit code, 0 if nothing can deadlock."""
     from detour.control.expander import proof
-    from detour.control.expander.native import EXPANDER
     from detour.control.expander.routes import compute, share_over
+    from detour.control.native import EXPANDER
     from detour.topo.expander import growth
 
     if options.add < 1:

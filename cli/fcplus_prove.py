@@ -39,8 +39,8 @@ class _Proven:
 def prove(options: argparse.Namespace, network: Expander, policy: PathPolicy) -> int:
     """Proves and shows; the exit code, 0 if nothing can deadlock."""
     from detour.control.expander import proof, tagger
-    from detour.control.expander.native import EXPANDER
     from detour.control.expander.routes import compute
+    from detour.control.native import EXPANDER
 
     EXPANDER.load()
     with bar("paths", options.json) as report:

@@ -138,7 +138,7 @@ def _plan(options: argparse.Namespace) -> ForsPlan:
 @contextmanager
 def _loaded(options: argparse.Namespace) -> Iterator[Progress]:
     """Native code is loaded, and compiled if need be, before anything is timed."""
-    from detour.control.fors.native import FORS_PART
+    from detour.control.native import FORS_PART
 
     with shown_progress(options.json) as progress:
         progress("loading native code")

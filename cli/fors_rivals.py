@@ -62,7 +62,7 @@ def _scale_up(text: str | None) -> ScaleUp | None:
 
 def _run(options: argparse.Namespace) -> int:
     from detour.control.fors import parse_fabric
-    from detour.control.fors.native import FORS_PART
+    from detour.control.native import FORS_PART
     from detour.engine import warm
     from detour.experiments.columns import table
     from detour.experiments.fors.rivals import RivalRow, compare

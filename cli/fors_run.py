@@ -86,7 +86,7 @@ def _stragglers(text: str | None) -> tuple[tuple[int, int], ...]:
 
 def _run(options: argparse.Namespace) -> int:
     from detour.control.fors.fabric import parse_links
-    from detour.control.fors.native import FORS_PART
+    from detour.control.native import FORS_PART
     from detour.engine import warm
     from detour.experiments.fors.exchange import ExchangeRun, execute
     from detour.fabric.traffic.outage import Delays

@@ -80,8 +80,8 @@ def named_fabric(options: argparse.Namespace) -> FatTree:
 
 def schedule(options: argparse.Namespace) -> int:
     """Plans and shows; 1 if the plan is not right."""
-    from detour.control.fors.native import FORS_PART
     from detour.control.fors.unequal import plan_unequal
+    from detour.control.native import FORS_PART
 
     fabric = named_fabric(options)
     sizes = sizes_of(options, fabric)

@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 
 from detour.base.arrays import Int32s1
 from detour.base.jit import allocating
-from detour.base.parts import Part
+from detour.control.native import COLOURING
 
 IntegerArray = NDArray[np.integer[Any]]
-COLOURING = Part("colouring", __name__)
 
 
 def coloured(

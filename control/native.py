@@ -1,11 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What native code of planners has in common."""
+"""Native code of planners: the parts, and what their functions have in common."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from detour.base.jit import allocating
+from detour.base.parts import Part
+
+
+def _part(name: str, package: str, *modules: str) -> Part:
+    return Part(name, *(f"detour.control.{package}{module}" for module in modules))
+
+
+COLOURING = _part("colouring", "", "edge_colouring")
+VERIFIER = _part("verifier", "verifier.", "cycles", "dependencies", "reach")
+FORS_PART = _part("fors", "fors.", "ejection", "exchange", "incremental", "phase_assignment", "recolour")
+PLACEMENT = _part("placement", "placement.", "alternating_paths", "bound", "ecmp", "network", "rebalance", "search")
+EXPANDER = _part(
+    "expander", "expander.", "approximate", "counts", "demand", "enumeration", "forests", "lanes", "nue", "proof",
+    "routes", "tagger", "throughput",
+)  # fmt: skip
+FORS_PART.companions = PLACEMENT.companions = (COLOURING,)
+EXPANDER.companions = (VERIFIER,)
 
 
 @allocating

@@ -3,21 +3,12 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 import time
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any
 
-from detour.base.errors import DetourError
-from detour.base.parts import BUILD_COMMAND, build_environment, last_line
+from detour.base.parts import build_side_by_side
 from detour.base.progress import COMPILING, Progress, silent
-from detour.control.edge_colouring import COLOURING
-from detour.control.expander.native import EXPANDER
-from detour.control.fors.native import FORS_PART
-from detour.control.placement.native import PLACEMENT
-from detour.control.verifier.native import VERIFIER
+from detour.control.native import COLOURING, EXPANDER, FORS_PART, PLACEMENT, VERIFIER
 from detour.engine.loop.entry import LOOP
 from detour.engine.trace.matching import MATCHING
 from detour.fabric.monitoring.windows import FLOW_WINDOWS
@@ -44,22 +35,11 @@ def warm(progress: Progress = silent) -> dict[str, Any]:
         DetourError: something cannot be built.
     """
     COMPILING.hush()
-    began = time.monotonic()
+    began, done = time.monotonic(), list[dict[str, Any]]()
     parts = [*((part.name, *part.modules) for part in ALL_PARTS), _RIVALS]
-    commands = [[*BUILD_COMMAND, *part] for part in parts]
-    done: list[dict[str, Any]] = []
     progress("native code: building what is not in the cache")
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for building in as_completed([pool.submit(_built, command) for command in commands]):
-            part = building.result()
-            done.append(part)
-            state = "cached" if part["cached"] else f"built in {part['seconds']:.0f} s"
-            progress(f"native code, {len(done)} of {len(commands)} parts: {part['name']} {state}")
+    for part in build_side_by_side(parts):
+        done.append(part)
+        state = "cached" if part["cached"] else f"built in {part['seconds']:.0f} s"
+        progress(f"native code, {len(done)} of {len(parts)} parts: {part['name']} {state}")
     return {"parts": done, "seconds": round(time.monotonic() - began, 3)}
-
-
-def _built(command: list[str]) -> dict[str, Any]:
-    ended = subprocess.run(command, env=build_environment(), capture_output=True, check=False)
-    if ended.returncode:
-        raise DetourError(f"native code cannot be built ({' '.join(command[2:])}): {last_line(ended.stderr)}")
-    return json.loads(ended.stdout.splitlines()[-1])

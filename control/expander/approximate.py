@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detour.base.arrays import Floats1, Int32s1, Int64s1
-from detour.control.expander.native import EXPANDER
+from detour.control.native import EXPANDER
 
 MAX_ROUNDS = 5_000
 _CHECK = 20

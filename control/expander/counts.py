@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from detour.base.arrays import Bools1, Floats2, Int64s1, Int64s2, UInt8s1
 from detour.control.expander.enumeration import FREE, native
-from detour.control.expander.native import EXPANDER
 from detour.control.expander.routes import ExpanderRoutes, SourcesProgress
+from detour.control.native import EXPANDER
 from detour.topo.expander.network import Channels, Expander
 
 _EXACT_WALKS = 4e9

@@ -15,8 +15,8 @@ from detour.base.arrays import Int32s2
 from detour.base.errors import DetourError
 from detour.base.jit import allocating
 from detour.control.expander import DEMAND_PATTERNS
-from detour.control.expander.native import EXPANDER
 from detour.control.linear import heaviest_assignment
+from detour.control.native import EXPANDER
 from detour.topo.expander.network import Expander
 
 FAN_OUT = 0.125

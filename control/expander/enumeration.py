@@ -13,8 +13,7 @@ import numpy as np
 from detour.base.arrays import Bools2, Int32s2, Int64s1, UInt8s1, UInt8s2
 from detour.base.jit import allocating, int64
 from detour.control.expander.disjoint import disjoint_from
-from detour.control.expander.native import EXPANDER
-from detour.control.native import assign
+from detour.control.native import EXPANDER, assign
 from detour.topo.expander.network import Channels
 
 PLAIN, DIVERSE, DISJOINT = 0, 1, 2

@@ -15,8 +15,8 @@ from detour.base.arrays import Floats2, Int16s1, Int16s3, Int32s1, Int32s2, Int6
 from detour.base.errors import DetourError
 from detour.base.jit import allocating
 from detour.control.expander.enumeration import native
-from detour.control.expander.native import EXPANDER
 from detour.control.expander.routes import ExpanderRoutes, PathPolicy, all_pairs
+from detour.control.native import EXPANDER
 from detour.topo.expander.network import Channels, Expander
 
 Via = NDArray[np.int16]

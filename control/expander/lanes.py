@@ -19,9 +19,9 @@ from detour.base.arrays import Bools1, Int64s1, UInt8s1, UInt8s2
 from detour.base.errors import DetourError
 from detour.base.jit import allocating
 from detour.control.expander.enumeration import native
-from detour.control.expander.native import EXPANDER
 from detour.control.expander.ordering import Order, add_path, empty_order
 from detour.control.expander.routes import ExpanderRoutes
+from detour.control.native import EXPANDER
 from detour.topo.expander.network import Channels
 
 MAX_LANES = 64

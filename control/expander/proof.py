@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from detour.base.arrays import Bools3, Bools4, Int64s1, UInt8s1, UInt8s2
 from detour.base.jit import allocating
 from detour.control.expander.enumeration import native
-from detour.control.expander.native import EXPANDER
 from detour.control.expander.routes import ExpanderRoutes
+from detour.control.native import EXPANDER
 from detour.control.verifier.cycles import cycle_of
 from detour.topo.expander.network import Channels, Expander
 

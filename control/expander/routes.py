@@ -19,8 +19,7 @@ from detour.base.errors import DetourError
 from detour.base.files import new_text
 from detour.control.expander import enumeration
 from detour.control.expander.enumeration import DISJOINT, DIVERSE, FREE, PLAIN
-from detour.control.expander.native import EXPANDER
-from detour.control.native import assign
+from detour.control.native import EXPANDER, assign
 from detour.topo.expander.network import Channels, Expander
 
 SourcesProgress = Callable[[int, int], None]

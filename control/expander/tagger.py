@@ -15,8 +15,8 @@ import numpy as np
 from detour.base.arrays import Bools1, Bools3, Bools4, Int64s1, Int64s3, UInt8s1, UInt8s2
 from detour.base.jit import allocating
 from detour.control.expander.enumeration import native
-from detour.control.expander.native import EXPANDER
 from detour.control.expander.routes import ExpanderRoutes
+from detour.control.native import EXPANDER
 from detour.topo.expander.network import Channels
 
 

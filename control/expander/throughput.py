@@ -19,9 +19,9 @@ from detour.base.errors import DetourError
 from detour.control.expander import approximate
 from detour.control.expander.demand import Demand
 from detour.control.expander.enumeration import native
-from detour.control.expander.native import EXPANDER
 from detour.control.expander.routes import ExpanderRoutes, PathPolicy, SourcesProgress, compute
 from detour.control.linear import programme
+from detour.control.native import EXPANDER
 from detour.topo.expander.network import Expander
 
 EXACT_PATHS = 150_000

@@ -16,8 +16,8 @@ import numpy as np
 from detour.base.arrays import Int32s1, Int32s4, Int32s5
 from detour.base.jit import allocating, int64
 from detour.control.fors.fabric import FatTree
-from detour.control.fors.native import FORS_PART
 from detour.control.fors.twister import below, seeded
+from detour.control.native import FORS_PART
 
 _FREE, _CLOSED = -1, -2
 """what a link carries in a phase, beside numbers of flows"""

@@ -15,10 +15,10 @@ import numpy as np
 from detour.base.arrays import Bools2, Int32s1, Int32s2, Int32s3
 from detour.base.jit import allocating, int64
 from detour.control.fors.fabric import FatTree
-from detour.control.fors.native import FORS_PART
 from detour.control.fors.paths import INSIDE
 from detour.control.fors.plan import ForsPlan
 from detour.control.fors.recolour import complete
+from detour.control.native import FORS_PART
 
 TRIES = 2
 """Attempts to route a phase"""

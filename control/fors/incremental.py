@@ -14,13 +14,12 @@ from detour.base.jit import int64
 from detour.control.fors.exchange import SWAP_BUDGET, TRIES, PhaseAssignment
 from detour.control.fors.fabric import FatTree
 from detour.control.fors.loads import counting_bound
-from detour.control.fors.native import FORS_PART
 from detour.control.fors.paths import INSIDE, TreePaths
 from detour.control.fors.plan import ForsPlan, PlanSeconds, Schedule, arranged, by_phase
 from detour.control.fors.recolour import complete
 from detour.control.fors.repair import GONE, repaired
 from detour.control.fors.solve import proven_bound, solve
-from detour.control.native import assign
+from detour.control.native import FORS_PART, assign
 
 _TRIES = 6
 """Attempts to move few flows of a phase"""

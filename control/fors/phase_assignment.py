@@ -21,9 +21,8 @@ import numpy as np
 from detour.base.arrays import Int32s1, Int32s2
 from detour.base.errors import DetourError
 from detour.base.jit import allocating, int64
-from detour.control.fors.native import FORS_PART
 from detour.control.linear import programme
-from detour.control.native import assign
+from detour.control.native import FORS_PART, assign
 
 _ROUNDS = 50
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from detour.base.arrays import Bools2, Int32s1
 from detour.base.jit import allocating, int64
-from detour.control.fors.native import FORS_PART
+from detour.control.native import FORS_PART
 
 _TENURE = 7
 """An edge may not return to the colour it was driven from for this many steps, and some at random."""

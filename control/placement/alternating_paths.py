@@ -12,14 +12,14 @@ only flows to other pods use.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from detour.base.arrays import Int32Array, Int32s1, Int32s2, Int32s3, Int64s1, Int64s2, Int64s3
 from detour.base.jit import allocating, int64
-from detour.control.placement.native import PLACEMENT
+from detour.control.native import PLACEMENT
 
 ANY = 1 << 30
 ROUNDS = ((8, True, True, 32), (2, False, True, 32), (200, False, False, 64), (200, False, False, ANY))
@@ -303,7 +303,7 @@ def _shake(g: Coloured, lists: _Lists, trail: _Trail, members: Int32s2) -> None:
 @PLACEMENT.entry
 def _too_much(g: Coloured) -> int:
     """Edges beyond what vertices and groups take."""
-    found = 0
+    found: Any = 0
     for i in range(g.load.size):
         found += max(0, g.load.flat[i] - g.room.flat[i])
     for i in range(g.group_load.size):

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detour.base.arrays import Int32Array, Int32s1, Int64s2
+from detour.control.native import PLACEMENT
 from detour.control.placement import search
-from detour.control.placement.native import PLACEMENT
 from detour.control.placement.network import PlacementNetwork
 from detour.topo.graph import GLOBAL
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from detour.base.arrays import Int32s1, Int32s2, Int64Array, Int64s1
 from detour.base.jit import allocating
+from detour.control.native import PLACEMENT
 from detour.control.placement.jobs import FlowSet
-from detour.control.placement.native import PLACEMENT
 from detour.control.placement.network import PlacementNetwork, colliding
 from detour.control.routes.hashes import PATHS, crc_table
 
@@ -64,7 +64,7 @@ def hashed(network: PlacementNetwork, flows: FlowSet, seeds: int, progress: Call
 
 
 @allocating
-def pick(table: Any, path: int, node: int, size: int) -> Any:
+def pick(table: Any, path: Any, node: Any, size: Any) -> Any:
     """`hashes.pick_member` for native code; `node` and the arithmetic are of 32 bits."""
     spread = np.uint32(np.uint32(path) * np.uint32(np.uint32(node) * np.uint32(0x9E3779B1) | np.uint32(1)))
     spread = np.uint32(spread * np.uint32(np.uint32(path) + np.uint32(node)))

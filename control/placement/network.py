@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detour.base.arrays import Floats1, Int32Array, Int32s1, Int32s2
-from detour.control.placement.native import PLACEMENT
+from detour.control.native import PLACEMENT
 from detour.control.routes.routing import NextHops
 from detour.topo import Topology
 from detour.topo.address import MAX_USIDS

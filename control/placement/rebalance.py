@@ -16,11 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detour.base.arrays import Bools1, Int32Array, Int32s1, Int32s2, Int64Array, Int64s1, Int64s3
-from detour.control.native import assign
+from detour.control.native import PLACEMENT, assign
 from detour.control.placement import search
 from detour.control.placement.alternating_paths import Coloured, balance, without_groups
 from detour.control.placement.local_search import settled
-from detour.control.placement.native import PLACEMENT
 from detour.control.placement.network import PlacementNetwork, loads, widened
 from detour.control.placement.placement import Placement
 

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from detour.base.arrays import Bools1, Floats1, Int32Array, Int32s1, Int32s2, Int64s1
 from detour.base.jit import allocating, int64
-from detour.control.native import assign
-from detour.control.placement.native import PLACEMENT
+from detour.control.native import PLACEMENT, assign
 from detour.control.placement.network import PlacementNetwork, SearchGraph
 from detour.topo.graph import GLOBAL
 
@@ -55,7 +54,7 @@ def _side(levels: int, n: int) -> Any:
 
 
 @allocating
-def added(prices: Prices, link: int, size: float) -> float:
+def added(prices: Prices, link: int, size: Any) -> Any:
     """What a flow adds to a link's cost."""
     load = prices.load[link]
     over = max(0.0, load + size - max(load, prices.limit))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detour.base.arrays import Bools5, Int32Array, Int32s2, Int64s1, Int64s3
-from detour.control.verifier.native import VERIFIER
+from detour.control.native import VERIFIER
 
 Depends = NDArray[np.bool_]
 """dependencies as above"""

@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 from detour.base.arrays import Bools3, Bools5, Floats1, Int32Array, Int32s2, Int64s1, Int64s2, UInt8s1, UInt8s2, UInt8s4
 from detour.control import schema
 from detour.control.entries import Action, DefaultAction, Entity, TableEntry, Ternary
+from detour.control.native import VERIFIER
 from detour.control.verifier.cycles import Depends, cycle_of
 from detour.control.verifier.forwarding import SwitchTables, port_of
-from detour.control.verifier.native import VERIFIER
 from detour.topo.topology import Topology
 
 CLASSES = 8

@@ -10,7 +10,7 @@ from pathlib import Path
 from detour.base.dataplane import PACKET_BYTES
 from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
-from detour.control.verifier.native import VERIFIER
+from detour.control.native import VERIFIER
 from detour.engine import warm
 from detour.engine.clock import RealTime
 from detour.engine.endpoint import Tls

@@ -66,7 +66,7 @@ def give_paths(hs: Hosts, rows: Int64Array, chosen: PathScheme) -> None:
     if len(new):
         _give(hs, new, chosen, "path_own")
     numbers = np.ascontiguousarray(rows, np.int64)
-    rdma.new_candidates(hs.listing, numbers.ctypes.data, len(numbers))
+    rdma.new_candidates(hs.listing, numbers)
 
 
 _ROOM = {

@@ -568,7 +568,7 @@ class QP:
             control = algorithms.algorithm_of(self.attr.congestion_control)
             algorithms.give(hs, row, control)
             window = self.attr.initial_cwnd or algorithms.initial_window(hs, control)
-            rdma.begin(hs.listing, row.ctypes.data, 1, float(window))
+            rdma.begin(hs.listing, row, float(window))
 
         self.context.device.call(change)
 

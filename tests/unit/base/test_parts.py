@@ -134,7 +134,7 @@ def test_what_cannot_be_built_is_one_line(small: Path) -> None:
     (small / "added.py").write_text("ADDED = object()\n")
     use = "import small\ntry:\n    small.weighted(1, 1.0, True)\nexcept Exception as error:\n    print(repr(error))"
     said = _python(small, "-c", use)
-    assert said.startswith("DetourError('native code of small cannot be built: ")
+    assert said.startswith("DetourError('native code cannot be built (--object small small): ")
     assert said.count("\n") == 1
     (small / "added.py").write_text("ADDED = 1\n")
     part = (small / "small.py").read_text()
