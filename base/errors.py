@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from detour.base.places import PACKAGE
@@ -19,6 +21,15 @@ class WriteError(DetourError):
     """A result cannot be written: no room, no permission, a closed output."""
 
     exit_code = 1
+
+
+@contextmanager
+def told_of(place: str) -> Iterator[None]:
+    """What is wrong inside is told with its place before it: `FILE, line 3: ...`."""
+    try:
+        yield
+    except DetourError as error:
+        raise DetourError(f"{place}: {error}") from None
 
 
 def error_of(text: str, exit_code: int) -> DetourError:

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import sys
 
-_TURN_S = 0.0005
+_SWITCH_INTERVAL_S = 0.0005
 
 
-def take_short_turns() -> None:
-    """Threads that compute let others have the interpreter ten times as often as by default.
+def shorten_switch_interval() -> None:
+    """Threads that compute release the GIL ten times as often as by default.
 
-    An event loop waits for a whole turn of each of them before it goes on, and gRPC accepts one call for each time
-    that it goes round.
+    An event loop waits for one interval of each of them in each of its iterations, and gRPC accepts one call an
+    iteration.
     """
-    sys.setswitchinterval(min(_TURN_S, sys.getswitchinterval()))
+    sys.setswitchinterval(min(_SWITCH_INTERVAL_S, sys.getswitchinterval()))

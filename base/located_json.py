@@ -119,6 +119,11 @@ class JsonFile:
             raise self.error(where, f"{name} is {json.dumps(value):.60}; wanted is {what}")
         return value
 
+    def objects(self, where: JsonObject) -> Iterator[tuple[str, JsonObject]]:
+        """The values of an object by their names; they must be objects as well."""
+        for name, value in where.items():
+            yield name, self.typed(where, name, value, JsonObject, "an object in braces")
+
     def only(self, where: JsonObject, allowed: Collection[str], of: str) -> None:
         """Sees that there are no keys but these."""
         for key in where:

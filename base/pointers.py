@@ -9,14 +9,16 @@ from typing import Any, TypeVar, cast, overload
 
 import numpy as np
 
-from detour.base.jit import Fields, intrinsic
-from detour.base.structs import NativeRecord
+from detour.base.jit import Fields, inner, intrinsic
+from detour.base.memory import load64
+from detour.base.structs import NativeRecord, offsets
 
-S = TypeVar("S", bound=NativeRecord)
+_S = TypeVar("_S", bound=NativeRecord)
+_T = TypeVar("_T", bound=NativeRecord)
 
 
 @overload
-def record_by_address(kind: type[S]) -> Callable[[int, int], S]: ...
+def record_by_address(kind: type[_S]) -> Callable[[int, int], _S]: ...
 @overload
 def record_by_address(kind: np.dtype[Any]) -> Callable[[int, int], Any]: ...
 def record_by_address(kind: type[NativeRecord] | np.dtype[Any]) -> Callable[[int, int], Any]:
@@ -51,7 +53,8 @@ def record_by_address(kind: type[NativeRecord] | np.dtype[Any]) -> Callable[[int
 
 
 def _python_address(record: object) -> int:
-    return cast("Any", record)
+    row = object.__getattribute__(record, "_record") if isinstance(record, Fields) else cast("Any", record)
+    return row.__array_interface__["data"][0]
 
 
 @intrinsic(_python_address)
@@ -70,3 +73,14 @@ def record_address() -> Any:
         return types.int64(record), codegen
 
     return address
+
+
+def row_of_table(tables: type[_T], kind: type[_S], name: str) -> Callable[[_T, int], _S]:
+    """A function `row(g, index)`: a row of the table whose address is the field `name` of the record `g`."""
+    row_at, field = record_by_address(kind), offsets(tables)[name]
+
+    @inner(forceinline=True)
+    def row(g: _T, index: int) -> _S:
+        return row_at(load64(record_address(g) + field), index)
+
+    return row

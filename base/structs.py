@@ -42,7 +42,7 @@ class NativeRecord:
         formats = {name: before[name] for name in before.names or ()}
         for name, kind in get_annotations(cls, eval_str=True).items():
             if get_origin(kind) is not ClassVar:
-                formats[name] = _type_of(kind)
+                formats[name] = row_type(kind)
         layout: Any = {"names": list(formats), "formats": list(formats.values())}
         made: Any = np.dtype(layout, align=align)
         if lines:
@@ -52,10 +52,10 @@ class NativeRecord:
         cls.dtype = made
 
 
-def _type_of(kind: Any) -> Any:
-    """NumPy's type of a field: a number, or another row inside this one."""
-    numbers: Any = getattr(kind, "__metadata__", None)
-    return kind.dtype if numbers is None else numbers[0]
+def row_type(kind: Any) -> Any:
+    """NumPy's type of what is annotated: a number, a row, or a table of either."""
+    inside: Any = getattr(kind, "__metadata__", (kind,))[0]
+    return getattr(inside, "dtype", inside) if issubclass(inside, NativeRecord) else np.dtype(inside)
 
 
 def names(kind: type[NativeRecord]) -> tuple[str, ...]:

@@ -9,13 +9,13 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from detour.base.override import Scoped
 from detour.base.progress import silent
 from detour.cli.output import present, shown_progress
 from detour.cli.parser import Parser, add_parameters, destination, operation
-from detour.fabric.operations.registry import OPERATIONS, CommandOption, Operations
+from detour.fabric.operations.registry import OPERATIONS, CommandOption, Operation, Operations
 
 if TYPE_CHECKING:
     from detour.fabric.labs.running import LabStatus
@@ -26,7 +26,7 @@ ANSWERED_BY: Scoped[Operations | None] = Scoped(None)
 
 def running() -> Operations:
     """The fabric that is asked. Its operations raise `DetourError` if none is up, or with what it says."""
-    return ANSWERED_BY.value or cast(Operations, _Daemon())
+    return ANSWERED_BY.value or _Daemon()
 
 
 def asks(
@@ -77,11 +77,7 @@ def _argument(value: Any, option: CommandOption) -> Any:
 
 
 def running_lab() -> LabStatus | None:
-    """What is up if it is a lab; None: it is not, or nothing is.
-
-    Raises:
-        DetourError: it does not answer.
-    """
+    """What is up if it is a lab; None: it is not, or nothing is. Raises `DetourError`: it does not answer."""
     if ANSWERED_BY.value is not None:
         return None
     from detour.fabric.daemon import client
@@ -100,18 +96,12 @@ def _warn(text: str) -> None:
     print(f"detour: {text}", file=sys.stderr, flush=True)
 
 
-class _Daemon:
+class _Daemon(Operations):
     """The daemon's operations."""
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        operation = OPERATIONS[name]
+    def carry_out(self, operation: Operation, arguments: dict[str, Any]) -> Any:
+        from detour.base.records import from_json
+        from detour.fabric.daemon import client
 
-        def ask(*values: Any, **more: Any) -> Any:
-            from detour.base.records import from_json
-            from detour.fabric.daemon import client
-
-            arguments = operation.arguments(*values, **more)
-            answer = client.ask(name, arguments.pop("progress", silent), warn=_warn, **arguments)
-            return from_json(operation.result, answer)
-
-        return ask
+        answer = client.ask(operation.name, arguments.pop("progress", silent), warn=_warn, **arguments)
+        return from_json(operation.result, answer)

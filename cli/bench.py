@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from detour.base.progress import Progress
 from detour.cli.output import Page, present, shown_progress
-from detour.cli.parser import byte_count, command, draws, floats, output_file, seconds
-from detour.cli.reproducing import OptionDeclaration, option
+from detour.cli.parser import add_options, byte_count, command, draws, floats, output_file, seconds
+from detour.fabric.operations.registry import CommandOption
 
 if TYPE_CHECKING:
     from detour.experiments.bench.report import BenchReport
@@ -26,108 +26,97 @@ def _speeds(text: str) -> tuple[float, ...]:
     return found
 
 
-def _lasting(what: str) -> OptionDeclaration:
-    return option("--seconds", type=seconds, metavar="S", help=what)
+def _lasting(text: str) -> dict[str, CommandOption]:
+    return {"seconds": CommandOption(text, "S", kind=seconds)}
 
 
-_BENCHMARKS: dict[str, tuple[str, tuple[OptionDeclaration, ...]]] = {
+def _count(metavar: str, text: str | None, several: bool = False) -> CommandOption:
+    return CommandOption(text, metavar, kind=byte_count, several=several)
+
+
+_BENCHMARKS: dict[str, tuple[str, dict[str, CommandOption]]] = {
     "switch": (
         "packets a second through one switch, in process and over veth",
-        (option("--sizes", type=byte_count, nargs="+", metavar="BYTES"), _lasting("time for each load (1)")),
+        {"sizes": _count("BYTES", None, several=True), **_lasting("time for each load (1)")},
     ),
     "linux": (
         "iperf3's TCP between Linux hosts over one switch and five (root)",
-        (
-            _lasting("for each connection (4)"),
-            option("--rounds", type=draws, metavar="N", help="how often, by turns (2)"),
-        ),
+        {**_lasting("for each connection (4)"), "rounds": CommandOption("how often, by turns (2)", "N", kind=draws)},
     ),
-    "fabric": ("packet-hops a second of 36 switches in real time", (_lasting("time for each load (3)"),)),
+    "fabric": ("packet-hops a second of 36 switches in real time", _lasting("time for each load (3)")),
     "tables": (
         "lookups in exact, LPM and ternary tables of growing size",
-        (
-            option("--entries", type=byte_count, nargs="+", metavar="N", help="sizes (10 to 100000)"),
-            _lasting("time for each size (0.5)"),
-        ),
+        {"entries": _count("N", "sizes (10 to 100000)", several=True), **_lasting("time for each size (0.5)")},
     ),
-    "pipeline": (
-        "time from a new pipeline to its first packet",
-        (option("--times", type=byte_count, metavar="N", help="how often (3)"),),
-    ),
+    "pipeline": ("time from a new pipeline to its first packet", {"times": _count("N", "how often (3)")}),
     "p4runtime": (
         "entries a second over gRPC",
-        (
-            option("--entries", type=byte_count, metavar="N", help="in each table (100000)"),
-            option("--batch", type=byte_count, metavar="N", help="updates a message (2000)"),
-        ),
+        {"entries": _count("N", "in each table (100000)"), "batch": _count("N", "updates a message (2000)")},
     ),
-    "p4rt-soak": ("memory that a P4Runtime server takes when clients do their worst", (_lasting("how long (60)"),)),
-    "memory": ("bytes a switch and bytes an entry", ()),
+    "p4rt-soak": ("memory that a P4Runtime server takes when clients do their worst", _lasting("how long (60)")),
+    "memory": ("bytes a switch and bytes an entry", {}),
     "sim": (
         "packet-hops a second in virtual time, and memory of 32,768 connections",
-        (
-            option("--k", type=byte_count, metavar="K", help="ports of the fat-tree's switches (16)"),
-            option("--message", type=byte_count, metavar="BYTES", help="of each host (2000000)"),
-        ),
+        {
+            "k": _count("K", "ports of the fat-tree's switches (16)"),
+            "message": _count("BYTES", "of each host (2000000)"),
+        },
     ),
     "transport": (
         "messages on paths that fail in part, and equal senders at a full queue",
-        (
-            option("--gray", action="store_true", help="only paths that lose some kinds of frames"),
-            option("--fairness", action="store_true", help="only equal senders: Jain's index over 20 seeds"),
-        ),
+        {
+            "gray": CommandOption("only paths that lose some kinds of frames"),
+            "fairness": CommandOption("only equal senders: Jain's index over 20 seeds"),
+        },
     ),
     "lab": (
         "packets a second of a plain IPv4 lab in virtual time, beside p4sim and ns-3's bridge",
-        (
-            option("--speeds", type=_speeds, metavar="MBPS[,...]", help="of traffic (1,100,1000,10000)"),
-            _lasting("of virtual time for which hosts send (2.912)"),
-            option("--turns", type=byte_count, metavar="N", help="of which the middle one counts (1)"),
-        ),
+        {
+            "speeds": CommandOption("of traffic (1,100,1000,10000)", "MBPS[,...]", kind=_speeds),
+            **_lasting("of virtual time for which hosts send (2.912)"),
+            "turns": _count("N", "of which the middle one counts (1)"),
+        },
     ),
     "start": (
         "what a switch, a fabric, a small simulation and a question cost to start",
-        (option("--times", type=draws, metavar="N", help="how often each (3)"),),
+        {"times": CommandOption("how often each (3)", "N", kind=draws)},
     ),
-    "setup": ("time to build, prove and connect large fabrics; frames a second of socket drivers", ()),
-    "monitor": ("what monitoring costs, beside the host stack's own time", ()),
-    "trace": ("what tracing costs, and traces a second, beside BMv2's log", ()),
+    "setup": ("time to build, prove and connect large fabrics; frames a second of socket drivers", {}),
+    "monitor": ("what monitoring costs, beside the host stack's own time", {}),
+    "trace": ("what tracing costs, and traces a second, beside BMv2's log", {}),
     "fors": (
         "planning of all-to-all exchanges with failed links, against its goals",
-        (
-            option("--sets", type=byte_count, metavar="N", help="random failure sets (200)"),
-            option("--phases", type=int, metavar="N", help="of exchanges in virtual time (24; 0: none)"),
-        ),
+        {
+            "sets": _count("N", "random failure sets (200)"),
+            "phases": CommandOption("of exchanges in virtual time (24; 0: none)", "N", kind=int),
+        },
     ),
     "all": (
         "all of these, as a page with --write",
-        (option("--write", type=output_file, metavar="FILE", help="writes the page (Markdown) there"),),
+        {"write": CommandOption("writes the page (Markdown) there", "FILE", kind=output_file)},
     ),
 }
-"""by name: what it measures, and its options, which its module's `run` has as parameters"""
+"""by name: what it measures, and its options by the parameters that its module's `run` has"""
 _OF_ALL = ("switch", "fabric", "pipeline", "p4runtime", "memory", "tables", "sim", "setup")
 _PARTS = {"transport": ("gray", "fairness"), "all": _OF_ALL}
 """those that are several"""
 
 
 def register(commands: Any) -> None:
-    """Adds these commands."""
     bench = commands.add_parser("bench", help="measure the engine, beside BMv2 where that is installed")
     kinds = bench.add_subparsers(dest="bench", metavar="WHAT", required=True)
     for name, (text, options) in _BENCHMARKS.items():
-        parser = command(kinds, name, text, _run)
-        for one in options:
-            parser.add_argument(one.flag, **one.settings)
+        add_options(command(kinds, name, text, _run), options)
 
 
 def _run(options: argparse.Namespace) -> None:
     """Measures and shows it; of parts those that are named by an option, or all."""
     from detour.engine import warm
-    from detour.experiments.bench import page as bench_page
+    from detour.experiments.bench.report import write
     from detour.hosts.rdma import RDMA
 
     begin, name = time.monotonic(), options.bench
-    given = {one.name: value for one in _BENCHMARKS[name][1] if (value := getattr(options, one.name)) is not None}
+    given = {key: value for key in _BENCHMARKS[name][1] if (value := getattr(options, key)) is not None}
     parts = _PARTS.get(name, ())
     with shown_progress(options.json) as progress:
         if name != "fors" or given.get("phases", 1) > 0:  # planning needs no engine, its exchanges do
@@ -135,7 +124,7 @@ def _run(options: argparse.Namespace) -> None:
         named = [part for part in parts if given.get(part)] or parts
         reports = [_measure(part, {}, progress) for part in named] or [_measure(name, given, progress)]
     if "write" in given:
-        bench_page.write(given["write"], bench_page.page(reports, time.monotonic() - begin))
+        write(given["write"], reports, time.monotonic() - begin)
     numbers: Any = {report.name: report.numbers for report in reports}
     if name != "all":
         numbers = {key: value for report in reports for key, value in report.numbers.items()}

@@ -22,7 +22,6 @@ _HELD = ("statements", "actions")
 
 
 def register(commands: Any) -> None:
-    """Adds this command."""
     coverage = command(commands, "coverage", "what packets have reached of P4 programs, over their source", _coverage)
     coverage.add_argument(
         "files",
@@ -31,18 +30,16 @@ def register(commands: Any) -> None:
         metavar="FILE",
         help="what --coverage of trace, switch, up or the tests has written",
     )
-    coverage.add_argument("--html", type=output_folder, metavar="DIR", help="write pages with the source into DIR")
-    coverage.add_argument("--lcov", type=output_file, metavar="FILE", help="write a tracefile of LCOV")
-    coverage.add_argument(
+    coverage.option("--html", "write pages with the source into DIR", "DIR", output_folder)
+    coverage.option("--lcov", "write a tracefile of LCOV", "FILE", output_file)
+    coverage.option(
         "--fail-under",
-        type=_percent,
-        metavar="P",
-        help="exit code 1 if a program has less than P %% of its statements or of its tables' outcomes",
+        "exit code 1 if a program has less than P %% of its statements or of its tables' outcomes",
+        "P",
+        _percent,
     )
-    coverage.add_argument("--exceptions", type=Path, metavar="FILE", help="what need not be reached, and why (TOML)")
-    coverage.add_argument(
-        "--source", type=Path, action="append", default=[], metavar="DIR", help="a folder with P4 sources"
-    )
+    coverage.option("--exceptions", "what need not be reached, and why (TOML)", "FILE", Path)
+    coverage.option("--source", "a folder with P4 sources", "DIR", Path, action="append", default=[])
     coverage.add_argument("-v", "--verbose", action="store_true", help="all lines, not only what is missing")
 
 
@@ -59,8 +56,7 @@ def _percent(text: str) -> float:
 def _coverage(options: argparse.Namespace) -> int:
     from detour.engine.coverage.document import CoverageDocument
     from detour.engine.coverage.exceptions import read_exceptions
-    from detour.engine.coverage.html import write_html
-    from detour.engine.coverage.lcov import lcov
+    from detour.engine.coverage.reports import lcov, write_html
     from detour.engine.coverage.sources import over_source
 
     document = CoverageDocument.read(options.files)

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 
 def register(commands: Any) -> None:
-    """Adds this command."""
     demo = command(commands, "demo", "boot a fabric and show what the sender's choice of path is worth", _demo)
     add_fabric_options(demo, "auto", "default")
     demo.set_defaults(pace=None)
@@ -101,9 +100,10 @@ def _rows(shortest: WorkloadResult, telemetry: WorkloadResult, ways: tuple[int, 
 
 def show_demo(page: Page, result: DemoResult) -> None:
     """What the choice of path is worth."""
+    summary = result.summary
     page.print(
-        f"{result.topology} on {result.target}: {result.switches} switches, {result.hosts} hosts, "
-        f"{result.entries} entries, verified from what the switches hold."
+        f"{result.topology} on {summary.target}: {summary.switches} switches, {summary.hosts} hosts, "
+        f"{summary.entries} entries, verified from what the switches hold."
     )
     columns = (
         left("", lambda row: row[0]),
@@ -113,4 +113,4 @@ def show_demo(page: Page, result: DemoResult) -> None:
     title = f"ADV1: {result.shortest.pairs} connections from one group to one other"
     page.table(Table(columns, _rows(result.shortest, result.telemetry, result.ways), title))
     intact = "every byte of every pair arrived as it was sent" if result.ok else "BYTES WERE LOST OR CHANGED"
-    page.print(f"The sender's choice is worth {result.gain:.1f} times; {intact}. {result.seconds:.1f} s in all.")
+    page.print(f"The sender's choice is worth {result.gain:.1f} times; {intact}. {summary.seconds:.1f} s in all.")

@@ -14,7 +14,6 @@ from detour.cli.parser import Parser, add_name_option, choose_fabric, command
 
 
 def register(commands: Any) -> None:
-    """Adds this command."""
     text = "run a command on a Linux host (`detour up --linux`); its exit status is the command's"
     parser = command(commands, "exec", text, _exec, json=False)
     add_name_option(parser)

@@ -5,19 +5,18 @@ from __future__ import annotations
 
 import argparse
 import time
-from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
 from detour.base.files import new_text
-from detour.base.tables import Table, left, right
-from detour.cli.fcplus_compare import add_compare_options
-from detour.cli.output import bar, present
-from detour.cli.parser import Parser, command, output_file
-from detour.control.expander import DEMAND_PATTERNS
+from detour.base.tables import Table, fixed, left, right
+from detour.cli.output import Page, bar, present
+from detour.cli.parser import Parser, command, output_file, whole_numbers
+from detour.control.expander import COMPARED_ROUTINGS, DEMAND_PATTERNS
 
 if TYPE_CHECKING:
+    from detour.control.expander.comparison import Compared, Comparison
     from detour.control.expander.routes import PathPolicy
     from detour.topo import Topology
     from detour.topo.expander import Expander
@@ -31,98 +30,70 @@ _NOT_OF_RUNNING = (
 """options of `prove` that say what the fabric that is up says itself"""
 
 
-@dataclass(frozen=True)
-class _Built:
-    spec: str
-    switches: int
-    hosts: int
-    links: int
-    layers: int
-    seconds: float
-
-
-@dataclass(frozen=True)
-class _Routed:
-    pairs: int
-    paths: int
-    k2_mean: float
-    n_p4: float
-    seconds: float
-
-
-@dataclass(frozen=True)
-class _Carried:
-    theta: float
-    upper_bound: float
-    gap: float
-    seconds: float
-
-
 def register(commands: Any) -> None:
-    """Adds these commands."""
     fcplus = commands.add_parser("fcplus", help="deadlock-free expanders: build, route, prove, measure")
     kinds = fcplus.add_subparsers(dest="fcplus", metavar="WHAT", required=True)
     build = _add(kinds, "build", "wire an expander and check it", _build)
-    build.add_argument(
-        "--out", type=output_file, metavar="FILE", help="write the links with their virtual switches and layers"
-    )
+    build.option("--out", "write the links with their virtual switches and layers", "FILE", output_file)
     paths = _routed(_add(kinds, "paths", "compute the paths of all pairs", _paths))
-    paths.add_argument(
-        "--out", type=output_file, metavar="FILE", help="write one path a line with its priority per hop (CSV)"
-    )
+    paths.option("--out", "write one path a line with its priority per hop (CSV)", "FILE", output_file)
     prove = _routed(_add(kinds, "prove", "check that no buffer that PFC may block waits for itself", _prove))
-    prove.add_argument(
+    prove.flag(
         "--running",
-        action="store_true",
-        help="of the fabric that is up: what its switches hold, read back, with its failures and its senders' lists",
+        "of the fabric that is up: what its switches hold, read back, with its failures and its senders' lists",
     )
     prove.set_defaults(default_of=prove.get_default)
-    prove.add_argument("--tagger", action="store_true", help="count the priorities that Tagger would need as well")
+    prove.flag("--tagger", "count the priorities that Tagger would need as well")
     through = _loaded(_routed(_add(kinds, "throughput", "multi-commodity flow over the paths", _throughput)))
-    through.add_argument(
-        "--method", choices=("auto", "exact", "approximate"), default="auto", help="HiGHS or our own (auto: by size)"
+    through.option(
+        "--method", "HiGHS or our own (auto: by size)", choices=("auto", "exact", "approximate"), default="auto"
     )
-    add_compare_options(_loaded(_add(kinds, "compare", "beside LASH, DFSSSP and Nue", _compare)))
+    _compared(_loaded(_add(kinds, "compare", "beside LASH, DFSSSP and Nue", _compare)))
     growing = _routed(_add(kinds, "grow", "add single switches, rewiring as few links as can be", _grow))
-    growing.add_argument("--add", type=int, default=1, metavar="N", help="switches (1)")
+    growing.option("--add", "switches (1)", "N", int, default=1)
 
 
 def _add(kinds: Any, name: str, text: str, run: Any) -> Parser:
     parser = command(kinds, name, text, run)
-    parser.add_argument(
-        "--topo",
-        metavar="SPEC",
-        help="the network as a whole, like jellyfish:n=60,s=14 or graph:FILE[,hosts=N][,grown=N]",
+    parser.option(
+        "--topo", "the network as a whole, like jellyfish:n=60,s=14 or graph:FILE[,hosts=N][,grown=N]", "SPEC"
     )
-    parser.add_argument("--family", choices=FAMILY_NAMES, help="(fcplus)")
-    parser.add_argument("--n", type=int, metavar="N", help="switches (120)")
-    parser.add_argument("--s", type=int, metavar="S", help="links of a switch to others (22)")
-    parser.add_argument("--v", type=int, metavar="V", help="virtual switches of a switch (the paper's strategy)")
-    parser.add_argument("--p", type=int, metavar="P", help="ports of a switch (32)")
-    parser.add_argument("--hosts", type=int, metavar="H", help="servers of a switch (p - s)")
-    parser.add_argument("--layers", type=int, metavar="L", help="of FC: its k (4)")
-    parser.add_argument("--seed", type=int, metavar="N", help="(1)")
+    parser.option("--family", "(fcplus)", choices=FAMILY_NAMES)
+    parser.option("--n", "switches (120)", "N", int)
+    parser.option("--s", "links of a switch to others (22)", "S", int)
+    parser.option("--v", "virtual switches of a switch (the paper's strategy)", "V", int)
+    parser.option("--p", "ports of a switch (32)", "P", int)
+    parser.option("--hosts", "servers of a switch (p - s)", "H", int)
+    parser.option("--layers", "of FC: its k (4)", "L", int)
+    parser.option("--seed", "(1)", "N", int)
     return parser
 
 
 def _loaded(parser: Parser) -> Parser:
     parser.add_argument("--pattern", choices=DEMAND_PATTERNS, default="near-worst")
-    parser.add_argument("--gap", type=float, default=0.01, metavar="G", help="of the approximation's bounds (0.01)")
+    parser.option("--gap", "of the approximation's bounds (0.01)", "G", float, default=0.01)
     return parser
 
 
 def _routed(parser: Parser) -> Parser:
-    parser.add_argument("--k", type=int, default=32, metavar="K", help="paths of a pair (32)")
-    parser.add_argument(
-        "--priorities", type=int, default=1, metavar="N", help="lossless priorities (1); 0: KSP, whatever it blocks"
-    )
-    parser.add_argument(
-        "--ties", choices=("diverse", "plain"), default="diverse", help="among paths of equal length (diverse)"
-    )
-    parser.add_argument("--disjoint", action="store_true", help="only paths that share no link, as FC does")
-    parser.add_argument("--max-hops", type=int, default=12, metavar="N", help="longest path (12)")
-    parser.add_argument("--fail", metavar="LINK[,LINK]", help="links that are down, like s0-s3: routes go around them")
+    parser.option("--k", "paths of a pair (32)", "K", int, default=32)
+    parser.option("--priorities", "lossless priorities (1); 0: KSP, whatever it blocks", "N", int, default=1)
+    parser.option("--ties", "among paths of equal length (diverse)", choices=("diverse", "plain"), default="diverse")
+    parser.flag("--disjoint", "only paths that share no link, as FC does")
+    parser.option("--max-hops", "longest path (12)", "N", int, default=12)
+    parser.option("--fail", "links that are down, like s0-s3: routes go around them", "LINK[,LINK]")
     return parser
+
+
+def _compared(parser: Parser) -> None:
+    parser.option("--k", "paths of a pair of DF-KSP and KSP (32)", "K", int, default=32)
+    parser.option("--trees", "paths of a pair of the others, one a tree (a tree for every host)", "T", int)
+    parser.option("--bounds", "priorities that DF-KSP and Nue are given (1,2)", "N[,N]", default="1,2")
+    parser.option(
+        "--routings", f"which ({','.join(COMPARED_ROUTINGS)})", "NAME[,NAME]", default=",".join(COMPARED_ROUTINGS)
+    )
+    parser.option("--max-hops", "longest path of DF-KSP and KSP (12)", "N", int, default=12)
+    parser.option("--order-seed", "of the order of destinations (1)", "N", int, default=1)
 
 
 # -- what they do -------------------------------------------------------------------------------------------
@@ -132,7 +103,7 @@ _PARTS = {"family": "fcplus", "n": 120, "s": 22, "v": None, "p": 32, "hosts": No
 """what a network is put together from without --topo, and what is taken where nothing is given"""
 
 
-def network_of(options: argparse.Namespace) -> Expander:
+def _network(options: argparse.Namespace) -> Expander:
     """The network that the options describe, as a whole or by its parts."""
     given = [name for name in _PARTS if getattr(options, name) is not None]
     if options.topo is not None and given:
@@ -174,7 +145,7 @@ def _of_family(options: argparse.Namespace) -> Expander:
 
 def _routed_network(options: argparse.Namespace) -> tuple[Expander, PathPolicy]:
     """The network, with the links down that are, and the policy of its routes, which fits."""
-    network, policy = network_of(options), _policy(options)
+    network, policy = _network(options), _policy(options)
     policy.check(network)
     if options.fail is not None:
         network = network.under(_failed(network.topology, options.fail))
@@ -205,22 +176,6 @@ def _prove(options: argparse.Namespace) -> int:
     return prove_running(options)
 
 
-def _compare(options: argparse.Namespace) -> int:
-    from detour.cli.fcplus_compare import compare
-
-    _check_gap(options)
-    return compare(options, network_of(options))
-
-
-def _grow(options: argparse.Namespace) -> int:
-    from detour.cli.fcplus_grow import grow
-
-    if options.fail is not None:
-        raise DetourError("--fail is not for grow: links that are down cannot be rewired")
-    network, policy = _routed_network(options)
-    return grow(options, network, policy)
-
-
 def _check_gap(options: argparse.Namespace) -> None:
     if not 0 < options.gap < 1:
         raise DetourError(f"--gap {options.gap} is not between 0 and 1")
@@ -234,13 +189,16 @@ def _policy(options: argparse.Namespace) -> PathPolicy:
 
 def _build(options: argparse.Namespace) -> None:
     began = time.monotonic()
-    network = network_of(options)
+    network = _network(options)
     if options.out:
         _write_links(network, options.out)
     seconds = round(time.monotonic() - began, 4)
     hosts = int(network.hosts.sum())
-    found = _Built(network.spec, network.size, hosts, len(network.links), network.layers, seconds)
-    present(found, options, lambda page: page.table(_values(found)))
+    _present(
+        options,
+        {"spec": network.spec, "switches": network.size, "hosts": hosts, "links": len(network.links),
+         "layers": network.layers, "seconds": seconds},
+    )  # fmt: skip
 
 
 def _write_links(network: Expander, file: Path) -> None:
@@ -269,9 +227,8 @@ def _paths(options: argparse.Namespace) -> None:
         short = round(float(counts.mean_paths(network, 4, policy.priorities, report=report).sum()), 4)
     if options.out:
         write_csv(routes, options.out)
-    found = _Routed(len(routes.pairs), routes.total, k2, short, seconds)
-    length = ("mean length", round(routes.mean_length, 4))
-    present(found, options, lambda page: page.table(_values(found, length)))
+    found = {"pairs": len(routes.pairs), "paths": routes.total, "k2_mean": k2, "n_p4": short, "seconds": seconds}
+    _present(options, found, ("mean length", round(routes.mean_length, 4)))
 
 
 def _throughput(options: argparse.Namespace) -> None:
@@ -287,11 +244,119 @@ def _throughput(options: argparse.Namespace) -> None:
         carried = throughput.throughput(network, policy, wanted, options.method, options.gap, report)
     bound = demand.upper_bound(network, wanted)
     seconds = round(time.monotonic() - began, 4)
-    found = _Carried(round(carried.theta, 6), round(bound, 6), round(carried.gap, 6), seconds)
-    present(found, options, lambda page: page.table(_values(found, ("method", carried.method))))
+    found = {"theta": round(carried.theta, 6), "upper_bound": round(bound, 6), "gap": round(carried.gap, 6)}
+    _present(options, found | {"seconds": seconds}, ("method", carried.method))
 
 
-def _values(found: _Built | _Routed | _Carried, *more: tuple[str, Any]) -> Table[tuple[str, Any]]:
-    """A row for every field, then what else people are told."""
-    rows = [(field.name.replace("_", " "), getattr(found, field.name)) for field in fields(found)]
-    return Table((left("what", lambda row: row[0]), right("value", lambda row: row[1])), [*rows, *more])
+def _present(options: argparse.Namespace, found: dict[str, Any], *more: tuple[str, Any]) -> None:
+    """A row for every key, then what else people see."""
+    rows = [*((name.replace("_", " "), value) for name, value in found.items()), *more]
+    table = Table((left("what", lambda row: row[0]), right("value", lambda row: row[1])), rows)
+    present(found, options, lambda page: page.table(table))
+
+
+def _compare(options: argparse.Namespace) -> int:
+    """DF-KSP beside LASH, DFSSSP and Nue; the exit code, 0 if nothing can deadlock."""
+    from detour.control.expander import comparison, demand
+    from detour.control.native import EXPANDER
+
+    _check_gap(options)
+    network = _network(options)
+    terms = comparison.Terms(
+        k=options.k,
+        trees=options.trees,
+        bounds=whole_numbers("--bounds", options.bounds),
+        schemes=tuple(name.strip() for name in options.routings.split(",")),
+        gap=options.gap,
+        seed=options.order_seed,
+        max_hops=options.max_hops,
+    )
+    terms.check()
+    wanted = demand.demand_of(options.pattern, network, options.seed)
+    EXPANDER.load()
+    with bar("routings", options.json) as report:
+        found = comparison.compare(network, options.pattern, wanted, terms, report)
+    present(found, options, lambda page: _show_comparison(page, found))
+    return 0 if all(row.acyclic for row in found.rows) else 1
+
+
+def _show_comparison(page: Page, found: Comparison) -> None:
+    def name(row: Compared) -> str:
+        return row.scheme if row.bound is None else f"{row.scheme}, {row.bound} given"
+
+    columns = (
+        left("routing", name),
+        right("priorities", lambda row: row.priorities),
+        left("acyclic", lambda row: "yes" if row.acyclic else "NO"),
+        right("paths", lambda row: fixed(row.paths, 1), means="of a pair, mean"),
+        right("links", lambda row: f"{fixed(row.mean_hops, 2)} / {row.max_hops}", means="of a path, mean / most"),
+        right("throughput", lambda row: fixed(row.theta, 3), means=f"{found.pattern} traffic"),
+        right("escaped", lambda row: f"{row.escaped:.0%}" if row.scheme == "nue" else "", means="to the spanning tree"),
+        right("seconds", lambda row: fixed(row.seconds, 2)),
+    )
+    page.print(found.spec, whole=True)
+    page.table(Table(columns, found.rows))
+    page.print(f"KSP, K = {found.k}, with Tagger: {found.tagger} priorities")
+
+
+def _grow(options: argparse.Namespace) -> int:
+    """What is rewired for every new switch, and the routes that come of it; 0 if nothing can deadlock."""
+    from detour.control.expander import proof
+    from detour.control.expander.routes import compute, share_over
+    from detour.control.native import EXPANDER
+    from detour.topo.expander import growth
+
+    if options.fail is not None:
+        raise DetourError("--fail is not for grow: links that are down cannot be rewired")
+    network, policy = _routed_network(options)
+    if options.add < 1:
+        raise DetourError(f"--add {options.add} is less than 1 switch")
+    EXPANDER.load()
+    began = time.monotonic()
+    found = growth.grow(network, options.add)
+    with bar("paths", options.json) as report:
+        before = compute(network, policy, report=report)
+        routes = compute(found.network, policy, report=report)
+    proven = proof.prove(routes)
+    # Those that were there before: a switch may come in where an earlier new one has its links.
+    taken = {pair for step in found.steps for pair in step.rewired if max(pair) < network.size}
+    added = [
+        {"switch": f"s{s.switch}", "rewired": [f"s{a}-s{b}" for a, b in s.rewired], "least": s.least}
+        for s in found.steps
+    ]
+    result = {
+        "spec": found.network.spec,
+        "switches": found.network.size,
+        "added": added,
+        "rewired": sum(len(step.rewired) for step in found.steps),
+        "least": sum(step.least for step in found.steps),
+        "links": len(found.network.links),
+        "priorities": policy.priorities,
+        "pairs": len(routes.pairs),
+        "paths": routes.total,
+        "mean_hops": round(routes.mean_length, 4),
+        "max_hops": int(routes.length.max(initial=0)),
+        "acyclic": [layer.acyclic for layer in proven.priorities],
+        "lengthened": round(share_over(before, taken), 4),
+        "seconds": round(time.monotonic() - began, 4),
+    }
+    present(result, options, lambda page: _show_grown(page, result))
+    return 0 if proven.deadlock_free else 1
+
+
+def _show_grown(page: Page, found: dict[str, Any]) -> None:
+    columns = (
+        left("new switch", lambda row: row["switch"]),
+        right("rewired", lambda row: len(row["rewired"])),
+        right("least possible", lambda row: row["least"]),
+        left("links that made way", lambda row: " ".join(row["rewired"])),
+    )
+    page.table(Table(columns, found["added"]))
+    page.print(found["spec"], whole=True)
+    old = f"{found['lengthened']:.1%} of the old paths passed one"
+    page.print(f"{found['switches']} switches, {found['links']} links; {old}")
+    page.print(
+        f"{found['paths']} paths of {found['pairs']} pairs, {fixed(found['mean_hops'], 2)} links in the mean, "
+        f"{found['max_hops']} at most, in {found['priorities']} priorities"
+    )
+    page.print("cannot deadlock" if all(found["acyclic"]) else "may deadlock")

@@ -1,89 +1,151 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`fors`: phases and spines for all-to-all exchanges on fat-trees with failed links."""
+"""`fors`: phases and spines for all-to-all exchanges on fat-trees with failed links, for messages of one size or of
+sizes of their own; a plan is verified, written, shown, and exported to the tools of others."""
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
+from detour.base.files import write_file
 from detour.base.progress import Progress
-from detour.cli import fors_export, fors_rivals, fors_run, fors_sizes
-from detour.cli.fors_shown import checked, fabric_of, right_plan, shown
-from detour.cli.output import shown_progress
+from detour.base.tables import Table, left
+from detour.cli import fors_run
+from detour.cli.fors_run import add_server_options, add_size_options, has_sizes, sizes_of
+from detour.cli.output import present, shown_progress
 from detour.cli.parser import Parser, command, output_file
 
 if TYPE_CHECKING:
-    from detour.control.fors import ForsPlan
+    from detour.base.arrays import Int64Array
+    from detour.control.fors import FatTree, ForsPlan
     from detour.control.fors.incremental import Change
+    from detour.control.fors.unequal import UnequalPlan
 
 _SCHEDULES = ("fors", "linear-shift", "xor", "bandwidth-optimal")
+_FORMATS = ("opensm", "ibsim", "msccl", "json")
 
 
 def register(commands: Any) -> None:
-    """Adds these commands."""
     fors = commands.add_parser("fors", help="all-to-all exchanges on fat-trees with failed links, without contention")
     kinds = fors.add_subparsers(dest="fors", metavar="WHAT", required=True)
     schedule = _add(kinds, "schedule", "phases of an exchange, as few as there can be", _schedule)
-    fors_sizes.register(schedule)
-    schedule.add_argument(
-        "--algorithm", choices=_SCHEDULES, default="fors", help="the others know of no failures; Ftree routes them"
+    add_size_options(schedule)
+    schedule.option(
+        "--algorithm", "the others know of no failures; Ftree routes them", choices=_SCHEDULES, default="fors"
     )
     route = _add(kinds, "route", "spines for the flows of an exchange", _route)
-    route.add_argument(
-        "--keep", type=Path, metavar="FILE", help="a plan from before more links failed: move as few flows as possible"
-    )
-    fors_sizes.register(route)
+    route.option("--keep", "a plan from before more links failed: move as few flows as possible", "FILE", Path)
+    add_size_options(route)
     verify = _add(kinds, "verify", "check a plan: every pair once, no contention, no failed link", _verify, out=False)
     verify.add_argument("file", type=Path, metavar="FILE", help="CSV with phase,src,dst,spine")
-    fors_sizes.register(verify, cost=False)
-    fors_export.register(_add(kinds, "export", "a plan for other people's tools", fors_export.run, out=False))
+    add_size_options(verify, cost=False)
+    export = _add(kinds, "export", "a plan for other people's tools", _export, out=False)
+    export.add_argument("file", type=Path, metavar="FILE", help="the plan: CSV with phase,src,dst,spine")
+    export.option(
+        "--format",
+        "opensm: forwarding tables (-R file -U); ibsim: the fabric; msccl: XML; json: phases, ranks and spines",
+        choices=_FORMATS,
+        required=True,
+    )
+    export.option("--out", "what to write", "FILE", output_file, required=True)
+    add_size_options(export, cost=False)
+    export.option("--guids", "name,guid of switches and servers (made up)", "FILE", Path)
     fors_run.register(kinds)
-    fors_rivals.register(kinds)
 
 
 def _add(kinds: Any, name: str, text: str, run: Any, *, out: bool = True) -> Parser:
     parser = command(kinds, name, text, run)
-    parser.add_argument(
+    parser.option(
         "--topo",
+        "m0=20,m1=18: spines, leaves; hosts=,cables=,speed=; ft3:...,fat-tree:k=",
+        "SPEC",
         default="ft:m0=20,m1=18",
-        metavar="SPEC",
-        help="m0=20,m1=18: spines, leaves; hosts=,cables=,speed=; ft3:...,fat-tree:k=",
     )
-    parser.add_argument("--servers", type=int, metavar="N", help="servers that are there, spread evenly (m0*m1)")
-    parser.add_argument(
-        "--population", metavar="N,...", help="servers of every leaf, a number for each (not --servers)"
-    )
-    parser.add_argument(
-        "--group", metavar="LIST", help="servers that take part, like 0-3,8 (default: all that are there)"
-    )
-    parser.add_argument("--fail", metavar="LEAF:SPINE[,...]", help="links that are down; *:3 spine 3, 3:* leaf 3")
-    parser.add_argument("--random-failures", type=int, metavar="N", help="more links; leaves keep a common spine")
-    parser.add_argument("--seed", type=int, default=1, metavar="S", help="of these failures (1)")
-    parser.add_argument("--skip-unreachable", action="store_true", help="leave out leaves that no spine joins any more")
+    add_server_options(parser, "servers that are there, spread evenly (m0*m1)")
+    parser.option("--fail", "links that are down; *:3 spine 3, 3:* leaf 3", "LEAF:SPINE[,...]")
+    parser.option("--random-failures", "more links; leaves keep a common spine", "N", int)
+    parser.option("--seed", "of these failures (1)", "S", int, default=1)
+    parser.flag("--skip-unreachable", "leave out leaves that no spine joins any more")
     if out:
-        parser.add_argument(
-            "--out", type=output_file, metavar="FILE", help="write the plan as CSV: phase,src,dst,spine"
-        )
+        parser.option("--out", "write the plan as CSV: phase,src,dst,spine", "FILE", output_file)
     return parser
 
 
+# -- what the options describe ------------------------------------------------------------------------------
+
+
+def _fabric_of(options: argparse.Namespace, skip_unreachable: bool) -> FatTree:
+    """The fabric. Raises `DetourError`: the options do not describe one, pairs of its leaves cannot reach each other
+    and may not be skipped, or an option is for two levels."""
+    from detour.control.fors import parse_fabric, random_failures
+    from detour.control.fors.fabric import unreachable_text
+
+    fabric = parse_fabric(options.topo, options.fail, options.servers, options.population, options.group)
+    for name in ("sizes", "skew") if fabric.cores else ():
+        if getattr(options, name, None) is not None:
+            raise DetourError(f"--{name} is for fat-trees of two levels (ft:...); {options.topo!r} has three")
+    if options.random_failures is not None:
+        fabric = random_failures(fabric, options.random_failures, options.seed)
+    lost = fabric.unreachable()
+    if lost and not skip_unreachable:
+        raise DetourError(unreachable_text(fabric, tuple(lost)))
+    return fabric
+
+
+def _with_sizes(options: argparse.Namespace) -> tuple[FatTree, Int64Array]:
+    """The fabric and the sizes. Leaves without a common spine matter only where they have something to send: planning
+    says so."""
+    fabric = _fabric_of(options, skip_unreachable=True)
+    return fabric, sizes_of(options, fabric)
+
+
+def _fabric(options: argparse.Namespace) -> FatTree:
+    return _fabric_of(options, options.skip_unreachable)
+
+
+def _read_unequal(options: argparse.Namespace) -> UnequalPlan:
+    from detour.control.fors.unequal import read_unequal
+
+    fabric, sizes = _with_sizes(options)
+    return read_unequal(fabric, options.file, sizes, skip_unreachable=options.skip_unreachable)
+
+
+def _right_plan(fabric: FatTree, path: Path) -> ForsPlan:
+    """The plan in a file, in which nothing is wrong."""
+    from detour.control.fors import files
+    from detour.control.fors.verify import problems
+
+    plan = files.read(fabric, path, tuple(fabric.unreachable()))
+    _refuse(problems(plan, most=1), path, fabric)
+    return plan
+
+
+def _refuse(problems: Sequence[str], file: Path, fabric: FatTree) -> None:
+    """A file that is no plan, with the first problem."""
+    for text in problems:
+        raise DetourError(f"{file} is no plan for {fabric.name} with {fabric.servers} servers: {text}")
+
+
+# -- commands -----------------------------------------------------------------------------------------------
+
+
 def _schedule(options: argparse.Namespace) -> int:
-    if fors_sizes.wanted(options):
+    if has_sizes(options):
         if options.algorithm != "fors":
             raise DetourError(f"--algorithm {options.algorithm} knows of no sizes; `fors run --routing` compares them")
-        return fors_sizes.schedule(options)
+        return _plan_sizes(options)
     if options.algorithm == "fors":
         return _finish(options, _plan(options))
     from detour.control.fors.baselines import SCHEDULES, ftree
     from detour.control.fors.plan import PlanSeconds
 
-    fabric = fabric_of(options)
+    fabric = _fabric(options)
     if fabric.cores:
         raise DetourError(f"--algorithm {options.algorithm} is for fat-trees of two levels (ft:...)")
     begin = time.perf_counter()
@@ -91,27 +153,26 @@ def _schedule(options: argparse.Namespace) -> int:
     scheduled = time.perf_counter()
     plan = ftree(fabric, flows)
     seconds = PlanSeconds(schedule=scheduled - begin, route=time.perf_counter() - scheduled)
-    plan = replace(plan, method=f"{options.algorithm}/ftree", seconds=seconds)
-    return _finish(options, _bounded(plan))
+    return _finish(options, _bounded(replace(plan, method=f"{options.algorithm}/ftree", seconds=seconds)))
 
 
 def _route(options: argparse.Namespace) -> int:
-    if fors_sizes.wanted(options):
+    if has_sizes(options):
         if options.keep is not None:
             raise DetourError("--keep changes plans for messages of one size; with --sizes or --skew plan anew")
-        return fors_sizes.schedule(options)
+        return _plan_sizes(options)
     if options.keep is None:
         return _finish(options, _plan(options))
     from detour.control.fors.incremental import reroute
     from detour.control.fors.plan import PlanSeconds
 
-    fabric = fabric_of(options)
+    fabric = _fabric(options)
     with _loaded(options):
         if fabric.unreachable():
-            left = "no way to each other" if fabric.cores else "no common spine left"
-            raise DetourError(f"a plan cannot be kept where leaves have {left}: plan without --keep")
+            lost = "no way to each other" if fabric.cores else "no common spine left"
+            raise DetourError(f"a plan cannot be kept where leaves have {lost}: plan without --keep")
         # What is wrong with it for other reasons than failures cannot be repaired by moving flows.
-        change = reroute(right_plan(replace(fabric, failed=frozenset()), options.keep), fabric)
+        change = reroute(_right_plan(replace(fabric, failed=frozenset()), options.keep), fabric)
     plan = change.plan
     if not change.anew:
         plan = _bounded(replace(plan, seconds=PlanSeconds(route=change.seconds)))
@@ -129,10 +190,20 @@ def _bounded(plan: ForsPlan) -> ForsPlan:
 def _plan(options: argparse.Namespace) -> ForsPlan:
     from detour.control.fors import solve
 
-    fabric = fabric_of(options)
+    fabric = _fabric(options)
     with _loaded(options) as progress:
         progress(f"planning {fabric.servers} servers on {fabric.name} with {len(fabric.failed)} failed links")
         return solve(fabric, skip_unreachable=options.skip_unreachable)
+
+
+def _plan_sizes(options: argparse.Namespace) -> int:
+    from detour.control.fors.unequal import plan_unequal
+
+    fabric, sizes = _with_sizes(options)
+    with _loaded(options) as progress:
+        progress(f"planning {fabric.servers} servers on {fabric.name} with {len(fabric.failed)} failed links")
+        plan = plan_unequal(fabric, sizes, options.phase_cost, skip_unreachable=options.skip_unreachable)
+    return _finish_sizes(options, plan)
 
 
 @contextmanager
@@ -147,43 +218,154 @@ def _loaded(options: argparse.Namespace) -> Iterator[Progress]:
 
 
 def _verify(options: argparse.Namespace) -> int:
-    if fors_sizes.wanted(options):
-        return fors_sizes.verify(options)
+    if has_sizes(options):
+        return _finish_sizes(options, _read_unequal(options))
     from detour.control.fors import files
 
-    fabric = fabric_of(options)
+    fabric = _fabric(options)
     return _finish(options, _bounded(files.read(fabric, options.file, tuple(fabric.unreachable()))))
 
 
-def _finish(options: argparse.Namespace, plan: ForsPlan, change: Change | None = None) -> int:
-    """Verifies, writes and shows a plan; 1 if it is not right."""
-    from msgspec import UNSET
+def _export(options: argparse.Namespace) -> int:
+    """Writes a plan in a format, if it is right."""
+    from detour.control.fors.collective import msccl, schedule_json
+    from detour.control.fors.unequal import unequal_problems
 
-    from detour.cli.fors_planned import Planned
+    if has_sizes(options):
+        unequal = _read_unequal(options)
+        plan, sent = unequal.plan, unequal.sent
+        _refuse(unequal_problems(unequal, most=1), options.file, plan.fabric)
+    else:
+        plan, sent = _right_plan(_fabric(options), options.file), None
+    if options.guids is not None and options.format not in ("opensm", "ibsim"):
+        raise DetourError(f"--guids is for opensm and ibsim; {options.format} has none")
+    if options.format == "msccl" and sent is not None:
+        raise DetourError("MSCCL's all-to-all has messages of one size; json takes those of unlike size")
+    if options.format == "msccl":
+        lines: Iterable[str] = msccl(plan)
+    elif options.format == "json":
+        lines = [schedule_json(plan, sent).rstrip("\n")]
+    else:
+        lines = _subnet(plan.fabric, options.format, options.guids)
+    write_file(options.out, "\n".join([*lines, ""]))
+    return 0
+
+
+def _subnet(fabric: FatTree, form: str, guids: Path | None) -> Iterable[str]:
+    from detour.control.fors.subnet import forwarding_tables, made_up_guids, read_guids, simulated
+
+    names = made_up_guids(fabric) if guids is None else read_guids(fabric, guids)
+    return forwarding_tables(fabric, names) if form == "opensm" else simulated(fabric, names)
+
+
+# -- results ------------------------------------------------------------------------------------------------
+
+
+def _finish(options: argparse.Namespace, plan: ForsPlan, change: Change | None = None) -> int:
+    """Verifies, writes and shows a plan for messages of one size; 1 if it is not right."""
     from detour.control.fors import files
     from detour.control.fors.solve import paper_phases
     from detour.control.fors.verify import problems
 
-    fabric, three = plan.fabric, plan.fabric.cores > 0
-    checks = checked(options, plan, plan, problems, files.write, plan.unreachable)
-    planned = Planned(
-        reduction=UNSET if three else fabric.reduction,
-        flows=plan.flows,
-        bound=plan.lower_bound,
-        lower_bound=plan.lower_bound,
-        paper_phases=UNSET if three else paper_phases(fabric, plan.phases),
-        optimal=plan.optimal and checks["verified"],
-        gap=plan.phases - plan.lower_bound if three else UNSET,
-        moved=UNSET if change is None else change.moved,
-        anew=UNSET if change is None else change.anew,
-        **checks,
-    )
-    optimal = "optimal" + " (proven)" * three if planned.optimal else "not proven optimal"
-    optimal += f", {planned.gap} above" if three and not planned.optimal else ""
-    rows = [("phases", f"{planned.phases} (at least {planned.bound} are needed: {optimal})")]
+    three, bound = plan.fabric.cores > 0, plan.lower_bound
+    document = _checked(options, plan, plan, problems, files.write, plan.optimal)
     if not three:
-        rows.append(("as the paper counts", f"{planned.paper_phases} (a server's part for itself takes a phase too)"))
+        document["reduction"] = plan.fabric.reduction
+    document |= {"flows": plan.flows, "bound": bound, "lower_bound": bound}
+    if not three:
+        # A server's part for itself takes a phase too.
+        document["paper_phases"] = paper_phases(plan.fabric, plan.phases)
+    else:
+        document["gap"] = plan.phases - bound
+    optimal = "optimal" + " (proven)" * three if document["optimal"] else "not proven optimal"
+    optimal += f", {document['gap']} above" if three and not document["optimal"] else ""
+    rows = [("phases", f"{plan.phases} (at least {bound} are needed: {optimal})")]
+    if not three:
+        counted = f"{document['paper_phases']} (a server's part for itself takes a phase too)"
+        rows.append(("as the paper counts", counted))
+    rows.append(("flows", f"{plan.flows:,}"))
     moved = []
     if change is not None:
+        document |= {"moved": change.moved, "anew": change.anew}
         moved = [("moved", f"{change.moved:,} flows" + (" (planned anew)" if change.anew else ""))]
-    return shown(options, planned, [*rows, ("flows", f"{planned.flows:,}")], moved)
+    return _show(options, document, rows, moved)
+
+
+def _finish_sizes(options: argparse.Namespace, plan: UnequalPlan) -> int:
+    """The same for messages of unlike size. Times are bytes of a server's link; `ratio`: length over bound."""
+    from detour.control.fors.unequal import unequal_problems, write_unequal
+
+    flows, bound, length = plan.plan, plan.plan.lower_bound, plan.length
+    document = _checked(options, plan, flows, unequal_problems, write_unequal, length == bound) | {
+        "sizes": str(options.sizes or options.skew),
+        "total_bytes": int(plan.sizes.sum()),
+        "messages": int((plan.sizes > 0).sum()),
+        "pieces": flows.flows,
+        "length_bytes": length,
+        "bound_bytes": bound,
+        "bound_by_servers": plan.by_servers,
+        "bound_by_links": plan.by_links,
+        "ratio": round(length / bound, 6) if bound else 1.0,
+    }
+    decides = "the busiest server" if plan.by_servers >= plan.by_links else "links between leaves and spines"
+    lines = [
+        ("sizes", f"{document['sizes']}: {document['messages']:,} messages, {document['total_bytes']:,} bytes"),
+        ("time", f"{length:,} bytes of a server's link"),
+        ("at least", f"{bound:,} bytes ({decides})"),
+        ("time over bound", f"{document['ratio']:.4f}" + (" (optimal)" if document["optimal"] else "")),
+        ("phases", f"{flows.phases}, of {flows.flows:,} pieces of messages"),
+    ]
+    return _show(options, document, lines)
+
+
+def _checked(
+    options: argparse.Namespace,
+    plan: Any,
+    flows: ForsPlan,
+    check: Callable[[Any], list[str]],
+    write: Callable[[Any, Path], None],
+    optimal: bool,
+) -> dict[str, Any]:
+    """Verifies a plan, of which `flows` are phases and paths, and writes it if that is asked for; what JSON says of
+    plans of both kinds."""
+    begin = time.perf_counter()
+    problems = check(plan)
+    seconds = replace(plan.seconds, verify=time.perf_counter() - begin)
+    if getattr(options, "out", None) is not None:
+        write(plan, options.out)
+    return {
+        "fabric": flows.fabric.name,
+        "servers": flows.fabric.servers,
+        "failed": flows.fabric.failed_names(),
+        "phases": flows.phases,
+        "optimal": optimal and not problems,
+        "method": flows.method,
+        "verified": not problems,
+        "problems": problems,
+        "unreachable": [list(pair) for pair in flows.unreachable],
+        "seconds": vars(seconds),
+    }
+
+
+def _show(
+    options: argparse.Namespace,
+    document: dict[str, Any],
+    rows: Sequence[tuple[str, str]],
+    more: Sequence[tuple[str, str]] = (),
+) -> int:
+    """Shows it, with rows about what is this kind's own, before those of all kinds and behind; 1 if the plan is not
+    right."""
+    lines = [
+        ("fabric", f"{document['fabric']}, {document['servers']} servers, {len(document['failed'])} failed links"),
+        *rows,
+        ("method", document["method"]),
+        ("verified", "yes" if document["verified"] else "NO"),
+        ("took", ", ".join(f"{name} {1000 * value:.1f} ms" for name, value in document["seconds"].items())),
+        *more,
+    ]
+    if document["unreachable"]:
+        lines.append(("left out", ", ".join(f"leaves {u} and {v}" for u, v in document["unreachable"])))
+    lines += [("problem", text) for text in document["problems"]]
+    table = Table((left("what", lambda row: row[0]), left("found", lambda row: row[1])), lines)
+    present(document, options, lambda page: page.table(table))
+    return 0 if document["verified"] else 1

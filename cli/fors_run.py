@@ -1,65 +1,90 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`fors run`: an all-to-all exchange in virtual time, with links that fail before it or in its midst."""
+"""`fors run`: an all-to-all exchange in virtual time, with links that fail before it or in its midst; `fors rivals`:
+FORS beside other ways to exchange the same messages."""
 
 from __future__ import annotations
 
 import argparse
 import re
+from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
 from detour.base.tables import Table, left
-from detour.cli import fors_sizes
 from detour.cli.output import present, shown_progress
-from detour.cli.parser import byte_count, command
+from detour.cli.parser import Parser, byte_count, command, output_file
 
 if TYPE_CHECKING:
+    from detour.base.arrays import Int64Array
     from detour.control.fors.fabric import FatTree, TreeLink
     from detour.experiments.fors.results import ExchangeResult
+    from detour.experiments.fors.rivals_fast import ScaleUp
     from detour.fabric.traffic.outage import Break, Detection
 
 _TIME = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s)")
+_RATE = 200 * 10**9
 _UNITS = {"us": 10**6, "ms": 10**9, "s": 10**12}
 
 
 def register(kinds: Any) -> None:
-    """Adds `run` to the commands of `fors`."""
-    parser = command(kinds, "run", "run the exchange on a fabric in virtual time", _run)
-    parser.add_argument("--topo", default="ft:m0=20,m1=18", metavar="SPEC", help="as in `fors schedule`")
-    parser.add_argument("--servers", type=int, metavar="N", help="servers that are there (default: m0*m1)")
-    parser.add_argument(
-        "--population", metavar="N,...", help="servers of every leaf, a number for each (not --servers)"
-    )
-    parser.add_argument(
-        "--group", metavar="LIST", help="servers that take part, like 0-3,8 (default: all that are there)"
-    )
-    parser.add_argument("--fail", metavar="LEAF:SPINE[,...]", help="links that fail; *:3 spine 3, 3:* leaf 3")
-    parser.add_argument(
-        "--fail-at", nargs="+", type=_time, metavar="TIME", help="when, like 500us: one time, or one for every part"
-    )
-    parser.add_argument("--silent", action="store_true", help="failing links lose frames, but their ports stay up")
-    parser.add_argument("--random-failures", type=int, default=0, metavar="N", help="links failed from the beginning")
+    """Adds `run` and `rivals` to the commands of `fors`."""
+    _add_run_options(command(kinds, "run", "run the exchange on a fabric in virtual time", _run))
+    text = "FORS, multicommodity flow, Birkhoff's phases, FAST, Min-Hop, ECMP, SprayLERP: time over the bound"
+    _add_rivals_options(command(kinds, "rivals", text, _rivals))
+
+
+def _add_run_options(parser: Parser) -> None:
+    parser.option("--topo", "as in `fors schedule`", "SPEC", default="ft:m0=20,m1=18")
+    add_server_options(parser, "servers that are there (default: m0*m1)")
+    parser.option("--fail", "links that fail; *:3 spine 3, 3:* leaf 3", "LEAF:SPINE[,...]")
+    parser.option("--fail-at", "when, like 500us: one time, or one for every part", "TIME", _time, nargs="+")
+    parser.flag("--silent", "failing links lose frames, but their ports stay up")
+    parser.option("--random-failures", "links failed from the beginning", "N", int, default=0)
     parser.add_argument("--routing", default="fors", metavar="fors|ftree|minhop|ftree-ar")
-    parser.add_argument(
-        "--message", type=byte_count, default=600_000, metavar="BYTES", help="of every message, or their mean (600k)"
-    )
-    fors_sizes.register(parser, message=False, cost=False)
-    parser.add_argument("--rate", type=byte_count, default=200 * 10**9, metavar="BPS", help="of every link (200G)")
-    parser.add_argument(
-        "--phases", type=int, default=0, metavar="N", help="so many, drawn from all parts (default: all)"
-    )
-    parser.add_argument("--arity", type=int, default=4, metavar="K", help="children a node of the barrier's tree (4)")
-    parser.add_argument(
-        "--plan-time", type=_time, metavar="TIME", help="what planning takes, like 1ms (default: as long as here)"
-    )
-    parser.add_argument(
-        "--jitter", type=_time, default=0, metavar="TIME", help="hosts' software is up to so late, evenly drawn (0us)"
-    )
-    parser.add_argument(
-        "--straggler", metavar="SERVER:TIME[,...]", help="servers that begin every phase so late, like 3:20us"
-    )
-    parser.add_argument("--skip-unreachable", action="store_true", help="leave out leaves that no spine joins")
-    parser.add_argument("--seed", type=int, default=1, metavar="S", help="of phases drawn, failures, host stacks (1)")
+    parser.option("--message", "of every message, or their mean (600k)", "BYTES", byte_count, default=600_000)
+    add_size_options(parser, message=False, cost=False)
+    parser.option("--rate", "of every link (200G)", "BPS", byte_count, default=_RATE)
+    parser.option("--phases", "so many, drawn from all parts (default: all)", "N", int, default=0)
+    parser.option("--arity", "children a node of the barrier's tree (4)", "K", int, default=4)
+    parser.option("--plan-time", "what planning takes, like 1ms (default: as long as here)", "TIME", _time)
+    parser.option("--jitter", "hosts' software is up to so late, evenly drawn (0us)", "TIME", _time, default=0)
+    parser.option("--straggler", "servers that begin every phase so late, like 3:20us", "SERVER:TIME[,...]")
+    parser.flag("--skip-unreachable", "leave out leaves that no spine joins")
+    parser.option("--seed", "of phases drawn, failures, host stacks (1)", "S", int, default=1)
+
+
+def add_server_options(parser: Parser, servers: str) -> None:
+    """Which servers there are, and which of them take part; `servers`: the help for their number."""
+    parser.option("--servers", servers, "N", int)
+    parser.option("--population", "servers of every leaf, a number for each (not --servers)", "N,...")
+    parser.option("--group", "servers that take part, like 0-3,8 (default: all that are there)", "LIST")
+
+
+def add_size_options(parser: Parser, *, message: bool = True, cost: bool = True) -> None:
+    """The options for messages of unlike size."""
+    parser.option("--sizes", "bytes of every message: CSV src,dst,bytes or JSON", "FILE", Path)
+    parser.option("--skew", "sizes drawn by --seed: zipf:S, moe:S (hot receivers) or uniform", "KIND")
+    if message:
+        parser.option("--message", "mean size with --skew (600k)", "BYTES", byte_count, default=600_000)
+    if cost:
+        parser.option("--phase-cost", "of a phase beside its length (0)", "BYTES", byte_count, default=0)
+
+
+def has_sizes(options: argparse.Namespace) -> bool:
+    """Whether messages have sizes of their own."""
+    return options.sizes is not None or options.skew is not None
+
+
+def sizes_of(options: argparse.Namespace, fabric: FatTree) -> Int64Array:
+    """The sizes that the options name. Raises `DetourError`: both are given, or what is wrong with one."""
+    from detour.control.fors.sizes import drawn_sizes, read_sizes
+
+    if options.sizes is not None and options.skew is not None:
+        raise DetourError("--sizes reads sizes from a file, --skew draws them: one of the two")
+    if options.sizes is not None:
+        return read_sizes(fabric, options.sizes)
+    return drawn_sizes(fabric.servers, options.skew or "uniform", options.message, options.seed)
 
 
 def _time(text: str) -> int:
@@ -85,7 +110,7 @@ def _stragglers(text: str | None) -> tuple[tuple[int, int], ...]:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from detour.control.fors.fabric import parse_links
+    from detour.control.fors.texts import parse_links
     from detour.control.native import FORS_PART
     from detour.engine import warm
     from detour.experiments.fors.exchange import ExchangeRun, execute
@@ -102,13 +127,13 @@ def _run(options: argparse.Namespace) -> int:
         raise DetourError("--silent needs --fail-at: links that have failed before are known to everybody")
     else:
         fabric = fabric.with_failed(parse_links(fabric, options.fail))
-    if fors_sizes.wanted(options) and options.phases:
-        raise DetourError("--phases executes some phases for all; those of messages of unlike size are unlike")
     sizes = None
-    if fors_sizes.wanted(options):
+    if has_sizes(options):
+        if options.phases:
+            raise DetourError("--phases executes some phases for all; those of messages of unlike size are unlike")
         if fabric.cores:
             raise DetourError(f"--sizes and --skew are for two levels (ft:...); {options.topo!r} has three")
-        sizes = fors_sizes.sizes_of(options, fabric)
+        sizes = sizes_of(options, fabric)
     run = ExchangeRun(
         fabric,
         options.routing,
@@ -139,7 +164,7 @@ def _fabric(options: argparse.Namespace) -> FatTree:
 
 def _parts(fabric: FatTree, text: str | None) -> list[tuple[frozenset[TreeLink], frozenset[int]]]:
     """Links and leaves that every part of `--fail` breaks."""
-    from detour.control.fors.fabric import parse_links
+    from detour.control.fors.texts import parse_links
 
     parts: list[tuple[frozenset[TreeLink], frozenset[int]]] = []
     for part in text.split(",") if text else []:
@@ -200,3 +225,85 @@ def _story(found: Detection) -> str:
     if found.in_force_us is None:
         return text + ", the exchange was over before the new plan"
     return text + f", new plan in force at {found.in_force_us:.1f} us from phase {found.in_force_from_phase} on"
+
+
+# -- rivals -------------------------------------------------------------------------------------------------
+
+
+def _add_rivals_options(parser: Parser) -> None:
+    parser.option("--topo", "as in `fors run` (ft:m0=4,m1=4)", "SPEC", default="ft:m0=4,m1=4")
+    parser.option("--failures", "links that fail, drawn (0,1,3,5)", "N,...", default="0,1,3,5")
+    add_size_options(parser, cost=False)
+    parser.option("--rate", "of servers' links (200G)", "BPS", byte_count, default=_RATE)
+    parser.option(
+        "--scale-up",
+        "FAST too: G servers of a leaf are a machine with a network inside, SPEED times a link, like 4:9",
+        "G:SPEED",
+    )
+    parser.flag("--ideal", "only what links need; nothing is run")
+    parser.option("--seed", "of failures, sizes, hashes, host stacks (1)", "S", int, default=1)
+    parser.option("--write", "write the table there as well (docs/fors-fabric.md)", "FILE", output_file)
+
+
+def _counts(text: str) -> list[int]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdecimal() and len(part) < 7 for part in parts):
+        raise DetourError(f"--failures {text!r} are not numbers of links, like 0,1,3,5")
+    return [int(part) for part in parts]
+
+
+def _scale_up(text: str | None) -> ScaleUp | None:
+    from detour.experiments.fors.rivals_fast import ScaleUp
+
+    if text is None:
+        return None
+    match = re.fullmatch(r"(\d{1,4}):(\d{1,5}(?:\.\d{1,4}|/\d{1,5})?)", text.strip(), re.ASCII)
+    speed = Fraction(match[2]) if match and not match[2].endswith("/0") else Fraction(0)
+    if not match or not speed:
+        raise DetourError(f"--scale-up {text!r} is not servers of a machine and a speed in rates of a link, like 4:9")
+    if int(match[1]) < 2:
+        raise DetourError("--scale-up: a machine of one server has nothing to balance; FAST is `birkhoff` there")
+    return ScaleUp(int(match[1]), speed)
+
+
+def _rivals(options: argparse.Namespace) -> int:
+    from detour.control.fors import parse_fabric
+    from detour.control.native import FORS_PART
+    from detour.engine import warm
+    from detour.experiments.columns import table
+    from detour.experiments.fors.rivals import RivalRow, compare, write_block
+    from detour.fabric.traffic.pinned import Tuning
+    from detour.hosts.rdma import RDMA
+
+    fabric = parse_fabric(options.topo)
+    failures = _counts(options.failures)
+    if not has_sizes(options):
+        options.skew = "uniform"
+    sizes = sizes_of(options, fabric)
+    scale_up = _scale_up(options.scale_up)
+    tuning = Tuning(rate_bps=options.rate, seed=options.seed)
+    with shown_progress(options.json) as progress:
+        FORS_PART.load()
+        if not options.ideal:
+            warm.ensure(progress, RDMA)
+        name = str(options.sizes or options.skew)
+        found = compare(
+            fabric, sizes, failures, name, tuning, scale_up=scale_up, measure=not options.ideal, report=progress
+        )
+    if options.write is not None:
+        write_block(options.write, _command(options), found)
+    machines = f", machines {found.scale_up}" if found.scale_up else ""
+    caption = f"{found.topology}, {found.servers} servers{machines}, {found.sizes} of {found.mean_bytes:,} bytes"
+    caption += ": over the bound"
+    present(found, options, lambda page: page.table(table(RivalRow, found.rows, caption)))
+    return 0 if all(row.delivered is not False for row in found.rows) else 1
+
+
+def _command(options: argparse.Namespace) -> str:
+    """What writes the same table, all that matters named."""
+    text = f"detour fors rivals --topo {options.topo} --failures {options.failures}"
+    text += f" --sizes {options.sizes}" if options.sizes else f" --skew {options.skew} --message {options.message}"
+    text += f" --scale-up {options.scale_up}" if options.scale_up else ""
+    text += f" --rate {options.rate}" if options.rate != _RATE else ""
+    text += f" --seed {options.seed}"
+    return text + (" --ideal" if options.ideal else "")

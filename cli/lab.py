@@ -15,7 +15,7 @@ from detour.base.tables import Table, left, right
 from detour.base.times import NS
 from detour.cli.output import Page, present, shown_progress, timed_bar
 from detour.cli.parser import Parser, add_name_option, command, seconds
-from detour.cli.traced import present_traced
+from detour.cli.trace_text import present_traced
 
 if TYPE_CHECKING:
     from detour.fabric.labs.boot import LinkDefaults
@@ -34,7 +34,7 @@ def register(commands: Any) -> None:
     text = "let hosts of the lab that is up do something: ping, udp:..., tcp:... (docs/labs.md)"
     parser = command(commands, "lab", text, _lab)
     parser.add_argument("workload", metavar="WORKLOAD", help="like ping, 'h1 ping h2', or udp:src=h1,dst=h2,rate=1M")
-    parser.add_argument("--seconds", type=seconds, default=10.0, metavar="S", help="wait so long at most (10)")
+    parser.option("--seconds", "wait so long at most (10)", "S", seconds, default=10.0)
     add_name_option(parser)
 
 
@@ -57,20 +57,14 @@ def _absolute(workload: str) -> str:
 
 def add_lab_options(parser: Parser) -> None:
     """`--lab`, and what belongs to it."""
-    parser.add_argument("--lab", metavar="DIR", help="a P4 lab: p4lang's tutorials, p4-utils, p4sim (docs/labs.md)")
-    parser.add_argument(
-        "--solution", action="store_true", help="with --lab: files of DIR/solution go before those of DIR"
-    )
+    parser.option("--lab", "a P4 lab: p4lang's tutorials, p4-utils, p4sim (docs/labs.md)", "DIR")
+    parser.flag("--solution", "with --lab: files of DIR/solution go before those of DIR")
 
-    parser.add_argument("--lab-args", metavar="ARGS", help="with --lab: arguments of a lab's network.py, in one text")
+    parser.option("--lab-args", "with --lab: arguments of a lab's network.py, in one text", "ARGS")
 
 
 def refuse(options: argparse.Namespace, names: Sequence[str]) -> None:
-    """Options that are not for labs.
-
-    Raises:
-        DetourError: one of them is given.
-    """
+    """Options that are not for labs. Raises `DetourError`: one of them is given."""
     for name in names:
         given = getattr(options, name)
         if given is not None and given is not False and given != []:
@@ -90,11 +84,8 @@ _NOT_WITH_UP = {"topo": "d1", "load": None, "grpc": None, "grpc_tls": False}
 
 
 def lab_of_up(options: argparse.Namespace) -> str | None:
-    """The lab that `up` is to boot, with its whole path; None: a fabric.
-
-    Raises:
-        DetourError: an option is given that is not for labs, or one that is for labs only.
-    """
+    """The lab that `up` is to boot, with its whole path; None: a fabric. Raises `DetourError`: an option is given that
+    is not for labs, or one that is for labs only."""
     if options.lab is None:
         for name in ("solution", "lab_args"):
             if getattr(options, name):
@@ -142,10 +133,8 @@ def sim_lab(options: argparse.Namespace) -> None:
     from detour.engine.jitter import AUTO
     from detour.experiments.sim import report
     from detour.experiments.sim.settings import jitter_of, read_option
-    from detour.fabric.labs.contents import contents_of
-    from detour.fabric.labs.programs import programs_of
-    from detour.fabric.labs.results import document_of
-    from detour.fabric.labs.sampling import LabSampler
+    from detour.fabric.labs.programs import contents_of, programs_of
+    from detour.fabric.labs.results import LabSampler, document_of
     from detour.fabric.labs.tracing import lab_traces
     from detour.fabric.labs.virtual import VirtualLab
     from detour.fabric.labs.workloads import activities_of, task_activities
@@ -166,11 +155,11 @@ def sim_lab(options: argparse.Namespace) -> None:
         VirtualLab(lab, contents, defaults, seed, tick, jitter) as virtual,
         lab_traces(virtual.booted, options.trace, options.trace_count) as traces,
     ):
-        doings = virtual.do(activities)
-        sampler = LabSampler(virtual.booted, doings) if options.plot else None
-        end = virtual.run_until_over(doings, duration, lambda done: update(done, 1.0, ""), sampler)
-        document = document_of(virtual.booted, doings, end, cut=duration is not None and not virtual.network.idle)
-        traced = None if traces is None else traces.found()
+        jobs = virtual.do(activities)
+        sampler = LabSampler(virtual.booted, jobs) if options.plot else None
+        end = virtual.run_until_over(jobs, duration, lambda done: update(done, 1.0, ""), sampler)
+        document = document_of(virtual.booted, jobs, end, cut=duration is not None and not virtual.network.idle)
+        traced = None if traces is None else traces()
     if sampler is not None:
         from detour.experiments.sim.lab_figures import draw_lab
 

@@ -18,7 +18,16 @@ from detour.base.tables import Table, left, right
 from detour.cli.asking import running
 from detour.cli.lab import add_lab_options, lab_of_up, show_lab
 from detour.cli.output import Page, present, shown_progress
-from detour.cli.parser import add_name_option, choose_fabric, command, mtu_bytes, output_file, packet_count, quantity
+from detour.cli.parser import (
+    Parser,
+    add_name_option,
+    choose_fabric,
+    command,
+    mtu_bytes,
+    output_file,
+    packet_count,
+    quantity,
+)
 from detour.cli.status import show_status
 
 if TYPE_CHECKING:
@@ -26,22 +35,17 @@ if TYPE_CHECKING:
 
 
 def register(commands: Any) -> None:
-    """Adds these commands."""
     up = command(commands, "up", "boot a fabric, provision it and keep it up", _up)
     up.add_argument(
         "scenario", nargs="?", type=Path, metavar="SCENARIO", help="a YAML file that says the options (docs/fabrics.md)"
     )
-    up.add_argument("--detach", action="store_true", help="return when it is up; `detour down` ends it")
+    up.flag("--detach", "return when it is up; `detour down` ends it")
     add_fabric_options(up, None, "default: engine, or virtual with --pace")
     _add_linux_options(up)
     add_lab_options(up)
-    up.add_argument(
-        "--pace", metavar="PACE", help="of virtual time beside the wall clock: 1x (default), 10x, max; --target virtual"
-    )
-    up.add_argument("--load", metavar="PATTERN", help="keep traffic going, like adv1 or unf:pairs=100 (`detour load`)")
-    up.add_argument(
-        "--coverage", type=output_file, metavar="FILE", help="write at the end what packets have reached of the program"
-    )
+    up.option("--pace", "of virtual time beside the wall clock: 1x (default), 10x, max; --target virtual", "PACE")
+    up.option("--load", "keep traffic going, like adv1 or unf:pairs=100 (`detour load`)", "PATTERN")
+    up.option("--coverage", "write at the end what packets have reached of the program", "FILE", output_file)
     add_name_option(up)
     up.set_defaults(parser=up)
     _add_grpc_options(up)
@@ -49,65 +53,55 @@ def register(commands: Any) -> None:
     command(commands, "fabrics", "the fabrics of yours that are up", _fabrics)
     shell = command(commands, "shell", "p4runtime-shell on one switch", _shell, json=False)
     shell.add_argument("switch", metavar="SWITCH", help="like s3")
-    shell.add_argument("--primary", action="store_true", help="take over from detour's controller, to write as well")
+    shell.flag("--primary", "take over from detour's controller, to write as well")
     add_name_option(shell)
     shell.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- ARG", help="passed on to p4runtime-shell")
     command(commands, "warm", "compile all native code now instead of on first use", _warm)
 
 
-def add_fabric_options(parser: argparse.ArgumentParser, target: str | None, without: str) -> None:
+def add_fabric_options(parser: Parser, target: str | None, without: str) -> None:
     """Options of everything that boots a fabric. `target`: if none is given, what `without` says in words."""
-    parser.add_argument(
+    parser.option(
         "--target",
+        "the embedded engine, BMv2's processes (root), or the engine in virtual time that passes by itself "
+        f"(--pace); auto: BMv2 where it can run ({without})",
         default=target,
         choices=("auto", "engine", "bmv2", "virtual"),
-        help="the embedded engine, BMv2's processes (root), or the engine in virtual time that passes by itself "
-        f"(--pace); auto: BMv2 where it can run ({without})",
     )
-    parser.add_argument(
+    parser.option(
         "--topo",
+        "like dragonfly:p=2,a=4,h=2, net.graphml, .json, .csv, FILE.py:NAME (default d1)",
+        "SPEC",
         default="d1",
-        metavar="SPEC",
-        help="like dragonfly:p=2,a=4,h=2, net.graphml, .json, .csv, FILE.py:NAME (default d1)",
     )
-    parser.add_argument("--pcap", metavar="DIR", help="write a pcapng file a port into DIR")
-    parser.add_argument(
-        "--rate", type=quantity(rate_bps_of), metavar="R", help="of every link, like 100M (bits a second)"
-    )
-    parser.add_argument("--delay", type=quantity(time_ps_of), metavar="T", help="of every link, like 5us")
-    parser.add_argument("--queue", type=packet_count, metavar="N", help="packets in each of a port's queues")
-    parser.add_argument(
-        "--loss", type=quantity(fraction_of), metavar="F", help="of frames between switches, like 0.001"
-    )
-    parser.add_argument(
-        "--program", metavar="P4INFO,JSON", help="what p4c made of a P4 program that has fabric.p4's tables"
-    )
+    parser.option("--pcap", "write a pcapng file a port into DIR", "DIR")
+    parser.option("--rate", "of every link, like 100M (bits a second)", "R", quantity(rate_bps_of))
+    parser.option("--delay", "of every link, like 5us", "T", quantity(time_ps_of))
+    parser.option("--queue", "packets in each of a port's queues", "N", packet_count)
+    parser.option("--loss", "of frames between switches, like 0.001", "F", quantity(fraction_of))
+    parser.option("--program", "what p4c made of a P4 program that has fabric.p4's tables", "P4INFO,JSON")
 
 
-def _add_linux_options(up: argparse.ArgumentParser) -> None:
-    up.add_argument(
-        "--linux",
-        metavar="HOSTS",
-        help="hosts that are network namespaces for programs of Linux, like h0,h71 (`detour exec`)",
+def _add_linux_options(up: Parser) -> None:
+    up.option(
+        "--linux", "hosts that are network namespaces for programs of Linux, like h0,h71 (`detour exec`)", "HOSTS"
     )
-    up.add_argument(
-        "--netns", metavar="HOST=PID", help="hosts that are the network namespaces of processes, like h3=4711"
-    )
-    up.add_argument("--mtu", type=mtu_bytes, metavar="BYTES", help="of Linux hosts' interfaces (1500)")
+    up.option("--netns", "hosts that are the network namespaces of processes, like h3=4711", "HOST=PID")
+    up.option("--mtu", "of Linux hosts' interfaces (1500)", "BYTES", mtu_bytes)
 
 
-def _add_grpc_options(up: argparse.ArgumentParser) -> None:
-    up.add_argument(
+def _add_grpc_options(up: Parser) -> None:
+    up.option(
         "--grpc",
-        metavar="ADDRESS",
-        help="serve the engine's P4Runtime there as well, HOST:PORT (port 0: any) or unix:PATH; every user of this "
+        "serve the engine's P4Runtime there as well, HOST:PORT (port 0: any) or unix:PATH; every user of this "
         "machine can program the switches by a port without client certificates (default: only a UNIX socket of yours)",
+        "ADDRESS",
     )
     up.add_argument("--grpc-tls", "--grpc-server-ssl", action="store_true", help="with TLS, only for --grpc")
     for name, text in (("cert", "certificate chain"), ("key", "private key")):
         up.add_argument(f"--grpc-server-{name}", metavar="PEM", help=f"the server's {text}")
-    up.add_argument("--grpc-server-cacert", metavar="PEM", help="verifies clients' certificates")
-    up.add_argument("--grpc-server-with-client-auth", action="store_true", help="clients must have a certificate")
+    up.option("--grpc-server-cacert", "verifies clients' certificates", "PEM")
+    up.flag("--grpc-server-with-client-auth", "clients must have a certificate")
 
 
 def _grpc_tls(options: argparse.Namespace) -> dict[str, str] | None:
@@ -175,11 +169,8 @@ _IN_FILES = (
 
 
 def _read_scenario(options: argparse.Namespace) -> None:
-    """Takes what a file says for options that are not given otherwise.
-
-    Raises:
-        DetourError: what is wrong in it, with file and line.
-    """
+    """Takes what a file says for options that are not given otherwise. Raises `DetourError`: what is wrong in it, with
+    file and line."""
     from detour.base.option_files import read_options
 
     parser, file = options.parser, options.scenario

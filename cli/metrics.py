@@ -19,13 +19,10 @@ if TYPE_CHECKING:
 
 
 def register(commands: Any) -> None:
-    """Adds these commands."""
     metrics = operation(commands, "metrics", _metrics)
-    metrics.add_argument("--serve", metavar="[HOST]:PORT", help="answer Prometheus over HTTP until Ctrl-C")
+    metrics.option("--serve", "answer Prometheus over HTTP until Ctrl-C", "[HOST]:PORT")
     flows = operation(commands, "flows", _flows, wide=True)
-    flows.add_argument(
-        "--watch", choices=("on", "off"), help="switches count every flow by itself from now on, or no more"
-    )
+    flows.option("--watch", "switches count every flow by itself from now on, or no more", choices=("on", "off"))
     asks(commands, "reroute", _show_reroute)
 
 

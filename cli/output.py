@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -215,11 +215,8 @@ def lines(text: str = "") -> Iterator[Progress]:
 @contextmanager
 def bar(text: str, as_json: bool) -> Iterator[Callable[..., None]]:
     """A progress bar on standard error (`lines` if that is no terminal): a function of (done, total, what is done)."""
-    if as_json:
-        yield lambda done, total, text=text: None
-        return
-    if not sys.stderr.isatty():
-        with lines(text) as tell:
+    if as_json or not sys.stderr.isatty():
+        with nullcontext(silent) if as_json else lines(text) as tell:
             yield lambda done, total, text=text: tell(f"{text}: {done} of {total}")
         return
     from rich import progress as rich
@@ -249,11 +246,8 @@ _QUICK_S = 3.0
 def timed_bar(text: str, as_json: bool) -> Iterator[Callable[[float, float, str], None]]:
     """A progress bar with rate and time to go on standard error if work takes more than three seconds, or `lines` if
     that is no terminal: a function of (done, total, rate in words)."""
-    if as_json:
-        yield lambda done, total, rate: None
-        return
-    if not sys.stderr.isatty():
-        with lines(text) as tell:
+    if as_json or not sys.stderr.isatty():
+        with nullcontext(silent) if as_json else lines(text) as tell:
             yield lambda done, total, rate: tell(f"{text}: {done / (total or 1):.0%} {rate}")
         return
     from rich import progress as rich

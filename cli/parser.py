@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -26,6 +27,14 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         settings.setdefault("allow_abbrev", False)
         super().__init__(*arguments, **settings)
+
+    def option(self, name: str, text: str, metavar: str | None = None, kind: Any = None, **more: Any) -> None:
+        """An option with a value: its help, how the value is called there, and what makes the value of its text."""
+        self.add_argument(name, help=text, metavar=metavar, type=kind, **more)
+
+    def flag(self, name: str, text: str) -> None:
+        """An option without a value."""
+        self.add_argument(name, help=text, action="store_true")
 
     def error(self, message: str) -> NoReturn:
         raise DetourError(f"{message} (try `{self.prog} --help`)")
@@ -67,13 +76,11 @@ def command(
     parser = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
     parser.set_defaults(run=run)
     if json:
-        parser.add_argument("--json", action="store_true", help="print exactly one JSON document")
+        parser.flag("--json", "print exactly one JSON document")
     else:
         parser.set_defaults(json=False)
     if wide:
-        parser.add_argument(
-            "--wide", action="store_true", help="all columns of tables, not only what fits 80 characters"
-        )
+        parser.flag("--wide", "all columns of tables, not only what fits 80 characters")
     return parser
 
 
@@ -90,34 +97,44 @@ def destination(parameter: str) -> str:
 
 
 def add_parameters(
-    parser: argparse.ArgumentParser, names: Mapping[str, CommandOption], function: Callable[..., Any]
+    parser: Parser, names: Mapping[str, CommandOption], function: Callable[..., Any] | None = None
 ) -> None:
-    """Options and places of the parameters of an operation, by their names; `function` declares their defaults."""
+    """Options and places of the parameters of an operation, by their names; `function` declares their defaults (without
+    one they are None)."""
     groups: dict[str, Any] = {}
-    parameters = inspect.signature(function).parameters
+    parameters = {} if function is None else inspect.signature(function).parameters
     for name, option in names.items():
-        default = parameters[name].default
-        settings: dict[str, Any] = {"metavar": option.metavar, "help": option.text}
-        if option.kind is not None:
-            settings["type"] = _KINDS[option.kind]
-        if default is False:
-            settings = {"action": "store_true", "help": option.text}
-        elif default is not inspect.Parameter.empty:
-            settings["default"] = default
+        settings: dict[str, Any] = {"metavar": option.metavar, "help": option.text, "choices": option.choices}
+        settings["type"] = _KINDS[option.kind] if isinstance(option.kind, str) else option.kind
+        default = parameters[name].default if name in parameters else None
+        needed = default is inspect.Parameter.empty
         if option.group is not None and option.group not in groups:
             groups[option.group] = parser.add_mutually_exclusive_group()
         place = parser if option.group is None else groups[option.group]
-        if option.flag is not None:
-            place.add_argument(option.flag, dest=destination(name), **settings)
+        if option.flag is None:
+            many = function is not None and "list" in str(function.__annotations__[name])
+            settings |= {"nargs": "*" if many else None if needed else "?", "default": None if needed else default}
+            place.add_argument(destination(name), **settings)
+        elif option.metavar is None and option.choices is None:
+            place.add_argument(option.flag, dest=destination(name), action="store_true", help=option.text)
         else:
-            many = "list" in str(function.__annotations__[name])
-            needed = default is inspect.Parameter.empty
-            place.add_argument(destination(name), nargs="*" if many else None if needed else "?", **settings)
+            settings |= {"action": "append"} if option.repeatable else {"nargs": "+" if option.several else None}
+            place.add_argument(option.flag, dest=destination(name), default=None if needed else default, **settings)
 
 
-def add_name_option(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: Parser, options: Mapping[str, CommandOption]) -> None:
+    """Options by the names of the parameters that they are for, which they are called by unless they have a flag."""
+    add_parameters(parser, {name: replace(one, flag=one.flag or option_of(name)) for name, one in options.items()})
+
+
+def option_of(name: str) -> str:
+    """What an option is called that has this name in the code."""
+    return f"--{name.replace('_', '-')}"
+
+
+def add_name_option(parser: Parser) -> None:
     """`--name`, for commands that are about one fabric of several."""
-    parser.add_argument("--name", metavar="NAME", help="of the fabric, if several are up (or $DETOUR_FABRIC)")
+    parser.option("--name", "of the fabric, if several are up (or $DETOUR_FABRIC)", "NAME")
 
 
 def choose_fabric(name: str | None) -> None:
@@ -126,14 +143,32 @@ def choose_fabric(name: str | None) -> None:
         os.environ["DETOUR_FABRIC"] = name  # `fabric.daemon.state_dir`; what is started inherits it
 
 
-def source_port(text: str) -> int:
-    """A UDP source port, decimal or hexadecimal (0x...)."""
-    return _number(text, 0, 0xFFFF, "a UDP source port")
+def _number(text: str, low: int, high: int, what: str) -> int:
+    try:
+        value = int(text, 0)
+    except ValueError:
+        value = low - 1
+    if not low <= value <= high:
+        raise argparse.ArgumentTypeError(f"{text!r} is not {what}, {low} to {high}")
+    return value
 
 
-def port_number(text: str) -> int:
-    """A TCP port, 0 for any that is free."""
-    return _number(text, 0, 0xFFFF, "a TCP port")
+def _whole(low: int, high: int, what: str) -> Callable[[str], int]:
+    """The type of an option that is a whole number, decimal or hexadecimal (0x...)."""
+    return lambda text: _number(text, low, high, what)
+
+
+source_port = _whole(0, 0xFFFF, "a UDP source port")
+port_number = _whole(0, 0xFFFF, "a TCP port")
+"""0: any that is free"""
+packet_count = _whole(2, 1_000_000, "a number of packets")
+traced_packets = _whole(1, 1_000, "a number of packets")
+counted = _whole(0, 10**9, "a whole number")
+"""of something that is counted from 0 on"""
+switch_port = _whole(0, 510, "a port of a switch")
+"""511 drops"""
+mtu_bytes = _whole(1280, 9000, "an MTU in bytes")
+draws = _whole(1, 10**6, "a number of draws")
 
 
 def byte_count(text: str) -> int:
@@ -198,36 +233,6 @@ def quantity(of: Callable[[str], T]) -> Callable[[str], T]:
     return convert
 
 
-def packet_count(text: str) -> int:
-    """A number of packets."""
-    return _number(text, 2, 1_000_000, "a number of packets")
-
-
-def traced_packets(text: str) -> int:
-    """A number of packets that are traced."""
-    return _number(text, 1, 1_000, "a number of packets")
-
-
-def counted(text: str) -> int:
-    """A number of something that is counted from 0 on."""
-    return _number(text, 0, 10**9, "a whole number")
-
-
-def switch_port(text: str) -> int:
-    """A port of a switch; 511 drops."""
-    return _number(text, 0, 510, "a port of a switch")
-
-
-def mtu_bytes(text: str) -> int:
-    """Bytes that an interface takes at once."""
-    return _number(text, 1280, 9000, "an MTU in bytes")
-
-
-def draws(text: str) -> int:
-    """How many draws of something random, from 1 on."""
-    return _number(text, 1, 10**6, "a number of draws")
-
-
 def seconds(text: str) -> float:
     """A time in seconds above 0."""
     try:
@@ -253,11 +258,7 @@ def floats(text: str) -> tuple[float, ...]:
 
 
 def whole_numbers(option: str, text: str) -> tuple[int, ...]:
-    """Whole numbers separated by commas, in the order given.
-
-    Raises:
-        DetourError: one is none.
-    """
+    """Whole numbers separated by commas, in the order given. Raises `DetourError`: one is none."""
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
@@ -278,16 +279,6 @@ def delays(text: str) -> tuple[float, ...]:
     if len(found) != 3 or not all(0 <= value <= 1e6 for value in found):
         raise argparse.ArgumentTypeError(f"{text!r} is not three times in microseconds, like 1,0.05,0.5")
     return found
-
-
-def _number(text: str, low: int, high: int, what: str) -> int:
-    try:
-        value = int(text, 0)
-    except ValueError:
-        value = low - 1
-    if not low <= value <= high:
-        raise argparse.ArgumentTypeError(f"{text!r} is not {what}, {low} to {high}")
-    return value
 
 
 _KINDS: dict[str, Callable[[str], Any]] = {

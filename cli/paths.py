@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 
 def register(commands: Any) -> None:
-    """Adds these commands."""
     asks(commands, "path", show_path, is_good=lambda result, _: result.delivered)
     asks(
         commands,

@@ -29,7 +29,6 @@ _LISTED = 20_000
 
 
 def register(commands: Any) -> None:
-    """Adds this command."""
     place = operation(commands, "place", _place)
     place.add_argument("jobs", type=Path, metavar="JOBS", help="job file, YAML or JSON (docs/placement.md)")
     place.add_argument(

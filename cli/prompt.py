@@ -121,12 +121,7 @@ def of_topology(topology: Topology) -> dict[str, list[str]]:
     hosts = [host.name for host in topology.hosts]
     switches = [switch.name for switch in topology.switches]
     links = [link.name for link in topology.links]
-    return {
-        "SRC": hosts,
-        "DST": hosts,
-        "SWITCH": switches,
-        "LINK|SWITCH": [*links, *switches, *hosts],
-    }
+    return {"SRC": hosts, "DST": hosts, "SWITCH": switches, "LINK|SWITCH": [*links, *switches, *hosts]}
 
 
 class CommandCompleter(Completer):

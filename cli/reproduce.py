@@ -1,20 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`reproduce`: the papers' tables and figures, ours beside theirs. What experiments there are, and their options."""
+"""`reproduce`: the papers' tables and figures, ours beside theirs. What experiments there are, their options, and how
+any of them is carried out: its points, what came of them, and printing that."""
 
 from __future__ import annotations
 
 import argparse
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from detour.base.errors import DetourError
 from detour.base.tables import Table, left
-from detour.cli.output import present
+from detour.cli.output import Page, bar, present
 from detour.cli.parser import (
+    CommandFunction,
     Parser,
+    add_options,
     archive_file,
     byte_count,
+    command,
     counts,
     delays,
     draws,
@@ -23,17 +30,137 @@ from detour.cli.parser import (
     output_file,
     seconds,
 )
-from detour.cli.reproducing import ReproduceCommand, add, extent_of, means_of, option, plot, points_bar
+from detour.fabric.operations.registry import CommandOption
 
 if TYPE_CHECKING:
     from detour.experiments.reproduce import Experiment, Means, Reproduction
+    from detour.experiments.sweep import SweepProgress
 
-_ALL_TEXT = "docs/results.md with every number and figure"
+Extent: TypeAlias = Literal["quick", "normal", "full"]
+
+QUICK_SECONDS = 45.0
+"""what --quick may take, so that with starting up it stays below a minute"""
 _QUICK_RIVALS_SECONDS = 240.0
 """for the usual selection on two idle cores"""
+_NAMED = 10
+"""points left out that are named"""
+_ALL_TEXT = "docs/results.md with every number and figure"
+
+
+# -- any experiment -----------------------------------------------------------------------------------------
+
+
+class ReproduceCommand:
+    """The command of an experiment, whose options select its points. Some do more than that; they say so in these."""
+
+    besides: frozenset[str] = frozenset({"plot"})
+    """options that its experiment's `select` does not have as parameters"""
+
+    def __init__(self, name: str, text: str, **options: CommandOption) -> None:
+        self.name, self.text, self.options = name, text, options
+
+    def instead(self, options: argparse.Namespace) -> int | None:
+        """Does something else and returns the exit code, if options say so."""
+        return None
+
+    def variant(self, options: argparse.Namespace) -> Experiment[Any, Any, Any]:
+        """What is run, and made of the runs."""
+        from detour.experiments.reproduce import EXPERIMENTS
+
+        return EXPERIMENTS[self.name]
+
+    def means(self, options: argparse.Namespace) -> Means:
+        """How points are run."""
+        return means_of(options, self.name)
+
+    def after(self, options: argparse.Namespace, found: Reproduction[Any, Any]) -> None:
+        """What is written besides."""
+
+    def selected_by(self, options: argparse.Namespace) -> dict[str, Any]:
+        """The arguments of `select`: options that were given."""
+        values = {name: getattr(options, name) for name in self.options if name not in self.besides}
+        return {name: value for name, value in values.items() if value is not None and value is not False}
+
+    def run(self, options: argparse.Namespace) -> int:
+        """Runs the points, draws and prints; the exit code."""
+        if (code := self.instead(options)) is not None:
+            return code
+        from detour.experiments import reproduce
+
+        experiment = self.variant(options)
+        points = experiment.select(extent_of(options), **self.selected_by(options))
+        with points_bar(experiment.name, options.json) as report:
+            found = reproduce.reproduce(experiment, points, self.means(options), report)
+        if getattr(options, "plot", None) and experiment.draw is not None:
+            experiment.draw(found.collected, options.plot)
+        self.after(options, found)
+
+        def render(page: Page) -> None:
+            page.tables(experiment.tables(found.collected))
+            _rest(page, found, experiment)
+
+        present(reproduce.document(found), options, render)
+        return 1 if found.failures else 0
+
+
+def _add(kinds: Any, name: str, text: str, run: CommandFunction, *, wide: bool = True) -> Parser:
+    """Adds an experiment with the options that all have."""
+    parser = command(kinds, name, text, run, wide=wide)
+    parser.set_defaults(fitting=wide)
+    extent = parser.add_mutually_exclusive_group()
+    extent.add_argument("--quick", action="store_true", help="what fits a minute")
+    extent.add_argument("--full", action="store_true", help="everything, and longer runs")
+    parser.option("--processes", "local processes (default: one a core)", "N", int)
+    parser.option("--ray", "a Ray cluster instead (auto: the one that runs)", "ADDRESS")
+    parser.option("--out", "where finished points are kept (default: the cache)", "FILE", output_file)
+    return parser
+
+
+def extent_of(options: argparse.Namespace) -> Extent:
+    """How much is asked for."""
+    return "quick" if options.quick else "full" if options.full else "normal"
+
+
+def means_of(options: argparse.Namespace, name: str) -> Means:
+    """How points are run. Raises `DetourError`: without a process nothing is."""
+    from detour.experiments.reproduce import Means, default_store
+
+    processes = os.cpu_count() or 1 if options.processes is None else options.processes
+    if processes < 1:
+        raise DetourError(f"{processes} processes; at least 1 is needed")
+    return Means(processes, options.ray, options.out or default_store(name), QUICK_SECONDS if options.quick else None)
+
+
+@contextmanager
+def points_bar(text: str, as_json: bool) -> Iterator[SweepProgress]:
+    """A progress bar on standard error, if that is a terminal."""
+    with bar(text, as_json) as update:
+
+        def report(done: int, failed: int, total: int) -> None:
+            update(done + failed, total, f"{text} ({failed} failed)" if failed else text)
+
+        yield report
+
+
+def _rest(page: Page, found: Reproduction[Any, Any], experiment: Experiment[Any, Any, Any]) -> None:
+    """Failures and points left out, in groups where they are too many to be named."""
+    from detour.experiments.reproduce import describe
+
+    for failure in found.failures:
+        page.print(f"failed: {describe(failure.point)}: {failure.reason}")
+    if found.left_out:
+        page.print(f"left out: {len(found.left_out)} points beyond the time of --quick (--json names them)")
+        left_out = sorted(found.left_out, key=describe)
+        for line in experiment.groups(left_out) if experiment.groups else map(describe, left_out[:_NAMED]):
+            page.print(f"  {line}")
+
+
+# -- those that do more -------------------------------------------------------------------------------------
 
 
 class _Nonshortest(ReproduceCommand):
+    besides = frozenset({"plot", "settings", "tune"})
+
     def variant(self, options: argparse.Namespace) -> Experiment[Any, Any, Any]:
         from detour.experiments import reproduce
 
@@ -76,6 +203,8 @@ class _Fcplus(ReproduceCommand):
 
 
 class _Rivals(ReproduceCommand):
+    besides = frozenset({"write"})
+
     def means(self, options: argparse.Namespace) -> Means:
         found = replace(super().means(options), archive=options.source)
         return replace(found, budget_s=_QUICK_RIVALS_SECONDS) if options.quick else found
@@ -86,7 +215,7 @@ class _Rivals(ReproduceCommand):
         if options.keep is not None:
             points.keep(options.keep, self.means(options).store)
         if options.write is not None:
-            selection = points.selection(extent_of(options), **self.asked(options))
+            selection = points.selection(extent_of(options), **self.selected_by(options))
             extent = " --quick" if options.quick else " --full" if options.full else ""
             source = "" if options.source is None else f" --from {options.source}"
             command = f"detour reproduce rivals{extent}{source} --write {options.write}"
@@ -94,6 +223,8 @@ class _Rivals(ReproduceCommand):
 
 
 class _Tcp(ReproduceCommand):
+    besides = frozenset({"linux", "ns3", "plot", "cc", "seconds"})
+
     def instead(self, options: argparse.Namespace) -> int | None:
         for name, what in (("cc", "linux"), ("seconds", "linux"), ("plot", "ns3")):
             if getattr(options, name) is not None and not getattr(options, what):
@@ -107,13 +238,16 @@ class _Tcp(ReproduceCommand):
             return 0
         if not options.ns3:
             return None
-        from detour.experiments.tcp import figures, ns3
+        from detour.experiments.tcp import ns3
 
         beside_ns3 = ns3.compare()
         if options.plot:
-            figures.draw(beside_ns3, options.plot)
+            ns3.draw(beside_ns3, options.plot)
         present(ns3.ns3_document(beside_ns3), options, lambda page: page.table(ns3.ns3_table(beside_ns3)))
         return 0
+
+
+# -- their options ------------------------------------------------------------------------------------------
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -134,195 +268,155 @@ def _windows(text: str) -> tuple[int, int]:
     return int(parts[0]), int(parts[1])
 
 
+def _plot(text: str) -> CommandOption:
+    """Where figures are drawn."""
+    return CommandOption(f"{text} (.png, .svg)", "FILE", kind=output_file)
+
+
 _COMMANDS: tuple[ReproduceCommand, ...] = (
     _Nonshortest(
         "nonshortest",
         "Figs. 5 to 7 and Table III of the non-shortest-path paper",
-        option("--topology", metavar="D1|D2|D3", help="or a topology like dragonfly:p=2,a=4,h=2"),
-        option(
-            "--pattern", metavar="NAME", help="unf, adv1 (default), adv2, permutation, advc, bit-reverse or two-jobs"
+        topology=CommandOption("or a topology like dragonfly:p=2,a=4,h=2", "D1|D2|D3"),
+        pattern=CommandOption("unf, adv1 (default), adv2, permutation, advc, bit-reverse or two-jobs", "NAME"),
+        pairs=CommandOption("numbers of connections (default: a spread)", "N[,N...]", kind=counts),
+        scheme=CommandOption(metavar="all|NAME"),
+        seeds=CommandOption("draws of pairs (5; --quick 1, --full 10)", "K", kind=int),
+        threshold=CommandOption("T of Benchmark in packets (default: the one that was chosen for it)", "best|N"),
+        delays_us=CommandOption("us, of links to hosts, local, global", "H,L,G", "--delays", delays),
+        headroom_bytes=CommandOption(
+            "of PFC, a port and class (default: IEEE 802.1Q, annex N)", "BYTES", "--headroom", int
         ),
-        option("--pairs", type=counts, metavar="N[,N...]", help="numbers of connections (default: a spread)"),
-        option("--scheme", metavar="all|NAME"),
-        option("--seeds", type=int, metavar="K", help="draws of pairs (5; --quick 1, --full 10)"),
-        option(
-            "--threshold", metavar="best|N", help="T of Benchmark in packets (default: the one that was chosen for it)"
+        message_bytes=CommandOption("one message each: completion times", "BYTES", "--message", byte_count),
+        loss=CommandOption("links between switches lose frames (0)", "P", kind=float),
+        hosts=CommandOption("a parameter of the hosts (may be repeated)", "NAME=VALUE", "--set", repeatable=True),
+        step_bytes=CommandOption("K of the schemes that mark by steps", "BYTES", "--step", byte_count),
+        preamble=CommandOption("frames take Ethernet's preamble and gap on links as well: 20 bytes"),
+        control=CommandOption("another congestion control: dctcp, dcqcn, fixed, FILE.py:NAME", "NAME", "--cc"),
+        without=CommandOption("leave an addition of the schemes out (see --settings)", "NAME"),
+        plot=_plot("draw throughput over connections"),
+        settings=CommandOption(
+            "what the paper says, what was added, and what each addition is worth", group="of settings"
         ),
-        option(
-            "--delays", dest="delays_us", type=delays, metavar="H,L,G", help="us, of links to hosts, local, global"
-        ),
-        option(
-            "--headroom", dest="headroom_bytes", type=int, metavar="BYTES",
-            help="of PFC, a port and class (default: IEEE 802.1Q, annex N)",
-        ),
-        option(
-            "--message", dest="message_bytes", type=byte_count, metavar="BYTES",
-            help="one message each: completion times",
-        ),
-        option("--loss", type=float, metavar="P", help="links between switches lose frames (0)"),
-        option(
-            "--set", dest="hosts", action="append", metavar="NAME=VALUE",
-            help="a parameter of the hosts (may be repeated)",
-        ),
-        option(
-            "--step", dest="step_bytes", type=byte_count, metavar="BYTES", help="K of the schemes that mark by steps"
-        ),
-        option(
-            "--preamble", action="store_true", help="frames take Ethernet's preamble and gap on links as well: 20 bytes"
-        ),
-        option(
-            "--cc", dest="control", metavar="NAME",
-            help="another congestion control: dctcp, dcqcn, fixed, FILE.py:NAME",
-        ),
-        option("--without", metavar="NAME", help="leave an addition of the schemes out (see --settings)"),
-        plot("draw throughput over connections"),
-        option(
-            "--settings", asked=False, either=True, action="store_true",
-            help="what the paper says, what was added, and what each addition is worth",
-        ),
-        option(
-            "--tune", asked=False, either=True, type=Path, metavar="FILE",
-            help="find the best setting of every scheme on D1, D2 or D3; keep it there",
+        tune=CommandOption(
+            "find the best setting of every scheme on D1, D2 or D3; keep it there", "FILE", kind=Path,
+            group="of settings",
         ),
     ),
     ReproduceCommand(
         "pfc-gain",
         "Table I: what removing PFC gains on a fat-tree",
-        option("--connections", type=counts, metavar="N[,N...]", help="(default: those of Table I)"),
-        option("--seeds", type=int, metavar="K", help="draws of pairs (1)"),
-        plot("draw throughput over connections"),
+        connections=CommandOption("(default: those of Table I)", "N[,N...]", kind=counts),
+        seeds=CommandOption("draws of pairs (1)", "K", kind=int),
+        plot=_plot("draw throughput over connections"),
     ),
     ReproduceCommand(
-        "deadlock",
-        "Fig. 2: a PFC deadlock, and what prevents it",
-        option("--seeds", type=int, metavar="K", help="(1)"),
+        "deadlock", "Fig. 2: a PFC deadlock, and what prevents it", seeds=CommandOption("(1)", "K", kind=int)
     ),
     _Paths(
         "path-placement",
         "section IV: a throttled link, with and without rerouting",
-        option("--footing", metavar="virtual|real|bmv2", help="100 Gb/s in virtual time, or the wall clock"),
-        option("--seconds", type=seconds, metavar="S", help="length of each run (30; virtual: 0.03)"),
-        plot("draw throughput over time, as Fig. 3"),
+        footing=CommandOption("100 Gb/s in virtual time, or the wall clock", "virtual|real|bmv2"),
+        seconds=CommandOption("length of each run (30; virtual: 0.03)", "S", kind=seconds),
+        plot=_plot("draw throughput over time, as Fig. 3"),
     ),
     ReproduceCommand(
         "fors",
         "Figs. 3, 6, 7 of the FORS paper: all-to-all and failures",
-        option("--seed", type=int, metavar="S", help="draws phases and the spines of 1-3F SW0 (1)"),
-        option("--message", type=byte_count, metavar="BYTES", help="of every message (600k)"),
-        plot("draw throughput and phases"),
+        seed=CommandOption("draws phases and the spines of 1-3F SW0 (1)", "S", kind=int),
+        message=CommandOption("of every message (600k)", "BYTES", kind=byte_count),
+        plot=_plot("draw throughput and phases"),
     ),
     _Fcplus(
         "fcplus",
         "Tables I to VIII and Figs. 3 to 7 of the FC+ paper: expanders",
-        option("--seeds", type=int, metavar="K", help="wirings of Tables V and VIII (1), or of transports (5)"),
-        option(
-            "--part", choices=("paper", "transports", "settings"),
-            help="the paper's evaluation; FC+ beside ECMP, KSP, shortest-union, UGAL and SprayLERP under real "
+        seeds=CommandOption("wirings of Tables V and VIII (1), or of transports (5)", "K", kind=int),
+        part=CommandOption(
+            "the paper's evaluation; FC+ beside ECMP, KSP, shortest-union, UGAL and SprayLERP under real "
             "transports; or what each of these can be set to (paper)",
+            choices=("paper", "transports", "settings"),
         ),
-        plot("draw Figs. 3 to 7"),
-        option("--sizes", choices=("equal", "web-search"), help="of messages at packet level (equal: 500 kB)"),
+        plot=_plot("draw Figs. 3 to 7"),
+        sizes=CommandOption("of messages at packet level (equal: 500 kB)", choices=("equal", "web-search")),
     ),
     ReproduceCommand(
         "qcn-switch",
         "Figs. 3, 7, 8 of the QCN-Switch paper: adaptive Dragonfly routing",
-        option("--topology", metavar="SPEC", help="dragonfly:p=4,a=8,h=4 (--quick: p=2,a=4,h=2)"),
-        option("--routing", type=_names, metavar="NAME[,NAME...]", help="(all)"),
-        option("--pattern", type=_names, metavar="UN,ADV,ADVc", help="(all)"),
-        option("--loads", type=_loads, metavar="L[,L...]", help="offered, 0 to 1 (a spread)"),
-        option("--windows", type=_windows, metavar="WARM,COUNT", help="us of virtual time"),
-        option("--seed", type=int, metavar="S", help="(1)"),
-        plot("draw Figs. 3, 7 and 8"),
+        topology=CommandOption("dragonfly:p=4,a=8,h=4 (--quick: p=2,a=4,h=2)", "SPEC"),
+        routing=CommandOption("(all)", "NAME[,NAME...]", kind=_names),
+        pattern=CommandOption("(all)", "UN,ADV,ADVc", kind=_names),
+        loads=CommandOption("offered, 0 to 1 (a spread)", "L[,L...]", kind=_loads),
+        windows=CommandOption("us of virtual time", "WARM,COUNT", kind=_windows),
+        seed=CommandOption("(1)", "S", kind=int),
+        plot=_plot("draw Figs. 3, 7 and 8"),
     ),
     ReproduceCommand(
         "loss",
         "what losses, reordering and contention cost, by transport",
-        option("--loss", type=fractions, metavar="P[,P...]", help="fractions of frames (0.001,0.01,0.05)"),
-        option("--senders", type=counts, metavar="N[,N...]", help="that share a link (2,4,8,16)"),
-        option("--seeds", type=draws, metavar="K", help="runs of each (5; --quick 1, --full 10)"),
+        loss=CommandOption("fractions of frames (0.001,0.01,0.05)", "P[,P...]", kind=fractions),
+        senders=CommandOption("that share a link (2,4,8,16)", "N[,N...]", kind=counts),
+        seeds=CommandOption("runs of each (5; --quick 1, --full 10)", "K", kind=draws),
     ),
     _Rivals(
         "rivals",
         "SprayLERP beside other ways to choose paths",
-        option(
-            "--topology", dest="topologies", action="append", metavar="SPEC",
-            help="D1, D2, D3 or a topology; repeatable",
+        topologies=CommandOption("D1, D2, D3 or a topology; repeatable", "SPEC", "--topology", repeatable=True),
+        patterns=CommandOption("a traffic pattern; repeatable", "NAME", "--pattern", repeatable=True),
+        sizes=CommandOption(
+            "of a message, 0: connections without end; repeatable", "N", "--bytes", int, repeatable=True
         ),
-        option(
-            "--pattern", dest="patterns", action="append", metavar="NAME", help="a traffic pattern; repeatable"
+        schemes=CommandOption("repeatable", "NAME", "--scheme", repeatable=True),
+        draws=CommandOption("draws of pairs (5; --quick 1, --full 10)", "K", "--seeds", draws),
+        write=CommandOption("write the page there as well (docs/rivals.md)", "FILE", kind=output_file),
+        keep=CommandOption(
+            "run what a file lacks, and add it there (docs/rivals.jsonl.xz)", "FILE", kind=output_file, group="file"
         ),
-        option(
-            "--bytes", dest="sizes", action="append", type=int, metavar="N",
-            help="of a message, 0: connections without end; repeatable",
-        ),
-        option("--scheme", dest="schemes", action="append", metavar="NAME", help="repeatable"),
-        option("--seeds", dest="draws", type=draws, metavar="K", help="draws of pairs (5; --quick 1, --full 10)"),
-        option(
-            "--write", asked=False, type=output_file, metavar="FILE",
-            help="write the page there as well (docs/rivals.md)",
-        ),
-        option(
-            "--keep", either=True, type=output_file, metavar="FILE",
-            help="run what a file lacks, and add it there (docs/rivals.jsonl.xz)",
-        ),
-        option(
-            "--from", dest="source", either=True, type=archive_file, metavar="FILE",
-            help="run nothing: take everything out of that file",
+        source=CommandOption(
+            "run nothing: take everything out of that file", "FILE", "--from", archive_file, group="file"
         ),
     ),
     ReproduceCommand(
         "queues",
         "the traffic manager beside queueing theory: waits, shares, rates",
-        option("--load", type=fractions, metavar="L[,L...]", help="of M/D/1 and M/M/1 (0.3,0.5,0.7,0.8,0.9)"),
-        option("--seed", type=int, metavar="N", help="of arrivals and sizes (1)"),
+        load=CommandOption("of M/D/1 and M/M/1 (0.3,0.5,0.7,0.8,0.9)", "L[,L...]", kind=fractions),
+        seed=CommandOption("of arrivals and sizes (1)", "N", kind=int),
     ),
     _Tcp(
         "tcp",
         "TCP of the IP hosts beside theory",
-        option("--loss", type=fractions, metavar="P[,P...]", help="fractions of frames (0.001,0.003,0.01)"),
-        option("--flows", type=counts, metavar="N[,N...]", help="that share a cable (2,4,8)"),
-        option("--seed", type=int, metavar="N", help="of losses and initial numbers (1)"),
-        option(
-            "--linux", asked=False, either=True, action="store_true",
-            help="beside Linux's TCP instead, in real time (root)",
-        ),
-        option(
-            "--ns3", asked=False, either=True, action="store_true",
-            help="beside ns-3's instead: windows over time (docs/hosts.md)",
-        ),
-        plot("with --ns3: draw them"),
-        option(
-            "--cc", asked=False, metavar="NAME", help="with --linux: newreno or cubic, with parameters (cubic)"
-        ),
-        option("--seconds", asked=False, type=float, metavar="S", help="with --linux: how long (100)"),
+        loss=CommandOption("fractions of frames (0.001,0.003,0.01)", "P[,P...]", kind=fractions),
+        flows=CommandOption("that share a cable (2,4,8)", "N[,N...]", kind=counts),
+        seed=CommandOption("of losses and initial numbers (1)", "N", kind=int),
+        linux=CommandOption("beside Linux's TCP instead, in real time (root)", group="others"),
+        ns3=CommandOption("beside ns-3's instead: windows over time (docs/hosts.md)", group="others"),
+        plot=_plot("with --ns3: draw them"),
+        cc=CommandOption("with --linux: newreno or cubic, with parameters (cubic)", "NAME"),
+        seconds=CommandOption("with --linux: how long (100)", "S", kind=float),
     ),
 )  # fmt: skip
 """in the order in which they are listed"""
 
 
+# -- the commands -------------------------------------------------------------------------------------------
+
+
 def register(commands: Any) -> None:
-    """Adds these commands."""
     reproduce: Parser = commands.add_parser("reproduce", help="the papers' tables and figures, ours beside theirs")
-    reproduce.add_argument("--list", action="store_true", help="list what can be reproduced")
-    reproduce.add_argument("--json", action="store_true", help="print exactly one JSON document")
+    reproduce.flag("--list", "list what can be reproduced")
+    reproduce.flag("--json", "print exactly one JSON document")
     reproduce.set_defaults(run=_list)
     kinds = reproduce.add_subparsers(dest="experiment", metavar="WHAT")
     for one in _COMMANDS:
-        one.register(kinds)
-    _all(kinds)
-
-
-def _all(kinds: Any) -> None:
-    parser = add(kinds, "all", _ALL_TEXT, _run_all, wide=False)
-    parser.add_argument("--folder", type=Path, default=Path("docs"), metavar="DIR", help="where results.md goes (docs)")
-    parser.add_argument(
-        "--keep",
-        type=output_file,
-        metavar="FILE",
-        help="add the runs behind the document there; with --from, those that the present sources have finished",
-    )
-    parser.add_argument(
-        "--from", dest="source", type=archive_file, metavar="FILE", help="run nothing, but take the runs of a --keep"
+        add_options(_add(kinds, one.name, one.text, one.run), one.options)
+    everything = _add(kinds, "all", _ALL_TEXT, _run_all, wide=False)
+    everything.option("--folder", "where results.md goes (docs)", "DIR", Path, default=Path("docs"))
+    kept = "add the runs behind the document there; with --from, those that the present sources have finished"
+    add_options(
+        everything,
+        {
+            "keep": CommandOption(kept, "FILE", kind=output_file),
+            "source": CommandOption("run nothing, but take the runs of a --keep", "FILE", "--from", archive_file),
+        },
     )
 
 
@@ -338,7 +432,7 @@ def _list(options: argparse.Namespace) -> None:
 
 
 def _run_all(options: argparse.Namespace) -> int:
-    from detour.experiments.nonshortest import results
+    from detour.experiments import results
 
     extent, means = extent_of(options), replace(means_of(options, "results"), archive=options.source)
     if options.keep and options.source:

@@ -31,7 +31,6 @@ _ENDS = ("EOF", "quit", "exit")
 
 
 def register(commands: Any) -> None:
-    """Adds the command."""
     parser = command(commands, "cli", "simple_switch_CLI's commands on one switch", _cli)
     parser.add_argument("switch", nargs="?", metavar="SWITCH", help="of the fabric that is up, like s3")
     parser.add_argument("file", nargs="?", metavar="FILE", help="commands to carry out (default: a prompt; -: stdin)")
@@ -148,7 +147,7 @@ def _read_lines(api: Api, as_json: bool) -> int:
 
 def _try(line: str, scope: CommandScope, api: Api) -> tuple[list[str], str | None]:
     """What a command says, and what was wrong with it."""
-    from detour.engine.bmv2api.commands.errors import told
+    from detour.engine.bmv2api.commands.errors import error_line
     from detour.engine.bmv2api.commands.interpreter import understand
     from detour.engine.bmv2api.wire import ServiceError
 
@@ -160,7 +159,7 @@ def _try(line: str, scope: CommandScope, api: Api) -> tuple[list[str], str | Non
             work(api, said.append)
     except (DetourError, ServiceError) as error:
         scope.program = program  # of a new one that the switch did not take
-        return said, told(error)
+        return said, error_line(error)
     return said, None
 
 

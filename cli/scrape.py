@@ -107,10 +107,7 @@ class _Scrape(BaseHTTPRequestHandler):
 
 def make_server(where: str, current: Callable[[], str], progress: Progress = silent) -> ThreadingHTTPServer:
     """An HTTP server for Prometheus at `host:port` or `:port` (loopback); `current` gives the text of each answer.
-
-    Raises:
-        DetourError: that is no address, or it cannot be had.
-    """
+    Raises `DetourError`: that is no address, or it cannot be had."""
     try:
         address = parse(f"127.0.0.1{where}" if where.startswith(":") else where, "--serve")
     except DetourError:

@@ -12,7 +12,6 @@ SHELLS = ("bash", "zsh", "tcsh")
 
 
 def register(commands: Any) -> None:
-    """Adds this command."""
     parser = command(
         commands,
         "completion",

@@ -15,23 +15,22 @@ from detour.base.errors import DetourError
 from detour.cli.lab import add_lab_options, sim_lab
 from detour.cli.output import Page, present, timed_bar
 from detour.cli.parser import Parser, command, output_file, output_folder, port_number, traced_packets
-from detour.cli.traced import present_traced
+from detour.cli.trace_text import present_traced
 from detour.cli.web.command import DEFAULT_PORT
 
 if TYPE_CHECKING:
-    from detour.cli.web.watched import WatchedRun
+    from detour.cli.web.recorder import WatchedRun
     from detour.experiments.sim.plan import SimPlan
+    from detour.experiments.sim.replay.tracing import TracedPackets
     from detour.experiments.sim.results import SimResult
     from detour.experiments.sim.run import SimProgress, SimRun
     from detour.experiments.sim.settings import SimOptions
-    from detour.experiments.sim.traced import TracedPackets
 
 _SHOWN_STEPS = 16
 _SHOWN_FLOWS = 4
 
 
 def register(commands: Any) -> None:
-    """Adds this command."""
     text = "run a workload on any topology in virtual time: completion times, slowdown, use of links"
     sim = command(commands, "sim", text, _sim)
     sim.add_argument(
@@ -39,94 +38,56 @@ def register(commands: Any) -> None:
     )
     _what(sim)
     _fabric(sim)
-    sim.add_argument(
-        "--place", action="store_true", help="twice, with a placement's paths and with ECMP's: how much faster it is"
-    )
-    sim.add_argument(
-        "--plot",
-        type=output_file,
-        nargs="?",
-        const=Path("sim.png"),
-        metavar="FILE",
-        help="draw it all (sim.png; .svg, .pdf)",
-    )
-    sim.add_argument(
-        "--out", type=output_folder, metavar="DIR", help="write flows.csv, result.json and report.html there"
-    )
+    sim.flag("--place", "twice, with a placement's paths and with ECMP's: how much faster it is")
+    sim.option("--plot", "draw it all (sim.png; .svg, .pdf)", "FILE", output_file, nargs="?", const=Path("sim.png"))
+    sim.option("--out", "write flows.csv, result.json and report.html there", "DIR", output_folder)
     _watching(sim)
 
 
 def _watching(sim: Parser) -> None:
-    sim.add_argument(
-        "--record",
-        type=output_file,
-        metavar="FILE",
-        help="write the run for `detour trace --run` and `detour web --run`",
-    )
-    sim.add_argument(
-        "--trace",
-        metavar="FILTER",
-        help="trace packets as they pass, like 'src h3 and marked' (docs/trace.md); '' is all",
-    )
-    sim.add_argument(
-        "--trace-count",
-        type=traced_packets,
-        default=10,
-        metavar="N",
-        help="with --trace: so many packets (10)",
-    )
-    sim.add_argument(
+    sim.option("--record", "write the run for `detour trace --run` and `detour web --run`", "FILE", output_file)
+    sim.option("--trace", "trace packets as they pass, like 'src h3 and marked' (docs/trace.md); '' is all", "FILTER")
+    sim.option("--trace-count", "with --trace: so many packets (10)", "N", traced_packets, default=10)
+    sim.option(
         "--web",
-        type=port_number,
+        f"show it in the browser as it goes, and then until Ctrl-C ({DEFAULT_PORT}; 0: any)",
+        "PORT",
+        port_number,
         nargs="?",
         const=DEFAULT_PORT,
-        metavar="PORT",
-        help=f"show it in the browser as it goes, and then until Ctrl-C ({DEFAULT_PORT}; 0: any)",
     )
 
 
 def _what(sim: Parser) -> None:
     add_lab_options(sim)
-    sim.add_argument("--tick", metavar="TIME", help="with --lab: unit of time in programs (1us, as in BMv2; 1ns)")
-    sim.add_argument("--topo", metavar="T", help="like leaf-spine:leaves=4,spines=4,hosts=8, d1, a file, FILE.py:NAME")
-    sim.add_argument(
+    sim.option("--tick", "with --lab: unit of time in programs (1us, as in BMv2; 1ns)", "TIME")
+    sim.option("--topo", "like leaf-spine:leaves=4,spines=4,hosts=8, d1, a file, FILE.py:NAME", "T")
+    sim.option(
         "--workload",
-        metavar="W",
-        help="a pattern (permutation:bytes=1e6), a collective (ring:bytes=1e8), a job file, a flow file, FILE.py:NAME",
+        "a pattern (permutation:bytes=1e6), a collective (ring:bytes=1e8), a job file, a flow file, FILE.py:NAME",
+        "W",
     )
-    sim.add_argument("--scheme", metavar="S", help="transport, choice of paths, congestion control (SprayLERP)")
-    sim.add_argument(
-        "--cc", metavar="C", help="another congestion control than the scheme's: dctcp, dcqcn, fixed, FILE.py:NAME"
-    )
-    sim.add_argument("--program", metavar="P4INFO,JSON", help="a P4 program of your own in all switches")
-    sim.add_argument(
-        "--connections",
-        metavar="N",
-        help="of two hosts at most, for messages of jobs (1); flows have their own",
-    )
-    sim.add_argument(
-        "--duration", metavar="TIME", help="virtual time after which the run ends, like 2ms (when all is delivered)"
-    )
-    sim.add_argument(
+    sim.option("--scheme", "transport, choice of paths, congestion control (SprayLERP)", "S")
+    sim.option("--cc", "another congestion control than the scheme's: dctcp, dcqcn, fixed, FILE.py:NAME", "C")
+    sim.option("--program", "a P4 program of your own in all switches", "P4INFO,JSON")
+    sim.option("--connections", "of two hosts at most, for messages of jobs (1); flows have their own", "N")
+    sim.option("--duration", "virtual time after which the run ends, like 2ms (when all is delivered)", "TIME")
+    sim.option(
         "--jitter",
-        metavar="TIME",
-        help="a host sends a full frame late by less than this (twice its time on the slowest link; 0: never)",
+        "a host sends a full frame late by less than this (twice its time on the slowest link; 0: never)",
+        "TIME",
     )
-    sim.add_argument("--seed", metavar="N", help="of all that is random (1)")
+    sim.option("--seed", "of all that is random (1)", "N")
 
 
 def _fabric(sim: Parser) -> None:
-    sim.add_argument("--rate", metavar="RATE", help="of links (100G)")
-    sim.add_argument("--delay", metavar="TIME", help="of links (1us)")
-    sim.add_argument("--buffer", metavar="BYTES", help="packet memory for each port of a switch, shared (375k)")
-    sim.add_argument("--loss", metavar="FRACTION", help="of frames on links between switches (0)")
-    sim.add_argument("--ecn", metavar="K|KMIN,KMAX,PMAX|off", help="thresholds in bytes (the scheme's)")
-    sim.add_argument(
-        "--fail", action="append", default=[], metavar="LINK@TIME", help="goes down then, like s0-s3@50us; repeatable"
-    )
-    sim.add_argument(
-        "--reroute-after", metavar="TIME", help="the controller routes around a failure so long after it (never)"
-    )
+    sim.option("--rate", "of links (100G)", "RATE")
+    sim.option("--delay", "of links (1us)", "TIME")
+    sim.option("--buffer", "packet memory for each port of a switch, shared (375k)", "BYTES")
+    sim.option("--loss", "of frames on links between switches (0)", "FRACTION")
+    sim.option("--ecn", "thresholds in bytes (the scheme's)", "K|KMIN,KMAX,PMAX|off")
+    sim.option("--fail", "goes down then, like s0-s3@50us; repeatable", "LINK@TIME", action="append", default=[])
+    sim.option("--reroute-after", "the controller routes around a failure so long after it (never)", "TIME")
 
 
 def _sim(options: argparse.Namespace) -> int:
@@ -137,8 +98,7 @@ def _sim(options: argparse.Namespace) -> int:
         if getattr(options, option):
             raise DetourError(f"--{option.replace('_', '-')} is for labs (--lab)")
     from detour.experiments.sim import report
-    from detour.experiments.sim.replay.checkpoints import Checkpoints
-    from detour.experiments.sim.replay.run_files import RepeatableRun
+    from detour.experiments.sim.replay.run_files import Checkpoints, RepeatableRun
     from detour.experiments.sim.results import by_size, result_of
     from detour.experiments.sim.run import run_workload
     from detour.experiments.sim.watching import Watchers
@@ -181,7 +141,7 @@ def _watched(options: argparse.Namespace, plan: SimPlan) -> AbstractContextManag
     """Who records the run or shows it, if anybody does."""
     if options.record is None and options.web is None:
         return nullcontext()
-    from detour.cli.web.watched import watched_run
+    from detour.cli.web.recorder import watched_run
 
     about = f"{plan.workload.text}, {plan.settings.scheme.name}"
     return watched_run(options.record, options.web, about, options.json)
@@ -191,7 +151,7 @@ def _traced(options: argparse.Namespace, plan: SimPlan) -> TracedPackets | None:
     """Who traces packets of the run, if anybody does."""
     if options.trace is None:
         return None
-    from detour.experiments.sim.traced import TracedPackets
+    from detour.experiments.sim.replay.tracing import TracedPackets
 
     return TracedPackets(plan.topology, options.trace, options.trace_count)
 
@@ -201,8 +161,7 @@ def _plan(options: argparse.Namespace) -> tuple[SimOptions, SimPlan]:
     from dataclasses import fields
 
     from detour.experiments.sim.placed import PLACED_SCHEME
-    from detour.experiments.sim.plan import plan_of
-    from detour.experiments.sim.scenario import read_scenario
+    from detour.experiments.sim.plan import plan_of, read_scenario
     from detour.experiments.sim.settings import SimOptions
 
     said: dict[str, Any] = {each.name: getattr(options, each.name) for each in fields(SimOptions)}

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 
 def register(commands: Any) -> None:
-    """Adds this command."""
     operation(commands, "status", _status)
 
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 
 def register(commands: Any) -> None:
-    """Adds these commands."""
     asks(commands, "provision", _show_provisioned, doing="writing tables")
     asks(
         commands,
@@ -30,9 +29,9 @@ def register(commands: Any) -> None:
     asks(commands, "entries", show_entries, doing="reading tables", wide=True)
     asks(commands, "counters", show_counters)
     watch = operation(commands, "watch", _watch, wide=True)
-    watch.add_argument("--interval", type=seconds, default=1.0, metavar="S", help="seconds between updates (default 1)")
-    watch.add_argument("--all", action="store_true", help="idle links as well")
-    watch.add_argument("--once", action="store_true", help="one update")
+    watch.option("--interval", "seconds between updates (default 1)", "S", seconds, default=1.0)
+    watch.flag("--all", "idle links as well")
+    watch.flag("--once", "one update")
 
 
 def _show_provisioned(page: Page, result: Provisioned) -> None:

@@ -34,63 +34,50 @@ _TEXT = "what happens to a packet, line by line of P4, in every switch on its wa
 
 
 def register(commands: Any) -> None:
-    """Adds this command."""
     trace = command(commands, "trace", _TEXT, _trace)
     trace.add_argument("source", nargs="?", metavar="SRC", help="host, like h0")
     trace.add_argument("target", nargs="?", metavar="DST", help="host, like h71")
     add_parameters(trace, {"sport": SPORT_OPTION, "usid": USID_OPTION}, Operations.trace)
-    trace.add_argument("--bytes", type=byte_count, default=1000, metavar="N", help="payload, a multiple of 4 (1000)")
-    trace.add_argument(
-        "--all", action="store_true", help="in all ways that hashes, selectors and random numbers leave open"
-    )
-    trace.add_argument("--topo", metavar="T", help="of a fabric that need not be up, like d1")
+    trace.option("--bytes", "payload, a multiple of 4 (1000)", "N", byte_count, default=1000)
+    trace.flag("--all", "in all ways that hashes, selectors and random numbers leave open")
+    trace.option("--topo", "of a fabric that need not be up, like d1", "T")
     _of_a_program(trace)
     _of_packets_that_pass(trace)
     _of_a_run(trace)
     trace.add_argument("-v", "--verbose", action="store_true", help="assignments as well, and headers in full")
-    trace.add_argument(
-        "--format", choices=("4ward", "bmv2"), help="as text of 4ward's TraceTree or of BMv2's PacketTrace (protobuf)"
+    trace.option(
+        "--format", "as text of 4ward's TraceTree or of BMv2's PacketTrace (protobuf)", choices=("4ward", "bmv2")
     )
-    trace.add_argument(
-        "--coverage", type=output_file, metavar="FILE", help="write what the packet reaches of the program (`coverage`)"
-    )
+    trace.option("--coverage", "write what the packet reaches of the program (`coverage`)", "FILE", output_file)
     add_name_option(trace)
 
 
 def _of_a_program(trace: Parser) -> None:
-    trace.add_argument("--program", metavar="P4INFO,JSON", help="one switch with any v1model program, nothing booted")
-    trace.add_argument(
-        "--entries", type=Path, metavar="FILE", help="a P4Runtime WriteRequest as text, or a tutorial's runtime.json"
-    )
-    trace.add_argument(
-        "--packet", metavar="HEX|FILE", help="the frame that comes in; the first of a pcap or pcapng file"
-    )
-    trace.add_argument("--ethernet", metavar="DST/SRC", help="MAC addresses for a capture of IP without Ethernet (RAW)")
-    trace.add_argument("--stf", type=Path, metavar="FILE", help="a packet test in p4c's STF; 1 is returned if it fails")
-    trace.add_argument("--port", type=switch_port, default=1, metavar="N", help="the port by which it comes in (1)")
+    trace.option("--program", "one switch with any v1model program, nothing booted", "P4INFO,JSON")
+    trace.option("--entries", "a P4Runtime WriteRequest as text, or a tutorial's runtime.json", "FILE", Path)
+    trace.option("--packet", "the frame that comes in; the first of a pcap or pcapng file", "HEX|FILE")
+    trace.option("--ethernet", "MAC addresses for a capture of IP without Ethernet (RAW)", "DST/SRC")
+    trace.option("--stf", "a packet test in p4c's STF; 1 is returned if it fails", "FILE", Path)
+    trace.option("--port", "the port by which it comes in (1)", "N", switch_port, default=1)
 
 
 def _of_packets_that_pass(trace: Parser) -> None:
-    trace.add_argument("--live", metavar="FILTER", help="packets as they pass, like 'dst h71 and dropped'; '' is all")
-    trace.add_argument("--switch", metavar="S", help="with --live: only at this switch")
-    trace.add_argument("--count", type=traced_packets, default=1, metavar="N", help="with --live: how many packets (1)")
-    trace.add_argument("--seconds", type=seconds, default=10.0, metavar="S", help="with --live: how long to wait (10)")
+    trace.option("--live", "packets as they pass, like 'dst h71 and dropped'; '' is all", "FILTER")
+    trace.option("--switch", "with --live: only at this switch", "S")
+    trace.option("--count", "with --live: how many packets (1)", "N", traced_packets, default=1)
+    trace.option("--seconds", "with --live: how long to wait (10)", "S", seconds, default=10.0)
 
 
 def _of_a_run(trace: Parser) -> None:
-    trace.add_argument(
-        "--run",
-        dest="run_file",
-        type=Path,
-        metavar="FILE",
-        help="a packet of a run that `detour sim --record FILE` wrote: it runs again",
+    trace.option(
+        "--run", "a packet of a run that `detour sim --record FILE` wrote: it runs again", "FILE", Path, dest="run_file"
     )
     which = trace.add_mutually_exclusive_group()
     which.add_argument("--flow", type=counted, metavar="F", help="with --run and --psn: of this flow, from 0 on")
     which.add_argument("--first-drop", action="store_true", help="with --run: the first frame that was lost")
     which.add_argument("--first-mark", action="store_true", help="with --run: the first packet that came with a mark")
     which.add_argument("--longest-wait", action="store_true", help="with --run: who waited longest in one queue")
-    trace.add_argument("--psn", type=counted, metavar="N", help="with --flow: its packet number N, from 0 on")
+    trace.option("--psn", "with --flow: its packet number N, from 0 on", "N", counted)
 
 
 def _trace(options: argparse.Namespace) -> int | None:
@@ -131,14 +118,14 @@ def _trace(options: argparse.Namespace) -> int | None:
 
 def _planned(options: argparse.Namespace) -> PacketTrace:
     """Through the tables that a controller would write into a fabric that is not up."""
-    from detour.engine.coverage.collector import collecting
+    from detour.engine.coverage.document import collecting
     from detour.fabric.operations.packet_tracing import document
-    from detour.fabric.tracing.walk import follow_planned
+    from detour.fabric.tracing.walk import trace_planned
 
     with shown_progress(options.json) as progress, collecting(options.coverage):
         progress("planning tables")
         return document(
-            follow_planned(
+            trace_planned(
                 options.topo,
                 options.source,
                 options.target,
@@ -152,7 +139,7 @@ def _planned(options: argparse.Namespace) -> PacketTrace:
 
 def _program(options: argparse.Namespace) -> int | None:
     from detour.control.p4runtime.pipeline import PipelineConfig
-    from detour.engine.coverage.collector import collecting
+    from detour.engine.coverage.document import collecting
     from detour.fabric.labs.entries import read_updates
     from detour.fabric.operations.packet_tracing import document
     from detour.fabric.tracing.frames import ethernet_of, read_frame
@@ -170,7 +157,7 @@ def _program(options: argparse.Namespace) -> int | None:
     with collecting(options.coverage), TracedProgram(files) as switch:
         if options.entries is not None:
             switch.write(*read_updates(options.entries, switch.p4info))
-        found = document(switch.follow(frame, options.port, all_ways=options.all))
+        found = document(switch.trace(frame, options.port, all_ways=options.all))
     _show(found, options)
     return None
 

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import argparse
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
+
+from detour.cli.output import Page, present
 
 if TYPE_CHECKING:
     from detour.cli.output import Page
-    from detour.fabric.operations.results import PacketTrace
+    from detour.fabric.operations.results import LivePackets, PacketTrace
 
 _WIDTH = 80
 _SOURCE = "bright_black"
@@ -244,3 +247,21 @@ _SHOWN = {
     "deparser_emit": _emit,
     "log_message": _log,
 }
+
+
+def present_traced(
+    result: Any, options: argparse.Namespace, show: Callable[[Page], None], traced: LivePackets | None
+) -> None:
+    """Shows a result; with `traced`, packets come first, and stand under `traced` in JSON."""
+    if traced is None:
+        present(result, options, show)
+        return
+    from detour.base.records import as_json
+
+    def render(page: Page) -> None:
+        show_packets(page, traced.packets, verbose=False)
+        more = f"; {traced.missed} more were wanted" if traced.missed else ""
+        page.print(f"{len(traced.packets)} packets traced{more}\n")
+        show(page)
+
+    present({**as_json(result), "traced": as_json(traced)}, options, render)

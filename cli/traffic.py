@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 
 def register(commands: Any) -> None:
-    """Adds these commands."""
     asks(
         commands,
         "send",

@@ -65,10 +65,11 @@ class Action:
         return Action(name, tuple(params.items()))
 
     def __getitem__(self, param: str) -> int:
-        for name, value in self.params:
-            if name == param:
-                return value
-        raise KeyError(param)
+        return dict(self.params)[param]
+
+    def get(self, param: str) -> int | None:
+        """The value of a parameter, None if the action has none of that name."""
+        return dict(self.params).get(param)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +123,7 @@ class TableEntry:
 
     def field(self, name: str) -> MatchValue | None:
         """Value of a match field, None if the entry does not care."""
-        for field, value in self.match:
-            if field == name:
-                return value
-        return None
+        return dict(self.match).get(name)
 
     def members(self) -> tuple[Action, ...]:
         """The actions that may run, in the selector's order."""
@@ -201,8 +199,7 @@ class MeterConfig:
 
 
 Entity: TypeAlias = TableEntry | DefaultAction | MulticastGroup | CloneSession | MeterConfig
-Plan: TypeAlias = dict[int, list[Entity]]
-"""device_id -> what that switch is to hold."""
+Plan: TypeAlias = dict[int, list[Entity]]  # device_id -> what that switch is to hold.
 
 
 @dataclass(frozen=True, slots=True)

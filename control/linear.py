@@ -23,12 +23,12 @@ def programme(
     matrix: tuple[Int64Array, Int64Array, Floats],
     *,
     maximise: bool = False,
-    integer: bool = False,
+    integers: int = 0,
 ) -> highspy.HighsLp:
     """The programme over columns x >= 0 with rows[0] <= A x <= rows[1] in which costs x is least (or most).
 
     `costs`: (columns,). `rows`: two of (rows,), infinite where there is no bound. `matrix`: A by columns,
-    (columns + 1,) where each begins, (entries,) rows, (entries,) values. `integer`: x consists of integers.
+    (columns + 1,) where each begins, (entries,) rows, (entries,) values. `integers`: the first so many columns are.
     """
     # Here, so that whoever plans nothing by it does not wait for it. With OR-Tools in the same process it would have
     # to be imported first.
@@ -43,9 +43,20 @@ def programme(
     model.row_lower_, model.row_upper_ = rows
     model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
     model.a_matrix_.start_, model.a_matrix_.index_, model.a_matrix_.value_ = matrix
-    if integer:
-        model.integrality_ = [highspy.HighsVarType.kInteger] * count
+    if integers:
+        kinds = highspy.HighsVarType
+        model.integrality_ = [kinds.kInteger] * integers + [kinds.kContinuous] * (count - integers)
     return model
+
+
+def solver(**options: bool | int | float | str) -> highspy.Highs:
+    """HiGHS on one core, without its messages; `options`: its others, by their names."""
+    import highspy
+
+    found = highspy.Highs()
+    for name, value in ({"output_flag": False, "threads": 1} | options).items():
+        found.setOptionValue(name, value)
+    return found
 
 
 def heaviest_assignment(weights: np.ndarray) -> tuple[Int64Array, Int64Array]:

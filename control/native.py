@@ -16,10 +16,10 @@ def _part(name: str, package: str, *modules: str) -> Part:
 COLOURING = _part("colouring", "", "edge_colouring")
 VERIFIER = _part("verifier", "verifier.", "cycles", "dependencies", "reach")
 FORS_PART = _part("fors", "fors.", "ejection", "exchange", "incremental", "phase_assignment", "recolour")
-PLACEMENT = _part("placement", "placement.", "alternating_paths", "bound", "ecmp", "network", "rebalance", "search")
+PLACEMENT = _part("placement", "placement.", "alternating_paths", "ecmp", "network", "rebalance", "search")
 EXPANDER = _part(
     "expander", "expander.", "approximate", "counts", "demand", "enumeration", "forests", "lanes", "nue", "proof",
-    "routes", "tagger", "throughput",
+    "routes", "tagger",
 )  # fmt: skip
 FORS_PART.companions = PLACEMENT.companions = (COLOURING,)
 EXPANDER.companions = (VERIFIER,)

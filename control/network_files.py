@@ -167,8 +167,14 @@ def _from_json(path: Path, content: bytes) -> ListedNetwork:
     if not isinstance(found, dict) or not {"links", "edges"} & found.keys() or "nodes" not in found:
         raise DetourError(f"{path}: it is no networkx JSON file: that is an object with nodes and links (or edges)")
     key = "links" if "links" in found else "edges"
-    nodes = [_json_node(path, f"nodes[{i}]", row) for i, row in enumerate(_rows(path, "nodes", found["nodes"]))]
-    edges = [_json_edge(path, f"{key}[{i}]", row) for i, row in enumerate(_rows(path, key, found[key]))]
+    nodes, edges = [], []
+    for i, row in enumerate(_rows(path, "nodes", found["nodes"])):
+        more = {k: v for k, v in row.items() if k != "id"}
+        nodes.append(ListedNode(_name(path, f"nodes[{i}]", row, "id"), more, f"nodes[{i}]"))
+    for i, row in enumerate(_rows(path, key, found[key])):
+        a, b = (_name(path, f"{key}[{i}]", row, end) for end in ("source", "target"))
+        more = {k: v for k, v in row.items() if k not in ("source", "target", "key")}
+        edges.append(ListedEdge(a, b, more, f"{key}[{i}]"))
     if not nodes:
         raise DetourError(f"{path}: it has no nodes")
     data = found.get("graph")
@@ -183,15 +189,6 @@ def _rows(path: Path, key: str, rows: Any) -> list[dict[str, Any]]:
     if wrong is not None:
         raise DetourError(f"{path}, {key}[{wrong}]: it is an object, not {rows[wrong]!r:.40}")
     return rows
-
-
-def _json_node(path: Path, where: str, row: dict[str, Any]) -> ListedNode:
-    return ListedNode(_name(path, where, row, "id"), {k: v for k, v in row.items() if k != "id"}, where)
-
-
-def _json_edge(path: Path, where: str, row: dict[str, Any]) -> ListedEdge:
-    a, b = (_name(path, where, row, end) for end in ("source", "target"))
-    return ListedEdge(a, b, {k: v for k, v in row.items() if k not in ("source", "target", "key")}, where)
 
 
 def _name(path: Path, where: str, row: dict[str, Any], key: str) -> str:

@@ -12,7 +12,8 @@ Pure: reports in, paths out. Whoever carries it out pushes the new uSID list to 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -20,8 +21,7 @@ from detour.topo import Topology
 from detour.topo.failures import NONE, Failures
 from detour.topo.paths import SwitchPath, shortest_paths
 
-DirectedLink = tuple[int, int]
-"""a directed link: two switches"""
+DirectedLink = tuple[int, int]  # a directed link: two switches
 
 
 @dataclass(frozen=True)
@@ -93,26 +93,25 @@ class ReroutingController:
         ill = {flow for flow, report in known.items() if self._thresholds.congested(report)}
         suspect = {hop for flow in ill for hop in pairwise(self._paths[flow])}
         suspect -= {hop for flow in known.keys() - ill for hop in pairwise(self._paths[flow])}
-        load = _load(self._paths)
-        found: dict[str, SwitchPath] = {}
+        load = Counter(hop for path in self._paths.values() for hop in pairwise(path))
+        chosen: dict[str, SwitchPath] = {}
         for flow in sorted(ill):
             if now_ps - self._moved.get(flow, -self._thresholds.hold_ps) < self._thresholds.hold_ps:
                 continue
             path = self._better(flow, suspect, load, now_ps)
             if path is not None:
-                found[flow] = path
-                for hops, change in ((pairwise(self._paths[flow]), -1), (pairwise(path), 1)):
-                    for hop in hops:
-                        load[hop] = load.get(hop, 0) + change
-        return found
+                chosen[flow] = path
+                load.subtract(pairwise(self._paths[flow]))
+                load.update(pairwise(path))
+        return chosen
 
     def _better(
-        self, flow: str, suspect: set[DirectedLink], load: Mapping[DirectedLink, int], now_ps: int
+        self, flow: str, suspect: set[DirectedLink], load: Counter[DirectedLink], now_ps: int
     ) -> SwitchPath | None:
         """The best path with fewer suspect links than the current one."""
 
         def cost(path: SwitchPath) -> tuple[int, int]:
-            return sum(hop in suspect for hop in pairwise(path)), sum(load.get(hop, 0) for hop in pairwise(path))
+            return sum(hop in suspect for hop in pairwise(path)), sum(load[hop] for hop in pairwise(path))
 
         here = self._paths[flow]
         others = [path for path in self._candidates(flow, now_ps) if cost(path)[0] < cost(here)[0]]
@@ -124,11 +123,3 @@ class ReroutingController:
             left = self._left.get((flow, path))
             if path != here and (left is None or now_ps - left >= self._thresholds.penalty_ps):
                 yield path
-
-
-def _load(paths: Mapping[str, SwitchPath]) -> dict[DirectedLink, int]:
-    found: dict[DirectedLink, int] = {}
-    for path in paths.values():
-        for hop in pairwise(path):
-            found[hop] = found.get(hop, 0) + 1
-    return found

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
+import struct
 import threading
 import time
 from collections.abc import Callable, Container
@@ -17,14 +18,53 @@ from pathlib import Path
 
 from detour.base.errors import DetourError, WriteError
 from detour.base.files import naming
-from detour.engine import pcapng
 from detour.engine.loop.layout import UP_SENT
-from detour.engine.records import records
+from detour.engine.upcalls import records
 
 _FLUSH_BYTES = 1 << 18
 _FLUSH_S = 1.0
 _MAX_PENDING_BYTES = 256 << 20
 _log = logging.getLogger(__name__)
+
+# -- the pcapng file format, as much as captures need: one section, one interface, enhanced packet blocks
+
+_LINKTYPE_ETHERNET = 1
+_OPTION_END = struct.pack("<HH", 0, 0)
+_IF_NAME, _IF_TSRESOL, _EPB_FLAGS = 2, 9, 2
+_NANOSECONDS = 9
+INBOUND = 1
+OUTBOUND = 2
+
+
+def _padded(data: bytes) -> bytes:
+    return data + bytes(-len(data) % 4)
+
+
+def _option(code: int, value: bytes) -> bytes:
+    return struct.pack("<HH", code, len(value)) + _padded(value)
+
+
+def _block(kind: int, body: bytes) -> bytes:
+    length = struct.pack("<I", 12 + len(body))
+    return struct.pack("<I", kind) + length + body + length
+
+
+def capture_header(interface: str) -> bytes:
+    """Section header and the description of an Ethernet interface whose time stamps are in ns."""
+    section = struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)
+    options = _option(_IF_NAME, interface.encode()) + _option(_IF_TSRESOL, bytes([_NANOSECONDS])) + _OPTION_END
+    description = struct.pack("<HHI", _LINKTYPE_ETHERNET, 0, 0) + options
+    return _block(0x0A0D0D0A, section) + _block(1, description)
+
+
+def packet_block(time_ns: int, direction: int, frame: bytes, wire_length: int) -> bytes:
+    """A captured frame; `direction` is `INBOUND` or `OUTBOUND`, `wire_length` counts elided payload as well."""
+    head = struct.pack("<IIIII", 0, time_ns >> 32, time_ns & 0xFFFFFFFF, len(frame), wire_length)
+    flags = struct.pack("<HHIHH", _EPB_FLAGS, 4, direction, 0, 0)
+    return _block(6, head + _padded(frame) + flags)
+
+
+# -- files
 
 
 class CaptureFiles:
@@ -46,7 +86,6 @@ class CaptureFiles:
                 raise
 
     def add(self, path: Path, packet: bytes) -> None:
-        """Adds a packet."""
         buffer = self._buffers.setdefault(path, bytearray())
         buffer += packet
         if len(buffer) > _FLUSH_BYTES:
@@ -110,7 +149,7 @@ class Capture:
         if self._only is not None and self._name_of(port) not in self._only:
             return
         self._open.add(port)
-        self._files.make(self._path(port), pcapng.header(self._name_of(port)))
+        self._files.make(self._path(port), capture_header(self._name_of(port)))
 
     def _path(self, port: int) -> Path:
         return self._folder / f"{self._name_of(port)}.pcapng"
@@ -161,8 +200,8 @@ class Capture:
         for record in records(chunk):
             if record.index not in self._open:
                 continue
-            direction = pcapng.OUTBOUND if record.kind == UP_SENT else pcapng.INBOUND
-            packet = pcapng.packet(self._epoch_ns + record.time_ps // 1000, direction, record.data, record.wire)
+            direction = OUTBOUND if record.kind == UP_SENT else INBOUND
+            packet = packet_block(self._epoch_ns + record.time_ps // 1000, direction, record.data, record.wire)
             self._files.add(self._path(record.index), packet)
 
 

@@ -204,7 +204,6 @@ class GrpcEndpoint:
 
     @property
     def is_bound(self) -> bool:
-        """Whether it has its addresses."""
         return bool(self._taken)
 
     def serve(self, main: Main) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,19 +17,20 @@ from detour.engine.loop.memory import Memory
 from detour.engine.wiring import UNLIMITED_PACKETS, Port, WiredSwitch, Wiring
 
 
-def set_buffers(wiring: Wiring, device_id: int, buffers: Buffers) -> None:
-    """Gives a switch its packet memory; the limits of its queues give way to it.
+def set_buffers(wiring: Wiring, switch: int, buffers: Buffers) -> None:
+    """Gives a switch packet memory that its ports share, and classes under PFC, in place of its queues' limits. To be
+    called when its cables are in place.
 
     Raises:
         DetourError: packets wait in the switch, or the accounts do not fit.
     """
-    memory, switch = wiring.memory, wiring.switch(device_id)
-    ports = list(_cabled(wiring, switch))
+    memory, wired = wiring.memory, wiring.switch(switch)
+    ports = list(_cabled(wiring, wired))
     if any(memory.row("ports", wiring.port_index(port))["waiting"] for port in ports):
-        raise DetourError(f"switch {switch.name}: packet memory can only change while no packets wait")
-    row = memory.row("switches", switch.index)
+        raise DetourError(f"switch {wired.name}: packet memory can only change while no packets wait")
+    row = memory.row("switches", wired.index)
     if buffers.lossless and row["piped"]:
-        raise DetourError(f"switch {switch.name}: its pipeline takes time, so it cannot have lossless classes")
+        raise DetourError(f"switch {wired.name}: its pipeline takes time, so it cannot have lossless classes")
     row["shared_bytes"] = buffers.shared_bytes(len(ports))
     row["buffer_bytes"] = buffers.total_bytes
     row["alpha"] = round(buffers.alpha * layout.ALPHA_ONE)
@@ -53,15 +54,16 @@ def _cabled(wiring: Wiring, switch: WiredSwitch) -> Iterator[Port]:
             yield port
 
 
-def buffer_stats(wiring: Wiring, device_id: int, now_ps: int) -> dict[str, int]:
-    """Use of a switch's packet memory in bytes, drops for want of it, PFC frames, and `paused_ps`: time for which
+def buffer_stats(wiring: Wiring, now_ps: int, switch: int) -> dict[str, int]:
+    """Use of a switch's packet memory in bytes (`buffer_bytes`, `buffer_used`, `buffer_peak`), drops for want of it
+    (`buffer_drops`, `headroom_drops`), PFC frames (`pauses_sent`, `pauses_received`), and `paused_ps`: for how long
     its ports were paused in any class, added up."""
-    memory, switch = wiring.memory, wiring.switch(device_id)
-    row = memory.row("switches", switch.index)
+    memory, wired = wiring.memory, wiring.switch(switch)
+    row = memory.row("switches", wired.index)
     names = ("buffer_bytes", "buffer_used", "buffer_peak", "buffer_drops", "headroom_drops")
     stats = {name: int(row[name]) for name in names}
     stats |= {"pauses_sent": 0, "pauses_received": 0, "paused_ps": 0}
-    for port in _cabled(wiring, switch):
+    for port in _cabled(wiring, wired):
         row = memory.row("ports", wiring.port_index(port))
         stats["pauses_sent"] += int(row["pauses_sent"])
         stats["pauses_received"] += int(row["pauses_received"])
@@ -124,47 +126,53 @@ class _Buffers:
         return found
 
 
-class Stuck(NamedTuple):
-    """Output queues as (port index, priority)."""
-
-    queues: list[tuple[int, int]]
-    """those that can never move again, in order"""
-    circle: list[tuple[int, int]]
-    """of these: each waits for the next, the last for the first; none without deadlock"""
+Queues = list[tuple[int, int, int]]
+"""output queues: (device id, port, priority)"""
 
 
-def deadlock(memory: Memory) -> Stuck:
-    """Output queues that can never move again.
+def deadlock(wiring: Wiring) -> Queues:
+    """Output queues that PFC will never let move again, in order; none: no deadlock.
 
     A queue is stuck if it is paused by an account all of whose packets wait in stuck queues. The largest such set
     is found by striking out every queue whose account has a packet elsewhere, until nothing changes; packets in
     it cannot move whatever else happens, so there are no false alarms.
     """
+    stuck, _ = _stuck(wiring.memory)
+    return [_named(wiring.memory, *queue) for queue in sorted(stuck.values())]
+
+
+def deadlock_circle(wiring: Wiring) -> Queues:
+    """Of these queues some of which each waits for the next, and the last for the first."""
+    stuck, waits_for = _stuck(wiring.memory)
+    return [_named(wiring.memory, *stuck[queue]) for queue in _circle(waits_for)]
+
+
+def _named(memory: Memory, port: int, priority: int) -> tuple[int, int, int]:
+    row = memory.row("ports", port)
+    return int(memory.row("switches", int(row["switch"]))["device_id"]), int(row["number"]), priority
+
+
+def _stuck(memory: Memory) -> tuple[dict[int, tuple[int, int]], dict[int, list[int]]]:
+    """(port index, priority) of queues that are stuck, and the queues that each of them waits for."""
     if not memory.column("ports", "paused").any():
-        return Stuck([], [])
+        return {}, {}
     fabric = _Buffers(memory)
     stuck = {fabric.first[port] + priority: (port, priority, account) for port, priority, account in fabric.held()}
-    if not stuck:
-        return Stuck([], [])
     waits_in: dict[int, set[int]] = {}
     for queue, packets in enumerate(fabric.packets):
-        if packets:
-            for account in fabric.accounts_in(queue):
-                waits_in.setdefault(account, set()).add(queue)
-    while True:
-        free = [queue for queue, (_, _, account) in stuck.items() if not waits_in.get(account, set()) <= stuck.keys()]
-        if not free:
-            named = {queue: (port, priority) for queue, (port, priority, _) in stuck.items()}
-            waits_for = {queue: sorted(waits_in.get(account, ())) for queue, (_, _, account) in stuck.items()}
-            return Stuck(sorted(named.values()), [named[queue] for queue in _circle(waits_for)])
+        for account in fabric.accounts_in(queue) if packets and stuck else ():
+            waits_in.setdefault(account, set()).add(queue)
+    while free := [queue for queue, (_, _, a) in stuck.items() if not waits_in.get(a, set()) <= stuck.keys()]:
         for queue in free:
             del stuck[queue]
+    waits_for = {queue: sorted(waits_in.get(account, ())) for queue, (_, _, account) in stuck.items()}
+    return {queue: (port, priority) for queue, (port, priority, _) in stuck.items()}, waits_for
 
 
-def unmoved(memory: Memory, before: Int64Array | None) -> tuple[bool, Int64Array]:
-    """(whether a paused queue was paused before and has sent nothing since, paused queues with their first packets).
-
-    `before`: the second value of an earlier call. A queue that is stuck is one that has not moved."""
+def unmoved(wiring: Wiring, before: Int64Array | None) -> tuple[bool, Int64Array]:
+    """(whether a paused queue was paused before and has sent nothing since, what to hand in the next time). Cheap: only
+    if one has not moved can there be a deadlock that is as old. `before`: the second value of an earlier call."""
+    memory = wiring.memory
     paused = memory.column("ports", "paused")
     ports = np.flatnonzero(paused)  # few, and only their queues are looked at
     masks = paused[ports].astype(np.int64)[:, None] >> np.arange(PFC_CLASSES) & 1
@@ -188,13 +196,14 @@ def _circle(waits_for: dict[int, list[int]]) -> list[int]:
     return []
 
 
-def load_mirror(wiring: Wiring, port: Port, address: int) -> None:
-    """Keeps the number of packets that wait at a port in the 32-bit cell at `address` (0: no more)."""
+def mirror_load(wiring: Wiring, port: Port, address: int) -> None:
+    """Keeps the number of packets that wait at a port in the 32-bit cell at `address`, for instance one of a P4
+    register (`RegisterArray.address`). The cell must live as long as the network; 0: no more."""
     row: Any = wiring.memory.row("ports", wiring.port_index(port))
     row["mirror"] = address
 
 
-def input_mirrors(wiring: Wiring, port: Port, buffered: int, paused: int) -> None:
+def mirror_input(wiring: Wiring, port: Port, *, buffered: int = 0, paused: int = 0) -> None:
     """Keeps two 32-bit cells at these addresses up to date (0: no more): bytes that came in by a port in lossless
     classes and wait in the switch; the mask of priorities that the other end has paused."""
     row: Any = wiring.memory.row("ports", wiring.port_index(port))

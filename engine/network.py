@@ -10,29 +10,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Container, Sequence
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
 from detour.base.arrays import Int64Array, UInt8Array
 from detour.base.errors import DetourError
 from detour.engine import division, jitter, lossless, phv, sockets, stats, traffic_manager
-from detour.engine.buffers import Buffers
 from detour.engine.capture import Capture
 from detour.engine.clock import Clock, RealTime, Virtual
 from detour.engine.loop import entry
 from detour.engine.loop.layout import MAX_TIME, SCRATCH_BYTES, TO_SINK, UP_DIGEST, UP_PACKET_IN, UP_SINK
 from detour.engine.loop.memory import Memory
-from detour.engine.records import Record
 from detour.engine.runner import Runner
-from detour.engine.traffic_manager import PipelineSpeed, QueueSettings, QueueState
-from detour.engine.upcalls import Upcalls
+from detour.engine.upcalls import Record, Upcalls
 from detour.engine.wiring import Faults, Port, WiredSwitch, Wiring
 from detour.hosts.frames.sizes import MAX_FRAME, MAX_OVERHEAD
 from detour.hosts.stacks import HostStack
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 PacketInCallback = Callable[[bytes, int], None]
@@ -59,6 +57,16 @@ class TracePlace(NamedTuple):
 
 _FUNCTIONS = ("parse", "ingress", "egress", "deparse", "preserve", "digest", "prefetch")
 _FLUSH_S = 5.0
+
+
+def _in_turn(function: Callable[Concatenate[Wiring, P], T]) -> Callable[Concatenate[Network, P], T]:
+    """As a method: works on the loop's tables between two slices (`Network.call`)."""
+
+    @wraps(function)
+    def method(self: Network, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self.call(lambda: function(self._wiring, *args, **kwargs))
+
+    return method
 
 
 class Network:
@@ -200,9 +208,7 @@ class Network:
         """The `SwitchState` of a switch; None before it has a program."""
         return self._wiring.switch(switch).state
 
-    def connect(self, a: Port, b: Port, rate_bps: int = 0, delay_ps: int = 0, queue_packets: int = 64) -> None:
-        """A cable between two switch ports, both directions alike. Rate 0: unlimited."""
-        self.call(lambda: self._wiring.connect(a, b, rate_bps, delay_ps, queue_packets))
+    connect = _in_turn(Wiring.connect)
 
     def attach_host(self, port: Port, host: int, rate_bps: int = 0, delay_ps: int = 0, queue_packets: int = 64) -> None:
         """A cable to native host `host` of the `Hosts` arrays."""
@@ -387,12 +393,10 @@ class Network:
 
     @property
     def now_ps(self) -> int:
-        """Loop time."""
         return self._runner.now_ps()
 
     @property
     def virtual(self) -> bool:
-        """Whether time is virtual."""
         return self._virtual
 
     @property
@@ -506,7 +510,6 @@ class Network:
         self._replicate(switch, lambda pre: pre.set_session(session, replicas, length))
 
     def clear_replication(self, switch: int) -> None:
-        """Deletes all groups and sessions of a switch."""
         self._replicate(switch, lambda pre: pre.clear())
 
     def replication(self, switch: int) -> tuple[dict[int, tuple[Port, ...]], dict[int, tuple[Port, ...]]]:
@@ -593,45 +596,14 @@ class Network:
 
         return self.call(change)
 
-    def set_queue(
-        self,
-        port: Port,
-        *,
-        packets: int | None = None,
-        bytes_limit: int | None = None,
-        rate_pps: int | None = None,
-        rate_bps: int | None = None,
-        quantum: int | None = None,
-        priority: int | None = None,
-    ) -> None:
-        """Depth in packets and in bytes (0: no limit in bytes), rate in BMv2's packets a second and in bits a second
-        (0: no limit), and quantum of deficit round robin in bytes (0: strict priority, the highest number goes first)
-        of a port's queues, or of the one of a priority."""
-        given = {
-            "packets": packets,
-            "bytes_limit": bytes_limit,
-            "rate_pps": rate_pps,
-            "rate_bps": rate_bps,
-            "quantum": quantum,
-        }
-        changes = {name: value for name, value in given.items() if value is not None}
-        self.call(lambda: traffic_manager.set_queue(self._wiring, port, priority, changes))
-
-    def queue_settings(self, port: Port, priority: int = 0) -> QueueSettings:
-        """What a queue is set to."""
-        return self.call(lambda: traffic_manager.queue_settings(self._wiring, port, priority))
-
-    def queue_states(self, port: Port) -> list[QueueState]:
-        """What a port's queues hold now and have dropped, by priority."""
-        return self.call(lambda: traffic_manager.queue_states(self._wiring, port))
-
-    def set_pipeline_speed(self, switch: int, speed: PipelineSpeed) -> None:
-        """How much time a switch's pipeline takes; without, packets are in their output queue as they arrive."""
-        self.call(lambda: traffic_manager.set_speed(self._wiring, switch, speed))
-
-    def pipeline_speed(self, switch: int) -> PipelineSpeed:
-        """How much time a switch's pipeline takes."""
-        return self.call(lambda: traffic_manager.speed_of(self._wiring, switch))
+    set_queue = _in_turn(traffic_manager.set_queue)
+    queue_settings = _in_turn(traffic_manager.queue_settings)
+    queue_states = _in_turn(traffic_manager.queue_states)
+    set_pipeline_speed = _in_turn(traffic_manager.set_pipeline_speed)
+    pipeline_speed = _in_turn(traffic_manager.pipeline_speed)
+    set_buffers = _in_turn(lossless.set_buffers)
+    mirror_load = _in_turn(lossless.mirror_load)
+    mirror_input = _in_turn(lossless.mirror_input)
 
     def ports(self, switch: int) -> list[int]:
         """The numbers of a switch's ports that something is attached to, in the order in which that was done."""
@@ -642,32 +614,7 @@ class Network:
         self._wiring.port_index(port)
         return int(self._memory.row("channels", self._wiring.cables[port].out_channel)["rate_bps"])
 
-    def set_rate(self, port: Port, rate_bps: int) -> None:
-        """Changes the rate of the cable out of the port (0: unlimited), from the next frame on."""
-        if rate_bps < 0:
-            raise DetourError(f"port {port[1]}: a rate of {rate_bps} bit/s")
-
-        def change() -> None:
-            self._wiring.port_index(port)
-            self._memory.row("channels", self._wiring.cables[port].out_channel)["rate_bps"] = rate_bps
-
-        self.call(change)
-
-    def set_buffers(self, switch: int, buffers: Buffers) -> None:
-        """Gives a switch packet memory that its ports share, and classes under PFC; its queues' own limits go.
-
-        After its cables are in place, while no packets wait in it. Raises `DetourError` if memory is too small."""
-        self.call(lambda: lossless.set_buffers(self._wiring, switch, buffers))
-
-    def mirror_load(self, port: Port, address: int) -> None:
-        """Keeps the number of packets that wait at a port in the 32-bit cell at `address`, for instance one of a
-        P4 register (`RegisterArray.address`). The cell must live as long as the network; 0: no more."""
-        self.call(lambda: lossless.load_mirror(self._wiring, port, address))
-
-    def mirror_input(self, port: Port, *, buffered: int = 0, paused: int = 0) -> None:
-        """The same for what a port's lossless classes have waiting in the switch, in bytes, and for the mask of
-        priorities that the other end has paused (PFC); 0: no more."""
-        self.call(lambda: lossless.input_mirrors(self._wiring, port, buffered, paused))
+    set_rate = _in_turn(Wiring.set_rate)
 
     # -- observation ------------------------------------------------------------------------------------
 
@@ -692,34 +639,16 @@ class Network:
         return stats.link_drops(self._memory)
 
     def buffer_stats(self, switch: int) -> dict[str, int]:
-        """A switch's packet memory: `buffer_bytes`, `buffer_used`, `buffer_peak`, `buffer_drops`, `headroom_drops`,
-        `pauses_sent`, `pauses_received`, `paused_ps`."""
-        return self.call(lambda: lossless.buffer_stats(self._wiring, switch, self.now_ps))
+        """Of a switch's packet memory (`lossless.buffer_stats`)."""
+        return self.call(lambda: lossless.buffer_stats(self._wiring, self.now_ps, switch))
 
-    def deadlock(self) -> list[tuple[int, int, int]]:
-        """(device id, port, priority) of output queues that PFC will never let move again; none: no deadlock."""
-        return self.call(lambda: [self._queue(*queue) for queue in lossless.deadlock(self._memory).queues])
-
-    def deadlock_circle(self) -> list[tuple[int, int, int]]:
-        """Of these queues some of which each waits for the next, and the last for the first."""
-        return self.call(lambda: [self._queue(*queue) for queue in lossless.deadlock(self._memory).circle])
-
-    def unmoved(self, before: Int64Array | None) -> tuple[bool, Int64Array]:
-        """(whether a paused queue has not moved since an earlier call, what to hand in the next time). Cheap: only if
-        one has not can there be a deadlock that is as old."""
-        return self.call(lambda: lossless.unmoved(self._memory, before))
-
-    def _queue(self, port: int, priority: int) -> tuple[int, int, int]:
-        row = self._memory.row("ports", port)
-        return int(self._memory.row("switches", int(row["switch"]))["device_id"]), int(row["number"]), priority
+    deadlock = _in_turn(lossless.deadlock)
+    deadlock_circle = _in_turn(lossless.deadlock_circle)
+    unmoved = _in_turn(lossless.unmoved)
 
     def outside_stats(self) -> dict[str, Any]:
         """NumPy arrays, one element a socket or interface, with `device_id` and `port` that it is attached to."""
-        result = stats.outside_stats(self._memory)
-        index = result.pop("port")
-        switch = self._memory.column("ports", "switch")[index]
-        device = self._memory.column("switches", "device_id")[switch]
-        return {"device_id": device, "port": self._memory.column("ports", "number")[index]} | result
+        return stats.outside_stats(self._memory)
 
     def loop_stats(self) -> dict[str, int]:
         """Numbers of the loop itself: `events`, packets in flight (`used`, `used_peak`), `pool_drops`, ..."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fixed part of a packet header vector (PHV): byte offsets, instance types, port numbers.
 
-Every PHV begins with these 128 bytes; the program's own fields follow (`Program.field_offset`). The loop
+Every PHV begins with these 128 bytes; the program's own fields follow (`compiler.layout`). The loop
 owns the fixed part: it zeroes it for a new packet and writes what the target knows (ports, times, queue
 depths). Compiled code writes what the program decides (egress_spec, clones, truncation, ...).
 

@@ -119,7 +119,6 @@ class Replication:
             self.sessions[session] = CloneSessionState(checked, length)
 
     def clear(self) -> None:
-        """Deletes everything."""
         self.group_offsets.fill(-1)
         self.session_offsets.fill(-1)
         self._forget()

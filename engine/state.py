@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detour.engine import phv
-from detour.engine.compiler.custom_crc import CrcParameters, words
+from detour.engine.compiler.hashes import CrcParameters, words
+from detour.engine.compiler.log_ring import LogRing
 from detour.engine.compiler.slots import COVERAGE, CUSTOM_CRCS, DROP_PORT_SLOT, LOG, NOW, RANDOM, TRACED_COVERAGE
 from detour.engine.tables import ActionProfile, CounterArray, MatchTable, MeterArray, RegisterArray, ValueSet
-from detour.engine.tables.log import LogRing
 
 if TYPE_CHECKING:
     from detour.engine.compiler.program import Program

@@ -60,8 +60,7 @@ def _over_priorities(values: np.ndarray, first: np.ndarray, count: np.ndarray, c
 
 def switch_stats(memory: Memory) -> dict[str, np.ndarray]:
     """One element for each switch: packets that came in, and what became of those that were not just forwarded."""
-    stats = {name: memory.column("switches", name) for name in ("device_id", *SWITCH_COUNTERS)}
-    return stats
+    return {name: memory.column("switches", name) for name in ("device_id", *SWITCH_COUNTERS)}
 
 
 def host_stats(memory: Memory, chosen: list[int]) -> dict[str, np.ndarray]:
@@ -82,7 +81,9 @@ def link_drops(memory: Memory) -> int:
 
 
 def outside_stats(memory: Memory) -> dict[str, np.ndarray]:
-    """One element for each socket or interface; `port` is the index of the port in the loop."""
+    """One element for each socket or interface, with `device_id` and `port` that it is attached to."""
+    column, port = memory.column, memory.column("ios", "port")
+    device = column("switches", "device_id")[column("ports", "switch")[port]]
     names = (
         "rx_packets",
         "rx_drops",
@@ -92,9 +93,9 @@ def outside_stats(memory: Memory) -> dict[str, np.ndarray]:
         "tx_drops",
         "tx_no_peer",
         "tx_retries",
-        "count",
     )
-    return {name: memory.column("ios", name) for name in ("port", *names)}
+    counted = {name: column("ios", name) for name in (*names, "count")}
+    return {"device_id": device, "port": column("ports", "number")[port]} | counted
 
 
 def loop_stats(memory: Memory) -> dict[str, int]:

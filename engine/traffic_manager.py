@@ -11,7 +11,6 @@ many packets a second. The rules themselves are native code: `loop/queues.py`, `
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
 
 from detour.base.errors import DetourError
 from detour.engine.wiring import Port, Wiring
@@ -65,15 +64,27 @@ class PipelineSpeed:
     waiting: int = 1024
 
 
-def set_queue(wiring: Wiring, port: Port, priority: int | None, changes: dict[str, int]) -> None:
-    """Changes some settings (`QueueSettings`) of a port's queues, or of the one of a priority.
+def set_queue(
+    wiring: Wiring,
+    port: Port,
+    *,
+    packets: int | None = None,
+    bytes_limit: int | None = None,
+    rate_pps: int | None = None,
+    rate_bps: int | None = None,
+    quantum: int | None = None,
+    priority: int | None = None,
+) -> None:
+    """Changes some settings (`QueueSettings`) of a port's queues, or of the one of a priority. The highest number goes
+    first.
 
     Raises:
         DetourError: there is no such queue, or a value is out of range.
     """
+    values = (packets, bytes_limit, rate_pps, rate_bps, quantum)
+    changes = {each.name: v for each, v in zip(fields(QueueSettings), values, strict=True) if v is not None}
     rows = wiring.queue_rows(port, priority)
-    first = 0 if priority is None else priority
-    _check(port, first + len(rows) - 1, changes)
+    _check(port, (priority or 0) + len(rows) - 1, changes)
     for row in rows:
         for field, value in changes.items():
             row[_FIELDS.get(field, field)] = value
@@ -81,7 +92,11 @@ def set_queue(wiring: Wiring, port: Port, priority: int | None, changes: dict[st
             row["interval_ps"] = 0 if changes["rate_pps"] == 0 else _PS // changes["rate_pps"]
         if "quantum" in changes:
             row["deficit"] = 0
-    wiring.memory.row("ports", wiring.port_index(port))["managed"] = _managed(wiring.queue_rows(port, None))
+    # What the loop has to know of the port (`layout.PORT`).
+    queues = wiring.queue_rows(port, None)
+    shared = sum(1 << priority for priority, row in enumerate(queues) if row["quantum"])
+    paced = any(row["interval_ps"] or row["rate_bps"] for row in queues)
+    wiring.memory.row("ports", wiring.port_index(port))["managed"] = shared << 1 | int(bool(shared) or paced)
 
 
 _FIELDS = {"packets": "limit_packets", "bytes_limit": "limit_bytes"}
@@ -99,14 +114,7 @@ def _check(port: Port, highest: int, changes: dict[str, int]) -> None:
         raise DetourError(f"port {port[1]}: rounds are for priorities below {MOST_IN_ROUND}, not {highest}")
 
 
-def _managed(rows: list[Any]) -> int:
-    """What the loop has to know of a port with these queues (`layout.PORT`)."""
-    shared = sum(1 << priority for priority, row in enumerate(rows) if row["quantum"])
-    paced = any(row["interval_ps"] or row["rate_bps"] for row in rows)
-    return shared << 1 | int(bool(shared) or paced)
-
-
-def queue_settings(wiring: Wiring, port: Port, priority: int) -> QueueSettings:
+def queue_settings(wiring: Wiring, port: Port, priority: int = 0) -> QueueSettings:
     """What a queue is set to.
 
     Raises:
@@ -117,29 +125,30 @@ def queue_settings(wiring: Wiring, port: Port, priority: int) -> QueueSettings:
 
 
 def queue_states(wiring: Wiring, port: Port) -> list[QueueState]:
-    """What a port's queues hold, by priority."""
+    """What a port's queues hold now and have dropped, by priority."""
     names = [each.name for each in fields(QueueState)][1:]
     rows = enumerate(wiring.queue_rows(port, None))
     return [QueueState(priority, *(int(row[name]) for name in names)) for priority, row in rows]
 
 
-def set_speed(wiring: Wiring, device_id: int, speed: PipelineSpeed) -> None:
-    """Says how much time a switch's pipeline takes. What is in it already keeps its time.
+def set_pipeline_speed(wiring: Wiring, switch: int, speed: PipelineSpeed) -> None:
+    """Says how much time a switch's pipeline takes; without, packets are in their output queue as they arrive. What is
+    in it already keeps its time.
 
     Raises:
         DetourError: a value is out of range, or the switch has lossless classes: what is in the pipeline when a pause
             begins would have no place in their headroom.
     """
-    switch = wiring.switch(device_id)
+    wired = wiring.switch(switch)
     if speed.latency_ps < 0 or not 0 <= speed.packets_per_s <= _PS or speed.waiting < 1:
         raise DetourError(
-            f"switch {switch.name}: a pipeline of {speed.packets_per_s} packets a second, {speed.latency_ps} ps and "
+            f"switch {wired.name}: a pipeline of {speed.packets_per_s} packets a second, {speed.latency_ps} ps and "
             f"{speed.waiting} packets that wait is none"
         )
-    row = wiring.memory.row("switches", switch.index)
+    row = wiring.memory.row("switches", wired.index)
     takes_time = speed.latency_ps > 0 or speed.packets_per_s > 0
     if takes_time and row["lossless"]:
-        raise DetourError(f"switch {switch.name} has lossless classes, so its pipeline cannot take time")
+        raise DetourError(f"switch {wired.name} has lossless classes, so its pipeline cannot take time")
     row["pipe_ps"] = speed.latency_ps
     row["pipe_gap_ps"] = 0 if speed.packets_per_s == 0 else _PS // speed.packets_per_s
     row["pipe_free_ps"] = 0
@@ -148,7 +157,7 @@ def set_speed(wiring: Wiring, device_id: int, speed: PipelineSpeed) -> None:
     row["piped"] = int(takes_time)
 
 
-def speed_of(wiring: Wiring, device_id: int) -> PipelineSpeed:
+def pipeline_speed(wiring: Wiring, switch: int) -> PipelineSpeed:
     """How much time a switch's pipeline takes."""
-    row = wiring.memory.row("switches", wiring.switch(device_id).index)
+    row = wiring.memory.row("switches", wiring.switch(switch).index)
     return PipelineSpeed(int(row["pipe_ps"]), int(row["pipe_pps"]), int(row["input_limit"]))

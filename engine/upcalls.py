@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Callbacks for packet-ins, digests and sinks.
+"""The loop's logs (`detour.engine.loop.up`) in Python, and callbacks for packet-ins, digests and sinks.
 
 In real time a thread runs them, so that a slow controller does not hold up the fabric; what exceeds its backlog is
 dropped and counted. In virtual time they run in the loop's thread at the very event, so that
@@ -9,15 +9,39 @@ what they do happens at that time, every time.
 from __future__ import annotations
 
 import logging
+import struct
 import threading
 from collections import deque
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
-from detour.engine.records import Record, records
+from detour.engine.loop.layout import UpcallRecord
 
 _MAX_PENDING_BYTES = 64 << 20
 _log = logging.getLogger(__name__)
+_HEAD = struct.Struct("=7q")
+
+
+class Record(NamedTuple):
+    """One record: `index` is a port or a switch of the loop, `detail` depends on `kind`, `wire` in bytes."""
+
+    kind: int
+    index: int
+    detail: int
+    time_ps: int
+    wire: int
+    data: bytes
+
+
+def records(chunk: bytes) -> Iterator[Record]:
+    assert _HEAD.size == UpcallRecord.dtype.itemsize
+    at = 0
+    while at < len(chunk):
+        size, kind, index, detail, time, length, wire = _HEAD.unpack_from(chunk, at)
+        begin = at + _HEAD.size
+        yield Record(kind, index, detail, time, wire, chunk[begin : begin + length])
+        at += size
+
 
 RecordHandler = Callable[[Record], None]
 
@@ -37,7 +61,6 @@ class Upcalls:
         self._thread: threading.Thread | None = None
 
     def put(self, chunk: bytes) -> None:
-        """Takes a log of the loop."""
         if self._inline:
             self._handle(chunk)
             return

@@ -65,7 +65,6 @@ class Faults:
 
     @property
     def probabilities(self) -> dict[str, float]:
-        """By name."""
         return {"loss": self.loss, "corrupt": self.corrupt, "duplicate": self.duplicate, "late": self.late}
 
 
@@ -85,7 +84,6 @@ class Wiring:
     # -- switches ---------------------------------------------------------------------------------------
 
     def switch(self, device_id: int) -> WiredSwitch:
-        """The switch with this device id."""
         try:
             return self.switches[device_id]
         except KeyError:
@@ -188,8 +186,8 @@ class Wiring:
 
     # -- cables -----------------------------------------------------------------------------------------
 
-    def connect(self, a: Port, b: Port, rate_bps: int, delay_ps: int, queue_packets: int) -> None:
-        """A cable between two ports."""
+    def connect(self, a: Port, b: Port, rate_bps: int = 0, delay_ps: int = 0, queue_packets: int = 64) -> None:
+        """A cable between two switch ports, both directions alike. Rate 0: unlimited."""
         self.check_free(b)
         if a == b:
             raise DetourError(f"port {a[1]} of switch {self.switch(a[0]).name} cannot be connected to itself")
@@ -202,7 +200,6 @@ class Wiring:
         self.cables[b] = Cable(channel_b, channel_a, a)
 
     def attach_host(self, port: Port, stack: int, host: int, rate_bps: int, delay_ps: int, queue_packets: int) -> None:
-        """A cable to an RDMA host."""
         if host in self.nics:
             raise DetourError(f"host {host} is attached to a port already")
         self.nics[host] = self.attach_stack(port, stack, host, rate_bps, delay_ps, queue_packets)
@@ -278,7 +275,6 @@ class Wiring:
     # -- limits and faults ------------------------------------------------------------------------------
 
     def set_faults(self, channel: int, faults: Faults) -> None:
-        """What happens to frames of a channel."""
         row = self.memory.row("channels", channel)
         for name, value in faults.probabilities.items():
             if not 0.0 <= value <= 1.0:
@@ -289,6 +285,13 @@ class Wiring:
         # Where frames have been late some may still be, and those that come after must find their place.
         row["late_ps"] = max(int(row["late_ps"]), faults.late_ps)
         row["faulty"] = int(any(faults.probabilities.values()) or row["late_ps"] != 0)
+
+    def set_rate(self, port: Port, rate_bps: int) -> None:
+        """Changes the rate of the cable out of the port (0: unlimited), from the next frame on."""
+        if rate_bps < 0:
+            raise DetourError(f"port {port[1]}: a rate of {rate_bps} bit/s")
+        self.port_index(port)
+        self.memory.row("channels", self.cables[port].out_channel)["rate_bps"] = rate_bps
 
     def queue_rows(self, port: Port, priority: int | None) -> list[Any]:
         """The queues of a port, or the one of a priority."""

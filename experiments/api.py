@@ -145,12 +145,7 @@ def replay(file: str | Path) -> Replay:
 
 
 def simulate(
-    topology: str | Topology,
-    workload: WorkloadLike,
-    *,
-    placed: bool = False,
-    fail: Iterable[str] = (),
-    **said: Any,
+    topology: str | Topology, workload: WorkloadLike, *, placed: bool = False, fail: Iterable[str] = (), **said: Any
 ) -> Simulation:
     """Runs a workload in virtual time until all of it has arrived.
 

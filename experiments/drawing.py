@@ -24,11 +24,8 @@ _LOOKS: dict[Any, Any] = {
 
 
 def canvas(rows: int, columns: int, width: float = 4.3, height: float = 3.4) -> tuple[Any, Any, Any]:
-    """(matplotlib.pyplot, figure, axes as an array of rows) without a display; inches of each axis.
-
-    Raises:
-        DetourError: matplotlib is not installed.
-    """
+    """(matplotlib.pyplot, figure, axes as an array of rows) without a display; inches of each axis. Raises
+    `DetourError`: matplotlib is not installed."""
     try:
         import matplotlib as mpl
     except ImportError:
@@ -44,11 +41,7 @@ def canvas(rows: int, columns: int, width: float = 4.3, height: float = 3.4) -> 
 
 
 def row(columns: int, width: float = 4.3) -> tuple[Any, Any, Any]:
-    """(matplotlib.pyplot, figure, list of axes) of one row.
-
-    Raises:
-        DetourError: matplotlib is not installed.
-    """
+    """(matplotlib.pyplot, figure, list of axes) of one row. Raises `DetourError`: matplotlib is not installed."""
     plt, figure, axes = canvas(1, columns, width)
     return plt, figure, axes[0]
 
@@ -68,11 +61,7 @@ Style = tuple[str, str, str]
 
 
 def need(points: Any) -> None:
-    """A figure of nothing is refused.
-
-    Raises:
-        DetourError: nothing is finished.
-    """
+    """A figure of nothing is refused. Raises `DetourError`: nothing is finished."""
     if not points:
         raise DetourError("there is no finished point to draw")
 
@@ -106,11 +95,8 @@ def bars(axis: Any, rows: Any, label: str) -> None:
 
 
 def save(plt: Any, figure: Any, file: Path) -> None:
-    """Writes a figure and closes it.
-
-    Raises:
-        DetourError: the file cannot be written, or its suffix is none of a plot.
-    """
+    """Writes a figure and closes it. Raises `DetourError`: the file cannot be written, or its suffix is none of a
+    plot."""
     if file.suffix not in (".png", ".svg", ".pdf"):
         raise DetourError(f"{file}: plots are written as .png, .svg or .pdf")
     try:

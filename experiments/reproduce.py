@@ -19,7 +19,6 @@ from detour.experiments.fcplus import figures as fcplus_figures
 from detour.experiments.fcplus import results as fcplus_results
 from detour.experiments.fcplus import tables as fcplus_tables
 from detour.experiments.fors import experiment as fors
-from detour.experiments.fors import figures as fors_figures
 from detour.experiments.fors import tables as fors_tables
 from detour.experiments.fors.results import ForsBreak, ForsExchange, ForsPhases, ForsTimes
 from detour.experiments.loss import experiment as loss
@@ -28,10 +27,8 @@ from detour.experiments.nonshortest import experiment as nonshortest
 from detour.experiments.nonshortest import figures as nonshortest_figures
 from detour.experiments.nonshortest import tables as nonshortest_tables
 from detour.experiments.placement import experiment as path_placement
-from detour.experiments.placement import figures as path_figures
 from detour.experiments.placement import tables as path_tables
 from detour.experiments.qcn import experiment as qcn_switch
-from detour.experiments.qcn import figures as qcn_figures
 from detour.experiments.qcn import tables as qcn_tables
 from detour.experiments.queues import experiment as queues
 from detour.experiments.rivals import experiment as rivals
@@ -127,7 +124,7 @@ DEADLOCK = _declared(
 PATH_PLACEMENT = _declared(
     "path-placement",
     "SRv6 path placement, section IV: a throttled link, with and without rerouting by controller or NIC",
-    *(path_placement, path_tables, path_figures),
+    *(path_placement, path_tables),
     results=[path_placement.PathRun],
 )
 FCPLUS = _declared(
@@ -140,13 +137,13 @@ FCPLUS = _declared(
 FORS = _declared(
     "fors",
     "FORS: Figs. 3, 6 and 7, and computation times, on FT(2;20,18) under nine failure scenarios",
-    *(fors, fors_tables, fors_figures),
+    *(fors, fors_tables),
     results=[ForsExchange, ForsBreak, ForsTimes, ForsPhases],
 )
 QCN_SWITCH = _declared(
     "qcn-switch",
     "QCN-Switch: Figs. 3, 7 and 8, adaptive routing from congestion notifications on a Dragonfly of 1056 hosts",
-    *(qcn_switch, qcn_tables, qcn_figures),
+    *(qcn_switch, qcn_tables),
     results=[qcn_switch.QcnResult],
 )
 LOSS_COST = _declared(

@@ -1,27 +1,141 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One run: a fabric, connections, and everything that is counted while they send. What sweeps do for each point.
+"""Running a scheme in virtual time and measuring it: time series, steady state (`steady` says when), completion times,
+deadlocks, counters. A result holds nothing of the machine that computed it, so equal points have equal results.
 
-A result holds nothing of the machine that computed it (no wall-clock time), so equal points have equal results.
+Wire rate counts the data packets that arrived at hosts, whole frames from Ethernet header to ICRC, also those that
+arrived twice; goodput is payload that arrived for the first time. ACKs and probes are in neither. Where links take more
+for a frame than its bytes (`LinkSettings.overhead_bytes`), that counts as well.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from detour.base.dataplane import PACKET_BYTES, PAYLOAD
+from detour.base.errors import DetourError
 from detour.base.records import extended
 from detour.base.times import US
 from detour.control import schema
 from detour.control.policy import BY_LOAD
-from detour.experiments.measure import RunTimes, Series, jain, settle
+from detour.experiments.steady import BATCH_INTERVALS, TOLERANCE, judge
 from detour.fabric.backends.virtual.fabric import ENDLESS, VirtualFabric
 from detour.fabric.backends.virtual.scheme import LinkSettings, RunSettings, Scheme, SwitchMemory
+from detour.fabric.backends.virtual.watch import QueueId, queue_name
 from detour.topo import Topology
 from detour.topo.topology import HostPair
+
+INTERVALS = 300
+"""of a run; a rate each"""
+_LEAST_US = 300
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunTimes:
+    """Virtual time of a run, the same for all schemes, and how level its rate has to be (`steady.judge`)."""
+
+    virtual_us: int
+    tolerance: float = TOLERANCE
+
+    def __post_init__(self) -> None:
+        if self.virtual_us < _LEAST_US:
+            raise DetourError(f"a run of {self.virtual_us} us is too short to be judged; at least {_LEAST_US} us")
+        if not 0 < self.tolerance < 1:
+            raise DetourError(f"a tolerance of {self.tolerance} is no fraction between 0 and 1")
+
+    @property
+    def interval_ps(self) -> int:
+        """Of the series."""
+        return self.virtual_us * US // INTERVALS
+
+
+@dataclass(frozen=True)
+class Series:
+    """Rates in Gb/s, one element an interval."""
+
+    interval_us: float
+    wire_gbps: list[float] = field(default_factory=list)
+    goodput_gbps: list[float] = field(default_factory=list)
+
+    def rounded(self, digits: int) -> Series:
+        """The same with so many digits behind the point."""
+        wire, goodput = ([round(value, digits) for value in rates] for rates in (self.wire_gbps, self.goodput_gbps))
+        return Series(self.interval_us, wire, goodput)
+
+
+@dataclass(frozen=True)
+class Steady:
+    """What a run settled at. `warm_s`: virtual time until it was warm; `per_connection_gbps`: (connections,) goodput
+    from then on; `deadlock`: (device, port, priority) of queues that can never move again: the run ended there."""
+
+    wire_gbps: float
+    goodput_gbps: float
+    steady: bool
+    warm_s: float
+    series: Series
+    per_connection_gbps: np.ndarray
+    deadlock: list[tuple[int, int, int]] = field(default_factory=list)
+    seconds: float = 0.0
+    """virtual time from the first packet to the end of the run"""
+
+
+def _arrived(fabric: VirtualFabric) -> tuple[int, np.ndarray]:
+    """(data bytes on the wire so far, (connections,) payload bytes that arrived for the first time)"""
+    packets = fabric.column("st_rx_packets").sum() + fabric.column("st_rx_duplicates").sum()
+    size = PACKET_BYTES + fabric.settings.links.overhead_bytes
+    return int(packets) * size, fabric.column("st_rx_bytes")
+
+
+def settle(fabric: VirtualFabric, times: RunTimes, progress: Callable[[float], None] = lambda done: None) -> Steady:
+    """Runs a fabric on which connections send without end for the time of a run, or until it is deadlocked, and judges
+    its rate. `progress` is told the fraction of the time that has passed."""
+    series, interval = Series(times.interval_ps / US), times.interval_ps
+    begin, stuck = fabric.now_ps, []
+    wire, payload = _arrived(fabric)
+    counted = [payload]
+    for number in range(1, INTERVALS + 1):
+        fabric.run(begin + number * interval)
+        before = wire, payload
+        wire, payload = _arrived(fabric)
+        series.wire_gbps.append(_gbps(wire - before[0], interval))
+        series.goodput_gbps.append(_gbps(int(payload.sum()) - int(before[1].sum()), interval))
+        if number % BATCH_INTERVALS == 0:
+            counted.append(payload)
+            stuck = fabric.deadlock()
+            progress(number / INTERVALS)
+        if stuck:
+            break
+    found = judge(series.wire_gbps, times.tolerance)
+    end = len(series.wire_gbps)
+    first = round(found.begin / BATCH_INTERVALS)  # a deadlocked run may end with less than a batch
+    return Steady(
+        wire_gbps=found.mean,
+        goodput_gbps=float(np.mean(series.goodput_gbps[found.begin :])),
+        steady=found.steady and not stuck,
+        warm_s=found.begin * interval / 1e12,
+        series=series,
+        per_connection_gbps=_gbps(counted[-1] - counted[first], (end - first * BATCH_INTERVALS) * interval),
+        deadlock=stuck,
+        seconds=(fabric.now_ps - begin) / 1e12,
+    )
+
+
+def _gbps(count: Any, duration_ps: int) -> Any:
+    """Bytes in a time as a rate."""
+    return count * 8 / (duration_ps / 1e3)
+
+
+def jain(values: np.ndarray) -> float:
+    """Jain's index of fairness: 1 if all are equal, 1/n if one has everything."""
+    squares = float((values.astype(float) ** 2).sum())
+    return float(values.sum()) ** 2 / (len(values) * squares) if squares else 1.0
+
+
+# -- runs ---------------------------------------------------------------------------------------------------
 
 START_SPREAD_PS = 20 * US
 """connections start at random within this time"""
@@ -232,3 +346,54 @@ def _min_fraction(fabric: VirtualFabric, sent: int) -> float | None:
     else:
         shortest, detours = fabric.packets_by_path()
     return round(shortest / (shortest + detours), 4) if shortest + detours else None
+
+
+# -- deadlocks ----------------------------------------------------------------------------------------------
+
+CHECK_PS = 20 * US
+AFTER_PS = 200 * US
+"""for which the run goes on: nothing may move through the queues in question"""
+
+
+@dataclass(frozen=True)
+class StuckRun:
+    """`queues` that are stuck, and `names` of them; `circle`: those that wait for each other, by name; rates
+    from the very begin until this was found, or the time was over, and after; `remains`: all were stuck later on."""
+
+    queues: tuple[QueueId, ...]
+    names: tuple[str, ...]
+    circle: tuple[str, ...]
+    ended_ps: int
+    goodput_gbps_before: float
+    goodput_gbps_after: float
+    remains: bool
+
+    @property
+    def found_at_us(self) -> float | None:
+        """None without deadlock."""
+        return self.ended_ps / US if self.queues else None
+
+
+def run_until_stuck(fabric: VirtualFabric, until_ps: int) -> StuckRun:
+    """Lets connections that send already go on until then, or until queues are stuck, and for `AFTER_PS` more."""
+    stuck = fabric.deadlock()
+    while not stuck and fabric.now_ps < until_ps:
+        fabric.run(fabric.now_ps + CHECK_PS)
+        stuck = fabric.deadlock()
+    ended, before = fabric.now_ps, received(fabric)
+    circle = fabric.network.deadlock_circle() if stuck else []
+    fabric.run(ended + AFTER_PS)
+    return StuckRun(
+        tuple(stuck),
+        tuple(queue_name(fabric.topology, queue) for queue in stuck),
+        tuple(queue_name(fabric.topology, queue) for queue in circle),
+        ended,
+        before * 8e3 / ended,
+        (received(fabric) - before) * 8e3 / AFTER_PS,
+        bool(stuck) and set(stuck) <= set(fabric.deadlock()),
+    )
+
+
+def received(fabric: VirtualFabric) -> int:
+    """Bytes that have arrived on all connections."""
+    return int(fabric.column("st_rx_bytes").sum())

@@ -48,10 +48,8 @@ _WITHOUT_INFLUENCE = (
     "experiments/rivals/page.py",
     "experiments/rivals/tables.py",
     # What is run, and what is made of it; a point says by itself what it is.
-    *(
-        f"experiments/nonshortest/{part}"
-        for part in ("ablation.py", "claims.py", "holdout.py", "results", "settings.py", "tuning.py")
-    ),
+    *(f"experiments/nonshortest/{part}" for part in ("ablation.py", "claims.py", "settings.py", "tuning.py")),
+    "experiments/results.py",
 )
 
 
@@ -78,11 +76,7 @@ def _records(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
 
 
 def archived(file: Path) -> dict[str, dict[str, Any]]:
-    """What an archive has, by key.
-
-    Raises:
-        DetourError: the file cannot be read.
-    """
+    """What an archive has, by key. Raises `DetourError`: the file cannot be read."""
     try:
         return {record["key"]: record for record in _records(lzma.decompress(file.read_bytes()).splitlines())}
     except (OSError, lzma.LZMAError) as error:
@@ -112,22 +106,14 @@ class Store(Generic[R]):
 
     @classmethod
     def of_archive(cls, file: Path, decode: Callable[[Any], R] = unchanged) -> Store[R]:
-        """What `archive` wrote, whatever the sources were.
-
-        Raises:
-            DetourError: the file cannot be read.
-        """
+        """What `archive` wrote, whatever the sources were. Raises `DetourError`: the file cannot be read."""
         found = cls(None, "", decode)
         found._kept = archived(file)
         return found
 
     def archive(self, file: Path, points: Iterable[Any] | None = None) -> int:
         """Adds what is known of points (None: of all) to a compressed file, in place of what it has of them, and
-        returns how many runs it has then.
-
-        Raises:
-            DetourError: the file cannot be read or written.
-        """
+        returns how many runs it has then. Raises `DetourError`: the file cannot be read or written."""
         records = archived(file) if file.exists() else {}
         for key in self._kept if points is None else map(self.key, points):
             if key in self._kept:

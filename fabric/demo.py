@@ -14,8 +14,8 @@ from detour.fabric.backends.base import Fabric
 from detour.fabric.backends.engine import EngineFabric
 from detour.fabric.backends.settings import BackendSettings
 from detour.fabric.operations.session import Session
-from detour.fabric.traffic.flows import Choice
-from detour.fabric.traffic.workload import Workload, WorkloadResult, pairs_of, probing_choice, shortest_choice
+from detour.fabric.traffic.flows import Choice, probing_choice, shortest_choice
+from detour.fabric.traffic.workload import Workload, WorkloadResult, pairs_of
 from detour.topo import Topology
 from detour.topo.topology import HostPair
 
@@ -48,50 +48,20 @@ class DemoSummary:
 class DemoResult:
     """What the demo found. `ways`: routes between groups that carried data at the end of each run."""
 
-    target: str
+    summary: DemoSummary
     topology: str
-    switches: int
-    hosts: int
-    entries: int
-    verified: bool
-    pairs: list[HostPair]
     shortest: WorkloadResult
     telemetry: WorkloadResult
     ways: tuple[int, int]
-    seconds: float
-
-    @property
-    def bytes_sent(self) -> int:
-        return self.shortest.bytes_sent + self.telemetry.bytes_sent
-
-    @property
-    def bytes_ok(self) -> int:
-        return self.shortest.bytes_ok + self.telemetry.bytes_ok
 
     @property
     def ok(self) -> bool:
         """Tables proven and every byte of every pair as it was sent."""
-        return self.verified and self.bytes_ok == self.bytes_sent
+        return self.summary.verified and self.summary.bytes_ok == self.summary.bytes_sent
 
     @property
     def gain(self) -> float:
         return self.telemetry.throughput_mbps / max(self.shortest.throughput_mbps, 1e-9)
-
-    @property
-    def summary(self) -> DemoSummary:
-        shortest, telemetry = round(self.shortest.throughput_mbps, 3), round(self.telemetry.throughput_mbps, 3)
-        return DemoSummary(
-            target=self.target,
-            switches=self.switches,
-            hosts=self.hosts,
-            entries=self.entries,
-            verified=self.verified,
-            bytes_sent=self.bytes_sent,
-            bytes_ok=self.bytes_ok,
-            throughput_mbps=BothThroughputs(shortest, telemetry),
-            reroutes=self.telemetry.reroutes,
-            seconds=round(self.seconds, 2),
-        )
 
 
 def demo_pairs(topology: Topology, most: int, seed: int) -> list[HostPair]:
@@ -129,11 +99,7 @@ class Demo:
         self.pairs = demo_pairs(session.topology, self._settings.demo_pairs, seed)
 
     def run(self) -> DemoResult:
-        """All of it.
-
-        Raises:
-            DetourError: tables are wrong, or a connection fails.
-        """
+        """All of it. Raises DetourError: tables are wrong, or a connection fails."""
         session, topology = self._session, self._session.topology
         self._tell("reading all tables back and verifying them")
         report = session.verify()
@@ -146,19 +112,20 @@ class Demo:
 
         shortest = self._traffic("shortest paths only", lambda a, b: shortest_choice(rng))
         telemetry = self._traffic("probing and rerouting", probing)
-        return DemoResult(
+        summary = DemoSummary(
             target=session.fabric.target,
-            topology=topology.spec,
             switches=len(topology.switches),
             hosts=len(topology.hosts),
             entries=session.control.entries,
             verified=report.verified,
-            pairs=self.pairs,
-            shortest=shortest,
-            telemetry=telemetry,
-            ways=(self._ways(shortest), self._ways(telemetry)),
-            seconds=time.monotonic() - self._begin,
+            bytes_sent=shortest.bytes_sent + telemetry.bytes_sent,
+            bytes_ok=shortest.bytes_ok + telemetry.bytes_ok,
+            throughput_mbps=BothThroughputs(round(shortest.throughput_mbps, 3), round(telemetry.throughput_mbps, 3)),
+            reroutes=telemetry.reroutes,
+            seconds=round(time.monotonic() - self._begin, 2),
         )
+        ways = self._ways(shortest), self._ways(telemetry)
+        return DemoResult(summary, topology.spec, shortest, telemetry, ways)
 
     def _traffic(self, name: str, choose: Callable[[int, int], Choice]) -> WorkloadResult:
         what = f"traffic from one group to one other, {name}"

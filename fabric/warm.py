@@ -29,11 +29,8 @@ _RIVALS = ("rivals", "detour.experiments.rivals.paths")
 
 
 def warm(progress: Progress = silent) -> dict[str, Any]:
-    """Builds what is not in the cache. Returns `seconds`, and of each of the `parts` what its builder says.
-
-    Raises:
-        DetourError: something cannot be built.
-    """
+    """Builds what is not in the cache. Returns `seconds`, and of each of the `parts` what its builder says. Raises
+    DetourError: something cannot be built."""
     COMPILING.hush()
     began, done = time.monotonic(), list[dict[str, Any]]()
     parts = [*((part.name, *part.modules) for part in ALL_PARTS), _RIVALS]

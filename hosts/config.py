@@ -63,7 +63,7 @@ class HostConfig:
     """ceiling of the congestion window in packets"""
     every_loss_cuts: bool = False
     """DCTCP: a loss halves the window whatever queues say (RFC 8257, 3.5); else only one that a full queue explains
-    (`evidence`)"""
+    (`loss_classification`)"""
     loss_mtus: int = 75
     """MTU transmission times: a loss before any mark is congestion if packets then waited for longer"""
     adapts_to_reordering: bool = True
@@ -132,7 +132,7 @@ class HostConfig:
     dead_path_rtos: int = 2
     """timeouts in a row on one path that make the sender leave it"""
     leaves_silent_paths: bool = True
-    """LERP: a sender asks when nothing comes back, and leaves a path that alone is silent (`silence`)"""
+    """LERP: a sender asks when nothing comes back, and leaves a path that alone is silent (`blackhole`)"""
     min_silence_ps: int = 1 * US
     """shortest silence in which it asks"""
 
@@ -227,16 +227,16 @@ def host_changes(texts: Sequence[str]) -> tuple[tuple[str, Any], ...]:
         DetourError: no such parameter, or no value of its kind.
     """
     kinds = {field.name: str(field.type) for field in fields(HostConfig)}
-    found: list[tuple[str, Any]] = []
+    changes: list[tuple[str, Any]] = []
     for text in texts:
         name, _, value = text.partition("=")
         if name not in kinds:
             raise DetourError(f"there is no host parameter {name!r}; see HostConfig in hosts/config.py")
         try:
-            found.append((name, _VALUES[kinds[name]](value.strip().lower())))
+            changes.append((name, _VALUES[kinds[name]](value.strip().lower())))
         except (KeyError, ValueError):
             raise DetourError(f"host parameter {name} is {kinds[name]}; {value!r} is none") from None
-    return tuple(found)
+    return tuple(changes)
 
 
 _VALUES: dict[str, Callable[[str], Any]] = {

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs hosts over sockets and the wall clock: an interface (BMv2's namespaces) or an engine's UNIX port.
 
-A thread per driver moves frames between sockets and the native functions of `endpoint`, in batches; whoever wants to
+A thread per driver moves frames between sockets and the native functions of `rdma`, in batches; whoever wants to
 change state of the hosts meanwhile does so with `call`. One driver may run several hosts of a `Hosts`, but all hosts
 of a `Hosts` must be run by one driver, because they share scratch memory.
 

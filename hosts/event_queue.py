@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Agendas: for each host a binary heap of tasks and when something is to happen to them.
+"""Event queues: for each host a binary heap of tasks and when something is to happen to them.
 
 A host's heap is a part of one table, as long as the number of its tasks, each of which is in it once at most. Of the
 same time the task of the lowest number comes first, whatever came into the heap first.
@@ -13,26 +13,15 @@ from __future__ import annotations
 
 from detour.base.heap import HeapEntry, make_heap
 from detour.base.jit import inner, int64
+from detour.hosts import state
 from detour.hosts.records import QueuePair, RdmaHost, Task
-from detour.hosts.rows import agenda_row, cfg_row, host_row, lane_row, successor_row, task_row, wqe_row
-from detour.hosts.state import (
-    MAX_TIME,
-    NIL,
-    ON_ACKED,
-    ON_DONE,
-    TASK_FAILED,
-    TASK_OVER,
-    TASK_QUEUED,
-    TASK_READY,
-    WC_SUCCESS,
-    WQE_TASK,
-    Handle,
-)
+from detour.hosts.rows import cfg_row, event_row, host_row, lane_row, successor_row, task_row, wqe_row
+from detour.hosts.state import MAX_TIME, NIL, Handle
 
 
 @inner(forceinline=True)
 def _entry(hs: Handle, first: int, k: int) -> HeapEntry:
-    return agenda_row(hs, first + k)
+    return event_row(hs, first + k)
 
 
 @inner(forceinline=True)
@@ -46,24 +35,24 @@ _up, _, _remove = make_heap(_entry, _moved, ways=2, total=True)
 @inner
 def push(hs: Handle, h: RdmaHost, when: int, task: int) -> None:
     """Something happens to a task of host `h` at that time."""
-    h.agenda_size += 1
-    _up(hs, h.agenda_at, h.agenda_size - 1, when, task)
-    h.agenda_when = agenda_row(hs, h.agenda_at).time
+    h.events_size += 1
+    _up(hs, h.events_at, h.events_size - 1, when, task)
+    h.events_when = event_row(hs, h.events_at).time
 
 
 @inner
 def pop(hs: Handle, h: RdmaHost) -> int:
     """Removes the first entry, of which there must be one; returns its task."""
-    task = agenda_row(hs, h.agenda_at).who
-    h.agenda_size -= 1
-    _remove(hs, h.agenda_at, h.agenda_size, int64(0))
-    h.agenda_when = agenda_row(hs, h.agenda_at).time if h.agenda_size else MAX_TIME
+    task = event_row(hs, h.events_at).who
+    h.events_size -= 1
+    _remove(hs, h.events_at, h.events_size, int64(0))
+    h.events_when = event_row(hs, h.events_at).time if h.events_size else MAX_TIME
     return task
 
 
 @inner
 def successors_of(hs: Handle, task: Task, on: int, now: int) -> None:
-    """What waits for `on` of a task waits for one thing less; who waits for nothing more comes on the agenda."""
+    """Whoever waits for `on` of a task waits for one thing less; who waits for nothing more enters its host's queue."""
     for k in range(task.first, task.last):
         edge = successor_row(hs, k)
         if edge.on != on:
@@ -71,7 +60,7 @@ def successors_of(hs: Handle, task: Task, on: int, now: int) -> None:
         later = task_row(hs, edge.task)
         later.open -= 1
         if later.open == 0:
-            later.state = TASK_READY
+            later.state = state.TASK_READY
             later.ready = max(now, later.start)
             push(hs, host_row(hs, later.host), later.ready, edge.task)
 
@@ -82,12 +71,12 @@ def delivered(hs: Handle, q: QueuePair, now: int) -> None:
     somebody else posted it."""
     sender = q.tasks_of - 1
     w = wqe_row(hs, sender, q.rcv_msn & (cfg_row(hs).sq_depth - 1))
-    if not w.flags & WQE_TASK:
+    if not w.flags & state.WQE_TASK:
         return
     task = task_row(hs, w.wr_id)
     task.done = now
     host_row(hs, task.host).tasks_left -= 1
-    successors_of(hs, task, ON_DONE, now)
+    successors_of(hs, task, state.ON_DONE, now)
 
 
 @inner
@@ -95,12 +84,12 @@ def acknowledged(hs: Handle, number: int, status: int, now: int) -> None:
     """The sender's work request of a task is complete, or it failed: its lane has room for one that waits."""
     task = task_row(hs, number)
     lane = lane_row(hs, task.on)
-    if status != WC_SUCCESS:
-        task.state = TASK_FAILED
+    if status != state.WC_SUCCESS:
+        task.state = state.TASK_FAILED
     else:
-        task.state = TASK_OVER
+        task.state = state.TASK_OVER
         task.acked = now
-        successors_of(hs, task, ON_ACKED, now)
+        successors_of(hs, task, state.ON_ACKED, now)
     waiting = lane.head
     if waiting != NIL:
         later = task_row(hs, waiting)
@@ -108,5 +97,5 @@ def acknowledged(hs: Handle, number: int, status: int, now: int) -> None:
         if lane.head == NIL:
             lane.tail = NIL
         lane.waiting -= 1
-        later.state = TASK_QUEUED
+        later.state = state.TASK_QUEUED
         push(hs, host_row(hs, later.host), now, waiting)

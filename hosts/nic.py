@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a NIC decides: which QP sends next, control messages before data, and what a pause stops.
 
-Each host has a ring of control messages (ACK, NAK, CNP, PTR), a ring of PTMs and a list, linked through the QPs, of
-those that may have something to send; all cost O(1) a packet however many QPs there are. PTMs travel in the class of
-data and are paused with it; so they have a ring of their own, where nothing waits behind them.
+Each host has a ring of control messages (ACK, NAK, CNP, PTR), a ring of PTMs and a round of QPs that may have something
+to send (`scheduling`). PTMs travel in the class of data and are paused with it; so they have a ring of their own, where
+nothing waits behind them.
 """
 
 from __future__ import annotations
@@ -11,38 +11,13 @@ from __future__ import annotations
 from detour.base.jit import inner
 from detour.hosts.records import QueuePair, RdmaHost, RingEnds
 from detour.hosts.rows import cfg_row, host_row, qp_row
+from detour.hosts.scheduling import make_round
 from detour.hosts.state import NIL, Handle
 
 CTL_NONE, CTL_ACK, CTL_PTM, CTL_PTR, CTL_CNP = 0, 1, 2, 3, 4
 
 
-@inner
-def activate(hs: Handle, i: int, q: QueuePair) -> None:
-    """QP `i` may have something to send: it gets the last place in the round."""
-    if q.active:
-        return
-    q.active = 1
-    q.active_next = NIL
-    h = host_row(hs, q.host)
-    if h.active_tail == NIL:
-        h.active_head = i
-    else:
-        qp_row(hs, h.active_tail).active_next = i
-    h.active_tail = i
-
-
-@inner
-def take_active(hs: Handle, h: RdmaHost) -> int:
-    """Removes and returns the first QP of the round, or `NIL`."""
-    i = h.active_head
-    if i == NIL:
-        return NIL
-    q = qp_row(hs, i)
-    q.active = 0
-    h.active_head = q.active_next
-    if h.active_head == NIL:
-        h.active_tail = NIL
-    return i
+activate, take_active = make_round(qp_row, host_row)
 
 
 @inner

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plugins of senders: congestion control (`hosts.cc.own`) and path schemes (`hosts.paths.own`), the built-in ones too.
+"""Plugins of senders: congestion control (`hosts.cc.plugin`) and path schemes (`hosts.paths.plugin`), the built-in ones
+too.
 
 A plugin is parameters, fields that every sender has of it, and hooks: native functions that are called by address. So
 one that changes is compiled alone, and what calls it is not. A sender has the address of its row: the address of a
 table, then what the next hook is told (`NEWS`), then the fields. The table: the address of the parameters, then of the
 hooks, 0 for none.
 
-`NUMBA_DISABLE_JIT=1`: the table has addresses too, by which `PYTHON_TABLES` finds functions and records.
+`NUMBA_DISABLE_JIT=1`: the numbers of functions in `PYTHON_HOOKS` stand for addresses.
 """
 
 from __future__ import annotations
 
-import ctypes
 import types as python
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, is_dataclass, replace
@@ -22,8 +22,8 @@ import numpy as np
 
 from detour.base import plugins
 from detour.base.errors import DetourError
-from detour.base.jit import COMPILED, as_record, inner
-from detour.base.memory import load64
+from detour.base.jit import COMPILED, inner, int64
+from detour.base.memory import call4, load64
 from detour.base.parts import LocalPart, Part
 from detour.base.structs import NativeRecord
 
@@ -49,7 +49,7 @@ class Plugin:
     parameters: Any = None
     fields: Mapping[str, type] | type[NativeRecord] = field(default_factory=dict[str, type])
     hooks: tuple[Any, ...] = ()
-    name: str = "own"
+    name: str = "plugin"
 
     HOOKS: ClassVar[tuple[str, ...]] = ()
     NEWS: ClassVar[type[NativeRecord]] = NativeRecord
@@ -129,10 +129,10 @@ class PluginRegistry(plugins.Registry[P]):
     ) -> None:
         """`kind`: what others must bring; the rest as for `Registry`."""
 
-        def adopt(name: str, found: Any) -> P:
-            if not isinstance(found, kind):
-                raise DetourError(f"{name} is a {type(found).__name__}, and not a {kind.__name__}")
-            return replace(found, name=plugins.pinned(name))
+        def adopt(name: str, plugin: Any) -> P:
+            if not isinstance(plugin, kind):
+                raise DetourError(f"{name} is a {type(plugin).__name__}, and not a {kind.__name__}")
+            return replace(plugin, name=plugins.pinned(name))
 
         super().__init__(plural, what, built_in, adopt, any_case=any_case)
 
@@ -159,18 +159,17 @@ class Bound:
         self.kept: list[Any] = []
         self.table = np.zeros(1 + len(plugin.HOOKS), np.int64)
         self.table[0] = parameters.ctypes.data
-        by_name = {hook_name(one): one for one in plugin.hooks}
-        plain = tuple(by_name.get(name) for name in plugin.HOOKS)
-        if not COMPILED:
-            PYTHON_TABLES[self.table.ctypes.data] = (plain, parameters, plugin.row)
-            self.table[1:] = [one is not None for one in plain]
-            return
         records = (parameters.dtype, plugin.row, sender)
-        for place, one in enumerate(plain, 1):
-            if one is not None:
-                entry = _BUILT_IN.get((one, sender)) or _compiled(one, records, entry_of)
-                self.kept.append(entry)
-                self.table[place] = entry.address
+        for one in plugin.hooks:
+            self.table[1 + plugin.HOOKS.index(hook_name(one))] = self._address(one, records, entry_of)
+
+    def _address(self, one: Any, records: tuple[RecordType, ...], entry_of: MakeEntry) -> int:
+        if not COMPILED:
+            PYTHON_HOOKS.append(entry_of(one, records))
+            return len(PYTHON_HOOKS)
+        entry = _BUILT_IN.get((one, records[-1])) or _compiled(one, records, entry_of)
+        self.kept.append(entry)
+        return entry.address
 
 
 _BUILT_IN: dict[tuple[Any, RecordType], Any] = {}
@@ -181,8 +180,8 @@ def build_in(part: Part, plugin: Plugin, parameters: RecordType, sender: RecordT
     """The hooks of a plugin are compiled as entries of a part."""
     for one in plugin.hooks if COMPILED else ():
         if (one, sender) not in _BUILT_IN:
-            made = _renamed(one, (parameters, plugin.row, sender), entry_of, f"{plugin.name}_{hook_name(one)}")
-            _BUILT_IN[one, sender] = part.entry(made)
+            entry = _renamed(one, (parameters, plugin.row, sender), entry_of, f"{plugin.name}_{hook_name(one)}")
+            _BUILT_IN[one, sender] = part.entry(entry)
 
 
 def _renamed(one: Any, records: tuple[RecordType, ...], entry_of: MakeEntry, name: str) -> Any:
@@ -191,15 +190,15 @@ def _renamed(one: Any, records: tuple[RecordType, ...], entry_of: MakeEntry, nam
     if function is None:
         raise DetourError(f"the hook {hook_name(one)} is a plain Python function: mark it with @hook")
     entry = entry_of(one, records)
-    made = python.FunctionType(
+    renamed = python.FunctionType(
         entry.__code__,
         {**entry.__globals__, "_hook": one, "__name__": function.__module__},
         name,
         None,
         entry.__closure__,
     )
-    made.__annotations__ = entry.__annotations__
-    return made
+    renamed.__annotations__ = entry.__annotations__
+    return renamed
 
 
 def _compiled(one: Any, records: tuple[RecordType, ...], entry_of: MakeEntry) -> Any:
@@ -223,18 +222,26 @@ def _key(function: Any, records: tuple[RecordType, ...]) -> str | None:
 # -- for what calls ----------------------------------------------------------------------------------------
 
 
-PYTHON_TABLES: dict[int, tuple[tuple[Callable[..., Any] | None, ...], Any, RecordType]] = {}
-"""by the address of a table of hooks: hooks, parameters and the type of senders' rows"""
+PYTHON_HOOKS: list[Callable[..., int]] = []
+"""entries that run as Python; the address of the first one is 1"""
 
 
-def python_parts(address: int, which: int) -> tuple[Callable[..., Any] | None, Any, Any]:
-    """Of the sender whose row is there: a hook, parameters and the row."""
-    hooks, parameters, kind = PYTHON_TABLES[load64(address)]
-    raw: Any = (ctypes.c_char * kind.itemsize).from_address(int(address))
-    return hooks[which], as_record(parameters[0]), as_record(np.frombuffer(raw, kind)[0])
+def _python_call(address: int, row: int, table: int, i: int, now: int) -> int:
+    return PYTHON_HOOKS[address - 1](row, table, i, now)
+
+
+_call = call4 if COMPILED else _python_call
 
 
 @inner
-def hook_at(own: int, which: int) -> int:
-    """Address of a hook of the sender whose row is at `own`, 0 for none."""
-    return load64(load64(own) + 8 * (which + 1))
+def has(row: int, which: int) -> bool:
+    """Whether the plugin of the sender whose row is at `row` has a hook."""
+    return load64(load64(row) + 8 * (which + 1)) != 0
+
+
+@inner
+def call(row: int, table: int, i: int, which: int, now: int) -> int:
+    """Calls a hook of the sender whose row is at `row`, if there is one, else returns 0. `table`, `i`: where the sender
+    is, as the entries of its kind (`MakeEntry`) take it."""
+    hook = load64(load64(row) + 8 * (which + 1))
+    return _call(hook, row, table, i, now) if hook != 0 else int64(0)

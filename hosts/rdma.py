@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RDMA hosts as a stack of `hosts.stacks`: the functions of `hosts.endpoint`, to be called by address.
+"""RDMA hosts as a stack of `hosts.stacks`: what becomes of a frame that comes in, which frame goes next, and whose
+deadline has passed.
 
-`state` is the address of the list of tables (`Hosts.listing`).
+`state` is the address of the record of tables (`Hosts.listing`).
 """
 
 from __future__ import annotations
@@ -16,33 +17,22 @@ from detour.base.jit import inner, int64
 from detour.base.memory import load8, load32, load64, prefetch_lines, store64
 from detour.base.memory import prefetch as prefetch_line
 from detour.base.parts import Part
-from detour.hosts import demux, draws, nic
+from detour.base.pointers import record_address
+from detour.hosts import draws, nic, openloop, tasks, timers
 from detour.hosts.cc import control
-from detour.hosts.frames import dissect
+from detour.hosts.frames import dissect, wire
 from detour.hosts.frames.sizes import ETHERNET, IPV6, TRANSIT, UDP
-from detour.hosts.paths import paths
-from detour.hosts.rows import cfg_row, host_row, qp_row
+from detour.hosts.paths import paths, plugin
+from detour.hosts.paths.probes import send_ptm
+from detour.hosts.records import ControlMessage, QueuePair, RdmaHost
+from detour.hosts.rows import cfg_row, ctl_row, frame_row, host_row, ptm_row, qp_row, slot_row
 from detour.hosts.stacks import STORED_SHIFT, record_of
-from detour.hosts.state import (
-    FIRST_QPN,
-    HOST_TABLES,
-    NIL,
-    QPS_RTS,
-    TABLES,
-    WQE_SIGNALED,
-    Handle,
-    Hosts,
-    hosts_at,
-)
-from detour.hosts.transport import multipath, timers
-from detour.hosts.verbs import queues
+from detour.hosts.state import DTYPES, FIRST_QPN, MAX_TIME, NIL, QPS_RTS, WQE_SIGNALED, Handle, Hosts, hosts_at
+from detour.hosts.transport import ack_validation, blackhole, multipath, queues, responder, sender
 
 RDMA = Part("rdma", __name__)
 
-_PREFETCHED = ("host", "qp", "slot", "ctl")
-_HOST_AT, _QP_AT, _SLOT_AT, _CTL_AT = (8 * HOST_TABLES.index(name) for name in _PREFETCHED)
-_LENGTHS_AT = 8 * len(HOST_TABLES)
-_HOST_BYTES, _QP_BYTES, _SLOT_BYTES, _CTL_BYTES = (TABLES[name].dtype.itemsize for name in _PREFETCHED)
+_HOST_BYTES, _QP_BYTES, _SLOT_BYTES, _CTL_BYTES = (DTYPES[name].itemsize for name in ("host", "qp", "slot", "ctl"))
 _ANSWERED = 4
 """packets in flight that answers may take off a QP in a window"""
 _NEXT_HEADER = ETHERNET + 6
@@ -58,40 +48,205 @@ def stack_of(hs: Hosts) -> tuple[np.ndarray, Any]:
 @RDMA.entry
 def receive(state: int, host: int, frame: int, stored: int, wire: int, now: int) -> int:
     """A frame came in."""
-    demux.receive(hosts_at(state), host, frame, wire, now)
+    hs = hosts_at(state, 0)
+    _take(hs, host, host_row(hs, host), frame, wire, now)
+    if host_row(hs, host).events_when <= now:
+        tasks.perform(hs, host, now)
     return 0
+
+
+@inner
+def _take(hs: Handle, host: int, h: RdmaHost, frame: int, length: int, now: int) -> None:
+    h.now = now
+    h.rx_frames += 1
+    h.rx_bytes += length
+    if h.open_loop and openloop.receive(hs, host, frame, length, now):
+        return
+    kind = dissect.dissect(hs, host, frame, length)
+    if kind < 0:
+        _count_bad(h, kind)
+    elif kind == dissect.IS_PTM:
+        paths.answer_ptm(hs, host)
+    else:
+        i = _addressed(hs, host)
+        if i == NIL:
+            _count_lost(hs, h)
+        elif kind == dissect.IS_DATA:
+            responder.on_data(hs, i, now)
+        else:
+            _feedback(hs, i, qp_row(hs, i), kind, now)
+
+
+@inner
+def _feedback(hs: Handle, i: int, q: QueuePair, kind: int, now: int) -> None:
+    """Something that the sender of QP `i` is to know came in."""
+    if kind == dissect.IS_ACK:
+        sender.on_ack(hs, i, now)
+    elif kind == dissect.IS_PTR:
+        if paths.on_ptr(hs, i, now):
+            blackhole.on_answer(hs, i, q, now)
+    elif not ack_validation.is_notification(hs, i, q):
+        q.st_answers_dropped += 1
+    else:
+        q.st_cnps += 1
+        if ack_validation.is_about_this_path(hs, i, q):
+            control.on_cnp(q, now)
+    when = sender.deadline(hs, i, q)
+    if when < MAX_TIME:
+        timers.advance(hs, i, q, when)
+
+
+@inner
+def _count_bad(h: RdmaHost, kind: int) -> None:
+    if kind == dissect.NOT_MINE:
+        h.rx_not_mine += 1
+    elif kind == dissect.BAD_CHECKSUM:
+        h.rx_bad_checksum += 1
+    elif kind == dissect.BAD_ICRC:
+        h.rx_bad_icrc += 1
+    else:
+        h.rx_malformed += 1
+
+
+@inner
+def _addressed(hs: Handle, host: int) -> int:
+    """QP of this host that the frame is for and whose peer sent it, or `NIL`."""
+    f = frame_row(hs)
+    i = row_of(hs, f.qpn)
+    if i == NIL:
+        return NIL
+    q = qp_row(hs, i)
+    mine = q.qpn == f.qpn and q.host == host
+    return i if mine and q.peer_hi == f.src_hi and q.peer_lo == f.src_lo else NIL
+
+
+@inner
+def row_of(hs: Handle, qpn: int) -> int:
+    """Row of the table of QPs to which a number belongs, whether it is in use or not; `NIL`: none."""
+    i = (qpn - FIRST_QPN) & cfg_row(hs).qpn_mask
+    return i if qpn >= FIRST_QPN and i < cfg_row(hs).n_qps else int64(NIL)
+
+
+@inner
+def _count_lost(hs: Handle, h: RdmaHost) -> None:
+    """A frame for no QP of this host came in: of an earlier connection, if its number was used before in its row."""
+    qpn = frame_row(hs).qpn
+    i = row_of(hs, qpn)
+    if i != NIL and qpn < FIRST_QPN + i + qp_row(hs, i).generation * (cfg_row(hs).qpn_mask + 1):
+        h.rx_old_connection += 1
+    else:
+        h.rx_unknown_qp += 1
 
 
 @RDMA.entry
 def transmit(state: int, host: int, frame: int, room: int, now: int) -> int:
     """Writes the next frame to send; returns bytes stored << 32 | bytes on the wire, 0 if nothing may go now."""
-    length = demux.transmit(hosts_at(state), host, frame, now)
+    hs = hosts_at(state, 0)
+    h = host_row(hs, host)
+    h.now = now
+    length = 0
+    while length == 0 and nic.waits(h.ctl):
+        length = _control(hs, frame, h, ctl_row(hs, host, nic.pop(hs, h.ctl)))
+    if length == 0 and nic.may_send_data(hs, h):
+        length = _data(hs, host, h, frame, now)
+        if length == 0 and h.open_loop:
+            length = openloop.write(hs, host, frame, now)
+    if length:
+        h.tx_frames += 1
+        h.tx_bytes += length
     return min(length, room) << STORED_SHIFT | length
+
+
+@inner
+def _data(hs: Handle, host: int, h: RdmaHost, frame: int, now: int) -> int:
+    """The next PTM or data packet."""
+    length = 0
+    while length == 0 and nic.waits(h.ptm):
+        m = ptm_row(hs, host, nic.pop(hs, h.ptm))
+        if m.kind == nic.CTL_PTM:  # it is withdrawn when its QP is destroyed
+            length = paths.write_ptm(hs, frame, h, m, now)
+    while length == 0 and h.active_head != NIL:
+        i = nic.take_active(hs, h)
+        q = qp_row(hs, i)
+        length = sender.next_frame(hs, i, q, frame, now)
+        if length and sender.can_send(hs, q):
+            sender.continue_after(hs, i, q, length, now)
+    return length
+
+
+@inner
+def _control(hs: Handle, frame: int, h: RdmaHost, m: ControlMessage) -> int:
+    if m.kind == nic.CTL_ACK:
+        return responder.write_ack(hs, frame, m)
+    if m.kind == nic.CTL_CNP:
+        return wire.write_cnp(hs, frame, qp_row(hs, m.qp), m)
+    if m.kind == nic.CTL_PTR:
+        return wire.write_probe(hs, frame, h, m, wire.PTR)
+    return 0  # withdrawn when its QP was destroyed
 
 
 @RDMA.entry
 def deadline(state: int, host: int) -> int:
     """When `expire` wants to be called, ps; `MAX_TIME`: never."""
-    return demux.deadline(hosts_at(state), host)
+    return _deadline(hosts_at(state, 0), host)
+
+
+@inner
+def _deadline(hs: Handle, host: int) -> int:
+    if host_row(hs, host).open_loop:
+        return openloop.due(hs, host)
+    return min(host_row(hs, host).events_when, _first_deadline(hs, host))
+
+
+@inner
+def _first_deadline(hs: Handle, host: int) -> int:
+    """Of all QPs."""
+    while True:
+        i = timers.top(hs, host)
+        if i == NIL:
+            return MAX_TIME
+        q = qp_row(hs, i)
+        when = sender.deadline(hs, i, q)
+        if when <= q.heap_key:
+            return q.heap_key
+        if when == MAX_TIME:
+            timers.remove(hs, q)
+        else:
+            timers.postpone_top(hs, host, when)
 
 
 @RDMA.entry
 def not_before(state: int, host: int) -> int:
-    """A time before which no deadline is, ps."""
-    return demux.not_before(hosts_at(state), host)
+    """A time before which no deadline is, ps: `deadline` may be later, but to know that takes looking at a QP."""
+    hs = hosts_at(state, 0)
+    if host_row(hs, host).open_loop:
+        return openloop.due(hs, host)
+    return min(host_row(hs, host).events_when, timers.first_key(hs, host))
 
 
 @RDMA.entry
 def expire(state: int, host: int, now: int) -> int:
-    """The deadline has passed."""
-    demux.expire(hosts_at(state), host, now)
+    """The deadline has passed. Harmless if it has not."""
+    hs = hosts_at(state, 0)
+    host_row(hs, host).now = now
+    if host_row(hs, host).open_loop:
+        return 0  # `transmit` follows
+    if host_row(hs, host).events_when <= now:
+        tasks.perform(hs, host, now)
+    while _first_deadline(hs, host) <= now:
+        i = timers.top(hs, host)
+        sender.on_deadline(hs, i, now)
+        if timers.top(hs, host) == i:
+            # a key above `now` even if something is still due: it waits for `transmit` now
+            timers.postpone_top(hs, host, max(sender.deadline(hs, i, qp_row(hs, i)), now + 1))
     return 0
 
 
 @RDMA.entry
 def pause(state: int, host: int, mask: int) -> int:
-    """Priority p must not be sent while bit p of `mask` is set."""
-    demux.pause(hosts_at(state), host, mask)
+    """Priority p must not be sent while bit p of `mask` is set (PFC). Control goes on; data and PTMs are of
+    `data_priority`. When it is cleared there may be something to `transmit`."""
+    host_row(hosts_at(state, 0), host).paused = mask
     return 0
 
 
@@ -101,12 +256,12 @@ def pause(state: int, host: int, mask: int) -> int:
 @RDMA.entry
 def prefetch(state: int, host: int, frame: int, step: int) -> int:
     """Step 0: the rows of the host and of the QP that the frame is for; 1: what these lead to."""
-    hs = hosts_at(state)
+    hs = hosts_at(state, 0)
     i = _qp_of(hs, frame)
     if step == 0:
-        prefetch_lines(load64(state + _HOST_AT) + host * _HOST_BYTES, _HOST_BYTES)
+        prefetch_lines(record_address(host_row(hs, host)), _HOST_BYTES)
         if i >= 0:
-            prefetch_lines(load64(state + _QP_AT) + i * _QP_BYTES, _QP_BYTES)
+            prefetch_lines(record_address(qp_row(hs, i)), _QP_BYTES)
         return 0
     _prefetch_answer(hs, host)
     if i >= 0:
@@ -131,20 +286,18 @@ def _qp_of(hs: Handle, frame: int) -> int:
 @inner()
 def _prefetch_answer(hs: Handle, host: int) -> None:
     """Where the next answer of a host is written that waits for its uplink."""
-    length = load64(hs.listing + _LENGTHS_AT + _CTL_AT)
     ring = host_row(hs, host).ctl
     place = ring.tail & (cfg_row(hs).control_depth - 1) if ring.tail != ring.head else 0
-    prefetch_lines(load64(hs.listing + _CTL_AT) + (host * length + place) * _CTL_BYTES, _CTL_BYTES)
+    prefetch_lines(record_address(ctl_row(hs, host, place)), _CTL_BYTES)
 
 
 @inner()
 def _prefetch_flight(hs: Handle, i: int) -> None:
     """The first packets in flight of a QP and the place of the next one to send."""
     q = qp_row(hs, i)
-    first = load64(hs.listing + _SLOT_AT) + i * load64(hs.listing + _LENGTHS_AT + _SLOT_AT) * _SLOT_BYTES
     if q.flight_head != NIL:
-        prefetch_lines(first + q.flight_head * _SLOT_BYTES, _ANSWERED * _SLOT_BYTES)
-        prefetch_line(first + (q.snd_nxt & (cfg_row(hs).window - 1)) * _SLOT_BYTES)
+        prefetch_lines(record_address(slot_row(hs, i, q.flight_head)), _ANSWERED * _SLOT_BYTES)
+        prefetch_line(record_address(slot_row(hs, i, q.snd_nxt & (cfg_row(hs).window - 1))))
 
 
 # -- for Python, while nothing runs -------------------------------------------------------------------------
@@ -153,29 +306,29 @@ def _prefetch_flight(hs: Handle, i: int) -> None:
 @RDMA.entry
 def survey(state: int, count: int, hosts: int, when: int, busy: int) -> None:
     """For each of `count` hosts its deadline and whether it may have something to send; arrays of int64."""
-    hs = hosts_at(state)
+    hs = hosts_at(state, 0)
     for k in range(count):
         host = load64(hosts + 8 * k)
-        store64(when + 8 * k, demux.deadline(hs, host))
+        store64(when + 8 * k, _deadline(hs, host))
         store64(busy + 8 * k, nic.has_work(hs, host))
 
 
 @RDMA.entry
 def dissect_frame(state: int, frame: int, length: int) -> int:
     """`dissect.dissect` of a frame for nobody, behind which there must be room for headers."""
-    return dissect.dissect(hosts_at(state), int64(NIL), frame, length)
+    return dissect.dissect(hosts_at(state, 0), int64(NIL), frame, length)
 
 
 @RDMA.entry
 def random_below(state: int, host: int, n: int) -> int:
     """`draws.random_below`."""
-    return draws.random_below(host_row(hosts_at(state), host), n)
+    return draws.random_below(host_row(hosts_at(state, 0), host), n)
 
 
 @RDMA.entry
 def begin(state: int, rows: Int64s1, window: float) -> None:
     """Begins the first path of QPs."""
-    hs = hosts_at(state)
+    hs = hosts_at(state, 0)
     for i in rows:
         q = qp_row(hs, i)
         control.on_path(cfg_row(hs), q, window, int64(0))
@@ -187,13 +340,13 @@ def post_write(
     state: int, i: int, wr_id: int, local: int, remote: int, rkey: int, length: int, flags: int, imm: int, now: int
 ) -> int:
     """`queues.post_write`."""
-    return queues.post_write(hosts_at(state), i, wr_id, local, remote, rkey, length, flags, imm, now)
+    return queues.post_write(hosts_at(state, 0), i, wr_id, local, remote, rkey, length, flags, imm, now)
 
 
 @RDMA.entry
 def post_many(state: int, row: Int64s1, key: Int64s1, size: Int64s1, wr_id: Int64s1, now: int) -> int:
     """Posts a WRITE from and to the begin of memory on each of some QPs, until one is refused; says why."""
-    hs, zero = hosts_at(state), int64(0)
+    hs, zero = hosts_at(state, 0), int64(0)
     for k in range(len(row)):
         refused = queues.post_write(hs, row[k], wr_id[k], zero, zero, key[k], size[k], int64(WQE_SIGNALED), zero, now)
         if refused:
@@ -204,34 +357,37 @@ def post_many(state: int, row: Int64s1, key: Int64s1, size: Int64s1, wr_id: Int6
 @RDMA.entry
 def abandon(state: int, i: int) -> None:
     """`multipath.abandon`."""
-    multipath.abandon(hosts_at(state), i)
+    multipath.abandon(hosts_at(state, 0), i)
 
 
 @RDMA.entry
 def move(state: int, i: int, cand: int, now: int) -> None:
     """`paths.move`."""
-    hs = hosts_at(state)
+    hs = hosts_at(state, 0)
     paths.move(hs, i, qp_row(hs, i), cand, now)
 
 
 @RDMA.entry
 def new_candidates(state: int, rows: Int64s1) -> None:
-    """`paths.new_candidates` of QPs."""
-    hs = hosts_at(state)
+    """The lists of candidates of QPs are others."""
+    hs = hosts_at(state, 0)
     for i in rows:
-        paths.new_candidates(hs, i)
+        plugin.call(hs, i, qp_row(hs, i), plugin.PATH_CANDIDATES, int64(0))
 
 
 @RDMA.entry
 def probe_all(state: int, i: int) -> None:
-    """`paths.probe_all`."""
-    paths.probe_all(hosts_at(state), i)
+    """Queues a PTM on every candidate of a QP: what is asked for from outside, not by the rules of its scheme."""
+    hs = hosts_at(state, 0)
+    q = qp_row(hs, i)
+    for place in range(q.n_cand):
+        send_ptm(hs, i, q, place)
 
 
 @RDMA.entry
 def forget(state: int, i: int) -> None:
     """A QP that is about to be destroyed has no deadline and no place among those that send."""
-    hs = hosts_at(state)
+    hs = hosts_at(state, 0)
     q = qp_row(hs, i)
     timers.remove(hs, q)
     nic.deactivate(hs, i, q)

@@ -15,6 +15,7 @@ import numpy as np
 from detour.base.arrays import CACHE_LINE
 from detour.base.structs import Float64, Int16, Int32, Int64, NativeRecord, UInt8, UInt16, UInt32
 from detour.hosts.config import HostConfig
+from detour.hosts.scheduling import ScheduledHost
 
 
 class Sizes(NativeRecord):
@@ -68,7 +69,7 @@ class RingEnds(NativeRecord):
     tail: Int64
 
 
-class RdmaHost(NativeRecord):
+class RdmaHost(ScheduledHost):
     """A host."""
 
     # IPv6 address, address as the last uSID of a list (0: none)
@@ -76,22 +77,15 @@ class RdmaHost(NativeRecord):
     addr_lo: Int64
     usid_hi: Int64
     usid_lo: Int64
-    mac: Int64
     gateway: Int64  # MAC to which it sends all frames
-    rng: Int64
-    active_head: Int64  # round robin over QPs with data to send
-    active_tail: Int64
     ctl: RingEnds  # control messages
-    heap_size: Int64  # heap of deadlines, and the first one's key
-    heap_first: Int64
     ptm: RingEnds  # PTMs
-    paused: Int64  # mask of priorities that must not be sent
-    now: Int64  # time of the last call
     open_loop: Int64  # 1: an open-loop source (`openloop`)
-    # Tasks (`agenda`): where its part of the agenda begins, entries there, when the first one is due (MAX_TIME: never)
-    agenda_at: Int64
-    agenda_size: Int64
-    agenda_when: Int64
+    # Tasks (`event_queue`): where its part of the table of events begins, entries there, when the first one is due
+    # (MAX_TIME: never)
+    events_at: Int64
+    events_size: Int64
+    events_when: Int64
     tasks_left: Int64  # tasks of its that are not over
     rx_frames: Int64
     rx_bytes: Int64
@@ -125,7 +119,7 @@ class Sender(NativeRecord):
     ssthresh: Float64
     pace_next: Int64  # earliest time of the next packet
     cc_timer: Int64  # when on_timer wants to be called
-    cc_own: Int64  # address of what it has of its algorithm (`plugins`)
+    cc_row: Int64  # address of what it has of its algorithm (`plugins`)
 
 
 class QueuePair(Sender):
@@ -187,16 +181,16 @@ class QueuePair(Sender):
     retry_ps: Int64  # time without progress before the QP fails (0: the hosts' parameter)
     quiet_since: Int64  # its begin if `retries` is not 0
 
-    # -- losses (`evidence`)
+    # -- losses (`loss_classification`)
     reorder_ps: Int64  # how late packets may be
     mark_wait: Int64  # least delay of a marked packet of this path (-1: none was)
     reorder_left: Int64  # round trips with losses for which `reorder_ps` holds
     reorder_round: Int64  # the transmission that ends such a one
 
     # -- paths
-    path_own: Int64  # address of what it has of its path scheme (`plugins`), 0: nobody chooses
+    path_row: Int64  # address of what it has of its path scheme (`plugins`), 0: nobody chooses
     sprays: Int64  # every packet has a path of its own
-    watches: Int64  # a path that alone is silent is left (`silence`)
+    watches: Int64  # a path that alone is silent is left (`blackhole`)
     path_timer: Int64  # when on_timer of the scheme wants to be called
     n_cand: Int64
     n_short: Int64  # how many of the candidates are shortest paths, if packets are sprayed (they come first)
@@ -204,7 +198,7 @@ class QueuePair(Sender):
     delay: Int64  # its queuing delay (-1: not known yet)
     ptm_seq: Int64
     detours_known: Int64  # spraying: something is known of detours
-    # a silent path (`silence`): since when it was when others were asked, the first PTM then, who answered best,
+    # a silent path (`blackhole`): since when it was when others were asked, the first PTM then, who answered best,
     # whether this path did
     asked_since: Int64
     asked_first: Int64
@@ -269,7 +263,7 @@ class QueuePair(Sender):
     st_rx_held_peak: Int64
     st_rx_held_bytes_peak: Int64
     # -- of the requester again
-    st_answers_dropped: Int64  # ACKs, NAKs, CNPs and PTRs that cannot be answers to what was sent (`answers`)
+    st_answers_dropped: Int64  # ACKs, NAKs, CNPs and PTRs that cannot be answers to what was sent (`ack_validation`)
     st_failovers: Int64  # paths left because they alone were silent
 
 

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows of the tables of `Hosts`, as records: `qp_row(hs, i).snd_nxt`.
 
-In Python these functions index the NumPy arrays. In native code a `Hosts` is one number, the address of a list of the
-tables' addresses, then of their row lengths, and a row is a pointer: no reference counting, and no array is passed from
-function to function (passing all of them made every call cost 150 ns and doubled the time to compile).
-Rows exist as long as the `Hosts` object does.
+Native code is given one number, the address of a record of the tables' addresses, and a row is a pointer: no reference
+counting, and no array is passed from function to function (passing all of them made every call cost 150 ns and doubled
+the time to compile). Rows exist as long as the `Hosts` object does.
 """
 
 from __future__ import annotations
@@ -13,35 +12,21 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from detour.base.heap import HeapEntry
-from detour.base.jit import COMPILED, as_record, inner, intrinsic
+from detour.base.jit import inner, intrinsic
 from detour.base.memory import generated, load64, move_bytes
-from detour.base.pointers import record_by_address
-from detour.base.structs import NativeRecord
+from detour.base.pointers import record_address, row_of_table
+from detour.base.structs import NativeRecord, offsets
 from detour.hosts import records
-from detour.hosts.state import HOST_TABLES, Handle, Hosts
+from detour.hosts.state import Handle
 
 _Row = TypeVar("_Row", bound=NativeRecord)
 
 _native = inner(forceinline=True)
 
 
-def _python_row(table: str) -> Callable[..., Any]:
-    def row(hs: Hosts, *at: int) -> Any:
-        return as_record(getattr(hs, table)[at])
-
-    return row
-
-
 def _row(kind: type[_Row], table: str) -> Callable[[Handle, int], _Row]:
     """A function of `hs` and an index."""
-    if not COMPILED:
-        return _python_row(table)
-    record_at, first = record_by_address(kind), 8 * HOST_TABLES.index(table)
-
-    def row(hs: Handle, i: int) -> _Row:
-        return record_at(load64(hs.listing + first), i)
-
-    return _native(row)
+    return row_of_table(Handle, kind, table)
 
 
 def _only(kind: type[_Row], table: str) -> Callable[[Handle], _Row]:
@@ -56,15 +41,12 @@ def _only(kind: type[_Row], table: str) -> Callable[[Handle], _Row]:
 
 def _row_of(kind: type[_Row], table: str) -> Callable[[Handle, int, int], _Row]:
     """A function of `hs`, the index of a QP, host or queue, and one of its rows."""
-    if not COMPILED:
-        return _python_row(table)
-    record_at, first = record_by_address(kind), 8 * HOST_TABLES.index(table)
-    length = first + 8 * len(HOST_TABLES)
+    row, length = _row(kind, table), offsets(Handle)[f"{table}_length"]
 
-    def row(hs: Handle, i: int, k: int) -> _Row:
-        return record_at(load64(hs.listing + first), i * load64(hs.listing + length) + k)
+    def row_of(hs: Handle, i: int, k: int) -> _Row:
+        return row(hs, i * load64(record_address(hs) + length) + k)
 
-    return _native(row)
+    return _native(row_of)
 
 
 cfg_row = _only(records.Config, "cfg")
@@ -78,7 +60,7 @@ task_row = _row(records.Task, "task")
 successor_row = _row(records.Successor, "successor")
 lane_row = _row(records.TaskLane, "lane")
 unit_row = _row(records.Unit, "unit")
-agenda_row = _row(HeapEntry, "agenda")
+event_row = _row(HeapEntry, "events")
 # of a QP: packets that were sent, or came early, work requests, paths
 slot_row = _row_of(records.PsnSlot, "slot")
 arrival_row = _row_of(records.Arrival, "arrival")
@@ -106,12 +88,12 @@ def frame_to_memory(hs: Handle, address: int, at: int, size: int) -> None:
     move_bytes(_memory(hs) + address, at, size)
 
 
-_MEMORY = 8 * HOST_TABLES.index("memory")
+_MEMORY = offsets(Handle)["memory"]
 
 
 @_native
 def _memory(hs: Handle) -> int:
-    return load64(hs.listing + _MEMORY)
+    return load64(record_address(hs) + _MEMORY)
 
 
 @intrinsic(lambda: None)

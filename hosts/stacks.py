@@ -103,5 +103,5 @@ def address_of(function: Any, arguments: int) -> tuple[int, Any]:
     """Address of an entry of `int64`s, and what must be kept for as long as it is called."""
     if COMPILED:
         return function.address, function
-    made = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * arguments)(function)
-    return ctypes.cast(made, ctypes.c_void_p).value or 0, made
+    callback = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * arguments)(function)
+    return ctypes.cast(callback, ctypes.c_void_p).value or 0, callback

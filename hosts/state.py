@@ -3,16 +3,16 @@
 
 A field is written `hs.qp[i]["snd_nxt"]` in Python, `qp_row(hs, i).snd_nxt` in native code (`rows.py`), where a
 record is a reference. What the rows are is in `records`. Packets are numbered with 64 bits inside; the PSN on the wire
-is the low 24 (`wire.py`).
+is the low 24 (`wire`).
 """
 
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import fields
-from typing import Any, NamedTuple
+from inspect import get_annotations
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,15 +20,16 @@ from numpy.typing import NDArray
 from detour.base.arrays import CACHE_LINE
 from detour.base.errors import DetourError
 from detour.base.heap import HeapEntry
-from detour.base.jit import COMPILED
-from detour.base.structs import NativeRecord
+from detour.base.pointers import record_by_address
+from detour.base.structs import NativeRecord, row_type
 from detour.base.times import MAX_TIME as MAX_TIME
 from detour.hosts import records
+from detour.hosts.addresses import to_words
 from detour.hosts.config import HostConfig
-from detour.hosts.frames.addresses import to_words
+from detour.hosts.plugins import Bound
+from detour.hosts.scheduling import NIL as NIL
 from detour.topo.address import GATEWAY_MAC
 
-NIL = -1
 NO_CANDIDATE = 255
 """in a byte"""
 
@@ -54,35 +55,6 @@ REGIONS = 64
 """groups of which a host knows something; those with the same number modulo this share a row"""
 LATE_CLASSES = 16
 
-TABLES: dict[str, type[NativeRecord]] = {
-    "cfg": records.Config,
-    "frame": records.ReceivedFrame,
-    "host": records.RdmaHost,
-    "qp": records.QueuePair,
-    "cq": records.CompletionQueue,
-    "mr": records.MemoryRegion,
-    "slot": records.PsnSlot,
-    "arrival": records.Arrival,
-    "wqe": records.WorkRequest,
-    "candidate": records.Candidate,
-    "cqe": records.CompletionEntry,
-    "ctl": records.ControlMessage,
-    "ptm": records.ControlMessage,
-    "heap": HeapEntry,
-    "source": records.OpenLoopSource,
-    "task": records.Task,
-    "successor": records.Successor,
-    "lane": records.TaskLane,
-    "unit": records.Unit,
-    "agenda": HeapEntry,
-    "region": records.Region,
-    "late": records.Late,
-}
-"""all tables of records, with the kinds of their rows"""
-HOST_TABLES = (*TABLES, "memory")
-"""all tables"""
-
-
 _SCATTERED = ("wqe", "cqe", "ctl", "ptm")
 """rings: little of each one's memory is ever touched"""
 
@@ -100,13 +72,9 @@ def _apart(columns: int, itemsize: int) -> int:
     return columns
 
 
-def _dtype(name: str) -> np.dtype[Any]:
-    return TABLES[name].dtype if name in TABLES else np.dtype(np.uint8)
-
-
 def _table(name: str, shape: tuple[int, ...]) -> np.ndarray:
     """A zeroed table."""
-    dtype = _dtype(name)
+    dtype = DTYPES[name]
     make = _scattered if name in _SCATTERED else np.zeros
     if len(shape) == 1:
         return make(shape, dtype)
@@ -128,71 +96,72 @@ HostTable = NDArray[Any]
 """of records: their fields have names, which NumPy does not tell type checkers"""
 
 
-class Handle(NamedTuple):
-    """What native code has of `Hosts`."""
+class HostTables:
+    """All tables, with the kinds of their rows. `memory` is the arena that memory regions are ranges of (empty if
+    payload is elided)."""
 
-    listing: int
-    """address of a list of int64: the tables' addresses in order of `HOST_TABLES`, then their lengths of a row"""
+    cfg: Annotated[HostTable, records.Config]
+    frame: Annotated[HostTable, records.ReceivedFrame]
+    host: Annotated[HostTable, records.RdmaHost]
+    qp: Annotated[HostTable, records.QueuePair]
+    cq: Annotated[HostTable, records.CompletionQueue]
+    mr: Annotated[HostTable, records.MemoryRegion]
+    slot: Annotated[HostTable, records.PsnSlot]
+    arrival: Annotated[HostTable, records.Arrival]
+    wqe: Annotated[HostTable, records.WorkRequest]
+    candidate: Annotated[HostTable, records.Candidate]
+    cqe: Annotated[HostTable, records.CompletionEntry]
+    ctl: Annotated[HostTable, records.ControlMessage]
+    ptm: Annotated[HostTable, records.ControlMessage]
+    heap: Annotated[HostTable, HeapEntry]
+    source: Annotated[HostTable, records.OpenLoopSource]
+    task: Annotated[HostTable, records.Task]
+    successor: Annotated[HostTable, records.Successor]
+    lane: Annotated[HostTable, records.TaskLane]
+    unit: Annotated[HostTable, records.Unit]
+    events: Annotated[HostTable, HeapEntry]
+    region: Annotated[HostTable, records.Region]
+    late: Annotated[HostTable, records.Late]
+    memory: Annotated[NDArray[np.uint8], np.uint8]
 
 
-INTERPRETED: dict[int, Hosts] = {}
-"""by listing, where native code runs as Python"""
+DTYPES = {name: row_type(kind) for name, kind in get_annotations(HostTables, eval_str=True).items()}
+"""of the tables' rows"""
 
 
-hosts_at: Callable[[int], Handle] = Handle if COMPILED else INTERPRETED.__getitem__
-"""by the address of the list"""
+class Handle(NativeRecord):
+    """What native code has of `Hosts`: the tables' addresses, then how many rows each QP, host or queue has of them."""
+
+    dtype = np.dtype([(name, np.int64) for name in (*DTYPES, *(f"{name}_length" for name in DTYPES))])
 
 
-class Hosts(Handle):
-    """All state: for Python an attribute per table, for Numba a named tuple of one address (`rows.py`).
+hosts_at = record_by_address(Handle)
 
-    `memory` is the arena that memory regions are ranges of (empty if payload is elided)."""
 
-    cfg: HostTable
-    frame: HostTable
-    host: HostTable
-    qp: HostTable
-    cq: HostTable
-    mr: HostTable
-    slot: HostTable
-    arrival: HostTable
-    wqe: HostTable
-    candidate: HostTable
-    cqe: HostTable
-    ctl: HostTable
-    ptm: HostTable
-    heap: HostTable
-    source: HostTable
-    task: HostTable
-    successor: HostTable
-    lane: HostTable
-    unit: HostTable
-    agenda: HostTable
-    region: HostTable
-    late: HostTable
-    memory: NDArray[np.uint8]
+class Hosts(HostTables):
+    """All state: for Python an attribute per table, for native code the record `native` at address `listing`."""
 
-    def __new__(cls, shapes: dict[str, tuple[int, ...]]) -> Hosts:
+    def __init__(self, shapes: dict[str, tuple[int, ...]]) -> None:
         """Zeroed tables of these shapes."""
-        tables = {name: _table(name, shapes[name]) for name in HOST_TABLES}
-        listing = np.array(
-            [table.ctypes.data for table in tables.values()]
-            + [table.strides[0] // table.itemsize for table in tables.values()],
-            np.int64,
-        )
-        self = super().__new__(cls, listing.ctypes.data)
-        self.__dict__.update(tables, _keep=listing)
-        if not COMPILED:
-            INTERPRETED[self.listing] = self
-        return self
+        self._native = np.zeros(1, Handle.dtype)
+        self.native = self._native[0]
+        self.listing = self._native.ctypes.data
+        self.plugins: list[Bound] = []
+        for name in DTYPES:
+            table = _table(name, shapes[name])
+            self.native[f"{name}_length"] = table.strides[0] // table.itemsize
+            self._enter(name, table)
+
+    def _enter(self, name: str, table: np.ndarray) -> None:
+        setattr(self, name, table)
+        self.native[name] = table.ctypes.data
 
     def replace(self, name: str, table: np.ndarray) -> None:
         """Another table of the same type, contiguous, of one dimension; only while nothing runs."""
-        assert table.dtype == _dtype(name)
+        assert table.dtype == DTYPES[name]
         assert table.ndim == 1
         assert table.flags.c_contiguous
-        self.__dict__[name] = table
-        self.__dict__["_keep"][HOST_TABLES.index(name)] = table.ctypes.data
+        self._enter(name, table)
 
 
 def set_host(
@@ -290,7 +259,7 @@ def make_hosts(
     shapes |= {"wqe": (n_qps, sq_depth), "candidate": (n_qps, max_candidates), "cqe": (n_cqs, cq_depth)}
     shapes |= {"ctl": (n_hosts, control_depth), "ptm": (n_hosts, control_depth)}
     shapes |= {"heap": (n_hosts, min(n_qps, qps_per_host or n_qps)), "source": (n_hosts,)}
-    shapes |= {"task": (1,), "successor": (1,), "lane": (1,), "unit": (1,), "agenda": (1,)}
+    shapes |= {"task": (1,), "successor": (1,), "lane": (1,), "unit": (1,), "events": (1,)}
     shapes |= {"region": (n_hosts, REGIONS), "late": (n_hosts, LATE_CLASSES)}
     shapes |= {"memory": (0 if config.elide_payload else arena_bytes,)}
     hs = Hosts(shapes)
@@ -302,7 +271,7 @@ def make_hosts(
         hs.cfg[0][field.name] = getattr(config, field.name)
     hs.host["active_head"] = NIL
     hs.host["active_tail"] = NIL
-    hs.host["agenda_when"] = MAX_TIME
+    hs.host["events_when"] = MAX_TIME
     hs.qp["heap_pos"] = NIL
     hs.host["rng"] = np.random.SeedSequence(seed).generate_state(n_hosts, np.uint64).view(np.int64) | 1
     return hs

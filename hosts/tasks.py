@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tasks of a host: computations that take time and messages that are posted, each when its time has come.
 
-Everything that happens to a task happens at its host, when its agenda says so, and native: a fabric of a hundred
+Everything that happens to a task happens at its host, when its event queue says so, and native: a fabric of a hundred
 thousand messages that wait for each other stops for none of them.
 
 A message takes one of the lanes of its two hosts: in a round the next one that is idle, else the one that has least
@@ -11,43 +11,30 @@ before it. If even that one's send queue is full it waits in the lane.
 from __future__ import annotations
 
 from detour.base.jit import inner, int64
-from detour.hosts import event_queue
+from detour.hosts import event_queue, state
 from detour.hosts.records import RdmaHost, Task, TaskLane
 from detour.hosts.rows import cfg_row, host_row, lane_row, qp_row, task_row, unit_row
-from detour.hosts.state import (
-    NIL,
-    ON_BEGIN,
-    ON_DONE,
-    TASK_BOOKED,
-    TASK_COMPUTING,
-    TASK_FAILED,
-    TASK_OVER,
-    TASK_QUEUED,
-    TASK_READY,
-    TASK_SENT,
-    WQE_TASK,
-    Handle,
-)
-from detour.hosts.verbs import queues
+from detour.hosts.state import NIL, Handle
+from detour.hosts.transport import queues
 
 # Constants of arguments have one type each, see `base.jit.inner`.
-_BEGIN, _DONE, _NOTHING, _FLAGS = int64(ON_BEGIN), int64(ON_DONE), int64(0), int64(WQE_TASK)
+_BEGIN, _DONE, _NOTHING, _FLAGS = int64(state.ON_BEGIN), int64(state.ON_DONE), int64(0), int64(state.WQE_TASK)
 
 
 @inner
 def perform(hs: Handle, host: int, now: int) -> None:
     """Does all that is due."""
     h = host_row(hs, host)
-    while h.agenda_when <= now:
+    while h.events_when <= now:
         number = event_queue.pop(hs, h)
         task = task_row(hs, number)
-        if task.state == TASK_READY:
+        if task.state == state.TASK_READY:
             _get_ready(hs, h, task, number, now)
-        elif task.state == TASK_BOOKED:
+        elif task.state == state.TASK_BOOKED:
             _begin(hs, h, task, number, now)
-        elif task.state == TASK_COMPUTING:
+        elif task.state == state.TASK_COMPUTING:
             _computed(hs, h, task, number, now)
-        elif task.state == TASK_QUEUED:
+        elif task.state == state.TASK_QUEUED:
             _post(hs, task, number, now)
 
 
@@ -63,7 +50,7 @@ def _get_ready(hs: Handle, h: RdmaHost, task: Task, number: int, now: int) -> No
     if begin == now:
         _begin(hs, h, task, number, now)
     else:
-        task.state = TASK_BOOKED
+        task.state = state.TASK_BOOKED
         event_queue.push(hs, h, begin, number)
 
 
@@ -72,7 +59,7 @@ def _begin(hs: Handle, h: RdmaHost, task: Task, number: int, now: int) -> None:
     task.began = now
     event_queue.successors_of(hs, task, _BEGIN, now)
     if task.compute > 0:
-        task.state = TASK_COMPUTING
+        task.state = state.TASK_COMPUTING
         event_queue.push(hs, h, now + task.compute, number)
     else:
         _computed(hs, h, task, number, now)
@@ -87,7 +74,7 @@ def _computed(hs: Handle, h: RdmaHost, task: Task, number: int, now: int) -> Non
         return
     task.done = now
     task.acked = now
-    task.state = TASK_OVER
+    task.state = state.TASK_OVER
     h.tasks_left -= 1
     event_queue.successors_of(hs, task, _DONE, now)
 
@@ -115,14 +102,14 @@ def _choose(hs: Handle, task: Task) -> int:
 def _post(hs: Handle, task: Task, number: int, now: int) -> None:
     """Posts a message, or lets it wait behind those that wait already."""
     lane = lane_row(hs, task.on)
-    full = (task.state != TASK_QUEUED and lane.waiting > 0) or _is_full(hs, lane.qp)
+    full = (task.state != state.TASK_QUEUED and lane.waiting > 0) or _is_full(hs, lane.qp)
     if full:
         _wait(hs, task, lane, number)
         return
-    task.state = TASK_SENT
+    task.state = state.TASK_SENT
     refused = queues.post_write(hs, lane.qp, number, _NOTHING, _NOTHING, lane.rkey, task.bytes, _FLAGS, _NOTHING, now)
     if refused:
-        task.state = TASK_FAILED
+        task.state = state.TASK_FAILED
 
 
 @inner

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from detour.cli import output
-from detour.engine.coverage.collector import Collector
-from detour.engine.coverage.document import CoverageDocument
+from detour.engine.compiler.covering import Collector
+from detour.engine.coverage.document import CoverageDocument, document_of
 from detour.fabric.backends.bmv2.switch import missing
 from tests.waiting import PATIENCE_S
 
@@ -42,7 +42,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         return
     if collector is not None:
         worker = os.environ.get("PYTEST_XDIST_WORKER")
-        collector.document().write(file.with_suffix(f".{worker}") if worker else file)
+        document_of(collector).write(file.with_suffix(f".{worker}") if worker else file)
     elif parts := _coverage_of_workers(file):
         CoverageDocument.read(parts).write(file)
 

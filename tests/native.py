@@ -52,6 +52,6 @@ def control_all(hs: Hosts, chosen: str | CongestionAlgorithm) -> Any:
 
 def control_state(hs: Hosts) -> Any:
     """What each QP has of the one congestion control that all of these hosts have."""
-    plugins = (bound.algorithm for bound in hs.__dict__["_plugins"])
+    plugins = (bound.algorithm for bound in hs.plugins)
     (chosen,) = (one for one in plugins if isinstance(one, CongestionAlgorithm))
     return algorithms.state_of(hs, chosen)

@@ -61,15 +61,22 @@ class Builder:
     def build(self, groups: int, valiant_groups: int = 0, rate_bps: int = 0) -> Topology:
         """The finished topology."""
         switches = tuple(
-            Switch(i, group, position, tier, _by_number(self._ports[i]))
-            for i, (group, position, tier) in enumerate(self._place)
+            Switch(i, *place, tuple(ports.get(port) for port in range(1, 1 + max(ports, default=0))))
+            for i, (place, ports) in enumerate(zip(self._place, self._ports, strict=True))
         )
         hosts, links = tuple(self._hosts), tuple(self._links)
         return Topology(self.family, self.spec, groups, valiant_groups, switches, hosts, links, rate_bps)
 
 
-def _by_number(ports: dict[int, Peer]) -> tuple[Peer | None, ...]:
-    return tuple(ports.get(p) for p in range(1, 1 + max(ports, default=0)))
+def check_counts(family: str, **counts: int) -> None:
+    """Refuses what there must be one of at least.
+
+    Raises:
+        DetourError: the first count below 1.
+    """
+    for name, count in counts.items():
+        if count < 1:
+            raise DetourError(f"{family}: {name}={count} is less than 1")
 
 
 def check_limits(spec: str, switches: int, hosts: int, ports: int) -> None:

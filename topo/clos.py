@@ -5,7 +5,7 @@ every rail of GPU servers."""
 from __future__ import annotations
 
 from detour.base.errors import DetourError
-from detour.topo.builder import Builder, check_limits
+from detour.topo.builder import Builder, check_counts, check_limits
 from detour.topo.topology import Topology
 
 
@@ -16,9 +16,7 @@ def leaf_spine(leaves: int, spines: int, hosts: int, cables: int = 1, speed: flo
     Raises:
         DetourError: the rule that the parameters break.
     """
-    for name, value in (("leaves", leaves), ("spines", spines), ("hosts", hosts), ("cables", cables)):
-        if value < 1:
-            raise DetourError(f"leaf-spine: {name}={value} is less than 1")
+    check_counts("leaf-spine", leaves=leaves, spines=spines, hosts=hosts, cables=cables)
     spec = f"leaf-spine:leaves={leaves},spines={spines},hosts={hosts}" + (f",cables={cables}" if cables != 1 else "")
     spec += f",speed={speed!r}" if speed != 1 else ""
     check_limits(spec, leaves + spines, leaves * hosts, ports=max(hosts + spines * cables, leaves * cables))
@@ -65,9 +63,7 @@ def three_levels(pods: int, leaves: int, aggs: int, cores: int, hosts: int) -> T
         DetourError: the rule that the parameters break.
     """
     given = {"pods": pods, "leaves": leaves, "aggs": aggs, "cores": cores, "hosts": hosts}
-    for name, value in given.items():
-        if value < 1:
-            raise DetourError(f"ft3: {name}={value} is less than 1")
+    check_counts("ft3", **given)
     spec = "ft3:" + ",".join(f"{name}={value}" for name, value in given.items())
     ports = max(hosts + aggs, leaves + cores, pods)
     check_limits(spec, pods * (leaves + aggs) + aggs * cores, pods * leaves * hosts, ports)
@@ -107,9 +103,7 @@ def rail_clos(pods: int, rails: int, servers: int, spines: int, cores: int = 1) 
         DetourError: the rule that the parameters break.
     """
     given = {"pods": pods, "rails": rails, "servers": servers, "spines": spines, "cores": cores}
-    for name, value in given.items():
-        if value < 1:
-            raise DetourError(f"rail-clos: {name}={value} is less than 1")
+    check_counts("rail-clos", **given)
     spec = "rail-clos:" + ",".join(f"{name}={value}" for name, value in given.items())
     leaves, above = pods * rails, rails * spines
     ports = max(servers + spines, pods + -(-cores // spines), rails)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from detour.base.errors import DetourError
-from detour.topo.builder import Builder, check_limits
+from detour.topo.builder import Builder, check_counts, check_limits
 from detour.topo.topology import Topology
 
 # Both wirings number the global ports of a group j = 0 .. a*h-1 (port j % h of switch j // h) and say which group
@@ -39,9 +39,7 @@ def dragonfly(p: int, a: int, h: int, g: int | None = None, wiring: str = "palmt
     Raises:
         DetourError: the rule that the parameters break.
     """
-    for name, value in (("p", p), ("a", a), ("h", h)):
-        if value < 1:
-            raise DetourError(f"dragonfly: {name}={value} is less than 1")
+    check_counts("dragonfly", p=p, a=a, h=h)
     most = a * h + 1
     g = most if g is None else g
     if g < 2:

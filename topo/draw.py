@@ -68,7 +68,8 @@ def places(topology: Topology) -> Places:
     else:
         switches = _circle_places(topology)
     hosts = _host_places(topology, switches, not any(switch.tier for switch in topology.switches))
-    return Places(switches, hosts, *_extent([*switches, *hosts]))
+    every = [*switches, *hosts]
+    return Places(switches, hosts, max(x for x, _ in every) + 60, max(y for _, y in every) + 60)
 
 
 def _dragonfly_places(topology: Topology) -> list[Coordinates]:
@@ -120,10 +121,6 @@ def _host_places(topology: Topology, switches: list[Coordinates], around: bool) 
         turn = away + offset * (0.7 if around else min(0.5, 1.6 / mates))
         places.append((x + 26 * math.cos(turn), y + 26 * math.sin(turn)))
     return places
-
-
-def _extent(places: list[Coordinates]) -> tuple[float, float]:
-    return max(x for x, _ in places) + 60, max(y for _, y in places) + 60
 
 
 def _links(topology: Topology, switches: list[Coordinates], hosts: list[Coordinates]) -> Iterator[str]:

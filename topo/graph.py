@@ -106,3 +106,12 @@ def exit_distances(topology: Topology, failures: Failures = NONE) -> Matrix:
         block = inside[np.ix_(index, index)]
         found[index] = np.where(direct[index][None, :, :], block[:, :, None], FAR).min(axis=1)
     return found
+
+
+def columns_into(topology: Topology, at: int, group: int, failures: Failures = NONE) -> NDArray[np.bool_]:
+    """(columns,) of a switch in `live_graph`: direct links to a group if it has any, else local links one hop closer to
+    one."""
+    graph, left = live_graph(topology, failures), exit_distances(topology, failures)
+    if left[at, group] == 0:
+        return (graph.weight[at] == GLOBAL) & (graph.group[graph.neighbour[at]] == group)
+    return (graph.weight[at] == LOCAL) & (left[graph.neighbour[at], group] == left[at, group] - 1)

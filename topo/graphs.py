@@ -14,7 +14,9 @@ then come links inside the group, then global ones.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Hashable
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
@@ -77,8 +79,23 @@ def from_networkx(
     spec = spec or f"{FAMILY}:{_digest(place, [switch_of[h] for h in hosts], names, links)}"
     ports = max((sum(1 for _ in graph.edges(node)) for node in names), default=0)
     check_limits(spec, len(names), len(hosts), ports)
-    assembly = _Assembly(spec, place, names, links, hosts, switch_of, terms)
-    return assembly.build(int(graph.graph.get("valiant_groups", 0)), rate_bps)
+    order = [names[switch_of[host]] for host in hosts]
+    if order != sorted(order):
+        raise DetourError("graph: hosts are numbered switch by switch: add them in the order of their switches")
+    builder, count = Builder(FAMILY, spec), Counter(order)
+    behind = {b: terms[id(data)] for _, b, data in links if b not in names}
+    host_terms = iter([behind[host] for host in hosts])
+    for switch, (group, position, tier) in enumerate(place):
+        builder.add_switch(group, position, tier)
+        builder.add_hosts(switch, count[switch], list(islice(host_terms, count[switch])))
+    links = [link for link in links if link[1] in names]
+    link_kinds: list[LinkKind] = [_kind(a, b, data, place[names[a]][0] == place[names[b]][0]) for a, b, data in links]
+    numbers = _Ports(names, count).of_links(links, link_kinds)
+    for (a, b, data), kind in zip(links, link_kinds, strict=True):
+        one, other = numbers[id(data)]
+        builder.connect(kind, (names[a], one), (names[b], other), *terms[id(data)])
+    groups = len({place[switch][0] for switch in order})
+    return builder.build(groups, int(graph.graph.get("valiant_groups", 0)), rate_bps)
 
 
 _Edge = tuple[Hashable, Hashable, dict[str, Any]]
@@ -177,76 +194,38 @@ def _digest(
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-class _Assembly:
-    """Numbers ports and builds."""
+class _Ports:
+    """Numbers of switches' ports; the first ones are those of hosts, `count` of each switch."""
 
-    def __init__(
-        self,
-        spec: str,
-        place: list[tuple[int, int, int]],
-        names: dict[Hashable, int],
-        links: list[_Edge],
-        hosts: list[Hashable],
-        switch_of: dict[Hashable, Hashable],
-        terms: LinkTerms,
-    ) -> None:
-        self._spec, self._place, self._names, self._links = spec, place, names, links
-        self._count = [0] * len(names)
-        for host in hosts:
-            self._count[names[switch_of[host]]] += 1
-        self._used: list[set[int]] = [set(range(1, 1 + count)) for count in self._count]
-        self._order = [names[switch_of[host]] for host in hosts]
-        self._terms = terms
-        behind = {b: terms[id(data)] for _, b, data in links if b not in names}
-        self._host_terms = [behind[host] for host in hosts]
+    def __init__(self, names: dict[Hashable, int], count: Counter[int]) -> None:
+        self._names = names
+        self._used = [set(range(1, 1 + count[switch])) for switch in names.values()]
 
-    def build(self, valiant_groups: int, rate_bps: int) -> Topology:
-        """The topology."""
-        if self._order != sorted(self._order):
-            raise DetourError("graph: hosts are numbered switch by switch: add them in the order of their switches")
-        builder = Builder(FAMILY, self._spec)
-        for group, position, tier in self._place:
-            builder.add_switch(group, position, tier)
-        first = 0
-        for switch, count in enumerate(self._count):
-            builder.add_hosts(switch, count, self._host_terms[first : first + count])
-            first += count
-        between: list[tuple[Hashable, Hashable, dict[str, Any], LinkKind]] = [
-            (a, b, data, self._kind(a, b, data)) for a, b, data in self._links if b in self._names
-        ]
-        for a, b, data, _ in between:
-            for end in (a, b) if data.get("ports") is not None else ():
-                self._take(end, data["ports"][end])
-        numbered = {id(data): self._ports(a, b, data) for a, b, data, kind in between if kind == "local"}
-        numbered |= {id(data): self._ports(a, b, data) for a, b, data, kind in between if kind == "global"}
-        for a, b, data, kind in between:
-            one, other = numbered[id(data)]
-            builder.connect(kind, (self._names[a], one), (self._names[b], other), *self._terms[id(data)])
-        groups = len({self._place[switch][0] for switch in self._order})
-        return builder.build(groups, valiant_groups, rate_bps)
-
-    def _kind(self, a: Hashable, b: Hashable, data: dict[str, Any]) -> LinkKind:
-        same = self._place[self._names[a]][0] == self._place[self._names[b]][0]
-        match data.get("kind", "local" if same else "global"):
-            case "local":
-                return "local"
-            case "global":
-                return "global"
-            case kind:
-                raise DetourError(f"graph: the link {a}-{b} is of kind {kind!r}; allowed: local, global")
-
-    def _take(self, node: Hashable, port: int) -> int:
+    def take(self, node: Hashable, port: int | None = None) -> int:
+        """A port of a switch, the first that is free if none is named."""
         used = self._used[self._names[node]]
+        port = next(port for port in range(1, MAX_PORT + 2) if port not in used) if port is None else port
         if port in used or not 1 <= port <= MAX_PORT:
             raise DetourError(f"graph: port {port} of {node} is taken by a host or a link, or is not 1 to {MAX_PORT}")
         used.add(port)
         return port
 
-    def _ports(self, a: Hashable, b: Hashable, data: dict[str, Any]) -> tuple[int, int]:
-        if data.get("ports") is not None:
-            return data["ports"][a], data["ports"][b]
-        return self._free(a), self._free(b)
+    def of_links(self, links: list[_Edge], kinds: list[LinkKind]) -> dict[int, tuple[int, int]]:
+        """Both ends' ports, by the identity of the edge's data: those that are given, then local links, then global
+        ones."""
+        found: dict[int, tuple[int, int]] = {}
+        for a, b, data in links:
+            if data.get("ports") is not None:
+                found[id(data)] = self.take(a, data["ports"][a]), self.take(b, data["ports"][b])
+        for wanted in ("local", "global"):
+            for (a, b, data), kind in zip(links, kinds, strict=True):
+                if kind == wanted and id(data) not in found:
+                    found[id(data)] = self.take(a), self.take(b)
+        return found
 
-    def _free(self, node: Hashable) -> int:
-        used = self._used[self._names[node]]
-        return self._take(node, next(port for port in range(1, MAX_PORT + 2) if port not in used))
+
+def _kind(a: Hashable, b: Hashable, data: dict[str, Any], same_group: bool) -> LinkKind:
+    kind = data.get("kind", "local" if same_group else "global")
+    if kind not in ("local", "global"):
+        raise DetourError(f"graph: the link {a}-{b} is of kind {kind!r}; allowed: local, global")
+    return kind

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     import networkx
 
 NODE_KEYS, EDGE_KEYS = ("kind",), ("gbps", "delay_ns")
-SWITCH_KEYS, BETWEEN_KEYS = ("kind", "hosts"), (*EDGE_KEYS, "speed", "delay_us")
-"""of lists of switches alone"""
+SWITCH_KEYS, BETWEEN_KEYS = ("kind", "hosts"), (*EDGE_KEYS, "speed", "delay_us")  # of lists of switches alone
 DROPPABLE = {
     "loops": "links from a node to itself",
     "parallel": "links between nodes that have one already",

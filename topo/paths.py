@@ -14,8 +14,7 @@ from detour.topo import address
 from detour.topo.failures import NONE, Failures, dead_switches
 from detour.topo.graph import (
     FAR,
-    GLOBAL,
-    LOCAL,
+    columns_into,
     distances,
     exit_distances,
     exits,
@@ -113,18 +112,12 @@ def via_paths(
 
 def _into(topology: Topology, source: int, via: int, failures: Failures) -> Iterator[SwitchPath]:
     """Paths from a switch inside its group to a link into `via`, the switch behind that link included."""
-    graph = live_graph(topology, failures)
-    if exits(topology, failures)[source, via]:
-        wanted = (graph.weight[source] == GLOBAL) & (graph.group[graph.neighbour[source]] == via)
-        for entry in np.unique(graph.neighbour[source][wanted]):
-            yield source, int(entry)
-        return
-    left = exit_distances(topology, failures)
-    if left[source, via] < FAR:
-        closer = (graph.weight[source] == LOCAL) & (left[graph.neighbour[source], via] == left[source, via] - 1)
-        for peer in np.unique(graph.neighbour[source][closer]):
-            for rest in _into(topology, int(peer), via, failures):
-                yield source, *rest
+    neighbours = live_graph(topology, failures).neighbour[source][columns_into(topology, source, via, failures)]
+    for peer in np.unique(neighbours).tolist():
+        if exits(topology, failures)[source, via]:
+            yield source, peer
+        else:
+            yield from ((source, *rest) for rest in _into(topology, peer, via, failures))
 
 
 def path_usids(topology: Topology, path: SwitchPath, target: Host) -> tuple[int, ...]:

@@ -19,7 +19,7 @@ from detour.base import plugins
 from detour.base.errors import DetourError
 from detour.topo.clos import fat_tree, leaf_spine, rail_clos
 from detour.topo.dragonfly import dragonfly
-from detour.topo.expander import booted
+from detour.topo.expander.booted import booted
 from detour.topo.grids import hyperx, torus
 from detour.topo.keyvalues import check_keys, split_spec, whole_number
 from detour.topo.listed import topology_of_graph
@@ -50,12 +50,12 @@ FAMILIES: dict[str, Family | str] = {
     "rail-clos": Family(rail_clos, ("pods", "rails", "servers", "spines"), ("cores",)),
     "torus": Family(torus, ("dims",), ("hosts",), ("dims",)),
     "hyperx": Family(hyperx, ("dims",), ("hosts",), ("dims",)),
-    "fcplus": Family(booted.fcplus, ("n", "s"), ("v", "hosts", "p", "seed", "grown")),
-    "fc": Family(booted.fc, ("n", "s", "k"), ("hosts", "p", "seed", "grown")),
-    "jellyfish": Family(booted.jellyfish, ("n", "s"), ("hosts", "p", "seed", "grown")),
-    "xpander": Family(booted.xpander, ("n", "s"), ("hosts", "p", "seed", "grown")),
-    "slimfly": Family(booted.slimfly, ("n", "s"), ("hosts", "p", "grown")),
-    "equal-cost-clos": Family(booted.equal_cost_clos, ("servers", "switches"), ("p",)),
+    "fcplus": Family(booted("fcplus"), ("n", "s"), ("v", "hosts", "p", "seed", "grown")),
+    "fc": Family(booted("fc"), ("n", "s", "k"), ("hosts", "p", "seed", "grown")),
+    "jellyfish": Family(booted("jellyfish"), ("n", "s"), ("hosts", "p", "seed", "grown")),
+    "xpander": Family(booted("xpander"), ("n", "s"), ("hosts", "p", "seed", "grown")),
+    "slimfly": Family(booted("slimfly"), ("n", "s"), ("hosts", "p", "grown")),
+    "equal-cost-clos": Family(booted("equal-cost-clos"), ("servers", "switches"), ("p",)),
 }
 
 

@@ -54,11 +54,7 @@ class Live:
         )
 
     def run(self) -> None:
-        """Returns when the user wants to.
-
-        Raises:
-            DetourError: the fabric is gone.
-        """
+        """Returns when the user wants to. Raises `DetourError`: the fabric is gone."""
         status = self._asked.status()
         self.screen.title = f"{unpinned(status.topology)} on {status.target}, links of {status.rate_mbps:g} Mb/s"
         if status.failures:
@@ -135,28 +131,19 @@ class Live:
         key("p", "space")(lambda: setattr(screen, "paused", not screen.paused))
         key("v")(lambda: setattr(screen, "in_flows", not screen.in_flows))
         key("a")(lambda: setattr(screen.links.rows, "everything", not screen.links.rows.everything))
-        key("f")(self._fail)
-        key("h")(self._heal)
+        key("f")(lambda: self._on_link("taking {} down ...", lambda link: f"{self._asked.fail(link).failed} is down"))
+        key("h")(lambda: self._on_link("bringing {} back ...", lambda link: f"{self._asked.heal(link).healed} is back"))
         key("H")(self._heal_all)
         return keys
 
-    def _chosen_link(self) -> str | None:
-        """The name of the link that is chosen; says what to do if there is none."""
+    def _on_link(self, text: str, work: Callable[[str], str]) -> None:
+        """Does something with the link that is chosen; says what to do if there is none."""
         chosen = None if self.screen.in_flows else self.screen.links.chosen
         if chosen is None:
             self.screen.message = "choose a link first (v shows links, arrows choose)"
-            return None
-        return chosen.partition(" ")[0]
-
-    def _fail(self) -> None:
-        link = self._chosen_link()
-        if link is not None:
-            self._do(f"taking {link} down ...", lambda: f"{self._asked.fail(link).failed} is down")
-
-    def _heal(self) -> None:
-        link = self._chosen_link()
-        if link is not None:
-            self._do(f"bringing {link} back ...", lambda: f"{self._asked.heal(link).healed} is back")
+            return
+        link = chosen.partition(" ")[0]
+        self._do(text.format(link), lambda: work(link))
 
     def _heal_all(self) -> None:
         def work() -> str:

@@ -16,7 +16,7 @@ from detour.base.quantities import rate_text
 from detour.base.records import as_json
 from detour.cli.parser import source_port
 from detour.cli.web.feed import Feed
-from detour.cli.web.graph import graph_of
+from detour.cli.web.layers import graph_of
 from detour.cli.web.pipeline import pipeline_of
 from detour.cli.web.server import NotThereError, Query, Question, asked_for
 from detour.control.p4runtime.pipeline import PipelineConfig
@@ -127,22 +127,16 @@ class Answers:
         return {"frame": data_frame(a, b, _port(query.get("sport", "")) or 0, usids, _SHORT).hex(), "port": a.port}
 
     def flow(self, name: str) -> dict[str, Any]:
-        """The paths that a flow has had, and the switches on the last one.
-
-        Raises:
-            NotThereError: nothing of that name sends.
-        """
+        """The paths that a flow has had, and the switches on the last one. Raises `NotThereError`: nothing of that name
+        sends."""
         paths = self._feed.paths_of(name)
         if not paths:
             raise NotThereError(f"there is no flow {name!r} now")
         return {"flow": name, "paths": paths}
 
     def do(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        """Lets the fabric carry out an operation.
-
-        Raises:
-            DetourError: it may not be asked for here, or says why not.
-        """
+        """Lets the fabric carry out an operation. Raises `DetourError`: it may not be asked for here, or says why
+        not."""
         if name not in CHANGING:
             raise DetourError(f"the page may not ask for {name!r}; it may for {', '.join(CHANGING)}")
         operation = OPERATIONS[name]
@@ -167,11 +161,7 @@ def _ends(query: Query) -> tuple[str, str]:
 
 
 def _port(text: str) -> int | None:
-    """A UDP source port.
-
-    Raises:
-        DetourError: it is none.
-    """
+    """A UDP source port. Raises `DetourError`: it is none."""
     try:
         return source_port(text) if text else None
     except argparse.ArgumentTypeError as error:
@@ -231,11 +221,7 @@ class PacketShelf:
         return found
 
     def find(self, number: str) -> dict[str, Any]:
-        """The packet of that number.
-
-        Raises:
-            NotThereError: there is none any more.
-        """
+        """The packet of that number. Raises `NotThereError`: there is none any more."""
         with self._lock:
             found = self._packets.get(int(number)) if number.isascii() and number.isdigit() else None
         if found is None:

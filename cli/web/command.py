@@ -22,11 +22,8 @@ _TOKEN_VARIABLE = "DETOUR_WEB_TOKEN"
 
 
 def register(commands: Any) -> None:
-    """Adds this command."""
     web = command(commands, "web", "a page that shows the fabric that is up and lets it be changed, until Ctrl-C", _web)
-    web.add_argument(
-        "--port", type=port_number, default=DEFAULT_PORT, metavar="N", help=f"on loopback ({DEFAULT_PORT}; 0: any)"
-    )
+    web.option("--port", f"on loopback ({DEFAULT_PORT}; 0: any)", "N", port_number, default=DEFAULT_PORT)
     what = web.add_mutually_exclusive_group()
     what.add_argument(
         "--run",
@@ -36,11 +33,8 @@ def register(commands: Any) -> None:
         help="play back a run of `detour sim --record FILE` instead",
     )
     what.add_argument("--program", metavar="P4INFO,JSON", help="packets through a v1model program, nothing booted")
-    web.add_argument(
-        "--entries",
-        type=Path,
-        metavar="FILE",
-        help="with --program: a P4Runtime WriteRequest as text, or a tutorial's runtime.json",
+    web.option(
+        "--entries", "with --program: a P4Runtime WriteRequest as text, or a tutorial's runtime.json", "FILE", Path
     )
     who = web.add_mutually_exclusive_group()
     who.add_argument(
@@ -50,7 +44,7 @@ def register(commands: Any) -> None:
     )
     who.add_argument("--token-file", metavar="FILE", help="the same, from a file (-: standard input)")
     who.add_argument("--read-only", action="store_true", help="nobody changes anything by the page")
-    web.add_argument("--interval", type=seconds, default=0.5, metavar="S", help="between updates (0.5)")
+    web.option("--interval", "between updates (0.5)", "S", seconds, default=0.5)
     add_name_option(web)
 
 
@@ -71,17 +65,20 @@ def _web(options: argparse.Namespace) -> None:
 
 
 def _play(options: argparse.Namespace) -> None:
+    from detour.cli.web.feed import SampleHub
+    from detour.cli.web.recorder import RunAnswers
     from detour.cli.web.runs import read_run
     from detour.cli.web.serving import serve_page
-    from detour.cli.web.watched import played_back
 
-    answers, feed = played_back(read_run(options.recorded))
-    serve_page(answers, feed, options.port, ready=_said(options, None, ""))
+    run = read_run(options.recorded)
+    serve_page(
+        RunAnswers(run.head, run.paths), SampleHub(None, run.samples), options.port, ready=_said(options, None, "")
+    )
 
 
 def _show_program(options: argparse.Namespace) -> None:
+    from detour.cli.web.feed import SampleHub
     from detour.cli.web.program import ProgramAnswers
-    from detour.cli.web.samples import SampleHub
     from detour.cli.web.serving import serve_page
     from detour.control.p4runtime.pipeline import PipelineConfig
 

@@ -10,16 +10,60 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from detour.base.errors import DetourError
-from detour.cli.web.samples import KEPT_SAMPLES, SampleHub
 from detour.fabric.operations.registry import Operations
 from detour.fabric.operations.results import LinkUses
 
+KEPT_SAMPLES = 600
+
+SampleListener = Callable[[dict[str, Any]], None]
+
+
+class SampleHub:
+    """Methods may be called from several threads."""
+
+    def __init__(self, kept: int | None = KEPT_SAMPLES, first: Iterable[dict[str, Any]] = ()) -> None:
+        """`kept`: samples for those who come later; None: all. `first`: those that there are already."""
+        self._shared = threading.Lock()
+        self._samples: deque[dict[str, Any]] = deque(first, maxlen=kept)
+        self._listeners: list[SampleListener] = []
+
+    def listen(self, listener: SampleListener) -> list[dict[str, Any]]:
+        """Calls `listener` with every sample from now on, in the thread of who hands it out; returns those before."""
+        with self._shared:
+            self._listeners.append(listener)
+            return list(self._samples)
+
+    def forget(self, listener: SampleListener) -> None:
+        """Calls it no more."""
+        with self._shared:
+            self._listeners.remove(listener)
+
+    def hand_out(self, sample: dict[str, Any]) -> None:
+        """A new sample."""
+        with self._shared:
+            self._samples.append(sample)
+        self.tell(sample)
+
+    def tell(self, message: dict[str, Any]) -> None:
+        """Something for those who are there, that is no sample."""
+        with self._shared:
+            listeners = list(self._listeners)
+        for listener in listeners:
+            listener(message)
+
+    def replace(self, samples: Iterable[dict[str, Any]]) -> None:
+        """Those who come later see these instead."""
+        with self._shared:
+            self._samples = deque(samples, maxlen=self._samples.maxlen)
+
+
 _PATHS_KEPT = 20
-_NAMED = 3
+NAMED = 3
 """flows of an event of many"""
 _RETRY_S = 1.0
 
@@ -43,11 +87,8 @@ class Feed(SampleHub):
         """`link` and `from` (a port like `s0:3`) of each place in a sample"""
 
     def start(self) -> None:
-        """Takes a first sample, so that there is one, and goes on in a thread.
-
-        Raises:
-            DetourError: the fabric does not answer.
-        """
+        """Takes a first sample, so that there is one, and goes on in a thread. Raises `DetourError`: the fabric does
+        not answer."""
         self._take(0.05)
         self._thread.start()
 
@@ -125,12 +166,16 @@ class Feed(SampleHub):
             if not had or had[-1]["path"] != path:
                 had.append({"t": now, "path": path})
                 del had[:-_PATHS_KEPT]
-        if moved:
-            more = f" and {len(moved) - _NAMED} more" if len(moved) > _NAMED else ""
-            text = f"another path: {', '.join(moved[:_NAMED])}{more}"
-            self._noted.append({"kind": "reroute", "text": text, "count": len(moved)})
+        self._noted += moved_event(moved)
         for name in self._paths.keys() - paths.keys():
             del self._paths[name]
+
+
+def moved_event(moved: Sequence[str]) -> list[dict[str, Any]]:
+    """Of flows that have another path now, in words: one event that names some, none if there are none."""
+    more = f" and {len(moved) - NAMED} more" if len(moved) > NAMED else ""
+    text = f"another path: {', '.join(moved[:NAMED])}{more}"
+    return [{"kind": "reroute", "text": text, "count": len(moved)}] if moved else []
 
 
 def _columns(uses: LinkUses) -> dict[str, list[Any]]:

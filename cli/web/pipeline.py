@@ -29,12 +29,8 @@ Document = dict[str, Any]
 def pipeline_of(blob: Path, sources: Path | None = None) -> Document:
     """`program`; `parts`: `name`, `width`, `height`, `first`, `nodes` (`id`, `kind`, `label`, `x`, `y`, `source`,
     `lines` of code), `edges` (`from`, `to`, `label`, `points`); `headers` (`fields`: name and bits, `metadata`),
-    `parser` for who builds a packet, `sources`: text by file, or single lines where the file is not there.
-    `sources`: the folder of the program's text.
-
-    Raises:
-        DetourError: the file cannot be read, or is no BMv2 JSON.
-    """
+    `parser` for who builds a packet, `sources`: text by file, or single lines where the file is not there. `sources`:
+    the folder of the program's text. Raises `DetourError`: the file cannot be read, or is no BMv2 JSON."""
     try:
         program = json.loads(read_bytes(blob))
         return _document(program, [sources] if sources else list(blob.absolute().parents)[:3])

@@ -28,11 +28,8 @@ class ProgramAnswers:
     """Of one program. Packets leave in registers and counters what they leave in a switch."""
 
     def __init__(self, files: PipelineConfig, entries: Path | None, writable: bool) -> None:
-        """`entries`: a file of table entries.
-
-        Raises:
-            DetourError: a file cannot be read, or does not fit the others.
-        """
+        """`entries`: a file of table entries. Raises `DetourError`: a file cannot be read, or does not fit the
+        others."""
         self._files, self._entries, self._writable = files, entries, writable
         self._pipeline = pipeline_of(files.blob)
         self._written = 0
@@ -69,10 +66,7 @@ class ProgramAnswers:
 
     def do(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """`trace_frame` with `frame` in hex, `port` and `all_ways`; `restart`: the switch as it was in the beginning.
-
-        Raises:
-            DetourError: it is something else, or an argument is wrong.
-        """
+        Raises `DetourError`: it is something else, or an argument is wrong."""
         with self._lock:
             if name == "restart":
                 self._switch.close()
@@ -84,7 +78,7 @@ class ProgramAnswers:
             if not isinstance(text, str) or not isinstance(port, int) or isinstance(port, bool):
                 raise DetourError("trace_frame: frame is hex, port is a number")
             frame = hex_frame(text)
-            found = document(self._switch.follow(frame, port, all_ways=bool(all_ways)))
+            found = document(self._switch.trace(frame, port, all_ways=bool(all_ways)))
         return self._shelf.keep(as_json(found), f"{len(frame)} bytes by port {port}")
 
     def close(self) -> None:

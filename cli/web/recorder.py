@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Looks at a run in virtual time as the page wants to see it.
+"""A run of `detour sim` that is recorded, shown as it goes, or played back: looks at it as the page wants to see them.
 
 Looks are a microsecond apart at first. When there are too many every second one goes and the distance is doubled;
 counters are cumulative, so nothing is lost by that but resolution.
@@ -7,20 +7,31 @@ counters are cumulative, so nothing is lost by that but resolution.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from detour import __version__
 from detour.base.arrays import Int64Array
+from detour.base.errors import DetourError
 from detour.base.times import US
-from detour.cli.web.graph import graph_of
-from detour.cli.web.runs import FlowPaths, RunSample
+from detour.cli.web.feed import NAMED, SampleHub, moved_event
+from detour.cli.web.layers import graph_of
+from detour.cli.web.runs import FlowPaths, RunSample, write_run
+from detour.cli.web.server import NotThereError, Query, Question, asked_for
+from detour.cli.web.serving import page_beside
 from detour.control.p4runtime.monitor import PORT_COUNTERS
 from detour.control.verifier.trace import Tracer
+from detour.experiments.sim.watching import Watcher
 from detour.fabric.backends.virtual.fabric import VirtualFabric
-from detour.hosts.verbs.verbs import Path
+from detour.hosts import verbs
 from detour.topo.address import ipv6_text
 
 _FIRST_PS = US
@@ -29,7 +40,6 @@ _MOST_VALUES = 1_500_000
 _MOST, _LEAST = 600, 64
 _FLOWS_SHOWN = 200
 _PATHS_SHOWN = 20
-_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -54,10 +64,8 @@ class _Look:
     events: list[dict[str, Any]] = field(default_factory=list)
 
 
-class RunRecorder:
-    """Watches one run (`experiments.sim.run.RunWatcher`)."""
-
-    enough = False
+class RunRecorder(Watcher):
+    """Watches one run."""
 
     def __init__(self, about: str, heard: Callable[[RunSample], None] = lambda sample: None) -> None:
         """`about`: what is run, in words. `heard`: gets every sample as it is taken."""
@@ -74,12 +82,14 @@ class RunRecorder:
         self._tracer: Tracer | None = None
         self._stuck = False
         self.paths: dict[str, list[dict[str, Any]]] = {}
+        """the last ways of all connections that have sent"""
         self.due_ps = 0
         self.head: dict[str, Any] = {}
 
     def begin(self, fabric: VirtualFabric) -> None:
         """Before anything is sent; connections are there."""
-        self._fabric, topology = fabric, fabric.topology
+        super().begin(fabric)
+        topology = fabric.topology
         stats = fabric.network.port_stats()
         ends = zip(stats["device_id"].tolist(), stats["port"].tolist(), strict=True)
         row = {end: number for number, end in enumerate(ends)}
@@ -172,7 +182,7 @@ class RunRecorder:
         more = sent - before
         if more.any():
             order = np.argsort(-more, kind="stable")
-            names = [f"{switches[at].name} ({more[at]})" for at in order[:_NAMED] if more[at]]
+            names = [f"{switches[at].name} ({more[at]})" for at in order[:NAMED] if more[at]]
             rest = int((more > 0).sum()) - len(names)
             text = f"PFC: pauses sent by {', '.join(names)}" + (f" and {rest} more" if rest > 0 else "")
             self._events.append({"kind": "pfc", "text": text, "count": int(more.sum())})
@@ -205,7 +215,7 @@ class RunRecorder:
                 continue
             way = hs.candidate[row, int(q["cand"])]
             address = (int(way["dst_hi"]) & (1 << 64) - 1) << 64 | int(way["dst_lo"]) & (1 << 64) - 1
-            found[number] = f"usid:{ipv6_text(address)}" if address else str(Path(int(way["sport"])))
+            found[number] = f"usid:{ipv6_text(address)}" if address else str(verbs.Path(int(way["sport"])))
         return found
 
     def _note_paths(self, now: int, paths: list[str], busy: np.ndarray) -> None:
@@ -225,10 +235,7 @@ class RunRecorder:
             if before:
                 moved.append(f"{name} to {path}")
         self._path_of = paths
-        if moved:
-            more = f" and {len(moved) - _NAMED} more" if len(moved) > _NAMED else ""
-            text = f"another path: {', '.join(moved[:_NAMED])}{more}"
-            self._events.append({"kind": "reroute", "text": text, "count": len(moved)})
+        self._events += moved_event(moved)
 
     def _switches(self, number: int, path: str) -> list[str] | None:
         """The way through the tables as they are, if it is one."""
@@ -248,10 +255,6 @@ class RunRecorder:
     def samples(self) -> list[RunSample]:
         """All looks that were kept, each with what passed since the one before."""
         return [self._sample(number) for number in range(1, len(self._looks))]
-
-    def known_paths(self) -> FlowPaths:
-        """The last ways of all connections that have sent."""
-        return self.paths
 
     def _sample(self, number: int) -> RunSample:
         at, before = self._looks[number], self._looks[max(0, number - 1)]
@@ -291,3 +294,80 @@ def _named(pairs: list[tuple[int, int]]) -> list[str]:
         copy = seen[pair] = seen.get(pair, 0) + 1
         found.append(f"h{pair[0]}-h{pair[1]}" + (f"#{copy}" if copy > 1 else ""))
     return found
+
+
+class WatchedRun:
+    """Of `watched_run`."""
+
+    def __init__(self, record: Path | None, port: int | None, about: str, as_json: bool, stack: ExitStack) -> None:
+        self._record, self._port, self._as_json, self._stack = record, port, as_json, stack
+        self._hub = SampleHub(None)
+        self.recorder = RunRecorder(about, self._hub.hand_out if port is not None else lambda sample: None)
+        self.recorder.begun = self._begun
+        self._answers = None
+
+    def _begun(self) -> None:
+        if self._port is None:
+            return
+        self._answers = RunAnswers(self.recorder.head, self.recorder.paths, live=True)
+        url = self._stack.enter_context(page_beside(self._answers, self._hub, self._port))
+        if self._as_json:
+            print(json.dumps({"url": url}), flush=True)
+        else:
+            print(url, flush=True)
+
+    def over(self, repeat: Mapping[str, Any] | None) -> None:
+        """The run has ended: writes the file, if one is wanted. `repeat`: how to run it again, for the file. Raises
+        `DetourError`: it cannot be written."""
+        if self._record is not None:
+            write_run(
+                self._record, {**self.recorder.head, "repeat": repeat}, self.recorder.samples(), self.recorder.paths
+            )
+        if self._answers is not None:
+            self._answers.live = False
+            self._hub.replace(self.recorder.samples())
+            self._hub.tell({"over": True})
+
+    def wait(self) -> None:
+        """Shows the page until Ctrl-C, if there is one."""
+        if self._answers is None:
+            return
+        print("detour: the run is over; its page stays until Ctrl-C", file=sys.stderr, flush=True)
+        with suppress(KeyboardInterrupt):
+            threading.Event().wait()
+
+
+@contextmanager
+def watched_run(record: Path | None, port: int | None, about: str, as_json: bool) -> Iterator[WatchedRun]:
+    """`record`: a file to write; `port`: of a page to serve, from when the run begins."""
+    with ExitStack() as stack:
+        yield WatchedRun(record, port, about, as_json, stack)
+
+
+class RunAnswers:
+    """What the page of a run asks for. `head` as in `runs`; `live`: it still goes on, until `over`."""
+
+    def __init__(self, head: Mapping[str, Any], paths: FlowPaths, live: bool = False) -> None:
+        self._head, self._paths, self.live = head, paths, live
+        self.questions: Mapping[str, Question] = {"state": self._state, "flow": self._flow}
+
+    def _state(self, query: Query) -> dict[str, Any]:
+        return {
+            "version": __version__,
+            "kind": "run",
+            "live": self.live,
+            "writable": False,
+            "graph": self._head["graph"],
+            "directions": self._head["directions"],
+            "status": self._head["status"],
+        }
+
+    def _flow(self, query: Query) -> dict[str, Any]:
+        name = asked_for(query, "name")
+        if name not in self._paths:
+            raise NotThereError(f"there is no flow {name!r} in this run")
+        return {"flow": name, "paths": list(self._paths[name])}
+
+    def do(self, name: str, arguments: Mapping[str, Any]) -> Any:
+        """Refuses."""
+        raise DetourError("a run in virtual time cannot be changed by its page")

@@ -37,11 +37,7 @@ class RecordedRun:
 
 
 def write_run(path: Path, head: Mapping[str, Any], samples: Iterable[RunSample], paths: FlowPaths) -> None:
-    """Writes a file.
-
-    Raises:
-        DetourError: it cannot be written.
-    """
+    """Writes a file. Raises `DetourError`: it cannot be written."""
     first = {RUN_MARK: RUN_FORMAT, "program_version": __version__, **head}
     count = 0
     # The same run gives the same bytes: no time stamp, no name.
@@ -58,11 +54,7 @@ def _line(document: Mapping[str, Any]) -> bytes:
 
 
 def read_run(path: Path) -> RecordedRun:
-    """Reads a file.
-
-    Raises:
-        DetourError: it cannot be read, is none, is of another version, or ends too early.
-    """
+    """Reads a file. Raises `DetourError`: it cannot be read, is none, is of another version, or ends too early."""
     with run_lines(path) as lines:
         head = _head(path, lines.readline())
         rest = [json.loads(line) for line in lines]

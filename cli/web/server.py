@@ -17,7 +17,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 from detour.base.errors import DetourError
 from detour.base.plugins import unpinned
-from detour.cli.web.samples import SampleListener
+from detour.cli.web.feed import SampleHub
 
 TOKEN_HEADER = "X-Detour-Token"
 _POLICY = (
@@ -101,32 +101,12 @@ class PageAnswers(Protocol):
     questions: Mapping[str, Question]
 
     def do(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        """Changes something.
-
-        Raises:
-            DetourError: it may not, or cannot.
-        """
-        ...
-
-
-class SampleFeed(Protocol):
-    """Where samples come from."""
-
-    def listen(self, listener: SampleListener) -> list[dict[str, Any]]:
-        """Calls `listener` with every sample from now on; returns those before."""
-        ...
-
-    def forget(self, listener: SampleListener) -> None:
-        """Calls it no more."""
+        """Changes something. Raises `DetourError`: it may not, or cannot."""
         ...
 
 
 def asked_for(query: Query, name: str) -> str:
-    """A part of a question.
-
-    Raises:
-        DetourError: it is missing.
-    """
+    """A part of a question. Raises `DetourError`: it is missing."""
     if not query.get(name):
         raise DetourError(f"{name} is missing")
     return query[name]
@@ -135,7 +115,7 @@ def asked_for(query: Query, name: str) -> str:
 class WebServer:
     """Serves until `close`."""
 
-    def __init__(self, answers: PageAnswers, feed: SampleFeed, guard: Guard) -> None:
+    def __init__(self, answers: PageAnswers, feed: SampleHub, guard: Guard) -> None:
         self._answers, self._feed = answers, feed
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="web")
         self._app = web.Application(middlewares=[guard.middleware()], client_max_size=_LONGEST_REQUEST)

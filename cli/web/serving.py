@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from detour.base.addresses import TcpAddress
 from detour.base.tcp_listener import PATIENCE_S, take_tcp
 from detour.cli.web.answers import Answers
-from detour.cli.web.feed import Feed
-from detour.cli.web.server import Guard, PageAnswers, SampleFeed, WebServer
+from detour.cli.web.feed import Feed, SampleHub
+from detour.cli.web.server import Guard, PageAnswers, WebServer
 from detour.control.topology_files import open_topology
 from detour.fabric.operations.registry import Operations
 
@@ -33,39 +33,29 @@ def serve(
     ready: Ready = lambda url: None,
     ended: asyncio.Event | None = None,
 ) -> None:
-    """Serves a fabric's page until Ctrl-C or SIGTERM.
-
-    Raises:
-        DetourError: no fabric is up, the port is taken, or aiohttp is missing.
-    """
+    """Serves a fabric's page until Ctrl-C or SIGTERM. Raises `DetourError`: no fabric is up, the port is taken, or
+    aiohttp is missing."""
     with _listening(port) as (sockets, number), _fed(asked, token, interval_s) as (answers, feed):
         _serve_here(answers, feed, sockets, number, token, ready, ended)
 
 
 def serve_page(
     answers: PageAnswers,
-    feed: SampleFeed,
+    feed: SampleHub,
     port: int,
     token: str | None = None,
     ready: Ready = lambda url: None,
     ended: asyncio.Event | None = None,
 ) -> None:
-    """The same for a page that shows something else.
-
-    Raises:
-        DetourError: the port is taken.
-    """
+    """The same for a page that shows something else. Raises `DetourError`: the port is taken."""
     with _listening(port) as (sockets, number):
         _serve_here(answers, feed, sockets, number, token, ready, ended)
 
 
 @contextmanager
-def page_beside(answers: PageAnswers, feed: SampleFeed, port: int, token: str | None = None) -> Iterator[str]:
-    """Serves a page in a thread for as long as the context lasts; gives its address.
-
-    Raises:
-        DetourError: the port is taken.
-    """
+def page_beside(answers: PageAnswers, feed: SampleHub, port: int, token: str | None = None) -> Iterator[str]:
+    """Serves a page in a thread for as long as the context lasts; gives its address. Raises `DetourError`: the port is
+    taken."""
     with _listening(port) as (sockets, number):
         begun = threading.Event()
         ends: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
@@ -88,15 +78,8 @@ def page_beside(answers: PageAnswers, feed: SampleFeed, port: int, token: str | 
 
 @contextmanager
 def fabric_page_beside(asked: Operations, port: int, token: str | None, interval_s: float = 0.5) -> Iterator[str]:
-    """The same for the page of a fabric.
-
-    Raises:
-        DetourError: the port is taken, or the fabric does not answer.
-    """
-    with (
-        _fed(asked, token, interval_s) as (answers, feed),
-        page_beside(answers, feed, port, token) as url,
-    ):
+    """The same for the page of a fabric. Raises `DetourError`: the port is taken, or the fabric does not answer."""
+    with _fed(asked, token, interval_s) as (answers, feed), page_beside(answers, feed, port, token) as url:
         yield url
 
 
@@ -128,7 +111,7 @@ def _address(number: int, token: str | None) -> str:
 
 def _serve_here(
     answers: PageAnswers,
-    feed: SampleFeed,
+    feed: SampleHub,
     sockets: list[socket.socket],
     number: int,
     token: str | None,

@@ -12,14 +12,14 @@ how it was made.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from detour.base.errors import DetourError
 from detour.control.expander import COMPARED_ROUTINGS, forests, lanes, nue, tagger
 from detour.control.expander.demand import Demand
-from detour.control.expander.proof import Proof, prove, prove_lanes
+from detour.control.expander.proof import Proof, prove
 from detour.control.expander.routes import MAX_HOPS, ExpanderRoutes, PathPolicy, compute, longest_searched, of_pairs
 from detour.control.expander.throughput import solve
 from detour.topo.expander.network import Expander
@@ -107,21 +107,16 @@ def compare(
         DetourError: the terms make no sense, or a routing has no paths for a pair.
     """
     terms.check()
-    wanted = list(_wanted(terms))
+    given = {"df-ksp": terms.bounds, "nue": terms.bounds}
+    todo = [(scheme, bound) for scheme in terms.schemes for bound in given.get(scheme, (None,))]
     ksp = compute(network, PathPolicy(terms.k, 0, max_hops=terms.max_hops))
     rows = []
-    for done, (scheme, bound) in enumerate(wanted):
-        report(done, len(wanted))
+    for done, (scheme, bound) in enumerate(todo):
+        report(done, len(todo))
         rows.append(_row(network, demand, terms, scheme, bound, ksp))
-    report(len(wanted), len(wanted))
+    report(len(todo), len(todo))
     trees = forests.trees_of(network, terms.trees)
     return Comparison(network.spec, pattern, terms.k, trees, tagger.assign(ksp).priorities, rows)
-
-
-def _wanted(terms: Terms) -> Iterator[tuple[str, int | None]]:
-    for scheme in terms.schemes:
-        for bound in terms.bounds if scheme in ("df-ksp", "nue") else (None,):
-            yield scheme, bound
 
 
 def _row(
@@ -164,4 +159,4 @@ def _routed(network: Expander, terms: Terms, scheme: str, bound: int | None, ksp
     else:
         balanced = forests.balanced(network, terms.trees, terms.seed)
         made = lanes.lash(balanced) if scheme == "lash" else lanes.break_cycles(balanced)
-    return _Routed(made.routes, made.lanes, prove_lanes(made.routes, made.lane), escaped)
+    return _Routed(made.routes, made.lanes, prove(made.routes, made.lane), escaped)

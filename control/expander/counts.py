@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.base.arrays import Bools1, Floats2, Int64s1, Int64s2, UInt8s1
+from detour.base.arrays import Bools1, Floats2, Int64s1, Int64s2
 from detour.control.expander.enumeration import FREE, native
 from detour.control.expander.routes import ExpanderRoutes, SourcesProgress
 from detour.control.native import EXPANDER
@@ -125,13 +125,6 @@ def _walks(source: int, max_hops: int, ch: Channels, found: Floats2) -> None:
         now = then
 
 
-@EXPANDER.entry
-def _last_lengths(first: Int64s1, length: UInt8s1, longest: Int64s1) -> None:
-    """Length of the longest path of every pair, and paths of that length."""
-    for i in range(first.size - 1):
-        longest[i] = length[first[i + 1] - 1]
-
-
 def examined(routes: ExpanderRoutes, report: SourcesProgress | None = None) -> Examined:
     """K2: how many of a pair's shortest paths have to be examined until K that the priorities admit are found.
 
@@ -146,8 +139,7 @@ def examined(routes: ExpanderRoutes, report: SourcesProgress | None = None) -> E
     if not policy.priorities and not policy.disjoint:
         return Examined(routes.mean_paths, True)
     ch, n = native(network.channels), network.size
-    longest = np.empty(len(routes.pairs), np.int64)
-    _last_lengths(routes.first, routes.length, longest)
+    longest = routes.length[routes.first[1:] - 1].astype(np.int64)
     taken = np.add.reduceat(routes.length == np.repeat(longest, np.diff(routes.first)), routes.first[:-1])
     deepest = int(longest.max())
     exact = float(network.tors.size) * float(network.degrees.mean() - 1) ** deepest <= _EXACT_WALKS

@@ -19,8 +19,7 @@ from detour.control.linear import heaviest_assignment
 from detour.control.native import EXPANDER
 from detour.topo.expander.network import Expander
 
-FAN_OUT = 0.125
-"""share of all other switches that a switch sends to under uniform random traffic"""
+FAN_OUT = 0.125  # share of all other switches that a switch sends to under uniform random traffic
 
 
 class Demand(NamedTuple):

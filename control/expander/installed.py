@@ -25,8 +25,7 @@ from detour.topo.address import MAX_USIDS
 from detour.topo.expander.network import Expander
 from detour.topo.failures import Failures, dead_switches
 
-LIST_HOPS = MAX_USIDS - 1
-"""links of a path that a uSID list can name, switch by switch"""
+LIST_HOPS = MAX_USIDS - 1  # links of a path that a uSID list can name, switch by switch
 
 
 class InstalledProof(NamedTuple):

@@ -20,7 +20,7 @@ from detour.base.errors import DetourError
 from detour.base.jit import allocating
 from detour.control.expander.enumeration import native
 from detour.control.expander.ordering import Order, add_path, empty_order
-from detour.control.expander.routes import ExpanderRoutes
+from detour.control.expander.routes import ExpanderRoutes, channels_of
 from detour.control.native import EXPANDER
 from detour.topo.expander.network import Channels
 
@@ -44,11 +44,6 @@ class LaneRoutes:
         return int(self.lane.max(initial=0)) + 1
 
 
-def _sources(routes: ExpanderRoutes) -> NDArray[np.int64]:
-    """(paths,) where each begins."""
-    return np.repeat(routes.pairs[:, 0].astype(np.int64), np.diff(routes.first))
-
-
 def _too_many(routes: ExpanderRoutes) -> DetourError:
     return DetourError(f"{routes.network.spec}: {routes.total} paths need more than {MAX_LANES} lanes")
 
@@ -60,7 +55,7 @@ def lash(routes: ExpanderRoutes) -> LaneRoutes:
         DetourError: more than `MAX_LANES` lanes are needed.
     """
     ch = native(routes.network.channels)
-    source, left = _sources(routes), np.arange(routes.total)
+    source, left = routes.sources, np.arange(routes.total)
     lane = np.zeros(routes.total, np.uint8)
     for number in range(MAX_LANES):
         fits = np.zeros(left.size, np.bool_)
@@ -93,11 +88,12 @@ def break_cycles(routes: ExpanderRoutes) -> LaneRoutes:
         DetourError: more than `MAX_LANES` lanes are needed.
     """
     ch = native(routes.network.channels)
-    begin = np.zeros(routes.total + 1, np.int64)
-    np.cumsum(np.maximum(routes.length.astype(np.int64) - 1, 0), out=begin[1:])
-    needs = np.empty(begin[-1], np.int64)
-    _dependencies(_sources(routes), routes.columns, routes.length, ch, begin, needs)
     n, width = ch.neighbour.shape
+    # Dependencies, numbered (x * width + c) * width + d: path r has needs[begin[r]:begin[r+1]].
+    first, channels = channels_of(routes)
+    last = first[1:] - 1
+    needs = np.delete(channels.astype(np.int64) * width + np.append(channels[1:] % width, 0), last)
+    begin = first - np.arange(first.size)
     start = np.zeros(n * width * width + 1, np.int64)
     np.cumsum(np.bincount(needs, minlength=n * width * width), out=start[1:])
     users = np.repeat(np.arange(routes.total), np.diff(begin))[np.argsort(needs, kind="stable")]
@@ -106,21 +102,6 @@ def break_cycles(routes: ExpanderRoutes) -> LaneRoutes:
         if not _break(number, lane, begin, needs, start, users, ch):
             return LaneRoutes(routes, lane)
     raise _too_many(routes)
-
-
-@EXPANDER.entry
-def _dependencies(
-    source: Int64s1, columns: UInt8s2, length: UInt8s1, ch: Channels, begin: Int64s1, needs: Int64s1
-) -> None:
-    """needs[begin[r]:begin[r+1]]: the dependencies of path r, numbered (x * width + c) * width + d."""
-    width = ch.neighbour.shape[1]
-    for row in range(source.size):
-        x, at = source[row], begin[row]
-        for h in range(length[row] - 1):
-            c = columns[row, h]
-            needs[at] = (x * width + c) * width + columns[row, h + 1]
-            at += 1
-            x = ch.neighbour[x, c]
 
 
 @allocating

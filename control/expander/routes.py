@@ -22,19 +22,15 @@ from detour.control.expander.enumeration import DISJOINT, DIVERSE, FREE, PLAIN
 from detour.control.native import EXPANDER, assign
 from detour.topo.expander.network import Channels, Expander
 
-SourcesProgress = Callable[[int, int], None]
-"""called with (sources done, sources in all)"""
+SourcesProgress = Callable[[int, int], None]  # called with (sources done, sources in all)
 
 TIES = {"diverse": DIVERSE, "plain": PLAIN}
-MAX_HOPS = 12
-"""longest path that is looked for; with 18 and more links a switch no pair of 2000 switches needs as many"""
+MAX_HOPS = 12  # longest path that is looked for; with 18 and more links a switch no pair of 2000 switches needs as many
 ORDERED_MAX_HOPS = 5
 """the same with one priority where every switch is a layer by itself: paths up and down are few at the bottom. Networks
 of fewer links a switch allow more, see `longest_searched`"""
-_ORDERED_WALKS = 5e6
-"""walks from a switch that a search there may go through: 22 links a switch and five hops"""
-_CHUNK_ROWS = 500_000
-"""paths that a thread computes at a time at most"""
+_ORDERED_WALKS = 5e6  # walks from a switch that a search there may go through: 22 links a switch and five hops
+_CHUNK_ROWS = 500_000  # paths that a thread computes at a time at most
 
 
 @dataclass(frozen=True)
@@ -105,6 +101,11 @@ class ExpanderRoutes:
     def total(self) -> int:
         """Number of paths."""
         return int(self.length.size)
+
+    @property
+    def sources(self) -> NDArray[np.int64]:
+        """(R,) the switch that each path begins at."""
+        return np.repeat(self.pairs[:, 0].astype(np.int64), np.diff(self.first))
 
     @property
     def mean_length(self) -> float:
@@ -178,6 +179,20 @@ def share_over(routes: ExpanderRoutes, links: Collection[tuple[int, int]]) -> fl
         hit[on] |= marked[x[on], columns]
         x[on] = ch.neighbour[x[on], columns]
     return float(hit.mean()) if routes.total else 0.0
+
+
+def channels_of(routes: ExpanderRoutes) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """(begin (R + 1,), channels): path r takes channels[begin[r]:begin[r+1]], numbered x * width + column."""
+    neighbour, x = routes.network.channels.neighbour, routes.sources
+    begin = np.zeros(routes.total + 1, np.int64)
+    np.cumsum(routes.length, out=begin[1:])
+    channels = np.empty(begin[-1], np.int32)
+    for h in range(routes.columns.shape[1]):
+        on = np.flatnonzero(routes.length > h)
+        columns = routes.columns[on, h]
+        channels[begin[on] + h] = x[on] * neighbour.shape[1] + columns
+        x[on] = neighbour[x[on], columns]
+    return begin, channels
 
 
 def all_pairs(network: Expander) -> NDArray[np.int32]:

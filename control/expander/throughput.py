@@ -8,28 +8,26 @@ Exactly with HiGHS; for what is too large for it, from both sides with `approxim
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import highspy
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.base.arrays import Int32s1, Int32s2, Int64s1, UInt8s1, UInt8s2
 from detour.base.errors import DetourError
 from detour.control.expander import approximate
 from detour.control.expander.demand import Demand
 from detour.control.expander.enumeration import native
-from detour.control.expander.routes import ExpanderRoutes, PathPolicy, SourcesProgress, compute
-from detour.control.linear import programme
-from detour.control.native import EXPANDER
+from detour.control.expander.routes import ExpanderRoutes, PathPolicy, SourcesProgress, channels_of, compute
+from detour.control.linear import programme, solver
 from detour.topo.expander.network import Expander
 
-EXACT_PATHS = 150_000
-"""paths that HiGHS is given at most unless it is asked for by name"""
+if TYPE_CHECKING:
+    import highspy
+
+EXACT_PATHS = 150_000  # paths that HiGHS is given at most unless it is asked for by name
 EXACT_WORK = 1e12
 """paths times the square of the channels, likewise: its factors are all but dense, and this is about 40 s"""
-CROSSOVER_PATHS = 5_000
-"""beyond, interior point without crossover: less exact in the last digits and much faster"""
+CROSSOVER_PATHS = 5_000  # beyond, interior point without crossover: less exact in the last digits and much faster
 METHODS = ("auto", "exact", "approximate")
 
 
@@ -39,33 +37,6 @@ class Throughput(NamedTuple):
     theta: float
     gap: float
     method: str
-
-
-@EXPANDER.entry
-def _to_channels(
-    source: Int64s1, first: Int64s1, length: UInt8s1, columns: UInt8s2, neighbour: Int32s2, begin: Int64s1,
-    found: Int32s1,
-) -> None:  # fmt: skip
-    width = neighbour.shape[1]
-    for i in range(source.size):
-        for row in range(first[i], first[i + 1]):
-            x = source[i]
-            for d in range(length[row]):
-                c = columns[row, d]
-                found[begin[row] + d] = x * width + c
-                x = neighbour[x, c]
-
-
-def channels_of(routes: ExpanderRoutes) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """(begin (R + 1,), channels): path r takes channels[begin[r]:begin[r+1]], numbered x * width + column."""
-    begin = np.zeros(routes.total + 1, np.int64)
-    np.cumsum(routes.length, out=begin[1:])
-    found = np.empty(begin[-1], np.int32)
-    source = np.ascontiguousarray(routes.pairs[:, 0].astype(np.int64))
-    _to_channels(
-        source, routes.first, routes.length, routes.columns, native(routes.network.channels).neighbour, begin, found
-    )
-    return begin, found
 
 
 def _capacity(routes: ExpanderRoutes) -> NDArray[np.float64]:
@@ -84,19 +55,15 @@ def _solved(
     begin, channels = channels_of(routes)
     used, rows = np.unique(channels, return_inverse=True)
     capacity = _capacity(routes)[used]
-    solver = highspy.Highs()
-    solver.setOptionValue("output_flag", False)
-    solver.setOptionValue("threads", 1)
-    solver.setOptionValue("solver", "ipm")
-    if routes.total > CROSSOVER_PATHS or not corner:
-        solver.setOptionValue("run_crossover", "off")
-    solver.passModel(_model(routes.first, begin, rows, capacity, demand.amount))
-    solver.run()
-    status, solution = solver.getModelStatus(), solver.getSolution()
+    crossover = corner and routes.total <= CROSSOVER_PATHS
+    model = solver(solver="ipm", run_crossover="on" if crossover else "off")
+    model.passModel(_model(routes.first, begin, rows, capacity, demand.amount))
+    model.run()
+    status, solution = model.getModelStatus(), model.getSolution()
     flows, prices = np.array(solution.col_value)[1:], np.abs(np.array(solution.row_dual)[: used.size])
     # Without crossover HiGHS may call a solution unknown that misses its tolerances: the bounds tell how good it is.
     if flows.size != routes.total or flows.max(initial=0) <= 0 or prices.max(initial=0) <= 0:
-        raise DetourError(f"HiGHS stopped with {solver.modelStatusToString(status)!r} on {routes.total} paths")
+        raise DetourError(f"HiGHS stopped with {model.modelStatusToString(status)!r} on {routes.total} paths")
     rows = rows.astype(np.int32)
     bounds = approximate.bounds_of(routes.first, begin, rows, demand.amount, flows, prices, capacity)
     return bounds, flows
@@ -165,12 +132,13 @@ def solve(routes: ExpanderRoutes, demand: Demand, method: str = "auto", gap: flo
         raise DetourError(f"method {method!r}; there are {', '.join(METHODS)}")
     if not np.array_equal(routes.pairs, demand.pairs):
         raise DetourError("routes and demand are of different pairs")
-    if method == "exact" or (method == "auto" and suits_highs(routes.total, _channel_count(routes))):
+    channels = int((routes.network.channels.neighbour >= 0).sum())
+    if method == "exact" or (method == "auto" and suits_highs(routes.total, channels)):
         bounds, how = exact(routes, demand), "exact"
     else:
-        begin, channels = channels_of(routes)
+        begin, taken = channels_of(routes)
         capacity = _capacity(routes)
-        bounds = approximate.solve(routes.first, begin, channels, demand.amount, gap, capacity=capacity)[0]
+        bounds = approximate.solve(routes.first, begin, taken, demand.amount, gap, capacity=capacity)[0]
         how = "approximate"
     return Throughput(bounds.lower, max(0.0, bounds.upper / bounds.lower - 1), how)
 
@@ -178,10 +146,6 @@ def solve(routes: ExpanderRoutes, demand: Demand, method: str = "auto", gap: flo
 def suits_highs(paths: int, channels: int) -> bool:
     """Whether "auto" takes HiGHS for so many paths over so many channels."""
     return paths <= EXACT_PATHS and paths * channels**2 <= EXACT_WORK
-
-
-def _channel_count(routes: ExpanderRoutes) -> int:
-    return int(np.count_nonzero(native(routes.network.channels).neighbour >= 0))
 
 
 def throughput(

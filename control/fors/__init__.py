@@ -8,8 +8,9 @@ as there can be and proves it; how: docs/fors.md. Leaves may have more servers t
 there may be a third level of switches.
 """
 
-from detour.control.fors.fabric import FatTree, parse_fabric, random_failures
+from detour.control.fors.fabric import FatTree, random_failures
 from detour.control.fors.plan import ForsPlan, Schedule
 from detour.control.fors.solve import solve
+from detour.control.fors.texts import parse_fabric
 
 __all__ = ["FatTree", "ForsPlan", "Schedule", "parse_fabric", "random_failures", "solve"]

@@ -20,12 +20,9 @@ from detour.control.edge_colouring import coloured
 from detour.control.fors.paths import INSIDE
 from detour.control.fors.plan import ForsPlan
 
-_MOST_BLOCKS = 216
-"""MSCCL_MAX_NUM_THREAD_BLOCKS of microsoft/msccl: 108 * 2"""
-_CHANNEL_BLOCKS = 32
-"""MSCCL_MAX_NUM_THREAD_BLOCKS_PER_CHANNEL: a channel has so many peers at most"""
-_MOST_BYTES = 1 << 40
-"""Without it MSCCL takes an algorithm for less than 128 MB only."""
+_MOST_BLOCKS = 216  # MSCCL_MAX_NUM_THREAD_BLOCKS of microsoft/msccl: 108 * 2
+_CHANNEL_BLOCKS = 32  # MSCCL_MAX_NUM_THREAD_BLOCKS_PER_CHANNEL: a channel has so many peers at most
+_MOST_BYTES = 1 << 40  # Without it MSCCL takes an algorithm for less than 128 MB only.
 
 
 def ranks_of(plan: ForsPlan) -> np.ndarray:

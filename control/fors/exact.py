@@ -8,6 +8,8 @@ integer programme alone decides.
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -16,28 +18,40 @@ from detour.control.fors.fabric import FatTree
 from detour.control.fors.loads import LeafDemand, dealt_out, fractional, least_phases, most_on_a_link, whole
 from detour.control.fors.paths import INSIDE
 from detour.control.fors.phase_assignment import phases_of
-from detour.control.fors.plan import Schedule
-from detour.control.fors.server_assignment import seats
+from detour.control.fors.plan import ForsPlan, PlanSeconds, Schedule, arranged
+from detour.control.fors.server_assignment import assign_servers
 
-_MORE = 3
-"""Numbers of phases beyond the bound that the solver is asked for; it has never needed one."""
+_MORE = 3  # numbers of phases beyond the bound that the solver is asked for; it has never needed one.
 
 
-class SpinePaths(NamedTuple):
+class _SpinePaths(NamedTuple):
     """Which flows of which leaves go over which spine: rows sorted by source and target leaf."""
 
     phases: int
-    source: np.ndarray
-    """(flows,) leaves"""
-    target: np.ndarray
-    """(flows,) leaves"""
-    spine: np.ndarray
-    """(flows,), `INSIDE` for a leaf's own flows"""
-    lower_bound: int
-    """phases that every plan needs, proven"""
+    source: np.ndarray  # (flows,) leaves
+    target: np.ndarray  # (flows,) leaves
+    spine: np.ndarray  # (flows,), `INSIDE` for a leaf's own flows
+    lower_bound: int  # phases that every plan needs, proven
 
 
-def fewest_phases(fabric: FatTree) -> SpinePaths:
+def exact_plan(fabric: FatTree, lost: tuple[tuple[int, int], ...]) -> ForsPlan:
+    """The plan with the fewest phases on two levels. `lost`: pairs of leaves that nothing joins, which are left out."""
+    begin = time.perf_counter()
+    paths = _fewest_phases(fabric)
+    routed = time.perf_counter()
+    flows, spine, cables = _with_servers(fabric, paths)
+    seconds = PlanSeconds(schedule=time.perf_counter() - routed, route=routed - begin)
+    return replace(
+        arranged(fabric, flows, spine, cables),
+        method="exact/integer-programme",
+        lower_bound=paths.lower_bound,
+        optimal=paths.phases == paths.lower_bound,
+        unreachable=lost,
+        seconds=seconds,
+    )
+
+
+def _fewest_phases(fabric: FatTree) -> _SpinePaths:
     """Spines that allow as few phases as there can be, on two levels. Pairs that nothing joins are left out.
 
     The solver gets about twenty seconds for each number of phases; where it finds nothing for the first, the result has
@@ -49,10 +63,10 @@ def fewest_phases(fabric: FatTree) -> SpinePaths:
     for phases in range(bound, bound + _MORE):
         flows = whole(demand, phases, near)
         if flows is not None:
-            return SpinePaths(phases, *flow_rows(demand, demand.paths, flows), bound)
+            return _SpinePaths(phases, *flow_rows(demand, demand.paths, flows), bound)
         near = fractional(demand, phases + 1)
     flows = dealt_out(demand)
-    return SpinePaths(max(bound, most_on_a_link(demand, flows)), *flow_rows(demand, demand.paths, flows), bound)
+    return _SpinePaths(max(bound, most_on_a_link(demand, flows)), *flow_rows(demand, demand.paths, flows), bound)
 
 
 def flow_rows(demand: LeafDemand, paths: np.ndarray, flows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -73,14 +87,14 @@ def flow_rows(demand: LeafDemand, paths: np.ndarray, flows: np.ndarray) -> tuple
     return source, target, spine
 
 
-def seated(fabric: FatTree, paths: SpinePaths) -> tuple[Schedule, np.ndarray, np.ndarray | None]:
+def _with_servers(fabric: FatTree, paths: _SpinePaths) -> tuple[Schedule, np.ndarray, np.ndarray | None]:
     """The schedule of paths, its spines (flows,) int32 and its cables as in `ForsPlan`."""
-    sizes, servers = fabric.sizes().astype(np.int32), fabric.seats()
+    sizes, servers = fabric.sizes().astype(np.int32), fabric.server_numbers()
     lanes = None if fabric.single else np.stack([dealt_lanes(fabric, leaf, paths.spine) for leaf in paths[1:3]])
     ports, count = (paths.spine, fabric.spines) if lanes is None else (lanes, fabric.uplinks * fabric.lanes)
     phase = phases_of(paths.phases, paths.source, paths.target, ports, sizes * fabric.at_once, count)
     turn = _turns(fabric, paths, phase, sizes)
-    first, second = seats(paths.phases * fabric.at_once, paths.source, paths.target, turn, sizes)
+    first, second = assign_servers(paths.phases * fabric.at_once, paths.source, paths.target, turn, sizes)
     src, dst = servers[paths.source, first], servers[paths.target, second]
     cables = None
     if lanes is not None and fabric.cables > 1:
@@ -107,7 +121,7 @@ def dealt_lanes(fabric: FatTree, leaf: np.ndarray, spine: np.ndarray) -> np.ndar
     return found
 
 
-def _turns(fabric: FatTree, paths: SpinePaths, phase: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+def _turns(fabric: FatTree, paths: _SpinePaths, phase: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """Phases, each divided into `at_once` parts in which a leaf has one flow of a server at most: so servers can be
     found for them as for phases. Parts go on at the same time."""
     if fabric.at_once == 1:

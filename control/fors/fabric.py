@@ -13,33 +13,26 @@ plane j. Two levels are the case of one pod without cores.
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import product
+from typing import Any
 
 import numpy as np
 
 from detour.base.errors import DetourError
-from detour.control.fors.places import Servers, populated
-from detour.topo.keyvalues import check_keys, split_spec, whole_number
 
-TreeLink = tuple[int, ...]
-"""A leaf and an uplink (spine * cables + cable); or a pod, a plane and a core of the plane."""
+TreeLink = tuple[int, ...]  # a leaf and an uplink (spine * cables + cable); or a pod, a plane and a core of the plane
 
-_MOST = {2: 256, 3: 64}
-"""Switches of a kind at most, by levels. 65,536 servers and more would need plans of 32 GB."""
-_MOST_SERVERS = 4096
-"""on three levels"""
-_MOST_CABLES = 16
-"""Cables between a leaf and a spine, flows in a cable and messages of a server at a time at most."""
+_MOST = {2: 256, 3: 64}  # switches of a kind, by levels: plans of 65,536 servers would have 32 GB
+_MOST_SERVERS = 4096  # on three levels
+_MOST_CABLES = 16  # between a leaf and a spine; flows in a cable, messages of a server at a time
 _LEVELS = {2: "fat-tree of two levels", 3: "fat-tree of three levels"}
 
 
 @dataclass(frozen=True)
-class FatTree(Servers):
+class FatTree:
     """FT(2; spines, leaves), or with `cores` a tree of three levels, with failed links.
 
     Leaf g's servers are `g * hosts + a` for a in 0..population[g]-1: the paper's numbers, with gaps where a leaf is
@@ -52,44 +45,27 @@ class FatTree(Servers):
         DetourError: a number is out of range.
     """
 
-    spines: int
-    """M0; on three levels the aggregation switches of a pod, which are planes"""
-    leaves: int
-    """M1; on three levels of a pod"""
+    spines: int  # M0; on three levels the aggregation switches of a pod, which are planes
+    leaves: int  # M1; on three levels of a pod
     failed: frozenset[TreeLink] = frozenset()
-    population: tuple[int, ...] = field(default=())
-    """servers of each leaf, at most `hosts`; empty: all leaves are full"""
-    group: tuple[int, ...] = field(default=())
-    """servers that take part in the exchange, in order; empty: all that are there"""
-    hosts: int = 0
-    """places for servers at a leaf; 0: as many as spines"""
-    cables: int = 1
-    """parallel cables between each leaf and each spine"""
-    speed: Fraction = Fraction(1)
-    """rate of such a cable, relative to a server's link"""
+    population: tuple[int, ...] = ()  # servers of each leaf, at most `hosts`; empty: all leaves are full
+    group: tuple[int, ...] = ()  # servers that take part, in order; empty: all that are there
+    hosts: int = 0  # places for servers at a leaf; 0: as many as spines
+    cables: int = 1  # parallel cables between each leaf and each spine
+    speed: Fraction = Fraction(1)  # rate of such a cable, relative to a server's link
     pods: int = 1
-    cores: int = 0
-    """of a plane; 0: two levels"""
+    cores: int = 0  # of a plane; 0: two levels
 
     @classmethod
-    def three_levels(
-        cls,
-        pods: int,
-        leaves: int,
-        aggs: int,
-        cores: int,
-        hosts: int,
-        failed: frozenset[TreeLink] = frozenset(),
-        population: tuple[int, ...] = (),
-        group: tuple[int, ...] = (),
-    ) -> FatTree:
-        """Pods of so many leaves and aggregation switches, each of these with so many cores.
+    def three_levels(cls, pods: int, leaves: int, aggs: int, cores: int, hosts: int, **more: Any) -> FatTree:
+        """Pods of so many leaves and aggregation switches, each of these with so many cores; `failed`, `population`
+        and `group` as in the class.
 
         Raises:
             DetourError: a number is out of range.
         """
         _check_numbers(3, pods=pods, leaves=leaves, aggs=aggs, cores=cores, hosts=hosts)
-        return cls(aggs, leaves, failed, population, group, hosts, pods=pods, cores=cores)
+        return cls(aggs, leaves, hosts=hosts, pods=pods, cores=cores, **more)
 
     def __post_init__(self) -> None:
         if not self.hosts:
@@ -106,15 +82,21 @@ class FatTree(Servers):
                 raise DetourError(f"{_LEVELS[2]}: {self.pods} pods, which only cores could join")
         if not self.population:
             object.__setattr__(self, "population", (self.hosts,) * self.all_leaves)
-        self.check_population(self.all_leaves)
+        if len(self.population) != self.all_leaves or not all(0 <= n <= self.hosts for n in self.population):
+            raise DetourError(f"{self.name}: the population is not {self.all_leaves} numbers in 0..{self.hosts}")
         if self.cores and self.slots > _MOST_SERVERS:
             raise DetourError(f"{self.name}: {self.slots} servers are more than {_MOST_SERVERS}")
         for link in sorted(self.failed):
             shape = self.high.shape if len(link) == 3 else (self.all_leaves, self.uplinks)
             if not all(0 <= value < limit for value, limit in zip(link, shape, strict=True)):
-                raise DetourError(f"{self.name} has no link {':'.join(map(str, link))} {self._ends(len(link))}")
+                raise DetourError(f"{self.name} has no link {':'.join(map(str, link))} {self.ends_text(len(link))}")
         object.__setattr__(self, "group", tuple(sorted(self.group)))
-        self.check_servers()
+        present = self.present()
+        for server in self.group:
+            if not (0 <= server < self.slots and present[server]):
+                raise DetourError(f"{self.name} has no server {server} that could take part")
+        if len(set(self.group)) < len(self.group):
+            raise DetourError(f"{self.name}: a server takes part once, and the group names one twice")
 
     def _check_cables(self) -> None:
         if not 1 <= self.cables <= _MOST_CABLES:
@@ -135,6 +117,48 @@ class FatTree(Servers):
         more += [f"cables={self.cables}"] if self.cables != 1 else []
         more += [f"speed={self.speed}"] if self.speed != 1 else []
         return f"FT(2;{self.spines},{self.leaves}{';' if more else ''}{','.join(more)})"
+
+    # -- servers ----------------------------------------------------------------------------------------
+
+    @property
+    def slots(self) -> int:
+        """P of the paper: places for servers."""
+        return self.hosts * len(self.population)
+
+    @property
+    def servers(self) -> int:
+        """Servers that take part."""
+        return len(self.group) or sum(self.population)
+
+    @property
+    def full(self) -> bool:
+        """Whether every place has its server and all of them take part."""
+        return self.servers == self.slots
+
+    def present(self) -> np.ndarray:
+        """(slots,) bool: the servers that are there."""
+        offsets = np.arange(self.slots) % self.hosts
+        return offsets < np.repeat(np.array(self.population), self.hosts)
+
+    def taking_part(self) -> np.ndarray:
+        """(slots,) bool: the servers that take part."""
+        if not self.group:
+            return self.present()
+        part = np.zeros(self.slots, bool)
+        part[list(self.group)] = True
+        return part
+
+    def sizes(self) -> np.ndarray:
+        """(leaves,) int: how many servers of each leaf take part."""
+        return self.taking_part().reshape(-1, self.hosts).sum(axis=1)
+
+    def server_numbers(self) -> np.ndarray:
+        """(leaves, hosts) int32: numbers of the servers, those of a leaf that take part first."""
+        others = ~self.taking_part().reshape(-1, self.hosts)
+        offsets = np.argsort(others, axis=1, kind="stable").astype(np.int32)
+        return offsets + np.arange(len(offsets), dtype=np.int32)[:, None] * self.hosts
+
+    # -- links ------------------------------------------------------------------------------------------
 
     @property
     def all_leaves(self) -> int:
@@ -171,8 +195,6 @@ class FatTree(Servers):
     def failed_names(self) -> list[str]:
         """Those of the failed links, in order."""
         return [self.link_name(link) for link in sorted(self.failed, key=lambda link: (len(link), link))]
-
-    # -- what works -------------------------------------------------------------------------------------
 
     @cached_property
     def working(self) -> np.ndarray:
@@ -226,7 +248,7 @@ class FatTree(Servers):
         pairs = np.argwhere(~self.planes.any(axis=2) & here[:, None] & here[None, :])
         return [(int(u), int(v)) for u, v in pairs if u < v]
 
-    def _ends(self, ends: int) -> str:
+    def ends_text(self, ends: int) -> str:
         """What the numbers of a link with so many may be."""
         names = {"leaf": self.all_leaves, "agg" if self.cores else "spine": self.spines}
         names |= {"cable": self.cables} if self.cables > 1 else {}
@@ -254,101 +276,6 @@ def unreachable_text(fabric: FatTree, lost: tuple[tuple[int, int], ...]) -> str:
     pairs += f" and {len(lost) - 8} more pairs" if len(lost) > 8 else ""
     what = "way up and down" if fabric.cores else "common spine"
     return f"{fabric.name}: no {what} is left for leaves {pairs} (--skip-unreachable plans the rest)"
-
-
-# -- from texts ---------------------------------------------------------------------------------------------
-
-
-def parse_fabric(
-    topo: str,
-    fail: str | None = None,
-    servers: int | None = None,
-    population: str | None = None,
-    group: str | None = None,
-) -> FatTree:
-    """The fabric of `ft:m0=20,m1=18` with failed links `0:0,5:1` (leaf:spine; `*:3`: spine 3).
-
-    `ft:m0=4,m1=6,hosts=8,cables=2,speed=1/2`: eight servers at a leaf (m0), two cables from leaf to spine (1), each of
-    half a server's rate (1). `0:3` are then both cables, `0:3:1` is one.
-
-    Three levels: `ft3:pods=4,leaves=2,aggs=2,cores=2,hosts=2` (cores: of a plane) or `fat-tree:k=4`. `3:1,2/0:1`: leaf
-    3 and its pod's aggregation switch 1; aggregation switch 0 of pod 2 and core 1 of its plane.
-
-    `servers`, or `population` for every leaf (`20,19,...`): those that are there. `group`: those that take part, like
-    `0-3,20-23,45`.
-
-    Raises:
-        DetourError: what is wrong with the texts.
-    """
-    kind, values = split_spec(topo)
-    if kind.lower() not in _KINDS:
-        raise DetourError(f"topology {topo!r}: FORS runs on fat-trees of two levels, like ft:m0=20,m1=18")
-    bare = _KINDS[kind.lower()](topo, values)
-    return populated(bare, servers, population, group).with_failed(parse_links(bare, fail))
-
-
-def _two_levels(topo: str, values: dict[str, str]) -> FatTree:
-    check_keys(topo, values, ("m0", "m1"), ("hosts", "cables", "speed"))
-    spines, leaves = (whole_number(topo, key, values[key]) for key in ("m0", "m1"))
-    hosts, cables = (whole_number(topo, key, values.get(key, str(n))) for key, n in (("hosts", spines), ("cables", 1)))
-    for key, number in (("hosts", hosts), ("cables", cables)):
-        if number < 1:
-            raise DetourError(f"{topo!r}: {key}={number} is less than 1")
-    speed = values.get("speed", "1")
-    match = re.fullmatch(r"(\d{1,3})(?:/(\d{1,3}))?", speed, re.ASCII)
-    if not match or int(match[2] or 1) == 0:
-        raise DetourError(f"{topo!r}: speed={speed} is not a number like 2 or a fraction like 1/2")
-    return FatTree(spines, leaves, hosts=hosts, cables=cables, speed=Fraction(int(match[1]), int(match[2] or 1)))
-
-
-def _three_levels(topo: str, values: dict[str, str]) -> FatTree:
-    names = ("pods", "leaves", "aggs", "cores")
-    check_keys(topo, values, names, ("hosts",))
-    values = {"hosts": values["aggs"], **values}
-    pods, leaves, aggs, cores, hosts = (whole_number(topo, name, values[name]) for name in (*names, "hosts"))
-    return FatTree.three_levels(pods, leaves, aggs, cores, hosts)
-
-
-def _fat_tree(topo: str, values: dict[str, str]) -> FatTree:
-    check_keys(topo, values, ("k",), ("blocking",))
-    k, blocking = (whole_number(topo, key, values.get(key, "1")) for key in ("k", "blocking"))
-    if k < 2 or k % 2 or blocking < 1:
-        raise DetourError(f"{topo!r}: k must be an even number from 2 on, and blocking 1 or more")
-    half = k // 2
-    return FatTree.three_levels(k, half, half, half, half * blocking)
-
-
-_KINDS = {"ft": _two_levels, "ft3": _three_levels, "fat-tree": _fat_tree}
-_END = r"\s*(\d+|\*)\s*"
-_LINK = re.compile(rf"(?:{_END}/)?{_END}:{_END}(?::{_END})?", re.ASCII)
-
-
-def parse_links(fabric: FatTree, text: str | None) -> frozenset[TreeLink]:
-    """Links given as `leaf:spine,...`, with `*` for all leaves or all spines (a switch that is down).
-
-    `leaf:spine:cable` is one of several parallel cables; on three levels `pod/plane:core` is a link to a core.
-
-    Raises:
-        DetourError: a part is not of that form, or there is no such link.
-    """
-    links: set[TreeLink] = set()
-    for part in text.split(",") if text is not None else ():
-        match = _LINK.fullmatch(part)
-        if not match or (match[4] if fabric.cores else match[1]):
-            like = "leaf:spine, like 0:3" if fabric.cables == 1 else "leaf:spine or leaf:spine:cable, like 0:3:1"
-            like = "leaf:agg, like 3:1, or pod/agg:core" if fabric.cores else like
-            raise DetourError(f"failed links {text!r}: {part.strip()!r} is not {like}")
-        low = match[1] is None
-        ends = [end for end in match.groups() if end is not None]
-        shape = (fabric.all_leaves, fabric.spines, fabric.cables) if low else fabric.high.shape
-        ranges = [range(n) if end == "*" else (int(end),) for end, n in zip([*ends, "*"][:3], shape, strict=True)]
-        if any(max(numbers) >= limit for numbers, limit in zip(ranges, shape, strict=True)):
-            raise DetourError(f"{fabric.name} has no link {''.join(part.split())} {fabric._ends(2 if low else 3)}")
-        links.update((u, j * fabric.cables + k) if low else (u, j, k) for u, j, k in product(*ranges))
-    return frozenset(links)
-
-
-# -- drawn --------------------------------------------------------------------------------------------------
 
 
 def random_failures(fabric: FatTree, count: int, seed: int, *, connected: bool = True) -> FatTree:

@@ -21,8 +21,7 @@ from detour.control.fors.repair import GONE, repaired
 from detour.control.fors.solve import proven_bound, solve
 from detour.control.native import FORS_PART, assign
 
-_TRIES = 6
-"""Attempts to move few flows of a phase"""
+_TRIES = 6  # Attempts to move few flows of a phase
 
 
 @dataclass(frozen=True)
@@ -30,11 +29,9 @@ class Change:
     """A plan and what it changed."""
 
     plan: ForsPlan
-    moved: int
-    """flows with another phase or spine than before, or another cable if the plan was kept"""
+    moved: int  # flows with another phase or spine than before, or another cable if the plan was kept
     seconds: float
-    anew: bool
-    """the plan could not be kept: all was planned anew"""
+    anew: bool  # the plan could not be kept: all was planned anew
 
 
 def reroute(plan: ForsPlan, fabric: FatTree) -> Change:

@@ -21,10 +21,9 @@ from math import ceil
 import numpy as np
 
 from detour.control.fors.fabric import FatTree
-from detour.control.linear import programme
+from detour.control.linear import programme, solver
 
-_SCALE = 1 << 40
-"""Duals become integers of this size: the lower bound is computed without rounding."""
+_SCALE = 1 << 40  # Duals become integers of this size: the lower bound is computed without rounding.
 _EPSILON = 1e-6
 _WINDOW_SECONDS = 1.0
 _WHOLE_SECONDS = 10.0
@@ -85,21 +84,9 @@ class _Programme:
     """
 
     def __init__(self, demand: LeafDemand, most: int | None, *, integer: bool = False, directed: bool = False) -> None:
-        # Here, so that whoever plans nothing by it does not wait for it. With OR-Tools in the same process it
-        # would have to be imported first.
-        import highspy
-
-        self.highspy = highspy
-        self.demand = demand
-        self.solver = highspy.Highs()
-        for option, value in (("output_flag", False), ("threads", 1), ("random_seed", 1)):
-            self.solver.setOptionValue(option, value)
+        self.demand, self.solver = demand, solver(random_seed=1)
         entries, rows, self.count = self._directed() if directed else self._entries()
-        model = self._model(entries, rows, most)
-        if integer:
-            kinds = highspy.HighsVarType
-            model.integrality_ = [kinds.kInteger] * self.count + [kinds.kContinuous] * (model.num_col_ - self.count)
-        self.solver.passModel(model)
+        self.solver.passModel(self._model(entries, rows, most, self.count if integer else 0))
 
     def _entries(self) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray], int]:
         """(columns, 4) rows in which columns are, -1 for none; bounds of rows, links' rows in flows of a phase; paths.
@@ -132,7 +119,7 @@ class _Programme:
         upper = np.concatenate([demand.flows, demand.room, demand.room, demand.flows])
         return np.concatenate([forth, back]), (lower, upper), 2 * len(pair)
 
-    def _model(self, entries: np.ndarray, rows: tuple[np.ndarray, np.ndarray], most: int | None):
+    def _model(self, entries: np.ndarray, rows: tuple[np.ndarray, np.ndarray], most: int | None, integers: int):
         demand = self.demand
         value = np.ones(entries.shape)
         if demand.fabric.cores:
@@ -149,7 +136,7 @@ class _Programme:
             value = np.concatenate([value, -room[room > 0]])
             starts, costs = np.append(starts, len(index)), np.append(costs, 1.0)
         upper[links] *= float(most or 0)
-        return programme(costs, (lower, upper), (starts, index, value))
+        return programme(costs, (lower, upper), (starts, index, value), integers=integers)
 
     def between(self, lower: np.ndarray, upper: np.ndarray) -> None:
         """Bounds of the first columns."""
@@ -163,9 +150,8 @@ class _Programme:
         self.solver.setOptionValue("run_crossover", "on" if crossover else "off")
         self.solver.setOptionValue("time_limit", seconds)
         self.solver.run()
-        status = self.solver.getModelStatus()
-        names = self.highspy.HighsModelStatus
-        return {names.kOptimal: "optimal", names.kInfeasible: "infeasible"}.get(status, "unknown")
+        status = self.solver.modelStatusToString(self.solver.getModelStatus())
+        return {"Optimal": "optimal", "Infeasible": "infeasible"}.get(status, "unknown")
 
     def values(self) -> np.ndarray:
         """The columns' values."""

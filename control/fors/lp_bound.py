@@ -14,25 +14,21 @@ import numpy as np
 
 from detour.base.arrays import Int64Array
 from detour.control.fors.fabric import FatTree
-from detour.control.linear import programme
+from detour.control.linear import programme, solver
 
-_SCALE = 1 << 40
-"""Duals become integers of this size: the bound is computed without rounding."""
+_SCALE = 1 << 40  # Duals become integers of this size: the bound is computed without rounding.
 
 
-class VolumeBound(NamedTuple):
+class LpBound(NamedTuple):
     """What any schedule needs; times in bytes of a server's link."""
 
     bytes: int
-    servers: int
-    """of it, by the busiest server"""
-    links: int
-    """by the links between leaves and spines"""
-    price: np.ndarray
-    """(leaves, leaves) float 0..1: dual price of a byte between two leaves, the dearest 1"""
+    servers: int  # of it, by the busiest server
+    links: int  # by the links between leaves and spines
+    price: np.ndarray  # (leaves, leaves) float 0..1: dual price of a byte between two leaves, the dearest 1
 
 
-def volume_bound(fabric: FatTree, sizes: Int64Array) -> VolumeBound:
+def lp_bound(fabric: FatTree, sizes: Int64Array) -> LpBound:
     """The bound for `sizes` (n, n) bytes between the servers that take part, in order."""
     volume = _volume(fabric, sizes)
     servers = int(max(sizes.sum(axis=1).max(initial=0), sizes.sum(axis=0).max(initial=0)))
@@ -40,7 +36,7 @@ def volume_bound(fabric: FatTree, sizes: Int64Array) -> VolumeBound:
     cut = int(max((-(-volume.sum(axis=end) // room)).max() for end in (0, 1)))
     shared, price = _shared(fabric, volume)
     links = max(cut, shared)
-    return VolumeBound(max(servers, links), servers, links, price)
+    return LpBound(max(servers, links), servers, links, price)
 
 
 def spine_shares(fabric: FatTree, sizes: Int64Array) -> np.ndarray:
@@ -89,9 +85,6 @@ def _volume(fabric: FatTree, sizes: Int64Array) -> Int64Array:
 
 def _solved(fabric: FatTree, paths: _Paths) -> tuple[np.ndarray, np.ndarray]:
     """Values of the paths and T (relative to the greatest volume), and prices of the links, up then down."""
-    # Here, so that whoever plans nothing by it does not wait for it.
-    import highspy
-
     pairs, wanted, pair, up, down = paths.pairs, paths.wanted, paths.pair, paths.up, paths.down
     links = fabric.leaves * fabric.spines
     unit = float(wanted.max())  # the programme's numbers are around 1
@@ -104,12 +97,10 @@ def _solved(fabric: FatTree, paths: _Paths) -> tuple[np.ndarray, np.ndarray]:
     )
     lower = np.concatenate([wanted / unit, np.full(2 * links, -np.inf)])
     upper = np.concatenate([wanted / unit, np.zeros(2 * links)])
-    solver = highspy.Highs()
-    for option, value in (("output_flag", False), ("threads", 1), ("random_seed", 1)):
-        solver.setOptionValue(option, value)
-    solver.passModel(programme(np.append(np.zeros(len(pair)), 1.0), (lower, upper), matrix))
-    solver.run()
-    found = solver.getSolution()
+    model = solver(random_seed=1)
+    model.passModel(programme(np.append(np.zeros(len(pair)), 1.0), (lower, upper), matrix))
+    model.run()
+    found = model.getSolution()
     return np.array(found.col_value), np.clip(-np.array(found.row_dual)[len(pairs) :], 0.0, 1.0)
 
 

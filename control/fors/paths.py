@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from detour.base.arrays import Int64Array
 from detour.control.fors.fabric import FatTree, TreeLink
 
-INSIDE = -1
-"""The path, and the spine, of a flow that does not leave its leaf."""
+INSIDE = -1  # The path, and the spine, of a flow that does not leave its leaf.
 
 Flags = NDArray[np.bool_]
 
@@ -29,8 +28,7 @@ class Probe(NamedTuple):
 
     leaf: int
     path: int
-    links: list[TreeLink]
-    """the last one is what is looked at; the others have probes of their own"""
+    links: list[TreeLink]  # the last one is what is looked at; the others have probes of their own
 
 
 class TreePaths:
@@ -38,14 +36,10 @@ class TreePaths:
 
     def __init__(self, tree: FatTree) -> None:
         self.tree = tree
-        self.across = tree.spines * tree.cores
-        """paths between pods"""
-        self.count = self.across + tree.spines * tree.cables**2
-        """paths are 0..count-1"""
-        self.first_high = tree.all_leaves * tree.uplinks
-        """number of the first link to a core"""
-        self.lanes = tree.lanes
-        """flows that a link carries in a phase, in each direction"""
+        self.across = tree.spines * tree.cores  # paths between pods
+        self.count = self.across + tree.spines * tree.cables**2  # paths are 0..count-1
+        self.first_high = tree.all_leaves * tree.uplinks  # number of the first link to a core
+        self.lanes = tree.lanes  # flows that a link carries in a phase, in each direction
 
     @cached_property
     def links(self) -> list[TreeLink]:

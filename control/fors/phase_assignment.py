@@ -21,7 +21,7 @@ import numpy as np
 from detour.base.arrays import Int32s1, Int32s2
 from detour.base.errors import DetourError
 from detour.base.jit import allocating, int64
-from detour.control.linear import programme
+from detour.control.linear import programme, solver
 from detour.control.native import FORS_PART, assign
 
 _ROUNDS = 50
@@ -71,9 +71,6 @@ def _one_of_three(links: np.ndarray, leaves: np.ndarray, room: np.ndarray, spine
     Of a set with k flows and room for n in a phase at least k - 2n and at most n: constraints that are totally
     unimodular, and a third of every flow satisfies them.
     """
-    # Here, so that whoever plans nothing by it does not wait for it.
-    import highspy
-
     sets, flows = len(room) * spines, links.shape[1]
     outer = 2 * len(room)
     entries = np.stack([leaves[0], leaves[1] + len(room), links[0] + outer, links[1] + outer + sets], axis=1)
@@ -83,15 +80,12 @@ def _one_of_three(links: np.ndarray, leaves: np.ndarray, room: np.ndarray, spine
     most = np.concatenate([room, room, np.ones(2 * sets)])
     starts = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
     matrix = (starts, entries[there], np.ones(int(there.sum())))
-    solver = highspy.Highs()
-    solver.setOptionValue("output_flag", False)
-    solver.setOptionValue("threads", 1)
     rows = (np.maximum(size - 2 * most, 0), most)
-    model = programme(np.zeros(flows), rows, matrix, integer=True)
-    model.col_upper_ = np.ones(flows)
-    solver.passModel(model)
-    solver.run()
-    return np.rint(np.array(solver.getSolution().col_value)).astype(bool)
+    problem, model = programme(np.zeros(flows), rows, matrix, integers=flows), solver()
+    problem.col_upper_ = np.ones(flows)
+    model.passModel(problem)
+    model.run()
+    return np.rint(np.array(model.getSolution().col_value)).astype(bool)
 
 
 @allocating

@@ -16,12 +16,9 @@ class Schedule(NamedTuple):
     """Flows without spines. Servers are numbered as in `FatTree`; nobody sends to itself here."""
 
     phases: int
-    phase: np.ndarray
-    """(flows,) int32, 0..phases-1"""
-    src: np.ndarray
-    """(flows,) int32"""
-    dst: np.ndarray
-    """(flows,) int32"""
+    phase: np.ndarray  # (flows,) int32, 0..phases-1
+    src: np.ndarray  # (flows,) int32
+    dst: np.ndarray  # (flows,) int32
 
 
 @dataclass(frozen=True)
@@ -39,28 +36,19 @@ class ForsPlan:
 
     fabric: FatTree
     phases: int
-    phase: np.ndarray
-    """(flows,) int32, 0..phases-1"""
-    src: np.ndarray
-    """(flows,) int32"""
-    dst: np.ndarray
-    """(flows,) int32"""
-    spine: np.ndarray
-    """(flows,) int32, 0..spines-1 (on three levels the plane); `INSIDE` (-1) for a flow inside a leaf"""
-    method: str = ""
-    """how it was found: schedule/routing"""
-    lower_bound: int = 0
-    """phases that every plan needs"""
-    optimal: bool = False
-    """whether it is proven that no plan has fewer phases"""
-    unreachable: tuple[tuple[int, int], ...] = ()
-    """pairs of leaves that no path joins, whose flows are left out"""
+    phase: np.ndarray  # (flows,) int32, 0..phases-1
+    src: np.ndarray  # (flows,) int32
+    dst: np.ndarray  # (flows,) int32
+    spine: np.ndarray  # (flows,) int32, 0..spines-1 (on three levels the plane); `INSIDE` (-1) for a flow inside a leaf
+    method: str = ""  # how it was found: schedule/routing
+    lower_bound: int = 0  # phases that every plan needs
+    optimal: bool = False  # whether it is proven that no plan has fewer phases
+    unreachable: tuple[tuple[int, int], ...] = ()  # pairs of leaves that no path joins, whose flows are left out
     seconds: PlanSeconds = field(default=PlanSeconds(), compare=False)
     cables: np.ndarray | None = None
     """(2, flows) int32: which cable of those to the spine, 0..cables-1, at the sender's leaf and at the receiver's (0
     inside a leaf); None: the only one"""
-    core: np.ndarray | None = None
-    """(flows,) int32: the core of the plane; -1 inside a pod; None: two levels"""
+    core: np.ndarray | None = None  # (flows,) int32: the core of the plane; -1 inside a pod; None: two levels
 
     @property
     def flows(self) -> int:

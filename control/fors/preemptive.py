@@ -27,18 +27,15 @@ from detour.control.linear import heaviest_assignment
 
 _BUDGET = 200
 _ROUNDS = 5
-_TIGHT = 0.01
-"""Slack, as a part of the time left, at which a server's weight is half of its most."""
-_FAVOUR_LONG = 1.0
-"""Weight of the message's own size relative to all servers', so that phases are long."""
+_TIGHT = 0.01  # Slack, as a part of the time left, at which a server's weight is half of its most.
+_FAVOUR_LONG = 1.0  # Weight of the message's own size relative to all servers', so that phases are long.
 
 
 @dataclass(frozen=True)
 class Crossbars:
     """What a phase's flows have to fit into. Servers are ranks 0..n-1."""
 
-    leaf: Int64Array
-    """(n,) each server's leaf"""
+    leaf: Int64Array  # (n,) each server's leaf
     lanes: np.ndarray
     """(leaves, colours) bool: flows between leaves u and v take a colour that both have, each once out and once in"""
     price: np.ndarray
@@ -104,8 +101,7 @@ class _Remaining:
         self.room = np.maximum(crossbars.room, 1)
         most = max(self.out.max(), self.into.max())
         cut = max((-(-self.leaf_out // self.room)).max(), (-(-self.leaf_into // self.room)).max())
-        self.time = int(max(time, most, cut))
-        """bytes of the time left"""
+        self.time = int(max(time, most, cut))  # bytes of the time left
 
     def weights(self) -> np.ndarray:
         """(n, n) float: what sending from one to another is worth; 0: nothing is left."""
@@ -186,12 +182,6 @@ def _within_cables(state: _Remaining, weights: np.ndarray) -> tuple[Int64Array, 
     return src[kept], dst[kept]
 
 
-def _assigned(weights: np.ndarray) -> tuple[Int64Array, Int64Array]:
-    src, dst = heaviest_assignment(weights)
-    kept = weights[src, dst] > 0
-    return src[kept], dst[kept]
-
-
 def _over(state: _Remaining, src: Int64Array, dst: Int64Array) -> Int64Array:
     """(2, leaves) flows out of leaves, and into them, beyond their cables."""
     leaf, leaves = state.crossbars.leaf, len(state.room)
@@ -225,8 +215,10 @@ def _more(state: _Remaining, weights: np.ndarray, src: Int64Array, dst: Int64Arr
     allowed &= ~state.away | ((left[0][leaf] > 0)[:, None] & (left[1][leaf] > 0)[None, :])
     if not allowed.any():
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    more = _assigned(np.where(allowed, weights, 0.0))
-    both = np.concatenate([src, more[0]]), np.concatenate([dst, more[1]])
+    worth = np.where(allowed, weights, 0.0)
+    more = heaviest_assignment(worth)
+    useful = worth[more] > 0
+    both = np.concatenate([src, more[0][useful]]), np.concatenate([dst, more[1][useful]])
     # What was there has no surplus, but its flows would be dropped too if they were worth less.
     value = weights.copy()
     value[src, dst] += 1e6

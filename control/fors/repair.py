@@ -20,12 +20,9 @@ from detour.base.arrays import Int64Array
 from detour.control.fors.fabric import FatTree
 from detour.control.fors.paths import INSIDE, TreePaths
 
-_DEEPEST = 4
-"""flows that a chain may move"""
-_PHASES_TRIED = 8
-"""phases in which others are moved for a flow that was put off"""
-GONE = -1
-"""the phase of a flow that nobody can deliver"""
+_DEEPEST = 4  # flows that a chain may move
+_PHASES_TRIED = 8  # phases in which others are moved for a flow that was put off
+GONE = -1  # the phase of a flow that nobody can deliver
 
 
 def repaired(
@@ -53,8 +50,7 @@ class _Work:
 
     paths: TreePaths
     at_once: int
-    room: Int64Array
-    """(2 * links,) flows of a phase, up and down"""
+    room: Int64Array  # (2 * links,) flows of a phase, up and down
     gates: Int64Array
     """(flows, gates) leaves and pods that a flow leaves and enters, -1 for none, and how many each lets through"""
     gate_room: Int64Array
@@ -64,14 +60,10 @@ class _Work:
     b: Int64Array
     phase: Int64Array
     path: Int64Array
-    used: Int64Array
-    """(phases, 2 * links)"""
-    turns: Int64Array
-    """(phases, 2, servers) messages out and in"""
-    off: Int64Array
-    """(2, servers) messages that were put off"""
-    spine: Int64Array | None = None
-    """of each flow, which it keeps if it can; None: any is as good"""
+    used: Int64Array  # (phases, 2 * links)
+    turns: Int64Array  # (phases, 2, servers) messages out and in
+    off: Int64Array  # (2, servers) messages that were put off
+    spine: Int64Array | None = None  # of each flow, which it keeps if it can; None: any is as good
     late: list[int] = field(default_factory=list)
     _choices: dict[tuple[int, int], tuple[Int64Array, Int64Array]] = field(default_factory=dict)
 
@@ -109,18 +101,15 @@ class _Work:
         for side, shift in ((kept[:, :half], 0), (kept[:, half:], len(up))):
             row, column = np.nonzero(side >= 0)
             np.add.at(work.used, (work.phase[row], side[row, column] + shift), 1)
-        work._drop_impossible()
+        for flow in np.flatnonzero((a != b) & (work.path == INSIDE)).tolist():
+            if not len(work._choice(flow)[0]):
+                work._leave_phase(flow)
         return work
 
     @property
     def phases(self) -> int:
         """So far."""
         return len(self.used)
-
-    def _drop_impossible(self) -> None:
-        for flow in np.flatnonzero((self.a != self.b) & (self.path == INSIDE)).tolist():
-            if not len(self._choice(flow)[0]):
-                self._leave_phase(flow)
 
     def dense_phases(self) -> Int64Array:
         """Phases that have flows, numbered anew in their order."""
@@ -249,7 +238,8 @@ class _Work:
                 self.turns[:, 1, self.dst[flow]] < self.at_once
             )
             if not self._into(flow, np.flatnonzero(resting)):
-                self._new_phase()
+                self.used = np.concatenate([self.used, np.zeros_like(self.used[:1])])
+                self.turns = np.concatenate([self.turns, np.zeros_like(self.turns[:1])])
                 self._into(flow, np.array([self.phases - 1]))
 
     def _into(self, flow: int, phases: Int64Array) -> bool:
@@ -272,7 +262,3 @@ class _Work:
         self.phase[flow] = number
         self.turns[number, 0, self.src[flow]] += 1
         self.turns[number, 1, self.dst[flow]] += 1
-
-    def _new_phase(self) -> None:
-        self.used = np.concatenate([self.used, np.zeros_like(self.used[:1])])
-        self.turns = np.concatenate([self.turns, np.zeros_like(self.turns[:1])])

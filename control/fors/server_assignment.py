@@ -17,7 +17,7 @@ import numpy as np
 from detour.control.edge_colouring import coloured
 
 
-def seats(
+def assign_servers(
     phases: int, source: np.ndarray, target: np.ndarray, phase: np.ndarray, population: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Each flow's server at its source leaf and at its target leaf, int32, 0..population-1.

@@ -14,14 +14,13 @@ import numpy as np
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.base.files import read_text
-from detour.control.fors.places import Servers
+from detour.control.fors.fabric import FatTree
 
 SIZES_HEADER = ["src", "dst", "bytes"]
-_MOST_BYTES = 10**12
-"""of a message"""
+_MOST_BYTES = 10**12  # of a message
 
 
-def read_sizes(fabric: Servers, path: Path) -> Int64Array:
+def read_sizes(fabric: FatTree, path: Path) -> Int64Array:
     """(n, n) bytes from each server that takes part to each other one.
 
     CSV has lines `src,dst,bytes` with servers' numbers, each pair at most once (others send nothing). JSON is a list of
@@ -39,7 +38,7 @@ def read_sizes(fabric: Servers, path: Path) -> Int64Array:
     return sizes
 
 
-def _from_json(fabric: Servers, path: Path, text: str) -> Int64Array:
+def _from_json(fabric: FatTree, path: Path, text: str) -> Int64Array:
     try:
         found: Any = json.loads(text)
     except json.JSONDecodeError as error:
@@ -62,7 +61,7 @@ def _is_row(row: Any, count: int) -> bool:
     )
 
 
-def _from_csv(fabric: Servers, path: Path, text: str) -> Int64Array:
+def _from_csv(fabric: FatTree, path: Path, text: str) -> Int64Array:
     ranks = {server: rank for rank, server in enumerate(np.flatnonzero(fabric.taking_part()).tolist())}
     sizes = np.zeros((len(ranks), len(ranks)), np.int64)
     seen: set[tuple[int, int]] = set()

@@ -7,12 +7,11 @@ import time
 from dataclasses import replace
 
 from detour.base.errors import DetourError
-from detour.control.fors.exact import fewest_phases, seated
+from detour.control.fors.exact import exact_plan
 from detour.control.fors.fabric import FatTree, unreachable_text
 from detour.control.fors.loads import LeafDemand, counting_bound, least_phases, most_joined
+from detour.control.fors.paper import algorithm_2, phases_needed, recoloured, schedule
 from detour.control.fors.plan import ForsPlan, PlanSeconds, arranged
-from detour.control.fors.routing import algorithm_2, recoloured
-from detour.control.fors.schedule import phases_needed, schedule
 from detour.control.fors.tiered import tiered_plan
 
 
@@ -48,7 +47,7 @@ def solve(fabric: FatTree, *, skip_unreachable: bool = False) -> ForsPlan:
     bound = counting_bound(fabric)
     as_printed = fabric.full and fabric.single and fabric.hosts == fabric.spines
     plan = _by_closed_forms(fabric, bound) if as_printed and not lost else None
-    return plan or _exactly(fabric, lost)
+    return plan or exact_plan(fabric, lost)
 
 
 def _by_closed_forms(fabric: FatTree, bound: int) -> ForsPlan | None:
@@ -71,19 +70,3 @@ def _by_closed_forms(fabric: FatTree, bound: int) -> ForsPlan | None:
     seconds = PlanSeconds(schedule=scheduled - begin, route=time.perf_counter() - scheduled)
     plan = arranged(fabric, flows, spine)
     return replace(plan, method=f"{name}/{routing}", lower_bound=bound, optimal=True, seconds=seconds)
-
-
-def _exactly(fabric: FatTree, lost: tuple[tuple[int, int], ...]) -> ForsPlan:
-    begin = time.perf_counter()
-    paths = fewest_phases(fabric)
-    routed = time.perf_counter()
-    flows, spine, cables = seated(fabric, paths)
-    seconds = PlanSeconds(schedule=time.perf_counter() - routed, route=routed - begin)
-    return replace(
-        arranged(fabric, flows, spine, cables),
-        method="exact/integer-programme",
-        lower_bound=paths.lower_bound,
-        optimal=paths.phases == paths.lower_bound,
-        unreachable=lost,
-        seconds=seconds,
-    )

@@ -30,8 +30,7 @@ _LAST_UNICAST_LID = 0xBFFF
 _MOST_PORTS = 254
 _PREFIX = 0x0002_C900_0000_0000
 
-Guids = dict[str, int]
-"""by name: leaf0, spine3, server17 (three levels: agg and core); of servers those of their ports"""
+Guids = dict[str, int]  # by name: leaf0, spine3, server17 (three levels: agg and core); of servers those of their ports
 
 
 def path_bits(fabric: FatTree) -> int:

@@ -9,7 +9,7 @@ and what found no core by driving others out.
    a core of the plane failed, and no pod has more flows than the plane has cores, Koenig's theorem gives them; else
    recolouring, to all or to some.
 4. `ejection`: the others, beginning with their places in plane and phase given up.
-5. `server_assignment.seats`: servers.
+5. `server_assignment.assign_servers`: servers.
 
 If steps 1 to 3 do it all, which is so without failures between aggregation switches and cores and with as many cores of
 a plane as leaves of a pod, the plan has as many phases as the bound. Else step 4 may need more phases.
@@ -30,12 +30,10 @@ from detour.control.fors.loads import LeafDemand, least_phases, whole
 from detour.control.fors.phase_assignment import phases_of
 from detour.control.fors.plan import ForsPlan, PlanSeconds, Schedule, arranged
 from detour.control.fors.recolour import complete
-from detour.control.fors.server_assignment import seats
+from detour.control.fors.server_assignment import assign_servers
 
-_BUDGET = 200
-"""flows of a phase and plane that may drive others from their cores"""
-_WORK = 400_000_000
-"""places that are looked at for one number of phases"""
+_BUDGET = 200  # flows of a phase and plane that may drive others from their cores
+_WORK = 400_000_000  # places that are looked at for one number of phases
 
 
 def tiered_plan(fabric: FatTree, lost: tuple[tuple[int, int], ...], seed: int = 1) -> ForsPlan:
@@ -51,7 +49,9 @@ def tiered_plan(fabric: FatTree, lost: tuple[tuple[int, int], ...], seed: int = 
         method += "/ejection"
     phases = _complete(fabric, board, flows, bound, seed)
     routed = time.perf_counter()
-    schedule = Schedule(phases, flows.phase, *_servers(fabric, flows, phases))
+    first, second = assign_servers(phases, flows.source, flows.target, flows.phase, fabric.sizes())
+    numbers = fabric.server_numbers()
+    schedule = Schedule(phases, flows.phase, numbers[flows.source, first], numbers[flows.target, second])
     seconds = PlanSeconds(schedule=time.perf_counter() - routed, route=routed - begin)
     return replace(
         arranged(fabric, schedule, flows.plane, core=flows.core),
@@ -135,9 +135,3 @@ def _complete(fabric: FatTree, board: Board, flows: Flows3, phases: int, seed: i
             return phases
         board, phases = board.longer(fabric, more), phases + more
         more = min(2 * more, max(phases // 50, 1))
-
-
-def _servers(fabric: FatTree, flows: Flows3, phases: int) -> tuple[np.ndarray, np.ndarray]:
-    first, second = seats(phases, flows.source, flows.target, flows.phase, fabric.sizes())
-    numbers = fabric.seats()
-    return numbers[flows.source, first], numbers[flows.target, second]

@@ -18,7 +18,7 @@ from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.control.fors import files
 from detour.control.fors.fabric import FatTree, unreachable_text
-from detour.control.fors.lp_bound import volume_bound
+from detour.control.fors.lp_bound import lp_bound
 from detour.control.fors.paths import INSIDE
 from detour.control.fors.plan import ForsPlan, PlanSeconds, Schedule, by_phase
 from detour.control.fors.preemptive import Crossbars, Turn, turns
@@ -28,24 +28,18 @@ from detour.control.fors.verify import contention_problems
 _PARTS = (8, 64, 512)
 """The bound is divided into so many parts for each server; a phase is not cut shorter than one, to keep to the bound.
 Short ones lose less time, and are more."""
-_MOST_PHASES = 24
-"""phases for each server, beyond which short ones are given up"""
+_MOST_PHASES = 24  # phases for each server, beyond which short ones are given up
 
 
 @dataclass(frozen=True)
 class UnequalPlan:
     """Rows as in `ForsPlan`, with the bytes that each sends."""
 
-    plan: ForsPlan
-    """its `lower_bound` counts bytes, as `length` does"""
-    sent: Int64Array
-    """(flows,) bytes"""
-    sizes: Int64Array
-    """(n, n) bytes that are to be sent between the servers that take part, in order"""
-    by_servers: int = 0
-    """the bound by the busiest server alone"""
-    by_links: int = 0
-    """and by links between leaves and spines alone"""
+    plan: ForsPlan  # its `lower_bound` counts bytes, as `length` does
+    sent: Int64Array  # (flows,) bytes
+    sizes: Int64Array  # (n, n) bytes that are to be sent between the servers that take part, in order
+    by_servers: int = 0  # the bound by the busiest server alone
+    by_links: int = 0  # and by links between leaves and spines alone
     seconds: PlanSeconds = field(default=PlanSeconds(), compare=False)
 
     @cached_property
@@ -84,12 +78,13 @@ def plan_unequal(
     if lost and not skip_unreachable:
         raise DetourError(unreachable_text(fabric, lost))
     sizes = _without(fabric, sizes, lost)
-    bound = volume_bound(fabric, sizes)
+    bound = lp_bound(fabric, sizes)
     crossbars = _crossbars(fabric, bound.price)
     shortest = [bound.bytes // (parts * max(count, 1)) for parts in _PARTS]
     found = [turns(sizes, crossbars, bound.bytes, shortest[0])]
     found += [turns(sizes, crossbars, bound.bytes, least, _MOST_PHASES * count) for least in shortest[1:]]
-    best = min((one for one in found if one is not None), key=lambda one: _cost(one, phase_cost))
+    plans = (one for one in found if one is not None)
+    best = min(plans, key=lambda plan: sum(turn.length + phase_cost for turn in plan))
     plan = _arranged(fabric, sizes, best)
     values = sizes[~np.eye(count, dtype=bool)]
     if count > 1 and 0 < values.min() == values.max():
@@ -104,10 +99,6 @@ def plan_unequal(
     )
     seconds = PlanSeconds(schedule=time.perf_counter() - begin)
     return replace(plan, plan=rows, by_servers=bound.servers, by_links=bound.links, seconds=seconds)
-
-
-def _cost(found: list[Turn], phase_cost: int) -> int:
-    return sum(turn.length + phase_cost for turn in found)
 
 
 def _leaves(fabric: FatTree) -> Int64Array:
@@ -206,7 +197,7 @@ def read_unequal(fabric: FatTree, path: Path, sizes: Int64Array, *, skip_unreach
         raise DetourError(unreachable_text(fabric, lost))
     sizes = _without(fabric, sizes, lost)
     rows, sent = files.read_with_bytes(fabric, path)
-    bound = volume_bound(fabric, sizes)
+    bound = lp_bound(fabric, sizes)
     plan = UnequalPlan(rows, sent, sizes, bound.servers, bound.links)
     optimal = bool((rows.phase >= 0).all()) and plan.length == bound.bytes
     return replace(plan, plan=replace(rows, lower_bound=bound.bytes, optimal=optimal, unreachable=lost))

@@ -31,8 +31,7 @@ _log = logging.getLogger(__name__)
 # A message stays well below gRPC's limit of 4 MiB.
 WRITE_BATCH = 2000
 RPC_SECONDS = 60.0
-OPEN_SECONDS = 3 * RPC_SECONDS
-"""for a connection: arbitration, and setting the pipeline"""
+OPEN_SECONDS = 3 * RPC_SECONDS  # for a connection: arbitration, and setting the pipeline
 ELECTION_ID = 10
 
 PacketIn = Callable[["SwitchClient", bytes, dict[str, int]], Awaitable[None]]
@@ -53,8 +52,7 @@ class Displaced:
     """Another controller has become primary of a switch. What it wrote stays until it is written over."""
 
     election_id: int
-    since: float
-    """`time.monotonic`"""
+    since: float  # `time.monotonic`
 
 
 class SwitchClient:

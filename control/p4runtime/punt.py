@@ -27,19 +27,15 @@ TIME_EXCEEDED = 3
 PARAMETER_PROBLEM = 4
 ERRONEOUS_FIELD = 0
 UNRECOGNIZED_NEXT_HEADER = 1
-SR_UPPER_LAYER_HEADER = 4
-"""a SID with nothing left to do (RFC 8986, 4.1.1)"""
-HEADER_TOO_BIG = 6
-"""an extension header that the switch cannot take apart (RFC 8883)"""
-TOO_MANY_HEADERS = 8
-"""more extension headers than the switch looks past (RFC 8883)"""
+SR_UPPER_LAYER_HEADER = 4  # a SID with nothing left to do (RFC 8986, 4.1.1)
+HEADER_TOO_BIG = 6  # an extension header that the switch cannot take apart (RFC 8883)
+TOO_MANY_HEADERS = 8  # more extension headers than the switch looks past (RFC 8883)
 
 # What a switch takes apart (p4src/include/headers.p4, parser.p4).
 MAX_SEGMENTS = 8
 MAX_OPTIONS_BYTES = 64
 
-MIN_MTU = 1280
-"""no ICMPv6 error is longer than this (RFC 4443, 2.4 c)"""
+MIN_MTU = 1280  # no ICMPv6 error is longer than this (RFC 4443, 2.4 c)
 
 _ETHERNET = 14
 _IPV6 = 40
@@ -56,10 +52,8 @@ class UpperLayer:
     """Where the extension headers of an IPv6 packet end."""
 
     protocol: int
-    offset: int
-    """from the IPv6 header on"""
-    fragment: bool
-    """a fragment other than the first: the upper-layer header is not in this packet"""
+    offset: int  # from the IPv6 header on
+    fragment: bool  # a fragment other than the first: the upper-layer header is not in this packet
 
 
 def upper_layer(packet: bytes) -> UpperLayer | None:

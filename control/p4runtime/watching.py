@@ -19,11 +19,9 @@ from detour.base.errors import DetourError
 from detour.control import schema
 from detour.control.entries import Action, Entity, TableEntry
 
-Cell = tuple[str, int]
-"""a counter's name, and an index"""
+Cell = tuple[str, int]  # a counter's name, and an index
 
-CELLS = 2 + schema.DELAY_CLASSES
-"""counters of a flow at a switch"""
+CELLS = 2 + schema.DELAY_CLASSES  # counters of a flow at a switch
 
 
 @lru_cache(maxsize=schema.MAX_WATCHED)

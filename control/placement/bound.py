@@ -14,16 +14,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.base.arrays import Int32Array, Int32s1, Int64s2
-from detour.control.native import PLACEMENT
+from detour.base.arrays import Int32Array
 from detour.control.placement import search
 from detour.control.placement.network import PlacementNetwork
 from detour.topo.graph import GLOBAL
 
-_SHARPNESS = (4.0, 8.0, 16.0, 32.0, 64.0)
-"""of prices that follow the load: exp(sharpness * load / busiest)"""
-_MAX_PRICED = 100_000
-"""flows that are priced anew for each of these"""
+_SHARPNESS = (4.0, 8.0, 16.0, 32.0, 64.0)  # of prices that follow the load: exp(sharpness * load / busiest)
+_MAX_PRICED = 100_000  # flows that are priced anew for each of these
 
 
 class Cut(NamedTuple):
@@ -61,9 +58,10 @@ def _cuts(network: PlacementNetwork, source: Int32Array, target: Int32Array) -> 
 
 def _crossings(network: PlacementNetwork, source: Int32Array, target: Int32Array) -> list[list[Crossings]]:
     """Lists of cuts, counted; those in a list have no link in common."""
-    at_switch = np.zeros((2, len(network.group_of)), np.int64)
-    at_group = np.zeros((2, int(network.group_of.max()) + 1), np.int64)
-    _count_crossings(network.edge_of, network.group_of, source, target, at_switch, at_group)
+    group_of, ends = network.group_of, (network.edge_of[source], network.edge_of[target])
+    away, far = ends[0] != ends[1], group_of[ends[0]] != group_of[ends[1]]
+    at_switch = np.stack([np.bincount(end[away], minlength=len(group_of)) for end in ends])
+    at_group = np.stack([np.bincount(group_of[end[far]], minlength=int(group_of.max()) + 1) for end in ends])
     degree, links = _exits(network)
     switches = [Crossings(count, degree) for count in at_switch]
     groups = [Crossings(count, links) for count in at_group]
@@ -71,20 +69,6 @@ def _crossings(network: PlacementNetwork, source: Int32Array, target: Int32Array
         return [switches + groups if network.tiers == 3 else switches]
     # A link between two switches with hosts leads out of one and into the other.
     return [[one] for one in (*switches, *(groups if at_group.any() else ()))]
-
-
-@PLACEMENT.entry
-def _count_crossings(
-    edge_of: Int32s1, group_of: Int32s1, source: Int32s1, target: Int32s1, at_switch: Int64s2, at_group: Int64s2
-) -> None:
-    for flow in range(len(source)):
-        a, b = edge_of[source[flow]], edge_of[target[flow]]
-        if a != b:
-            at_switch[0, a] += 1
-            at_switch[1, b] += 1
-            if group_of[a] != group_of[b]:
-                at_group[0, group_of[a]] += 1
-                at_group[1, group_of[b]] += 1
 
 
 def shared_evenly(flows: NDArray[np.integer], links: NDArray[np.integer]) -> int:

@@ -22,14 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detour.base.arrays import Int32Array
+from detour.control.linear import solver
 from detour.control.placement.jobs import FlowSet
 from detour.control.placement.network import PlacementNetwork, collisions, loads
 from detour.topo.paths import SwitchPath
 
 MAX_UNKNOWNS = 4_000
 SOLVER_SECONDS = 2.0
-_TRUSTED = 1e-5
-"""ten times the solver's tolerances"""
+_TRUSTED = 1e-5  # ten times the solver's tolerances
 
 
 class Solved(NamedTuple):
@@ -89,7 +89,7 @@ def solve(
         if found is not None:
             busiest = _busiest(problem, found)
     if flows.bytes is None:
-        worst = collisions(carried) if found is None else _collisions(problem, found)
+        worst = collisions(carried if found is None else _load(problem, found))
         spread = _fewest_collisions(problem, busiest, worst)
         found = found if spread is None or _busiest(problem, spread) > busiest else spread
     if found is None:
@@ -127,9 +127,7 @@ def _model(problem: _Problem) -> Any:
     """A solver with the numbers of flows on each path, and every flow on one."""
     import highspy
 
-    model = highspy.Highs()
-    for option, value in (("output_flag", False), ("time_limit", SOLVER_SECONDS), ("threads", 1)):
-        model.setOptionValue(option, value)
+    model = solver(time_limit=SOLVER_SECONDS)
     for number, flows in enumerate(problem.count.tolist()):
         first, end = problem.start[number : number + 2]
         for row in range(first, end):
@@ -232,10 +230,6 @@ def _load(problem: _Problem, values: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _busiest(problem: _Problem, values: NDArray[np.int64]) -> int:
     return int(_load(problem, values).max(initial=0))
-
-
-def _collisions(problem: _Problem, values: NDArray[np.int64]) -> int:
-    return collisions(_load(problem, values))
 
 
 def _hand_out(problem: _Problem, values: NDArray[np.int64]) -> Int32Array:

@@ -37,14 +37,11 @@ from detour.base.files import read_text
 from detour.topo import Topology
 from detour.topo.paths import SwitchPath, path_usids
 
-MAX_FLOWS = 4_000_000
-"""what a placement may consist of: memory and time are linear in it"""
+MAX_FLOWS = 4_000_000  # what a placement may consist of: memory and time are linear in it
 
-MAX_BYTES = 10**12
-"""of a flow"""
+MAX_BYTES = 10**12  # of a flow
 
-MAX_TOTAL_BYTES = 1 << 53
-"""of all flows: what links carry is added up exactly"""
+MAX_TOTAL_BYTES = 1 << 53  # of all flows: what links carry is added up exactly
 
 _COMMON = {"name", "collective", "connections", "bytes", "compute", "reduce", "iterations", "start"}
 

@@ -13,13 +13,14 @@ from detour.control.placement.network import loads, widened
 from detour.control.placement.placement import Placement
 from detour.control.placement.search import Walked
 
-PASSES = 50
-"""turns of every flow at most; each lowers the cost or is the last"""
+PASSES = 50  # turns of every flow at most; each lowers the cost or is the last
 MAX_TURNS = 1_000_000
 """turns of all flows together at most, but at least one of those that nothing else has placed: some seconds"""
 
 
-def settled(old: Placement, free: NDArray[np.integer], *, move: bool = True, walk: Walked | None = None) -> Placement:
+def local_search(
+    old: Placement, free: NDArray[np.integer], *, move: bool = True, walk: Walked | None = None
+) -> Placement:
     """Gives those of the flows `free` a path that have none or whose path is down; then, unless `move` is False, lets
     all of `free` go where it is better for all. `walk`: where flows are, if that is known already; it is changed."""
     network, flows = old.network, old.flows

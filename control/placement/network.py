@@ -20,25 +20,18 @@ from detour.topo.address import MAX_USIDS
 from detour.topo.failures import NONE, Failures, dead_links, dead_switches
 from detour.topo.graph import FAR, GLOBAL, LOCAL, hops
 
-TIERS = {"leaf-spine": 2, "fat-tree": 3}
-"""of the Clos families"""
+TIERS = {"leaf-spine": 2, "fat-tree": 3}  # of the Clos families
 
 
 class DirectedLinks(NamedTuple):
     """The intact network. Row s, column c: a neighbour of switch s. Parallel links are one: a path names switches."""
 
-    neighbour: Int32Array
-    """(switches, columns) switch, -1: none"""
-    number: Int32Array
-    """(switches, columns) the directed link to it"""
-    weight: Int32Array
-    """(switches, columns) GLOBAL or LOCAL"""
-    of_link: Int32Array
-    """(topology's links, 2) directed link from a to b and back, -1 for those of hosts"""
-    host_links: Int32Array
-    """(hosts,) index of the host's link"""
-    names: list[str]
-    """of directed links, like `s0-s3`"""
+    neighbour: Int32Array  # (switches, columns) switch, -1: none
+    number: Int32Array  # (switches, columns) the directed link to it
+    weight: Int32Array  # (switches, columns) GLOBAL or LOCAL
+    of_link: Int32Array  # (topology's links, 2) directed link from a to b and back, -1 for those of hosts
+    host_links: Int32Array  # (hosts,) index of the host's link
+    names: list[str]  # of directed links, like `s0-s3`
 
 
 @lru_cache(maxsize=4)
@@ -69,12 +62,9 @@ class SearchGraph(NamedTuple):
     neighbour: Int32s2
     number: Int32s2
     weight: Int32s2
-    row_of: Int32s1
-    """(switches,) row of `distance` for flows that end there, -1: none do"""
-    distance: Int32s2
-    """(switches with hosts, switches) distance to the switch with hosts"""
-    slack: int
-    """0: shortest paths only; else paths of at most so many links, or of the shortest's if that has more"""
+    row_of: Int32s1  # (switches,) row of `distance` for flows that end there, -1: none do
+    distance: Int32s2  # (switches with hosts, switches) distance to the switch with hosts
+    slack: int  # 0: shortest paths only; else paths of at most so many links, or of the shortest's if that has more
 
 
 class PlacementNetwork:
@@ -82,14 +72,12 @@ class PlacementNetwork:
 
     def __init__(self, topology: Topology, failures: Failures = NONE, *, detours: bool = False) -> None:
         self.topology, self.failures, self.detours = topology, failures, detours
-        self.tiers = TIERS.get(topology.family, 0)
-        """of a Clos network, else 0"""
+        self.tiers = TIERS.get(topology.family, 0)  # of a Clos network, else 0
         self.edge_of = np.array([host.switch for host in topology.hosts], np.int32)
         self.group_of = np.array([switch.group for switch in topology.switches], np.int32)
         self.wiring = directed_links(topology)
         self.names = self.wiring.names
-        self.alive = self._alive()
-        """(links,) whether a directed link is there"""
+        self.alive = self._alive()  # (links,) whether a directed link is there
         neighbour, number, weight = self.wiring[:3]
         there = (neighbour >= 0) & self.alive[number]
         self.link = np.full((len(topology.switches),) * 2, -1, np.int32)
@@ -194,7 +182,7 @@ class PlacementNetwork:
                 # Equal choices are the same object.
                 choice = routes.actions(edge)
                 if id(choice) not in known:
-                    ports = (dict(each.action.params)["port"] for each in choice.choices)
+                    ports = (each.action["port"] for each in choice.choices)
                     peers = tuple(peer.index for port in ports if (peer := switch.peer(port)) is not None)
                     known[id(choice)] = found.setdefault(peers, len(found))
                 number[switch.index, edge] = known[id(choice)]

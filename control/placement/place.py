@@ -20,7 +20,7 @@ from detour.base.errors import DetourError
 from detour.control.placement import exact
 from detour.control.placement.colouring import coloured_paths
 from detour.control.placement.jobs import FlowSet
-from detour.control.placement.local_search import settled
+from detour.control.placement.local_search import local_search
 from detour.control.placement.network import PlacementNetwork, widened
 from detour.control.placement.placement import Placement
 from detour.control.placement.rebalance import rebalanced
@@ -47,7 +47,7 @@ def place(topology: Topology, flows: FlowSet, failures: Failures = NONE, *, deto
         found = Placement(network, flows, path_rows, "colouring")
         if network.colourable and not flows.pinned and found.busiest <= found.bound:
             return found
-    found = settled(Placement(network, flows, path_rows, "heuristic"), free)
+    found = local_search(Placement(network, flows, path_rows, "heuristic"), free)
     if network.tiers and found.busiest > found.cut_bound:
         found = rebalanced(found, free, path_rows)
     return solved(found, free)

@@ -90,17 +90,12 @@ class Placement:
             return known
         return max(known, bound.priced_bound(self.network, *self._placed, self.carried.astype(np.float64)))
 
-    @property
-    def proven(self) -> bool:
-        """Whether no placement has a less busy busiest link."""
-        return self.busiest <= self.bound
-
     def path(self, flow: int) -> SwitchPath:
         """Switches that a flow passes; none if it has no path."""
         return tuple(int(switch) for switch in self.path_rows[flow] if switch >= 0)
 
     def usids(self, flow: int) -> tuple[int, ...]:
-        """The uSID list of a flow: the uN of every switch after the first, as `control.routes.sids` installs them, then
+        """The uSID list of a flow: the uN of every switch after the first, as `control.routes` installs it, then
         the host's."""
         topology = self.network.topology
         return path_usids(topology, self.path(flow), topology.hosts[self.flows.target[flow]])

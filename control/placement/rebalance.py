@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Placements on damaged Clos networks, of flows of like size, brought to the bound on the busiest link where single
-flows that move cannot: flows exchange their ways along alternating trails (`trails`).
+flows that move cannot: flows exchange their paths along alternating paths (`alternating_paths`).
 
 Two tiers: flows are edges between leaves, spines their colours. Three tiers: the same twice, as in `colouring`, first
 aggregation switches; there the flows of a pod that use one and go to other pods are no more than its links to cores
@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detour.base.arrays import Bools1, Int32Array, Int32s1, Int32s2, Int64Array, Int64s1, Int64s3
-from detour.control.native import PLACEMENT, assign
+from detour.control.native import PLACEMENT
 from detour.control.placement import search
 from detour.control.placement.alternating_paths import Coloured, balance, without_groups
-from detour.control.placement.local_search import settled
+from detour.control.placement.local_search import local_search
 from detour.control.placement.network import PlacementNetwork, loads, widened
 from detour.control.placement.placement import Placement
 
@@ -64,7 +64,7 @@ def _pods_of(network: PlacementNetwork) -> _Pods:
 
 
 def rebalanced(old: Placement, free: NDArray[np.integer], before: Int32Array) -> Placement:
-    """The placement with a less busy busiest link if flows of `free` that exchange their ways lead to one; else the
+    """The placement with a less busy busiest link if flows of `free` that exchange their paths lead to one; else the
     same.
 
     Args:
@@ -90,7 +90,8 @@ def exchanged(old: Placement, movable: NDArray[np.bool_], before: Int32Array, li
     """The placement after all that `movable` flows can do, from `before` on, so that no link has more than `limit`."""
     now = widened(old.path_rows, before.shape[1])
     path_rows = widened(before, now.shape[1]).copy()
-    _take_rows(now, movable, path_rows)
+    fixed = ~movable | (path_rows[:, 0] < 0)  # who does not move, or had no path
+    path_rows[fixed] = now[fixed]
     network, load = old.network, loads(old.network, path_rows).astype(np.int64)
     change = _change_spines if network.tiers == 2 else _change_ways
     left = change(network, path_rows, load, movable, limit)
@@ -98,15 +99,7 @@ def exchanged(old: Placement, movable: NDArray[np.bool_], before: Int32Array, li
     if not left:
         return found
     walk = search.walked(network, path_rows)
-    return settled(found, np.flatnonzero(search.broken(walk) & movable), move=False, walk=walk)
-
-
-@PLACEMENT.entry
-def _take_rows(source: Int32s2, movable: Bools1, path_rows: Int32s2) -> None:
-    """Flows that do not move, or have no path in `path_rows`, have that of `source`."""
-    for f in range(len(path_rows)):
-        if not movable[f] or path_rows[f, 0] < 0:
-            assign(path_rows[f], source[f])
+    return local_search(found, np.flatnonzero(search.broken(walk) & movable), move=False, walk=walk)
 
 
 def _loads_of(

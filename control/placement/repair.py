@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from detour.base.arrays import Int32Array
 from detour.control.placement import search
 from detour.control.placement.jobs import FlowSet
-from detour.control.placement.local_search import settled
+from detour.control.placement.local_search import local_search
 from detour.control.placement.network import PlacementNetwork, widened
 from detour.control.placement.place import place
 from detour.control.placement.placement import Placement
@@ -19,11 +19,10 @@ from detour.control.placement.rebalance import rebalanced
 from detour.control.placement.search import Walked
 from detour.topo.failures import Failures
 
-CLOSE = 1
-"""flows that the busiest link may carry beyond the bound before others than the broken ones have to move"""
+CLOSE = 1  # flows that the busiest link may carry beyond the bound before others than the broken ones have to move
 
 WORTH = 0.05
-"""share of the bound by which the busiest link must be above it before others exchange their ways with broken flows"""
+"""share of the bound by which the busiest link must be above it before others exchange their paths with broken flows"""
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ def repair(old: Placement, failures: Failures) -> Repair:
     """Moves the flows whose path has lost a link, and gives flows that had none one if they can have it.
 
     Others move only if they have to: after a failure if the busiest link is well above the bound (`WORTH`),
-    and exchanging the ways of some flows (`rebalance`) helps, or else if it is more than a flow above; where something
+    and exchanging the paths of some flows (`rebalance`) helps, or else if it is more than a flow above; where something
     has come back if collisions are above the bound."""
     network = PlacementNetwork(old.network.topology, failures, detours=old.network.detours)
     walk = search.walked(network, widened(old.path_rows, network.longest).copy())
@@ -55,18 +54,18 @@ def repair(old: Placement, failures: Failures) -> Repair:
         walk = search.walked(network, walk.switches)
     home = old.path_rows if old.home is None else old.home
     start = replace(old, network=network, path_rows=walk.switches, least=0, home=home)
-    found = settled(start, np.flatnonzero(free), move=False, walk=walk)
+    found = local_search(start, np.flatnonzero(free), move=False, walk=walk)
     able = ~cut
     able[pinned + sorted(old.rerouted)] = False
     others = np.flatnonzero(able)
-    if _returned(old.network, network):
+    if (network.alive & ~old.network.alive).any() or (old.network.lost_hosts & ~network.lost_hosts).any():
         found = _better(found, others, whole=not (cut.any() or pinned or old.rerouted))
         return _compared(old, found)
     least = found.cut_bound
     if found.busiest > least * (1 + WORTH):
         found = rebalanced(found, others, old.path_rows)
     if found.busiest > least + CLOSE * int(found.flows.size.max(initial=1)):
-        found = settled(found, others)
+        found = local_search(found, others)
     return _compared(old, found)
 
 
@@ -89,10 +88,6 @@ def _restore_pinned(network: PlacementNetwork, flows: FlowSet, path_rows: Int32A
             path_rows[flow, : len(path)] = path
 
 
-def _returned(old: PlacementNetwork, new: PlacementNetwork) -> bool:
-    return bool((new.alive & ~old.alive).any() or (old.lost_hosts & ~new.lost_hosts).any())
-
-
 def _better(found: Placement, others: NDArray[np.intp], *, whole: bool) -> Placement:
     """Uses what has come back: flows return to where they were placed, then move as long as that is better for all, and
     if that does not lead to the bound all are placed anew (`whole`: if all of them may be)."""
@@ -100,7 +95,7 @@ def _better(found: Placement, others: NDArray[np.intp], *, whole: bool) -> Place
         return found
     found = _homeward(found, others)
     if not _at_bound(found):
-        found = settled(found, others)
+        found = local_search(found, others)
     if whole and not _at_bound(found):
         anew = place(found.network.topology, found.flows, found.network.failures, detours=found.network.detours)
         if (anew.busiest, anew.collisions) < (found.busiest, found.collisions):
@@ -126,5 +121,5 @@ def _at_bound(found: Placement) -> bool:
 def _compared(old: Placement, found: Placement) -> Repair:
     width = max(old.path_rows.shape[1], found.path_rows.shape[1])
     before, after = widened(old.path_rows, width), widened(found.path_rows, width)
-    moved = search.differing(before, after) & (after[:, 0] >= 0)
+    moved = (before != after).any(axis=1) & (after[:, 0] >= 0)
     return Repair(found, np.flatnonzero(moved), np.flatnonzero(after[:, 0] < 0))

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.base.arrays import Bools1, Floats1, Int32Array, Int32s1, Int32s2, Int64s1
+from detour.base.arrays import Floats1, Int32Array, Int32s1, Int32s2, Int64s1
 from detour.base.jit import allocating, int64
 from detour.control.native import PLACEMENT, assign
 from detour.control.placement.network import PlacementNetwork, SearchGraph
@@ -206,34 +206,7 @@ def _walk(link: Int32s2, path_rows: Int32s2, links: Int32s2) -> None:
 
 def broken(walk: Walked) -> NDArray[np.bool_]:
     """(flows,) which have no path, or one with a link that is down."""
-    found = np.empty(len(walk.links), np.bool_)
-    _mark_broken(walk, found)
-    return found
-
-
-@PLACEMENT.entry
-def _mark_broken(walk: Walked, found: Bools1) -> None:
-    for flow in range(len(found)):
-        found[flow] = walk.switches[flow, 0] < 0
-        for hop in range(walk.links.shape[1]):
-            if walk.links[flow, hop] < 0 and walk.switches[flow, hop + 1] >= 0:
-                found[flow] = True
-
-
-def differing(before: Int32Array, after: Int32Array) -> NDArray[np.bool_]:
-    """(flows,) which have another path row, of the same width."""
-    found = np.empty(len(before), np.bool_)
-    _mark_differing(before, after, found)
-    return found
-
-
-@PLACEMENT.entry
-def _mark_differing(before: Int32s2, after: Int32s2, found: Bools1) -> None:
-    for flow in range(len(found)):
-        found[flow] = False
-        for place in range(before.shape[1]):
-            if before[flow, place] != after[flow, place]:
-                found[flow] = True
+    return (walk.switches[:, 0] < 0) | ((walk.links < 0) & (walk.switches[:, 1:] >= 0)).any(axis=1)
 
 
 def descend(

@@ -1,17 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entries for priorities, virtual channels, ECN marking and packets to the controller."""
+"""Entries for priorities, virtual channels, ECN marking and packets to the controller.
+
+Where the lossless priority of an expander's packets rises (FC+, section III-D): the pair of in-port and out-port alone
+tells whether a packet has come down and goes up again, so a switch needs no more than the set of these pairs: not the
+packet's path, nor its destination. A packet that goes back where it came from is no exception: having come down, it
+goes up again.
+
+Who would rise out of the last lossless priority goes on in a class that is not lossless (Tagger's principle, Hu et al.,
+CoNEXT 2017). So in every lossless priority positions grow with every hop, whatever leads packets on: listed routes,
+shortest paths by address, detours around what is down, and any mixture of them while routes change.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from detour.base.dataplane import CPU_PORT
 from detour.base.errors import DetourError
 from detour.control import schema
 from detour.control.entries import Action, CloneSession, DefaultAction, MeterConfig, Replica, TableEntry, Ternary
-from detour.control.expander.vc_transitions import plan_rising
 from detour.control.policy import Ecn, NoMarking, Policy, RedMarking, StepMarking
 from detour.topo.expander.booted import expander_of, is_expander
+from detour.topo.expander.network import Expander
 from detour.topo.topology import Switch, Topology
 
 
@@ -45,7 +57,7 @@ def plan_channels(topology: Topology, switch: Switch, policy: Policy) -> Iterato
     """Where packets go on in the next channel; the last one keeps them, but in an expander.
 
     There it is where a path has come down and goes up again, and behind the last channel there is a class that is not
-    lossless (`expander.rising`): nothing can deadlock, however packets are led. Elsewhere it is
+    lossless (`plan_rising`): nothing can deadlock, however packets are led. Elsewhere it is
     behind a global link: a shortest path passes one and a detour two, each with at most one local link before, between
     and after. So in every channel packets wait for local links, then for a global one, then for the next
     channel: no cycle. Detours around failed links may be longer, and then stay in the last channel.
@@ -59,6 +71,33 @@ def plan_channels(topology: Topology, switch: Switch, policy: Policy) -> Iterato
                 match = {schema.DSCP_FIELD: v, schema.IN_PORT: Ternary(port, schema.PORT_MASK)}
                 action = Action.of(schema.SET_CHANNEL, dscp=v + 1, priority=v + 1)
                 yield TableEntry.of(schema.CHANNEL, match, action, priority=1)
+
+
+def rising_ports(network: Expander, switch: int) -> list[tuple[int, int]]:
+    """The (in-port, out-port) of a switch at which the lossless priority rises by one, ascending.
+
+    Ports as in `network.topology`, those of links that are down left out; a packet that a host sends in never rises.
+    """
+    ch, first = network.channels, int(network.hosts[switch]) + 1
+    columns = np.flatnonzero(ch.neighbour[switch] >= 0)
+    entered = ch.enter[ch.neighbour[switch, columns], ch.back[switch, columns]]
+    pairs = np.argwhere(ch.leave[switch, columns][None, :] < entered[:, None])
+    return [(first + int(columns[i]), first + int(columns[o])) for i, o in pairs]
+
+
+def plan_rising(network: Expander, switch: int, priorities: int) -> Iterator[TableEntry]:
+    """The entries of `channel` that raise a packet's priority (its DSCP) by one at `rising_ports`: out of the last one
+    into number `priorities`, which is not lossless. `routes.compute` makes no path that rises so far.
+    """
+    for into, out in rising_ports(network, switch):
+        for v in range(priorities):
+            match = {
+                schema.DSCP_FIELD: v,
+                schema.IN_PORT: Ternary(into, schema.PORT_MASK),
+                schema.EGRESS_SPEC_FIELD: Ternary(out, schema.PORT_MASK),
+            }
+            action = Action.of(schema.SET_CHANNEL, dscp=v + 1, priority=v + 1)
+            yield TableEntry.of(schema.CHANNEL, match, action, priority=1)
 
 
 def plan_marking(switch: Switch, policy: Policy) -> Iterator[TableEntry]:

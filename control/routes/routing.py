@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Longest-prefix routes: every destination by all its shortest paths over what is left of the network.
+"""Entries for a switch's own SRv6 uSIDs (uN, uA), and longest-prefix routes: every destination by all its shortest
+paths over what is left of the network.
 
 Every hop strictly shortens the distance to the destination's switch, so routes cannot loop. A /32 route
 leads to a whole group. It follows the same switch of that group (its first with hosts) at every switch of the
@@ -19,7 +20,7 @@ from detour.control.entries import Action, ActionSet, Lpm, TableEntry
 from detour.topo import address
 from detour.topo.failures import Failures, dead_links, dead_switches
 from detour.topo.graph import FAR, distances, live_graph
-from detour.topo.topology import Host, Switch, Topology
+from detour.topo.topology import Switch, Topology
 
 
 class NextHops:
@@ -102,20 +103,33 @@ def _route(value: int, prefix_len: int, action: ActionSet) -> TableEntry:
     return TableEntry(schema.ROUTE, ((schema.DST_ADDR, Lpm(value, prefix_len)),), action)
 
 
+def plan_sids(switch: Switch, dead: frozenset[int]) -> Iterator[TableEntry]:
+    """uN as /48; uA of every live port as /48 (local function) and as /64 (node and function).
+
+    `dead` are links that carry nothing: a uA over one of them is no local SID, its packets are dropped and counted.
+    """
+    node = switch.node_id
+    yield _sid(address.locator(node), 48, Action.of(schema.UN))
+    for port, peer in enumerate(switch.ports, start=1):
+        if peer is not None and peer.link not in dead:
+            function = address.adjacency_function(port)
+            yield _sid(address.locator(function), 48, Action.of(schema.UA, port=port))
+            yield _sid(address.adjacency_sid(node, port), 64, Action.of(schema.NODE_UA, port=port))
+
+
+def _sid(value: int, prefix_len: int, action: Action) -> TableEntry:
+    return TableEntry(schema.LOCAL_SID, ((schema.DST_ADDR, Lpm(value, prefix_len)),), action)
+
+
 def unreachable_hosts(topology: Topology, failures: Failures) -> tuple[str, ...]:
     """Names of the hosts that the largest surviving part of the network cannot reach, in order."""
     distance, dead = distances(topology, failures), dead_links(topology, failures)
     down = dead_switches(failures)
-    alive = {h.index for h in topology.hosts if h.switch not in down and _link_of(topology, h) not in dead}
+    links = {link.b[0]: link.index for link in topology.links if link.kind == "host"}
+    alive = {h.index for h in topology.hosts if h.switch not in down and links[h.index] not in dead}
     parts: dict[bytes, list[int]] = {}
     for index in sorted(alive):
         part = (distance[topology.hosts[index].switch] < FAR).tobytes()
         parts.setdefault(part, []).append(index)
     largest = set(max(parts.values(), key=len, default=[]))
     return tuple(host.name for host in topology.hosts if host.index not in largest)
-
-
-def _link_of(topology: Topology, host: Host) -> int:
-    peer = topology.switches[host.switch].peer(host.port)
-    assert peer is not None  # a host has its port
-    return peer.link

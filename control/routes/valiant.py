@@ -18,8 +18,7 @@ import numpy as np
 from detour.control import schema
 from detour.control.entries import Action, ActionSet, TableEntry
 from detour.topo.failures import Failures
-from detour.topo.graph import FAR, GLOBAL, LOCAL, distances, exit_distances, exits, live_graph
-from detour.topo.paths import next_hops
+from detour.topo.graph import FAR, GLOBAL, columns_into, distances, exit_distances, exits, live_graph
 from detour.topo.topology import Switch, Topology
 
 
@@ -39,34 +38,25 @@ def plan_detours(topology: Topology, failures: Failures, switch: Switch) -> Iter
 
 def ports_into(topology: Topology, failures: Failures, at: int, via: int) -> list[int]:
     """Direct links to the group if the switch has any, else local links one hop closer to one; at most 64."""
-    graph, left = live_graph(topology, failures), exit_distances(topology, failures)
-    if left[at, via] == 0:
-        chosen = (graph.weight[at] == GLOBAL) & (graph.group[graph.neighbour[at]] == via)
-    else:
-        chosen = (graph.weight[at] == LOCAL) & (left[graph.neighbour[at], via] == left[at, via] - 1)
-    return graph.ports[chosen][: schema.MAX_GROUP_SIZE].tolist()
+    chosen = columns_into(topology, at, via, failures)
+    return live_graph(topology, failures).ports[chosen][: schema.MAX_GROUP_SIZE].tolist()
 
 
 @lru_cache(maxsize=1024)
 def cut_off_groups(topology: Topology, failures: Failures, source: int) -> tuple[tuple[int, ...], ...]:
     """For packets of the source group: by intermediate group, the destination groups it is cut off from."""
-    direct, touched = _direct_links(topology, failures), _touched_groups(topology, failures)
+    direct, touched = exits(topology, failures), _touched_groups(topology, failures)
+    joined = np.array([direct[list(members)].any(axis=0) for members in topology.members])
     populated = [group for group in range(topology.valiant_groups) if _targets(topology, failures, group)]
     return tuple(
         tuple(
             group
             for group in populated
             if group not in (via, source)
-            and (not direct[via, group] or any(source in touched.get((e, group), ()) for e in entries))
+            and (not joined[via, group] or any(source in touched.get((e, group), ()) for e in entries))
         )
         for via, entries in enumerate(_entries_from(topology, failures, source))
     )
-
-
-def _direct_links(topology: Topology, failures: Failures) -> np.ndarray:
-    """(groups, groups) whether a live link joins two groups."""
-    direct = exits(topology, failures)
-    return np.array([direct[list(members)].any(axis=0) for members in topology.members])
 
 
 def _entries_from(topology: Topology, failures: Failures, source: int) -> list[list[int]]:
@@ -91,7 +81,7 @@ def _touched_groups(topology: Topology, failures: Failures) -> dict[tuple[int, i
 
     A single global hop leads from a group straight into the destination group and touches no other.
     """
-    distance = distances(topology, failures)
+    distance, group_of = distances(topology, failures), live_graph(topology, failures).group
     found: dict[tuple[int, int], frozenset[int]] = {}
     for group in range(topology.valiant_groups):
         targets = _targets(topology, failures, group)
@@ -101,21 +91,7 @@ def _touched_groups(topology: Topology, failures: Failures) -> dict[tuple[int, i
         indirect = ((to < FAR) & (to >= 2 * GLOBAL)).any(axis=1)
         for switch in np.flatnonzero(indirect).tolist():
             if topology.switches[switch].group != group:
-                found[switch, group] = _groups_between(topology, failures, switch, targets)
+                # A switch is on a shortest path if the distances to both ends add up.
+                shortest = (distance[switch][:, None] + to == to[switch]) & (to[switch] < FAR)
+                found[switch, group] = frozenset(group_of[shortest.any(axis=1)].tolist())
     return found
-
-
-def _groups_between(topology: Topology, failures: Failures, source: int, targets: list[int]) -> frozenset[int]:
-    """Groups of all switches on all shortest paths from a switch to any of the targets, its own included."""
-    groups = set()
-    for target in targets:
-        seen, todo = {source}, [source]
-        while todo:
-            at = todo.pop()
-            groups.add(topology.switches[at].group)
-            for port in next_hops(topology, at, target, failures):
-                peer = topology.switches[at].ports[port - 1]
-                if peer is not None and peer.index not in seen:
-                    seen.add(peer.index)
-                    todo.append(peer.index)
-    return frozenset(groups)

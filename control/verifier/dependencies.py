@@ -28,7 +28,7 @@ from detour.control import schema
 from detour.control.entries import Action, DefaultAction, Entity, TableEntry, Ternary
 from detour.control.native import VERIFIER
 from detour.control.verifier.cycles import Depends, cycle_of
-from detour.control.verifier.forwarding import SwitchTables, port_of
+from detour.control.verifier.forwarding import SwitchTables
 from detour.topo.topology import Topology
 
 CLASSES = 8
@@ -264,7 +264,7 @@ def plain_choices(state: Mapping[int, Iterable[Entity]], topology: Topology, wir
         for host in topology.hosts:
             entry = route.lookup(host.address)
             for action in entry.members() if entry is not None else ():
-                c = column.get(port_of(action) or 0)
+                c = column.get(action.get("port") or 0)
                 if c is not None and wires.neighbour[x, c] >= 0:
                     found[x, c, host.switch] = True
     return found

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from detour.control import schema
 from detour.control.entries import Action, Entity, TableEntry
-from detour.control.verifier.forwarding import LpmTable, port_of, tables_of
+from detour.control.verifier.forwarding import LpmTable, tables_of
 from detour.control.verifier.reach import DROP, ChoiceBook, Choices
 from detour.topo.failures import Failures, dead_links, dead_switches
 from detour.topo.topology import Host, Topology
@@ -37,25 +37,21 @@ class FabricState:
         self.book = ChoiceBook()
         self._detours: dict[tuple[int, int], int] = {}
         self._columns = self._host_columns()
-        self._classes, self.choices = self._classify()
+        self.classes, self.choices = self._classify()  # hosts of a class are a column of `choices`, (switches, classes)
 
     def _has_link(self, host: Host) -> bool:
         peer = self.topology.switches[host.switch].peer(host.port)
         return peer is not None and peer.link not in self.dead_links
 
-    def host_classes(self) -> list[HostClass]:
-        """The columns of `choices`, (switches, classes)."""
-        return self._classes
-
     def effect(self, switch: int, action: Action) -> tuple[int | None, int | None]:
         """(neighbour, host) that an action leads to; neither if it loses the packet."""
-        port = port_of(action)
+        port = action.get("port")
         peer = self.topology.switches[switch].peer(port) if port is not None else None
         if peer is None or peer.link in self.dead_links:
             return None, None
         if peer.kind != "host":
             return peer.index, None
-        mac = dict(action.params).get("mac")
+        mac = action.get("mac")
         right = action.name == schema.DELIVER and mac == self.topology.hosts[peer.index].mac
         return None, peer.index if right else None
 

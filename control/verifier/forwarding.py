@@ -97,17 +97,9 @@ class SwitchTables:
 
 
 def _links(mode: Action | None) -> int:
-    return dict(mode.params).get("usable", 0) if mode is not None else 0
+    return (mode.get("usable") or 0) if mode is not None else 0
 
 
 def tables_of(entries: Mapping[int, Iterable[Entity]], switches: int) -> list[SwitchTables]:
     """Tables of all switches by index, from entities by device id; a switch without entities is empty."""
     return [SwitchTables(entries.get(device, ())) for device in range(1, switches + 1)]
-
-
-def port_of(action: Action) -> int | None:
-    """Where an action sends a packet, None if it does not."""
-    for name, value in action.params:
-        if name == "port":
-            return value
-    return None

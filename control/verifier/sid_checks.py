@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from detour.control import schema
 from detour.control.entries import Action, TableEntry
 from detour.control.verifier.fabric_state import FabricState
-from detour.control.verifier.forwarding import Node, port_of
+from detour.control.verifier.forwarding import Node
 from detour.control.verifier.reach import ARRIVE, DROP, LOST, solve
 from detour.topo import address
 from detour.topo.graph import FAR, distances
@@ -104,7 +104,7 @@ def _check_links(state: FabricState, switch: Switch, problems: list[tuple[str, i
             count += 1
             entry = table.lookup(address.usid_address(usids))
             action = entry.members()[0] if entry is not None else Action("nothing")
-            if action.name != name or port_of(action) != port:
+            if action.name != name or action.get("port") != port:
                 sid = address.ipv6_text(address.usid_address(usids[:-1]))
                 problems.append((f"{switch.name}: uA {sid} does not leave by port {port} but does {_text(action)}", 1))
     return count

@@ -11,7 +11,7 @@ from detour.base.dataplane import HOP_LIMIT
 from detour.control import schema
 from detour.control.entries import Action, Entity, Lpm, TableEntry
 from detour.control.routes.hashes import DETOUR_BIT, PATHS, pick_member, pick_via
-from detour.control.verifier.forwarding import SwitchTables, port_of
+from detour.control.verifier.forwarding import SwitchTables
 from detour.topo import address
 from detour.topo.failures import NONE, Failures, dead_links, dead_switches
 from detour.topo.topology import Host, Topology
@@ -162,7 +162,7 @@ def _local_sid(tables: SwitchTables, entry: TableEntry, packet: _Packet) -> tupl
         return _end(packet, schema.LOCAL_SID, "the hop limit is exhausted (the controller answers)"), False
     dst = address.USID_BLOCK << 96 | rest
     after = replace(packet, dst=dst, hop_limit=packet.hop_limit - 1, counted=True)
-    port = port_of(action)
+    port = action.get("port")
     verdict = _Verdict(after, port, schema.LOCAL_SID, _text(entry, action))
     usid = dst >> 80 & 0xFFFF
     own = usid == tables.node.node_id or usid >= address.FIRST_FUNCTION
@@ -206,9 +206,9 @@ def _chosen(tables: SwitchTables, entry: TableEntry, packet: _Packet) -> _Verdic
         return _end(packet, entry.table, "the entry's action set is empty")
     action = members[pick_member(packet.sport % PATHS, tables.node.node_id, len(members))]
     limit = packet.hop_limit - (not packet.counted)
-    mac = dict(action.params).get("mac")
+    mac = action.get("mac")
     why = _text(entry, action) + (f" ({len(members)} choices)" if len(members) > 1 else "")
-    return _Verdict(replace(packet, hop_limit=limit), port_of(action), entry.table, why, mac)
+    return _Verdict(replace(packet, hop_limit=limit), action.get("port"), entry.table, why, mac)
 
 
 def _text(entry: TableEntry, action: Action) -> str:
@@ -220,5 +220,5 @@ def _text(entry: TableEntry, action: Action) -> str:
         for name, value in entry.match
     ]
     name = action.name.rsplit(".", 1)[-1]
-    port = port_of(action)
+    port = action.get("port")
     return f"{', '.join(fields)} -> {name}" + (f" port {port}" if port is not None else "")

@@ -16,15 +16,15 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.control.entries import Entity
-from detour.control.verifier.counterexample import Witness
+from detour.control.entries import Entity, TableEntry
 from detour.control.verifier.fabric_state import FabricState
 from detour.control.verifier.reach import LOST, Hops, solve, solve_rows, touching
 from detour.control.verifier.sid_checks import check_decisions, check_nodes, check_sids
+from detour.topo import address
 from detour.topo.failures import NONE, Failures
 from detour.topo.graph import FAR, distances
 from detour.topo.paths import Bounds, bounds
-from detour.topo.topology import Topology
+from detour.topo.topology import Host, Topology
 
 MAX_EXAMPLES = 10
 
@@ -33,20 +33,14 @@ MAX_EXAMPLES = 10
 class VerifierReport:
     """What was proven. `problems` spells out the first counterexamples, `failed` counts all of them."""
 
-    pairs: int = 0
-    """Ordered pairs of hosts that the topology connects."""
-    disconnected: int = 0
-    """Ordered pairs that the failures disconnect."""
-    proofs: int = 0
-    """Pair and source-bit cases that were examined (two a pair)."""
-    ways: int = 0
-    """The same with every intermediate group counted."""
-    sids: int = 0
-    """uSIDs that were looked up."""
+    pairs: int = 0  # Ordered pairs of hosts that the topology connects.
+    disconnected: int = 0  # Ordered pairs that the failures disconnect.
+    proofs: int = 0  # Pair and source-bit cases that were examined (two a pair).
+    paths: int = 0  # The same with every intermediate group counted.
+    sids: int = 0  # uSIDs that were looked up.
     failed: int = 0
     bound: Bounds = field(default_factory=lambda: Bounds(0, 0))
-    longest: Bounds = field(default_factory=lambda: Bounds(0, 0))
-    """Most switches that any packet passes."""
+    longest: Bounds = field(default_factory=lambda: Bounds(0, 0))  # Most switches that any packet passes.
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -79,7 +73,7 @@ class _Proof:
     def __init__(self, state: FabricState, report: VerifierReport) -> None:
         topology = state.topology
         self.state, self.report = state, report
-        self.classes = state.host_classes()
+        self.classes = state.classes
         self.live = np.zeros(len(topology.switches), dtype=np.int64)  # hosts of a switch that have their link
         for host in state.live_hosts:
             self.live[host.switch] += 1
@@ -117,7 +111,7 @@ class _Proof:
         hosts = len(self.state.topology.hosts)
         self.report.disconnected = hosts * (hosts - 1) - self.report.pairs
         self.report.proofs = 2 * self.report.pairs
-        self.report.ways += self.report.pairs
+        self.report.paths += self.report.pairs
 
     def _longest(self, hops: Hops) -> int:
         seen = self.connected & (hops < LOST) & (self.live[:, None] > 0)
@@ -144,8 +138,8 @@ class _Proof:
         sources = [host for host in self.state.topology.hosts_of[switch] if host in self.state.live_hosts]
         target = self.classes[column].hosts[0]
         source = next(host for host in sources if host != target)
-        witness = Witness(self.state, source, target, via, bool(self.connected[switch, column]))
-        return witness.text(bound)
+        connected = bool(self.connected[switch, column])
+        return _Counterexample(self.state, source, target, via, connected).text(bound)
 
     def _detours_from(self, group: int) -> int:
         """Judges packets with the source bit set from hosts of a group, returns the most switches passed."""
@@ -168,7 +162,7 @@ class _Proof:
 
     def _plainly(self, sources: NDArray[np.intp]) -> int:
         """Without detours the source bit changes nothing, and the shortest paths have been judged."""
-        self.report.ways += int(self._weights(sources)[self.connected[sources]].sum())
+        self.report.paths += int(self._weights(sources)[self.connected[sources]].sum())
         return 0
 
     def _variants(
@@ -205,12 +199,70 @@ class _Proof:
         index, most = rows[at], 0
         weights, connected = self._weights(index), self.connected[index]
         own = self.class_group == group
-        self.report.ways += int(weights[:, own][connected[:, own]].sum())
+        self.report.paths += int(weights[:, own][connected[:, own]].sum())
         for v, via in enumerate(vias):
             full, full_ends = self.plain[index].copy(), self.plain_ends[index].copy()
             full[:, columns], full_ends[:, columns] = hops[v, at], ends[v, at]
             self._judge(full, full_ends, self.report.bound.detour, via, index)
             counted = connected & ((self.class_group != via) & ~own)[None, :]
-            self.report.ways += int(weights[counted].sum())
+            self.report.paths += int(weights[counted].sum())
             most = max(most, int(np.where(counted & (full < LOST), full, 0).max(initial=0)))
         return most
+
+
+class _Counterexample:
+    """A path that goes wrong, hop by hop: the first one found in a depth-first search of all paths of a pair's packets.
+
+    A pair that is not `connected` may lose its packets, but not send them round.
+    """
+
+    def __init__(self, state: FabricState, source: Host, target: Host, via: int | None, connected: bool) -> None:
+        self._state, self._source, self._target, self._via = state, source, target, via
+        self._connected = connected
+        self._fine: dict[int, int] = {}  # switch -> longest path so far from where everything was right
+
+    def text(self, bound: int) -> str:
+        """`h0 -> h9, source bit 1 by way of group 3: s0 s2 s13 then dropped: s13 has no route to fd00:...`"""
+        bit = "source bit 0" if self._via is None else f"source bit 1 by way of group {self._via}"
+        path = self._failing([self._source.switch], bound)
+        return f"{self._source.name} -> {self._target.name}, {bit}: {path or 'fails on some path'}"
+
+    def _failing(self, path: list[int], bound: int) -> str | None:
+        names = " ".join(f"s{switch}" for switch in path)
+        at = path[-1]
+        if at in path[:-1]:
+            return f"{names} then round again"
+        if self._connected and len(path) > bound:
+            return f"{names} passes more than {bound} switches"
+        if self._fine.get(at, 0) >= len(path):
+            return None
+        problem = self._choice_failing(path, bound, self._entry(at))
+        if problem is None:
+            self._fine[at] = len(path)
+        return problem
+
+    def _choice_failing(self, path: list[int], bound: int, entry: TableEntry | None) -> str | None:
+        names, at = " ".join(f"s{switch}" for switch in path), path[-1]
+        if entry is None or not entry.members():
+            what = "no route to" if entry is None else "an empty action set for"
+            dropped = f"{names} then dropped: s{at} has {what} {address.ipv6_text(self._target.address)}"
+            return dropped if self._connected else None
+        for action in entry.members():
+            neighbour, host = self._state.effect(at, action)
+            if neighbour is not None:
+                found = self._failing([*path, neighbour], bound)
+                if found:
+                    return found
+            elif self._connected and host != self._target.index:
+                where = f"{action.name.rsplit('.', 1)[-1]}({', '.join(f'{k}={v}' for k, v in action.params)})"
+                return f"{names} then {where} at s{at}, which is not {self._target.name}"
+        return None
+
+    def _entry(self, switch: int) -> TableEntry | None:
+        tables, target = self._state.tables[switch], self._target
+        if (
+            self._via is not None
+            and self._state.detour_choice(switch, self._source.group, target.group, self._via) is not None
+        ):
+            return tables.detour(self._via, target.group)
+        return tables.route.lookup(target.address)

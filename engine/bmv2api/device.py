@@ -80,10 +80,10 @@ class BmDevice:
         Raises:
             NoProgram: there are none.
         """
-        found = self._next.state if self._next is not None else self.network.state(self.switch)
-        if found is None:
+        state = self._next.state if self._next is not None else self.network.state(self.switch)
+        if state is None:
             raise NoProgram("the switch has no program yet")
-        return found
+        return state
 
     @property
     def timeouts(self) -> dict[tuple[str, int], tuple[int, int]]:

@@ -14,12 +14,17 @@ from detour.engine.bmv2api.device import BmDevice
 
 @dataclass(frozen=True)
 class QueueSetting:
-    """A depth in packets or a rate in packets a second; None: for all ports, all priorities."""
+    """A depth in packets or a rate in packets a second (0: as fast as the link); None: of all ports, all priorities."""
 
     port: int | None
     priority: int | None
     depth: int | None = None
     rate: int | None = None
+
+    def covers(self, old: QueueSetting) -> bool:
+        """Whether it leaves nothing of another one."""
+        same_kind = (self.depth is None) == (old.depth is None)
+        return same_kind and self.port in (None, old.port) and self.priority in (None, old.priority)
 
 
 class Queues:
@@ -29,37 +34,23 @@ class Queues:
         self._device = device
         self._settings: list[QueueSetting] = []
 
-    def set_depth(self, packets: int, port: int | None = None, priority: int | None = None) -> None:
-        """How many packets queues hold."""
-        if packets < 0:
-            raise DetourError(f"a queue of {packets} packets; a depth cannot be negative")
-        self._set(QueueSetting(port, priority, depth=packets))
-
-    def set_rate(self, packets_per_second: int, port: int | None = None, priority: int | None = None) -> None:
-        """At which rate queues are emptied (0: as fast as the link)."""
-        if packets_per_second < 0:
-            raise DetourError(f"a queue with {packets_per_second} packets a second; a rate cannot be negative")
-        self._set(QueueSetting(port, priority, rate=packets_per_second))
-
-    def _set(self, setting: QueueSetting) -> None:
+    def set(self, setting: QueueSetting) -> int:
+        """Returns BMv2's code for success."""
+        if (setting.depth or 0) < 0:
+            raise DetourError(f"a queue of {setting.depth} packets; a depth cannot be negative")
+        if (setting.rate or 0) < 0:
+            raise DetourError(f"a queue with {setting.rate} packets a second; a rate cannot be negative")
         for port in self._device.network.ports(self._device.switch):
-            if setting.port in (None, port):
-                self._apply(port, setting)
-        # What the new one covers is over.
-        self._settings = [s for s in self._settings if not _covers(setting, s)]
-        self._settings.append(setting)
+            self._apply(port, setting)
+        self._settings = [old for old in self._settings if not setting.covers(old)] + [setting]
+        return 0
 
     def added(self, port: int) -> None:
         """A port has come: it gets what was asked for."""
         for setting in self._settings:
-            if setting.port in (None, port):
-                self._apply(port, setting)
+            self._apply(port, setting)
 
     def _apply(self, port: int, setting: QueueSetting) -> None:
-        at = (self._device.switch, port)
-        self._device.network.set_queue(at, packets=setting.depth, rate_pps=setting.rate, priority=setting.priority)
-
-
-def _covers(new: QueueSetting, old: QueueSetting) -> bool:
-    same_kind = (new.depth is None) == (old.depth is None)
-    return same_kind and new.port in (None, old.port) and new.priority in (None, old.priority)
+        if setting.port in (None, port):
+            at = (self._device.switch, port)
+            self._device.network.set_queue(at, packets=setting.depth, rate_pps=setting.rate, priority=setting.priority)

@@ -133,14 +133,14 @@ class Replicas:
 
     def replicas(self, group: int) -> list[PortInstance]:
         """Where copies for a group go, in this order."""
-        found: list[PortInstance] = []
+        places: list[PortInstance] = []
         for handle in self.groups.get(group, ()):
             node = self.nodes[handle]
-            found.extend((port, node.rid) for port in node.ports)
+            places.extend((port, node.rid) for port in node.ports)
             for lag in node.lags:
                 if members := self.lags.get(lag):
-                    found.append((members[_LAG_HASH % len(members)], node.rid))
-        return found
+                    places.append((members[_LAG_HASH % len(members)], node.rid))
+        return places
 
     def write(self, group: int) -> None:
         """Hands a group, and the sessions that mirror to it, to the engine and to P4Runtime."""
@@ -172,18 +172,18 @@ class Replicas:
             message = p4r.CloneSessionEntry(session_id=session, replicas=_messages(replicas or ()))
             _remember(store.sessions, session, None if replicas is None else message)
 
-    # -- as BMv2 tells it
+    # -- as BMv2 shows it
 
     def as_json(self) -> str:
         """All of it; a node's second handle, of its list of ports, is the same as its first here."""
         nodes = sorted(self.nodes.items())
-        told = {
+        state = {
             "l1_handles": [{"handle": h, "l2_handle": h, "rid": node.rid} for h, node in nodes],
             "l2_handles": [{"handle": h, "lags": node.lags, "ports": node.ports} for h, node in nodes],
             "lags": [{"id": lag, "ports": ports} for lag, ports in sorted(self.lags.items())],
             "mgrps": [{"id": group, "l1_handles": handles} for group, handles in sorted(self.groups.items())],
         }
-        return json.dumps(told, indent=4)
+        return json.dumps(state, indent=4)
 
 
 def _remember(entries: dict, number: int, value: object | None) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import field
 from enum import IntEnum
 
-from detour.engine.bmv2api.wire import I16, I32, I64, ServiceError, Struct, struct
+from detour.engine.bmv2api.wire import I16, I32, I64, ServiceError, Struct
 
 # -- keys
 
@@ -21,35 +21,29 @@ class MatchType(IntEnum):
     RANGE = 4
 
 
-@struct
 class ExactParam(Struct):
     key: bytes = b""
 
 
-@struct
 class LpmParam(Struct):
     key: bytes = b""
     prefix_length: I32 = 0
 
 
-@struct
 class TernaryParam(Struct):
     key: bytes = b""
     mask: bytes = b""
 
 
-@struct
 class ValidParam(Struct):
     key: bool = False
 
 
-@struct
 class RangeParam(Struct):
     start: bytes = b""
     end_: bytes = b""
 
 
-@struct
 class MatchParam(Struct):
     """One field of a key; values have as many bytes as the field."""
 
@@ -61,7 +55,6 @@ class MatchParam(Struct):
     range: RangeParam | None = None
 
 
-@struct
 class EntryOptions(Struct):
     """`priority`: the lowest number wins, in tables with ternary or range fields."""
 
@@ -80,7 +73,6 @@ class ActionType(IntEnum):
     GRP_HANDLE = 3
 
 
-@struct
 class ActionEntry(Struct):
     action_type: I32 = 0
     action_name: str | None = None
@@ -89,13 +81,11 @@ class ActionEntry(Struct):
     grp_handle: I32 | None = None
 
 
-@struct
 class EntryLife(Struct):
     timeout_ms: I32 = 0
     time_since_hit_ms: I32 = 0
 
 
-@struct
 class BmEntry(Struct):
     match_key: list[MatchParam] = field(default_factory=list)
     options: EntryOptions = field(default_factory=EntryOptions)
@@ -104,14 +94,12 @@ class BmEntry(Struct):
     life: EntryLife | None = None
 
 
-@struct
 class ProfileMember(Struct):
     mbr_handle: I32 = 0
     action_name: str = ""
     action_data: list[bytes] = field(default_factory=list)
 
 
-@struct
 class ProfileGroup(Struct):
     grp_handle: I32 = 0
     mbr_handles: list[I32] = field(default_factory=list)
@@ -120,13 +108,11 @@ class ProfileGroup(Struct):
 # -- everything else
 
 
-@struct
 class CounterValue(Struct):
     bytes: I64 = 0
     packets: I64 = 0
 
 
-@struct
 class MeterRate(Struct):
     """A rate of a meter; packets or bytes, whichever it counts."""
 
@@ -134,7 +120,6 @@ class MeterRate(Struct):
     burst_size: I32 = 0
 
 
-@struct
 class PortInfo(Struct):
     port_num: I32 = 0
     iface_name: str = ""
@@ -142,7 +127,6 @@ class PortInfo(Struct):
     extra: dict[str, str] = field(default_factory=dict)
 
 
-@struct
 class SwitchConfig(Struct):
     """What `switch_info` shows."""
 
@@ -153,7 +137,6 @@ class SwitchConfig(Struct):
     debugger_socket: str | None = None
 
 
-@struct
 class Crc16Config(Struct):
     polynomial: I16 = 0
     initial_remainder: I16 = 0
@@ -162,7 +145,6 @@ class Crc16Config(Struct):
     remainder_reflected: bool = False
 
 
-@struct
 class Crc32Config(Struct):
     polynomial: I32 = 0
     initial_remainder: I32 = 0
@@ -171,7 +153,6 @@ class Crc32Config(Struct):
     remainder_reflected: bool = False
 
 
-@struct
 class MirroringSessionConfig(Struct):
     port: I32 | None = None
     mgid: I32 | None = None
@@ -222,62 +203,37 @@ class TableCode(IntEnum):
     ERROR = 100
 
 
-class MeterCode(IntEnum):
-    INVALID_METER_NAME = 1
-    INVALID_INDEX = 2
-    BAD_RATES_LIST = 3
-    INVALID_INFO_RATE_VALUE = 4
-    INVALID_BURST_SIZE_VALUE = 5
-    ERROR = 6
-
-
 CounterCode = IntEnum("CounterCode", "INVALID_COUNTER_NAME INVALID_INDEX ERROR")
-RegisterCode = IntEnum("RegisterCode", "INVALID_REGISTER_NAME INVALID_INDEX ERROR")
-ParseVSetCode = IntEnum("ParseVSetCode", "INVALID_PARSE_VSET_NAME ERROR")
-LearnCode = IntEnum("LearnCode", "INVALID_LIST_ID INVALID_LIST_NAME ERROR")
-SwapCode = IntEnum("SwapCode", "CONFIG_SWAP_DISABLED ONGOING_SWAP NO_ONGOING_SWAP")
-DevMgrCode = IntEnum("DevMgrCode", "ERROR")
 CrcCode = IntEnum("CrcCode", "INVALID_CALCULATION_NAME WRONG_TYPE_CALCULATION INVALID_CONFIG")
-ToeplitzCode = IntEnum("ToeplitzCode", "INVALID_CALCULATION_NAME WRONG_TYPE_CALCULATION INVALID_KEY")
+DevMgrCode = IntEnum("DevMgrCode", "ERROR")
 IdLookupCode = IntEnum("IdLookupCode", "INVALID_RESOURCE_TYPE INVALID_RESOURCE_NAME", start=0)
+LearnCode = IntEnum("LearnCode", "INVALID_LIST_ID INVALID_LIST_NAME ERROR")
 McCode = IntEnum("McCode", "TABLE_FULL INVALID_MGID INVALID_MGRP_HANDLE INVALID_L1_HANDLE ERROR")
+MeterCode = IntEnum(
+    "MeterCode",
+    "INVALID_METER_NAME INVALID_INDEX BAD_RATES_LIST INVALID_INFO_RATE_VALUE INVALID_BURST_SIZE_VALUE ERROR",
+)
 MirroringCode = IntEnum("MirroringCode", "SESSION_NOT_FOUND")
+ParseVSetCode = IntEnum("ParseVSetCode", "INVALID_PARSE_VSET_NAME ERROR")
+RegisterCode = IntEnum("RegisterCode", "INVALID_REGISTER_NAME INVALID_INDEX ERROR")
+SwapCode = IntEnum("SwapCode", "CONFIG_SWAP_DISABLED ONGOING_SWAP NO_ONGOING_SWAP")
+ToeplitzCode = IntEnum("ToeplitzCode", "INVALID_CALCULATION_NAME WRONG_TYPE_CALCULATION INVALID_KEY")
 
 
-class InvalidTableOperation(ServiceError, codes=TableCode, subject="table"): ...
+def _error(name: str, codes: type[IntEnum], subject: str) -> type[ServiceError]:
+    return type(name, (ServiceError,), {"CODES": codes, "SUBJECT": subject})
 
 
-class InvalidCounterOperation(ServiceError, codes=CounterCode, subject="counter"): ...
-
-
-class InvalidMeterOperation(ServiceError, codes=MeterCode, subject="meter"): ...
-
-
-class InvalidRegisterOperation(ServiceError, codes=RegisterCode, subject="register"): ...
-
-
-class InvalidParseVSetOperation(ServiceError, codes=ParseVSetCode, subject="parser value set"): ...
-
-
-class InvalidLearnOperation(ServiceError, codes=LearnCode, subject="learn"): ...
-
-
-class InvalidSwapOperation(ServiceError, codes=SwapCode, subject="swap"): ...
-
-
-class InvalidDevMgrOperation(ServiceError, codes=DevMgrCode, subject="device manager"): ...
-
-
-class InvalidCrcOperation(ServiceError, codes=CrcCode, subject="crc"): ...
-
-
-class InvalidToeplitzHashOperation(ServiceError, codes=ToeplitzCode, subject="Toeplitz hash"): ...
-
-
-class InvalidIdLookup(ServiceError, codes=IdLookupCode, subject="id lookup"): ...
-
-
-class InvalidMcOperation(ServiceError, codes=McCode, subject="PRE"): ...
-
-
-class InvalidMirroringOperation(ServiceError, codes=MirroringCode, subject="mirroring"): ...
+InvalidCounterOperation = _error("InvalidCounterOperation", CounterCode, "counter")
+InvalidCrcOperation = _error("InvalidCrcOperation", CrcCode, "crc")
+InvalidDevMgrOperation = _error("InvalidDevMgrOperation", DevMgrCode, "device manager")
+InvalidIdLookup = _error("InvalidIdLookup", IdLookupCode, "id lookup")
+InvalidLearnOperation = _error("InvalidLearnOperation", LearnCode, "learn")
+InvalidMcOperation = _error("InvalidMcOperation", McCode, "PRE")
+InvalidMeterOperation = _error("InvalidMeterOperation", MeterCode, "meter")
+InvalidMirroringOperation = _error("InvalidMirroringOperation", MirroringCode, "mirroring")
+InvalidParseVSetOperation = _error("InvalidParseVSetOperation", ParseVSetCode, "parser value set")
+InvalidRegisterOperation = _error("InvalidRegisterOperation", RegisterCode, "register")
+InvalidSwapOperation = _error("InvalidSwapOperation", SwapCode, "swap")
+InvalidTableOperation = _error("InvalidTableOperation", TableCode, "table")
+InvalidToeplitzHashOperation = _error("InvalidToeplitzHashOperation", ToeplitzCode, "Toeplitz hash")

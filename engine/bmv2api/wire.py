@@ -51,20 +51,15 @@ def signed(value: int, bits: int) -> int:
     return value - (1 << bits) if value >> (bits - 1) else value
 
 
+@dataclass_transform(eq_default=True, field_specifiers=(field,))
 class Struct(TBase):
-    """What `struct` makes of a class."""
+    """What goes over the wire. Classes derived from it are dataclasses."""
 
     thrift_spec: ClassVar[tuple[Spec | None, ...]]
 
-
-@dataclass_transform(eq_default=True, field_specifiers=(field,))
-def struct(cls: C) -> C:
-    """A class decorator: a dataclass that goes over the wire."""
-    made = dataclass(cls)
-    hints = get_type_hints(made, include_extras=True)
-    named = [(each.name, hints[each.name]) for each in fields(typing.cast(Any, made))]
-    made.thrift_spec = _numbered(named)  # type: ignore[attr-defined]
-    return made
+    def __init_subclass__(cls) -> None:
+        hints = get_type_hints(dataclass(cls), include_extras=True)
+        cls.thrift_spec = _numbered([(each.name, hints[each.name]) for each in fields(typing.cast(Any, cls))])
 
 
 class ServiceError(TExceptionBase):
@@ -73,9 +68,6 @@ class ServiceError(TExceptionBase):
     CODES: ClassVar[type[IntEnum]]
     SUBJECT: ClassVar[str]
     thrift_spec: ClassVar[tuple[Spec | None, ...]] = (None, (1, TType.I32, "code", None, None))
-
-    def __init_subclass__(cls, codes: type[IntEnum], subject: str) -> None:
-        cls.CODES, cls.SUBJECT = codes, subject
 
     def __init__(self, code: int = 0) -> None:
         super().__init__(code)
@@ -98,14 +90,18 @@ class ServiceError(TExceptionBase):
 
 def raises(error: type[ServiceError]) -> Callable[[M], M]:
     """Says that a method of a service, or each that a class declares, may answer with this exception."""
+    return lambda declared: _mark(declared, "thrift_error", error)
 
-    def declare(declared: M) -> M:
-        each: Any = declared
-        for function in _functions(each).values() if inspect.isclass(each) else (each,):
-            function.thrift_error = error
-        return declared
 
-    return declare
+def in_context(declared: M) -> M:
+    """Says the same of a first parameter that Python does not show: a context of BMv2's. simple_switch has one, 0."""
+    return _mark(declared, "thrift_context", True)
+
+
+def _mark(declared: Any, name: str, value: object) -> Any:
+    for function in _functions(declared).values() if inspect.isclass(declared) else (declared,):
+        setattr(function, name, value)
+    return declared
 
 
 def _functions(cls: type) -> dict[str, Any]:
@@ -141,11 +137,6 @@ class Method:
         return [name for name in inspect.signature(self.function).parameters if name != "self"]
 
     @property
-    def has_context(self) -> bool:
-        """Whether the first parameter is a context of BMv2's, of which simple_switch has one, 0."""
-        return self.parameters[:1] == ["cxt_id"]
-
-    @property
     def returns(self) -> bool:
         """Whether it has a result."""
         return self._hints["return"] is not types.NoneType
@@ -153,7 +144,8 @@ class Method:
     @cached_property
     def arguments(self) -> type[_Message]:
         """The message with its arguments; what a client leaves out is zero or empty, as in C++."""
-        spec = _numbered([(name, self._hints[name]) for name in self.parameters])
+        named = [(name, self._hints[name]) for name in self.parameters]
+        spec = _numbered([("cxt_id", I32), *named] if hasattr(self.function, "thrift_context") else named)
         zeros = {each[2]: _zero(each) for each in spec if each is not None}
         return type(f"{self.name}_args", (_Message,), {"thrift_spec": spec, **zeros})
 
@@ -182,11 +174,11 @@ class Method:
 
 def methods(service: type) -> Mapping[str, Method]:
     """The functions of a service by name."""
-    found = service.__dict__.get("_thrift_methods")
-    if found is None:
-        found = {name: Method(name, f) for cls in service.__mro__ for name, f in _functions(cls).items()}
-        service._thrift_methods = found  # type: ignore[attr-defined]
-    return found
+    declared = service.__dict__.get("_thrift_methods")
+    if declared is None:
+        declared = {name: Method(name, f) for cls in service.__mro__ for name, f in _functions(cls).items()}
+        service._thrift_methods = declared  # type: ignore[attr-defined]
+    return declared
 
 
 def _numbered(named: list[tuple[str, Any]]) -> tuple[Spec | None, ...]:

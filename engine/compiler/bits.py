@@ -13,7 +13,7 @@ from detour.engine.compiler.context import FunctionContext, HeaderRef
 from detour.engine.compiler.ir import Function, Value, const
 from detour.engine.compiler.model import FieldSpec
 from detour.engine.compiler.runtime import runtime
-from detour.engine.compiler.values import set_variable_bits, variable_bits, variable_data
+from detour.engine.compiler.values import set_variable_bits, variable_bytes, variable_data
 
 
 def take(f: Function, base: str, bit: int, bits: int) -> Value:
@@ -66,7 +66,13 @@ def extract(ctx: FunctionContext, ref: HeaderRef, base: str, variable: Value | N
     for spec in ref.type.fields:
         if spec.variable:
             assert variable is not None
-            _extract_variable(ctx, ref, spec, base, bit, variable)
+            count = f.lshr(f.resize(variable, 64), 3)
+            data = variable_data(ctx, ref, spec, write=True)
+            if bit % 8 == 0:
+                f.copy(data, f.at(base, bit // 8), count)
+            else:
+                f.call_void(runtime(ctx.module, "get_bits"), [data, base, const(64, bit), count])
+            set_variable_bits(ctx, ref, spec, variable)
             # What follows keeps its phase, because the length is a number of bytes.
             base = f.at(base, f.lshr(f.resize(variable, 64), 3))
         else:
@@ -75,30 +81,16 @@ def extract(ctx: FunctionContext, ref: HeaderRef, base: str, variable: Value | N
     ctx.set_valid(ref, True)
 
 
-def _extract_variable(
-    ctx: FunctionContext, ref: HeaderRef, spec: FieldSpec, base: str, bit: int, length: Value
-) -> None:
-    f = ctx.f
-    count = f.lshr(f.resize(length, 64), 3)
-    data = variable_data(ctx, ref, spec, write=True)
-    if bit % 8 == 0:
-        f.copy(data, f.at(base, bit // 8), count)
-    else:
-        f.call_void(runtime(ctx.module, "get_bits"), [data, base, const(64, bit), count])
-    set_variable_bits(ctx, ref, spec, length)
-
-
 def emit(ctx: FunctionContext, ref: HeaderRef, base: str) -> Value:
     """Writes a header at `base`; returns its size in bytes, i64."""
     f = ctx.f
     spec = ref.type.variable
-    if spec is None:
-        end = put_all(f, base, 0, (field_bits(ctx, ref, s) for s in ref.type.fields))
-        return const(64, end // 8)
     fields = ref.type.fields
+    if spec is None:
+        return const(64, put_all(f, base, 0, (field_bits(ctx, ref, s) for s in fields)) // 8)
     at = fields.index(spec)
     bit = put_all(f, base, 0, (field_bits(ctx, ref, s) for s in fields[:at]))
-    count = f.lshr(f.resize(variable_bits(ctx, ref, spec), 64), 3)
+    count = variable_bytes(ctx, ref, spec)
     put_variable(ctx, base, const(64, bit), variable_data(ctx, ref, spec), count)
     rest = f.at(base, count)
     end = put_all(f, rest, bit, (field_bits(ctx, ref, s) for s in fields[at + 1 :]))

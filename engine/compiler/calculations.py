@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calculations: the input of a hash or checksum laid out as bytes, then hashed.
+"""Calculations: the input of a hash or checksum laid out as bytes, then hashed. And checksums: verified behind the
+parser, updated in front of the deparser.
 
 Fields follow each other bit by bit, fields of invalid headers are left out, the payload begins at a byte.
 Positions are constants as long as no header may be missing; behind one that may be, they are computed.
@@ -7,19 +8,22 @@ Positions are constants as long as no header may be missing; behind one that may
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
 from itertools import groupby
 
 from detour.engine import phv
+from detour.engine.compiler import traced_steps as steps
 from detour.engine.compiler.bits import field_bits, put_all, put_variable
-from detour.engine.compiler.check import check_width
 from detour.engine.compiler.context import FunctionContext, HeaderRef
-from detour.engine.compiler.custom_crc import custom_crc_function
-from detour.engine.compiler.hashes import ALGORITHMS, hash_function
-from detour.engine.compiler.ir import Value, const
+from detour.engine.compiler.covering import STATEMENT
+from detour.engine.compiler.expressions import boolean
+from detour.engine.compiler.hashes import ALGORITHMS, custom_crc_function, hash_function
+from detour.engine.compiler.ir import FALSE, TRUE, Value, const
 from detour.engine.compiler.load import find_field
-from detour.engine.compiler.model import FieldSpec, Json, parse_hex, refuse
+from detour.engine.compiler.model import FieldSpec, Json, check_width, find, parse_hex, refuse
 from detour.engine.compiler.runtime import runtime
-from detour.engine.compiler.values import variable_bits, variable_data
+from detour.engine.compiler.values import store, variable_bits, variable_bytes, variable_data
 
 _MAX_INPUT_BYTES = 1 << 16  # without the payload; it lies on the stack
 
@@ -42,17 +46,99 @@ class _Buffer:
         self.bit = 0
         self.loose: Value | None = None  # the position in bits once it is not known modulo 8
 
-    def rebase(self, by: Value) -> None:
-        """Moves `base` forward by whole bytes known at run time."""
-        self.bytes = self.ctx.f.op("add", self.bytes, by)
-        self.base = self.ctx.f.at(self.start, self.bytes)
-
     def length(self) -> Value:
         """Bytes so far, the last one filled up."""
         f = self.ctx.f
         if self.loose is not None:
             return f.lshr(f.op("add", self.loose, const(64, 7)), 3)
         return f.op("add", self.bytes, const(64, (self.bit + 7) // 8))
+
+    def append(self, inputs: list[Json], name: str) -> None:
+        """Appends neighbours that belong to the same header, `name`: one test for its validity."""
+        ctx, f = self.ctx, self.ctx.f
+        for i in inputs:
+            if i["type"] not in (("field", "header") if name else ("hexstr",)):
+                raise refuse(f"'{i['type']}' as input of a hash", i)
+        if not name:
+            self._append_values([const(i["bitwidth"], parse_hex(i["value"])) for i in inputs])
+            return
+        ref = ctx.header(name, inputs[0])
+        specs: list[FieldSpec] = []
+        for i in inputs:
+            specs += [find_field(ref.header, i["value"][1], i)] if i["type"] == "field" else ref.type.fields
+        valid = ctx.is_valid(ref)
+        fixed = sum(s.bits for s in specs if not s.variable)
+        if self.loose is not None or not (valid.const or fixed % 8 == 0):
+            self._append_loose(ref, specs, valid)
+        elif valid.const and not any(s.variable for s in specs):
+            f.variable(64)  # DEAD
+            self.bit = put_all(f, self.base, self.bit, (field_bits(ctx, ref, s) for s in specs))
+        else:
+            self._append_fixed(ref, specs, valid)
+            self.bit += fixed % 8 if valid.const else 0
+
+    def _append_values(self, values: list[Value]) -> None:
+        if self.loose is None:
+            self.bit = put_all(self.ctx.f, self.base, self.bit, values)
+            return
+        for v in values:
+            self._put_loose(v)
+
+    def _append_fixed(self, ref: HeaderRef, specs: list[FieldSpec], valid: Value) -> None:
+        """The group's size is a number of bytes, or it is always there: positions modulo 8 stay known."""
+        ctx, f = self.ctx, self.ctx.f
+        added = f.variable(64)
+
+        def write() -> None:
+            base, bit, extra = self.base, self.bit, const(64, 0)
+            run: list[Value] = []
+            for spec in specs:
+                if not spec.variable:
+                    run.append(field_bits(ctx, ref, spec))
+                    continue
+                bit = put_all(f, base, bit, run)
+                run = []
+                count = variable_bytes(ctx, ref, spec)
+                put_variable(ctx, base, const(64, bit), variable_data(ctx, ref, spec), count)
+                base = f.at(base, count)
+                extra = f.op("add", extra, count)
+            bit = put_all(f, base, bit, run)
+            f.store(f.op("add", extra, const(64, (bit - self.bit) // 8)), added, 8)
+
+        ctx.when(valid, write)
+        self.bytes = f.op("add", self.bytes, f.load(64, added, 8))
+        self.base = f.at(self.start, self.bytes)
+
+    def _append_loose(self, ref: HeaderRef, specs: list[FieldSpec], valid: Value) -> None:
+        """Positions are known at run time only: everything goes through rt_put_bits."""
+        ctx, f = self.ctx, self.ctx.f
+        if self.loose is None:
+            self.loose = f.op("add", f.shl(self.bytes, 3), const(64, self.bit))
+        position = f.variable(64, self.loose)
+
+        def write() -> None:
+            for spec in specs:
+                self.loose = f.load(64, position, 8)
+                if spec.variable:
+                    bits = f.resize(variable_bits(ctx, ref, spec), 64)
+                    put_variable(ctx, self.start, self.loose, variable_data(ctx, ref, spec), f.lshr(bits, 3))
+                    self.loose = f.op("add", self.loose, bits)
+                else:
+                    self._put_loose(field_bits(ctx, ref, spec))
+                f.store(self.loose, position, 8)
+
+        ctx.when(valid, write)
+        self.loose = f.load(64, position, 8)
+
+    def _put_loose(self, v: Value) -> None:
+        """Puts a value at the loose position: left-aligned bytes, whose surplus bits are zero, are or-ed in."""
+        f = self.ctx.f
+        assert self.loose is not None
+        size = (v.bits + 7) // 8
+        spare = f.alloca(f"[{size} x i8]")
+        f.store(f.swap_bytes(f.shl(f.resize(v, 8 * size), 8 * size - v.bits)), spare)
+        f.call_void(runtime(self.ctx.module, "put_bits"), [self.start, self.loose, spare, const(64, size)])
+        self.loose = f.op("add", self.loose, const(64, v.bits))
 
 
 def hash_by(ctx: FunctionContext, calculation: Json, at: Json) -> Value:
@@ -67,12 +153,11 @@ def hash_of(ctx: FunctionContext, algorithm: str, inputs: Json, at: Json = None,
     f = ctx.f
     if algorithm == "random":
         return f.call(64, runtime(ctx.module, "random"), ["%sw"])
-    with_payload = any(i["type"] == "payload" for i in inputs)
-    payload = _payload(ctx) if with_payload else None
+    payload = _payload(ctx) if any(i["type"] == "payload" for i in inputs) else None
     saved = f.value("call ptr @llvm.stacksave.p0()") if payload else ""
     buffer = _Buffer(ctx, _max_bytes(ctx, inputs), payload[1] if payload else None)
     for name, group in groupby((i for i in inputs if i["type"] != "payload"), key=_owner):
-        _append_group(buffer, name, list(group))
+        buffer.append(list(group), name)
     count = buffer.length()
     if payload:
         f.copy(f.at(buffer.start, count), payload[0], payload[1])
@@ -82,7 +167,7 @@ def hash_of(ctx: FunctionContext, algorithm: str, inputs: Json, at: Json = None,
     if slot is None:
         result = f.call(64, hash_function(ctx.module, algorithm), [buffer.start, count])
     else:
-        block = f.load(64, f.at("%sw", 8 * slot), 8)
+        block = ctx.word(slot)
         result = f.call(64, custom_crc_function(ctx.module, algorithm), [block, buffer.start, count])
     if payload:
         f.line(f"call void @llvm.stackrestore.p0(ptr {saved})")
@@ -92,9 +177,8 @@ def hash_of(ctx: FunctionContext, algorithm: str, inputs: Json, at: Json = None,
 def _payload(ctx: FunctionContext) -> tuple[str, Value]:
     if ctx.payload is not None:
         return ctx.payload
-    f = ctx.f
-    pointer = f.load_pointer(f.at("%phv", phv.PAYLOAD_PTR))
-    return pointer, f.resize(ctx.fixed(phv.PAYLOAD_LEN), 64)
+    pointer = ctx.f.load_pointer(ctx.f.at("%phv", phv.PAYLOAD_PTR))
+    return pointer, ctx.f.resize(ctx.fixed(phv.PAYLOAD_LEN), 64)
 
 
 def _owner(entry: Json) -> str:
@@ -118,102 +202,64 @@ def _max_bytes(ctx: FunctionContext, inputs: Json) -> int:
     return (bits + 7) // 8
 
 
-def _append_group(b: _Buffer, name: str, group: list[Json]) -> None:
-    """Appends neighbours that belong to the same header: one test for its validity."""
-    ctx = b.ctx
-    if not name:
-        for i in group:
-            if i["type"] != "hexstr":
-                raise refuse(f"'{i['type']}' as input of a hash", i)
-        _append_values(b, [const(i["bitwidth"], parse_hex(i["value"])) for i in group])
-        return
-    ref = ctx.header(name, group[0])
-    specs: list[FieldSpec] = []
-    for i in group:
-        if i["type"] not in ("field", "header"):
-            raise refuse(f"'{i['type']}' as input of a hash", i)
-        specs += [find_field(ref.header, i["value"][1], i)] if i["type"] == "field" else ref.type.fields
-    valid = ctx.is_valid(ref)
-    whole = sum(s.bits for s in specs if not s.variable) % 8 == 0
-    if valid.const or (whole and b.loose is None):
-        _append_fixed(b, ref, specs, valid)
-    else:
-        _append_loose(b, ref, specs, valid)
+# -- checksums
 
 
-def _append_values(b: _Buffer, values: list[Value]) -> None:
-    if b.loose is None:
-        b.bit = put_all(b.ctx.f, b.base, b.bit, values)
-    else:
-        for v in values:
-            _put_loose(b, v)
+def _checksums(ctx: FunctionContext, use: str) -> Iterator[tuple[Json, HeaderRef, FieldSpec]]:
+    """Those that are to be verified, or updated, with their fields."""
+    chosen = [c for c in ctx.model.json.get("checksums") or [] if c.get(use, True)]
+    for c in chosen:
+        if c["type"] != "generic":
+            raise refuse(f"checksum type '{c['type']}'", c)
+    for c in chosen:
+        ref = ctx.header(c["target"][0], c)
+        yield c, ref, find_field(ref.header, c["target"][1], c)
 
 
-def _append_fixed(b: _Buffer, ref: HeaderRef, specs: list[FieldSpec], valid: Value) -> None:
-    """The group's size is a number of bytes, or it is always there: positions modulo 8 stay known."""
-    if b.loose is not None:
-        _append_loose(b, ref, specs, valid)
-        return
-    ctx, f = b.ctx, b.ctx.f
-    added = f.alloca("i64")
-    f.store(const(64, 0), added, 8)
-    phase = b.bit
-
-    def write() -> None:
-        base, bit, extra = b.base, b.bit, const(64, 0)
-        run: list[Value] = []
-        for spec in specs:
-            if not spec.variable:
-                run.append(field_bits(ctx, ref, spec))
-                continue
-            bit = put_all(f, base, bit, run)
-            run = []
-            count = f.lshr(f.resize(variable_bits(ctx, ref, spec), 64), 3)
-            put_variable(ctx, base, const(64, bit), variable_data(ctx, ref, spec), count)
-            base = f.at(base, count)
-            extra = f.op("add", extra, count)
-        bit = put_all(f, base, bit, run)
-        f.store(f.op("add", extra, const(64, (bit - phase) // 8)), added, 8)
-
-    dynamic = not valid.const or any(s.variable for s in specs)
-    if not dynamic:
-        b.bit = put_all(f, b.base, b.bit, (field_bits(ctx, ref, s) for s in specs))
-        return
-    ctx.when(valid, write)
-    fixed = sum(s.bits for s in specs if not s.variable)
-    b.rebase(f.load(64, added, 8))
-    b.bit = phase + (fixed % 8 if valid.const else 0)
+def _compute(ctx: FunctionContext, checksum: Json) -> Value:
+    calculation = find(ctx.model.calculations, checksum["calculation"], "calculation", checksum)
+    return hash_by(ctx, calculation, checksum)
 
 
-def _append_loose(b: _Buffer, ref: HeaderRef, specs: list[FieldSpec], valid: Value) -> None:
-    """Positions are known at run time only: everything goes through rt_put_bits."""
-    ctx, f = b.ctx, b.ctx.f
-    if b.loose is None:
-        b.loose = f.op("add", f.shl(b.bytes, 3), const(64, b.bit))
-    position = f.alloca("i64")
-    f.store(b.loose, position, 8)
-
-    def write() -> None:
-        for spec in specs:
-            b.loose = f.load(64, position, 8)
-            if spec.variable:
-                bits = f.resize(variable_bits(ctx, ref, spec), 64)
-                put_variable(ctx, b.start, b.loose, variable_data(ctx, ref, spec), f.lshr(bits, 3))
-                b.loose = f.op("add", b.loose, bits)
-            else:
-                _put_loose(b, field_bits(ctx, ref, spec))
-            f.store(b.loose, position, 8)
-
-    ctx.when(valid, write)
-    b.loose = f.load(64, position, 8)
+def _condition(ctx: FunctionContext, checksum: Json) -> Value:
+    return boolean(ctx, checksum["if_cond"]) if checksum.get("if_cond") is not None else TRUE
 
 
-def _put_loose(b: _Buffer, v: Value) -> None:
-    """Puts a value at the loose position: left-aligned bytes, whose surplus bits are zero, are or-ed in."""
-    ctx, f = b.ctx, b.ctx.f
-    assert b.loose is not None
-    size = (v.bits + 7) // 8
-    spare = f.alloca(f"[{size} x i8]")
-    f.store(f.swap_bytes(f.shl(f.resize(v, 8 * size), 8 * size - v.bits)), spare)
-    f.call_void(runtime(ctx.module, "put_bits"), [b.start, b.loose, spare, const(64, size)])
-    b.loose = f.op("add", b.loose, const(64, v.bits))
+def verify_checksums(ctx: FunctionContext) -> Value:
+    """i1: some checksum is wrong. One whose header is invalid or whose condition is false counts as right."""
+    f = ctx.f
+    checksums = list(_checksums(ctx, "verify"))
+    if not checksums:
+        return FALSE
+    wrong = f.variable(8)
+
+    def check(c: Json, ref: HeaderRef, spec: FieldSpec) -> None:
+        target = f"{ref.header.name}.{spec.name}"
+        if ctx.cover:
+            ctx.cover.reached(f, STATEMENT, f"verify_checksum {target}", at=c)
+        have = f.resize(ctx.load_field(ref, spec), 64, spec.signed)
+        computed = _compute(ctx, c)
+        if ctx.trace:
+            values = [("computed", computed), ("have", have)]
+            ctx.trace.record(f, "extern_call", values, at=c, extern="verify_checksum", of=target)
+        differs = f.resize(f.compare("ne", computed, have), 8)
+        f.store(f.op("or", f.load(8, wrong), differs), wrong)
+
+    for c, ref, spec in checksums:
+        ctx.when(f.op("and", ctx.is_valid(ref), _condition(ctx, c)), partial(check, c, ref, spec))
+    return f.compare("ne", f.load(8, wrong), const(8, 0))
+
+
+def update_checksums(ctx: FunctionContext) -> None:
+    """Computes all checksums whose condition holds, in order."""
+
+    def update(c: Json, ref: HeaderRef, spec: FieldSpec) -> None:
+        if ctx.cover:
+            ctx.cover.reached(ctx.f, STATEMENT, f"update_checksum {ref.header.name}.{spec.name}", at=c)
+        before = steps.value_of(ctx, ref, spec.name) if ctx.trace else None
+        store(ctx, ref, spec, _compute(ctx, c))
+        if ctx.trace:
+            steps.assigned(ctx, ref, spec.name, before, c, "update_checksum")
+
+    for c, ref, spec in _checksums(ctx, "update"):
+        ctx.when(_condition(ctx, c), partial(update, c, ref, spec))

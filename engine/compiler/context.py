@@ -8,27 +8,22 @@ run time. An index out of bounds sets the PHV's error, reads zero and writes to 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import reduce
 
 from detour.engine import phv
 from detour.engine.compiler.covering import SiteWriter
-from detour.engine.compiler.ir import FALSE, TRUE, Function, Module, Value, const
+from detour.engine.compiler.ir import FALSE, TRUE, Module, Value, const
 from detour.engine.compiler.layout import TEMPORARY, FieldPlace, Layout
-from detour.engine.compiler.model import (
-    ActionIr,
-    FieldSpec,
-    Header,
-    HeaderType,
-    Json,
-    Model,
-    Stack,
-    Union,
-    UnionStack,
-    refuse,
-)
+from detour.engine.compiler.log_ring import LogFormat
+from detour.engine.compiler.model import ActionIr, FieldSpec, Header, HeaderType, Json, Model, Stack, refuse
 from detour.engine.compiler.slots import DROP_PORT_SLOT, Slots
 from detour.engine.compiler.tracing import RecordWriter
-from detour.engine.tables.log import LogFormat
+
+PARSE = "(ptr noalias align 8 %sw, ptr noalias align 8 %phv, ptr noalias readonly %pkt, i64 %length) nounwind"
+CONTROL = "(ptr noalias align 8 %sw, ptr noalias align 8 %phv) nounwind"
+DEPARSE = "(ptr noalias align 8 %sw, ptr noalias align 8 %phv, ptr noalias %out, ptr %payload, i64 %n) nounwind"
+"""Parameters of a program's functions, those of ingress and egress alike."""
 
 
 @dataclass(slots=True)
@@ -45,43 +40,35 @@ class HeaderRef:
 
     @property
     def type(self) -> HeaderType:
-        """Its type."""
         return self.header.type
 
 
-@dataclass(slots=True)
-class UnionRef:
-    """A union: its members."""
-
-    members: tuple[HeaderRef, ...]
+UnionRef = tuple[HeaderRef, ...]
+"""the members of a union"""
 
 
+@dataclass
 class CompilationUnit:
     """The parts of a compilation that do not change. With a `trace` functions leave records of what they do, and their
     names begin with `prefix`. With a `cover` they count what packets reach."""
 
-    def __init__(
-        self,
-        model: Model,
-        layout: Layout,
-        slots: Slots,
-        module: Module,
-        trace: RecordWriter | None = None,
-        prefix: str = "",
-        cover: SiteWriter | None = None,
-    ) -> None:
-        self.model, self.layout, self.slots, self.module = model, layout, slots, module
-        self.trace, self.prefix, self.cover = trace, prefix, cover
-        self.log_formats: list[LogFormat] = []
+    model: Model
+    layout: Layout
+    slots: Slots
+    module: Module
+    trace: RecordWriter | None = None
+    prefix: str = ""
+    cover: SiteWriter | None = None
+    log_formats: list[LogFormat] = field(default_factory=list)
 
 
 class FunctionContext:
     """A function being written, with `%sw` and `%phv` as parameters."""
 
-    def __init__(self, program: CompilationUnit, f: Function) -> None:
-        self.program = program
+    def __init__(self, program: CompilationUnit, head: str) -> None:
+        self.program, self.f = program, program.module.function(head)
         self.model, self.layout, self.slots = program.model, program.layout, program.slots
-        self.module, self.f, self.trace, self.cover = program.module, f, program.trace, program.cover
+        self.module, self.trace, self.cover = program.module, program.trace, program.cover
         # While an action is compiled: its parameters and where the arguments are.
         self.action: ActionIr | None = None
         self.arguments: str | None = None
@@ -102,32 +89,36 @@ class FunctionContext:
         """The pointer in a slot of the state block."""
         return self.f.load_pointer(self.f.at("%sw", 8 * index))
 
+    def word(self, index: int) -> Value:
+        """The word in a slot of the state block."""
+        return self.f.load(64, self.f.at("%sw", 8 * index), 8)
+
     def fixed(self, offset: int, bits: int = 32) -> Value:
-        """A fixed field of the PHV."""
         return self.f.load(bits, self.f.at("%phv", offset), 4)
 
     def set_fixed(self, offset: int, value: Value) -> None:
-        """Sets a fixed field of the PHV."""
         self.f.store(value, self.f.at("%phv", offset), 4)
 
     def drop_port(self) -> Value:
-        """The port of this switch that drops."""
         return self.f.load(32, self.f.at("%sw", 8 * DROP_PORT_SLOT), 8)
 
+    def starts_over(self) -> Value:
+        """i1: the packet was resubmitted or recirculated."""
+        kind = self.fixed(phv.INSTANCE_TYPE)
+        again = (self.f.compare("eq", kind, const(32, n)) for n in (phv.TYPE_RESUBMIT, phv.TYPE_RECIRCULATION))
+        return self.f.op("or", *again)
+
     def fail(self, error: int, when: Value = TRUE) -> None:
-        """Sets the PHV's error if `when` holds."""
-        if when.const == 0:
-            return
-        value = self.f.select(when, const(32, error), self.fixed(phv.ERROR))
-        self.set_fixed(phv.ERROR, value)
+        if when.const != 0:
+            self.set_fixed(phv.ERROR, self.f.select(when, const(32, error), self.fixed(phv.ERROR)))
 
     # -- fields
 
     def header(self, name: str, at: Json = None) -> HeaderRef:
         """A header by name, with the other members of its union."""
-        return self._ref(self.model.header(name, at))
+        return self.ref(self.model.header(name, at))
 
-    def _ref(self, header: Header) -> HeaderRef:
+    def ref(self, header: Header) -> HeaderRef:
         union = header.union
         siblings = tuple(HeaderRef(h) for h in union.headers if h is not header) if union else ()
         return HeaderRef(header, siblings=siblings)
@@ -142,13 +133,17 @@ class FunctionContext:
             return self.f.at(self.frame, offset - TEMPORARY)
         if write:
             self.touch(ref.header)
-        address = self.f.at("%phv", offset)
-        if ref.offset is None:
+        scratch = self.layout.scratch + offset - self.layout.base.get(ref.header.name, 0)
+        return self._chosen(ref, offset, ref.offset, scratch if write else None)
+
+    def _chosen(self, ref: HeaderRef, at: int, offset: Value | None, scratch: int | None) -> str:
+        """The address of element 0, `at`, moved to the chosen element; `scratch`: where to write if there is none."""
+        address = self.f.at("%phv", at)
+        if offset is None:
             return address
-        address = self.f.at(address, ref.offset)
-        if write and ref.inside.const is None:
-            base = self.layout.base[ref.header.name]
-            address = self.f.select_pointer(ref.inside, address, self.f.at("%phv", self.layout.scratch + offset - base))
+        address = self.f.at(address, offset)
+        if scratch is not None and ref.inside.const is None:
+            address = self.f.select_pointer(ref.inside, address, self.f.at("%phv", scratch))
         return address
 
     def touch(self, header: Header) -> None:
@@ -177,15 +172,8 @@ class FunctionContext:
     # -- validity
 
     def valid_address(self, ref: HeaderRef, write: bool = False) -> str:
-        """Where the validity byte is."""
-        address = self.f.at("%phv", self.layout.valid[ref.header.name])
-        if ref.valid_offset is None:
-            return address
-        address = self.f.at(address, ref.valid_offset)
-        if write and ref.inside.const is None:
-            scratch = self.f.at("%phv", self.layout.scratch_valid)
-            address = self.f.select_pointer(ref.inside, address, scratch)
-        return address
+        scratch = self.layout.scratch_valid if write else None
+        return self._chosen(ref, self.layout.valid[ref.header.name], ref.valid_offset, scratch)
 
     def is_valid(self, ref: HeaderRef) -> Value:
         """i1; metadata is always valid."""
@@ -194,84 +182,58 @@ class FunctionContext:
         v = self.f.compare("ne", self.f.load(8, self.valid_address(ref)), const(8, 0))
         return self.inside(ref, v)
 
-    def set_valid(self, ref: HeaderRef, valid: bool | Value) -> None:
+    def set_valid(self, ref: HeaderRef, valid: bool) -> None:
         """Sets the validity; a member of a union that becomes valid makes the others invalid."""
         if ref.header.metadata:
             return
-        v = valid if isinstance(valid, Value) else (TRUE if valid else FALSE)
-        for sibling in ref.siblings if v.const != 0 else ():
-            address = self.valid_address(sibling, write=True)
-            kept = const(8, 0)
-            if v.const is None:
-                kept = self.f.select(v, const(8, 0), self.f.load(8, address))
-            self.f.store(kept, address)
-        self.f.store(self.f.resize(v, 8), self.valid_address(ref, write=True))
+        for sibling in ref.siblings if valid else ():
+            self.f.store(const(8, 0), self.valid_address(sibling, write=True))
+        self.f.store(const(8, valid), self.valid_address(ref, write=True))
 
-    def union_valid(self, ref: UnionRef) -> Value:
+    def union_valid(self, members: UnionRef) -> Value:
         """i1: one of the members is valid."""
-        v = FALSE
-        for member in ref.members:
-            v = self.f.op("or", v, self.is_valid(member))
-        return v
+        return reduce(lambda v, member: self.f.op("or", v, self.is_valid(member)), members, FALSE)
 
     # -- stacks
 
-    def stack(self, name: str, at: Json = None) -> Stack | UnionStack:
+    def stack(self, name: str, at: Json = None) -> Stack:
         """A header stack or a stack of unions by name."""
-        found = self.model.stacks.get(name) or self.model.union_stacks.get(name)
-        if found is None:
+        stack = self.model.stacks.get(name) or self.model.union_stacks.get(name)
+        if stack is None:
             raise refuse(f"there is no header stack '{name}'", at)
-        return found
+        return stack
 
-    def next_index(self, stack: Stack | UnionStack) -> Value:
+    def next_index(self, stack: Stack) -> Value:
         """The stack's `next`, i32."""
         return self.f.load(32, self.f.at("%phv", self.layout.next[stack.name]), 4)
 
-    def set_next(self, stack: Stack | UnionStack, value: Value) -> None:
-        """Sets the stack's `next`."""
+    def set_next(self, stack: Stack, value: Value) -> None:
         self.f.store(value, self.f.at("%phv", self.layout.next[stack.name]), 4)
 
-    def element(self, stack: Stack, index: Value) -> HeaderRef:
-        """The header at an index (any width)."""
-        if index.const is not None and index.const < len(stack.headers):
-            return self._ref(stack.headers[index.const])
-        inside, i = self._checked(index, len(stack.headers))
-        return self._shifted(stack.headers, i, 1, inside)
+    def last_element(self, stack: Stack) -> UnionRef:
+        """The stack's last element (`next` - 1)."""
+        return self.element(stack, self.f.op("sub", self.next_index(stack), const(32, 1)))
 
-    def union_element(self, stack: UnionStack, index: Value) -> UnionRef:
-        """The union at an index."""
-        if index.const is not None and index.const < len(stack.unions):
-            return self.union(stack.unions[index.const])
-        inside, i = self._checked(index, len(stack.unions))
-        width = len(stack.unions[0].headers)
-        members = []
-        for m in range(width):
-            members.append(self._shifted([u.headers[m] for u in stack.unions], i, width, inside))
-        for m, ref in enumerate(members):
-            ref.siblings = tuple(r for k, r in enumerate(members) if k != m)
-        return UnionRef(tuple(members))
-
-    def union(self, union: Union) -> UnionRef:
-        """A union with its members."""
-        return UnionRef(tuple(self._ref(h) for h in union.headers))
-
-    def _checked(self, index: Value, size: int) -> tuple[Value, Value]:
-        """(index < size, the index as i64 or 0)."""
+    def element(self, stack: Stack, index: Value) -> UnionRef:
+        """The header at an index (any width), or the members of the union."""
+        size, width = len(stack.elements), len(stack.elements[0])
+        if index.const is not None and index.const < size:
+            return tuple(self.ref(h) for h in stack.elements[index.const])
         wide = max(index.bits, 64)
         inside = self.f.compare("ult", self.f.resize(index, wide), const(wide, size))
         self.fail(phv.ERROR_INDEX, self.f.negate(inside))
-        return inside, self.f.select(inside, self.f.resize(index, 64), const(64, 0))
+        i = self.f.select(inside, self.f.resize(index, 64), const(64, 0))
+        refs = tuple(self._shifted(same, i, width, inside) for same in zip(*stack.elements, strict=True))
+        for ref in refs:
+            ref.siblings = tuple(other for other in refs if other is not ref)
+        return refs
 
-    def _shifted(self, headers: Sequence[Header], i: Value, step: int, inside: Value) -> HeaderRef:
-        first = headers[0]
-        stride = self.layout.base[headers[1].name] - self.layout.base[first.name] if len(headers) > 1 else 0
-        return HeaderRef(
-            first,
-            self.f.op("mul", i, const(64, stride)),
-            self.f.op("mul", i, const(64, step)),
-            inside=inside,
-            index=i,
-        )
+    def _shifted(self, headers: Sequence[Header], i: Value, width: int, inside: Value) -> HeaderRef:
+        """Of the headers at one place in all elements of a stack, that of element `i`. `width`: headers in each."""
+        base, first = self.layout.base, headers[0]
+        stride = base[headers[1].name] - base[first.name] if len(headers) > 1 else 0
+        offset, valid_offset = (self.f.op("mul", i, const(64, step)) for step in (stride, width))
+        return HeaderRef(first, offset, valid_offset, inside=inside, index=i)
 
     # -- control
 

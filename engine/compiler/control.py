@@ -4,33 +4,19 @@
 from __future__ import annotations
 
 from detour.engine import phv
+from detour.engine.compiler import slots
 from detour.engine.compiler import traced_steps as steps
 from detour.engine.compiler.actions import run_action
 from detour.engine.compiler.calculations import hash_of
-from detour.engine.compiler.context import CompilationUnit, FunctionContext
+from detour.engine.compiler.context import CONTROL, CompilationUnit, FunctionContext
 from detour.engine.compiler.covering import TABLE_OUTCOME
 from detour.engine.compiler.expressions import boolean
 from detour.engine.compiler.ir import FALSE, Value, const
 from detour.engine.compiler.load import find_field
 from detour.engine.compiler.lookup import lookup_function, pack_key
 from detour.engine.compiler.model import ActionIr, ActionProfileIr, Json, PipelineIr, TableIr, refuse
-from detour.engine.compiler.slots import (
-    ACTION,
-    ENTRY_BYTES,
-    ENTRY_PACKETS,
-    GROUP_MEMBERS,
-    MEMBERS,
-    METER_WORDS,
-    METERS,
-    NOW,
-    PROFILE_GROUPS,
-    RECORDS,
-    TOUCHED,
-    key_layout,
-    record_head,
-    record_words,
-)
-from detour.engine.compiler.stateful import count_packet, meter_colour
+from detour.engine.compiler.primitives import count_packet, meter_colour
+from detour.engine.compiler.slots import key_layout, record_head
 from detour.engine.compiler.values import store
 
 _NO_ACTION = "NoAction"
@@ -39,45 +25,28 @@ _NO_ACTION = "NoAction"
 
 def write_pipeline(program: CompilationUnit, name: str) -> None:
     """Writes the function `ingress` or `egress`: (sw, phv) -> 0."""
-    f = program.module.function(
-        f"i64 @{program.prefix}{name}(ptr noalias align 8 %sw, ptr noalias align 8 %phv) nounwind"
-    )
-    ctx = FunctionContext(program, f)
-    ctx.make_frame(name)
-    if name == "ingress":
-        _begin(ctx, phv.INGRESS_GLOBAL_TIMESTAMP)
-    else:
-        _begin(ctx, phv.EGRESS_GLOBAL_TIMESTAMP)
-        _begin_egress(ctx)
-    _Graph(ctx, program.model.pipelines[name]).write()
-    if name == "egress":
-        _end_egress(ctx)
-    f.ret(const(64, 0))
-
-
-def _begin(ctx: FunctionContext, timestamp: int) -> None:
-    """Clears `exited` and brings the switch's clock forward to the packet's timestamp."""
-    ctx.set_fixed(phv.EXITED, const(32, 0))
+    ctx = FunctionContext(program, f"i64 @{program.prefix}{name}{CONTROL}")
     f = ctx.f
-    clock = f.at("%sw", 8 * NOW)
+    ctx.make_frame(name)
+    ctx.set_fixed(phv.EXITED, const(32, 0))
+    # The switch's clock goes forward to the packet's timestamp.
+    clock = f.at("%sw", 8 * slots.NOW)
+    timestamp = phv.INGRESS_GLOBAL_TIMESTAMP if name == "ingress" else phv.EGRESS_GLOBAL_TIMESTAMP
     before, now = f.load(64, clock, 8), ctx.fixed(timestamp, 64)
     f.store(f.select(f.compare("ugt", now, before), now, before), clock, 8)
-
-
-def _begin_egress(ctx: FunctionContext) -> None:
-    """As simple_switch: the length as changed so far, a port that is not the drop port, no clone yet."""
-    ctx.set_fixed(phv.PACKET_LENGTH, ctx.fixed(phv.LENGTH_REGISTER))
-    beside = ctx.f.op("and", ctx.f.op("add", ctx.drop_port(), const(32, 1)), const(32, 0x1FF))
-    ctx.set_fixed(phv.EGRESS_SPEC, beside)
-    ctx.set_fixed(phv.CLONE_SESSION, const(32, 0))
-    ctx.set_fixed(phv.CLONE_FIELDS, const(32, 0))
-
-
-def _end_egress(ctx: FunctionContext) -> None:
-    """A packet truncated to nothing is dropped."""
-    f = ctx.f
-    nothing = f.compare("ne", f.load(8, f.at("%phv", ctx.layout.drop_flag)), const(8, 0))
-    ctx.when(nothing, lambda: ctx.set_fixed(phv.EGRESS_SPEC, ctx.drop_port()))
+    if name == "egress":
+        # As simple_switch: the length as changed so far, a port that is not the drop port, no clone yet.
+        ctx.set_fixed(phv.PACKET_LENGTH, ctx.fixed(phv.LENGTH_REGISTER))
+        beside = f.op("and", f.op("add", ctx.drop_port(), const(32, 1)), const(32, 0x1FF))
+        ctx.set_fixed(phv.EGRESS_SPEC, beside)
+        ctx.set_fixed(phv.CLONE_SESSION, const(32, 0))
+        ctx.set_fixed(phv.CLONE_FIELDS, const(32, 0))
+    _Graph(ctx, program.model.pipelines[name]).write()
+    if name == "egress":
+        # A packet truncated to nothing is dropped.
+        nothing = f.compare("ne", f.load(8, f.at("%phv", ctx.layout.drop_flag)), const(8, 0))
+        ctx.when(nothing, lambda: ctx.set_fixed(phv.EGRESS_SPEC, ctx.drop_port()))
+    f.ret(const(64, 0))
 
 
 class _Graph:
@@ -118,7 +87,7 @@ class _Graph:
         yes, no = self.label(c.get("true_next")), self.label(c.get("false_next"))
         value = boolean(self.ctx, c["expression"])
         if self.ctx.trace:
-            steps.branch(self.ctx, c, value)
+            self.ctx.trace.record(self.ctx.f, "branch", [("value", value)], at=c, name=c["name"])
         if self.ctx.cover:
             self.ctx.cover.decided(self.ctx.f, value, c["name"], c)
         self.ctx.f.branch(value, yes, no)
@@ -134,7 +103,7 @@ class _Graph:
     def _run(self, action: ActionIr, arguments: str | None, to: str, table: TableIr | None = None) -> None:
         """Runs an action and goes on, to the end if it exits."""
         ctx, f = self.ctx, self.ctx.f
-        if ctx.trace and table:
+        if ctx.trace and table and arguments is not None:
             steps.action(ctx, action, arguments, table)
         if ctx.cover and table:
             ctx.cover.reached(f, TABLE_OUTCOME, table.name, action.name, table.json)
@@ -149,10 +118,10 @@ class _Graph:
     def _table(self, table: TableIr) -> None:
         if table.is_statement:
             assert table.default is not None
-            self._run(table.default.action, None, self._next(table, table.default.action, FALSE))
+            self._run(table.default.action, None, self._followers(table, table.default.action)[1])
             return
         ctx, f = self.ctx, self.ctx.f
-        base = ctx.slot(ctx.slots.tables[table.name] + RECORDS)
+        base = ctx.slot(ctx.slots.tables[table.name] + slots.RECORDS)
         record, hit = base, FALSE
         if table.key:
             words = pack_key(ctx, table, key_layout(table.key))
@@ -169,72 +138,68 @@ class _Graph:
             self._indirect(table, table.profile, record, hit)
         else:
             arguments = f.at(record, 8 * record_head(table))
-            self._dispatch(table, f.load(32, f.at(record, 8 * ACTION), 8), arguments, hit)
+            self._dispatch(table, f.load(32, f.at(record, 8 * slots.ACTION), 8), arguments, hit)
 
     def _on_hit(self, table: TableIr, record: str, base: str) -> None:
         ctx, f = self.ctx, self.ctx.f
         if table.support_timeout:
-            f.store(f.load(64, f.at("%sw", 8 * NOW), 8), f.at(record, 8 * TOUCHED), 8)
+            f.store(f.load(64, f.at("%sw", 8 * slots.NOW), 8), f.at(record, 8 * slots.TOUCHED), 8)
         if table.with_counters:
-            count_packet(ctx, f.at(record, 8 * ENTRY_PACKETS), f.at(record, 8 * ENTRY_BYTES))
+            count_packet(ctx, f.at(record, 8 * slots.ENTRY_PACKETS), f.at(record, 8 * slots.ENTRY_BYTES))
         if table.direct_meter:
             array = ctx.model.meters[table.direct_meter]
-            first, last = (Value(64, f.value(f"ptrtoint ptr {p} to i64")) for p in (base, record))
-            row = f.raw("udiv", f.op("sub", last, first), const(64, 8 * record_words(table)))
-            meters = ctx.slot(ctx.slots.tables[table.name] + METERS)
-            colour = meter_colour(ctx, f.at(meters, f.op("mul", row, const(64, 8 * METER_WORDS))), array.unit)
+            row = steps.row_of(f, table, record, base)
+            meters = ctx.slot(ctx.slots.tables[table.name] + slots.METERS)
+            colour = meter_colour(ctx, f.at(meters, f.op("mul", row, const(64, 8 * slots.METER_WORDS))), array.unit)
             assert array.target is not None
             ref = ctx.header(array.target[0])
-            store(ctx, ref, find_field(ref.header, array.target[1]), colour, False)
+            store(ctx, ref, find_field(ref.header, array.target[1]), colour)
             if ctx.trace:
-                ctx.trace.record(
-                    f, "extern_call", [("colour", colour)], at=table.json, extern="direct_meter", of=array.name
-                )
+                values = [("colour", colour)]
+                ctx.trace.record(f, "extern_call", values, at=table.json, extern="direct_meter", of=array.name)
 
-    def _next(self, table: TableIr, action: ActionIr, hit: Value) -> str:
-        """Where the pipeline goes after an action of the table."""
-        to = table.json["next_tables"]
-        if "__HIT__" not in to and "__MISS__" not in to:
-            return self.label(to.get(action.name, table.json.get("base_default_next")))
-        yes, no = self.label(to.get("__HIT__")), self.label(to.get("__MISS__"))
-        if hit.const is not None:
-            return yes if hit.const else no
-        here = self.ctx.f.block("hit_or_miss")
-        self._forks.append((here, hit, yes, no))
-        return here
+    def _followers(self, table: TableIr, action: ActionIr | None) -> tuple[str, str]:
+        """Where the pipeline goes after an action of the table, or none: on a hit and on a miss."""
+        to, otherwise = table.json["next_tables"], table.json.get("base_default_next")
+        if "__HIT__" in to or "__MISS__" in to:
+            return self.label(to.get("__HIT__")), self.label(to.get("__MISS__"))
+        following = self.label(to.get(action.name, otherwise) if action else otherwise)
+        return following, following
 
     def _dispatch(self, table: TableIr, number: Value, arguments: str, hit: Value) -> None:
         """Runs the action with that number; none (an indirect table's missing default) goes on at once."""
         f = self.ctx.f
-        self._forks: list[tuple[str, Value, str, str]] = []
+        forks: list[tuple[str, str, str]] = []
         blocks = {a.name: f.block("action") for a in table.actions}
-        # Tables that share an action profile have copies of the same action; members may name any of them.
-        known = [*table.actions, *(table.profile.actions.values() if table.profile else ())]
-        cases = {a.index: blocks[a.name] for a in known if a.name in blocks}
+        cases = {a.index: blocks[a.name] for a in table.all_actions if a.name in blocks}
         nothing = f.block("no_action")
         f.switch(number, nothing, cases.items())
         for action in {a.name: a for a in reversed(table.actions)}.values():
             f.enter(blocks[action.name])
-            self._run(action, arguments, self._next(table, action, hit), table)
+            yes, no = self._followers(table, action)
+            if yes != no and hit.const is None:
+                forks.append((f.block("hit_or_miss"), yes, no))
+                yes = forks[-1][0]
+            self._run(action, arguments, no if hit.const == 0 else yes, table)
         f.enter(nothing)
         self._skip(table, hit)
-        for here, cond, yes, no in self._forks:
+        for here, yes, no in forks:
             f.enter(here)
-            f.branch(cond, yes, no)
+            f.branch(hit, yes, no)
 
     def _skip(self, table: TableIr, hit: Value) -> None:
         """Goes on after a table that runs no action."""
-        to = table.json["next_tables"]
-        if "__HIT__" in to or "__MISS__" in to:
-            self.ctx.f.branch(hit, self.label(to.get("__HIT__")), self.label(to.get("__MISS__")))
+        yes, no = self._followers(table, None)
+        if yes == no:
+            self.ctx.f.jump(yes)
         else:
-            self.ctx.f.jump(self.label(table.json.get("base_default_next")))
+            self.ctx.f.branch(hit, yes, no)
 
     def _indirect(self, table: TableIr, profile: ActionProfileIr, record: str, hit: Value) -> None:
         """Follows a record to its member, through a group if the table has a selector."""
         ctx, f = self.ctx, self.ctx.f
         slot = ctx.slots.profiles[profile.name]
-        where = f.load(32, f.at(record, 8 * ACTION), 8)
+        where = f.load(32, f.at(record, 8 * slots.ACTION), 8)
         member = f.alloca("i64")
         f.store(f.resize(where, 64), member, 8)
         empty, run = f.block("empty"), f.block("member")
@@ -243,7 +208,7 @@ class _Graph:
         f.branch(f.compare("eq", where, const(32, -1)), unset, one := f.block("set"))
         f.enter(one)
         if profile.selector:
-            group = f.compare("ne", f.load(32, f.at(record, 8 * ACTION + 4), 4), const(32, 0))
+            group = f.compare("ne", f.load(32, f.at(record, 8 * slots.ACTION + 4), 4), const(32, 0))
             choose = f.block("choose")
             f.branch(group, choose, run)
             f.enter(choose)
@@ -251,9 +216,9 @@ class _Graph:
         f.enter(run)
         words = 1 + max((a.words for a in profile.actions.values()), default=0)
         if ctx.trace:
-            steps.member(ctx, profile.name, f.load(64, member, 8))
+            ctx.trace.record(f, "member", [("member", f.load(64, member, 8))], profile=profile.name)
         row = f.op("mul", f.load(64, member, 8), const(64, 8 * words))
-        at = f.at(ctx.slot(slot + MEMBERS), row)
+        at = f.at(ctx.slot(slot + slots.MEMBERS), row)
         self._dispatch(table, f.load(32, at, 8), f.at(at, 8), hit)
         if unset != empty:
             f.enter(unset)
@@ -266,7 +231,7 @@ class _Graph:
         """Member hash % size of the group, as BMv2: the hash is cut to 32 bits first."""
         ctx, f = self.ctx, self.ctx.f
         assert profile.selector is not None
-        row = f.at(ctx.slot(slot + PROFILE_GROUPS), f.shl(f.resize(group, 64), 4))
+        row = f.at(ctx.slot(slot + slots.PROFILE_GROUPS), f.shl(f.resize(group, 64), 4))
         size = f.load(64, f.at(row, 8), 8)
         some = f.block("some")
         f.branch(f.compare("eq", size, const(64, 0)), empty, some)
@@ -277,4 +242,4 @@ class _Graph:
             about = {"profile": profile.name, "algorithm": profile.selector.algorithm}
             n = ctx.trace.choice(f, "selector", f.resize(n, 64), size, **about)
         at = f.op("add", f.load(64, row, 8), f.resize(n, 64))
-        f.store(f.load(64, f.at(ctx.slot(slot + GROUP_MEMBERS), f.shl(at, 3)), 8), member, 8)
+        f.store(f.load(64, f.at(ctx.slot(slot + slots.GROUP_MEMBERS), f.shl(at, 3)), 8), member, 8)

@@ -9,9 +9,17 @@ own, so that a few packets can be counted apart from the others.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+import hashlib
+import json
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from detour.base.arrays import Int64Array
+from detour.base.override import Scoped
 from detour.engine.compiler.ir import Function, Value, const
 from detour.engine.compiler.model import Json
 from detour.engine.compiler.tracing import source_of
@@ -33,15 +41,6 @@ class CoverageSite:
     name: str
     outcome: str = ""
     source: dict[str, Any] | None = None
-
-    def to_json(self) -> Json:
-        """For the cache."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, value: Json) -> CoverageSite:
-        """From what `to_json` gave."""
-        return cls(**value)
 
 
 class SiteWriter:
@@ -84,3 +83,35 @@ class SiteWriter:
     def _count(self, f: Function, number: Value) -> None:
         counter = f.at(f.load_pointer(f.at("%sw", 8 * self._slot)), f.shl(number, 3))
         f.store(f.op("add", f.load(64, counter, 8), const(64, 1)), counter, 8)
+
+
+class CountedProgram(NamedTuple):
+    """A program's JSON, what can be reached in it, and how often each was."""
+
+    source: Json
+    sites: tuple[CoverageSite, ...]
+    counts: Int64Array
+
+
+class Collector:
+    """Counters of programs, by `program_digest`. All switches that run the same program count in the same ones, and so
+    do all compilations of it."""
+
+    def __init__(self) -> None:
+        self.programs: dict[str, CountedProgram] = {}
+        self._lock = threading.Lock()
+
+    def counts_of(self, source: Json, sites: Sequence[CoverageSite]) -> Int64Array:
+        """The counters (int64, one for each site) of a program, given its BMv2 JSON."""
+        with self._lock:
+            new = CountedProgram(source, tuple(sites), np.zeros(max(len(sites), 1), np.int64))
+            return self.programs.setdefault(program_digest(source), new).counts
+
+
+COLLECTOR: Scoped[Collector | None] = Scoped(None)
+"""While there is one, programs are compiled with coverage and count in it."""
+
+
+def program_digest(source: Json) -> str:
+    """Tells the text of one program from that of others."""
+    return hashlib.sha256(json.dumps(source, sort_keys=True).encode()).hexdigest()[:32]

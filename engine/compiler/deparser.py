@@ -9,8 +9,8 @@ from detour.engine import phv
 from detour.engine.compiler import traced_steps as steps
 from detour.engine.compiler.actions import run_primitives
 from detour.engine.compiler.bits import emit
-from detour.engine.compiler.checksums import update_checksums
-from detour.engine.compiler.context import CompilationUnit, FunctionContext, HeaderRef
+from detour.engine.compiler.calculations import update_checksums
+from detour.engine.compiler.context import DEPARSE, CompilationUnit, FunctionContext, HeaderRef
 from detour.engine.compiler.covering import STATEMENT
 from detour.engine.compiler.ir import Value, const
 from detour.engine.compiler.model import Json, Model
@@ -26,30 +26,29 @@ def _deparser(model: Model) -> tuple[list[str], list[Json]]:
 
 
 def max_header_bytes(model: Model) -> int:
-    """The most that `deparse` can write."""
     return sum(model.header(name).type.max_bytes for name in _deparser(model)[0])
 
 
 def write_deparser(program: CompilationUnit) -> None:
     """Writes `deparse`: (sw, phv, out, payload, bytes of payload) -> bytes of headers written to `out`."""
-    f = program.module.function(
-        f"i64 @{program.prefix}deparse(ptr noalias align 8 %sw, ptr noalias align 8 %phv, ptr noalias %out,"
-        " ptr %payload, i64 %n) nounwind"
-    )
-    ctx = FunctionContext(program, f)
+    ctx = FunctionContext(program, f"i64 @{program.prefix}deparse{DEPARSE}")
+    f = ctx.f
     order, primitives = _deparser(program.model)
-    ctx.payload = ("%payload", _payload_length(ctx))
+    # What checksums see of the payload: BMv2 cuts it to the length of truncate() already here.
+    n, limit = Value(64, "%n"), f.resize(ctx.fixed(phv.TRUNCATE), 64)
+    cut = f.op("and", f.compare("ne", limit, const(64, 0)), f.compare("ult", limit, n))
+    ctx.payload = ("%payload", f.select(cut, limit, n))
     update_checksums(ctx)
     run_primitives(ctx, primitives, "deparser")
-    end = f.alloca("i64")
-    f.store(const(64, 0), end, 8)
+    end = f.variable(64)
 
     def write(ref: HeaderRef) -> None:
         at = f.load(64, end, 8)
         count = emit(ctx, ref, f.at("%out", at))
         f.store(f.op("add", at, count), end, 8)
         if ctx.trace:
-            steps.emitted(ctx, ref, f.at("%out", at), count)
+            data = f.at("%out", at), count
+            ctx.trace.record(f, "deparser_emit", data=data, **steps.header_of(ref))
         if ctx.cover:
             ctx.cover.reached(f, STATEMENT, f"deparser emit {ref.header.name}")
 
@@ -57,11 +56,3 @@ def write_deparser(program: CompilationUnit) -> None:
         ref = ctx.header(name)
         ctx.when(ctx.is_valid(ref), partial(write, ref))
     f.ret(f.load(64, end, 8))
-
-
-def _payload_length(ctx: FunctionContext) -> Value:
-    """What checksums see of the payload: BMv2 cuts it to the length of truncate() already here."""
-    f = ctx.f
-    n, limit = Value(64, "%n"), f.resize(ctx.fixed(phv.TRUNCATE), 64)
-    cut = f.op("and", f.compare("ne", limit, const(64, 0)), f.compare("ult", limit, n))
-    return f.select(cut, limit, n)

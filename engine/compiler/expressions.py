@@ -14,14 +14,22 @@ from typing import NamedTuple
 
 from detour.engine import phv
 from detour.engine.compiler.context import FunctionContext, HeaderRef, UnionRef
-from detour.engine.compiler.ir import Value, const
+from detour.engine.compiler.ir import FALSE, Value, const
 from detour.engine.compiler.load import find_field
-from detour.engine.compiler.model import FieldSpec, Json, Stack, Union, find, parse_hex, refuse
+from detour.engine.compiler.model import FieldSpec, Json, Stack, find, parse_hex, refuse
 from detour.engine.compiler.runtime import runtime
-from detour.engine.compiler.values import equal_variable
+from detour.engine.compiler.values import clamp, equal_variable
 
-_BOOL_OPS = {"and", "or", "not", "==", "!=", "<", "<=", ">", ">=", "valid", "valid_union", "d2b"}
-_COMPARE = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
+_COMPARE = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
+_ARITHMETIC = {"+": "add", "-": "sub", "*": "mul"}
+_BITWISE = {"&": "and", "|": "or", "^": "xor"}
+_KINDS = {
+    # what operators and types yield, if not data
+    **dict.fromkeys(("and", "or", "not", "==", "!=", *_COMPARE, "valid", "valid_union", "d2b", "bool"), "bool"),
+    **dict.fromkeys(("dereference_header_stack", "dereference_stack", "access_union_header", "header"), "header"),
+    **dict.fromkeys(("dereference_union_stack", "header_union"), "union"),
+    **dict.fromkeys(("header_stack", "header_union_stack"), "stack"),
+}
 _EFFECTS = ("/", "%", "dereference_header_stack", "dereference_stack", "dereference_union_stack")
 _MAX_SHIFT_BITS = 10  # a left shift by a wider amount must be masked by the program
 
@@ -33,28 +41,13 @@ class Number(NamedTuple):
     signed: bool
 
 
-def kind(ctx: FunctionContext, e: Json) -> str:
+def kind(e: Json) -> str:
     """What an expression yields: data, bool, header, union, stack."""
-    t = e["type"]
-    if t == "expression":
-        op = e["value"].get("op") if isinstance(e["value"], dict) else None
-        if op is None:
-            return kind(ctx, e["value"])
-        if op == "?":
-            return kind(ctx, e["value"]["left"])
-        if op in _BOOL_OPS:
-            return "bool"
-        if op in ("dereference_header_stack", "dereference_stack", "access_union_header"):
-            return "header"
-        return "union" if op == "dereference_union_stack" else "data"
-    names = {
-        "bool": "bool",
-        "header": "header",
-        "header_stack": "stack",
-        "header_union_stack": "stack",
-        "header_union": "union",
-    }
-    return names.get(t, "data")
+    e = _unwrap(e)
+    if e["type"] != "expression":
+        return _KINDS.get(e["type"], "data")
+    v = e["value"]
+    return kind(v["left"]) if v["op"] == "?" else _KINDS.get(v["op"], "data")
 
 
 def _unwrap(e: Json) -> Json:
@@ -68,20 +61,19 @@ def _unwrap(e: Json) -> Json:
 
 
 def header(ctx: FunctionContext, e: Json) -> HeaderRef:
-    """An expression that yields a header."""
     e = _unwrap(e)
     if e["type"] == "header":
         return ctx.header(e["value"], e)
     v = e["value"]
     if e["type"] == "stack_field" and v[1] == "last":
-        return last_element(ctx, _header_stack(ctx, v[0], e))
+        return ctx.last_element(_header_stack(ctx, v[0], e))[0]
     if e["type"] != "expression":
         raise refuse(f"'{e['type']}' as a header", e)
     match v.get("op"):
         case "dereference_header_stack" | "dereference_stack":
-            return ctx.element(_header_stack(ctx, stack_name(v["left"]), e), _index(ctx, v["right"]))
+            return ctx.element(_header_stack(ctx, stack_name(v["left"]), e), exact(ctx, v["right"]).value)[0]
         case "access_union_header":
-            members = union(ctx, v["left"]).members
+            members = union(ctx, v["left"])
             if not 0 <= v["right"] < len(members):
                 raise refuse(f"member {v['right']} of a union of {len(members)} headers", e)
             return members[v["right"]]
@@ -89,21 +81,19 @@ def header(ctx: FunctionContext, e: Json) -> HeaderRef:
 
 
 def union(ctx: FunctionContext, e: Json) -> UnionRef:
-    """An expression that yields a header union."""
     e = _unwrap(e)
     if e["type"] == "header_union":
-        return ctx.union(find(ctx.model.unions, e["value"], "header union", e))
+        return tuple(map(ctx.ref, find(ctx.model.unions, e["value"], "header union", e).headers))
     if e["type"] != "expression":
         raise refuse(f"'{e['type']}' as a header union", e)
     v = e["value"]
     if v.get("op") == "dereference_union_stack":
         stack = find(ctx.model.union_stacks, stack_name(v["left"]), "stack of header unions", e)
-        return ctx.union_element(stack, _index(ctx, v["right"]))
+        return ctx.element(stack, exact(ctx, v["right"]).value)
     raise refuse(f"union expression '{v.get('op')}'", e)
 
 
 def stack_name(e: Json) -> str:
-    """The name of the stack that an expression is."""
     e = _unwrap(e)
     if e["type"] not in ("header_stack", "header_union_stack"):
         raise refuse(f"'{e['type']}' as a header stack", e)
@@ -114,54 +104,35 @@ def _header_stack(ctx: FunctionContext, name: str, at: Json) -> Stack:
     return find(ctx.model.stacks, name, "header stack", at)
 
 
-def member_of(union: Union, name: str, at: Json) -> int:
-    """The number of a union's member."""
-    if name not in union.members:
-        raise refuse(f"header union '{union.name}' has no member '{name}'", at)
-    return union.members.index(name)
-
-
-def _index(ctx: FunctionContext, e: Json) -> Value:
-    return exact(ctx, e).value
-
-
-def last_element(ctx: FunctionContext, stack: Stack) -> HeaderRef:
-    """The stack's last header (`next` - 1)."""
-    return ctx.element(stack, ctx.f.op("sub", ctx.next_index(stack), const(32, 1)))
+def member_of(stack: Stack, name: str, at: Json) -> int:
+    """The number of a member of the unions in a stack."""
+    if name not in stack.members:
+        raise refuse(f"stack of header unions '{stack.name}' has no member '{name}'", at)
+    return stack.members.index(name)
 
 
 def lvalue(ctx: FunctionContext, e: Json) -> tuple[HeaderRef, str]:
     """The header and field that an expression names."""
     e = _unwrap(e)
+    v = e["value"]
     if e["type"] == "field":
-        owner, name = e["value"]
-        if isinstance(owner, dict):  # validity of an element chosen at run time
-            return header(ctx, {"type": "expression", "value": owner}), name
-        return ctx.header(owner, e), name
+        if isinstance(v[0], dict):  # validity of an element chosen at run time
+            return header(ctx, {"type": "expression", "value": v[0]}), v[1]
+        return ctx.header(v[0], e), v[1]
     if e["type"] == "stack_field":
-        return last_element(ctx, _header_stack(ctx, e["value"][0], e)), e["value"][1]
+        return ctx.last_element(_header_stack(ctx, v[0], e))[0], v[1]
     if e["type"] == "union_stack_field":
-        return union_stack_field(ctx, e)
-    if e["type"] == "expression" and e["value"].get("op") == "access_field":
-        ref = header(ctx, e["value"]["left"])
-        fields = ref.type.fields
-        number = e["value"]["right"]
+        stack = find(ctx.model.union_stacks, v[0], "stack of header unions", e)
+        return ctx.last_element(stack)[member_of(stack, v[1], e)], v[2]
+    if e["type"] == "expression" and v.get("op") == "access_field":
+        ref, number = header(ctx, v["left"]), v["right"]
         if number < 0:
             raise refuse(f"field {number} of a header", e)
-        return ref, fields[number].name if number < len(fields) else "$valid$"
+        return ref, ref.type.fields[number].name if number < len(ref.type.fields) else "$valid$"
     raise refuse(f"assignment to '{e['type']}'", e)
 
 
-def union_stack_field(ctx: FunctionContext, e: Json) -> tuple[HeaderRef, str]:
-    """A field of the last union of a stack."""
-    name, member, field_name = e["value"]
-    stack = find(ctx.model.union_stacks, name, "stack of header unions", e)
-    last = ctx.union_element(stack, ctx.f.op("sub", ctx.next_index(stack), const(32, 1)))
-    return last.members[member_of(stack.unions[0], member, e)], field_name
-
-
 def read(ctx: FunctionContext, ref: HeaderRef, name: str) -> Number:
-    """The value of a field."""
     if name == "$valid$":
         return Number(ctx.is_valid(ref), False)
     spec = find_field(ref.header, name)
@@ -179,8 +150,7 @@ def boolean(ctx: FunctionContext, e: Json) -> Value:
     if e["type"] != "expression":
         raise refuse(f"'{e['type']}' as a condition", e)
     v = e["value"]
-    op = v["op"]
-    f = ctx.f
+    op, f = v["op"], ctx.f
     match op:
         case "and" | "or":
             return f.op(op, boolean(ctx, v["left"]), boolean(ctx, v["right"]))
@@ -205,17 +175,16 @@ def boolean(ctx: FunctionContext, e: Json) -> Value:
 
 
 def _equal(ctx: FunctionContext, left: Json, right: Json) -> Value:
-    match kind(ctx, left):
+    match kind(left):
         case "bool":
             return ctx.f.negate(ctx.f.op("xor", boolean(ctx, left), boolean(ctx, right)))
         case "header":
             return _equal_headers(ctx, header(ctx, left), header(ctx, right))
         case "union":
-            same = const(1, 0)
-            pairs = (union(ctx, left).members, union(ctx, right).members)
-            if len(pairs[0]) != len(pairs[1]):
+            same, ones, others = FALSE, union(ctx, left), union(ctx, right)
+            if len(ones) != len(others):
                 raise refuse("a comparison of unions of different types")
-            for a, b in zip(*pairs, strict=True):
+            for a, b in zip(ones, others, strict=True):
                 same = ctx.f.op("or", same, _equal_headers(ctx, a, b))
             return same
     variable = [_variable(ctx, e) for e in (left, right)]
@@ -231,14 +200,14 @@ def _variable(ctx: FunctionContext, e: Json) -> tuple[HeaderRef, FieldSpec] | No
     if e["type"] != "field" or isinstance(e["value"][0], dict):
         return None
     ref, name = lvalue(ctx, e)
-    spec = next((s for s in ref.type.fields if s.name == name and s.variable), None)
-    return (ref, spec) if spec else None
+    spec = ref.type.variable
+    return (ref, spec) if spec and spec.name == name else None
 
 
 def _equal_headers(ctx: FunctionContext, a: HeaderRef, b: HeaderRef) -> Value:
     """BMv2: both valid and all fields equal; two invalid headers are not equal."""
     if a.type.name != b.type.name:
-        return const(1, 0)
+        return FALSE
     same = ctx.f.op("and", ctx.is_valid(a), ctx.is_valid(b))
     for spec in a.type.fields:
         if spec.variable:
@@ -260,21 +229,17 @@ def _has_effects(e: Json) -> bool:
 
 def _choose(ctx: FunctionContext, v: Json, side: Callable[[Json], Value], bits: int) -> Value:
     """`cond ? left : right`, where `side` compiles one of them to `bits` bits."""
-    cond = boolean(ctx, v["cond"])
+    f, cond = ctx.f, boolean(ctx, v["cond"])
     if cond.const is not None:
         return side(v["left"] if cond.const else v["right"])
     if not _has_effects(v["left"]) and not _has_effects(v["right"]):
-        return ctx.f.select(cond, side(v["left"]), side(v["right"]))
-    result = ctx.f.alloca(f"i{bits}")
-    ctx.when(
-        cond,
-        lambda: ctx.f.store(side(v["left"]), result, 8),
-        lambda: ctx.f.store(side(v["right"]), result, 8),
-    )
-    return ctx.f.load(bits, result, 8)
+        return f.select(cond, side(v["left"]), side(v["right"]))
+    result = f.alloca(f"i{bits}")
+    ctx.when(cond, lambda: f.store(side(v["left"]), result, 8), lambda: f.store(side(v["right"]), result, 8))
+    return f.load(bits, result, 8)
 
 
-# -- numbers
+# -- numbers modulo 2^n
 
 
 def low(ctx: FunctionContext, e: Json, n: int) -> Value:
@@ -283,19 +248,16 @@ def low(ctx: FunctionContext, e: Json, n: int) -> Value:
     f = ctx.f
     if e["type"] == "hexstr":
         return const(n, parse_hex(e["value"]))
-    if e["type"] != "expression":
-        a = exact(ctx, e)
-        return f.resize(a.value, n, a.signed)
-    v = e["value"]
+    v = e["value"] if e["type"] == "expression" else {"op": None}
     op, left, right = v["op"], v.get("left"), v.get("right")
     match op:
         case "+" | "-" | "*":
             a = low(ctx, left, n) if left is not None else const(n, 0)
-            return f.op({"+": "add", "-": "sub", "*": "mul"}[op], a, low(ctx, right, n))
+            return f.op(_ARITHMETIC[op], a, low(ctx, right, n))
         case "&":
             return _low_and(ctx, left, right, n)
         case "|" | "^":
-            return f.op("or" if op == "|" else "xor", low(ctx, left, n), low(ctx, right, n))
+            return f.op(_BITWISE[op], low(ctx, left, n), low(ctx, right, n))
         case "~":
             return f.op("xor", low(ctx, right, n), const(n, -1))
         case "<<":
@@ -314,35 +276,48 @@ def low(ctx: FunctionContext, e: Json, n: int) -> Value:
     return f.resize(a.value, n, a.signed)
 
 
-def _low_and(ctx: FunctionContext, left: Json, right: Json, n: int) -> Value:
+def _mask(left: Json, right: Json, limit: float = float("inf")) -> tuple[Json, int] | None:
+    """Of an `and` with a constant from 0 to below `limit`: the other operand, and the constant."""
     for value, mask in ((left, right), (right, left)):
         m = constant(mask)
-        if m is not None and 0 <= m < (1 << n):
-            k = max(m.bit_length(), 1)
-            v = low(ctx, value, k)
-            if m != (1 << k) - 1:
-                v = ctx.f.op("and", v, const(k, m))
-            return ctx.f.resize(v, n)
-    return ctx.f.op("and", low(ctx, left, n), low(ctx, right, n))
+        if m is not None and 0 <= m < limit:
+            return value, m
+    return None
+
+
+def _low_and(ctx: FunctionContext, left: Json, right: Json, n: int) -> Value:
+    f, masked = ctx.f, _mask(left, right, 1 << n)
+    if masked is None:
+        return f.op("and", low(ctx, left, n), low(ctx, right, n))
+    value, m = masked
+    k = max(m.bit_length(), 1)
+    v = low(ctx, value, k)
+    return f.resize(v if m == (1 << k) - 1 else f.op("and", v, const(k, m)), n)
 
 
 def _low_shift_left(ctx: FunctionContext, left: Json, right: Json, n: int) -> Value:
-    f = ctx.f
-    by = constant(right)
+    f, by = ctx.f, constant(right)
     if by is not None and by >= 0:
-        if by >= n:
-            return const(n, 0)
-        return f.shl(f.resize(low(ctx, left, n - by), n), by)
+        return const(n, 0) if by >= n else f.shl(f.resize(low(ctx, left, n - by), n), by)
     amount = exact(ctx, right).value
-    inside = f.compare("ult", f.resize(amount, max(amount.bits, 32)), const(max(amount.bits, 32), n))
+    inside = _below(ctx, amount, n)
     shift = f.select(inside, f.resize(amount, n), const(n, 0))
     return f.select(inside, f.raw("shl", low(ctx, left, n), shift), const(n, 0))
+
+
+def _below(ctx: FunctionContext, amount: Value, limit: int) -> Value:
+    """i1: a shift is by less than a number of bits."""
+    wide = max(amount.bits, 32)
+    return ctx.f.compare("ult", ctx.f.resize(amount, wide), const(wide, limit))
 
 
 def constant(e: Json) -> int | None:
     """The number that an expression is, if it is constant."""
     e = _unwrap(e)
     return parse_hex(e["value"]) if e["type"] == "hexstr" else None
+
+
+# -- exact numbers
 
 
 def _number(value: int) -> Number:
@@ -388,8 +363,7 @@ def _unify(ctx: FunctionContext, a: Number, b: Number) -> tuple[Value, Value, bo
 
 def _exact_op(ctx: FunctionContext, e: Json) -> Number:
     v = e["value"]
-    op, left, right = v["op"], v.get("left"), v.get("right")
-    f = ctx.f
+    op, left, right, f = v["op"], v.get("left"), v.get("right"), ctx.f
     match op:
         case "+" | "-" | "*":
             a = exact(ctx, left) if left is not None else _number(0)
@@ -409,14 +383,16 @@ def _exact_op(ctx: FunctionContext, e: Json) -> Number:
         case "?":
             return _exact_choice(ctx, v)
         case "two_comp_mod":
-            width = _width(right, e)
-            return Number(low(ctx, left, width), True)
+            return Number(low(ctx, left, _width(right, e)), True)
         case "usat_cast" | "sat_cast":
-            return _saturate(ctx, exact(ctx, left), _width(right, e), op == "sat_cast")
+            a, width, signed = exact(ctx, left), _width(right, e), op == "sat_cast"
+            return Number(f.resize(clamp(f, a.value, a.signed, width, signed), width), signed)
         case "b2d":
             return Number(boolean(ctx, right), False)
         case "last_stack_index" | "size_stack":
-            return _stack_count(ctx, op, right)
+            # `size` is the number of elements in use; `lastIndex` of an empty stack is 2^64 - 1, as in BMv2.
+            count = f.resize(ctx.next_index(ctx.stack(stack_name(right), right)), 64)
+            return Number(f.op("sub", count, const(64, 1)) if op == "last_stack_index" else count, False)
         case "access_field":
             return read(ctx, *lvalue(ctx, e))
     raise refuse(f"operator '{op}'", e)
@@ -439,29 +415,26 @@ def _arithmetic(ctx: FunctionContext, op: str, a: Number, b: Number) -> Number:
     else:
         width = max(wa, wb) + 1
     x, y = (ctx.f.resize(n.value, width, n.signed) for n in (a, b))
-    return Number(ctx.f.op({"+": "add", "-": "sub", "*": "mul"}[op], x, y), signed)
+    return Number(ctx.f.op(_ARITHMETIC[op], x, y), signed)
 
 
 def _bitwise(ctx: FunctionContext, op: str, left: Json, right: Json) -> Number:
-    if op == "&":
-        for value, mask in ((left, right), (right, left)):
-            m = constant(mask)
-            if m is not None and m >= 0:
-                width = max(m.bit_length(), 1)
-                return Number(ctx.f.op("and", low(ctx, value, width), const(width, m)), False)
+    if op == "&" and (masked := _mask(left, right)):
+        value, m = masked
+        width = max(m.bit_length(), 1)
+        return Number(ctx.f.op("and", low(ctx, value, width), const(width, m)), False)
     a, b = exact(ctx, left), exact(ctx, right)
     if op == "&" and a.signed != b.signed:
         # What an unsigned operand does not have, the result has not.
         unsigned, other = (b, a) if a.signed else (a, b)
-        width = unsigned.value.bits
-        return Number(ctx.f.op("and", unsigned.value, ctx.f.resize(other.value, width, True)), False)
+        resized = ctx.f.resize(other.value, unsigned.value.bits, True)
+        return Number(ctx.f.op("and", unsigned.value, resized), False)
     x, y, signed = _unify(ctx, a, b)
-    return Number(ctx.f.op({"&": "and", "|": "or", "^": "xor"}[op], x, y), signed)
+    return Number(ctx.f.op(_BITWISE[op], x, y), signed)
 
 
 def _exact_shift_left(ctx: FunctionContext, e: Json, left: Json, right: Json) -> Number:
-    a = exact(ctx, left)
-    by = constant(right)
+    a, by = exact(ctx, left), constant(right)
     if by is not None:
         return Number(ctx.f.shl(ctx.f.resize(a.value, a.value.bits + by, a.signed), by), a.signed)
     amount = exact(ctx, right)
@@ -469,16 +442,12 @@ def _exact_shift_left(ctx: FunctionContext, e: Json, left: Json, right: Json) ->
         raise refuse(f"a left shift by a {amount.value.bits}-bit amount whose result is not cut to a width", e)
     width = a.value.bits + (1 << amount.value.bits) - 1
     wide = ctx.f.resize(a.value, width, a.signed)
-    shift = ctx.f.resize(amount.value, width)
-    return Number(ctx.f.raw("shl", wide, shift), a.signed)
+    return Number(ctx.f.raw("shl", wide, ctx.f.resize(amount.value, width)), a.signed)
 
 
 def _exact_shift_right(ctx: FunctionContext, left: Json, right: Json) -> Number:
-    f = ctx.f
-    a = exact(ctx, left)
-    by = constant(right)
-    how = "ashr" if a.signed else "lshr"
-    bits = a.value.bits
+    f, a, by = ctx.f, exact(ctx, left), constant(right)
+    how, bits = "ashr" if a.signed else "lshr", a.value.bits
     if by is not None:
         if by >= bits and not a.signed:
             return _number(0)
@@ -486,8 +455,7 @@ def _exact_shift_right(ctx: FunctionContext, left: Json, right: Json) -> Number:
         v = f.raw(how, a.value, const(bits, by)) if by else a.value
         return Number(f.resize(v, bits - by), a.signed)
     amount = exact(ctx, right).value
-    wide = max(amount.bits, 32)
-    inside = f.compare("ult", f.resize(amount, wide), const(wide, bits))
+    inside = _below(ctx, amount, bits)
     shift = f.select(inside, f.resize(amount, bits), const(bits, bits - 1 if a.signed else 0))
     v = f.raw(how, a.value, shift)
     return Number(v if a.signed else f.select(inside, v, const(bits, 0)), a.signed)
@@ -499,9 +467,8 @@ def _divide(ctx: FunctionContext, op: str, left: Json, right: Json) -> Number:
     x, y, signed = _unify(ctx, exact(ctx, left), exact(ctx, right))
     zero = const(x.bits, 0)
     bad = f.compare("eq", y, zero)
-    if signed:
-        bad = f.op("or", bad, f.compare("slt", x, zero))
-        bad = f.op("or", bad, f.compare("slt", y, zero))
+    for operand in (x, y) if signed else ():
+        bad = f.op("or", bad, f.compare("slt", operand, zero))
     ctx.fail(phv.ERROR_DIVISION, bad)
     if x.bits > 64:
         runtime(ctx.module, "wide_division")
@@ -532,27 +499,6 @@ def _probe(ctx: FunctionContext, e: Json) -> tuple[int, bool]:
     return ctx.widths[key]
 
 
-def _saturate(ctx: FunctionContext, a: Number, width: int, signed: bool) -> Number:
-    f = ctx.f
-    wide = max(a.value.bits + (not a.signed), width + 1)
-    v = f.resize(a.value, wide, a.signed)
-    top = (1 << (width - 1)) - 1 if signed else (1 << width) - 1
-    bottom = -(1 << (width - 1)) if signed else 0
-    v = f.select(f.compare("sgt", v, const(wide, top)), const(wide, top), v)
-    v = f.select(f.compare("slt", v, const(wide, bottom)), const(wide, bottom), v)
-    return Number(f.resize(v, width), signed)
-
-
-def _stack_count(ctx: FunctionContext, op: str, e: Json) -> Number:
-    """`size` is the number of elements in use; `lastIndex` of an empty stack is 2^64 - 1, as in BMv2."""
-    count = ctx.f.resize(ctx.next_index(ctx.stack(stack_name(e), e)), 64)
-    if op == "last_stack_index":
-        count = ctx.f.op("sub", count, const(64, 1))
-    return Number(count, False)
-
-
 def loggable(ctx: FunctionContext, e: Json) -> Number:
     """A value as messages and traces have it."""
-    if kind(ctx, e) == "bool":
-        e = {"type": "expression", "value": {"op": "b2d", "left": None, "right": e}}
-    return exact(ctx, e)
+    return Number(boolean(ctx, e), False) if kind(e) == "bool" else exact(ctx, e)

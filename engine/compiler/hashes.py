@@ -3,15 +3,25 @@
 
 CRCs are table-driven, eight bytes at a step. The `_custom` CRCs have BMv2's initial configuration: the same
 polynomials as their plain counterparts. `random` is not a function of its input.
+
+The parameters of `crc16_custom` and `crc32_custom` can be set while the switch runs. Every calculation that names one
+has a slot. It is 0 until parameters are set; then it has the address of a block of words: initial remainder, final XOR,
+whether the remainder is reflected, a table that reflects bytes or leaves them as they are, and the CRC's own. The
+remainder is kept reflected, so one loop serves all four ways to reflect.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from detour.engine.compiler.ir import Function, Module, Value, const
 from detour.engine.compiler.runtime import loop
+from detour.engine.compiler.slots import CUSTOM_CRCS
 
 
 class _Crc(NamedTuple):
@@ -43,14 +53,16 @@ def hash_function(module: Module, algorithm: str) -> str:
     return name
 
 
+def _remainder(byte: int, polynomial: int) -> int:
+    """Of a byte, both reflected."""
+    for _ in range(8):
+        byte = (byte >> 1) ^ (polynomial if byte & 1 else 0)
+    return byte
+
+
 def crc_table(crc: _Crc) -> list[int]:
     """T[k][b] for k in 0..7: the CRC of byte b followed by k zero bytes."""
-    first = []
-    for byte in range(256):
-        r = byte
-        for _ in range(8):
-            r = (r >> 1) ^ (crc.poly if r & 1 else 0)
-        first.append(r)
+    first = [_remainder(byte, crc.poly) for byte in range(256)]
     rows = [first]
     for _ in range(7):
         rows.append([first[r & 0xFF] ^ (r >> 8) for r in rows[-1]])
@@ -59,8 +71,7 @@ def crc_table(crc: _Crc) -> list[int]:
 
 def _write_crc(module: Module, f: Function, crc: _Crc) -> None:
     table = module.table(f"table_{crc.bits}_{crc.poly:x}", crc.bits, crc_table(crc))
-    state = f.alloca("i64")
-    f.store(const(64, crc.init), state, 8)
+    state = f.variable(64, crc.init)
     count = Value(64, "%n")
     words = f.lshr(count, 3)
 
@@ -96,8 +107,7 @@ def _write_ccitt(module: Module, f: Function) -> None:
             r = ((r << 1) ^ (0x1021 if r & 0x8000 else 0)) & 0xFFFF
         values.append(r)
     table = module.table("table_ccitt", 16, values)
-    state = f.alloca("i64")
-    f.store(const(64, 0xFFFF), state, 8)
+    state = f.variable(64, 0xFFFF)
 
     def one(i: Value) -> None:
         s = f.load(64, state, 8)
@@ -111,8 +121,7 @@ def _write_ccitt(module: Module, f: Function) -> None:
 
 def _write_checksum(module: Module, f: Function) -> None:
     """The internet checksum: 32-bit halves are added in memory order, then folded and swapped."""
-    total = f.alloca("i64")
-    f.store(const(64, 0), total, 8)
+    total = f.variable(64)
     count = Value(64, "%n")
 
     def add(v: Value) -> None:
@@ -136,8 +145,7 @@ def _write_checksum(module: Module, f: Function) -> None:
 
 def _write_xor(module: Module, f: Function, bits: int) -> None:
     """XOR of big-endian words; the last one is filled with zeros on the right."""
-    state = f.alloca("i64")
-    f.store(const(64, 0), state, 8)
+    state = f.variable(64)
 
     def one(i: Value) -> None:
         # Byte i goes to position i modulo the word, the first at the top.
@@ -152,8 +160,7 @@ def _write_xor(module: Module, f: Function, bits: int) -> None:
 
 def _write_identity(module: Module, f: Function) -> None:
     """The first eight bytes as a number."""
-    state = f.alloca("i64")
-    f.store(const(64, 0), state, 8)
+    state = f.variable(64)
     count = Value(64, "%n")
     limit = f.select(f.compare("ult", count, const(64, 8)), count, const(64, 8))
 
@@ -174,3 +181,72 @@ _WRITERS: dict[str, Callable[[Module, Function], None]] = {
     "identity": _write_identity,
 }
 _WRITERS.update({name: lambda m, f, c=crc: _write_crc(m, f, c) for name, crc in _CRCS.items()})
+
+
+# -- CRCs whose parameters can be set
+
+_INITIAL, _XOR, _REFLECTED, _BYTES, _TABLE = 0, 1, 2, 3, 3 + 256
+_WORDS = _TABLE + 256
+
+
+@dataclass(frozen=True, slots=True)
+class CrcParameters:
+    """Of a CRC in the usual notation: the polynomial without its highest term, most significant bit first."""
+
+    polynomial: int
+    initial: int
+    final_xor: int
+    data_reflected: bool
+    remainder_reflected: bool
+
+
+def reflected(value: int, bits: int) -> int:
+    return int(f"{value:0{bits}b}"[::-1], 2)
+
+
+def words(crc: CrcParameters, bits: int) -> NDArray[np.uint64]:
+    """The block that compiled code reads."""
+    block = np.zeros(_WORDS, dtype=np.uint64)
+    block[_INITIAL], block[_XOR] = reflected(crc.initial, bits), crc.final_xor
+    block[_REFLECTED] = int(crc.remainder_reflected)
+    polynomial = reflected(crc.polynomial, bits)
+    for byte in range(256):
+        block[_BYTES + byte] = byte if crc.data_reflected else reflected(byte, 8)
+        block[_TABLE + byte] = _remainder(byte, polynomial)
+    return block
+
+
+def custom_crc_function(module: Module, algorithm: str) -> str:
+    """Adds `(ptr block, ptr data, i64 bytes) -> i64` unless it is there; a block of null: the initial parameters."""
+    name, bits = f"chosen_{algorithm}", CUSTOM_CRCS[algorithm]
+    plain = hash_function(module, algorithm)
+    if name in module.runtime:
+        return name
+    module.runtime.add(name)
+    f = module.function(f"internal i64 @{name}(i64 %block, ptr %data, i64 %n) nounwind")
+    address = Value(64, "%block")
+    initial, chosen = f.block("initial"), f.block("chosen")
+    f.branch(f.compare("eq", address, const(64, 0)), initial, chosen)
+    f.enter(initial)
+    f.ret(f.call(64, plain, ["%data", Value(64, "%n")]))
+    f.enter(chosen)
+    block, state = f.value(f"inttoptr {address.typed} to ptr"), f.alloca("i64")
+
+    def word(at: int, index: Value | None = None) -> Value:
+        place = f.at(block, 8 * at)
+        return f.load(64, place if index is None else f.at(place, f.shl(index, 3)), 8)
+
+    f.store(word(_INITIAL), state, 8)
+
+    def one(i: Value) -> None:
+        remainder = f.load(64, state, 8)
+        byte = word(_BYTES, f.resize(f.load(8, f.at("%data", i)), 64))
+        index = f.op("and", f.op("xor", byte, remainder), const(64, 0xFF))
+        f.store(f.op("xor", word(_TABLE, index), f.lshr(remainder, 8)), state, 8)
+
+    loop(f, Value(64, "%n"), one)
+    remainder = f.resize(f.load(64, state, 8), bits)
+    straight = f.reverse_bits(remainder)
+    kept = f.compare("ne", word(_REFLECTED), const(64, 0))
+    f.ret(f.op("xor", f.resize(f.select(kept, remainder, straight), 64), word(_XOR)))
+    return name

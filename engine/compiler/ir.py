@@ -30,7 +30,6 @@ class Value(NamedTuple):
 
     @property
     def typed(self) -> str:
-        """As an operand with its type."""
         return f"i{self.bits} {self.ref}"
 
 
@@ -88,12 +87,7 @@ class Function:
         self.open = False
         self.enter(self.block("body"))
 
-    def _name(self) -> str:
-        self._names += 1
-        return f"%v{self._names}"
-
     def line(self, text: str) -> None:
-        """An instruction without result."""
         self._budget[0] -= 1
         if self._budget[0] < 0:
             raise refuse(f"it is too large: more than {MAX_LINES} instructions")
@@ -102,14 +96,14 @@ class Function:
 
     def value(self, text: str) -> str:
         """An instruction with a result, whose name is returned."""
-        name = self._name()
+        self._names += 1
+        name = f"%v{self._names}"
         self.line(f"{name} = {text}")
         return name
 
     # -- blocks
 
     def block(self, hint: str = "b") -> str:
-        """A new label."""
         self._names += 1
         return f"{hint}.{self._names}"
 
@@ -122,12 +116,10 @@ class Function:
         self.open = True
 
     def jump(self, label: str) -> None:
-        """Unconditional branch."""
         self.line(f"br label %{label}")
         self.open = False
 
     def branch(self, cond: Value, yes: str, no: str) -> None:
-        """Conditional branch."""
         if cond.const is not None:
             self.jump(yes if cond.const else no)
             return
@@ -135,13 +127,11 @@ class Function:
         self.open = False
 
     def switch(self, value: Value, default: str, cases: Iterable[tuple[int, str]]) -> None:
-        """Branch on an integer."""
         body = " ".join(f"i{value.bits} {c}, label %{label}" for c, label in cases)
         self.line(f"switch {value.typed}, label %{default} [ {body} ]")
         self.open = False
 
     def ret(self, value: str | Value = "void") -> None:
-        """Return."""
         self.line(f"ret {value if isinstance(value, str) else value.typed}")
         self.open = False
 
@@ -150,9 +140,15 @@ class Function:
         self._frame += _size(kind)
         if self._frame > MAX_FRAME_BYTES:
             raise refuse(f"a pipeline that needs more than {MAX_FRAME_BYTES} bytes of stack")
-        name = self._name()
-        self._entry.append(f"{name} = alloca {kind}, align {align}")
-        return name
+        self._names += 1
+        self._entry.append(f"%v{self._names} = alloca {kind}, align {align}")
+        return f"%v{self._names}"
+
+    def variable(self, bits: int, value: int | Value = 0) -> str:
+        """An integer in stack memory, with its first value."""
+        address = self.alloca(f"i{bits}", max(bits // 8, 8))
+        self.store(value if isinstance(value, Value) else const(bits, value), address, bits // 8)
+        return address
 
     @contextmanager
     def scratch(self) -> Iterator[None]:
@@ -165,7 +161,6 @@ class Function:
     # -- integers
 
     def op(self, name: str, a: Value, b: Value) -> Value:
-        """add, sub, mul, and, or, xor."""
         if a.const is not None and b.const is not None:
             return const(a.bits, _FOLD[name](a.const, b.const))
         if b.const == 0 and name in ("add", "sub", "or", "xor"):
@@ -181,7 +176,6 @@ class Function:
         return Value(a.bits, self.value(f"{name} {a.typed}, {b.ref}"))
 
     def shl(self, a: Value, by: int) -> Value:
-        """Left shift by a constant."""
         if by == 0:
             return a
         if by >= a.bits or a.const is not None:
@@ -189,7 +183,6 @@ class Function:
         return self.raw("shl", a, const(a.bits, by))
 
     def lshr(self, a: Value, by: int) -> Value:
-        """Logical right shift by a constant."""
         if by == 0:
             return a
         if by >= a.bits or a.const is not None:
@@ -197,7 +190,6 @@ class Function:
         return self.raw("lshr", a, const(a.bits, by))
 
     def resize(self, a: Value, bits: int, signed: bool = False) -> Value:
-        """Truncates or extends."""
         if bits == a.bits:
             return a
         if a.const is not None:
@@ -208,13 +200,11 @@ class Function:
         return Value(bits, self.value(f"{how} {a.typed} to i{bits}"))
 
     def compare(self, how: str, a: Value, b: Value) -> Value:
-        """icmp."""
         if a.const is not None and b.const is not None and how in _COMPARE:
             return const(1, _COMPARE[how](a.const, b.const))
         return Value(1, self.value(f"icmp {how} {a.typed}, {b.ref}"))
 
     def select(self, cond: Value, a: Value, b: Value) -> Value:
-        """cond ? a : b."""
         if cond.const is not None:
             return a if cond.const else b
         if a.ref == b.ref:
@@ -222,7 +212,6 @@ class Function:
         return Value(a.bits, self.value(f"select i1 {cond.ref}, {a.typed}, {b.typed}"))
 
     def negate(self, cond: Value) -> Value:
-        """Logical not."""
         return self.op("xor", cond, TRUE)
 
     def swap_bytes(self, a: Value) -> Value:
@@ -238,7 +227,6 @@ class Function:
         return self.resize(self.lshr(v, wide - a.bits), a.bits)
 
     def reverse_bits(self, a: Value) -> Value:
-        """The bits in the opposite order."""
         return Value(a.bits, self.value(f"call i{a.bits} @llvm.bitreverse.i{a.bits}({a.typed})"))
 
     def trailing_zeros(self, a: Value) -> Value:
@@ -260,41 +248,32 @@ class Function:
         return Value(_possible(bits), self.value(f"load i{bits}, ptr {address}, align {align}"))
 
     def store(self, value: Value, address: str, align: int = 1) -> None:
-        """An integer to memory, little endian."""
         self.line(f"store {value.typed}, ptr {address}, align {align}")
 
     def load_pointer(self, address: str) -> str:
-        """A pointer from memory."""
         return self.value(f"load ptr, ptr {address}, align 8")
 
     def select_pointer(self, cond: Value, a: str, b: str) -> str:
-        """cond ? a : b."""
         if cond.const is not None:
             return a if cond.const else b
         return self.value(f"select i1 {cond.ref}, ptr {a}, ptr {b}")
 
     def copy(self, to: str, source: str, count: int | Value) -> None:
-        """memcpy."""
         n = f"i64 {count}" if isinstance(count, int) else self.resize(count, 64).typed
         self.line(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {source}, {n}, i1 false)")
 
     def clear(self, address: str, count: int) -> None:
-        """memset to zero."""
         if count:
             self.line(f"call void @llvm.memset.p0.i64(ptr {address}, i8 0, i64 {count}, i1 false)")
 
     def call(self, bits: int, name: str, args: Sequence[str | Value]) -> Value:
         """Calls a function that returns an integer; pointer arguments are plain names."""
-        typed = ", ".join(a.typed if isinstance(a, Value) else f"ptr {a}" for a in args)
-        return Value(bits, self.value(f"call i{bits} @{name}({typed})"))
+        return Value(bits, self.value(f"call i{bits} @{name}({_typed(args)})"))
 
     def call_void(self, name: str, args: Sequence[str | Value]) -> None:
-        """Calls a function without result."""
-        typed = ", ".join(a.typed if isinstance(a, Value) else f"ptr {a}" for a in args)
-        self.line(f"call void @{name}({typed})")
+        self.line(f"call void @{name}({_typed(args)})")
 
     def text(self) -> str:
-        """The whole definition."""
         first = self._blocks[0][0]
         out = [f"define {self.head} {{", "entry:", *self._entry, f"br label %{first}"]
         for label, lines in self._blocks:
@@ -302,6 +281,10 @@ class Function:
             out.extend(lines)
         out.append("}")
         return "\n".join(out)
+
+
+def _typed(args: Sequence[str | Value]) -> str:
+    return ", ".join(a.typed if isinstance(a, Value) else f"ptr {a}" for a in args)
 
 
 class Module:
@@ -321,7 +304,6 @@ class Module:
         return f
 
     def table(self, name: str, bits: int, values: Sequence[int]) -> str:
-        """A constant array of integers."""
         if name not in self._constants:
             body = ", ".join(f"i{bits} {v}" for v in values)
             kind = f"[{len(values)} x i{bits}]"
@@ -335,24 +317,21 @@ class Module:
         return "\n".join(parts) + "\n"
 
 
-def _declarations(body: str) -> list[str]:
-    declared = []
+_INTRINSICS = {
+    # name without width or types: result and parameters; {} is the width
+    "bswap": "{0} ({0})",
+    "bitreverse": "{0} ({0})",
+    "cttz": "{0} ({0}, i1)",
+    "memcpy": "void (ptr, ptr, i64, i1)",
+    "memset": "void (ptr, i8, i64, i1)",
+    "stacksave": "ptr ()",
+    "stackrestore": "void (ptr)",
+    "prefetch": "void (ptr, i32, i32, i32)",
+    "fptoui": "i64 (double)",
+}
+
+
+def _declarations(body: str) -> Iterator[str]:
     for name in sorted({w.split("(")[0] for w in body.split("@")[1:] if w.startswith("llvm.")}):
-        width = name.rsplit(".", 1)[1]
-        if name.startswith(("llvm.bswap", "llvm.bitreverse")):
-            declared.append(f"declare {width} @{name}({width})")
-        elif name.startswith("llvm.cttz"):
-            declared.append(f"declare {width} @{name}({width}, i1)")
-        elif name.startswith("llvm.memcpy"):
-            declared.append(f"declare void @{name}(ptr, ptr, i64, i1)")
-        elif name.startswith("llvm.memset"):
-            declared.append(f"declare void @{name}(ptr, i8, i64, i1)")
-        elif name.startswith("llvm.stacksave"):
-            declared.append(f"declare ptr @{name}()")
-        elif name.startswith("llvm.stackrestore"):
-            declared.append(f"declare void @{name}(ptr)")
-        elif name.startswith("llvm.prefetch"):
-            declared.append(f"declare void @{name}(ptr, i32, i32, i32)")
-        elif name.startswith("llvm.fptoui"):
-            declared.append(f"declare i64 @{name}(double)")
-    return declared
+        result, _, parameters = _INTRINSICS[name.split(".")[1]].format(name.rsplit(".", 1)[1]).partition(" ")
+        yield f"declare {result} @{name}{parameters}"

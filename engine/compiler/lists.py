@@ -6,11 +6,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from detour.engine.compiler.bits import field_bits
-from detour.engine.compiler.check import check_width
 from detour.engine.compiler.context import CompilationUnit, FunctionContext
 from detour.engine.compiler.ir import Function, Value, const
 from detour.engine.compiler.load import find_field
-from detour.engine.compiler.model import Json, Model, parse_hex, refuse
+from detour.engine.compiler.model import Json, Model, check_width, parse_hex, refuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +27,6 @@ class DigestList:
 
 
 def digest_lists(model: Model) -> dict[int, DigestList]:
-    """All digests by id."""
     return {
         d["id"]: DigestList(d["id"], d["name"], tuple(_bits(model, e) for e in d["elements"]))
         for d in model.json.get("learn_lists") or []
@@ -60,24 +58,20 @@ def write_preserve(program: CompilationUnit, keep_trace: bool = False) -> None:
     """Writes `preserve`: (list, src, dst): metadata of `dst` to zero, then the fields of the list from `src`.
 
     `keep_trace`: the number of the packet's trace as well."""
-    f = program.module.function("i64 @preserve(i64 %list, ptr noalias align 8 %src, ptr noalias align 8 %phv) nounwind")
-    ctx = FunctionContext(program, f)
-    lay = ctx.layout
+    head = "i64 @preserve(i64 %list, ptr noalias align 8 %src, ptr noalias align 8 %phv) nounwind"
+    ctx = FunctionContext(program, head)
+    f, lay = ctx.f, ctx.layout
     f.clear(f.at("%phv", lay.metadata), lay.headers - lay.metadata)
     if keep_trace:
         f.store(f.load(24, f.at("%src", lay.trace)), f.at("%phv", lay.trace))
     for item, label in _cases(f, program.model.json.get("field_lists") or [], "%list"):
         f.enter(label)
         for e in item["elements"]:
-            _copy_element(ctx, e)
+            if e["type"] == "field":
+                _copy_field(ctx, e)
+            elif e["type"] != "hexstr":
+                raise refuse(f"'{e['type']}' in a field list", e)
         f.ret(const(64, 0))
-
-
-def _copy_element(ctx: FunctionContext, e: Json) -> None:
-    if e["type"] == "field":
-        _copy_field(ctx, e)
-    elif e["type"] != "hexstr":
-        raise refuse(f"'{e['type']}' in a field list", e)
 
 
 def _copy_field(ctx: FunctionContext, e: Json) -> None:
@@ -94,22 +88,17 @@ def _copy_field(ctx: FunctionContext, e: Json) -> None:
 
 def write_digest(program: CompilationUnit) -> None:
     """Writes `digest`: (list, phv, out) -> bytes written to `out`."""
-    f = program.module.function("i64 @digest(i64 %list, ptr noalias align 8 %phv, ptr noalias %out) nounwind")
-    ctx = FunctionContext(program, f)
+    ctx = FunctionContext(program, "i64 @digest(i64 %list, ptr noalias align 8 %phv, ptr noalias %out) nounwind")
+    f = ctx.f
     for item, label in _cases(f, program.model.json.get("learn_lists") or [], "%list"):
         f.enter(label)
-        f.ret(const(64, _write_elements(ctx, item["elements"])))
-
-
-def _write_elements(ctx: FunctionContext, elements: list[Json]) -> int:
-    """Writes the fields of a digest; returns how many bytes they are."""
-    f, at = ctx.f, 0
-    for e in elements:
-        v = _value(ctx, e)
-        size = (v.bits + 7) // 8
-        f.store(f.swap_bytes(f.resize(v, 8 * size)), f.at("%out", at))
-        at += size
-    return at
+        at = 0
+        for e in item["elements"]:
+            v = _value(ctx, e)
+            size = (v.bits + 7) // 8
+            f.store(f.swap_bytes(f.resize(v, 8 * size)), f.at("%out", at))
+            at += size
+        f.ret(const(64, at))
 
 
 def _value(ctx: FunctionContext, e: Json) -> Value:

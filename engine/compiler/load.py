@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, TypeVar
 
-from detour.engine.compiler.check import check, check_bytes, check_size, check_width
 from detour.engine.compiler.empty_fields import without_empty_fields
 from detour.engine.compiler.model import (
     MAX_PRIORITY,
@@ -27,7 +27,9 @@ from detour.engine.compiler.model import (
     Stack,
     TableIr,
     Union,
-    UnionStack,
+    check_bytes,
+    check_size,
+    check_width,
     find,
     parse_hex,
     refuse,
@@ -35,14 +37,11 @@ from detour.engine.compiler.model import (
 from detour.engine.compiler.shape import check_shape
 
 T = TypeVar("T")
+_MAX_STATE_BYTES = 1 << 30
+_COUNTER_BYTES, _METER_BYTES = 16, 80
 _CORE_ERRORS = (
-    "NoError",
-    "PacketTooShort",
-    "NoMatch",
-    "StackOutOfBounds",
-    "HeaderTooShort",
-    "ParserTimeout",
-    "ParserInvalidArgument",
+    *("NoError", "PacketTooShort", "NoMatch", "StackOutOfBounds"),
+    *("HeaderTooShort", "ParserTimeout", "ParserInvalidArgument"),
 )
 _MATCH_TYPES = ("exact", "lpm", "ternary", "range")
 
@@ -54,7 +53,7 @@ def load(source: Json) -> Model:
     """
     check_shape(source)
     model = _Loader(without_empty_fields(source)).model()
-    check(model)
+    _check(model)
     return model
 
 
@@ -69,34 +68,36 @@ class _Loader:
             raise refuse(f"extern '{extern['name']}' of type '{extern['type']}' is not part of v1model", extern)
 
     def model(self) -> Model:
-        self.types = _each("header type", self.json["header_types"], _header_type)
+        source = self.json
+        self.types = _each("header type", source["header_types"], _header_type)
         self.by_id: dict[int, Header] = {}
-        headers = _each("header", self.json["headers"], self._header)
-        unions = self._unions()
-        self.actions = self._actions()
+        self.headers = _each("header", source["headers"], self._header)
+        self.unions: dict[int, Union] = {}
+        unions = _each("header union", source.get("header_unions"), self._union)
+        negative = _negative_arguments(source)
+        self.actions = [_action(a, index, negative) for index, a in enumerate(source["actions"])]
         self.by_action_id = {a.id: a for a in self.actions}
         self.by_action_name = {a.name: a for a in reversed(self.actions)}
         self.profiles = self._profiles()
-        self.headers = headers
-        pipelines = _each("pipeline", self.json["pipelines"], self._pipeline)
+        pipelines = _each("pipeline", source["pipelines"], self._pipeline)
         for name in ("ingress", "egress"):
             pipelines.setdefault(name, PipelineIr(name, None, {}, {}, {}))
         return Model(
-            json=self.json,
-            headers=headers,
-            stacks=self._stacks(),
-            unions={u.name: u for u in unions.values()},
-            union_stacks=self._union_stacks(unions),
-            errors=_errors(self.json.get("errors") or []),
+            json=source,
+            headers=self.headers,
+            stacks=_each("header stack", source.get("header_stacks"), self._stack),
+            unions=unions,
+            union_stacks=_each("stack of header unions", source.get("header_union_stacks"), self._union_stack),
+            errors=_errors(source.get("errors") or []),
             actions=self.actions,
             pipelines=pipelines,
             tables={t.name: t for p in pipelines.values() for t in p.tables.values()},
             profiles=self.profiles,
-            counters=_arrays("counter", self.json.get("counter_arrays")),
-            meters=_arrays("meter", self.json.get("meter_arrays")),
-            registers=_arrays("register", self.json.get("register_arrays")),
-            calculations=_each("calculation", self.json.get("calculations"), lambda c: c),
-            value_sets=_each("value set", self.json.get("parse_vsets"), lambda v: v),
+            counters=_arrays("counter", source.get("counter_arrays")),
+            meters=_arrays("meter", source.get("meter_arrays")),
+            registers=_arrays("register", source.get("register_arrays")),
+            calculations=_each("calculation", source.get("calculations")),
+            value_sets=_each("value set", source.get("parse_vsets")),
         )
 
     def _header(self, h: Json) -> Header:
@@ -108,46 +109,36 @@ class _Loader:
 
     def _type(self, item: Json) -> HeaderType:
         """The header type that a header or stack names."""
-        found = self.types.get(item["header_type"])
-        if found is None:
+        kind = self.types.get(item["header_type"])
+        if kind is None:
             raise refuse(f"'{item['name']}' has the type '{item['header_type']}', which is no header type", item)
-        return found
+        return kind
 
-    def _stacks(self) -> dict[str, Stack]:
-        def stack(s: Json) -> Stack:
-            return Stack(s["name"], self._type(s), tuple(find(self.by_id, i, "header", s) for i in s["header_ids"]))
-
-        return _each("header stack", self.json.get("header_stacks"), stack)
-
-    def _unions(self) -> dict[int, Union]:
+    def _union(self, u: Json) -> Union:
         members = {t["name"]: tuple(h[0] for h in t["headers"]) for t in self.json.get("header_union_types") or []}
-        unions: dict[int, Union] = {}
+        names = find(members, u["union_type"], "header union type", u)
+        union = Union(u["name"], names, tuple(find(self.by_id, i, "header", u) for i in u["header_ids"]))
+        if len(names) != len(union.headers) or not names:
+            raise refuse(f"header union '{union.name}' does not have the members of its type")
+        for header in union.headers:
+            if header.union is not None or header.metadata:
+                raise refuse(f"header '{header.name}' is in two unions, or is metadata", u)
+            header.union = union
+        self.unions[u["id"]] = union
+        return union
 
-        def union(u: Json) -> Union:
-            names = find(members, u["union_type"], "header union type", u)
-            made = Union(u["name"], names, tuple(find(self.by_id, i, "header", u) for i in u["header_ids"]))
-            for header in made.headers:
-                if header.union is not None:
-                    raise refuse(f"header '{header.name}' is in two unions", u)
-                header.union = made
-            unions[u["id"]] = made
-            return made
+    def _stack(self, s: Json) -> Stack:
+        kind, headers = self._type(s), tuple(find(self.by_id, i, "header", s) for i in s["header_ids"])
+        if not headers or any(h.type is not kind for h in headers):
+            raise refuse(f"header stack '{s['name']}' has other headers than those of its type")
+        return Stack(s["name"], tuple((h,) for h in headers))
 
-        _each("header union", self.json.get("header_unions"), union)
-        return unions
-
-    def _union_stacks(self, unions: dict[int, Union]) -> dict[str, UnionStack]:
-        def stack(s: Json) -> UnionStack:
-            return UnionStack(s["name"], tuple(find(unions, i, "header union", s) for i in s["header_union_ids"]))
-
-        return _each("stack of header unions", self.json.get("header_union_stacks"), stack)
-
-    def _actions(self) -> list[ActionIr]:
-        negative = _negative_arguments(self.json)
-        actions = []
-        for index, a in enumerate(self.json["actions"]):
-            actions.append(_action(a, index, negative))
-        return actions
+    def _union_stack(self, s: Json) -> Stack:
+        unions = tuple(find(self.unions, i, "header union", s) for i in s["header_union_ids"])
+        types = [tuple(h.type.name for h in u.headers) for u in unions]
+        if not types or any(t != types[0] for t in types):
+            raise refuse(f"the unions of the stack '{s['name']}' are not alike")
+        return Stack(s["name"], tuple(u.headers for u in unions), unions[0].members)
 
     def _profiles(self) -> dict[str, ActionProfileIr]:
         profiles: dict[str, ActionProfileIr] = {}
@@ -161,8 +152,8 @@ class _Loader:
 
     def _pipeline(self, p: Json) -> PipelineIr:
         tables = _each("table", p.get("tables"), self._table)
-        conditionals = _each("condition", p.get("conditionals"), lambda c: c)
-        calls = _each("call of an action", p.get("action_calls"), lambda c: c)
+        conditionals = _each("condition", p.get("conditionals"))
+        calls = _each("call of an action", p.get("action_calls"))
         return PipelineIr(p["name"], p.get("init_table"), tables, conditionals, calls)
 
     def _table(self, t: Json) -> TableIr:
@@ -179,8 +170,7 @@ class _Loader:
         if profile:
             profile.actions.update({a.index: a for a in actions})
         key = tuple(self._key_field(k, t) for k in t["key"])
-        default = t.get("default_entry")
-        entries = t.get("entries")
+        default, entries = t.get("default_entry"), t.get("entries")
         return TableIr(
             name=t["name"],
             index=self.table_count - 1,
@@ -231,15 +221,15 @@ class _Loader:
         return ConstEntry(values, self._call(e["action_entry"]), priority)
 
 
-def _each(what: str, items: Iterable[Json] | None, make: Callable[[Json], T]) -> dict[str, T]:
+def _each(what: str, items: Iterable[Json] | None, make: Callable[[Json], T] = lambda item: item) -> dict[str, T]:
     """What `make` makes of each item, by name."""
-    made: dict[str, T] = {}
+    objects: dict[str, T] = {}
     for item in items or ():
         name = item["name"]
-        if name in made:
+        if name in objects:
             raise refuse(f"there are two of the kind {what} with the name '{name}'", item)
-        made[name] = make(item)
-    return made
+        objects[name] = make(item)
+    return objects
 
 
 def _action(a: Json, index: int, negative: set[tuple[int, int]]) -> ActionIr:
@@ -254,7 +244,6 @@ def _action(a: Json, index: int, negative: set[tuple[int, int]]) -> ActionIr:
 
 
 def find_field(header: Header, name: str, at: Json = None) -> FieldSpec:
-    """The member of a header."""
     for spec in header.type.fields:
         if spec.name == name:
             return spec
@@ -322,8 +311,6 @@ def _errors(pairs: Iterable[Any]) -> dict[str, int]:
 
 
 def _arrays(what: str, items: Iterable[Json] | None) -> dict[str, Array]:
-    """Counters, meters or registers."""
-
     def array(a: Json) -> Array:
         target = a.get("result_target")
         if a.get("type") not in (None, "packets", "bytes"):
@@ -340,3 +327,83 @@ def _arrays(what: str, items: Iterable[Json] | None) -> dict[str, Array]:
         )
 
     return _each(what, items, array)
+
+
+# -- what must hold of a program before code is made of it
+
+
+def _check(model: Model) -> None:
+    """The document may come from anybody who may set a pipeline. What p4c writes is consistent; what is not would be
+    code that leaves its memory or does not end, so it is refused here, by name."""
+    _check_headers(model)
+    _check_stacks(model)
+    for table in model.tables.values():
+        _check_table(model, table)
+    for pipeline in model.pipelines.values():
+        _check_graph(model, pipeline)
+    for kind in ("field_lists", "learn_lists"):
+        ids = [item["id"] for item in model.json.get(kind) or []]
+        if any(type(i) is not int for i in ids) or len(set(ids)) < len(ids):
+            raise refuse(f"the ids of {kind} are not different numbers: {ids}")
+    for v in model.value_sets.values():
+        check_width(v["compressed_bitwidth"], f"value set '{v['name']}'", v)
+        check_size(v.get("max_size") or 0, f"value set '{v['name']}'", v)
+    _check_state(model)
+
+
+def _check_headers(model: Model) -> None:
+    for h in model.headers.values():
+        if h.name == "standard_metadata" and not h.metadata:
+            raise refuse("standard_metadata is a header, not metadata")
+        if not h.metadata and h.type.bits % 8:
+            raise refuse(f"header '{h.name}' has {h.type.bits} bits, which are no whole bytes")
+    for name, code in model.errors.items():
+        check_size(code, f"error '{name}'", None)
+
+
+def _check_stacks(model: Model) -> None:
+    """Elements lie side by side in the PHV, so each is in one stack."""
+    used: set[str] = set()
+    for what, stacks in (("header stack", model.stacks), ("stack of header unions", model.union_stacks)):
+        for stack in stacks.values():
+            for h in stack.headers:
+                if h.metadata or h.name in used:
+                    raise refuse(f"{what} '{stack.name}': header '{h.name}' is metadata or in a stack already")
+                used.add(h.name)
+
+
+def _check_table(model: Model, table: TableIr) -> None:
+    kinds = [f.match_type for f in table.key]
+    strongest = next((k for k in ("range", "ternary", "lpm") if k in kinds), "exact")
+    if table.match_type != strongest or (strongest == "lpm" and kinds.count("lpm") > 1):
+        raise refuse(f"table '{table.name}' is {table.match_type}, its key is {', '.join(kinds)}", table.json)
+    if table.default and table.default.action.name not in {a.name for a in table.actions}:
+        raise refuse(f"the default action of table '{table.name}' is not one of its actions", table.json)
+    check_size(table.max_size, f"table '{table.name}'", table.json)
+    if table.direct_meter and find(model.meters, table.direct_meter, "meter", table.json).target is None:
+        raise refuse(f"the direct meter of table '{table.name}' has no field for its result", table.json)
+
+
+def _check_state(model: Model) -> None:
+    """Arrays are allocated at once; a program must not take all memory of the machine."""
+    need = sum(a.size * _COUNTER_BYTES for a in model.counters.values() if not a.direct)
+    need += sum(a.size * _METER_BYTES for a in model.meters.values() if not a.direct)
+    need += sum(a.size * ((a.bits + 63) // 64 * 8) for a in model.registers.values())
+    if need > _MAX_STATE_BYTES:
+        raise refuse(f"its arrays take {need >> 20} MiB, the limit is {_MAX_STATE_BYTES >> 20} MiB")
+
+
+def _check_graph(model: Model, pipeline: PipelineIr) -> None:
+    """A name means one thing, since tables have their memory by name whatever pipeline they are in; and control flow
+    ends: BMv2 would follow a cycle for ever."""
+    names = [*pipeline.tables, *pipeline.conditionals, *pipeline.calls]
+    for name, table in pipeline.tables.items():
+        if names.count(name) > 1 or model.tables[name] is not table:
+            raise refuse(f"there are two tables or conditions with the name '{name}'", table.json)
+    edges = {n: (*t.json["next_tables"].values(), t.json.get("base_default_next")) for n, t in pipeline.tables.items()}
+    edges |= {n: (c.get("true_next"), c.get("false_next")) for n, c in pipeline.conditionals.items()}
+    edges |= {n: (c.get("next_node"),) for n, c in pipeline.calls.items()}
+    try:
+        TopologicalSorter({n: [f for f in following if f] for n, following in edges.items()}).prepare()
+    except CycleError as e:
+        raise refuse(f"control flow of pipeline '{pipeline.name}' comes back to '{e.args[1][0]}'") from None

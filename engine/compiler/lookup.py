@@ -7,36 +7,12 @@ matched, or of record 0, the default entry.
 
 from __future__ import annotations
 
+from detour.engine.compiler import slots
 from detour.engine.compiler.context import CompilationUnit, FunctionContext
 from detour.engine.compiler.ir import Function, Value, const
 from detour.engine.compiler.load import find_field
 from detour.engine.compiler.model import KeyField, TableIr
-from detour.engine.compiler.slots import (
-    BLOCK_ENTRIES,
-    BLOCK_MASK,
-    BLOCK_MATRIX,
-    DIRECT,
-    ENTRY_COUNT,
-    FILTER_BIT_SHIFT,
-    FILTER_LEAST,
-    FILTER_SLOTS_SHIFT,
-    FILTER_WORD_SHIFT,
-    GROUP_COUNT,
-    GROUP_HEAD,
-    GROUPS,
-    HASH_BASE,
-    HASH_HEAD,
-    HASH_MASK,
-    HASH_MULTIPLIER,
-    NIBBLE,
-    NODE_HEAD,
-    NODES,
-    RECORDS,
-    KeyLayout,
-    block_chunks,
-    key_layout,
-    record_words,
-)
+from detour.engine.compiler.slots import KeyLayout, block_chunks, key_layout, record_words
 
 _TOGETHER = 2
 """Words of a bit-sliced block that are ANDed before it is seen whether an entry is left."""
@@ -90,7 +66,7 @@ def hash_words(f: Function, words: list[Value]) -> Value:
     h = const(64, 0)
     for word in words:
         h = f.op("xor", h, word)
-        h = f.op("mul", f.op("xor", h, f.lshr(h, 32)), const(64, HASH_MULTIPLIER))
+        h = f.op("mul", f.op("xor", h, f.lshr(h, 32)), const(64, slots.HASH_MULTIPLIER))
         h = f.op("xor", h, f.lshr(h, 32))
     return h
 
@@ -100,7 +76,7 @@ class _Lookup:
         self.f, self.slot, self.table, self.layout = f, slot, table, layout
         self.hashed = layout.words + layout.range_words
         self.key = [Value(64, f"%k{i}") for i in range(self.hashed)]
-        self.records = f.load_pointer(f.at("%sw", 8 * (slot + RECORDS)))
+        self.records = f.load_pointer(f.at("%sw", 8 * (slot + slots.RECORDS)))
 
     def _word(self, slot: int) -> Value:
         return self.f.load(64, self.f.at("%sw", 8 * (self.slot + slot)), 8)
@@ -111,10 +87,10 @@ class _Lookup:
     def _sift(self, base: str, mask: Value, h: Value, missing: str) -> None:
         """Jumps to `missing` if the filter in front of the slots says so."""
         f = self.f
-        last = f.op("or", f.lshr(mask, FILTER_SLOTS_SHIFT), const(64, FILTER_LEAST))
-        number = f.op("and", f.lshr(h, FILTER_WORD_SHIFT), last)
+        last = f.op("or", f.lshr(mask, slots.FILTER_SLOTS_SHIFT), const(64, slots.FILTER_LEAST))
+        number = f.op("and", f.lshr(h, slots.FILTER_WORD_SHIFT), last)
         back = f.op("sub", const(64, -8 % (1 << 64)), f.shl(number, 3))
-        bits = f.raw("lshr", f.load(64, f.at(base, back), 8), f.lshr(h, FILTER_BIT_SHIFT))
+        bits = f.raw("lshr", f.load(64, f.at(base, back), 8), f.lshr(h, slots.FILTER_BIT_SHIFT))
         maybe = f.block("maybe")
         f.branch(f.compare("eq", f.op("and", bits, const(64, 1)), const(64, 0)), missing, maybe)
         f.enter(maybe)
@@ -124,8 +100,7 @@ class _Lookup:
 
         `sift`: looks at the filter first, which pays where most searches are in vain."""
         f = self.f
-        position = f.alloca("i64")
-        where = f.alloca("ptr")
+        position, where = f.alloca("i64"), f.alloca("ptr")
         h = hash_words(f, key)
         if sift:
             self._sift(base, mask, h, missing)
@@ -133,13 +108,13 @@ class _Lookup:
         again, filled, no = f.block("probe"), f.block("filled"), f.block("no")
         f.enter(again)
         i = f.load(64, position, 8)
-        at = f.at(base, f.op("mul", i, const(64, 8 * (HASH_HEAD + len(key)))))
+        at = f.at(base, f.op("mul", i, const(64, 8 * (slots.HASH_HEAD + len(key)))))
         f.line(f"store ptr {at}, ptr {where}, align 8")
         f.branch(f.compare("eq", f.load(64, at, 8), const(64, 0)), missing, filled)
         f.enter(filled)
         differ = const(64, 0)
         for w, word in enumerate(key):
-            have = f.load(64, f.at(at, 8 * (HASH_HEAD + w)), 8)
+            have = f.load(64, f.at(at, 8 * (slots.HASH_HEAD + w)), 8)
             differ = f.op("or", differ, f.op("xor", have, word))
         f.branch(f.compare("eq", differ, const(64, 0)), found, no)
         f.enter(no)
@@ -151,22 +126,21 @@ class _Lookup:
         """One hash table over the whole key; most tables of a fabric are empty, which needs no search."""
         f = self.f
         some, hit, miss = f.block("some"), f.block("hit"), f.block("miss")
-        f.branch(f.compare("eq", self._word(ENTRY_COUNT), const(64, 0)), miss, some)
+        f.branch(f.compare("eq", self._word(slots.ENTRY_COUNT), const(64, 0)), miss, some)
         f.enter(some)
-        base = f.load_pointer(f.at("%sw", 8 * (self.slot + HASH_BASE)))
-        where = self._probe(base, self._word(HASH_MASK), self.key, hit, miss, sift=False)
+        base = f.load_pointer(f.at("%sw", 8 * (self.slot + slots.HASH_BASE)))
+        where = self._probe(base, self._word(slots.HASH_MASK), self.key, hit, miss, sift=False)
         f.enter(hit)
         f.ret(f"ptr {self._record(f.load(64, f.load_pointer(where), 8))}")
         f.enter(miss)
         f.ret(f"ptr {self.records}")
 
-    def _groups(self) -> tuple[str, str, str, str]:
-        """Opens the loop over groups: (row, label of the next round, label after the loop, index variable)."""
+    def _groups(self) -> tuple[str, str, str]:
+        """Opens the loop over groups: (row, label of the next round, label after the loop)."""
         f = self.f
-        index = f.alloca("i64")
-        f.store(const(64, 0), index, 8)
-        rows = f.load_pointer(f.at("%sw", 8 * (self.slot + GROUPS)))
-        count = self._word(GROUP_COUNT)
+        index = f.variable(64)
+        rows = f.load_pointer(f.at("%sw", 8 * (self.slot + slots.GROUPS)))
+        count = self._word(slots.GROUP_COUNT)
         head, body, following, done = f.block("groups"), f.block("group"), f.block("next"), f.block("done")
         f.enter(head)
         i = f.load(64, index, 8)
@@ -175,21 +149,23 @@ class _Lookup:
         f.store(f.op("add", f.load(64, index, 8), const(64, 1)), index, 8)
         f.jump(head)
         f.enter(body)
-        row = f.at(rows, f.op("mul", i, const(64, 8 * (GROUP_HEAD + self.hashed))))
-        return row, following, done, index
+        row = f.at(rows, f.op("mul", i, const(64, 8 * (slots.GROUP_HEAD + self.hashed))))
+        return row, following, done
 
     def _masked(self, row: str) -> tuple[str, Value, list[Value]]:
         """The group's hash table and the key under its mask."""
         f = self.f
         base = f.load_pointer(row)
         mask = f.load(64, f.at(row, 8), 8)
-        key = [f.op("and", word, f.load(64, f.at(row, 8 * (GROUP_HEAD + w)), 8)) for w, word in enumerate(self.key)]
+        key = [
+            f.op("and", word, f.load(64, f.at(row, 8 * (slots.GROUP_HEAD + w)), 8)) for w, word in enumerate(self.key)
+        ]
         return base, mask, key
 
     def longest(self) -> None:
         """LPM: groups are in order of prefix length, so the first hit is the longest."""
         f = self.f
-        row, following, done, _ = self._groups()
+        row, following, done = self._groups()
         base, mask, key = self._masked(row)
         hit = f.block("hit")
         where = self._probe(base, mask, key, hit, following)
@@ -201,17 +177,15 @@ class _Lookup:
     def best(self) -> None:
         """Ternary and range: the highest rank of all groups; a group that cannot beat it ends the search."""
         f = self.f
-        best, rank = f.alloca("i64"), f.alloca("i64")
-        f.store(const(64, 0), best, 8)
-        f.store(const(64, 0), rank, 8)
-        row, following, done, _ = self._groups()
+        best, rank = f.variable(64), f.variable(64)
+        row, following, done = self._groups()
         search = f.block("search")
         top = f.load(64, f.at(row, 16), 8)
         f.branch(f.compare("ugt", top, f.load(64, rank, 8)), search, done)
         f.enter(search)
         base, mask, key = self._masked(row)
         block, hashed = f.block("sliced"), f.block("hashed")
-        f.branch(f.compare("eq", mask, const(64, BLOCK_MASK)), block, hashed)
+        f.branch(f.compare("eq", mask, const(64, slots.BLOCK_MASK)), block, hashed)
         f.enter(block)
         self._block(base, best, rank, following)
         f.enter(hashed)
@@ -225,9 +199,9 @@ class _Lookup:
         f.enter(better)
         value = f.load(64, at, 8)
         direct, chain = f.block("direct"), f.block("chained")
-        f.branch(f.compare("uge", value, const(64, DIRECT)), direct, chain)
+        f.branch(f.compare("uge", value, const(64, slots.DIRECT)), direct, chain)
         f.enter(direct)
-        f.store(f.op("and", value, const(64, DIRECT - 1)), best, 8)
+        f.store(f.op("and", value, const(64, slots.DIRECT - 1)), best, 8)
         f.store(r, rank, 8)
         f.jump(following)
         f.enter(chain)
@@ -238,17 +212,16 @@ class _Lookup:
     def _block(self, base: str, best: str, rank: str, following: str) -> None:
         """ANDs the words that the key's nibbles select, then takes the highest rank of the entries that are left."""
         f = self.f
-        left = const(64, BLOCK_MASK)
+        left = const(64, slots.BLOCK_MASK)
         for number, (word, shift) in enumerate(block_chunks(self.layout, self.table.key)):
-            value = f.op("and", f.lshr(self.key[word], shift), const(64, NIBBLE - 1))
-            offset = f.op("add", f.shl(value, 3), const(64, 8 * (BLOCK_MATRIX + NIBBLE * number)))
+            value = f.op("and", f.lshr(self.key[word], shift), const(64, slots.NIBBLE - 1))
+            offset = f.op("add", f.shl(value, 3), const(64, 8 * (slots.BLOCK_MATRIX + slots.NIBBLE * number)))
             left = f.op("and", left, f.load(64, f.at(base, offset), 8))
             if number % _TOGETHER == _TOGETHER - 1:
                 more = f.block("more")
                 f.branch(f.compare("eq", left, const(64, 0)), following, more)
                 f.enter(more)
-        bits = f.alloca("i64")
-        f.store(left, bits, 8)
+        bits = f.variable(64, left)
         again, some, higher, take = (f.block(n) for n in ("again", "some", "higher", "take"))
         f.enter(again)
         b = f.load(64, bits, 8)
@@ -256,13 +229,13 @@ class _Lookup:
         f.enter(some)
         at = f.at(base, f.shl(f.trailing_zeros(b), 3))
         f.store(f.op("and", b, f.op("sub", b, const(64, 1))), bits, 8)
-        r = f.load(64, f.at(at, 8 * BLOCK_ENTRIES), 8)
+        r = f.load(64, f.at(at, 8 * slots.BLOCK_ENTRIES), 8)
         f.branch(f.compare("ugt", r, f.load(64, rank, 8)), higher, again)
         f.enter(higher)
         node = f.op("sub", f.load(64, at, 8), const(64, 1))
-        nodes = f.load_pointer(f.at("%sw", 8 * (self.slot + NODES)))
-        found = f.at(nodes, f.op("mul", node, const(64, 8 * (NODE_HEAD + 2 * self.hashed))))
-        f.branch(self._node_matches(f.at(found, 8 * NODE_HEAD)), take, again)
+        nodes = f.load_pointer(f.at("%sw", 8 * (self.slot + slots.NODES)))
+        found = f.at(nodes, f.op("mul", node, const(64, 8 * (slots.NODE_HEAD + 2 * self.hashed))))
+        f.branch(self._node_matches(f.at(found, 8 * slots.NODE_HEAD)), take, again)
         f.enter(take)
         f.store(f.load(64, found, 8), best, 8)
         f.store(r, rank, 8)
@@ -271,10 +244,9 @@ class _Lookup:
     def _chain(self, first: Value, best: str, rank: str, following: str) -> None:
         """Walks a chain, highest rank first, until a node matches or its rank is too low."""
         f = self.f
-        node = f.alloca("i64")
-        f.store(first, node, 8)
-        nodes = f.load_pointer(f.at("%sw", 8 * (self.slot + NODES)))
-        words = NODE_HEAD + 2 * self.hashed
+        node = f.variable(64, first)
+        nodes = f.load_pointer(f.at("%sw", 8 * (self.slot + slots.NODES)))
+        words = slots.NODE_HEAD + 2 * self.hashed
         again, look, higher, take, no = (f.block(n) for n in ("chain", "look", "higher", "take", "no"))
         f.enter(again)
         n = f.load(64, node, 8)
@@ -284,7 +256,7 @@ class _Lookup:
         r = f.load(64, f.at(at, 8), 8)
         f.branch(f.compare("ugt", r, f.load(64, rank, 8)), higher, following)
         f.enter(higher)
-        f.branch(self._node_matches(f.at(at, 8 * NODE_HEAD)), take, no)
+        f.branch(self._node_matches(f.at(at, 8 * slots.NODE_HEAD)), take, no)
         f.enter(take)
         f.store(f.load(64, at, 8), best, 8)
         f.store(r, rank, 8)

@@ -19,8 +19,13 @@ from detour.base.files import read_bytes
 Json = Any
 T = TypeVar("T")
 MAX_PRIORITY = 0x7FFFFFFF  # P4Runtime priority = MAX_PRIORITY - BMv2 priority (as PI converts it)
-
-
+MAX_FIELD_BITS = 2048
+"""Widest field, parameter or register: p4c's own limit for BMv2."""
+MAX_PHV_BYTES = 1 << 16
+"""Largest PHV; the loop has one for every packet in flight."""
+MAX_HEADER_BYTES = 1 << 16
+"""Most bytes that a deparser or a digest may write: the loop's scratch memory has no more (`loop/layout.py`)."""
+_MAX_SIZE = (1 << 31) - 1
 _LONGEST_TEXT = 300
 
 
@@ -54,6 +59,24 @@ def named(objects: Mapping[str, T], e: Json, kind: str, at: Json) -> T:
     if not isinstance(e["value"], str):
         raise refuse(f"'{e['type']}' as a {kind}", at)
     return find(objects, e["value"], kind, at)
+
+
+def check_width(bits: Json, what: str, at: Json) -> int:
+    if type(bits) is not int or not 1 <= bits <= MAX_FIELD_BITS:
+        raise refuse(f"{what} has {bits!r} bits; 1 to {MAX_FIELD_BITS} are possible", at)
+    return int(bits)
+
+
+def check_bytes(bits: int, what: str, at: Json) -> int:
+    if bits < 8 or bits % 8 or bits > 8 * MAX_HEADER_BYTES:
+        raise refuse(f"{what} has up to {bits} bits, which is no possible number of bytes", at)
+    return bits
+
+
+def check_size(size: Json, what: str, at: Json) -> int:
+    if not 0 <= size <= _MAX_SIZE:
+        raise refuse(f"{what} has {size} elements", at)
+    return int(size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +124,6 @@ class Header:
 
 
 @dataclass(slots=True)
-class Stack:
-    """A header stack; `headers` in order of index."""
-
-    name: str
-    type: HeaderType
-    headers: tuple[Header, ...]
-
-
-@dataclass(slots=True)
 class Union:
     """A header union; at most one of `headers` is valid. `members` are the names of its parts."""
 
@@ -119,11 +133,18 @@ class Union:
 
 
 @dataclass(slots=True)
-class UnionStack:
-    """A stack of header unions."""
+class Stack:
+    """A stack of headers or of header unions. An element is the headers at one index: a single one, or the members of a
+    union, whose names are in `members`."""
 
     name: str
-    unions: tuple[Union, ...]
+    elements: tuple[tuple[Header, ...], ...]
+    members: tuple[str, ...] = ()
+
+    @property
+    def headers(self) -> tuple[Header, ...]:
+        """Of all elements, in order."""
+        return tuple(h for element in self.elements for h in element)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,8 +241,12 @@ class TableIr:
     @property
     def is_statement(self) -> bool:
         """What p4c makes of statements between tables: an action and nothing else."""
-        default = self.default
-        return not self.key and not self.profile and default is not None and self.default_const and not default.args
+        return bool(not self.key and not self.profile and self.default and self.default_const and not self.default.args)
+
+    @property
+    def all_actions(self) -> tuple[ActionIr, ...]:
+        """Its actions, and those of other tables that share its action profile: members may name any of them."""
+        return (*self.actions, *(self.profile.actions.values() if self.profile else ()))
 
     @property
     def param_words(self) -> int:
@@ -262,7 +287,7 @@ class Model:
     headers: dict[str, Header]
     stacks: dict[str, Stack]
     unions: dict[str, Union]
-    union_stacks: dict[str, UnionStack]
+    union_stacks: dict[str, Stack]
     errors: dict[str, int]
     actions: list[ActionIr]
     pipelines: dict[str, PipelineIr]
@@ -275,11 +300,7 @@ class Model:
     value_sets: dict[str, Json]
 
     def header(self, name: str, at: Json = None) -> Header:
-        """The header instance of that name."""
-        found = self.headers.get(name)
-        if found is None:
-            raise refuse(f"there is no header '{name}'", at)
-        return found
+        return find(self.headers, name, "header", at)
 
 
 def read_json(source: Json) -> Json:

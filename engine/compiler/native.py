@@ -40,9 +40,7 @@ def _source_digest() -> bytes:
 @cache
 def _sources() -> list[Path]:
     engine = PACKAGE / "engine"
-    return sorted(
-        [*(engine / "compiler").glob("*.py"), Path(objects.__file__), engine / "phv.py", engine / "tables" / "log.py"]
-    )
+    return sorted([*(engine / "compiler").glob("*.py"), Path(objects.__file__), engine / "phv.py"])
 
 
 def cache_name(key: bytes) -> str:

@@ -12,38 +12,23 @@ import json
 
 from detour.engine import phv
 from detour.engine.compiler import traced_steps as steps
+from detour.engine.compiler.actions import run_primitive, traced_set
 from detour.engine.compiler.bits import extract, take
-from detour.engine.compiler.check import MAX_HEADER_BYTES, check_width
-from detour.engine.compiler.checksums import verify_checksums
-from detour.engine.compiler.context import CompilationUnit, FunctionContext, HeaderRef
+from detour.engine.compiler.calculations import verify_checksums
+from detour.engine.compiler.context import PARSE, CompilationUnit, FunctionContext, HeaderRef
 from detour.engine.compiler.covering import BRANCH
-from detour.engine.compiler.expressions import (
-    Number,
-    boolean,
-    constant,
-    exact,
-    low,
-    lvalue,
-    member_of,
-    union_stack_field,
-)
-from detour.engine.compiler.ir import Value, const
-from detour.engine.compiler.load import find_field
-from detour.engine.compiler.model import Json, Stack, UnionStack, find, parse_hex, refuse
-from detour.engine.compiler.primitives import assign_number, run_primitive
-from detour.engine.compiler.traced_primitives import traced_set
-from detour.engine.compiler.values import assign_variable, variable_bits
+from detour.engine.compiler.expressions import Number, boolean, constant, exact, low, lvalue, member_of, read
+from detour.engine.compiler.ir import FALSE, TRUE, Value, const
+from detour.engine.compiler.model import MAX_HEADER_BYTES, Json, Stack, check_width, find, parse_hex, refuse
+from detour.engine.compiler.primitives import assign, assign_number
+from detour.engine.compiler.values import variable_bytes
 
 _MAX_VISITS = 4096  # states entered on cycles; BMv2 would not return
 
 
 def write_parser(program: CompilationUnit) -> None:
     """Writes `parse`: (sw, phv, packet, length) -> 0."""
-    f = program.module.function(
-        f"i64 @{program.prefix}parse(ptr noalias align 8 %sw, ptr noalias align 8 %phv, ptr noalias readonly %pkt,"
-        " i64 %length) nounwind"
-    )
-    ctx = FunctionContext(program, f)
+    ctx = FunctionContext(program, f"i64 @{program.prefix}parse{PARSE}")
     ctx.make_frame("parse")
     _clear(ctx)
     parser = _Parser(ctx)
@@ -51,53 +36,44 @@ def write_parser(program: CompilationUnit) -> None:
     if parsers:
         parser.write(next((p for p in parsers if p["name"] == "parser"), parsers[0]))
     parser.finish()
-    f.ret(const(64, 0))
+    ctx.f.ret(const(64, 0))
 
 
 def _clear(ctx: FunctionContext) -> None:
     """Headers invalid and zero; metadata too, unless it was preserved for a second pass."""
     f, lay = ctx.f, ctx.layout
-    tag = const(64, _layout_tag(ctx.model.json))
+    # Tells the PHVs of one program from those of others.
+    digest = hashlib.sha256(json.dumps(ctx.model.json, sort_keys=True).encode()).digest()
+    tag = const(64, int.from_bytes(digest[:8], "little"))
+
+    def clear_all() -> None:
+        """A fresh PHV, or one of another program."""
+        f.clear(f.at("%phv", lay.touched), lay.flags - lay.touched)
+        f.clear(f.at("%phv", lay.headers), lay.size - lay.headers)
+        f.store(tag, f.at("%phv", lay.tag), 8)
+
     ours = f.compare("eq", f.load(64, f.at("%phv", lay.tag), 8), tag)
-    ctx.when(ours, lambda: _clear_touched(ctx), lambda: _clear_all(ctx, tag))
+    ctx.when(ours, lambda: _clear_touched(ctx), clear_all)
     f.clear(f.at("%phv", lay.flags), lay.metadata - lay.flags)
-    kind = ctx.fixed(phv.INSTANCE_TYPE)
-    again = f.op(
-        "or",
-        f.compare("eq", kind, const(32, phv.TYPE_RESUBMIT)),
-        f.compare("eq", kind, const(32, phv.TYPE_RECIRCULATION)),
-    )
+    again = ctx.starts_over()
     ctx.when(f.negate(again), lambda: f.clear(f.at("%phv", lay.metadata), lay.headers - lay.metadata))
     length = f.resize(Value(64, "%length"), 32)
     ctx.set_fixed(phv.LENGTH_REGISTER, length)
     ctx.set_fixed(phv.INGRESS_LENGTH, length)
 
 
-def _layout_tag(source: Json) -> int:
-    """What tells the PHVs of one program from those of others."""
-    return int.from_bytes(hashlib.sha256(json.dumps(source, sort_keys=True).encode()).digest()[:8], "little")
-
-
 def _clear_touched(ctx: FunctionContext) -> None:
     """Of a PHV that this program used last, the headers that it wrote to."""
     f, lay = ctx.f, ctx.layout
-    for unit in range(len(lay.units)):
-        at = f.at("%phv", lay.touched + unit)
+    for number, unit in enumerate(lay.units):
+        at = f.at("%phv", lay.touched + number)
+        start, size = lay.unit_memory(unit)
 
-        def clear(unit: int = unit, at: str = at) -> None:
-            start, size = lay.unit_memory(ctx.model, unit)
+        def clear(at: str = at, start: int = start, size: int = size) -> None:
             f.clear(f.at("%phv", start), size)
             f.store(const(8, 0), at)
 
         ctx.when(f.compare("ne", f.load(8, at), const(8, 0)), clear)
-
-
-def _clear_all(ctx: FunctionContext, tag: Value) -> None:
-    """A fresh PHV, or one of another program."""
-    f, lay = ctx.f, ctx.layout
-    f.clear(f.at("%phv", lay.touched), lay.flags - lay.touched)
-    f.clear(f.at("%phv", lay.headers), lay.size - lay.headers)
-    f.store(tag, f.at("%phv", lay.tag), 8)
 
 
 class _Parser:
@@ -105,9 +81,7 @@ class _Parser:
         f = ctx.f
         self.ctx, self.f = ctx, f
         self.length = Value(64, "%length")
-        self.position, self.error, self.visits = (f.alloca("i64") for _ in range(3))
-        for variable in (self.position, self.error, self.visits):
-            f.store(const(64, 0), variable, 8)
+        self.position, self.error, self.visits = (f.variable(64) for _ in range(3))
         f.store(const(64, ctx.model.errors["NoError"]), self.error, 8)
         self.end = f.block("end")
         self.labels: dict[str, str] = {}
@@ -123,12 +97,11 @@ class _Parser:
         return self.f.at("%pkt", self.where())
 
     def stop(self, error: str | Value) -> None:
-        """Ends parsing with an error."""
         code = const(64, self.ctx.model.errors[error]) if isinstance(error, str) else error
         self.f.store(code, self.error, 8)
         self.f.jump(self.end)
 
-    def require(self, cond: Value, error: str) -> None:
+    def require(self, cond: Value, error: str | Value) -> None:
         """Goes on if the condition holds, else stops."""
         f = self.f
         good, bad = f.block("good"), f.block("bad")
@@ -137,13 +110,18 @@ class _Parser:
         self.stop(error)
         f.enter(good)
 
+    def take_bytes(self, count: Value) -> None:
+        """Consumes bytes, if so many are left."""
+        self.require_bytes(count)
+        self.advance(count)
+
     def require_bytes(self, count: Value) -> None:
         """PacketTooShort unless so many bytes are left. The position never exceeds the length."""
         left = self.f.op("sub", self.length, self.where())
         self.require(self.f.compare("uge", left, count), "PacketTooShort")
 
     def advance(self, count: Value) -> None:
-        """Consumes bytes that are known to be there."""
+        """Consumes bytes that are there."""
         self.f.store(self.f.op("add", self.where(), count), self.position, 8)
 
     # -- states
@@ -195,10 +173,8 @@ class _Parser:
     def _operation(self, op: Json, where: str) -> None:
         args = op["parameters"]
         match op["op"]:
-            case "extract":
-                self._extract(args[0], None, op)
-            case "extract_VL":
-                self._extract(args[0], args[1], op)
+            case "extract" | "extract_VL":
+                self._extract(args[0], args[1] if len(args) > 1 else None, op)
             case "set":
                 traced_set(self.ctx, args[0], op, lambda: self._set(args[0], args[1], op))
             case "verify":
@@ -208,8 +184,7 @@ class _Parser:
             case "shift":
                 if not 0 <= args[0] <= MAX_HEADER_BYTES:
                     raise refuse(f"a shift by {args[0]} bytes", op)
-                self.require_bytes(const(64, args[0]))
-                self.advance(const(64, args[0]))
+                self.take_bytes(const(64, args[0]))
             case "advance":
                 self._advance(args[0], op)
             case other:
@@ -224,25 +199,19 @@ class _Parser:
                 self._extract_header(ctx.header(what["value"], op), length, op)
             case "stack":
                 stack = find(ctx.model.stacks, what["value"], "header stack", op)
-                self._next_is_free(stack, len(stack.headers))
-                self._extract_header(ctx.element(stack, ctx.next_index(stack)), length, op)
-                self._push_back(stack)
+                self._extract_next(stack, 0, length, op)
             case "union_stack":
                 ustack = find(ctx.model.union_stacks, what["value"][0], "stack of header unions", op)
-                self._next_is_free(ustack, len(ustack.unions))
-                member = member_of(ustack.unions[0], what["value"][1], op)
-                union = ctx.union_element(ustack, ctx.next_index(ustack))
-                self._extract_header(union.members[member], length, op)
-                self._push_back(ustack)
+                self._extract_next(ustack, member_of(ustack, what["value"][1], op), length, op)
             case other:
                 raise refuse(f"extraction to '{other}'", op)
 
-    def _next_is_free(self, stack: Stack | UnionStack, size: int) -> None:
-        free = self.f.compare("ult", self.ctx.next_index(stack), const(32, size))
+    def _extract_next(self, stack: Stack, member: int, length: Json, op: Json) -> None:
+        ctx, f = self.ctx, self.f
+        free = f.compare("ult", ctx.next_index(stack), const(32, len(stack.elements)))
         self.require(free, "StackOutOfBounds")
-
-    def _push_back(self, stack: Stack | UnionStack) -> None:
-        self.ctx.set_next(stack, self.f.op("add", self.ctx.next_index(stack), const(32, 1)))
+        self._extract_header(ctx.element(stack, ctx.next_index(stack))[member], length, op)
+        ctx.set_next(stack, f.op("add", ctx.next_index(stack), const(32, 1)))
 
     def _extract_header(self, ref: HeaderRef, length: Json, op: Json) -> None:
         ctx, f = self.ctx, self.f
@@ -262,11 +231,10 @@ class _Parser:
         bits = self._length(length)
         self.require(f.compare("eq", f.op("and", bits, const(64, 7)), const(64, 0)), "ParserInvalidArgument")
         # BMv2 adds the length that the field had before; it is 0 unless the header was extracted already.
-        before = f.lshr(f.resize(variable_bits(ctx, ref, spec), 64), 3)
+        before = variable_bytes(ctx, ref, spec)
         need = f.op("add", f.op("add", fixed, before), f.lshr(bits, 3))
         self.require_bytes(need)
-        room = f.compare("ule", need, const(64, ref.type.max_bytes))
-        self.require(room, "HeaderTooShort")
+        self.require(f.compare("ule", need, const(64, ref.type.max_bytes)), "HeaderTooShort")
         if ctx.trace:
             steps.extracted(ctx, ref, self.here(), f.op("add", fixed, f.lshr(bits, 3)), op)
         extract(ctx, ref, self.here(), bits)
@@ -284,21 +252,11 @@ class _Parser:
     # -- other operations
 
     def _set(self, target: Json, source: Json, op: Json) -> None:
-        ctx = self.ctx
         if source["type"] == "lookahead":
             v = self._lookahead(source)
-            assign_number(ctx, target, Number(v, False))
-            return
-        ref, name = lvalue(ctx, target)
-        spec = find_field(ref.header, name, op)
-        if spec.variable:
-            src, of = lvalue(ctx, source)
-            assign_variable(ctx, ref, spec, src, find_field(src.header, of, op))
-        elif spec.signed or spec.saturating:
-            n = exact(ctx, source)
-            assign_number(ctx, target, n)
+            assign_number(self.ctx, target, Number(v, False))
         else:
-            ctx.store_field(ref, spec, low(ctx, source, spec.bits))
+            assign(self.ctx, [target, source], op)
 
     def _lookahead(self, e: Json) -> Value:
         """Bits ahead of the position, which stays."""
@@ -326,13 +284,11 @@ class _Parser:
     def _advance(self, amount: Json, op: Json) -> None:
         f = self.f
         bits = low(self.ctx, amount, 64)
-        whole = f.compare("eq", f.op("and", bits, const(64, 7)), const(64, 0))
-        self.require(whole, "ParserInvalidArgument")
+        self.require(f.compare("eq", f.op("and", bits, const(64, 7)), const(64, 0)), "ParserInvalidArgument")
         count = f.lshr(bits, 3)
         if self.ctx.trace:
             self.ctx.trace.record(f, "extern_call", [("bytes", count)], at=op, extern="advance")
-        self.require_bytes(count)
-        self.advance(count)
+        self.take_bytes(count)
 
     # -- transitions
 
@@ -369,30 +325,26 @@ class _Parser:
 
     def _key(self, k: Json) -> Value:
         """A component of the transition key at its own width."""
-        ctx = self.ctx
         if k["type"] == "lookahead":
             return self._lookahead(k)
         if k["type"] not in ("field", "stack_field", "union_stack_field"):
             raise refuse(f"'{k['type']}' in a select expression", k)
-        ref, name = union_stack_field(ctx, k) if k["type"] == "union_stack_field" else lvalue(ctx, k)
-        if name == "$valid$":
-            return ctx.is_valid(ref)
-        spec = find_field(ref.header, name, k)
-        return ctx.f.resize(ctx.load_field(ref, spec), spec.bits)
+        n = read(self.ctx, *lvalue(self.ctx, k))
+        return self.f.resize(n.value, n.value.bits - n.signed)
 
     def _matches(self, t: Json, parts: list[Value]) -> Value:
         """Value and mask are the components one after the other, each filled up to bytes."""
         f = self.f
         value = parse_hex(t["value"])
         mask = parse_hex(t["mask"]) if t.get("mask") is not None else -1
-        cond = const(1, 1)
+        cond = TRUE
         for v in reversed(parts):
             size = (v.bits + 7) // 8 * 8
             low_bits = (1 << size) - 1
             wanted, m = value & low_bits, mask & low_bits
             full = (1 << v.bits) - 1
             if wanted & m & ~full:
-                cond = const(1, 0)  # bits that the component does not have
+                cond = FALSE  # bits that the component does not have
             masked = f.op("and", v, const(v.bits, m)) if m & full != full else v
             cond = f.op("and", cond, f.compare("eq", masked, const(v.bits, wanted & m)))
             value >>= size
@@ -411,17 +363,12 @@ class _Parser:
         packed = const(bits, 0)
         for p in parts:
             packed = f.op("or", f.shl(packed, p.bits), f.resize(p, bits))
-        words = (bits + 63) // 64
-        wide = f.resize(packed, 64 * words)
-        base = ctx.slot(slot)
-        count = f.load(64, f.at("%sw", 8 * (slot + 1)), 8)
-        return self._search(base, count, wide)
+        wide = f.resize(packed, (bits + 63) // 64 * 64)
+        return self._search(ctx.slot(slot), ctx.word(slot + 1), wide)
 
     def _search(self, base: str, count: Value, wanted: Value) -> Value:
         f = self.f
-        index, found = f.alloca("i64"), f.alloca("i8")
-        f.store(const(64, 0), index, 8)
-        f.store(const(8, 0), found)
+        index, found = f.variable(64), f.variable(8)
         head, look, done = f.block("search"), f.block("look"), f.block("searched")
         f.enter(head)
         i = f.load(64, index, 8)
@@ -439,7 +386,7 @@ class _Parser:
 def _cyclic(states: dict[str, Json]) -> set[str]:
     """States from which they themselves can be reached."""
     follows = {n: {t["next_state"] for t in s["transitions"]} - {None} for n, s in states.items()}
-    found = set()
+    cyclic = set()
     for start in states:
         seen: set[str] = set()
         todo = list(follows[start])
@@ -449,5 +396,5 @@ def _cyclic(states: dict[str, Json]) -> set[str]:
                 seen.add(name)
                 todo.extend(follows.get(name, ()))  # one that is not there is refused by name
         if start in seen:
-            found.add(start)
-    return found
+            cyclic.add(start)
+    return cyclic

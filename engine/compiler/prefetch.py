@@ -11,34 +11,14 @@ is changed, and a hint for memory that is not there does no harm.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
+from detour.engine.compiler import slots
 from detour.engine.compiler.context import CompilationUnit, FunctionContext
 from detour.engine.compiler.ir import Module, Value, const
 from detour.engine.compiler.model import TableIr
 from detour.engine.compiler.runtime import loop
-from detour.engine.compiler.slots import (
-    BLOCK_MASK,
-    COUNTER_USED,
-    ENTRY_COUNT,
-    FILTER_LEAST,
-    FILTER_SLOTS_SHIFT,
-    FIRST_SLOT,
-    GROUP_COUNT,
-    GROUP_HEAD,
-    GROUP_MEMBERS,
-    GROUPS,
-    HASH_BASE,
-    HASH_HEAD,
-    HASH_MASK,
-    MEMBERS,
-    PROFILE_GROUPS,
-    PROFILE_SIZES,
-    RECORDS,
-    key_layout,
-    record_words,
-)
+from detour.engine.compiler.slots import key_layout, record_words
 
 _LINE = 64
 _SMALL_MASK = 63
@@ -52,22 +32,23 @@ _PROFILE_BYTES = 8 * _LINE
 def write_prefetch(program: CompilationUnit) -> None:
     """Writes `prefetch`: (sw, bytes at the beginning of every array) -> 0."""
     _write_region(program.module)
-    f = program.module.function("i64 @prefetch(ptr noalias align 8 %sw, i64 %reach) nounwind")
-    ctx = FunctionContext(program, f)
-    slots = program.slots
-    _region(ctx, f.at("%sw", 8 * FIRST_SLOT), const(64, 8 * (slots.used - FIRST_SLOT)))
+    ctx = FunctionContext(program, "i64 @prefetch(ptr noalias align 8 %sw, i64 %reach) nounwind")
+    f, own = ctx.f, program.slots
+    _region(ctx, f.at("%sw", 8 * slots.FIRST_SLOT), const(64, 8 * (own.used - slots.FIRST_SLOT)))
     for table in program.model.tables.values():
         if table.key:
-            _table(ctx, table, slots.tables[table.name])
-    for first in slots.profiles.values():
-        for offset in (MEMBERS, PROFILE_GROUPS, GROUP_MEMBERS):
-            size = f.load(64, f.at("%sw", 8 * (first + offset + PROFILE_SIZES)), 8)
+            slot = own.tables[table.name]
+            (_hash_table if table.match_type == "exact" else _filters)(ctx, table, slot)
+            _region(ctx, ctx.slot(slot + slots.RECORDS), const(64, 8 * record_words(table)))
+    for first in own.profiles.values():
+        for offset in (slots.MEMBERS, slots.PROFILE_GROUPS, slots.GROUP_MEMBERS):
+            size = ctx.word(first + offset + slots.PROFILE_SIZES)
             few = f.select(f.compare("ult", size, const(64, _PROFILE_BYTES)), size, const(64, _PROFILE_BYTES))
             _region(ctx, ctx.slot(first + offset), few)
-    for first in slots.counters.values():
-        used = f.compare("ne", f.load(64, f.at("%sw", 8 * (first + COUNTER_USED)), 8), const(64, 0))
+    for first in own.counters.values():
+        used = f.compare("ne", ctx.word(first + slots.COUNTER_USED), const(64, 0))
         ctx.when(used, partial(_region, ctx, ctx.slot(first), Value(64, "%reach")))
-    for first in slots.registers.values():
+    for first in own.registers.values():
         _region(ctx, ctx.slot(first), Value(64, "%reach"))
     f.ret(const(64, 0))
 
@@ -88,27 +69,19 @@ def _region(ctx: FunctionContext, base: str, size: Value) -> None:
     ctx.f.call_void("fetch_region", [base, size])
 
 
-def _table(ctx: FunctionContext, table: TableIr, slot: int) -> None:
-    if table.match_type == "exact":
-        _hash_table(ctx, table, slot)
-    else:
-        _filters(ctx, table, slot)
-    _region(ctx, ctx.slot(slot + RECORDS), const(64, 8 * record_words(table)))
-
-
 def _hash_table(ctx: FunctionContext, table: TableIr, slot: int) -> None:
     """The slots and records of an exact table, unless there are none or many."""
     f = ctx.f
-    entries = f.load(64, f.at("%sw", 8 * (slot + ENTRY_COUNT)), 8)
-    mask = f.load(64, f.at("%sw", 8 * (slot + HASH_MASK)), 8)
+    entries = ctx.word(slot + slots.ENTRY_COUNT)
+    mask = ctx.word(slot + slots.HASH_MASK)
 
     def ask() -> None:
         count = f.op("add", mask, const(64, 1))
-        size = f.op("mul", count, const(64, 8 * (HASH_HEAD + key_layout(table.key).words)))
-        _region(ctx, ctx.slot(slot + HASH_BASE), size)
+        size = f.op("mul", count, const(64, 8 * (slots.HASH_HEAD + key_layout(table.key).words)))
+        _region(ctx, ctx.slot(slot + slots.HASH_BASE), size)
         # At most half of the slots are in use, and row 0 is the default entry.
         rows = f.op("add", f.lshr(count, 1), const(64, 1))
-        _region(ctx, ctx.slot(slot + RECORDS), f.op("mul", rows, const(64, 8 * record_words(table))))
+        _region(ctx, ctx.slot(slot + slots.RECORDS), f.op("mul", rows, const(64, 8 * record_words(table))))
 
     few = f.compare("ule", mask, const(64, _SMALL_MASK))
     ctx.when(f.op("and", few, f.compare("ne", entries, const(64, 0))), ask)
@@ -118,27 +91,23 @@ def _filters(ctx: FunctionContext, table: TableIr, slot: int) -> None:
     """The rows of an LPM or ternary table's groups, and the filters in front of their slots."""
     f = ctx.f
     layout = key_layout(table.key)
-    stride = 8 * (GROUP_HEAD + layout.words + layout.range_words)
-    rows = ctx.slot(slot + GROUPS)
-    count = f.load(64, f.at("%sw", 8 * (slot + GROUP_COUNT)), 8)
+    stride = 8 * (slots.GROUP_HEAD + layout.words + layout.range_words)
+    rows = ctx.slot(slot + slots.GROUPS)
+    count = ctx.word(slot + slots.GROUP_COUNT)
     few = f.select(f.compare("ult", count, const(64, _MOST_GROUPS)), count, const(64, _MOST_GROUPS))
 
     def ask(i: Value) -> None:
         row = f.at(rows, f.op("mul", i, const(64, stride)))
         mask = f.load(64, f.at(row, 8), 8)
-        ctx.when(f.compare("ne", mask, const(64, BLOCK_MASK)), _filter(ctx, row, mask))
+        ctx.when(f.compare("ne", mask, const(64, slots.BLOCK_MASK)), partial(_filter, ctx, row, mask))
 
     loop(f, few, ask)
 
 
-def _filter(ctx: FunctionContext, row: str, mask: Value) -> Callable[[], None]:
+def _filter(ctx: FunctionContext, row: str, mask: Value) -> None:
     f = ctx.f
-
-    def ask() -> None:
-        words = f.op("add", f.op("or", f.lshr(mask, FILTER_SLOTS_SHIFT), const(64, FILTER_LEAST)), const(64, 1))
-        size = f.shl(words, 3)
-        short = f.compare("ule", words, const(64, _MOST_FILTER_WORDS))
-        begin = f.at(f.load_pointer(row), f.op("sub", const(64, 0), size))
-        _region(ctx, begin, f.select(short, size, const(64, 0)))
-
-    return ask
+    words = f.op("add", f.op("or", f.lshr(mask, slots.FILTER_SLOTS_SHIFT), const(64, slots.FILTER_LEAST)), const(64, 1))
+    size = f.shl(words, 3)
+    short = f.compare("ule", words, const(64, _MOST_FILTER_WORDS))
+    begin = f.at(f.load_pointer(row), f.op("sub", const(64, 0), size))
+    _region(ctx, begin, f.select(short, size, const(64, 0)))

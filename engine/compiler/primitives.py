@@ -1,21 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Primitives: what actions, parser states and deparsers call."""
+"""Primitives: what actions, parser states and deparsers call (`actions` compiles the calls)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
 
 from detour.engine import phv
-from detour.engine.compiler import stateful
 from detour.engine.compiler.calculations import hash_by
-from detour.engine.compiler.context import FunctionContext
+from detour.engine.compiler.context import FunctionContext, HeaderRef, UnionRef
 from detour.engine.compiler.expressions import Number, exact, header, loggable, low, lvalue, stack_name, union
 from detour.engine.compiler.ir import Value, const
+from detour.engine.compiler.layout import container
 from detour.engine.compiler.load import find_field
-from detour.engine.compiler.model import Json, Stack, UnionStack, named, parse_hex, refuse
+from detour.engine.compiler.log_ring import RING_WORDS, LogFormat
+from detour.engine.compiler.model import Array, Json, Stack, named, parse_hex, refuse
 from detour.engine.compiler.runtime import runtime
-from detour.engine.compiler.slots import LOG, RECENT_ERROR
-from detour.engine.compiler.traced_primitives import trace_primitive
+from detour.engine.compiler.slots import COUNTER_USED, LOG, METER_WORDS, NOW, RECENT_ERROR
 from detour.engine.compiler.values import (
     add_header,
     assign_header,
@@ -27,33 +30,43 @@ from detour.engine.compiler.values import (
     remove_header,
     store,
 )
-from detour.engine.tables.log import RING_WORDS, LogFormat
 
-Primitive = Callable[[FunctionContext, list[Json], Json], None]
-_PRIMITIVES: dict[str, tuple[int, Primitive]] = {}
-
-
-def run_primitive(ctx: FunctionContext, call: Json) -> None:
-    """Compiles one call. Jumps are not handled here but by `actions`."""
-    op, args = call["op"], call["parameters"]
-    if op not in _PRIMITIVES:
-        raise refuse(f"primitive '{op}'", call)
-    count, write = _PRIMITIVES[op]
-    if len(args) != count:
-        raise refuse(f"primitive '{op}' takes {count} arguments, not {len(args)}", call)
-    if ctx.trace:
-        trace_primitive(ctx, op, args, call, lambda: write(ctx, args, call))
-    else:
-        write(ctx, args, call)
+Write = Callable[[FunctionContext, list[Json], Json], None]
+"""compiles a call, given its parameters and itself"""
 
 
-def _primitive(names: str, count: int) -> Callable[[Primitive], Primitive]:
-    def register(f: Primitive) -> Primitive:
-        for name in names.split():
-            _PRIMITIVES[name] = (count, f)
+@dataclass(frozen=True)
+class Extern:
+    """What a trace says of a call of an extern. `numbers`: by name which parameter it is and its bits; `result`: the
+    parameter that it writes to, `of`: that names what it works on; `name`: in P4, if it is not the primitive's."""
+
+    numbers: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    result: int | None = None
+    of: int | None = None
+    name: str = ""
+
+
+class Primitive(NamedTuple):
+    """A primitive. `assigns`: a trace says that a field was written, by which method if it is a header's validity."""
+
+    parameters: int
+    write: Write
+    assigns: str = ""
+    extern: Extern | None = None
+
+
+PRIMITIVES: dict[str, Primitive] = {}
+
+
+def _primitive(names: str, count: int, assigns: str = "", extern: Extern | None = None) -> Callable[[Write], Write]:
+    def register(f: Write) -> Write:
+        PRIMITIVES.update(dict.fromkeys(names.split(), Primitive(count, f, assigns, extern)))
         return f
 
     return register
+
+
+# -- assignments
 
 
 def assign_number(ctx: FunctionContext, target: Json, n: Number) -> None:
@@ -64,93 +77,47 @@ def assign_number(ctx: FunctionContext, target: Json, n: Number) -> None:
     store(ctx, ref, find_field(ref.header, name, target), n.value, n.signed)
 
 
-def _result(ctx: FunctionContext, target: Json) -> Callable[[Value], None]:
-    return lambda v: assign_number(ctx, target, Number(v, False))
-
-
-# -- assignments
-
-
-@_primitive("assign modify_field", 2)
-def _assign(ctx: FunctionContext, args: list[Json], call: Json) -> None:
+@_primitive("assign modify_field assign_VL", 2, "assign")
+def assign(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     ref, name = lvalue(ctx, args[0])
     spec = find_field(ref.header, name, call)
     if spec.variable:
         src, of = lvalue(ctx, args[1])
         assign_variable(ctx, ref, spec, src, find_field(src.header, of, call))
     elif spec.signed or spec.saturating:
-        n = exact(ctx, args[1])
-        store(ctx, ref, spec, n.value, n.signed)
+        store(ctx, ref, spec, *exact(ctx, args[1]))
     else:
         ctx.store_field(ref, spec, low(ctx, args[1], spec.bits))
 
 
-@_primitive("assign_VL", 2)
-def _assign_variable(ctx: FunctionContext, args: list[Json], call: Json) -> None:
-    _assign(ctx, args, call)
+def _arithmetic(op: str, ctx: FunctionContext, args: list[Json], call: Json) -> None:
+    left, right = args[-2:]
+    assign(ctx, [args[0], {"type": "expression", "value": {"op": op, "left": left, "right": right}}], call)
 
 
-@_primitive("assign_header copy_header", 2)
-def _assign_header(ctx: FunctionContext, args: list[Json], call: Json) -> None:
-    assign_header(ctx, header(ctx, args[0]), header(ctx, args[1]))
-
-
-@_primitive("assign_union", 2)
-def _assign_union(ctx: FunctionContext, args: list[Json], call: Json) -> None:
-    assign_union(ctx, union(ctx, args[0]), union(ctx, args[1]))
-
-
-def _stack(ctx: FunctionContext, e: Json, call: Json) -> Stack | UnionStack:
-    return ctx.stack(stack_name(e), call)
-
-
-@_primitive("assign_header_stack assign_union_stack", 2)
-def _assign_stack(ctx: FunctionContext, args: list[Json], call: Json) -> None:
-    assign_stack(ctx, _stack(ctx, args[0], call), _stack(ctx, args[1], call))
-
-
-def _arithmetic(op: str) -> Primitive:
-    def write(ctx: FunctionContext, args: list[Json], call: Json) -> None:
-        left, right = (args[1], args[2]) if len(args) == 3 else (args[0], args[1])
-        e = {"type": "expression", "value": {"op": op, "left": left, "right": right}}
-        _assign(ctx, [args[0], e], call)
-
-    return write
-
-
-for _name, _op in (
-    ("add", "+"),
-    ("subtract", "-"),
-    ("bit_and", "&"),
-    ("bit_or", "|"),
-    ("bit_xor", "^"),
-    ("shift_left", "<<"),
-    ("shift_right", ">>"),
-):
-    _primitive(_name, 3)(_arithmetic(_op))
-_primitive("add_to_field", 2)(_arithmetic("+"))
-_primitive("subtract_from_field", 2)(_arithmetic("-"))
+_OPERATORS = {"add": "+", "subtract": "-", "bit_and": "&", "bit_or": "|", "bit_xor": "^"}
+for _name, _op in (_OPERATORS | {"shift_left": "<<", "shift_right": ">>"}).items():
+    _primitive(_name, 3, "assign")(partial(_arithmetic, _op))
+_primitive("add_to_field", 2, "assign")(partial(_arithmetic, "+"))
+_primitive("subtract_from_field", 2, "assign")(partial(_arithmetic, "-"))
 
 
 # -- headers and stacks
 
 
-@_primitive("add_header", 1)
-def _add_header(ctx: FunctionContext, args: list[Json], call: Json) -> None:
-    add_header(ctx, header(ctx, args[0]))
+def _header(ctx: FunctionContext, e: Json, call: Json) -> HeaderRef:
+    return header(ctx, e)
 
 
-@_primitive("add_header_fast", 1)
-def _add_header_fast(ctx: FunctionContext, args: list[Json], call: Json) -> None:
-    ctx.set_valid(header(ctx, args[0]), True)
+def _union(ctx: FunctionContext, e: Json, call: Json) -> UnionRef:
+    return union(ctx, e)
 
 
-@_primitive("remove_header", 1)
-def _remove_header(ctx: FunctionContext, args: list[Json], call: Json) -> None:
-    remove_header(ctx, header(ctx, args[0]))
+def _stack(ctx: FunctionContext, e: Json, call: Json) -> Stack:
+    return ctx.stack(stack_name(e), call)
 
 
-def _amount(e: Json, call: Json) -> int:
+def _amount(ctx: FunctionContext, e: Json, call: Json) -> int:
     if e["type"] != "hexstr":
         raise refuse("a stack is pushed or popped by an amount that is not constant", call)
     if parse_hex(e["value"]) < 0:
@@ -158,14 +125,23 @@ def _amount(e: Json, call: Json) -> int:
     return parse_hex(e["value"])
 
 
-@_primitive("push", 2)
-def _push(ctx: FunctionContext, args: list[Json], call: Json) -> None:
-    push(ctx, _stack(ctx, args[0], call), _amount(args[1], call))
+def _on_headers(names: str, write: Callable[..., None], *kinds: Callable[..., Any], assigns: str = "") -> None:
+    """Registers a primitive whose parameters are read by `kinds`."""
+
+    def with_arguments(ctx: FunctionContext, args: list[Json], call: Json) -> None:
+        write(ctx, *(kind(ctx, e, call) for kind, e in zip(kinds, args, strict=True)))
+
+    _primitive(names, len(kinds), assigns)(with_arguments)
 
 
-@_primitive("pop", 2)
-def _pop(ctx: FunctionContext, args: list[Json], call: Json) -> None:
-    pop(ctx, _stack(ctx, args[0], call), _amount(args[1], call))
+_on_headers("assign_header copy_header", assign_header, _header, _header)
+_on_headers("assign_union", assign_union, _union, _union)
+_on_headers("assign_header_stack assign_union_stack", assign_stack, _stack, _stack)
+_on_headers("add_header", add_header, _header, assigns="setValid")
+_on_headers("add_header_fast", lambda ctx, ref: ctx.set_valid(ref, True), _header, assigns="setValid")
+_on_headers("remove_header", remove_header, _header, assigns="setInvalid")
+_on_headers("push", push, _stack, _amount)
+_on_headers("pop", pop, _stack, _amount)
 
 
 # -- what becomes of the packet
@@ -176,7 +152,7 @@ def _mark_to_drop(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     """Sets the fields of the header that is given, which may be a copy of standard_metadata."""
     ref = header(ctx, args[0])
     for name, value in (("egress_spec", ctx.drop_port()), ("mcast_grp", const(32, 0))):
-        store(ctx, ref, find_field(ref.header, name, call), value, False)
+        store(ctx, ref, find_field(ref.header, name, call), value)
 
 
 @_primitive("drop", 0)
@@ -194,34 +170,31 @@ def _no_op(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     pass
 
 
-def _list_id(ctx: FunctionContext, e: Json) -> Value:
-    """A field list as the PHV holds it: plus one."""
-    return ctx.f.op("add", ctx.f.resize(low(ctx, e, 16), 32), const(32, 1))
+def _request(names: str, count: int, places: Mapping[int, tuple[int, int]], extern: Extern) -> None:
+    """A primitive that leaves parameters in the PHV, each plus one; `places`: where, which parameter, and its bits."""
+
+    def write(ctx: FunctionContext, args: list[Json], call: Json) -> None:
+        for place, (argument, bits) in places.items():
+            v = ctx.f.resize(low(ctx, args[argument], bits), 32)
+            ctx.set_fixed(place, ctx.f.op("add", v, const(32, 1)))
+
+    _primitive(names, count, extern=extern)(write)
 
 
-@_primitive("clone_ingress_pkt_to_egress clone_egress_pkt_to_egress", 2)
-def _clone(ctx: FunctionContext, args: list[Json], call: Json) -> None:
-    session = ctx.f.resize(low(ctx, args[0], 15), 32)
-    ctx.set_fixed(phv.CLONE_SESSION, ctx.f.op("add", session, const(32, 1)))
-    ctx.set_fixed(phv.CLONE_FIELDS, _list_id(ctx, args[1]))
+_request(
+    "clone_ingress_pkt_to_egress clone_egress_pkt_to_egress",
+    2,
+    {phv.CLONE_SESSION: (0, 15), phv.CLONE_FIELDS: (1, 16)},
+    Extern({"session": (0, 32), "fields": (1, 16)}),
+)
+_request("resubmit", 1, {phv.RESUBMIT: (0, 16)}, Extern({"fields": (0, 16)}))
+_request("recirculate", 1, {phv.RECIRCULATE: (0, 16)}, Extern({"fields": (0, 16)}))
+_request(
+    "generate_digest", 2, {phv.DIGEST_LIST: (1, 16)}, Extern({"receiver": (0, 32), "fields": (1, 16)}, name="digest")
+)
 
 
-@_primitive("resubmit", 1)
-def _resubmit(ctx: FunctionContext, args: list[Json], call: Json) -> None:
-    ctx.set_fixed(phv.RESUBMIT, _list_id(ctx, args[0]))
-
-
-@_primitive("recirculate", 1)
-def _recirculate(ctx: FunctionContext, args: list[Json], call: Json) -> None:
-    ctx.set_fixed(phv.RECIRCULATE, _list_id(ctx, args[0]))
-
-
-@_primitive("generate_digest", 2)
-def _digest(ctx: FunctionContext, args: list[Json], call: Json) -> None:
-    ctx.set_fixed(phv.DIGEST_LIST, _list_id(ctx, args[1]))
-
-
-@_primitive("truncate", 1)
+@_primitive("truncate", 1, extern=Extern({"bytes": (0, 32)}))
 def _truncate(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     """The smallest of all lengths given; a length of 0 is kept as a flag, since 0 means "not" in the PHV."""
     f = ctx.f
@@ -236,10 +209,14 @@ def _truncate(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     ctx.set_fixed(phv.TRUNCATE, f.select(shorter, length, before))
 
 
-# -- externs
+# -- hashes and random numbers
 
 
-@_primitive("modify_field_with_hash_based_offset", 4)
+@_primitive(
+    "modify_field_with_hash_based_offset",
+    4,
+    extern=Extern({"base": (1, 64), "max": (3, 64)}, result=0, of=2, name="hash"),
+)
 def _hash(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     """base + hash % max; a max of 0 counts as 1."""
     f = ctx.f
@@ -254,7 +231,7 @@ def _hash(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     assign_number(ctx, args[0], Number(v, False))
 
 
-@_primitive("modify_field_rng_uniform", 3)
+@_primitive("modify_field_rng_uniform", 3, extern=Extern({"low": (1, 64), "high": (2, 64)}, result=0, name="random"))
 def _random(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     """A number in lo..hi; with lo > hi BMv2 leaves the field alone."""
     f = ctx.f
@@ -273,24 +250,81 @@ def _random(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     ctx.when(f.compare("ule", lo, hi), draw)
 
 
-@_primitive("count", 2)
+# -- counters, meters and registers
+
+
+def _at_index(ctx: FunctionContext, what: str, e: Json, index: Json, then: Callable[[Array, Value], None]) -> None:
+    """Runs `then` with the array and the index, i64, if that is in bounds (BMv2 looks at its low 32 bits); else nothing
+    happens, as in BMv2."""
+    arrays = {"counter": ctx.model.counters, "meter": ctx.model.meters, "register": ctx.model.registers}
+    array = named(arrays[what], e, what, e)
+    if array.direct:
+        raise refuse(f"there is no {what} '{e['value']}'", e)
+    i = ctx.f.resize(low(ctx, index, 32), 64)
+    ctx.when(ctx.f.compare("ult", i, const(64, array.size)), lambda: then(array, i))
+
+
+def count_packet(ctx: FunctionContext, packets_at: str, bytes_at: str) -> None:
+    """Adds one packet and its ingress length."""
+    f = ctx.f
+    f.store(f.op("add", f.load(64, packets_at, 8), const(64, 1)), packets_at, 8)
+    size = f.resize(ctx.fixed(phv.INGRESS_LENGTH), 64)
+    f.store(f.op("add", f.load(64, bytes_at, 8), size), bytes_at, 8)
+
+
+@_primitive("count", 2, extern=Extern({"index": (1, 32)}, of=0))
 def _count(ctx: FunctionContext, args: list[Json], call: Json) -> None:
-    stateful.count(ctx, args[0], args[1])
+    def add(array: Array, i: Value) -> None:
+        slot = ctx.slots.counters[array.name]
+        ctx.f.store(const(64, 1), ctx.f.at("%sw", 8 * (slot + COUNTER_USED)), 8)
+        at = ctx.f.at(ctx.slot(slot), ctx.f.shl(i, 4))
+        count_packet(ctx, at, ctx.f.at(at, 8))
+
+    _at_index(ctx, "counter", args[0], args[1], add)
 
 
-@_primitive("execute_meter", 3)
+def meter_colour(ctx: FunctionContext, row: str, unit: str) -> Value:
+    """Runs the meter in that row; the colour, i32."""
+    f = ctx.f
+    now = ctx.word(NOW)
+    amount = const(64, 1) if unit == "packets" else f.resize(ctx.fixed(phv.INGRESS_LENGTH), 64)
+    return f.call(32, runtime(ctx.module, "meter"), [row, now, amount])
+
+
+@_primitive("execute_meter", 3, extern=Extern({"index": (1, 32)}, result=2, of=0, name="meter"))
 def _meter(ctx: FunctionContext, args: list[Json], call: Json) -> None:
-    stateful.execute_meter(ctx, args[0], args[1], _result(ctx, args[2]))
+    def run(array: Array, i: Value) -> None:
+        offset = ctx.f.op("mul", i, const(64, 8 * METER_WORDS))
+        row = ctx.f.at(ctx.slot(ctx.slots.meters[array.name]), offset)
+        assign_number(ctx, args[2], Number(meter_colour(ctx, row, array.unit), False))
+
+    _at_index(ctx, "meter", args[0], args[1], run)
 
 
-@_primitive("register_read", 3)
+def _cell(ctx: FunctionContext, array: Array, i: Value) -> tuple[str, int]:
+    """Address and size of a register."""
+    size = container(array.bits)
+    return ctx.f.at(ctx.slot(ctx.slots.registers[array.name]), ctx.f.op("mul", i, const(64, size))), size
+
+
+@_primitive("register_read", 3, extern=Extern({"index": (2, 32)}, result=0, of=1))
 def _register_read(ctx: FunctionContext, args: list[Json], call: Json) -> None:
-    stateful.read_register(ctx, args[1], args[2], _result(ctx, args[0]))
+    def read(array: Array, i: Value) -> None:
+        at, size = _cell(ctx, array, i)
+        v = ctx.f.resize(ctx.f.load(8 * size, at, min(size, 8)), array.bits)
+        assign_number(ctx, args[0], Number(v, False))
+
+    _at_index(ctx, "register", args[1], args[2], read)
 
 
-@_primitive("register_write", 3)
+@_primitive("register_write", 3, extern=Extern({"index": (1, 32)}, of=0))
 def _register_write(ctx: FunctionContext, args: list[Json], call: Json) -> None:
-    stateful.write_register(ctx, args[0], args[1], args[2])
+    def write(array: Array, i: Value) -> None:
+        v = low(ctx, args[2], array.bits)
+        at, size = _cell(ctx, array, i)
+        ctx.f.store(ctx.f.resize(v, 8 * size), at, min(size, 8))
+
+    _at_index(ctx, "register", args[0], args[1], write)
 
 
 # -- debugging
@@ -306,8 +340,7 @@ def _assert(ctx: FunctionContext, args: list[Json], call: Json) -> None:
         ctx.fail(phv.ERROR_ASSERT)
         info = call.get("source_info")
         line = info.get("line") if isinstance(info, dict) else 0
-        line = line if type(line) is int else 0
-        ctx.f.store(const(64, line), ctx.f.at("%sw", 8 * RECENT_ERROR), 8)
+        ctx.f.store(const(64, line if type(line) is int else 0), ctx.f.at("%sw", 8 * RECENT_ERROR), 8)
 
     ctx.when(failed, fail)
 
@@ -316,7 +349,7 @@ def _assert(ctx: FunctionContext, args: list[Json], call: Json) -> None:
 def _log(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     """Leaves the arguments in the log ring if somebody listens."""
     f = ctx.f
-    listener = f.load(64, f.at("%sw", 8 * LOG), 8)
+    listener = ctx.word(LOG)
     values = list(args[1]["value"])
     if args[0]["type"] != "string" or args[1]["type"] != "parameters_vector":
         raise refuse("log_msg without a text", call)
@@ -325,7 +358,7 @@ def _log(ctx: FunctionContext, args: list[Json], call: Json) -> None:
         numbers = [loggable(ctx, e) for e in values]
         fmt = LogFormat(args[0]["value"], tuple((n.value.bits, n.signed) for n in numbers))
         ctx.program.log_formats.append(fmt)
-        ring = f.load_pointer(f.at("%sw", 8 * LOG))
+        ring = ctx.slot(LOG)
         end = f.load(64, ring, 8)
         at = f.at(f.at(ring, 8), f.shl(f.op("and", end, const(64, RING_WORDS - 1)), 3))
         f.store(const(64, len(ctx.program.log_formats) - 1), at, 8)

@@ -12,25 +12,24 @@ import numpy as np
 
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError, InternalError
+from detour.base.records import as_json, from_json
 from detour.engine.compiler import context, native
-from detour.engine.compiler.check import MAX_HEADER_BYTES, MAX_PHV_BYTES
 from detour.engine.compiler.control import write_pipeline
-from detour.engine.compiler.covering import CoverageSite, SiteWriter
+from detour.engine.compiler.covering import COLLECTOR, CoverageSite, SiteWriter
 from detour.engine.compiler.deparser import max_header_bytes, write_deparser
 from detour.engine.compiler.ir import Module
-from detour.engine.compiler.layout import TEMPORARY, Layout
+from detour.engine.compiler.layout import Layout
 from detour.engine.compiler.lists import DigestList, digest_lists, write_digest, write_preserve
-from detour.engine.compiler.load import find_field, load
-from detour.engine.compiler.model import Header, Model, read_json, refuse
+from detour.engine.compiler.load import load
+from detour.engine.compiler.log_ring import LogFormat
+from detour.engine.compiler.model import MAX_HEADER_BYTES, MAX_PHV_BYTES, Model, read_json, refuse
 from detour.engine.compiler.parser import write_parser
 from detour.engine.compiler.prefetch import write_prefetch
 from detour.engine.compiler.slots import COVERAGE, TRACED_COVERAGE, Slots, assign_slots
 from detour.engine.compiler.traced import write_traced
 from detour.engine.compiler.tracing import RecordWriter, TraceForm
-from detour.engine.coverage.collector import COLLECTOR
-from detour.engine.tables.log import LogFormat
 
-_FUNCTIONS = ("parse", "ingress", "egress", "deparse", "preserve", "digest", "prefetch")
+_Readings = tuple[tuple[LogFormat, ...], tuple[TraceForm, ...], tuple[CoverageSite, ...]]
 
 
 @contextmanager
@@ -76,10 +75,9 @@ class Program:
         self.covered = collector is not None if covered is None else covered
         with _blame():
             self._build(use_cache)
-        own = np.zeros(max(len(self.coverage_sites), 1), np.int64)
-        self.coverage: Int64Array = (
-            own if collector is None or not self.covered else collector.counts_of(source, self.coverage_sites)
-        )
+        self.coverage: Int64Array = np.zeros(max(len(self.coverage_sites), 1), np.int64)
+        if collector is not None and self.covered:
+            self.coverage = collector.counts_of(source, self.coverage_sites)
 
     def _build(self, use_cache: bool) -> None:
         self.model: Model = load(self.json)
@@ -89,14 +87,11 @@ class Program:
         self.max_header_bytes = max_header_bytes(self.model)
         self.digests: dict[int, DigestList] = digest_lists(self.model)
         self.max_digest_bytes = max((d.bytes for d in self.digests.values()), default=0)
-        self.errors = self.model.errors
         self._check_sizes()
-        data, self.log_formats, self.trace_forms, self.coverage_sites = self._object(use_cache)
-        self._code = native.NativeCode(data)
-        self.parse_addr, self.ingress_addr, self.egress_addr, self.deparse_addr = (
-            self._code.address(n) for n in _FUNCTIONS[:4]
-        )
-        self.preserve_addr, self.digest_addr, self.prefetch_addr = (self._code.address(n) for n in _FUNCTIONS[4:])
+        self._code = native.NativeCode(self._object(use_cache))
+        self.parse_addr, self.ingress_addr, self.egress_addr = map(self._code.address, ("parse", "ingress", "egress"))
+        self.deparse_addr, self.preserve_addr = map(self._code.address, ("deparse", "preserve"))
+        self.digest_addr, self.prefetch_addr = map(self._code.address, ("digest", "prefetch"))
 
     def _check_sizes(self) -> None:
         """What the loop has room for."""
@@ -114,16 +109,12 @@ class Program:
         """
         return cls(read_json(source), use_cache=use_cache, apart=apart)
 
-    def _object(
-        self, use_cache: bool
-    ) -> tuple[bytes, tuple[LogFormat, ...], tuple[TraceForm, ...], tuple[CoverageSite, ...]]:
-        """The object file and what says how its messages, records and counters are read, which is kept in front of it
-        in the cache."""
+    def _object(self, use_cache: bool) -> bytes:
+        """The object file. How its messages, records and counters are read is kept in front of it in the cache."""
 
         def make() -> bytes:
-            text, formats, forms, sites = self._write()
-            texts = [[f.text, f.args] for f in formats]
-            head = json.dumps([texts, [f.to_json() for f in forms], [s.to_json() for s in sites]]).encode()
+            text, readings = self._write()
+            head = json.dumps(as_json(readings)).encode()
             return len(head).to_bytes(4, "little") + head + self._compile(text)
 
         if use_cache:
@@ -132,58 +123,33 @@ class Program:
             data = native.cached(native.cache_name(key), make)
         else:
             data = make()
-        size = int.from_bytes(data[:4], "little")
-        texts, forms, sites = json.loads(data[4 : 4 + size])
-        formats = tuple(LogFormat(t, tuple((b, s) for b, s in a)) for t, a in texts)
-        covered = tuple(CoverageSite.from_json(site) for site in sites)
-        return data[4 + size :], formats, tuple(TraceForm.from_json(form) for form in forms), covered
+        size = 4 + int.from_bytes(data[:4], "little")
+        self.log_formats, self.trace_forms, self.coverage_sites = from_json(_Readings, json.loads(data[4:size]))
+        return data[size:]
 
     def _compile(self, text: str) -> bytes:
         return native.compile_ir(text) if self._apart is None else native.compile_apart(text, self._apart)
 
-    def _write(self) -> tuple[str, list[LogFormat], list[TraceForm], list[CoverageSite]]:
-        """The program's IR."""
+    def _write(self) -> tuple[str, _Readings]:
+        """The program's IR, and how to read what it leaves."""
         cover = SiteWriter(TRACED_COVERAGE if self.traced else COVERAGE) if self.covered else None
-        sites = cover.sites if cover else []
         program = context.CompilationUnit(self.model, self.layout, self.slots, Module(), cover=cover)
+        forms: list[TraceForm] = []
         if self.traced:
             tracer = RecordWriter(program.module)
             write_traced(program, tracer)
-            return program.module.text(), program.log_formats, tracer.forms, sites
-        write_parser(program)
-        write_pipeline(program, "ingress")
-        write_pipeline(program, "egress")
-        write_deparser(program)
-        write_preserve(program)
-        write_digest(program)
-        write_prefetch(program)
-        return program.module.text(), program.log_formats, [], sites
+            forms = tracer.forms
+        else:
+            write_parser(program)
+            write_pipeline(program, "ingress")
+            write_pipeline(program, "egress")
+            write_deparser(program)
+            write_preserve(program)
+            write_digest(program)
+            write_prefetch(program)
+        sites = cover.sites if cover else []
+        return program.module.text(), (tuple(program.log_formats), tuple(forms), tuple(sites))
 
     def ir(self) -> str:
         """The IR before optimisation, to look at."""
         return self._write()[0]
-
-    def _split(self, name: str) -> tuple[Header, str]:
-        """Header and field of `header.field`; both names may contain dots."""
-        at = name.find(".")
-        while at >= 0:
-            header = self.model.headers.get(name[:at])
-            if header is not None:
-                return header, name[at + 1 :]
-            at = name.find(".", at + 1)
-        raise DetourError(f"P4 program: there is no field '{name}'")
-
-    def field_offset(self, name: str) -> int:
-        """Offset of a field `header.field`, or of a validity byte `header.$valid$`, in the PHV."""
-        header, member = self._split(name)
-        if member == "$valid$":
-            return self.layout.valid[header.name]
-        offset = self.layout.place(header, find_field(header, member)).offset
-        if offset >= TEMPORARY:
-            raise DetourError(f"P4 program: '{name}' is a local variable, which no PHV holds")
-        return offset
-
-    def field_size(self, name: str) -> int:
-        """Bytes that a field takes in the PHV."""
-        header, member = self._split(name)
-        return 1 if member == "$valid$" else self.layout.place(header, find_field(header, member)).size

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from detour.engine.compiler.ir import Function, Module, Value, const
+from detour.engine.compiler.slots import RANDOM
 
 _WRITERS: dict[str, Callable[[Module], None]] = {}
 
@@ -25,8 +26,7 @@ def _writer(f: Callable[[Module], None]) -> Callable[[Module], None]:
 
 def loop(f: Function, count: Value, body: Callable[[Value], None]) -> None:
     """for (i = 0; i < count; i++) body(i), all i64."""
-    index = f.alloca("i64")
-    f.store(const(64, 0), index, 8)
+    index = f.variable(64)
     head, inner, end = f.block("loop"), f.block("inner"), f.block("after")
     f.enter(head)
     i = f.load(64, index, 8)
@@ -45,8 +45,7 @@ def _variable_equal(module: Module) -> None:
     na, nb = Value(64, "%na"), Value(64, "%nb")
     more = f.compare("ugt", na, nb)
     longest = f.select(more, na, nb)
-    differ = f.alloca("i8")
-    f.store(const(8, 0), differ)
+    differ = f.variable(8)
 
     def digit(base: str, count: Value, i: Value) -> Value:
         inside = f.compare("ult", i, count)
@@ -76,8 +75,8 @@ def _put_bits(module: Module) -> None:
         wide = f.raw("shl", byte, f.resize(f.op("sub", const(64, 8), shift), 16))
         to = f.at(base, i)
         f.store(f.op("or", f.load(8, to), f.resize(f.lshr(wide, 8), 8)), to)
-        nxt = f.at(to, 1)
-        f.store(f.resize(wide, 8), nxt)
+        following = f.at(to, 1)
+        f.store(f.resize(wide, 8), following)
 
     loop(f, Value(64, "%n"), step)
     f.ret()
@@ -133,8 +132,6 @@ def _wide_division(module: Module) -> None:
 @_writer
 def _random(module: Module) -> None:
     """rt_random(sw): 64 random bits (splitmix64 on the switch's own state)."""
-    from detour.engine.compiler.slots import RANDOM
-
     f = module.function("internal i64 @rt_random(ptr %sw) nounwind")
     slot = f.at("%sw", 8 * RANDOM)
     z = f.op("add", f.load(64, slot, 8), const(64, 0x9E3779B97F4A7C15))

@@ -21,7 +21,7 @@ _LONGEST_HEX = 1 << 12
 
 
 class _Wrong(Exception):
-    """A part is not what it should be; `name` and `at` are of the innermost object that has a name."""
+    """A part is not what it should be; `at` is the innermost object that has a name."""
 
     def __init__(self, what: str) -> None:
         super().__init__(what)
@@ -32,7 +32,7 @@ class _Wrong(Exception):
 def check_shape(document: Json) -> None:
     """Raises `DetourError` naming the first thing that is missing or has another type."""
     try:
-        _document(document)
+        _CHECKS["document"](document)
     except _Wrong as e:
         name = e.at.get("name") if isinstance(e.at, dict) else None
         where = "the BMv2 JSON" if name is None else f"'{one_line(name)}' in the BMv2 JSON"
@@ -42,26 +42,24 @@ def check_shape(document: Json) -> None:
 # -- what checks are made of
 
 
+def _malformed(value: Json, what: str) -> _Wrong:
+    names = {dict: "an object", list: "a list", type(None): "null"}
+    shown = names.get(type(value)) or one_line(repr(value))[:60]
+    return _Wrong(f"is malformed: {shown} is not {what}")
+
+
 def _is(what: str, *types: type) -> Check:
     def check(value: Json) -> None:
         if type(value) not in types:
-            raise _Wrong(f"is malformed: {_shown(value)} is not {what}")
+            raise _malformed(value, what)
 
     return check
 
 
-def _shown(value: Json) -> str:
-    names = {dict: "an object", list: "a list", type(None): "null"}
-    return names.get(type(value)) or one_line(repr(value))[:60]
-
-
 _text = _is("a text", str)
 _number = _is("a whole number", int)
-_truth = _is("true or false", bool, int)  # p4c writes 0 for false now and then
-
-
-def _anything(_: Json) -> None:
-    pass
+_is_list = _is("a list", list)
+_is_object = _is("an object", dict)
 
 
 def _hex(value: Json) -> None:
@@ -69,25 +67,14 @@ def _hex(value: Json) -> None:
     try:
         int(value, 16)
     except ValueError:
-        raise _Wrong(f"is malformed: {_shown(value)} is not a hexadecimal number") from None
+        raise _malformed(value, "a hexadecimal number") from None
     if len(value) > _LONGEST_HEX:
         raise _Wrong(f"has a number of {len(value)} digits")
 
 
-def _maybe(inner: Check) -> Check:
-    """null is as good."""
-
-    def check(value: Json) -> None:
-        if value is not None:
-            inner(value)
-
-    return check
-
-
 def _list(inner: Check) -> Check:
     def check(value: Json) -> None:
-        if type(value) is not list:
-            raise _Wrong(f"is malformed: {_shown(value)} is not a list")
+        _is_list(value)
         for item in value:
             inner(item)
 
@@ -100,30 +87,20 @@ def _row(*inner: Check, more: Iterable[Check] = ()) -> Check:
 
     def check(value: Json) -> None:
         if type(value) is not list or not len(inner) <= len(value) <= len(inner) + len(rest):
-            raise _Wrong(f"is malformed: {_shown(value)} is not a list of {len(inner)}")
+            raise _malformed(value, f"a list of {len(inner)}")
         for item, one in zip(value, (*inner, *rest), strict=False):
             one(item)
 
     return check
 
 
-def _mapping(inner: Check) -> Check:
-    def check(value: Json) -> None:
-        if type(value) is not dict:
-            raise _Wrong(f"is malformed: {_shown(value)} is not an object")
-        for item in value.values():
-            inner(item)
-
-    return check
-
-
-def _object(must: dict[str, Check], may: dict[str, Check] | None = None) -> Check:
-    """An object with the members of `must`; those of `may` may be missing or null."""
-    have, allowed = tuple(must.items()), tuple((may or {}).items())
+def _object(members: str, more: str = "") -> Check:
+    """An object with the members `name:type`; those of `more` may be missing or null. Types are the names of `_CHECKS`,
+    `[type]` is a list of them, and `type?` may be null."""
+    have, allowed = ([_member(word) for word in words.split()] for words in (members, more))
 
     def check(value: Json) -> None:
-        if type(value) is not dict:
-            raise _Wrong(f"is malformed: {_shown(value)} is not an object")
+        _is_object(value)
         try:
             for key, one in have:
                 if key not in value:
@@ -138,6 +115,14 @@ def _object(must: dict[str, Check], may: dict[str, Check] | None = None) -> Chec
             raise
 
     return check
+
+
+def _member(word: str) -> tuple[str, Check]:
+    key, _, kind = word.partition(":")
+    inner = _CHECKS[kind.strip("[]?")]
+    if kind.startswith("["):
+        return key, _list(inner)
+    return key, (lambda value: value is None or inner(value)) if kind.endswith("?") else inner
 
 
 # -- expressions
@@ -174,11 +159,8 @@ _OPERANDS: dict[str, tuple[str, ...]] = {
 def _inner(v: Json) -> None:
     """The value of an expression: an operation, or p4c's second wrapping of another expression."""
     if type(v) is not dict:
-        raise _Wrong(f"is malformed: {_shown(v)} is not an expression")
-    if "op" in v:
-        _operation(v)
-    else:
-        _expression(v)
+        raise _malformed(v, "an expression")
+    (_operation if "op" in v else _expression)(v)
 
 
 def _field(v: Json) -> None:
@@ -192,50 +174,44 @@ def _field(v: Json) -> None:
         _text(v[0])
 
 
-_VALUES: dict[str, Check] = {
-    "hexstr": _hex,
-    "bool": _truth,
-    "field": _field,
-    "stack_field": _row(_text, _text),
-    "union_stack_field": _row(_text, _text, _text),
-    "local": _number,
-    "runtime_data": _number,
-    "expression": _inner,
-    "lookahead": _row(_number, _number),
-    "string": _text,
-    "regular": _text,
-    "union_stack": _row(_text, _text),
-    "parameters_vector": lambda v: v == {} or _list(_expression)(v),  # p4c writes an empty one like that
-    **dict.fromkeys(("header", "header_stack", "header_union", "header_union_stack", "stack"), _text),
-    **dict.fromkeys(("calculation", "counter_array", "meter_array", "register_array"), _text),
-}
+def _anything(_: Json) -> None:
+    pass
 
 
 def _expression(e: Json) -> None:
     """A value, or whatever else a parameter may be. Types that are not known are refused where they are used."""
     if type(e) is not dict:
-        raise _Wrong(f"is malformed: {_shown(e)} is not an expression")
+        raise _malformed(e, "an expression")
     for key in ("type", "value"):
         if key not in e:
             raise _Wrong(f"is malformed: an expression lacks '{key}'")
-    kind = e["type"]
-    _text(kind)
-    check = _VALUES.get(kind)
-    if check is not None:
-        check(e["value"])
+    _text(e["type"])
+    _VALUES.get(e["type"], _anything)(e["value"])
+
+
+_truth = _is("true or false", bool, int)  # p4c writes 0 for false now and then
+_pair = _row(_text, _text)
+_VALUES: dict[str, Check] = {
+    "hexstr": _hex,
+    "bool": _truth,
+    "field": _field,
+    "union_stack_field": _row(_text, _text, _text),
+    "expression": _inner,
+    "lookahead": _row(_number, _number),
+    "parameters_vector": lambda v: v == {} or _list(_expression)(v),  # p4c writes an empty one like that
+    **dict.fromkeys(("stack_field", "union_stack"), _pair),
+    **dict.fromkeys(("local", "runtime_data"), _number),
+    **dict.fromkeys(("header", "header_stack", "header_union", "header_union_stack", "stack", "regular"), _text),
+    **dict.fromkeys(("string", "calculation", "counter_array", "meter_array", "register_array"), _text),
+}
 
 
 # -- the parts of a document
 
-_call = _object({"op": _text, "parameters": _list(_expression)})
-_ids = _list(_number)
-_input = _object({"type": _text}, {"value": _anything})
-_named = {"name": _text}
-
 
 def _parser_operation(op: Json) -> None:
     """A primitive's parameter is a call; the size of a shift is a number, an error may be one."""
-    _object({"op": _text, "parameters": _list(_anything)})(op)
+    _CHECKS["parser_op"](op)
     kind, parameters = op["op"], op["parameters"]
     checks = _PARSER_OPERATIONS.get(kind)
     if checks is None:
@@ -246,174 +222,141 @@ def _parser_operation(op: Json) -> None:
         check(one)
 
 
-def _error(e: Json) -> None:
-    if type(e) is not int:
-        _expression(e)
-
-
-def _key_type(kind: str) -> Check:
-    """The target of a table's key: what is valid by name, anything else as a list, which `load` looks into."""
-    return _text if kind == "valid" else _anything
-
-
 def _table_key(k: Json) -> None:
-    _object({"match_type": _text, "target": _anything}, {"name": _text, "mask": _hex})(k)
-    _key_type(k["match_type"])(k["target"])
+    """The target: what is valid by name, anything else as a list, which `load` looks into."""
+    _CHECKS["key"](k)
+    if k["match_type"] == "valid":
+        _text(k["target"])
 
 
 def _transition(t: Json) -> None:
-    _object({"type": _text, "value": _anything, "next_state": _maybe(_text)})(t)
+    _CHECKS["transition"](t)
     if t["type"] == "parse_vset":
         _text(t["value"])
     elif t["type"] != "default" and not (t["type"] == "hexstr" and t["value"] == "default"):
         _hex(t["value"])
-        _maybe(_hex)(t.get("mask"))
+        if t.get("mask") is not None:
+            _hex(t["mask"])
 
 
 def _hash_input(i: Json) -> None:
     """A part of what is hashed; other types are refused where they are used."""
-    _input(i)
-    if i["type"] == "hexstr":
-        _object({"value": _hex, "bitwidth": _number})(i)
-    elif i["type"] in ("field", "header"):
-        _object({"value": _row(_text, _text) if i["type"] == "field" else _text})(i)
+    _CHECKS["input"](i)
+    if i["type"] in ("hexstr", "field", "header"):
+        _CHECKS[f"hashed_{i['type']}"](i)
 
 
 def _element(e: Json) -> None:
     """A part of a digest or a field list."""
-    _input(e)
-    if e["type"] == "hexstr":
-        _object({"value": _hex}, {"bitwidth": _number})(e)
-    elif e["type"] == "field":
-        _object({"value": _row(_text, _text)})(e)
+    _CHECKS["input"](e)
+    if e["type"] in ("hexstr", "field"):
+        _CHECKS[f"listed_{e['type']}"](e)
 
 
+def _match(m: Json) -> None:
+    _CHECKS["match_type"](m)
+    if m["match_type"] not in ("exact", "valid", "lpm", "ternary", "range"):
+        raise _Wrong(f"is malformed: there is no match kind '{one_line(m['match_type'])}'")
+    _CHECKS[m["match_type"]](m)
+
+
+def _next_tables(value: Json) -> None:
+    _is_object(value)
+    for name in value.values():
+        if name is not None:
+            _text(name)
+
+
+_CHECKS: dict[str, Check] = {
+    "any": _anything,  # of widths: `check.check_width` says what is possible
+    "text": _text,
+    "number": _number,
+    "truth": _truth,
+    "hex": _hex,
+    "pair": _pair,
+    "error": _row(_text, _number),
+    "version": _row(_number, _number),
+    "field": _row(_text, _anything, more=(_truth, _truth)),
+    "expression": _expression,
+    "parser_operation": _parser_operation,
+    "table_key": _table_key,
+    "state_transition": _transition,
+    "hash_input": _hash_input,
+    "element": _element,
+    "match": _match,
+    "next_tables": _next_tables,
+}
+for _name, *_members in (
+    ("call", "op:text parameters:[expression]"),
+    ("parser_op", "op:text parameters:[any]"),
+    ("key", "match_type:text target:any", "name:text mask:hex"),
+    ("transition", "type:text value:any next_state:text?"),
+    ("input", "type:text", "value:any"),
+    ("hashed_hexstr", "value:hex bitwidth:number"),
+    ("hashed_field", "value:pair"),
+    ("hashed_header", "value:text"),
+    ("listed_hexstr", "value:hex", "bitwidth:number"),
+    ("listed_field", "value:pair"),
+    ("match_type", "match_type:text"),
+    ("exact", "key:hex"),
+    ("valid", "key:truth"),
+    ("lpm", "key:hex prefix_length:number"),
+    ("ternary", "key:hex mask:hex"),
+    ("range", "start:hex end:hex"),
+    ("action_entry", "action_id:number action_data:[hex]"),
+    ("default", "action_id:number action_data:[hex]", "action_const:truth action_entry_const:truth"),
+    ("entry", "match_key:[match] action_entry:action_entry", "priority:number"),
+    (
+        "table",
+        "name:text type:text match_type:text key:[table_key] next_tables:next_tables",
+        "action_ids:[number] actions:[text] action_profile:text max_size:number support_timeout:truth"
+        " with_counters:truth direct_meters:text base_default_next:text default_entry:default entries:[entry]",
+    ),
+    ("selector", "algo:text input:[hash_input]"),
+    ("action_profile", "name:text max_size:number", "selector:selector"),
+    ("conditional", "name:text expression:expression", "true_next:text false_next:text"),
+    ("action_call", "name:text action_id:number", "next_node:text"),
+    (
+        "pipeline",
+        "name:text",
+        "init_table:text tables:[table] action_profiles:[action_profile] conditionals:[conditional]"
+        " action_calls:[action_call]",
+    ),
+    ("state", "name:text parser_ops:[parser_operation] transition_key:[expression] transitions:[state_transition]"),
+    ("array", "name:text", "size:number is_direct:truth type:text rate_count:number binding:text result_target:pair"),
+    ("header_type", "name:text fields:[field]", "max_length:number"),
+    ("header", "name:text id:number metadata:truth header_type:text"),
+    ("parser", "name:text init_state:text? parse_states:[state]"),
+    ("parameter", "name:text bitwidth:any"),
+    ("action", "name:text id:number runtime_data:[parameter] primitives:[call]"),
+    ("meta", "", "version:version"),
+    ("stack", "name:text header_type:text header_ids:[number]"),
+    ("union_type", "name:text headers:[pair]"),
+    ("union", "name:text id:number union_type:text header_ids:[number]"),
+    ("union_stack", "name:text header_union_ids:[number]"),
+    ("deparser", "name:text order:[text]", "primitives:[call]"),
+    ("checksum", "type:text target:pair calculation:text", "verify:truth update:truth if_cond:expression"),
+    ("calculation", "name:text algo:text input:[hash_input]"),
+    ("digest", "name:text id:any elements:[element]"),
+    ("field_list", "id:any elements:[element]", "name:text"),
+    ("value_set", "name:text compressed_bitwidth:any", "max_size:number"),
+    ("extern", "name:text type:text"),
+    (
+        "document",
+        "header_types:[header_type] headers:[header] parsers:[parser] actions:[action] pipelines:[pipeline]",
+        "__meta__:meta header_stacks:[stack] header_union_types:[union_type] header_unions:[union]"
+        " header_union_stacks:[union_stack] errors:[error] deparsers:[deparser] checksums:[checksum]"
+        " calculations:[calculation] counter_arrays:[array] meter_arrays:[array] register_arrays:[array]"
+        " learn_lists:[digest] field_lists:[field_list] parse_vsets:[value_set] extern_instances:[extern]",
+    ),
+):
+    _CHECKS[_name] = _object(*_members)
 _PARSER_OPERATIONS: dict[str, tuple[Check, ...]] = {
     "extract": (_expression,),
     "extract_VL": (_expression, _expression),
     "set": (_expression, _expression),
-    "verify": (_expression, _error),
-    "primitive": (_call,),
+    "verify": (_expression, lambda e: type(e) is int or _expression(e)),
+    "primitive": (_CHECKS["call"],),
     "shift": (_number,),
     "advance": (_expression,),
 }
-
-_action_entry = _object({"action_id": _number, "action_data": _list(_hex)})
-_MATCHES: dict[str, Check] = {
-    "exact": _object({"key": _hex}),
-    "valid": _object({"key": _truth}),
-    "lpm": _object({"key": _hex, "prefix_length": _number}),
-    "ternary": _object({"key": _hex, "mask": _hex}),
-    "range": _object({"start": _hex, "end": _hex}),
-}
-
-
-def _match(m: Json) -> None:
-    _object({"match_type": _text})(m)
-    check = _MATCHES.get(m["match_type"])
-    if check is None:
-        raise _Wrong(f"is malformed: there is no match kind '{one_line(m['match_type'])}'")
-    check(m)
-
-
-_width = _anything  # `check.check_width` says what is possible
-_selector = _object({"algo": _text, "input": _list(_hash_input)})
-_table = _object(
-    {
-        **_named,
-        "type": _text,
-        "match_type": _text,
-        "key": _list(_table_key),
-        "next_tables": _mapping(_maybe(_text)),
-    },
-    {
-        "action_ids": _ids,
-        "actions": _list(_text),
-        "action_profile": _text,
-        "max_size": _number,
-        "support_timeout": _truth,
-        "with_counters": _truth,
-        "direct_meters": _text,
-        "base_default_next": _text,
-        "default_entry": _object(
-            {"action_id": _number, "action_data": _list(_hex)}, {"action_const": _truth, "action_entry_const": _truth}
-        ),
-        "entries": _list(_object({"match_key": _list(_match), "action_entry": _action_entry}, {"priority": _number})),
-    },
-)
-_pipeline = _object(
-    _named,
-    {
-        "init_table": _text,
-        "tables": _list(_table),
-        "action_profiles": _list(_object({**_named, "max_size": _number}, {"selector": _selector})),
-        "conditionals": _list(
-            _object({**_named, "expression": _expression}, {"true_next": _text, "false_next": _text})
-        ),
-        "action_calls": _list(_object({**_named, "action_id": _number}, {"next_node": _text})),
-    },
-)
-_state = _object(
-    {
-        **_named,
-        "parser_ops": _list(_parser_operation),
-        "transition_key": _list(_expression),
-        "transitions": _list(_transition),
-    }
-)
-_array = _object(
-    _named,
-    {
-        "size": _number,
-        "is_direct": _truth,
-        "type": _text,
-        "rate_count": _number,
-        "binding": _text,
-        "result_target": _row(_text, _text),
-    },
-)
-_element_list = _list(_object({"id": _anything, "elements": _list(_element)}, _named))
-
-_document = _object(
-    {
-        "header_types": _list(
-            _object({**_named, "fields": _list(_row(_text, _width, more=(_truth, _truth)))}, {"max_length": _number})
-        ),
-        "headers": _list(_object({**_named, "id": _number, "metadata": _truth, "header_type": _text})),
-        "parsers": _list(_object({**_named, "init_state": _maybe(_text), "parse_states": _list(_state)})),
-        "actions": _list(
-            _object(
-                {
-                    **_named,
-                    "id": _number,
-                    "runtime_data": _list(_object({**_named, "bitwidth": _width})),
-                    "primitives": _list(_call),
-                }
-            )
-        ),
-        "pipelines": _list(_pipeline),
-    },
-    {
-        "__meta__": _object({}, {"version": _row(_number, _number)}),
-        "header_stacks": _list(_object({**_named, "header_type": _text, "header_ids": _ids})),
-        "header_union_types": _list(_object({**_named, "headers": _list(_row(_text, _text))})),
-        "header_unions": _list(_object({**_named, "id": _number, "union_type": _text, "header_ids": _ids})),
-        "header_union_stacks": _list(_object({**_named, "header_union_ids": _ids})),
-        "errors": _list(_row(_text, _number)),
-        "deparsers": _list(_object({**_named, "order": _list(_text)}, {"primitives": _list(_call)})),
-        "checksums": _list(
-            _object(
-                {"type": _text, "target": _row(_text, _text), "calculation": _text},
-                {"verify": _truth, "update": _truth, "if_cond": _expression},
-            )
-        ),
-        "calculations": _list(_object({**_named, "algo": _text, "input": _list(_hash_input)})),
-        "counter_arrays": _list(_array),
-        "meter_arrays": _list(_array),
-        "register_arrays": _list(_array),
-        "learn_lists": _list(_object({**_named, "id": _anything, "elements": _list(_element)})),
-        "field_lists": _element_list,
-        "parse_vsets": _list(_object({**_named, "compressed_bitwidth": _width}, {"max_size": _number})),
-        "extern_instances": _list(_object({**_named, "type": _text})),
-    },
-)

@@ -166,7 +166,6 @@ class Slots:
 
 
 def assign_slots(model: Model) -> Slots:
-    """Gives every object with state its slots."""
     at = FIRST_SLOT
 
     def take(names: Iterable[str], count: int) -> dict[str, int]:

@@ -11,9 +11,12 @@ The PHV of a clone gets its number from `preserve`, and so does a packet that st
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from detour.engine import phv
 from detour.engine.compiler import traced_steps as steps
-from detour.engine.compiler.context import CompilationUnit, FunctionContext
+from detour.engine.compiler import tracing as words
+from detour.engine.compiler.context import CONTROL, DEPARSE, PARSE, CompilationUnit, FunctionContext
 from detour.engine.compiler.control import write_pipeline
 from detour.engine.compiler.deparser import write_deparser
 from detour.engine.compiler.ir import Function, Value, const
@@ -21,24 +24,9 @@ from detour.engine.compiler.lists import write_digest, write_preserve
 from detour.engine.compiler.parser import write_parser
 from detour.engine.compiler.prefetch import write_prefetch
 from detour.engine.compiler.slots import TRACE_CONTROL
-from detour.engine.compiler.tracing import (
-    MARKS,
-    MATCH,
-    PLAIN_DEPARSE,
-    PLAIN_EGRESS,
-    PLAIN_INGRESS,
-    PLAIN_PARSE,
-    POOL_BYTES,
-    POOL_STRIDE,
-    SWITCH_NUMBER,
-    RecordWriter,
-    pointer,
-)
+from detour.engine.compiler.tracing import RecordWriter, pointer
 
 PREFIX = "traced_"
-_TWO = "(ptr noalias align 8 %sw, ptr noalias align 8 %phv) nounwind"
-_PARSE = "(ptr noalias align 8 %sw, ptr noalias align 8 %phv, ptr noalias readonly %pkt, i64 %length) nounwind"
-_DEPARSE = "(ptr noalias align 8 %sw, ptr noalias align 8 %phv, ptr noalias %out, ptr %payload, i64 %n) nounwind"
 _AT_INGRESS = ("ingress_port", "instance_type", "packet_length", "ingress_global_timestamp")
 _AFTER_INGRESS = ("egress_spec", "mcast_grp", "priority")
 _AT_EGRESS = (
@@ -48,9 +36,7 @@ _AT_EGRESS = (
 
 
 def write_traced(program: CompilationUnit, tracer: RecordWriter) -> None:
-    """Writes all functions of a program with tracing."""
-    inner = CompilationUnit(program.model, program.layout, program.slots, program.module, tracer, PREFIX, program.cover)
-    inner.log_formats = program.log_formats
+    inner = replace(program, trace=tracer, prefix=PREFIX)
     write_parser(inner)
     write_pipeline(inner, "ingress")
     write_pipeline(inner, "egress")
@@ -66,8 +52,8 @@ class _Dispatcher:
     """One function that calls the plain or the traced one."""
 
     def __init__(self, program: CompilationUnit, tracer: RecordWriter, name: str, head: str) -> None:
-        self.f: Function = program.module.function(f"i64 @{name}{head}")
-        self.ctx = FunctionContext(program, self.f)
+        self.ctx = FunctionContext(program, f"i64 @{name}{head}")
+        self.f: Function = self.ctx.f
         self.tracer = tracer
         self.control = self.f.load_pointer(self.f.at("%sw", 8 * TRACE_CONTROL))
         self.id_at = self.f.at("%phv", self.ctx.layout.trace)
@@ -90,7 +76,7 @@ class _Dispatcher:
 
     def begin(self, function: str, number: Value, values: list[tuple[str, Value]], data: tuple | None = None) -> None:
         """Records that a function begins for a packet."""
-        switch = self.f.load(64, self.f.at(self.control, 8 * SWITCH_NUMBER), 8)
+        switch = self.f.load(64, self.f.at(self.control, 8 * words.SWITCH_NUMBER), 8)
         first = [("trace", number), ("switch", switch), ("phv", pointer(self.f, "%phv"))]
         self.tracer.record(self.f, "begin", [*first, *values], data, function=function)
 
@@ -100,19 +86,13 @@ class _Dispatcher:
 
 
 def _parse(program: CompilationUnit, tracer: RecordWriter) -> None:
-    d = _Dispatcher(program, tracer, "parse", _PARSE)
+    d = _Dispatcher(program, tracer, "parse", PARSE)
     f, ctx = d.f, d.ctx
-    number = f.alloca("i32")
-    f.store(const(32, 0), number, 4)
-    kind = ctx.fixed(phv.INSTANCE_TYPE)
-    again = f.op(
-        "or",
-        f.compare("eq", kind, const(32, phv.TYPE_RESUBMIT)),
-        f.compare("eq", kind, const(32, phv.TYPE_RECIRCULATION)),
-    )
+    number = f.variable(32)
+    again = ctx.starts_over()
 
     def ask() -> None:
-        match = f.load_pointer(f.at(d.control, 8 * MATCH))
+        match = f.load_pointer(f.at(d.control, 8 * words.MATCH))
         arguments = [pointer(f, d.control), pointer(f, "%phv"), pointer(f, "%pkt"), Value(64, "%length")]
         found = f.value(f"call i64 {match}({', '.join(a.typed for a in arguments)})")
         f.store(f.resize(Value(64, found), 32), number, 4)
@@ -123,7 +103,7 @@ def _parse(program: CompilationUnit, tracer: RecordWriter) -> None:
     none, some = f.block("plain"), f.block("traced")
     f.branch(f.compare("eq", f.load(32, number, 4), const(32, 0)), none, some)
     f.enter(none)
-    d.plain(PLAIN_PARSE, "ptr %sw, ptr %phv, ptr %pkt, i64 %length")
+    d.plain(words.PLAIN_PARSE, "ptr %sw, ptr %phv, ptr %pkt, i64 %length")
     f.enter(some)
     values = [("packet", pointer(f, "%pkt")), *steps.standard(ctx, _AT_INGRESS)]
     d.begin("parse", f.load(32, number, 4), values, ("%pkt", Value(64, "%length")))
@@ -134,8 +114,8 @@ def _parse(program: CompilationUnit, tracer: RecordWriter) -> None:
 
 
 def _ingress(program: CompilationUnit, tracer: RecordWriter) -> None:
-    d = _Dispatcher(program, tracer, "ingress", _TWO)
-    number = d.only_traced(PLAIN_INGRESS, "ptr %sw, ptr %phv")
+    d = _Dispatcher(program, tracer, "ingress", CONTROL)
+    number = d.only_traced(words.PLAIN_INGRESS, "ptr %sw, ptr %phv")
     d.begin("ingress", number, [])
     d.f.value(f"call i64 @{PREFIX}ingress(ptr %sw, ptr %phv)")
     d.end("ingress", [*steps.standard(d.ctx, _AFTER_INGRESS), *_decisions(d.ctx)])
@@ -143,8 +123,8 @@ def _ingress(program: CompilationUnit, tracer: RecordWriter) -> None:
 
 
 def _egress(program: CompilationUnit, tracer: RecordWriter) -> None:
-    d = _Dispatcher(program, tracer, "egress", _TWO)
-    number = d.only_traced(PLAIN_EGRESS, "ptr %sw, ptr %phv")
+    d = _Dispatcher(program, tracer, "egress", CONTROL)
+    number = d.only_traced(words.PLAIN_EGRESS, "ptr %sw, ptr %phv")
     d.begin("egress", number, steps.standard(d.ctx, _AT_EGRESS))
     d.f.value(f"call i64 @{PREFIX}egress(ptr %sw, ptr %phv)")
     d.end("egress", [*steps.standard(d.ctx, ("egress_spec",)), *_decisions(d.ctx)])
@@ -164,14 +144,14 @@ def _decisions(ctx: FunctionContext) -> list[tuple[str, Value]]:
 
 
 def _deparse(program: CompilationUnit, tracer: RecordWriter) -> None:
-    d = _Dispatcher(program, tracer, "deparse", _DEPARSE)
+    d = _Dispatcher(program, tracer, "deparse", DEPARSE)
     f = d.f
-    number = d.only_traced(PLAIN_DEPARSE, "ptr %sw, ptr %phv, ptr %out, ptr %payload, i64 %n")
+    number = d.only_traced(words.PLAIN_DEPARSE, "ptr %sw, ptr %phv, ptr %out, ptr %payload, i64 %n")
     d.begin("deparse", number, [("payload_at", pointer(f, "%payload"))], ("%payload", Value(64, "%n")))
     count = Value(64, f.value(f"call i64 @{PREFIX}deparse(ptr %sw, ptr %phv, ptr %out, ptr %payload, i64 %n)"))
     values = [("truncate", d.ctx.fixed(phv.TRUNCATE)), ("recirculate", d.ctx.fixed(phv.RECIRCULATE))]
     d.end("deparse", [*values, ("error", d.ctx.fixed(phv.ERROR))], ("%out", count))
-    marks = f.load(64, f.at(d.control, 8 * MARKS), 8)
+    marks = f.load(64, f.at(d.control, 8 * words.MARKS), 8)
     d.ctx.when(f.compare("ne", marks, const(64, 0)), lambda: _mark(d, number))
     f.ret(count)
 
@@ -179,6 +159,6 @@ def _deparse(program: CompilationUnit, tracer: RecordWriter) -> None:
 def _mark(d: _Dispatcher, number: Value) -> None:
     """Notes for the next switch that the packet in this slot of the pool is traced."""
     f = d.f
-    offset = f.op("sub", pointer(f, "%payload"), f.load(64, f.at(d.control, 8 * POOL_BYTES), 8))
-    slot = f.raw("udiv", offset, f.load(64, f.at(d.control, 8 * POOL_STRIDE), 8))
-    f.store(number, f.at(f.load_pointer(f.at(d.control, 8 * MARKS)), f.shl(slot, 2)), 4)
+    offset = f.op("sub", pointer(f, "%payload"), f.load(64, f.at(d.control, 8 * words.POOL_BYTES), 8))
+    slot = f.raw("udiv", offset, f.load(64, f.at(d.control, 8 * words.POOL_STRIDE), 8))
+    f.store(number, f.at(f.load_pointer(f.at(d.control, 8 * words.MARKS)), f.shl(slot, 2)), 4)

@@ -9,12 +9,12 @@ from typing import Any
 from detour.engine import phv
 from detour.engine.compiler.context import FunctionContext, HeaderRef
 from detour.engine.compiler.expressions import Number
-from detour.engine.compiler.ir import Value, const
+from detour.engine.compiler.ir import Function, Value, const
 from detour.engine.compiler.load import find_field
 from detour.engine.compiler.lookup import key_value
 from detour.engine.compiler.model import ActionIr, Json, TableIr
 from detour.engine.compiler.slots import record_words
-from detour.engine.compiler.tracing import RecordWriter
+from detour.engine.compiler.tracing import AnyNumber, RecordWriter
 
 ELEMENT = "$element"
 """the value of a record that says which element of a stack is meant; the record names the first one"""
@@ -27,8 +27,7 @@ def writer(ctx: FunctionContext) -> RecordWriter:
 
 
 def extracted(ctx: FunctionContext, ref: HeaderRef, here: str, count: Value, op: Json) -> None:
-    """A header was taken out of the packet."""
-    writer(ctx).record(ctx.f, "extract", _element(ref), data=(here, count), at=op, **_header(ref))
+    writer(ctx).record(ctx.f, "extract", _element(ref), data=(here, count), at=op, **header_of(ref))
 
 
 def transition(ctx: FunctionContext, state: Json, to: str | None, key: list[Value], chosen: Json) -> None:
@@ -38,41 +37,27 @@ def transition(ctx: FunctionContext, state: Json, to: str | None, key: list[Valu
     writer(ctx).record(ctx.f, "parser_transition", values, at=state, **about)
 
 
-def branch(ctx: FunctionContext, condition: Json, value: Value) -> None:
-    """A condition between tables."""
-    writer(ctx).record(ctx.f, "branch", [("value", value)], at=condition, name=condition["name"])
+def row_of(f: Function, table: TableIr, record: str, base: str) -> Value:
+    """The row of a record, i64."""
+    first, last = (Value(64, f.value(f"ptrtoint ptr {p} to i64")) for p in (base, record))
+    return f.raw("udiv", f.op("sub", last, first), const(64, 8 * record_words(table)))
 
 
 def lookup(ctx: FunctionContext, table: TableIr, record: str, base: str, hit: Value) -> None:
-    """A table was searched."""
-    f = ctx.f
-    first, last = (Value(64, f.value(f"ptrtoint ptr {p} to i64")) for p in (base, record))
-    row = f.raw("udiv", f.op("sub", last, first), const(64, 8 * record_words(table)))
+    row = row_of(ctx.f, table, record, base)
     values = [(k.name or f"{k.header}.{k.field}", key_value(ctx, k)) for k in table.key]
-    writer(ctx).record(
-        ctx.f,
-        "table_lookup",
-        [*values, ("$row", row), ("$hit", f.resize(hit, 8))],
-        at=table.json,
-        table=table.name,
-        match=[k.match_type for k in table.key],
-    )
+    values += [("$row", row), ("$hit", ctx.f.resize(hit, 8))]
+    match = [k.match_type for k in table.key]
+    writer(ctx).record(ctx.f, "table_lookup", values, at=table.json, table=table.name, match=match)
 
 
-def member(ctx: FunctionContext, profile: str, member: Value) -> None:
-    """The member of an action profile that a table's entry led to."""
-    writer(ctx).record(ctx.f, "member", [("member", member)], profile=profile)
-
-
-def action(ctx: FunctionContext, action: ActionIr, arguments: str | None, table: TableIr | None) -> None:
-    """An action begins."""
+def action(ctx: FunctionContext, action: ActionIr, arguments: str, table: TableIr) -> None:
     f = ctx.f
     values = []
-    for p in action.params if arguments is not None else ():
-        v = f.load(64 * p.words, f.at(arguments or "", 8 * p.offset), 8)
-        values.append((p.name, Number(f.resize(v, p.bits), False)))
-    at = action.json
-    writer(ctx).record(ctx.f, "action", values, at=at, action=action.name, table=table.name if table else None)
+    for p in action.params:
+        v = f.load(64 * p.words, f.at(arguments, 8 * p.offset), 8)
+        values.append((p.name, f.resize(v, p.bits)))
+    writer(ctx).record(f, "action", values, at=action.json, action=action.name, table=table.name)
 
 
 def value_of(ctx: FunctionContext, ref: HeaderRef, name: str) -> Number | None:
@@ -90,28 +75,19 @@ def assigned(
 ) -> None:
     """A field was written; what it was before, and what it is."""
     after = value_of(ctx, ref, name)
-    values = [] if before is None or after is None else [("before", before), ("after", after)]
-    values += [(name, Number(index, False)) for name, index in _element(ref)]
-    writer(ctx).record(ctx.f, "assign", values, at=at, field=f"{ref.header.name}.{name}", by=what)
-
-
-def emitted(ctx: FunctionContext, ref: HeaderRef, at: str, count: Value) -> None:
-    """The deparser wrote a header."""
-    writer(ctx).record(ctx.f, "deparser_emit", data=(at, count), **_header(ref))
+    values: list[tuple[str, AnyNumber]] = []
+    if before is not None and after is not None:
+        values = [("before", before), ("after", after)]
+    writer(ctx).record(ctx.f, "assign", [*values, *_element(ref)], at=at, field=f"{ref.header.name}.{name}", by=what)
 
 
 def standard(ctx: FunctionContext, names: Sequence[str]) -> list[tuple[str, Value]]:
-    """Fields of standard metadata."""
-    found = []
-    for name in names:
-        offset, size = phv.STANDARD_FIELDS[name]
-        found.append((name, ctx.f.load(8 * size, ctx.f.at("%phv", offset), 4)))
-    return found
+    places = [(name, *phv.STANDARD_FIELDS[name]) for name in names]
+    return [(name, ctx.f.load(8 * size, ctx.f.at("%phv", offset), 4)) for name, offset, size in places]
 
 
-def _header(ref: HeaderRef) -> dict[str, Any]:
-    kind = ref.type
-    return {"header": ref.header.name, "type": kind.name}
+def header_of(ref: HeaderRef) -> dict[str, Any]:
+    return {"header": ref.header.name, "type": ref.type.name}
 
 
 def _element(ref: HeaderRef) -> list[tuple[str, Value]]:

@@ -13,7 +13,7 @@ is what it would be without this module.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from detour.engine.compiler.ir import Function, Module, Value, const
@@ -60,16 +60,6 @@ class TraceForm:
     about: dict[str, Any] = field(default_factory=dict)
     source: dict[str, Any] | None = None
 
-    def to_json(self) -> Json:
-        """For the cache."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, value: Json) -> TraceForm:
-        """From what `to_json` gave."""
-        values = tuple(Recorded(**each) for each in value["values"])
-        return cls(value["kind"], values, value["data"], value["about"], value["source"])
-
 
 def source_of(json: Json) -> dict[str, Any] | None:
     """Where something stands in the P4 source, as BMv2 JSON says it: file, line, column, text."""
@@ -92,9 +82,6 @@ class RecordWriter:
         self.hashed: tuple[str, Value] | None = None
         """what the latest hash was computed of, if it is still in memory"""
         self._module = module
-        self._has_room = False
-
-    # -- records ------------------------------------------------------------------------------------------
 
     def record(
         self,
@@ -128,9 +115,9 @@ class RecordWriter:
     def _room(self) -> str:
         """The function (sw, words) -> where a record goes; what does not fit goes to a place that nobody reads."""
         name = "trace_room"
-        if self._has_room:
+        if name in self._module.runtime:
             return name
-        self._has_room = True
+        self._module.runtime.add(name)
         f = self._module.function(f"internal ptr @{name}(ptr %sw, i64 %words) alwaysinline nounwind")
         ring = f.load_pointer(f.load_pointer(f.at("%sw", 8 * TRACE_CONTROL)))
         used = f.load(64, f.at(ring, 8 * USED), 8)
@@ -140,8 +127,7 @@ class RecordWriter:
         f.store(f.op("add", lost, f.resize(f.negate(fits), 64)), f.at(ring, 8 * LOST_RECORDS), 8)
         f.store(f.select(fits, after, used), f.at(ring, 8 * USED), 8)
         place = f.select(fits, used, f.load(64, f.at(ring, 8 * CAPACITY), 8))
-        f.line(f"ret ptr {f.at(ring, f.shl(f.op('add', place, const(64, RING_HEAD)), 3))}")
-        f.open = False
+        f.ret(f"ptr {f.at(ring, f.shl(f.op('add', place, const(64, RING_HEAD)), 3))}")
         return name
 
     def choice(self, f: Function, what: str, natural: Value, size: Value, at: Json = None, **about: Any) -> Value:
@@ -149,9 +135,7 @@ class RecordWriter:
         natural one. Both are recorded."""
         control = f.load_pointer(f.at("%sw", 8 * TRACE_CONTROL))
         made = f.load(64, f.at(control, 8 * CHOICES_MADE), 8)
-        chosen = f.alloca("i64")
-        f.store(natural, chosen, 8)
-
+        chosen = f.variable(64, natural)
         given, on = f.block("given"), f.block("chosen")
         f.branch(f.compare("ult", made, f.load(64, f.at(control, 8 * CHOICES), 8)), given, on)
         f.enter(given)
@@ -165,5 +149,4 @@ class RecordWriter:
 
 
 def pointer(f: Function, address: str) -> Value:
-    """An address as a number."""
     return Value(64, f.value(f"ptrtoint ptr {address} to i64"))

@@ -1,21 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A coverage file: for each program all that packets can reach, and how often they did."""
+"""A coverage file: for each program all that packets can reach, and how often they did; and collecting that."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from detour.base.errors import DetourError
 from detour.base.files import read_bytes, write_file
-from detour.engine.compiler.covering import BRANCH, STATEMENT, TABLE_OUTCOME, CoverageSite
+from detour.engine.compiler.covering import BRANCH, COLLECTOR, STATEMENT, TABLE_OUTCOME, Collector, CoverageSite
 from detour.engine.compiler.model import one_line
 
 VERSION = 1
-_KINDS = (STATEMENT, BRANCH, TABLE_OUTCOME)
 PLURALS = {STATEMENT: "statements", BRANCH: "branches", TABLE_OUTCOME: "actions"}
 """what the document of `detour coverage --json` calls them"""
 
@@ -94,7 +96,6 @@ class ProgramCoverage:
         return [point for point in self.points.values() if point.kind == kind]
 
     def missed(self) -> list[Point]:
-        """What nothing has reached."""
         return [point for point in self.points.values() if not point.hits]
 
     def totals(self) -> dict[str, dict[str, int]]:
@@ -172,21 +173,48 @@ def _programs(file: Path) -> list[ProgramCoverage]:
         raise DetourError(f"{file}: coverage files of version {one_line(version)} cannot be read, only {VERSION}")
     try:
         return [_program(each) for each in said["programs"]]
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, msgspec.ValidationError):
         raise DetourError(f"{file}: this coverage file is damaged") from None
 
 
 def _program(said: dict[str, Any]) -> ProgramCoverage:
-    points = []
-    for each in said["points"]:
-        point = Point(**each)
-        texts = (point.name, point.outcome, point.file, point.text)
-        numbers = (point.line, point.column, point.hits)
-        if point.kind not in _KINDS or not all(isinstance(t, str) for t in texts):
-            raise ValueError
-        if not all(type(n) is int and n >= 0 for n in numbers):
-            raise ValueError
-        points.append(point)
-    if not isinstance(said["name"], str) or not isinstance(said["digest"], str):
-        raise TypeError
-    return ProgramCoverage.of(said["name"], said["digest"], points)
+    points = msgspec.convert(said["points"], list[Point])
+    if any(p.kind not in PLURALS or min(p.line, p.column, p.hits) < 0 for p in points):
+        raise ValueError
+    name, digest = msgspec.convert((said["name"], said["digest"]), tuple[str, str])
+    return ProgramCoverage.of(name, digest, points)
+
+
+# -- what this process counts
+
+
+def document_of(collector: Collector) -> CoverageDocument:
+    """What has been counted so far."""
+    document = CoverageDocument()
+    for digest, program in list(collector.programs.items()):
+        name = Path(str(program.source.get("program") or "program")).stem or "program"  # as p4c calls it
+        points = [Point.of(site, int(n)) for site, n in zip(program.sites, program.counts, strict=False)]
+        document.add(ProgramCoverage.of(name, digest, points), "this run")
+    return document
+
+
+@contextmanager
+def collecting(file: Path | None) -> Iterator[None]:
+    """Programs that are compiled inside count what packets reach, and the file is written at the end, however that
+    comes. None: nothing of all that.
+
+    Raises:
+        DetourError: the file cannot be written.
+    """
+    if file is None:
+        yield
+        return
+    collector = Collector()
+    try:
+        with COLLECTOR.set_to(collector):
+            yield
+    except BaseException:
+        if collector.programs:  # otherwise nothing has begun, and what stopped it is the message to show
+            document_of(collector).write(file)
+        raise
+    document_of(collector).write(file)

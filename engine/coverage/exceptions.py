@@ -39,7 +39,6 @@ class CoverageException:
     where: str
 
     def means(self, point: Point) -> bool:
-        """Whether this is about that point."""
         if point.kind != self.kind or self.outcome not in (None, point.outcome):
             return False
         return self.place == point.name or (bool(point.file) and self.place == f"{point.file}:{point.line}")

@@ -49,7 +49,6 @@ class SourceLine:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all of it was reached."""
         return all(p.hits for p in self.points)
 
 

@@ -2,5 +2,5 @@
 """The compiled event loop.
 
 `layout` names the tables, `native` reaches them and libc, `heap` orders events, `pool` holds packets; `channels`,
-`queues`, `switch`, `replicate`, `nic`, `outside` and `up` are what happens; `entry` is what Python calls.
+`queues`, `switch`, `replicate`, `nic`, `socket_io` and `log` are what happens; `entry` is what Python calls.
 """

@@ -22,9 +22,9 @@ from detour.engine.loop.layout import (
     ChannelRecord,
     LoopGlobals,
 )
+from detour.engine.loop.log import log_upcall
 from detour.engine.loop.native import channel_at, load8, port_at, slot_at, store8, switch_at
 from detour.engine.loop.socket_io import send_frame
-from detour.engine.loop.up import tell
 
 _PS_PER_SECOND_OF_BITS = 8 * 1_000_000_000_000
 _NO_DETAIL = int64(0)
@@ -119,8 +119,8 @@ def _draw(channel: ChannelRecord) -> int:
 
 
 @inner()
-def _mishap(g: LoopGlobals, index: int, slot: int, arrival: int) -> bool:
-    """Injects the channel's faults into a frame; False if it is lost. A duplicate arrives right before it."""
+def _inject_faults(g: LoopGlobals, index: int, slot: int, arrival: int) -> bool:
+    """Injects the faults of a channel into a frame; False if it is lost. A duplicate arrives right before it."""
     channel = channel_at(g.channels, index)
     frame = slot_at(g.slots, slot)
     if channel.loss > 0 and _draw(channel) < channel.loss:
@@ -193,7 +193,7 @@ def send_at(g: LoopGlobals, index: int, slot: int, begin: int) -> int:
         pool.give_back(g, slot)
     elif channel.faulty == 0 or (slot_at(g.slots, slot).port == CLASS_PFC and channel.kind != TO_INGRESS):
         _set_out(g, index, slot, arrival)
-    elif _mishap(g, index, slot, arrival):
+    elif _inject_faults(g, index, slot, arrival):
         _set_out(g, index, slot, arrival + _lateness(channel))
     return begin + busy
 
@@ -207,16 +207,16 @@ def leave(g: LoopGlobals, index: int, slot: int) -> None:
         return
     if channel.kind == TO_CPU:
         switch = switch_at(g.switches, port_at(g.ports, channel.index).switch)
-        if switch.wants_packet_in != 0 and _tell_frame(g, UP_PACKET_IN, channel.index, slot):
+        if switch.wants_packet_in != 0 and _log_frame(g, UP_PACKET_IN, channel.index, slot):
             switch.packet_ins += 1
         else:
             switch.packet_in_drops += 1
     elif channel.kind == TO_SINK:
-        _tell_frame(g, UP_SINK, channel.index, slot)
+        _log_frame(g, UP_SINK, channel.index, slot)
     pool.give_back(g, slot)
 
 
 @inner()
-def _tell_frame(g: LoopGlobals, kind: int, port: int, slot: int) -> bool:
+def _log_frame(g: LoopGlobals, kind: int, port: int, slot: int) -> bool:
     frame = slot_at(g.slots, slot)
-    return tell(g, kind, port, _NO_DETAIL, g.bytes + frame.start, frame.length, frame.wire)
+    return log_upcall(g, kind, port, _NO_DETAIL, g.bytes + frame.start, frame.length, frame.wire)

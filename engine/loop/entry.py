@@ -34,6 +34,7 @@ from detour.engine.loop.layout import (
     WOKEN,
     LoopGlobals,
 )
+from detour.engine.loop.log import must_drain
 from detour.engine.loop.native import (
     channel_at,
     entity_at,
@@ -45,12 +46,11 @@ from detour.engine.loop.native import (
     node_at,
     slot_at,
 )
-from detour.engine.loop.up import must_drain
 
 LOOP = Part("loop", __name__)
 
 _NO_CLASS = int64(0)
-"""Of frames from outside, which have left no queue."""
+"""Of frames from sockets and from Python, which have left no queue."""
 
 _ONLY = int64(0)
 """The one node of a fabric that is not divided."""
@@ -71,7 +71,7 @@ _CAPTURE_NS = 50_000_000
 """How long captured frames may wait: nobody is in a hurry for them, and Python costs time."""
 
 _HOLD_NS = 1_000_000
-"""How long a socket may be held: what it sent may have been cut off, and no event tells of it."""
+"""How long a socket may be held: what it sent may have been cut off, and there is no event for that."""
 
 _RETRY_NS = 200_000
 """Time between attempts to send to a socket that is full."""
@@ -155,7 +155,7 @@ def _run_windows(g: LoopGlobals, until: int, budget: int) -> int:
         end = min(begin + g.lookahead_ps, until + 1)
         for node in range(g.node_count):
             if heap.first_time(g, node) < end:
-                prefetch.look_ahead(g, node, end)
+                prefetch.prefetch_node(g, node, end)
             while heap.first_time(g, node) < end:
                 _step(g, node)
         g.now = end - 1
@@ -194,9 +194,9 @@ def _read_link(g: LoopGlobals, index: int, now: int) -> None:
     """The same where frames come over a link with a rate or a delay: one after the other, as its sender would."""
     io = io_at(g.ios, index)
     channel = channel_at(g.channels, io.channel)
-    ahead = channels.duration(channel.rate_bps, CARD_RING * io.longest)
+    buffered = channels.duration(channel.rate_bps, CARD_RING * io.longest)
     for _ in range(_FRAMES_PER_POLL):
-        if io.free_at - now > ahead:
+        if io.free_at - now > buffered:
             socket_io.hold(g, index, _HELD)
             return
         if channel.count >= INBOX:
@@ -220,7 +220,7 @@ def _resume(g: LoopGlobals, now: int) -> None:
 
 @inner()
 def _poll(g: LoopGlobals, wall: int) -> None:
-    """Reads what came from outside, and tries again to send what could not go."""
+    """Reads the sockets, and tries again to send what could not go."""
     g.polled_ns = wall
     now = max(g.now, _loop_time(g, wall))
     if g.held > 0:
@@ -260,7 +260,7 @@ def _wants_python(g: LoopGlobals, waited_ns: int, due: bool) -> bool:
 
 @inner()
 def _rest(g: LoopGlobals) -> None:
-    """Sleeps until the next event, a frame from outside, or Python's call."""
+    """Sleeps until the next event, a frame from a socket, or Python's call."""
     g.lag_ps = 0
     duration = -1
     first = heap.first_time(g, _ONLY)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Before a node's turn in a window: asks the cache for what its pending events will touch.
+"""Before a node runs its window: prefetches into the cache what its pending events will touch.
 
 One event leads from its entity to a channel or a port, from there to a packet, and on to the packet's bytes: each step
 would wait for memory. All events of a node take every step together instead, so that their waits overlap.
@@ -226,7 +226,7 @@ def _prefetch_further(g: LoopGlobals, who: int, step: int, end: int) -> None:
 
 
 @inner()
-def look_ahead(g: LoopGlobals, node: int, end: int) -> None:
+def prefetch_node(g: LoopGlobals, node: int, end: int) -> None:
     """Asks for what the events of a node before `end` need."""
     row = node_at(g.nodes, node)
     for step in range(6):

@@ -19,14 +19,14 @@ _PS_PER_SECOND_OF_BITS = 8 * 1_000_000_000_000
 
 @inner()
 def admits(queue: QueueRecord, wire: int) -> bool:
-    """Whether a frame of `wire` bytes may join the queue, as far as the queue's own limits go."""
+    """Whether the queue's own limits let a frame of `wire` bytes be enqueued."""
     if queue.packets >= queue.limit_packets:
         return False
     return queue.limit_bytes == 0 or queue.bytes + wire <= queue.limit_bytes
 
 
 @inner()
-def join(g: LoopGlobals, port_index: int, priority: int, slot_index: int) -> bool:
+def enqueue(g: LoopGlobals, port_index: int, priority: int, slot_index: int) -> bool:
     """Puts a packet into a queue; False if it is full (the packet is dropped and counted)."""
     port = port_at(g.ports, port_index)
     queue = queue_at(g.queues, port.queues + priority)
@@ -58,7 +58,7 @@ def join(g: LoopGlobals, port_index: int, priority: int, slot_index: int) -> boo
 
 @inner()
 def _departure(g: LoopGlobals, queue: QueueRecord, wire: int) -> int:
-    """When a packet that joins a queue may leave it at the earliest, by the queue's rates."""
+    """When a packet that is enqueued now may leave at the earliest, by the queue's rates."""
     time = max(g.now, queue.last_ps + queue.interval_ps) if queue.interval_ps != 0 else g.now
     if queue.rate_bps != 0:
         time = max(time, queue.last_ps + queue.last_bytes * _PS_PER_SECOND_OF_BITS // queue.rate_bps)
@@ -125,7 +125,7 @@ def next_ready(g: LoopGlobals, port_index: int) -> int:
 
 
 @inner()
-def leave(g: LoopGlobals, port_index: int, priority: int) -> int:
+def dequeue(g: LoopGlobals, port_index: int, priority: int) -> int:
     """Takes the first packet out of a queue that has one."""
     port = port_at(g.ports, port_index)
     queue = queue_at(g.queues, port.queues + priority)
@@ -154,6 +154,6 @@ def flush(g: LoopGlobals, port_index: int) -> int:
     dropped = 0
     for priority in range(port.priorities):
         while queue_at(g.queues, port.queues + priority).packets > 0:
-            pool.give_back(g, leave(g, port_index, priority))
+            pool.give_back(g, dequeue(g, port_index, priority))
             dropped += 1
     return dropped

@@ -196,7 +196,7 @@ def hold(g: LoopGlobals, index: int, held: int) -> None:
 
 @inner()
 def receive_frame(g: LoopGlobals, index: int) -> int:
-    """The slot of a frame that came from outside, or -1 if there is none now."""
+    """The slot of a frame that a socket has, or -1 if there is none now."""
     io = io_at(g.ios, index)
     slot = pool.take(g)
     if slot < 0:

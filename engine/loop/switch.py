@@ -23,6 +23,7 @@ from detour.engine.loop.layout import (
     PortRecord,
     SwitchRecord,
 )
+from detour.engine.loop.log import log_capture, log_upcall
 from detour.engine.loop.native import (
     call2,
     call3,
@@ -37,7 +38,6 @@ from detour.engine.loop.native import (
     slot_at,
     switch_at,
 )
-from detour.engine.loop.up import take_down, tell
 
 _U32 = 0xFFFFFFFF
 _U48 = 0xFFFFFFFFFFFF
@@ -59,7 +59,7 @@ def arrive(g: LoopGlobals, port_index: int, slot_index: int, traffic_class: int)
     port.rx_bytes += frame.wire
     switch.packets += 1
     if g.capturing != 0:
-        take_down(g, UP_RECEIVED, port_index, slot_index)
+        log_capture(g, UP_RECEIVED, port_index, slot_index)
     frame.origin = port.queues + min(traffic_class, port.priorities - 1)
     pool.take_phv(g, slot_index)
     phv = pool.phv_address(g, slot_index)
@@ -160,7 +160,7 @@ def _digest(g: LoopGlobals, switch: SwitchRecord, switch_index: int, slot_index:
         switch.digest_drops += 1
         return
     length = call3(switch.digest, number, phv, g.scratch)
-    if tell(g, UP_DIGEST, switch_index, number, g.scratch, length, length):
+    if log_upcall(g, UP_DIGEST, switch_index, number, g.scratch, length, length):
         switch.digests += 1
     else:
         switch.digest_drops += 1
@@ -295,7 +295,7 @@ def _enqueue(g: LoopGlobals, switch: SwitchRecord, switch_index: int, slot_index
     slot_at(g.slots, slot_index).port = number
     std.enq_timestamp = (g.now // g.tick_ps) & _U32
     std.enq_qdepth = _depth(g, switch, index, std.priority, number)
-    if not queues.join(g, index, std.priority, slot_index):
+    if not queues.enqueue(g, index, std.priority, slot_index):
         switch.queue_drops += 1
         return -1
     return index
@@ -331,7 +331,7 @@ def _send_next(g: LoopGlobals, port: PortRecord, port_index: int) -> bool:
         if ready < MAX_TIME:
             heap.schedule(g, port.entity, ready)
         return False
-    slot = queues.leave(g, port_index, priority)
+    slot = queues.dequeue(g, port_index, priority)
     queue = queue_at(g.queues, port.queues + priority)
     if queue.packets > 0:
         pool.prefetch_egress(g, queue.head)
@@ -350,7 +350,7 @@ def _send(g: LoopGlobals, port: PortRecord, port_index: int, slot_index: int) ->
         pool.give_back(g, slot_index)
         return
     if g.capturing != 0:
-        take_down(g, UP_SENT, port_index, slot_index)
+        log_capture(g, UP_SENT, port_index, slot_index)
     port.busy_until = max(port.busy_until, channels.send(g, port.channel, slot_index))
 
 

@@ -7,8 +7,8 @@
 - `pipeline`   SetForwardingPipelineConfig and its actions; `config` one ForwardingPipelineConfig
 - `schema`     P4Info, checked against the BMv2 JSON, as codecs: `match`, `actions`, `p4data`, `packets`
 - `store`      what the clients wrote: the engine's `SwitchState` and what P4Runtime adds to it
-- `entities/`  one file per kind of entity: how it is written and read
-- `write`, `atomic`, `read`, `reconcile`  batches; `idle`, `digests`  notifications
+- `entities/`  the kinds of entities: how each is written and read
+- `write`, `atomic`, `read`, `reconcile`  batches; `digests`  notifications
 - `target`     the only module that talks to the engine's network and compiler
 """
 

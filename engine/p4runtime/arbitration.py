@@ -38,11 +38,11 @@ class StreamClient:
 class Role:
     """Arbitration for one role of one device."""
 
-    def __init__(self) -> None:
+    def __init__(self, highest: int | None = None) -> None:
         self.sessions: list[StreamSession] = []
         # Of all that ever bid, gone ones too: a controller that was cut off and comes back with its old id must not
         # overwrite what its successor has written since.
-        self.highest: int | None = None
+        self.highest = highest
         self.primary: StreamSession | None = None
         self.pending: StreamSession | None = None  # becomes primary when the writes of its predecessor are done
         self.config: RoleConfig = FULL_ACCESS
@@ -67,12 +67,12 @@ class Arbiter:
     def clients(self) -> list[StreamClient]:
         """Whoever has a stream, each role's primary first. May be called from any thread: what changes meanwhile may
         be seen or not."""
-        found = [
+        streams = [
             StreamClient(name, session.election, session is role.primary, session.peer)
             for name, role in sorted(dict(self.roles).items())
             for session in list(role.sessions)
         ]
-        return sorted(found, key=lambda each: (each.role, not each.primary))
+        return sorted(streams, key=lambda each: (each.role, not each.primary))
 
     # -- updates
 
@@ -82,9 +82,11 @@ class Arbiter:
         name = role_name(update.role)
         if not first and name != session.role_name:
             raise Refused(Code.FAILED_PRECONDITION, f"this stream has role '{session.role_name}', not '{name}'")
-        role = self.roles.get(name) or self._new_role(name)
-        election = _election(update)
-        self._check_unique(role, session, election)
+        role = self.roles.get(name) or Role(self._vacated.get(name))
+        # An unset election id is lower than any; (0, 0) is an id.
+        election = _number(update.election_id) if update.HasField("election_id") else None
+        if election is not None and any(s.election == election for s in role.sessions if s is not session):
+            raise invalid(f"device {self._device_id}: election id {election} is used by another live controller")
         others = [r.config for n, r in self.roles.items() if n != name]
         config = parse(update.role, others)
         if first and len(role.sessions) >= _MAX_STREAMS:
@@ -102,11 +104,6 @@ class Arbiter:
         else:
             self._become_backup(role, session)
 
-    def _new_role(self, name: str) -> Role:
-        role = Role()
-        role.highest = self._vacated.get(name)
-        return role
-
     def _count(self, session: StreamSession, size: int) -> None:
         """What a stream's role takes of the server's memory."""
         self._budgets.roles.give(session.role_bytes)
@@ -114,12 +111,6 @@ class Arbiter:
             session.role_bytes = 0
             raise Refused(Code.RESOURCE_EXHAUSTED, "controllers hold too many roles, or too large ones")
         session.role_bytes = size
-
-    def _check_unique(self, role: Role, session: StreamSession, election: int | None) -> None:
-        if election is None:
-            return
-        if any(s.election == election for s in role.sessions if s is not session):
-            raise invalid(f"device {self._device_id}: election id {election} is used by another live controller")
 
     def _bar(self, role: Role, session: StreamSession) -> int:
         """What an election id must reach: the highest ever seen; as in BMv2, the highest of those connected."""
@@ -213,18 +204,18 @@ class Arbiter:
 
     def authorise(self, role: str, election: p4r.Uint128 | None) -> RoleConfig:
         """What a request of that role and election id may do; it must come from the primary."""
-        found = self.roles.get(role)
-        if found is None:
+        bidders = self.roles.get(role)
+        if bidders is None:
             raise Refused(Code.NOT_FOUND, f"device {self._device_id} has no role '{role}'")
-        primary = found.primary
+        primary = bidders.primary
         if primary is None or election is None or primary.election != _number(election):
             raise Refused(Code.PERMISSION_DENIED, f"device {self._device_id}: the request is not the primary's")
-        return found.config
+        return bidders.config
 
     def role_config(self, role: str) -> RoleConfig:
         """What a role sees, for reads, which need no stream."""
-        found = self.roles.get(role)
-        return found.config if found else FULL_ACCESS
+        bidders = self.roles.get(role)
+        return bidders.config if bidders else FULL_ACCESS
 
     def is_primary(self, session: StreamSession) -> bool:
         """Whether that stream is its role's primary."""
@@ -240,8 +231,3 @@ class Arbiter:
 
 def _number(id_: p4r.Uint128) -> int:
     return id_.high << 64 | id_.low
-
-
-def _election(update: p4r.MasterArbitrationUpdate) -> int | None:
-    """An unset election id is lower than any; (0, 0) is an id."""
-    return _number(update.election_id) if update.HasField("election_id") else None

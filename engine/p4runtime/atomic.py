@@ -17,10 +17,9 @@ from typing import Any
 from finsy.proto import p4r
 
 from detour.engine.p4runtime.collector import HELD_OFF
-from detour.engine.p4runtime.entities import table_read
+from detour.engine.p4runtime.entities import ENTITIES, table_read
 from detour.engine.p4runtime.entities.common import DELETE, INSERT, MODIFY, Ids, PendingUpdate
 from detour.engine.p4runtime.errors import Code, Outcomes, Refused, log, refusal
-from detour.engine.p4runtime.read import READ
 from detour.engine.p4runtime.store import EntityStore, TableStore
 from detour.engine.p4runtime.write import Updates, prepare
 from detour.engine.tables import NoSuchEntry
@@ -83,8 +82,8 @@ def _check(store: EntityStore, update: p4r.Update) -> None:
     if kind == "action_profile_member" and update.type == DELETE:
         raise Refused(Code.UNIMPLEMENTED, "a batch that deletes members of action profiles cannot be atomic")
     if kind == "table_entry" and update.type != INSERT:
-        found = store.table(entity.table_entry.table_id)
-        if found.profile is not None and found.profile.one_shots:
+        table = store.table(entity.table_entry.table_id)
+        if table.profile is not None and table.profile.one_shots:
             raise Refused(Code.UNIMPLEMENTED, "a batch that changes one-shots cannot be atomic")
 
 
@@ -101,31 +100,31 @@ def _inverse(store: EntityStore, update: p4r.Update) -> Iterator[p4r.Update]:
             case _ if kind == INSERT:
                 yield p4r.Update(type=DELETE, entity=entity)
             case _:  # by id: members, groups, replication, digests; by index or all: cells; value sets
-                for before in filter(None, READ[name](store, getattr(entity, name), None)):
+                for before in filter(None, ENTITIES[name].read(store, getattr(entity, name), None)):
                     yield p4r.Update(type=_OPPOSITE[kind], entity=before)
     except NoSuchEntry:
         return
 
 
 def _inverse_of_entry(store: EntityStore, kind: int, entry: p4r.TableEntry) -> Iterator[p4r.Update]:
-    found = store.table(entry.table_id)
+    table = store.table(entry.table_id)
     if entry.is_default_action:
         before = p4r.Entity(table_entry=p4r.TableEntry(table_id=entry.table_id, is_default_action=True))
-        if found.engine.default_changed:
+        if table.engine.default_changed:
             (before,) = filter(None, table_read.read(store, before.table_entry, None))
         yield p4r.Update(type=MODIFY, entity=before)
     elif kind == INSERT:
         key = p4r.TableEntry(table_id=entry.table_id, match=entry.match, priority=entry.priority)
         yield p4r.Update(type=DELETE, entity=p4r.Entity(table_entry=key))
     else:
-        yield p4r.Update(type=_OPPOSITE[kind], entity=_before(store, found, entry))
+        yield p4r.Update(type=_OPPOSITE[kind], entity=_before(store, table, entry))
 
 
-def _before(store: EntityStore, found: TableStore, entry: p4r.TableEntry) -> p4r.Entity:
+def _before(store: EntityStore, table: TableStore, entry: p4r.TableEntry) -> p4r.Entity:
     """An entry as it is now, in a form that can be written."""
-    key = found.info.key.decode(entry.match)
-    now = found.engine.get(found.engine.find(key, entry.priority))
-    entity = table_read.show(store, found, now, _WHOLE)
+    key = table.info.key.decode(entry.match)
+    now = table.engine.get(table.engine.find(key, entry.priority))
+    entity = table_read.show(store, table, now, _WHOLE)
     if entity.table_entry.is_const:  # only its direct resources can be written
         entity.table_entry.is_const = False
         entity.table_entry.ClearField("action")

@@ -8,6 +8,7 @@ import hashlib
 import threading
 from collections import OrderedDict
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from weakref import WeakValueDictionary
@@ -18,6 +19,7 @@ from detour.base.errors import InternalError
 from detour.engine.compiler.program import Program
 from detour.engine.p4runtime import schema
 from detour.engine.p4runtime.errors import Code, Refused, invalid, refusal
+from detour.engine.p4runtime.requests import fields
 from detour.engine.p4runtime.target import compile_program
 
 _KEEP = 8
@@ -76,7 +78,10 @@ class Compiler:
         digest.update(message.p4info.SerializeToString(deterministic=True))
         key = digest.digest()
         with self._lock:
-            future = self._done.get(key) or self._used(key)
+            future = self._done.get(key)
+            if future is None and (in_use := self._in_use.get(key)) is not None:
+                future = Future()
+                future.set_result(in_use)
             if future is None:
                 if self._under_way >= _MOST:
                     raise Refused(
@@ -102,20 +107,10 @@ class Compiler:
                 self._under_way -= 1
             future.set_exception(Refused(Code.UNAVAILABLE, "the server stops"))
 
-    def _used(self, key: bytes) -> Future[Compiled] | None:
-        found = self._in_use.get(key)
-        if found is None:
-            return None
-        future: Future[Compiled] = Future()
-        future.set_result(found)
-        return future
-
     def _compile(self, message: p4r.ForwardingPipelineConfig, future: Future[Compiled], key: bytes) -> None:
         try:
             program = compile_program(device_data(message.p4_device_config))
-            kept = p4r.ForwardingPipelineConfig()
-            kept.p4info.CopyFrom(message.p4info)
-            kept.p4_device_config = message.p4_device_config
+            kept = p4r.ForwardingPipelineConfig(p4info=message.p4info, p4_device_config=message.p4_device_config)
             compiled = Compiled(kept, _schema(message, program), program)
             with self._lock:
                 self._in_use[key] = compiled
@@ -151,27 +146,8 @@ def device_data(config: bytes) -> bytes:
     """
     if config.lstrip()[:1] == b"{":
         return config
-    at = 0
-    while at < len(config):
-        tag, at = _varint(config, at)
-        if tag & 7 == 0:
-            _, at = _varint(config, at)
-        elif tag & 7 == 2:
-            size, at = _varint(config, at)
-            if tag >> 3 == 3 and at + size <= len(config):
-                return config[at : at + size]
-            at += size
-        else:
-            break
-    raise invalid("p4_device_config is neither BMv2 JSON nor a p4.tmp.P4DeviceConfig")
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while at < len(data) and shift < 64:
-        value |= (data[at] & 0x7F) << shift
-        shift += 7
-        at += 1
-        if data[at - 1] < 0x80:
-            return value, at
+    with suppress(Refused):
+        for tag, _, begin, end in fields(config):
+            if tag == 3 << 3 | 2 and end <= len(config):
+                return config[begin:end]
     raise invalid("p4_device_config is neither BMv2 JSON nor a p4.tmp.P4DeviceConfig")

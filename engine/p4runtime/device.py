@@ -7,23 +7,24 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, TypeVar
 
 from finsy.proto import p4r
 
-from detour.engine.p4runtime import idle
 from detour.engine.p4runtime.arbitration import Arbiter
 from detour.engine.p4runtime.digests import Digester
+from detour.engine.p4runtime.entities.table_read import any_ageing, idle_notifications
 from detour.engine.p4runtime.errors import Code, Refused, log
 from detour.engine.p4runtime.limits import Budgets, Limits
 from detour.engine.p4runtime.pipeline import Pipelines
-from detour.engine.p4runtime.round_robin import Turns
+from detour.engine.p4runtime.round_robin import RoundRobin
 from detour.engine.p4runtime.session import StreamSession
 from detour.engine.p4runtime.store import EntityStore
 from detour.engine.p4runtime.target import TargetSwitch
 
 T = TypeVar("T")
-_TURN_S = 0.002  # for packet-ins and digests
+_QUANTUM_S = 0.002  # for packet-ins and digests
 _RECORD_BYTES = 128  # of a frame or digest in the inbox, beside its bytes
 
 
@@ -44,23 +45,23 @@ class P4Device:
         work: Callable[[Callable[[], Any]], Awaitable[Any]],
         promote_backup: bool,
         budgets: Budgets | None = None,
-        turns: Turns | None = None,
+        round_robin: RoundRobin | None = None,
     ) -> None:
-        """`work` runs a function in a worker thread; budgets and turns are shared by the devices of a server."""
+        """`work` runs a function in a worker thread; budgets and round robin are shared by the devices of a server."""
         self.id, self.target = device_id, target
         self.writing, self.lock = asyncio.Lock(), asyncio.Lock()
         self.before: EntityStore | None = None
         self._budgets = budgets or Budgets(Limits())
         self.arbiter = Arbiter(device_id, self._drain, promote_backup, self._budgets)
         self.pipelines = Pipelines(target)
-        self._loop, self._work, self._turns = loop, work, turns or Turns(loop)
+        self._loop, self._work, self._round_robin = loop, work, round_robin or RoundRobin(loop)
         self._digester: Digester | None = None
         self._digested: EntityStore | None = None
         self._inbox: deque[tuple[int, bytes, int]] = deque()
         self._scheduled = False
         self.dropped = 0
         self._tasks: set[asyncio.Future[Any]] = set()
-        target.listen(self._packet_in, self._digest)
+        target.listen(partial(self._post, -1), self._post)
 
     async def _drain(self) -> None:
         async with self.writing:
@@ -111,14 +112,9 @@ class P4Device:
 
     # -- from the network's threads to the event loop
 
-    def _packet_in(self, frame: bytes, time_ps: int) -> None:
-        self._post(-1, frame, time_ps)
-
-    def _digest(self, list_id: int, data: bytes, time_ps: int) -> None:
-        self._post(list_id, data, time_ps)
-
     def _post(self, kind: int, data: bytes, time_ps: int) -> None:
-        """One wake-up for all that comes until the event loop gets to it."""
+        """Takes a digest of the list `kind`, or for -1 a packet-in. One wake-up for all that comes until the event loop
+        gets to it."""
         if not self._budgets.inbox.take(len(data) + _RECORD_BYTES):
             if not self.dropped:
                 log.warning("device %d: packet-ins and digests come faster than they can be sent", self.id)
@@ -128,7 +124,7 @@ class P4Device:
         if not self._scheduled:
             self._scheduled = True
             try:
-                self._loop.call_soon_threadsafe(self._turns.ask, self._deliver)
+                self._loop.call_soon_threadsafe(self._round_robin.ask, self._deliver)
             except RuntimeError:  # the server stops
                 self._empty_inbox()
 
@@ -142,8 +138,8 @@ class P4Device:
         return kind, data, time_ps
 
     def _deliver(self) -> bool:
-        """Hands on what came, for a turn; True if there is more."""
-        end = self._loop.time() + _TURN_S
+        """Hands on what came, for one quantum; True if there is more."""
+        end = self._loop.time() + _QUANTUM_S
         while self._loop.time() < end:
             if not self._inbox:
                 self._scheduled = False
@@ -188,9 +184,11 @@ class P4Device:
     async def scan_idle(self) -> None:
         """Notifies of entries that are idle for too long."""
         live = self.pipelines.live
-        if live is None or not idle.ageing(live):
+        if live is None or not any_ageing(live):
             return
-        for message in await self.exclusively(lambda: self._work(lambda: idle.scan(live, self.target.stamp_ns()))):
+        for message in await self.exclusively(
+            lambda: self._work(lambda: idle_notifications(live, self.target.stamp_ns()))
+        ):
             response = p4r.StreamMessageResponse(idle_timeout_notification=message).SerializeToString()
             for session, config in self.arbiter.primaries():
                 if config.sees(message.table_entry[0].table_id):

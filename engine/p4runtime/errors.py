@@ -45,6 +45,15 @@ class Code(IntEnum):
     UNAVAILABLE = 14
 
 
+_CODES: tuple[tuple[type[DetourError], Code], ...] = (
+    (EntryExists, Code.ALREADY_EXISTS),
+    (NoSuchEntry, Code.NOT_FOUND),
+    (TableFull, Code.RESOURCE_EXHAUSTED),
+    (TooSlow, Code.DEADLINE_EXCEEDED),
+    (DetourError, Code.INVALID_ARGUMENT),
+)
+
+
 class Refused(Exception):
     """A request, or a part of one, that is answered with an error status."""
 
@@ -70,25 +79,18 @@ def refusal(error: BaseException) -> Refused:
     What is neither a refusal nor an error of the engine is our fault: it is logged with its traceback and
     must not end the server.
     """
-    found = _refusal(error)
-    for each in (error, found):  # what follows inside an `except` has the first as its context
+    refused = _refusal(error)
+    for each in (error, refused):  # what follows inside an `except` has the first as its context
         each.__cause__ = each.__context__ = each.__traceback__ = None
-    return found
+    return refused
 
 
 def _refusal(error: BaseException) -> Refused:
     if isinstance(error, Refused):
         return error
-    if isinstance(error, EntryExists):
-        return Refused(Code.ALREADY_EXISTS, str(error))
-    if isinstance(error, NoSuchEntry):
-        return Refused(Code.NOT_FOUND, str(error))
-    if isinstance(error, TableFull):
-        return Refused(Code.RESOURCE_EXHAUSTED, str(error))
-    if isinstance(error, TooSlow):
-        return Refused(Code.DEADLINE_EXCEEDED, str(error))
-    if isinstance(error, DetourError):
-        return Refused(Code.INVALID_ARGUMENT, str(error))
+    for kind, code in _CODES:
+        if isinstance(error, kind):
+            return Refused(code, str(error))
     if isinstance(error, DecodeError):  # of a message in a stream; gRPC itself answers for other requests
         return Refused(Code.INVALID_ARGUMENT, "the message cannot be decoded")
     if isinstance(error, MemoryError):

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, NoReturn
+from typing import Any
 
 import grpc
 from finsy.proto import p4r
@@ -46,14 +46,9 @@ def _guarded(method: Callable[[Any], Awaitable[Any]]) -> RpcHandler:
             raise  # it has been answered, or nobody is left to be answered
         except Exception as e:
             error = refusal(e)
-        await _abort(context, error)
+        await context.abort(_STATUS[error.code], error.brief)
 
     return call
-
-
-async def _abort(context: Any, error: Refused) -> NoReturn:
-    await context.abort(_STATUS[error.code], error.brief)
-    raise AssertionError("abort() raises")
 
 
 def _unary(service: Service, method: Callable[[Any], Awaitable[Any]], kind: Any) -> Callable[[Any], Awaitable[bytes]]:

@@ -113,13 +113,13 @@ def data_type(spec: p4t.P4DataTypeSpec, info: p4t.P4TypeInfo, depth: int = 0) ->
         case "bool":
             return Leaf("bool", 1)
         case "struct":
-            found = _named(info.structs, spec.struct.name)
-            return Members("struct", tuple(data_type(m.type_spec, info, depth + 1) for m in found.members))
+            named = _named(info.structs, spec.struct.name)
+            return Members("struct", tuple(data_type(m.type_spec, info, depth + 1) for m in named.members))
         case "tuple":
             return Members("tuple", tuple(data_type(m, info, depth + 1) for m in spec.tuple.members))
         case "serializable_enum":
-            found = _named(info.serializable_enums, spec.serializable_enum.name)
-            return _wide(Leaf("enum_value", found.underlying_type.bitwidth))
+            named = _named(info.serializable_enums, spec.serializable_enum.name)
+            return _wide(Leaf("enum_value", named.underlying_type.bitwidth))
         case "enum":
             names = tuple(m.name for m in _named(info.enums, spec.enum.name).members)
             return Leaf("enum", 32, names)

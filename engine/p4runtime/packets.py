@@ -37,14 +37,12 @@ class HeaderCodec:
         self.bits = sum(f.bits for f in fields)
         self.size = (self.bits + 7) // 8
         left = 8 * self.size
-        self._fields: list[tuple[int, int, int]] = []  # id, shift, mask
-        self._by_id: dict[int, tuple[MetadataField, int]] = {}  # id -> field, shift
+        self._fields: dict[int, tuple[MetadataField, int]] = {}  # id -> field, shift
         self._string = next((f.name for f in fields if f.string), None)
         self._unknown = any(not f.bits for f in fields)
         for field in fields:
             left -= field.bits
-            self._fields.append((field.id, left, (1 << field.bits) - 1))
-            self._by_id[field.id] = (field, left)
+            self._fields[field.id] = (field, left)
 
     def pack(self, metadata: Iterable[p4r.PacketMetadata]) -> bytes:
         """The header of a packet-out. Every field must be given once."""
@@ -55,15 +53,14 @@ class HeaderCodec:
             )
         header, seen = 0, set()
         for m in metadata:
-            found = self._by_id.get(m.metadata_id)
-            if found is None:
+            if m.metadata_id not in self._fields:
                 raise invalid(f"{self.name}: there is no metadata field {m.metadata_id}")
-            field, shift = found
+            field, shift = self._fields[m.metadata_id]
             if m.metadata_id in seen:
                 raise invalid(f"{self.name}: the metadata field '{field.name}' is given twice")
             seen.add(m.metadata_id)
             header |= decode(m.value, field.limit, f"{self.name}: metadata field '{field.name}'") << shift
-        for id_, (field, _) in self._by_id.items():
+        for id_, (field, _) in self._fields.items():
             if id_ not in seen:
                 raise invalid(f"{self.name}: the metadata field '{field.name}' is missing")
         return header.to_bytes(self.size, "big")
@@ -75,9 +72,8 @@ class HeaderCodec:
         if self._unknown or len(frame) < self.size:
             return False
         header = int.from_bytes(frame[: self.size], "big")
-        for id_, shift, mask in self._fields:
-            m = into.metadata.add()
-            m.metadata_id, m.value = id_, encode(header >> shift & mask)
+        for field, shift in self._fields.values():
+            into.metadata.add(metadata_id=field.id, value=encode(header >> shift & ((1 << field.bits) - 1)))
         into.payload = frame[self.size :]
         return True
 
@@ -102,9 +98,9 @@ def header_codecs(info: p4i.P4Info, program: Model) -> tuple[HeaderCodec, Header
 def _wire_widths(header: p4i.ControllerPacketMetadata, program: Model) -> dict[str, int]:
     """Widths of the fields by name, empty if no header of the program has these fields."""
     names = [m.name for m in header.metadata]
-    for found in program.headers.values():
-        if not found.metadata and [f.name for f in found.type.fields] == names:
-            return {f.name: f.bits for f in found.type.fields}
+    for instance in program.headers.values():
+        if not instance.metadata and [f.name for f in instance.type.fields] == names:
+            return {f.name: f.bits for f in instance.type.fields}
     return {}
 
 

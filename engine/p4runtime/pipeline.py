@@ -60,11 +60,11 @@ class Pipelines:
     @property
     def store(self) -> EntityStore:
         """What reads and writes refer to; FAILED_PRECONDITION if there is nothing yet."""
-        found = self._saved or self._live
-        if found is None:
+        pipeline = self._saved or self._live
+        if pipeline is None:
             # finsy knows this error by these words, which are BMv2's.
             raise Refused(Code.FAILED_PRECONDITION, "no forwarding pipeline config has been set")
-        return found.store
+        return pipeline.store
 
     def set(self, action: int, config: Compiled | None, cookie: int | None) -> None:
         """Carries out a request that `check` has passed; `config` unless it is COMMIT."""
@@ -106,13 +106,13 @@ class Pipelines:
         response = p4r.GetForwardingPipelineConfigResponse()
         if response_type not in _Type.values():
             raise invalid(f"response type {response_type} is unknown")
-        found = self._saved or self._live
-        if found is None:
+        pipeline = self._saved or self._live
+        if pipeline is None:
             return response
-        message = found.config.message
+        message = pipeline.config.message
         response.config.SetInParent()
-        if found.cookie is not None:
-            response.config.cookie.cookie = found.cookie
+        if pipeline.cookie is not None:
+            response.config.cookie.cookie = pipeline.cookie
         if response_type in (_Type.ALL, _Type.P4INFO_AND_COOKIE):
             response.config.p4info.CopyFrom(message.p4info)
         if response_type in (_Type.ALL, _Type.DEVICE_CONFIG_AND_COOKIE):

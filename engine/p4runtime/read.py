@@ -6,31 +6,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from itertools import chain, groupby, islice, starmap
-from typing import Any
 
 from finsy.proto import p4r
 
-from detour.engine.p4runtime.entities import counter, digest, meter, pre, profile, register, table_read, value_set
+from detour.engine.p4runtime.entities import ENTITIES
 from detour.engine.p4runtime.entities.common import Ids
 from detour.engine.p4runtime.errors import Outcomes, refusal
 from detour.engine.p4runtime.store import EntityStore
 from detour.engine.p4runtime.write import unknown_entity
 
-READ: dict[str, Any] = {
-    "table_entry": table_read.read,
-    "action_profile_member": profile.read_members,
-    "action_profile_group": profile.read_groups,
-    "meter_entry": meter.read,
-    "direct_meter_entry": meter.read_direct,
-    "counter_entry": counter.read,
-    "direct_counter_entry": counter.read_direct,
-    "packet_replication_engine_entry": pre.read,
-    "value_set_entry": value_set.read,
-    "register_entry": register.read,
-    "digest_entry": digest.read,
-}
-# What packets change; an entity of these must not be read while a packet is at it.
-_VOLATILE = {"counter_entry", "direct_counter_entry", "register_entry"}
+# What packets change of a table entry.
 _VOLATILE_FIELDS = ("counter_data", "time_since_last_hit")
 _SLICE = 256
 CHUNK_BYTES = 256 << 10
@@ -77,7 +62,7 @@ class Reader:
 
     def short_answer(self) -> bytes | None:
         """The whole answer, if that is one piece and soon found; else None, and the reader is used up."""
-        found: list[p4r.Entity] = []
+        answer: list[p4r.Entity] = []
         seen = size = 0
         for some in self._slices():
             seen += len(some)
@@ -85,18 +70,18 @@ class Reader:
             size += sum(entity.ByteSize() for entity in entities)
             if seen > _SHORT or size > CHUNK_BYTES:
                 return None
-            found += entities
-        return _serialised(found) if found else b""
+            answer += entities
+        return _serialised(answer) if answer else b""
 
     def _slices(self) -> Iterator[list[p4r.Entity | None]]:
         """Some entities at a time, None for those that were looked at and are not wanted. What packets change is read
         while no packet is processed. Requests for it that follow one another, like cells of counters, are answered
         together: such a visit costs more than a cell."""
         for volatile, group in groupby(enumerate(self._requests), lambda item: _is_volatile(item[1])):
-            found = chain.from_iterable(starmap(self._entities, group))
+            entities = chain.from_iterable(starmap(self._entities, group))
 
-            def take(found: Iterator[p4r.Entity | None] = found) -> list[p4r.Entity | None]:
-                return list(islice(found, _SLICE))
+            def take(entities: Iterator[p4r.Entity | None] = entities) -> list[p4r.Entity | None]:
+                return list(islice(entities, _SLICE))
 
             while some := self._store.run(take) if volatile else take():
                 yield some
@@ -109,9 +94,9 @@ class Reader:
             name = request.WhichOneof("entity")
             if name == "extern_entry" and not request.extern_entry.extern_type_id:
                 return  # "all externs": there are none
-            if name not in READ:
+            if name not in ENTITIES:
                 raise unknown_entity(name)
-            yield from READ[name](self._store, getattr(request, name), self._ids)
+            yield from ENTITIES[name].read(self._store, getattr(request, name), self._ids)
         except Exception as e:
             self.errors[index] = refusal(e)
 
@@ -124,4 +109,4 @@ def _is_volatile(request: p4r.Entity) -> bool:
     name = request.WhichOneof("entity")
     if name == "table_entry":
         return any(request.table_entry.HasField(f) for f in _VOLATILE_FIELDS)
-    return name in _VOLATILE
+    return name in ENTITIES and ENTITIES[name].volatile

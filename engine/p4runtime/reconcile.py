@@ -30,8 +30,8 @@ def carry_over(old: EntityStore, new: EntityStore) -> None:
 
 def _batches(old: EntityStore, new: EntityStore) -> Iterator[list[p4r.Update]]:
     """Members before groups before entries; what depends on an entry is part of it."""
-    for kind, wanted in _everything():
-        reader = Reader(old, [wanted])
+    for kind, request in _everything():
+        reader = Reader(old, [request])
         for response in reader.chunks():
             updates = [u for e in response.entities if (u := _update(kind, e, old, new)) is not None]
             for at in range(0, len(updates), _BATCH):
@@ -74,13 +74,13 @@ def _update(kind: int, entity: p4r.Entity, old: EntityStore, new: EntityStore) -
 
 def _table_update(kind: int, entity: p4r.Entity, old: EntityStore, new: EntityStore) -> p4r.Update | None:
     entry = entity.table_entry
-    found = old.tables[entry.table_id]
+    table = old.tables[entry.table_id]
     if entry.is_const:
         return None
     if entry.is_default_action:
-        return p4r.Update(type=kind, entity=entity) if found.engine.default_changed else None  # type: ignore[arg-type]
+        return p4r.Update(type=kind, entity=entity) if table.engine.default_changed else None  # type: ignore[arg-type]
     counterpart = new.tables.get(entry.table_id)
-    if found.info.preset and counterpart is not None and _initial(counterpart, entry):
+    if table.info.preset and counterpart is not None and _initial(counterpart, entry):
         return p4r.Update(type=p4r.Update.MODIFY, entity=entity)
     return p4r.Update(type=kind, entity=entity)  # type: ignore[arg-type]
 

@@ -172,32 +172,40 @@ def split(data: bytes, field: int, longest: int) -> tuple[bytes, array[int]]:
     beyond `longest` elements."""
     rest: list[bytes] = []
     places = array("Q")
-    at = 0
-    while at < len(data):
-        begin = at
-        tag, at = _varint(data, at)
-        match tag & 7:
-            case 0:
-                _, at = _varint(data, at)
-            case 1:
-                at += 8
-            case 2:
-                size, at = _varint(data, at)
-                at += size
-            case 5:
-                at += 4
-            case _:
-                raise invalid("the message cannot be decoded")
+    end = 0
+    for tag, begin, _, end in fields(data):
         if tag >> 3 != field:
-            rest.append(data[begin:at])
+            rest.append(data[begin:end])
             continue
         places.append(begin)
         if len(places) > longest:
             raise Refused(Code.RESOURCE_EXHAUSTED, f"a batch has at most {longest} elements")
-    if at > len(data):
+    if end > len(data):
         raise invalid("the message cannot be decoded")
     places.append(len(data))
     return b"".join(rest), places
+
+
+def fields(data: bytes) -> Iterator[tuple[int, int, int, int]]:
+    """(tag, where the field begins, where its value does, where it ends) of each field of a message; the last one may
+    end behind the message. INVALID_ARGUMENT if there are no fields."""
+    end = 0
+    while end < len(data):
+        begin = end
+        tag, value = _varint(data, begin)
+        match tag & 7:
+            case 0:
+                _, end = _varint(data, value)
+            case 1:
+                end = value + 8
+            case 2:
+                size, value = _varint(data, value)
+                end = value + size
+            case 5:
+                end = value + 4
+            case _:
+                raise invalid("the message cannot be decoded")
+        yield tag, begin, value, end
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

@@ -69,34 +69,42 @@ class TableSchema:
 
 
 @dataclass(frozen=True, slots=True)
-class Counter:
-    """A counter array or a direct counter; which of the two numbers it has."""
+class SizedObject:
+    """What all of those have that follow."""
 
     id: int
     name: str
     size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counter(SizedObject):
+    """A counter array or a direct counter; which of the two numbers it has."""
+
     packets: bool
     octets: bool
 
 
 @dataclass(frozen=True, slots=True)
-class MeterInfo:
+class MeterInfo(SizedObject):
     """A meter array or a direct meter."""
 
-    id: int
-    name: str
-    size: int
     type: int
 
 
 @dataclass(frozen=True, slots=True)
-class Register:
+class Register(SizedObject):
     """A register array; `type` is None if P4Data cannot show it."""
 
-    id: int
-    name: str
-    size: int
     type: DataType | None
+
+
+@dataclass(frozen=True, slots=True)
+class ValueSetInfo(SizedObject):
+    """A parser value set; `key` is None if it does not match exactly, which BMv2 cannot do, or is
+    translated to strings."""
+
+    key: MatchCodec | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,17 +115,6 @@ class Digest:
     name: str
     list_id: int
     type: DataType | None
-
-
-@dataclass(frozen=True, slots=True)
-class ValueSetInfo:
-    """A parser value set; `key` is None if it does not match exactly, which BMv2 cannot do, or is
-    translated to strings."""
-
-    id: int
-    name: str
-    key: MatchCodec | None
-    size: int
 
 
 @dataclass(slots=True)
@@ -140,10 +137,10 @@ T = TypeVar("T")
 
 def find(objects: dict[int, T], id_: int, kind: str) -> T:
     """The object with that id. An unknown id is INVALID_ARGUMENT, like any malformed entity."""
-    found = objects.get(id_)
-    if found is None:
+    value = objects.get(id_)
+    if value is None:
         raise invalid(f"the program has no {kind} with id {id_:#x}")
-    return found
+    return value
 
 
 def build(info: p4i.P4Info, program: model.Model) -> Schema:
@@ -219,12 +216,12 @@ class _Builder:
             seen[preamble.id] = preamble.name
 
     def _array(self, arrays: dict[str, model.Array], kind: str, name: str, size: int) -> model.Array:
-        found = arrays.get(name)
-        if found is None or found.direct:
+        array = arrays.get(name)
+        if array is None or array.direct:
             raise _Absent(kind, name)
-        if found.size != size:
-            raise invalid(f"P4Info: {kind} '{name}' has size {size}, in the BMv2 JSON {found.size}")
-        return found
+        if array.size != size:
+            raise invalid(f"P4Info: {kind} '{name}' has size {size}, in the BMv2 JSON {array.size}")
+        return array
 
     # -- actions
 
@@ -236,10 +233,10 @@ class _Builder:
             raise invalid(f"P4Info: action '{at.name}' has {have}")
         chosen, untranslated = [], ""
         for i, p in enumerate(at.params):
-            found = params.get(p.name, info.params[i])
-            if packets.as_string(self.info, found.type_name.name):
-                untranslated = found.name
-            chosen.append((found.id, found.name, _width(found.bitwidth, p.bits, f"action '{at.name}': '{p.name}'")))
+            param = params.get(p.name, info.params[i])
+            if packets.as_string(self.info, param.type_name.name):
+                untranslated = param.name
+            chosen.append((param.id, param.name, _width(param.bitwidth, p.bits, f"action '{at.name}': '{p.name}'")))
         if len({c[0] for c in chosen}) < len(chosen):
             raise invalid(f"P4Info: action '{at.name}' has two parameters with one id")
         return ActionCodec(id_, at.name, chosen, untranslated)
@@ -260,16 +257,16 @@ class _Builder:
 
     def _profile(self, info: p4i.ActionProfile) -> Profile:
         name = info.preamble.name
-        found = self.program.profiles.get(name)
-        if found is None:
+        profile = self.program.profiles.get(name)
+        if profile is None:
             raise _Absent("action profile", name)
-        if info.with_selector != (found.selector is not None):
+        if info.with_selector != (profile.selector is not None):
             raise invalid(
                 f"P4Info: action profile '{name}' {'has' if info.with_selector else 'lacks'} a selector, "
                 "the BMv2 JSON says otherwise"
             )
         table = next((t for t in self.info.tables if t.implementation_id == info.preamble.id), p4i.Table())
-        actions = self._action_set(table, found.actions.values())
+        actions = self._action_set(table, profile.actions.values())
         actions.where = f"action profile {name}"
         return Profile(
             info.preamble.id,
@@ -286,35 +283,35 @@ class _Builder:
 
     def _table(self, info: p4i.Table) -> TableSchema:
         name = info.preamble.name
-        found = self.program.tables.get(name)
-        if found is None:
+        table = self.program.tables.get(name)
+        if table is None:
             raise _Absent("table", name)
         profile = None
         if info.implementation_id:
             profile = self.schema.profiles.get(info.implementation_id)
-        if (profile.name if profile else None) != (found.profile.name if found.profile else None):
+        if (profile.name if profile else None) != (table.profile.name if table.profile else None):
             raise invalid(f"P4Info: table '{name}' has another implementation than in the BMv2 JSON")
-        counter, meter = self._direct_resources(info, found)
-        key = self._key(info, found)
-        if key.prioritised != (found.match_type in ("ternary", "range")):
+        counter, meter = self._direct_resources(info, table)
+        key = self._key(info, table)
+        if key.prioritised != (table.match_type in ("ternary", "range")):
             raise invalid(f"P4Info: table '{name}': the match kinds differ from the BMv2 JSON's")
         return TableSchema(
             id=info.preamble.id,
             name=name,
             key=key,
-            actions=self._action_set(info, found.actions),
+            actions=self._action_set(info, table.actions),
             size=info.size,
             profile=profile,
             is_const=info.is_const_table,
             # p4c's JSON does not tell `entries` from `const entries`; P4Info does.
             preset=info.has_initial_entries and not info.is_const_table,
-            const_default=bool(info.const_default_action_id) or found.default_const,
+            const_default=bool(info.const_default_action_id) or table.default_const,
             ageing=info.idle_timeout_behavior == p4i.Table.IdleTimeoutBehavior.NOTIFY_CONTROL,
             counter=counter,
             meter=meter,
         )
 
-    def _direct_resources(self, info: p4i.Table, found: model.TableIr) -> tuple[Counter | None, MeterInfo | None]:
+    def _direct_resources(self, info: p4i.Table, table: model.TableIr) -> tuple[Counter | None, MeterInfo | None]:
         counter = meter = None
         for id_ in info.direct_resource_ids:
             if id_ in self.direct_counters:
@@ -323,35 +320,35 @@ class _Builder:
                 meter = _meter(self.direct_meters[id_], 0)
             else:
                 raise invalid(f"P4Info: table '{info.preamble.name}': there is no direct resource {id_:#x}")
-        if counter and not found.with_counters:
+        if counter and not table.with_counters:
             raise invalid(f"P4Info: the BMv2 JSON has no direct counter '{counter.name}'")
-        if meter and found.direct_meter is None:
+        if meter and table.direct_meter is None:
             raise invalid(f"P4Info: the BMv2 JSON has no direct meter '{meter.name}'")
         return counter, meter
 
-    def _key(self, info: p4i.Table, found: model.TableIr) -> MatchCodec:
+    def _key(self, info: p4i.Table, table: model.TableIr) -> MatchCodec:
         where = f"table {info.preamble.name}"
-        if len(info.match_fields) != len(found.key):
-            have = f"{len(info.match_fields)} match fields, in the BMv2 JSON {len(found.key)}"
+        if len(info.match_fields) != len(table.key):
+            have = f"{len(info.match_fields)} match fields, in the BMv2 JSON {len(table.key)}"
             raise invalid(f"P4Info: {where} has {have}")
         # By name, or by place when names were changed by annotations that only P4Info shows.
-        places = {f.name: i for i, f in enumerate(found.key)}
-        by_name = len(places) == len(found.key) and all(f.name in places for f in info.match_fields)
+        places = {f.name: i for i, f in enumerate(table.key)}
+        by_name = len(places) == len(table.key) and all(f.name in places for f in info.match_fields)
         fields = []
         for i, f in enumerate(info.match_fields):
             at = places[f.name] if by_name else i
-            fields.append(self._field(f, at, found.key[at], where))
+            fields.append(self._field(f, at, table.key[at], where))
         if len({f.id for f in fields}) < len(fields) or len({f.position for f in fields}) < len(fields):
             raise invalid(f"P4Info: {where} has two match fields with one id")
         return MatchCodec(where, fields)
 
-    def _field(self, info: p4i.MatchField, position: int, found: model.KeyField, where: str) -> FieldCodec:
+    def _field(self, info: p4i.MatchField, position: int, key_field: model.KeyField, where: str) -> FieldCodec:
         what = f"{where}: match field '{info.name}'"
         if info.WhichOneof("match") != "match_type" or info.match_type not in CODECS:
             raise invalid(f"P4Info: {what} has no match kind of v1model")
-        if found.match_type not in _JSON_KINDS[info.match_type]:
-            raise invalid(f"P4Info: {what} is {_Match.Name(info.match_type)}, in the BMv2 JSON {found.match_type}")
-        bits = _width(info.bitwidth, found.bits, what)
+        if key_field.match_type not in _JSON_KINDS[info.match_type]:
+            raise invalid(f"P4Info: {what} is {_Match.Name(info.match_type)}, in the BMv2 JSON {key_field.match_type}")
+        bits = _width(info.bitwidth, key_field.bits, what)
         codec = CODECS[info.match_type](info.id, info.name, bits, position, where)
         return StringCodec(codec) if packets.as_string(self.info, info.type_name.name) else codec
 
@@ -372,62 +369,50 @@ class _Builder:
         return _meter(info, info.size)
 
     def _register(self, info: p4i.Register) -> Register:
-        found = self._array(self.program.registers, "register", info.preamble.name, info.size)
+        array = self._array(self.program.registers, "register", info.preamble.name, info.size)
         type_ = self._type(info.type_spec)
         if type_ is not None:
             bits = sum(leaf.bits for leaf in type_.leaves())
-            if bits != found.bits:
-                raise invalid(f"P4Info: register '{info.preamble.name}' has {bits} bits, in the BMv2 JSON {found.bits}")
+            if bits != array.bits:
+                raise invalid(f"P4Info: register '{info.preamble.name}' has {bits} bits, in the BMv2 JSON {array.bits}")
         return Register(info.preamble.id, info.preamble.name, info.size, type_)
 
     def _digest(self, info: p4i.Digest) -> Digest:
         name = info.preamble.name
         lists = self.program.json.get("learn_lists") or []
-        found = next((learn for learn in lists if learn["name"] == name), None)
-        if found is None and name.startswith("digest_"):
+        learn_list = next((learn for learn in lists if learn["name"] == name), None)
+        if learn_list is None and name.startswith("digest_"):
             # p4c calls digests of tuples `digest_0`, ... in P4Info and `tuple_0`, ... in the JSON, in the same order.
             nameless = [d.preamble.name for d in self.info.digests if d.preamble.name.startswith("digest_")]
             tuples = [learn for learn in lists if learn["name"].startswith("tuple_")]
-            found = dict(zip(nameless, tuples, strict=False)).get(name)
-        if found is None:
+            learn_list = dict(zip(nameless, tuples, strict=False)).get(name)
+        if learn_list is None:
             raise _Absent("digest", name)
-        return Digest(info.preamble.id, name, found["id"], self._type(info.type_spec))
+        return Digest(info.preamble.id, name, learn_list["id"], self._type(info.type_spec))
 
     def _value_set(self, info: p4i.ValueSet) -> ValueSetInfo:
         name = info.preamble.name
-        found = self.program.value_sets.get(name)
-        if found is None:
+        value_set = self.program.value_sets.get(name)
+        if value_set is None:
             raise _Absent("value set", name)
         where = f"value set {name}"
         # The JSON tells nothing about other kinds, and nobody can give strings.
         if any(f.match_type != _Match.EXACT or packets.as_string(self.info, f.type_name.name) for f in info.match):
-            return ValueSetInfo(info.preamble.id, name, None, info.size)
+            return ValueSetInfo(info.preamble.id, name, info.size, None)
         fields = []
         for i, f in enumerate(info.match):
             fields.append(CODECS[_Match.EXACT](f.id, f.name, _width(f.bitwidth, f.bitwidth, where), i, where))
         bits = sum(f.bits for f in fields)
-        if bits != found["compressed_bitwidth"]:
-            raise invalid(f"P4Info: {where} has {bits} bits, in the BMv2 JSON {found['compressed_bitwidth']}")
-        return ValueSetInfo(info.preamble.id, name, MatchCodec(where, fields), info.size)
+        if bits != value_set["compressed_bitwidth"]:
+            raise invalid(f"P4Info: {where} has {bits} bits, in the BMv2 JSON {value_set['compressed_bitwidth']}")
+        return ValueSetInfo(info.preamble.id, name, info.size, MatchCodec(where, fields))
 
 
 def _preambles(info: p4i.P4Info) -> Iterator[p4i.Preamble]:
-    kinds = (
-        info.tables,
-        info.actions,
-        info.action_profiles,
-        info.counters,
-        info.direct_counters,
-        info.meters,
-        info.direct_meters,
-        info.controller_packet_metadata,
-        info.value_sets,
-        info.registers,
-        info.digests,
-    )
-    for kind in kinds:
-        for each in kind:
-            yield each.preamble
+    arrays = (info.counters, info.direct_counters, info.meters, info.direct_meters, info.registers, info.value_sets)
+    others = (info.controller_packet_metadata, info.digests)
+    for kind in (info.tables, info.actions, info.action_profiles, *arrays, *others):
+        yield from (each.preamble for each in kind)
 
 
 def _width(info: int, program: int, what: str) -> int:

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import grpc
 
 from detour.base.errors import DetourError
-from detour.base.gil import take_short_turns
+from detour.base.gil import shorten_switch_interval
 from detour.base.malloc import give_back_large_blocks
 from detour.engine.endpoint import GrpcEndpoint, Tls
 from detour.engine.p4runtime.arbitration import StreamClient
@@ -30,7 +30,7 @@ from detour.engine.p4runtime.handlers import register
 from detour.engine.p4runtime.limits import Limits
 from detour.engine.p4runtime.pipeline import Pipelines
 from detour.engine.p4runtime.requests import Work
-from detour.engine.p4runtime.round_robin import Turns
+from detour.engine.p4runtime.round_robin import RoundRobin
 from detour.engine.p4runtime.service import Service
 from detour.engine.p4runtime.target import NetworkLike, TargetSwitch
 
@@ -71,7 +71,7 @@ class P4RuntimeServer:
         self._stop: asyncio.Event | None = None
         self._switches: dict[int, int] = {}
         self._made: dict[int, Pipelines] = {}
-        self._turns: Turns | None = None
+        self._round_robin: RoundRobin | None = None
         self._service = Service(self._pool("worker"), self._pool("reader"), self._pool("bulk"), self._limits)
 
     # -- what others use
@@ -130,7 +130,7 @@ class P4RuntimeServer:
         if self._pools:
             raise DetourError("P4Runtime: the server runs already")
         give_back_large_blocks()
-        take_short_turns()
+        shorten_switch_interval()
         if not self._endpoint.is_bound:
             self._endpoint.bind()
         self._pools = {name: ThreadPoolExecutor(threads, f"p4runtime-{name}") for name, threads in _POOLS.items()}
@@ -183,7 +183,7 @@ class P4RuntimeServer:
         self._service.begin()
         register(self._service, server)
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        self._turns = Turns(self._loop)
+        self._round_robin = RoundRobin(self._loop)
         for device_id in self._switches:
             await self._open(device_id)
         await server.start()
@@ -200,7 +200,7 @@ class P4RuntimeServer:
         assert self._loop is not None
         target = TargetSwitch(self._network, self._switches[device_id])
         self._service.devices[device_id] = P4Device(
-            device_id, target, self._loop, self._pool("worker"), self._promote, self._service.budgets, self._turns
+            device_id, target, self._loop, self._pool("worker"), self._promote, self._service.budgets, self._round_robin
         )
         if device_id in self._made:
             self._service.devices[device_id].pipelines = self._made[device_id]

@@ -12,7 +12,7 @@ from finsy.proto import p4r
 from detour.engine.p4runtime import pipeline, snapshot, stream
 from detour.engine.p4runtime.atomic import write_atomically
 from detour.engine.p4runtime.collector import HELD_OFF
-from detour.engine.p4runtime.config import Compiled, Compiler
+from detour.engine.p4runtime.config import Compiler
 from detour.engine.p4runtime.device import P4Device
 from detour.engine.p4runtime.errors import Code, Outcomes, Refused
 from detour.engine.p4runtime.limits import Budgets, Limits
@@ -43,11 +43,7 @@ class Service:
     """
 
     def __init__(
-        self,
-        work: Work,
-        read_work: Work | None = None,
-        bulk_work: Work | None = None,
-        limits: Limits | None = None,
+        self, work: Work, read_work: Work | None = None, bulk_work: Work | None = None, limits: Limits | None = None
     ) -> None:
         self.devices: dict[int, P4Device] = {}
         self._limits = limits or Limits()
@@ -64,10 +60,10 @@ class Service:
 
     def device(self, device_id: int) -> P4Device:
         """A device by id; NOT_FOUND if there is none."""
-        found = self.devices.get(device_id)
-        if found is None:
+        device = self.devices.get(device_id)
+        if device is None:
             raise Refused(Code.NOT_FOUND, f"there is no device {device_id}")
-        return found
+        return device
 
     def close(self) -> None:
         """Compiles no more."""
@@ -175,13 +171,14 @@ class Service:
         compiled = None
         if pipeline.check(request):
             compiled = await self._compiler.compiled(request.config)
-        await device.exclusively(lambda: self._set(request, compiled))
-        return p4r.SetForwardingPipelineConfigResponse()
-
-    async def _set(self, request: p4r.SetForwardingPipelineConfigRequest, compiled: Compiled | None) -> None:
-        device, _ = self._authorise(request)
         cookie = request.config.cookie.cookie if request.config.HasField("cookie") else None
-        await self._work(lambda: device.pipelines.set(request.action, compiled, cookie))
+
+        async def set_pipeline() -> None:
+            self._authorise(request)  # again: the primary may have changed meanwhile
+            await self._work(lambda: device.pipelines.set(request.action, compiled, cookie))
+
+        await device.exclusively(set_pipeline)
+        return p4r.SetForwardingPipelineConfigResponse()
 
     async def GetForwardingPipelineConfig(
         self, request: p4r.GetForwardingPipelineConfigRequest

@@ -82,10 +82,10 @@ def _array(store: EntityStore, kind: str, id_: int) -> Any:
     return getattr(store.state, kind)[getattr(store.schema, kind)[id_].name]
 
 
-def _table_bytes(found: TableStore) -> int:
-    notes = sum(len(note.metadata) for note in found.notes.values())
-    shots = sum(shot.message.ByteSize() + _MESSAGE_BYTES for shot in found.one_shots.values())
-    return found.engine.snapshot_bytes + notes + shots
+def _table_bytes(table: TableStore) -> int:
+    notes = sum(len(note.metadata) for note in table.notes.values())
+    shots = sum(shot.message.ByteSize() + _MESSAGE_BYTES for shot in table.one_shots.values())
+    return table.engine.snapshot_bytes + notes + shots
 
 
 class _State:
@@ -112,12 +112,12 @@ class _Snapshot:
         self.sessions = dict(store.sessions) if scope.replication else store.sessions
         self.digests = dict(store.digests) if scope.digests else store.digests
 
-    def _table(self, found: TableStore) -> TableStore:
-        other = copy(found)
+    def _table(self, table: TableStore) -> TableStore:
+        other = copy(table)
         other.copied_ps = self.now_ps()
-        other.profile = self.profiles[found.info.profile.id] if found.info.profile else None
-        other.engine = found.engine.snapshot(other.profile.engine if other.profile else None)
-        other.notes, other.one_shots = dict(found.notes), dict(found.one_shots)
+        other.profile = self.profiles[table.info.profile.id] if table.info.profile else None
+        other.engine = table.engine.snapshot(other.profile.engine if other.profile else None)
+        other.notes, other.one_shots = dict(table.notes), dict(table.one_shots)
         return other
 
     def table(self, id_: int) -> TableStore:
@@ -133,9 +133,9 @@ class _Snapshot:
         return self.target.now_ps
 
 
-def _profile(found: ProfileStore) -> ProfileStore:
-    other = copy(found)
-    other.engine, other.sizes = found.engine.snapshot(), dict(found.sizes)
+def _profile(profile: ProfileStore) -> ProfileStore:
+    other = copy(profile)
+    other.engine, other.sizes = profile.engine.snapshot(), dict(profile.sizes)
     return other
 
 

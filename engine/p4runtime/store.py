@@ -106,10 +106,7 @@ class EntityStore:
 
     def table(self, id_: int) -> TableStore:
         """A table by id; INVALID_ARGUMENT if there is none."""
-        found = self.tables.get(id_)
-        if found is None:
-            raise invalid(f"the program has no table with id {id_:#x}")
-        return found
+        return schema.find(self.tables, id_, "table")
 
     def run(self, function: Callable[[], T]) -> T:
         """Runs a function on the state while no packet does."""

@@ -31,13 +31,7 @@ class Stream(StreamSession):
     device: P4Device | None = None
 
 
-async def serve(
-    context: Any,
-    find: FindDevice,
-    sessions: set[Stream],
-    budgets: Budgets,
-    reception: Reception,
-) -> None:
+async def serve(context: Any, find: FindDevice, sessions: set[Stream], budgets: Budgets, reception: Reception) -> None:
     """Serves one stream until either side ends it. It is in `sessions` meanwhile. Messages come and go as bytes."""
     session = Stream(context.peer(), budgets)
     sessions.add(session)

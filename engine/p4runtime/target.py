@@ -78,9 +78,7 @@ class TargetSwitch:
         self.network.set_pipeline(self.switch, program, state)
 
     def listen(
-        self,
-        packet_in: Callable[[bytes, int], None] | None,
-        digest: Callable[[int, bytes, int], None] | None,
+        self, packet_in: Callable[[bytes, int], None] | None, digest: Callable[[int, bytes, int], None] | None
     ) -> None:
         """Who gets packets to the CPU port and digests."""
         self.network.on_packet_in(self.switch, packet_in)

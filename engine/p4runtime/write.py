@@ -11,31 +11,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from itertools import islice
+from operator import attrgetter
 from typing import Any, Protocol
 
 from finsy.proto import p4r
 
 from detour.engine.p4runtime.collector import HELD_OFF
-from detour.engine.p4runtime.entities import counter, digest, meter, pre, profile, register, table, value_set
+from detour.engine.p4runtime.entities import ENTITIES
 from detour.engine.p4runtime.entities.common import Ids, PendingUpdate
 from detour.engine.p4runtime.errors import Code, Outcomes, Refused, invalid, refusal
 from detour.engine.p4runtime.store import EntityStore
 
 _SLICE = 256  # a few milliseconds
-_PREPARE: dict[str, tuple[Any, str]] = {
-    # kind of entity: (prepare, path of the P4Info id by which roles are told apart)
-    "table_entry": (table.prepare, "table_id"),
-    "action_profile_member": (profile.prepare_member, "action_profile_id"),
-    "action_profile_group": (profile.prepare_group, "action_profile_id"),
-    "meter_entry": (meter.prepare, "meter_id"),
-    "direct_meter_entry": (meter.prepare_direct, "table_entry.table_id"),
-    "counter_entry": (counter.prepare, "counter_id"),
-    "direct_counter_entry": (counter.prepare_direct, "table_entry.table_id"),
-    "packet_replication_engine_entry": (pre.prepare, ""),
-    "value_set_entry": (value_set.prepare, "value_set_id"),
-    "register_entry": (register.prepare, "register_id"),
-    "digest_entry": (digest.prepare, "digest_id"),
-}
 _KINDS = (p4r.Update.INSERT, p4r.Update.MODIFY, p4r.Update.DELETE)
 
 
@@ -80,13 +67,12 @@ def prepare(store: EntityStore, update: p4r.Update, ids: Ids) -> PendingUpdate:
     entity = update.entity
     # Most updates are of entries, and HasField is faster than WhichOneof.
     name = "table_entry" if entity.HasField("table_entry") else entity.WhichOneof("entity")
-    if name not in _PREPARE:
+    if name not in ENTITIES:
         raise unknown_entity(name)
-    make, path = _PREPARE[name]
     message = getattr(entity, name)
-    if ids is not None and path:
-        check_role(message, path, ids)
-    return make(store, kind, message)
+    if ids is not None and ENTITIES[name].id_path:
+        _check_role(message, ENTITIES[name].id_path, ids)
+    return ENTITIES[name].prepare(store, kind, message)
 
 
 def unknown_entity(name: str | None) -> Refused:
@@ -96,10 +82,8 @@ def unknown_entity(name: str | None) -> Refused:
     return Refused(Code.UNIMPLEMENTED, f"{name}: v1model has no externs of this kind")
 
 
-def check_role(message: Any, path: str, ids: Any) -> None:
+def _check_role(message: Any, path: str, ids: Any) -> None:
     """PERMISSION_DENIED for an object that is not the role's."""
-    value = message
-    for part in path.split("."):
-        value = getattr(value, part)
+    value = attrgetter(path)(message)
     if value not in ids:
         raise Refused(Code.PERMISSION_DENIED, f"the role may not write the object with id {value:#x}")

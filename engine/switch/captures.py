@@ -10,8 +10,8 @@ from pathlib import Path
 
 from detour.engine.capture import Capture
 from detour.engine.loop.layout import UP_SENT
-from detour.engine.records import Record, records
 from detour.engine.switch import pcap
+from detour.engine.upcalls import records
 
 
 class InterfaceCapture(Capture):
@@ -52,12 +52,9 @@ class InterfaceCapture(Capture):
             if port not in self._interfaces:
                 continue
             if self._dump:
-                self._tell(port, sent, record)
+                what = "Sending" if sent else "Received"
+                data = record.data[: self._dump].hex()
+                self._log.info("%s packet of length %d on port %d: %s", what, record.wire, port, data)
             if (path := self._paths.get((port, sent))) is not None:
                 self._files.add(path, pcap.packet(self._epoch_ns + record.time_ps // 1000, record.data))
         self._files.flush()
-
-    def _tell(self, port: int, sent: bool, record: Record) -> None:
-        what = "Sending" if sent else "Received"
-        data = record.data[: self._dump].hex()
-        self._log.info("%s packet of length %d on port %d: %s", what, record.wire, port, data)

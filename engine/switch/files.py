@@ -33,12 +33,9 @@ class Files:
         self._thread: threading.Thread | None = None
         for port, name in self._names.items():
             next(pcap.read(Path(f"{name}_in.pcap")), None)  # a file that cannot be read is told now
-            self._attach(port, name)
-
-    def _attach(self, port: int, name: str) -> None:
-        path = Path(f"{name}_out.pcap")
-        self._out.make(path, pcap.header())
-        self._network.attach_sink((self._switch, port), lambda frame, _time_ps: self._write(path, frame))
+            path = Path(f"{name}_out.pcap")
+            self._out.make(path, pcap.header())
+            network.attach_sink((switch, port), lambda frame, _time_ps, path=path: self._write(path, frame))
 
     def _write(self, path: Path, frame: bytes) -> None:
         if self._full:
@@ -66,16 +63,14 @@ class Files:
             return
         count = 0
         try:
-            for count, (_, port, frame) in enumerate(self._in_order(), start=1):
+            frames = heapq.merge(*(self._frames(port, name) for port, name in self._names.items()))
+            for count, (_, port, frame) in enumerate(frames, start=1):
                 if count % _AT_ONCE == 0 and not self._settle():
                     return
                 self._network.inject((self._switch, port), frame)
         except DetourError as error:
             self._log.error("%s", error)
         self._log.debug("Pcap reader: end of all input files, %d packets", count)
-
-    def _in_order(self) -> Iterator[tuple[int, int, bytes]]:
-        return heapq.merge(*(self._frames(port, name) for port, name in self._names.items()))
 
     def _frames(self, port: int, name: str) -> Iterator[tuple[int, int, bytes]]:
         return ((frame.time_ns, port, frame.data) for frame in pcap.read(Path(f"{name}_in.pcap")))

@@ -18,6 +18,7 @@ from detour.base.dataplane import DROP_PORT, HIGHEST_PORT
 from detour.base.errors import DetourError
 
 DEFAULT_ADDRESS = "0.0.0.0:9559"
+_LOOPBACK = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]", "::": "[::1]", "*": "127.0.0.1"}
 LOG_LEVELS = ("trace", "debug", "info", "warn", "error", "off")
 SPOKEN_VERSION = "1.15.5"
 """The simple_switch_grpc whose command line and behaviour this follows."""
@@ -191,8 +192,8 @@ _TARGET = (
 
 def _parser(prog: str, options: Sequence[Option], refused: dict[str, str], **settings: Any) -> _Parser:
     parser = _Parser(prog=prog, add_help=False, **settings)
-    for names, known in options:
-        parser.add_argument(*names, **known)
+    for names, settings_of in options:
+        parser.add_argument(*names, **settings_of)
     for name, reason in refused.items():
         parser.add_argument(name, action=_Refuse, reason=reason)
     return parser
@@ -261,9 +262,9 @@ def parse(arguments: Sequence[str]) -> SwitchOptions | str:
 
 def _known(parser: _Parser, arguments: list[str], other: _Parser, where: str) -> argparse.Namespace:
     """Parses; an option that belongs to the `other` part of the command line is said to belong `where`."""
-    known, unknown = parser.parse_known_args(arguments)
+    options, unknown = parser.parse_known_args(arguments)
     if not unknown:
-        return known
+        return options
     option = unknown[0].partition("=")[0]
     if not option.startswith("-"):
         raise DetourError(f"detour switch: {option!r} is one argument too many")
@@ -272,16 +273,16 @@ def _known(parser: _Parser, arguments: list[str], other: _Parser, where: str) ->
 
 
 def _interfaces(common: argparse.Namespace, target: argparse.Namespace) -> dict[int, str]:
-    found: dict[int, str] = {}
+    interfaces: dict[int, str] = {}
     for port, name in common.interface:
-        if port in found:
-            raise DetourError(f"detour switch: port {port} is given twice: {found[port]} and {name}")
+        if port in interfaces:
+            raise DetourError(f"detour switch: port {port} is given twice: {interfaces[port]} and {name}")
         if port == target.cpu_port:
             raise DetourError(f"detour switch: port {port} is the CPU port and cannot have interface {name}")
-        found[port] = name
+        interfaces[port] = name
     if target.cpu_port is not None and target.cpu_port == target.drop_port:
         raise DetourError(f"detour switch: --cpu-port and --drop-port are both {target.cpu_port}")
-    return dict(sorted(found.items()))
+    return dict(sorted(interfaces.items()))
 
 
 def _config(common: argparse.Namespace) -> Path | None:
@@ -322,14 +323,30 @@ def _tls(target: argparse.Namespace) -> TlsFiles | None:
 
 
 def _notices(common: argparse.Namespace, target: argparse.Namespace) -> list[str]:
-    said: list[str] = []
+    notices: list[str] = []
     if common.nanolog is not None:
-        said.append("--nanolog has no effect: there is no nanomsg event log here")
+        notices.append("--nanolog has no effect: there is no nanomsg event log here")
     if common.no_p4 and common.config is not None:
-        said.append(f"{common.config} is ignored, because --no-p4 was given")
+        notices.append(f"{common.config} is ignored, because --no-p4 was given")
     if common.log_flush and common.log_file is None:
-        said.append("--log-flush has no effect without --log-file")
+        notices.append("--log-flush has no effect without --log-file")
     names = ("cacert", "cert", "key", "with_client_auth")
     if not target.grpc_server_ssl and any(getattr(target, f"grpc_server_{name}") for name in names):
-        said.append("certificates have no effect without --grpc-server-ssl")
-    return said
+        notices.append("certificates have no effect without --grpc-server-ssl")
+    return notices
+
+
+def narrowed(options: SwitchOptions) -> tuple[str, str]:
+    """The address where P4Runtime is served, and what to say about it (empty: it is the one that was asked for).
+
+    BMv2 serves all interfaces by default, and harnesses ask for that by name (`0.0.0.0:50051`) though their
+    controllers run on the same machine. Without client certificates anybody who can reach the port could program the
+    switch, so such an address is narrowed to loopback, which is said; any other foreign address is refused.
+    """
+    host, _, port = options.address.rpartition(":")
+    certified = options.tls is not None and options.tls.require_client and options.tls.ca is not None
+    if host not in _LOOPBACK or certified:
+        return options.address, ""
+    address = f"{_LOOPBACK[host]}:{port}"
+    notice = f"P4Runtime is served on {address} only: {options.address} needs TLS with client certificates"
+    return address, notice

@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from detour.base import descriptors
 from detour.base.errors import DetourError
-from detour.engine.switch.address import narrowed
-from detour.engine.switch.options import SwitchOptions
+from detour.engine.switch.options import SwitchOptions, narrowed
 
 if TYPE_CHECKING:
     from detour.engine.bmv2api.server import ThriftServer
@@ -87,7 +86,7 @@ def _start(options: SwitchOptions, parts: _Parts) -> None:
         parts.thrift = _listen_to_thrift(options)
         from detour.engine.switch.run import StandaloneSwitch  # takes seconds, in which signals are heard already
 
-        parts.switch = StandaloneSwitch(options, endpoint, _tell, parts.thrift)
+        parts.switch = StandaloneSwitch(options, endpoint, _say, parts.thrift)
         parts.switch.start()
     except BaseException:
         endpoint.stop()
@@ -104,9 +103,9 @@ def _listen(options: SwitchOptions) -> GrpcEndpoint:
     files = options.tls
     tls = None if files is None else Tls(files.certificate, files.key, files.ca if files.require_client else None)
     endpoint = GrpcEndpoint(address, tls)
-    endpoint.bind(PATIENCE_S, _tell)
+    endpoint.bind(PATIENCE_S, _say)
     for text in (*options.notices, *([notice] if notice else [])):
-        _tell(text)
+        _say(text)
     return endpoint
 
 
@@ -118,12 +117,12 @@ def _listen_to_thrift(options: SwitchOptions) -> ThriftServer | None:
     from detour.engine.bmv2api.server import ThriftServer
 
     server = ThriftServer(TcpAddress("localhost", options.thrift_port))
-    server.bind(PATIENCE_S, _tell)
-    _tell(f"Thrift: {server.target}; every user of this machine can program the switch there")
+    server.bind(PATIENCE_S, _say)
+    _say(f"Thrift: {server.target}; every user of this machine can program the switch there")
     return server
 
 
-def _tell(text: str) -> None:
+def _say(text: str) -> None:
     print(f"detour switch: {text}", flush=True)
 
 

@@ -8,7 +8,6 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 from detour.base.files import read_bytes
@@ -18,7 +17,8 @@ from detour.engine.bmv2api.device import BmDevice
 from detour.engine.bmv2api.runtime import BmRuntime
 from detour.engine.bmv2api.server import ThriftServer
 from detour.engine.clock import RealTime
-from detour.engine.coverage.collector import collecting
+from detour.engine.compiler.log_ring import LogRing
+from detour.engine.coverage.document import collecting
 from detour.engine.endpoint import GrpcEndpoint
 from detour.engine.network import Network
 from detour.engine.p4runtime import P4RuntimeServer
@@ -28,7 +28,6 @@ from detour.engine.switch.files import Files
 from detour.engine.switch.log import open_log
 from detour.engine.switch.options import SwitchOptions
 from detour.engine.switch.packet_log import PacketLog
-from detour.engine.tables.log import LogRing
 
 _SWITCH = 1
 """What the network calls its only switch; P4Runtime calls it what the options say."""
@@ -48,8 +47,8 @@ class _Logged(Network):
         self.packet_log: PacketLog | None = None
 
     def set_pipeline(self, switch: int, program: Any, state: SwitchState) -> None:
-        wanted = program.log_formats and self._log.isEnabledFor(logging.INFO) and self.packet_log is None
-        self.ring = state.enable_log() if wanted else None
+        logs = program.log_formats and self._log.isEnabledFor(logging.INFO) and self.packet_log is None
+        self.ring = state.enable_log() if logs else None
         if self.packet_log is not None:
             self.packet_log.stop()
         super().set_pipeline(switch, program, state)
@@ -62,11 +61,7 @@ class StandaloneSwitch:
     """One switch, as the options ask, at an endpoint that is bound already."""
 
     def __init__(
-        self,
-        options: SwitchOptions,
-        endpoint: GrpcEndpoint,
-        progress: Progress,
-        thrift: ThriftServer | None = None,
+        self, options: SwitchOptions, endpoint: GrpcEndpoint, progress: Progress, thrift: ThriftServer | None = None
     ) -> None:
         """`thrift`: where BMv2's runtime API is served besides, bound already; it is ended with the switch."""
         self.options = options
@@ -78,7 +73,7 @@ class StandaloneSwitch:
         self._endpoint = endpoint
         self.server = P4RuntimeServer(self.network, endpoint, promote_backup=True)
         self.notices: list[str] = []
-        self._tell = progress
+        self._progress = progress
         self._thrift = thrift
         self._coverage: ExitStack[bool | None] = ExitStack()
         self.device = BmDevice(
@@ -98,24 +93,25 @@ class StandaloneSwitch:
             self.stop()
             raise
         for notice in self.notices:
-            self._tell(notice)
+            self._progress(notice)
 
     def _start(self) -> None:
         options = self.options
-        warm.ensure(self._tell)
+        warm.ensure(self._progress)
         self._coverage.enter_context(collecting(options.coverage))
         self.network.add_switch(
             _SWITCH, priorities=options.priorities, cpu_port=options.cpu_port or 0, drop_port=options.drop_port
         )
         if options.config is not None:
-            self._load(options.config)
+            # P4Runtime wants its P4Info before it can be used there.
+            self.device.load(read_bytes(options.config))
         self._attach()
         self._record()
         self.network.start()
         self.device.epoch_us = time.time_ns() // 1000 - self.network.now_ps // 1_000_000
         self.server.add_device(options.device_id, _SWITCH)
         self.server.start()  # last: who can connect is answered
-        self._tell(self._endpoint.reach())
+        self._progress(self._endpoint.reach())
         print(f"Server listening on {self.server.target}", flush=True)
         if self._thrift is not None:
             self._thrift.serve({"": BmRuntime(self.device)})
@@ -147,10 +143,6 @@ class StandaloneSwitch:
         while not ended(_LOG_POLL_S if self.network.ring or self.network.packet_log else _IDLE_S):
             self.network.check()
             self._drain_log()
-
-    def _load(self, path: Path) -> None:
-        """The program of the command line. P4Runtime wants its P4Info before it can be used there."""
-        self.device.load(read_bytes(path))
 
     def _attach(self) -> None:
         options = self.options

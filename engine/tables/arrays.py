@@ -36,14 +36,12 @@ class _Copied:
     _NUMBERS = "values"
 
     def snapshot(self) -> Self:
-        """A copy to be read."""
         other = copy(self)
         setattr(other, self._NUMBERS, getattr(self, self._NUMBERS).copy())
         return other
 
     @property
     def snapshot_bytes(self) -> int:
-        """The memory that a snapshot takes."""
         return getattr(self, self._NUMBERS).nbytes
 
 
@@ -60,11 +58,9 @@ class CounterArray(_Copied):
         return int(packets), int(octets)
 
     def write(self, index: int, packets: int, octets: int) -> None:
-        """Sets both."""
         self.values[_check(self.name, index, self.size)] = (packets & _WORD, octets & _WORD)
 
     def reset(self) -> None:
-        """All zero."""
         self.values[:] = 0
 
 
@@ -142,7 +138,6 @@ class RegisterArray(_Copied):
         return self.memory.ctypes.data + _check(self.name, index, self.size) * self.item
 
     def read(self, index: int) -> int:
-        """The value."""
         at = _check(self.name, index, self.size) * self.item
         return int.from_bytes(self.memory[at : at + self.item].tobytes(), "little")
 
@@ -153,13 +148,11 @@ class RegisterArray(_Copied):
         self.memory[at : at + self.item] = np.frombuffer(data, dtype=np.uint8)
 
     def values(self) -> list[int]:
-        """All of them."""
         if self.item <= 8:
             return self.memory.view(f"<u{self.item}").tolist()
         return [self.read(i) for i in range(self.size)]
 
     def reset(self) -> None:
-        """All zero."""
         self.memory[:] = 0
 
 
@@ -179,11 +172,9 @@ class ValueSet:
 
     @property
     def snapshot_bytes(self) -> int:
-        """The memory that a snapshot takes."""
         return len(self.values) * 8 * self._words
 
     def replace(self, values: Iterable[int]) -> None:
-        """Sets the members."""
         unique = tuple(dict.fromkeys(values))
         if self.max_size and len(unique) > self.max_size:
             raise TableFull(f"{self.name}: {len(unique)} values, the set takes {self.max_size}")

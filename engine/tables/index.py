@@ -26,26 +26,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from detour.engine.compiler import slots
 from detour.engine.compiler.model import KeyField
-from detour.engine.compiler.slots import (
-    DIRECT,
-    ENTRY_COUNT,
-    GROUP_COUNT,
-    GROUP_HEAD,
-    GROUPS,
-    HASH_BASE,
-    HASH_MASK,
-    NODE_HEAD,
-    NODES,
-    KeyLayout,
-    KeyPlace,
-    block_chunks,
-)
+from detour.engine.compiler.slots import KeyLayout, KeyPlace, block_chunks
 from detour.engine.tables.hashing import HashGroup, PackedKey
+from detour.engine.tables.keys import Match
 from detour.engine.tables.rows import Handles, Rows
 from detour.engine.tables.sliced import Block, Blocks
-
-RangeBounds = tuple[tuple[int, int], ...]
 
 _MANY_GROUPS = 4  # from here on entries go to coarser groups
 _LONG_CHAIN = 8
@@ -65,18 +52,17 @@ class ExactIndex:
         self._publish()
 
     def _publish(self) -> None:
-        self._sw[self._slot + HASH_BASE] = self._group.address
-        self._sw[self._slot + HASH_MASK] = self._group.mask
-        self._sw[self._slot + ENTRY_COUNT] = self._group.count
+        self._sw[self._slot + slots.HASH_BASE] = self._group.address
+        self._sw[self._slot + slots.HASH_MASK] = self._group.mask
+        self._sw[self._slot + slots.ENTRY_COUNT] = self._group.count
 
-    def add(self, key: PackedKey, mask: PackedKey, bounds: RangeBounds, rank: int, row: int) -> None:
+    def add(self, match: Match, rank: int, row: int) -> None:
         """Makes the key lead to that record."""
-        self._group.put(key, row, rank)
+        self._group.put(match.key, row, rank)
         self._publish()
 
-    def remove(self, key: PackedKey, mask: PackedKey, bounds: RangeBounds, rank: int, row: int) -> None:
-        """Undoes `add`."""
-        self._group.remove(key)
+    def remove(self, match: Match, rank: int, row: int) -> None:
+        self._group.remove(match.key)
         self._publish()
 
 
@@ -97,7 +83,6 @@ class _Group:
         self.buckets: dict[PackedKey, list[tuple[int, int]]] = {}
 
     def row(self, words: int) -> tuple[int, ...]:
-        """Its row in native memory."""
         return (self.hash.address, self.hash.mask, self.top, *self.mask)
 
 
@@ -106,17 +91,16 @@ class _Groups:
 
     def __init__(self, sw: NDArray[np.int64], slot: int, words: int) -> None:
         self._sw, self._slot = sw, slot
-        self._rows = Rows(sw, slot + GROUPS, GROUP_HEAD + words)
+        self._rows = Rows(sw, slot + slots.GROUPS, slots.GROUP_HEAD + words)
         self._by_mask: tuple[dict[PackedKey, _Group], dict[PackedKey, _Group]] = ({}, {})  # direct, chained
         self._order: list[_Group | Block] = []
         self._words = words
-        sw[slot + GROUP_COUNT] = 0  # a table that was cleared had groups, and its new rows hold no addresses
+        sw[slot + slots.GROUP_COUNT] = 0  # a table that was cleared had groups, and its new rows hold no addresses
 
     def __len__(self) -> int:
         return len(self._by_mask[0]) + len(self._by_mask[1])
 
     def find(self, mask: PackedKey, chained: bool) -> _Group | None:
-        """The group with that mask."""
         return self._by_mask[chained].get(mask)
 
     def make(self, mask: PackedKey, chained: bool) -> _Group:
@@ -169,7 +153,7 @@ class _Groups:
         del self._order[at]
         rows, count = self._rows.array, len(self._order)
         rows[at:count] = rows[at + 1 : count + 1]
-        self._sw[self._slot + GROUP_COUNT] = count
+        self._sw[self._slot + slots.GROUP_COUNT] = count
 
     def _put_in(self, group: _Group | Block) -> None:
         at = bisect.bisect_left(self._order, -group.top, key=_descending)
@@ -179,7 +163,7 @@ class _Groups:
         rows = self._rows.array
         rows[at + 1 : count] = rows[at : count - 1].copy()
         self._write(at)
-        self._sw[self._slot + GROUP_COUNT] = count
+        self._sw[self._slot + slots.GROUP_COUNT] = count
 
     def _write(self, position: int) -> None:
         self._rows.write(position * self._rows.stride, self._order[position].row(self._words))
@@ -195,16 +179,15 @@ class PrefixIndex:
     def __init__(self, sw: NDArray[np.int64], slot: int, layout: KeyLayout, fields: tuple[KeyField, ...]) -> None:
         self._groups = _Groups(sw, slot, layout.words)
 
-    def add(self, key: PackedKey, mask: PackedKey, bounds: RangeBounds, rank: int, row: int) -> None:
-        """Makes packets that match `key` under `mask` find that record."""
-        group = self._groups.find(mask, False) or self._groups.make(mask, False)
-        self._groups.raised(group, rank, group.hash.put(key, row, rank))
+    def add(self, match: Match, rank: int, row: int) -> None:
+        """Makes packets that match find that record."""
+        group = self._groups.find(match.mask, False) or self._groups.make(match.mask, False)
+        self._groups.raised(group, rank, group.hash.put(match.key, row, rank))
 
-    def remove(self, key: PackedKey, mask: PackedKey, bounds: RangeBounds, rank: int, row: int) -> None:
-        """Undoes `add`."""
-        group = self._groups.find(mask, False)
+    def remove(self, match: Match, rank: int, row: int) -> None:
+        group = self._groups.find(match.mask, False)
         assert group is not None
-        group.hash.remove(key)
+        group.hash.remove(match.key)
         self._groups.lowered(group)
 
 
@@ -217,11 +200,9 @@ class _Home(NamedTuple):
 
 
 class _Scattered(NamedTuple):
-    """What an entry in a block was added with, to move it to a group. `mask` is that of its group."""
+    """What an entry in a block was added with, to move it to a group with the mask `group_mask`."""
 
-    key: PackedKey
-    mask: PackedKey
-    bounds: RangeBounds
+    match: Match
     rank: int
     group_mask: PackedKey
     node: int
@@ -234,7 +215,7 @@ class RankedIndex:
         self._layout, self._fields = layout, fields
         self._words = layout.words + layout.range_words
         self._groups = _Groups(sw, slot, self._words)
-        self._nodes = Rows(sw, slot + NODES, NODE_HEAD + 2 * self._words)
+        self._nodes = Rows(sw, slot + slots.NODES, slots.NODE_HEAD + 2 * self._words)
         self._node_handles = Handles()
         self._homes: dict[int, list[_Home]] = {}
         self._blocks_of_bits = Blocks(block_chunks(layout, fields))
@@ -242,32 +223,29 @@ class RankedIndex:
         self._by_mask: dict[PackedKey, set[int]] = {}
         self._coarse: dict[tuple[PackedKey, int], PackedKey] = {}
 
-    def add(self, key: PackedKey, mask: PackedKey, bounds: RangeBounds, rank: int, row: int) -> None:
+    def add(self, match: Match, rank: int, row: int) -> None:
         """Makes packets that match find that record, unless they find a higher rank."""
-        if bounds:
-            homes = self._add_chained(key, mask, bounds, rank, row)
-        elif self._groups.find(mask, False) or len(self._groups) < _MANY_GROUPS:
-            homes = [self._add_direct(key, mask, rank, row)]
-        else:
-            homes = self._add_chained(key, mask, bounds, rank, row)
-        if homes:
+        direct = self._groups.find(match.mask, False) or len(self._groups) < _MANY_GROUPS
+        if not match.bounds and direct:
+            self._homes[row] = [self._add_direct(match, rank, row)]
+        elif homes := self._add_chained(match, rank, row):
             self._homes[row] = homes
 
-    def _add_direct(self, key: PackedKey, mask: PackedKey, rank: int, row: int) -> _Home:
-        group = self._groups.find(mask, False) or self._groups.make(mask, False)
-        bucket = group.buckets.setdefault(key, [])
-        bisect.insort(bucket, (rank, DIRECT | row))
-        self._groups.raised(group, rank, group.hash.put(key, bucket[-1][1], bucket[-1][0]))
-        return _Home(group, key, DIRECT | row)
+    def _add_direct(self, match: Match, rank: int, row: int) -> _Home:
+        group = self._groups.find(match.mask, False) or self._groups.make(match.mask, False)
+        bucket = group.buckets.setdefault(match.key, [])
+        bisect.insort(bucket, (rank, slots.DIRECT | row))
+        self._groups.raised(group, rank, group.hash.put(match.key, bucket[-1][1], bucket[-1][0]))
+        return _Home(group, match.key, slots.DIRECT | row)
 
-    def _add_chained(self, key: PackedKey, mask: PackedKey, bounds: RangeBounds, rank: int, row: int) -> list[_Home]:
+    def _add_chained(self, match: Match, rank: int, row: int) -> list[_Home]:
         """Returns no homes if the entry was scattered."""
         homes: list[_Home] = []
-        chosen = self._choose(key, mask, bounds) if bounds else self._choose_plain(key, mask)
+        chosen = self._choose(match) if match.bounds else self._choose_plain(match)
         if not chosen:
-            self._scatter(key, mask, bounds, rank, row)
+            self._scatter(match, rank, row)
         for block_key, group in chosen:
-            node = self._new_node(key, mask, bounds, rank, row)
+            node = self._new_node(match, rank, row)
             bucket = group.buckets.get(block_key)
             if bucket is None:
                 group.buckets[block_key] = [(rank, node)]
@@ -281,8 +259,7 @@ class RankedIndex:
             homes.append(_Home(group, block_key, node))
         return homes
 
-    def remove(self, key: PackedKey, mask: PackedKey, bounds: RangeBounds, rank: int, row: int) -> None:
-        """Undoes `add`."""
+    def remove(self, match: Match, rank: int, row: int) -> None:
         if row in self._scattered:
             self._gather(row)
             return
@@ -293,24 +270,23 @@ class RankedIndex:
             if not bucket:
                 del group.buckets[home_key]
                 group.hash.remove(home_key)
-            elif value & DIRECT:
+            elif value & slots.DIRECT:
                 group.hash.put(home_key, bucket[-1][1], bucket[-1][0])
             else:
                 self._link(group, home_key, bucket, at)
-            if not value & DIRECT:
+            if not value & slots.DIRECT:
                 self._node_handles.release(value - 1)
             self._groups.lowered(group)
 
     # -- chains
 
-    def _choose(self, key: PackedKey, mask: PackedKey, bounds: RangeBounds) -> list[tuple[PackedKey, _Group]]:
+    def _choose(self, match: Match) -> list[tuple[PackedKey, _Group]]:
         """The coarsest masks under which the entry's chains stay short; none if the entry is to be scattered.
 
         While groups are few, the finest mask is taken at once; when they are many, no new one is made.
         """
-        coarse = 0 if len(self._groups) >= _MANY_GROUPS else 2
-        for level in range(coarse, 3):
-            blocks = self._blocks(key, mask, bounds, level)
+        for level in self._levels():
+            blocks = self._blocks(match, level)
             group = self._groups.find(blocks[0][1], True)
             if group is None and len(self._groups) >= _SPARSE_GROUPS:
                 continue
@@ -320,39 +296,42 @@ class RankedIndex:
                 return [(k, group) for k, _ in blocks]
         return []
 
-    def _choose_plain(self, key: PackedKey, mask: PackedKey) -> list[tuple[PackedKey, _Group]]:
+    def _levels(self) -> tuple[int, ...]:
+        return (2,) if len(self._groups) < _MANY_GROUPS else (0, 1, 2)
+
+    def _choose_plain(self, match: Match) -> list[tuple[PackedKey, _Group]]:
         """As `_choose`, for an entry without ranges: it has one block at each level."""
         groups = self._groups
-        few, sparse = len(groups) < _MANY_GROUPS, len(groups) >= _SPARSE_GROUPS
-        for level in (2,) if few else (0, 1, 2):
-            coarse = mask if level == 2 else self._coarsened(mask, level)
+        sparse = len(groups) >= _SPARSE_GROUPS
+        for level in self._levels():
+            coarse = self._coarsened(match.mask, level)
             group = groups.find(coarse, True)
             if group is None:
                 if sparse:
                     continue
                 group = groups.make(coarse, True)
-            block_key = tuple(map(and_, key, coarse))
+            block_key = tuple(map(and_, match.key, coarse))
             if len(group.buckets.get(block_key, ())) < _LONG_CHAIN:
                 return [(block_key, group)]
         return []
 
     # -- scattered entries
 
-    def _scatter(self, key: PackedKey, mask: PackedKey, bounds: RangeBounds, rank: int, row: int) -> None:
+    def _scatter(self, match: Match, rank: int, row: int) -> None:
         """Puts an entry into a block, or gives its mask a group if enough others have the mask."""
-        group_mask = self._blocks(key, mask, bounds, 2)[0][1]
+        group_mask = self._blocks(match, 2)[0][1]
         same = self._by_mask.setdefault(group_mask, set())
-        wanted = len(same) + 1 >= _WORTH_A_GROUP and len(self._groups) < _MOST_GROUPS
-        if wanted and self._groups.find(group_mask, True) is None:
+        pays = len(same) + 1 >= _WORTH_A_GROUP and len(self._groups) < _MOST_GROUPS
+        if pays and self._groups.find(group_mask, True) is None:
             self._groups.make(group_mask, True)
-            moving = [(*self._gather(other)[:4], other) for other in list(same)]
-            for entry in (*moving, (key, mask, bounds, rank, row)):
+            moving = [(*self._gather(other)[:2], other) for other in list(same)]
+            for entry in (*moving, (match, rank, row)):
                 self.add(*entry)
             return
-        node = self._new_node(key, mask, bounds, rank, row)
-        self._scattered[row] = _Scattered(key, mask, bounds, rank, group_mask, node)
+        node = self._new_node(match, rank, row)
+        self._scattered[row] = _Scattered(match, rank, group_mask, node)
         same.add(row)
-        for block in self._blocks_of_bits.put(rank, *self._hull(key, mask, bounds), node):
+        for block in self._blocks_of_bits.put(rank, *self._hull(match), node):
             self._groups.ranked(block, max(block.entries))
 
     def _gather(self, row: int) -> _Scattered:
@@ -370,26 +349,24 @@ class RankedIndex:
             self._blocks_of_bits.drop(block)
         return entry
 
-    def _hull(self, key: PackedKey, mask: PackedKey, bounds: RangeBounds) -> tuple[PackedKey, PackedKey]:
+    def _hull(self, match: Match) -> tuple[PackedKey, PackedKey]:
         """Key and mask with the ranges as the prefixes that both of their ends have: what a block compares."""
-        keys, masks = key, mask
-        for (low, high), i in zip(bounds, self._layout.ranges, strict=True):
+        keys, masks = match.key, match.mask
+        for (low, high), i in zip(match.bounds, self._layout.ranges, strict=True):
             bits, words = self._fields[i].bits, self._layout.places[i].words
             size = (low ^ high).bit_length()
             prefix = ((1 << bits) - 1) >> size << size
             keys, masks = keys + _split(low & prefix, words), masks + _split(prefix, words)
         return keys, masks
 
-    def _blocks(
-        self, key: PackedKey, mask: PackedKey, bounds: RangeBounds, level: int
-    ) -> list[tuple[PackedKey, PackedKey]]:
+    def _blocks(self, match: Match, level: int) -> list[tuple[PackedKey, PackedKey]]:
         """Key and mask at a level, for every combination of blocks that cover the ranges."""
-        coarse = mask if level == 2 else self._coarsened(mask, level)
-        keys = tuple(map(and_, key, coarse))
-        if not bounds:
+        coarse = self._coarsened(match.mask, level)
+        keys = tuple(map(and_, match.key, coarse))
+        if not match.bounds:
             return [(keys, coarse)]
         choices = []
-        for (low, high), i in zip(bounds, self._layout.ranges, strict=True):
+        for (low, high), i in zip(match.bounds, self._layout.ranges, strict=True):
             bits, words = self._fields[i].bits, self._layout.places[i].words
             step = _step(bits, level)
             size = min(-(-(high - low).bit_length() // step) * step, bits)
@@ -402,9 +379,11 @@ class RankedIndex:
         ]
 
     def _coarsened(self, mask: PackedKey, level: int) -> PackedKey:
-        """The mask with the fields' masks cut to prefixes; masks are few, so the answers are kept."""
-        found = self._coarse.get((mask, level))
-        if found is None:
+        """The mask with the fields' masks cut to prefixes; at level 2 as it is. Masks are few: the answers are kept."""
+        if level == 2:
+            return mask
+        coarse = self._coarse.get((mask, level))
+        if coarse is None:
             masks = list(mask)
             for field, place in zip(self._fields, self._layout.places, strict=True):
                 if field.match_type != "range":
@@ -412,19 +391,18 @@ class RankedIndex:
                     _set_field_mask(masks, place, _coarsen(_field_mask(mask, place), field.bits, step))
             if len(self._coarse) > _REMEMBERED:
                 self._coarse.clear()
-            found = self._coarse[(mask, level)] = tuple(masks)
-        return found
+            coarse = self._coarse[(mask, level)] = tuple(masks)
+        return coarse
 
-    def _new_node(self, key: PackedKey, mask: PackedKey, bounds: RangeBounds, rank: int, row: int) -> int:
+    def _new_node(self, match: Match, rank: int, row: int) -> int:
         """A node with everything to compare; its number is one more than its row, since 0 ends a chain."""
         node = self._node_handles.take()
         self._nodes.reserve(node + 1)
-        words = [row, rank, 0, *key, *mask]
-        if bounds:
-            places = [self._layout.places[i] for i in self._layout.ranges]
-            for i in (0, 1):
-                for bound, place in zip(bounds, places, strict=True):
-                    words.extend(_split(bound[i], place.words))
+        words = [row, rank, 0, *match.key, *match.mask]
+        places = [self._layout.places[i] for i in self._layout.ranges]
+        for side in (0, 1) if match.bounds else ():
+            for bound, place in zip(match.bounds, places, strict=True):
+                words.extend(_split(bound[side], place.words))
         self._nodes.write(node * self._nodes.stride, words)
         return node + 1
 

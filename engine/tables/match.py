@@ -11,21 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.engine.compiler import model
-from detour.engine.compiler.slots import (
-    ACTION,
-    ENTRY_BYTES,
-    ENTRY_PACKETS,
-    GROUP_FLAG,
-    METERS,
-    NO_ACTION_ID,
-    NOW,
-    RECORDS,
-    TOUCHED,
-    key_layout,
-    record_head,
-    record_words,
-)
+from detour.engine.compiler import model, slots
+from detour.engine.compiler.slots import key_layout, record_head, record_words
 from detour.engine.tables.arguments import Arguments
 from detour.engine.tables.arrays import MeterArray, MeterRates
 from detour.engine.tables.errors import EntryExists, NoSuchEntry, TableError, TableFull
@@ -92,7 +79,7 @@ class MatchTable:
         """how often entries were written; what was read of them is true as long as it stays"""
         self._sw, self._slot = sw, slot
         self._head = record_head(spec)
-        self._rows = Rows(sw, slot + RECORDS, record_words(spec))
+        self._rows = Rows(sw, slot + slots.RECORDS, record_words(spec))
         self._arguments = Arguments(spec.name, spec.actions, actions)
         self._layout = key_layout(spec.key)
         self._codec = KeyCodec(spec.name, spec.key, self._layout)
@@ -103,7 +90,7 @@ class MatchTable:
             self._meter = MeterArray(meter.name, 4, meter.unit, tick_ps)
             self._publish_meter()
         self._reset_entries()
-        self._rows.flat[ACTION] = NO_ACTION_ID
+        self._rows.flat[slots.ACTION] = slots.NO_ACTION_ID
         self.default_changed = False
         self._install(spec)
 
@@ -151,7 +138,7 @@ class MatchTable:
         self._by_key[match.identity] = handle
         self._matches[handle] = (match, rank)
         self._write_new(handle + 1, words)
-        self._index.add(match.key, match.mask, match.bounds, rank, handle + 1)
+        self._index.add(match, rank, handle + 1)
         return handle
 
     def modify(self, handle: int, action: EntryTarget, params: tuple[int, ...] = ()) -> None:
@@ -160,17 +147,16 @@ class MatchTable:
         self._match(handle)
         words = self._encode(action, params)
         self.changes += 1
-        self._refer(self._rows.flat[(handle + 1) * self._rows.stride + ACTION], -1)
+        self._refer(self._rows.flat[(handle + 1) * self._rows.stride + slots.ACTION], -1)
         self._write(handle + 1, words)
 
     def delete(self, handle: int) -> None:
-        """Removes an entry."""
         self._check_mutable()
         match, rank = self._match(handle)
         self.changes += 1
         row = handle + 1
-        self._index.remove(match.key, match.mask, match.bounds, rank, row)
-        self._refer(self._rows.flat[row * self._rows.stride + ACTION], -1)
+        self._index.remove(match, rank, row)
+        self._refer(self._rows.flat[row * self._rows.stride + slots.ACTION], -1)
         del self._matches[handle], self._by_key[match.identity]
         self._handles.release(handle)
 
@@ -182,7 +168,6 @@ class MatchTable:
         return handle
 
     def get(self, handle: int) -> Entry:
-        """An entry by its handle."""
         match, rank = self._match(handle)
         action, params, target = self._decode(handle + 1)
         return Entry(handle, self._codec.decode(match), self._priority(rank), action, params, target)
@@ -191,7 +176,6 @@ class MatchTable:
         return handle in self._matches
 
     def entries(self) -> Iterator[Entry]:
-        """All entries, by handle."""
         return (self.get(handle) for handle in sorted(self._matches))
 
     def version(self, handle: int) -> int:
@@ -204,7 +188,7 @@ class MatchTable:
             return
         self.changes += 1
         for handle in self._matches:
-            self._refer(self._rows.flat[(handle + 1) * self._rows.stride + ACTION], -1)
+            self._refer(self._rows.flat[(handle + 1) * self._rows.stride + slots.ACTION], -1)
         self._reset_entries()
 
     def snapshot(self, profile: ActionProfile | None) -> MatchTable:
@@ -244,20 +228,20 @@ class MatchTable:
         self._set_default_words(self._encode(action, params))
 
     def _set_default_words(self, words: list[int]) -> None:
-        self._refer(self._rows.flat[ACTION], -1)
+        self._refer(self._rows.flat[slots.ACTION], -1)
         self._write(0, words)
 
     def reset_default(self) -> None:
         """Back to the default entry that the program gives (none in indirect tables)."""
         default = self.spec.default
-        words = self._encode(default.action.id, default.args) if default else [NO_ACTION_ID]
+        words = self._encode(default.action.id, default.args) if default else [slots.NO_ACTION_ID]
         self._set_default_words(words)
         self.default_changed = False
 
     @property
     def default(self) -> Entry | None:
         """The default entry (handle -1), None if there is none."""
-        if self._rows.flat[ACTION] == NO_ACTION_ID:
+        if self._rows.flat[slots.ACTION] == slots.NO_ACTION_ID:
             return None
         action, params, target = self._decode(0)
         return Entry(-1, (), 0, action, params, target)
@@ -267,12 +251,11 @@ class MatchTable:
     def counter(self, handle: int) -> tuple[int, int]:
         """(packets, bytes) of an entry."""
         at = self._counted(handle)
-        return self._rows.flat[at + ENTRY_PACKETS], self._rows.flat[at + ENTRY_BYTES]
+        return self._rows.flat[at + slots.ENTRY_PACKETS], self._rows.flat[at + slots.ENTRY_BYTES]
 
     def set_counter(self, handle: int, packets: int, octets: int) -> None:
-        """Sets an entry's counter."""
         at = self._counted(handle)
-        self._rows.flat[at + ENTRY_PACKETS], self._rows.flat[at + ENTRY_BYTES] = packets, octets
+        self._rows.flat[at + slots.ENTRY_PACKETS], self._rows.flat[at + slots.ENTRY_BYTES] = packets, octets
 
     def _counted(self, handle: int) -> int:
         if not self.spec.with_counters:
@@ -285,7 +268,6 @@ class MatchTable:
         return self._metered(handle).config(handle + 1)
 
     def set_meter(self, handle: int, config: MeterRates | None) -> None:
-        """Sets the direct meter's rates."""
         self._metered(handle).configure(handle + 1, config)
 
     def set_all_meters(self, config: MeterRates | None) -> None:
@@ -307,17 +289,17 @@ class MatchTable:
 
     def _publish_meter(self) -> None:
         assert self._meter is not None
-        self._sw[self._slot + METERS] = self._meter.rows.ctypes.data
+        self._sw[self._slot + slots.METERS] = self._meter.rows.ctypes.data
 
     def last_hit(self, handle: int) -> int:
         """Tick of the last hit or, if there was none, of the insertion."""
         self._match(handle)
-        return self._rows.flat[(handle + 1) * self._rows.stride + TOUCHED]
+        return self._rows.flat[(handle + 1) * self._rows.stride + slots.TOUCHED]
 
     def touch(self, handle: int) -> None:
         """Lets an entry's idle time begin anew."""
         self._match(handle)
-        self._rows.flat[(handle + 1) * self._rows.stride + TOUCHED] = int(self._sw[NOW])
+        self._rows.flat[(handle + 1) * self._rows.stride + slots.TOUCHED] = int(self._sw[slots.NOW])
 
     # -- records
 
@@ -344,7 +326,7 @@ class MatchTable:
         if isinstance(action, MemberRef):
             return [self.profile.member_row(action.member)]
         if isinstance(action, GroupRef):
-            return [GROUP_FLAG | self.profile.group_row(action.group)]
+            return [slots.GROUP_FLAG | self.profile.group_row(action.group)]
         raise TableError(f"{self.name}: its entries point to members of {self.profile.name}")
 
     def _decode(self, row: int) -> tuple[model.ActionIr | None, tuple[int, ...], MemberRef | GroupRef | None]:
@@ -353,16 +335,16 @@ class MatchTable:
         if self.profile is None:
             action, params = self._arguments.decode([flat[at], *flat[at + self._head : at + self._rows.stride]])
             return action, params, None
-        word = flat[at + ACTION]
-        if word & GROUP_FLAG:
+        word = flat[at + slots.ACTION]
+        if word & slots.GROUP_FLAG:
             return None, (), GroupRef(self.profile.group_id(word & 0xFFFFFFFF))
         return None, (), MemberRef(self.profile.member_id(word))
 
     def _refer(self, word: int, count: int) -> None:
         """Keeps the action profile's use counts."""
-        if self.profile is None or word == NO_ACTION_ID:
+        if self.profile is None or word == slots.NO_ACTION_ID:
             return
-        if word & GROUP_FLAG:
+        if word & slots.GROUP_FLAG:
             self.profile.use_group(word & 0xFFFFFFFF, count)
         else:
             self.profile.use_member(word, count)
@@ -376,12 +358,13 @@ class MatchTable:
             self._meter.configure(row, self._new_meter)
         if self.profile is not None:
             self._refer(words[0], 1)
-        words[1:1] = (self._sw.item(NOW), 0, 0)[: self._head - 1]  # TOUCHED, and the counter where there is one
+        # When it was touched, and the counter where there is one.
+        words[1:1] = (self._sw.item(slots.NOW), 0, 0)[: self._head - 1]
         self._rows.write(row * self._rows.stride, words)
 
     def _write(self, row: int, words: list[int]) -> None:
         self._refer(words[0], 1)
         at = row * self._rows.stride
-        self._rows.flat[at + ACTION] = words[0]
+        self._rows.flat[at + slots.ACTION] = words[0]
         if len(words) > 1:
             self._rows.write(at + self._head, words[1:])

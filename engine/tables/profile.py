@@ -66,7 +66,6 @@ class ActionProfile:
         self._down: set[int] = set()
 
     def add_member(self, member: int, action: str | int, params: tuple[int, ...] = ()) -> None:
-        """Creates a member."""
         if member in self._member_rows:
             raise EntryExists(f"{self.name}: member {member} exists")
         if len(self._member_rows) >= self.max_size:
@@ -81,7 +80,6 @@ class ActionProfile:
         self._members.write(row * self._members.stride, words)
 
     def modify_member(self, member: int, action: str | int, params: tuple[int, ...] = ()) -> None:
-        """Changes a member's action and arguments."""
         self._write(self.member_row(member), self._arguments.encode(action, params))
 
     def delete_member(self, member: int) -> None:
@@ -100,12 +98,10 @@ class ActionProfile:
         return row
 
     def member(self, member: int) -> tuple[model.ActionIr, tuple[int, ...]]:
-        """Action and arguments of a member."""
         at = self.member_row(member) * self._members.stride
         return self._arguments.decode(self._members.flat[at : at + self._members.stride])
 
     def members(self) -> Iterator[int]:
-        """Ids of all members."""
         return iter(self._member_rows)
 
     def add_group(self, group: int, members: Iterable[GroupMember] = (), max_size: int = 0) -> None:
@@ -122,7 +118,6 @@ class ActionProfile:
         self._assign(g, chosen)
 
     def set_group(self, group: int, members: Iterable[GroupMember]) -> None:
-        """Replaces the members of a group."""
         g = self._group(group)
         self._assign(g, self._checked(group, members, g.max_size))
 
@@ -141,7 +136,6 @@ class ActionProfile:
         return g.members, g.max_size
 
     def groups(self) -> Iterator[int]:
-        """Ids of all groups."""
         return iter(self._group_of)
 
     def group_row(self, group: int) -> int:

@@ -70,7 +70,6 @@ class Handles:
         self._released: dict[int, int] = {}
 
     def take(self) -> int:
-        """A free handle."""
         if self._free:
             return heapq.heappop(self._free)
         self._next += 1
@@ -87,7 +86,6 @@ class Handles:
         return self._free[0] if self._free else self._next
 
     def release(self, handle: int) -> None:
-        """Makes a handle free again."""
         heapq.heappush(self._free, handle)
         self._released[handle] = self._released.get(handle, 0) + 1
 

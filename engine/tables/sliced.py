@@ -49,7 +49,6 @@ class Block:
         self.free = list(range(BLOCK_ENTRIES - 1, -1, -1))
 
     def row(self, words: int) -> tuple[int, ...]:
-        """Its row among the groups."""
         return (self.address, BLOCK_MASK, self.top, *(0,) * words)
 
     def put(self, rank: int, key: PackedKey, mask: PackedKey, node: int) -> None:
@@ -63,7 +62,6 @@ class Block:
         self._matrix |= _PATTERNS[keys, masks] << np.uint64(bit)
 
     def take(self, rank: int) -> None:
-        """Removes an entry."""
         bit = self.entries.pop(rank)
         self._matrix &= np.uint64(_ALL ^ 1 << bit)
         self.free.append(bit)
@@ -94,7 +92,6 @@ class Blocks:
         return len(self._blocks)
 
     def find(self, rank: int) -> Block:
-        """The block that holds a rank."""
         return self._blocks[bisect.bisect_right(self._starts, rank) - 1]
 
     def put(self, rank: int, key: PackedKey, mask: PackedKey, node: int) -> tuple[Block, ...]:
@@ -129,7 +126,6 @@ class Blocks:
         return block
 
     def drop(self, block: Block) -> None:
-        """Forgets an empty block."""
         at = bisect.bisect_right(self._starts, block.start) - 1
         del self._starts[at], self._blocks[at]
         if at == 0 and self._blocks:

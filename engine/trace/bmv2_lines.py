@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from detour.engine import phv
@@ -45,14 +45,6 @@ class LogLine(NamedTuple):
     text: str
 
 
-class _Applied:
-    """Where a pipeline goes on, and whether the packet has exited."""
-
-    def __init__(self) -> None:
-        self.next: str | None = None
-        self.exited = False
-
-
 class _Copies:
     """What BMv2 calls the copies of a packet: 0 is the one that arrived."""
 
@@ -85,7 +77,7 @@ class _Copies:
 
 
 class PacketLines:
-    """Turns the executions of one switch into lines."""
+    """RoundRobin the executions of one switch into lines."""
 
     def __init__(self, model: Model, reader: EventReader, drop_port: int, first: int = 0) -> None:
         """`first`: number of the first packet."""
@@ -201,7 +193,7 @@ class PacketLines:
             yield _trace(f"Skipping checksum '{name}' verification because {why}")
             return
         computed, have = event.facts["computed"], event.facts["have"]
-        yield _debug(f"Checksum '{name}': computed {_hex_number(computed)} - actual {_hex_number(have)}")
+        yield _debug(f"Checksum '{name}': computed {computed:#x} - actual {have:#x}")
         yield _debug(f"Verified checksum '{name}': {'passed' if computed == have else 'failed'}")
         if computed != have:
             yield LogLine(logging.ERROR, f"Checksum '{name}' is not correct")
@@ -273,31 +265,29 @@ class PacketLines:
                 yield _condition(event)
                 node = pipeline.conditionals[node]["true_next" if event.facts["value"] else "false_next"]
                 continue
-            applied = _Applied()
-            yield from self._apply(pipeline, node, steps, applied)
-            node = applied.next
-            if applied.exited and node is not None:
+            node, exited = yield from self._apply(pipeline, node, steps)
+            if exited and node is not None:
                 yield _debug("Packet is marked for exit, interrupting pipeline")
                 break
         yield _debug(f"Pipeline '{name}': end")
 
     def _apply(
-        self, pipeline: PipelineIr, node: str, steps: deque[RecordedEvent], applied: _Applied
-    ) -> Iterator[LogLine]:
-        """A table, a statement or the call of an action; where it goes on is left in `applied`."""
+        self, pipeline: PipelineIr, node: str, steps: deque[RecordedEvent]
+    ) -> Generator[LogLine, None, tuple[str | None, bool]]:
+        """A table, a statement or the call of an action. Returns where it goes on, and if the packet has exited."""
         table = pipeline.tables.get(node)
-        hit, values = False, ()
+        hit, values, following = False, (), None
         if table is None:
             call = pipeline.calls[node]
             action = next(each for each in self._model.actions if each.id == call["action_id"])
-            applied.next = call.get("next_node")
+            following = call.get("next_node")
         elif table.is_statement:
             assert table.default is not None
             action = table.default.action
             yield from _keyless(node)
         else:
             if not steps or steps[0].kind != "table_lookup":
-                return
+                return None, False
             event = steps.popleft()
             hit = event.facts["hit"]
             yield from self._lookup(event)
@@ -305,16 +295,15 @@ class PacketLines:
                 steps.popleft()  # the choice of a member, a direct meter
             if not steps or steps[0].kind != "action":  # a miss, and no action for it
                 yield _debug("Action entry is NULL")
-                applied.next = _next_node(table, None, hit)
-                return
+                return _next_node(table, None, hit), False
             event = steps.popleft()
             action, values = self._actions[event.facts["action"]], tuple(event.facts["parameters"].values())
         if table is not None:
             yield _debug(f"Action entry is {_entry_of(action.name, values)}")
-            applied.next = _next_node(table, action, hit)
+            following = _next_node(table, action, hit)
         events = _events_of(action, steps)
         yield from self._performed(action, events)
-        applied.exited = any(event.facts.get("extern") == "exit" for event in events)
+        return following, any(event.facts.get("extern") == "exit" for event in events)
 
     def _lookup(self, event: RecordedEvent) -> Iterator[LogLine]:
         facts = event.facts
@@ -361,26 +350,16 @@ class PacketLines:
         arrays = {"count": self._model.counters, "meter": self._model.meters}
         array = arrays.get(facts["extern"], self._model.registers).get(str(facts.get("of")))
         if array is not None and facts["index"] >= array.size:
-            yield _out_of_bounds(facts, array.size)
+            what = _BOUNDS[facts["extern"]].format(facts["of"], array.size, facts["index"])
+            yield LogLine(logging.ERROR, f"Attempted to {what}")
             return
-        match facts["extern"]:
-            case "hash":
-                yield _trace(f"hash(base={facts['base']}, max={facts['max']}) = {facts.get('result')}")
-            case "random":
-                yield _trace(f"random(lo={facts['low']}, hi={facts['high']}) = {facts.get('result')}")
-            case "count":
-                yield _trace(f"Updated counter '{facts['of']}' at index {facts['index']}")
-            case "meter":
-                yield _debug(f"Executing meter {facts['of']}[{facts['index']}]")
-                what = f"Updated meter '{facts['of']}' at index {facts['index']},"
-                yield _trace(f"{what} assigning dest field the color result {facts.get('result')}")
-            case "register_read":
-                what = f"Read register '{facts['of']}' at index {facts['index']}"
-                yield _trace(f"{what} read value {facts.get('result')}")
-            case "register_write":
-                yield _trace(f"Wrote register '{facts['of']}' at index {facts['index']} with value {facts['value']}")
-            case _:
-                pass
+        if facts["extern"] == "meter":
+            yield _debug(f"Executing meter {facts['of']}[{facts['index']}]")
+            what = f"Updated meter '{facts['of']}' at index {facts['index']},"
+            yield _trace(f"{what} assigning dest field the color result {facts.get('result')}")
+        if facts["extern"] in _SAID:
+            level, text = _SAID[facts["extern"]]
+            yield LogLine(level, text.format_map({"result": None, **facts}))
 
     # -- deparser
 
@@ -474,6 +453,14 @@ def _events_of(action: ActionIr, steps: deque[RecordedEvent]) -> list[Event]:
     return found
 
 
+_SAID = {
+    # extern: level, and what it says of its facts
+    "hash": (LOG_TRACE, "hash(base={base}, max={max}) = {result}"),
+    "random": (LOG_TRACE, "random(lo={low}, hi={high}) = {result}"),
+    "count": (LOG_TRACE, "Updated counter '{of}' at index {index}"),
+    "register_read": (LOG_TRACE, "Read register '{of}' at index {index} read value {result}"),
+    "register_write": (LOG_TRACE, "Wrote register '{of}' at index {index} with value {value}"),
+}
 _BOUNDS = {
     "count": "update counter '{}' with size {} at out-of-bounds index {}.  No counters were updated.",
     "meter": "update meter '{}' with size {} at out-of-bounds index {}.  No meters were updated, and neither was"
@@ -482,11 +469,6 @@ _BOUNDS = {
     "register_write": "write register '{}' with size {} at out-of-bounds index {}."
     "  No register array elements were updated.",
 }
-
-
-def _out_of_bounds(facts: dict[str, Any], size: int) -> LogLine:
-    what = _BOUNDS[facts["extern"]].format(facts["of"], size, facts["index"])
-    return LogLine(logging.ERROR, f"Attempted to {what}")
 
 
 def _debug(text: str) -> LogLine:
@@ -542,10 +524,6 @@ def _parser_set(parameters: Json, event: Event) -> str:
 def _hex(value: int, bits: int) -> str:
     """As BMv2 dumps bytes."""
     return f"{value & ((1 << bits) - 1):0{2 * ((bits + 7) // 8)}x}"
-
-
-def _hex_number(value: int) -> str:
-    return f"0x{value:x}"
 
 
 def _key_line(name: str, kind: str, value: str, names: Sequence[str]) -> str:

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from detour.engine import phv
+from detour.engine.network import Network
 from detour.engine.trace.events import EventReader
 from detour.engine.trace.records import Boundary, Execution
-from detour.engine.trace.replicas import Copies, ReplicaReader
 from detour.engine.trace.tree import Branch, Dropped, Event, Fork, Output, SourcePlace, TraceTree, Visit
 
 SlotOf = Callable[[int], int]
@@ -32,6 +32,38 @@ _DROPS = {
     phv.ERROR_INDEX: "an index of a header stack is out of bounds",
     phv.ERROR_LOOP: "a loop in an action did not end",
 }
+
+Copies = tuple[tuple[int, int], ...]
+"""(egress port, replication id) of each"""
+
+
+class ReplicaReader:
+    """What a packet's groups and clone sessions replicate to, as long as nobody changes them while it is traced. Look
+    (`look`) when tracing starts and whenever records are fetched: what has changed in between is not known."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self._changes: dict[int, int] = {}
+        self._known: dict[int, tuple[dict[int, Copies], dict[int, Copies]] | None] = {}
+
+    def look(self, switches: Iterable[int]) -> None:
+        for switch in switches:
+            changes = self._network.replication_changes(switch)
+            if self._changes.get(switch) != changes:
+                self._known[switch] = None if switch in self._changes else self._network.replication(switch)
+                self._changes[switch] = changes
+            elif self._known[switch] is None:
+                self._known[switch] = self._network.replication(switch)
+
+    def of_group(self, switch: int, group: int) -> Copies | None:
+        """What a packet of a multicast group becomes; None: not known."""
+        known = self._known.get(switch)
+        return None if known is None else known[0].get(group, ())
+
+    def of_session(self, switch: int, session: int) -> Copies | None:
+        """What a clone becomes; None: not known."""
+        known = self._known.get(switch)
+        return None if known is None else known[1].get(session, ())
 
 
 @dataclass(slots=True)

@@ -2,26 +2,85 @@
 """From records to events: what is in a record by number gets its name, its entry, its place in the source.
 
 Only what may be different later (the entry of a table) is looked up at once; the rest is made when somebody asks for
-it, and becomes JSON text without having been made (`texts`).
+it, and becomes JSON text without having been made.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from detour.engine.compiler.model import HeaderType, Model
 from detour.engine.compiler.traced_steps import ELEMENT
 from detour.engine.trace.entries import Described, EntryReader
-from detour.engine.trace.picking import picker
-from detour.engine.trace.records import MOST_WAYS, Execution, FormReader, Way
-from detour.engine.trace.texts import HeaderText, Template, stand_in, stand_in_bytes
+from detour.engine.trace.records import MOST_WAYS, Execution, FormReader, Way, picker
 from detour.engine.trace.tree import Event, SourcePlace, UnmadeEvents
 
 Facts = dict[str, Any]
 _UNTOLD = object()
 """found for a record that is no event"""
+
+
+# -- JSON text without a dictionary for each event: what all of a kind have in common is text already
+
+_STAND_IN = 10**61
+"""Numbers that stand for others are from here on: no field is that wide. (They have an even number of digits, so that
+one can be bytes in hex.)"""
+_STAND_INS = re.compile(r"1\d{61}")
+
+
+def stand_in(place: int) -> int:
+    """What a document has where the value of that place is to be."""
+    return _STAND_IN + place
+
+
+def stand_in_bytes(place: int) -> bytes:
+    """The same where a document shows bytes in hex."""
+    return bytes.fromhex(str(stand_in(place)))
+
+
+class Template:
+    """The text of a document in which stand-ins have places. `format`: with a `%s` for each; `order`: their places."""
+
+    __slots__ = ("format", "order")
+
+    def __init__(self, document: dict[str, Any]) -> None:
+        text = json.dumps(document)
+        self.order = [int(found) - _STAND_IN for found in _STAND_INS.findall(text)]
+        self.format = _STAND_INS.sub("%s", text.replace("%", "%%"))
+
+    def fill(self, values: Sequence[Any]) -> str:
+        """The text with these values, numbers or text, by their places."""
+        return self.format % tuple([values[place] for place in self.order])
+
+
+class HeaderText:
+    """What the text of a header says between its braces, by its bytes, if it has its fixed length."""
+
+    __slots__ = ("_bytes", "_format", "_parts")
+
+    def __init__(self, header: str, kind: HeaderType) -> None:
+        bits = sum(each.bits for each in kind.fields)
+        names = ", ".join(f"{json.dumps(each.name)}: %d" for each in kind.fields)
+        head = f'"header": {json.dumps(header)}, "type": {json.dumps(kind.name)}'
+        self._format = f'{head}, "fields": {{{names}}}, "hex": "%s"'
+        self._bytes = -1 if any(each.variable for each in kind.fields) else bits // 8
+        self._parts: list[tuple[int, int]] = []
+        for each in kind.fields:
+            bits -= each.bits
+            self._parts.append((bits, (1 << each.bits) - 1))
+
+    def fill(self, data: bytes) -> str | None:
+        """None: it has another length."""
+        if len(data) != self._bytes:
+            return None
+        value = int.from_bytes(data, "big")
+        return self._format % (*[(value >> shift) & mask for shift, mask in self._parts], data.hex())
+
+
+# -- events
 
 
 class RecordedEvent(Event):
@@ -43,12 +102,10 @@ class RecordedEvent(Event):
 
     @property
     def values(self) -> dict[str, int]:
-        """By name."""
         return dict(zip(self.form.reader.names, self.numbers, strict=True))
 
     @property
     def facts(self) -> Facts:
-        """By name."""
         if self._facts is None:
             self._facts = self.form.facts(self)
         return self._facts
@@ -103,11 +160,6 @@ class EventForm:
     def text_of_words(self) -> Template | None:
         """What makes the text of events without `more` from the words of their values alone; None if nothing does."""
         return self.template(False) if self.reader.plain and type(self).text is EventForm.text else None
-
-
-class _Action(EventForm):
-    def facts(self, event: RecordedEvent) -> Facts:
-        return {**self.about, "parameters": event.values}
 
 
 class _OfElements(EventForm):
@@ -261,20 +313,30 @@ class _Choice(EventForm):
         return self._template.fill([*event.numbers, event.data.hex()])
 
 
-class _Member(EventForm):
-    def __init__(self, reader: FormReader) -> None:
-        super().__init__(reader, "extern_call")
+class _Plain(EventForm):
+    """Whose facts are a function of what is known when compiling and of the values."""
+
+    def __init__(self, reader: FormReader, kind: str, facts: Callable[[Facts, Facts], Facts]) -> None:
+        super().__init__(reader, kind)
+        self._facts_of = facts
 
     def facts(self, event: RecordedEvent) -> Facts:
-        return {"extern": "action_profile", "of": self.about["profile"], **event.values}
+        return self._facts_of(self.about, event.values)
 
 
-class _Log(EventForm):
-    def facts(self, event: RecordedEvent) -> Facts:
-        text = self.about["text"]
-        for value in event.values.values():
-            text = text.replace("{}", str(value), 1)
-        return {"text": text}
+def _logged(about: Facts, values: Facts) -> Facts:
+    text = about["text"]
+    for value in values.values():
+        text = text.replace("{}", str(value), 1)
+    return {"text": text}
+
+
+_PLAIN: dict[str, tuple[str, Callable[[Facts, Facts], Facts]]] = {
+    # kind of record: kind of event, facts
+    "action": ("action", lambda about, values: {**about, "parameters": values}),
+    "member": ("extern_call", lambda about, values: {"extern": "action_profile", "of": about["profile"], **values}),
+    "log_message": ("log_message", _logged),
+}
 
 
 class EventReader:
@@ -287,14 +349,11 @@ class EventReader:
         self._kinds: dict[str, Callable[[FormReader], EventForm]] = {
             "table_lookup": lambda reader: _Lookup(reader, entries),
             "assign": _Assign,
-            "action": _Action,
             "extract": lambda reader: _Header(reader, model),
             "deparser_emit": lambda reader: _Header(reader, model),
             "parser_transition": _Transition,
             "parsed": lambda reader: _Parsed(reader, model),
-            "log_message": _Log,
             "choice": _Choice,
-            "member": _Member,
         }
 
     def events(self, run: Execution) -> RunEvents:
@@ -312,10 +371,12 @@ class EventReader:
 
     def _form(self, reader: FormReader) -> EventForm:
         """How records of a form become events."""
-        found = self._forms.get(id(reader))
-        if found is None:
-            found = self._forms[id(reader)] = self._kinds.get(reader.kind, EventForm)(reader)
-        return found
+        form = self._forms.get(id(reader))
+        if form is None:
+            plain = _PLAIN.get(reader.kind)
+            form = _Plain(reader, *plain) if plain else self._kinds.get(reader.kind, EventForm)(reader)
+            self._forms[id(reader)] = form
+        return form
 
 
 class _WayEvents:

@@ -38,6 +38,14 @@ _ALL = (1 << 64) - 1
 _WORDS = re.compile(r"\s*(?:([()]|>=|>|<=|<)|([^\s()<>=]+))")
 _PROTOCOLS = {"tcp": 6, "udp": 17, "icmp": 1, "icmp6": 58}
 _FAMILIES = {"ip": 0x0800, "ip6": 0x86DD, "arp": 0x0806}
+_SIDES = {"src": ("SOURCE",), "dst": ("DESTINATION",), "host": ("SOURCE", "DESTINATION")}
+_NUMBERS = {
+    # word: what it compares, and the greatest number that may follow
+    "sport": (Key.SOURCE_PORT, 0xFFFF),
+    "dport": (Key.DESTINATION_PORT, 0xFFFF),
+    "port": (Key.INGRESS_PORT, 511),
+    "bytes": (Key.LENGTH, 1 << 17),
+}
 _MOST_ALTERNATIVES = 256
 
 
@@ -113,8 +121,7 @@ def parse_filter(text: str, address_of: AddressOf = lambda name: None) -> Filter
     Raises:
         FilterError: it does not parse; the message shows where.
     """
-    parser = _Parser(text, address_of)
-    return Filter(text, parser.whole())
+    return Filter(text, _Parser(text, address_of).whole())
 
 
 class _Parser:
@@ -142,10 +149,7 @@ class _Parser:
         return found
 
     def _either(self) -> Any:
-        return self._joined("or", self._both)
-
-    def _both(self) -> Any:
-        return self._joined("and", self._one)
+        return self._joined("or", lambda: self._joined("and", self._one))
 
     def _joined(self, how: str, part: Callable[[], Any]) -> Any:
         parts = [part()]
@@ -169,20 +173,15 @@ class _Parser:
             return KeyCondition(Key.ETHERTYPE, _ALL, _FAMILIES[word])
         if word in ("dropped", "marked"):
             return Became(word)
-        named = {
-            "src": lambda: self._address(("SOURCE",)),
-            "dst": lambda: self._address(("DESTINATION",)),
-            "host": lambda: self._address(("SOURCE", "DESTINATION")),
-            "sport": lambda: self._number(Key.SOURCE_PORT, 0xFFFF),
-            "dport": lambda: self._number(Key.DESTINATION_PORT, 0xFFFF),
-            "port": lambda: self._number(Key.INGRESS_PORT, 511),
-            "bytes": lambda: self._number(Key.LENGTH, 1 << 17),
-            "proto": self._protocol,
-            "waited": self._waited,
-        }
-        if word not in named:
-            raise self._here("no condition is called", back=1)
-        return named[word]()
+        if word in _SIDES:
+            return self._address(_SIDES[word])
+        if word in _NUMBERS:
+            return self._number(*_NUMBERS[word])
+        if word == "proto":
+            return self._protocol()
+        if word == "waited":
+            return self._waited()
+        raise self._here("no condition is called", back=1)
 
     def _number(self, key: Key, most: int) -> KeyCondition:
         word = self._next("a number")

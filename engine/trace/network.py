@@ -88,7 +88,6 @@ class TraceNetwork:
         return CUT
 
     def wait(self, duration_ps: int) -> None:
-        """Lets time pass."""
         self.network.run(self.network.now_ps + duration_ps)
 
     def _on(self) -> Recorder:
@@ -103,7 +102,6 @@ class TraceNetwork:
             self._recorder = None
 
     def close(self) -> None:
-        """Ends it."""
         self._off()
         self.network.stop()
 

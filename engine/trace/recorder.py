@@ -11,17 +11,16 @@ from typing import Any
 import numpy as np
 
 from detour.base.arrays import Int64Array
+from detour.engine.compiler.covering import COLLECTOR
 from detour.engine.compiler.program import Program
 from detour.engine.compiler.slots import TRACE_CONTROL, TRACED_COVERAGE
 from detour.engine.compiler.tracing import TraceForm
-from detour.engine.coverage.collector import COLLECTOR
 from detour.engine.network import Network
-from detour.engine.trace.build import TreeBuilder
+from detour.engine.trace.build import ReplicaReader, TreeBuilder
 from detour.engine.trace.entries import EntryReader
 from detour.engine.trace.events import EventReader
 from detour.engine.trace.filters import EVERYTHING, Filter
 from detour.engine.trace.records import Execution, RecordReader
-from detour.engine.trace.replicas import ReplicaReader
 from detour.engine.trace.ring import RING_BYTES, Ring, TraceControl
 from detour.engine.trace.tree import Visit
 from detour.engine.wiring import WiredSwitch
@@ -161,7 +160,6 @@ class Recorder:
         self._built.finish(why)
 
     def forget(self) -> None:
-        """Lets go of all visits."""
         self._built.visits = []
 
     def forget_traces(self, traces: Container[int]) -> None:
@@ -189,7 +187,6 @@ class Recorder:
 
     @property
     def begun(self) -> int:
-        """Traces that have begun."""
         return self._ring.begun
 
     @property

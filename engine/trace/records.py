@@ -8,20 +8,29 @@ a way is looked at record by record when the first packet has gone it, and known
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any
 
 import numpy as np
 
 from detour.base.arrays import Int64Array
 from detour.engine.compiler.tracing import TraceForm
-from detour.engine.trace.picking import picker
 
 MOST_WAYS = 2048
 """Ways that are remembered; when there are more, all are forgotten."""
 _TRIED = 4
 """Ways that a function took last are tried before its records are looked at one by one."""
 _FORM = 0xFFFFFFFF
+
+
+def picker(places: Sequence[int]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+    """A function that gives the values at these places as a tuple, all at once."""
+    if not places:
+        return lambda values: ()
+    pick = itemgetter(*places)
+    return pick if len(places) > 1 else lambda values: (pick(values),)
 
 
 class FormReader:
@@ -108,12 +117,10 @@ class Execution:
 
     @property
     def trace(self) -> int:
-        """The packet's number."""
         return self.begin["trace"]
 
     @property
     def switch(self) -> int:
-        """The switch's number."""
         return self.begin["switch"]
 
     def after(self, name: str) -> int:
@@ -121,12 +128,10 @@ class Execution:
         return self.end.get(name)
 
     def values_of(self, place: int) -> tuple[int, ...]:
-        """The words of the values of a record."""
         start = self.way.starts[place]
         return self.words[start : start + self.way.readers[place].count]
 
     def data_of(self, place: int) -> bytes:
-        """The data of a record."""
         return self.way.readers[place].data(self.words, self.raw, self.way.starts[place])
 
 

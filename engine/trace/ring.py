@@ -54,7 +54,6 @@ class Ring:
 
     @property
     def begun(self) -> int:
-        """Traces that have begun."""
         return int(self._memory[words.NEXT_ID]) - 1
 
     @property

@@ -43,7 +43,6 @@ class SourcePlace:
     text: str
 
     def as_json(self) -> dict[str, Any]:
-        """The document."""
         return {"file": self.file, "line": self.line, "column": self.column, "text": self.text}
 
 
@@ -58,16 +57,13 @@ class Event:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """By name."""
         assert self._facts is not None
         return self._facts
 
     def as_json(self) -> dict[str, Any]:
-        """The document."""
         return {"kind": self.kind, **self.facts, "source": self.source.as_json() if self.source else None}
 
     def json(self) -> str:
-        """The same as text."""
         return _object({name: _text(value) for name, value in self.as_json().items()})
 
     def __eq__(self, other: object) -> bool:
@@ -85,7 +81,6 @@ class UnmadeEvents:
     __slots__ = ()
 
     def made(self) -> list[Event]:
-        """As events."""
         raise NotImplementedError
 
     def json(self) -> str:
@@ -102,7 +97,6 @@ class Output:
     slot: int | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """The document."""
         return {"output": {"port": self.port, "hex": self.frame.hex()}}
 
 
@@ -114,7 +108,6 @@ class Dropped:
     source: SourcePlace | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """The document."""
         return {"dropped": {"reason": self.reason, "source": self.source.as_json() if self.source else None}}
 
 
@@ -138,11 +131,9 @@ class Branch:
     assumed: Assumed = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        """The document."""
         return {"label": self.label, "fraction": self.fraction, "trace": self.trace.as_json()}
 
     def json(self) -> str:
-        """The same as text."""
         label, fraction = json.dumps(self.label), json.dumps(self.fraction)
         return _object({"label": label, "fraction": fraction, "trace": self.trace.json()})
 
@@ -156,11 +147,9 @@ class Fork:
     branches: list[Branch]
 
     def as_json(self) -> dict[str, Any]:
-        """The document."""
         return {"reason": self.reason, "all": self.all, "branches": [each.as_json() for each in self.branches]}
 
     def json(self) -> str:
-        """The same as text."""
         branches = _array([each.json() for each in self.branches])
         return _object({"reason": json.dumps(self.reason), "all": json.dumps(self.all), "branches": branches})
 
@@ -194,7 +183,6 @@ class TraceTree:
     __hash__ = None  # type: ignore[assignment]  # events may be added
 
     def as_json(self) -> dict[str, Any]:
-        """The document."""
         found: dict[str, Any] = {"events": [event.as_json() for event in self.events]}
         if self.fork is not None:
             found["fork"] = self.fork.as_json()
@@ -225,7 +213,6 @@ class TraceTree:
         return ((fraction, leaf) for fraction, leaf, _ in self.ways())
 
     def all_events(self) -> Iterator[Event]:
-        """Events of all branches."""
         yield from self.events
         for branch in self.fork.branches if self.fork else ():
             yield from branch.trace.all_events()

@@ -19,8 +19,7 @@ from detour.base.progress import Progress, silent
 from detour.engine.clock import RealTime
 from detour.engine.network import Network
 from detour.experiments.bench import namespace, processes
-from detour.experiments.bench.dragonfly import BenchFabric
-from detour.experiments.bench.frames import between, partners
+from detour.experiments.bench.dragonfly import BenchFabric, between, partners
 from detour.experiments.bench.report import BenchReport, Goal, rate, ratio
 from detour.topo.topology import Host
 

@@ -36,17 +36,10 @@ from detour.control.policy import NoMarking
 from detour.engine.jitter import AUTO
 from detour.experiments.bench.report import BenchReport, Goal, report_of_rows
 from detour.experiments.columns import row, shown
-from detour.experiments.measure import jain
+from detour.experiments.running import jain
 from detour.experiments.tcp.dumbbell import Bottleneck, Dumbbell, address
+from detour.fabric.backends.virtual import scheme as schemes
 from detour.fabric.backends.virtual.fabric import ENDLESS, VirtualFabric
-from detour.fabric.backends.virtual.scheme import (
-    SHORTEST_LERP,
-    SPRAY_LERP,
-    TELEMETRY_GBN,
-    RunSettings,
-    Scheme,
-    SwitchMemory,
-)
 from detour.hosts.config import DCQCN_PAPER
 from detour.hosts.ip.arrival_process import Spacing
 from detour.hosts.ip.tcp.config import TcpConfig
@@ -75,32 +68,32 @@ class FairnessRow:
     jain_min: float = shown("least", ".4f")
 
 
-def _plain(name: str, scheme: Scheme, control: str) -> Scheme:
+def _plain(name: str, scheme: schemes.Scheme, control: str) -> schemes.Scheme:
     return replace(scheme, name=name, control=control, paths="shortest", ecn=NoMarking())
 
 
-_GO_BACK_N = replace(TELEMETRY_GBN, paths="shortest", hosts=())
+_GO_BACK_N = replace(schemes.TELEMETRY_GBN, paths="shortest", hosts=())
 _ONLY_SHOWN = "go-back-N, fixed window, no marks"
-RDMA_SENDERS: dict[str, tuple[Scheme, int | None, int]] = {
-    "LERP, DCTCP": (SHORTEST_LERP, None, _PACKETS),
-    "LERP, DCTCP, no marks": (_plain("fair", SHORTEST_LERP, "dctcp"), _SHALLOW, _PACKETS),
-    "LERP, fixed window, no marks": (_plain("fair", SHORTEST_LERP, "fixed"), _SHALLOW, _PACKETS),
-    "SprayLERP": (SPRAY_LERP, None, _PACKETS),
+RDMA_SENDERS: dict[str, tuple[schemes.Scheme, int | None, int]] = {
+    "LERP, DCTCP": (schemes.SHORTEST_LERP, None, _PACKETS),
+    "LERP, DCTCP, no marks": (_plain("fair", schemes.SHORTEST_LERP, "dctcp"), _SHALLOW, _PACKETS),
+    "LERP, fixed window, no marks": (_plain("fair", schemes.SHORTEST_LERP, "fixed"), _SHALLOW, _PACKETS),
+    "SprayLERP": (schemes.SPRAY_LERP, None, _PACKETS),
     "go-back-N, DCQCN": (_GO_BACK_N, None, _SLOW_PACKETS),
     "go-back-N, DCQCN of the paper": (replace(_GO_BACK_N, hosts=tuple(DCQCN_PAPER.items())), None, _PACKETS),
-    "go-back-N, DCTCP": (replace(_GO_BACK_N, control="dctcp", ecn=SHORTEST_LERP.ecn), None, _PACKETS),
+    "go-back-N, DCTCP": (replace(_GO_BACK_N, control="dctcp", ecn=schemes.SHORTEST_LERP.ecn), None, _PACKETS),
     _ONLY_SHOWN: (_plain("fair", _GO_BACK_N, "fixed"), _SHALLOW, _PACKETS),
 }
 """scheme, memory of a port in bytes (None: as usual), packets of each sender"""
 _TCP = ("cubic", "newreno", "dctcp")
 
 
-def rdma_shares(scheme: Scheme, port_bytes: int | None, packets: int, senders: int, seed: int) -> Int64Array:
+def rdma_shares(scheme: schemes.Scheme, port_bytes: int | None, packets: int, senders: int, seed: int) -> Int64Array:
     """(senders,) bytes that each of them has brought to the last host of a star."""
     topology = parse_topology(f"leaf-spine:leaves=1,spines=1,hosts={senders + 1}")
-    memory = SwitchMemory() if port_bytes is None else SwitchMemory(port_bytes=port_bytes)
+    memory = schemes.SwitchMemory() if port_bytes is None else schemes.SwitchMemory(port_bytes=port_bytes)
     with VirtualFabric(
-        topology, scheme, RunSettings(memory=memory, seed=seed, jitter_ps=AUTO), queue_pairs=senders
+        topology, scheme, schemes.RunSettings(memory=memory, seed=seed, jitter_ps=AUTO), queue_pairs=senders
     ) as fabric:
         fabric.connect([(host, senders) for host in range(senders)])
         for host in range(senders):

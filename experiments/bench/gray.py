@@ -32,8 +32,8 @@ from detour.hosts.cc import algorithm
 from detour.hosts.endpoint import MAX_FRAME, MAX_TIME, deadline, expire, make_hosts, receive, transmit
 from detour.hosts.frames.wire import OP_ACK, PORT_PROBE
 from detour.hosts.state import QPS_RTS, set_host
+from detour.hosts.verbs import Device, PathChoice
 from detour.hosts.verbs.bulk import connect_many, post_many
-from detour.hosts.verbs.verbs import Device, PathChoice
 
 SHORTEST, DETOURS = (0x0001, 0x0002, 0x0003, 0x0004), (0x8001, 0x8002, 0x8003, 0x8004)
 ROUND_TRIP = 10 * US

@@ -9,6 +9,9 @@ exercise of p4lang's tutorials: a link of half a megabit a second between two sw
 Seconds are processor time: of this project's process from the first packet to the last, of other programs' whole
 process. Each case of ours runs in a process of its own, so that its memory can be told. Where p4sim is not built, the
 figures that were published stand in its place, marked as not measured.
+
+Hosts have addresses from 10.0.0.1 on and ask nobody for MACs. Payloads are not stored; lengths, times and checksums are
+those of whole frames.
 """
 
 from __future__ import annotations
@@ -17,21 +20,119 @@ import json
 import resource
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
-from detour.base.times import MS
+from detour.base.times import MS, US
+from detour.engine.clock import Virtual
+from detour.engine.network import Network
+from detour.engine.state import SwitchState
 from detour.experiments.bench import p4sim
-from detour.experiments.bench.child import told_by
-from detour.experiments.bench.lab_network import ONE_SWITCH, LabFlow, LabNetwork
+from detour.experiments.bench.processes import told_by
 from detour.experiments.bench.report import BenchReport, Goal, Numbers, report_of_rows
 from detour.experiments.columns import cell, row, shown
 from detour.fabric.backends.clock import PS
-from detour.topo import parse_topology
+from detour.fabric.backends.virtual.fabric import program
+from detour.hosts.ip.addressing import IpHostConfig
+from detour.hosts.ip.arrival_process import Spacing
+from detour.hosts.ip.hosts import IpStack
+from detour.topo import Topology, parse_topology
+from detour.topo.graph import distances
 from detour.topo.topology import Link
+
+_BMV2_TICK_PS = 1_000_000
+_STORED_BYTES = 256
+ONE_SWITCH = "leaf-spine:leaves=1,spines=1,hosts=2"
+LAB_DELAY_PS = 10 * US
+"""of every link, as in p4sim's example"""
+
+
+@dataclass(frozen=True)
+class LabFlow:
+    """Datagrams of `payload` bytes from host `a` to host `b`, at a constant rate of payload."""
+
+    a: int
+    b: int
+    rate_bps: float
+    payload: int = 1_000
+    tos: int = 0
+
+
+class LabNetwork:
+    """Switches and hosts of a topology, ready to send. A context manager."""
+
+    def __init__(self, topology: Topology, rate_of: Callable[[Link], int], queue_packets: int = 64) -> None:
+        """`rate_of`: bits a second of a link."""
+        self.topology = topology
+        self.network = Network(Virtual(), _BMV2_TICK_PS, frame_bytes=_STORED_BYTES)
+        self.stack = IpStack([self._config(host) for host in range(len(topology.hosts))], elide=True)
+        code = program("ipv4")
+        for switch in topology.switches:
+            state = SwitchState(code, 1 + switch.index, _BMV2_TICK_PS)
+            self.network.add_switch(switch.device_id, switch.name)
+            self.network.set_pipeline(switch.device_id, code, state)
+            for host, port in self._routes(switch.index):
+                state.tables["Ipv4Ingress.routes"].insert(
+                    ((_address_number(host), 32),), "Ipv4Ingress.forward", (topology.hosts[host].mac, port)
+                )
+        for link in topology.links:
+            ends = [
+                (topology.switches[at].device_id, port) for at, port in (link.a, link.b)[: 2 - (link.kind == "host")]
+            ]
+            if link.kind == "host":
+                self.network.attach_stack(ends[0], self.stack, link.b[0], rate_of(link), LAB_DELAY_PS, queue_packets)
+            else:
+                self.network.connect(ends[0], ends[1], rate_of(link), LAB_DELAY_PS, queue_packets)
+
+    def _config(self, host: int) -> IpHostConfig:
+        mac = self.topology.hosts[host].mac.to_bytes(6, "big").hex(":")
+        gateway = "10.255.255.254"
+        return IpHostConfig(f"h{host}", mac, f"{_address(host)}/8", gateway, neighbours=self._neighbours(host))
+
+    def _neighbours(self, host: int) -> dict[str, str]:
+        """Whom a host will send to: MACs are the switch's business, so that any will do."""
+        return {_address(other): "02:00:00:ff:ff:01" for other in range(len(self.topology.hosts)) if other != host}
+
+    def _routes(self, switch: int) -> Iterator[tuple[int, int]]:
+        """(host, port) of a switch: one of the ports that are next on shortest paths, by the host's number."""
+        hops = distances(self.topology)
+        ports = self.topology.switches[switch].ports
+        for host in self.topology.hosts:
+            if host.switch == switch:
+                yield host.index, host.port
+                continue
+            nearer = [
+                number
+                for number, peer in enumerate(ports, 1)
+                if peer is not None
+                and peer.kind != "host"
+                and hops[peer.index, host.switch] < hops[switch, host.switch]
+            ]
+            yield host.index, nearer[host.index % len(nearer)]
+
+    def send(self, flow: LabFlow, packets: int, port: int = 9_093) -> None:
+        """Lets a host send so many datagrams from now on."""
+        self.stack.host(flow.a).udp(
+            _address(flow.b), spacing=Spacing(flow.rate_bps, flow.payload), port=port, packets=packets, tos=flow.tos
+        )
+
+    def __enter__(self) -> LabNetwork:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.network.stop()
+
+
+def _address_number(host: int) -> int:
+    return (10 << 24) + host + 1
+
+
+def _address(host: int) -> str:
+    return ".".join(str(octet) for octet in _address_number(host).to_bytes(4, "big"))
+
 
 SPEEDS_MBPS = (1.0, 100.0, 1_000.0, 10_000.0)
 LAB_SECONDS = 2.912
@@ -111,11 +212,7 @@ def _flows(case: LabCase) -> list[LabFlow]:
 
 
 def traffic(case: LabCase) -> LabRow:
-    """Sends and counts.
-
-    Raises:
-        DetourError: not all arrived (a defect: links are faster than what is sent).
-    """
+    """Sends and counts. Raises `DetourError`: not all arrived (a defect: links are faster than what is sent)."""
     topology, rate = parse_topology(case.network), _link_rate(case.mbps)
     flows = _flows(case)
     packets = round(case.mbps * 1e6 * case.seconds / (8 * LAB_PAYLOAD))
@@ -136,11 +233,8 @@ def traffic(case: LabCase) -> LabRow:
 
 
 def ecn_minute(seconds: float = ECN_SECONDS) -> LabRow:
-    """The ECN exercise's road: a flow fills the slow link, where another one, of a datagram a second, is marked.
-
-    Raises:
-        DetourError: none was marked (a defect).
-    """
+    """The ECN exercise's road: a flow fills the slow link, where another one, of a datagram a second, is marked. Raises
+    `DetourError`: none was marked (a defect)."""
     topology = parse_topology("leaf-spine:leaves=2,spines=1,hosts=2")
 
     def rate(link: Link) -> int:
@@ -176,11 +270,8 @@ def _apart(*arguments: str) -> LabRow:
 def run(
     speeds: Sequence[float] = SPEEDS_MBPS, seconds: float = LAB_SECONDS, turns: int = 1, progress: Progress = silent
 ) -> BenchReport:
-    """Measures every case, the systems by turns; of several turns the one with the middle time counts.
-
-    Raises:
-        DetourError: a speed or a time that is not above zero, or a program that fails.
-    """
+    """Measures every case, the systems by turns; of several turns the one with the middle time counts. Raises
+    `DetourError`: a speed or a time that is not above zero, or a program that fails."""
     if not speeds or min(*speeds, seconds) <= 0 or turns < 1:
         raise DetourError("speeds and seconds must be above 0, and there must be at least one turn")
     program = p4sim.find()

@@ -90,11 +90,7 @@ def measure(system: str, switches: int, seconds: float, progress: Progress = sil
 
 
 def _iperf(fabric: Fabric, seconds: float) -> dict:
-    """What iperf3's client reports.
-
-    Raises:
-        DetourError: it could not connect.
-    """
+    """What iperf3's client reports. Raises `DetourError`: it could not connect."""
     assert fabric.linux is not None
     inside = {name: enter(fabric.linux.process(name), user=False) for name in (_CLIENT, _SERVER)}
     server = subprocess.Popen(
@@ -125,11 +121,7 @@ def unavailable() -> str:
 
 
 def run(seconds: float = _SECONDS, rounds: int = _ROUNDS, progress: Progress = silent) -> BenchReport:
-    """Measures.
-
-    Raises:
-        DetourError: that is not possible here.
-    """
+    """Measures. Raises `DetourError`: that is not possible here."""
     if why := unavailable():
         raise DetourError(f"bench linux: {why}")
     notes: list[str] = []

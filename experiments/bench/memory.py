@@ -19,9 +19,9 @@ from detour.control.entries import TableEntry
 from detour.control.p4runtime.codec import Codec
 from detour.control.p4runtime.pipeline import read_p4info
 from detour.control.planner import plan
-from detour.experiments.bench.child import Child, resident
 from detour.experiments.bench.client import Client
 from detour.experiments.bench.dragonfly import BENCH_PRIORITIES, D3
+from detour.experiments.bench.processes import Child, resident
 from detour.experiments.bench.report import BenchReport, Fact, Goal, report_of_facts
 from detour.topo import Topology, parse_topology
 

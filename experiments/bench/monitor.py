@@ -16,16 +16,18 @@ import time
 import numpy as np
 
 from detour.base.arrays import Int64s1
-from detour.base.memory import load64, store64
+from detour.base.memory import call2, call3, call5, call6, load64, store64
 from detour.base.parts import Part
 from detour.base.progress import Progress, silent
 from detour.experiments.bench.report import BenchReport, Goal
 from detour.fabric.monitoring.windows import FlowMonitor, receiver_counts
 from detour.hosts.config import HostConfig
-from detour.hosts.demux import deadline, expire, receive, transmit
-from detour.hosts.state import Hosts, hosts_at, make_hosts, set_host
+from detour.hosts.frames.sizes import MAX_FRAME
+from detour.hosts.rdma import stack_of
+from detour.hosts.stacks import WIRE_MASK, stack_at
+from detour.hosts.state import Hosts, make_hosts, set_host
+from detour.hosts.verbs import CongestionControl, Device
 from detour.hosts.verbs.bulk import connect_many, post_many
-from detour.hosts.verbs.verbs import CongestionControl, Device
 
 BENCH_MONITOR = Part("bench-monitor", __name__)
 GOAL_SHARE = 2.0
@@ -41,18 +43,18 @@ _ENDLESS = 1 << 36
 
 
 @BENCH_MONITOR.entry
-def _exchange(listing: int, frame: int, packets: int, now: int) -> int:
+def _exchange(stack: int, frame: int, packets: int, now: int) -> int:
     """Host 0 sends so many packets, host 1 answers each; returns the time then."""
-    hs = hosts_at(listing)
+    s = stack_at(stack, 0)
     for _ in range(packets):
-        length = transmit(hs, 0, frame, now)
+        length = call5(s.transmit, s.state, 0, frame, MAX_FRAME, now) & WIRE_MASK
         if length > 0:
-            receive(hs, 1, frame, length, now)
-            length = transmit(hs, 1, frame, now)
+            call6(s.receive, s.state, 1, frame, length, length, now)
+            length = call5(s.transmit, s.state, 1, frame, MAX_FRAME, now) & WIRE_MASK
             if length > 0:
-                receive(hs, 0, frame, length, now)
-        elif deadline(hs, 0) <= now:
-            expire(hs, 0, now)
+                call6(s.receive, s.state, 0, frame, length, length, now)
+        elif call2(s.deadline, s.state, 0) <= now:
+            call3(s.expire, s.state, 0, now)
         now += _PACKET_PS
     return now
 
@@ -73,6 +75,7 @@ class _Pair:
         self.hs: Hosts = make_hosts(2, 2 * flows, 1 << 40, config=HostConfig(elide_payload=True), n_cqs=2, n_mrs=2)
         set_host(self.hs, 0, "fd00:0:0:1::1")
         set_host(self.hs, 1, "fd00:0:1:2::1")
+        self._stack, self._code = stack_of(self.hs)
         device = Device(self.hs)
         ends = np.zeros(flows, np.int64), np.ones(flows, np.int64)
         self.flows = connect_many(device, *ends, congestion_control=CongestionControl.FIXED, initial_cwnd=64.0)
@@ -84,7 +87,7 @@ class _Pair:
         """Processor time of so many packets."""
         self.hs.cfg[0]["monitor"] = int(monitor)
         begin = time.thread_time()
-        self.now = int(_exchange(self.hs.listing, self.buffer.ctypes.data, packets, self.now))
+        self.now = int(_exchange(self._stack.ctypes.data, self.buffer.ctypes.data, packets, self.now))
         return time.thread_time() - begin
 
     def window_seconds(self, windows: int) -> float:

@@ -29,9 +29,9 @@ from detour.base.errors import DetourError
 from detour.base.p4build import BUILD
 from detour.base.progress import Progress, silent
 from detour.control.p4runtime.pipeline import read_p4info
-from detour.experiments.bench.child import Child, resident
 from detour.experiments.bench.client import Client
 from detour.experiments.bench.p4runtime import updates_of
+from detour.experiments.bench.processes import Child, resident
 from detour.experiments.bench.report import BenchReport, Fact, Goal, report_of_facts
 
 GOAL_MB = 512.0

@@ -43,11 +43,7 @@ class OutsideRun:
 
 
 def find() -> Path | None:
-    """The program, if it is there.
-
-    Raises:
-        DetourError: the variable names something else.
-    """
+    """The program, if it is there. Raises `DetourError`: the variable names something else."""
     named = os.environ.get(VARIABLE)
     if not named:
         found = shutil.which(PROGRAM_NAME)
@@ -59,11 +55,8 @@ def find() -> Path | None:
 
 
 def run(program: Path, system: str, mbps: float, payload: int, seconds: float, link_bps: int) -> OutsideRun:
-    """One host sends to the other, for so long, at that rate of payload.
-
-    Raises:
-        DetourError: the program fails, or says nothing of what it sent.
-    """
+    """One host sends to the other, for so long, at that rate of payload. Raises `DetourError`: the program fails, or
+    says nothing of what it sent."""
     packets_a_second = mbps * 1e6 / (8 * payload)
     arguments = {
         "model": _MODELS[system],

@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
+import datetime
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from detour.base.tables import Column, Table, left, right
+from detour.base.files import write_file
+from detour.base.tables import Column, Table, left, markdown, right
 from detour.experiments.columns import table
+from detour.experiments.prose import prose
 
 T = TypeVar("T")
 
@@ -115,3 +118,24 @@ def rate(value: float | None) -> str:
 def ratio(value: float | None, base: float | None) -> float | None:
     """`value / base`, None if one of them was not measured."""
     return None if value is None or not base else value / base
+
+
+_TEXTS = prose(__file__)
+
+
+def write(file: Path, reports: Iterable[BenchReport], seconds: float) -> None:
+    """Writes every benchmark's own output as one page (Markdown), which names machine and date."""
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    parts = [_TEXTS["head"], f"Measured on {today} in {seconds / 60:.0f} minutes on: {machine()}.\n"]
+    parts += [_section(report) for report in reports]
+    write_file(file, "\n".join(parts))
+
+
+def _section(report: BenchReport) -> str:
+    lines = [f"## bench {report.name}", "", " ".join(_TEXTS.get(report.name, "").split()), ""]
+    lines.append(markdown(report.table()))
+    if report.goals:
+        lines += ["", markdown(report.goals_table("**missed**"))]
+    for note in report.notes:
+        lines += ["", note]
+    return "\n".join(lines) + "\n"

@@ -29,8 +29,8 @@ from detour.hosts.config import HostConfig
 from detour.hosts.driver import Driver, open_unix
 from detour.hosts.endpoint import make_hosts
 from detour.hosts.state import set_host
+from detour.hosts.verbs import CQ, MR, PD, QP, AccessFlag, Context, Device, Endpoint, SendWR, WCStatus
 from detour.hosts.verbs.bulk import connect_many, post_many
-from detour.hosts.verbs.verbs import CQ, MR, PD, QP, AccessFlag, Context, Device, Endpoint, SendWR, WCStatus
 from detour.topo import parse_topology
 
 CONNECTIONS = 1 << 15
@@ -135,11 +135,8 @@ class _Station:
 
 
 def driver_rate() -> float:
-    """Frames a second, ACKs included, of a message of 2 MB between two drivers over UNIX sockets.
-
-    Raises:
-        DetourError: it does not arrive.
-    """
+    """Frames a second, ACKs included, of a message of 2 MB between two drivers over UNIX sockets. Raises `DetourError`:
+    it does not arrive."""
     a, b = _Station(0), _Station(1)
     with tempfile.TemporaryDirectory(prefix="detour-bench-") as folder:
         left = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)

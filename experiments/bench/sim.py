@@ -27,7 +27,7 @@ from detour.base.progress import Progress, silent
 from detour.base.times import US
 from detour.control.policy import Amount, StepMarking
 from detour.engine.compiler.program import Program
-from detour.experiments.bench.child import told_by
+from detour.experiments.bench.processes import told_by
 from detour.experiments.bench.report import BenchReport, Fact, Goal, report_of_facts
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.backends.virtual.scheme import TELEMETRY_LERP, RunSettings, Scheme
@@ -76,11 +76,8 @@ def derangement(n: int, seed: int) -> list[tuple[int, int]]:
 
 
 def permutation(k: int, message: int, progress: Progress = silent, seed: int = 1) -> Speed:
-    """Runs the reference on a fat-tree of `k` ports with messages of that many bytes.
-
-    Raises:
-        DetourError: it does not end (a defect).
-    """
+    """Runs the reference on a fat-tree of `k` ports with messages of that many bytes. Raises `DetourError`: it does not
+    end (a defect)."""
     topology = parse_topology(f"fat-tree:k={k}")
     with VirtualFabric(
         topology, _SCHEME, RunSettings(window=_WINDOW, seed=seed), queue_pairs=len(topology.hosts)

@@ -6,7 +6,7 @@ when waits close to circles. The same hosts send to the same ones under all rout
 stuck, FC+ with one and with two cannot (`control/expander/proof.py` checks that without any packet).
 
 Points that name links which are down (`fail`) send by lists that know nothing of it: switches lead packets around, and
-those that would close a cyclic wait leave the lossless classes (`control/expander/vc_transitions.py`), or with `guard`
+those that would close a cyclic wait leave the lossless classes (`control/routes/queueing.py`), or with `guard`
 False stay in the last one. Then the senders hear of it, and routes are computed anew.
 """
 
@@ -21,11 +21,10 @@ import numpy as np
 from detour.base.times import US
 from detour.control.expander.routes import ExpanderRoutes, compute
 from detour.control.policy import NoMarking
-from detour.experiments.fcplus import networks as fcplus_networks
-from detour.experiments.fcplus.networks import PRIORITIES_OF
+from detour.experiments.fcplus import results as fcplus_networks
 from detour.experiments.fcplus.packets import FCPLUS_MAX_HOPS, HOSTS, RATE_BPS
-from detour.experiments.fcplus.results import StuckPoint, found
-from detour.experiments.stuck import AFTER_PS, received, run_until_stuck
+from detour.experiments.fcplus.results import PRIORITIES_OF, StuckPoint, found
+from detour.experiments.running import AFTER_PS, received, run_until_stuck
 from detour.fabric.backends.virtual.fabric import ENDLESS
 from detour.fabric.backends.virtual.scheme import LinkSettings, RunSettings, Scheme, SwitchMemory
 from detour.fabric.traffic.expander import EXPANDER_RED_MARKING, ExpanderFabric, lists_anew, lists_of, scheme_of

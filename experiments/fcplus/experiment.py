@@ -12,9 +12,9 @@ import numpy as np
 
 from detour.base.errors import DetourError
 from detour.base.progress import silent
-from detour.experiments.fcplus import networks as fcplus_networks
 from detour.experiments.fcplus import packet_level as fcplus_packet_level
 from detour.experiments.fcplus import paper
+from detour.experiments.fcplus import results as fcplus_networks
 from detour.experiments.fcplus.packet_level import NETWORKS
 from detour.experiments.fcplus.results import (
     FcCountsPoint,
@@ -46,11 +46,8 @@ GAP = {"near-worst": 0.002, "uniform": 0.01, "all-to-all": 0.01}
 def select(extent: str, seeds: int | None = None, sizes: str = "equal", part: str = "paper") -> list[FcplusPoint]:
     """The points of an extent: "quick", "normal" or "full"; `seeds` wirings of every throughput point (None: 1, of
     transports as many as a comparison has); `sizes` of the messages at packet level; `part`: the paper's evaluation,
-    routings under real "transports", or the "settings" that are tried for these.
-
-    Raises:
-        DetourError: less than one wiring.
-    """
+    routings under real "transports", or the "settings" that are tried for these. Raises `DetourError`: less than one
+    wiring."""
     if seeds is not None and seeds < 1:
         raise DetourError(f"--seeds {seeds} is less than 1")
     full = extent == "full"
@@ -269,7 +266,6 @@ _KINDS: dict[type[FcplusPoint], tuple[Callable[[Any], FcplusPoint], Callable[[An
 
 
 def seconds(point: FcplusPoint) -> float:
-    """Roughly what a point costs on one core."""
     return _KINDS[type(point)][1](point)
 
 

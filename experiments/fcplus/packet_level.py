@@ -14,12 +14,7 @@ from typing import Any
 from msgspec import UNSET
 
 from detour.experiments.fcplus import paper
-from detour.experiments.fcplus.results import (
-    FcplusPoint,
-    PacketsPoint,
-    StuckPoint,
-    TransportPoint,
-)
+from detour.experiments.fcplus.results import FcplusPoint, PacketsPoint, StuckPoint, TransportPoint
 from detour.experiments.fcplus.settings import SETTINGS_SEED, candidates, chosen_setting
 from detour.experiments.steady import DRAWS
 

@@ -123,11 +123,7 @@ def _ranked(some: dict[TransportSetting, list[TransportPoint]]) -> list[TriedTra
 
 @cache
 def stored_settings() -> list[SweptSettings]:
-    """What the repository's sweep found.
-
-    Raises:
-        DetourError: the file cannot be read, or is none of these.
-    """
+    """What the repository's sweep found. Raises `DetourError`: the file cannot be read, or is none of these."""
     try:
         return from_json(list[SweptSettings], json.loads(TRANSPORT_SETTINGS_FILE.read_bytes()))
     except (OSError, ValueError) as error:
@@ -135,11 +131,7 @@ def stored_settings() -> list[SweptSettings]:
 
 
 def chosen_setting(transport: str, routing: str) -> TransportSetting:
-    """The best setting of a routing over a transport.
-
-    Raises:
-        DetourError: none has been sought.
-    """
+    """The best setting of a routing over a transport. Raises `DetourError`: none has been sought."""
     for one in stored_settings():
         if (one.transport, one.routing) == (transport, routing) and one.tried:
             return one.tried[0].setting

@@ -38,56 +38,29 @@ for two of its three patterns"""
 # -- rows ---------------------------------------------------------------------------------------------------
 
 
-@row
-class DisjointRow:
-    """Tables VI and VII."""
-
-    n: int = shown("switches")
-    layers: int = shown("k", means="layers of FC")
-    disjoint: float = shown("edge-disjoint")
-    paper_disjoint: float = shown("paper")
-
-
-@row
-class UpDownRow(DisjointRow):
-    """Table I."""
-
-    up_down: float = shown("up-down")
-    paper_up_down: float = shown("paper")
-
-
-@row
-class K2Row:
-    """Table II."""
-
-    n: int = shown("switches")
-    k: int = shown("K", means="paths of a pair")
-    k2: float = shown("K2", means="paths that are examined until K are found")
-    paper: float = shown("paper")
-
-
-@row
-class FcCountsRow:
-    """Table III; `paper`: in the order of ours."""
-
-    n: int = shown("switches")
-    layers: int = shown("k", means="layers of FC")
-    n_p: float = shown("N_P", means="up-down paths of a pair")
-    n_p6: float = shown("N_P6", means="of at most 6 links")
-    n_p4: float = shown("N_P4", means="up-down paths of a pair of at most 4 links")
-    paper: list[float]
-
-
-@row
-class FcplusCountsRow:
-    """Table IV; `paper`: in the order of ours."""
-
-    n: int = shown("switches")
-    v: int = shown("v", means="virtual switches of a switch")
-    longest: float = shown("P max", means="longest mean length of a pair's first 32 paths")
-    shortest: float = shown("P min", means="shortest")
-    n_p4: float = shown("N_P4", means="up-down paths of a pair of at most 4 links")
-    paper: list[float]
+PaperRow = dict[str, Any]
+"""a row of Tables I to IV, VI and VII by the names of what it shows, and `paper`"""
+_PAPER_HEADS = {
+    "n": ("switches", ""),
+    "layers": ("k", "layers of FC"),
+    "disjoint": ("edge-disjoint", ""),
+    "paper_disjoint": ("paper", ""),
+    "up_down": ("up-down", ""),
+    "paper_up_down": ("paper", ""),
+    "k": ("K", "paths of a pair"),
+    "k2": ("K2", "paths that are examined until K are found"),
+    "n_p": ("N_P", "up-down paths of a pair"),
+    "n_p6": ("N_P6", "of at most 6 links"),
+    "v": ("v", "virtual switches of a switch"),
+    "longest": ("P max", "longest mean length of a pair's first 32 paths"),
+    "shortest": ("P min", "shortest"),
+    "n_p4": ("N_P4", "up-down paths of a pair of at most 4 links"),
+    "paper": ("paper", ""),
+}
+"""by name: the head, and what it means"""
+_DISJOINT = ("n", "layers", "disjoint", "paper_disjoint")
+_FC_COUNTS = ("n", "layers", "n_p", "n_p6", "n_p4")
+_FCPLUS_COUNTS = ("n", "v", "longest", "shortest", "n_p4")
 
 
 @row
@@ -266,13 +239,13 @@ class FcplusFindings:
     """All results, and rows with ours beside the paper's, where ours was run."""
 
     points: list[FcplusPoint]
-    table_1: list[UpDownRow]
-    table_2: list[K2Row]
-    table_3: list[FcCountsRow]
-    table_4: list[FcplusCountsRow]
+    table_1: list[PaperRow]
+    table_2: list[PaperRow]
+    table_3: list[PaperRow]
+    table_4: list[PaperRow]
     table_5: list[VirtualRow]
-    table_6: list[DisjointRow]
-    table_7: list[DisjointRow]
+    table_6: list[PaperRow]
+    table_7: list[PaperRow]
     table_8: list[ThroughputRow]
     completion: list[CompletionRow]
     order: list[NetworkOrder]
@@ -293,17 +266,18 @@ def collect(results: Iterable[FcplusPoint | None]) -> FcplusFindings:
     return FcplusFindings(
         points=points,
         table_1=[
-            taken(UpDownRow, p, paper_up_down=paper.TABLE_1[p.n][0], paper_disjoint=paper.TABLE_1[p.n][1])
+            _row_of(p, *_DISJOINT[:3], paper_disjoint=disjoint, up_down=p.up_down, paper_up_down=up_down)
             for p in _fc_results(points, 18, paper.TABLE_1)
+            for up_down, disjoint in (paper.TABLE_1[p.n],)
         ],
-        table_2=[taken(K2Row, p, paper=paper.TABLE_2[p.n][p.k]) for p in points if isinstance(p, K2Point)],
+        table_2=[_row_of(p, "n", "k", "k2", paper=paper.TABLE_2[p.n][p.k]) for p in points if isinstance(p, K2Point)],
         table_3=[
-            taken(FcCountsRow, p, paper=list(paper.TABLE_3[p.n][p.layers]))
+            _row_of(p, *_FC_COUNTS, paper=list(paper.TABLE_3[p.n][p.layers]))
             for p in points
             if isinstance(p, FcCountsPoint)
         ],
         table_4=[
-            taken(FcplusCountsRow, p, paper=list(paper.TABLE_4[p.n][p.v]))
+            _row_of(p, *_FCPLUS_COUNTS, paper=list(paper.TABLE_4[p.n][p.v]))
             for p in points
             if isinstance(p, FcplusCountsPoint)
         ],
@@ -324,8 +298,12 @@ def _fc_results(points: Sequence[FcplusPoint], s: int, sizes: Iterable[int]) -> 
     return [p for p in points if isinstance(p, FcPathsPoint) and p.s == s and p.n in sizes]
 
 
-def _disjoint_rows(points: Sequence[FcplusPoint], s: int, theirs: dict[int, float]) -> list[DisjointRow]:
-    return [taken(DisjointRow, p, paper_disjoint=theirs[p.n]) for p in _fc_results(points, s, theirs)]
+def _row_of(point: FcplusPoint, *names: str, **more: Any) -> PaperRow:
+    return {name: getattr(point, name) for name in names} | more
+
+
+def _disjoint_rows(points: Sequence[FcplusPoint], s: int, theirs: dict[int, float]) -> list[PaperRow]:
+    return [_row_of(p, *_DISJOINT[:3], paper_disjoint=theirs[p.n]) for p in _fc_results(points, s, theirs)]
 
 
 def theta_of(points: Sequence[FcplusPoint], **values: int | str) -> float | None:
@@ -450,13 +428,13 @@ def tables(found: FcplusFindings) -> list[Table[Any]]:
     ties = columns(OrderOfTies)
     by_v, by_network = (right("v", _of("v"), means="virtual switches of a switch"),), _words("network", "pattern")
     return [
-        table(UpDownRow, found.table_1, "Table I: paths of FC"),
-        table(K2Row, found.table_2, "Table II: K2"),
-        Table(_beside_paper(FcCountsRow), found.table_3, "Table III: up-down paths of FC"),
-        Table(_beside_paper(FcplusCountsRow), found.table_4, "Table IV: paths of FC+ by v"),
+        Table(_heads(*_DISJOINT, "up_down", "paper_up_down"), found.table_1, "Table I: paths of FC"),
+        Table(_heads("n", "k", "k2", "paper"), found.table_2, "Table II: K2"),
+        Table(_beside_paper(_FC_COUNTS), found.table_3, "Table III: up-down paths of FC"),
+        Table(_beside_paper(_FCPLUS_COUNTS), found.table_4, "Table IV: paths of FC+ by v"),
         Table((*by_v, *ties), found.table_5, "Table V: near-worst throughput by v, 400 switches"),
-        table(DisjointRow, found.table_6, "Table VI: paths of FC, s = 18"),
-        table(DisjointRow, found.table_7, "Table VII: paths of FC, s = 22"),
+        Table(_heads(*_DISJOINT), found.table_6, "Table VI: paths of FC, s = 18"),
+        Table(_heads(*_DISJOINT), found.table_7, "Table VII: paths of FC, s = 22"),
         Table((*by_network, *ties), found.table_8, "Table VIII: throughput, 120 switches"),
         table(
             CompletionRow,
@@ -481,10 +459,15 @@ def _words(*names: str) -> tuple[Column[Any], ...]:
     return tuple(Column(name, _of(name)) for name in names)
 
 
-def _beside_paper(kind: type) -> list[Column[Any]]:
+def _heads(*names: str) -> list[Column[Any]]:
+    heads = [(name, *_PAPER_HEADS[name]) for name in names]
+    return [right(head, lambda row, name=name: row[name], means=means) for name, head, means in heads]
+
+
+def _beside_paper(names: Sequence[str]) -> list[Column[Any]]:
     """What a network is, and behind each number of ours the paper's."""
-    network, size, *ours = columns(kind)
-    beside = [(one, right("paper", lambda row, at=at: row.paper[at])) for at, one in enumerate(ours)]
+    network, size, *ours = _heads(*names)
+    beside = [(one, right("paper", lambda row, at=at: row["paper"][at])) for at, one in enumerate(ours)]
     return [network, size, *(column for pair in beside for column in pair)]
 
 

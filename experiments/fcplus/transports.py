@@ -47,22 +47,17 @@ from detour.experiments.fcplus.packets import (
     POLL_PS,
     RATE_BPS,
     WINDOW,
+    MessageArrivals,
+    choose_paths,
+    draw,
     measure,
 )
 from detour.experiments.fcplus.results import TransportPoint, TransportSetting, found
-from detour.experiments.fcplus.traffic import MessageArrivals, choose_paths, draw
+from detour.experiments.running import received
 from detour.experiments.steady import judge
-from detour.experiments.stuck import received
-from detour.fabric.backends.virtual.scheme import (
-    SPRAY_LERP,
-    STEP_MARKING,
-    LinkSettings,
-    RunSettings,
-    Scheme,
-    SwitchMemory,
-)
+from detour.fabric.backends.virtual import scheme as schemes
 from detour.fabric.traffic.expander import ExpanderFabric, lists_of, scheme_of
-from detour.hosts.frames.addresses import to_words
+from detour.hosts.addresses import to_words
 from detour.topo import expander
 from detour.topo.address import usid_address
 from detour.topo.expander import Expander
@@ -96,10 +91,10 @@ def _marking(setting: TransportSetting) -> Ecn:
     return StepMarking(sizes[0]) if len(sizes) == 1 else RedMarking(sizes[0], sizes[1], setting.pmax)
 
 
-def _lossless(routing: str, setting: TransportSetting | None) -> Scheme:
+def _lossless(routing: str, setting: TransportSetting | None) -> schemes.Scheme:
     priorities = LOSSLESS_PRIORITIES[routing]
     if routing == SPRAYING:
-        like = scheme_of(routing, priorities, hosts=(*SPRAY_LERP.hosts, ("min_silence_ps", QUIET_PS)))
+        like = scheme_of(routing, priorities, hosts=(*schemes.SPRAY_LERP.hosts, ("min_silence_ps", QUIET_PS)))
         return replace(like, transport="lerp", control="dctcp", ecn=_marking(setting or _SPRAY))
     if setting is None:
         return scheme_of(routing, priorities, hosts=tuple(HOSTS.items()))
@@ -108,14 +103,16 @@ def _lossless(routing: str, setting: TransportSetting | None) -> Scheme:
     return replace(found, control=setting.control)
 
 
-def _lossy(routing: str, setting: TransportSetting | None) -> Scheme:
+def _lossy(routing: str, setting: TransportSetting | None) -> schemes.Scheme:
     if routing == SPRAYING:
         setting = setting or _SPRAY
-    hosts = SPRAY_LERP.hosts if setting else ()
-    return Scheme(routing, "lerp", "dctcp", "pinned", _marking(setting) if setting else STEP_MARKING, hosts=hosts)
+    hosts = schemes.SPRAY_LERP.hosts if setting else ()
+    return schemes.Scheme(
+        routing, "lerp", "dctcp", "pinned", _marking(setting) if setting else schemes.STEP_MARKING, hosts=hosts
+    )
 
 
-def _by_switches(scheme: Scheme, setting: TransportSetting | None) -> Scheme:
+def _by_switches(scheme: schemes.Scheme, setting: TransportSetting | None) -> schemes.Scheme:
     """The same, where switches choose: they have a program for it, and go-back-N a receiver that reorders."""
     threshold = round((setting.bias_bytes if setting else 0) / PACKET_BYTES)
     reorder = scheme.transport == "gbn"
@@ -125,8 +122,8 @@ def _by_switches(scheme: Scheme, setting: TransportSetting | None) -> Scheme:
 class Carrier(NamedTuple):
     """A transport: what a routing's hosts and switches do, by its setting, and the memory of switches."""
 
-    scheme: Callable[[str, TransportSetting | None], Scheme]
-    memory: SwitchMemory = SwitchMemory()
+    scheme: Callable[[str, TransportSetting | None], schemes.Scheme]
+    memory: schemes.SwitchMemory = schemes.SwitchMemory()
 
 
 TRANSPORTS = {"lossless": Carrier(_lossless), "lossy": Carrier(_lossy), "shallow": Carrier(_lossy, SHALLOW)}
@@ -171,7 +168,9 @@ def run(point: TransportPoint) -> TransportPoint:
     pairs = list(zip(messages.source.tolist(), messages.target.tolist(), strict=True))
     setting = point.setting if isinstance(point.setting, TransportSetting) else None
     carrier = TRANSPORTS[point.transport]
-    settings = RunSettings(LinkSettings(rate_bps=RATE_BPS), carrier.memory, window=WINDOW, seed=point.seed)
+    settings = schemes.RunSettings(
+        schemes.LinkSettings(rate_bps=RATE_BPS), carrier.memory, window=WINDOW, seed=point.seed
+    )
     scheme = carrier.scheme(point.routing, setting)
     if point.routing == BY_SWITCHES:
         scheme = _by_switches(scheme, setting)

@@ -11,10 +11,10 @@ import numpy as np
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.base.times import US
-from detour.control.fors import FatTree, ForsPlan, opensm, solve
+from detour.control.fors import FatTree, ForsPlan, baselines, solve
 from detour.control.fors.baselines import linear_shift
 from detour.control.fors.fabric import unreachable_text
-from detour.control.fors.lp_bound import volume_bound
+from detour.control.fors.lp_bound import lp_bound
 from detour.control.fors.paths import INSIDE, TreePaths, islands
 from detour.control.fors.plan import only_present
 from detour.control.fors.repair import repaired
@@ -75,11 +75,8 @@ class ExchangeRun:
 
 
 def planned(fabric: FatTree, routing: str, *, skip_unreachable: bool = False) -> tuple[PhasedMessages, int]:
-    """All messages with phases and paths, and the number of phases that the schedule takes.
-
-    Raises:
-        DetourError: leaves are cut off from others, or two have no path and these are not to be skipped.
-    """
+    """All messages with phases and paths, and the number of phases that the schedule takes. Raises `DetourError`:
+    leaves are cut off from others, or two have no path and these are not to be skipped."""
     lost = tuple(fabric.unreachable())
     if lost and not skip_unreachable:
         raise DetourError(unreachable_text(fabric, lost))
@@ -91,11 +88,11 @@ def planned(fabric: FatTree, routing: str, *, skip_unreachable: bool = False) ->
         messages = tier_min_hop(fabric)
         return messages, messages.phases
     schedule = only_present(fabric, linear_shift(fabric), lost)
-    table = opensm.ROUTING_ENGINES["ftree" if routing == "ftree-ar" else routing](fabric)
-    spine = opensm.spines_of(fabric, table, schedule.src, schedule.dst)
+    table = baselines.ROUTING_ENGINES["ftree" if routing == "ftree-ar" else routing](fabric)
+    spine = baselines.spines_of(fabric, table, schedule.src, schedule.dst)
     plan = ForsPlan(fabric, schedule.phases, schedule.phase, schedule.src, schedule.dst, spine)
     if fabric.cables > 1:
-        plan = replace(plan, cables=opensm.cables_of(fabric, table, schedule.src, schedule.dst))
+        plan = replace(plan, cables=baselines.cables_of(fabric, table, schedule.src, schedule.dst))
     messages = PhasedMessages.of(plan)
     return messages, messages.phases
 
@@ -118,14 +115,11 @@ def _beside(fabric: FatTree, leaf: int) -> bool:
 
 
 def planned_sizes(run: ExchangeRun) -> tuple[PhasedMessages, int, int]:
-    """The same for a run with sizes, and the bound in bytes of a server's link.
-
-    Raises:
-        DetourError: as `planned`, and as `plan_unequal`.
-    """
+    """The same for a run with sizes, and the bound in bytes of a server's link. Raises `DetourError`: as `planned`, and
+    as `plan_unequal`."""
     assert run.sizes is not None
     fabric, sizes = run.fabric, run.sizes
-    bound = volume_bound(fabric, sizes).bytes
+    bound = lp_bound(fabric, sizes).bytes
     if run.routing == "fors":
         cost = run.tuning.rate_bps * PHASE_US // 8_000_000
         plan = plan_unequal(fabric, sizes, cost, skip_unreachable=run.skip_unreachable)
@@ -149,12 +143,12 @@ def planner_of(routing: str) -> Planner:
     def by_table(
         fabric: FatTree, phase: Int64Array, src: Int64Array, dst: Int64Array, path: Int64Array
     ) -> tuple[Int64Array, Int64Array]:
-        table = opensm.ROUTING_ENGINES["ftree" if routing == "ftree-ar" else routing](fabric)
+        table = baselines.ROUTING_ENGINES["ftree" if routing == "ftree-ar" else routing](fabric)
         leaf, far = src // fabric.hosts, dst // fabric.hosts
         spine = np.where(leaf == far, INSIDE, table[leaf, dst]).astype(np.int64)
         lost = (leaf != far) & (spine == INSIDE)
         if fabric.cables > 1:
-            up, down = opensm.cables_of(fabric, table, src, dst)
+            up, down = baselines.cables_of(fabric, table, src, dst)
             spine = np.where(spine == INSIDE, INSIDE, (spine * fabric.cables + up) * fabric.cables + down)
         return np.where(lost, ABSENT, phase), spine
 
@@ -191,13 +185,12 @@ def execute(run: ExchangeRun, report: PhaseProgress | None = None) -> ExchangeRe
         if controller:
             controller.finish(exchange)
         dead = controller.known if controller else ()
-        stories = controller.stories if controller else []
         return replace(
             _result(run, exchange, len(whole), phases),
             moves=adaptive.moves if adaptive else 0,
             unreachable_leaves=[list(pair) for pair in run.fabric.with_failed(dead).unreachable()],
-            detections=[story.detection() for story in stories],
-            planning_seconds=[round(story.planning_seconds, 6) for story in stories],
+            detections=controller.detections if controller else [],
+            planning_seconds=[round(seconds, 6) for seconds in controller.planning_seconds] if controller else [],
             plan_time="measured" if run.delays.plan_ps is None else "given",
             **_bounded(run, exchange, bound),
         )

@@ -21,9 +21,9 @@ from msgspec import UNSET
 from detour.base.errors import DetourError
 from detour.base.records import extended
 from detour.base.times import US
-from detour.control.fors import FatTree, opensm, solve
+from detour.control.fors import FatTree, baselines, solve
+from detour.control.fors.paper import phases_needed
 from detour.control.fors.plan import PlanSeconds
-from detour.control.fors.schedule import phases_needed
 from detour.control.fors.verify import problems
 from detour.experiments.fors.exchange import ExchangeRun, execute
 from detour.experiments.fors.results import (
@@ -87,11 +87,7 @@ def failed_links(scenario: str, seed: int) -> frozenset[tuple[int, int]]:
 
 
 def fabric_of(scenario: str, seed: int) -> FatTree:
-    """FT(2;20,18) with a scenario's failures.
-
-    Raises:
-        DetourError: there is no such scenario.
-    """
+    """FT(2;20,18) with a scenario's failures. Raises `DetourError`: there is no such scenario."""
     if scenario not in SCENARIOS:
         raise DetourError(f"there is no scenario {scenario!r}; allowed: {'; '.join(SCENARIOS)}")
     return FatTree(SPINES, LEAVES, failed_links(scenario, seed))
@@ -102,7 +98,7 @@ def select(extent: str = "normal", seed: int = 1, message: int = MESSAGE) -> lis
     of OpenSM's routings), times of computing for every scenario, phases for every topology of Fig. 7."""
     points: list[ForsPoint] = []
     for scenario in SCENARIOS:
-        chosen = opensm.by_default(fabric_of(scenario, seed))
+        chosen = baselines.by_default(fabric_of(scenario, seed))
         tables = ("ftree", "minhop") if extent == "full" else (chosen,)
         points += [
             ForsExchangePoint(
@@ -124,14 +120,12 @@ def select(extent: str = "normal", seed: int = 1, message: int = MESSAGE) -> lis
 
 
 def seconds(point: ForsPoint) -> float:
-    """Roughly what a point costs on one core."""
     if isinstance(point, ForsExchangePoint | ForsBreakPoint):
         return 2.5 + (point.phases or 380) * 0.35
     return 0.7
 
 
 def run(point: ForsPoint) -> ForsResult:
-    """Computes a point."""
     match point:
         case ForsExchangePoint():
             return _exchange(point)

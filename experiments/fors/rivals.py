@@ -19,20 +19,27 @@ fullest link or busiest server takes; spraying divides every message evenly over
 it took in virtual time, from the release of the first phase until the last byte has arrived, been acknowledged and the
 barrier's root knows; both over the same bound. With `scale_up`, what servers of a machine have for each other goes over
 the network inside for everybody, and the bound is that of machines that use all of their links.
+
+A page has one block for each table, between two comments; the first is the command that writes it. What is there is
+written anew, what is not comes at the end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from textwrap import fill
 
 import numpy as np
 
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
+from detour.base.files import write_file
+from detour.base.tables import Table, left, markdown, right
 from detour.control.fors import random_failures, solve
 from detour.control.fors.fabric import FatTree
-from detour.control.fors.lp_bound import volume_bound
+from detour.control.fors.lp_bound import lp_bound
 from detour.control.fors.paths import TreePaths
 from detour.experiments.columns import row, shown
 from detour.experiments.fors.exchange import PHASE_US, ExchangeRun, execute, planned_sizes
@@ -46,7 +53,7 @@ from detour.experiments.fors.rivals_fast import (
     fast,
     machines_bound,
 )
-from detour.experiments.fors.rivals_tiers import tier_min_hop, tier_volume
+from detour.experiments.fors.rivals_tiers import tier_bound, tier_min_hop
 from detour.fabric.traffic.phased import Pace, PhasedMessages
 from detour.fabric.traffic.pinned import SprayTuning, Tuning
 
@@ -103,8 +110,8 @@ class Rivals:
 def _bound(fabric: FatTree, sizes: Int64Array, scale_up: ScaleUp | None) -> int:
     """Bytes of a server's link that every way takes."""
     if fabric.cores:
-        return tier_volume(fabric, sizes)
-    return volume_bound(fabric, sizes).bytes if scale_up is None else machines_bound(fabric, sizes, scale_up)
+        return tier_bound(fabric, sizes)
+    return lp_bound(fabric, sizes).bytes if scale_up is None else machines_bound(fabric, sizes, scale_up)
 
 
 def compare(
@@ -118,12 +125,9 @@ def compare(
     measure: bool = True,
     report: Callable[[str], None] = lambda text: None,
 ) -> Rivals:
-    """Every scheme with so many links failed at random (seed of `tuning`), more of them beside those of fewer.
-
-    Raises:
-        DetourError: that many cannot fail, cables are slower than servers' links, sizes are unlike on three levels, or
-            servers do not make machines.
-    """
+    """Every scheme with so many links failed at random (seed of `tuning`), more of them beside those of fewer. Raises
+    `DetourError`: that many cannot fail, cables are slower than servers' links, sizes are unlike on three levels, or
+    servers do not make machines."""
     if scale_up is not None and fabric.cores:
         raise DetourError(f"{fabric.name}: networks inside machines are for two levels (ft:...)")
     rows: list[RivalRow] = []
@@ -235,3 +239,46 @@ def _planned(fabric: FatTree, routing: str, sizes: Int64Array, tuning: Tuning) -
         found = PhasedMessages.of(solve(fabric)) if routing == "fors" else tier_min_hop(fabric)
         return replace(found, size=np.full(len(found), size, np.int64))
     return planned_sizes(ExchangeRun(fabric, routing, tuning=tuning, sizes=sizes))[0]
+
+
+# -- pages --------------------------------------------------------------------------------------------------
+
+_END = "<!-- end -->"
+_WIDTH = 120
+"""of lines of documents"""
+
+
+def write_block(page: Path, command: str, found: Rivals) -> None:
+    """Writes the block of `command` (its options, without `--write`). Raises `DetourError`: the page cannot be read or
+    written, or a block in it has no end."""
+    begin = fill(f"<!-- {command} -->", _WIDTH, break_long_words=False, break_on_hyphens=False)
+    block = f"{begin}\n{_caption(found)}\n\n{markdown(_table(found))}\n{_END}"
+    try:
+        text = page.read_text() if page.exists() else ""
+        before, mark, behind = text.partition(begin)
+        if mark:
+            _, end, rest = behind.partition(_END)
+            if not end:
+                raise DetourError(f"{page}: the block {begin} has no {_END}")
+            write_file(page, before + block + rest)
+        else:
+            write_file(page, text + ("\n" if text else "") + block + "\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DetourError(f"{page}: {getattr(error, 'strerror', None) or 'is no text'}") from error
+
+
+def _caption(found: Rivals) -> str:
+    what = "in brackets ideal" if found.rows[0].measured is not None else "ideal"
+    machines = f", machines {found.scale_up}" if found.scale_up else ""
+    return f"{found.topology}, {found.servers} servers{machines}, {found.sizes}, {found.mean_bytes:,} bytes; {what}:"
+
+
+def _table(found: Rivals) -> Table[int]:
+    cells = {(row.failures, row.scheme): _cell(row) for row in found.rows}
+    schemes = dict.fromkeys(row.scheme for row in found.rows)
+    columns = [left(name, lambda count, name=name: cells[count, name]) for name in schemes]
+    return Table((right("f", str), *columns), list(found.bounds_us))
+
+
+def _cell(row: RivalRow) -> str:
+    return f"{row.ideal:.3f}" if row.measured is None else f"{row.measured:.3f} ({row.ideal:.3f})"

@@ -29,7 +29,7 @@ import numpy as np
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.control.fors.fabric import FatTree
-from detour.control.fors.lp_bound import volume_bound
+from detour.control.fors.lp_bound import lp_bound
 from detour.experiments.fors.rival_messages import decomposed, emptiest
 from detour.fabric.traffic.phased import PhasedMessages
 
@@ -42,11 +42,7 @@ class ScaleUp:
     speed: Fraction
 
     def machines(self, fabric: FatTree) -> int:
-        """How many there are.
-
-        Raises:
-            DetourError: servers do not make machines.
-        """
+        """How many there are. Raises `DetourError`: servers do not make machines."""
         if not fabric.taking_part().all() or fabric.hosts % self.hosts:
             raise DetourError(f"{fabric.name}: a leaf's servers do not make machines of {self.hosts} servers")
         return fabric.servers // self.hosts
@@ -70,11 +66,7 @@ class InsideWork(NamedTuple):
 
 
 def between_machines(sizes: Int64Array, hosts: int) -> Int64Array:
-    """`sizes` without what servers of a machine have for each other.
-
-    Raises:
-        DetourError: nothing is left.
-    """
+    """`sizes` without what servers of a machine have for each other. Raises `DetourError`: nothing is left."""
     machine = np.arange(len(sizes)) // hosts
     away = np.where(machine[:, None] == machine[None, :], 0, sizes)
     if not away.any():
@@ -95,7 +87,7 @@ def machines_bound(fabric: FatTree, sizes: Int64Array, scale_up: ScaleUp) -> int
     volume = away.reshape(count, scale_up.hosts, count, scale_up.hosts).sum(axis=(1, 3))
     busiest = max(int(volume.sum(axis=end).max()) for end in (0, 1))
     inside = int(np.ceil(inside_bytes(sizes, scale_up)))
-    return max(-(-busiest // scale_up.hosts), volume_bound(fabric, away).links, inside)
+    return max(-(-busiest // scale_up.hosts), lp_bound(fabric, away).links, inside)
 
 
 def beside(sizes: Int64Array, scale_up: ScaleUp, phases: int) -> InsideWork:

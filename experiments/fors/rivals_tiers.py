@@ -10,19 +10,15 @@ import numpy as np
 
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
+from detour.control.fors.baselines import least_used, min_hop
 from detour.control.fors.fabric import FatTree
 from detour.control.fors.loads import LeafDemand, concurrent_flow, fluid_bound
-from detour.control.fors.opensm import least_used
 from detour.control.fors.paths import INSIDE, TreePaths
 from detour.fabric.traffic.phased import PhasedMessages
 
 
-def tier_volume(fabric: FatTree, sizes: Int64Array) -> int:
-    """Bytes of a server's link that an exchange takes at least.
-
-    Raises:
-        DetourError: sizes are unlike.
-    """
+def tier_bound(fabric: FatTree, sizes: Int64Array) -> int:
+    """Bytes of a server's link that an exchange takes at least. Raises `DetourError`: sizes are unlike."""
     size = int(sizes.max(initial=0))
     if (sizes[~np.eye(len(sizes), dtype=bool)] != size).any():
         raise DetourError(f"{fabric.name}: messages of unlike size are for two levels (ft:...)")
@@ -61,12 +57,8 @@ def tier_min_hop(fabric: FatTree) -> PhasedMessages:
     up with the fewest servers so far that is on a shortest path. Flows between leaves without a path are left out."""
     paths, servers = TreePaths(fabric), np.flatnonzero(fabric.taking_part())
     high = fabric.high
-    plane = np.full((fabric.all_leaves, fabric.slots), INSIDE, np.int64)
+    plane = min_hop(fabric, servers).astype(np.int64)
     core = np.full((fabric.pods, fabric.spines, fabric.slots), -1, np.int64)
-    for leaf in range(fabric.all_leaves):
-        used = np.zeros(fabric.spines, np.int64)
-        for server in servers[servers // fabric.hosts != leaf].tolist():
-            plane[leaf, server] = least_used(used, fabric.planes[leaf, server // fabric.hosts])
     for pod, agg in np.ndindex(fabric.pods, fabric.spines):
         used = np.zeros(fabric.cores, np.int64)
         for server in servers[servers // (fabric.hosts * fabric.leaves) != pod].tolist():

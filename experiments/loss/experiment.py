@@ -20,9 +20,9 @@ from detour.base.tables import Table, percent
 from detour.base.times import US
 from detour.control.policy import Amount, RedMarking, StepMarking
 from detour.engine.jitter import AUTO
-from detour.experiments import measure
+from detour.experiments import running
 from detour.experiments.columns import cell, combined, mean, row, shown, table, taken
-from detour.experiments.measure import RunTimes, Steady, jain
+from detour.experiments.running import RunTimes, Steady, jain
 from detour.experiments.steady import draws_of, spread
 from detour.fabric.backends.virtual.fabric import ENDLESS, VirtualFabric
 from detour.fabric.backends.virtual.scheme import LinkSettings, RunSettings, Scheme
@@ -77,11 +77,8 @@ class LossPoint(LossCase, RunTimes):
 def select(
     extent: str = "normal", loss: Sequence[float] = LOSSES, senders: Sequence[int] = SENDERS, seeds: int | None = None
 ) -> list[LossPoint]:
-    """The points: every transport without loss, with each loss, with reordering, and with contention.
-
-    Raises:
-        DetourError: no such probability, or more senders than hosts.
-    """
+    """The points: every transport without loss, with each loss, with reordering, and with contention. Raises
+    `DetourError`: no such probability, or more senders than hosts."""
     _check(loss, senders)
     plain = LossPoint(virtual_us=_VIRTUAL_US[extent], transport="", control="")
     middle = sorted(loss)[len(loss) // 2] if loss else 0.0
@@ -108,7 +105,6 @@ def _check(losses: Sequence[float], senders: Sequence[int]) -> None:
 
 
 def seconds(point: LossPoint) -> float:
-    """Roughly what a point costs on one core."""
     return 4.0 + point.virtual_us / 1000 * 0.4
 
 
@@ -130,7 +126,6 @@ class LossRun(LossCase):
 
 
 def run(point: LossPoint) -> LossRun:
-    """Computes a point."""
     topology = parse_topology(ROAD_TOPOLOGY)
     half = len(topology.hosts) // 2
     scheme = LOSS_SCHEMES[point.transport, point.control]
@@ -146,7 +141,7 @@ def run(point: LossPoint) -> LossRun:
         )
         fabric.connect([(number, half + number) for number in range(point.senders)])
         fabric.send(ENDLESS)
-        return _summed_up(point, fabric, measure.settle(fabric, point))
+        return _summed_up(point, fabric, running.settle(fabric, point))
 
 
 def _summed_up(point: LossPoint, fabric: VirtualFabric, found: Steady) -> LossRun:

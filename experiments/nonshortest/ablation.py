@@ -33,12 +33,9 @@ ABLATED: tuple[tuple[str, int], ...] = (("unf", 288), ("adv1", 8), ("adv1", 64),
 
 
 def cells(topology: str, pattern: str | None, pairs: tuple[int, ...]) -> list[tuple[str, int]]:
-    """Traffic to measure additions on: what is asked for, of each pattern both loads unless pairs are named; if nothing
-    is, `ABLATED`, as far as the topology has so many pairs.
-
-    Raises:
-        DetourError: there is no such topology or pattern.
-    """
+    """Traffic to measure additions on: what is asked for, of each pattern both loads unless pairs are named; if
+    nothing is, `ABLATED`, as far as the topology has so many pairs. Raises `DetourError`: there is no such topology
+    or pattern."""
     network = find_topology(topology)[1]
     if pattern is None and not pairs:
         found = [(name, min(count, pair_count(network, name))) for name, count in ABLATED]
@@ -85,11 +82,8 @@ class SettingFindings:
 
 
 def select(what: NonshortestSelection) -> list[NonshortestPoint]:
-    """Of every scheme of a selection the points as it is, and those without each of its additions.
-
-    Raises:
-        DetourError: the rule that a parameter breaks.
-    """
+    """Of every scheme of a selection the points as it is, and those without each of its additions. Raises
+    `DetourError`: the rule that a parameter breaks."""
     points = []
     for name in what.schemes:
         left_out = [UNSET, *(one.name for one in _additions(what.topology, name))]

@@ -108,11 +108,7 @@ def additions_of(scheme: Scheme) -> list[Addition]:
 
 
 def undo(scheme: Scheme, name: str) -> Scheme:
-    """The scheme without an addition.
-
-    Raises:
-        DetourError: it has none of this name.
-    """
+    """The scheme without an addition. Raises `DetourError`: it has none of this name."""
     for one in ADDITIONS:
         if one.name == name and scheme.name in one.schemes:
             return one.undone(scheme)

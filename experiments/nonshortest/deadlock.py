@@ -17,8 +17,7 @@ from detour.base.tables import Table
 from detour.base.times import US
 from detour.experiments import running
 from detour.experiments.columns import columns, row, shown, taken
-from detour.experiments.running import RunCounters
-from detour.experiments.stuck import run_until_stuck
+from detour.experiments.running import RunCounters, run_until_stuck
 from detour.fabric.backends.virtual.fabric import ENDLESS
 from detour.fabric.backends.virtual.scheme import RED_MARKING, Scheme
 from detour.topo import Topology, parse_topology
@@ -87,7 +86,6 @@ def select(extent: str = "normal", seeds: int = 1) -> list[Figure2Point]:
 
 
 def seconds(point: Figure2Point) -> float:
-    """Roughly what a point costs."""
     return 5.0
 
 

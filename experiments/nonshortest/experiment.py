@@ -22,13 +22,12 @@ from detour.control.routes.adaptive import check_routing
 from detour.control.topology_files import open_topology
 from detour.experiments import running
 from detour.experiments.columns import cell, row, shown, taken
-from detour.experiments.measure import RunTimes
 from detour.experiments.nonshortest import paper
 from detour.experiments.nonshortest.additions import undo
 from detour.experiments.nonshortest.paper import LoadLevel
 from detour.experiments.nonshortest.settings import THRESHOLDS, Setting, chosen
 from detour.experiments.nonshortest.workloads import PATTERNS, ceiling, pair_count, pairs_of_load, sample
-from detour.experiments.running import CompletionRun, MeasuredRun, SteadyRun
+from detour.experiments.running import CompletionRun, MeasuredRun, RunTimes, SteadyRun
 from detour.experiments.steady import TOLERANCE, draws_of, spread
 from detour.fabric.backends.virtual.scheme import (
     BENCHMARK,
@@ -178,21 +177,14 @@ class CompletionNonshortestRun(NonshortestRun, CompletionRun):
 
 
 def decode(value: Any) -> NonshortestRun:
-    """A run of JSON.
-
-    Raises:
-        DetourError: it is none.
-    """
+    """A run of JSON. Raises `DetourError`: it is none."""
     completion = isinstance(value, dict) and "message_bytes" in value
     return from_json(CompletionNonshortestRun if completion else SteadyNonshortestRun, value)
 
 
 def find_topology(name: str) -> tuple[str, Topology]:
-    """(D1, D2, D3 or the text itself, topology). Of a file or of code of one's own the text says in which state.
-
-    Raises:
-        DetourError: there is no such topology, or its links have rates of their own, which ceilings do not count.
-    """
+    """(D1, D2, D3 or the text itself, topology). Of a file or of code of one's own the text says in which state. Raises
+    `DetourError`: there is no such topology, or its links have rates of their own, which ceilings do not count."""
     known = paper.TOPOLOGIES.get(name.upper())
     if known:
         return name.upper(), parse_topology(known)
@@ -210,11 +202,8 @@ def default_pairs(topology: str, pattern: str) -> tuple[int, ...]:
 
 
 def select(what: NonshortestSelection) -> list[NonshortestPoint]:
-    """The points of a selection, checked before anything runs.
-
-    Raises:
-        DetourError: the rule that a parameter breaks.
-    """
+    """The points of a selection, checked before anything runs. Raises `DetourError`: the rule that a parameter
+    breaks."""
     name, topology = find_topology(what.topology)
     if what.seeds < 1:
         raise DetourError(f"{what.seeds} seeds; at least 1 is needed")
@@ -256,11 +245,7 @@ def selection(
     **more: Any,
 ) -> NonshortestSelection:
     """What is asked for in words: `scheme` a name or `all`, `threshold` a number or `best`, `hosts` like `delta3=50`;
-    `more`: see `NonshortestSelection`.
-
-    Raises:
-        DetourError: the word that means nothing.
-    """
+    `more`: see `NonshortestSelection`. Raises `DetourError`: the word that means nothing."""
     if threshold is not None and threshold != "best" and not threshold.isdecimal():
         raise DetourError(f"--threshold {threshold!r} is neither `best` nor a number of packets")
     return NonshortestSelection(
@@ -354,7 +339,6 @@ def changed(one: Scheme, point: NonshortestPoint) -> Scheme:
 
 
 def run(point: NonshortestPoint) -> NonshortestRun:
-    """Computes a point."""
     topology = find_topology(point.topology)[1]
     chosen = changed(scheme(point.scheme), point)
     pairs = sample(topology, point.pattern, point.pairs, point.seed)

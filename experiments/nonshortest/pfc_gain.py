@@ -22,9 +22,8 @@ from detour.base.tables import Table
 from detour.experiments import running
 from detour.experiments.columns import cell, row, shown, table, taken
 from detour.experiments.maxmin import bound_gbps
-from detour.experiments.measure import RunTimes
 from detour.experiments.nonshortest import paper
-from detour.experiments.running import SteadyRun
+from detour.experiments.running import RunTimes, SteadyRun
 from detour.fabric.backends.virtual.scheme import LERP_WITHOUT_PFC, ROCE_WITH_PFC
 from detour.topo import Topology, parse_topology
 from detour.topo.topology import HostPair
@@ -96,11 +95,8 @@ class PfcGainFindings:
 
 
 def select(extent: str = "normal", connections: Sequence[int] = CONNECTIONS, seeds: int = 1) -> list[PfcGainPoint]:
-    """The points: two schemes for every number of connections and every seed.
-
-    Raises:
-        DetourError: a number of connections or of seeds is not possible.
-    """
+    """The points: two schemes for every number of connections and every seed. Raises `DetourError`: a number of
+    connections or of seeds is not possible."""
     if seeds < 1:
         raise DetourError(f"{seeds} seeds; at least 1 is needed")
     for count in connections:
@@ -121,7 +117,6 @@ def draw(topology: Topology, connections: int, seed: int) -> list[HostPair]:
 
 
 def seconds(point: PfcGainPoint) -> float:
-    """Roughly what a point costs on one core."""
     row = _PAPER.get(point.connections)
     gbps = row.without_pfc_gbps if row else _OTHER_GBPS
     packets = gbps * 1e9 / 8 / PACKET_BYTES * point.virtual_us / 1e6
@@ -129,7 +124,6 @@ def seconds(point: PfcGainPoint) -> float:
 
 
 def run(point: PfcGainPoint) -> PfcGainRun:
-    """Computes a point."""
     topology = parse_topology(point.tree)
     pairs = draw(topology, point.connections, point.seed)
     settings = running.settings(len(pairs), point.seed)

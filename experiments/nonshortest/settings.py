@@ -136,11 +136,8 @@ def stored() -> StoredSettings:
 
 
 def read(file: Path) -> StoredSettings:
-    """What a sweep has written, or nothing where nothing was written.
-
-    Raises:
-        DetourError: the file cannot be read, or is none of these.
-    """
+    """What a sweep has written, or nothing where nothing was written. Raises `DetourError`: the file cannot be read, or
+    is none of these."""
     try:
         return from_json(StoredSettings, json.loads(file.read_bytes()))
     except FileNotFoundError:
@@ -150,11 +147,8 @@ def read(file: Path) -> StoredSettings:
 
 
 def write(file: Path, found: TopologySettings) -> None:
-    """Puts a topology's choices into a file, beside those of others.
-
-    Raises:
-        DetourError: the file cannot be written.
-    """
+    """Puts a topology's choices into a file, beside those of others. Raises `DetourError`: the file cannot be
+    written."""
     known = read(file).topologies | {found.topology: found}
     ordered = {name: known[name] for name in sorted(known)}
     write_file(file, json.dumps(as_json(StoredSettings(ordered)), indent=1) + "\n")

@@ -28,17 +28,10 @@ from detour.experiments.nonshortest.settings import TopologySettings, TriedSetti
 from detour.experiments.nonshortest.workloads import HOLD_OUTS, PATTERNS, pair_count, pairs_of_load, sample
 from detour.experiments.running import CompletionTimes
 from detour.experiments.steady import spread
-from detour.fabric.backends.virtual.scheme import (
-    BENCHMARK,
-    OTHERS,
-    SCHEMES,
-    TELEMETRY_GBN_DCTCP,
-    TELEMETRY_LERP,
-    LinkSettings,
-)
+from detour.fabric.backends.virtual import scheme as schemes
 from detour.topo import parse_topology
 
-_ORDER = [*SCHEMES, *(scheme.name for scheme in OTHERS)]
+_ORDER = [*schemes.SCHEMES, *(scheme.name for scheme in schemes.OTHERS)]
 
 
 @dataclass(frozen=True)
@@ -278,7 +271,7 @@ class GainDifference:
     @property
     def fair_fraction(self) -> float:
         """What fair sharing of the hosts' links gives, but not more than the ceiling, relative to the ceiling."""
-        topology, rate = parse_topology(paper.TOPOLOGIES[self.gain.topology]), LinkSettings().rate_bps
+        topology, rate = parse_topology(paper.TOPOLOGIES[self.gain.topology]), schemes.LinkSettings().rate_bps
 
         def fair_gbps(run: NonshortestRun) -> float:
             pairs = sample(topology, run.pattern, run.pairs, run.seed)
@@ -305,11 +298,14 @@ _DIFFERENCES: tuple[Column[GainDifference], ...] = (
 
 def differences(found: Sequence[Gain], points: Sequence[NonshortestRun]) -> Table[GainDifference]:
     """Cells of Table III whose factor is off by more than half, with what was measured there."""
-    runs = {name: [run for run in points if run.scheme == name] for name in (TELEMETRY_LERP.name, BENCHMARK.name)}
+    runs = {
+        name: [run for run in points if run.scheme == name]
+        for name in (schemes.TELEMETRY_LERP.name, schemes.BENCHMARK.name)
+    }
     rows = []
     for gain in found:
         stated = gain.paper_gain
-        if gain.rival == BENCHMARK.name and stated is not None and abs(gain.gain - stated) > 0.5 * stated:
+        if gain.rival == schemes.BENCHMARK.name and stated is not None and abs(gain.gain - stated) > 0.5 * stated:
             ours, theirs = (SchemeRuns([run for run in some if run.traffic == gain.traffic]) for some in runs.values())
             rows.append(GainDifference(gain, stated, ours, theirs))
     return Table(_DIFFERENCES, rows)
@@ -360,7 +356,7 @@ def hold_outs(found: Sequence[Gain], points: Sequence[NonshortestRun]) -> Table[
         left("topology", lambda case: f"`{case.topology}`"),
         left("pattern", lambda case: case.pattern),
         right("pairs", lambda case: f"{case.pairs:,}"),
-        *map(reached, (TELEMETRY_LERP.name, *rivals)),
+        *map(reached, (schemes.TELEMETRY_LERP.name, *rivals)),
         *map(ahead, rivals),
     )
     return Table(heads, list(dict.fromkeys(gain.traffic for gain in found)))
@@ -425,7 +421,10 @@ def loss(points: Sequence[NonshortestRun]) -> Table[LossRow]:
         return SchemeRuns([run for run in points if (run.loss, run.scheme) == (probability, name)])
 
     losses = sorted({run.loss for run in points})
-    return Table(_LOSS, [LossRow(p, runs(p, TELEMETRY_LERP.name), runs(p, TELEMETRY_GBN_DCTCP.name)) for p in losses])
+    return Table(
+        _LOSS,
+        [LossRow(p, runs(p, schemes.TELEMETRY_LERP.name), runs(p, schemes.TELEMETRY_GBN_DCTCP.name)) for p in losses],
+    )
 
 
 Completion: TypeAlias = tuple[CompletionNonshortestRun, CompletionTimes]

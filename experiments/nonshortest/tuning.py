@@ -3,6 +3,8 @@
 
 On D1 everything is tried. A run on D3 costs ten times as much; on a larger topology those settings are tried that were
 best on the next smaller one (`SHORTLISTS`), of the three schemes that Table III compares, or everything if asked for.
+
+`HELD_OUT` schemes are also run on traffic that nothing was chosen on (`selections`): other patterns, other Dragonflies.
 """
 
 from __future__ import annotations
@@ -13,10 +15,34 @@ from typing import Any
 from detour.base.errors import DetourError
 from detour.experiments.nonshortest import experiment as nonshortest
 from detour.experiments.nonshortest import paper, settings
-from detour.experiments.nonshortest.experiment import NonshortestPoint, NonshortestRun, NonshortestSelection
-from detour.experiments.nonshortest.holdout import HELD_OUT
+from detour.experiments.nonshortest.experiment import (
+    NonshortestPoint,
+    NonshortestRun,
+    NonshortestSelection,
+    find_topology,
+)
+from detour.experiments.nonshortest.paper import LOADS
 from detour.experiments.nonshortest.settings import Setting, TopologySettings
-from detour.experiments.nonshortest.workloads import PATTERNS, pairs_of_load
+from detour.experiments.nonshortest.workloads import HOLD_OUTS, PATTERNS, pairs_of_load
+from detour.experiments.steady import DRAWS
+from detour.fabric.backends.virtual.scheme import BENCHMARK, BENCHMARK_DCTCP, TELEMETRY_LERP
+
+OTHER_DRAGONFLIES = ("dragonfly:p=4,a=4,h=2", "dragonfly:p=2,a=8,h=4")
+"""twice as many hosts as D1 on the same switches of a group, and groups of D3 with half of the hosts"""
+HELD_OUT = (TELEMETRY_LERP.name, BENCHMARK.name, BENCHMARK_DCTCP.name)
+
+
+def selections(extent: str, draws: int = DRAWS) -> list[NonshortestSelection]:
+    """Both loads of the four other patterns on D1, and of the paper's three on the two other topologies."""
+    cells = [("D1", pattern) for pattern in HOLD_OUTS]
+    cells += [(topology, pattern) for topology in OTHER_DRAGONFLIES for pattern in PATTERNS]
+    found = []
+    for topology, pattern in cells:
+        network = find_topology(topology)[1]
+        pairs = tuple(dict.fromkeys(pairs_of_load(network, pattern, load) for load in LOADS))
+        found.append(NonshortestSelection(topology, pattern, pairs, HELD_OUT, seeds=draws, times=extent))
+    return found
+
 
 EXTENT = "tune"
 SHORTLISTS = {"D2": ("D1", 3), "D3": ("D2", 2)}
@@ -24,11 +50,7 @@ SHORTLISTS = {"D2": ("D1", 3), "D3": ("D2", 2)}
 
 
 def candidates(topology: str, whole: bool = False) -> dict[str, tuple[Setting, ...]]:
-    """What is tried, by scheme.
-
-    Raises:
-        DetourError: the smaller topology was not swept.
-    """
+    """What is tried, by scheme. Raises `DetourError`: the smaller topology was not swept."""
     if whole or topology not in SHORTLISTS:
         return settings.CANDIDATES
     smaller, count = SHORTLISTS[topology]
@@ -41,11 +63,8 @@ def candidates(topology: str, whole: bool = False) -> dict[str, tuple[Setting, .
 
 
 def select(topology: str, whole: bool = False) -> list[NonshortestPoint]:
-    """The points: every candidate of every scheme on the six cells of Table III.
-
-    Raises:
-        DetourError: it is none of the paper's topologies, or the smaller one was not swept.
-    """
+    """The points: every candidate of every scheme on the six cells of Table III. Raises `DetourError`: it is none of
+    the paper's topologies, or the smaller one was not swept."""
     name = topology.upper()
     if name not in paper.TOPOLOGIES:
         raise DetourError(f"settings are sought on {', '.join(paper.TOPOLOGIES)}, not on {topology!r}")

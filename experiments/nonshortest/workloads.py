@@ -39,11 +39,8 @@ _RULES = {
 
 
 def pair_count(topology: Topology, pattern: str) -> int:
-    """How many pairs a pattern has in all.
-
-    Raises:
-        DetourError: there is no such pattern, or the topology has no two groups of equal size.
-    """
+    """How many pairs a pattern has in all. Raises `DetourError`: there is no such pattern, or the topology has no two
+    groups of equal size."""
     if pattern not in _RULES:
         raise DetourError(f"there is no traffic pattern {pattern!r}; allowed: {', '.join(_RULES)}")
     per_group = _hosts_per_group(topology, pattern)
@@ -94,11 +91,8 @@ def _mirrored(hosts: int) -> list[HostPair]:
 
 
 def sample(topology: Topology, pattern: str, count: int, seed: int) -> list[HostPair]:
-    """`count` pairs of a pattern, drawn without repetition; groups, permutations and jobs are drawn as well.
-
-    Raises:
-        DetourError: there are not so many, or there is no such pattern.
-    """
+    """`count` pairs of a pattern, drawn without repetition; groups, permutations and jobs are drawn as well. Raises
+    `DetourError`: there are not so many, or there is no such pattern."""
     most = pair_count(topology, pattern)
     if not 1 <= count <= most:
         raise DetourError(f"{count} pairs of {pattern} on {topology.spec}: there are 1 to {most}, {_RULES[pattern]}")

@@ -40,11 +40,7 @@ class PathPoint:
 
 
 def select(extent: str = "normal", footing: str = "virtual", seconds: float | None = None) -> list[PathPoint]:
-    """A point for every mode.
-
-    Raises:
-        DetourError: no such footing, or a run that is too short to show anything.
-    """
+    """A point for every mode. Raises `DetourError`: no such footing, or a run that is too short to show anything."""
     if footing not in BACKENDS:
         raise DetourError(f"there is no footing {footing!r}; allowed: {', '.join(BACKENDS)}")
     how = BACKENDS[footing]
@@ -56,7 +52,6 @@ def select(extent: str = "normal", footing: str = "virtual", seconds: float | No
 
 
 def seconds(point: PathPoint) -> float:
-    """Roughly what a point costs."""
     return 5.0 + (200 * point.seconds if point.footing == "virtual" else 3.0 + 1.1 * point.seconds)
 
 

@@ -20,20 +20,7 @@ from detour.base.dataplane import PACKET_BYTES, PAYLOAD
 from detour.base.errors import DetourError
 from detour.control.p4runtime.watching import CLASS_MEANS
 from detour.control.rerouting import FlowReport, ReroutingController
-from detour.experiments.placement.scenario import (
-    NAMES,
-    ONSET,
-    RECEIVER,
-    SENDER,
-    SPINE_PATHS,
-    THROTTLE,
-    THROTTLED,
-    TOPOLOGY,
-    Backend,
-    RunCourse,
-    SwitchOnPath,
-    bins,
-)
+from detour.experiments.placement import scenario
 from detour.fabric.backends.base import Fabric
 from detour.fabric.backends.clock import PS, ps
 from detour.fabric.backends.settings import BMV2, ENGINE, BackendSettings
@@ -41,12 +28,12 @@ from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.backends.virtual.scheme import STEP_MARKING, LinkSettings, RunSettings, Scheme
 from detour.fabric.daemon.control_socket import ControlServer, push_to
 from detour.fabric.monitoring.windows import FLOW_FIELDS
-from detour.fabric.operations.rerouter import Push, Rerouter, usid_text
+from detour.fabric.operations.path_placement import Push, Rerouter, usid_text
 from detour.fabric.operations.results import ReroutedFlow
 from detour.fabric.operations.session import Session
 from detour.fabric.traffic.flows import Choice, Flow
 from detour.fabric.traffic.streams import PatternSink, PatternSource
-from detour.hosts.verbs.verbs import Path
+from detour.hosts.verbs import Path
 from detour.topo import parse_topology
 from detour.topo.paths import path_usids
 
@@ -57,9 +44,9 @@ _SEED = 1
 # -- backends -----------------------------------------------------------------------------------------------
 
 
-def make(how: Backend, footing: str) -> Fabric:
+def make(how: scenario.Backend, footing: str) -> Fabric:
     """The fabric of a footing, not started yet."""
-    topology = parse_topology(TOPOLOGY)
+    topology = parse_topology(scenario.TOPOLOGY)
     if footing == "virtual":
         settings = RunSettings(links=LinkSettings(how.rate_bps), frames=1 << 13, payload=True)
         return VirtualFabric(topology, SCHEME, settings, queue_pairs=4)
@@ -72,7 +59,7 @@ def make(how: Backend, footing: str) -> Fabric:
     return EngineFabric(topology, _settings(how, ENGINE))
 
 
-def _settings(how: Backend, base: BackendSettings) -> BackendSettings:
+def _settings(how: scenario.Backend, base: BackendSettings) -> BackendSettings:
     # What waits in the throttled link's queue must not look lost: it would be sent again.
     full_queue_ps = base.queue_packets * PACKET_BYTES * 8 * PS // base.rate_bps
     hosts = replace(
@@ -90,7 +77,7 @@ def _settings(how: Backend, base: BackendSettings) -> BackendSettings:
 # -- runs ---------------------------------------------------------------------------------------------------
 
 
-def run(how: Backend, footing: str, mode: str, seconds: float) -> RunCourse:
+def run(how: scenario.Backend, footing: str, mode: str, seconds: float) -> scenario.RunCourse:
     """Carries out a run; see `experiment`."""
     with ExitStack() as stack:
         fabric = make(how, footing)
@@ -101,23 +88,23 @@ def run(how: Backend, footing: str, mode: str, seconds: float) -> RunCourse:
         session.connect()
         session.provision()
         if how.warm_bytes:
-            usid = usid_text(SPINE_PATHS[0], RECEIVER)
-            session.send(f"h{SENDER}", f"h{RECEIVER}", how.warm_bytes, usid=usid)
+            usid = usid_text(scenario.SPINE_PATHS[0], scenario.RECEIVER)
+            session.send(f"h{scenario.SENDER}", f"h{scenario.RECEIVER}", how.warm_bytes, usid=usid)
         return _Run(session, how, mode, seconds).measure()
 
 
 class _Run:
     """A fabric with its one flow."""
 
-    def __init__(self, session: Session, how: Backend, mode: str, seconds: float) -> None:
+    def __init__(self, session: Session, how: scenario.Backend, mode: str, seconds: float) -> None:
         self.session, self.how, self.mode, self.seconds = session, how, mode, seconds
         self.fabric, self.clock = session.fabric, session.fabric.clock
-        target = session.topology.hosts[RECEIVER]
-        paths = tuple(Path(0, path_usids(session.topology, way, target)) for way in SPINE_PATHS)
+        target = session.topology.hosts[scenario.RECEIVER]
+        paths = tuple(Path(0, path_usids(session.topology, way, target)) for way in scenario.SPINE_PATHS)
         choice = Choice(paths, react=True) if mode == "nic" else Choice(paths[:1])
         stream = PatternSource(_SEED), PatternSink(_SEED)
         self.flow: Flow = session.pump.open(
-            SENDER, RECEIVER, choice, stream, slots=how.slots, slot_bytes=how.message_bytes
+            scenario.SENDER, scenario.RECEIVER, choice, stream, slots=how.slots, slot_bytes=how.message_bytes
         )
         self.samples: list[tuple[int, int]] = []
         self.moves: list[int] = []
@@ -135,7 +122,7 @@ class _Run:
 
     def _throttle(self) -> None:
         self.rtt_ps = self.row("srtt")
-        self.fabric.throttle(self.session.topology.link(THROTTLED).index, THROTTLE)
+        self.fabric.throttle(self.session.topology.link(scenario.THROTTLED).index, scenario.THROTTLE)
         self.onset_ps = self.fabric.now_ps
 
     def _reroute(self, flow: str, usid: str) -> ReroutedFlow:
@@ -159,7 +146,7 @@ class _Run:
             stack.callback(server.stop)
             push = self._later(push_to(folder / "socket"))
             rerouter = Rerouter(ReroutingController(self.session.topology, self.how.thresholds), push)
-            rerouter.add(name, SPINE_PATHS[0], RECEIVER)
+            rerouter.add(name, scenario.SPINE_PATHS[0], scenario.RECEIVER)
             listeners = self.session.live.listeners
             listeners.append(rerouter.listen)
             stack.callback(listeners.remove, rerouter.listen)
@@ -173,7 +160,7 @@ class _Run:
 
     # -- all of it
 
-    def measure(self) -> RunCourse:
+    def measure(self) -> scenario.RunCourse:
         """The run, and what became of every message."""
         session, flow, live = self.session, self.flow, self.session.live
         self.begin = self.fabric.now_ps
@@ -181,7 +168,7 @@ class _Run:
         if self.how.watched:
             session.watch_flows(True)
         if self.mode != "uncongested":
-            self.clock.at(self.begin + ps(self.seconds * ONSET), self._throttle)
+            self.clock.at(self.begin + ps(self.seconds * scenario.ONSET), self._throttle)
         try:
             live.listeners.append(self._heard)
             with self._controller(name) if self.mode == "controller" else ExitStack():
@@ -197,12 +184,12 @@ class _Run:
         finally:
             live.close(name)
 
-    def _course(self, delivered: int, hops: tuple[SwitchOnPath, ...]) -> RunCourse:
+    def _course(self, delivered: int, hops: tuple[scenario.SwitchOnPath, ...]) -> scenario.RunCourse:
         times = [(when - self.begin) / PS for when, _ in self.samples]
         inside = [k for k, when in enumerate(times) if 0 < when <= self.seconds]
-        ends, rates = bins([times[k] for k in inside], [self.samples[k][1] for k in inside], self.how.bin_s)
+        ends, rates = scenario.bins([times[k] for k in inside], [self.samples[k][1] for k in inside], self.how.bin_s)
         flow = self.flow
-        return RunCourse(
+        return scenario.RunCourse(
             times_s=ends,
             rates_bps=rates,
             onset_s=None if self.onset_ps is None else (self.onset_ps - self.begin) / PS,
@@ -219,7 +206,7 @@ class _Run:
             switches=hops,
         )
 
-    def _hops(self, name: str) -> tuple[SwitchOnPath, ...]:
+    def _hops(self, name: str) -> tuple[scenario.SwitchOnPath, ...]:
         """What the switches saw of the flow, in the order of its path; nothing if they did not watch it."""
         found = []
         flows, tick_ps = self.session.watched.switches, self.fabric.terms.hosts.tick_ps
@@ -228,6 +215,6 @@ class _Run:
             delays = np.array(row.delays)
             mean = float(delays @ CLASS_MEANS) / max(int(delays.sum()), 1) * tick_ps
             worst = float(windows[:, FLOW_FIELDS.index("delay_ps")].max(initial=0.0))
-            seen = NAMES[row.switch], row.packets, row.ecn_packets
-            found.append(SwitchOnPath(*seen, delay_s=mean / PS, worst_window_delay_s=worst / PS))
+            seen = scenario.NAMES[row.switch], row.packets, row.ecn_packets
+            found.append(scenario.SwitchOnPath(*seen, delay_s=mean / PS, worst_window_delay_s=worst / PS))
         return tuple(found)

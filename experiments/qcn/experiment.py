@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from detour.base.errors import DetourError
-from detour.control.routes.qcn import MECHANISMS
+from detour.control.qcn import MECHANISMS
 from detour.control.topology_files import open_topology
 from detour.experiments.columns import row, shown, taken
 from detour.experiments.steady import judge
@@ -100,11 +100,8 @@ def select(
     windows: tuple[int, int] = (0, 0),
     seed: int = 1,
 ) -> list[QcnPoint]:
-    """The points. Empty: all, or what the extent says; `windows`: warm-up and counting, us.
-
-    Raises:
-        DetourError: a name or a load that does not exist.
-    """
+    """The points. Empty: all, or what the extent says; `windows`: warm-up and counting, us. Raises `DetourError`: a
+    name or a load that does not exist."""
     spec = open_topology(topology or (SMALL if extent == "quick" else FULL_SIZE)).spec
     for name, allowed in ((routing, ROUTINGS), (pattern, OPEN_LOOP_PATTERNS)):
         for one in name:
@@ -134,7 +131,6 @@ def loads_left_out(points: Sequence[QcnPoint]) -> dict[str, list[float]]:
 
 
 def seconds(point: QcnPoint) -> float:
-    """Roughly what a point costs."""
     topology = open_topology(point.topology)
     load = min(point.load, 1.0 if point.pattern == "UN" else 0.5)
     packets = len(topology.hosts) * load * (point.warm_us + point.window_us) * 4.9

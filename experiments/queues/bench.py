@@ -56,11 +56,8 @@ class QueueBench:
         self.network.set_queue(_PORT, priority=priority, **settings)
 
     def offer(self, times_ps: Int64Array, sizes: Int64Array, queues: Int64Array) -> None:
-        """Lets frames come in at these times (rising), of these bytes on the wire, for these queues.
-
-        Raises:
-            DetourError: more of them wait than there is memory for.
-        """
+        """Lets frames come in at these times (rising), of these bytes on the wire, for these queues. Raises
+        `DetourError`: more of them wait than there is memory for."""
         for first in range(0, len(times_ps), _BATCH):
             part = slice(first, first + _BATCH)
             frames = np.zeros((len(times_ps[part]), _HEADER), np.uint8)

@@ -5,6 +5,9 @@ Points: waits of one queue (M/D/1, M/M/1) at several loads; waits of three class
 queues in deficit round robin; what strict priority leaves when more is offered than the line takes, with the rates of
 p4sim's example of priority queues; queues with rates of their own. Everything is measured by the P4 program of the
 switch from its own metadata (`bench`).
+
+Theory: L. Kleinrock, Queueing Systems, volume 1 (Wiley 1975): Pollaczek and Khinchine's formula, section 5.6;
+priorities without preemption (A. Cobham 1954) in volume 2, section 3.3.
 """
 
 from __future__ import annotations
@@ -19,7 +22,6 @@ from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.base.tables import Table
 from detour.experiments.columns import row, shown, table, taken
-from detour.experiments.queues import theory
 from detour.experiments.queues.bench import LINE_BPS, PS_OF_A_BYTE, QueueBench, QueueCounts
 
 LOADS = (0.3, 0.5, 0.7, 0.8, 0.9)
@@ -91,11 +93,7 @@ class QueueFindings(QueueRun):
 
 
 def select(extent: str = "normal", load: Sequence[float] = LOADS, seed: int = 1) -> list[QueuePoint]:
-    """The points.
-
-    Raises:
-        DetourError: a load at which a queue grows without end, or none at all.
-    """
+    """The points. Raises `DetourError`: a load at which a queue grows without end, or none at all."""
     for one in load:
         if not 0 < one < 1:
             raise DetourError(f"a load of {one:g}; waits are finite above 0 and below 1")
@@ -117,12 +115,10 @@ def _enough(packets: int, load: float) -> int:
 
 
 def seconds(point: QueuePoint) -> float:
-    """Roughly what a point costs on one core."""
     return 2.0 + point.packets / _PACKETS_A_SECOND
 
 
 def run(point: QueuePoint) -> QueueRun:
-    """Computes a point."""
     return QueueRun(_RUNS[point.kind](point))
 
 
@@ -151,10 +147,10 @@ class _Source:
     exponential: bool = False
 
     @property
-    def theory(self) -> theory.TrafficClass:
+    def theory(self) -> TrafficClass:
         """In ps."""
         service = self.size * PS_OF_A_BYTE
-        return (theory.exponential if self.exponential else theory.fixed)(self.load, service)
+        return (exponential if self.exponential else fixed)(self.load, service)
 
     def sizes(self, rng: np.random.Generator, count: int) -> Int64Array:
         if not self.exponential:
@@ -168,7 +164,7 @@ def _waits(point: QueuePoint, sources: Sequence[_Source]) -> list[QueueRow]:
         _offer(bench, sources, point)
         bench.drain()
         counts = bench.counts()
-    expected = theory.waits([source.theory for source in sources])
+    expected = waits([source.theory for source in sources])
     rows = []
     for source, wait in zip(sources, expected, strict=True):
         left = counts[source.queue]
@@ -326,3 +322,43 @@ _RUNS: dict[str, Callable[[QueuePoint], list[QueueRow]]] = {
     "strict": _strict,
     "rates": _rates,
 }
+
+
+# -- theory -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TrafficClass:
+    """Poisson arrivals `rate` in a unit of time, whose service takes `mean`, and its square `square`, on average."""
+
+    rate: float
+    mean: float
+    square: float
+
+    @property
+    def load(self) -> float:
+        """What part of the server it takes."""
+        return self.rate * self.mean
+
+
+def fixed(load: float, service: float) -> TrafficClass:
+    """Services that all take the same: the D of M/D/1."""
+    return TrafficClass(load / service, service, service**2)
+
+
+def exponential(load: float, service: float) -> TrafficClass:
+    """Services of exponential length: the second M of M/M/1."""
+    return TrafficClass(load / service, service, 2 * service**2)
+
+
+def waits(classes: Sequence[TrafficClass]) -> list[float]:
+    """Mean wait of each class, the first of lowest priority, none of which interrupts a service.
+
+    Of one class alone it is that of M/G/1: rate * square / (2 (1 - load))."""
+    residual = sum(each.rate * each.square for each in classes) / 2
+    found, above = [0.0] * len(classes), 0.0
+    for number in range(len(classes) - 1, -1, -1):
+        with_it = above + classes[number].load
+        found[number] = residual / ((1 - above) * (1 - with_it))
+        above = with_it
+    return found

@@ -19,27 +19,30 @@ from detour.base.dataplane import PACKET_BYTES, PAYLOAD
 from detour.base.times import US
 from detour.experiments import running
 from detour.experiments.columns import taken
-from detour.experiments.measure import jain, settle
 from detour.experiments.nonshortest import settings as chosen_settings
 from detour.experiments.nonshortest.experiment import find_topology
 from detour.experiments.nonshortest.workloads import ceiling
-from detour.experiments.rivals.points import AFTER_US, AFTERWARDS_STEP_PS, EVENT_US, RivalCase, RivalPoint
-from detour.experiments.rivals.workloads import EVENTS, busiest_global_link, draw
-from detour.fabric.backends.virtual.fabric import ENDLESS, VirtualFabric
-from detour.fabric.backends.virtual.scheme import (
-    BENCHMARK_DCTCP,
-    TELEMETRY_LERP,
-    TELEMETRY_LERP_EVIDENCE,
-    UGAL_G,
-    UGAL_L,
-    LinkSettings,
-    Scheme,
-    scheme,
+from detour.experiments.rivals.points import (
+    AFTER_US,
+    AFTERWARDS_STEP_PS,
+    EVENT_US,
+    EVENTS,
+    RivalCase,
+    RivalPoint,
+    busiest_global_link,
+    draw,
 )
+from detour.experiments.running import jain, settle
+from detour.fabric.backends.virtual import scheme as schemes
+from detour.fabric.backends.virtual.fabric import ENDLESS, VirtualFabric
 from detour.topo import Topology
 from detour.topo.topology import HostPair
 
-_TUNED_AS = {TELEMETRY_LERP_EVIDENCE: TELEMETRY_LERP, UGAL_L: BENCHMARK_DCTCP, UGAL_G: BENCHMARK_DCTCP}
+_TUNED_AS = {
+    schemes.TELEMETRY_LERP_EVIDENCE: schemes.TELEMETRY_LERP,
+    schemes.UGAL_L: schemes.BENCHMARK_DCTCP,
+    schemes.UGAL_G: schemes.BENCHMARK_DCTCP,
+}
 """schemes that take what was chosen for another one, but for its T"""
 
 
@@ -82,9 +85,8 @@ class RivalRun(RivalCase):
 
 
 def run(point: RivalPoint) -> RivalRun:
-    """Computes a point."""
     topology = find_topology(point.topology)[1]
-    one = scheme(point.scheme)
+    one = schemes.scheme(point.scheme)
     pairs = draw(topology, point.pattern, point.load, point.seed)
     settings = running.settings(len(pairs), point.seed)
     with running.open_fabric(topology, _at_its_best(topology, one), pairs, settings) as fabric:
@@ -95,18 +97,18 @@ def run(point: RivalPoint) -> RivalRun:
         return _endless(point, topology, fabric, pairs)
 
 
-def _at_its_best(topology: Topology, one: Scheme) -> Scheme:
+def _at_its_best(topology: Topology, one: schemes.Scheme) -> schemes.Scheme:
     """A scheme with the settings that were best for it on a topology, if they were sought."""
     tuned = _TUNED_AS.get(one, one)
     if tuned.name not in chosen_settings.CANDIDATES:
         return one
     best = chosen_settings.chosen(topology, tuned).of(one)
-    return replace(best, threshold=one.threshold) if one in (UGAL_L, UGAL_G) else best
+    return replace(best, threshold=one.threshold) if one in (schemes.UGAL_L, schemes.UGAL_G) else best
 
 
 def _most(topology: Topology, pairs: list[HostPair]) -> float:
     """Gb/s that the pairs can carry, whoever chooses the paths."""
-    return ceiling(topology, pairs).gbps(LinkSettings().rate_bps)
+    return ceiling(topology, pairs).gbps(schemes.LinkSettings().rate_bps)
 
 
 def _endless(point: RivalPoint, topology: Topology, fabric: VirtualFabric, pairs: list[HostPair]) -> RivalRun:
@@ -147,7 +149,7 @@ def least_p99(pairs: list[HostPair], size: int) -> float:
     messages of all hosts end are, in order, not below 1, 2, 3, ... times a message's own time for each host, in order.
     Senders' links bound them and receivers' links do. A message begins `START_SPREAD_PS` after the first at most."""
     packets = -(-size // PAYLOAD)
-    each_us = (size + packets * (PACKET_BYTES - PAYLOAD)) * 8e6 / LinkSettings().rate_bps
+    each_us = (size + packets * (PACKET_BYTES - PAYLOAD)) * 8e6 / schemes.LinkSettings().rate_bps
     bounds = []
     for end in (0, 1):
         counts = Counter(pair[end] for pair in pairs).values()

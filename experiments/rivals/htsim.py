@@ -24,7 +24,7 @@ from detour.base.tables import Table, fixed, left, right
 from detour.base.times import US
 from detour.experiments import running
 from detour.experiments.nonshortest.experiment import find_topology
-from detour.experiments.rivals.workloads import draw
+from detour.experiments.rivals.points import draw
 
 BOTH_TOPOLOGY = "fat-tree:k=8"
 _PATTERNS = ("permutation", "incast")

@@ -19,7 +19,7 @@ from detour.base.tables import Table, fixed, left, markdown, right
 from detour.experiments.columns import largest
 from detour.experiments.prose import prose
 from detour.experiments.rivals import htsim
-from detour.experiments.rivals.points import RivalSelection
+from detour.experiments.rivals.points import EVENTS, LOADS, RIVAL_PATTERNS, RivalSelection
 from detour.experiments.rivals.tables import (
     TUNED_TOPOLOGY,
     Group,
@@ -32,7 +32,6 @@ from detour.experiments.rivals.tables import (
     tail,
     workloads,
 )
-from detour.experiments.rivals.workloads import EVENTS, LOADS, RIVAL_PATTERNS
 from detour.fabric.backends.virtual.scheme import TELEMETRY_LERP
 
 _TEXTS = prose(__file__)

@@ -1,22 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is run when schemes that choose paths are compared: topologies, patterns, sizes of messages, schemes, draws; and
-the runs behind docs/rivals.md, in a file that the repository keeps: more are added, and the page is made again."""
+the runs behind docs/rivals.md, in a file that the repository keeps: more are added, and the page is made again.
+
+Patterns of the non-shortest-path paper and its hold-outs are those of `nonshortest.workloads`, at three loads where
+they have loads. Added: `ring` (every host to the next, as collectives send), `all-to-all`, `incast` (as many hosts as a
+group has send to one, with a permutation of all others in the background), and two events in the middle of endless
+permutations: `failed-link`, `half-rate-link`, of the global link that most connections' shortest paths take.
+"""
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from detour.base.dataplane import PACKET_BYTES
 from detour.base.errors import DetourError
 from detour.base.records import decoder
 from detour.base.times import US
-from detour.experiments.measure import RunTimes
+from detour.experiments.nonshortest import workloads
 from detour.experiments.nonshortest.experiment import find_topology
 from detour.experiments.nonshortest.workloads import ceiling
-from detour.experiments.rivals.workloads import EVENTS, LOADED, LOADS, RIVAL_PATTERNS, Load, draw
+from detour.experiments.running import RunTimes
 from detour.experiments.steady import draws_of
 from detour.experiments.store import Store, archived, source_version
 from detour.fabric.backends.virtual.scheme import (
@@ -28,6 +36,65 @@ from detour.fabric.backends.virtual.scheme import (
     scheme,
 )
 from detour.topo import Topology
+from detour.topo.topology import HostPair
+
+Load: TypeAlias = Literal["light", "medium", "heavy"]
+LOADS: tuple[Load, ...] = ("light", "medium", "heavy")
+LOADED = ("unf", "adv1", "adv2", "advc", "two-jobs")
+"""patterns of which a part is taken, as large as a load says; the others are whole"""
+EVENTS = ("failed-link", "half-rate-link")
+RIVAL_PATTERNS = (*LOADED, "permutation", "bit-reverse", "ring", "all-to-all", "incast", *EVENTS)
+
+
+def draw(topology: Topology, pattern: str, load: Load | None, seed: int) -> list[HostPair]:
+    """The pairs of a run. Raises `DetourError`: there is no such pattern, or none on this topology."""
+    if pattern not in RIVAL_PATTERNS:
+        raise DetourError(f"there is no traffic pattern {pattern!r}; allowed: {', '.join(RIVAL_PATTERNS)}")
+    if pattern in LOADED:
+        return workloads.sample(topology, pattern, _count(topology, pattern, load or "light"), seed)
+    hosts = range(len(topology.hosts))
+    if pattern == "ring":
+        return [(host, (host + 1) % len(hosts)) for host in hosts]
+    if pattern == "all-to-all":
+        return [(a, b) for a in hosts for b in hosts if a != b]
+    if pattern == "incast":
+        return _incast(topology, seed)
+    name = "permutation" if pattern in EVENTS else pattern
+    return workloads.sample(topology, name, workloads.pair_count(topology, name), seed)
+
+
+def _count(topology: Topology, pattern: str, load: Load) -> int:
+    """Pairs of a load; medium is the geometric mean of the paper's two (`workloads.pairs_of_load`)."""
+    light, heavy = (workloads.pairs_of_load(topology, pattern, one) for one in ("light", "heavy"))
+    return {"light": light, "medium": round((light * heavy) ** 0.5), "heavy": heavy}[load]
+
+
+def _incast(topology: Topology, seed: int) -> list[HostPair]:
+    """Senders of the incast come first; the rest is a permutation of hosts that have no part in it."""
+    rng = random.Random(f"incast {seed}")
+    group = Counter(host.group for host in topology.hosts).most_common(1)[0][1]
+    order = rng.sample(range(len(topology.hosts)), len(topology.hosts))
+    receiver, senders, others = order[0], order[1 : 1 + group], order[1 + group :]
+    return [(sender, receiver) for sender in senders] + list(zip(others, others[1:] + others[:1], strict=True))
+
+
+def busiest_global_link(topology: Topology, pairs: list[HostPair]) -> int:
+    """The link between two groups between which most pairs send; of several the first. Raises `DetourError`: no link of
+    this topology is a global one."""
+    groups = Counter(
+        tuple(sorted((topology.hosts[a].group, topology.hosts[b].group)))
+        for a, b in pairs
+        if topology.hosts[a].group != topology.hosts[b].group
+    )
+    links: dict[tuple[int, ...], int] = {}
+    for link in topology.links:
+        if link.kind == "global":
+            ends = tuple(sorted(topology.switches[end[0]].group for end in (link.a, link.b)))
+            links.setdefault(ends, link.index)
+    if not links:
+        raise DetourError(f"{topology.spec} has no global links; failed-link and half-rate-link need one")
+    return links[max(links, key=lambda ends: (groups[ends], -links[ends]))]
+
 
 COMPARED = (SPRAY_LERP.name, TELEMETRY_LERP.name, BENCHMARK_DCTCP.name, *(rival.name for rival in RIVAL_SCHEMES))
 SIZES = (0, 64_000, 1_000_000, 100_000_000)
@@ -86,11 +153,7 @@ def usual(extent: str) -> RivalSelection:
 
 
 def select(what: RivalSelection) -> list[RivalPoint]:
-    """The points, checked before anything runs.
-
-    Raises:
-        DetourError: no such topology, pattern, size or scheme.
-    """
+    """The points, checked before anything runs. Raises `DetourError`: no such topology, pattern, size or scheme."""
     points = []
     for size in what.sizes:
         if size and not 1 <= size <= 1 << 36:
@@ -138,7 +201,6 @@ def _time(topology: Topology, extent: str) -> int:
 
 
 def seconds(point: RivalPoint) -> float:
-    """Roughly what a point costs on one core."""
     topology = find_topology(point.topology)[1]
     pairs = draw(topology, point.pattern, point.load, point.seed)
     gbps = ceiling(topology, pairs).gbps(LinkSettings().rate_bps) * 0.7
@@ -155,10 +217,7 @@ _POINT = decoder(RivalPoint)
 
 def points_in(file: Path, wanted: RivalSelection, topologies: Iterable[str] | None = None) -> list[RivalPoint]:
     """The points of a file that a selection has, in order of the tables; of all topologies unless some are named.
-
-    Raises:
-        DetourError: the file cannot be read.
-    """
+    Raises `DetourError`: the file cannot be read."""
     named = set(topologies or ())
     points: list[RivalPoint] = [_POINT(record["point"]) for record in archived(file).values()]
     chosen = [
@@ -189,11 +248,7 @@ def _place(point: RivalPoint) -> tuple[object, ...]:
 
 def keep(file: Path, store: Path | None) -> int:
     """Adds what a store has of the present sources to a file; a run that both have is the store's. Returns how many
-    runs the file has then.
-
-    Raises:
-        DetourError: the file cannot be read or written, or there is no store.
-    """
+    runs the file has then. Raises `DetourError`: the file cannot be read or written, or there is no store."""
     if store is None or not store.exists():
         raise DetourError(f"{store}: no finished runs to keep")
     return Store(store, source_version()).archive(file)
@@ -210,10 +265,7 @@ def select_asked(
     extent: str = "normal", *, source: Path | None = None, keep: Path | None = None, **asked: Any
 ) -> list[RivalPoint]:
     """The points of what is asked for: of `source` all that it has, also of what is not usual; those that `keep` lacks.
-
-    Raises:
-        DetourError: no such topology, pattern, size or scheme, or a file that cannot be read.
-    """
+    Raises `DetourError`: no such topology, pattern, size or scheme, or a file that cannot be read."""
     wanted, topologies = selection(extent, **asked), asked.get("topologies")
     if source is not None:
         return points_in(source, replace(wanted, sizes=asked.get("sizes") or SIZES), topologies)

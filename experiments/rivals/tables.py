@@ -13,7 +13,7 @@ from detour.base.tables import Column, Table, fixed, left, right, yes_no
 from detour.experiments.columns import cell, columns, combined, kept, largest, mean, row, shown
 from detour.experiments.rivals import htsim
 from detour.experiments.rivals.experiment import RivalRun, RivalTimes
-from detour.experiments.rivals.workloads import EVENTS, Load
+from detour.experiments.rivals.points import EVENTS, Load
 from detour.experiments.steady import spread
 from detour.fabric.backends.virtual.scheme import SPRAY_LERP, TELEMETRY_LERP
 

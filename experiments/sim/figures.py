@@ -137,11 +137,7 @@ PANELS: dict[str, Callable[[Any, SimRun], None]] = {
 
 
 def draw(file: Path, run: SimRun) -> None:
-    """All panels in one picture.
-
-    Raises:
-        DetourError: matplotlib is not installed, or the file cannot be written.
-    """
+    """All panels in one picture. Raises `DetourError`: matplotlib is not installed, or the file cannot be written."""
     plt, figure, axes = drawing.canvas(2, 3, 4.6, 3.6)
     for axis, panel in zip(axes.flat, PANELS.values(), strict=True):
         panel(axis, run)

@@ -10,7 +10,7 @@ import numpy as np
 
 from detour.base.times import MS
 from detour.experiments import drawing
-from detour.fabric.labs.sampling import LabSeries
+from detour.fabric.labs.results import LabSeries
 
 _SHOWN = 6
 _INTERVALS = 100
@@ -18,11 +18,8 @@ _INTERVALS = 100
 
 
 def draw_lab(file: Path, series: LabSeries) -> None:
-    """Queue, rate and delivery of the busiest ports and flows.
-
-    Raises:
-        DetourError: matplotlib is not installed, or the file cannot be written.
-    """
+    """Queue, rate and delivery of the busiest ports and flows. Raises `DetourError`: matplotlib is not installed, or
+    the file cannot be written."""
     plt, figure, (axes,) = drawing.canvas(1, 3, 4.8, 4.2)
     _queues(axes[0], series)
     _rates(axes[1], series)

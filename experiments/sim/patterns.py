@@ -55,11 +55,8 @@ class PatternKind:
 
 
 def flows_of_pattern(kind: PatternKind, text: str, of: DrawnFor) -> FlowTable:
-    """The flows of `name:parameter=value,...`, the name of which is that of `kind`.
-
-    Raises:
-        DetourError: there is no such parameter, a value is none, or the topology has no such pattern.
-    """
+    """The flows of `name:parameter=value,...`, the name of which is that of `kind`. Raises `DetourError`: there is no
+    such parameter, a value is none, or the topology has no such pattern."""
     _, given = split_spec(text)
     check_keys(text, given, (), tuple(kind.takes))
     values = {key: _read(text, key, value) for key, value in given.items()}
@@ -213,11 +210,7 @@ NAMED_WORKLOADS: dict[str, PatternKind] = {
     "advc": PatternKind(_part("advc"), "from every group to the ones that follow it", _SOME),
     "two-jobs": PatternKind(_part("two-jobs"), "hosts of two random jobs, each among its own", _SOME),
     "bit-reverse": PatternKind(_whole("bit-reverse"), "to the host whose number has its bits reversed", _MESSAGES),
-    "incast": PatternKind(
-        _incast,
-        "many to one",
-        _MESSAGES | {"senders": "to each (8)", "receivers": "(1)"},
-    ),
+    "incast": PatternKind(_incast, "many to one", _MESSAGES | {"senders": "to each (8)", "receivers": "(1)"}),
     "poisson": PatternKind(
         _poisson,
         "flows that come at random, whatever became of those before",

@@ -46,11 +46,7 @@ class ComparedStep:
 
 
 def run_both(plan: SimPlan, progress: SimProgress) -> tuple[SimRun, SimRun]:
-    """(by ECMP, placed).
-
-    Raises:
-        DetourError: see `run_workload`; the scheme picks paths itself.
-    """
+    """(by ECMP, placed). Raises `DetourError`: see `run_workload`; the scheme picks paths itself."""
     placed = run_workload(plan.topology, plan.workload, plan.settings, progress, placed=True)
     return run_workload(plan.topology, plan.workload, plan.settings, progress), placed
 

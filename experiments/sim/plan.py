@@ -1,14 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From what is said to what is run: topology, workload and settings, all checked before any work starts."""
+"""From what is said to what is run: topology, workload and settings, all checked before any work starts; and scenario
+files, a whole run in YAML with the names of the command's options:
+
+    topo: leaf-spine:leaves=4,spines=4,hosts=8
+    workload: poisson:sizes=web.txt,load=0.5,time=1ms
+    fail:
+      - s0-s3@200us
+    reroute-after: 100us
+
+Every error names file, line and rule. Files that a scenario names are looked for from the current folder.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 from detour.base.errors import DetourError
+from detour.base.files import read_text
+from detour.base.option_files import read_options
 from detour.control.topology_files import open_topology
 from detour.experiments.sim.settings import OptionError, SimOptions, SimSettings, links_of, settings_of
 from detour.experiments.sim.workloads import SimWorkload, open_workload
@@ -29,11 +43,8 @@ class SimPlan:
 def plan_of(
     said: SimOptions, topology: Topology | None = None, workload: Callable[[Topology], SimWorkload] | None = None
 ) -> SimPlan:
-    """What is said, understood. `topology`, `workload` (of the topology): these, instead of what texts name.
-
-    Raises:
-        OptionError: what is missing or wrong, named by its option.
-    """
+    """What is said, understood. `topology`, `workload` (of the topology): these, instead of what texts name. Raises
+    `OptionError`: what is missing or wrong, named by its option."""
     for name, given in (("topo", topology), ("workload", workload)):
         if given is None and getattr(said, name) is None:
             raise OptionError(name, f"a run needs {name}: --{name}, or `{name}:` in a scenario file")
@@ -55,3 +66,39 @@ def _opened(option: str, text: str, open_it: Callable[[str], T]) -> T:
         return open_it(text)
     except DetourError as error:
         raise OptionError(option, str(error)) from None
+
+
+_LISTS = ("fail",)
+_NAMES = {each.name.replace("_", "-"): each.name for each in fields(SimOptions)}
+"""what keys are called, and the options that they are"""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """`said`: what a file says; `lines`: where, by option."""
+
+    file: Path
+    said: SimOptions
+    lines: Mapping[str, int]
+
+    def under(self, given: SimOptions) -> SimOptions:
+        """The file's, but for what is given otherwise."""
+        return replace(self.said, **{name: value for name, value in vars(given).items() if value not in (None, ())})
+
+    @contextmanager
+    def blaming(self, given: SimOptions) -> Iterator[None]:
+        """Errors in what the file says name file and line. Raises `DetourError`: these."""
+        try:
+            yield
+        except OptionError as error:
+            if getattr(given, error.option) in (None, ()) and error.option in self.lines:
+                raise DetourError(f"{self.file}, line {self.lines[error.option]}: {error}") from None
+            raise
+
+
+def read_scenario(file: Path) -> Scenario:
+    """What a scenario file says, not yet understood. Raises `DetourError`: it cannot be read, is no YAML, or has a key
+    that no option is called, or one twice."""
+    said = read_options(file, read_text(file), _NAMES, _LISTS)
+    values: dict[str, Any] = {_NAMES[key]: one.value for key, one in said.items()}
+    return Scenario(file, SimOptions(**values), {_NAMES[key]: one.line for key, one in said.items()})

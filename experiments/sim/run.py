@@ -4,13 +4,16 @@
 Flows are a graph in which nothing waits: each gets a connection of its own, as in ns-3's RDMA models. Messages of jobs
 keep the connections of their two hosts. The same topology, workload, settings and seed give the same run, to the
 picosecond.
+
+Links and queues are sampled a microsecond apart at first. Whenever there are 512 samples every second one is dropped
+and the distance is doubled, so a run of any length has 256 to 512; counters are cumulative.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,17 +21,124 @@ from numpy.typing import NDArray
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.base.quantities import time_text
-from detour.experiments.sim.sampling import LinkSeries, Sampler
+from detour.base.times import US
 from detour.experiments.sim.settings import SimSettings, TimedFailure
+from detour.experiments.sim.watching import Watcher
 from detour.experiments.sim.workloads import SimWorkload
 from detour.fabric.backends.virtual.fabric import VirtualFabric
-from detour.fabric.traffic.steered import steer
+from detour.fabric.traffic.placed_tasks import place_tasks
 from detour.fabric.traffic.tasks import TaskResult, TaskRun, connections_of
 from detour.fabric.workloads.ideal import IdealTimes, ideal_ps, wire_terms
 from detour.fabric.workloads.tasks import TaskGraph
 from detour.hosts.frames.sizes import DATA_OVERHEAD
 from detour.topo import Topology
 from detour.topo.failures import NONE, Failures, failure_name
+
+FIRST_PS = US
+_MOST = 512
+_BINS = 28
+"""of queues: empty, then powers of two from 1 byte on"""
+
+
+@dataclass(frozen=True)
+class LinkSeries:
+    """`times_ps`: (looks,); `sent`: (looks, directions) bytes so far; `names` of directions, `s0-s3 from s0`, `hosts`
+    whether one end is a host's, `rates_bps` of each; `longest`: (looks,) bytes in the fullest queue at that moment."""
+
+    times_ps: Int64Array
+    sent: Int64Array
+    names: tuple[str, ...]
+    hosts: NDArray[np.bool_]
+    rates_bps: Int64Array
+    longest: Int64Array
+
+    def use(self) -> NDArray[np.float64]:
+        """(looks - 1, directions) fraction of each link's rate between two looks."""
+        spans = np.diff(self.times_ps)[:, None] / 1e12
+        # A frame counts when it begins, so between two looks that are close there may be a frame too many.
+        return np.minimum(np.diff(self.sent, axis=0) * 8 / (spans * self.rates_bps), 1.0)
+
+    def coarser(self, intervals: int) -> LinkSeries:
+        """The same in at most so many intervals, about equal ones."""
+        kept = np.unique(np.round(np.linspace(0, len(self.times_ps) - 1, intervals + 1)).astype(np.int64))
+        return replace(self, times_ps=self.times_ps[kept], sent=self.sent[kept], longest=self.longest[kept])
+
+
+class Sampler:
+    """Looks at a fabric whenever its time has come."""
+
+    def __init__(self, fabric: VirtualFabric) -> None:
+        self._fabric = fabric
+        self._every = FIRST_PS
+        self._times: list[int] = []
+        self._sent: list[Int64Array] = []
+        self._longest: list[int] = []
+        self.queues = np.zeros(_BINS, np.float64)
+        """time (ps) times queues of switches, by the length of the queue: 0 bytes, then [2**(i-1), 2**i)"""
+        stats = fabric.network.port_stats()
+        self._directions(stats)
+        self.due_ps = 0
+        self.look()
+
+    def _directions(self, stats: dict[str, np.ndarray]) -> None:
+        """Which element of which column counts a direction of a link."""
+        ends = zip(stats["device_id"].tolist(), stats["port"].tolist(), strict=True)
+        place = {end: row for row, end in enumerate(ends)}
+        topology = self._fabric.topology
+        out, back, names, host = [], [], [], []
+        for link in topology.links:
+            rows = [place[end] for end in self._fabric.link_ends(link.index)]
+            out += rows
+            names += [f"{link.name} from s{link.a[0]}"]
+            host += [link.kind == "host"]
+            if link.kind == "host":
+                back.append(rows[0])
+            else:
+                names.append(f"{link.name} from s{link.b[0]}")
+                host.append(False)
+        names += [f"{link.name} from h{link.b[0]}" for link in topology.links if link.kind == "host"]
+        self._out, self._back = np.array(out, np.int64), np.array(back, np.int64)
+        self._names, self._host = tuple(names), np.array(host + [True] * len(back))
+        rates = stats["rate_bps"]
+        self._rates = np.concatenate([rates[self._out], rates[self._back]]).astype(np.int64)
+
+    def look(self) -> None:
+        """Notes how things are now."""
+        now = self._fabric.now_ps
+        if self._times and now == self._times[-1]:
+            return
+        stats = self._fabric.network.port_stats()
+        passed = now - (self._times[-1] if self._times else now)
+        queued = stats["queue_bytes"][self._out]
+        bins = np.minimum(np.ceil(np.log2(queued.astype(np.float64) + 1)), _BINS - 1).astype(np.int64)
+        self.queues += np.bincount(bins, minlength=_BINS) * float(passed)
+        self._times.append(now)
+        self._sent.append(np.concatenate([stats["tx_bytes"][self._out], stats["rx_bytes"][self._back]]))
+        self._longest.append(int(queued.max(initial=0)))
+        if len(self._times) > _MOST:
+            self._thin()
+        self.due_ps = now + self._every
+
+    def _thin(self) -> None:
+        """Every second look goes; of what was longest the longest of both stays."""
+        pairs = zip(self._longest[1::2], [*self._longest[2::2], 0], strict=False)
+        self._longest = [self._longest[0], *(max(pair) for pair in pairs)][: len(self._times[::2])]
+        self._times, self._sent = self._times[::2], self._sent[::2]
+        self._every *= 2
+
+    def series(self) -> LinkSeries:
+        """All looks that were kept."""
+        return LinkSeries(
+            np.array(self._times, np.int64),
+            np.array(self._sent, np.int64),
+            self._names,
+            self._host,
+            self._rates,
+            np.array(self._longest, np.int64),
+        )
+
+
+# -- runs ---------------------------------------------------------------------------------------------------
 
 MOST_CONNECTIONS = 400_000
 """of one run: each has some 20 kB of state"""
@@ -40,36 +150,6 @@ EndReason = Literal["delivered", "duration", "stuck"]
 
 SimProgress = Callable[[float, float], None]
 """told (bytes that have arrived, virtual time in s) now and then"""
-
-
-class RunWatcher(Protocol):
-    """Looks at a run from outside whenever its time has come, and changes nothing in it."""
-
-    @property
-    def due_ps(self) -> int:
-        """When it wants to look next."""
-        ...
-
-    @property
-    def enough(self) -> bool:
-        """Whether the run need not go on."""
-        ...
-
-    def begin(self, fabric: VirtualFabric) -> None:
-        """Connections are there, nothing is sent yet."""
-        ...
-
-    def look(self) -> None:
-        """`due_ps` has come."""
-        ...
-
-    def end(self) -> None:
-        """The run is over."""
-        ...
-
-    def note(self, kind: str, text: str, failures: list[str]) -> None:
-        """Something has happened (`fail`, `routes`), and these are down now."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -148,15 +228,11 @@ def run_workload(
     progress: SimProgress = lambda arrived, seconds: None,
     *,
     placed: bool = False,
-    watcher: RunWatcher | None = None,
+    watcher: Watcher | None = None,
 ) -> SimRun:
-    """Runs a workload until all is over, nothing can move any more, or the time of the run has passed. `placed`: on
-    the paths of a placement, instead of those that hashes pick.
-
-    Raises:
-        DetourError: the scheme does not fit the topology, a parameter is out of range, there are too many connections,
-            or nothing is sent at all.
-    """
+    """Runs a workload until all is over, nothing can move any more, or the time of the run has passed. `placed`: on the
+    paths of a placement, instead of those that hashes pick. Raises `DetourError`: the scheme does not fit the topology,
+    a parameter is out of range, there are too many connections, or nothing is sent at all."""
     if not workload.graph.is_message.any():
         tasks = len(workload.graph)
         raise DetourError(f"workload {workload.text!r}: none of its {tasks} tasks is a message between hosts")
@@ -170,10 +246,10 @@ def run_workload(
     ) as fabric:
         tasks = TaskRun(fabric, workload.graph, lanes=lanes)
         if placed:
-            steer(tasks, workload.pinned)
+            place_tasks(tasks, workload.pinned)
         sampler = Sampler(fabric)
-        if watcher is not None:
-            watcher.begin(fabric)
+        watcher = watcher or Watcher()
+        watcher.begin(fabric)
         _go(fabric, tasks, sampler, TimedFaults(fabric, settings, watcher), settings.until_ps, progress, watcher)
         return _found(fabric, workload, tasks.result(), sampler, settings)
 
@@ -185,7 +261,7 @@ def _go(
     faults: TimedFaults,
     until_ps: int,
     progress: SimProgress,
-    watcher: RunWatcher | None,
+    watcher: Watcher,
 ) -> None:
     """To the end."""
     arrived, moved_ps, patience_ps = -1, 0, _PATIENCE * fabric.config.retry_ps
@@ -194,12 +270,11 @@ def _go(
         at_rest = fabric.network.idle or fabric.now_ps - moved_ps > patience_ps
         if at_rest and faults.due_ps >= until_ps:
             break
-        if watcher is not None and watcher.enough:
+        if watcher.enough:
             break
         faults.act()
-        watched_ps = until_ps if watcher is None else watcher.due_ps
-        fabric.run(min(until_ps, faults.due_ps, sampler.due_ps, watched_ps))
-        if watcher is not None and fabric.now_ps >= watcher.due_ps:
+        fabric.run(min(until_ps, faults.due_ps, sampler.due_ps, watcher.due_ps))
+        if fabric.now_ps >= watcher.due_ps:
             watcher.look()
         if fabric.now_ps >= sampler.due_ps:
             sampler.look()
@@ -208,8 +283,7 @@ def _go(
                 moved_ps = fabric.now_ps
             progress(float(arrived), fabric.now_ps / 1e12)
     sampler.look()
-    if watcher is not None:
-        watcher.end()
+    watcher.end()
 
 
 def _found(
@@ -269,7 +343,7 @@ def _drops(fabric: VirtualFabric) -> int:
 class TimedFaults:
     """Links and switches that go down at their times, and the controller that writes routes around them."""
 
-    def __init__(self, fabric: VirtualFabric, settings: SimSettings, watcher: RunWatcher | None = None) -> None:
+    def __init__(self, fabric: VirtualFabric, settings: SimSettings, watcher: Watcher) -> None:
         self._fabric, self._watcher = fabric, watcher
         self._waiting: list[tuple[int, TimedFailure | None]] = [(one.at_ps, one) for one in settings.failures]
         if settings.reroute_after_ps is not None:
@@ -296,6 +370,5 @@ class TimedFaults:
                 self._tell("fail", f"{failure_name(self._fabric.topology, one.failure)} is down")
 
     def _tell(self, kind: str, text: str) -> None:
-        if self._watcher is not None:
-            names = sorted(failure_name(self._fabric.topology, each) for each in self._down)
-            self._watcher.note(kind, text, names)
+        names = sorted(failure_name(self._fabric.topology, each) for each in self._down)
+        self._watcher.note(kind, text, names)

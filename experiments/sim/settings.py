@@ -99,11 +99,7 @@ class SimSettings:
 
 
 def settings_of(topology: Topology, said: SimOptions) -> SimSettings:
-    """A run as options say it.
-
-    Raises:
-        OptionError: which of them is wrong, and what it may be.
-    """
+    """A run as options say it. Raises `OptionError`: which of them is wrong, and what it may be."""
     chosen = read_option("scheme", said.scheme or DEFAULT_SCHEME, scheme)
     if said.cc is not None:
         chosen = read_option("cc", said.cc, chosen.with_control)
@@ -126,11 +122,7 @@ def settings_of(topology: Topology, said: SimOptions) -> SimSettings:
 
 
 def read_option(option: str, text: str, read: Callable[[str], T]) -> T:
-    """What a value says.
-
-    Raises:
-        OptionError: it says nothing, named by its option.
-    """
+    """What a value says. Raises `OptionError`: it says nothing, named by its option."""
     try:
         return read(text)
     except DetourError as error:
@@ -138,11 +130,7 @@ def read_option(option: str, text: str, read: Callable[[str], T]) -> T:
 
 
 def links_of(said: SimOptions) -> LinkSettings:
-    """Rates and delays of links that say nothing themselves.
-
-    Raises:
-        OptionError: they are none.
-    """
+    """Rates and delays of links that say nothing themselves. Raises `OptionError`: they are none."""
     links = LinkSettings()
     if said.rate is not None:
         links = replace(links, rate_bps=read_option("rate", said.rate, rate_bps_of))
@@ -160,11 +148,7 @@ def _delay(text: str) -> int:
 
 
 def jitter_of(text: str) -> int:
-    """A time by which senders are late at most, in ps.
-
-    Raises:
-        DetourError: it is none.
-    """
+    """A time by which senders are late at most, in ps. Raises `DetourError`: it is none."""
     jitter = time_ps_of(text)
     if jitter > LONGEST_PS:
         raise DetourError(f"{text!r}; 0 to 100ms are possible")

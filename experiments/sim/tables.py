@@ -49,11 +49,7 @@ def sim_tables(result: SimResult, bins: Sequence[SizeBin], steps: int | None = N
     """Completion times, slowdowns, slowdowns by size (where sizes differ), the first so many steps."""
     rows = [SimRow("completion time, us", result.fct_us, 1), SimRow("slowdown", result.slowdown, 3)]
     main = Table((left("of flows", lambda row: row.what), *_percentile_columns(2)), rows)
-    sizes = (
-        left("bytes", bin_text),
-        right("flows", lambda row: row.flows),
-        *_percentile_columns(2, "slowdown"),
-    )
+    sizes = (left("bytes", bin_text), right("flows", lambda row: row.flows), *_percentile_columns(2, "slowdown"))
     found = [main]
     if len(bins) > 1:
         found.append(Table(sizes, bins, "slowdown by size"))

@@ -20,7 +20,7 @@ from detour.base import plugins
 from detour.base.errors import DetourError
 from detour.base.files import read_text
 from detour.experiments.sim.patterns import NAMED_WORKLOADS, DrawnFor, PatternKind, flows_of_pattern
-from detour.fabric.traffic.steered import ConnectionName
+from detour.fabric.traffic.placed_tasks import ConnectionName
 from detour.fabric.workloads.chakra import read_chakra
 from detour.fabric.workloads.flow_files import read_flow_file
 from detour.fabric.workloads.flow_table import FlowTable, check_flows, flow_table
@@ -52,11 +52,8 @@ Opener = Callable[[str, str, DrawnFor], SimWorkload]
 
 
 def open_workload(text: str, topology: Topology, rate_bps: int, seed: int) -> SimWorkload:
-    """What a text names. `rate_bps`: of hosts' links, by which loads are reckoned.
-
-    Raises:
-        DetourError: there is no such name or file, or what is wrong with it.
-    """
+    """What a text names. `rate_bps`: of hosts' links, by which loads are reckoned. Raises `DetourError`: there is no
+    such name or file, or what is wrong with it."""
     name, rest = plugins.split(text)
     if WORKLOAD_REGISTRY.knows(name) or not _is_path(text):
         return WORKLOAD_REGISTRY.find(name)(text, rest, DrawnFor(topology, rate_bps, seed))
@@ -125,11 +122,7 @@ def _adopt(name: str, found: Any) -> Opener:
 
 def workload_of_rows(text: str, rows: Iterable[Any], topology: Topology) -> SimWorkload:
     """Flows given as rows of source, destination, bytes and, if not all begin at once, seconds. `text`: how it is
-    called.
-
-    Raises:
-        DetourError: a row is something else, or means no flow of the topology.
-    """
+    called. Raises `DetourError`: a row is something else, or means no flow of the topology."""
     return _of_flows(text, flow_table([_row(text, number, row) for number, row in enumerate(rows)]), topology)
 
 
@@ -147,9 +140,6 @@ def _row(name: str, number: int, row: Any) -> tuple[int, int, int, int]:
 WORKLOAD_REGISTRY: plugins.Registry[Opener] = plugins.Registry(
     "workloads",
     "workload",
-    {
-        **{name: partial(_pattern, kind) for name, kind in NAMED_WORKLOADS.items()},
-        **dict.fromkeys(JOB_NAMES, _job),
-    },
+    {**{name: partial(_pattern, kind) for name, kind in NAMED_WORKLOADS.items()}, **dict.fromkeys(JOB_NAMES, _job)},
     _adopt,
 )

@@ -3,11 +3,12 @@
 
 Points: the rate of one flow at random losses (NewReno beside Mathis et al., CUBIC beside RFC 9438's response function);
 how n flows share a cable (Jain's index) and how much of it they use; DCTCP's queue beside its formula. Beside Linux:
-`linux`.
+`linux`. Windows and queues of formulas are in packets, times in seconds.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,8 +19,7 @@ from detour.base.errors import DetourError
 from detour.base.tables import Table
 from detour.base.times import MS, US
 from detour.experiments.columns import row, shown, table, taken
-from detour.experiments.measure import jain
-from detour.experiments.tcp import theory
+from detour.experiments.running import jain
 from detour.experiments.tcp.dumbbell import Bottleneck, Dumbbell, address
 from detour.hosts.ip.tcp.config import TcpConfig
 
@@ -82,17 +82,14 @@ class TcpRun:
 def select(
     extent: str = "normal", loss: Sequence[float] = TCP_LOSSES, flows: Sequence[int] = TCP_FLOWS, seed: int = 1
 ) -> list[TcpPoint]:
-    """The points. A flow at random losses runs until about so many were seen.
-
-    Raises:
-        DetourError: a share of losses at which there is nothing to measure.
-    """
+    """The points. A flow at random losses runs until about so many were seen. Raises `DetourError`: a share of losses
+    at which there is nothing to measure."""
     points = []
     for rate in loss:
         if not 0.0001 <= rate <= 0.05:
             raise DetourError(f"a loss of {rate:g}; the formulas are for 0.0001 to 0.05")
         for rtt in RTTS_MS:
-            for cc, window in (("newreno", theory.reno_window(rate)), ("cubic", theory.cubic_window(rate, rtt / 1e3))):
+            for cc, window in (("newreno", reno_window(rate)), ("cubic", cubic_window(rate, rtt / 1e3))):
                 seconds = _LOSSES_SEEN[extent] / rate / window * rtt / 1e3
                 points.append(TcpPoint(kind="loss", cc=cc, loss=rate, rtt_ms=rtt, seconds=round(seconds, 1), seed=seed))
     share = _SHARE_SECONDS[extent]
@@ -106,7 +103,6 @@ def select(
 
 
 def seconds(point: TcpPoint) -> float:
-    """Roughly what a point costs on one core."""
     if point.kind == "queue":
         return 10.0
     if point.kind == "loss":
@@ -115,7 +111,6 @@ def seconds(point: TcpPoint) -> float:
 
 
 def run(point: TcpPoint) -> TcpRun:
-    """Computes a point."""
     return TcpRun(_RUNS[point.kind](point))
 
 
@@ -149,7 +144,7 @@ def _loss(point: TcpPoint) -> list[TcpRow]:
         bell.network.run(end)
         rate = (flow.result().acked - before) * 8 / ((end - begin) / _SECOND)
     rtt = point.rtt_ms / 1e3
-    window = theory.reno_window(point.loss) if point.cc == "newreno" else theory.cubic_window(point.loss, rtt)
+    window = reno_window(point.loss) if point.cc == "newreno" else cubic_window(point.loss, rtt)
     return [_row(point, "goodput", rate / 1e6, window * _MSS * 8 / rtt / 1e6, "Mb/s")]
 
 
@@ -194,7 +189,7 @@ def _queue(point: TcpPoint) -> list[TcpRow]:
             bell.network.run(now + _CLOSE_PS)
             lengths.append(bell.queue())
     bdp = _QUEUE_BPS * _QUEUE_RTT_PS / _SECOND / 8 / _FRAME
-    top, mean = theory.dctcp_queue(point.flows, bdp, _QUEUE_MARKS)
+    top, mean = dctcp_queue(point.flows, bdp, _QUEUE_MARKS)
     measured = np.array(lengths)
     return [
         _row(point, "longest queue", float(np.percentile(measured, 99)), top, "packets"),
@@ -203,3 +198,24 @@ def _queue(point: TcpPoint) -> list[TcpRow]:
 
 
 _RUNS: dict[str, Callable[[TcpPoint], list[TcpRow]]] = {"loss": _loss, "share": _share, "queue": _queue}
+
+
+def reno_window(loss: float) -> float:
+    """Mean window at random losses with every packet acknowledged: 1.31 / sqrt(p) (Mathis, Semke, Mahdavi, Ott, "The
+    Macroscopic Behavior of the TCP Congestion Avoidance Algorithm", CCR 27(3), 1997, table 1; at periodic losses it is
+    1.22)."""
+    return 1.31 / math.sqrt(loss)
+
+
+def cubic_window(loss: float, rtt: float, c: float = 0.4, beta: float = 0.7) -> float:
+    """Mean window of CUBIC at periodic losses (RFC 9438, 5.1), or Reno's where that is larger (4.3)."""
+    cubic = (c * (3 + beta) / (4 * (1 - beta))) ** 0.25 * rtt**0.75 / loss**0.75
+    return max(cubic, reno_window(loss))
+
+
+def dctcp_queue(flows: int, bdp: float, k: float) -> tuple[float, float]:
+    """(longest, mean) queue of `flows` synchronised flows of DCTCP at a marking threshold `k`, with `bdp` packets in a
+    round trip without a queue (Alizadeh et al., "Data Center TCP", SIGCOMM 2010, 3.3): K + N, less half a sawtooth of
+    sqrt(2 N (C RTT + K)) / 2."""
+    top = k + flows
+    return top, max(top - math.sqrt(2 * flows * (bdp + k)) / 4, 0.0)

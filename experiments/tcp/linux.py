@@ -200,11 +200,7 @@ def _ip(arguments: str, needed: bool = True) -> None:
 
 
 def compare(cc: str = "cubic", seconds: float = COMPARED_SECONDS, replicas: int = REPLICAS) -> LinuxFindings:
-    """All cells.
-
-    Raises:
-        DetourError: not root, or no network namespaces.
-    """
+    """All cells. Raises `DetourError`: not root, or no network namespaces."""
     name = chosen(cc).name
     if name not in ("newreno", "cubic"):
         raise DetourError(f"Linux is compared in newreno and cubic, not {name}")

@@ -20,11 +20,113 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from detour.base.errors import DetourError
 from detour.base.files import write_file
 from detour.base.tables import Column, Table, fixed, right
+from detour.base.times import MS
+from detour.experiments import drawing
 from detour.experiments.columns import columns, row, shown
-from detour.experiments.tcp.curves import Curve, Road, Sawtooth, ours, sawtooth
+from detour.experiments.tcp.dumbbell import Bottleneck, Dumbbell, address
+from detour.hosts.ip.tcp.config import TcpConfig
+
+_SECOND = 1_000 * MS
+_NO_MARKS = 1 << 20
+_FALL, _RISE = 0.87, 1.04
+"""of the window before: less than that is a reduction, more than that the end of one"""
+_FEWEST = 3
+_EDGES = (1, 99)
+
+
+@dataclass(frozen=True)
+class Road:
+    """A bottleneck, and how long it is watched. `marks`: packets in the queue from which on it marks, 0: never; the
+    first `settle` seconds do not count."""
+
+    name: str
+    mbps: float
+    rtt_ms: float
+    queue: int
+    seconds: float
+    step: float
+    settle: float
+    marks: int = 0
+
+
+@dataclass(frozen=True)
+class Curve:
+    """`cwnd`: segments, one value every `step` seconds of the road, from the first step on; `goodput`: Mb/s."""
+
+    cwnd: Sequence[float]
+    goodput: float
+
+
+@dataclass(frozen=True)
+class Sawtooth:
+    """Segments and seconds: means of the tops and of the bottoms, the time from top to top (None if there are fewer
+    than three; then `highest` and `lowest` are percentiles), and the mean window."""
+
+    highest: float
+    lowest: float
+    mean: float
+    period: float | None
+
+
+def sawtooth(curve: Curve, road: Road) -> Sawtooth:
+    """What lies behind `road.settle`."""
+    window = np.asarray(curve.cwnd, np.float64)[round(road.settle / road.step) :]
+    tops, bottoms = _turns(window)
+    mean = float(window.mean())
+    if len(tops) < _FEWEST:
+        least, most = np.percentile(window, _EDGES)
+        return Sawtooth(float(most), float(least), mean, None)
+    period = (tops[-1] - tops[0]) / (len(tops) - 1) * road.step
+    return Sawtooth(float(window[tops].mean()), float(window[bottoms].mean()), mean, period)
+
+
+def _turns(window: np.ndarray) -> tuple[list[int], list[int]]:
+    """Where the window was highest before each reduction, and lowest after each that has ended."""
+    tops: list[int] = []
+    bottoms: list[int] = []
+    falling, edge = False, 0
+    for at, value in enumerate(window):
+        if falling:
+            if value < window[edge]:
+                edge = at
+            elif value > _RISE * window[edge]:
+                bottoms.append(edge)
+                falling, edge = False, at
+        elif value > window[edge]:
+            edge = at
+        elif value < _FALL * window[edge]:
+            tops.append(edge)
+            falling, edge = True, at
+    return tops, bottoms
+
+
+def ours(road: Road, cc: str) -> Curve:
+    """Our TCP on it, with an ACK for each segment, as ns-3 was told to."""
+    config = TcpConfig(cc=cc, delayed_ack_ps=1, receive_buffer=1 << 24)
+    cable = Bottleneck(
+        round(road.mbps * 1e6), round(road.rtt_ms * MS / 2), road.queue, marking_depth=road.marks or _NO_MARKS
+    )
+    steps = round(road.seconds / road.step)
+    window, counted_from = [], 0
+    with Dumbbell(1, cable) as bell:
+        bell.stack.host("b0").tcp_port(config=config)
+        flow = bell.stack.host("a0").tcp(address(2, 0), config=config)
+        for step in range(1, steps + 1):
+            bell.network.run(round(step * road.step * _SECOND))
+            found = flow.result()
+            window.append(found.cwnd)
+            if step * road.step <= road.settle:
+                counted_from = found.acked
+        acked = flow.result().acked - counted_from
+    return Curve(window, acked * 8 / (road.seconds - road.settle) / 1e6)
+
+
+# -- ns-3 ---------------------------------------------------------------------------------------------------
 
 NS3_ROADS = (
     Road("short", 10.0, 20.0, 50, 60.0, 0.05, 10.0),
@@ -83,11 +185,7 @@ def road_of(name: str) -> Road:
 
 
 def build(folder: Path) -> Path:
-    """Compiles the program.
-
-    Raises:
-        DetourError: the compiler refuses it (another version of ns-3 perhaps).
-    """
+    """Compiles the program. Raises `DetourError`: the compiler refuses it (another version of ns-3 perhaps)."""
     program = folder / "ns3_flow"
     libraries = [f"-lns3-{name}" for name in _LIBRARIES]
     _run(["g++", "-std=c++17", "-O2", str(_SOURCE), "-o", str(program), *libraries])
@@ -103,11 +201,7 @@ def _run(command: Sequence[str]) -> str:
 
 
 def theirs(program: Path, road: Road, control: str) -> Curve:
-    """ns-3's TCP on it.
-
-    Raises:
-        DetourError: the program fails.
-    """
+    """ns-3's TCP on it. Raises `DetourError`: the program fails."""
     values = {
         "control": control,
         "rate": round(road.mbps * 1e6 * _PPP_FRAME / _ETHERNET_FRAME),
@@ -126,11 +220,7 @@ def theirs(program: Path, road: Road, control: str) -> Curve:
 
 
 def measure(cases: Sequence[tuple[str, str, str]] = NS3_CASES) -> dict[str, Curve]:
-    """ns-3's curves, by road and class.
-
-    Raises:
-        DetourError: there is no ns-3, or it fails.
-    """
+    """ns-3's curves, by road and class. Raises `DetourError`: there is no ns-3, or it fails."""
     if why := missing():
         raise DetourError(why)
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -196,6 +286,49 @@ def keep(curves: Mapping[str, Curve], file: Path = _STORED) -> None:
         for key, curve in curves.items()
     }
     write_file(file, json.dumps(text, separators=(",", ":")).replace('},"', '},\n"') + "\n")
+
+
+# -- a figure -----------------------------------------------------------------------------------------------
+
+_PANELS = (
+    ("short", "newreno", "NewReno"),
+    ("short", "cubic", "CUBIC"),
+    ("marking", "dctcp", "DCTCP"),
+    ("long", "newreno", "NewReno"),
+    ("long", "cubic", "CUBIC"),
+)
+_SHOWN = {"short": (10.0, 22.0), "marking": (0.0, 12.0), "long": (0.0, 200.0)}
+"""seconds"""
+_COLOURS = (drawing.ORANGE, drawing.GREEN)
+
+
+def draw(found: Ns3Findings, file: Path) -> None:
+    """A panel for each road and control."""
+    plt, figure, axes = drawing.canvas(2, 3, 4.6, 3.2)
+    for axis, (name, cc, title) in zip(axes.flat, _PANELS, strict=False):
+        road = road_of(name)
+        controls = [row.control for row in found.rows if (row.road, row.cc) == (name, cc)]
+        for control, colour in zip(controls, _COLOURS, strict=False):
+            _curve(axis, found, road, control, label=f"ns-3: {control}", color=colour)
+        _curve(axis, found, road, cc, label="ours", color=drawing.BLUE)
+        axis.set(title=f"{title}: {_text(road)}", xlabel="time, s", ylabel="window, segments", xlim=_SHOWN[name])
+        axis.set_ylim(bottom=0)
+        axis.legend(loc="upper right" if name == "marking" else "lower right", fontsize="small")
+    axes.flat[-1].set_axis_off()
+    drawing.save(plt, figure, file)
+
+
+def _curve(axis: Any, found: Ns3Findings, road: Road, control: str, **looks: Any) -> None:
+    window = found.curves[f"{road.name} {control}"].cwnd
+    first, last = _SHOWN[road.name]
+    points = [(road.step * (at + 1), value) for at, value in enumerate(window)]
+    shown = [point for point in points if first <= point[0] <= last]
+    axis.plot(*zip(*shown, strict=True), linewidth=1.2, **looks)
+
+
+def _text(road: Road) -> str:
+    marks = f", marks from {road.marks}" if road.marks else ""
+    return f"{road.mbps:g} Mb/s, {road.rtt_ms:g} ms, {road.queue} packets{marks}"
 
 
 if __name__ == "__main__":

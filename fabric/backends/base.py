@@ -18,7 +18,7 @@ from detour.fabric.backends.clock import FabricClock
 from detour.fabric.backends.settings import FabricTerms
 from detour.fabric.records import BackendDetails, PortState
 from detour.hosts.state import Hosts, set_host
-from detour.hosts.verbs.verbs import Context, Device
+from detour.hosts.verbs import Context, Device
 from detour.topo import Host, Topology, address
 from detour.topo.failures import Failures, dead_links
 from detour.topo.topology import Link

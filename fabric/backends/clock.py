@@ -62,11 +62,7 @@ class FabricClock(ABC):
 
     @abstractmethod
     def wait(self, until_ps: int, cancelled: threading.Event | None = None) -> None:
-        """Returns when it is that time, or soon after `cancelled` is set.
-
-        Raises:
-            DetourError: the fabric goes down.
-        """
+        """Returns when it is that time, or soon after `cancelled` is set. Raises DetourError: the fabric goes down."""
 
     @abstractmethod
     def every(self, period_s: Period, work: TimedWork, name: str) -> Ticker:
@@ -87,7 +83,6 @@ class FabricClock(ABC):
             return self._alarms[0][0] if self._alarms else MAX_TIME
 
     def _go_off(self) -> None:
-        """Does what is due."""
         now = self.now_ps
         while True:
             with self._setting:

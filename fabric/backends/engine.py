@@ -26,14 +26,12 @@ from detour.fabric.monitoring.windows import FLOW_WINDOWS
 from detour.fabric.records import BackendDetails
 from detour.hosts.frames.sizes import MAX_FRAME
 from detour.hosts.rdma import RDMA
-from detour.hosts.verbs.verbs import Device
+from detour.hosts.verbs import Device
 from detour.topo import Topology
 from detour.topo.topology import Link
 
 
 class EngineFabric(NetworkFabric):
-    """See the module."""
-
     target = "engine"
 
     def __init__(
@@ -57,11 +55,7 @@ class EngineFabric(NetworkFabric):
 
     @property
     def network(self) -> Network:
-        """The running network.
-
-        Raises:
-            DetourError: there is none (any more).
-        """
+        """The running network. Raises DetourError: there is none (any more)."""
         if self._network is None:
             raise DetourError("the fabric is going down")
         return self._network
@@ -102,10 +96,7 @@ class EngineFabric(NetworkFabric):
 
         lay_cables(network, self.topology, cable, self.linux)
         network.set_jitter(packet_bytes=PACKET_BYTES)
-        if settings.loss:
-            for link in self.topology.links:
-                if link.kind != "host":
-                    self.set_loss(link.index, settings.loss)
+        self._lose(settings.loss)
 
     def close(self) -> None:
         self.serving.close()

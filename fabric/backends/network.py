@@ -28,10 +28,7 @@ CableTerms = tuple[int, ...]
 
 
 def lay_cables(
-    network: Network,
-    topology: Topology,
-    cable: Callable[[Link], CableTerms | None],
-    linux: LinuxHosts | None = None,
+    network: Network, topology: Topology, cable: Callable[[Link], CableTerms | None], linux: LinuxHosts | None = None
 ) -> None:
     """Connects the switches and native hosts of a topology, in the order of its links. `cable`: what that of a link is
     like; None: it gets none. `linux`: hosts that are none of ours, whose namespaces are there."""
@@ -51,8 +48,6 @@ def lay_cables(
 
 
 class NetworkFabric(Fabric):
-    """See the module."""
-
     _serving: Serving | None = None
 
     @property
@@ -64,11 +59,7 @@ class NetworkFabric(Fabric):
 
     @property
     def serving(self) -> Serving:
-        """Where P4Runtime is served.
-
-        Raises:
-            DetourError: nowhere yet.
-        """
+        """Where P4Runtime is served. Raises DetourError: nowhere yet."""
         if self._serving is None:
             raise DetourError("this fabric serves no P4Runtime; start it first")
         return self._serving
@@ -99,6 +90,12 @@ class NetworkFabric(Fabric):
 
     def set_loss(self, link: int, fraction: float) -> None:
         self.network.set_faults(self.link_ends(link)[0], loss=fraction)
+
+    def _lose(self, fraction: float) -> None:
+        """All links between switches lose that fraction of their frames."""
+        for link in self.topology.links:
+            if fraction and link.kind != "host":
+                self.set_loss(link.index, fraction)
 
     # -- what can be seen -------------------------------------------------------------------------------
 

@@ -43,11 +43,7 @@ class Serving:
         self.server: P4RuntimeServer | None = None
 
     def listen(self, progress: Progress) -> None:
-        """Takes the addresses; who connects is refused until they are served.
-
-        Raises:
-            DetourError: one cannot be had.
-        """
+        """Takes the addresses; who connects is refused until they are served. Raises DetourError: one cannot be had."""
         if self._scratch is None:
             self._folder = Path(tempfile.mkdtemp(prefix="detour-fabric-"))
         else:

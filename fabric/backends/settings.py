@@ -151,11 +151,8 @@ class BackendChanges:
                 queue_packets=queue,
                 ecn_packets=min(settings.ecn_packets, max(1, queue * ECN_PACKETS // QUEUE_PACKETS)),
             )
-        if self.delay_ps is not None:
-            found = replace(found, delay_ps=self.delay_ps)
-        if self.pipeline is not None:
-            found = replace(found, pipeline=self.pipeline)
-        return found if self.loss is None else replace(found, loss=self.loss)
+        others = {name: getattr(self, name) for name in ("delay_ps", "loss", "pipeline")}
+        return replace(found, **{name: value for name, value in others.items() if value is not None})
 
 
 def real_time(rate_bps: int, scale: int = 1, queue_packets: int | None = None, **changes: Any) -> BackendSettings:

@@ -17,11 +17,8 @@ TARGETS = ("auto", "engine", "bmv2", "virtual")
 
 
 def choose(target: str) -> str:
-    """`engine`, `bmv2` or `virtual`; `auto` is BMv2 where it is on PATH and the user is root.
-
-    Raises:
-        DetourError: there is no such target.
-    """
+    """`engine`, `bmv2` or `virtual`; `auto` is BMv2 where it is on PATH and the user is root. Raises DetourError: there
+    is no such target."""
     if target not in TARGETS:
         raise DetourError(f"there is no target {target!r}; allowed: {', '.join(TARGETS)}")
     if target != "auto":
@@ -58,14 +55,10 @@ def make_fabric(
     linux: LinuxRequest | None = None,
     pace: str | None = None,
 ) -> Fabric:
-    """A fabric that is not started yet. `scratch`: a missing folder for what it needs while it runs.
-    `grpc_tls`: files for `engine.endpoint.Tls`, by the names of its fields. `changes`: what is to be otherwise.
-    `linux`: hosts that are namespaces of Linux.
-    `pace`: of virtual time beside the wall clock (`virtual.pace.TimePace`).
-
-    Raises:
-        DetourError: there is no such target, or an option does not apply to it.
-    """
+    """A fabric that is not started yet. `scratch`: a missing folder for what it needs while it runs. `grpc_tls`: files
+    for `engine.endpoint.Tls`, by the names of its fields. `changes`: what is to be otherwise. `linux`: hosts that are
+    namespaces of Linux. `pace`: of virtual time beside the wall clock (`virtual.pace.TimePace`). Raises DetourError:
+    there is no such target, or an option does not apply to it."""
     if pace is not None and target != "virtual":
         raise DetourError(f"--pace is for virtual time (--target virtual); on {target} time is the wall clock's")
     if target == "virtual" and linux is not None and (linux.interfaces or linux.processes):
@@ -89,7 +82,7 @@ def make_fabric(
     tls = None if grpc_tls is None else Tls(**{name: Path(file) for name, file in grpc_tls.items()})
     if target == "virtual":
         from detour.fabric.backends.serving import Serving
-        from detour.fabric.backends.virtual.booted import paced_fabric
+        from detour.fabric.backends.virtual.fabric import paced_fabric
 
         return paced_fabric(topology, changes, pace or "1x", Serving(grpc_address, tls, scratch))
     settings = changes.applied(ENGINE)

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -61,34 +60,26 @@ class UpOptions:
 def ask(
     do: str, progress: Progress = silent, state: StateDir | None = None, *, warn: Progress = silent, **arguments: Any
 ) -> Any:
-    """Asks the fabric that is up for something. `warn` is told what else has gone wrong there.
-
-    Raises:
-        DetourError: none is up, or it says why not.
-    """
+    """Asks the fabric that is up for something. `warn` is told what else has gone wrong there. Raises DetourError: none
+    is up, or it says why not."""
     state = state or StateDir()
     stale = state.remove_stale()
     try:
-        return call(state.socket, do, arguments, progress, _limit_s(do, arguments), warn=warn)
+        limit = OPERATIONS[do].limit_s if do in OPERATIONS else LIMIT_S
+        if limit is not None:
+            limit += float(arguments.get("seconds") or 0)
+        return call(state.socket, do, arguments, progress, limit, warn=warn)
     except DetourError as error:
         words = None if state.is_alive() else state.last_words()
         reason = f" ({words[0]}; its log: {words[1]})" if words else ""
         raise DetourError(f"the fabric that was up has died{reason}; {error}") if stale or words else error from None
 
 
-def _limit_s(do: str, arguments: Mapping[str, Any]) -> float | None:
-    limit = OPERATIONS[do].limit_s if do in OPERATIONS else LIMIT_S
-    return limit if limit is None else limit + float(arguments.get("seconds") or 0)
-
-
 def down(state: StateDir | None = None) -> bool:
     """Ends the fabric that is up and waits until all of it is gone; False if there was none.
 
-    One that does not answer is told by SIGTERM, one that does not end by SIGKILL; what it leaves is removed.
-
-    Raises:
-        DetourError: it does not end.
-    """
+    One that does not answer is told by SIGTERM, one that does not end by SIGKILL; what it leaves is removed. Raises
+    DetourError: it does not end."""
     state = state or StateDir()
     if not state.is_alive():
         state.remove_stale()
@@ -120,10 +111,7 @@ def _status_of(options: UpOptions, said: Any) -> Any:
 
 def spawn(options: UpOptions, progress: Progress = silent) -> Any:
     """Starts a detached fabric; returns its status (of a lab a `LabStatus`) once it is up: after a first step ran.
-
-    Raises:
-        DetourError: it cannot be started; nothing is left.
-    """
+    Raises DetourError: it cannot be started; nothing is left."""
     descriptors.require(descriptors.PROCESS, "a fabric")
     reader, writer = os.pipe()
     command = [sys.executable, "-m", "detour.fabric.daemon.daemon", json.dumps(asdict(options)), str(writer)]

@@ -84,11 +84,7 @@ class ControlServer:
         self._acceptor = threading.Thread(target=self._accept, name="control socket", daemon=True)
 
     def start(self) -> None:
-        """Binds the socket and begins to serve.
-
-        Raises:
-            DetourError: the socket cannot be bound.
-        """
+        """Binds the socket and begins to serve. Raises DetourError: the socket cannot be bound."""
         _check_path(self._path)
         self._place = UnixPlace(self._path, "control socket")
         self._socket = self._place.listen()
@@ -116,6 +112,17 @@ class ControlServer:
             if thread is not threading.current_thread():
                 thread.join(max(0.0, end - time.monotonic()))
         self._reserve.close()
+
+    def __enter__(self) -> ControlServer:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
 
     def _accept(self) -> None:
         assert self._socket is not None
@@ -266,12 +273,9 @@ def call(
     """Asks the fabric behind a control socket for something; returns the result. `warn` is told what else has gone
     wrong there.
 
-    `limit_s`: how long it may take (None: as long as the fabric says that it is at work); `silence_s`: how long
-    the fabric may say nothing at all.
-
-    Raises:
-        DetourError: with the fabric's own words, because it is gone, or because it does not answer in time.
-    """
+    `limit_s`: how long it may take (None: as long as the fabric says that it is at work); `silence_s`: how long the
+    fabric may say nothing at all. Raises DetourError: with the fabric's own words, because it is gone, or because it
+    does not answer in time."""
     _check_path(path)
     deadline = time.monotonic() + (float("inf") if limit_s is None else limit_s)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:

@@ -44,30 +44,19 @@ from detour.fabric.traffic.workload import load_pairs
 _LOOK_S = 1.0
 
 
-def _changes(options: UpOptions) -> BackendChanges:
-    """What is to be otherwise than the backend has it.
-
-    Raises:
-        DetourError: the program is not there.
-    """
-    pipeline = None if options.program is None else PipelineConfig.given(options.program)
-    return BackendChanges(options.rate_bps, options.delay_ps, options.queue_packets, options.loss, pipeline)
-
-
 def boot(options: UpOptions, progress: Progress = silent, scratch: Path | None = None) -> Session:
-    """A fabric with its pipeline set and all tables written.
-
-    Raises:
-        DetourError: something is wrong or missing; nothing is left running.
-    """
+    """A fabric with its pipeline set and all tables written. Raises DetourError: something is wrong or missing; nothing
+    is left running."""
     topology = open_topology(options.topology)
+    pipeline = None if options.program is None else PipelineConfig.given(options.program)
+    changes = BackendChanges(options.rate_bps, options.delay_ps, options.queue_packets, options.loss, pipeline)
     fabric = make_fabric(
         options.target,
         topology,
         scratch=scratch,
         grpc_address=options.grpc,
         grpc_tls=options.grpc_tls,
-        changes=_changes(options),
+        changes=changes,
         linux=request(topology, options.linux, options.netns, options.mtu, options.queue_packets),
         pace=options.pace,
     )
@@ -103,11 +92,7 @@ def run(
 ) -> None:
     """Runs a fabric, or a lab, in this (main) thread until `detour down` or a signal. `ready` gets its status once it
     is up (of a lab a `LabStatus`). `detached`: with a log in the state folder, to which standard error goes as well.
-
-    Raises:
-        DetourError: it cannot be started.
-        Interrupted: a signal ended it; everything has been cleaned up.
-    """
+    Raises DetourError: it cannot be started. Interrupted: a signal ended it; everything has been cleaned up."""
     descriptors.require(descriptors.PROCESS, "a fabric")
     need_address_space()
     state = state or StateDir()
@@ -140,15 +125,12 @@ def run(
 
 @contextmanager
 def _covered(options: UpOptions) -> Iterator[None]:
-    """Collects coverage meanwhile if that is wanted.
-
-    Raises:
-        DetourError: the fabric's switches are BMv2's, or the file cannot be written.
-    """
+    """Collects coverage meanwhile if that is wanted. Raises DetourError: the fabric's switches are BMv2's, or the file
+    cannot be written."""
     if options.coverage is None:
         yield
         return
-    from detour.engine.coverage.collector import collecting  # takes half a second
+    from detour.engine.coverage.document import collecting  # takes half a second
 
     with collecting(Path(options.coverage)):
         yield
@@ -193,26 +175,20 @@ def _serve(session: Session, state: StateDir, ready: Callable[[Status], None], d
             session.fabric.check()
 
 
-@contextmanager
 def _answering(
     session: Session, state: StateDir, status: Callable[[], Status], down: Callable[[], None]
-) -> Iterator[None]:
-    """Answers commands at the control socket meanwhile. `down`: what `detour down` does."""
+) -> ControlServer:
+    """What answers commands at the control socket. `down`: what `detour down` does."""
     operations: dict[str, Any] = {name: getattr(session, name) for name in OPERATIONS}
 
     def warning(name: str) -> str | None:
         return None if name in ("capture", "status") else session.capturing.error  # these two say it in their answers
 
-    server = ControlServer(state.socket, operations | {"down": down, "status": status}, warning=warning)
-    try:
-        server.start()
-        yield
-    finally:
-        server.stop()
+    return ControlServer(state.socket, operations | {"down": down, "status": status}, warning=warning)
 
 
 @contextmanager
-def found_by_others(options: UpOptions) -> Iterator[Callable[[Session], AbstractContextManager[None]]]:
+def found_by_others(options: UpOptions) -> Iterator[Callable[[Session], AbstractContextManager[object]]]:
     """For a fabric that this process runs for itself: yields what lets commands elsewhere find a session, once there is
     one. `detour down` ends it as a signal would (`interruptible`). Where a fabric is up already that one is found and
     this one is not; nor is it where the state folder cannot be used.
@@ -226,7 +202,7 @@ def found_by_others(options: UpOptions) -> Iterator[Callable[[Session], Abstract
     try:
         state.record({"target": options.target, "topology": options.topology})
 
-        def answering(session: Session) -> AbstractContextManager[None]:
+        def answering(session: Session) -> AbstractContextManager[object]:
             state.record({"target": session.fabric.target, "topology": session.topology.spec})
             end = partial(os.kill, os.getpid(), signal.SIGTERM)
             return _answering(session, state, lambda: replace(session.status(), log=None), end)

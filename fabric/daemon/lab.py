@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
@@ -17,10 +16,9 @@ from detour.fabric.daemon.client import UpOptions
 from detour.fabric.daemon.control_socket import ControlServer
 from detour.fabric.daemon.state_dir import StateDir
 from detour.fabric.labs.boot import LinkDefaults
-from detour.fabric.labs.contents import contents_of
 from detour.fabric.labs.folder import LabFolder
 from detour.fabric.labs.linux import request_of
-from detour.fabric.labs.programs import programs_of
+from detour.fabric.labs.programs import contents_of, programs_of
 from detour.fabric.labs.reading import read_lab
 from detour.fabric.labs.running import LabStatus, RunningLab
 from detour.fabric.labs.virtual import DEFAULTS as VIRTUAL_DEFAULTS
@@ -34,11 +32,8 @@ _LINK_TERMS = ("rate_bps", "delay_ps", "queue_packets", "loss")
 
 
 def boot_lab(options: UpOptions, progress: Progress = silent) -> RunningLab:
-    """A lab that is up. `options.lab` is its folder.
-
-    Raises:
-        DetourError: something is wrong or missing; nothing is left running.
-    """
+    """A lab that is up. `options.lab` is its folder. Raises DetourError: something is wrong or missing; nothing is left
+    running."""
     assert options.lab is not None
     pace = None if options.pace is None else TimePace.given(options.pace)
     named = ",".join([*([] if options.linux is None else [options.linux]), *processes_of(options.netns)])
@@ -59,23 +54,16 @@ def serve_lab(lab: RunningLab, state: StateDir, ready: Callable[[LabStatus], Non
     status = lab.status
     state.record({"target": "lab", "topology": status.lab, "switches": {s.name: s.thrift for s in status.switches}})
 
-    def refuse(*_: Any) -> None:
+    def refuse() -> None:
         raise DetourError(
             f"what is up is a lab ({status.lab}), whose tables are not detour's: ask its switches over P4Runtime or "
             "Thrift, or `detour cli`; `detour down` ends it"
         )
 
-    def hosts(workload: str, seconds: float, cancelled: threading.Event) -> Any:
-        return lab.do(workload, seconds, cancelled)
-
-    operations = {"down": end.set, "status": refuse, "lab": lambda: lab.status, "hosts": hosts}
-    server = ControlServer(state.socket, operations, warning=lambda name: lab.capture_error)
-    try:
-        server.start()
+    operations = {"down": end.set, "status": refuse, "lab": lambda: lab.status, "hosts": lab.do}
+    with ControlServer(state.socket, operations, warning=lambda name: lab.capture_error):
         if detached:
             log.up()
         ready(status)
         while not end.wait(_LOOK_S):
             lab.check()
-    finally:
-        server.stop()

@@ -38,11 +38,7 @@ _POLL_SECONDS = 0.02
 
 
 def default_path() -> Path:
-    """Where the folder is.
-
-    Raises:
-        DetourError: `$DETOUR_FABRIC` is no name.
-    """
+    """Where the folder is. Raises DetourError: `$DETOUR_FABRIC` is no name."""
     path, name = _nameless(), os.environ.get(NAME_VARIABLE, "")
     if not name:
         return path
@@ -96,11 +92,8 @@ class StateDir:
     # -- for the fabric ---------------------------------------------------------------------------------
 
     def lock(self) -> None:
-        """Makes the folder and takes it; removes what a dead fabric left in it.
-
-        Raises:
-            DetourError: a fabric is up, or the folder belongs to somebody else.
-        """
+        """Makes the folder and takes it; removes what a dead fabric left in it. Raises DetourError: a fabric is up, or
+        the folder belongs to somebody else."""
         while True:
             fd = self._open(make=True)
             if not _try_lock(fd):
@@ -249,10 +242,10 @@ class StateDir:
                 path.unlink()
 
     def _who(self) -> str:
-        found = self.known()
-        if not found.keys() >= {"target", "topology", "pid"}:
+        noted = self.known()
+        if not noted.keys() >= {"target", "topology", "pid"}:
             return ""
-        return f" ({found['target']}, {found['topology']}, process {found['pid']})"
+        return f" ({noted['target']}, {noted['topology']}, process {noted['pid']})"
 
 
 def _check_parent(parent: Path) -> None:

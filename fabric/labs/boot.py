@@ -5,8 +5,8 @@ built in, or Linux's in real time."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 from finsy.proto import p4r
@@ -21,8 +21,8 @@ from detour.engine.p4runtime.pipeline import Pipelines
 from detour.engine.p4runtime.server import P4RuntimeServer
 from detour.engine.p4runtime.target import TargetSwitch
 from detour.engine.p4runtime.write import write
-from detour.fabric.labs.contents import SwitchContent
 from detour.fabric.labs.model import Lab, LabEnd, LabHost, LabLink, LabSwitch
+from detour.fabric.labs.programs import SwitchContent
 from detour.fabric.linux.hosts import LinuxHosts
 from detour.hosts.ip.addressing import IpHostConfig
 from detour.hosts.ip.hosts import IpStack
@@ -54,7 +54,7 @@ class LinkDefaults:
         return link.loss or self.loss
 
 
-@dataclass
+@dataclass(frozen=True)
 class BootedSwitch:
     """`pipelines`: what P4Runtime knows of it; `api`: BMv2's runtime API on it."""
 
@@ -70,7 +70,7 @@ class BootedLab:
 
     lab: Lab
     network: Network
-    switches: dict[str, BootedSwitch] = field(default_factory=dict)
+    switches: Mapping[str, BootedSwitch]
 
     def port(self, end: LabEnd) -> tuple[int, int]:
         """A switch's end as the network calls it: (device id, port)."""
@@ -118,12 +118,9 @@ def fill(
     cpu_interfaces: bool = False,
 ) -> BootedLab:
     """Makes the switches of a lab with their programs and entries. `cpu_interfaces`: CPU ports are ports as any other,
-    to which interfaces will be attached, and nothing to P4Runtime.
-
-    Raises:
-        DetourError: an entry that a table refuses, by file and line.
-    """
-    booted = BootedLab(lab, network)
+    to which interfaces will be attached, and nothing to P4Runtime. Raises DetourError: an entry that a table refuses,
+    by file and line."""
+    switches: dict[str, BootedSwitch] = {}
     for content in contents:
         switch, server = content.switch, served(content.switch)
         cpu_port = _NO_CPU if cpu_interfaces else switch.cpu_port or _NO_CPU
@@ -133,8 +130,8 @@ def fill(
             server.add_device(switch.device_id, pipelines=pipelines)
         device = BmDevice(network, switch.device_id, server, thrift_port=switch.thrift_port or 0)
         _program(content, pipelines, device)
-        booted.switches[switch.name] = BootedSwitch(content, pipelines, server, BmRuntime(device))
-    return booted
+        switches[switch.name] = BootedSwitch(content, pipelines, server, BmRuntime(device))
+    return BootedLab(lab, network, switches)
 
 
 _NO_CPU = 0
@@ -168,11 +165,8 @@ def lay_cables(booted: BootedLab, defaults: LinkDefaults) -> None:
 
 
 def run_commands(booted: BootedLab) -> None:
-    """Carries out the commands of all switches, once the ports that they may be about are there.
-
-    Raises:
-        DetourError: one that a switch refuses, by file and line.
-    """
+    """Carries out the commands of all switches, once the ports that they may be about are there. Raises DetourError:
+    one that a switch refuses, by file and line."""
     for switch in booted.switches.values():
         content = switch.content
         if content.switch.commands is not None:
@@ -190,19 +184,10 @@ def config_of(host: LabHost) -> IpHostConfig:
 
 
 def attach_hosts(
-    booted: BootedLab,
-    defaults: LinkDefaults,
-    *,
-    seed: int = 0,
-    elide: bool = False,
-    linux: LinuxHosts | None = None,
+    booted: BootedLab, defaults: LinkDefaults, *, seed: int = 0, elide: bool = False, linux: LinuxHosts | None = None
 ) -> IpStack | None:
     """Attaches all hosts of a lab to their switches; None if it has none that are built in. `linux`: those that are
-    not, whose namespaces are there.
-
-    Raises:
-        DetourError: a host's addresses are wrong, or Linux refuses them.
-    """
+    not, whose namespaces are there. Raises DetourError: a host's addresses are wrong, or Linux refuses them."""
     lab, network = booted.lab, booted.network
     built_in = [host for host in lab.hosts if linux is None or host.name not in linux]
     stack = IpStack([config_of(host) for host in built_in], seed=seed, elide=elide) if built_in else None

@@ -18,9 +18,9 @@ from pathlib import Path
 from detour.base.errors import DetourError
 from detour.base.progress import Progress
 from detour.fabric.labs.boot import BootedLab
-from detour.fabric.labs.contents import SwitchContent
 from detour.fabric.labs.folder import is_json_with
 from detour.fabric.labs.model import Lab
+from detour.fabric.labs.programs import SwitchContent
 from detour.fabric.linux.opening import kind
 
 _NAME = "topology.json"
@@ -38,7 +38,8 @@ class ControllerTopology:
         """Writes it, unless the folder cannot be written to, or holds another file of that name."""
         if self._text is None:
             return
-        if self._path.is_file() and not _is_p4utils(self._path):
+        # p4-utils, or a lab that was killed, may have left one.
+        if self._path.is_file() and not is_json_with(self._path, {"nodes", "links", "graph"}):
             progress(f"{self._path} is another lab's, and stays: p4-utils' controllers will not find this one")
             return
         try:
@@ -55,11 +56,6 @@ class ControllerTopology:
                 if self._path.read_text() == self._text:
                     self._path.unlink()
         self._written = False
-
-
-def _is_p4utils(path: Path) -> bool:
-    """Whether p4-utils, or a lab that was killed, has left it."""
-    return is_json_with(path, {"nodes", "links", "graph"})
 
 
 def _with_programs(topology: str, contents: Sequence[SwitchContent]) -> str:
@@ -85,11 +81,7 @@ def has_cpu_interfaces(lab: Lab) -> bool:
 
 
 def attach_cpu_interfaces(booted: BootedLab) -> None:
-    """Makes them.
-
-    Raises:
-        DetourError: an interface of that name is there already, or the kernel does not allow it.
-    """
+    """Makes them. Raises DetourError: an interface of that name is there already, or the kernel does not allow it."""
     for switch in booted.lab.switches:
         if switch.cpu_port is None:
             continue

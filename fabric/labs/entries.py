@@ -13,25 +13,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 from finsy.proto import p4i, p4r
 
 from detour.base.errors import DetourError
 from detour.base.located_json import JsonFile, JsonObject
-from detour.control.entries import (
-    Action,
-    CloneSession,
-    DefaultAction,
-    Entity,
-    Lpm,
-    MatchValue,
-    MulticastGroup,
-    Range,
-    Replica,
-    TableEntry,
-    Ternary,
-)
+from detour.control import entries
 from detour.control.p4runtime.codec import Codec
 from detour.fabric.tracing.program import read_write_request
 
@@ -56,11 +44,7 @@ class LabUpdate:
 
 
 def read_entries(path: Path, p4info: p4i.P4Info) -> list[LabUpdate]:
-    """What a file wants written.
-
-    Raises:
-        DetourError: what does not fit the program, in which line, and what would.
-    """
+    """What a file wants written. Raises DetourError: what does not fit the program, in which line, and what would."""
     return list(_Reader(JsonFile(path), p4info).updates())
 
 
@@ -91,16 +75,16 @@ class _Reader:
 
     # -- tables
 
-    def _table_entry(self, said: JsonObject) -> Entity:
-        file_only(said, _TABLE_KEYS)
-        table = _named("table", text_of(said, "table"), self.tables)
+    def _table_entry(self, said: JsonObject) -> entries.Entity:
+        _only(said, _TABLE_KEYS)
+        table = _named("table", _text(said, "table"), self.tables)
         action = self._action(said, table)
         if said.get("default_action"):
-            return DefaultAction(table.preamble.name, action)
-        return TableEntry.of(table.preamble.name, _matches(said, table), action, _priority(said, table))
+            return entries.DefaultAction(table.preamble.name, action)
+        return entries.TableEntry.of(table.preamble.name, _matches(said, table), action, _priority(said, table))
 
-    def _action(self, said: JsonObject, table: Any) -> Action:
-        name = text_of(said, "action_name")
+    def _action(self, said: JsonObject, table: Any) -> entries.Action:
+        name = _text(said, "action_name")
         action = _named("action", name, self.actions)
         possible = [self.action_names[ref.id] for ref in table.action_refs]
         if action.preamble.name not in possible:
@@ -114,29 +98,29 @@ class _Reader:
                 f"action {action.preamble.name} takes {', '.join(params) or 'nothing'}; "
                 f"given is {', '.join(given) or 'nothing'}"
             )
-        values = {p: number_of(f"{action.preamble.name}.{p}", v, params[p].bitwidth) for p, v in given.items()}
-        return Action.of(action.preamble.name, **values)
+        values = {p: _number(f"{action.preamble.name}.{p}", v, params[p].bitwidth) for p, v in given.items()}
+        return entries.Action.of(action.preamble.name, **values)
 
     # -- replication
 
-    def _group(self, said: JsonObject) -> Entity:
-        file_only(said, _GROUP_KEYS)
-        return MulticastGroup(whole(said, "multicast_group_id", 1, 65535), _replicas(said))
+    def _group(self, said: JsonObject) -> entries.Entity:
+        _only(said, _GROUP_KEYS)
+        return entries.MulticastGroup(_whole(said, "multicast_group_id", 1, 65535), _replicas(said))
 
-    def _session(self, said: JsonObject) -> Entity:
-        file_only(said, _SESSION_KEYS)
-        length = whole(said, "packet_length_bytes", 0, 1 << 16) if "packet_length_bytes" in said else 0
-        service = whole(said, "class_of_service", 0, 7) if "class_of_service" in said else 0
-        return CloneSession(whole(said, "clone_session_id", 1, 32767), _replicas(said), service, length)
+    def _session(self, said: JsonObject) -> entries.Entity:
+        _only(said, _SESSION_KEYS)
+        length = _whole(said, "packet_length_bytes", 0, 1 << 16) if "packet_length_bytes" in said else 0
+        service = _whole(said, "class_of_service", 0, 7) if "class_of_service" in said else 0
+        return entries.CloneSession(_whole(said, "clone_session_id", 1, 32767), _replicas(said), service, length)
 
 
-def _matches(said: JsonObject, table: Any) -> dict[str, MatchValue]:
+def _matches(said: JsonObject, table: Any) -> dict[str, entries.MatchValue]:
     """Fields of an entry that are compared with something."""
     match = said.get("match") or {}
     if not isinstance(match, dict):
         raise DetourError('match is not an object in braces, like {"hdr.ipv4.dstAddr": ["10.0.1.1", 32]}')
     fields = {field.name: field for field in table.match_fields}
-    values: dict[str, MatchValue] = {}
+    values: dict[str, entries.MatchValue] = {}
     for name, value in match.items():
         field = _named(f"field of table {table.preamble.name}", name, fields)
         if (read := _match(field, value)) is not None:
@@ -150,7 +134,7 @@ def _matches(said: JsonObject, table: Any) -> dict[str, MatchValue]:
 def _priority(said: JsonObject, table: Any) -> int:
     """Of an entry, where its table has any."""
     priority = said.get("priority") or 0
-    if isinstance(priority, bool) or not isinstance(priority, int) or priority < 0:
+    if not _is_whole(priority) or priority < 0:
         raise DetourError(f"priority is {priority!r}; wanted is a number above 0")
     needed = any(field.match_type in _WITH_PRIORITY for field in table.match_fields)
     if needed != bool(priority):
@@ -173,43 +157,45 @@ def _named(what: str, name: str, known: dict[str, T]) -> T:
     return found
 
 
-def file_only(said: JsonObject, allowed: tuple[str, ...]) -> None:
+def _only(said: JsonObject, allowed: tuple[str, ...]) -> None:
     """Keys that an entry may have."""
     wrong = next((key for key in said if key not in allowed), None)
     if wrong is not None:
         raise DetourError(f"an entry has no {wrong!r}; allowed: {', '.join(allowed)}")
 
 
-def text_of(said: JsonObject, key: str) -> str:
+def _text(said: JsonObject, key: str) -> str:
     """A name that must be there."""
     if not isinstance(said.get(key), str):
         raise DetourError(f"{key!r} is missing, or no text")
     return said[key]
 
 
-def whole(said: JsonObject, key: str, low: int, high: int) -> int:
+def _whole(said: JsonObject, key: str, low: int, high: int) -> int:
     """A whole number within bounds."""
     value = said.get(key)
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+    if not _is_whole(value) or not low <= value <= high:
         raise DetourError(f"{key} is {value!r}; wanted is a whole number from {low} to {high}")
     return value
 
 
-def _replicas(said: JsonObject) -> tuple[Replica, ...]:
+def _is_whole(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _replicas(said: JsonObject) -> tuple[entries.Replica, ...]:
     listed = said.get("replicas")
     if not isinstance(listed, list) or not all(isinstance(each, JsonObject) for each in listed):
         raise DetourError('replicas is no list like [{"egress_port": 1, "instance": 1}]')
     for each in listed:
-        file_only(each, _REPLICA_KEYS)
-    return tuple(Replica(whole(each, "egress_port", 0, 511), whole(each, "instance", 0, 65535)) for each in listed)
+        _only(each, _REPLICA_KEYS)
+    return tuple(
+        entries.Replica(_whole(each, "egress_port", 0, 511), _whole(each, "instance", 0, 65535)) for each in listed
+    )
 
 
-def number_of(what: str, value: object, bits: int) -> int:
-    """The number behind a value, if it fits so many bits.
-
-    Raises:
-        DetourError: it does not.
-    """
+def _number(what: str, value: object, bits: int) -> int:
+    """The number behind a value, if it fits so many bits. Raises DetourError: it does not."""
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
     if isinstance(value, str):
@@ -217,7 +203,7 @@ def number_of(what: str, value: object, bits: int) -> int:
         if width != bits:
             raise DetourError(f"{what} is {value!r}, which has {width} bits; wanted are {bits}")
         return number
-    if isinstance(value, bool) or not isinstance(value, int):
+    if not _is_whole(value):
         raise DetourError(f"{what} is {value!r}; wanted is a number, or a MAC, IPv4 or IPv6 address in quotes")
     if not -(1 << bits - 1) <= value < 1 << bits:
         raise DetourError(f"{what} is {value}, which does not fit {bits} bits (0 to {(1 << bits) - 1})")
@@ -235,29 +221,29 @@ def _address(what: str, text: str) -> tuple[int, int]:
     return int(found), found.max_prefixlen
 
 
-def _match(field: Any, value: object) -> MatchValue | None:
+def _match(field: Any, value: object) -> entries.MatchValue | None:
     """What a field is compared with; None: anything will do."""
     name, bits = field.name, field.bitwidth
     if field.match_type in (_KIND.EXACT, _KIND.OPTIONAL):
-        return number_of(name, value, bits)
+        return _number(name, value, bits)
     kinds = {_KIND.LPM: "[value, prefix length]", _KIND.TERNARY: "[value, mask]", _KIND.RANGE: "[low, high]"}
     wanted = kinds.get(field.match_type, "not possible here")
     if field.match_type not in kinds or not isinstance(value, list) or len(value) != 2:
         raise DetourError(f"{name} is {value!r}; wanted is {wanted}")
-    first = number_of(name, value[0], bits)
+    first = _number(name, value[0], bits)
     if field.match_type == _KIND.LPM:
         length = value[1]
-        if isinstance(length, bool) or not isinstance(length, int) or not 0 <= length <= bits:
+        if not _is_whole(length) or not 0 <= length <= bits:
             raise DetourError(f"{name} has prefix length {length!r}; wanted is 0 to {bits}")
         _check_bits(name, value, first, (1 << bits) - (1 << bits - length))
-        return Lpm(first, length, bits) if length else None
-    second = number_of(name, value[1], bits)
+        return entries.Lpm(first, length, bits) if length else None
+    second = _number(name, value[1], bits)
     if field.match_type == _KIND.TERNARY:
         _check_bits(name, value, first, second)
-        return Ternary(first, second) if second else None
+        return entries.Ternary(first, second) if second else None
     if first > second:
         raise DetourError(f"{name} is {value!r}; the low end is above the high one")
-    return Range(first, second) if (first, second) != (0, (1 << bits) - 1) else None
+    return entries.Range(first, second) if (first, second) != (0, (1 << bits) - 1) else None
 
 
 def _check_bits(name: str, said: object, value: int, mask: int) -> None:
@@ -268,10 +254,7 @@ def _check_bits(name: str, said: object, value: int, mask: int) -> None:
 
 def read_updates(path: Path, p4info: p4i.P4Info) -> tuple[list[p4r.Update], list[str]]:
     """Updates, and what errors call each: of a tutorial's `sN-runtime.json`, or of a P4Runtime WriteRequest as text.
-
-    Raises:
-        DetourError: the file cannot be read, or does not fit the program.
-    """
+    Raises DetourError: the file cannot be read, or does not fit the program."""
     if path.suffix != ".json":
         return read_write_request(path)
     found = read_entries(path, p4info)

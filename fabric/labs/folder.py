@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Set
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,11 +25,8 @@ class LabFolder:
 
     @staticmethod
     def given(text: str, solution: bool = False, arguments: str | None = None) -> LabFolder:
-        """What somebody names: a folder, or a topology in it or in a folder of it.
-
-        Raises:
-            DetourError: neither is there, or there is no solution.
-        """
+        """What somebody names: a folder, or a topology in it or in a folder of it. Raises DetourError: neither is
+        there, or there is no solution."""
         path = Path(text).absolute()
         try:
             words = tuple(shlex.split(arguments or ""))
@@ -45,6 +42,25 @@ class LabFolder:
             raise DetourError(f"{found.path}: there is no folder solution, which --solution takes files from")
         return found
 
+    def lab_file(self, usual: str, others: Callable[[Path], Iterable[Path]] = lambda path: ()) -> Path | None:
+        """The topology of a format: the file that was named, if its name ends as the `usual` one does, else that one,
+        else the only one of `others`. None: the folder is of another format. Raises DetourError: there are several, and
+        none is named."""
+        if self.file is not None:
+            return self.file if self.file.suffix == Path(usual).suffix else None
+        if (direct := self.path / usual).is_file():
+            return direct
+        return self.only(others(self.path), "labs")
+
+    def only(self, paths: Iterable[Path], what: str) -> Path | None:
+        """The only one of some files in the folder; None: there is none. Raises DetourError: there are several; their
+        names."""
+        found = sorted(paths)
+        if len(found) > 1:
+            listed = ", ".join(str(path.relative_to(self.path)) for path in found)
+            raise DetourError(f"{self.path} has several {what}; name one of {listed}")
+        return found[0] if found else None
+
     def find(self, name: str) -> Path | None:
         """A file that the lab names by a path from its folder; None if it is not there."""
         if self.solution and (path := self.path / "solution" / Path(name).name).is_file():
@@ -53,11 +69,7 @@ class LabFolder:
         return path if path.is_file() else None
 
     def require(self, name: str, where: str, what: str) -> Path:
-        """The same for one that must be there.
-
-        Raises:
-            DetourError: it is not; who named it.
-        """
+        """The same for one that must be there. Raises DetourError: it is not; who named it."""
         found = self.find(name)
         if found is None:
             raise DetourError(f"{where}: {what} {name!r} is not there ({self.path / name})")

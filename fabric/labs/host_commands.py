@@ -20,11 +20,8 @@ _UNDERSTOOD = (
 
 
 def configured(host: LabHost) -> LabHost:
-    """The host with what its commands say of routes and neighbours; the others are its `shell`.
-
-    Raises:
-        DetourError: one of them cannot be read, or names what is no address.
-    """
+    """The host with what its commands say of routes and neighbours; the others are its `shell`. Raises DetourError: one
+    of them cannot be read, or names what is no address."""
     shell: list[str] = []
     for command in host.commands:
         words = _without_sudo(command, host.where)
@@ -61,12 +58,8 @@ def for_shell(host: LabHost) -> list[str]:
 
 
 def _without_sudo(command: str, where: str) -> list[str]:
-    return [word for word in _words(command, where) if word != "sudo"]
-
-
-def _words(command: str, where: str) -> list[str]:
     try:
-        return shlex.split(command)
+        return [word for word in shlex.split(command) if word != "sudo"]
     except ValueError as error:
         raise DetourError(f"{where}: the command {command!r}: {error}") from None
 

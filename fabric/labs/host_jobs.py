@@ -1,20 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What hosts of a lab are told to do, under way: begun, whether it is over, and what came of it."""
+"""What hosts of a lab do, under way: begun, whether it is over, and what came of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from detour.base.errors import DetourError
 from detour.base.times import MS, US
+from detour.engine.network import Network
 from detour.fabric.labs.model import IpAddress, LabHost
 from detour.fabric.labs.workloads import FIRST_SOURCE_PORT, Activity, EchoTrain, FrameTrain, TcpFlow, UdpStream
 from detour.hosts.ip.arrival_process import Spacing
-from detour.hosts.ip.connections import ReceivedStream, TcpListener
+from detour.hosts.ip.connections import TcpListener
 from detour.hosts.ip.hosts import IpStack
-from detour.hosts.ip.results import ReceivedResult
 from detour.hosts.ip.sockets import UdpPort
 from detour.hosts.ip.tcp.config import TcpConfig
 
@@ -27,14 +29,6 @@ _PATIENCE_PS = 1_000 * MS
 
 
 @dataclass(frozen=True)
-class Ports:
-    """What listens, by host and number."""
-
-    udp: Mapping[tuple[str, int], UdpPort]
-    tcp: Mapping[tuple[str, int], TcpListener]
-
-
-@dataclass(frozen=True)
 class FlowShare:
     """What counts as a flow in the document of `detour sim`: a ping's round trip, a stream, a connection."""
 
@@ -44,108 +38,101 @@ class FlowShare:
     time_ps: int | None
 
 
-class SourcePorts:
-    """Source ports for flows of which nobody says theirs, so that no two are taken for one."""
+class HostJob(ABC):
+    """An activity under way."""
 
-    def __init__(self) -> None:
-        self._next = FIRST_SOURCE_PORT
+    def __init__(self, activity: Any, end_ps: int) -> None:
+        """`end_ps`: after that nothing is sent, and nothing answered."""
+        self.activity, self._end_ps = activity, end_ps
 
-    def given(self, activity: Activity) -> Activity:
-        """With a port of its own.
-
-        Raises:
-            DetourError: there is none left.
-        """
-        if isinstance(activity, EchoTrain | FrameTrain) or activity.sport:
-            return activity
-        if self._next > _LAST_PORT:
-            raise DetourError(f"there are no source ports left; a lab has had {_LAST_PORT - FIRST_SOURCE_PORT} flows")
-        self._next += 1
-        return replace(activity, sport=self._next - 1)
-
-
-class Doing(Protocol):
-    """Something under way."""
-
-    @property
-    def activity(self) -> Activity: ...
-
+    @abstractmethod
     def over(self) -> bool:
         """Whether all of it has come to its end."""
-        ...
 
     def still_sends(self, now: int) -> bool:
         """Whether something is yet to be sent, or may yet be answered."""
-        ...
+        return now < self._end_ps
 
+    @abstractmethod
     def parts(self) -> list[FlowShare]:
         """Its flows."""
-        ...
 
+    @abstractmethod
     def row(self) -> dict[str, Any]:
         """What is shown of it."""
-        ...
 
 
-def destinations(hosts: Sequence[LabHost], to: IpAddress, source: str) -> list[str]:
-    """Who may get what is sent to an address: the host that has it, or, of a virtual one, any but the sender."""
-    owner = [host.name for host in hosts if host.address.ip == to]
-    return owner or [host.name for host in hosts if host.name != source]
+class HostJobs:
+    """The built-in hosts of a lab, the ports that they listen at, and what they are told to do. Methods may be called
+    from several threads."""
+
+    def __init__(self, network: Network, hosts: Sequence[LabHost], stack: IpStack) -> None:
+        self._network, self._hosts, self._stack = network, hosts, stack
+        self._udp: dict[tuple[str, int], UdpPort] = {}
+        self._tcp: dict[tuple[str, int], TcpListener] = {}
+        self._next_port = FIRST_SOURCE_PORT
+        self._lock = threading.Lock()
+
+    def begin(self, activities: Sequence[Activity]) -> list[HostJob]:
+        """Begins activities now; hosts that they send to listen. Raises DetourError: there is no source port left."""
+        with self._lock:
+            numbered = [self._with_source_port(each) for each in activities]
+            self._listen(numbered)
+            now = self._network.now_ps
+            return [self._begun(each, now) for each in numbered]
+
+    def _with_source_port(self, activity: Activity) -> Activity:
+        """With a port of its own if it names none, so that no two flows are taken for one."""
+        if isinstance(activity, EchoTrain | FrameTrain) or activity.sport:
+            return activity
+        if self._next_port > _LAST_PORT:
+            raise DetourError(f"there are no source ports left; a lab has had {_LAST_PORT - FIRST_SOURCE_PORT} flows")
+        self._next_port += 1
+        return replace(activity, sport=self._next_port - 1)
+
+    def _listen(self, activities: Sequence[Activity]) -> None:
+        """Opens the ports that are sent to and not open yet."""
+        streams = [each for each in activities if isinstance(each, UdpStream)]
+        for activity in activities:
+            if not isinstance(activity, UdpStream | TcpFlow):
+                continue
+            for name in self._receivers(activity.dst, activity.src):
+                place, host = (name, activity.dport), self._stack.host(name)
+                if isinstance(activity, TcpFlow) and place not in self._tcp:
+                    self._tcp[place] = host.tcp_port(activity.dport, config=TcpConfig(cc=activity.control))
+                elif isinstance(activity, UdpStream) and place not in self._udp:
+                    senders = max(_SENDERS, sum(each.dport == activity.dport for each in streams))
+                    self._udp[place] = host.udp_port(activity.dport, senders=senders)
+
+    def _receivers(self, to: IpAddress, source: str) -> list[str]:
+        """Who may get what is sent to an address: the host that has it, or, of a virtual one, any but the sender."""
+        owner = [host.name for host in self._hosts if host.address.ip == to]
+        return owner or [host.name for host in self._hosts if host.name != source]
+
+    def _begun(self, activity: Activity, now: int) -> HostJob:
+        match activity:
+            case EchoTrain():
+                return _Ping(self._stack, activity, now)
+            case UdpStream():
+                return _Stream(self._stack, activity, self._udp, now)
+            case TcpFlow():
+                return _Connection(self._stack, activity, self._tcp, now)
+            case FrameTrain():
+                return _Frames(self._stack, activity, now)
 
 
-def listen(
-    hosts: Sequence[LabHost], stack: IpStack, activities: Sequence[Activity], before: Ports | None = None
-) -> Ports:
-    """Opens the ports that are sent to and not open yet. `hosts`: those that can, the built-in ones."""
-    udp = dict(before.udp) if before else {}
-    tcp = dict(before.tcp) if before else {}
-    streams = [each for each in activities if isinstance(each, UdpStream)]
-    for stream in streams:
-        for name in destinations(hosts, stream.dst, stream.src):
-            if (name, stream.dport) not in udp:
-                senders = max(_SENDERS, sum(each.dport == stream.dport for each in streams))
-                udp[name, stream.dport] = stack.host(name).udp_port(stream.dport, senders=senders)
-    for flow in activities:
-        if isinstance(flow, TcpFlow):
-            for name in destinations(hosts, flow.dst, flow.src):
-                if (name, flow.dport) not in tcp:
-                    config = TcpConfig(cc=flow.control)
-                    tcp[name, flow.dport] = stack.host(name).tcp_port(flow.dport, config=config)
-    return Ports(udp, tcp)
-
-
-def begin(stack: IpStack, activity: Activity, ports: Ports, now: int) -> Doing:
-    """Begins something, `start_ps` after `now`."""
-    match activity:
-        case EchoTrain():
-            return _Pinging(stack, activity, now)
-        case UdpStream():
-            return _Streaming(stack, activity, ports, now)
-        case TcpFlow():
-            return _Connected(stack, activity, ports, now)
-        case FrameTrain():
-            return _Framing(stack, activity, now)
-
-
-class _Pinging:
+class _Ping(HostJob):
     """Echo requests and their answers."""
 
     def __init__(self, stack: IpStack, activity: EchoTrain, now: int) -> None:
-        self.activity = activity
-        self._end = now + activity.start_ps + activity.count * activity.interval_ps + _PATIENCE_PS
+        start, count, interval = now + activity.start_ps, activity.count, activity.interval_ps
+        super().__init__(activity, start + count * interval + _PATIENCE_PS)
         self._ping = stack.host(activity.src).ping(
-            str(activity.dst),
-            count=activity.count,
-            interval_ps=activity.interval_ps,
-            size=activity.size,
-            start_ps=now + activity.start_ps,
+            str(activity.dst), count=count, interval_ps=interval, size=activity.size, start_ps=start
         )
 
     def over(self) -> bool:
         return self._ping.result().answered_ps.size >= self.activity.count
-
-    def still_sends(self, now: int) -> bool:
-        return now < self._end
 
     def parts(self) -> list[FlowShare]:
         size, trips = self.activity.size, self._ping.result().rtts_ps.tolist()
@@ -155,25 +142,47 @@ class _Pinging:
     def row(self) -> dict[str, Any]:
         result = self._ping.result()
         trips = result.answered_ps / US
-        known = trips.size > 0
-        return {
+        row = {
             "src": self.activity.src,
             "dst": str(self.activity.dst),
             "sent": result.sent,
             "received": result.received,
-            "rtt_min_us": round(float(trips.min()), 3) if known else None,
-            "rtt_mean_us": round(float(trips.mean()), 3) if known else None,
-            "rtt_max_us": round(float(trips.max()), 3) if known else None,
         }
+        for name, of in (("min", trips.min), ("mean", trips.mean), ("max", trips.max)):
+            row[f"rtt_{name}_us"] = round(float(of()), 3) if trips.size else None
+        return row
 
 
-class _Streaming:
+class _Flow(HostJob):
+    """A stream or a connection, which receivers know by its source."""
+
+    def __init__(self, stack: IpStack, activity: Any, ports: dict[tuple[str, int], Any], end_ps: int) -> None:
+        super().__init__(activity, end_ps)
+        self._ports = ports
+        self._source = str(stack.host(activity.src).address(activity.dst.version == 6)), activity.sport
+
+    def _received(self) -> list[tuple[str, Any]]:
+        """(receiver, what it got of this flow)."""
+        return [
+            (name, result)
+            for (name, number), port in self._ports.items()
+            if number == self.activity.dport
+            for result in port.results()
+            if (result.source, result.source_port) == self._source
+        ]
+
+    def _ends(self, received: dict[str, int]) -> dict[str, Any]:
+        """The columns that say from where to where; `received`: by receiver."""
+        a = self.activity
+        return {"src": a.src, "dst": str(a.dst), "sport": a.sport, "dport": a.dport, "to": received}
+
+
+class _Stream(_Flow):
     """Datagrams, and who got them."""
 
-    def __init__(self, stack: IpStack, activity: UdpStream, ports: Ports, now: int) -> None:
-        self.activity, self._ports = activity, ports
-        self._source = str(stack.host(activity.src).address(activity.dst.version == 6))
-        self._stop = now + activity.start_ps + activity.time_ps
+    def __init__(self, stack: IpStack, activity: UdpStream, ports: dict[tuple[str, int], UdpPort], now: int) -> None:
+        start = now + activity.start_ps
+        super().__init__(stack, activity, ports, start + activity.time_ps)
         mode = _MODES[activity.model]
         burst = _BURST_PS if mode == "on-off" else 0
         self._flow = stack.host(activity.src).udp(
@@ -181,27 +190,14 @@ class _Streaming:
             spacing=Spacing(activity.rate_bps, activity.size, mode=mode, on_ps=burst, off_ps=burst),
             port=activity.dport,
             source_port=activity.sport,
-            start_ps=now + activity.start_ps,
-            stop_ps=self._stop,
+            start_ps=start,
+            stop_ps=self._end_ps,
             tos=activity.tos,
         )
-
-    def _received(self) -> list[tuple[str, ReceivedResult]]:
-        """(receiver, what it got of this stream)."""
-        found = []
-        for (name, number), port in self._ports.udp.items():
-            if number == self.activity.dport:
-                for result in port.results():
-                    if (result.source, result.source_port) == (self._source, self.activity.sport):
-                        found.append((name, result))
-        return found
 
     def over(self) -> bool:
         sent = self._flow.result()
         return sent.done and sum(result.packets for _, result in self._received()) >= sent.packets
-
-    def still_sends(self, now: int) -> bool:
-        return now < self._stop
 
     def parts(self) -> list[FlowShare]:
         sent, received = self._flow.result(), self._received()
@@ -214,12 +210,7 @@ class _Streaming:
         sent, received = self._flow.result(), self._received()
         packets = sum(result.packets for _, result in received)
         delays = [(result.delay_mean_ps * result.packets, result.delay_max_ps) for _, result in received]
-        return {
-            "src": self.activity.src,
-            "dst": str(self.activity.dst),
-            "sport": self.activity.sport,
-            "dport": self.activity.dport,
-            "to": {name: result.packets for name, result in received},
+        return self._ends({name: result.packets for name, result in received}) | {
             "sent": sent.packets,
             "received": packets,
             "lost": sent.packets - packets,
@@ -230,33 +221,21 @@ class _Streaming:
         }
 
 
-class _Connected:
+class _Connection(_Flow):
     """A connection that carries bytes."""
 
-    def __init__(self, stack: IpStack, activity: TcpFlow, ports: Ports, now: int) -> None:
-        self.activity, self._ports = activity, ports
-        self._source = str(stack.host(activity.src).address(activity.dst.version == 6))
+    def __init__(self, stack: IpStack, activity: TcpFlow, ports: dict[tuple[str, int], TcpListener], now: int) -> None:
+        super().__init__(stack, activity, ports, 0)
         self._start = now + activity.start_ps
-        self._stop = None if activity.time_ps is None else self._start + activity.time_ps
         self._connection = stack.host(activity.src).tcp(
             str(activity.dst),
             port=activity.dport,
             nbytes=activity.bytes,
             config=TcpConfig(cc=activity.control),
             start_ps=self._start,
-            stop_ps=self._stop,
+            stop_ps=None if activity.time_ps is None else self._start + activity.time_ps,
             source_port=activity.sport,
         )
-
-    def _received(self) -> list[tuple[str, ReceivedStream]]:
-        """(receiver, what it got of this connection)."""
-        return [
-            (name, result)
-            for (name, number), port in self._ports.tcp.items()
-            if number == self.activity.dport
-            for result in port.results()
-            if (result.source, result.source_port) == (self._source, self.activity.sport)
-        ]
 
     def _complete(self) -> bool:
         """All bytes are there; of a connection that lasts a time, all that were sent."""
@@ -276,18 +255,13 @@ class _Connected:
         result, received = self._connection.result(), self._received()
         delivered = sum(each.bytes for _, each in received)
         last = max((each.last_ps for _, each in received), default=0)
-        wanted = result.acked if self.activity.bytes is None else self.activity.bytes
+        size = result.acked if self.activity.bytes is None else self.activity.bytes
         complete = self._complete()
-        return [FlowShare(wanted, delivered, complete, last - self._start if complete else None)]
+        return [FlowShare(size, delivered, complete, last - self._start if complete else None)]
 
     def row(self) -> dict[str, Any]:
         result, received = self._connection.result(), self._received()
-        return {
-            "src": self.activity.src,
-            "dst": str(self.activity.dst),
-            "sport": self.activity.sport,
-            "dport": self.activity.dport,
-            "to": {name: each.bytes for name, each in received},
+        return self._ends({name: each.bytes for name, each in received}) | {
             "control": self.activity.control,
             "state": result.error or result.state,
             "acked_bytes": result.acked,
@@ -300,33 +274,27 @@ class _Connected:
         }
 
 
-class _Framing:
+class _Frames(HostJob):
     """Frames, and what came to whom meanwhile."""
 
     def __init__(self, stack: IpStack, activity: FrameTrain, now: int) -> None:
-        self.activity = activity
+        start, count, interval = now + activity.start_ps, activity.count, activity.interval_ps
+        super().__init__(activity, start + len(activity.frames) * count * interval)
         self._hosts = {stack.host(number).name: stack.host(number) for number in range(stack.hosts)}
-        self._end = now + activity.start_ps + len(activity.frames) * activity.count * activity.interval_ps
         self._before = {name: host.counters()["rx_frames"] for name, host in self._hosts.items()}
         self._frames = stack.host(activity.src).send_frames(
-            activity.frames,
-            interval_ps=activity.interval_ps,
-            repeat=activity.count,
-            start_ps=now + activity.start_ps,
+            activity.frames, interval_ps=interval, repeat=count, start_ps=start
         )
 
     def _received(self) -> dict[str, int]:
         """Frames of whatever kind."""
-        found = {name: host.counters()["rx_frames"] - self._before[name] for name, host in self._hosts.items()}
-        return {name: frames for name, frames in found.items() if frames}
+        frames = {name: host.counters()["rx_frames"] - self._before[name] for name, host in self._hosts.items()}
+        return {name: count for name, count in frames.items() if count}
 
     def over(self) -> bool:
         """A frame may be answered, copied or swallowed: only that somebody got as many is known."""
         sent = self._frames.result()
         return sent.done and sum(self._received().values()) >= sent.packets
-
-    def still_sends(self, now: int) -> bool:
-        return now < self._end
 
     def parts(self) -> list[FlowShare]:
         """Whose they would be, only the program knows."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from detour.base.errors import DetourError
+from detour.base.errors import told_of
 from detour.fabric.labs.host_commands import for_shell
 from detour.fabric.labs.model import Lab, LabHost, names
-from detour.fabric.linux.hosts import LinuxHosts, LinuxRequest, processes_of
+from detour.fabric.linux.hosts import LinuxHosts, LinuxRequest, hosts_named, listed, mtu_of, processes_of
 from detour.fabric.linux.interface import LINUX_MTU, HostInterface, Neighbour, Route
 
 ALL = "all"
@@ -18,37 +18,21 @@ _WITHOUT_IPV6 = {"disable_ipv6": "1"}
 
 
 def chosen(lab: Lab, wanted: str | None) -> list[str]:
-    """Hosts by name, in the order of the lab: `h1,h2`, or `all`.
-
-    Raises:
-        DetourError: there is no such host.
-    """
-    if wanted is None:
-        return []
-    if wanted.strip() == ALL:
-        return [host.name for host in lab.hosts]
-    said = [name.strip() for name in wanted.split(",") if name.strip()]
-    for name in said:
-        if name not in {host.name for host in lab.hosts}:
-            raise DetourError(f"--linux {name}: there is no such host; the lab has {names(lab.hosts)}")
-        if said.count(name) > 1:
-            raise DetourError(f"--linux {name}: that host is there twice")
-    return [host.name for host in lab.hosts if host.name in said]
+    """Hosts by name, in the order of the lab: `h1,h2`, or `all`. Raises DetourError: there is no such host."""
+    hosts = [host.name for host in lab.hosts]
+    if wanted is not None and wanted.strip() == ALL:
+        return hosts
+    named = hosts_named(listed(wanted), hosts, f"the lab has {names(lab.hosts)}")
+    return [name for name in hosts if name in named]
 
 
 def request_of(lab: Lab, linux: str | None, netns: str | None = None, mtu: int | None = None) -> LinuxRequest:
     """What is to be made. `netns`: hosts that are the network namespaces of processes, like `h3=4711`; `mtu`: bytes.
-
-    Raises:
-        DetourError: there is no such host, one is there twice, or something is not a process.
-    """
+    Raises DetourError: there is no such host, one is there twice, or something is not a process."""
     processes = processes_of(netns)
-    both = ",".join([*chosen(lab, linux), *processes])
-    found = chosen(lab, both or None)
-    if mtu is not None and not found:
-        raise DetourError("--mtu is that of Linux hosts; name them by --linux or --netns")
-    size = LINUX_MTU if mtu is None else mtu
-    interfaces = {name: interface_of(lab, lab.host(name), size) for name in found}
+    both = chosen(lab, ",".join([*chosen(lab, linux), *processes]))
+    size = mtu_of(both, mtu)
+    interfaces = {name: interface_of(lab, lab.host(name), size) for name in both}
     return LinuxRequest(interfaces, {host.name: str(host.address.ip) for host in lab.hosts}, processes)
 
 
@@ -65,14 +49,9 @@ def interface_of(lab: Lab, host: LabHost, mtu: int = LINUX_MTU) -> HostInterface
 
 
 def run_shell(lab: Lab, linux: LinuxHosts) -> None:
-    """Lets Linux hosts do what the lab tells them to, each command in a shell, as root of that host.
-
-    Raises:
-        DetourError: one fails, with what it says.
-    """
+    """Lets Linux hosts do what the lab tells them to, each command in a shell, as root of that host. Raises
+    DetourError: one fails, with what it says."""
     for host in lab.hosts:
         for command in for_shell(host) if host.name in linux else ():
-            try:
+            with told_of(f"{host.where}: the command {command!r} failed"):
                 linux.run(host.name, ["sh", "-c", command])
-            except DetourError as error:
-                raise DetourError(f"{host.where}: the command {command!r} failed: {error}") from None

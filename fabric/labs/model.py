@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 from pathlib import Path
+from typing import TypeVar
 
 from detour.base.errors import DetourError
 
@@ -60,6 +61,9 @@ class LabHost:
     commands: tuple[str, ...] = ()
     shell: tuple[str, ...] = ()
     where: str = ""
+
+
+T = TypeVar("T", LabSwitch, LabHost)
 
 
 @dataclass(frozen=True)
@@ -116,22 +120,12 @@ class Lab:
         check(self)
 
     def switch(self, name: str) -> LabSwitch:
-        """A switch by its name.
-
-        Raises:
-            DetourError: there is none.
-        """
-        found = next((each for each in self.switches if each.name == name), None)
-        if found is None:
-            raise DetourError(f"there is no switch {name!r}; the lab has {names(self.switches)}")
-        return found
+        """A switch by its name. Raises DetourError: there is none."""
+        return _named("switch", name, self.switches)
 
     def host(self, name: str) -> LabHost:
         """The same for hosts."""
-        found = next((each for each in self.hosts if each.name == name), None)
-        if found is None:
-            raise DetourError(f"there is no host {name!r}; the lab has {names(self.hosts)}")
-        return found
+        return _named("host", name, self.hosts)
 
     def attachment(self, host: str) -> tuple[LabLink, LabEnd]:
         """(a host's link, the switch's end of it)."""
@@ -142,8 +136,14 @@ class Lab:
         raise DetourError(f"host {host} has no link")
 
 
-def names(nodes: Sequence[LabSwitch] | Sequence[LabHost]) -> str:
-    """For errors."""
+def _named(what: str, name: str, nodes: Sequence[T]) -> T:
+    for node in nodes:
+        if node.name == name:
+            return node
+    raise DetourError(f"there is no {what} {name!r}; the lab has {names(nodes)}")
+
+
+def names(nodes: Sequence[LabSwitch | LabHost]) -> str:
     listed = [each.name for each in nodes]
     return ", ".join(listed[:12]) + (f" and {len(listed) - 12} more" if len(listed) > 12 else "") or "none"
 
@@ -155,11 +155,7 @@ def natural(name: str) -> list[tuple[int, int, str]]:
 
 
 def mac_of(text: object, where: str) -> str:
-    """A MAC address.
-
-    Raises:
-        DetourError: it is none.
-    """
+    """A MAC address. Raises DetourError: it is none."""
     if not isinstance(text, str) or not _MAC.fullmatch(text):
         raise DetourError(f"{where}: {text!r} is not a MAC address, like 08:00:00:00:01:01")
     if int(text[:2], 16) & 1:
@@ -168,11 +164,7 @@ def mac_of(text: object, where: str) -> str:
 
 
 def check(lab: Lab) -> None:
-    """Sees that a lab can be.
-
-    Raises:
-        DetourError: what is wrong, by the file and line that say it.
-    """
+    """Sees that a lab can be. Raises DetourError: what is wrong, by the file and line that say it."""
     if not lab.switches:
         raise DetourError(f"{lab.folder}: the lab has no switch")
     _unlike(lab.switches, "device_id", "device id")
@@ -187,9 +179,8 @@ def check(lab: Lab) -> None:
     _check_links(lab)
     for task in lab.tasks:
         if task.host not in {host.name for host in lab.hosts}:
-            raise DetourError(
-                f"{task.where}: there is no host {task.host!r} for this task; the lab has {names(lab.hosts)}"
-            )
+            known = names(lab.hosts)
+            raise DetourError(f"{task.where}: there is no host {task.host!r} for this task; the lab has {known}")
 
 
 def _unlike(switches: Sequence[LabSwitch], attribute: str, what: str) -> None:

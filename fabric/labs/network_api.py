@@ -9,7 +9,7 @@ Names are those of nsg-ethz/p4-utils; what has no counterpart here is refused by
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -17,8 +17,7 @@ from typing import Any
 from detour.base.errors import DetourError
 from detour.fabric.labs.model import natural
 from detour.fabric.labs.p4app import ADD_LINK_OPTIONS, link_options
-from detour.fabric.labs.p4utils_addresses import assign
-from detour.fabric.labs.p4utils_network import CPU_NODE, P4UtilsNetwork
+from detour.fabric.labs.p4utils_network import CPU_NODE, P4UtilsNetwork, P4UtilsNode, assign
 from detour.fabric.labs.p4utils_tasks import TRAFFIC, P4UtilsTask, read_tasks
 
 _WITHOUT_EFFECT = frozenset((
@@ -42,8 +41,6 @@ class NetworkStarted(BaseException):
 
 
 class NetworkAPI:
-    """See the module."""
-
     script = ""
     """the script's path, for the lines of errors"""
 
@@ -70,11 +67,9 @@ class NetworkAPI:
     # -- the network as a whole -------------------------------------------------------------------------
 
     def execScript(self, cmd: str, out_file: str | None = None, reboot: bool = True) -> None:
-        del out_file, reboot
         self.network.scripts.append(cmd)
 
     def addTaskFile(self, filepath: str, def_mod: str = TRAFFIC) -> None:
-        del def_mod
         self.network.tasks += read_tasks(Path(filepath))
 
     def addTask(
@@ -87,7 +82,6 @@ class NetworkAPI:
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> None:
-        del enableScheduler
         if not isinstance(exe, str | FunctionType):  # as p4-utils' scheduler
             raise DetourError(f"addTask: the task of {name} is {exe!r}; wanted is a command (one string) or a function")
         module, name_of_exe = ("", exe) if isinstance(exe, str) else (exe.__module__, exe.__name__)
@@ -178,7 +172,6 @@ class NetworkAPI:
     def addLink(
         self, node1: str, node2: str, port1: int | None = None, port2: int | None = None, key: Any = None, **opts: Any
     ) -> int:
-        del key
         wrong = next((name for name in opts if name not in ADD_LINK_OPTIONS), None)
         if wrong is not None:
             raise DetourError(f"addLink has no option {wrong!r}; allowed: {', '.join(ADD_LINK_OPTIONS)}")
@@ -198,33 +191,26 @@ class NetworkAPI:
         link.options[f"{name}{link.side(node1)}"] = value
 
     def setBw(self, node1: str, node2: str, bw: float, key: Any = None) -> None:
-        del key
         self._set(node1, node2, bw=bw)
 
     def setDelay(self, node1: str, node2: str, delay: int, key: Any = None) -> None:
-        del key
         self._set(node1, node2, delay=f"{delay}ms")
 
     def setLoss(self, node1: str, node2: str, loss: float, key: Any = None) -> None:
-        del key
         self._set(node1, node2, loss=_percent(loss))
 
     def setMaxQueueSize(self, node1: str, node2: str, max_queue_size: int, key: Any = None) -> None:
-        del key
         self._set(node1, node2, max_queue_size=max_queue_size)
 
     def setIntfPort(self, node1: str, node2: str, port: int, key: Any = None) -> None:
-        del key
         if port in self.network.ports(node1):
             raise DetourError(f"port {port} of {node1} has a link already")
         self._set_end(node1, node2, "port", port)
 
     def setIntfIp(self, node1: str, node2: str, ip: str, key: Any = None) -> None:
-        del key
         self._set_end(node1, node2, "ip", ip)
 
     def setIntfMac(self, node1: str, node2: str, mac: str, key: Any = None) -> None:
-        del key
         self._set_end(node1, node2, "addr", mac)
 
     def setBwAll(self, bw: float) -> None:
@@ -242,17 +228,13 @@ class NetworkAPI:
     # -- questions --------------------------------------------------------------------------------------
 
     def nodes(self, sort: bool = True, withInfo: bool = False) -> list[Any]:
-        del sort
-        found = sorted(self.network.nodes.values(), key=lambda node: natural(node.name))
-        return [(node.name, node.options) if withInfo else node.name for node in found]
+        return _listed(sorted(self.network.nodes.values(), key=lambda node: natural(node.name)), withInfo)
 
     def hosts(self, sort: bool = True, withInfo: bool = False) -> list[Any]:
-        del sort
-        return [(node.name, node.options) if withInfo else node.name for node in self.network.of_kind("host")]
+        return _listed(self.network.of_kind("host"), withInfo)
 
     def switches(self, sort: bool = True, withInfo: bool = False) -> list[Any]:
-        del sort
-        return [(node.name, node.options) if withInfo else node.name for node in self.network.of_kind("switch")]
+        return _listed(self.network.of_kind("switch"), withInfo)
 
     p4switches = switches
 
@@ -274,6 +256,10 @@ class NetworkAPI:
         return name in self.network.nodes and self.network.nodes[name].kind == "switch"
 
     isP4Switch = isSwitch
+
+
+def _listed(nodes: Iterable[P4UtilsNode], with_info: bool) -> list[Any]:
+    return [(node.name, node.options) if with_info else node.name for node in nodes]
 
 
 def _percent(loss: float) -> float:

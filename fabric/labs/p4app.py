@@ -11,8 +11,7 @@ from detour.base.located_json import JsonArray, JsonFile, JsonObject
 from detour.fabric.labs.folder import LabFolder
 from detour.fabric.labs.model import Lab
 from detour.fabric.labs.p4utils import lab_of
-from detour.fabric.labs.p4utils_addresses import STRATEGIES, assign
-from detour.fabric.labs.p4utils_network import P4UtilsNetwork
+from detour.fabric.labs.p4utils_network import STRATEGIES, P4UtilsNetwork, assign
 from detour.fabric.labs.p4utils_tasks import read_tasks
 
 _FILE_KEYS = ("p4_src", "cli", "pcap_dump", "enable_log", "exec_scripts", "topology", "compiler_module",
@@ -29,42 +28,27 @@ ADD_LINK_OPTIONS = (
 
 
 def candidate(folder: LabFolder) -> Path | None:
-    """The file, if a folder is of this format.
-
-    Raises:
-        DetourError: there are several, and none is named.
-    """
-    if folder.file is not None:
-        return folder.file if folder.file.suffix == ".json" else None
-    direct = folder.path / "p4app.json"
-    if direct.is_file():
-        return direct
-    found = sorted({*folder.path.glob("p4app*.json"), *folder.path.glob("*App.json")})
-    if len(found) > 1:
-        raise DetourError(f"{folder.path} has several labs; name one of {', '.join(path.name for path in found)}")
-    return found[0] if found else None
+    """The file, if a folder is of this format. Raises DetourError: there are several, and none is named."""
+    return folder.lab_file("p4app.json", lambda path: {*path.glob("p4app*.json"), *path.glob("*App.json")})
 
 
 def read(folder: LabFolder, path: Path) -> Lab:
-    """The lab.
-
-    Raises:
-        DetourError: what is wrong in which line.
-    """
+    """The lab. Raises DetourError: what is wrong in which line."""
     file, network = JsonFile(path), P4UtilsNetwork()
     if {"program", "targets"} <= file.root.keys():
         raise DetourError(f"{path} is a manifest of p4lang/p4app, another tool with files of this name; not supported")
     file.only(file.root, _FILE_KEYS, "p4app.json")
     topology = file.require(file.root, "topology", JsonObject, "an object with switches, hosts and links")
     file.only(topology, _TOPOLOGY_KEYS, "topology")
-    for name, said in (file.optional(topology, "hosts", JsonObject, "hosts by name") or {}).items():
-        file.typed(topology, name, said, JsonObject, "an object in braces")
-        file.only(said, _HOST_KEYS, f"host {name}")
-        network.add_node(name, "host", _with_route(said), f"{path}, line {said.line}")
-    for name, said in file.require(topology, "switches", JsonObject, "switches by name").items():
-        _add_switch(file, network, name, file.typed(topology, name, said, JsonObject, "an object in braces"))
+    for name, host in file.objects(file.optional(topology, "hosts", JsonObject, "hosts by name") or JsonObject()):
+        file.only(host, _HOST_KEYS, f"host {name}")
+        route = {"defaultRoute": host["defaultRoute"]} if host.get("defaultRoute") else {}
+        network.add_node(name, "host", route, f"{path}, line {host.line}")
+    for name, switch in file.objects(file.require(topology, "switches", JsonObject, "switches by name")):
+        _add_switch(file, network, name, switch)
     _add_links(file, network, topology)
-    _read_scripts(file, network)
+    for script in file.optional(file.root, "exec_scripts", list, "a list of scripts") or []:
+        network.scripts.append(file.require(script, "cmd", str, "a command"))
     if (tasks := file.optional(file.root, "tasks_file", str, "a file's name")) is not None:
         network.tasks += read_tasks(folder.require(tasks, str(path), "the file of tasks"))
     strategy = file.optional(topology, "assignment_strategy", str, f"one of {', '.join(STRATEGIES)}")
@@ -72,10 +56,6 @@ def read(folder: LabFolder, path: Path) -> Lab:
         with file.blaming(topology):
             assign(network, strategy)
     return lab_of(network, folder, "p4app", str(path))
-
-
-def _with_route(said: JsonObject) -> dict[str, Any]:
-    return {"defaultRoute": said["defaultRoute"]} if said.get("defaultRoute") else {}
 
 
 def _add_switch(file: JsonFile, network: P4UtilsNetwork, name: str, said: JsonObject) -> None:
@@ -122,8 +102,3 @@ def link_options(said: dict[str, Any]) -> dict[str, Any]:
         if address:
             found[f"ip{side}"] = address
     return found
-
-
-def _read_scripts(file: JsonFile, network: P4UtilsNetwork) -> None:
-    for said in file.optional(file.root, "exec_scripts", list, "a list of scripts") or []:
-        network.scripts.append(file.require(said, "cmd", str, "a command"))

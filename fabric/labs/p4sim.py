@@ -25,16 +25,11 @@ _BASES = ("10.1.1.0", "10.1.0.0")
 
 def candidate(folder: LabFolder) -> Path | None:
     """The topology, if a folder is of this format."""
-    path = folder.file or folder.path / "topo.txt"
-    return path if path.suffix == ".txt" and path.is_file() else None
+    return folder.lab_file("topo.txt")
 
 
 def read(folder: LabFolder, path: Path) -> Lab:
-    """The lab.
-
-    Raises:
-        DetourError: what is wrong in which line.
-    """
+    """The lab. Raises DetourError: what is wrong in which line."""
     lines = [line.split() for line in read_text(path).splitlines()]
     switches, hosts, links = _counts(path, lines[0] if lines else [])
     found, macs = _links(path, lines[1 : links + 1], switches, hosts)

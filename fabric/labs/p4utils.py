@@ -11,18 +11,13 @@ from typing import Any
 from detour.base.errors import DetourError
 from detour.fabric.labs.folder import LabFolder
 from detour.fabric.labs.model import Lab, LabEnd, LabHost, LabLink, LabProgram, LabSwitch, mac_of
-from detour.fabric.labs.p4utils_addresses import fill_addresses
-from detour.fabric.labs.p4utils_network import CPU_NODE, P4UtilsLink, P4UtilsNetwork, P4UtilsNode
+from detour.fabric.labs.p4utils_network import CPU_NODE, P4UtilsLink, P4UtilsNetwork, P4UtilsNode, fill_addresses
 from detour.fabric.labs.p4utils_tasks import lab_task
 from detour.fabric.labs.quantities import loss_of_percent, mbps_bps, tc_time_ps
 
 
 def lab_of(network: P4UtilsNetwork, folder: LabFolder, format: str, where: str) -> Lab:
-    """The lab. `where`: the file, for what has no line.
-
-    Raises:
-        DetourError: what cannot be, and where it is said.
-    """
+    """The lab. `where`: the file, for what has no line. Raises DetourError: what cannot be, and where it is said."""
     network.number_all()
     fill_addresses(network)
     hosts = [_host(network, node, where) for node in network.of_kind("host")]

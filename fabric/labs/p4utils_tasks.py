@@ -47,11 +47,7 @@ class P4UtilsTask:
 
 
 def read_tasks(path: Path) -> list[P4UtilsTask]:
-    """The tasks of a file.
-
-    Raises:
-        DetourError: it cannot be read, or which line means nothing.
-    """
+    """The tasks of a file. Raises DetourError: it cannot be read, or which line means nothing."""
     return [
         _read(line, f"{path}, line {number}")
         for number, line in enumerate(read_text(path).splitlines(), 1)
@@ -80,11 +76,8 @@ def _read(line: str, where: str) -> P4UtilsTask:
 
 
 def lab_task(task: P4UtilsTask, folder: Path) -> LabTask:
-    """The task as a lab has it. `folder`: where a function's module lies.
-
-    Raises:
-        DetourError: its values mean nothing.
-    """
+    """The task as a lab has it. `folder`: where a function's module lies. Raises DetourError: its values mean
+    nothing."""
     if min(task.start, task.duration) < 0:
         raise DetourError(f"{task.where}: start and duration of a task are 0 or more seconds")
     workload, command = None, shlex.join([*shlex.split(task.exe), *map(str, task.args)])

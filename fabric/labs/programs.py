@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which program each switch runs: compiled where p4c is on PATH, else what p4c left behind. What p4c makes is kept in
-the cache by what went in."""
+"""What the switches of a lab are to hold, read and checked before there is any switch: programs, entries, commands.
+
+A program is compiled where p4c is on PATH, else it is what p4c left behind. What p4c makes is kept in the cache by what
+went in."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 import subprocess
 import tempfile
@@ -13,13 +16,23 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from finsy.proto import p4r
+
 from detour.base.cache import cache_dir
 from detour.base.errors import DetourError
-from detour.base.files import read_bytes
+from detour.base.files import read_bytes, read_text
 from detour.base.progress import Progress, silent
 from detour.base.secure_dir import make_folders
+from detour.control.p4runtime.pipeline import PipelineConfig, read_p4info
+from detour.engine.bmv2api.commands.interpreter import Understood, understand_all
+from detour.engine.bmv2api.commands.program import ProgramNames
+from detour.engine.bmv2api.commands.registry import CommandScope
+from detour.engine.p4runtime.config import Compiled, Compiler
+from detour.engine.p4runtime.errors import Refused
+from detour.engine.p4runtime.target import compile_program
+from detour.fabric.labs.entries import LabUpdate, read_entries
 from detour.fabric.labs.folder import is_json_with
-from detour.fabric.labs.model import Lab, LabProgram
+from detour.fabric.labs.model import Lab, LabProgram, LabSwitch
 
 P4C = "p4c-bm2-ss"
 _FLAGS = ("--std", "p4-16")
@@ -36,11 +49,7 @@ class ProgramFiles:
 
     @cached_property
     def text(self) -> bytes:
-        """The JSON.
-
-        Raises:
-            DetourError: it cannot be read.
-        """
+        """The JSON. Raises DetourError: it cannot be read."""
         return read_bytes(self.json)
 
 
@@ -49,11 +58,7 @@ def programs_of(
 ) -> Mapping[str, ProgramFiles | None]:
     """The program of each switch: what was `given` (`P4INFO,JSON` or a P4 source), else the one that the lab names,
     else the only one that lies in the lab's folder or its folder `build`. `empty`: a switch may have none, which a
-    controller sets.
-
-    Raises:
-        DetourError: there is none or more than one, or p4c refuses it.
-    """
+    controller sets. Raises DetourError: there is none or more than one, or p4c refuses it."""
     said = None if given is None else _given(given)
     fallback: LabProgram | None = None
     found: dict[str, ProgramFiles | None] = {}
@@ -80,8 +85,6 @@ def _given(text: str) -> LabProgram:
         if not source.is_file():
             raise DetourError(f"{text}: there is no such file")
         return LabProgram(source, where="--program")
-    from detour.control.p4runtime.pipeline import PipelineConfig
-
     config = PipelineConfig.given(text)
     return LabProgram(None, config.blob, config.p4info, "--program")
 
@@ -120,11 +123,7 @@ def is_program(path: Path) -> bool:
 
 
 def _only(folder: Path) -> LabProgram | None:
-    """The only program in a lab's folder; None if there is none.
-
-    Raises:
-        DetourError: there are several.
-    """
+    """The only program in a lab's folder; None if there is none. Raises DetourError: there are several."""
     found = list(_candidates(folder))
     if len(found) > 1:
         named = ", ".join(str(path.relative_to(folder)) for path in found)
@@ -144,11 +143,7 @@ def _candidates(folder: Path) -> Iterator[Path]:
 
 
 def compiled(source: Path, progress: Progress) -> tuple[Path, Path]:
-    """(JSON, P4Info) of a source.
-
-    Raises:
-        DetourError: p4c refuses it; its first error.
-    """
+    """(JSON, P4Info) of a source. Raises DetourError: p4c refuses it; its first error."""
     digest = hashlib.sha256("\0".join(_FLAGS).encode())
     digest.update(_run(source, ["--version"]).stdout)
     digest.update(_run(source, [*_FLAGS, "-E", source.name], whatever=True).stdout)  # with all that it includes
@@ -187,3 +182,87 @@ def _first_error(text: str) -> str:
     """p4c's first error, which names file and line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return next((line for line in lines if "error" in line), lines[0] if lines else "ended without a word")
+
+
+# -- what switches are to hold -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SwitchContent:
+    """What a switch is to hold: a program, as P4Runtime has it or without P4Info, entries, and commands of
+    simple_switch_CLI; all of it checked but for what only the switch itself can refuse."""
+
+    switch: LabSwitch
+    name: str = ""
+    """the program's"""
+    compiled: Compiled | None = None
+    text: bytes = b""
+    updates: tuple[LabUpdate, ...] = ()
+    commands: tuple[Understood, ...] = ()
+    files: ProgramFiles | None = None
+
+
+def contents_of(
+    lab: Lab, programs: Mapping[str, ProgramFiles | None], progress: Progress = silent
+) -> list[SwitchContent]:
+    """What all switches are to hold, checked. Raises DetourError: a program or an entry that cannot be loaded, by file
+    and line."""
+    compiler = Compiler()
+    known: dict[ProgramFiles, Compiled | None] = {}
+    found = []
+    try:
+        for switch in lab.switches:
+            files = programs[switch.name]
+            if files is not None and files not in known:
+                progress(f"loading {files.json.name}")
+                known[files] = _compiled(files, compiler)
+            compiled = None if files is None else known[files]
+            name, text = ("", b"") if files is None else (files.json.stem, files.text)
+            updates, commands = _updates(switch, compiled), _commands(switch, text)
+            found.append(SwitchContent(switch, name, compiled, text, updates, commands, files))
+    finally:
+        compiler.close()
+    return found
+
+
+def _compiled(files: ProgramFiles, compiler: Compiler) -> Compiled | None:
+    """None: there is no P4Info."""
+    try:
+        _check_architecture(files)
+        if files.p4info is None:
+            compile_program(files.text)
+            return None
+        message = p4r.ForwardingPipelineConfig(
+            p4info=read_p4info(files.p4info, lenient=True), p4_device_config=files.text
+        )
+        return compiler.compile(message)
+    except DetourError as error:
+        raise DetourError(f"{files.json}: {error}") from None
+    except Refused as error:
+        raise DetourError(f"{files.json}: {error.text}") from None
+
+
+def _check_architecture(files: ProgramFiles) -> None:
+    """PSA's and PNA's programs have other metadata; as v1model's they would drop everything."""
+    try:
+        headers = [header["name"] for header in json.loads(files.text)["headers"]]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return  # the compiler says what is wrong
+    if "standard_metadata" not in headers:
+        raise DetourError("this is no program for v1model (it has no standard_metadata), which is all that runs here")
+
+
+def _updates(switch: LabSwitch, compiled: Compiled | None) -> tuple[LabUpdate, ...]:
+    if switch.runtime is None:
+        return ()
+    if compiled is None:
+        raise DetourError(f"{switch.runtime}: entries of P4Runtime need the program's P4Info, which is not there")
+    return tuple(read_entries(switch.runtime, compiled.message.p4info))
+
+
+def _commands(switch: LabSwitch, text: bytes) -> tuple[Understood, ...]:
+    if switch.commands is None:
+        return ()
+    if not text:
+        raise DetourError(f"{switch.commands}: {switch.name} has no program to which commands could apply")
+    return tuple(understand_all(switch.commands, read_text(switch.commands), CommandScope(ProgramNames(text.decode()))))

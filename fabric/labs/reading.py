@@ -23,11 +23,8 @@ _WANTED = (
 
 
 def read_lab(folder: LabFolder, linux: str | None = None) -> Lab:
-    """The lab of a folder. `linux`: which of its hosts will be Linux's, as `linux.chosen` reads it.
-
-    Raises:
-        DetourError: it holds none, or what is wrong with it, by file and line.
-    """
+    """The lab of a folder. `linux`: which of its hosts will be Linux's, as `linux.chosen` reads it. Raises DetourError:
+    it holds none, or what is wrong with it, by file and line."""
     for candidate, read in FORMATS:
         path = candidate(folder)
         if path is not None:

@@ -1,29 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is said of a run of a lab: the document of `detour sim`, and what hosts and ports saw beside it."""
+"""What is said of a run of a lab: the document of `detour sim`, what hosts and ports saw, and how queues, ports and
+flows changed over time."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from detour.base.times import US
 from detour.fabric.labs.boot import BootedLab
-from detour.fabric.labs.host_jobs import Doing, FlowShare
+from detour.fabric.labs.host_jobs import FlowShare, HostJob
 from detour.fabric.labs.model import LabEnd
 from detour.fabric.labs.workloads import EchoTrain, FrameTrain, TcpFlow, UdpStream
 
+MOST_SAMPLES = 1_024
+"""A run that goes on is looked at half as often, and what is between is forgotten."""
+_FIRST_STEP_PS = 10 * US
 _DIGITS = 3
 _KINDS = {"pings": EchoTrain, "udp": UdpStream, "tcp": TcpFlow, "frames": FrameTrain}
 
 
-def document_of(booted: BootedLab, doings: Sequence[Doing], end_ps: int, *, cut: bool = False) -> dict[str, Any]:
+def document_of(booted: BootedLab, jobs: Sequence[HostJob], end_ps: int, *, cut: bool = False) -> dict[str, Any]:
     """The document; `cut`: something was under way when the run ended.
 
     Its first part has the keys of `detour sim` (docs/sim.md), with None for the slowdown, since no empty network is
     simulated beside it; then what each host did, by name, and what each port carried."""
-    parts = [part for doing in doings for part in doing.parts()]
+    parts = [part for job in jobs for part in job.parts()]
     ports = ports_of(booted, end_ps)
     to_hosts = sum(port["tx_bytes"] for port in ports if port["peer"] in {host.name for host in booted.lab.hosts})
     seconds = end_ps / 1e12
@@ -38,28 +42,28 @@ def document_of(booted: BootedLab, doings: Sequence[Doing], end_ps: int, *, cut:
         "wire_gbps": round(to_hosts * 8e-9 / seconds, 6) if seconds else 0.0,
         "drops": sum(port["queue_drops"] for port in ports) + booted.network.link_drops(),
         "seconds": seconds,
-        "ended_by": _ended_by(doings, end_ps, cut),
+        "ended_by": _ended_by(jobs, end_ps, cut),
         "incomplete": sum(not part.complete for part in parts),
         "virtual_s": seconds,
         "lab": {"format": booted.lab.format, "hosts": [host.name for host in booted.lab.hosts]},
-        **rows_of(doings),
+        **rows_of(jobs),
         "ports": ports,
         "switches": switches_of(booted),
     }
 
 
-def _ended_by(doings: Sequence[Doing], end_ps: int, cut: bool) -> str:
+def _ended_by(jobs: Sequence[HostJob], end_ps: int, cut: bool) -> str:
     """Why a run ended. Datagrams and frames that were lost come from nobody again: to have sent them is all there is to
     do."""
-    left = [each for each in doings if not each.over()]
+    left = [each for each in jobs if not each.over()]
     if left and (cut or any(each.still_sends(end_ps) for each in left)):
         return "duration"
     return "stuck" if any(isinstance(each.activity, EchoTrain | TcpFlow) for each in left) else "delivered"
 
 
-def rows_of(doings: Sequence[Doing]) -> dict[str, Any]:
+def rows_of(jobs: Sequence[HostJob]) -> dict[str, Any]:
     """What hosts did, a list for each kind."""
-    return {name: [each.row() for each in doings if isinstance(each.activity, kind)] for name, kind in _KINDS.items()}
+    return {name: [each.row() for each in jobs if isinstance(each.activity, kind)] for name, kind in _KINDS.items()}
 
 
 def _percentiles(parts: Sequence[FlowShare]) -> dict[str, float | None]:
@@ -110,3 +114,64 @@ def switches_of(booted: BootedLab) -> list[dict[str, Any]]:
         at = devices.index(switch.device_id)
         found.append({"switch": switch.name} | {name: int(values[at]) for name, values in stats.items()})
     return found
+
+
+# -- over time ------------------------------------------------------------------------------------------------
+
+
+class LabSeries(NamedTuple):
+    """What was seen. `times_ps` (samples,); `queue_packets`, `tx_bytes` and `queue_drops` (samples, ports), counted
+    from the start but for the queue, as it is; `delivered` and `marked` (samples, flows), bytes and packets with
+    "congestion experienced" that receivers have had."""
+
+    times_ps: np.ndarray
+    ports: tuple[str, ...]
+    """`s1-3 (to s2-p2)`"""
+    queue_packets: np.ndarray
+    tx_bytes: np.ndarray
+    queue_drops: np.ndarray
+    flows: tuple[str, ...]
+    """`h1:40000 to 10.0.3.3:5201`"""
+    delivered: np.ndarray
+    marked: np.ndarray
+
+
+class LabSampler:
+    """Looks at a lab in virtual time every `step_ps`."""
+
+    def __init__(self, booted: BootedLab, jobs: Sequence[HostJob]) -> None:
+        self.step_ps = _FIRST_STEP_PS
+        self._booted, self._jobs = booted, [job for job in jobs if "marked" in job.row()]
+        self._peers = peers_of(booted)
+        self._ends = [booted.port(end) for end in self._peers]
+        self._times: list[int] = []
+        self._samples: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def look(self, now_ps: int) -> None:
+        self._times.append(now_ps)
+        self._samples.append((self._of_ports(), self._of_flows()))
+        if len(self._times) > MOST_SAMPLES:
+            del self._times[1::2], self._samples[1::2]
+            self.step_ps *= 2
+
+    def _of_ports(self) -> np.ndarray:
+        """(3, ports)"""
+        stats = self._booted.network.port_stats()
+        place = {end: i for i, end in enumerate(zip(stats["device_id"].tolist(), stats["port"].tolist(), strict=True))}
+        rows = [place[end] for end in self._ends]
+        return np.array([stats[name][rows] for name in ("queue_packets", "tx_bytes", "queue_drops")])
+
+    def _of_flows(self) -> np.ndarray:
+        """(2, flows)"""
+        delivered = [sum(part.delivered for part in job.parts()) for job in self._jobs]
+        return np.array([delivered, [job.row()["marked"] for job in self._jobs]])
+
+    def series(self) -> LabSeries:
+        ports = np.array([of_ports for of_ports, _ in self._samples])
+        flows = np.array([of_flows for _, of_flows in self._samples])
+        names = tuple(f"{end.node}-{end.port} (to {peer})" for end, peer in self._peers.items())
+        queued, sent, dropped = np.moveaxis(ports, 1, 0)
+        delivered, marked = np.moveaxis(flows, 1, 0)
+        rows = [job.row() for job in self._jobs]
+        flow_names = tuple(f"{row['src']}:{row['sport']} to {row['dst']}:{row['dport']}" for row in rows)
+        return LabSeries(np.array(self._times), names, queued, sent, dropped, flow_names, delivered, marked)

@@ -23,11 +23,11 @@ from detour.engine.network import Network
 from detour.engine.p4runtime.server import P4RuntimeServer
 from detour.fabric.backends.virtual.pace import PacedClock, TimePace
 from detour.fabric.labs.boot import BootedLab, LinkDefaults, attach_hosts, fill, lay_cables, run_commands
-from detour.fabric.labs.contents import SwitchContent
 from detour.fabric.labs.controllers import ControllerTopology, attach_cpu_interfaces, has_cpu_interfaces
-from detour.fabric.labs.host_jobs import Doing, Ports, SourcePorts, begin, listen
+from detour.fabric.labs.host_jobs import HostJob, HostJobs
 from detour.fabric.labs.linux import run_shell
-from detour.fabric.labs.model import Lab, LabHost, LabSwitch
+from detour.fabric.labs.model import Lab, LabSwitch
+from detour.fabric.labs.programs import SwitchContent
 from detour.fabric.labs.results import rows_of
 from detour.fabric.labs.virtual import DEFAULTS as VIRTUAL_DEFAULTS
 from detour.fabric.labs.workloads import Activity, TcpFlow, UdpStream, activities_of, task_activities
@@ -85,11 +85,7 @@ class RunningLab:
         linux: LinuxRequest | None = None,
     ) -> None:
         """`defaults`: of links of which the lab says nothing; `pace`: of virtual time (None: the wall clock's);
-        `linux`: hosts that are namespaces of Linux.
-
-        Raises:
-            DetourError: Linux does not live in virtual time.
-        """
+        `linux`: hosts that are namespaces of Linux. Raises DetourError: Linux does not live in virtual time."""
         self.lab, self._contents, self._pace = lab, contents, pace
         self._topology = ControllerTopology(lab, contents)
         self.linux = LinuxHosts(linux) if linux is not None and linux.interfaces else None
@@ -97,9 +93,7 @@ class RunningLab:
             raise DetourError("Linux hosts live in real time: --linux and --netns do not go with --pace")
         self._defaults = defaults or (LinkDefaults() if pace is None else VIRTUAL_DEFAULTS)
         self._clock: PacedClock | None = None
-        self._ports: Ports | None = None
-        self._source_ports = SourcePorts()
-        self._doing = threading.Lock()
+        self._jobs: HostJobs | None = None
         self._endpoints: dict[str, GrpcEndpoint] = {}
         self._thrift: dict[str, ThriftServer] = {}
         self._servers: dict[str, P4RuntimeServer] = {}
@@ -108,11 +102,8 @@ class RunningLab:
         self.stack: IpStack | None = None
 
     def start(self, progress: Progress = silent, pcap: Path | None = None) -> None:
-        """Takes all addresses, boots, serves; all of it or nothing.
-
-        Raises:
-            DetourError: an address cannot be had, or a switch refuses something.
-        """
+        """Takes all addresses, boots, serves; all of it or nothing. Raises DetourError: an address cannot be had, or a
+        switch refuses something."""
         try:
             self._listen(progress)
             if self.linux is not None:
@@ -156,6 +147,9 @@ class RunningLab:
         if cpu:
             attach_cpu_interfaces(booted)
         self.stack = attach_hosts(booted, self._defaults, linux=self.linux)
+        if self.stack is not None:
+            built_in = [host for host in self.lab.hosts if self.linux is None or host.name not in self.linux]
+            self._jobs = HostJobs(network, built_in, self.stack)
         run_commands(booted)
         network.set_jitter()
         if pcap is not None:
@@ -181,27 +175,19 @@ class RunningLab:
 
     def do(self, workload: str, seconds: float, cancelled: threading.Event) -> dict[str, Any]:
         """Lets hosts do what a workload says, until it is over, or for so many seconds of the wall clock; what came of
-        it, a list of rows for each kind.
-
-        Raises:
-            DetourError: the workload means nothing.
-        """
+        it, a list of rows for each kind. Raises DetourError: the workload means nothing."""
         activities = activities_of(self.lab, workload)
         self._refuse_linux(activities)
-        doings = self._begin(activities)
+        jobs = self._begin(activities)
         end = time.monotonic() + seconds
-        while not all(each.over() for each in doings) and time.monotonic() < end and not cancelled.wait(_LOOK_S):
+        while not all(each.over() for each in jobs) and time.monotonic() < end and not cancelled.wait(_LOOK_S):
             pass
-        return rows_of(doings)
+        return rows_of(jobs)
 
-    def _begin(self, activities: Sequence[Activity]) -> list[Doing]:
-        if self.stack is None or self._network is None:
+    def _begin(self, activities: Sequence[Activity]) -> list[HostJob]:
+        if self._jobs is None:
             raise DetourError("this lab has no built-in hosts")
-        with self._doing:
-            numbered = [self._source_ports.given(each) for each in activities]
-            ports = self._ports = listen(self._built_in(), self.stack, numbered, self._ports)
-            now = self._network.now_ps
-            return [begin(self.stack, each, ports, now) for each in numbered]
+        return self._jobs.begin(activities)
 
     def _begin_tasks(self) -> None:
         """What hosts do by themselves."""
@@ -211,9 +197,6 @@ class RunningLab:
         for task in self.lab.tasks:
             if self.linux is not None and task.host in self.linux:
                 self.linux.schedule(task.host, task.command, self.lab.folder, task.start_s, task.duration_s)
-
-    def _built_in(self) -> list[LabHost]:
-        return [host for host in self.lab.hosts if self.linux is None or host.name not in self.linux]
 
     def _refuse_linux(self, activities: Sequence[Activity]) -> None:
         """A Linux host sends nothing for others; who pings it gets its kernel's answer."""
@@ -240,7 +223,6 @@ class RunningLab:
 
     @property
     def status(self) -> LabStatus:
-        """What is up."""
         switches = [
             LabSwitchStatus(
                 content.switch.name,
@@ -270,6 +252,6 @@ class RunningLab:
             server.stop()
         for endpoint in self._endpoints.values():
             endpoint.stop()
-        network, self._network = self._network, None
+        network, self._network, self._jobs = self._network, None, None
         self._thrift, self._servers, self._endpoints = {}, {}, {}
         end(network, self.linux)

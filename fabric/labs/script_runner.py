@@ -12,9 +12,9 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 
 from detour.base.errors import DetourError
+from detour.base.records import as_json
 from detour.fabric.labs.network_api import NetworkAPI, NetworkStarted
 from detour.fabric.labs.p4utils_tasks import RECEIVES, SENDS, TRAFFIC
-from detour.fabric.labs.scripts import document_of
 
 
 def _install() -> None:
@@ -60,7 +60,7 @@ def main(script: str, answer: str, *arguments: str) -> int:
     try:
         runpy.run_path(script, run_name="__main__")
     except NetworkStarted as started:
-        Path(answer).write_text(json.dumps(document_of(started.args[0])))
+        Path(answer).write_text(json.dumps(as_json(started.args[0])))
         return 0
     except SyntaxError as error:
         print(f"{error.filename}, line {error.lineno}: {error.msg}", file=sys.stderr)

@@ -10,43 +10,29 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 from detour.base.errors import DetourError
+from detour.base.records import from_json
 from detour.fabric.labs.folder import LabFolder
 from detour.fabric.labs.model import Lab
 from detour.fabric.labs.p4utils import lab_of
-from detour.fabric.labs.p4utils_network import P4UtilsLink, P4UtilsNetwork, P4UtilsNode
-from detour.fabric.labs.p4utils_tasks import P4UtilsTask
+from detour.fabric.labs.p4utils_network import P4UtilsNetwork
 
 _PATIENCE_S = 60
 _IMPORT = "p4utils.mininetlib.network_API"
 
 
 def candidate(folder: LabFolder) -> Path | None:
-    """The script, if a folder is of this format.
-
-    Raises:
-        DetourError: there are several, and none is named.
-    """
-    if folder.file is not None:
-        return folder.file if folder.file.suffix == ".py" else None
-    direct = folder.path / "network.py"
-    if direct.is_file():
-        return direct
-    found = [path for path in sorted(folder.path.glob("network*.py")) if _IMPORT in path.read_text(errors="replace")]
-    if len(found) > 1:
-        raise DetourError(f"{folder.path} has several labs; name one of {', '.join(path.name for path in found)}")
-    return found[0] if found else None
+    """The script, if a folder is of this format. Raises DetourError: there are several, and none is named."""
+    return folder.lab_file(
+        "network.py", lambda path: [p for p in path.glob("network*.py") if _IMPORT in p.read_text(errors="replace")]
+    )
 
 
 def read(folder: LabFolder, script: Path) -> Lab:
-    """The lab that a script puts together.
-
-    Raises:
-        DetourError: the script ends with an error, or never starts its network.
-    """
+    """The lab that a script puts together. Raises DetourError: the script ends with an error, or never starts its
+    network."""
     return lab_of(_run(script, folder.arguments), folder, "network.py", str(script))
 
 
@@ -69,28 +55,6 @@ def _run(script: Path, arguments: Sequence[str]) -> P4UtilsNetwork:
         except subprocess.TimeoutExpired:
             raise DetourError(f"{script}: has not started its network within {_PATIENCE_S} s") from None
         if not answer.is_file():
-            said = (done.stderr.strip() or done.stdout.strip()).splitlines()
-            raise DetourError(said[-1] if said else f"{script}: ended without a word, exit code {done.returncode}")
-        return network_of(json.loads(answer.read_text()))
-
-
-def document_of(network: P4UtilsNetwork) -> dict[str, object]:
-    """For the way from one process to the other."""
-    return {
-        "nodes": [asdict(node) for node in network.nodes.values()],
-        "links": [asdict(link) for link in network.links],
-        "scripts": network.scripts,
-        "tasks": [asdict(task) for task in network.tasks],
-        "arp": [network.arp_tables, network.gateway_arp],
-    }
-
-
-def network_of(document: dict[str, list]) -> P4UtilsNetwork:
-    """And back."""
-    network = P4UtilsNetwork()
-    network.nodes = {said["name"]: P4UtilsNode(**said) for said in document["nodes"]}
-    network.links = [P4UtilsLink(**said) for said in document["links"]]
-    network.scripts = list(document["scripts"])
-    network.tasks = [P4UtilsTask(**said) for said in document["tasks"]]
-    network.arp_tables, network.gateway_arp = document["arp"]
-    return network
+            words = (done.stderr.strip() or done.stdout.strip()).splitlines()
+            raise DetourError(words[-1] if words else f"{script}: ended without a word, exit code {done.returncode}")
+        return from_json(P4UtilsNetwork, json.loads(answer.read_text()))

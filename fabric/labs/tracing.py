@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from detour.engine.trace.filters import parse_filter
@@ -17,37 +17,24 @@ _SPARE = 10_000
 """packets that are looked at where what becomes of them decides"""
 
 
-class LabTraces:
-    """The first packets that a filter wants, and how many more there were."""
-
-    def __init__(self, booted: BootedLab, text: str, count: int) -> None:
-        """
-        Raises:
-            DetourError: the filter does not parse.
-        """
-        addresses = {host.name: str(host.address.ip) for host in booted.lab.hosts}
-        self._wanted = parse_filter(text, addresses.get)
-        self._booted, self._count = booted, count
-        more = _SPARE if self._wanted.looks_back else 0
-        self.recorder = Recorder(booted.network, self._wanted, count=count + more)
-
-    def found(self) -> LivePackets:
-        """When the run is over."""
-        self.recorder.collect()
-        self.recorder.finish(UNDER_WAY)
-        tick = self._booted.network.tick_ps
-        chains = by_packet(self.recorder.collect())
-        kept = [chain for chain in chains if any(self._wanted.keeps(visit, tick) for visit in chain)]
-        shown = [document(packets(self._booted, chain, tick)[0]) for chain in kept[: self._count]]
-        return LivePackets(shown, self.recorder.missed + len(kept) - len(shown))
-
-
 @contextmanager
-def lab_traces(booted: BootedLab, text: str | None, count: int) -> Iterator[LabTraces | None]:
-    """Traces while it lasts; None: nobody wants it."""
+def lab_traces(booted: BootedLab, text: str | None, count: int) -> Iterator[Callable[[], LivePackets] | None]:
+    """Traces packets while it lasts. Yields what gives, when the run is over, the first `count` packets that a filter
+    wants, and how many more there were; None: nobody wants any. Raises DetourError: the filter does not parse."""
     if text is None:
         yield None
         return
-    traces = LabTraces(booted, text, count)
-    with traces.recorder:
-        yield traces
+    network = booted.network
+    wanted = parse_filter(text, {host.name: str(host.address.ip) for host in booted.lab.hosts}.get)
+    recorder = Recorder(network, wanted, count=count + (_SPARE if wanted.looks_back else 0))
+
+    def traced() -> LivePackets:
+        recorder.collect()
+        recorder.finish(UNDER_WAY)
+        tick = network.tick_ps
+        chains = [each for each in by_packet(recorder.collect()) if any(wanted.keeps(visit, tick) for visit in each)]
+        shown = [document(packets(booted, chain, tick)[0]) for chain in chains[:count]]
+        return LivePackets(shown, recorder.missed + len(chains) - len(shown))
+
+    with recorder:
+        yield traced

@@ -12,7 +12,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-from detour.base.errors import DetourError
 from detour.base.located_json import JsonFile, JsonObject, read_json_object
 from detour.fabric.labs.folder import LabFolder
 from detour.fabric.labs.host_commands import configured
@@ -26,24 +25,17 @@ _SWITCH_END = re.compile(r"(?P<switch>[^-]+)-[a-zA-Z](?P<port>\d+)")
 
 
 def topology_file(folder: LabFolder) -> Path | None:
-    """The topology that a folder of this format has; None if it is of another one.
-
-    Raises:
-        DetourError: there are several, and none is named.
-    """
+    """The topology that a folder of this format has; None if it is of another one. Raises DetourError: there are
+    several, and none is named."""
     if folder.file is not None:
         return folder.file if _is_topology(folder.file) else None
     direct = folder.path / "topology.json"
     if direct.is_file():
         return direct if _is_topology(direct) else None
-    named = _named_by_makefile(folder.path)
-    if named is not None and named.is_file():
-        return named
-    found = [path for path in sorted(folder.path.glob("*/topology.json")) if _is_topology(path)]
-    if len(found) > 1:
-        listed = ", ".join(str(path.relative_to(folder.path)) for path in found)
-        raise DetourError(f"{folder.path} has several topologies; name one of {listed}")
-    return found[0] if found else None
+    named = _set_in_makefile(folder, "TOPO", r"\S+")  # like pod-topo/topology.json
+    if named is not None and (folder.path / named).is_file():
+        return folder.path / named
+    return folder.only(filter(_is_topology, folder.path.glob("*/topology.json")), "topologies")
 
 
 def _is_topology(path: Path) -> bool:
@@ -51,42 +43,27 @@ def _is_topology(path: Path) -> bool:
     return path.suffix == ".json" and {"hosts", "switches", "links"} <= read_json_object(path).keys()
 
 
-def _named_by_makefile(folder: Path) -> Path | None:
-    """`TOPO = pod-topo/topology.json`."""
-    makefile = folder / "Makefile"
-    text = makefile.read_text(errors="replace") if makefile.is_file() else ""
-    found = re.search(r"^TOPO\s*[:?]?=\s*(\S+)", text, re.MULTILINE)
-    return folder / found[1] if found else None
-
-
-def default_program(folder: LabFolder) -> str | None:
-    """The stem of the program of switches that name none: `DEFAULT_PROG` of the Makefile."""
+def _set_in_makefile(folder: LabFolder, variable: str, value: str) -> str | None:
+    """What the lab's Makefile sets a variable to, as far as it is like `value`."""
     makefile = folder.path / "Makefile"
     text = makefile.read_text(errors="replace") if makefile.is_file() else ""
-    found = re.search(r"^DEFAULT_PROG\s*[:?]?=\s*(\S+)\.p4", text, re.MULTILINE)
-    return found[1] if found else None
+    match = re.search(rf"^{variable}\s*[:?]?=\s*({value})", text, re.MULTILINE)
+    return match[1] if match else None
 
 
 def read(folder: LabFolder, topology: Path) -> Lab:
-    """The lab.
-
-    Raises:
-        DetourError: what is wrong in which line.
-    """
+    """The lab. Raises DetourError: what is wrong in which line."""
     file = JsonFile(topology)
     file.only(file.root, ("hosts", "switches", "links"), "a topology")
-    sections = {
-        "switches": file.require(file.root, "switches", JsonObject, 'switches by name, {"s1": {}}'),
-        "hosts": file.require(file.root, "hosts", JsonObject, 'hosts by name, {"h1": {"ip": ..., "mac": ...}}'),
-    }
-    for section in sections.values():
-        for name, said in section.items():
-            file.typed(section, name, said, JsonObject, "an object in braces")
-    listed = sorted(sections["switches"].items(), key=lambda item: natural(item[0]))
+    listed = [*file.objects(file.require(file.root, "switches", JsonObject, 'switches by name, {"s1": {}}'))]
+    wanted = 'hosts by name, {"h1": {"ip": ..., "mac": ...}}'
+    hosts = [
+        _host(file, name, said) for name, said in file.objects(file.require(file.root, "hosts", JsonObject, wanted))
+    ]
+    listed.sort(key=lambda item: natural(item[0]))
     switches = [_switch(file, folder, number, name, said) for number, (name, said) in enumerate(listed)]
-    hosts = [_host(file, name, said) for name, said in sections["hosts"].items()]
-    known = {each.name for each in hosts}
-    links = [_link(file, known, said) for said in file.require(file.root, "links", list, "a list of links")]
+    names = {each.name for each in hosts}
+    links = [_link(file, names, said) for said in file.require(file.root, "links", list, "a list of links")]
     return Lab(folder.path, "tutorials", tuple(switches), tuple(hosts), tuple(links))
 
 
@@ -99,8 +76,10 @@ def _switch(file: JsonFile, folder: LabFolder, number: int, name: str, said: Jso
     program = None
     if runtime is not None:
         program = _program_of_runtime(folder, runtime)
-    elif text["program"] or (stem := default_program(folder)):
-        program = named_by_build(folder, text["program"] or f"build/{stem}.json", None, where)
+    elif text["program"]:
+        program = named_by_build(folder, text["program"], None, where)
+    elif stem := _set_in_makefile(folder, "DEFAULT_PROG", r"\S+(?=\.p4)"):  # of switches that name none
+        program = named_by_build(folder, f"build/{stem}.json", None, where)
     return LabSwitch(
         name,
         number,

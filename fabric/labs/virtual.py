@@ -14,14 +14,12 @@ from detour.engine.clock import RealTime, Virtual
 from detour.engine.jitter import AUTO
 from detour.engine.network import Network
 from detour.fabric.labs.boot import LinkDefaults, attach_hosts, fill, lay_cables, run_commands
-from detour.fabric.labs.contents import SwitchContent, contents_of
 from detour.fabric.labs.folder import LabFolder
-from detour.fabric.labs.host_jobs import Doing, Ports, SourcePorts, begin, listen
+from detour.fabric.labs.host_jobs import HostJob, HostJobs
 from detour.fabric.labs.model import Lab
-from detour.fabric.labs.programs import programs_of
+from detour.fabric.labs.programs import SwitchContent, contents_of, programs_of
 from detour.fabric.labs.reading import read_lab
-from detour.fabric.labs.results import document_of
-from detour.fabric.labs.sampling import LabSampler
+from detour.fabric.labs.results import LabSampler, document_of
 from detour.fabric.labs.workloads import SECOND_PS, Activity, activities_of
 from detour.hosts.ip.hosts import IpHost
 
@@ -51,12 +49,11 @@ class VirtualLab:
         hosts (`Network.set_jitter`), None: not even a drawn order of simultaneous events."""
         self.lab = lab
         self.network = Network(Virtual(), tick_ps, seed)
-        self._ports: Ports | None = None
-        self._source_ports = SourcePorts()
         try:
             self.booted = fill(self.network, lab, contents)
             lay_cables(self.booted, defaults)
             self.stack = attach_hosts(self.booted, defaults, seed=seed)
+            self._jobs = None if self.stack is None else HostJobs(self.network, lab.hosts, self.stack)
             run_commands(self.booted)
             if jitter_ps is not None:
                 self.network.set_jitter(jitter_ps)
@@ -64,44 +61,28 @@ class VirtualLab:
             self.network.stop()
             raise
 
-    def do(self, what: str | Sequence[Activity]) -> tuple[Doing, ...]:
-        """Lets hosts begin, now, what a workload says; those that may be sent to listen.
-
-        Raises:
-            DetourError: which part of the workload means nothing.
-        """
+    def do(self, what: str | Sequence[Activity]) -> list[HostJob]:
+        """Lets hosts begin, now, what a workload says; those that may be sent to listen. Raises DetourError: which part
+        of the workload means nothing."""
         activities = activities_of(self.lab, what) if isinstance(what, str) else what
-        if self.stack is None:
-            return ()
-        numbered = [self._source_ports.given(each) for each in activities]
-        ports = self._ports = listen(self.lab.hosts, self.stack, numbered, self._ports)
-        now = self.network.now_ps
-        return tuple(begin(self.stack, each, ports, now) for each in numbered)
+        return [] if self._jobs is None else self._jobs.begin(activities)
 
     def cli(self, switch: str, commands: str) -> list[str]:
-        """Carries out lines of simple_switch_CLI's language on a switch, now; returns what they say.
-
-        Raises:
-            DetourError: the line that asks for nothing that could be done, or that the switch refuses.
-        """
+        """Carries out lines of simple_switch_CLI's language on a switch, now; returns what they say. Raises
+        DetourError: the line that asks for nothing that could be done, or that the switch refuses."""
         self.lab.switch(switch)
         api = self.booted.switches[switch].api
         understood = understand_all(switch, commands, CommandScope(program_of(api)))
         return [line for _, said in carry_out(switch, understood, api) for line in said]
 
     def host(self, name: str) -> IpHost:
-        """A host, with all that it can do (docs/hosts.md).
-
-        Raises:
-            DetourError: there is none of that name.
-        """
+        """A host, with all that it can do (docs/hosts.md). Raises DetourError: there is none of that name."""
         self.lab.host(name)
         assert self.stack is not None
         return self.stack.host(name)
 
     @property
     def now_ps(self) -> int:
-        """The time."""
         return self.network.now_ps
 
     def run(self, duration_ps: int) -> int:
@@ -116,13 +97,13 @@ class VirtualLab:
         """Until a controller is told of a packet-in or a digest, at the latest until a time; returns when that was."""
         return self.network.run_to_event(until_ps)
 
-    def results(self, doings: Sequence[Doing]) -> dict[str, Any]:
+    def results(self, jobs: Sequence[HostJob]) -> dict[str, Any]:
         """What came of it up to now: the document of `detour sim --lab --json`."""
-        return document_of(self.booted, doings, self.network.now_ps, cut=not self.network.idle)
+        return document_of(self.booted, jobs, self.network.now_ps, cut=not self.network.idle)
 
     def run_until_over(
         self,
-        doings: Sequence[Doing],
+        jobs: Sequence[HostJob],
         duration_ps: int | None,
         progress: Callable[[float], None] = lambda done: None,
         sampler: LabSampler | None = None,
@@ -140,18 +121,18 @@ class VirtualLab:
         step = _STEP_PS
         while True:
             now = self._advance(self.network.now_ps + step, sampler)
-            if all(doing.over() for doing in doings):
+            if all(job.over() for job in jobs):
                 return now
-            pending = any(doing.still_sends(now) for doing in doings)
+            pending = any(job.still_sends(now) for job in jobs)
             before, events = events, self.network.loop_stats()["events"]
             step = min(2 * step, SECOND_PS) if pending and events == before else _STEP_PS
             if pending or events != before:
                 moved_ps = now
-            if pending or came != (came := sum(part.delivered for doing in doings for part in doing.parts())):
+            if pending or came != (came := sum(part.delivered for job in jobs for part in job.parts())):
                 came_ps = now
             if now - moved_ps >= _IDLE_PS or now - came_ps >= _CIRCLING_PS:
                 return now
-            progress(sum(doing.over() for doing in doings) / len(doings))
+            progress(sum(job.over() for job in jobs) / len(jobs))
 
     def _advance(self, until_ps: int, sampler: LabSampler | None) -> int:
         """Runs until a time, which is returned; the sampler looks in between."""
@@ -160,7 +141,6 @@ class VirtualLab:
         return self.network.run(until_ps)
 
     def close(self) -> None:
-        """Ends it."""
         self.network.stop()
 
     def __enter__(self) -> VirtualLab:

@@ -1,43 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What hosts of a lab do in virtual time, in words: `ping`, `udp:src=h1,dst=h2,rate=10M`, `tcp:src=h1,dst=h2,bytes=1M`.
+"""What hosts of a lab do, in words: `ping`, `udp:src=h1,dst=h2,rate=10M`, `tcp:src=h1,dst=h2,bytes=1M`.
 
 Several at once are separated by `;`. `dst` is a host, or an address that the program knows (a balancer's). What people
-type at Mininet's prompt is understood as well (`typed`).
+type at Mininet's prompt is understood as well: `h1 ping -c 3 h2`, `h1 iperf -c h2 -t 5`, `pingall`.
 """
 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
-from detour.base.errors import DetourError
+from detour.base.errors import DetourError, told_of
 from detour.base.quantities import bytes_of, rate_bps_of, time_ps_of, whole_number_of
 from detour.base.times import MS
 from detour.fabric.labs.model import IpAddress, Lab
-from detour.fabric.labs.typed import typed
 from detour.fabric.tracing.frames import ethernet_of, read_capture
 from detour.topo.keyvalues import check_keys, split_spec
 
-T = TypeVar("T")
-
 SECOND_PS = 1_000 * MS
-MODELS = ("constant", "poisson", "onoff")
-_MOST_FLOWS = 4_096
-_PORT = 65_535
 FIRST_SOURCE_PORT, _IPERF_PORT = 40_000, 5_201
 """of flows of which nobody says the source port, which are numbered when they begin"""
-KINDS = ("ping", "udp", "tcp", "iperf", "frames")
-_OPTIONAL = {
-    "ping": ("src", "dst", "count", "interval", "size", "start"),
-    "udp": ("size", "time", "start", "sport", "dport", "flows", "model", "ecn", "tos"),
-    "tcp": ("bytes", "time", "start", "sport", "dport", "flows", "cc"),
-    "iperf": ("bytes", "time", "start", "sport", "dport", "flows", "cc"),
-    "frames": ("interval", "count", "start", "ethernet"),
-}
+_MODELS = ("constant", "poisson", "onoff")
+_MOST_PORT = 65_535
 
 
 @dataclass(frozen=True)
@@ -60,7 +48,7 @@ class UdpStream:
     dst: IpAddress
     rate_bps: int
     sport: int
-    dport: int
+    dport: int = _IPERF_PORT
     size: int = 1_000
     time_ps: int = SECOND_PS
     start_ps: int = 0
@@ -97,50 +85,36 @@ Activity = EchoTrain | UdpStream | TcpFlow | FrameTrain
 
 
 def activities_of(lab: Lab, text: str) -> list[Activity]:
-    """What a workload means in a lab.
-
-    Raises:
-        DetourError: which part of it means nothing, and what is allowed.
-    """
-    found: list[Activity] = []
-    for said_part in text.split(";"):
-        part = typed(lab, said_part.strip())
-        name, values = split_spec(part)
-        if name not in KINDS:
-            raise DetourError(f"there is no workload {name!r} for labs; there is {', '.join(KINDS)}")
-        required = _REQUIRED.get(name, ("src", "dst"))
-        check_keys(part, values, required, _OPTIONAL[name])
-        said = _Said(lab, part, values)
-        found += _MEANINGS.get(name, _flows)(said, name)
-    if not found:
+    """What a workload means in a lab. Raises DetourError: which part of it means nothing, and what is allowed."""
+    activities: list[Activity] = []
+    for part in text.split(";"):
+        spec = _typed(lab, part.strip())
+        kind, values = split_spec(spec)
+        if kind not in _KEYS:
+            raise DetourError(f"there is no workload {kind!r} for labs; there is {', '.join(_KEYS)}")
+        check_keys(spec, values, *_KEYS[kind])
+        activities += _MEANINGS[kind](_Part(lab, spec, kind, values))
+    if not activities:
         raise DetourError(f"{text!r}: nobody does anything; the lab has {len(lab.hosts)} host")
-    return found
+    return activities
 
 
 def task_activities(lab: Lab, without: Container[str] = ()) -> list[Activity]:
-    """What built-in hosts do by themselves. `without`: hosts that are not built in.
-
-    Raises:
-        DetourError: which task means nothing.
-    """
-    found: list[Activity] = []
+    """What built-in hosts do by themselves. `without`: hosts that are not built in. Raises DetourError: which task
+    means nothing."""
+    activities: list[Activity] = []
     for task in lab.tasks:
         if task.host in without or not task.workload:
             continue
-        said, _, start = task.workload.partition(";")
-        try:
-            found += activities_of(lab, f"{typed(lab, said)},{start}" if start else said)
-        except DetourError as error:
-            raise DetourError(f"{task.where}: {error}") from None
-    return found
+        workload, _, start = task.workload.partition(";")
+        with told_of(task.where):
+            activities += activities_of(lab, f"{_typed(lab, workload)},{start}" if start else workload)
+    return activities
 
 
 def check_tasks(lab: Lab, with_shell: Container[str] = ()) -> None:
-    """Sees that every host can do its tasks.
-
-    Raises:
-        DetourError: a built-in host is to do what it cannot, or a task means nothing.
-    """
+    """Sees that every host can do its tasks. Raises DetourError: a built-in host is to do what it cannot, or a task
+    means nothing."""
     for task in lab.tasks:
         if task.workload is None and task.host not in with_shell:
             raise DetourError(
@@ -150,131 +124,127 @@ def check_tasks(lab: Lab, with_shell: Container[str] = ()) -> None:
     task_activities(lab, with_shell)
 
 
+# -- parts ----------------------------------------------------------------------------------------------------
+
+
+_KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "ping": ((), ("src", "dst", "count", "interval", "size", "start")),
+    "udp": (("src", "dst", "rate"), ("size", "time", "start", "sport", "dport", "flows", "model", "ecn", "tos")),
+    "tcp": (("src", "dst"), ("bytes", "time", "start", "sport", "dport", "flows", "cc")),
+    "iperf": (("src", "dst"), ("bytes", "time", "start", "sport", "dport", "flows", "cc")),
+    "frames": (("src", "file"), ("interval", "count", "start", "ethernet")),
+}
+"""by kind: what must be said, and what may be"""
+_FIELDS = {"interval": "interval_ps", "time": "time_ps", "start": "start_ps", "cc": "control"}
+"""keys whose field of an activity is called otherwise"""
+_MOST_SIZE = {"ping": 1_400, "udp": 1_472}
+
+
 @dataclass(frozen=True)
-class _Said:
-    """A part of a workload and its values."""
+class _Part:
+    """A part of a workload and its values as they are written."""
 
     lab: Lab
     text: str
-    values: dict[str, str]
+    kind: str
+    values: Mapping[str, str]
 
-    def get(self, key: str, read: Callable[[str], T], default: T) -> T:
+    def get(self, key: str, default: Any = None) -> Any:
         """A value, or what it is by default."""
-        if key not in self.values:
-            return default
-        try:
+        read = (lambda text: whole_number_of(text, _MOST_SIZE[self.kind])) if key == "size" else _READERS[key]
+        return self.read(key, read) if key in self.values else default
+
+    def read(self, key: str, read: Callable[[str], Any]) -> Any:
+        """A value that is given."""
+        with told_of(f"{self.text!r}: {key}"):
             return read(self.values[key])
-        except DetourError as error:
-            raise DetourError(f"{self.text!r}: {key}: {error}") from None
 
-    def number(self, key: str, most: int, default: int) -> int:
-        """A whole number from 1 on."""
-        return self.get(key, lambda text: whole_number_of(text, most), default)
+    def fields(self, *keys: str) -> dict[str, Any]:
+        """Those of an activity that are given."""
+        return {_FIELDS.get(key, key): self.get(key) for key in keys if key in self.values}
 
-    def host(self, key: str) -> str:
-        """The name of a host."""
-        return self.lab.host(self.values[key]).name
+    @property
+    def source(self) -> str:
+        """The name of the host that sends."""
+        return self.lab.host(self.values["src"]).name
 
-    def address(self, key: str) -> IpAddress:
-        """That of a host, or as it is said."""
-        text = self.values[key]
+    @property
+    def target(self) -> IpAddress:
+        """The address of the host that gets it, or another one as it is said."""
+        text = self.values["dst"]
         try:
             return ipaddress.ip_address(text)
         except ValueError:
             return self.lab.host(text).address.ip
 
+    def source_ports(self) -> Iterator[int]:
+        """Of each flow: one after the other if the first is said, else 0."""
+        first = self.get("sport", 0)
+        for number in range(self.get("flows", 1)):
+            if first and first + number > _MOST_PORT:
+                raise DetourError(f"{self.text!r}: port {first + number} is beyond {_MOST_PORT}")
+            yield first + number if first else 0
 
-def _pings(said: _Said, _: str) -> Iterator[EchoTrain]:
-    names = [host.name for host in said.lab.hosts]
-    sources = [said.host("src")] if "src" in said.values else names
-    if "dst" in said.values:
-        to = said.address("dst")
-        pairs = [(source, to) for source in sources if said.lab.host(source).address.ip != to]
+
+def _pings(part: _Part) -> Iterator[EchoTrain]:
+    names = [host.name for host in part.lab.hosts]
+    sources = [part.source] if "src" in part.values else names
+    if "dst" in part.values:
+        pairs = [(source, part.target) for source in sources]
     else:
-        every = permutations(names, 2)
-        pairs = [(a, said.lab.host(b).address.ip) for a, b in every if a in sources]
+        pairs = [(a, part.lab.host(b).address.ip) for a, b in permutations(names, 2) if a in sources]
     for source, to in pairs:
-        yield EchoTrain(
-            source,
-            to,
-            said.number("count", 10**6, 3),
-            said.get("interval", _some_time, 10 * MS),
-            said.number("size", 1_400, 56),
-            said.get("start", time_ps_of, 0),
-        )
+        if part.lab.host(source).address.ip != to:
+            yield EchoTrain(source, to, **part.fields("count", "interval", "size", "start"))
 
 
-def _streams(said: _Said, _: str) -> Iterator[UdpStream]:
-    count = said.number("flows", _MOST_FLOWS, 1)
-    rate = said.get("rate", rate_bps_of, 0)
-    for number in range(count):
-        yield UdpStream(
-            said.host("src"),
-            said.address("dst"),
-            max(rate // count, 1),
-            _source_port(said, number),
-            said.number("dport", _PORT, _IPERF_PORT),
-            said.number("size", 1_472, 1_000),
-            said.get("time", _some_time, SECOND_PS),
-            said.get("start", time_ps_of, 0),
-            said.get("model", _model, "constant"),
-            said.get("tos", _tos, 0) | said.get("ecn", _ecn, 0),
-        )
+def _streams(part: _Part) -> Iterator[UdpStream]:
+    rate = max(part.get("rate") // part.get("flows", 1), 1)
+    tos = part.get("tos", 0) | part.get("ecn", 0)
+    given = part.fields("dport", "size", "time", "start", "model")
+    for port in part.source_ports():
+        yield UdpStream(part.source, part.target, rate, port, tos=tos, **given)
 
 
-def _frames(said: _Said, _: str) -> Iterator[FrameTrain]:
-    mac = said.lab.host(said.host("src")).mac
-    ethernet = said.get("ethernet", lambda text: ethernet_of(text, mac), None)
-    yield FrameTrain(
-        said.host("src"),
-        tuple(said.get("file", lambda text: read_capture(Path(text), ethernet), [])),
-        said.get("interval", _some_time, 10 * MS),
-        said.number("count", 10**6, 1),
-        said.get("start", time_ps_of, 0),
-    )
-
-
-def _flows(said: _Said, name: str) -> Iterator[TcpFlow]:
-    if {"bytes", "time"} <= said.values.keys():
-        raise DetourError(f"{said.text!r}: bytes and time do not go together")
-    size = said.get("bytes", bytes_of, None)
-    if size is None and "time" not in said.values and name == "tcp":
+def _flows(part: _Part) -> Iterator[TcpFlow]:
+    if {"bytes", "time"} <= part.values.keys():
+        raise DetourError(f"{part.text!r}: bytes and time do not go together")
+    size = part.get("bytes")
+    if size is None and "time" not in part.values and part.kind == "tcp":
         size = 10**6
-    for number in range(said.number("flows", _MOST_FLOWS, 1)):
-        yield TcpFlow(
-            said.host("src"),
-            said.address("dst"),
-            _source_port(said, number),
-            said.number("dport", _PORT, _IPERF_PORT),
-            size,
-            said.get("time", _some_time, SECOND_PS) if size is None else None,
-            said.get("start", time_ps_of, 0),
-            said.values.get("cc", "cubic"),
-        )
+    time_ps = part.get("time", SECOND_PS) if size is None else None
+    for port in part.source_ports():
+        to, dport = part.target, part.get("dport", _IPERF_PORT)
+        yield TcpFlow(part.source, to, port, dport, size, time_ps, **part.fields("start", "cc"))
 
 
-_REQUIRED = {"ping": (), "udp": ("src", "dst", "rate"), "frames": ("src", "file")}
-_MEANINGS = {"ping": _pings, "udp": _streams, "frames": _frames}
+def _frames(part: _Part) -> Iterator[FrameTrain]:
+    mac, ethernet = part.lab.host(part.source).mac, None
+    if "ethernet" in part.values:
+        ethernet = part.read("ethernet", lambda text: ethernet_of(text, mac))
+    frames = part.read("file", lambda text: read_capture(Path(text), ethernet))
+    yield FrameTrain(part.source, tuple(frames), **part.fields("interval", "count", "start"))
 
 
-def _source_port(said: _Said, number: int) -> int:
-    """Another one for each flow, if it is said; else 0."""
-    first = said.number("sport", _PORT, 0)
-    if first and first + number > _PORT:
-        raise DetourError(f"{said.text!r}: port {first + number} is beyond {_PORT}")
-    return first + number if first else 0
+_MEANINGS: dict[str, Callable[[_Part], Iterator[Activity]]] = {
+    "ping": _pings, "udp": _streams, "tcp": _flows, "iperf": _flows, "frames": _frames,
+}  # fmt: skip
+
+
+def _up_to(most: int) -> Callable[[str], int]:
+    return lambda text: whole_number_of(text, most)
 
 
 def _some_time(text: str) -> int:
-    found = time_ps_of(text)
-    if not found:
+    time_ps = time_ps_of(text)
+    if not time_ps:
         raise DetourError(f"{text!r} is no time above 0")
-    return found
+    return time_ps
 
 
 def _model(text: str) -> str:
-    if text not in MODELS:
-        raise DetourError(f"there is no {text!r}; there is {', '.join(MODELS)}")
+    if text not in _MODELS:
+        raise DetourError(f"there is no {text!r}; there is {', '.join(_MODELS)}")
     return text
 
 
@@ -286,9 +256,86 @@ def _ecn(text: str) -> int:
 
 def _tos(text: str) -> int:
     try:
-        found = int(text, 0)
+        tos = int(text, 0)
     except ValueError:
-        found = -1
-    if not 0 <= found <= 255:
+        tos = -1
+    if not 0 <= tos <= 255:
         raise DetourError(f"{text!r} is not a number from 0 to 255")
-    return found
+    return tos
+
+
+_READERS: dict[str, Callable[[str], Any]] = {
+    "count": _up_to(10**6), "flows": _up_to(4_096), "sport": _up_to(_MOST_PORT), "dport": _up_to(_MOST_PORT),
+    "interval": _some_time, "time": _some_time, "start": time_ps_of, "rate": rate_bps_of, "bytes": bytes_of,
+    "model": _model, "ecn": _ecn, "tos": _tos, "cc": str,
+}  # fmt: skip
+
+
+# -- what people type at Mininet's prompt -----------------------------------------------------------------------
+
+
+_IPERF_RATE = "1M"
+"""iperf's own, of UDP"""
+_PROGRAMS = "ping [-c N] [-i S] [-s BYTES] HOST; iperf or iperf3 -c HOST [-t S] [-n BYTES] [-u [-b RATE]] [-l BYTES] " \
+    "[-p PORT] [-P FLOWS] [-C CC] [-S TOS]"  # fmt: skip
+_PING = {"-c": "count", "-i": "interval", "-s": "size"}
+_IPERF = {"-c": "dst", "-t": "time", "-n": "bytes", "-b": "rate", "-l": "size", "-p": "dport", "-P": "flows",
+          "-C": "cc", "-Z": "cc", "-S": "tos"}  # fmt: skip
+_SECONDS = ("interval", "time")
+
+
+def _typed(lab: Lab, text: str) -> str:
+    """A part of a workload in its own words; what is in them already stays. Raises DetourError: a host is to run what
+    built-in hosts have not, or with an option that they do not know."""
+    words = text.split()
+    if words == ["pingall"]:
+        return "ping:count=1"
+    if len(words) < 2 or words[0] not in {host.name for host in lab.hosts}:
+        return text
+    source, program, *rest = words
+    if program == "ping":
+        kind, values = "ping", _ping(rest, text)
+    elif program in ("iperf", "iperf3"):
+        values = _iperf(rest, text)
+        kind = "udp" if "rate" in values else "iperf"
+    else:
+        raise DetourError(f"{text!r}: built-in hosts have no {program}; they have {_PROGRAMS}")
+    return f"{kind}:{','.join(f'{key}={value}' for key, value in {'src': source, **values}.items())}"
+
+
+def _ping(words: Sequence[str], text: str) -> dict[str, str]:
+    values, rest = _options(words, _PING, (), text)
+    if len(rest) != 1:
+        raise DetourError(f"{text!r}: wanted is one host to ping; {_PROGRAMS}")
+    return values | {"dst": rest[0]}
+
+
+def _iperf(words: Sequence[str], text: str) -> dict[str, str]:
+    values, rest = _options(words, _IPERF, ("-u",), text)
+    if "dst" not in values or rest not in ([], ["-u"]):
+        raise DetourError(f"{text!r}: servers are there by themselves; {_PROGRAMS}")
+    if rest:
+        values.setdefault("rate", _IPERF_RATE)
+    elif {"rate", "size", "tos"} & values.keys():
+        raise DetourError(f"{text!r}: -b, -l and -S are for -u")
+    return values
+
+
+def _options(
+    words: Sequence[str], names: dict[str, str], flags: Sequence[str], text: str
+) -> tuple[dict[str, str], list[str]]:
+    """(values of options by our names, what is left)."""
+    values: dict[str, str] = {}
+    rest: list[str] = []
+    left = iter(words)
+    for word in left:
+        if word in names:
+            value, key = next(left, None), names[word]
+            if value is None:
+                raise DetourError(f"{text!r}: {word} wants a value; {_PROGRAMS}")
+            values[key] = f"{value}s" if key in _SECONDS and value[-1:].isdigit() else value
+        elif word.startswith("-") and word not in flags:
+            raise DetourError(f"{text!r}: there is no option {word}; {_PROGRAMS}")
+        else:
+            rest.append(word)
+    return values, rest

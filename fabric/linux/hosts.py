@@ -8,7 +8,7 @@ import shlex
 import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,42 +50,41 @@ class LinuxRequest:
 
 
 def request(
-    topology: Topology,
-    wanted: str | None,
-    netns: str | None = None,
-    mtu: int | None = None,
-    queue: int | None = None,
+    topology: Topology, wanted: str | None, netns: str | None = None, mtu: int | None = None, queue: int | None = None
 ) -> LinuxRequest:
     """Hosts of a fabric of ours, by name: `h0,h71` and `h3=4711`. `queue`: packets of the switches' queues; those of
-    the hosts are as long.
-
-    Raises:
-        DetourError: there is no such host, one is there twice, or something is not a process.
-    """
-    processes = processes_of(netns)
-    names = [*_listed(wanted), *processes]
-    if mtu is not None and not names:
-        raise DetourError("--mtu is that of Linux hosts; name them by --linux or --netns")
-    for name in names:
-        if names.count(name) > 1:
-            raise DetourError(f"--linux {name}: that host is there twice")
-    found = {host.name: host for host in topology.hosts}
-    if unknown := [name for name in names if name not in found]:
-        raise DetourError(f"--linux {unknown[0]}: there is no such host; the fabric has h0 to h{len(found) - 1}")
-    size = LINUX_MTU if mtu is None else mtu
-    packets = QUEUE_PACKETS if queue is None else queue
-    interfaces = {name: of_fabric(found[name], size, packets) for name in names}
+    the hosts are as long. Raises DetourError: there is no such host, one is there twice, or something is not a
+    process."""
+    processes, hosts = processes_of(netns), {host.name: host for host in topology.hosts}
+    names = hosts_named([*listed(wanted), *processes], hosts, f"the fabric has h0 to h{len(hosts) - 1}")
+    size, packets = mtu_of(names, mtu), QUEUE_PACKETS if queue is None else queue
+    interfaces = {name: of_fabric(hosts[name], size, packets) for name in names}
     return LinuxRequest(interfaces, names_of_fabric(topology), processes)
 
 
-def processes_of(netns: str | None) -> dict[str, int]:
-    """Hosts that are the network namespaces of processes: `h3=4711,h4=4712`.
+def hosts_named(names: Sequence[str], hosts: Container[str], there: str) -> Sequence[str]:
+    """The names of hosts that are to be Linux's. `there`: which hosts there are, in words. Raises DetourError: there is
+    no such host, or one is there twice."""
+    for name in names:
+        if name not in hosts:
+            raise DetourError(f"--linux {name}: there is no such host; {there}")
+        if names.count(name) > 1:
+            raise DetourError(f"--linux {name}: that host is there twice")
+    return names
 
-    Raises:
-        DetourError: something is not a process, or a host is there twice.
-    """
+
+def mtu_of(names: Sequence[str], mtu: int | None) -> int:
+    """The MTU of hosts, which must be there if one is given."""
+    if mtu is not None and not names:
+        raise DetourError("--mtu is that of Linux hosts; name them by --linux or --netns")
+    return LINUX_MTU if mtu is None else mtu
+
+
+def processes_of(netns: str | None) -> dict[str, int]:
+    """Hosts that are the network namespaces of processes: `h3=4711,h4=4712`. Raises DetourError: something is not a
+    process, or a host is there twice."""
     found: dict[str, int] = {}
-    for text in _listed(netns):
+    for text in listed(netns):
         name, _, process = text.partition("=")
         if not process.isdecimal():
             raise DetourError(f"--netns {text}: wanted is a host and the number of a process, like h3=4711")
@@ -95,7 +94,8 @@ def processes_of(netns: str | None) -> dict[str, int]:
     return found
 
 
-def _listed(text: str | None) -> list[str]:
+def listed(text: str | None) -> list[str]:
+    """The parts of a text that are separated by commas."""
     return [] if text is None else [part.strip() for part in text.split(",") if part.strip()]
 
 
@@ -112,11 +112,7 @@ class LinuxHosts:
         return name in self.request.interfaces
 
     def start(self) -> None:
-        """Makes the namespaces.
-
-        Raises:
-            DetourError: naming what is missing; nothing is left.
-        """
+        """Makes the namespaces. Raises DetourError: naming what is missing; nothing is left."""
         if reason := missing():
             raise DetourError(reason)
         # A file stays for as long as it is mounted, so nothing of it has to be removed later.
@@ -141,11 +137,8 @@ class LinuxHosts:
         return self._keepers[name].pid
 
     def opened(self, name: str) -> Attachment:
-        """Makes a host's interface, for who holds the other end of it.
-
-        Raises:
-            DetourError: the kernel does not allow it.
-        """
+        """Makes a host's interface, for who holds the other end of it. Raises DetourError: the kernel does not allow
+        it."""
         interface = self.request.interfaces[name]
         found = opening.opened(self._keepers[name], interface.name)
         found.longest = interface.longest_frame
@@ -153,11 +146,8 @@ class LinuxHosts:
         return found
 
     def configure(self, name: str) -> None:
-        """Gives an interface that is there its addresses and routes, and takes it up.
-
-        Raises:
-            DetourError: with what `ip` says.
-        """
+        """Gives an interface that is there its addresses and routes, and takes it up. Raises DetourError: with what
+        `ip` says."""
         interface, keeper = self.request.interfaces[name], self._keepers[name]
         folder = f"/proc/sys/net/ipv6/conf/{interface.name}"
         settings = [f"echo {value} > {folder}/{key}" for key, value in interface.own_sysctls.items()]
@@ -165,11 +155,7 @@ class LinuxHosts:
         keeper.run(["ip", "-batch", "-"], "\n".join(interface.lines()) + "\n")
 
     def run(self, name: str, command: Sequence[str]) -> None:
-        """Runs a command on a host and waits for it.
-
-        Raises:
-            DetourError: with what it says.
-        """
+        """Runs a command on a host and waits for it. Raises DetourError: with what it says."""
         self._keepers[name].run(command)
 
     def schedule(self, name: str, command: str, folder: Path, start_s: float, duration_s: float) -> None:

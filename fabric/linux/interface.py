@@ -25,13 +25,7 @@ _FABRIC = ("fd00::/16", "fcbb:bb00::/32")
 _SHORTEST_PORTS = "16384 32767"
 """Ports that the kernel picks for who asks for none: those of shortest paths (most significant bit 0)."""
 _LOCAL_TABLE = 255
-_SILENT_IPV6 = {
-    "accept_ra": "0",
-    "accept_dad": "0",
-    "autoconf": "0",
-    "router_solicitations": "0",
-    "addr_gen_mode": "1",
-}
+_SILENT_IPV6 = {"accept_ra": "0", "accept_dad": "0", "autoconf": "0", "router_solicitations": "0", "addr_gen_mode": "1"}
 """Nobody answers neighbour discovery in the fabric: nothing is to be asked, waited for or made up."""
 
 
@@ -95,11 +89,7 @@ class HostInterface:
 
 
 def _nodad(text: str) -> str:
-    """What an address of IPv6 needs to be there at once.
-
-    Raises:
-        DetourError: it is no address.
-    """
+    """What an address of IPv6 needs to be there at once. Raises DetourError: it is no address."""
     try:
         return " nodad" if ipaddress.ip_interface(text).version == 6 else ""
     except ValueError:
@@ -108,11 +98,8 @@ def _nodad(text: str) -> str:
 
 def of_fabric(host: Host, mtu: int = LINUX_MTU, queue: int = LINUX_QUEUE) -> HostInterface:
     """What a host of a fabric of ours has: its address, what it is called at the end of a uSID list, and the switch as
-    its gateway. Packets that come for the uSID with another IPv6 packet inside are taken apart (End.DT6).
-
-    Raises:
-        DetourError: IPv6 cannot go over such an MTU.
-    """
+    its gateway. Packets that come for the uSID with another IPv6 packet inside are taken apart (End.DT6). Raises
+    DetourError: IPv6 cannot go over such an MTU."""
     if mtu < LEAST_MTU:
         raise DetourError(f"an MTU of {mtu} bytes: IPv6 needs at least {LEAST_MTU}")
     locator = address.ipv6_text(address.locator(host.node_id))

@@ -34,11 +34,8 @@ class HostKeeper:
     """Namespaces of one host; a process of its own."""
 
     def __init__(self, name: str, hosts_file: Path, sysctls: Mapping[str, str], process: int | None = None) -> None:
-        """`sysctls`: by path below /proc/sys. `process`: whose network namespace it is, instead of a new one.
-
-        Raises:
-            DetourError: the kernel does not allow it, or there is no such process.
-        """
+        """`sysctls`: by path below /proc/sys. `process`: whose network namespace it is, instead of a new one. Raises
+        DetourError: the kernel does not allow it, or there is no such process."""
         self.name, self.of_process = name, process
         self.user = without_root()
         settings = [f"{key}={value}" for key, value in sysctls.items()]
@@ -72,11 +69,7 @@ class HostKeeper:
         return self._process.pid
 
     def run(self, command: Sequence[str], lines: str = "", pass_fds: Sequence[int] = ()) -> None:
-        """Runs a command inside, with lines to read.
-
-        Raises:
-            DetourError: with what it says.
-        """
+        """Runs a command inside, with lines to read. Raises DetourError: with what it says."""
         done = subprocess.run(
             [*enter(self.pid, self.user), *command],
             input=lines,

@@ -19,7 +19,7 @@ from detour.base.errors import DetourError
 
 T = TypeVar("T")
 
-_CLONE_NEWNET = 0x40000000
+CLONE_NEWNET = 0x40000000
 _ETH_P_ALL = 0x0003
 _SOL_PACKET = 263
 _PACKET_IGNORE_OUTGOING = 23
@@ -29,19 +29,13 @@ class Namespace:
     """A network namespace with its loopback up."""
 
     def __init__(self) -> None:
-        """
-        Raises:
-            DetourError: the kernel does not allow it.
-        """
+        """Raises DetourError: the kernel does not allow it."""
         self.fd = _in_thread(_new_namespace)
 
     @classmethod
     def of_process(cls, process: int) -> Namespace:
-        """That of a process of this user's; it lives as long as either holds it.
-
-        Raises:
-            DetourError: there is no such process, or it is somebody else's.
-        """
+        """That of a process of this user's; it lives as long as either holds it. Raises DetourError: there is no such
+        process, or it is somebody else's."""
         found = cls.__new__(cls)
         try:
             found.fd = os.open(f"/proc/{process}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
@@ -58,7 +52,7 @@ class Namespace:
         """Calls a function inside the namespace; sockets that it opens stay there."""
 
         def inside() -> T:
-            _libc("setns", self.fd, _CLONE_NEWNET)
+            libc("setns", self.fd, CLONE_NEWNET)
             return function(*arguments)
 
         return _in_thread(inside)
@@ -68,19 +62,12 @@ class Namespace:
         return ["nsenter", f"--net=/proc/self/fd/{self.fd}", *command]
 
     def ip(self, lines: Iterable[str], others: Iterable[Namespace] = ()) -> None:
-        """Runs `ip -batch` inside; `others` are namespaces that the lines name by `inside_path`.
-
-        Raises:
-            DetourError: with what `ip` says.
-        """
+        """Runs `ip -batch` inside; `others` are namespaces that the lines name by `inside_path`. Raises DetourError:
+        with what `ip` says."""
         self._batch("ip", lines, others)
 
     def tc(self, lines: Iterable[str]) -> None:
-        """Runs `tc -batch` inside.
-
-        Raises:
-            DetourError: with what `tc` says.
-        """
+        """Runs `tc -batch` inside. Raises DetourError: with what `tc` says."""
         self._batch("tc", lines)
 
     def _batch(self, tool: str, lines: Iterable[str], others: Iterable[Namespace] = ()) -> None:
@@ -120,7 +107,7 @@ def _packet_socket(interface: str) -> socket.socket:
 
 def _new_namespace() -> int:
     try:
-        _libc("unshare", _CLONE_NEWNET)
+        libc("unshare", CLONE_NEWNET)
     except OSError as error:
         raise DetourError(f"no network namespace: {error.strerror}") from None
     silence()
@@ -135,9 +122,10 @@ def silence() -> None:
             setting.write("1")
 
 
-def _libc(name: str, *arguments: int) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    if getattr(libc, name)(*arguments) != 0:
+def libc(name: str, *arguments: int) -> None:
+    """Calls a function of the C library. Raises OSError: it refuses."""
+    library = ctypes.CDLL(None, use_errno=True)
+    if getattr(library, name)(*arguments) != 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code), name)
 

@@ -27,11 +27,10 @@ from detour.engine import sockets
 from detour.engine.loop.layout import IO_PACKET, IO_TAP
 from detour.engine.sockets import Attachment
 from detour.fabric.linux.keeper import HostKeeper, enter
-from detour.fabric.linux.netns import Namespace, silence
+from detour.fabric.linux.netns import CLONE_NEWNET, Namespace, libc, silence
 
 TUN = "/dev/net/tun"
 _PORT = "port"
-_CLONE_NEWNET = 0x40000000
 _SIOCETHTOOL = 0x8946
 _SET_RX_SUM, _SET_TX_SUM, _SET_TSO, _SET_GSO, _SET_GRO = 0x15, 0x17, 0x1F, 0x24, 0x2C
 _OFFLOADS = (_SET_TX_SUM, _SET_RX_SUM, _SET_TSO, _SET_GSO, _SET_GRO)
@@ -43,11 +42,7 @@ def kind() -> str:
 
 
 def opened(keeper: HostKeeper, name: str) -> Attachment:
-    """Makes the interface `name` in the namespace of a keeper.
-
-    Raises:
-        DetourError: why that is not possible.
-    """
+    """Makes the interface `name` in the namespace of a keeper. Raises DetourError: why that is not possible."""
     wanted = kind()
     if keeper.user:
         return _by_process(keeper, wanted, name)
@@ -68,11 +63,9 @@ def _open(wanted: str, name: str) -> Attachment:
 
 
 def _open_veth(name: str) -> Attachment:
-    libc = ctypes.CDLL(None, use_errno=True)
     host = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        if libc.unshare(_CLONE_NEWNET) != 0:
-            raise DetourError(f"no namespace for the port: {os.strerror(ctypes.get_errno())}")
+        libc("unshare", CLONE_NEWNET)
         silence()
         line = f"link add {_PORT} mtu 65535 type veth peer name {name} netns /proc/self/fd/{host}"
         for lines in (line, f"link set {_PORT} up"):
@@ -80,20 +73,18 @@ def _open_veth(name: str) -> Attachment:
             if done.returncode != 0:
                 raise DetourError(f"ip: {' '.join(done.stderr.split())}")
         found = sockets.open_packet(_PORT, socket.if_nametoindex(_PORT))
-        if libc.setns(host, _CLONE_NEWNET) != 0:
-            raise DetourError(f"no way back to the host's namespace: {os.strerror(ctypes.get_errno())}")
+        libc("setns", host, CLONE_NEWNET)
         offloads_off(name)
         return found
+    except OSError as error:
+        raise DetourError(f"no namespace for the port: {error.strerror}") from None
     finally:
         os.close(host)
 
 
 def offloads_off(name: str) -> None:
     """Lets the kernel compute checksums and cut segments by itself for an interface of the calling thread's namespace.
-
-    Raises:
-        DetourError: it refuses.
-    """
+    Raises DetourError: it refuses."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         for command in _OFFLOADS:
             value = ctypes.create_string_buffer(struct.pack("=II", command, 0))

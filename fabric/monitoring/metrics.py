@@ -18,16 +18,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 from detour.control.p4runtime.monitor import PORT_COUNTERS, REASONS, Sample
 from detour.control.p4runtime.watching import CLASS_BOUNDS, CLASS_MEANS
-from detour.fabric.records import (
-    FabricMetric,
-    FlowRow,
-    MetricSample,
-    PlacementTotals,
-    PortCounts,
-    PortState,
-    PortWindow,
-    SwitchFlowTotals,
-)
+from detour.fabric import records
 from detour.topo import Topology
 
 _Row = TypeVar("_Row")
@@ -42,12 +33,12 @@ class PortRow:
     switch: str
     port: str
     link: str
-    window: PortWindow
-    counts: PortCounts
-    state: PortState
+    window: records.PortWindow
+    counts: records.PortCounts
+    state: records.PortState
 
 
-_FLOW: tuple[_Measure[FlowRow], ...] = (
+_FLOW: tuple[_Measure[records.FlowRow], ...] = (
     ("received_packets", "counter", lambda row: row.packets, "data packets that arrived for the first time"),
     ("received_bytes", "counter", lambda row: row.bytes, "payload that arrived for the first time"),
     ("duplicate_packets", "counter", lambda row: row.duplicates, "data packets that arrived again"),
@@ -59,7 +50,7 @@ _FLOW: tuple[_Measure[FlowRow], ...] = (
     ("queuing_delay_seconds", "gauge", lambda row: row.delay_ps / 1e12,
      "mean queuing delay of packets over the last window"),
 )  # fmt: skip
-_SWITCH_FLOW: tuple[_Measure[SwitchFlowTotals], ...] = (
+_SWITCH_FLOW: tuple[_Measure[records.SwitchFlowTotals], ...] = (
     ("packets", "counter", lambda row: row.packets, "packets of a watched flow that left the switch"),
     ("bytes", "counter", lambda row: row.bytes, "their bytes, headers included"),
     ("ecn_packets", "counter", lambda row: row.ecn_packets, "those that the switch marked"),
@@ -86,7 +77,7 @@ _PORT: tuple[_Measure[PortRow], ...] = (
 
 _DELAYS = "detour_switch_flow_queuing_delay_seconds", "queuing delay of packets at the switch"
 _VERDICTS = "verdict_packets", "counter", "what became of packets in the pipeline"
-_PLACEMENT: tuple[_Measure[PlacementTotals], ...] = (
+_PLACEMENT: tuple[_Measure[records.PlacementTotals], ...] = (
     ("flows", "gauge", lambda placement: placement.flows, "flows of the placement"),
     ("collisions", "gauge", lambda placement: placement.collisions, "pairs of placed flows that share a link"),
     ("lower_bound", "gauge", lambda placement: placement.lower_bound, "pairs that must, whatever the placement"),
@@ -94,87 +85,44 @@ _PLACEMENT: tuple[_Measure[PlacementTotals], ...] = (
 )
 
 
-_UNITS = {
-    "_bytes_per_second": "bytes a second", "_seconds": "seconds", "_bytes": "bytes", "_packets": "packets",
-    "_drops": "packets", "_ratio": "0 to 1", "_up": "0 or 1", "_flows": "flows", "_path": "flows",
-    "_collisions": "pairs of flows", "_bound": "pairs of flows",
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Exported:
-    """A metric as Prometheus has it. `labels`: what tells its series apart."""
-
-    name: str
-    kind: str
-    text: str
-    labels: tuple[str, ...] = ()
-
-    @property
-    def unit(self) -> str:
-        """As the name says it."""
-        name = self.name.removesuffix("_total")
-        return next((unit for end, unit in _UNITS.items() if name.endswith(end)), "1")
-
-
-def catalogue() -> list[Exported]:
-    """All that can be exported, by the names that queries use."""
-    groups: tuple[tuple[str, Sequence[tuple[str, str, Any, str]], tuple[str, ...]], ...] = (
-        ("flow", _FLOW, ("flow", "path")),
-        ("port", _PORT, ("switch", "port", "link")),
-        ("switch_flow", _SWITCH_FLOW, ("flow", "switch")),
-        ("placement", _PLACEMENT, ()),
-    )
-    found = [
-        _exported(f"{of}_{name}", kind, text, labels) for of, rows, labels in groups for name, kind, _, text in rows
-    ]
-    found.append(Exported(_DELAYS[0], "histogram", _DELAYS[1], ("flow", "switch")))
-    return [*found, _exported(*_VERDICTS, ("switch", "verdict"))]
-
-
-def _exported(name: str, kind: str, text: str, labels: tuple[str, ...]) -> Exported:
-    return Exported(f"detour_{name}{'_total' if kind == 'counter' else ''}", kind, text, labels)
-
-
-def flow_metrics(rows: Iterable[FlowRow]) -> list[FabricMetric]:
-    """Metrics of flows."""
+def flow_metrics(rows: Iterable[records.FlowRow]) -> list[records.FabricMetric]:
     return _metrics("flow", _FLOW, [({"flow": row.name, "path": row.path}, row) for row in rows])
 
 
-def switch_flow_metrics(rows: Iterable[FlowRow], tick_ps: int) -> list[FabricMetric]:
+def switch_flow_metrics(rows: Iterable[records.FlowRow], tick_ps: int) -> list[records.FabricMetric]:
     """Metrics of watched flows at switches; queuing delays as a histogram."""
     found = [({"flow": row.name, "switch": at.switch}, at) for row in rows for at in row.switches]
     if not found:
         return []
     name, text = _DELAYS
     samples = [_histogram(labels, at.delays, tick_ps / 1e12) for labels, at in found]
-    return [*_metrics("switch_flow", _SWITCH_FLOW, found), FabricMetric(name, "histogram", text, samples)]
+    return [*_metrics("switch_flow", _SWITCH_FLOW, found), records.FabricMetric(name, "histogram", text, samples)]
 
 
-def _histogram(labels: dict[str, str], delays: list[int], tick_s: float) -> MetricSample:
+def _histogram(labels: dict[str, str], delays: list[int], tick_s: float) -> records.MetricSample:
     """`buckets`: (less or equal, packets), cumulative, an octave each; `sum` in seconds."""
     upto = np.cumsum(delays).tolist()
     # The last class has no upper bound; a delay is a whole number of ticks.
     bounds = [(int(bound) - 1) * tick_s for bound in CLASS_BOUNDS[1:]]
     buckets = [*((f"{bound:.9g}", count) for bound, count in zip(bounds, upto, strict=False)), ("+Inf", upto[-1])]
     total = float(CLASS_MEANS @ np.array(delays)) * tick_s
-    return MetricSample(labels, buckets=[*buckets[:-1:2], buckets[-1]], sum=total)
+    return records.MetricSample(labels, buckets=[*buckets[:-1:2], buckets[-1]], sum=total)
 
 
-def port_counts(sample: Sample, device: int, port: int) -> PortCounts:
+def port_counts(sample: Sample, device: int, port: int) -> records.PortCounts:
     """The counters of a port in a sample."""
     found: dict[str, int] = {}
     for name in PORT_COUNTERS:
         count = sample.port(device, port, name)
         found |= {f"{name}_packets": count.packets, f"{name}_bytes": count.bytes}
-    return PortCounts(**found)
+    return records.PortCounts(**found)
 
 
 def port_rows(
     topology: Topology,
-    windows: Mapping[str, PortWindow],
+    windows: Mapping[str, records.PortWindow],
     sample: Sample,
-    states: Mapping[tuple[int, int], PortState],
+    states: Mapping[tuple[int, int], records.PortState],
 ) -> list[PortRow]:
     """Every port: its last window by name like `s0:3`, its counters, and what the target says."""
     rows = []
@@ -185,7 +133,7 @@ def port_rows(
     return rows
 
 
-def verdict_metric(topology: Topology, sample: Sample) -> FabricMetric:
+def verdict_metric(topology: Topology, sample: Sample) -> records.FabricMetric:
     """What became of packets in the pipelines."""
     rows = [
         ({"switch": switch.name, "verdict": reason}, sample.reason(switch.device_id, i).packets)
@@ -195,24 +143,22 @@ def verdict_metric(topology: Topology, sample: Sample) -> FabricMetric:
     return _metric(*_VERDICTS, rows)
 
 
-def placement_metrics(placement: PlacementTotals) -> list[FabricMetric]:
-    """The placement."""
+def placement_metrics(placement: records.PlacementTotals) -> list[records.FabricMetric]:
     return _metrics("placement", _PLACEMENT, [({}, placement)])
 
 
-def port_metrics(rows: Iterable[PortRow]) -> list[FabricMetric]:
-    """Metrics of ports; what the target does not say is left out."""
+def port_metrics(rows: Iterable[PortRow]) -> list[records.FabricMetric]:
     return _metrics("port", _PORT, [({"switch": row.switch, "port": row.port, "link": row.link}, row) for row in rows])
 
 
-def _metric(name: str, kind: str, text: str, samples: Iterable[tuple[dict[str, str], float]]) -> FabricMetric:
-    rows = [MetricSample(labels, float(value)) for labels, value in samples]
-    return FabricMetric(f"detour_{name}", kind, text, rows)
+def _metric(name: str, kind: str, text: str, samples: Iterable[tuple[dict[str, str], float]]) -> records.FabricMetric:
+    rows = [records.MetricSample(labels, float(value)) for labels, value in samples]
+    return records.FabricMetric(f"detour_{name}", kind, text, rows)
 
 
 def _metrics(
     of: str, measures: Iterable[_Measure[_Row]], rows: Sequence[tuple[dict[str, str], _Row]]
-) -> list[FabricMetric]:
+) -> list[records.FabricMetric]:
     found = []
     for name, kind, value, text in measures:
         values = [(labels, value(row)) for labels, row in rows]
@@ -221,7 +167,7 @@ def _metrics(
 
 
 class _Once(Collector):
-    def __init__(self, metrics: Iterable[FabricMetric]) -> None:
+    def __init__(self, metrics: Iterable[records.FabricMetric]) -> None:
         self._metrics = list(metrics)
 
     def collect(self) -> Iterable[Any]:
@@ -238,7 +184,7 @@ class _Once(Collector):
             yield result
 
 
-def _histograms(found: FabricMetric, names: list[str]) -> HistogramMetricFamily:
+def _histograms(found: records.FabricMetric, names: list[str]) -> HistogramMetricFamily:
     result = HistogramMetricFamily(found.name, found.text, labels=names)
     for sample in found.samples:
         assert sample.buckets is not UNSET
@@ -247,7 +193,7 @@ def _histograms(found: FabricMetric, names: list[str]) -> HistogramMetricFamily:
     return result
 
 
-def text(metrics: Iterable[FabricMetric]) -> str:
+def text(metrics: Iterable[records.FabricMetric]) -> str:
     """Prometheus' text format, version 0.0.4. Counters get the suffix `_total`."""
     registry = CollectorRegistry()
     registry.register(_Once(metrics))

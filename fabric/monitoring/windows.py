@@ -9,7 +9,6 @@ the same modules serve wall clock and virtual time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,7 +79,6 @@ class Windows:
         self._windows = np.concatenate([self._windows, np.zeros((len(self._windows), more, len(FLOW_FIELDS)))], axis=1)
 
     def remove(self, name: str) -> None:
-        """Forgets a flow."""
         self._book[self._place.pop(name), 0] = -1
         del self._begin[name]
 
@@ -219,19 +217,15 @@ class PortMonitor:
     (ports, 4): transmitted packets and bytes, marked packets, drops; and (ports,) packets that wait now."""
 
     def __init__(
-        self,
-        ports: Sequence[tuple[str, Any]],
-        read: Callable[[], tuple[NDArray[np.int64], NDArray[np.int64]]],
-        kept: int = KEPT,
+        self, names: Sequence[str], read: Callable[[], tuple[NDArray[np.int64], NDArray[np.int64]]], kept: int = KEPT
     ) -> None:
-        """`ports`: their names, and whatever `read` knows them by."""
-        self.names = [name for name, _ in ports]
+        self.names, ports = names, len(names)
         self._read = read
-        self._before = np.zeros((len(ports), 4), np.int64)
+        self._before = np.zeros((ports, 4), np.int64)
         self._then: int | None = None
-        self._last = np.zeros((len(ports), len(PORT_FIELDS)))
+        self._last = np.zeros((ports, len(PORT_FIELDS)))
         self._times = np.zeros(kept, np.int64)
-        self._windows = np.zeros((kept, len(ports), len(PORT_FIELDS)))
+        self._windows = np.zeros((kept, ports, len(PORT_FIELDS)))
         self._count = 0
 
     def sample(self, now_ps: int) -> NDArray[np.float64]:

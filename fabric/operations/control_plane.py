@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The control plane of a running fabric: connections to all switches, which are kept, what the switches are to hold,
-and what they count."""
+what they count, and where packets go by what they hold."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -17,15 +17,16 @@ from detour.control.entries import Plan, difference
 from detour.control.p4runtime.client import FabricClient, SwitchClient
 from detour.control.p4runtime.monitor import CellReader, Monitor, Sample
 from detour.control.p4runtime.punt import Responder
-from detour.control.p4runtime.reconcile import Written, reconcile, updates
-from detour.control.p4runtime.reconnecting import Keeper
+from detour.control.p4runtime.reconcile import Keeper, Written, reconcile, updates
 from detour.control.p4runtime.watching import Cell
 from detour.control.planner import plan
 from detour.control.verifier.trace import Tracer
 from detour.fabric.backends.base import Fabric
 from detour.fabric.backends.clock import PS
-from detour.fabric.operations.results import DisplacedSwitch
-from detour.topo import Failure, failure_name
+from detour.fabric.operations.results import DisplacedSwitch, PathHop, TracedPath
+from detour.hosts.verbs import Path
+from detour.topo import Failure, Host, failure_name
+from detour.topo.paths import completed_usids, parse_usid_list
 
 
 class ControlPlane:
@@ -52,11 +53,8 @@ class ControlPlane:
     # -- life -------------------------------------------------------------------------------------------
 
     def connect(self) -> None:
-        """Connects to all switches and sets their pipeline.
-
-        Raises:
-            DetourError: a switch does not answer or has another controller.
-        """
+        """Connects to all switches and sets their pipeline. Raises DetourError: a switch does not answer or has another
+        controller."""
         client = FabricClient(self._fabric.targets(), self._fabric.terms.pipeline, on_packet_in=self.responder)
         self._loop.run(client.__aenter__())
         self._keeper = self._loop.run(self._keep(client))
@@ -94,7 +92,6 @@ class ControlPlane:
 
     @property
     def client(self) -> FabricClient:
-        """The P4Runtime client."""
         if self._client is None:
             raise DetourError("the fabric is going down")
         return self._client
@@ -177,6 +174,59 @@ class ControlPlane:
         down = {failure.index for failure in self.failures if failure.kind == "switch"}
         dead = {switch.device_id for switch in self.topology.switches if switch.index in down}
         self._loop.run(self.client.each(write, sorted((before.keys() | after.keys()) - dead)))
+
+
+class Paths:
+    """Where packets go, from the switches' own tables. Methods may be called from several threads."""
+
+    def __init__(self, control: ControlPlane) -> None:
+        self._control, self._topology = control, control.topology
+
+    def ends(self, source: str, target: str) -> tuple[Host, Host]:
+        """The hosts of these names. Raises DetourError: there is none, or they are one."""
+        ends = self._topology.host(source), self._topology.host(target)
+        if ends[0] == ends[1]:
+            raise DetourError(f"source and destination are both {source}; they must differ")
+        return ends
+
+    def chosen(self, target: Host, sport: int | None, usid: str | None) -> Path:
+        """What the options mean; a list that does not end at the destination host is completed."""
+        if usid is None:
+            return Path(sport or 0)
+        return Path(sport or 0, completed_usids(self._topology, parse_usid_list(self._topology, usid), target))
+
+    def path(self, source: str, target: str, sport: int | None, usid: str | None) -> TracedPath:
+        """The hops of a packet."""
+        a, b = self.ends(source, target)
+        way = self.chosen(b, sport, usid)
+        with self._control.tracer() as tracer:
+            found = tracer.trace(a, b, way.sport, way.usids or None)
+        hops = [PathHop(f"s{hop.switch}", hop.in_port, hop.out_port, hop.why) for hop in found.hops]
+        return TracedPath(str(way), found.delivered, found.outcome, hops)
+
+    def need_one(self, source: Host, target: Host, paths: Iterable[Path]) -> None:
+        """Looks whether packets arrive on one of these paths, while anything is down. Raises DetourError: they arrive
+        on none, so a connection would wait in vain."""
+        if not self._control.failures:
+            return
+        outcome = ""
+        with self._control.tracer() as tracer:
+            for path in paths:
+                found = tracer.trace(source, target, path.sport, path.usids or None)
+                if found.delivered:
+                    return
+                outcome = outcome or found.outcome
+        down = ", ".join(self._control.failure_names())
+        raise DetourError(f"no packet of {source.name} reaches {target.name}: {outcome} (down: {down}; `detour heal`)")
+
+    def hops(self, ways: Iterable[tuple[Host, Host, Path]]) -> list[tuple[int, ...]]:
+        """The switches that packets pass from a host to another one on a path, for each of them."""
+        with self._control.tracer() as tracer:
+            return [tracer.trace(a, b, path.sport, path.usids or None).switches for a, b, path in ways]
+
+    def hop_names(self, source: Host, target: Host, paths: Iterable[Path]) -> list[list[str]]:
+        """The same by name, for several paths between two hosts."""
+        return [[f"s{switch}" for switch in hops] for hops in self.hops((source, target, path) for path in paths)]
 
 
 async def _disconnect(keeper: Keeper, client: FabricClient) -> None:

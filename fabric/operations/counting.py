@@ -18,8 +18,8 @@ from detour.fabric.monitoring import metrics
 from detour.fabric.monitoring.metrics import port_counts
 from detour.fabric.monitoring.windows import PortMonitor
 from detour.fabric.operations.control_plane import ControlPlane
+from detour.fabric.operations.path_placement import PathPlacement
 from detour.fabric.operations.results import FabricMetrics, LinkUse, LinkUses, SwitchCounters
-from detour.fabric.operations.steering import Steering
 from detour.fabric.operations.switch_flows import WatchedFlows
 from detour.fabric.records import PortWindow
 
@@ -27,12 +27,12 @@ from detour.fabric.records import PortWindow
 class Counting:
     """See the module. Methods may be called from several threads."""
 
-    def __init__(self, fabric: Fabric, control: ControlPlane, steering: Steering, watched: WatchedFlows) -> None:
+    def __init__(self, fabric: Fabric, control: ControlPlane, placement: PathPlacement, watched: WatchedFlows) -> None:
         self._fabric, self._topology, self._control = fabric, fabric.topology, control
-        self._steering, self._watched = steering, watched
+        self._placement, self._watched = placement, watched
         self.ports = PortWatch(fabric, control.sample)
 
-    def counters(self, switch: str | None = None) -> dict[str, SwitchCounters]:
+    def counters(self, switch: str | None) -> dict[str, SwitchCounters]:
         """Counters of the ports and verdicts of switches, by name."""
         chosen = self._topology.switches if switch is None else (self._topology.switch(switch),)
         sample, result = self._control.sample(), {}
@@ -43,7 +43,7 @@ class Counting:
             result[s.name] = SwitchCounters(ports, {name: packets for name, packets in verdicts.items() if packets})
         return result
 
-    def watch(self, seconds: float = 1.0, cancelled: threading.Event | None = None) -> LinkUses:
+    def watch(self, seconds: float, cancelled: threading.Event | None) -> LinkUses:
         """Use, queue, drops and marks of every link's two directions over the next `seconds`."""
         before, states_before = self._control.sample(), self._fabric.ports()
         self._fabric.clock.wait_seconds(seconds, cancelled)
@@ -77,7 +77,7 @@ class Counting:
         found = metrics.flow_metrics(flows) + metrics.port_metrics(ports)
         found += metrics.switch_flow_metrics(flows, self._watched.switches.tick_ps)
         found.append(metrics.verdict_metric(self._topology, self._control.sample()))
-        return FabricMetrics(found + metrics.placement_metrics(self._steering.placement()))
+        return FabricMetrics(found + metrics.placement_metrics(self._placement.placement()))
 
 
 PORT_WINDOW_S, _FIRST_WINDOW_S = 1.0, 0.2
@@ -97,7 +97,7 @@ class PortWatch:
             for port, peer in enumerate(switch.ports, 1)
             if peer is not None
         ]
-        names = [(f"s{device - 1}:{port}", None) for device, port in self._ports]
+        names = [f"s{device - 1}:{port}" for device, port in self._ports]
         self.monitor = PortMonitor(names, self._read, _KEPT)
         self._ticker: Ticker | None = None
         self._end = threading.Event()

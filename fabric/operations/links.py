@@ -13,20 +13,11 @@ from msgspec import UNSET
 from detour.base.errors import DetourError
 from detour.base.records import extended
 from detour.fabric.backends.base import Fabric
+from detour.fabric.operations import results
 from detour.fabric.operations.control_plane import ControlPlane, since
-from detour.fabric.operations.results import (
-    Captured,
-    Failed,
-    FailureChange,
-    Healed,
-    ImpairedLink,
-    ImpairedLinks,
-    RelistedSenders,
-    RepairedPlacement,
-)
-from detour.fabric.operations.steering import Steering
+from detour.fabric.operations.path_placement import PathPlacement
 from detour.fabric.operations.switch_flows import WatchedFlows
-from detour.fabric.operations.usid_reroute import Relisting
+from detour.fabric.operations.usid_reroute import UsidRerouting
 from detour.topo import Failure, Topology, failure_name, parse_failure
 from detour.topo.failures import Failures
 
@@ -35,68 +26,69 @@ class Links:
     """See the module. Methods may be called from several threads."""
 
     def __init__(
-        self, fabric: Fabric, control: ControlPlane, steering: Steering, relisting: Relisting, watched: WatchedFlows
+        self,
+        fabric: Fabric,
+        control: ControlPlane,
+        placement: PathPlacement,
+        rerouting: UsidRerouting,
+        watched: WatchedFlows,
     ) -> None:
         self._fabric, self._control, self._watched = fabric, control, watched
-        self._steering, self._relisting = steering, relisting
+        self._placement, self._rerouting = placement, rerouting
         self._topology = fabric.topology
         self._impairing = threading.Lock()
-        self._impaired: dict[int, ImpairedLink] = {}
+        self._impaired: dict[int, results.ImpairedLink] = {}
 
-    def fail(self, name: str) -> Failed:
+    def fail(self, name: str) -> results.Failed:
         """Takes a link or a switch down and withdraws it from all tables."""
         with self._control.changing:
             failure = parse_failure(self._topology, name)
             found = failure_name(self._topology, failure)
             if failure in self._control.failures:
                 raise DetourError(f"{found} is down already")
-            return extended(Failed, self._change(self._control.failures | {failure}), failed=found)
+            return extended(results.Failed, self._change(self._control.failures | {failure}), failed=found)
 
-    def heal(self, name: str | None = None) -> Healed:
+    def heal(self, name: str | None) -> results.Healed:
         """Brings a link or switch, or all of them, back."""
         with self._control.changing:
             if name is None:
                 names = ", ".join(self._control.failure_names())
-                return extended(Healed, self._change(frozenset()), healed=names)
+                return extended(results.Healed, self._change(frozenset()), healed=names)
             failure = parse_failure(self._topology, name)
             found = failure_name(self._topology, failure)
             if failure not in self._control.failures:
                 raise DetourError(f"{found} is not down")
-            return extended(Healed, self._change(self._control.failures - {failure}), healed=found)
+            return extended(results.Healed, self._change(self._control.failures - {failure}), healed=found)
 
-    def _change(self, failures: frozenset[Failure]) -> FailureChange:
+    def _change(self, failures: frozenset[Failure]) -> results.FailureChange:
         begin, control = time.monotonic(), self._control
         healing = failures < control.failures
         control.failures = failures
         # What is dead goes down first, as in life; what comes back is up before anybody sends there.
         self._fabric.apply_failures(failures)
         # Senders that choose their path by themselves can leave dead links before the tables know of them.
-        repaired, relisted = (None, None) if healing else self._repair(failures)
+        repaired, senders = (None, None) if healing else self._repair(failures)
         written = control.reconcile()
-        repaired, relisted = self._repair(failures) if healing else (repaired, relisted)
-        self._watched.follow(self._watched.live.all())
-        return FailureChange(
+        if healing:
+            repaired, senders = self._repair(failures)
+        self._watched.move(self._watched.live.all())
+        return results.FailureChange(
             failures=control.failure_names(),
             placement=repaired or UNSET,
-            senders=relisted or UNSET,
+            senders=senders or UNSET,
             seconds=since(begin),
             entries=written.entries,
             **written.as_dict(),
         )
 
-    def _repair(self, failures: Failures) -> tuple[RepairedPlacement | None, RelistedSenders | None]:
-        return self._steering.repair(failures), self._relisting.repair(failures)
+    def _repair(self, failures: Failures) -> tuple[results.RepairedPlacement | None, results.ReroutedSenders | None]:
+        return self._placement.repair(failures), self._rerouting.repair(failures)
 
-    def impair(
-        self, link: str | None = None, rate: float | None = None, loss: float | None = None, clear: bool = False
-    ) -> ImpairedLinks:
+    def impair(self, link: str | None, rate: float | None, loss: float | None, clear: bool) -> results.ImpairedLinks:
         """Gives a link a fraction of its rate, or lets it lose a fraction of its frames, in both directions; what is
         not said stays. `clear`: it, or every link, is as it was. Without anything: which are impaired now. Tables do
-        not change: the link is up, and traffic finds out by itself.
-
-        Raises:
-            DetourError: there is no such link, a fraction is none, or the target cannot do that.
-        """
+        not change: the link is up, and traffic finds out by itself. Raises DetourError: there is no such link, a
+        fraction is none, or the target cannot do that."""
         with self._impairing:
             if clear:
                 if rate is not None or loss is not None:
@@ -107,7 +99,7 @@ class Links:
                 self._impair(self._link(link), rate, loss)
             elif rate is not None or loss is not None:
                 raise DetourError("impair: which link? One like s0-s3, s0:3 or h7")
-            return ImpairedLinks([self._impaired[index] for index in sorted(self._impaired)])
+            return results.ImpairedLinks([self._impaired[index] for index in sorted(self._impaired)])
 
     def _link(self, name: str) -> int:
         found = parse_failure(self._topology, name)
@@ -122,22 +114,21 @@ class Links:
             raise DetourError(f"impair: a rate of {rate:g} is no fraction above 0 and at most 1")
         if loss is not None and not 0 <= loss < 1:
             raise DetourError(f"impair: a loss of {loss:g} is no fraction from 0 to below 1; `fail` takes a link down")
-        now = self._impaired.get(index)
-        self._set_impaired(
-            index,
-            (now.rate if now else 1.0) if rate is None else rate,
-            (now.loss if now else 0.0) if loss is None else loss,
-        )
+        now = self._now(index)
+        self._set_impaired(index, now.rate if rate is None else rate, now.loss if loss is None else loss)
+
+    def _now(self, index: int) -> results.ImpairedLink:
+        return self._impaired.get(index) or results.ImpairedLink(self._topology.links[index].name, 1.0, 0.0)
 
     def _set_impaired(self, index: int, rate: float, loss: float) -> None:
-        now = self._impaired.get(index)
-        if loss != (now.loss if now else 0.0):
+        now = self._now(index)
+        if loss != now.loss:
             self._fabric.set_loss(index, loss)  # first: the target may refuse it
-        if rate != (now.rate if now else 1.0):
+        if rate != now.rate:
             self._fabric.throttle(index, rate)
         self._impaired.pop(index, None)
         if (rate, loss) != (1.0, 0.0):
-            self._impaired[index] = ImpairedLink(self._topology.links[index].name, rate, loss)
+            self._impaired[index] = replace(now, rate=rate, loss=loss)
 
 
 class Capturing:
@@ -146,16 +137,12 @@ class Capturing:
     def __init__(self, fabric: Fabric) -> None:
         self._fabric = fabric
         self._lock = threading.Lock()
-        self._now = Captured(None, [])
+        self._now = results.Captured(None, [])
 
-    def capture(self, folder: str | None = None, where: list[str] | None = None, stop: bool = False) -> Captured:
+    def capture(self, folder: str | None, where: list[str] | None, stop: bool) -> results.Captured:
         """Begins to write a pcapng file a port into a folder, ends that, or says what is being written. `where`: links,
-        switches and hosts whose ports are wanted (None: all).
-
-        Raises:
-            DetourError: there is no such link, switch or host, captures run already, none runs, or the folder cannot be
-                written.
-        """
+        switches and hosts whose ports are wanted (None: all). Raises DetourError: there is no such link, switch or
+        host, captures run already, none runs, or the folder cannot be written."""
         if stop and (folder is not None or where):
             raise DetourError("a capture is either begun or ended: give a folder or --stop")
         with self._lock:
@@ -177,33 +164,24 @@ class Capturing:
             raise DetourError(f"captures are being written to {self._now.folder}; `detour capture --stop` ends them")
         names = ports_of(self._fabric.topology, where)
         self._fabric.capture(Path(folder), frozenset(names) if where else None)
-        self._now = Captured(folder, [f"{name}.pcapng" for name in names])
+        self._now = results.Captured(folder, [f"{name}.pcapng" for name in names])
 
-    def _stop(self) -> Captured:
+    def _stop(self) -> results.Captured:
         if self._now.folder is None:
             raise DetourError("no captures are being written")
-        ended, self._now = self._now, Captured(None, [])
+        ended, self._now = self._now, results.Captured(None, [])
         self._fabric.capture(None)
         return ended
 
 
 def ports_of(topology: Topology, where: list[str]) -> list[str]:
-    """Ports by name, like `s3-1`, of links, switches and hosts; of all if none is named.
-
-    Raises:
-        DetourError: there is no such link, switch or host.
-    """
+    """Ports by name, like `s3-1`, of links, switches and hosts; of all if none is named. Raises DetourError: there is
+    no such link, switch or host."""
     wanted = [parse_failure(topology, text) for text in where]
     return [
-        f"s{switch}-{port}"
-        for switch, port, link in _switch_ports(topology)
-        if not wanted or Failure("link", link) in wanted or Failure("switch", switch) in wanted
+        f"s{switch.index}-{port}"
+        for switch in topology.switches
+        for port, peer in enumerate(switch.ports, 1)
+        if peer is not None
+        if not wanted or Failure("link", peer.link) in wanted or Failure("switch", switch.index) in wanted
     ]
-
-
-def _switch_ports(topology: Topology) -> list[tuple[int, int, int]]:
-    """(switch, port, link) of every switch port that has a link."""
-    ends = [
-        (*end, link.index) for link in topology.links for end in (link.a, link.b)[: 1 if link.kind == "host" else 2]
-    ]
-    return sorted(ends)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The flows that send in a running fabric, by name, and who hears of them.
 
-Whoever sends opens a flow in the table and closes it; subscribers hear of both: the placement and its controller,
-senders of an expander, the switches that watch flows. A window ends for all flows every `window_s` of the fabric's
-clock while there are any, and the reports of receivers go to the listeners (`fabric.operations.rerouter`).
+Whoever sends opens a flow in the table and closes it; subscribers hear of both, in the order in which they subscribed:
+the placement and its controller, senders of an expander, and, while they do, switches that watch flows. A window ends
+for all flows every `window_s` of the fabric's clock while there are any, and the reports of receivers go to the
+listeners (`fabric.operations.rerouter`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from detour.fabric.monitoring.windows import FlowMonitor
 from detour.fabric.records import FlowRow, SwitchFlowTotals
 from detour.fabric.traffic.flows import Flow
 from detour.hosts.state import Hosts
-from detour.hosts.verbs.verbs import Path
+from detour.hosts.verbs import Path
 
 _log = logging.getLogger(__name__)
 
@@ -128,11 +129,7 @@ class LiveFlows:
             listener(reports, now)
 
     def find(self, name: str) -> LiveFlow:
-        """The flow of that name.
-
-        Raises:
-            DetourError: there is none.
-        """
+        """The flow of that name. Raises DetourError: there is none."""
         with self._lock:
             found = self._flows.get(name)
         if found is None:
@@ -146,11 +143,7 @@ class LiveFlows:
             return list(self._flows.values())
 
     def reroute(self, name: str, path: Path) -> None:
-        """The sender of a flow takes another path.
-
-        Raises:
-            DetourError: there is no such flow.
-        """
+        """The sender of a flow takes another path. Raises DetourError: there is no such flow."""
         with self._lock:
             self.find(name).flow.reroute(path, self._clock.now_ps)
 

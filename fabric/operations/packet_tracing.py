@@ -11,9 +11,9 @@ from pathlib import Path
 from msgspec import UNSET
 
 from detour.base.errors import DetourError
-from detour.base.progress import Progress, silent
+from detour.base.progress import Progress
 from detour.engine import warm
-from detour.engine.coverage.collector import collecting
+from detour.engine.coverage.document import collecting
 from detour.engine.network import Network
 from detour.engine.p4runtime.target import compile_program
 from detour.engine.trace.filters import Filter
@@ -22,19 +22,11 @@ from detour.engine.trace.tree import Visit
 from detour.fabric.backends.base import Fabric
 from detour.fabric.backends.clock import ps
 from detour.fabric.backends.network import NetworkFabric
-from detour.fabric.operations.control_plane import ControlPlane
-from detour.fabric.operations.paths import Paths
+from detour.fabric.operations.control_plane import ControlPlane, Paths
 from detour.fabric.operations.results import LivePackets, PacketTrace
 from detour.fabric.tracing.frames import hex_frame
-from detour.fabric.tracing.live import (
-    LIVE_POLL_PS,
-    by_packet,
-    follow_frame,
-    host_filter,
-    is_whole,
-    packets,
-)
-from detour.fabric.tracing.results import FollowedPacket
+from detour.fabric.tracing.live import LIVE_POLL_PS, by_packet, host_filter, is_whole, packets, trace_sent_frame
+from detour.fabric.tracing.results import TracedPacket
 from detour.fabric.tracing.walk import FabricCopy
 from detour.hosts.frames.sample import data_frame
 from detour.topo import Host
@@ -43,7 +35,7 @@ _MOST_LIVE = 1_000
 _NOT_ITS_QUEUES = "followed in the engine, by the switches' program and tables: queues and times are not BMv2's"
 
 
-class Following:
+class PacketTracing:
     """See the module. Methods may be called from several threads; packets are traced for one of them at a time."""
 
     def __init__(self, fabric: Fabric, control: ControlPlane, paths: Paths) -> None:
@@ -54,33 +46,26 @@ class Following:
         self,
         source: str,
         target: str,
-        sport: int | None = None,
-        usid: str | None = None,
-        length: int = 1000,
-        all_ways: bool = False,
-        coverage: str | None = None,
-        progress: Progress = silent,
+        sport: int | None,
+        usid: str | None,
+        length: int,
+        all_ways: bool,
+        coverage: str | None,
+        progress: Progress,
     ) -> PacketTrace:
         """A data packet of `length` bytes of payload, through every switch on its way. `all_ways`: it is not sent, but
         followed through a copy of the tables, in all ways that hashes, selectors and random numbers leave open. Through
         a copy goes every packet of a fabric whose switches are not the engine's. `coverage`: a file for what it reaches
-        of the program (`engine.coverage`).
-
-        Raises:
-            DetourError: there is no such host, or the file cannot be written.
-        """
+        of the program (`engine.coverage`). Raises DetourError: there is no such host, or the file cannot be written."""
         a, b = self._paths.ends(source, target)
         way = self._paths.chosen(b, sport, usid)
         frame = data_frame(a, b, way.sport, way.usids, length)
         with self._lock, collecting(_file(coverage)):
             return self._followed(a, frame, all_ways, progress, way.sport)
 
-    def frame(self, source: str, frame: str, all_ways: bool = False, progress: Progress = silent) -> PacketTrace:
-        """The same of any frame, in hex, that a host sends: nobody need understand it.
-
-        Raises:
-            DetourError: there is no such host, or it is no frame.
-        """
+    def trace_frame(self, source: str, frame: str, all_ways: bool, progress: Progress) -> PacketTrace:
+        """The same of any frame, in hex, that a host sends: nobody need understand it. Raises DetourError: there is no
+        such host, or it is no frame."""
         host, data = self._fabric.topology.host(source), hex_frame(frame)
         with self._lock:
             return self._followed(host, data, all_ways, progress)
@@ -92,7 +77,7 @@ class Following:
         if all_ways or not isinstance(fabric, NetworkFabric):
             return self._through_copy(host, data, all_ways, progress)
         progress("waiting for the packet to arrive")
-        return document(follow_frame(fabric.network, fabric.topology, fabric.clock, host, data, sport))
+        return document(trace_sent_frame(fabric.network, fabric.topology, fabric.clock, host, data, sport))
 
     def _through_copy(self, source: Host, frame: bytes, all_ways: bool, progress: Progress) -> PacketTrace:
         topology, ports = self._fabric.topology, self._fabric.ports()
@@ -111,25 +96,21 @@ class Following:
         progress("reading the tables")
         entries, tick_ps = self._control.read_live(), self._fabric.terms.hosts.tick_ps
         with FabricCopy(topology, program, entries, is_up=is_up, tick_ps=tick_ps) as copy:
-            return replace(document(copy.follow(source, frame, all_ways=all_ways)), note=note)
+            return replace(document(copy.trace(source, frame, all_ways=all_ways)), note=note)
 
-    def live(
+    def trace_live(
         self,
-        wanted: str = "",
-        switch: str | None = None,
-        count: int = 1,
-        seconds: float = 10.0,
-        coverage: str | None = None,
-        progress: Progress = silent,
-        cancelled: threading.Event | None = None,
+        wanted: str,
+        switch: str | None,
+        count: int,
+        seconds: float,
+        coverage: str | None,
+        progress: Progress,
+        cancelled: threading.Event | None,
     ) -> LivePackets:
         """Up to `count` packets that a filter wants, as they pass, or fewer after `seconds`. `switch`: only there.
-        `coverage`: a file for what they reach of the program.
-
-        Raises:
-            DetourError: the filter does not parse, there is no such switch, or it cannot be looked into, or the file
-                cannot be written.
-        """
+        `coverage`: a file for what they reach of the program. Raises DetourError: the filter does not parse, there is
+        no such switch, or it cannot be looked into, or the file cannot be written."""
         if not 1 <= count <= _MOST_LIVE:
             raise DetourError(f"{count} packets at a time; 1 to {_MOST_LIVE} are possible")
         topology = self._fabric.topology
@@ -180,7 +161,7 @@ def _gathered(recorder: Recorder, wanted: Filter, tick_ps: int, count: int, over
             recorder.allow(_MOST_LIVE)
 
 
-def document(found: FollowedPacket) -> PacketTrace:
+def document(found: TracedPacket) -> PacketTrace:
     """A packet as it goes over the control socket."""
     shown = found.as_json()
     return PacketTrace(shown["hops"], shown["outcomes"])

@@ -2,48 +2,25 @@
 """What can be asked of a running fabric: the one list from which control socket, commands, prompt and page are served.
 
 An operation is a method of `Operations`: its parameters and its result have types, those that people give on a command
-line have an `CommandOption`, and the decorator has its help.
-`Session` carries them out, `cli.asking` asks for them by the same signatures. Loads nothing, not even the results'
-types, so that the command line can show what there is before there is any fabric.
+line have a `CommandOption`, and the decorator has its help. Nothing else declares them: `Session` and, for a daemon,
+`cli.asking` carry them out. Loads nothing, not even the results' types, so that the command line can show what there is
+before there is any fabric.
 """
 
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar, get_type_hints
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_type_hints
 
-from detour.base.errors import DetourError
+from detour.base.errors import DetourError, told_of
 from detour.base.progress import Progress, silent
 
 if TYPE_CHECKING:
-    from detour.fabric.operations.results import (
-        Captured,
-        EntryRow,
-        FabricMetrics,
-        Failed,
-        FlowRows,
-        Healed,
-        ImpairedLinks,
-        LinkUses,
-        LivePackets,
-        Loaded,
-        P4rtClientRows,
-        PacketTrace,
-        PlacedFlows,
-        PlacementState,
-        ProbedPaths,
-        ProvenFabric,
-        Provisioned,
-        ReroutedFlow,
-        SentMessage,
-        Status,
-        SwitchCounters,
-        TracedPath,
-        Verification,
-    )
+    from detour.fabric.operations import results
 
 LIMIT_S = 600.0
 QUICK_S = 60.0
@@ -54,16 +31,20 @@ NOT_SENT = ("progress", "cancelled")
 
 @dataclass(frozen=True)
 class CommandOption:
-    """How people give a parameter: by its place, or by a `flag`. `text`: its help; `kind`: what reads it
-    (`cli.parser`; None: it is text); `group`: one of them may be given; `is_file`: it names a file of this machine,
-    which the page may not."""
+    """How people give a parameter: by its place, or by a `flag`, which takes no value if it has neither `metavar` nor
+    `choices`. `text`: its help; `kind`: what reads it, a function or its name in `cli.parser` (None: it is text);
+    `group`: one of them may be given; `is_file`: it names a file of this machine, which the page may not; `repeatable`:
+    each time it is given counts; `several`: it takes more than one value."""
 
     text: str | None = None
     metavar: str | None = None
     flag: str | None = None
-    kind: str | None = None
+    kind: str | Callable[[str], Any] | None = None
     group: str | None = None
     is_file: bool = False
+    choices: tuple[str, ...] | None = None
+    repeatable: bool = False
+    several: bool = False
 
 
 _SOURCE, _TARGET = CommandOption("host, like h0", "SRC"), CommandOption("host, like h71", "DST")
@@ -117,76 +98,89 @@ class Operation:
     def _hints(self) -> dict[str, Any]:
         from detour.fabric.operations import results
 
-        return get_type_hints(self.function, {**self.function.__globals__, **vars(results)})
+        return get_type_hints(self.function, {**self.function.__globals__, "results": results})
+
+    @cached_property
+    def _signature(self) -> inspect.Signature:
+        signature = inspect.signature(self.function)
+        return signature.replace(parameters=[p for name, p in signature.parameters.items() if name != "self"])
 
     def arguments(self, *values: Any, **more: Any) -> dict[str, Any]:
         """The arguments of a call by name."""
-        found = inspect.signature(self.function).bind(None, *values, **more).arguments
-        return {name: value for name, value in found.items() if name != "self"}
+        return dict(self._signature.bind(*values, **more).arguments)
+
+    def all_arguments(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """With those that are what they are by default."""
+        bound = self._signature.bind(**arguments)
+        bound.apply_defaults()
+        return dict(bound.arguments)
 
     def decoded(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments that a client asks it with in JSON.
-
-        Raises:
-            DetourError: it has no such parameter, needs another one, or one of another type.
-        """
+        """The arguments that a client asks it with in JSON. Raises DetourError: it has no such parameter, needs another
+        one, or one of another type."""
         from detour.base.records import from_json
 
-        parameters, declared = self.parameters, inspect.signature(self.function).parameters
+        parameters, declared = self.parameters, self._signature.parameters
         if unknown := request.keys() - parameters.keys():
             raise DetourError(f"control socket: {self.name} has no {', '.join(sorted(unknown))}")
         needed = [name for name in parameters if declared[name].default is inspect.Parameter.empty]
         if missing := [name for name in needed if name not in request]:
             raise DetourError(f"control socket: {self.name} needs {', '.join(missing)}")
-        found: dict[str, Any] = {}
+        arguments: dict[str, Any] = {}
         for name, value in request.items():
-            try:
-                found[name] = from_json(parameters[name], value)
-            except DetourError as error:
-                raise DetourError(f"control socket: {self.name}: {name}: {error}") from None
-        return found
+            with told_of(f"control socket: {self.name}: {name}"):
+                arguments[name] = from_json(parameters[name], value)
+        return arguments
 
 
 OPERATIONS: dict[str, Operation] = {}
 
 
 def _operation(text: str, limit_s: float | None = LIMIT_S) -> Callable[[_F], _F]:
-    """Declares an operation."""
 
     def declare(function: _F) -> _F:
-        OPERATIONS[function.__name__] = Operation(function.__name__, text, limit_s, function)
-        return function
+        operation = OPERATIONS[function.__name__] = Operation(function.__name__, text, limit_s, function)
+
+        @wraps(function)
+        def called(self: Operations, *values: Any, **more: Any) -> Any:
+            return self.carry_out(operation, operation.arguments(*values, **more))
+
+        return cast(_F, called)
 
     return declare
 
 
-class Operations(Protocol):
+class Operations:
     """See the module. Each of them raises `DetourError` with one line that says why not."""
 
+    def carry_out(self, operation: Operation, arguments: dict[str, Any]) -> Any:
+        """The result of one of the operations below; `arguments`: those that are given, by name."""
+        raise NotImplementedError
+
     @_operation("write what switches and plan differ in")
-    def provision(self) -> Provisioned: ...
+    def provision(self) -> results.Provisioned: ...
 
     @_operation("read all tables back and prove that every pair of hosts is connected")
-    def verify(self) -> Verification: ...
+    def verify(self) -> results.Verification: ...
 
     @_operation("read all tables of an expander back and prove that no buffer that PFC may block waits for itself")
-    def prove(self, k: int = 32) -> ProvenFabric: ...
+    def prove(self, k: int = 32) -> results.ProvenFabric: ...
 
     @_operation("what switches hold")
     def entries(
         self,
         switch: Annotated[str | None, _SWITCH] = None,
         table: Annotated[str | None, CommandOption("of this table only, like route", "NAME", "--table")] = None,
-    ) -> dict[str, list[EntryRow]]: ...
+    ) -> dict[str, list[results.EntryRow]]: ...
 
     @_operation("what passed each port, and what became of packets", QUICK_S)
-    def counters(self, switch: Annotated[str | None, _SWITCH] = None) -> dict[str, SwitchCounters]: ...
+    def counters(self, switch: Annotated[str | None, _SWITCH] = None) -> dict[str, results.SwitchCounters]: ...
 
     @_operation("live table of link use, queue, drops and marks; once with --json")
-    def watch(self, seconds: float = 1.0) -> LinkUses: ...
+    def watch(self, seconds: float = 1.0, cancelled: threading.Event | None = None) -> results.LinkUses: ...
 
     @_operation("what is up, since when, and where its switches are reached", QUICK_S)
-    def status(self) -> Status: ...
+    def status(self) -> results.Status: ...
 
     @_operation("the hops that a packet takes, from the switches' tables", QUICK_S)
     def path(
@@ -195,13 +189,15 @@ class Operations(Protocol):
         target: Annotated[str, _TARGET],
         sport: Annotated[int | None, SPORT_OPTION] = None,
         usid: Annotated[str | None, USID_OPTION] = None,
-    ) -> TracedPath: ...
+    ) -> results.TracedPath: ...
 
     @_operation("take a link or a switch down and withdraw it from all tables")
-    def fail(self, name: Annotated[str, CommandOption(f"{_LINK}, h7 (its link) or s3", "LINK|SWITCH")]) -> Failed: ...
+    def fail(
+        self, name: Annotated[str, CommandOption(f"{_LINK}, h7 (its link) or s3", "LINK|SWITCH")]
+    ) -> results.Failed: ...
 
     @_operation("bring a link or switch back (default: all)")
-    def heal(self, name: Annotated[str | None, CommandOption(metavar="LINK|SWITCH")] = None) -> Healed: ...
+    def heal(self, name: Annotated[str | None, CommandOption(metavar="LINK|SWITCH")] = None) -> results.Healed: ...
 
     @_operation("make a link slower or lossy, or let it be as it was, or say which are so", QUICK_S)
     def impair(
@@ -214,7 +210,7 @@ class Operations(Protocol):
             float | None, CommandOption("loses this fraction of its frames", "F", "--loss", "fraction")
         ] = None,
         clear: Annotated[bool, CommandOption("it, or every link, is as it was", flag="--clear")] = False,
-    ) -> ImpairedLinks: ...
+    ) -> results.ImpairedLinks: ...
 
     # Transfers take as long as their size and their path want; they say how far they are.
     @_operation("send bytes, or a file, from host to host and check what arrives", None)
@@ -238,32 +234,33 @@ class Operations(Protocol):
             bool, CommandOption("every packet takes a path of its own (docs/transports.md)", flag="--spray")
         ] = False,
         progress: Progress = silent,
-    ) -> SentMessage: ...
+        cancelled: threading.Event | None = None,
+    ) -> results.SentMessage: ...
 
     @_operation("queuing delay of every candidate path", QUICK_S)
-    def probe(self, source: Annotated[str, _SOURCE], target: Annotated[str, _TARGET]) -> ProbedPaths: ...
+    def probe(self, source: Annotated[str, _SOURCE], target: Annotated[str, _TARGET]) -> results.ProbedPaths: ...
 
     @_operation("what sends now, as its receivers and the switches on its way see it", QUICK_S)
-    def flows(self) -> FlowRows: ...
+    def flows(self) -> results.FlowRows: ...
 
     @_operation("switches count every flow by itself from now on, or no more")
-    def watch_flows(self, on: bool) -> FlowRows: ...
+    def watch_flows(self, on: bool) -> results.FlowRows: ...
 
     @_operation("give a flow that sends another uSID list", QUICK_S)
     def reroute(
         self,
         flow: Annotated[str, CommandOption("like h0-h9, as `detour flows` names it", "FLOW")],
         usid: Annotated[str, CommandOption("uSIDs to pass, like s9,s3 (completed with those of the target)", "LIST")],
-    ) -> ReroutedFlow: ...
+    ) -> results.ReroutedFlow: ...
 
     @_operation("paths for the flows of AI jobs that share as few links as can be")
-    def place(self, jobs: str, reroute: bool = False, watch: bool = False) -> PlacedFlows: ...
+    def place(self, jobs: str, reroute: bool = False, watch: bool = False) -> results.PlacedFlows: ...
 
     @_operation("the placement as it is now", QUICK_S)
-    def placement(self) -> PlacementState: ...
+    def placement(self) -> results.PlacementState: ...
 
     @_operation("flows and ports of the fabric in Prometheus' text format", QUICK_S)
-    def metrics(self) -> FabricMetrics: ...
+    def metrics(self) -> results.FabricMetrics: ...
 
     @_operation("begin or end traffic that goes on between pairs of hosts, or say what it has done", QUICK_S)
     def load(
@@ -272,7 +269,7 @@ class Operations(Protocol):
             str | None, CommandOption("adv1, adv2, unf or permutation, like unf:pairs=100,seed=2", "PATTERN")
         ] = None,
         stop: Annotated[bool, CommandOption("end it", flag="--stop")] = False,
-    ) -> Loaded: ...
+    ) -> results.Loaded: ...
 
     @_operation("begin or end to write what passes ports into pcapng files, or say what is being written", QUICK_S)
     def capture(
@@ -282,10 +279,10 @@ class Operations(Protocol):
             list[str] | None, CommandOption("whose ports, like s3 s0-s3 h7 (default all)", "LINK|SWITCH")
         ] = None,
         stop: Annotated[bool, CommandOption("complete the files", flag="--stop")] = False,
-    ) -> Captured: ...
+    ) -> results.Captured: ...
 
     @_operation("the P4Runtime clients of a switch, with roles and election ids", QUICK_S)
-    def clients(self, switch: str) -> P4rtClientRows: ...
+    def clients(self, switch: str) -> results.P4rtClientRows: ...
 
     @_operation("what happens to a packet, line by line of P4, in every switch on its way", QUICK_S)
     def trace(
@@ -298,12 +295,12 @@ class Operations(Protocol):
         all_ways: bool = False,
         coverage: Annotated[str | None, _FILE] = None,
         progress: Progress = silent,
-    ) -> PacketTrace: ...
+    ) -> results.PacketTrace: ...
 
     @_operation("the same of any frame, given in hex, that a host sends", QUICK_S)
     def trace_frame(
         self, source: str, frame: str, all_ways: bool = False, progress: Progress = silent
-    ) -> PacketTrace: ...
+    ) -> results.PacketTrace: ...
 
     @_operation("the same of packets that pass, as they pass", None)
     def trace_live(
@@ -314,4 +311,5 @@ class Operations(Protocol):
         seconds: float = 10.0,
         coverage: Annotated[str | None, _FILE] = None,
         progress: Progress = silent,
-    ) -> LivePackets: ...
+        cancelled: threading.Event | None = None,
+    ) -> results.LivePackets: ...

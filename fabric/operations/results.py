@@ -266,7 +266,7 @@ class PlacedFlows(PlacementState):
 
 
 @dataclass(frozen=True)
-class RelistedSenders:
+class ReroutedSenders:
     """Flows of an expander that name their switches: `moved` to a list without what is down, `returned` to their own,
     or sent `by_address` because no list without it stays in the lossless classes."""
 
@@ -280,7 +280,7 @@ class FailureChange(EntryChanges):
     """`failures`: what is down now; `placement`: as it is repaired, if there is one; `senders`: in expanders."""
 
     failures: list[str]
-    senders: RelistedSenders | UnsetType = UNSET
+    senders: ReroutedSenders | UnsetType = UNSET
     placement: RepairedPlacement | UnsetType = UNSET
 
 
@@ -425,7 +425,7 @@ class P4rtClientRows:
 
 @dataclass(frozen=True)
 class PacketTrace:
-    """What became of a packet, hop by hop (`fabric.tracing.results.FollowedPacket`, docs/trace.md). `note`: what must
+    """What became of a packet, hop by hop (`fabric.tracing.results.TracedPacket`, docs/trace.md). `note`: what must
     be known of that."""
 
     hops: list[dict[str, Any]]

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """A running fabric with its control plane: what the daemon serves, the demo uses and the commands ask for.
 
-The operations (`registry.Operations`) are methods of the parts, by subject. They may be called from several threads at
+Operations (`registry.Operations`) are carried out by parts, by subject. They may be called from several threads at
 once; those that change tables wait for each other.
 """
 
 from __future__ import annotations
 
 import time
-from typing import Self
+from collections.abc import Callable
+from typing import Any, Self
 
 from msgspec import UNSET
 
@@ -16,22 +17,22 @@ from detour.base.records import extended
 from detour.control.p4runtime.client import FabricClient
 from detour.fabric.backends.base import Fabric
 from detour.fabric.monitoring.windows import KEPT
-from detour.fabric.operations.control_plane import ControlPlane
+from detour.fabric.operations.control_plane import ControlPlane, Paths
 from detour.fabric.operations.counting import Counting
 from detour.fabric.operations.links import Capturing, Links
 from detour.fabric.operations.live_flows import WINDOW_S, LiveFlows
-from detour.fabric.operations.packet_tracing import Following
-from detour.fabric.operations.paths import Paths
+from detour.fabric.operations.packet_tracing import PacketTracing
+from detour.fabric.operations.path_placement import PathPlacement
+from detour.fabric.operations.registry import Operation, Operations
 from detour.fabric.operations.results import P4rtClientRow, P4rtClientRows, Status, SwitchEndpoint
-from detour.fabric.operations.steering import Steering
 from detour.fabric.operations.switch_flows import WatchedFlows
 from detour.fabric.operations.tables import Tables
 from detour.fabric.operations.transfers import Loading, Transfers
-from detour.fabric.operations.usid_reroute import Relisting
+from detour.fabric.operations.usid_reroute import UsidRerouting
 from detour.fabric.traffic.flows import Pump
 
 
-class Session:
+class Session(Operations):
     """Control plane and traffic of a fabric that has been started. `connect` first; `close` also closes the fabric."""
 
     def __init__(self, fabric: Fabric, window_s: float = WINDOW_S, kept: int = KEPT) -> None:
@@ -44,33 +45,37 @@ class Session:
         self.control = control = ControlPlane(fabric)
         self.paths = paths = Paths(control)
         self.watched = watched = WatchedFlows(fabric, control, live, paths, kept)
-        self.steering = steering = Steering(control, watched, paths, fabric.terms.packet_s)
-        relisting = Relisting(self.topology, control.policy, live)
-        # Who may reroute a flow hears of it before who watches it on its way.
-        live.subscribers += [steering, relisting, watched]
-        self.counting = counting = Counting(fabric, control, steering, watched)
-        self.capturing, self.loading = capturing, loading = Capturing(fabric), Loading(fabric, pump, live)
-        tables, links = Tables(control, live), Links(fabric, control, steering, relisting, watched)
-        transfers, following = Transfers(fabric, pump, paths, steering, live), Following(fabric, control, paths)
-        # -- operations
-        self.provision, self.verify, self.prove, self.entries = (
-            tables.provision, tables.verify, tables.prove, tables.entries
-        )  # fmt: skip
-        self.fail, self.heal, self.impair, self.capture = links.fail, links.heal, links.impair, capturing.capture
-        self.counters, self.watch, self.metrics = counting.counters, counting.watch, counting.metrics
-        self.path, self.flows, self.watch_flows = paths.path, watched.flows, watched.watch_flows
-        self.send, self.probe, self.load = transfers.send, transfers.probe, loading.load
-        self.trace, self.trace_frame, self.trace_live = following.trace, following.frame, following.live
-        self.place, self.placement, self.reroute = steering.place, steering.placement, steering.reroute
+        placement = PathPlacement(control, watched, paths, fabric.terms.packet_s)
+        rerouting = UsidRerouting(self.topology, control.policy, live)
+        self.counting = Counting(fabric, control, placement, watched)
+        self.capturing, self.loading = Capturing(fabric), Loading(fabric, pump, live)
+        links = Links(fabric, control, placement, rerouting, watched)
+        transfers, tracing = Transfers(fabric, pump, paths, placement, live), PacketTracing(fabric, control, paths)
+        self._parts = (
+            Tables(control, live),
+            links,
+            self.counting,
+            self.capturing,
+            paths,
+            watched,
+            placement,
+            transfers,
+            self.loading,
+            tracing,
+        )
+
+    def method(self, operation: str) -> Callable[..., Any]:
+        """What carries an operation out."""
+        return next(getattr(part, operation) for part in self._parts if hasattr(part, operation))
+
+    def carry_out(self, operation: Operation, arguments: dict[str, Any]) -> Any:
+        return self.method(operation.name)(**operation.all_arguments(arguments))
 
     # -- life -------------------------------------------------------------------------------------------
 
     def connect(self) -> None:
-        """Connects to all switches and sets their pipeline.
-
-        Raises:
-            DetourError: a switch does not answer or has another controller.
-        """
+        """Connects to all switches and sets their pipeline. Raises DetourError: a switch does not answer or has another
+        controller."""
         self.control.connect()
 
     def close(self) -> None:
@@ -92,20 +97,15 @@ class Session:
 
     @property
     def client(self) -> FabricClient:
-        """The P4Runtime client."""
         return self.control.client
 
     def clients(self, switch: str) -> P4rtClientRows:
         """The P4Runtime clients of a switch."""
         device = self.topology.switch(switch).device_id
-        found = self.fabric.p4runtime_clients(device)
-        rows = [
-            P4rtClientRow(
-                each.role, None if each.election_id is None else str(each.election_id), each.primary, each.peer
-            )
-            for each in found or []
-        ]
-        return P4rtClientRows(found is not None, rows)
+        streams = self.fabric.p4runtime_clients(device)
+        ids = [None if each.election_id is None else str(each.election_id) for each in streams or []]
+        rows = [P4rtClientRow(s.role, id_, s.primary, s.peer) for s, id_ in zip(streams or [], ids, strict=True)]
+        return P4rtClientRows(streams is not None, rows)
 
     def status(self) -> Status:
         """What runs, since when, and where."""

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +18,12 @@ from numpy.typing import NDArray
 from detour.base.errors import DetourError
 from detour.base.records import extended
 from detour.control.entries import Plan
-from detour.control.p4runtime.watching import CELLS, Cell, Watched, WatchList, counts, slot_cells
+from detour.control.p4runtime.watching import CELLS, Watched, WatchList, counts, slot_cells
 from detour.fabric.backends.base import Fabric
 from detour.fabric.backends.clock import PS, FabricClock, Ticker
 from detour.fabric.monitoring.windows import COUNTS, KEPT, Windows
-from detour.fabric.operations.control_plane import ControlPlane
+from detour.fabric.operations.control_plane import ControlPlane, Paths
 from detour.fabric.operations.live_flows import LiveFlow, LiveFlows
-from detour.fabric.operations.paths import Paths
 from detour.fabric.operations.results import FlowRows
 from detour.fabric.records import SwitchFlowTotals
 
@@ -33,11 +31,6 @@ _log = logging.getLogger(__name__)
 
 READING_SHARE = 0.1
 """of the time that reading counters may take; windows get longer instead"""
-
-Read = Callable[[Mapping[int, Sequence[Cell]]], Mapping[int, Sequence[tuple[int, int]]]]
-"""device id -> cells in, device id -> (packets, bytes) of each out"""
-Write = Callable[[Plan, Plan], None]
-"""brings the switches from one set of entries of the table of watched flows to another"""
 
 
 class SwitchFlowMonitor(Windows):
@@ -102,17 +95,6 @@ def _name(flow: str, device: int) -> str:
     return f"{flow} {device}"
 
 
-@dataclass(frozen=True)
-class FabricAccess:
-    """What `SwitchFlows` needs of a fabric: reads counters, writes entries, names a flow's label to its sender, and the
-    clock that windows go by."""
-
-    read: Read
-    write: Write
-    label: Callable[[str, int], None]
-    clock: FabricClock
-
-
 def next_window(now_s: float, least_s: float, reading_s: float) -> float:
     """Length of the window after one of `now_s` at whose end reading took `reading_s`, in seconds.
 
@@ -124,13 +106,16 @@ def next_window(now_s: float, least_s: float, reading_s: float) -> float:
 class SwitchFlows:
     """See the module. Methods may be called from several threads."""
 
-    def __init__(self, links: FabricAccess, tick_ps: int, window_s: float, kept: int = KEPT) -> None:
-        """`window_s`: length of a window; `kept`: windows that are remembered."""
-        self._links = links
+    def __init__(
+        self, control: ControlPlane, live: LiveFlows, clock: FabricClock, tick_ps: int, kept: int = KEPT
+    ) -> None:
+        """`control` reads counters and writes entries, `live` tells senders their flow's label. Windows go by `clock`
+        and are as long as those of `live`; `kept` of them are remembered."""
+        self._control, self._live, self._clock = control, live, clock
         self._list = WatchList()
         self.monitor = SwitchFlowMonitor(tick_ps, kept)
-        self.tick_ps, self.window_s = tick_ps, window_s
-        self.pause_s = window_s
+        self.tick_ps = tick_ps
+        self.window_s = self.pause_s = live.window_s
         """length of a window now: longer than `window_s` if there are so many flows that reading them takes long"""
         self._lock = threading.RLock()
         self._ticker: Ticker | None = None
@@ -149,26 +134,23 @@ class SwitchFlows:
     # -- flows ------------------------------------------------------------------------------------------
 
     def add(self, flow: str, source: int, devices: Iterable[int]) -> None:
-        """Watches a flow from the address `source` at these switches.
-
-        Raises:
-            DetourError: there is no room, or a switch refuses its entry; the flow is not watched.
-        """
+        """Watches a flow from the address `source` at these switches. Raises DetourError: there is no room, or a switch
+        refuses its entry; the flow is not watched."""
         with self._lock:
             before = self._list.plan()
             watched = self._list.add(flow, source, devices)
             try:
                 self._begin(watched, set(watched.slots))
-                self._links.write(before, self._list.plan())
+                self._control.rewrite(before, self._list.plan())
             except BaseException:
                 self._forget(flow)
                 raise
-            self._links.label(flow, watched.label)
+            self._live.set_label(flow, watched.label)
             if self._ticker is None:
-                self._ticker = self._links.clock.every(lambda: self.pause_s, self._end_window, "switch flow monitor")
+                self._ticker = self._clock.every(lambda: self.pause_s, self._end_window, "switch flow monitor")
 
     def _begin(self, watched: Watched, devices: set[int]) -> None:
-        found = self._links.read({device: slot_cells(watched.slots[device]) for device in devices})
+        found = self._control.read_cells({device: slot_cells(watched.slots[device]) for device in devices})
         for device in sorted(devices):
             self.monitor.begin(watched.name, device, found[device])
 
@@ -177,12 +159,9 @@ class SwitchFlows:
             self.monitor.end(flow, device)
 
     def move(self, flow: str, devices: Iterable[int]) -> None:
-        """The flow passes these switches from now on; nothing happens if it is not watched.
-
-        Raises:
-            DetourError: as `add`; the flow is watched no longer, and what is left of it on switches goes when all
-                tables are next compared with their plan.
-        """
+        """The flow passes these switches from now on; nothing happens if it is not watched. Raises DetourError: as
+        `add`; the flow is watched no longer, and what is left of it on switches goes when all tables are next compared
+        with their plan."""
         with self._lock:
             if flow not in self._list:
                 return
@@ -192,55 +171,47 @@ class SwitchFlows:
                 for device in sorted(old - new):
                     self.monitor.end(flow, device)
                 self._begin(self._list[flow], new - old)
-                self._links.write(before, self._list.plan())
+                self._control.rewrite(before, self._list.plan())
             except BaseException:
                 self._forget(flow)
-                self._links.label(flow, 0)
+                self._live.set_label(flow, 0)
                 raise
 
     def remove(self, flow: str) -> None:
-        """The flow ends, or is to be watched no longer; nothing happens if it is not.
-
-        Raises:
-            DetourError: a switch does not let go of its entry; see `move`.
-        """
+        """The flow ends, or is to be watched no longer; nothing happens if it is not. Raises DetourError: a switch does
+        not let go of its entry; see `move`."""
         with self._lock:
             if flow not in self._list:
                 return
             before = self._list.plan()
             self._forget(flow)
-            self._links.label(flow, 0)
-            self._links.write(before, self._list.plan())
+            self._live.set_label(flow, 0)
+            self._control.rewrite(before, self._list.plan())
 
     # -- windows ----------------------------------------------------------------------------------------
 
     def sample(self) -> None:
-        """Reads all counters and ends a window.
-
-        Raises:
-            DetourError: a switch does not answer.
-        """
+        """Reads all counters and ends a window. Raises DetourError: a switch does not answer."""
         with self._lock:
             order: dict[int, list[Watched]] = {}
             for watched in self._list:
                 for device in watched.slots:
                     order.setdefault(device, []).append(watched)
             cells = {d: [c for w in flows for c in slot_cells(w.slots[d])] for d, flows in order.items()}
-            found = self._links.read(cells)
+            found = self._control.read_cells(cells)
             for device, flows in order.items():
                 for number, watched in enumerate(flows):
                     part = found[device][number * CELLS : (number + 1) * CELLS]
                     self.monitor.update(watched.name, device, part)
-            self.monitor.sample(self._links.clock.now_ps)
+            self.monitor.sample(self._clock.now_ps)
 
     def _end_window(self) -> None:
         if not len(self._list):
             return
-        clock = self._links.clock
         try:
-            begin = clock.now_ps
+            begin = self._clock.now_ps
             self.sample()
-            self.pause_s = next_window(self.pause_s, self.window_s, (clock.now_ps - begin) / PS)
+            self.pause_s = next_window(self.pause_s, self.window_s, (self._clock.now_ps - begin) / PS)
         except DetourError as error:  # a switch is away, and will be back; until then the window goes on
             if not self._ended and str(error) != self._told:
                 _log.warning("flows at switches are not read: %s", error)
@@ -274,8 +245,7 @@ class WatchedFlows:
         """`kept`: windows of the switches that are remembered."""
         self._topology, self._control, self._paths = fabric.topology, control, paths
         self.live = live
-        links = FabricAccess(control.read_cells, control.rewrite, live.set_label, fabric.clock)
-        self.switches = SwitchFlows(links, fabric.terms.hosts.tick_ps, live.window_s, kept)
+        self.switches = SwitchFlows(control, live, fabric.clock, fabric.terms.hosts.tick_ps, kept)
         self._watching = False
         control.more.append(self.switches.plan)
 
@@ -289,10 +259,14 @@ class WatchedFlows:
         with self._control.changing:
             self._watching = on
             if on:
+                if self not in self.live.subscribers:
+                    self.live.subscribers.append(self)
                 self._watch(self.live.all())
             else:
                 for live in self.live.all():
                     self.closed(live)
+                if self in self.live.subscribers:
+                    self.live.subscribers.remove(self)
         return self.flows()
 
     def opened(self, flows: Sequence[LiveFlow]) -> None:
@@ -317,7 +291,7 @@ class WatchedFlows:
             except DetourError as error:
                 _log.warning("%s: %s", flow.name, error)
 
-    def follow(self, flows: Iterable[LiveFlow]) -> None:
+    def move(self, flows: Iterable[LiveFlow]) -> None:
         """Flows may have got other paths: those that are watched are watched there."""
         with self._control.changing:
             watched = [live for live in flows if live.name in self.switches]

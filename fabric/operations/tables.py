@@ -14,19 +14,9 @@ from detour.control.expander.installed import LIST_HOPS, prove_running
 from detour.control.expander.routes import PathPolicy
 from detour.control.verifier.trace import Tracer
 from detour.control.verifier.verifier import verify
+from detour.fabric.operations import results
 from detour.fabric.operations.control_plane import ControlPlane, since
 from detour.fabric.operations.live_flows import LiveFlows
-from detour.fabric.operations.results import (
-    EntryRow,
-    PathLengths,
-    ProvenAnywhere,
-    ProvenClasses,
-    ProvenFabric,
-    ProvenPlain,
-    ProvenSenders,
-    Provisioned,
-    Verification,
-)
 from detour.topo.expander.booted import expander_of
 from detour.topo.failures import dead_links
 
@@ -37,55 +27,51 @@ class Tables:
     def __init__(self, control: ControlPlane, live: LiveFlows) -> None:
         self._control, self._topology, self._live = control, control.topology, live
 
-    def provision(self) -> Provisioned:
+    def provision(self) -> results.Provisioned:
         """Plans for the present failures and writes what differs."""
         with self._control.changing:
             begin = time.monotonic()
             written = self._control.reconcile()
-            return Provisioned(
+            return results.Provisioned(
                 switches=len(self._topology.switches),
                 seconds=since(begin),
                 entries=written.entries,
                 **written.as_dict(),
             )
 
-    def verify(self) -> Verification:
+    def verify(self) -> results.Verification:
         """Reads all tables back and proves that every pair of hosts is connected by them."""
         begin = time.monotonic()
         with self._control.changing:
             held = self._control.read_live()
         report = verify(held, self._topology, self._control.failures)
-        return Verification(
+        return results.Verification(
             verified=report.ok,
             pairs=report.pairs,
             disconnected=report.disconnected,
             proofs=report.proofs,
-            ways=report.ways,
+            ways=report.paths,
             sids=report.sids,
             failed=report.failed,
             problems=report.problems,
-            longest=PathLengths(*report.longest),
-            bound=PathLengths(*report.bound),
+            longest=results.PathLengths(*report.longest),
+            bound=results.PathLengths(*report.bound),
             seconds=since(begin),
         )
 
-    def entries(self, switch: str | None = None, table: str | None = None) -> dict[str, list[EntryRow]]:
+    def entries(self, switch: str | None, table: str | None) -> dict[str, list[results.EntryRow]]:
         """What switches hold, by name."""
         if table is not None and table not in TABLE_NAMES and table not in TABLE_NAMES.values():
             raise DetourError(f"there is no table {table!r}; allowed: {', '.join(TABLE_NAMES)}")
         chosen = self._topology.switches if switch is None else (self._topology.switch(switch),)
         held = self._control.read([s.device_id for s in chosen])
         wanted = None if table is None else TABLE_NAMES.get(table, table)
-        rows = {s.name: [EntryRow(*entity_text(entity)) for entity in held[s.device_id]] for s in chosen}
+        rows = {s.name: [results.EntryRow(*entity_text(entity)) for entity in held[s.device_id]] for s in chosen}
         return {name: [row for row in found if wanted in (None, row.table)] for name, found in rows.items()}
 
-    def prove(self, k: int = 32) -> ProvenFabric:
+    def prove(self, k: int) -> results.ProvenFabric:
         """Reads all tables back and follows packets by them: on the `k` routes of every pair, on the lists that senders
-        use, plain ones, and any.
-
-        Raises:
-            DetourError: this is no expander, or `k` is out of range.
-        """
+        use, plain ones, and any. Raises DetourError: this is no expander, or `k` is out of range."""
         network, begin, control = expander_of(self._topology), time.monotonic(), self._control
         classes = max(1, control.policy.channels)
         policy = PathPolicy(k, classes, max_hops=LIST_HOPS)
@@ -96,16 +82,16 @@ class Tables:
         found = prove_running(held, network, failures, policy, (1 << classes) - 1, senders)
         dead = dead_links(self._topology, failures)
         links = [self._topology.links[i].name for i in sorted(dead) if self._topology.links[i].kind != "host"]
-        return ProvenFabric(
+        return results.ProvenFabric(
             deadlock_free=not found.cycle,
             topology=self._topology.spec,
             switches=len(held),
             entries=sum(map(len, held.values())),
             lossless=list(range(classes)),
-            installed=ProvenClasses(*found.listed.sums),
-            senders=ProvenSenders(*found.senders.sums, len(senders)),
-            plain_traffic=ProvenPlain(*found.plain.sums, found.lossy),
-            failed=ProvenAnywhere(*found.anywhere.sums, links, found.unrouted),
+            installed=results.ProvenClasses(*found.listed.sums),
+            senders=results.ProvenSenders(*found.senders.sums, len(senders)),
+            plain_traffic=results.ProvenPlain(*found.plain.sums, found.lossy),
+            failed=results.ProvenAnywhere(*found.anywhere.sums, links, found.unrouted),
             seconds=since(begin),
             cycle=list(found.cycle) or UNSET,
         )

@@ -6,23 +6,23 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path as File
 
 from detour.base.errors import DetourError
-from detour.base.progress import Progress, silent
+from detour.base.progress import Progress
 from detour.fabric.backends.base import Fabric
 from detour.fabric.backends.clock import PS, Ticker, ps
+from detour.fabric.operations.control_plane import Paths
 from detour.fabric.operations.live_flows import LiveFlows
-from detour.fabric.operations.paths import Paths
+from detour.fabric.operations.path_placement import PathPlacement
 from detour.fabric.operations.results import Loaded, ProbedPath, ProbedPaths, QueuingDelay, SentMessage, UsedPath
-from detour.fabric.operations.steering import Steering
-from detour.fabric.traffic.flows import Choice, Flow, Pump
+from detour.fabric.traffic.flows import Choice, Flow, Pump, probing_choice
 from detour.fabric.traffic.streams import FileSink, FileSource, PatternSink, PatternSource
-from detour.fabric.traffic.workload import load_pairs, probing_choice, send_once
-from detour.hosts.verbs.verbs import CQ, PD, QP, Path
+from detour.fabric.traffic.workload import load_pairs
+from detour.hosts.verbs import CQ, PD, QP, Path
 from detour.topo import Host
 from detour.topo.topology import HostPair
 
@@ -36,37 +36,27 @@ _PROBED_S = 2.0
 class Transfers:
     """See the module. Methods may be called from several threads."""
 
-    def __init__(
-        self,
-        fabric: Fabric,
-        pump: Pump,
-        paths: Paths,
-        steering: Steering,
-        live: LiveFlows,
-    ) -> None:
+    def __init__(self, fabric: Fabric, pump: Pump, paths: Paths, placement: PathPlacement, live: LiveFlows) -> None:
         self._fabric, self._topology, self._pump = fabric, fabric.topology, pump
-        self._paths, self._steering, self._live = paths, steering, live
+        self._paths, self._placement, self._live = paths, placement, live
         self._rng = random.Random(fabric.terms.seed)
 
     def send(
         self,
         source: str,
         target: str,
-        length: int = 1_000_000,
-        file: str | None = None,
-        store: str | None = None,
-        sport: int | None = None,
-        usid: str | None = None,
-        spray: bool = False,
-        progress: Progress = silent,
-        cancelled: threading.Event | None = None,
+        length: int,
+        file: str | None,
+        store: str | None,
+        sport: int | None,
+        usid: str | None,
+        spray: bool,
+        progress: Progress,
+        cancelled: threading.Event | None,
     ) -> SentMessage:
         """Sends a message, or a file, and checks what arrives: on the path that is given, or that the placement has for
-        these hosts, or on one of several that are probed; with `spray` on all of these, every packet on its own.
-
-        Raises:
-            DetourError: no such host, path or file, the connection fails, or `cancelled` is set.
-        """
+        these hosts, or on one of several that are probed; with `spray` on all of these, every packet on its own. Raises
+        DetourError: no such host, path or file, the connection fails, or `cancelled` is set."""
         a, b = self._ends(source, target)
         if length < 1:
             raise DetourError(f"{length} bytes cannot be sent; at least 1")
@@ -83,7 +73,7 @@ class Transfers:
             opened.callback(self._pump.close_flow, flow)
             opened.callback(self._live.close, self._live.open(flow, placed))
             cancelled = cancelled or threading.Event()
-            seconds = send_once(self._pump, flow, cancelled, _counting(progress, length))
+            seconds = self._pump.send_once(flow, cancelled, lambda arrived: progress(f"{arrived} of {length} bytes"))
             if flow.failure:
                 raise type(flow.failure)(f"{source} to {target}: {flow.failure}")
             if cancelled.is_set():
@@ -100,12 +90,12 @@ class Transfers:
         if spray and (sport is not None or usid is not None):
             raise DetourError("a path was given, and spraying takes several; give one of the two")
         if spray:
-            placed = self._steering.placed_paths(a.index, b.index)
+            placed = self._placement.placed_paths(a.index, b.index)
             found = Choice(placed) if placed else probing_choice(self._topology, a, b, self._rng)
             return None, replace(found, spray=True)
         if sport is not None or usid is not None:
             return None, Choice((self._paths.chosen(b, sport, usid),))
-        placed = self._steering.next_path(a.index, b.index)
+        placed = self._placement.next_path(a.index, b.index)
         if placed is not None:
             return placed[0], Choice((placed[1],))
         return None, probing_choice(self._topology, a, b, self._rng)
@@ -146,10 +136,6 @@ def _files(file: File, store: File | None) -> tuple[FileSource, FileSink]:
     except BaseException:
         source.close()
         raise
-
-
-def _counting(progress: Progress, total: int) -> Callable[[int], None]:
-    return lambda arrived: progress(f"{arrived} of {total} bytes")
 
 
 def probe(fabric: Fabric, source: int, target: int, candidates: Sequence[Path]) -> list[int | None]:
@@ -195,12 +181,9 @@ class Loading:
         self._lock = threading.Lock()
         self._load: _Load | None = None
 
-    def load(self, pattern: str | None = None, stop: bool = False) -> Loaded:
-        """Begins to send between the pairs of a pattern without end, ends that, or says what it has done so far.
-
-        Raises:
-            DetourError: there is no such pattern, a load is on already, or none is.
-        """
+    def load(self, pattern: str | None, stop: bool) -> Loaded:
+        """Begins to send between the pairs of a pattern without end, ends that, or says what it has done so far. Raises
+        DetourError: there is no such pattern, a load is on already, or none is."""
         if stop and pattern is not None:
             raise DetourError("a load is either begun or ended: give a pattern or --stop")
         with self._lock:

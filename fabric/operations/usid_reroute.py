@@ -4,7 +4,7 @@
 It concerns flows that name every switch on their way, are no part of a placement (`placed` repairs that) and were not
 given several paths. The new list is one of the pair's DF-KSP paths without what is down, within the lossless classes;
 a pair that has none sends by address meanwhile. Which switch or sender hears first does not matter: by the tables that
-class packets nothing can deadlock (`control.expander.rising`), and these do not change.
+class packets nothing can deadlock (`control.expander.vc_transitions`), and these do not change.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from detour.control.expander.installed import LIST_HOPS
 from detour.control.expander.routes import PathPolicy, rows_anew
 from detour.control.policy import Policy
 from detour.fabric.operations.live_flows import LiveFlow, LiveFlows
-from detour.fabric.operations.results import RelistedSenders
-from detour.hosts.verbs.verbs import Path
+from detour.fabric.operations.results import ReroutedSenders
+from detour.hosts.verbs import Path
 from detour.topo import Topology
 from detour.topo.expander.booted import expander_of, is_expander
 from detour.topo.expander.network import Expander
@@ -53,7 +53,7 @@ class _Broken:
     ends: tuple[int, int]
 
 
-class Relisting:
+class UsidRerouting:
     """See the module; elsewhere than in expanders it does nothing. Methods may be called from several threads."""
 
     def __init__(self, topology: Topology, policy: Policy, live: LiveFlows) -> None:
@@ -64,8 +64,10 @@ class Relisting:
         self._diverted: dict[str, _Move] = {}
         """flows that do not send by their own lists at the moment, by name"""
         self._lock = threading.RLock()
+        if self._network is not None:
+            live.subscribers.append(self)
 
-    def repair(self, failures: Failures) -> RelistedSenders | None:
+    def repair(self, failures: Failures) -> ReroutedSenders | None:
         """Adapts the lists of all senders to what is down now; None where there are none to adapt."""
         if self._network is None:
             return None
@@ -76,7 +78,7 @@ class Relisting:
             done = [move for move in moves if self._carry_out(move)]
         returned = sum(move.path == move.own for move in done)
         by_address = sum(not move.path.usids for move in done)
-        return RelistedSenders(moved=len(done) - returned - by_address, returned=returned, by_address=by_address)
+        return ReroutedSenders(moved=len(done) - returned - by_address, returned=returned, by_address=by_address)
 
     def opened(self, flows: Sequence[LiveFlow]) -> None:
         """Their lists may be broken already."""

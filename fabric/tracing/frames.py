@@ -14,11 +14,7 @@ _ADVICE = "--ethernet DST/SRC, or ethernet=DST/SRC in a workload, gives them a h
 
 def read_frame(text: str, ethernet: bytes | None = None) -> bytes:
     """A frame in hex (blanks and colons between bytes do no harm), or the first one of a capture file, whatever it is
-    called. `ethernet`: see `pcap.read`.
-
-    Raises:
-        DetourError: it is neither.
-    """
+    called. `ethernet`: see `pcap.read`. Raises DetourError: it is neither."""
     if text.endswith((".pcap", ".cap", ".pcapng")) or "/" in text or _is_file(text):
         return read_capture(Path(text), ethernet)[0]
     if ethernet is not None:
@@ -34,11 +30,8 @@ def _is_file(text: str) -> bool:
 
 
 def ethernet_of(text: str, source: str | None = None) -> bytes:
-    """Both addresses of an Ethernet header: `DST/SRC`, or `DST` if `source` is known.
-
-    Raises:
-        DetourError: it is something else.
-    """
+    """Both addresses of an Ethernet header: `DST/SRC`, or `DST` if `source` is known. Raises DetourError: it is
+    something else."""
     addresses = [each.replace(":", "") for each in (text.split("/") + ([source] if source and "/" not in text else []))]
     try:
         found = [bytes.fromhex(each) for each in addresses]
@@ -50,11 +43,7 @@ def ethernet_of(text: str, source: str | None = None) -> bytes:
 
 
 def hex_frame(text: str) -> bytes:
-    """A frame in hex.
-
-    Raises:
-        DetourError: it is none.
-    """
+    """A frame in hex. Raises DetourError: it is none."""
     digits = "".join(text.split()).replace(":", "").removeprefix("0x")
     if len(digits) % 2:
         raise DetourError(f"--packet: {len(digits)} digits of hex; there must be two for each byte")
@@ -69,11 +58,8 @@ def hex_frame(text: str) -> bytes:
 
 
 def read_capture(path: Path, ethernet: bytes | None = None) -> list[bytes]:
-    """All frames of a capture file (pcap or pcapng). `ethernet`: see `pcap.read`.
-
-    Raises:
-        DetourError: it cannot be read, is none, ends in the middle of a frame, has none, or none of Ethernet.
-    """
+    """All frames of a capture file (pcap or pcapng). `ethernet`: see `pcap.read`. Raises DetourError: it cannot be
+    read, is none, ends in the middle of a frame, has none, or none of Ethernet."""
     frames = [frame.data for frame in pcap.read(path, ethernet, _ADVICE)]
     if not frames:
         raise DetourError(f"{path}: there is no frame in it")

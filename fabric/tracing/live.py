@@ -13,7 +13,7 @@ from detour.engine.trace.filters import Filter, parse_filter
 from detour.engine.trace.recorder import Recorder
 from detour.engine.trace.tree import Dropped, Output, Visit
 from detour.fabric.backends.clock import FabricClock
-from detour.fabric.tracing.results import Arrived, Ending, FollowedHop, FollowedPacket, Lost, dropped_at
+from detour.fabric.tracing.results import Arrived, Ending, Lost, TracedHop, TracedPacket, dropped_at
 from detour.topo import Behind, Host, Topology
 from detour.topo.address import ipv6_text
 
@@ -40,24 +40,17 @@ class Wired(Protocol):
 
 
 def host_filter(topology: Topology, text: str) -> Filter:
-    """Reads a filter in which hosts have names.
-
-    Raises:
-        DetourError: it does not parse.
-    """
+    """Reads a filter in which hosts have names. Raises DetourError: it does not parse."""
     addresses = {host.name: ipv6_text(host.address) for host in topology.hosts}
     return parse_filter(text, addresses.get)
 
 
-def follow_frame(
+def trace_sent_frame(
     network: Network, topology: Topology, clock: FabricClock, source: Host, frame: bytes, sport: int | None = None
-) -> FollowedPacket:
+) -> TracedPacket:
     """Sends a frame from a host's port into a running network and follows it to its end, by the fabric's clock. It is
-    told from others that pass meanwhile by its bytes, and by its UDP source port if that is given.
-
-    Raises:
-        DetourError: it did not reach a switch.
-    """
+    told from others that pass meanwhile by its bytes, and by its UDP source port if that is given. Raises DetourError:
+    it did not reach a switch."""
     switch = topology.switches[source.switch]
     wanted = f"bytes {len(frame)} and port {source.port}"
     if sport is not None:
@@ -124,19 +117,19 @@ def is_whole(visit: Visit) -> bool:
     return all(leaf.outcome is not None for _, leaf in visit.tree.leaves())
 
 
-def packets(network: Wired, visits: Iterable[Visit], tick_ps: int) -> list[FollowedPacket]:
+def packets(network: Wired, visits: Iterable[Visit], tick_ps: int) -> list[TracedPacket]:
     """What became of each packet that was traced."""
     return [_packet(network, each, tick_ps) for each in by_packet(visits)]
 
 
-def _packet(network: Wired, visits: list[Visit], tick_ps: int) -> FollowedPacket:
-    found = FollowedPacket()
+def _packet(network: Wired, visits: list[Visit], tick_ps: int) -> TracedPacket:
+    found = TracedPacket()
     begin = visits[0].time_ticks
     arrivals = [(visit.switch, visit.port, visit.frame) for visit in visits[1:]]
     for visit in visits:
         name = network.switch_name(visit.switch)
         at_ns = (visit.time_ticks - begin) * tick_ps // 1000
-        found.hops.append(FollowedHop(name, visit.port, at_ns, visit.tree))
+        found.hops.append(TracedHop(name, visit.port, at_ns, visit.tree))
         for fraction, leaf in visit.tree.leaves():
             if isinstance(leaf.outcome, Dropped):
                 found.add(Ending(fraction, dropped=dropped_at(name, leaf.outcome)))

@@ -27,7 +27,7 @@ from detour.engine.p4runtime.write import write
 from detour.engine.trace.choices import expand
 from detour.engine.trace.network import TraceNetwork
 from detour.engine.trace.tree import TraceTree
-from detour.fabric.tracing.results import FollowedHop, FollowedPacket, endings
+from detour.fabric.tracing.results import TracedHop, TracedPacket, endings
 
 _DEVICE = 1
 _NAME = "switch"
@@ -37,11 +37,7 @@ class TracedProgram:
     """One switch that runs a program, with all ports. A context manager."""
 
     def __init__(self, files: PipelineConfig, *, cpu_port: int = phv.CPU_PORT) -> None:
-        """`cpu_port` 0: none.
-
-        Raises:
-            DetourError: a file cannot be read, or the engine cannot run the program.
-        """
+        """`cpu_port` 0: none. Raises DetourError: a file cannot be read, or the engine cannot run the program."""
         self.p4info = read_p4info(files.p4info)
         self.program = Program.from_json(files.blob)
         self._switch = TraceNetwork()
@@ -56,34 +52,26 @@ class TracedProgram:
         self._pipelines.set(action, Compiled(message, info, self.program), None)
 
     def write(self, updates: list[p4r.Update], where: list[str]) -> None:
-        """Writes entries. `where`: what errors call each.
-
-        Raises:
-            DetourError: one of them does not fit the program, or another one. The switch is of no use then: the others
-                may have been written.
-        """
+        """Writes entries. `where`: what errors call each. Raises DetourError: one of them does not fit the program, or
+        another one. The switch is of no use then: the others may have been written."""
         for error, place in zip(write(self._pipelines.store, updates), where, strict=True):
             if error is not None:
                 raise DetourError(f"{place}: {error}")
 
-    def follow(self, frame: bytes, port: int, *, all_ways: bool = False) -> FollowedPacket:
-        """What becomes of a frame that comes in by a port.
-
-        Raises:
-            DetourError: there is no such port, or there are too many ways.
-        """
+    def trace(self, frame: bytes, port: int, *, all_ways: bool = False) -> TracedPacket:
+        """What becomes of a frame that comes in by a port. Raises DetourError: there is no such port, or there are too
+        many ways."""
 
         def send(choices: Iterable[int]) -> TraceTree:
             return self._switch.visit(_DEVICE, port, frame, list(choices)).tree
 
         trace = expand(send) if all_ways else send(())
-        found = FollowedPacket([FollowedHop(_NAME, port, 0, trace)])
+        found = TracedPacket([TracedHop(_NAME, port, 0, trace)])
         for ending in endings(_NAME, trace):
             found.add(ending)
         return found
 
     def close(self) -> None:
-        """Ends the switch."""
         self._switch.close()
 
     @property
@@ -108,11 +96,8 @@ class TracedProgram:
 
 
 def read_write_request(path: Path) -> tuple[list[p4r.Update], list[str]]:
-    """Updates of a P4Runtime WriteRequest as text, and what to call each.
-
-    Raises:
-        DetourError: the file cannot be read, or is none.
-    """
+    """Updates of a P4Runtime WriteRequest as text, and what to call each. Raises DetourError: the file cannot be read,
+    or is none."""
     try:
         request = text_format.Parse(read_text(path), p4r.WriteRequest())
     except text_format.ParseError as error:

@@ -12,7 +12,7 @@ from detour.engine.trace.tree import Dropped, Output, SourcePlace, TraceTree
 
 
 @dataclass(slots=True)
-class FollowedHop:
+class TracedHop:
     """A switch on the way. `fraction`: of the packet's traffic that comes here; `at_ns`: when, since it was sent."""
 
     switch: str
@@ -22,7 +22,6 @@ class FollowedHop:
     fraction: float = 1.0
 
     def as_json(self) -> dict[str, Any]:
-        """The document."""
         found: dict[str, Any] = {"switch": self.switch, "port": self.port, "at_ns": self.at_ns}
         if self.fraction != 1.0:
             found["fraction"] = self.fraction
@@ -40,7 +39,6 @@ class Arrived:
     frame: bytes
 
     def as_json(self) -> dict[str, Any]:
-        """The document."""
         return {"switch": self.switch, "port": self.port, "host": self.host, "hex": self.frame.hex()}
 
 
@@ -53,7 +51,6 @@ class Lost:
     source: SourcePlace | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """The document."""
         source = self.source.as_json() if self.source else None
         return {"switch": self.switch, "reason": self.reason, "source": source}
 
@@ -67,7 +64,6 @@ class Ending:
     dropped: Lost | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """The document."""
         return {
             "fraction": self.fraction,
             "packets": [each.as_json() for each in self.packets],
@@ -76,21 +72,17 @@ class Ending:
 
 
 @dataclass(slots=True)
-class FollowedPacket:
+class TracedPacket:
     """All hops in the order in which the packet came there, and what becomes of it.
 
     A copy (multicast, clone) counts as a packet of its own: its endings have the fraction of what it was copied from.
     """
 
-    hops: list[FollowedHop] = field(default_factory=list)
+    hops: list[TracedHop] = field(default_factory=list)
     outcomes: list[Ending] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
-        """The document."""
-        return {
-            "hops": [each.as_json() for each in self.hops],
-            "outcomes": [each.as_json() for each in self.outcomes],
-        }
+        return {"hops": [each.as_json() for each in self.hops], "outcomes": [each.as_json() for each in self.outcomes]}
 
     def add(self, ending: Ending) -> None:
         """Adds an ending to the one that is the same but for its fraction, if there is one."""

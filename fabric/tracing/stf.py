@@ -199,11 +199,7 @@ class StfWait(StfStatement):
 
 
 def read_stf(path: Path) -> list[StfStatement]:
-    """The statements of a file.
-
-    Raises:
-        DetourError: it cannot be read; or `FILE:LINE: ...` with what is wrong.
-    """
+    """The statements of a file. Raises DetourError: it cannot be read; or `FILE:LINE: ...` with what is wrong."""
     text = read_text(path)
     try:
         return parse_stf(text)

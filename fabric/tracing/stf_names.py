@@ -22,11 +22,7 @@ _ARRAY = re.compile(r"\$(\d+)")
 
 
 def by_suffix(what: str, name: str, known: Mapping[str, T]) -> T:
-    """The one object of that name, or whose name ends so.
-
-    Raises:
-        DetourError: there is none, or more than one.
-    """
+    """The one object of that name, or whose name ends so. Raises DetourError: there is none, or more than one."""
     if name in known:
         return known[name]
     dotted = [full for full in known if full.endswith(f".{name}")]
@@ -39,11 +35,8 @@ def by_suffix(what: str, name: str, known: Mapping[str, T]) -> T:
 
 
 def add_command(add: StfAdd, program: ProgramNames) -> list[str]:
-    """The words of `table_add`. Of two entries that match, STF takes the one with the higher priority.
-
-    Raises:
-        DetourError: the program has no such names, or the entry does not fit its table.
-    """
+    """The words of `table_add`. Of two entries that match, STF takes the one with the higher priority. Raises
+    DetourError: the program has no such names, or the entry does not fit its table."""
     table = by_suffix("table", add.table, program.tables)
     given: dict[str, StfMatch] = {}
     for match in add.key:
@@ -62,11 +55,7 @@ def add_command(add: StfAdd, program: ProgramNames) -> list[str]:
 
 
 def default_command(default: StfDefault, program: ProgramNames) -> list[str]:
-    """The words of `table_set_default`.
-
-    Raises:
-        DetourError: the program has no such names.
-    """
+    """The words of `table_set_default`. Raises DetourError: the program has no such names."""
     table = by_suffix("table", default.table, program.tables)
     action = by_suffix("action", default.action.name, table.actions)
     return ["table_set_default", table.name, action.name, *_arguments(action, default.action)]

@@ -14,25 +14,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from detour.base.errors import DetourError
-from detour.engine.bmv2api.commands.errors import CommandError, told
+from detour.engine.bmv2api.commands.errors import CommandError, error_line
 from detour.engine.bmv2api.commands.interpreter import program_of
 from detour.engine.bmv2api.commands.registry import COMMANDS, CommandScope
 from detour.engine.bmv2api.interface import Api
 from detour.engine.bmv2api.types import CounterValue
 from detour.engine.bmv2api.wire import ServiceError
-from detour.fabric.tracing.results import FollowedPacket
-from detour.fabric.tracing.stf import (
-    StfAdd,
-    StfCheckCounter,
-    StfCommand,
-    StfDefault,
-    StfExpect,
-    StfNoPacket,
-    StfPacket,
-    StfRemove,
-    StfStatement,
-    StfWait,
-)
+from detour.fabric.tracing import stf
+from detour.fabric.tracing.results import TracedPacket
 from detour.fabric.tracing.stf_names import add_command, by_suffix, default_command
 
 _WAIT_PS = 10**12
@@ -46,7 +35,7 @@ class StfPlayed:
     line: int
     port: int
     frame: bytes
-    found: FollowedPacket
+    found: TracedPacket
 
     def outputs(self) -> list[tuple[int, bytes]]:
         """(port, frame) of all that came out; nothing can be seen of an empty frame."""
@@ -54,7 +43,6 @@ class StfPlayed:
         return [(packet.port, packet.frame) for packet in packets if packet.frame]
 
     def as_json(self) -> dict[str, Any]:
-        """The document."""
         return {"line": self.line, "port": self.port, "hex": self.frame.hex(), **self.found.as_json()}
 
 
@@ -105,7 +93,7 @@ class StfSwitch(Protocol):
         """For entries and counters."""
         ...
 
-    def follow(self, frame: bytes, port: int) -> FollowedPacket:
+    def trace(self, frame: bytes, port: int) -> TracedPacket:
         """Sends a frame in by a port; what became of it."""
         ...
 
@@ -114,23 +102,20 @@ class StfSwitch(Protocol):
         ...
 
 
-def stf_ports(statements: Iterable[StfStatement]) -> set[int]:
+def stf_ports(statements: Iterable[stf.StfStatement]) -> set[int]:
     """The ports that a file names."""
-    return {each.port for each in statements if isinstance(each, StfPacket | StfExpect)}
+    return {each.port for each in statements if isinstance(each, stf.StfPacket | stf.StfExpect)}
 
 
-def play_stf(path: Path, statements: Sequence[StfStatement], switch: StfSwitch) -> StfRun:
-    """Carries statements out, one after the other. `path`: what errors call the file.
-
-    Raises:
-        DetourError: `FILE:LINE: ...`, a statement that does not fit the program or that the switch refuses.
-    """
+def play_stf(path: Path, statements: Sequence[stf.StfStatement], switch: StfSwitch) -> StfRun:
+    """Carries statements out, one after the other. `path`: what errors call the file. Raises DetourError: `FILE:LINE:
+    ...`, a statement that does not fit the program or that the switch refuses."""
     player = _Player(switch)
     for statement in statements:
         try:
             player.carry_out(statement)
         except ServiceError as error:
-            raise DetourError(f"{path}:{statement.line}: {told(error)}") from None
+            raise DetourError(f"{path}:{statement.line}: {error_line(error)}") from None
         except DetourError as error:
             reason = error.reason if isinstance(error, CommandError) else error
             raise DetourError(f"{path}:{statement.line}: {reason}") from None
@@ -147,25 +132,25 @@ class _Player:
         self._scope = CommandScope(self._program)
         self._entries: dict[str, tuple[str, int]] = {}
 
-    def carry_out(self, statement: StfStatement) -> None:
+    def carry_out(self, statement: stf.StfStatement) -> None:
         match statement:
-            case StfPacket():
-                found = self._switch.follow(statement.frame, statement.port)
+            case stf.StfPacket():
+                found = self._switch.trace(statement.frame, statement.port)
                 self.run.packets.append(StfPlayed(statement.line, statement.port, statement.frame, found))
-            case StfAdd():
+            case stf.StfAdd():
                 self._add(statement)
-            case StfDefault():
+            case stf.StfDefault():
                 self._command(default_command(statement, self._program))
-            case StfRemove():
+            case stf.StfRemove():
                 self._remove(statement.name)
-            case StfCommand():
+            case stf.StfCommand():
                 said = self._command(statement.words)
                 self.run.commands.append(StfSaid(statement.line, statement.text, said))
-            case StfCheckCounter():
+            case stf.StfCheckCounter():
                 self._check(statement)
-            case StfNoPacket():
+            case stf.StfNoPacket():
                 self._no_packet(statement)
-            case StfWait():
+            case stf.StfWait():
                 self._switch.wait(_WAIT_PS)
             case _:
                 pass
@@ -177,7 +162,7 @@ class _Player:
 
     # -- entries
 
-    def _add(self, statement: StfAdd) -> None:
+    def _add(self, statement: stf.StfAdd) -> None:
         if statement.name in self._entries:
             raise DetourError(f"there is an entry {statement.name} already")
         words = add_command(statement, self._program)
@@ -189,11 +174,11 @@ class _Player:
     def _remove(self, name: str | None) -> None:
         if name is None:
             for table in self._program.tables:
-                self._api.standard.bm_mt_clear_entries(0, table, False)
+                self._api.standard.bm_mt_clear_entries(table, False)
             self._entries.clear()
             return
         table, handle = self._entry(name)
-        self._api.standard.bm_mt_delete_entry(0, table, handle)
+        self._api.standard.bm_mt_delete_entry(table, handle)
         del self._entries[name]
 
     def _entry(self, name: str) -> tuple[str, int]:
@@ -203,7 +188,7 @@ class _Player:
 
     # -- checks
 
-    def _check(self, statement: StfCheckCounter) -> None:
+    def _check(self, statement: stf.StfCheckCounter) -> None:
         found = self._counter(statement)
         text = f"{found.packets} packets, {found.bytes} bytes"
         if statement.unit is None:
@@ -215,20 +200,20 @@ class _Player:
             wanted = f"{statement.unit} {statement.condition} {statement.wanted}"
             self._mismatch(statement.line, f"counter {statement.counter}({statement.index}): {text}, not {wanted}")
 
-    def _counter(self, statement: StfCheckCounter) -> CounterValue:
+    def _counter(self, statement: stf.StfCheckCounter) -> CounterValue:
         counter = by_suffix("counter", statement.counter, self._program.counters)
         if counter.table is None:
             if isinstance(statement.index, str):
                 raise DetourError(f"{counter.name} is no direct counter: it has indices, not entries")
-            return self._api.standard.bm_counter_read(0, counter.name, statement.index)
+            return self._api.standard.bm_counter_read(counter.name, statement.index)
         if not isinstance(statement.index, str):
-            return self._api.standard.bm_mt_read_counter(0, counter.table, statement.index)
+            return self._api.standard.bm_mt_read_counter(counter.table, statement.index)
         table, handle = self._entry(statement.index)
         if table != counter.table:
             raise DetourError(f"{counter.name} counts entries of {counter.table}; {statement.index} is one of {table}")
-        return self._api.standard.bm_mt_read_counter(0, table, handle)
+        return self._api.standard.bm_mt_read_counter(table, handle)
 
-    def _no_packet(self, statement: StfNoPacket) -> None:
+    def _no_packet(self, statement: stf.StfNoPacket) -> None:
         if not self.run.packets:
             raise DetourError("no packet was sent before")
         self.run.expected += 1
@@ -236,7 +221,7 @@ class _Player:
         for port, frame in before.outputs():
             self._mismatch(statement.line, f"nothing should come of line {before.line}; port {port}: {frame.hex()}")
 
-    def compare(self, statements: Iterable[StfStatement]) -> None:
+    def compare(self, statements: Iterable[stf.StfStatement]) -> None:
         """Compares, port by port, when all is done."""
         named = stf_ports(statements)
         came: dict[int, list[tuple[int, bytes]]] = {port: [] for port in named}
@@ -244,7 +229,7 @@ class _Player:
             for port, frame in played.outputs():
                 came.setdefault(port, []).append((played.line, frame))
         self.run.unchecked = sum(len(frames) for port, frames in came.items() if port not in named)
-        expects = [each for each in statements if isinstance(each, StfExpect)]
+        expects = [each for each in statements if isinstance(each, stf.StfExpect)]
         self.run.expected += len(expects)
         for port in sorted(named):
             wanted = [each for each in expects if each.port == port]
@@ -252,7 +237,7 @@ class _Player:
                 self._compare_one(port, expect, frame)
         self.run.mismatches.sort(key=lambda each: each.line)
 
-    def _compare_one(self, port: int, expect: StfExpect | None, frame: tuple[int, bytes] | None) -> None:
+    def _compare_one(self, port: int, expect: stf.StfExpect | None, frame: tuple[int, bytes] | None) -> None:
         if expect is None and frame is not None:
             self._mismatch(frame[0], f"a frame that is not expected left by port {port}: {frame[1].hex()}")
         elif frame is None and expect is not None:
@@ -266,7 +251,7 @@ class _Player:
         self.run.mismatches.append(StfMismatch(line, text))
 
 
-def _difference(expect: StfExpect, came: str) -> str | None:
+def _difference(expect: stf.StfExpect, came: str) -> str | None:
     """What is different, in words."""
     wanted = expect.digits or ""
     if len(came) < len(wanted):
@@ -274,8 +259,7 @@ def _difference(expect: StfExpect, came: str) -> str | None:
     if expect.exact and len(came) > len(wanted):
         return f"{len(came)} digits, and no more than {len(wanted)} are expected"
     at = next((i for i, digit in enumerate(wanted) if digit not in ("*", came[i])), None)
-    return (
-        None
-        if at is None
-        else f"byte {at // 2} is {came[at & ~1 : (at | 1) + 1]}, not {wanted[at & ~1 : (at | 1) + 1]}"
-    )
+    if at is None:
+        return None
+    byte = slice(at & ~1, (at | 1) + 1)
+    return f"byte {at // 2} is {came[byte]}, not {wanted[byte]}"

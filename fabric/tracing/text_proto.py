@@ -158,12 +158,11 @@ def _transition(event: _Facts, _: str | None) -> tuple[str, _Message]:
 
 
 def _action(event: _Facts, _: str | None) -> tuple[str, _Message]:
-    values = [("params", _message(key=name, value=_big_endian(value))) for name, value in event["parameters"].items()]
+    values = []
+    for name, value in event["parameters"].items():
+        data = value.to_bytes(max(1, (value.bit_length() + 7) // 8), "big")
+        values.append(("params", _message(key=name, value=data)))
     return "action_execution", _Message((("action_name", event["action"]), *values))
-
-
-def _big_endian(value: int) -> bytes:
-    return value.to_bytes(max(1, (value.bit_length() + 7) // 8), "big")
 
 
 _Make = Callable[[_Facts, str | None], tuple[str, _Message]]
@@ -178,10 +177,7 @@ _EVENTS: dict[str, _Make] = {
     "clone": lambda e, _: ("clone", _message(session_id=e["session"])),
     "log_message": lambda e, _: ("log_message", _message(message=e["text"])),
     "assertion": lambda e, _: ("assertion", _message(passed=bool(e["value"]))),
-    "deparser_emit": lambda e, _: (
-        "deparser_emit",
-        _message(header_type=e["type"], byte_length=len(e["hex"]) // 2),
-    ),
+    "deparser_emit": lambda e, _: ("deparser_emit", _message(header_type=e["type"], byte_length=len(e["hex"]) // 2)),
 }
 
 

@@ -19,7 +19,7 @@ from detour.engine.trace.network import TraceNetwork
 from detour.engine.trace.tree import Assumed, ChoiceKey, Dropped, Output, TraceTree
 from detour.fabric.backends.virtual.fabric import program
 from detour.fabric.backends.virtual.load import install
-from detour.fabric.tracing.results import Arrived, Ending, FollowedHop, FollowedPacket, Lost, dropped_at
+from detour.fabric.tracing.results import Arrived, Ending, Lost, TracedHop, TracedPacket, dropped_at
 from detour.hosts.frames.sample import data_frame
 from detour.topo import Host, Topology
 from detour.topo.paths import completed_usids, parse_usid_list
@@ -69,14 +69,10 @@ class FabricCopy:
             for number, peer in ports.items():
                 state.set_port_state(number, is_up(peer.link))
 
-    def follow(self, source: Host, frame: bytes, *, all_ways: bool = False) -> FollowedPacket:
+    def trace(self, source: Host, frame: bytes, *, all_ways: bool = False) -> TracedPacket:
         """What becomes of a frame that a host sends. `all_ways`: with every member of a selector, hash and random
-        number that it could have come to.
-
-        Raises:
-            DetourError: it goes round for ever, or there are too many ways.
-        """
-        found = FollowedPacket()
+        number that it could have come to. Raises DetourError: it goes round for ever, or there are too many ways."""
+        found = TracedPacket()
         host_link = self.topology.switches[source.switch].ports[source.port - 1]
         if host_link is not None and not self._is_up(host_link.link):
             found.add(Ending(1.0, dropped=Lost(source.name, "its link is down")))
@@ -91,12 +87,8 @@ class FabricCopy:
                 waiting[onward] = waiting.get(onward, 0.0) + part
         return found
 
-    def first_hop(self, source: Host, frame: bytes) -> TraceTree:
-        """What a host's own switch does with a frame."""
-        return self._copy.visit(self.topology.switches[source.switch].device_id, source.port, frame).tree
-
     def _hop(
-        self, found: FollowedPacket, arrival: _Arrival, fraction: float, all_ways: bool
+        self, found: TracedPacket, arrival: _Arrival, fraction: float, all_ways: bool
     ) -> list[tuple[_Arrival, float]]:
         """Traces an arrival; returns those that come of it."""
         switch = self.topology.switches[arrival.switch]
@@ -106,7 +98,7 @@ class FabricCopy:
 
         known = dict(arrival.assumed)
         trace = expand(send, known) if all_ways else send(())
-        found.hops.append(FollowedHop(switch.name, arrival.port, 0, trace, fraction))
+        found.hops.append(TracedHop(switch.name, arrival.port, 0, trace, fraction))
         onward = []
         for part, leaf, assumed in trace.ways():
             share = fraction * part
@@ -117,7 +109,7 @@ class FabricCopy:
         return onward
 
     def _left(
-        self, found: FollowedPacket, switch_index: int, output: Output, share: float, assumed: Assumed
+        self, found: TracedPacket, switch_index: int, output: Output, share: float, assumed: Assumed
     ) -> list[tuple[_Arrival, float]]:
         """Where a frame goes that left a switch: to the next one, or out of the fabric."""
         switch = self.topology.switches[switch_index]
@@ -139,7 +131,7 @@ class FabricCopy:
         self._copy.close()
 
 
-def follow_planned(
+def trace_planned(
     topo: str,
     source: str,
     target: str,
@@ -148,12 +140,9 @@ def follow_planned(
     usid: str | None = None,
     payload: int = 1000,
     all_ways: bool = False,
-) -> FollowedPacket:
-    """What becomes of a data packet between two hosts of a topology.
-
-    Raises:
-        DetourError: there is no such topology or host, or the packet cannot be.
-    """
+) -> TracedPacket:
+    """What becomes of a data packet between two hosts of a topology. Raises DetourError: there is no such topology or
+    host, or the packet cannot be."""
     topology = open_topology(topo)
     a, b = topology.host(source), topology.host(target)
     if a == b:
@@ -161,4 +150,4 @@ def follow_planned(
     usids = () if usid is None else completed_usids(topology, parse_usid_list(topology, usid), b)
     policy = Policy()
     with FabricCopy(topology, program(policy.program), plan(topology, policy)) as copy:
-        return copy.follow(a, data_frame(a, b, sport or 0, usids, payload), all_ways=all_ways)
+        return copy.trace(a, data_frame(a, b, sport or 0, usids, payload), all_ways=all_ways)

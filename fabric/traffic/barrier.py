@@ -26,11 +26,8 @@ Stragglers = Sequence[tuple[int, int]]
 
 
 def tree_parents(members: Sequence[int], m0: int, arity: int) -> dict[int, int]:
-    """Parent of every member but the root, in a tree in which nobody has more than `2 * arity` children.
-
-    Raises:
-        DetourError: the arity is not positive, or there is no member.
-    """
+    """Parent of every member but the root, in a tree in which nobody has more than `2 * arity` children. Raises
+    DetourError: the arity is not positive, or there is no member."""
     if arity < 1:
         raise DetourError(f"a barrier's tree has {arity} children a node; at least 1 is needed")
     if not members:
@@ -148,11 +145,7 @@ class Lateness:
     comes from the seed."""
 
     def __init__(self, jitter_ps: int, stragglers: Stragglers, hosts: Sequence[int], slots: int, seed: int) -> None:
-        """`hosts`: those that take part, of places 0..slots-1.
-
-        Raises:
-            DetourError: a straggler is not one of them.
-        """
+        """`hosts`: those that take part, of places 0..slots-1. Raises DetourError: a straggler is not one of them."""
         self._jitter_ps = jitter_ps
         self._rng = np.random.default_rng([seed, 13])
         self._begins = np.zeros(slots, np.int64)

@@ -23,17 +23,15 @@ from detour.base.errors import DetourError
 from detour.control import schema
 from detour.control.entries import Plan
 from detour.control.expander.routes import ExpanderRoutes, rows_anew
-from detour.control.expander.vc_transitions import plan_rising
 from detour.control.policy import Amount, Ecn, RedMarking
-from detour.control.routes.queueing import plan_priorities
+from detour.control.routes.queueing import plan_priorities, plan_rising
 from detour.engine.state import SwitchState
 from detour.fabric.backends.virtual.fabric import VirtualFabric, program
 from detour.fabric.backends.virtual.load import read_back, write
 from detour.fabric.backends.virtual.scheme import PATIENT, RunSettings, Scheme
-from detour.hosts.frames.addresses import final_address, to_words
-from detour.hosts.verbs import algorithms
+from detour.hosts.addresses import final_words, to_words
+from detour.hosts.verbs import PathChoice, algorithms
 from detour.hosts.verbs.bulk import lead
-from detour.hosts.verbs.verbs import PathChoice
 from detour.topo.address import usid_address
 from detour.topo.expander.network import Expander
 from detour.topo.failures import Failures
@@ -75,11 +73,7 @@ def installed_classes(network: Expander, priorities: int) -> Plan:
 
 def lists_of(routes: ExpanderRoutes, pairs: Sequence[HostPair], rows: Sequence[int]) -> Int64Array:
     """Destination addresses, shape (n, 2), that lead messages between pairs of hosts by paths of `routes`, or
-    `BY_ADDRESS` (then 0).
-
-    Raises:
-        DetourError: a path needs more than six uSIDs.
-    """
+    `BY_ADDRESS` (then 0). Raises DetourError: a path needs more than six uSIDs."""
     topology = routes.network.topology
     heads: dict[int, tuple[int, ...]] = {}
     found = np.zeros((len(rows), 2), np.int64)
@@ -130,7 +124,6 @@ class ExpanderFabric(VirtualFabric):
     def __init__(
         self, network: Expander, scheme: Scheme, settings: RunSettings | None = None, *, queue_pairs: int = 64
     ) -> None:
-        """As `VirtualFabric`."""
         super().__init__(network.topology, scheme, settings, queue_pairs=queue_pairs)
         self._by: tuple[ExpanderRoutes, Sequence[HostPair], Sequence[int], Int64Array] | None = None
 
@@ -138,7 +131,7 @@ class ExpanderFabric(VirtualFabric):
         """Connections between pairs of hosts by the paths of `lists_of`; they send nothing yet. To be called once."""
         self.connect(pairs)
         hosts = self.topology.hosts
-        self._finals = np.array([to_words(final_address((hosts[b].node_id,)))[0] for _, b in pairs], np.int64)
+        self._finals = final_words(hosts[b].node_id for _, b in pairs)
         self.lead(lists)
 
     def connect_spraying(
@@ -147,11 +140,7 @@ class ExpanderFabric(VirtualFabric):
         """Connections of which every packet takes a list of its own (`hosts.paths.spray`); instead of `connect_routed`.
 
         `lists` (n, c, 2): of connection k the first `counts[k]` are its candidates, of which the first `shortest[k]`
-        count as shortest paths.
-
-        Raises:
-            DetourError: there are more candidates than hosts have room for.
-        """
+        count as shortest paths. Raises DetourError: there are more candidates than hosts have room for."""
         self.connect(pairs)
         rows, width, limit = self.flows.sender, lists.shape[1], self.hs.candidate.shape[1]
         if width > limit:
@@ -159,18 +148,14 @@ class ExpanderFabric(VirtualFabric):
         hosts = self.topology.hosts
         fresh = np.repeat(self.hs.candidate[rows, :1], width, axis=1)
         fresh["dst_hi"], fresh["dst_lo"] = lists[..., 0], lists[..., 1]
-        finals = np.array([to_words(final_address((hosts[b].node_id,)))[0] for _, b in pairs], np.int64)
-        fresh["final_hi"] = finals[:, None]
+        fresh["final_hi"] = final_words(hosts[b].node_id for _, b in pairs)[:, None]
         self.hs.candidate[rows, :width] = fresh
         self.hs.qp["n_cand"][rows], self.hs.qp["n_short"][rows] = counts, shortest
         algorithms.give_paths(self.hs, rows, algorithms.scheme_of(PathChoice.SPRAYING))
 
     def connect_by(self, routes: ExpanderRoutes, pairs: Sequence[HostPair], rows: Sequence[int]) -> None:
         """The same by paths `rows` of routes (or `BY_ADDRESS`), so that `change` can lead them around what fails.
-
-        Raises:
-            DetourError: a path needs more than six uSIDs.
-        """
+        Raises DetourError: a path needs more than six uSIDs."""
         lists = lists_of(routes, pairs, rows)
         self.connect_routed(pairs, lists)
         self._by = routes, pairs, rows, lists
@@ -178,11 +163,8 @@ class ExpanderFabric(VirtualFabric):
     def change(self, failures: Failures) -> int:
         """From now on exactly these links and switches are down; returns how many connections go by other lists than
         before. As `detour fail` and `detour heal` do it: what fails is dead first, then senders hear of it, then
-        switches; what comes back is there first, then in the tables, then on the lists.
-
-        Raises:
-            DetourError: `connect_by` has not been called, or a path needs too many uSIDs; nothing has changed.
-        """
+        switches; what comes back is there first, then in the tables, then on the lists. Raises DetourError:
+        `connect_by` has not been called, or a path needs too many uSIDs; nothing has changed."""
         if self._by is None:
             raise DetourError("connections that know their routes are needed: connect_by makes them")
         lists = lists_anew(*self._by, failures)

@@ -8,6 +8,7 @@ of a fabric are reached from this process, so that needs no message back.
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, closing
@@ -18,9 +19,10 @@ import numpy as np
 
 from detour.base.errors import DetourError
 from detour.base.times import MAX_TIME
-from detour.fabric.backends.clock import FabricClock, ps
+from detour.control.routes.hashes import probe_ports
+from detour.fabric.backends.clock import PS, FabricClock, ps
 from detour.fabric.traffic.streams import Sink, Source
-from detour.hosts.verbs.verbs import (
+from detour.hosts.verbs import (
     CQ,
     MR,
     PD,
@@ -36,9 +38,13 @@ from detour.hosts.verbs.verbs import (
     WCOpcode,
     WCStatus,
 )
+from detour.topo import Host, Topology
 
 SLOTS = 6
 """messages under way; enough that the sender has the backlog at which it begins to probe"""
+
+_ECMP_CANDIDATES = 8
+"""source ports to probe where there is no Valiant routing; different ones may take different shortest paths"""
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,21 @@ class Choice:
         else:
             choice = PathChoice.SPRAYING if self.spray else None
             qp.connect(remote, candidates=self.paths, react=self.react, choice=choice)
+
+
+def shortest_choice(rng: random.Random) -> Choice:
+    """One random shortest path."""
+    return Choice((Path(rng.randrange(1 << 15)),))
+
+
+def probing_choice(topology: Topology, source: Host, target: Host, rng: random.Random) -> Choice:
+    """The |G| - 1 candidates of section III, beginning with a shortest path."""
+    start = rng.randrange(1 << 15)
+    if topology.valiant_groups > 2 and source.group != target.group:
+        ports = probe_ports(source.group, target.group, topology.valiant_groups, start)
+    else:
+        ports = tuple(rng.sample(range(1 << 15), _ECMP_CANDIDATES))
+    return Choice(tuple(Path(port) for port in ports))
 
 
 class HostQueues:
@@ -218,10 +239,7 @@ class Pump:
         slot_bytes: int,
     ) -> Flow:
         """A connection from host `source` to host `target` that sends nothing yet. It closes its stream when it ends.
-
-        Raises:
-            DetourError: no memory or no queue pairs are left; the stream is closed.
-        """
+        Raises DetourError: no memory or no queue pairs are left; the stream is closed."""
         with self._lock:
             flow = Flow(self._queues(source), self._queues(target), choice, stream, slots, slot_bytes)
             self._flows[source, flow.qp.qp_num] = flow
@@ -275,11 +293,8 @@ class Pump:
             self.clock.wait(min(now + self.clock.pause_ps, end))
 
     def drain(self, flows: Sequence[Flow], seconds: float) -> None:
-        """Posts nothing new and waits until what was posted has arrived.
-
-        Raises:
-            DetourError: some of it has not arrived in time.
-        """
+        """Posts nothing new and waits until what was posted has arrived. Raises DetourError: some of it has not arrived
+        in time."""
         for flow in flows:
             flow.exhausted = True
         self.run(flows, seconds=seconds)
@@ -290,3 +305,16 @@ class Pump:
                 f"{len(late)} of {len(flows)} connections have not finished {seconds:g} s after their last message, "
                 f"the first from h{first.source_host} to h{first.target_host}"
             )
+
+    def send_once(self, flow: Flow, cancelled: threading.Event, progress: Callable[[int], None]) -> float:
+        """Sends what the flow has; returns the seconds it took by the fabric's clock. `progress` is called with the
+        bytes that have arrived."""
+        clock = self.clock
+        begin = clock.now_ps
+
+        def ended() -> bool:
+            progress(flow.bytes_ok)
+            return cancelled.is_set()
+
+        self.run([flow], ended)
+        return max(clock.now_ps - begin, clock.pause_ps) / PS

@@ -17,12 +17,11 @@ import numpy as np
 
 from detour.base.errors import DetourError
 from detour.base.times import NS
-from detour.control import schema
+from detour.control import qcn_schema, schema
 from detour.control.entries import Plan
 from detour.control.planner import plan
 from detour.control.policy import NoMarking, Policy, Routing
-from detour.control.routes import qcn_schema
-from detour.control.routes.qcn import MECHANISMS, PROGRAM, Mechanism, plan_qcn
+from detour.control.qcn import MECHANISMS, PROGRAM, Mechanism, plan_qcn
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.backends.virtual.scheme import LinkSettings, RunSettings, Scheme, SwitchMemory
 from detour.hosts.openloop import configure, discard_queues
@@ -45,24 +44,13 @@ _REFERENCES: dict[str, Routing] = {"MIN": "minimal", "VAL": "random", "PB": "ada
 
 
 def reference(name: str, threshold: int = 0) -> Scheme:
-    """MIN, VAL or PB, under PFC with three channels and without congestion control.
-
-    Raises:
-        DetourError: there is no such reference.
-    """
+    """MIN, VAL or PB, under PFC with three channels and without congestion control. Raises DetourError: there is no
+    such reference."""
     routing = _REFERENCES.get(name)
     if routing is None:
         raise DetourError(f"there is no reference {name!r}; allowed: MIN, VAL, PB")
     return Scheme(
-        name,
-        "lerp",
-        "dctcp",
-        "shortest",
-        NoMarking(),
-        routing=routing,
-        pfc=True,
-        channels=3,
-        threshold=threshold,
+        name, "lerp", "dctcp", "shortest", NoMarking(), routing=routing, pfc=True, channels=3, threshold=threshold
     )
 
 
@@ -144,7 +132,7 @@ class OpenLoop(VirtualFabric):
         arrived, counted, begin = [], int(before["rx_bytes"].sum()), self.now_ps
         for part in range(1, SLICES + 1):
             self.run(begin + window_ps * part // SLICES)
-            now = self._arrived()
+            now = int(self.hs.source["rx_bytes"].sum())
             arrived.append(float(now - counted))
             counted = now
         after = self._counts()
@@ -165,10 +153,6 @@ class OpenLoop(VirtualFabric):
             lost=int(change["lost"]),
             arrived=arrived,
         )
-
-    def _arrived(self) -> int:
-        """Bytes so far."""
-        return int(self.hs.source["rx_bytes"].sum())
 
     def _counts(self) -> dict[str, Any]:
         names = ("tx_bytes", "rx_packets", "rx_bytes", "rx_latency_ps", "rx_network_ps", "rx_switches")
@@ -191,11 +175,7 @@ def _planned(topology: Topology, how: Policy | Mechanism) -> Plan:
 
 
 def _targets(topology: Topology, pattern: str, group: int) -> tuple[int, int]:
-    """First host and number of hosts that a group's hosts send to.
-
-    Raises:
-        DetourError: there is no such pattern.
-    """
+    """First host and number of hosts that a group's hosts send to. Raises DetourError: there is no such pattern."""
     per_group = len(topology.hosts) // topology.groups
     first = (group + 1) % topology.groups * per_group
     match pattern:

@@ -50,7 +50,6 @@ class Breaks:
         self.due_ps = self._left[0].time_ps if self._left else MAX_TIME
 
     def act(self, exchange: PhasedExchange) -> None:
-        """Breaks what is due."""
         fabric = exchange.fabric
         while self._left and self._left[0].time_ps <= fabric.now_ps:
             one = self._left.pop(0)
@@ -73,56 +72,21 @@ class Delays:
     plan_ps: int | None = None
 
 
-@dataclass(frozen=True)
+@dataclass
 class Detection:
-    """What became of one detection, without what the wall clock said: times in us, None if it did not come to that."""
+    """What became of one detection, without what the wall clock said: times in us, None if it did not come to that.
+    `links` by their names."""
 
     links: list[str]
     detected_by: str
     detected_us: float | None
-    hosts_told_us: float | None
-    planned_us: float | None
-    in_force_us: float | None
-    in_force_from_phase: int | None
-    phases_left: int
-    switch_entries_written: int
-    hosts_lost: list[int]
-
-
-@dataclass
-class Story:
-    """What became of one detection; times in ps, `MAX_TIME` if it did not come to that. `links` by their names."""
-
-    links: list[str]
-    by: str
-    detected_ps: int
-    told_ps: int = MAX_TIME
-    planned_ps: int = MAX_TIME
-    in_force_ps: int = MAX_TIME
-    phase: int = -1
-    planning_seconds: float = 0.0
+    hosts_told_us: float | None = None
+    planned_us: float | None = None
+    in_force_us: float | None = None
+    in_force_from_phase: int | None = None
     phases_left: int = 0
-    entries: int = 0
+    switch_entries_written: int = 0
     hosts_lost: list[int] = field(default_factory=list)
-
-    def detection(self) -> Detection:
-        """As it is reported."""
-
-        def us(value: int) -> float | None:
-            return None if value == MAX_TIME else round(value / US, 3)
-
-        return Detection(
-            links=self.links,
-            detected_by=self.by,
-            detected_us=us(self.detected_ps),
-            hosts_told_us=us(self.told_ps),
-            planned_us=us(self.planned_ps),
-            in_force_us=us(self.in_force_ps),
-            in_force_from_phase=self.phase if self.phase >= 0 else None,
-            phases_left=self.phases_left,
-            switch_entries_written=self.entries,
-            hosts_lost=self.hosts_lost,
-        )
 
 
 class OutageController:
@@ -137,15 +101,17 @@ class OutageController:
         self._look_ps = fabric.now_ps
         self._probe_ps = fabric.now_ps if self._probes else MAX_TIME
         self._tell_ps = self._plan_ps = MAX_TIME
-        self._untold: list[Story] = []
-        self._unplanned: list[Story] = []
-        self._waiting: list[Story] = []
-        self.stories: list[Story] = []
+        self.detections: list[Detection] = []
+        self.planning_seconds: list[float] = []
+        """of each of them, that this machine computed"""
+        self._untold: list[int] = []
+        self._unplanned: list[int] = []
+        self._waiting: list[int] = []
 
     @staticmethod
     def needs_probes(fabric: PinnedFabric, breaks: Iterable[Break]) -> None:
         """Raises DetourError: a link would break silently that nobody probes."""
-        there = fabric.tree.there()
+        there = fabric.tree.population
         probed = {probe.links[-1] for probe in fabric.paths.probes() if there[probe.leaf] >= 2}
         silent = [one for one in breaks if one.silent]
         links = {link for one in silent for link in one.links}
@@ -165,7 +131,6 @@ class OutageController:
         return min(self._look_ps, self._probe_ps, self._tell_ps, self._plan_ps)
 
     def act(self, exchange: PhasedExchange) -> None:
-        """Does what is due."""
         now = exchange.fabric.now_ps
         if self._look_ps <= now:
             self._look_ps = now + self.delays.look_ps
@@ -191,9 +156,11 @@ class OutageController:
             return
         self.known |= dead
         now = exchange.fabric.now_ps
-        story = Story([exchange.fabric.tree.link_name(link) for link in fresh], by, now)
-        for listed in (self.stories, self._untold, self._unplanned):
-            listed.append(story)
+        names = [exchange.fabric.tree.link_name(link) for link in fresh]
+        for numbers in (self._untold, self._unplanned):
+            numbers.append(len(self.detections))
+        self.detections.append(Detection(names, by, _us(now)))
+        self.planning_seconds.append(0.0)
         self._tell_ps = now + self.delays.tell_ps
         self._plan_ps = now + max(self._planning_ps(exchange), self.delays.tell_ps)
 
@@ -204,22 +171,20 @@ class OutageController:
         begin = time.thread_time()
         plan_of(exchange, exchange.fabric.tree.with_failed(self.known), self._planner)
         seconds = time.thread_time() - begin
-        for story in self._unplanned:
-            story.planning_seconds = seconds
+        for number in self._unplanned:
+            self.planning_seconds[number] = seconds
         return round(seconds * 1e12)
-
-    def _up(self, exchange: PhasedExchange) -> Flags:
-        return np.array([link not in self.known for link in exchange.fabric.paths.links], np.bool_)
 
     def _tell(self, exchange: PhasedExchange) -> None:
         """Switches get other routes, hosts learn which links to avoid; leaves without any link are left out."""
         self._tell_ps = MAX_TIME
-        up = self._up(exchange)
+        up = np.array([link not in self.known for link in exchange.fabric.paths.links], np.bool_)
         entries = exchange.fabric.reroute(self.known)
         gone = self._cut_off(exchange, up)
-        for story in self._untold:
-            story.told_ps, story.entries = exchange.fabric.now_ps, entries
-            story.hosts_lost = gone.tolist()
+        for number in self._untold:
+            detection = self.detections[number]
+            detection.hosts_told_us, detection.switch_entries_written = _us(exchange.fabric.now_ps), entries
+            detection.hosts_lost = gone.tolist()
         self._untold = []
         if len(gone):
             exchange.leave_out(gone, up)
@@ -239,23 +204,31 @@ class OutageController:
         begin = time.thread_time()
         phases = replan(exchange, exchange.fabric.tree.with_failed(self.known), self._planner)
         seconds = time.thread_time() - begin
-        for story in self._unplanned:
-            story.planned_ps = exchange.fabric.now_ps
+        for number in self._unplanned:
+            detection = self.detections[number]
+            detection.planned_us = _us(exchange.fabric.now_ps)
             if self.delays.plan_ps is not None:
-                story.planning_seconds = seconds
-            story.phase, story.phases_left = len(exchange.phase_flights), phases
+                self.planning_seconds[number] = seconds
+            detection.in_force_from_phase, detection.phases_left = len(exchange.phase_flights), phases
         self._waiting += self._unplanned
         self._unplanned = []
 
     def _watch_force(self, exchange: PhasedExchange) -> None:
         """Notes when the phase with the new plan has begun."""
-        for story in [one for one in self._waiting if len(exchange.times.start_ps) > one.phase]:
-            story.in_force_ps = exchange.times.start_ps[story.phase]
-            self._waiting.remove(story)
+        begun = exchange.times.start_ps
+        for number in self._waiting.copy():
+            phase = self.detections[number].in_force_from_phase
+            if phase is not None and phase < len(begun):
+                self.detections[number].in_force_us = _us(begun[phase])
+                self._waiting.remove(number)
 
     def finish(self, exchange: PhasedExchange) -> None:
         """The exchange is over: what came into force just before is noted too."""
         self._watch_force(exchange)
+
+
+def _us(time_ps: int) -> float:
+    return round(time_ps / US, 3)
 
 
 def replan(exchange: PhasedExchange, fabric: FatTree, planner: Planner) -> int:
@@ -286,7 +259,7 @@ class Probes:
 
     def __init__(self, fabric: PinnedFabric) -> None:
         tree = fabric.tree
-        there = tree.there()
+        there = np.array(tree.population)
         self._probes = [probe for probe in fabric.paths.probes() if there[probe.leaf] >= 2]
         leaf, path = (np.array([probe[side] for probe in self._probes], np.int64) for side in range(2))
         first, count = leaf * tree.hosts, there[leaf]

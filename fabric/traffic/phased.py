@@ -51,13 +51,8 @@ class PhasedMessages:
 
     def only(self, kept: Flags) -> PhasedMessages:
         """Those of the messages; `kept`: (messages,) bool."""
-        return PhasedMessages(
-            self.phase[kept],
-            self.src[kept],
-            self.dst[kept],
-            self.path[kept],
-            None if self.size is None else self.size[kept],
-        )
+        size = None if self.size is None else self.size[kept]
+        return PhasedMessages(self.phase[kept], self.src[kept], self.dst[kept], self.path[kept], size)
 
     def __len__(self) -> int:
         return len(self.phase)
@@ -197,11 +192,7 @@ class PhasedExchange:
     # -- running ----------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Executes the exchange to its end.
-
-        Raises:
-            DetourError: a phase does not end.
-        """
+        """Executes the exchange to its end. Raises DetourError: a phase does not end."""
         for _ in self.steps():
             pass
 
@@ -210,7 +201,9 @@ class PhasedExchange:
         self._begin_phase()
         while True:
             self._advance()
-            self._act()
+            for actor in self._actors:
+                if actor.due_ps <= self.fabric.now_ps:
+                    actor.act(self)
             self._collect()
             self._enter()
             if self._report():
@@ -247,11 +240,6 @@ class PhasedExchange:
         due = min((actor.due_ps for actor in self._actors), default=now + step)
         due = min(due, self._entering.next_ps(now), self._reporting.next_ps(now))
         self.fabric.run(max(now + 1, min(now + step, due)))
-
-    def _act(self) -> None:
-        for actor in self._actors:
-            if actor.due_ps <= self.fabric.now_ps:
-                actor.act(self)
 
     def _begin_phase(self) -> None:
         """The root begins the next phase: its release is on its way."""
@@ -357,11 +345,7 @@ class PhasedExchange:
 
     def leave_out(self, hosts: Int64Array, up: Flags) -> None:
         """These hosts are gone: what they should have sent or got is given up, and the others go on without them on the
-        links that are up.
-
-        Raises:
-            DetourError: nobody else is left.
-        """
+        links that are up. Raises DetourError: nobody else is left."""
         self.members = [host for host in self.members if host not in set(hosts.tolist())]
         theirs = np.isin(self.messages.src, hosts) | np.isin(self.messages.dst, hosts)
         self.state[theirs & (self.state != self.DELIVERED)] = self.GIVEN_UP

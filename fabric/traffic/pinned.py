@@ -31,9 +31,9 @@ from detour.control.policy import Amount, StepMarking
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.backends.virtual.scheme import SPRAY_LERP, LinkSettings, RunSettings, Scheme
 from detour.hosts import rdma
-from detour.hosts.frames.addresses import final_address, to_words
+from detour.hosts.addresses import final_words, to_words
+from detour.hosts.verbs import PathChoice
 from detour.hosts.verbs.bulk import Flows, connect_many, draw_ports, lead
-from detour.hosts.verbs.verbs import CongestionControl, PathChoice
 from detour.topo.address import adjacency_function, usid_address
 from detour.topo.clos import leaf_spine, three_levels
 from detour.topo.failures import Failure
@@ -112,11 +112,7 @@ class PinnedFabric(VirtualFabric):
     """See the module. A context manager."""
 
     def __init__(self, tree: FatTree, tuning: Tuning | None = None, *, connections: int) -> None:
-        """`connections`: how many will be made at most.
-
-        Raises:
-            DetourError: the tree is not possible.
-        """
+        """`connections`: how many will be made at most. Raises DetourError: the tree is not possible."""
         tuning = tuning or Tuning()
         super().__init__(_topology(tree, tuning), tuning.scheme(), tuning.settings(), queue_pairs=connections)
         self.tree, self.tuning, self.paths = tree, tuning, TreePaths(tree)
@@ -137,8 +133,7 @@ class PinnedFabric(VirtualFabric):
         for path in range(self.paths.count):
             for host in hosts:
                 lists[path, host.index] = to_words(usid_address((*self._before_last(path, host), host.node_id)))
-        finals = np.array([to_words(final_address((host.node_id,)))[0] for host in hosts], np.int64)
-        return lists, finals
+        return lists, final_words(host.node_id for host in hosts)
 
     def _before_last(self, path: int, host: Host) -> tuple[int, int]:
         """The two uSIDs before the host's own."""
@@ -161,15 +156,8 @@ class PinnedFabric(VirtualFabric):
         """Connections from hosts `src` to `dst` by their paths (`INSIDE`: inside a leaf), shapes (n,).
 
         May be called again for more."""
-        flows = connect_many(
-            self.device,
-            src,
-            dst,
-            congestion_control=CongestionControl.DCTCP,
-            telemetry=False,
-            ports=self._ports.integers(0, 1 << 15, (len(src), 1)),
-            seed=self.settings.seed,
-        )
+        ports = self._ports.integers(0, 1 << 15, (len(src), 1))
+        flows = connect_many(self.device, src, dst, telemetry=False, ports=ports, seed=self.settings.seed)
         self.pin(flows.sender, dst, path)
         return flows
 
@@ -179,15 +167,8 @@ class PinnedFabric(VirtualFabric):
             return self.connect_pinned(src, dst, path)
         if (path != INSIDE).any():
             raise DetourError("messages whose packets are sprayed have no way of their own")
-        return connect_many(
-            self.device,
-            src,
-            dst,
-            congestion_control=CongestionControl.DCTCP,
-            choice=PathChoice.SPRAYING,
-            ports=draw_ports(len(src), _SPRAY_PORTS, 0, self.settings.seed),
-            seed=self.settings.seed,
-        )
+        ports = draw_ports(len(src), _SPRAY_PORTS, 0, self.settings.seed)
+        return connect_many(self.device, src, dst, choice=PathChoice.SPRAYING, ports=ports, seed=self.settings.seed)
 
     def pin(self, senders: Int64Array, dst: Int64Array, path: Int64Array) -> None:
         """The senders' packets go by these paths from the next one on. What is under way is not touched."""

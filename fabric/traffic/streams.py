@@ -77,10 +77,7 @@ class FileSource:
     """The bytes of a file."""
 
     def __init__(self, path: Path) -> None:
-        """
-        Raises:
-            DetourError: it cannot be read.
-        """
+        """Raises DetourError: it cannot be read."""
         try:
             self._file = path.open("rb")
             self.length = path.stat().st_size
@@ -102,10 +99,7 @@ class FileSink:
     """Checks every message against the file that is sent, and stores it if a path is given: all of it, or nothing."""
 
     def __init__(self, original: Path, store: Path | None = None) -> None:
-        """
-        Raises:
-            DetourError: one of the files cannot be opened.
-        """
+        """Raises DetourError: one of the files cannot be opened."""
         with ExitStack() as opened:
             try:
                 self._original = opened.enter_context(original.open("rb"))

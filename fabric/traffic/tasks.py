@@ -26,16 +26,7 @@ from detour.base.times import US
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.workloads.tasks import TaskGraph, successors
 from detour.hosts.records import Successor, Task, TaskLane, Unit
-from detour.hosts.state import (
-    MAX_TIME,
-    NIL,
-    ON_ACKED,
-    ON_BEGIN,
-    ON_DONE,
-    TASK_FAILED,
-    TASK_OPEN,
-    TASK_READY,
-)
+from detour.hosts.state import MAX_TIME, NIL, ON_ACKED, ON_BEGIN, ON_DONE, TASK_FAILED, TASK_OPEN, TASK_READY
 
 LANES = 4
 """connections of two hosts at most, if tasks do not say which one they take"""
@@ -205,7 +196,7 @@ class TaskRun:
     @property
     def to_begin(self) -> bool:
         """Whether a computation is under way, or a task waits for its time only."""
-        return bool((self._hs.host["agenda_when"] < MAX_TIME).any())
+        return bool((self._hs.host["events_when"] < MAX_TIME).any())
 
     @property
     def share(self) -> float:
@@ -233,7 +224,7 @@ class TaskRun:
         self.fabric.connect([(source, destination) for source, destination in ends.tolist()])
 
     def _install(self) -> None:
-        """Writes the tables of tasks, and every host's agenda: what waits for its time only."""
+        """Writes the tables of tasks, and every host's event queue: what waits for its time only."""
         graph, hs, count = self.graph, self._hs, int(self._first_lane[-1])
         lane = np.zeros(max(count, 1), TaskLane.dtype)
         lane["head"] = lane["tail"] = NIL
@@ -253,7 +244,7 @@ class TaskRun:
         hs.replace("successor", successor)
         hs.replace("lane", lane)
         hs.replace("unit", np.full(int(task["unit"].max()) + 2, (self.fabric.now_ps,), Unit.dtype))
-        hs.replace("agenda", self._agenda(task))
+        hs.replace("events", self._agenda(task))
 
     def _tasks(self) -> NDArray[np.void]:
         graph, given = self.graph, self.graph.tasks
@@ -287,8 +278,8 @@ class TaskRun:
         begin = np.concatenate([[0], np.cumsum(owned)[:-1]])
         count = np.bincount(task["host"][order], minlength=len(hosts))
         place = begin[task["host"][order]] + np.arange(len(order)) - np.repeat(np.cumsum(count) - count, count)
-        agenda = np.zeros(len(task), HeapEntry.dtype)
-        agenda["time"][place], agenda["who"][place] = task["ready"][order], order
-        hosts["agenda_at"], hosts["agenda_size"], hosts["tasks_left"] = begin, count, owned
-        hosts["agenda_when"] = np.where(count > 0, agenda["time"][np.minimum(begin, len(task) - 1)], MAX_TIME)
-        return agenda
+        events = np.zeros(len(task), HeapEntry.dtype)
+        events["time"][place], events["who"][place] = task["ready"][order], order
+        hosts["events_at"], hosts["events_size"], hosts["tasks_left"] = begin, count, owned
+        hosts["events_when"] = np.where(count > 0, events["time"][np.minimum(begin, len(task) - 1)], MAX_TIME)
+        return events

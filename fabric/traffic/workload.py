@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import random
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -12,20 +11,16 @@ from typing import Any, TypeAlias
 
 from detour.base import plugins
 from detour.base.errors import DetourError
-from detour.control.routes.hashes import probe_ports
 from detour.fabric.backends.clock import PS, ps
 from detour.fabric.traffic.flows import Choice, Flow, Pump
 from detour.fabric.traffic.streams import PatternSink, PatternSource
-from detour.hosts.verbs.verbs import Path
-from detour.topo import Host, Topology
+from detour.hosts.verbs import Path
+from detour.topo import Topology
 from detour.topo.keyvalues import check_keys, split_spec, whole_number
 from detour.topo.topology import HostPair
 
 _Counts: TypeAlias = tuple[float, int, int, int]
 """time in seconds, payload bytes that have arrived, sum of delay samples in ticks, their number"""
-
-ECMP_CANDIDATES = 8
-"""source ports to probe where there is no Valiant routing; different ones may take different shortest paths"""
 
 Pattern: TypeAlias = Callable[[Topology, random.Random], list[HostPair]]
 """Pairs of source and destination host; what is random comes from the second argument. One's own is found by entry
@@ -86,11 +81,7 @@ PATTERN_REGISTRY: plugins.Registry[Pattern] = plugins.Registry(
 
 def pairs_of(topology: Topology, pattern: str, seed: int = 0, count: int | None = None) -> list[HostPair]:
     """Pairs of hosts of a pattern (`PATTERN_REGISTRY`). `count`: that many of them, drawn without repetition (default:
-    all).
-
-    Raises:
-        DetourError: there is no such pattern, not so many pairs, or only one group.
-    """
+    all). Raises DetourError: there is no such pattern, not so many pairs, or only one group."""
     rng = random.Random(f"{pattern} {seed}")
     found = PATTERN_REGISTRY.find(pattern)(topology, rng)
     if count is None:
@@ -102,11 +93,8 @@ def pairs_of(topology: Topology, pattern: str, seed: int = 0, count: int | None 
 
 def load_pairs(topology: Topology, text: str, seed: int) -> list[HostPair]:
     """Pairs of a pattern with parameters, `adv1`, `unf:pairs=100` or `permutation:seed=3`. `pairs`: drawn from those of
-    the pattern, as many as there are hosts if nothing is said; of a permutation the first ones.
-
-    Raises:
-        DetourError: no such pattern or parameter, or more pairs than there are.
-    """
+    the pattern, as many as there are hosts if nothing is said; of a permutation the first ones. Raises DetourError: no
+    such pattern or parameter, or more pairs than there are."""
     name, values = split_spec(text)
     check_keys(text, values, (), ("pairs", "seed"))
     numbers = {key: whole_number(text, key, value) for key, value in values.items()}
@@ -115,21 +103,6 @@ def load_pairs(topology: Topology, text: str, seed: int) -> list[HostPair]:
     count = numbers.get("pairs", min(len(topology.hosts), len(there)))
     found = pairs_of(topology, name, seed, count)
     return there[:count] if name == "permutation" else found
-
-
-def shortest_choice(rng: random.Random) -> Choice:
-    """One random shortest path."""
-    return Choice((Path(rng.randrange(1 << 15)),))
-
-
-def probing_choice(topology: Topology, source: Host, target: Host, rng: random.Random) -> Choice:
-    """The |G| - 1 candidates of section III, beginning with a shortest path."""
-    start = rng.randrange(1 << 15)
-    if topology.valiant_groups > 2 and source.group != target.group:
-        ports = probe_ports(source.group, target.group, topology.valiant_groups, start)
-    else:
-        ports = tuple(rng.sample(range(1 << 15), ECMP_CANDIDATES))
-    return Choice(tuple(Path(port) for port in ports))
 
 
 @dataclass(frozen=True)
@@ -178,11 +151,8 @@ class Workload:
     def run(self, warm_up: float, seconds: float, progress: Callable[[float], None] = lambda _: None) -> WorkloadResult:
         """Lets traffic converge for `warm_up`, measures for `seconds`, then waits for what is under way.
 
-        `progress` is called with the fraction of the time that has passed.
-
-        Raises:
-            DetourError: a connection fails or does not finish.
-        """
+        `progress` is called with the fraction of the time that has passed. Raises DetourError: a connection fails or
+        does not finish."""
         begin, total_ps = self._clock.now_ps, ps(warm_up + seconds)
 
         def failed() -> bool:
@@ -195,13 +165,10 @@ class Workload:
         after = self._snapshot()
         paths = tuple((flow.source_host, flow.target_host, flow.current_path) for flow in self.flows)
         self._pump.drain(self.flows, 30.0 + 10 * seconds)
-        self._check()
-        return self._outcome(before, after, paths)
-
-    def _check(self) -> None:
         for flow in self.flows:
             if flow.failure:
                 raise DetourError(f"connection h{flow.source_host} to h{flow.target_host}: {flow.failure}")
+        return self._outcome(before, after, paths)
 
     def _snapshot(self) -> _Counts:
         qp = self.flows[0].qp.context.hs.qp
@@ -221,31 +188,10 @@ class Workload:
             pairs=len(self.flows),
             pairs_ok=sum(flow.bytes_ok == flow.bytes_sent for flow in self.flows),
             paths=paths,
-            reroutes=_sum(stats, "reroutes"),
-            retransmitted=_sum(stats, "retransmitted"),
-            ecn_marked=_sum(stats, "ecn_marked"),
+            **{name: sum(each[name] for each in stats) for name in ("reroutes", "retransmitted", "ecn_marked")},
             delay_ms=delay / samples * tick_ms if samples else None,
         )
 
     def close(self) -> None:
-        """Ends all connections."""
         for flow in self.flows:
             self._pump.close_flow(flow)
-
-
-def _sum(stats: Sequence[dict[str, Any]], name: str) -> int:
-    return sum(s[name] for s in stats)
-
-
-def send_once(pump: Pump, flow: Flow, cancelled: threading.Event, progress: Callable[[int], None]) -> float:
-    """Sends what the flow has; returns the seconds it took by the fabric's clock. `progress` is called with the
-    bytes that have arrived."""
-    clock = pump.clock
-    begin = clock.now_ps
-
-    def ended() -> bool:
-        progress(flow.bytes_ok)
-        return cancelled.is_set()
-
-    pump.run([flow], ended)
-    return max(clock.now_ps - begin, clock.pause_ps) / PS

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -99,18 +100,20 @@ class _Trace:
         self._tasks = TaskList(hosts)
         self._first: dict[_Key, int] = {}
         self._last: dict[_Key, int] = {}
-        self._sends: dict[tuple[int, int, int], list[tuple[int, int, ChakraNode]]] = {}
-        self._receives: dict[tuple[int, int, int], list[tuple[int, int, ChakraNode]]] = {}
+        self._sends: dict[tuple[int, int, int], list[tuple[int, ChakraNode]]] = {}
+        self._receives: dict[tuple[int, int, int], list[tuple[int, ChakraNode]]] = {}
         self._calls: dict[str, dict[int, list[_Call]]] = {}
 
     def graph(self) -> TaskGraph:
-        """All of it."""
         for npu, nodes in enumerate(self._nodes):
             for node in nodes:
                 self._add(npu, node)
         for npu, nodes in enumerate(self._nodes):
             for node in nodes:
-                self._depend(npu, node)
+                for number in dict.fromkeys(node.after):
+                    if (npu, number) not in self._last:
+                        raise self._error(npu, node, f"it waits for node {number}, which is not there")
+                    self._tasks.wait(self._first[npu, node.number], self._last[npu, number])
         self._match()
         self._collect()
         return self._tasks.graph()
@@ -120,12 +123,6 @@ class _Trace:
 
     def _label(self, npu: int, node: ChakraNode) -> str:
         return f"{self._files[npu]}, node {node.number} ({node.name:.60})"
-
-    def _depend(self, npu: int, node: ChakraNode) -> None:
-        for number in dict.fromkeys(node.after):
-            if (npu, number) not in self._last:
-                raise self._error(npu, node, f"it waits for node {number}, which is not there")
-            self._tasks.wait(self._first[npu, node.number], self._last[npu, number])
 
     # -- nodes ------------------------------------------------------------------------------------------
 
@@ -164,10 +161,10 @@ class _Trace:
         label = self._label(npu, node)
         if sends:
             task = self._tasks.message(npu, peer, size, label=label)
-            self._sends.setdefault((npu, peer, tag), []).append((task, npu, node))
+            self._sends.setdefault((npu, peer, tag), []).append((task, node))
         else:
             task = self._tasks.compute(npu, 0, label=label)
-            self._receives.setdefault((peer, npu, tag), []).append((task, npu, node))
+            self._receives.setdefault((peer, npu, tag), []).append((task, node))
         return task
 
     def _number(self, npu: int, node: ChakraNode, name: str, default: int | None = None) -> int:
@@ -187,19 +184,17 @@ class _Trace:
     def _match(self) -> None:
         """Receives wait for their messages."""
         for key in dict.fromkeys([*self._sends, *self._receives]):
-            sends, receives = self._sends.get(key, []), self._receives.get(key, [])
-            for (sent, _, node), (got, npu, other) in zip(sends, receives, strict=False):
-                if node.attributes["comm_size"] != other.attributes["comm_size"]:
-                    text = f"`comm_size` is {other.attributes['comm_size']}, but NPU {key[0]} sends "
-                    raise self._error(npu, other, f"{text}{node.attributes['comm_size']} (node {node.number})")
-                self._tasks.wait(got, sent)
-            left, what = (
-                (sends[len(receives) :], "receive") if len(sends) > len(receives) else (receives[len(sends) :], "send")
-            )
-            if left:
-                _, npu, node = left[0]
-                peer = key[1] if what == "receive" else key[0]
-                raise self._error(npu, node, f"NPU {peer} has no {what} for it, tag {key[2]}")
+            source, to, tag = key
+            for send, receive in zip_longest(self._sends.get(key, ()), self._receives.get(key, ())):
+                if receive is None:
+                    raise self._error(source, send[1], f"NPU {to} has no receive for it, tag {tag}")
+                if send is None:
+                    raise self._error(to, receive[1], f"NPU {source} has no send for it, tag {tag}")
+                sent, got = (node.attributes["comm_size"] for _, node in (send, receive))
+                if sent != got:
+                    text = f"`comm_size` is {got}, but NPU {source} sends {sent} (node {send[1].number})"
+                    raise self._error(to, receive[1], text)
+                self._tasks.wait(receive[0], send[0])
 
     # -- collectives ------------------------------------------------------------------------------------
 

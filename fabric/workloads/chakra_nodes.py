@@ -31,12 +31,25 @@ COLLECTIVE_TYPES = (
 )  # fmt: skip
 """both by their numbers in the schema"""
 
-_NUMBERS = {
+_VALUES = {
     "double_val": 3, "float_val": 5, "int32_val": 7, "int64_val": 9, "uint32_val": 11, "uint64_val": 13,
     "sint32_val": 15, "sint64_val": 17, "fixed32_val": 19, "fixed64_val": 21, "sfixed32_val": 23, "sfixed64_val": 25,
     "bool_val": 27, "string_val": 29,
 }  # fmt: skip
-_LISTS = {"bool_list": 28}
+_SCHEMA: dict[str, list[tuple[str, int, str]]] = {
+    "Flags": [("values", 1, "bool*")],
+    "Attribute": [
+        ("name", 1, "string"),
+        *((name, number, name.removesuffix("_val")) for name, number in _VALUES.items()),
+        ("bool_list", 28, "Flags"),
+    ],
+    "Metadata": [("version", 1, "string")],
+    "Node": [
+        ("id", 1, "uint64"), ("name", 2, "string"), ("type", 3, "int32"), ("data_deps", 5, "uint64*"),
+        ("duration_micros", 7, "uint64"), ("attr", 10, "Attribute*"),
+    ],
+}  # fmt: skip
+"""messages and their fields: name, number and type (`*`: repeated); the values of an attribute are alternatives"""
 _MOST_BYTES = 1 << 30
 
 
@@ -61,36 +74,19 @@ def _messages() -> tuple[Any, Any]:
 
     kinds = descriptor_pb2.FieldDescriptorProto
     file = descriptor_pb2.FileDescriptorProto(name="detour/chakra.proto", package="detour.chakra", syntax="proto3")
-
-    def message(name: str) -> Any:
-        return file.message_type.add(name=name)
-
-    def put(into: Any, name: str, number: int, kind: int, *, repeated: bool = False, of: str = "") -> None:
-        label = kinds.LABEL_REPEATED if repeated else kinds.LABEL_OPTIONAL
-        added = into.field.add(name=name, number=number, type=kind, label=label)
-        if of:
-            added.type_name = f".detour.chakra.{of}"
-        if into.name == "Attribute" and number > 2:
-            added.oneof_index = 0
-
-    flags = message("Flags")
-    put(flags, "values", 1, kinds.TYPE_BOOL, repeated=True)
-    attribute = message("Attribute")
-    attribute.oneof_decl.add(name="value")
-    put(attribute, "name", 1, kinds.TYPE_STRING)
-    for name, number in _NUMBERS.items():
-        put(attribute, name, number, getattr(kinds, f"TYPE_{name.removesuffix('_val').upper()}"))
-    for name, number in _LISTS.items():
-        put(attribute, name, number, kinds.TYPE_MESSAGE, of="Flags")
-    metadata = message("Metadata")
-    put(metadata, "version", 1, kinds.TYPE_STRING)
-    node = message("Node")
-    put(node, "id", 1, kinds.TYPE_UINT64)
-    put(node, "name", 2, kinds.TYPE_STRING)
-    put(node, "type", 3, kinds.TYPE_INT32)
-    put(node, "data_deps", 5, kinds.TYPE_UINT64, repeated=True)
-    put(node, "duration_micros", 7, kinds.TYPE_UINT64)
-    put(node, "attr", 10, kinds.TYPE_MESSAGE, repeated=True, of="Attribute")
+    for message, fields in _SCHEMA.items():
+        into = file.message_type.add(name=message)
+        for name, number, kind in fields:
+            label = kinds.LABEL_REPEATED if kind.endswith("*") else kinds.LABEL_OPTIONAL
+            kind = kind.rstrip("*")
+            number_of = kinds.TYPE_MESSAGE if kind in _SCHEMA else getattr(kinds, f"TYPE_{kind.upper()}")
+            added = into.field.add(name=name, number=number, type=number_of, label=label)
+            if kind in _SCHEMA:
+                added.type_name = f".detour.chakra.{kind}"
+            if message == "Attribute" and name != "name":
+                added.oneof_index = 0
+        if message == "Attribute":
+            into.oneof_decl.add(name="value")
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     found = [pool.FindMessageTypeByName(f"detour.chakra.{name}") for name in ("Metadata", "Node")]
@@ -99,11 +95,7 @@ def _messages() -> tuple[Any, Any]:
 
 
 def read_nodes(file: Path) -> list[ChakraNode]:
-    """All nodes of a file, in its order.
-
-    Raises:
-        DetourError: the file cannot be read, or is no trace; with the node.
-    """
+    """All nodes of a file, in its order. Raises DetourError: the file cannot be read, or is no trace; with the node."""
     try:
         data = file.read_bytes()
         if data.startswith(b"\x1f\x8b"):
@@ -113,7 +105,9 @@ def read_nodes(file: Path) -> list[ChakraNode]:
         raise DetourError(f"Chakra trace {file}: {getattr(error, 'strerror', None) or error}") from None
     try:
         found = _from_json(data) if data.lstrip()[:1] == b"{" else _from_protobuf(data)
-        nodes = [_checked(node) for node in found]
+        nodes = list(found)
+        if wrong := [node for node in nodes if node.kind not in NODE_TYPES[1:]]:
+            raise DetourError(f"node {wrong[0].number} ({wrong[0].name:.60}): there is no node type {wrong[0].kind}")
     except DetourError as error:
         raise DetourError(f"Chakra trace {file}: {error}") from None
     if not nodes:
@@ -123,12 +117,6 @@ def read_nodes(file: Path) -> list[ChakraNode]:
         twice = next(k for place, k in enumerate(numbers) if k in set(numbers[:place]))
         raise DetourError(f"Chakra trace {file}: node {twice} is there twice")
     return nodes
-
-
-def _checked(node: ChakraNode) -> ChakraNode:
-    if node.kind not in NODE_TYPES[1:]:
-        raise DetourError(f"node {node.number} ({node.name:.60}): there is no node type {node.kind}")
-    return node
 
 
 # -- protobuf -----------------------------------------------------------------------------------------------
@@ -173,7 +161,7 @@ def _value(attribute: Any) -> Any:
     if which is None:
         return None
     value = getattr(attribute, which)
-    return list(value.values) if which in _LISTS else value
+    return list(value.values) if which == "bool_list" else value
 
 
 # -- JSON ---------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from detour.base.errors import DetourError
+from detour.base.errors import DetourError, told_of
 from detour.base.files import read_text
 from detour.base.times import US
 from detour.fabric.workloads.flow_table import FLOW, MOST_FLOW_BYTES, MOST_FLOWS, FlowTable, in_order
@@ -46,10 +46,8 @@ def read_flow_file(file: Path, hosts: int) -> FlowTable:
         )
     table = np.empty(count, FLOW)
     for row, (number, line) in enumerate(lines[1:]):
-        try:
+        with told_of(f"{file}, line {number}"):
             table[row] = _flow(line.split(), columns, hosts)
-        except DetourError as error:
-            raise DetourError(f"{file}, line {number}: {error}") from None
     table["start_ps"] -= table["start_ps"].min()
     return in_order(table)
 

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 
 from detour.base.errors import DetourError
@@ -50,9 +51,9 @@ _SYNTAX = (
 _LONGEST_NS = 1 << 50
 
 
-@dataclass
-class _Receive:
-    """A receive, by its line; what arrives is known when all of the file is."""
+@dataclass(frozen=True)
+class _Message:
+    """A send or a receive, by its line; which of them belong together is known when all of the file is."""
 
     task: int
     line: int
@@ -66,15 +67,14 @@ class _Schedule:
     file: Path
     ranks: int
     tasks: TaskList
-    sends: dict[tuple[int, int, int], list[tuple[int, int, int]]] = field(default_factory=dict)
-    receives: dict[tuple[int, int, int], list[_Receive]] = field(default_factory=dict)
+    sends: dict[tuple[int, int, int], list[_Message]] = field(default_factory=dict)
+    receives: dict[tuple[int, int, int], list[_Message]] = field(default_factory=dict)
     rank: int = -1
     labels: dict[str, int] = field(default_factory=dict)
     waiting: list[tuple[int, str, str, bool]] = field(default_factory=list)
     seen: set[int] = field(default_factory=set)
 
     def error(self, line: int, text: str) -> DetourError:
-        """With the place."""
         return DetourError(f"GOAL schedule {self.file}, line {line}: {text}")
 
     def name(self, line: int, label: str | None) -> str:
@@ -199,10 +199,10 @@ def _message(schedule: _Schedule, number: int, found: re.Match[str]) -> None:
     name, tasks = schedule.name(number, label), schedule.tasks
     if sends:
         task = tasks.message(rank, peer, max(bytes_, 1), label=name)
-        schedule.sends.setdefault((rank, peer, int(tag or 0)), []).append((task, number, bytes_))
+        schedule.sends.setdefault((rank, peer, int(tag or 0)), []).append(_Message(task, number, bytes_))
     else:
         task = tasks.compute(rank, 0, label=name)
-        schedule.receives.setdefault((peer, rank, int(tag or 0)), []).append(_Receive(task, number, bytes_))
+        schedule.receives.setdefault((peer, rank, int(tag or 0)), []).append(_Message(task, number, bytes_))
     _define(schedule, number, label, task)
 
 
@@ -219,15 +219,13 @@ def _end_rank(schedule: _Schedule) -> None:
 def _match(schedule: _Schedule) -> None:
     """Receives wait for their messages."""
     for key in dict.fromkeys([*schedule.sends, *schedule.receives]):
-        sends, receives = schedule.sends.get(key, []), schedule.receives.get(key, [])
-        source, destination, tag = key
-        for (task, line, size), receive in zip(sends, receives, strict=False):
-            if size != receive.size:
-                raise schedule.error(receive.line, f"recv of {receive.size} bytes, but line {line} sends it {size}")
-            schedule.tasks.wait(receive.task, task)
-        if len(sends) > len(receives):
-            line = sends[len(receives)][1]
-            raise schedule.error(line, f"rank {destination} has no recv from {source} with tag {tag} for this send")
-        if len(receives) > len(sends):
-            line = receives[len(sends)].line
-            raise schedule.error(line, f"rank {source} has no send to {destination} with tag {tag} for this recv")
+        source, to, tag = key
+        for send, receive in zip_longest(schedule.sends.get(key, ()), schedule.receives.get(key, ())):
+            if receive is None:
+                raise schedule.error(send.line, f"rank {to} has no recv from {source} with tag {tag} for this send")
+            if send is None:
+                raise schedule.error(receive.line, f"rank {source} has no send to {to} with tag {tag} for this recv")
+            if send.size != receive.size:
+                text = f"recv of {receive.size} bytes, but line {send.line} sends it {send.size}"
+                raise schedule.error(receive.line, text)
+            schedule.tasks.wait(receive.task, send.task)

@@ -67,11 +67,7 @@ class IdealTimes:
 
 
 def ideal_ps(graph: TaskGraph, wire: WireTerms) -> IdealTimes:
-    """Times on an empty fabric.
-
-    Raises:
-        DetourError: a message between hosts that are not connected.
-    """
+    """Times on an empty fabric. Raises DetourError: a message between hosts that are not connected."""
     ways = _Ways(wire)
     alone, back = ways.messages(graph)
     task = np.where(graph.is_message, alone, graph.tasks["compute_ps"])
@@ -90,7 +86,7 @@ class _Ways:
         self._of_pair: dict[tuple[int, int], _Way] = {}
         self._links: dict[tuple[int, int], Link] = {}
         self._host_link = {link.b[0]: link.index for link in wire.topology.links if link.kind == "host"}
-        self._weight = wire.delay_ps + self._frame_ps(wire.payload)
+        self._weight = wire.delay_ps + (wire.payload + wire.overhead) * _PS_OF_BYTE_AT_1_BPS // wire.rate_bps
         for link in wire.topology.links:
             if link.kind == "host":
                 continue
@@ -101,10 +97,6 @@ class _Ways:
         self._before: dict[int, Int64Array] = {}
         self._ends = np.array(list(self._links), np.int64).reshape(-1, 2).T
         self._hop_ps = self._weight[[link.index for link in self._links.values()]]
-
-    def _frame_ps(self, payload: int) -> Int64Array:
-        """(links,) of a frame."""
-        return (payload + self._wire.overhead) * _PS_OF_BYTE_AT_1_BPS // self._wire.rate_bps
 
     def _predecessors(self, source: int) -> Int64Array:
         """(switches,) the one before each on the way from `source`, -1: none (Bellman and Ford: one round a hop)."""
@@ -124,7 +116,6 @@ class _Ways:
         return self._before[source]
 
     def _between(self, a: int, b: int) -> _Way:
-        """From switch to switch."""
         if (a, b) not in self._of_pair:
             before, found, at = self._predecessors(a), list[tuple[int, int]](), b
             while at != a:
@@ -156,7 +147,6 @@ class _Ways:
         return alone, back
 
     def _way(self, source: int, destination: int) -> _Way:
-        """From host to host."""
         hosts = self._wire.topology.hosts
         a, b = hosts[source].switch, hosts[destination].switch
         return (self._terms[self._host_link[source]], *self._between(a, b), self._terms[self._host_link[destination]])

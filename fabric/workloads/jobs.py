@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.base.errors import DetourError
+from detour.base.errors import DetourError, told_of
 from detour.base.quantities import bytes_of, time_ps_of, whole_number_of
 from detour.control.placement.jobs import POINT_TO_POINT, FlowSet, job_documents, read_jobs
 from detour.fabric.workloads import collectives
@@ -145,7 +145,6 @@ def _named(text: str, name: str, values: dict[str, str], topology: Topology, ran
 
 
 def _hosts(text: str, values: dict[str, str], topology: Topology) -> list[int]:
-    """Where the ranks are."""
     have = len(topology.hosts)
     ranks = whole_number(text, "ranks", values["ranks"]) if "ranks" in values else have
     if not 2 <= ranks <= have:
@@ -268,7 +267,5 @@ class _FileJob:
 
 def _said(of: Callable[[str], int], value: Any, what: str) -> int:
     """A quantity of a name or a file (`base.quantities`); an error says which."""
-    try:
+    with told_of(what):
         return of(str(value))
-    except DetourError as error:
-        raise DetourError(f"{what}: {error}") from None

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detour.base.arrays import Int64Array
-from detour.base.errors import DetourError
+from detour.base.errors import DetourError, told_of
 from detour.base.files import read_text
 from detour.fabric.workloads.flow_table import MOST_FLOW_BYTES
 
@@ -59,10 +59,8 @@ def read_sizes(file: Path) -> SizeDistribution:
         words = line.split("#")[0].split()
         if not words:
             continue
-        try:
+        with told_of(f"{file}, line {number}"):
             points.append(_point(words, points))
-        except DetourError as error:
-            raise DetourError(f"{file}, line {number}: {error}") from None
         last = number
     if len(points) < 2:
         raise DetourError(

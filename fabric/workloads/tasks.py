@@ -110,10 +110,9 @@ class TaskGraph:
 
     def _check_ends(self) -> None:
         source, destination = self.tasks["source"], self.tasks["destination"]
-        if (k := self._first((source < 0) | (source >= self.hosts))) is not None:
-            raise DetourError(f"{self.label(k)}: there is no host h{source[k]}; there are h0 to h{self.hosts - 1}")
-        if (k := self._first((destination < -1) | (destination >= self.hosts))) is not None:
-            raise DetourError(f"{self.label(k)}: there is no host h{destination[k]}; there are h0 to h{self.hosts - 1}")
+        for ends, least in ((source, 0), (destination, -1)):
+            if (k := self._first((ends < least) | (ends >= self.hosts))) is not None:
+                raise DetourError(f"{self.label(k)}: there is no host h{ends[k]}; there are h0 to h{self.hosts - 1}")
         if (k := self._first(source == destination)) is not None:
             raise DetourError(f"{self.label(k)}: h{source[k]} would send to itself")
 
@@ -152,7 +151,7 @@ class TaskGraph:
             )
 
     def _check_circles(self) -> None:
-        left = _unordered(len(self.tasks), self.dependencies)
+        left = np.setdiff1d(np.arange(len(self.tasks)), topological(len(self.tasks), self.dependencies))
         if not len(left):
             return
         circle = [self.label(task) for task in _circle(self.dependencies, left)]
@@ -183,13 +182,6 @@ def topological(n: int, dependencies: NDArray[np.int32]) -> list[int]:
             if not open_[later]:
                 found.append(later)
     return found
-
-
-def _unordered(n: int, dependencies: NDArray[np.int32]) -> Int64Array:
-    """Tasks in circles, or behind them."""
-    left = np.ones(n, np.bool_)
-    left[topological(n, dependencies)] = False
-    return np.flatnonzero(left)
 
 
 def _circle(dependencies: NDArray[np.int32], left: Int64Array) -> list[int]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Congestion control, by name. What transports call is in `control`, how an algorithm is written in `own`."""
+"""Congestion control, by name. What transports call is in `control`, how an algorithm is written in `plugin`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CC_REGISTRY = PluginRegistry(
     {
         "dctcp": "detour.hosts.cc.dctcp:DCTCP",
         "dcqcn": "detour.hosts.cc.dcqcn:DCQCN",
-        "fixed": "detour.hosts.cc.fixed:FIXED",
+        "fixed": "detour.hosts.cc.built_in:FIXED",
         "newreno": "detour.hosts.cc.newreno:NEWRENO",
         "cubic": "detour.hosts.cc.cubic:CUBIC",
         "nscc": "detour.hosts.cc.nscc:NSCC",

@@ -5,15 +5,27 @@ compiled hook by hook."""
 from __future__ import annotations
 
 from detour.base.parts import Part
+from detour.base.structs import NativeRecord
 from detour.hosts.cc import plugin
 from detour.hosts.cc.cubic import CUBIC
 from detour.hosts.cc.dcqcn import DCQCN
 from detour.hosts.cc.dctcp import DCTCP
-from detour.hosts.cc.fixed import FIXED
 from detour.hosts.cc.newreno import NEWRENO
 from detour.hosts.cc.nscc import NSCC
+from detour.hosts.cc.plugin import CongestionAlgorithm, Packet, hook
+from detour.hosts.config import HostConfig
 from detour.hosts.plugins import build_in
-from detour.hosts.records import Config, QueuePair
+from detour.hosts.records import Config, QueuePair, Sender
+
+
+@hook
+def on_path(p: HostConfig, s: NativeRecord, q: Sender, packet: Packet, now: int) -> None:
+    """The first path's window, on every other one too."""
+    q.cwnd = max(float(p.min_cwnd), q.cwnd_initial)
+
+
+FIXED = CongestionAlgorithm(hooks=(on_path,), name="fixed")
+"""a window that never changes, for tests and baselines"""
 
 CONGESTION = Part("cc", __name__)
 

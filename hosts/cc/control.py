@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a transport tells congestion control, an algorithm that each QP has as a plugin (`own`).
+"""What a transport tells congestion control, an algorithm that each QP has as a plugin (`plugin`).
 
 Hooks concern the QP's *current path*: what happens to packets of an earlier path epoch is not reported, for a window
 and its feedback must belong to the same path (section II-B of the non-shortest-path paper). `nbytes` are payload bytes,
@@ -17,7 +17,7 @@ import numpy as np
 from detour.base.jit import float64, inner
 from detour.base.times import MAX_TIME
 from detour.hosts.cc import plugin
-from detour.hosts.records import Config, QueuePair, ReceivedFrame
+from detour.hosts.records import Config, QueuePair, ReceivedFrame, Sender
 
 
 @inner
@@ -34,7 +34,7 @@ def on_path(cfg: Config, q: QueuePair, window: float, now: int) -> None:
 
 
 @inner
-def on_move(q: QueuePair, now: int) -> None:
+def on_move(q: Sender, now: int) -> None:
     """Another path takes over, with the window as it is."""
     q.pace_next = 0
     plugin.call(q, plugin.HOOK_MOVE, now)
@@ -47,13 +47,13 @@ def window(q: QueuePair) -> float:
 
 
 @inner
-def on_idle(q: QueuePair, now: int) -> None:
+def on_idle(q: Sender, now: int) -> None:
     """Sending begins after an idle time longer than the retransmission timeout."""
     plugin.call(q, plugin.HOOK_IDLE, now)
 
 
 @inner
-def on_sent(q: QueuePair, length: int, txn: int, now: int) -> None:
+def on_sent(q: Sender, length: int, txn: int, now: int) -> None:
     """A packet goes out; a paced algorithm sets `pace_next` here."""
     if plugin.has(q, plugin.HOOK_SENT):
         packet = plugin.packet_of(q)
@@ -63,19 +63,19 @@ def on_sent(q: QueuePair, length: int, txn: int, now: int) -> None:
 
 
 @inner
-def tell(cfg: Config, q: QueuePair, f: ReceivedFrame, caused: bool, rtt: int) -> None:
+def tell(cfg: Config, q: Sender, f: ReceivedFrame, caused: bool, rtt: int) -> None:
     """Before `on_acked`: what is known of the packet. `caused`: the answer in `f` is about it; `rtt`: its round trip
     then."""
     packet = plugin.packet_of(q)
     packet.rtt = rtt if caused else -1
-    known = caused and f.has_delay != 0
-    packet.delay = f.delay * cfg.tick_ps if known else -1
-    packet.hops = f.hops if known else -1
+    has_delay = caused and f.has_delay != 0
+    packet.delay = f.delay * cfg.tick_ps if has_delay else -1
+    packet.hops = f.hops if has_delay else -1
     packet.marked = f.ce if caused else 0
 
 
 @inner
-def on_acked(q: QueuePair, nbytes: int, txn: int, empty: bool, now: int) -> None:
+def on_acked(q: Sender, nbytes: int, txn: int, empty: bool, now: int) -> None:
     """A packet has arrived; `empty`: the path has next to no queue. If it was marked, `on_ecn` was called before."""
     packet = plugin.packet_of(q)
     packet.bytes = nbytes
@@ -85,7 +85,7 @@ def on_acked(q: QueuePair, nbytes: int, txn: int, empty: bool, now: int) -> None
 
 
 @inner
-def on_ecn(q: QueuePair, nbytes: int, txn: int, now: int) -> None:
+def on_ecn(q: Sender, nbytes: int, txn: int, now: int) -> None:
     """A packet has arrived with a CE mark."""
     packet = plugin.packet_of(q)
     packet.bytes = nbytes
@@ -94,7 +94,7 @@ def on_ecn(q: QueuePair, nbytes: int, txn: int, now: int) -> None:
 
 
 @inner
-def on_lost(q: QueuePair, txn: int, congested: bool, now: int) -> None:
+def on_lost(q: Sender, txn: int, congested: bool, now: int) -> None:
     """A packet was found lost by a later one's arrival; `congested`: in a full queue, as far as the sender knows."""
     packet = plugin.packet_of(q)
     packet.txn = txn
@@ -103,13 +103,13 @@ def on_lost(q: QueuePair, txn: int, congested: bool, now: int) -> None:
 
 
 @inner
-def on_spurious(q: QueuePair, now: int) -> None:
+def on_spurious(q: Sender, now: int) -> None:
     """A packet that had been reported as lost, by `on_lost` or `on_rto`, has arrived."""
     plugin.call(q, plugin.HOOK_SPURIOUS, now)
 
 
 @inner
-def on_spurious_timeout(q: QueuePair, now: int) -> None:
+def on_spurious_timeout(q: Sender, now: int) -> None:
     """All that the timeout called lost has arrived, as far as it has not been sent again; `on_spurious` was called for
     each before."""
     plugin.call(q, plugin.HOOK_SPURIOUS_TIMEOUT, now)
@@ -125,13 +125,13 @@ def on_rto(q: QueuePair, lost: int, now: int) -> None:
 
 
 @inner
-def on_cnp(q: QueuePair, now: int) -> None:
+def on_cnp(q: Sender, now: int) -> None:
     """A congestion notification packet has come (for rate-based algorithms)."""
     plugin.call(q, plugin.HOOK_CNP, now)
 
 
 @inner
-def on_timer(q: QueuePair, now: int) -> None:
+def on_timer(q: Sender, now: int) -> None:
     """`q.cc_timer` has passed."""
     q.cc_timer = MAX_TIME
     plugin.call(q, plugin.HOOK_TIMER, now)

@@ -158,9 +158,4 @@ def on_idle(p: CubicParameters, s: CubicState, q: Sender, packet: Packet, now: i
     s.epoch = 0
 
 
-CUBIC = CongestionAlgorithm(
-    CubicParameters(),
-    CubicState,
-    (on_acked, on_lost, on_rto, on_idle),
-    name="cubic",
-)
+CUBIC = CongestionAlgorithm(CubicParameters(), CubicState, (on_acked, on_lost, on_rto, on_idle), name="cubic")

@@ -6,8 +6,8 @@
   alpha starts at 1. The window shrinks by alpha / 2 at the first mark, at most once a window, not below
   `min_cwnd`; while the packets that were out at that time come back it does not grow (Linux' CWR state).
 * Section 3.5: a loss halves the window, at most once a window, if it was a full queue as far as the sender knows
-  (`transport.evidence`; not in the RFC). A timeout restarts slow start from `min_cwnd`. Either is undone if the packets
-  arrive after all (RFC 4015).
+  (`transport.loss_classification`; not in the RFC). A timeout restarts slow start from `min_cwnd`. Either is undone
+  if the packets arrive after all (RFC 4015).
 * Slow start and congestion avoidance are RFC 5681's, and a window of which less than half is used does not grow
   (Linux' rule for slow start, here for both).
 * Not in the RFC: with `empty_gain` a window that is used up grows by that fraction a round trip while its packets

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """NSCC, the sender's congestion control of Ultra Ethernet (Ultra Ethernet Specification 1.0, section 3.6.13), with the
-constants of the Consortium's own simulator, uet-htsim; a window in packets. Plugged in (`cc.own`), called `nscc`.
+constants of the Consortium's own simulator, uet-htsim; a window in packets. Plugged in (`cc.plugin`), called `nscc`.
 
 Made for packets that take many paths. Of every answer two things count, whether it is marked and how long its packet
 waited:

@@ -20,15 +20,16 @@ A hook gets the parameters `p` (those of the dataclass, and `HostParameters`), t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
-from detour.base.jit import COMPILED, inner
-from detour.base.memory import call3, load64
+from detour.base.jit import inner, int64
+from detour.base.memory import load64
 from detour.base.pointers import record_address, record_by_address
 from detour.base.structs import Int64, NativeRecord
 from detour.hosts import plugins
-from detour.hosts.plugins import PACKET_AT, Plugin, RecordType, hook_at
+from detour.hosts.plugins import PACKET_AT, Plugin, RecordType
 from detour.hosts.plugins import hook as hook
+from detour.hosts.records import Sender
 
 CONTROL_HOOKS = (
     "on_path", "on_idle", "on_sent", "on_acked", "on_lost", "on_spurious", "on_rto", "on_timer",
@@ -82,52 +83,31 @@ def entry_of(_hook: Any, records: tuple[RecordType, ...]) -> Any:
     """What is called by address: it makes records of addresses and calls the hook."""
     parameters_at, fields_at, qp_at = map(record_by_address, records)
 
-    def entry(fields: int, q: int, now: int) -> int:
-        parameters = parameters_at(load64(load64(fields)), 0)
-        _hook(parameters, fields_at(fields, 0), qp_at(q, 0), _packet_at(fields + PACKET_AT, 0), now)
+    def entry(row: int, q: int, _: int, now: int) -> int:
+        parameters = parameters_at(load64(load64(row)), 0)
+        _hook(parameters, fields_at(row, 0), qp_at(q, 0), _packet_at(row + PACKET_AT, 0), now)
         return 0
 
     return entry
 
 
 _packet_at = record_by_address(Packet)
-
-
-class Plugged(Protocol):
-    """A QP or a connection."""
-
-    cc_own: int
-
-
-def _python_packet(q: Plugged) -> Packet:
-    return plugins.python_parts(q.cc_own, 0)[2].packet
-
-
-def _python_call(q: Plugged, which: int, now: int) -> None:
-    chosen, parameters, row = plugins.python_parts(q.cc_own, which)
-    if chosen is not None:
-        chosen(parameters, row, q, row.packet, now)
+_NONE = int64(0)
 
 
 @inner
-def _native_packet(q: Plugged) -> Packet:
-    return _packet_at(q.cc_own + PACKET_AT, 0)
+def packet_of(q: Sender) -> Packet:
+    """The record of the packet that the next call of a hook is about."""
+    return _packet_at(q.cc_row + PACKET_AT, 0)
 
 
 @inner
-def _native_call(q: Plugged, which: int, now: int) -> None:
-    hook = hook_at(q.cc_own, which)
-    if hook != 0:
-        call3(hook, q.cc_own, record_address(q), now)
-
-
-packet_of = _native_packet if COMPILED else _python_packet
-"""`packet_of(q)`: the record of the packet that the next call of a hook is about"""
-call = _native_call if COMPILED else _python_call
-"""`call(q, which, now)`: calls a hook of the QP's algorithm, if it has that"""
+def call(q: Sender, which: int, now: int) -> None:
+    """Calls a hook of the QP's algorithm, if it has that."""
+    plugins.call(q.cc_row, record_address(q), _NONE, which, now)
 
 
 @inner
-def has(q: Plugged, which: int) -> bool:
+def has(q: Sender, which: int) -> bool:
     """Whether the QP's algorithm has a hook."""
-    return hook_at(q.cc_own, which) != 0
+    return plugins.has(q.cc_row, which)

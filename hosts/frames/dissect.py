@@ -2,7 +2,7 @@
 """Reads frames into the record `hs.frame[0]`.
 
 Everything that a sender could get wrong is checked before a field is used: lengths of every header, addresses,
-checksums. The layout is described in `wire.py`.
+checksums. The layout is described in `wire`.
 """
 
 from __future__ import annotations
@@ -10,43 +10,10 @@ from __future__ import annotations
 from detour.base.dataplane import HOP_LIMIT
 from detour.base.jit import inner, int64
 from detour.base.memory import load8, load16be, load32, load32be, load64be
+from detour.hosts.frames import wire
 from detour.hosts.frames.headers import TYPE_IPV6
-from detour.hosts.frames.sizes import (
-    AETH,
-    BTH,
-    ETHERNET,
-    ICRC,
-    IMMDT,
-    IPV6,
-    PROBE,
-    RETH,
-    SACK,
-    UDP,
-)
-from detour.hosts.frames.wire import (
-    CE,
-    CNP_RESERVED,
-    MAX_HOPS_SAID,
-    NH_HOP_BY_HOP,
-    NH_UDP,
-    OP_ACK,
-    OP_CNP,
-    OP_WRITE_ONLY,
-    OP_WRITE_ONLY_IMM,
-    OPTION_TRANSIT,
-    PORT_PROBE,
-    PORT_ROCE,
-    PROBE_MAGIC,
-    PROBE_VERSION,
-    PTM,
-    PTR,
-    SACK_CE,
-    SACK_DELAY,
-    SACK_HOPS,
-    SACK_VERSION,
-    icrc,
-    udp_checksum,
-)
+from detour.hosts.frames.sizes import AETH, BTH, ETHERNET, ICRC, IMMDT, IPV6, PROBE, RETH, SACK, UDP
+from detour.hosts.frames.wire import icrc, udp_checksum
 from detour.hosts.records import ReceivedFrame
 from detour.hosts.rows import cfg_row, frame_row, host_row
 from detour.hosts.state import Handle
@@ -70,8 +37,8 @@ def dissect(hs: Handle, host: int, frame: int, length: int) -> int:
     size = load16be(udp + 4)
     if size < UDP or udp + size != f.end:
         return MALFORMED
-    roce = load16be(udp + 2) == PORT_ROCE
-    if not roce and load16be(udp + 2) != PORT_PROBE:
+    roce = load16be(udp + 2) == wire.PORT_ROCE
+    if not roce and load16be(udp + 2) != wire.PORT_PROBE:
         return NOT_MINE
     if not cfg_row(hs).elide_payload:
         if load16be(udp + 6) == 0 or udp_checksum(udp, size, f.src_hi, f.src_lo, f.dst_hi, f.dst_lo):
@@ -93,7 +60,7 @@ def _addresses(hs: Handle, host: int, f: ReceivedFrame, frame: int, length: int)
     f.end = ip + IPV6 + load16be(ip + 4)
     if f.end > frame + length:
         return MALFORMED
-    f.ce = 1 if (first >> 20) & 3 == CE else 0
+    f.ce = 1 if (first >> 20) & 3 == wire.CE else 0
     f.hops = max(HOP_LIMIT - load8(ip + 7), 0)
     f.src_hi = load64be(ip + 8)
     f.src_lo = load64be(ip + 16)
@@ -114,12 +81,12 @@ def _extensions(f: ReceivedFrame, at: int) -> int:
     f.has_delay = 0
     f.delay = 0
     following = load8(at - IPV6 + 6)
-    if following == NH_UDP:
+    if following == wire.NH_UDP:
         return at
-    if following != NH_HOP_BY_HOP or at + 8 > f.end:
+    if following != wire.NH_HOP_BY_HOP or at + 8 > f.end:
         return MALFORMED
     after = at + 8 * (load8(at + 1) + 1)
-    if after > f.end or load8(at) != NH_UDP:
+    if after > f.end or load8(at) != wire.NH_UDP:
         return MALFORMED
     i = at + 2
     while i < after:
@@ -128,7 +95,7 @@ def _extensions(f: ReceivedFrame, at: int) -> int:
             continue
         if i + 2 > after or i + 2 + load8(i + 1) > after:
             return MALFORMED
-        if load8(i) == OPTION_TRANSIT and load8(i + 1) == 4:
+        if load8(i) == wire.OPTION_TRANSIT and load8(i + 1) == 4:
             f.has_delay = 1
             f.delay = load32be(i + 2)
         i += 2 + load8(i + 1)
@@ -157,16 +124,16 @@ def _roce(f: ReceivedFrame, at: int, size: int) -> int:
     f.count = (low >> 24) & 0x7F
     f.psn = low & 0xFFFFFF
     body = size - BTH - ICRC
-    if f.opcode == OP_WRITE_ONLY or f.opcode == OP_WRITE_ONLY_IMM:
+    if f.opcode == wire.OP_WRITE_ONLY or f.opcode == wire.OP_WRITE_ONLY_IMM:
         return _write(f, at + BTH, body, pad)
-    if f.opcode == OP_ACK:
+    if f.opcode == wire.OP_ACK:
         return _ack(f, at + BTH, body)
-    return IS_CNP if f.opcode == OP_CNP and body == CNP_RESERVED else MALFORMED
+    return IS_CNP if f.opcode == wire.OP_CNP and body == wire.CNP_RESERVED else MALFORMED
 
 
 @inner
 def _write(f: ReceivedFrame, at: int, body: int, pad: int) -> int:
-    with_imm = f.opcode == OP_WRITE_ONLY_IMM
+    with_imm = f.opcode == wire.OP_WRITE_ONLY_IMM
     headers = RETH + IMMDT if with_imm else RETH
     if body < headers + pad:
         return MALFORMED
@@ -189,11 +156,11 @@ def _ack(f: ReceivedFrame, at: int, body: int) -> int:
     f.msn = load32be(at) & 0xFFFFFF
     at += AETH
     flags = load8(at)
-    if not flags & SACK_VERSION:
+    if not flags & wire.SACK_VERSION:
         return MALFORMED
-    f.has_delay = 1 if flags & SACK_DELAY else 0
-    f.ce = 1 if flags & SACK_CE else 0
-    f.hops = (int64(flags) >> SACK_HOPS) & MAX_HOPS_SAID
+    f.has_delay = 1 if flags & wire.SACK_DELAY else 0
+    f.ce = 1 if flags & wire.SACK_CE else 0
+    f.hops = (int64(flags) >> wire.SACK_HOPS) & wire.MAX_HOPS_SAID
     f.trigger = load32be(at) & 0xFFFFFF
     f.count = load8(at + 4)
     f.base = load32be(at + 4) & 0xFFFFFF
@@ -204,13 +171,13 @@ def _ack(f: ReceivedFrame, at: int, body: int) -> int:
 
 @inner
 def _probe(f: ReceivedFrame, at: int, size: int) -> int:
-    if size != PROBE or load32be(at) >> 8 != (PROBE_MAGIC << 8) | PROBE_VERSION:
+    if size != PROBE or load32be(at) >> 8 != (wire.PROBE_MAGIC << 8) | wire.PROBE_VERSION:
         return MALFORMED
     kind = load8(at + 3)
     f.qpn = load32be(at + 4)
     f.psn = load32be(at + 8)
     f.reflected = load32be(at + 12)
     f.cand = load16be(at + 16)
-    if kind == PTM:
+    if kind == wire.PTM:
         return IS_PTM
-    return IS_PTR if kind == PTR else MALFORMED
+    return IS_PTR if kind == wire.PTR else MALFORMED

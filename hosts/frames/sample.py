@@ -12,17 +12,9 @@ from detour.base.jit import int64
 from detour.base.parts import Part
 from detour.base.pointers import record_by_address
 from detour.base.structs import Int64, NativeRecord
-from detour.hosts.frames.addresses import final_address, to_words
+from detour.hosts.addresses import final_address, to_words
 from detour.hosts.frames.sizes import BTH, DATA_OVERHEAD, ICRC, RETH, UDP
-from detour.hosts.frames.wire import (
-    ECT0,
-    OP_WRITE_ONLY,
-    PORT_ROCE,
-    put_bth,
-    put_ethernet_ipv6,
-    put_udp,
-    seal,
-)
+from detour.hosts.frames.wire import ECT0, OP_WRITE_ONLY, PORT_ROCE, put_bth, put_ethernet_ipv6, put_udp, seal
 from detour.hosts.records import RdmaHost
 from detour.topo import Host
 from detour.topo.address import GATEWAY_MAC, usid_address

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames on the wire: layout and native writers. `dissect.py` reads them.
+"""Frames on the wire: layout and native writers. `dissect` reads them.
 
     Ethernet 14 | IPv6 40 | Hop-by-Hop with Transit Measurement option 8 | UDP 8 | BTH 12 | ... | ICRC 4
 

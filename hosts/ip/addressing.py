@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from detour.base.errors import DetourError
+from detour.hosts.addresses import to_text, to_words
 
 _MAPPED = 0xFFFF << 32
 _LONGEST_MTU = 9_000
@@ -62,23 +63,17 @@ def words(text: str) -> tuple[int, int]:
         raise DetourError(f"{text!r} is no IPv4 or IPv6 address") from None
     if address.version == 4:
         return 0, _MAPPED | int(address)
-    return _signed(int(address) >> 64), _signed(int(address) & (2**64 - 1))
+    return to_words(text)
 
 
 def text_of(hi: int, lo: int) -> str:
     """The address of two words."""
-    if hi == 0 and lo >> 32 == 0xFFFF:
-        return str(ipaddress.IPv4Address(lo & 0xFFFFFFFF))
-    return str(ipaddress.IPv6Address((hi & (2**64 - 1)) << 64 | lo & (2**64 - 1)))
+    return to_text(hi, lo) if is_v6(hi, lo) else str(ipaddress.IPv4Address(lo & 0xFFFFFFFF))
 
 
 def is_v6(hi: int, lo: int) -> bool:
     """Whether two words are no IPv4 address."""
     return not (hi == 0 and lo >> 32 == 0xFFFF)
-
-
-def _signed(word: int) -> int:
-    return word - (1 << 64) if word >> 63 else word
 
 
 def fields_of(config: IpHostConfig) -> dict[str, int]:
@@ -99,46 +94,39 @@ def _fields_of(config: IpHostConfig) -> dict[str, int]:
     if not 576 <= config.mtu <= _LONGEST_MTU:
         raise DetourError(f"an MTU of {config.mtu}; 576 to {_LONGEST_MTU} are possible")
     mac = mac_number(config.mac)
-    found = {"mac": mac, "ttl": config.ttl, "mtu": config.mtu}
+    fields = {"mac": mac, "ttl": config.ttl, "mtu": config.mtu}
     if config.ipv4:
         address, length = _interface(config.ipv4, 4)
         mask = ((1 << length) - 1) << (32 - length)
-        found |= {"v4_lo": _MAPPED | address, "v4_mask": mask, "v4_gateway": _gateway(config.gateway4, 4)[1]}
+        fields |= {"v4_lo": _MAPPED | address, "v4_mask": mask, "v4_gateway": _gateway(config.gateway4, 4)[1]}
     if config.ipv6:
         address, length = _interface(config.ipv6, 6)
         mask = ((1 << length) - 1) << (128 - length)
         octets = mac.to_bytes(6, "big")
-        link_local = bytes([octets[0] ^ 2]) + octets[1:3] + b"\xff\xfe" + octets[3:]
-        gateway_hi, gateway_lo = _gateway(config.gateway6, 6)
-        found |= {
-            "v6_hi": _signed(address >> 64),
-            "v6_lo": _signed(address & (2**64 - 1)),
-            "v6_mask_hi": _signed(mask >> 64),
-            "v6_mask_lo": _signed(mask & (2**64 - 1)),
-            "v6_gateway_hi": gateway_hi,
-            "v6_gateway_lo": gateway_lo,
-            "ll_hi": _signed(0xFE80 << 48),
-            "ll_lo": int.from_bytes(link_local, "big", signed=True),
-        }
+        link_local = b"\xfe\x80" + bytes(6) + bytes([octets[0] ^ 2]) + octets[1:3] + b"\xff\xfe" + octets[3:]
+        fields["v6_hi"], fields["v6_lo"] = to_words(address)
+        fields["v6_mask_hi"], fields["v6_mask_lo"] = to_words(mask)
+        fields["v6_gateway_hi"], fields["v6_gateway_lo"] = _gateway(config.gateway6, 6)
+        fields["ll_hi"], fields["ll_lo"] = to_words(int.from_bytes(link_local, "big"))
     if not config.ipv4 and not config.ipv6:
         raise DetourError("neither an IPv4 nor an IPv6 address")
-    return found
+    return fields
 
 
 def _interface(text: str, version: int) -> tuple[int, int]:
     try:
-        found = ipaddress.ip_interface(text)
+        interface = ipaddress.ip_interface(text)
     except ValueError:
         raise DetourError(f"{text!r} is no address with a prefix, like 10.0.1.1/24 or 2001:db8::1/64") from None
-    if found.version != version:
+    if interface.version != version:
         raise DetourError(f"{text} is no IPv{version} address")
-    return int(found.ip), found.network.prefixlen
+    return int(interface.ip), interface.network.prefixlen
 
 
 def _gateway(text: str, version: int) -> tuple[int, int]:
     if not text:
         return 0, 0
-    found = words(text)
-    if is_v6(*found) != (version == 6):
+    gateway = words(text)
+    if is_v6(*gateway) != (version == 6):
         raise DetourError(f"the gateway {text} is no IPv{version} address")
-    return found
+    return gateway

@@ -52,11 +52,11 @@ class Spacing:
         if not self.sizes:
             return np.zeros(0, layout.SizeRecord.dtype)
         total = sum(share for _, share in self.sizes)
-        found = np.zeros(len(self.sizes), layout.SizeRecord.dtype)
-        found["bytes"] = [size for size, _ in self.sizes]
-        found["below"] = np.round(np.cumsum([share for _, share in self.sizes]) / total * BELOW)
-        found["below"][-1] = BELOW
-        return found
+        table = np.zeros(len(self.sizes), layout.SizeRecord.dtype)
+        table["bytes"] = [size for size, _ in self.sizes]
+        table["below"] = np.round(np.cumsum([share for _, share in self.sizes]) / total * BELOW)
+        table["below"][-1] = BELOW
+        return table
 
 
 def read_sizes(path: Path) -> tuple[tuple[int, float], ...]:
@@ -66,7 +66,7 @@ def read_sizes(path: Path) -> tuple[tuple[int, float], ...]:
     Raises:
         DetourError: the file cannot be read, or a line is none of these; named with its number.
     """
-    found: list[tuple[int, float]] = []
+    sizes: list[tuple[int, float]] = []
     before, size_before = 0.0, -1
     for number, line in enumerate(read_text(path).splitlines(), 1):
         fields = line.split("#")[0].replace(",", " ").split()
@@ -81,8 +81,8 @@ def read_sizes(path: Path) -> tuple[tuple[int, float], ...]:
         if not before <= up_to <= 1:
             raise DetourError(f"{path}:{number}: probabilities rise to 1; here {before:g} is followed by {up_to:g}")
         if up_to > before:
-            found.append((int(size), up_to - before))
+            sizes.append((int(size), up_to - before))
         before, size_before = up_to, int(size)
     if before != 1:
         raise DetourError(f"{path}: the last probability is {before:g}, not 1")
-    return tuple(found)
+    return tuple(sizes)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from detour.base.errors import DetourError
 from detour.hosts.ip import layout, stack
 from detour.hosts.ip.addressing import is_v6, text_of, words
-from detour.hosts.ip.owner import Owner
+from detour.hosts.ip.host import StackHost
+from detour.hosts.ip.results import integers
 from detour.hosts.ip.sockets import Socket, check
 from detour.hosts.ip.tcp import layout as tcp
 from detour.hosts.ip.tcp.algorithms import bind, chosen, is_dctcp
@@ -80,10 +80,10 @@ class ReceivedStream:
 class _Tcp(Socket):
     """What both ends have."""
 
-    def __init__(self, host: Owner, config: TcpConfig) -> None:
+    def __init__(self, host: StackHost, config: TcpConfig | None) -> None:
         super().__init__(host)
-        self.config = config
-        self.algorithm = chosen(config.cc)
+        self.config = config or TcpConfig()
+        self.algorithm = chosen(self.config.cc)
 
     @property
     def conn(self) -> np.void:
@@ -109,28 +109,22 @@ class _Tcp(Socket):
 
 
 class TcpConnection(_Tcp):
-    """A connection that sends a stream."""
+    """A connection that sends `nbytes`, or until `stop_ps` (`None`: without end), and closes. `curve_ps`: points of its
+    window's curve are kept, at least so far apart."""
 
     def __init__(
-        self,
-        host: Owner,
-        to: str,
-        port: int,
-        nbytes: int | None,
-        config: TcpConfig,
-        start_ps: int,
-        stop_ps: int | None,
-        tos: int,
-        curve_ps: int | None,
-        source_port: int,
-    ) -> None:
+        self, host: StackHost, to: str, *, port: int = 5001, nbytes: int | None = None,
+        config: TcpConfig | None = None, start_ps: int | None = None, stop_ps: int | None = None, tos: int = 0,
+        curve_ps: int | None = None, source_port: int = 0,
+    ) -> None:  # fmt: skip
         super().__init__(host, config)
         check("the port", port, 1, 65_535)
         check("the number of bytes", 1 if nbytes is None else nbytes, 0, tcp.UNLIMITED - 1)
         self.to, self.port = to, port
         points = 0 if curve_ps is None else _CURVE_POINTS
         self._curve = np.zeros(points, tcp.PointRecord.dtype)
-        self._ring = np.zeros(config.window_segments, tcp.SegmentRecord.dtype)
+        self._ring = np.zeros(self.config.window_segments, tcp.SegmentRecord.dtype)
+        start = self._start(start_ps)
 
         def make() -> None:
             v6 = is_v6(*words(to))
@@ -145,8 +139,8 @@ class TcpConnection(_Tcp):
             conn["trace_apart_ps"] = curve_ps or 0
             conn["snd_end"] = tcp.UNLIMITED if nbytes is None else 1 + nbytes
             conn["stop_ps"] = layout.MAX_TIME if stop_ps is None else stop_ps
-            stack.enter_socket(memory.address, self.number)
-            self._begin(start_ps)
+            self._enter()
+            self._begin(start)
             if nbytes is not None:
                 conn["fin"] = 1
 
@@ -159,73 +153,47 @@ class TcpConnection(_Tcp):
     def result(self) -> TcpResult:
         """How it is now."""
         c = self.conn
+        same = "retransmitted lost spurious probes ece_acks established_ps"
         return TcpResult(
             state=tcp.STATES[int(c["state"])],
             error=tcp.ERRORS[int(c["error"])],
             acked=max(min(int(c["snd_una"]), int(c["snd_end"])) - 1, 0),
-            sent_segments=int(c["tx_segments"]),
-            sent_bytes=int(c["tx_bytes"]),
-            retransmitted=int(c["retransmitted"]),
-            lost=int(c["lost"]),
-            spurious=int(c["spurious"]),
-            timeouts=int(c["rtos"]),
-            probes=int(c["probes"]),
-            ece_acks=int(c["ece_acks"]),
-            duplicates_told=int(c["dup_sacks"]),
             cwnd=float(c["cwnd"]),
             ssthresh=float(c["ssthresh"]),
-            srtt_ps=int(c["srtt"]),
-            min_rtt_ps=int(c["min_rtt"]),
-            established_ps=int(c["established_ps"]),
-            last_ack_ps=int(c["acked_ps"]),
             done=bool(self.row["closed"]),
             curve=self._curve[: int(c["trace_taken"])].copy(),
+            **integers(c, f"{same} sent_segments=tx_segments sent_bytes=tx_bytes timeouts=rtos"),
+            **integers(c, "duplicates_told=dup_sacks srtt_ps=srtt min_rtt_ps=min_rtt last_ack_ps=acked_ps"),
         )
 
 
 class TcpListener(_Tcp):
-    """Accepts connections on a port and counts what they deliver."""
+    """Accepts connections and counts what they deliver. For DCTCP `config` must name it too."""
 
-    def __init__(self, host: Owner, port: int, config: TcpConfig) -> None:
+    def __init__(self, host: StackHost, port: int = 5001, *, config: TcpConfig | None = None) -> None:
         super().__init__(host, config)
         check("the port", port, 1, 65_535)
         self.port = port
 
         def make() -> None:
-            memory = host.memory
-            if int(stack.find_socket(memory.address, host.number, layout.PROTO_TCP, port)) >= 0:
-                raise DetourError(f"TCP port {port} of host {host.name} is in use")
-            row = self._make(layout.TCP_LISTENER, layout.PROTO_TCP)
-            row["lport"] = port
+            self._listen("TCP", layout.TCP_LISTENER, layout.PROTO_TCP, port)
             self._configure(self.conn, False)
             self.conn["state"] = tcp.LISTEN
-            stack.enter_socket(memory.address, self.number)
+            self._enter()
 
         host.do(make)
 
     def results(self) -> list[ReceivedStream]:
         """What has come so far, a result a connection, in the order in which they were opened."""
-        memory = self.host.memory
-        per_host = int(memory.globals[0]["per_host"])
-        mine = slice(self.host.number * per_host, self.host.number * per_host + int(self.host.row["sockets_used"]))
-        rows, conns = memory.tables["sockets"][mine], memory.tables["conns"][mine]
-        chosen_ones = (rows["kind"] == layout.TCP_SOCKET) & (conns["listener"] == self.number)
-        return [_received(row, conn) for row, conn in zip(rows[chosen_ones], conns[chosen_ones], strict=True)]
+        conns = self._of_host(layout.TCP_SOCKET, "conns")
+        return [_received(row, conn) for row, conn in conns if conn["listener"] == self.number]
 
 
 def _received(row: np.void, conn: np.void) -> ReceivedStream:
     return ReceivedStream(
         source=text_of(int(row["r_hi"]), int(row["r_lo"])),
-        source_port=int(row["rport"]),
         state=tcp.STATES[int(conn["state"])],
-        bytes=int(conn["rx_bytes"]),
-        segments=int(conn["rx_segments"]),
-        duplicates=int(conn["rx_duplicates"]),
-        early=int(conn["rx_early"]),
-        dropped=int(conn["rx_dropped"]),
-        ce=int(conn["rx_ce"]),
-        corrupt=int(conn["corrupt"]),
-        established_ps=int(conn["established_ps"]),
-        first_ps=int(conn["first_byte_ps"]),
-        last_ps=int(conn["last_byte_ps"]),
+        **integers(row, "source_port=rport"),
+        **integers(conn, "bytes=rx_bytes segments=rx_segments duplicates=rx_duplicates early=rx_early ce=rx_ce"),
+        **integers(conn, "dropped=rx_dropped corrupt established_ps first_ps=first_byte_ps last_ps=last_byte_ps"),
     )

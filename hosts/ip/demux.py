@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from detour.base.jit import inner, int64
 from detour.base.memory import load32, store32
-from detour.hosts.ip.layout import StackGlobals
-from detour.hosts.ip.rows import host_at, socket_at
+from detour.hosts.ip.layout import StackGlobals, host_row, socket_row
 
 _GONE = int64(-1)
 """A place whose socket was removed: a search goes on behind it. 0 is a free place, else it is the socket plus 1."""
@@ -28,13 +27,13 @@ def find(g: StackGlobals, host: int, proto: int, lport: int, r_hi: int, r_lo: in
     base = g.demux + 4 * host * g.demux_size
     place = _first(g, proto, lport, r_hi, r_lo, rport)
     for _ in range(g.demux_size):
-        found = load32(base + 4 * place)
-        if found == 0:
+        entry = load32(base + 4 * place)
+        if entry == 0:
             return -1
-        if found > 0:
-            s = socket_at(g.sockets, found - 1)
+        if entry > 0:
+            s = socket_row(g, entry - 1)
             if s.lport == lport and s.rport == rport and s.r_lo == r_lo and s.r_hi == r_hi and s.proto == proto:
-                return found - 1
+                return entry - 1
         place = (place + 1) & (g.demux_size - 1)
     return -1
 
@@ -42,7 +41,7 @@ def find(g: StackGlobals, host: int, proto: int, lport: int, r_hi: int, r_lo: in
 @inner()
 def enter(g: StackGlobals, i: int) -> None:
     """Enters a socket. There is room: a table has at least twice as many places as a host has sockets."""
-    s = socket_at(g.sockets, i)
+    s = socket_row(g, i)
     base = g.demux + 4 * s.host * g.demux_size
     place = _first(g, s.proto, s.lport, s.r_hi, s.r_lo, s.rport)
     while load32(base + 4 * place) > 0:
@@ -53,14 +52,14 @@ def enter(g: StackGlobals, i: int) -> None:
 @inner()
 def remove(g: StackGlobals, i: int) -> None:
     """Removes a socket, if it is there."""
-    s = socket_at(g.sockets, i)
+    s = socket_row(g, i)
     base = g.demux + 4 * s.host * g.demux_size
     place = _first(g, s.proto, s.lport, s.r_hi, s.r_lo, s.rport)
     for _ in range(g.demux_size):
-        found = load32(base + 4 * place)
-        if found == 0:
+        entry = load32(base + 4 * place)
+        if entry == 0:
             return
-        if found == i + 1:
+        if entry == i + 1:
             following = load32(base + 4 * ((place + 1) & (g.demux_size - 1)))
             store32(base + 4 * place, 0 if following == 0 else _GONE)
             return
@@ -70,16 +69,16 @@ def remove(g: StackGlobals, i: int) -> None:
 @inner()
 def new_socket(g: StackGlobals, host: int, kind: int, proto: int) -> int:
     """A fresh socket of a host, -1 (counted) if all are in use. All of its fields are 0 but for places in lists."""
-    h = host_at(g.hosts, host)
+    h = host_row(g, host)
     if h.sockets_used >= g.per_host - 1:  # the last one is the resolver's
         h.no_sockets += 1
         return -1
     i = host * g.per_host + h.sockets_used
     h.sockets_used += 1
-    s = socket_at(g.sockets, i)
+    s = socket_row(g, i)
     s.kind = kind
     s.host = host
     s.proto = proto
-    s.pos = -1
+    s.heap_pos = -1
     s.neighbour = -1
     return i

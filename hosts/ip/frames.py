@@ -7,16 +7,7 @@ Packets are sent with "don't fragment" and identification 0 (RFC 6864); fragment
 from __future__ import annotations
 
 from detour.base.jit import inner, int64
-from detour.base.memory import (
-    load8,
-    load16be,
-    load32be,
-    load64be,
-    move_bytes,
-    store8,
-    store16be,
-    store32be,
-)
+from detour.base.memory import load8, load16be, load32be, load64be, move_bytes, store8, store16be, store32be
 from detour.hosts.frames.checksum import fold, sum_bytes
 from detour.hosts.frames.headers import (
     ETHERNET_BYTES,
@@ -29,7 +20,7 @@ from detour.hosts.frames.headers import (
     put_ipv4,
     put_ipv6,
 )
-from detour.hosts.ip.layout import ParsedFrame, SocketRecord
+from detour.hosts.ip.layout import IpHostRecord, ParsedFrame, SocketRecord
 
 BROADCAST_MAC = int64(0xFFFFFFFFFFFF)
 
@@ -73,6 +64,19 @@ def put_headers(s: SocketRecord, headers: int, frame: int, tos: int, length: int
     store8(ip + 1, tos)
     store16be(ip + 2, total)
     store16be(ip + 10, ~fold(s.ip_sum + tos + total))
+    return ip + IPV4_BYTES
+
+
+@inner()
+def put_answer(out: int, h: IpHostRecord, f: ParsedFrame, proto: int, length: int, flags: int) -> int:
+    """Headers of an answer to the packet in `f`, with `length` bytes behind the IP header; returns where they begin."""
+    ip = out + ETHERNET_BYTES
+    if f.v6 != 0:
+        put_ethernet(out, f.source_mac, h.mac, TYPE_IPV6)
+        put_ipv6(ip, _NONE, length, proto, h.ttl, f.dst_hi, f.dst_lo, f.src_hi, f.src_lo)
+        return ip + IPV6_BYTES
+    put_ethernet(out, f.source_mac, h.mac, TYPE_IPV4)
+    store16be(ip + 10, ~put_ipv4(ip, IPV4_BYTES + length, flags, h.ttl, proto, f.dst_lo, f.src_lo))
     return ip + IPV4_BYTES
 
 

@@ -14,6 +14,7 @@ from detour.base.memory import (
     load64,
     load64be,
     move_bytes,
+    set_bytes,
     store8,
     store16be,
     store32be,
@@ -30,32 +31,17 @@ from detour.hosts.frames.headers import (
     TYPE_IPV6,
     pseudo_sum,
     put_ethernet,
-    put_ipv4,
-    put_ipv6,
 )
-from detour.hosts.ip import demux, neighbours, rings, timers
-from detour.hosts.ip.frames import checked, put_headers
-from detour.hosts.ip.layout import (
-    ECHO_HEAD,
-    HEADERS_BYTES,
-    PROTO_ICMP,
-    PROTO_ICMP6,
-    PROTO_TCP,
-    PROTO_UDP,
-    UDP_MAGIC,
-    IpHostRecord,
-    ParsedFrame,
-    SocketRecord,
-    StackGlobals,
-)
-from detour.hosts.ip.pattern import is_pattern, pattern_sum, put_pattern, put_zeros
-from detour.hosts.ip.rows import echo_at, host_at, socket_at
+from detour.hosts.ip import demux, layout, neighbours, rings, timers
+from detour.hosts.ip.frames import checked, put_answer, put_headers
+from detour.hosts.ip.layout import IpHostRecord, ParsedFrame, SocketRecord, StackGlobals, echo_row, host_row, socket_row
+from detour.hosts.ip.pattern import is_pattern, pattern_sum, put_pattern
 
 _ECHO_REPLY, _UNREACHABLE, _ECHO, _EXCEEDED = 0, 3, 8, 11
 _UNREACHABLE6, _TOO_BIG6, _EXCEEDED6, _PROBLEM6, _ECHO6, _ECHO_REPLY6 = 1, 2, 3, 4, 128, 129
 _SOLICITATION, _ADVERTISEMENT = 135, 136
 _ICMP_BYTES = int64(8)
-_ICMP, _ICMP6, _NONE = int64(PROTO_ICMP), int64(PROTO_ICMP6), int64(0)
+_ICMP, _ICMP6, _NONE = int64(layout.PROTO_ICMP), int64(layout.PROTO_ICMP6), int64(0)
 _NO_PORT, _NO_PORT6 = int64(0x0303), int64(0x0104)
 _ERROR_PAYLOAD = 548
 """Bytes of the packet in question that an error carries at most (RFC 1812, 4.3.2.3: 576 bytes in all)."""
@@ -66,7 +52,7 @@ _ERRORS_APART_PS = 1 * MS
 @inner()
 def receive(g: StackGlobals, host: int, f: ParsedFrame, frame: int, now: int) -> bool:
     """A message came in; False if its checksum is wrong."""
-    h = host_at(g.hosts, host)
+    h = host_row(g, host)
     if f.here < _ICMP_BYTES:
         h.rx_malformed += 1
         return True
@@ -134,18 +120,22 @@ def _on_reply(g: StackGlobals, host: int, f: ParsedFrame, now: int) -> None:
     ident, seq = load16be(f.at + 4), load16be(f.at + 6)
     i = demux.find(g, host, f.proto, ident, f.src_hi, f.src_lo, int64(0))
     if i < 0:
-        host_at(g.hosts, host).rx_no_port += 1
+        host_row(g, host).rx_no_port += 1
         return
-    e = echo_at(g.echoes, i)
+    e = echo_row(g, i)
     payload = f.at + _ICMP_BYTES
-    if f.length < _ICMP_BYTES + ECHO_HEAD or f.here < _ICMP_BYTES + ECHO_HEAD or load32be(payload) != UDP_MAGIC:
+    if (
+        f.length < _ICMP_BYTES + layout.ECHO_HEAD
+        or f.here < _ICMP_BYTES + layout.ECHO_HEAD
+        or load32be(payload) != layout.UDP_MAGIC
+    ):
         e.rx_packets += 1
         return
     number = e.next_seq - ((e.next_seq - seq) & 0xFFFF)
     if number < 0 or number >= e.next_seq:
         return
-    rest = f.here - _ICMP_BYTES - ECHO_HEAD
-    if g.elide == 0 and not is_pattern(g, payload + ECHO_HEAD, number, rest):
+    rest = f.here - _ICMP_BYTES - layout.ECHO_HEAD
+    if g.elide == 0 and not is_pattern(g, payload + layout.ECHO_HEAD, number, rest):
         e.corrupt += 1
         return
     rtt = max(now - load64be(payload + 8), 1)
@@ -177,15 +167,15 @@ def _on_error(g: StackGlobals, host: int, h: IpHostRecord, f: ParsedFrame, kind:
     if here < size + 8:
         return
     lport, rport = load16be(ip + size), load16be(ip + size + 2)
-    if proto in (PROTO_ICMP, PROTO_ICMP6):
+    if proto in (layout.PROTO_ICMP, layout.PROTO_ICMP6):
         lport, rport = load16be(ip + size + 4), int64(0)
     i = demux.find(g, host, proto, lport, d_hi, d_lo, rport)
     if i < 0:
         return
-    s = socket_at(g.sockets, i)
+    s = socket_row(g, i)
     s.error = (kind << 8) | load8(f.at + 1)
-    if proto != PROTO_UDP and proto != PROTO_TCP:
-        e = echo_at(g.echoes, i)
+    if proto != layout.PROTO_UDP and proto != layout.PROTO_TCP:
+        e = echo_row(g, i)
         e.errors += 1
         e.error_kind = s.error
         e.error_hi = f.src_hi
@@ -195,7 +185,7 @@ def _on_error(g: StackGlobals, host: int, h: IpHostRecord, f: ParsedFrame, kind:
 @inner()
 def port_unreachable(g: StackGlobals, host: int, f: ParsedFrame, ip: int) -> None:
     """Tells the sender of a packet that nobody takes it."""
-    h = host_at(g.hosts, host)
+    h = host_row(g, host)
     h.rx_no_port += 1
     multicast = (f.dst_hi >> 56) & 0xFF == 0xFF or (f.v6 == 0 and f.dst_lo != h.v4_lo)
     if multicast or h.now < h.error_next:
@@ -204,38 +194,24 @@ def port_unreachable(g: StackGlobals, host: int, f: ParsedFrame, ip: int) -> Non
     if out == 0:
         return
     h.error_next = h.now + _ERRORS_APART_PS
-    size = IPV6_BYTES if f.v6 != 0 else IPV4_BYTES
     quoted = min(f.at - ip + f.here, _ERROR_PAYLOAD)
     length = _ICMP_BYTES + quoted
-    put_ethernet(out, f.source_mac, h.mac, TYPE_IPV6 if f.v6 != 0 else TYPE_IPV4)
-    head = out + ETHERNET_BYTES
-    at = head + size
+    at = put_answer(out, h, f, _ICMP6 if f.v6 != 0 else _ICMP, length, _NONE)
     store32be(at, (_NO_PORT6 if f.v6 != 0 else _NO_PORT) << 16)
     store32be(at + 4, 0)
     move_bytes(at + _ICMP_BYTES, ip, quoted)
-    total = int64(0)
-    if f.v6 != 0:
-        put_ipv6(head, _NONE, length, _ICMP6, h.ttl, f.dst_hi, f.dst_lo, f.src_hi, f.src_lo)
-        total = pseudo_sum(f.src_hi, f.src_lo, f.dst_hi, f.dst_lo, _ICMP6, length)
-    else:
-        store16be(head + 10, ~put_ipv4(head, size + length, _NONE, h.ttl, _ICMP, f.dst_lo, f.src_lo))
+    total = pseudo_sum(f.src_hi, f.src_lo, f.dst_hi, f.dst_lo, _ICMP6, length) if f.v6 != 0 else _NONE
     store16be(at + 2, ~fold(total + sum_bytes(at, length)))
-    rings.push(g, h, host, ETHERNET_BYTES + size + length, ETHERNET_BYTES + size + length)
+    rings.push(g, h, host, at - out + length, at - out + length)
 
 
 # -- ping ------------------------------------------------------------------------------------------------
 
 
 @inner()
-def on_timer(g: StackGlobals, i: int) -> None:
-    """The next request is due."""
-    timers.make_ready(g, socket_at(g.sockets, i), i)
-
-
-@inner()
 def write(g: StackGlobals, i: int, frame: int, now: int) -> int:
     """The next request; returns bytes stored << 32 | on the wire, 0: none goes now."""
-    s, e = socket_at(g.sockets, i), echo_at(g.echoes, i)
+    s, e = socket_row(g, i), echo_row(g, i)
     if e.next_seq >= e.count or now < e.next_ps:
         return 0
     if s.failed == 0 and not neighbours.reachable(g, s, i) and s.failed == 0:
@@ -244,7 +220,7 @@ def write(g: StackGlobals, i: int, frame: int, now: int) -> int:
     e.next_seq += 1
     e.next_ps = now + e.interval_ps
     if e.next_seq < e.count:
-        timers.set_due(g, s, i, e.next_ps)
+        timers.set_due(g, i, s, e.next_ps)
     e.tx_packets += 1
     if s.failed != 0:
         s.failed = 0
@@ -257,24 +233,24 @@ def _put_request(
     g: StackGlobals, s: SocketRecord, i: int, frame: int, size: int, ident: int, number: int, now: int
 ) -> int:
     length = _ICMP_BYTES + size
-    at = put_headers(s, g.headers + i * HEADERS_BYTES, frame, s.tos, length)
+    at = put_headers(s, g.headers + i * layout.HEADERS_BYTES, frame, s.tos, length)
     store32be(at, (_ECHO6 if s.v6 != 0 else _ECHO) << 24)
     store16be(at + 4, ident)
     store16be(at + 6, number)
-    written = min(size, ECHO_HEAD)
+    written = min(size, layout.ECHO_HEAD)
     payload = at + _ICMP_BYTES
-    put_zeros(payload, ECHO_HEAD)
-    if size >= ECHO_HEAD:
-        store32be(payload, UDP_MAGIC)
+    set_bytes(payload, 0, layout.ECHO_HEAD)
+    if size >= layout.ECHO_HEAD:
+        store32be(payload, layout.UDP_MAGIC)
         store64be(payload + 8, now)
     total = sum_bytes(at, _ICMP_BYTES + written)
     rest = size - written
     stored = at - frame + _ICMP_BYTES + written
     if rest > 0 and g.elide == 0:
-        put_pattern(g, payload + ECHO_HEAD, number, rest)
+        put_pattern(g, payload + layout.ECHO_HEAD, number, rest)
         total += pattern_sum(g, number, rest)
         stored += rest
     if s.v6 != 0:
-        total += words(s.l_hi) + words(s.l_lo) + words(s.r_hi) + words(s.r_lo) + PROTO_ICMP6 + length
+        total += words(s.l_hi) + words(s.l_lo) + words(s.r_hi) + words(s.r_lo) + layout.PROTO_ICMP6 + length
     store16be(at + 2, ~fold(total))
     return (stored << 32) | (at - frame + length)

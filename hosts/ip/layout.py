@@ -9,11 +9,15 @@ An address is two words, `hi` and `lo`: an IPv6 address, or an IPv4 address mapp
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
+from detour.base.heap import HeapEntry
 from detour.base.jit import int64
+from detour.base.pointers import record_by_address, row_of_table
 from detour.base.structs import Int64, NativeRecord, names
 from detour.base.times import MAX_TIME as MAX_TIME
+from detour.hosts.scheduling import ScheduledHost
 
 LONGEST_FRAME: Final = 9_216
 """bytes of the longest frame"""
@@ -75,17 +79,15 @@ class StackGlobals(NativeRecord, lines=True):
     jitter_ps: Int64
 
 
-class IpHostRecord(NativeRecord, lines=True):
+class IpHostRecord(ScheduledHost, lines=True):
     """A host."""
 
-    # MAC (48 bits), addresses (family absent: hi and lo 0), prefix lengths, gateways (0: none), link-local address
-    mac: Int64; v4_lo: Int64; v4_mask: Int64; v4_gateway: Int64; v6_hi: Int64; v6_lo: Int64; v6_mask_hi: Int64
+    # addresses (family absent: hi and lo 0), prefix lengths, gateways (0: none), link-local address
+    v4_lo: Int64; v4_mask: Int64; v4_gateway: Int64; v6_hi: Int64; v6_lo: Int64; v6_mask_hi: Int64
     v6_mask_lo: Int64; v6_gateway_hi: Int64; v6_gateway_lo: Int64; ll_hi: Int64; ll_lo: Int64; ttl: Int64; mtu: Int64
-    # scheduling: list of sockets that may send, heap of deadlines
-    ready_head: Int64; ready_tail: Int64; heap_size: Int64; heap_first: Int64; now: Int64; paused: Int64
     # rings of frames: to send (answers), to be read by Python
     out_head: Int64; out_tail: Int64; in_head: Int64; in_tail: Int64; sniff: Int64
-    sockets_used: Int64; neighbours_used: Int64; rng: Int64; next_port: Int64; error_next: Int64
+    sockets_used: Int64; neighbours_used: Int64; next_port: Int64; error_next: Int64
     # counters
     rx_frames: Int64; rx_bytes: Int64; tx_frames: Int64; tx_bytes: Int64; rx_other_mac: Int64
     rx_other_address: Int64; rx_malformed: Int64; rx_bad_checksum: Int64; rx_fragments: Int64; rx_unknown: Int64
@@ -116,8 +118,8 @@ class SocketRecord(NativeRecord, lines=True):
 
     kind: Int64; host: Int64; proto: Int64; lport: Int64; rport: Int64
     l_hi: Int64; l_lo: Int64; r_hi: Int64; r_lo: Int64; v6: Int64
-    # deadline; place in the heap (-1: none) and its key there; whether it is in the list of those that may send
-    due: Int64; pos: Int64; key: Int64; ready: Int64; next: Int64
+    # deadline; place in the heap (-1: none) and its key there; whether it is in the round of those that may send
+    due: Int64; heap_pos: Int64; heap_key: Int64; active: Int64; active_next: Int64
     # next hop, and the state of it that its headers were written for (0: none yet); whether it waits for it
     neighbour: Int64; version: Int64; waiting: Int64
     # headers: bytes, sum of the IP header and of the pseudo header without lengths, TOS or traffic class
@@ -183,3 +185,26 @@ class BoxRecord(NativeRecord):
 # fmt: on
 
 IP_HOST_COUNTERS: Final = names(IpHostRecord)[names(IpHostRecord).index("rx_frames") :]
+
+_Row = TypeVar("_Row", bound=NativeRecord)
+
+
+def table(kind: type[_Row], name: str) -> Callable[[StackGlobals, int], _Row]:
+    """A function of `g` and an index: `host_row(g, host).mac`."""
+    return row_of_table(StackGlobals, kind, name)
+
+
+globals_at = record_by_address(StackGlobals)
+size_at = record_by_address(SizeRecord)
+sample_at = record_by_address(SampleRecord)
+heap_at = record_by_address(HeapEntry)
+host_row = table(IpHostRecord, "hosts")
+frame_row = table(ParsedFrame, "frames")
+neighbour_row = table(NeighbourRecord, "neighbours")
+socket_row = table(SocketRecord, "sockets")
+flow_row = table(UdpFlowRecord, "flows")
+peer_row = table(PeerRecord, "peers")
+echo_row = table(EchoRecord, "echoes")
+raw_row = table(RawRecord, "raws")
+outbox_row = table(BoxRecord, "outbox")
+inbox_row = table(BoxRecord, "inbox")

@@ -68,13 +68,12 @@ class StackMemory:
     def _begin_empty(self, hosts: int, sockets: int, seed: int) -> None:
         """No socket is in a list, and the last one of each host is its resolver's timer."""
         rows = self.tables["hosts"]
-        rows["ready_head"] = rows["ready_tail"] = -1
-        rows["heap_first"] = layout.MAX_TIME
+        rows["active_head"] = rows["active_tail"] = -1
         rows["rng"] = np.random.SeedSequence(seed).generate_state(hosts, np.uint64).view(np.int64) | 1
         timers = self.tables["sockets"][sockets - 1 :: sockets]
         timers["kind"] = layout.RESOLVER
         timers["host"] = np.arange(hosts)
-        timers["pos"] = -1
+        timers["heap_pos"] = -1
         timers["due"] = layout.MAX_TIME
 
     @property
@@ -89,8 +88,8 @@ class StackMemory:
 
     def bound(self, algorithm: CongestionAlgorithm, make: Callable[[], Bound]) -> Bound:
         """The compiled hooks of an algorithm, the same for all connections that have it."""
-        for known in self._bounds:
-            if known.algorithm == algorithm:
-                return known
+        for bound in self._bounds:
+            if bound.algorithm == algorithm:
+                return bound
         self._bounds.append(make())
         return self._bounds[-1]

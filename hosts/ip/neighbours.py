@@ -22,26 +22,20 @@ from detour.hosts.frames.headers import (
     put_ipv6,
     store48,
 )
-from detour.hosts.ip import rings, timers
+from detour.hosts.ip import layout, rings, timers
 from detour.hosts.ip.frames import BROADCAST_MAC, MAPPED, prepare
 from detour.hosts.ip.layout import (
-    HEADERS_BYTES,
-    MAX_TIME,
-    NEIGHBOUR_ASKED,
-    NEIGHBOUR_FAILED,
-    NEIGHBOUR_FREE,
-    NEIGHBOUR_KNOWN,
-    NEIGHBOUR_STATIC,
-    PROTO_ICMP6,
     NeighbourRecord,
     ParsedFrame,
     SocketRecord,
     StackGlobals,
+    host_row,
+    neighbour_row,
+    socket_row,
 )
-from detour.hosts.ip.rows import host_at, neighbour_at, socket_at
 
 _ARP_BYTES = int64(28)
-_ICMP6, _HOPS = int64(PROTO_ICMP6), int64(255)
+_ICMP6, _HOPS = int64(layout.PROTO_ICMP6), int64(255)
 _TRIES, _RETRY_PS = 3, 1_000 * MS
 _SOLICITATION, _ADVERTISEMENT = 135, 136
 _REQUEST, _REPLY = int64(1), int64(2)
@@ -52,28 +46,35 @@ _SOLICITED, _OVERRIDE = int64(0x40000000), int64(0x20000000)
 
 
 @inner()
+def _find(g: StackGlobals, host: int, hi: int, lo: int) -> int:
+    """Row of a neighbour, -1: it is not in the table."""
+    base = host * g.n_neighbours
+    for row in range(base, base + host_row(g, host).neighbours_used):
+        n = neighbour_row(g, row)
+        if n.lo == lo and n.hi == hi:
+            return row
+    return int64(-1)
+
+
+@inner()
 def _entry(g: StackGlobals, host: int, hi: int, lo: int) -> int:
     """Row of a neighbour, a fresh one if it is new; -1: the table is full."""
-    h = host_at(g.hosts, host)
-    base = host * g.n_neighbours
-    for k in range(h.neighbours_used):
-        n = neighbour_at(g.neighbours, base + k)
-        if n.lo == lo and n.hi == hi:
-            return base + k
-    if h.neighbours_used == g.n_neighbours:
-        return -1
-    n = neighbour_at(g.neighbours, base + h.neighbours_used)
+    row, h = _find(g, host, hi, lo), host_row(g, host)
+    if row >= 0 or h.neighbours_used == g.n_neighbours:
+        return row
+    row = host * g.n_neighbours + h.neighbours_used
     h.neighbours_used += 1
+    n = neighbour_row(g, row)
     n.hi = hi
     n.lo = lo
-    n.state = NEIGHBOUR_FREE
-    return base + h.neighbours_used - 1
+    n.state = layout.NEIGHBOUR_FREE
+    return row
 
 
 @inner()
 def next_hop(g: StackGlobals, host: int, v6: int, hi: int, lo: int) -> int:
     """Row of the neighbour to which packets for an address go, -1: there is no way (no gateway, or no room)."""
-    h = host_at(g.hosts, host)
+    h = host_row(g, host)
     if v6 == 0:
         if (lo ^ h.v4_lo) & h.v4_mask == 0:
             return _entry(g, host, hi, lo)
@@ -94,16 +95,16 @@ def reachable(g: StackGlobals, s: SocketRecord, i: int) -> bool:
         if s.neighbour < 0:
             s.failed = 1
             return False
-    n = neighbour_at(g.neighbours, s.neighbour)
+    n = neighbour_row(g, s.neighbour)
     if s.version == n.version and s.version != 0:
         return True
-    if n.state == NEIGHBOUR_KNOWN or n.state == NEIGHBOUR_STATIC:
-        prepare(s, g.headers + i * HEADERS_BYTES, n.mac, host_at(g.hosts, s.host).mac)
+    if n.state == layout.NEIGHBOUR_KNOWN or n.state == layout.NEIGHBOUR_STATIC:
+        prepare(s, g.headers + i * layout.HEADERS_BYTES, n.mac, host_row(g, s.host).mac)
         s.version = n.version
         return True
     s.waiting = 1
-    if n.state != NEIGHBOUR_ASKED:
-        n.state = NEIGHBOUR_ASKED
+    if n.state != layout.NEIGHBOUR_ASKED:
+        n.state = layout.NEIGHBOUR_ASKED
         n.tries = 0
         _ask(g, s.host, n)
     return False
@@ -112,7 +113,7 @@ def reachable(g: StackGlobals, s: SocketRecord, i: int) -> bool:
 @inner()
 def _ask(g: StackGlobals, host: int, n: NeighbourRecord) -> None:
     """Asks the link for a neighbour, and again in a second."""
-    h = host_at(g.hosts, host)
+    h = host_row(g, host)
     n.tries += 1
     n.when = h.now + _RETRY_PS
     if n.hi == 0 and n.lo & ~int64(0xFFFFFFFF) == MAPPED:
@@ -121,71 +122,64 @@ def _ask(g: StackGlobals, host: int, n: NeighbourRecord) -> None:
         _solicit(g, host, n)
     h.arp_sent += 1
     timer = (host + 1) * g.per_host - 1
-    s = socket_at(g.sockets, timer)
+    s = socket_row(g, timer)
     if n.when < s.due:
-        timers.set_due(g, s, timer, n.when)
+        timers.set_due(g, timer, s, n.when)
 
 
 @inner()
 def on_timer(g: StackGlobals, host: int, now: int) -> None:
     """Asks again for those who did not answer, and gives up those who never do."""
-    h = host_at(g.hosts, host)
-    soonest = MAX_TIME
+    h = host_row(g, host)
+    soonest = layout.MAX_TIME
     for k in range(h.neighbours_used):
-        n = neighbour_at(g.neighbours, host * g.n_neighbours + k)
-        if n.state != NEIGHBOUR_ASKED:
+        n = neighbour_row(g, host * g.n_neighbours + k)
+        if n.state != layout.NEIGHBOUR_ASKED:
             continue
         if n.when <= now:
             if n.tries < _TRIES:
                 _ask(g, host, n)
             else:
-                n.state = NEIGHBOUR_FAILED
+                n.state = layout.NEIGHBOUR_FAILED
                 h.unresolved += 1
                 _wake(g, host, host * g.n_neighbours + k, int64(1))
                 continue
         soonest = min(soonest, n.when)
     timer = (host + 1) * g.per_host - 1
-    timers.set_due(g, socket_at(g.sockets, timer), timer, soonest)
+    timers.set_due(g, timer, socket_row(g, timer), soonest)
 
 
 @inner()
 def _wake(g: StackGlobals, host: int, row: int, failed: int) -> None:
     """Those who wait for a neighbour may go on."""
-    h = host_at(g.hosts, host)
+    h = host_row(g, host)
     for i in range(host * g.per_host, host * g.per_host + h.sockets_used):
-        s = socket_at(g.sockets, i)
+        s = socket_row(g, i)
         if s.waiting != 0 and s.neighbour == row:
             s.waiting = 0
             s.failed = failed
-            timers.make_ready(g, s, i)
+            timers.make_ready(g, i, s)
 
 
 @inner()
 def learn(g: StackGlobals, host: int, hi: int, lo: int, mac: int, ask: bool) -> None:
     """A neighbour's MAC was told. `ask`: enter it if it is new."""
-    h = host_at(g.hosts, host)
-    row = int64(-1)
-    for k in range(h.neighbours_used):
-        n = neighbour_at(g.neighbours, host * g.n_neighbours + k)
-        if n.lo == lo and n.hi == hi:
-            row = host * g.n_neighbours + k
-    if row < 0 and ask:
-        row = _entry(g, host, hi, lo)
+    row = _entry(g, host, hi, lo) if ask else _find(g, host, hi, lo)
     if row < 0:
         return
-    n = neighbour_at(g.neighbours, row)
-    if n.state == NEIGHBOUR_STATIC:
+    n = neighbour_row(g, row)
+    if n.state == layout.NEIGHBOUR_STATIC:
         return
-    if n.mac != mac or n.state != NEIGHBOUR_KNOWN:
+    if n.mac != mac or n.state != layout.NEIGHBOUR_KNOWN:
         n.mac = mac
-        n.state = NEIGHBOUR_KNOWN
+        n.state = layout.NEIGHBOUR_KNOWN
         n.version += 1
         _wake(g, host, row, _NONE)
 
 
 @inner()
 def _put_arp(g: StackGlobals, host: int, operation: int, to: int, target_mac: int, target: int) -> None:
-    h = host_at(g.hosts, host)
+    h = host_row(g, host)
     frame = rings.room(g, h, host)
     if frame == 0:
         return
@@ -206,7 +200,7 @@ def on_arp(g: StackGlobals, host: int, arp: int, here: int) -> bool:
     """An ARP packet came in; False if it is none of Ethernet and IPv4."""
     if here < _ARP_BYTES or load32be(arp) != (1 << 16) | 0x0800 or load16be(arp + 4) != 0x0604:
         return False
-    h = host_at(g.hosts, host)
+    h = host_row(g, host)
     operation = load16be(arp + 6)
     sender, mac, target = MAPPED | load32be(arp + 14), load48(arp + 8), MAPPED | load32be(arp + 24)
     mine = h.v4_lo != 0 and target == h.v4_lo
@@ -226,7 +220,7 @@ def _put_discovery(
     g: StackGlobals, host: int, to_mac: int, d_hi: int, d_lo: int, kind: int, flags: int, hi: int, lo: int
 ) -> None:
     """A solicitation or advertisement for the target `hi`, `lo`, with our link-layer address."""
-    h = host_at(g.hosts, host)
+    h = host_row(g, host)
     frame = rings.room(g, h, host)
     if frame == 0:
         return
@@ -260,7 +254,7 @@ def on_discovery(g: StackGlobals, host: int, f: ParsedFrame, kind: int) -> None:
     """A solicitation or an advertisement came in, its checksum is right. Its hop limit must be 255 (7.1)."""
     if f.ttl != 255 or f.here < 24:
         return
-    h = host_at(g.hosts, host)
+    h = host_row(g, host)
     hi, lo = load64be(f.at + 8), load64be(f.at + 16)
     mac = f.source_mac
     if f.here >= 32 and load8(f.at + 25) == 1 and load8(f.at + 24) in (1, 2):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from detour.base.jit import inner
-from detour.base.memory import compare_bytes, load32, move_bytes, set_bytes
+from detour.base.memory import compare_bytes, load32, move_bytes
 from detour.hosts.frames.checksum import fold, swapped
 from detour.hosts.ip.layout import LONGEST_FRAME, PERIOD, StackGlobals
 
@@ -28,12 +28,6 @@ def make_pattern(seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
 def put_pattern(g: StackGlobals, address: int, place: int, length: int) -> None:
     """Writes the bytes of a stream from `place` on."""
     move_bytes(address, g.pattern + place % PERIOD, length)
-
-
-@inner()
-def put_zeros(address: int, length: int) -> None:
-    """An elided payload, as far as it is stored."""
-    set_bytes(address, 0, length)
 
 
 @inner()

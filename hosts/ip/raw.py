@@ -6,14 +6,7 @@ from __future__ import annotations
 from detour.base.jit import inner
 from detour.base.memory import load64, move_bytes
 from detour.hosts.ip import timers
-from detour.hosts.ip.layout import RawRecord, StackGlobals
-from detour.hosts.ip.rows import raw_at, socket_at
-
-
-@inner()
-def on_timer(g: StackGlobals, i: int) -> None:
-    """The next frame is due."""
-    timers.make_ready(g, socket_at(g.sockets, i), i)
+from detour.hosts.ip.layout import RawRecord, StackGlobals, raw_row, socket_row
 
 
 @inner()
@@ -24,13 +17,13 @@ def _due(r: RawRecord) -> int:
 @inner()
 def begin(g: StackGlobals, i: int) -> None:
     """All is set up: the first frame is due."""
-    timers.set_due(g, socket_at(g.sockets, i), i, _due(raw_at(g.raws, i)))
+    timers.set_due(g, i, socket_row(g, i), _due(raw_row(g, i)))
 
 
 @inner()
 def write(g: StackGlobals, i: int, frame: int, room: int, now: int) -> int:
     """The next frame; returns bytes stored << 32 | on the wire, 0: none goes now."""
-    s, r = socket_at(g.sockets, i), raw_at(g.raws, i)
+    s, r = socket_row(g, i), raw_row(g, i)
     if r.next_one == r.count or now < _due(r):
         return 0
     start = load64(r.offsets + 8 * r.next_one)
@@ -45,7 +38,7 @@ def write(g: StackGlobals, i: int, frame: int, room: int, now: int) -> int:
         r.next_one = 0
         r.base_ps += r.interval_ps
     if r.next_one < r.count:
-        timers.set_due(g, s, i, _due(r))
+        timers.set_due(g, i, s, _due(r))
     else:
         s.closed = 1
     return (stored << 32) | length

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from detour.hosts.ip.addressing import text_of
+
 _PS = 1e12
 
 
@@ -31,14 +33,14 @@ class PingResult:
     def summary(self) -> dict[str, Any]:
         """Numbers for a table; seconds."""
         trips = self.answered_ps / _PS
-        known = trips.size > 0
+        answered = trips.size > 0
         return {
             "sent": self.sent,
             "received": self.received,
             "errors": self.errors,
-            "rtt_min_s": float(trips.min()) if known else None,
-            "rtt_mean_s": float(trips.mean()) if known else None,
-            "rtt_max_s": float(trips.max()) if known else None,
+            "rtt_min_s": float(trips.min()) if answered else None,
+            "rtt_mean_s": float(trips.mean()) if answered else None,
+            "rtt_max_s": float(trips.max()) if answered else None,
         }
 
 
@@ -112,28 +114,24 @@ def bucket_middle(number: int) -> float:
     return (number - 8 * shift + 0.5) * 2.0**shift
 
 
-def received(
-    peer: np.void, source: str, port: int, counts: np.ndarray | None, samples: np.ndarray | None
-) -> ReceivedResult:
-    """The result of a row of `layout.PeerRecord`."""
-    measured = int(peer["measured"])
+def integers(row: np.void, names: str) -> dict[str, int]:
+    """Fields of a row of a table, by name, or as `name=field` says."""
+    pairs = [name.partition("=") for name in names.split()]
+    return {name: int(row[field or name]) for name, _, field in pairs}
+
+
+def received(row: np.void, peer: np.void, counts: np.ndarray | None, samples: np.ndarray | None) -> ReceivedResult:
+    """The result of a row of the table of sockets and of its `layout.PeerRecord`."""
+    measured, delays = int(peer["measured"]), int(peer["delay_sum"])
+    same = "first_ps last_ps measured reordered displaced corrupt"
     return ReceivedResult(
-        source=source,
-        source_port=port,
-        packets=int(peer["rx_packets"]),
-        bytes=int(peer["rx_bytes"]),
-        ce=int(peer["rx_ce"]),
-        first_ps=int(peer["first_ps"]),
-        last_ps=int(peer["last_ps"]),
-        measured=measured,
+        source=text_of(int(row["r_hi"]), int(row["r_lo"])),
         lost=max(int(peer["gaps"]) - int(peer["reordered"]), 0),
-        reordered=int(peer["reordered"]),
-        displaced=int(peer["displaced"]),
-        corrupt=int(peer["corrupt"]),
-        delay_mean_ps=int(peer["delay_sum"]) / measured if measured else float("nan"),
-        delay_min_ps=int(peer["delay_min"]),
-        delay_max_ps=int(peer["delay_max"]),
+        delay_mean_ps=delays / measured if measured else float("nan"),
         jitter_ps=int(peer["jitter"]) / 16,
-        delay_counts=None if counts is None else counts.copy(),
+        delay_counts=counts,
         samples=samples,
+        **integers(row, "source_port=rport"),
+        **integers(peer, f"{same} packets=rx_packets bytes=rx_bytes ce=rx_ce"),
+        **integers(peer, "delay_min_ps=delay_min delay_max_ps=delay_max"),
     )

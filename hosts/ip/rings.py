@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from detour.base.jit import inner
 from detour.base.memory import move_bytes
-from detour.hosts.ip.layout import IpHostRecord, StackGlobals
-from detour.hosts.ip.rows import box_at
+from detour.hosts.ip.layout import IpHostRecord, StackGlobals, inbox_row, outbox_row
 
 
 @inner()
@@ -22,7 +21,7 @@ def room(g: StackGlobals, h: IpHostRecord, host: int) -> int:
 @inner()
 def push(g: StackGlobals, h: IpHostRecord, host: int, stored: int, wire: int) -> None:
     """The answer that was written at `room` is complete."""
-    box = box_at(g.outbox, host * g.out_depth + h.out_tail % g.out_depth)
+    box = outbox_row(g, host * g.out_depth + h.out_tail % g.out_depth)
     box.stored = stored
     box.wire = wire
     h.out_tail += 1
@@ -34,7 +33,7 @@ def pop(g: StackGlobals, h: IpHostRecord, host: int, frame: int) -> int:
     if h.out_head == h.out_tail:
         return 0
     place = host * g.out_depth + h.out_head % g.out_depth
-    box = box_at(g.outbox, place)
+    box = outbox_row(g, place)
     move_bytes(frame, g.boxes + place * g.box_bytes, box.stored)
     h.out_head += 1
     return (box.stored << 32) | box.wire
@@ -47,7 +46,7 @@ def show(g: StackGlobals, h: IpHostRecord, host: int, frame: int, stored: int, w
         h.in_drops += 1
         return
     place = host * g.in_depth + h.in_tail % g.in_depth
-    box = box_at(g.inbox, place)
+    box = inbox_row(g, place)
     box.stored = min(stored, g.box_bytes)
     box.wire = wire
     box.time = now

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import SupportsBytes
 
 import numpy as np
 
@@ -11,17 +12,18 @@ from detour.base.errors import DetourError
 from detour.hosts.ip import layout, stack
 from detour.hosts.ip.addressing import is_v6, text_of, words
 from detour.hosts.ip.arrival_process import Spacing
-from detour.hosts.ip.owner import Owner
-from detour.hosts.ip.results import PingResult, RawResult, ReceivedResult, SentResult, received
+from detour.hosts.ip.host import StackHost
+from detour.hosts.ip.results import PingResult, RawResult, ReceivedResult, SentResult, integers, received
 
 _MOST_ROUND_TRIPS = 1 << 20
-_ICMP_AND_IP = {4: 28, 6: 48}
+_ICMP_AND_IP = {False: 28, True: 48}
+"""bytes of both headers, of IPv4 and IPv6"""
 
 
 class Socket:
     """Something that a host does. `number` is its row in the table of sockets."""
 
-    def __init__(self, host: Owner) -> None:
+    def __init__(self, host: StackHost) -> None:
         self.host = host
         self.number = -1
 
@@ -32,28 +34,35 @@ class Socket:
             raise DetourError(f"host {self.host.name} has no socket left; a stack is made with `sockets=`")
         return self.row
 
+    def _listen(self, protocol: str, kind: int, proto: int, port: int) -> None:
+        """A fresh row that takes what comes to a port from everybody."""
+        if int(stack.find_socket(self.host.memory.address, self.host.number, proto, port)) >= 0:
+            raise DetourError(f"{protocol} port {port} of host {self.host.name} is in use")
+        self._make(kind, proto)["lport"] = port
+
     @property
     def row(self) -> np.void:
         """Its row in the table of sockets."""
-        return self.host.memory.tables["sockets"][self.number]
+        return self._of("sockets")
 
     def _of(self, table: str) -> np.void:
         return self.host.memory.tables[table][self.number]
 
-    def _address(self, row: np.void, to: str, ttl: int, tos: int) -> int:
-        """Fills in both addresses; returns the version of IP."""
-        hi, lo = words(to)
-        v6 = is_v6(hi, lo)
-        mine = words(self.host.address(v6))
-        row["r_hi"], row["r_lo"] = hi, lo
-        row["l_hi"], row["l_lo"] = mine
-        row["v6"] = int(v6)
-        row["ttl"] = ttl or int(self.host.row["ttl"])
-        row["tos"] = tos
-        return 6 if v6 else 4
+    def _address(self, row: np.void, to: str, ttl: int, tos: int) -> None:
+        """Fills in both addresses."""
+        row["r_hi"], row["r_lo"] = hi, lo = words(to)
+        row["v6"] = v6 = is_v6(hi, lo)
+        row["l_hi"], row["l_lo"] = words(self.host.address(v6))
+        row["ttl"], row["tos"] = ttl or int(self.host.row["ttl"]), tos
+
+    def _enter(self) -> None:
+        stack.enter_socket(self.host.memory.address, self.number)
 
     def _begin(self, start_ps: int) -> None:
         stack.begin(self.host.memory.address, self.number, start_ps)
+
+    def _start(self, start_ps: int | None) -> int:
+        return self.host.now_ps if start_ps is None else start_ps
 
     def _port(self, wanted: int) -> int:
         """A local port: the one that is wanted, or the next free one (RFC 6335: 49152 and up)."""
@@ -64,6 +73,15 @@ class Socket:
         host["next_port"] = port + 1 if port < 65_535 else 49_152
         return port
 
+    def _of_host(self, kind: int, table: str) -> list[tuple[np.void, np.void]]:
+        """Rows of all sockets of a kind that the host has, and those of a table that belong to them."""
+        memory = self.host.memory
+        per_host = int(memory.globals[0]["per_host"])
+        mine = slice(self.host.number * per_host, self.host.number * per_host + int(self.host.row["sockets_used"]))
+        rows = memory.tables["sockets"][mine]
+        chosen = rows["kind"] == kind
+        return list(zip(rows[chosen], memory.tables[table][mine][chosen], strict=True))
+
 
 def check(what: str, value: int, low: int, high: int) -> None:
     """Raises `DetourError` if a value is out of range."""
@@ -72,11 +90,12 @@ def check(what: str, value: int, low: int, high: int) -> None:
 
 
 class Ping(Socket):
-    """Echo requests."""
+    """Echo requests with `size` bytes of data, `interval_ps` apart. `ttl`: 0 means the host's."""
 
     def __init__(
-        self, host: Owner, to: str, count: int, interval_ps: int, size: int, start_ps: int, ttl: int, tos: int
-    ) -> None:
+        self, host: StackHost, to: str, *, count: int = 5, interval_ps: int = 10**12, size: int = 56,
+        start_ps: int | None = None, ttl: int = 0, tos: int = 0,
+    ) -> None:  # fmt: skip
         super().__init__(host)
         check("the number of pings", count, 1, _MOST_ROUND_TRIPS)
         check("their interval in ps", interval_ps, 1, layout.MAX_TIME)
@@ -84,58 +103,42 @@ class Ping(Socket):
         check("TOS", tos, 0, 255)
         self.to = to
         self._trips = np.zeros(count, np.int64)
+        start = self._start(start_ps)
 
         def make() -> None:
-            version = 6 if is_v6(*words(to)) else 4
-            check("the size of a ping", size, 0, int(host.row["mtu"]) - _ICMP_AND_IP[version])
-            host.address(version == 6)
-            row = self._make(layout.ECHO, layout.PROTO_ICMP6 if version == 6 else layout.PROTO_ICMP)
+            v6 = is_v6(*words(to))
+            check("the size of a ping", size, 0, int(host.row["mtu"]) - _ICMP_AND_IP[v6])
+            host.address(v6)
+            row = self._make(layout.ECHO, layout.PROTO_ICMP6 if v6 else layout.PROTO_ICMP)
             self._address(row, to, ttl, tos)
             row["lport"] = self._port(0) & 0xFFFF
             echo = self._of("echoes")
             echo["ident"], echo["count"], echo["interval_ps"], echo["size"] = row["lport"], count, interval_ps, size
-            echo["rtts"], echo["room"] = host.memory.keep(self._trips), count
-            echo["next_ps"] = start_ps
-            stack.enter_socket(host.memory.address, self.number)
-            self._begin(start_ps)
+            echo["rtts"], echo["room"], echo["next_ps"] = host.memory.keep(self._trips), count, start
+            self._enter()
+            self._begin(start)
 
         host.do(make)
 
     def result(self) -> PingResult:
         """What has come back so far."""
         echo = self._of("echoes")
-        sent = int(echo["tx_packets"])
-        trips = self._trips[: min(sent, len(self._trips))].copy()
         error = int(echo["error_kind"])
+        who = text_of(int(echo["error_hi"]), int(echo["error_lo"]))
         return PingResult(
-            sent=sent,
-            received=int(echo["rx_packets"]),
-            duplicates=int(echo["duplicates"]),
-            corrupt=int(echo["corrupt"]),
-            errors=int(echo["errors"]),
-            last_error=(error >> 8, error & 0xFF, text_of(int(echo["error_hi"]), int(echo["error_lo"])))
-            if echo["errors"]
-            else None,
-            rtts_ps=trips,
+            last_error=(error >> 8, error & 0xFF, who) if echo["errors"] else None,
+            rtts_ps=self._trips[: int(echo["tx_packets"])].copy(),
+            **integers(echo, "sent=tx_packets received=rx_packets duplicates corrupt errors"),
         )
 
 
 class UdpFlow(Socket):
-    """Datagrams that are sent."""
+    """Datagrams to a port, sent by `spacing`, until `stop_ps` or until `packets` were sent (`None`: no end)."""
 
     def __init__(
-        self,
-        host: Owner,
-        to: str,
-        port: int,
-        spacing: Spacing,
-        packets: int | None,
-        start_ps: int,
-        stop_ps: int | None,
-        tos: int,
-        ttl: int,
-        source_port: int,
-    ) -> None:
+        self, host: StackHost, to: str, *, spacing: Spacing, port: int = 5001, packets: int | None = None,
+        start_ps: int | None = None, stop_ps: int | None = None, tos: int = 0, ttl: int = 0, source_port: int = 0,
+    ) -> None:  # fmt: skip
         super().__init__(host)
         for what, value in (("the port", port), ("the source port", source_port or 1)):
             check(what, value, 1, 65_535)
@@ -143,19 +146,19 @@ class UdpFlow(Socket):
         check("TTL", ttl, 0, 255)
         self.to, self.port, self.spacing = to, port, spacing
         self._sizes = spacing.table()
+        start = self._start(start_ps)
 
         def make() -> None:
-            version = 6 if is_v6(*words(to)) else 4
-            check("a payload's size", spacing.longest, 0, int(host.row["mtu"]) - _ICMP_AND_IP[version])
+            v6 = is_v6(*words(to))
+            check("a payload's size", spacing.longest, 0, int(host.row["mtu"]) - _ICMP_AND_IP[v6])
             check("a payload's size", min((s for s, _ in spacing.sizes), default=spacing.size), 0, spacing.longest)
-            host.address(version == 6)
+            host.address(v6)
             row = self._make(layout.UDP_FLOW, layout.PROTO_UDP)
             self._address(row, to, ttl, tos)
-            row["lport"], row["rport"] = self._port(source_port), port
-            row["flow_id"] = self.number
-            self._fill(self._of("flows"), packets, start_ps, stop_ps)
-            stack.enter_socket(host.memory.address, self.number)
-            self._begin(start_ps)
+            row["lport"], row["rport"], row["flow_id"] = self._port(source_port), port, self.number
+            self._fill(self._of("flows"), packets, start, stop_ps)
+            self._enter()
+            self._begin(start)
 
         host.do(make)
 
@@ -179,21 +182,17 @@ class UdpFlow(Socket):
 
     def result(self) -> SentResult:
         """What was sent so far."""
-        flow = self._of("flows")
-        return SentResult(
-            packets=int(flow["tx_packets"]),
-            bytes=int(flow["tx_bytes"]),
-            first_ps=int(flow["first_ps"]),
-            last_ps=int(flow["last_ps"]),
-            unreachable=int(flow["unreachable"]),
-            done=bool(self.row["closed"]),
-        )
+        counts = integers(self._of("flows"), "packets=tx_packets bytes=tx_bytes first_ps last_ps unreachable")
+        return SentResult(done=bool(self.row["closed"]), **counts)
 
 
 class UdpPort(Socket):
-    """Datagrams that come to a port."""
+    """Counts datagrams to a port, for each sender by itself. `samples`: packets of each of the first `senders` of which
+    time, delay and mark are kept; `histograms`: senders whose delays are."""
 
-    def __init__(self, host: Owner, port: int, samples: int, histograms: int, senders: int) -> None:
+    def __init__(
+        self, host: StackHost, port: int = 5001, *, samples: int = 0, histograms: int = 16, senders: int = 16
+    ) -> None:
         super().__init__(host)
         check("the port", port, 1, 65_535)
         self.port = port
@@ -201,80 +200,68 @@ class UdpPort(Socket):
         self._histograms = np.zeros((histograms, layout.BUCKETS), np.int64)
 
         def make() -> None:
-            memory = host.memory
-            if int(stack.find_socket(memory.address, host.number, layout.PROTO_UDP, port)) >= 0:
-                raise DetourError(f"UDP port {port} of host {host.name} is in use")
-            row = self._make(layout.UDP_PORT, layout.PROTO_UDP)
-            row["lport"] = port
-            peer = self._of("peers")
-            peer["samples"], peer["room"] = memory.keep(self._samples), len(self._samples)
-            peer["share"] = samples
-            peer["histogram"], peer["histograms"] = memory.keep(self._histograms), histograms
-            stack.enter_socket(memory.address, self.number)
+            self._listen("UDP", layout.UDP_PORT, layout.PROTO_UDP, port)
+            peer, keep = self._of("peers"), host.memory.keep
+            peer["samples"], peer["room"], peer["share"] = keep(self._samples), len(self._samples), samples
+            peer["histogram"], peer["histograms"] = keep(self._histograms), histograms
+            self._enter()
 
         host.do(make)
 
     def results(self) -> list[ReceivedResult]:
         """What has come so far, a result a sender, in the order of their first packets."""
-        memory = self.host.memory
-        per_host = int(memory.globals[0]["per_host"])
-        mine = slice(self.host.number * per_host, self.host.number * per_host + int(self.host.row["sockets_used"]))
-        rows, peers = memory.tables["sockets"][mine], memory.tables["peers"][mine]
-        chosen = (rows["kind"] == layout.UDP_PEER) & (rows["lport"] == self.port)
-        return [self._result(row, peer) for row, peer in zip(rows[chosen], peers[chosen], strict=True)]
+        peers = self._of_host(layout.UDP_PEER, "peers")
+        return [self._result(row, peer) for row, peer in peers if row["lport"] == self.port]
 
     def _result(self, row: np.void, peer: np.void) -> ReceivedResult:
-        counts = None
+        counts = samples = None
         if peer["histogram"]:
             number = (int(peer["histogram"]) - self._histograms.ctypes.data) // (8 * layout.BUCKETS)
-            counts = self._histograms[number]
-        samples = None
+            counts = self._histograms[number].copy()
         if peer["room"]:
             first = (int(peer["samples"]) - self._samples.ctypes.data) // layout.SampleRecord.dtype.itemsize
             samples = self._samples[first : first + int(peer["taken"])].copy()
-        return received(peer, text_of(int(row["r_hi"]), int(row["r_lo"])), int(row["rport"]), counts, samples)
+        return received(row, peer, counts, samples)
 
 
 class RawFrames(Socket):
-    """Frames from outside."""
+    """Frames as they are: bytes, or what `bytes()` makes of them (scapy). One every `interval_ps`, or at `times_ps`
+    after the start; the whole `repeat` times."""
 
     def __init__(
-        self,
-        host: Owner,
-        frames: list[bytes],
-        interval_ps: int,
-        times_ps: Sequence[int] | None,
-        repeat: int,
-        start_ps: int,
-    ) -> None:
+        self, host: StackHost, frames: Iterable[SupportsBytes], *, interval_ps: int = 0,
+        times_ps: Sequence[int] | None = None, repeat: int = 1, start_ps: int | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(host)
+        whole = [bytes(frame) for frame in frames]
         longest = int(host.row["mtu"]) + 14
-        for number, frame in enumerate(frames, 1):
+        for number, frame in enumerate(whole, 1):
             if not 14 <= len(frame) <= longest:
                 raise DetourError(f"frame {number} has {len(frame)} bytes; 14 to {longest} are possible")
-        if not frames:
+        if not whole:
             raise DetourError("no frames to send")
-        if times_ps is not None and len(times_ps) != len(frames):
-            raise DetourError(f"{len(times_ps)} times for {len(frames)} frames")
-        times = [interval_ps * k for k in range(len(frames))] if times_ps is None else list(times_ps)
+        if times_ps is not None and len(times_ps) != len(whole):
+            raise DetourError(f"{len(times_ps)} times for {len(whole)} frames")
+        times = [interval_ps * k for k in range(len(whole))] if times_ps is None else list(times_ps)
         if interval_ps < 0 or any(late < early for early, late in zip([0, *times], times, strict=False)):
             raise DetourError("times of frames rise from 0 on")
-        self._bytes = np.frombuffer(b"".join(frames), np.uint8).copy()
-        self._offsets = np.cumsum([0, *map(len, frames)], dtype=np.int64)
+        self._bytes = np.frombuffer(b"".join(whole), np.uint8).copy()
+        self._offsets = np.cumsum([0, *map(len, whole)], dtype=np.int64)
         self._times = np.array(times, np.int64)
+        start = self._start(start_ps)
 
         def make() -> None:
             keep = host.memory.keep
             self._make(layout.RAW, 0)
             raw = self._of("raws")
             raw["frames"], raw["offsets"], raw["times"] = keep(self._bytes), keep(self._offsets), keep(self._times)
-            raw["count"], raw["repeat"], raw["base_ps"] = len(frames), repeat, start_ps
+            raw["count"], raw["repeat"], raw["base_ps"] = len(whole), repeat, start
             raw["interval_ps"] = times[-1] + interval_ps
-            self._begin(start_ps)
+            self._begin(start)
 
         host.do(make)
 
     def result(self) -> RawResult:
         """What was sent so far."""
-        raw = self._of("raws")
-        return RawResult(int(raw["tx_packets"]), int(raw["tx_bytes"]), bool(self.row["closed"]))
+        counts = integers(self._of("raws"), "packets=tx_packets bytes=tx_bytes")
+        return RawResult(done=bool(self.row["closed"]), **counts)

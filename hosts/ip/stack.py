@@ -10,25 +10,11 @@ from detour.base.jit import inner, int64
 from detour.base.memory import load16be
 from detour.base.parts import Part
 from detour.hosts.frames.headers import ETHERNET_BYTES, TYPE_ARP, TYPE_IPV4, TYPE_IPV6, load48
-from detour.hosts.ip import demux, icmp, neighbours, raw, rings, timers, udp
+from detour.hosts.ip import demux, icmp, layout, neighbours, raw, rings, timers, udp
 from detour.hosts.ip.frames import BAD_SUM, FRAGMENT, PARSED, parse_ipv4, parse_ipv6
-from detour.hosts.ip.layout import (
-    ECHO,
-    PROTO_ICMP,
-    PROTO_ICMP6,
-    PROTO_TCP,
-    PROTO_UDP,
-    RAW,
-    RESOLVER,
-    TCP_SOCKET,
-    UDP_FLOW,
-    IpHostRecord,
-    ParsedFrame,
-    StackGlobals,
-)
-from detour.hosts.ip.rows import frame_at, globals_at, host_at, socket_at
+from detour.hosts.ip.layout import IpHostRecord, ParsedFrame, StackGlobals, frame_row, globals_at, host_row, socket_row
 from detour.hosts.ip.tcp import connection, sender
-from detour.hosts.ip.tcp.rows import conn_at
+from detour.hosts.ip.tcp.layout import conn_row
 
 IP = Part("ip", __name__)
 
@@ -43,7 +29,7 @@ SNIFF_NOTHING, SNIFF_UNKNOWN, SNIFF_ALL = 0, 1, 2
 def receive(state: int, host: int, frame: int, stored: int, wire: int, now: int) -> int:
     """A frame came in."""
     g = globals_at(state, 0)
-    h = host_at(g.hosts, host)
+    h = host_row(g, host)
     h.now = now
     h.rx_frames += 1
     h.rx_bytes += wire
@@ -64,7 +50,7 @@ def _take(g: StackGlobals, host: int, h: IpHostRecord, frame: int, stored: int, 
         h.rx_other_mac += 1
         return False
     kind = load16be(frame + 12)
-    f = frame_at(g.frames, host)
+    f = frame_row(g, host)
     f.source_mac = load48(frame + 6)
     f.start = frame
     f.stored = stored
@@ -96,11 +82,11 @@ def _take_packet(g: StackGlobals, host: int, h: IpHostRecord, f: ParsedFrame, ho
         h.rx_other_address += 1
         return False
     good = True
-    if f.proto == PROTO_UDP:
+    if f.proto == layout.PROTO_UDP:
         good = udp.receive(g, host, f, ip, now)
-    elif f.proto == PROTO_TCP:
+    elif f.proto == layout.PROTO_TCP:
         good = connection.receive(g, host, f, now)
-    elif f.proto == (PROTO_ICMP6 if f.v6 != 0 else PROTO_ICMP):
+    elif f.proto == (layout.PROTO_ICMP6 if f.v6 != 0 else layout.PROTO_ICMP):
         good = icmp.receive(g, host, f, f.start, now)
     else:
         h.rx_unknown += 1
@@ -136,41 +122,37 @@ def _is_mine(h: IpHostRecord, f: ParsedFrame) -> bool:
 
 @inner()
 def _expire(g: StackGlobals, host: int, h: IpHostRecord, now: int) -> None:
-    while h.heap_first <= now:
+    while timers.first_key(g, host) <= now:
         i = timers.take_due(g, host, h, now)
         if i < 0:
             return
-        kind = socket_at(g.sockets, i).kind
-        if kind == UDP_FLOW:
-            udp.on_timer(g, i)
-        elif kind == ECHO:
-            icmp.on_timer(g, i)
-        elif kind == RAW:
-            raw.on_timer(g, i)
-        elif kind == TCP_SOCKET:
+        kind = socket_row(g, i).kind
+        if kind == layout.TCP_SOCKET:
             connection.on_timer(g, i, now)
-        elif kind == RESOLVER:
+        elif kind == layout.RESOLVER:
             neighbours.on_timer(g, host, now)
+        else:  # the next packet is due
+            timers.make_ready(g, i, socket_row(g, i))
 
 
 @IP.entry
 def transmit(state: int, host: int, frame: int, room: int, now: int) -> int:
     """Writes the next frame to send; returns bytes stored << 32 | bytes on the wire, 0 if nothing may go now."""
     g = globals_at(state, 0)
-    h = host_at(g.hosts, host)
+    h = host_row(g, host)
     h.now = now
     _expire(g, host, h, now)
     both = rings.pop(g, h, host, frame)
-    while both == 0 and h.ready_head >= 0 and h.paused & 1 == 0:
+    while both == 0 and h.active_head >= 0 and h.paused & 1 == 0:
         i = timers.take_ready(g, h)
-        kind = socket_at(g.sockets, i).kind
-        if kind == TCP_SOCKET:
+        kind = socket_row(g, i).kind
+        if kind == layout.TCP_SOCKET:
             both = sender.write(g, i, frame, now)
-        elif kind == UDP_FLOW:
+        elif kind == layout.UDP_FLOW:
             both = udp.write(g, i, frame, now)
-        elif kind == ECHO:
+        elif kind == layout.ECHO:
             both = icmp.write(g, i, frame, now)
-        elif kind == RAW:
+        elif kind == layout.RAW:
             both = raw.write(g, i, frame, room, now)
     if both == 0:
         both = rings.pop(g, h, host, frame)  # who had nothing to send may have asked for its neighbour
@@ -184,21 +166,21 @@ def transmit(state: int, host: int, frame: int, room: int, now: int) -> int:
 def deadline(state: int, host: int) -> int:
     """When `expire` wants to be called, ps; `MAX_TIME`: never."""
     g = globals_at(state, 0)
-    return timers.first_due(g, host, host_at(g.hosts, host))
+    return timers.first_due(g, host, host_row(g, host))
 
 
 @IP.entry
 def not_before(state: int, host: int) -> int:
     """A time before which no deadline is, ps."""
     g = globals_at(state, 0)
-    return host_at(g.hosts, host).heap_first
+    return timers.first_key(g, host)
 
 
 @IP.entry
 def expire(state: int, host: int, now: int) -> int:
     """The deadline has passed. Harmless if it has not."""
     g = globals_at(state, 0)
-    h = host_at(g.hosts, host)
+    h = host_row(g, host)
     h.now = now
     _expire(g, host, h, now)
     return 0
@@ -207,7 +189,7 @@ def expire(state: int, host: int, now: int) -> int:
 @IP.entry
 def pause(state: int, host: int, mask: int) -> int:
     """Priority p must not be sent while bit p of `mask` is set (PFC). Sockets send in priority 0; answers go on."""
-    host_at(globals_at(state, 0).hosts, host).paused = mask
+    host_row(globals_at(state, 0), host).paused = mask
     return 0
 
 
@@ -218,17 +200,17 @@ def pause(state: int, host: int, mask: int) -> int:
 def begin(state: int, i: int, now: int) -> int:
     """A socket is set up."""
     g = globals_at(state, 0)
-    s = socket_at(g.sockets, i)
-    h = host_at(g.hosts, s.host)
+    s = socket_row(g, i)
+    h = host_row(g, s.host)
     h.now = max(h.now, now)
-    if s.kind == UDP_FLOW:
+    if s.kind == layout.UDP_FLOW:
         udp.begin(g, i)
-    elif s.kind == RAW:
+    elif s.kind == layout.RAW:
         raw.begin(g, i)
-    elif s.kind == TCP_SOCKET:
+    elif s.kind == layout.TCP_SOCKET:
         connection.open_active(g, i, now)
-    elif s.kind == ECHO:
-        timers.set_due(g, s, i, max(now, int64(0)))
+    elif s.kind == layout.ECHO:
+        timers.set_due(g, i, s, max(now, int64(0)))
     return 0
 
 
@@ -256,7 +238,7 @@ def find_socket(state: int, host: int, proto: int, port: int) -> int:
 def finish(state: int, i: int, now: int) -> int:
     """A connection writes nothing more."""
     g = globals_at(state, 0)
-    s, c = socket_at(g.sockets, i), conn_at(g.conns, i)
+    s, c = socket_row(g, i), conn_row(g, i)
     connection.finish(c)
-    timers.make_ready(g, s, i)
+    timers.make_ready(g, i, s)
     return 0

@@ -13,17 +13,9 @@ from detour.base.jit import inner, int64
 from detour.base.memory import load16be, load32be, load64, load64be, store16be, store32be, store64, store64be
 from detour.hosts.draws import draw, exponential
 from detour.hosts.frames.checksum import fold, sum_bytes
-from detour.hosts.ip import demux, icmp, neighbours, timers
+from detour.hosts.ip import demux, icmp, layout, neighbours, timers
 from detour.hosts.ip.frames import checked, put_headers
 from detour.hosts.ip.layout import (
-    BUCKETS,
-    CONSTANT,
-    HEADERS_BYTES,
-    ON_OFF,
-    PROTO_UDP,
-    UDP_HEAD,
-    UDP_MAGIC,
-    UDP_PEER,
     IpHostRecord,
     ParsedFrame,
     PeerRecord,
@@ -31,9 +23,14 @@ from detour.hosts.ip.layout import (
     SocketRecord,
     StackGlobals,
     UdpFlowRecord,
+    flow_row,
+    host_row,
+    peer_row,
+    sample_at,
+    size_at,
+    socket_row,
 )
 from detour.hosts.ip.pattern import is_pattern, pattern_sum, put_pattern
-from detour.hosts.ip.rows import flow_at, host_at, peer_at, sample_at, size_at, socket_at
 
 _UDP_BYTES = int64(8)
 _CE = int64(3)
@@ -43,12 +40,6 @@ _SAMPLE_BYTES = SampleRecord.dtype.itemsize
 
 
 # -- sending ---------------------------------------------------------------------------------------------
-
-
-@inner()
-def on_timer(g: StackGlobals, i: int) -> None:
-    """The next packet is due."""
-    timers.make_ready(g, socket_at(g.sockets, i), i)
 
 
 @inner()
@@ -88,10 +79,10 @@ def _advance(g: StackGlobals, h: IpHostRecord, f: UdpFlowRecord) -> None:
     """When the packet after this one is due. What the division leaves over is not lost."""
     bits = f.size * _PS_BITS + f.rest
     gap = bits // f.rate_bps
-    if f.mode == CONSTANT:
+    if f.mode == layout.CONSTANT:
         f.rest = bits - gap * f.rate_bps
         f.next_ps += gap + _wander(g, h, f, gap)
-    elif f.mode == ON_OFF:
+    elif f.mode == layout.ON_OFF:
         f.rest = bits - gap * f.rate_bps
         f.next_ps += gap
         while f.next_ps >= f.until_ps:
@@ -106,18 +97,18 @@ def _advance(g: StackGlobals, h: IpHostRecord, f: UdpFlowRecord) -> None:
 @inner()
 def begin(g: StackGlobals, i: int) -> None:
     """A flow is set up: its first packet is due at `next_ps`."""
-    s, f = socket_at(g.sockets, i), flow_at(g.flows, i)
-    h = host_at(g.hosts, s.host)
-    if f.mode == ON_OFF:
+    s, f = socket_row(g, i), flow_row(g, i)
+    h = host_row(g, s.host)
+    if f.mode == layout.ON_OFF:
         f.until_ps = f.next_ps + exponential(h, f.on_ps)
     _draw_size(h, f)
-    timers.set_due(g, s, i, f.next_ps)
+    timers.set_due(g, i, s, f.next_ps)
 
 
 @inner()
 def write(g: StackGlobals, i: int, frame: int, now: int) -> int:
     """The next packet; returns bytes stored << 32 | on the wire, 0: none goes now."""
-    s, f = socket_at(g.sockets, i), flow_at(g.flows, i)
+    s, f = socket_row(g, i), flow_row(g, i)
     if now < f.next_ps or f.next_ps - f.shift_ps >= f.stop_ps or f.left == 0:
         return 0
     if s.failed == 0 and not neighbours.reachable(g, s, i) and s.failed == 0:
@@ -131,13 +122,13 @@ def write(g: StackGlobals, i: int, frame: int, now: int) -> int:
     f.first_ps = now if f.tx_packets == 1 else f.first_ps
     f.last_ps = now
     f.left -= 1
-    _advance(g, host_at(g.hosts, s.host), f)
+    _advance(g, host_row(g, s.host), f)
     if f.left == 0 or f.next_ps - f.shift_ps >= f.stop_ps:
         s.closed = 1
     elif f.next_ps <= now:
-        timers.make_ready(g, s, i)
+        timers.make_ready(g, i, s)
     else:
-        timers.set_due(g, s, i, f.next_ps)
+        timers.set_due(g, i, s, f.next_ps)
     return both
 
 
@@ -145,22 +136,22 @@ def write(g: StackGlobals, i: int, frame: int, now: int) -> int:
 def _put(g: StackGlobals, s: SocketRecord, f: UdpFlowRecord, i: int, frame: int, now: int) -> int:
     """Writes a packet."""
     length = _UDP_BYTES + f.size
-    at = put_headers(s, g.headers + i * HEADERS_BYTES, frame, s.tos, length)
+    at = put_headers(s, g.headers + i * layout.HEADERS_BYTES, frame, s.tos, length)
     store16be(at, s.lport)
     store16be(at + 2, s.rport)
     store16be(at + 4, length)
     total = s.l4_sum + 2 * length
     payload = at + _UDP_BYTES
     rest, place, stored = f.size, f.tx_packets, at - frame + _UDP_BYTES
-    if f.size >= UDP_HEAD:
-        store32be(payload, UDP_MAGIC)
+    if f.size >= layout.UDP_HEAD:
+        store32be(payload, layout.UDP_MAGIC)
         store32be(payload + 4, s.flow_id)
         store64be(payload + 8, f.tx_packets)
         store64be(payload + 16, now)
-        total += sum_bytes(payload, int64(UDP_HEAD))
-        stored += UDP_HEAD
-        payload += UDP_HEAD
-        rest -= UDP_HEAD
+        total += sum_bytes(payload, int64(layout.UDP_HEAD))
+        stored += layout.UDP_HEAD
+        payload += layout.UDP_HEAD
+        rest -= layout.UDP_HEAD
     if g.elide == 0 and rest > 0:
         put_pattern(g, payload, place, rest)
         total += pattern_sum(g, place, rest)
@@ -176,7 +167,7 @@ def _put(g: StackGlobals, s: SocketRecord, f: UdpFlowRecord, i: int, frame: int,
 @inner()
 def receive(g: StackGlobals, host: int, f: ParsedFrame, ip: int, now: int) -> bool:
     """A datagram came in; False if its checksum is wrong."""
-    h = host_at(g.hosts, host)
+    h = host_row(g, host)
     if f.here < _UDP_BYTES:
         h.rx_malformed += 1
         return True
@@ -189,32 +180,32 @@ def receive(g: StackGlobals, host: int, f: ParsedFrame, ip: int, now: int) -> bo
     if (load16be(f.at + 6) != 0 or f.v6 != 0) and not checked(f):
         return False
     sport, port = load16be(f.at), load16be(f.at + 2)
-    i = demux.find(g, host, int64(PROTO_UDP), port, f.src_hi, f.src_lo, sport)
+    i = demux.find(g, host, int64(layout.PROTO_UDP), port, f.src_hi, f.src_lo, sport)
     if i < 0:
         i = _new_peer(g, host, f, port, sport)
     if i == -1:
         icmp.port_unreachable(g, host, f, ip)
-    elif i >= 0 and socket_at(g.sockets, i).kind == UDP_PEER:
-        _count(g, peer_at(g.peers, i), f, now)
+    elif i >= 0 and socket_row(g, i).kind == layout.UDP_PEER:
+        _count(g, peer_row(g, i), f, now)
     return True
 
 
 @inner()
 def _new_peer(g: StackGlobals, host: int, f: ParsedFrame, port: int, sport: int) -> int:
     """What a port receives from a sender that is new to it; -1: nobody has the port, -2: no room."""
-    listening = demux.find(g, host, int64(PROTO_UDP), port, _NONE, _NONE, _NONE)
+    listening = demux.find(g, host, int64(layout.PROTO_UDP), port, _NONE, _NONE, _NONE)
     if listening < 0:
         return -1
-    i = demux.new_socket(g, host, int64(UDP_PEER), int64(PROTO_UDP))
+    i = demux.new_socket(g, host, int64(layout.UDP_PEER), int64(layout.PROTO_UDP))
     if i < 0:
         return -2
-    s = socket_at(g.sockets, i)
+    s = socket_row(g, i)
     s.lport = port
     s.rport = sport
     s.r_hi = f.src_hi
     s.r_lo = f.src_lo
     s.v6 = f.v6
-    p, template = peer_at(g.peers, i), peer_at(g.peers, listening)
+    p, template = peer_row(g, i), peer_row(g, listening)
     # A port that keeps samples or histograms has room for those of a few senders.
     if template.room > template.taken:
         p.samples = template.samples + _SAMPLE_BYTES * template.taken
@@ -222,7 +213,7 @@ def _new_peer(g: StackGlobals, host: int, f: ParsedFrame, port: int, sport: int)
         template.taken += template.share
     if template.histogram != 0 and template.histograms > 0:
         p.histogram = template.histogram
-        template.histogram += 8 * BUCKETS
+        template.histogram += 8 * layout.BUCKETS
         template.histograms -= 1
     demux.enter(g, i)
     return i
@@ -238,7 +229,7 @@ def bucket(delay: int) -> int:
     while x >= 16:
         x >>= 1
         shift += 1
-    return min(8 * shift + x, BUCKETS - 1)
+    return min(8 * shift + x, layout.BUCKETS - 1)
 
 
 @inner()
@@ -253,9 +244,9 @@ def _count(g: StackGlobals, p: PeerRecord, f: ParsedFrame, now: int) -> None:
     p.last_ps = now
     payload = f.at + _UDP_BYTES
     seq, sent = int64(-1), int64(-1)
-    if f.here >= _UDP_BYTES + UDP_HEAD and load32be(payload) == UDP_MAGIC:
+    if f.here >= _UDP_BYTES + layout.UDP_HEAD and load32be(payload) == layout.UDP_MAGIC:
         seq, sent = load64be(payload + 8), load64be(payload + 16)
-        if g.elide == 0 and not is_pattern(g, payload + UDP_HEAD, seq, f.here - _UDP_BYTES - UDP_HEAD):
+        if g.elide == 0 and not is_pattern(g, payload + layout.UDP_HEAD, seq, f.here - _UDP_BYTES - layout.UDP_HEAD):
             p.corrupt += 1
         _measure(p, seq, now - sent)
     if p.taken < p.room:

@@ -4,22 +4,33 @@
 from __future__ import annotations
 
 from detour.base.parts import Part
+from detour.base.structs import NativeRecord
 from detour.hosts.paths import plugin
-from detour.hosts.paths.oblivious import OBLIVIOUS_PATHS
-from detour.hosts.paths.plugin import PathScheme
+from detour.hosts.paths.plugin import PathNews, PathScheme, hook
 from detour.hosts.paths.probing import PROBING_PATHS
 from detour.hosts.paths.reacting import REACTING_PATHS
 from detour.hosts.paths.spray import SPRAYING_PATHS
+from detour.hosts.paths.tokens import draw
 from detour.hosts.plugins import build_in
 from detour.hosts.records import Config, QueuePair
+from detour.hosts.state import Handle
+
+
+@hook
+def choose(hs: Handle, i: int, q: QueuePair, p: Config, s: NativeRecord, news: PathNews, now: int) -> int:
+    return draw(hs, i, q, 0, q.n_cand, now)
+
+
+OBLIVIOUS_PATHS = PathScheme(None, hooks=(choose,), name="oblivious", sprays=True)
+"""every packet has a random candidate"""
 
 PATH_SCHEMES = Part("paths", __name__)
 
 
 def build(part: Part, *schemes: PathScheme) -> None:
     """Compiles schemes, of which the parameters are those of `HostConfig`, as entries of a part."""
-    for each in schemes:
-        build_in(part, each, Config.dtype, QueuePair.dtype, plugin.entry_of)
+    for scheme in schemes:
+        build_in(part, scheme, Config.dtype, QueuePair.dtype, plugin.entry_of)
 
 
 build(PATH_SCHEMES, PROBING_PATHS, REACTING_PATHS, SPRAYING_PATHS, OBLIVIOUS_PATHS)

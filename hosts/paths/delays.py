@@ -15,7 +15,6 @@ from __future__ import annotations
 from detour.base.jit import float64, inner, int64
 from detour.base.structs import Int64, NativeRecord
 from detour.hosts.frames.sizes import DATA_OVERHEAD
-from detour.hosts.paths.waits import is_empty, mtu_times
 from detour.hosts.records import Config, QueuePair
 from detour.hosts.state import NIL
 
@@ -37,6 +36,18 @@ class ProbingState(NativeRecord):
     round_start: Int64
     round_open: Int64
     round_done: Int64
+
+
+@inner
+def mtu_times(cfg: Config, count: int) -> int:
+    """So many MTU transmission times, ps."""
+    return count * (cfg.mtu * 8_000_000_000_000 // cfg.link_rate_bps)
+
+
+@inner
+def is_empty(cfg: Config, delay: int) -> bool:
+    """Whether a packet that waited for `delay` ticks (-1: not known) met next to no queue."""
+    return 0 <= delay * cfg.tick_ps <= mtu_times(cfg, cfg.empty_mtus)
 
 
 @inner

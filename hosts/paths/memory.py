@@ -1,23 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What connections of a host that spray know together: a new one need not begin as if nobody had ever sent.
+"""What connections of a host that spray know together: a new one need not begin as if nobody had ever sent
+(docs/transports.md, "What the host knows").
 
 For each group that a host sends to (bits 32 to 47 of the destination's address: group, pod; `topo.address`) it keeps
-what the last packet waited on a shortest path, and what packets wait on detours. Answers to all its connections keep
-that up to date. A connection that has no answer yet takes it for its own if it is younger than `spray_memory_ps`; what
-a shortest path had waiting grows less with its age, as that of one's own does (`spray`). It must be more than twice
-what detours wait and what a detour is longer (`spray_ahead_mtus`), for the message may end with the packet.
+what the last packet waited on a shortest path, and what packets wait on detours. What a shortest path had waiting grows
+less with its age, as that of one's own does (`spray`). It must be more than twice what detours wait and what a detour
+is longer (`spray_ahead_mtus`), for the message may end with the packet.
 
-Where shortest paths are so crowded and nothing is known of detours, a connection asks one detour with a PTM, at most
-once in half of that time for a host and group. So connections that are too short to try a detour find out what one is
-worth, for those that come after them.
-
-Before the first answer is back nobody knows, but a host knows what it does itself. If three or more of its connections
-begin to send to different hosts of one group at a time, and more than half of all that begin, its traffic is not
-uniform, and its neighbours' is not either, as far as it can tell. Then packets that it has sent by shortest paths to
-that group without news count as a queue there, of as many MTU transmission times, and with more than
-`spray_margin_mtus` of them packets without a token take detours. An answer that did not wait for long takes one of
-them off; after `spray_memory_ps` without such a packet all are forgotten. With one or two connections, or connections
-to all groups, nothing is different: their first packets take shortest paths.
+Before the first answer is back nobody knows, but a host knows what it does itself: if most of its connections that
+begin send to one group, its traffic is not uniform, and its neighbours' is not either, as far as it can tell. With one
+or two connections, or connections to all groups, nothing is different: their first packets take shortest paths.
 """
 
 from __future__ import annotations
@@ -25,8 +17,8 @@ from __future__ import annotations
 from detour.base.jit import inner
 from detour.base.structs import Int64, NativeRecord
 from detour.hosts.draws import random_below
+from detour.hosts.paths.delays import mtu_times
 from detour.hosts.paths.probes import send_ptm
-from detour.hosts.paths.waits import mtu_times
 from detour.hosts.records import Config, QueuePair, Region
 from detour.hosts.rows import cfg_row, host_row, region_row
 from detour.hosts.state import NIL, REGIONS, Handle

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a transport tells the path scheme that each QP has as a plugin (`own`), and what schemes do with paths.
+"""What a transport tells the path scheme that each QP has as a plugin (`plugin`), and what schemes do with paths.
 
 A candidate path is a UDP source port (most significant bit 0: a shortest path, 1: a non-shortest one) and
 optionally a uSID list; the sender knows nothing of the topology behind it.
@@ -7,16 +7,15 @@ optionally a uSID list; the sender knows nothing of the topology behind it.
 
 from __future__ import annotations
 
-from detour.base.jit import float64, inner, int64
+from detour.base.jit import float64, inner
+from detour.hosts import rtt
 from detour.hosts.cc import control
 from detour.hosts.frames import wire
 from detour.hosts.nic import CTL_PTR, activate, push_control
 from detour.hosts.paths import health, plugin
-from detour.hosts.paths.probes import send_ptm
 from detour.hosts.records import ControlMessage, QueuePair, RdmaHost, ReceivedFrame
 from detour.hosts.rows import candidate_row, cfg_row, ctl_row, frame_row, host_row, qp_row, slot_row
 from detour.hosts.state import NIL, QPS_RTS, Handle
-from detour.hosts.transport import rtt
 
 
 @inner
@@ -147,33 +146,13 @@ def on_lost(hs: Handle, i: int, q: QueuePair, cand: int, congested: bool, now: i
 
 
 @inner
-def on_timeout(hs: Handle, i: int, q: QueuePair, now: int) -> None:
-    """Nothing comes back."""
-    plugin.call(hs, i, q, plugin.PATH_TIMEOUT, now)
-
-
-@inner
 def on_deadline(hs: Handle, i: int, q: QueuePair, now: int) -> None:
     """Does what is due."""
     if q.path_timer <= now:
         plugin.call(hs, i, q, plugin.PATH_TIMER, now)
 
 
-@inner
-def new_candidates(hs: Handle, i: int) -> None:
-    """The list of candidates is another one."""
-    plugin.call(hs, i, qp_row(hs, i), plugin.PATH_CANDIDATES, int64(0))
-
-
 # -- probes -------------------------------------------------------------------------------------------------
-
-
-@inner
-def probe_all(hs: Handle, i: int) -> None:
-    """Queues a PTM on every candidate of QP `i`; what is asked for from outside, not by the rules above."""
-    q = qp_row(hs, i)
-    for place in range(q.n_cand):
-        send_ptm(hs, i, q, place)
 
 
 @inner

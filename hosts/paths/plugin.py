@@ -33,12 +33,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from detour.base.jit import COMPILED, inner
-from detour.base.memory import call4, load64
-from detour.base.pointers import record_by_address
+from detour.base.jit import inner
+from detour.base.memory import load64
+from detour.base.pointers import record_address, record_by_address
 from detour.base.structs import Int64, NativeRecord
 from detour.hosts import plugins
-from detour.hosts.plugins import PACKET_AT, Plugin, RecordType, hook_at, hook_name
+from detour.hosts.plugins import PACKET_AT, Plugin, RecordType, hook_name
 from detour.hosts.plugins import hook as hook
 from detour.hosts.records import QueuePair
 from detour.hosts.rows import qp_row
@@ -66,7 +66,7 @@ class PathNews(NativeRecord):
 @dataclass(frozen=True)
 class PathScheme(Plugin):
     """`sprays`: every packet has a path of its own (LERP only). `watches`: when nothing comes back, others are asked,
-    and a path that alone is silent is left (`silence`)."""
+    and a path that alone is silent is left (`blackhole`)."""
 
     sprays: bool = False
     watches: bool = False
@@ -80,13 +80,13 @@ def entry_of(_hook: Any, records: tuple[RecordType, ...]) -> Any:
     """What is called by address: it makes records of addresses and calls the hook."""
     parameters_at, fields_at, _ = map(record_by_address, records)
 
-    def choose(listing: int, i: int, own: int, now: int) -> int:
-        hs, parameters, news = hosts_at(listing), parameters_at(load64(load64(own)), 0), _news_at(own + PACKET_AT, 0)
-        return _hook(hs, i, qp_row(hs, i), parameters, fields_at(own, 0), news, now)
+    def choose(row: int, tables: int, i: int, now: int) -> int:
+        hs, parameters, news = hosts_at(tables, 0), parameters_at(load64(load64(row)), 0), _news_at(row + PACKET_AT, 0)
+        return _hook(hs, i, qp_row(hs, i), parameters, fields_at(row, 0), news, now)
 
-    def tell(listing: int, i: int, own: int, now: int) -> int:
-        hs, parameters, news = hosts_at(listing), parameters_at(load64(load64(own)), 0), _news_at(own + PACKET_AT, 0)
-        _hook(hs, i, qp_row(hs, i), parameters, fields_at(own, 0), news, now)
+    def tell(row: int, tables: int, i: int, now: int) -> int:
+        hs, parameters, news = hosts_at(tables, 0), parameters_at(load64(load64(row)), 0), _news_at(row + PACKET_AT, 0)
+        _hook(hs, i, qp_row(hs, i), parameters, fields_at(row, 0), news, now)
         return 0
 
     return choose if hook_name(_hook) == "choose" else tell
@@ -95,37 +95,19 @@ def entry_of(_hook: Any, records: tuple[RecordType, ...]) -> Any:
 _news_at = record_by_address(PathNews)
 
 
-def _python_news(q: QueuePair) -> Any:
-    return plugins.python_parts(q.path_own, 0)[2].packet
-
-
-def _python_call(hs: Handle, i: int, q: QueuePair, which: int, now: int) -> Any:
-    if q.path_own == 0:
-        return 0
-    chosen, parameters, row = plugins.python_parts(q.path_own, which)
-    return chosen(hs, i, q, parameters, row, row.packet, now) if chosen is not None else 0
+@inner
+def news_of(q: QueuePair) -> PathNews:
+    """The record that the next call of a hook is about; only if `has`."""
+    return _news_at(q.path_row + PACKET_AT, 0)
 
 
 @inner
-def _native_news(q: QueuePair) -> PathNews:
-    return _news_at(q.path_own + PACKET_AT, 0)
-
-
-@inner
-def _native_call(hs: Handle, i: int, q: QueuePair, which: int, now: int) -> int:
-    if q.path_own == 0:
-        return 0
-    hook = hook_at(q.path_own, which)
-    return call4(hook, hs.listing, i, q.path_own, now) if hook != 0 else 0
-
-
-news_of = _native_news if COMPILED else _python_news
-"""`news_of(q)`: the record that the next call of a hook is about; only if `has`"""
-call = _native_call if COMPILED else _python_call
-"""`call(hs, i, q, which, now)`: calls a hook of the QP's scheme, if it has that; returns what `choose` does"""
+def call(hs: Handle, i: int, q: QueuePair, which: int, now: int) -> int:
+    """Calls a hook of the QP's scheme, if it has that; returns what `choose` does."""
+    return plugins.call(q.path_row, record_address(hs), i, which, now) if q.path_row != 0 else 0
 
 
 @inner
 def has(q: QueuePair, which: int) -> bool:
     """Whether the QP's scheme has a hook."""
-    return q.path_own != 0 and hook_at(q.path_own, which) != 0
+    return q.path_row != 0 and plugins.has(q.path_row, which)

@@ -24,6 +24,7 @@ After an idle time of more than a retransmission timeout what was known about wi
 from __future__ import annotations
 
 from detour.base.jit import float64, int64
+from detour.hosts import rtt, timers
 from detour.hosts.cc import control
 from detour.hosts.paths import delays, health, paths
 from detour.hosts.paths.delays import ProbingState
@@ -32,7 +33,6 @@ from detour.hosts.paths.probes import probe_others, send_ptm
 from detour.hosts.records import Config, QueuePair
 from detour.hosts.rows import candidate_row
 from detour.hosts.state import MAX_TIME, NIL, Handle
-from detour.hosts.transport import rtt, timers
 
 ROUND_NONE, ROUND_FIRST, ROUND_ALL = 0, 1, 2
 """no round; waiting for the first PTR; waiting for the others"""
@@ -167,8 +167,8 @@ def _best(hs: Handle, i: int, q: QueuePair, answered: int, now: int) -> int:
         if best == NIL:
             best = place
             continue
-        known = candidate_row(hs, i, best)
-        if c.silent < known.silent or (c.silent == known.silent and c.delay < known.delay):
+        so_far = candidate_row(hs, i, best)
+        if c.silent < so_far.silent or (c.silent == so_far.silent and c.delay < so_far.delay):
             best = place
     return best
 
@@ -188,8 +188,8 @@ def _decide(hs: Handle, i: int, q: QueuePair, p: Config, s: ProbingState, now: i
     _end_round(q, s)
     if best == NIL or candidate_row(hs, i, best).silent > candidate_row(hs, i, q.cand).silent:
         return
-    found = candidate_row(hs, i, best).delay
-    if q.delay < 0 or delays.is_better(p, found, delays.compared(p, q, s)):
+    delay = candidate_row(hs, i, best).delay
+    if q.delay < 0 or delays.is_better(p, delay, delays.compared(p, q, s)):
         paths.move(hs, i, q, best, now)
 
 

@@ -1,54 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spraying: every packet of a QP takes a path of its own, chosen by what earlier ones met (docs/transports.md).
+"""Spraying: every packet of a QP takes a path of its own, chosen by what earlier ones met. docs/transports.md,
+"SprayLERP", has the rules with their probabilities; here is why they are so.
 
-A QP keeps *tokens*, paths that have answered and wait to be used again: an answer gives its packet's path back, the
-next packet takes the oldest token, and a path that is slow to answer is used less by that alone. REPS (arXiv
-2407.21625) recycles paths so where an answer without a mark is all that is known of them. Here every answer brings the
-queuing delay of its path, and the candidates are known to be shortest paths or detours, so a token can be exchanged
-where that pays (`SprayLERP`):
+* A path that is slow to answer gives its token back late, and is used less by that alone (REPS, arXiv 2407.21625). Here
+  every answer brings the queuing delay of its path, so a token can be exchanged where that pays.
+* A detour costs the fabric about twice what a shortest path costs, as UGAL has it in a switch (Singh, 2005). Tokens are
+  exchanged in small steps, for all senders decide by the same queues, and by what these were a wait ago. Where all need
+  detours, more would make that queue swing. Where few do, most detours are a mistake that soon mends itself.
+* A token that stays where it is takes its queue along: where only marks move it, some links have queues up to the mark
+  while others stand empty. With 1/4 all senders leave such a queue together, and the next one swings.
+* If a detour has answered and no shortest path, which should have done so before, shortest paths are crowded.
+* A detour that nobody has tried is taken only with so much to send behind it that it is there before the message's last
+  packet all the same. While nothing is known of detours, what waits on a shortest path may wait on every path, as in
+  front of the receiver.
+* What shortest paths and detours lose alike is lost on the link of a host, and leaving a path is no help. Two shortest
+  paths that lose share something.
 
-* A detour costs the fabric about twice what a shortest path costs. So what waited on a shortest path is compared with
-  twice what waits on detours and a margin, as UGAL does in a switch (Singh, 2005): with more, the token becomes a
-  detour with probability 1/2; a detour becomes a shortest path again with probability 1/24 while the comparison clearly
-  says otherwise. Both are small steps, for all senders decide by the same queues, and by what these were a wait ago.
-  Where all do need detours, more would make that queue swing. But where few do, most detours are a mistake that soon
-  mends itself: if shortest paths wait in the mean for a third of what would be worth a detour at most, half the square
-  of the part of answers that come by them is added to 1/24.
-* A detour that was marked becomes another one, the better of two; so does, with probability 1/16, one on which a packet
-  waited longer than packets do on the QP's detours in the mean, and the margin. A token that stays where it is takes
-  its queue along: where only marks move it, some links have queues up to the mark while others stand empty. With 1/4
-  all senders leave such a queue together, and the next one swings.
-* Without a token, which is how windows grow, a packet takes a shortest path while the comparison lets it, else the
-  better of two detours. If a detour has answered and no shortest path, which should have done so before, it is crowded.
-* Before anything has come back nobody knows. A packet behind which as much has to be sent as takes longer than a detour
-  is longer (`spray_ahead_mtus`) takes one with probability 3/4: on an idle fabric it is there before the message's last
-  packet all the same, and on a crowded one most of the window is not in the same queue, behind which a sender would
-  have to wait before it may send anything else. All others take shortest paths, so a short message takes no detour.
-* The last packets of a message take shortest paths instead of detours that have answered, if these are clear.
-* What a host sends to one group by shortest paths, and has no news of, counts as a queue there if most of its
-  connections that begin send to that group (`memory`): then the next ones take detours at once.
-* While nothing is known of detours a token leaves a shortest path with probability 1/16 only, and only with as much to
-  send behind it: what waits there may wait on every path, as in front of the receiver.
-* What one connection finds out, others of its host begin with, and a short one that finds shortest paths crowded asks
-  what detours are worth (`memory`).
-* A path of which a link lost a packet (`transport.evidence`) is left alone for a quarter of `spray_dead_ps`, if paths
-  of its kind, shortest or detours, lose more than twice what others do. What both lose alike is lost on the link of a
-  host, and leaving is no help. Two shortest paths that lose share something: then all are left alone for
-  `spray_dead_ps`.
-* A path that does not answer is not taken (`health`), and its tokens are void.
-
-Rivals of which the rules are known as well: `oblivious`, and in `experiments.rivals.paths` REPS, MRC and Spritz.
+Rivals of which the rules are known as well: `built_in.OBLIVIOUS_PATHS`, and in `experiments.rivals.paths` REPS, MRC and
+Spritz.
 """
 
 from __future__ import annotations
 
 from detour.hosts.draws import random_below
 from detour.hosts.paths import memory
+from detour.hosts.paths.delays import mtu_times
 from detour.hosts.paths.health import is_alive
 from detour.hosts.paths.memory import SprayState
 from detour.hosts.paths.plugin import PathNews, PathScheme, hook
 from detour.hosts.paths.tokens import draw, forget, pop, push
-from detour.hosts.paths.waits import mtu_times
 from detour.hosts.records import Config, QueuePair
 from detour.hosts.rows import candidate_row, cfg_row, host_row
 from detour.hosts.state import NIL, Handle

@@ -10,16 +10,8 @@ nothing and measures nothing.
 from __future__ import annotations
 
 from detour.base.jit import inner
-from detour.hosts.frames.wire import (
-    COUNT_MASK,
-    SACK_BEHIND,
-    SACK_BITS,
-    SYNDROME_ACCESS,
-    SYNDROME_ACK,
-    SYNDROME_RNR,
-    SYNDROME_SEQUENCE,
-    unwrap,
-)
+from detour.hosts.frames import wire
+from detour.hosts.frames.wire import unwrap
 from detour.hosts.records import QueuePair, ReceivedFrame
 from detour.hosts.rows import candidate_row, cfg_row, frame_row, slot_row
 from detour.hosts.state import QPS_RTS, TR_LERP, Handle
@@ -36,27 +28,27 @@ def is_answer(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame) -> bool:
     trigger = unwrap(f.trigger, una)
     if psn < una - cfg_row(hs).window or psn >= end or trigger >= end:
         return False
-    if f.syndrome == SYNDROME_ACK:
+    if f.syndrome == wire.SYNDROME_ACK:
         if psn >= q.snd_nxt or not _was_sent(hs, i, q, trigger, f.count):
             return False
         return q.transport != TR_LERP or _map_agrees(f, psn, trigger, end, una)
-    if f.syndrome == SYNDROME_SEQUENCE:
+    if f.syndrome == wire.SYNDROME_SEQUENCE:
         return q.transport != TR_LERP and psn < trigger and _was_sent(hs, i, q, trigger, f.count)
-    if f.syndrome == SYNDROME_ACCESS:  # what was refused was never acknowledged
+    if f.syndrome == wire.SYNDROME_ACCESS:  # what was refused was never acknowledged
         return psn == trigger and psn >= una
-    return f.syndrome == SYNDROME_RNR and psn == trigger and _was_sent(hs, i, q, trigger, f.count)
+    return f.syndrome == wire.SYNDROME_RNR and psn == trigger and _was_sent(hs, i, q, trigger, f.count)
 
 
 @inner
 def _was_sent(hs: Handle, i: int, q: QueuePair, seq: int, count: int) -> bool:
     """Whether packet `seq`, if it is not acknowledged yet, was sent `count` times before at least. Counts are modulo
     128, so half of them are behind the last one."""
-    if count > COUNT_MASK:
+    if count > wire.COUNT_MASK:
         return False
     if seq < q.snd_una:
         return True
     last = slot_row(hs, i, seq & (cfg_row(hs).window - 1)).count
-    return ((last - count) & COUNT_MASK) <= COUNT_MASK >> 1
+    return ((last - count) & wire.COUNT_MASK) <= wire.COUNT_MASK >> 1
 
 
 @inner
@@ -66,12 +58,12 @@ def _map_agrees(f: ReceivedFrame, psn: int, trigger: int, end: int, una: int) ->
     if f.bitmap == 0:
         return trigger <= psn
     base = unwrap(f.base, una)
-    if base != max(psn + 1, trigger - SACK_BEHIND):
+    if base != max(psn + 1, trigger - wire.SACK_BEHIND):
         return False
     if trigger > psn and not (f.bitmap >> (trigger - base)) & 1:
         return False
     room = end - base
-    return room >= SACK_BITS or (room > 0 and f.bitmap >> room == 0)
+    return room >= wire.SACK_BITS or (room > 0 and f.bitmap >> room == 0)
 
 
 @inner

@@ -3,13 +3,13 @@
 paper, I, III).
 
 Every transmission gets the next number of its QP's order of transmissions, `txn`, and the QP's path epoch. ACKs
-name the transmission that caused them (PSN and count, `wire.py`). A path keeps order, so when transmission t of
+name the transmission that caused them (PSN and count, `wire`). A path keeps order, so when transmission t of
 an epoch has arrived, every earlier one *of that epoch* that is still in flight is lost and is sent again at
 once; the same holds for retransmissions, which have numbers of their own. Packets of an older epoch say
 nothing about those of the current path and the other way round: after a change of path nothing is declared lost
 just because the new path is faster.
 
-Paths that do not keep order are found out, and what a loss says of congestion is weighed, in `evidence`. What order
+`loss_classification` finds out paths that do not keep order, and weighs what a loss says of congestion. What order
 cannot show is left to timers (`sender`).
 """
 

@@ -1,23 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a loss says about the path: whether a queue was full, or the packet was only late.
+"""What a loss says about the path: whether a queue was full, or the packet was only late (docs/transports.md, "Losses,
+congestion and order with LERP").
 
-Every packet carries the queuing delay of its path, so a sender knows what others guess from losses. An answer that
-shows a loss is about a packet that was sent right after the lost one. If a full queue dropped that one, this one waited
-in nearly as long a queue: for longer than packets wait where marks begin (`mark_wait`, the least delay of a marked
-packet of this path), by half at least, since marks begin well below a full queue. If it did not wait, the link lost the
-packet, and the window stays.
+An answer that shows a loss is about a packet that was sent right after the lost one. If a full queue dropped that one,
+this one waited in nearly as long a queue: for longer than packets wait where marks begin (`mark_wait`, the least delay
+of a marked packet of this path), by half at least, since marks begin well below a full queue.
 
-A packet that was declared lost and then arrives shows that the path does not keep order, and by how much
-(`reorder_ps`): from then on a packet counts as lost only if one that was sent so much later has arrived. RFC 8985,
-6.2 does the same with multiples of a quarter of the round trip; here the lateness itself is known, because answers name
-transmissions. As there, it is forgotten after 16 round trips with losses that were true. A cut that followed such
-losses alone is undone (RFC 4015, RFC 5682; `cc.on_spurious`).
+RFC 8985, 6.2, learns reordering by multiples of a quarter of the round trip; here the lateness itself is known, because
+answers name transmissions.
 """
 
 from __future__ import annotations
 
 from detour.base.jit import inner
-from detour.hosts.paths.waits import mtu_times
+from detour.hosts.paths.delays import mtu_times
 from detour.hosts.records import Config, QueuePair, ReceivedFrame
 
 _PERSISTENCE = 16

@@ -1,33 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LERP over many paths at once: what ACKs and silence say when every packet has a path of its own (`paths.spray`).
+"""LERP over many paths at once: what ACKs and silence say when every packet has a path of its own (`paths.spray`;
+docs/transports.md, "SprayLERP").
 
 `lerp` finds losses by order: what was sent before a packet that has arrived, on the same path, is lost. That holds for
 each path by itself. So packets in flight are kept in one list per path (`flight`), and nothing is declared lost because
-another path is faster. Data goes to its place in memory in any order, so nobody waits for what is late.
+another path is faster. An ACK is about the transmission that caused it: what was sent on its path before is lost,
+unless the ACK's bitmap says that only its answer was.
 
-* An ACK is about the transmission that caused it: its path is heard of, and what was sent there before is lost, unless
-  the ACK's bitmap says that only its answer was.
-* A path of which nothing is heard for a mean round trip and four mean deviations (RFC 6298), an eighth more than the
-  longest recent one, and one and a half of its own last one (of a detour: two mean ones, if that is less, or an
-  eighth more than its own), while packets that were sent later by other paths have been answered, is in doubt: its
-  first packet in flight is sent again by another path, a PTM asks, and no packet takes it. What it waited on its own
-  last round trip counts for less with time: it can have drained since. An answer to data ends the doubt; one to the
-  PTM lets a packet try the path (`health`). Neither within a timeout's time: the path is dead, all that is in flight
-  there is sent again, and it is asked once more after `spray_dead_ps`, then after twice as long, and so on. So a dead
-  path costs about two round trips, and one that passes probes alone a packet each time; that the doubt lasts for longer
-  costs nothing, as packets are missed one by one meanwhile. A doubt that was wrong costs a packet: the window is not
-  cut. A detour that has never answered gets twice the longest recent round trip if others have, and so does a shortest
-  path that is barred since, or when nothing new may be sent; any other such path gets a timeout's time.
-* If no later packet has been answered by any path, nor anything for a round trip, the oldest one is sent again by
-  another path, as a tail-loss probe (RFC 8985, 7). Its answer has all that is overdue sent again at once. Without one
-  others follow (`probe_tail`), until the retransmission timeout says that all is lost.
-
-One window and one estimate of the round trip serve all paths; a path that is left alone takes nothing from the window.
+A silent path is in doubt first and dead later. So a dead path costs about two round trips, and one that passes probes
+alone a packet each time; that the doubt lasts for longer costs nothing, as packets are missed one by one meanwhile. A
+doubt that was wrong costs a packet: the window is not cut. One window and one estimate of the round trip serve all
+paths; a path that is left alone takes nothing from the window.
 """
 
 from __future__ import annotations
 
 from detour.base.jit import inner, int64
+from detour.hosts import rtt, timers
 from detour.hosts.cc import control
 from detour.hosts.frames.wire import COUNT_MASK, SACK_BITS, unwrap
 from detour.hosts.nic import activate
@@ -36,7 +25,7 @@ from detour.hosts.paths.probes import send_ptm
 from detour.hosts.records import Candidate, Config, PsnSlot, QueuePair, ReceivedFrame
 from detour.hosts.rows import candidate_row, cfg_row, qp_row, slot_row
 from detour.hosts.state import MAX_TIME, NIL, Handle
-from detour.hosts.transport import flight, loss_classification, rtt, timers
+from detour.hosts.transport import flight, loss_classification
 from detour.hosts.transport.progress import PROBE_DUE, PROBE_NONE, acked, has_new, slide
 
 
@@ -265,12 +254,12 @@ def time_out(hs: Handle, i: int, q: QueuePair, now: int) -> int:
 @inner
 def oldest(hs: Handle, i: int, q: QueuePair) -> int:
     """Slot of the packet that has been in flight for longest, or `NIL`."""
-    found = NIL
+    slot = NIL
     for cand in range(q.n_cand):
         head = candidate_row(hs, i, cand).head
-        if head != NIL and (found == NIL or slot_row(hs, i, head).sent < slot_row(hs, i, found).sent):
-            found = head
-    return found
+        if head != NIL and (slot == NIL or slot_row(hs, i, head).sent < slot_row(hs, i, slot).sent):
+            slot = head
+    return slot
 
 
 @inner
@@ -279,22 +268,22 @@ def probe_tail(hs: Handle, i: int, q: QueuePair, now: int) -> None:
     (RFC 8985, 7); if that is not answered either, by one of the other kind, and so on, each an eighth more than that
     after the one before, or half of the time for which nothing had been heard then. Before the first round trip it is
     sent once, by one of the other kind."""
-    first, known = q.tail_probe == PROBE_NONE, rtt.is_known(q)
-    if q.tail_probe == PROBE_DUE or not (first or known):
+    first, measured = q.tail_probe == PROBE_NONE, rtt.is_known(q)
+    if q.tail_probe == PROBE_DUE or not (first or measured):
         return
     next_after = q.srtt + q.srtt // 8
-    due = q.last_progress + q.srtt if known else now
+    due = q.last_progress + q.srtt if measured else now
     if not first:
         due = q.probe_at + max(next_after, (q.probe_at - q.last_progress) // 2)
     if due <= now:
         bad = slot_row(hs, i, oldest(hs, i, q)).cand
-        if first and known:
+        if first and measured:
             candidate_row(hs, i, bad).answered = now + 2 * q.srtt
         else:
             q.probe_by = 1 + _elsewhere(hs, i, q, bad, now)
         q.tail_probe = PROBE_DUE
         q.probe_at = now
-        due = now + next_after if known else MAX_TIME
+        due = now + next_after if measured else MAX_TIME
     q.silence_due = min(q.silence_due, due)
 
 

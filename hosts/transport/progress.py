@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 from detour.base.jit import inner, int64
+from detour.hosts import rtt
 from detour.hosts.cc import control
 from detour.hosts.frames.wire import unwrap
-from detour.hosts.paths.waits import is_empty
+from detour.hosts.paths.delays import is_empty
 from detour.hosts.records import Config, PsnSlot, QueuePair, ReceivedFrame
 from detour.hosts.rows import candidate_row, cfg_row, frame_row, slot_row, wqe_row
 from detour.hosts.state import NIL, SLOT_ACKED, SLOT_FLIGHT, SLOT_FREE, SLOT_LOST, TR_LERP, WC_SUCCESS, Handle
-from detour.hosts.transport import flight, loss_classification, rtt
-from detour.hosts.verbs.queues import complete
+from detour.hosts.transport import flight, loss_classification
+from detour.hosts.transport.queues import complete
 
 PROBE_NONE, PROBE_DUE, PROBE_SENT = 0, 1, 2
 """`tail_probe` of a QP"""
@@ -75,8 +76,8 @@ def acked(hs: Handle, i: int, q: QueuePair, seq: int, count: int, now: int) -> i
             control.tell(cfg_row(hs), q, f, caused, now - s.sent)
         control.on_acked(q, s.size, s.txn, empty, now)
     flight.take(hs, i, q, index)
-    known = count == s.count or (count < 0 and s.count == 0)
-    if not current or not known:
+    is_this_one = count == s.count or (count < 0 and s.count == 0)
+    if not current or not is_this_one:
         return -1
     q.newest_sent = max(q.newest_sent, s.sent)
     return s.txn

@@ -26,18 +26,9 @@ a dead path takes its answers along.
 from __future__ import annotations
 
 from detour.base.jit import inner, int64
-from detour.hosts import event_queue
+from detour.hosts import event_queue, state
 from detour.hosts.frames import wire
-from detour.hosts.frames.wire import (
-    OP_WRITE_ONLY_IMM,
-    SACK_BEHIND,
-    SACK_BITS,
-    SYNDROME_ACCESS,
-    SYNDROME_ACK,
-    SYNDROME_RNR,
-    SYNDROME_SEQUENCE,
-    unwrap,
-)
+from detour.hosts.frames.wire import unwrap
 from detour.hosts.nic import CTL_ACK, CTL_CNP, push_control
 from detour.hosts.records import ControlMessage, QueuePair, ReceivedFrame
 from detour.hosts.rows import (
@@ -51,24 +42,8 @@ from detour.hosts.rows import (
     mr_row,
     qp_row,
 )
-from detour.hosts.state import (
-    ACCESS_REMOTE_WRITE,
-    ARRIVED,
-    ARRIVED_IMM,
-    ARRIVED_LAST,
-    LATE_CLASSES,
-    NIL,
-    QPS_ERR,
-    QPS_RTR,
-    QPS_RTS,
-    TR_LERP,
-    WC_RECV_RDMA_WITH_IMM,
-    WC_SUCCESS,
-    WC_WITH_IMM,
-    WC_WR_FLUSH_ERR,
-    Handle,
-)
-from detour.hosts.verbs import queues
+from detour.hosts.state import NIL, Handle
+from detour.hosts.transport import queues
 
 
 @inner
@@ -82,7 +57,7 @@ def access_allowed(hs: Handle, q: QueuePair, rkey: int, va: int, length: int) ->
     r = mr_row(hs, index)
     if not r.used or r.key != rkey or r.host != q.host or r.pd != q.pd:
         return False
-    if not r.access & ACCESS_REMOTE_WRITE or length > r.length:
+    if not r.access & state.ACCESS_REMOTE_WRITE or length > r.length:
         return False
     return va >= r.base and va - r.base <= r.length - length
 
@@ -93,7 +68,7 @@ def on_data(hs: Handle, i: int, now: int) -> None:
     f = frame_row(hs)
     q = qp_row(hs, i)
     # After a refusal the QP is in error, but lost ACKs and the NAK must be repeatable.
-    if q.state != QPS_RTR and q.state != QPS_RTS and (q.state != QPS_ERR or q.rcv_refused < 0):
+    if q.state != state.QPS_RTR and q.state != state.QPS_RTS and (q.state != state.QPS_ERR or q.rcv_refused < 0):
         host_row(hs, q.host).rx_wrong_state += 1
         return
     window = cfg_row(hs).window
@@ -105,10 +80,10 @@ def on_data(hs: Handle, i: int, now: int) -> None:
         _notify(hs, i, q, f, now)
     if seq < q.rcv_nxt or (q.rcv_early and arrival_row(hs, i, seq & (window - 1)).flags):
         q.st_rx_duplicates += 1
-        _acknowledge(hs, i, q, f, seq, int64(SYNDROME_ACK))
+        _acknowledge(hs, i, q, f, seq, int64(wire.SYNDROME_ACK))
         return
     if q.rcv_refused >= 0 and seq >= q.rcv_refused:
-        _acknowledge(hs, i, q, f, q.rcv_refused, int64(SYNDROME_ACCESS))
+        _acknowledge(hs, i, q, f, q.rcv_refused, int64(wire.SYNDROME_ACCESS))
         return
     if seq > q.rcv_nxt and q.in_order:
         _on_gap(hs, i, q, f, seq)
@@ -116,16 +91,16 @@ def on_data(hs: Handle, i: int, now: int) -> None:
     if not access_allowed(hs, q, f.rkey, f.va, f.length):
         q.rcv_refused = seq
         q.st_rx_refused += 1
-        _acknowledge(hs, i, q, f, seq, int64(SYNDROME_ACCESS))
+        _acknowledge(hs, i, q, f, seq, int64(wire.SYNDROME_ACCESS))
         _check_refusal(hs, i, q)
         return
-    if f.opcode == OP_WRITE_ONLY_IMM and not queues.reserve(hs, q.recv_cq):
+    if f.opcode == wire.OP_WRITE_ONLY_IMM and not queues.reserve(hs, q.recv_cq):
         q.st_rx_not_ready += 1
-        _acknowledge(hs, i, q, f, seq, int64(SYNDROME_RNR))
+        _acknowledge(hs, i, q, f, seq, int64(wire.SYNDROME_RNR))
         return
     _accept(hs, i, q, f, seq)
     if f.ack_request or f.ce or q.rcv_nxt > seq + 1:
-        _acknowledge(hs, i, q, f, seq, int64(SYNDROME_ACK))
+        _acknowledge(hs, i, q, f, seq, int64(wire.SYNDROME_ACK))
     _check_refusal(hs, i, q)
 
 
@@ -137,7 +112,7 @@ def _on_gap(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, seq: int) -> Non
         return
     q.rcv_nak = 1
     q.st_rx_naks += 1
-    _acknowledge(hs, i, q, f, seq, int64(SYNDROME_SEQUENCE))
+    _acknowledge(hs, i, q, f, seq, int64(wire.SYNDROME_SEQUENCE))
 
 
 @inner
@@ -160,8 +135,8 @@ def _notify(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, now: int) -> Non
 @inner
 def _check_refusal(hs: Handle, i: int, q: QueuePair) -> None:
     """Once all that precedes the refused packet is here, nothing more can come: the QP is in error."""
-    if q.rcv_nxt == q.rcv_refused and q.state != QPS_ERR:
-        queues.fail(hs, i, int64(WC_WR_FLUSH_ERR))
+    if q.rcv_nxt == q.rcv_refused and q.state != state.QPS_ERR:
+        queues.fail(hs, i, int64(state.WC_WR_FLUSH_ERR))
 
 
 @inner
@@ -175,11 +150,11 @@ def _accept(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, seq: int) -> Non
     if f.has_delay and cfg_row(hs).monitor:
         q.st_rx_delay_sum += f.delay
         q.st_rx_delay_samples += 1
-    flags = int64(ARRIVED)
+    flags = int64(state.ARRIVED)
     if f.solicited:
-        flags |= ARRIVED_LAST
-    if f.opcode == OP_WRITE_ONLY_IMM:
-        flags |= ARRIVED_IMM
+        flags |= state.ARRIVED_LAST
+    if f.opcode == wire.OP_WRITE_ONLY_IMM:
+        flags |= state.ARRIVED_IMM
     if seq != q.rcv_nxt:
         a = arrival_row(hs, i, seq & (cfg_row(hs).window - 1))
         a.flags = flags
@@ -207,7 +182,7 @@ def _count_lateness(hs: Handle, q: QueuePair, seq: int) -> None:
     top = max(q.rcv_top, q.rcv_nxt)
     behind, place = top - 1 - seq, 0
     q.rcv_top = max(top, seq + 1)
-    while behind > 0 and place < LATE_CLASSES - 1:
+    while behind > 0 and place < state.LATE_CLASSES - 1:
         behind >>= 1
         place += 1
     late_row(hs, q.host, place).packets += 1
@@ -220,20 +195,20 @@ def _in_order(hs: Handle, i: int, q: QueuePair, flags: int, length: int, imm: in
     q.rcv_nak = 0
     q.rcv_length += length
     q.st_rx_delivered += length
-    if flags & ARRIVED_IMM:
+    if flags & state.ARRIVED_IMM:
         queues.push_completion(
             hs,
             q.recv_cq,
             int64(0),
-            int64(WC_SUCCESS),
-            int64(WC_RECV_RDMA_WITH_IMM),
+            int64(state.WC_SUCCESS),
+            int64(state.WC_RECV_RDMA_WITH_IMM),
             q.rcv_length,
             imm,
             q.qpn,
-            int64(WC_WITH_IMM),
+            int64(state.WC_WITH_IMM),
             int64(0),
         )
-    if flags & ARRIVED_LAST:
+    if flags & state.ARRIVED_LAST:
         if q.tasks_of:
             event_queue.delivered(hs, q, host_row(hs, q.host).now)
         q.rcv_msn = (q.rcv_msn + 1) & 0xFFFFFF
@@ -264,18 +239,18 @@ def write_ack(hs: Handle, frame: int, m: ControlMessage) -> int:
     """Writes the ACK or NAK in control message `m` with what has arrived by now; returns its length."""
     i = m.qp
     q = qp_row(hs, i)
-    base = max(q.rcv_nxt, m.psn - SACK_BEHIND)
+    base = max(q.rcv_nxt, m.psn - wire.SACK_BEHIND)
     bitmap = 0
-    if q.rcv_early and q.transport == TR_LERP:
+    if q.rcv_early and q.transport == state.TR_LERP:
         window = cfg_row(hs).window
-        for k in range(min(SACK_BITS, q.rcv_nxt + window - base)):
+        for k in range(min(wire.SACK_BITS, q.rcv_nxt + window - base)):
             if arrival_row(hs, i, (base + k) & (window - 1)).flags:
                 bitmap |= 1 << k
-    if m.syndrome == SYNDROME_SEQUENCE and not q.rcv_nak:
-        m.syndrome = SYNDROME_ACK  # what was missing has come meanwhile
+    if m.syndrome == wire.SYNDROME_SEQUENCE and not q.rcv_nak:
+        m.syndrome = wire.SYNDROME_ACK  # what was missing has come meanwhile
     cum = m.psn
-    if m.syndrome == SYNDROME_ACK:
+    if m.syndrome == wire.SYNDROME_ACK:
         cum = q.rcv_nxt - 1
-    elif m.syndrome == SYNDROME_SEQUENCE:
+    elif m.syndrome == wire.SYNDROME_SEQUENCE:
         cum = q.rcv_nxt
     return wire.write_ack(hs, frame, q, m, cum, base, bitmap)

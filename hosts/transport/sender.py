@@ -10,25 +10,18 @@ their own.
 from __future__ import annotations
 
 from detour.base.jit import inner, int64
+from detour.hosts import rtt, timers
 from detour.hosts.cc import control
 from detour.hosts.frames import wire
-from detour.hosts.frames.wire import SYNDROME_ACCESS, SYNDROME_ACK, SYNDROME_SEQUENCE, unwrap
+from detour.hosts.frames.wire import unwrap
 from detour.hosts.nic import activate
-from detour.hosts.paths import blackhole, paths
+from detour.hosts.paths import paths, plugin
 from detour.hosts.records import Config, QueuePair, WorkRequest
 from detour.hosts.rows import candidate_row, cfg_row, frame_row, host_row, qp_row, slot_row, wqe_row
-from detour.hosts.state import (
-    MAX_TIME,
-    NIL,
-    QPS_RTS,
-    TR_LERP,
-    WC_REM_ACCESS_ERR,
-    WC_RETRY_EXC_ERR,
-    Handle,
-)
-from detour.hosts.transport import ack_validation, flight, gbn, lerp, multipath, rtt, timers
+from detour.hosts.state import MAX_TIME, NIL, QPS_RTS, TR_LERP, WC_REM_ACCESS_ERR, WC_RETRY_EXC_ERR, Handle
+from detour.hosts.transport import ack_validation, blackhole, flight, gbn, lerp, multipath
 from detour.hosts.transport.progress import PROBE_DUE, PROBE_NONE, PROBE_SENT, has_new, on_refused
-from detour.hosts.verbs.queues import fail
+from detour.hosts.transport.queues import fail
 
 # -- sending ------------------------------------------------------------------------------------------------
 
@@ -167,16 +160,16 @@ def on_ack(hs: Handle, i: int, now: int) -> None:
         q.st_answers_dropped += 1
         return
     timed_out, spurious = q.retries > 0, q.st_spurious
-    if f.syndrome == SYNDROME_ACK:
+    if f.syndrome == wire.SYNDROME_ACK:
         if q.sprays:
             multipath.on_positive(hs, i, q, f, now)
         elif q.transport == TR_LERP:
             lerp.on_positive(hs, i, q, f, now)
         else:
             gbn.on_positive(hs, i, q, f, now)
-    elif f.syndrome == SYNDROME_SEQUENCE:
+    elif f.syndrome == wire.SYNDROME_SEQUENCE:
         gbn.on_gap(hs, i, q, f, now)
-    elif f.syndrome == SYNDROME_ACCESS:
+    elif f.syndrome == wire.SYNDROME_ACCESS:
         on_refused(hs, i, q, unwrap(f.psn, q.snd_una))
     elif unwrap(f.psn, q.snd_una) >= q.snd_una:  # not ready
         q.retries = 0
@@ -321,4 +314,4 @@ def _on_rto(hs: Handle, i: int, q: QueuePair, quiet: int, now: int) -> None:
     q.tail_probe = PROBE_SENT
     q.probes = 0
     control.on_rto(q, lost, now)
-    paths.on_timeout(hs, i, q, now)
+    plugin.call(hs, i, q, plugin.PATH_TIMEOUT, now)

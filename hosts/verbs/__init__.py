@@ -1,2 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RDMA verbs: queue pairs, completion queues, memory; one by one, or tens of thousands at once."""
+"""Verbs: RDMA WRITE from Python, with the names of rdma-core's pyverbs.
+
+    device = Device(hs)                                # all hosts of a process share one
+    context = Context(device, host)
+    pd, cq = PD(context), CQ(context)
+    mr = MR(pd, 1 << 20, AccessFlag.LOCAL_WRITE | AccessFlag.REMOTE_WRITE)
+    qp = QP(pd, cq)
+    qp.connect(remote_endpoint, path=Path(sport=0x8001))   # remote_endpoint: the other side's qp.endpoint
+    qp.post_send(SendWR(1, mr.sge(), remote_addr=addr, rkey=rkey))
+    cq.poll()                                          # [WC(wr_id=1, status=WCStatus.SUCCESS, ...)]
+
+Differences from InfiniBand: the only operation is RDMA WRITE, with or without immediate; an immediate needs no
+posted receive; a QP goes from RESET to RTS in one step. A virtual address is an offset in the arena.
+
+Methods that change state run through `Device.call`; with an engine that is `Network.call`, with a socket driver
+`Driver.call`, so they may be used from any thread. Polling takes no lock: one thread polls a CQ.
+"""
+
+from detour.hosts.verbs.device import CQ, MR, PD, Context, Device
+from detour.hosts.verbs.qp import QP, QPInitAttr, random_candidates
+from detour.hosts.verbs.types import (
+    SGE,
+    WC,
+    AccessFlag,
+    CongestionControl,
+    Endpoint,
+    Path,
+    PathChoice,
+    QPState,
+    SendWR,
+    Transport,
+    WCOpcode,
+    WCStatus,
+)
+
+__all__ = [
+    "CQ", "MR", "PD", "QP", "SGE", "WC", "AccessFlag", "CongestionControl", "Context", "Device", "Endpoint", "Path",
+    "PathChoice", "QPInitAttr", "QPState", "SendWR", "Transport", "WCOpcode", "WCStatus", "random_candidates",
+]  # fmt: skip

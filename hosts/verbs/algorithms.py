@@ -42,9 +42,16 @@ def initial_window(hs: Hosts, chosen: CongestionAlgorithm) -> float:
 def give(hs: Hosts, rows: Int64Array, chosen: CongestionAlgorithm) -> None:
     """Rows of the table of QPs that are about to begin get their fields, all 0."""
     hs.qp["rate_based"][rows], hs.qp["cc_told"][rows] = chosen.rate_based, chosen.parameters is not None
-    news = _give(hs, rows, chosen, "cc_own")
+    news = _give(hs, rows, chosen, "cc_row")
     for name in ("rtt", "delay", "hops"):
         news[name][...] = -1
+
+
+def start(hs: Hosts, rows: Int64Array, chosen: Any, window: float | None) -> None:
+    """Connections begin, with an algorithm (`algorithm_of`) and a window in packets (default: `initial_window`)."""
+    control = algorithm_of(chosen)
+    give(hs, rows, control)
+    rdma.begin(hs.listing, np.ascontiguousarray(rows, np.int64), float(window or initial_window(hs, control)))
 
 
 def scheme_of(chosen: Any) -> PathScheme:
@@ -59,19 +66,18 @@ def give_paths(hs: Hosts, rows: Int64Array, chosen: PathScheme) -> None:
     hs.qp["watches"][rows] = chosen.watches
     hs.qp["path_timer"][rows] = MAX_TIME
     if not chosen.hooks:
-        hs.qp["path_own"][rows] = 0
+        hs.qp["path_row"][rows] = 0
         return
     table = _bound(hs, chosen).table.ctypes.data
-    new = rows[(hs.qp["path_own"][rows] == 0) | (state_of(hs, chosen)["table"][rows] != table)]
+    new = rows[(hs.qp["path_row"][rows] == 0) | (state_of(hs, chosen)["table"][rows] != table)]
     if len(new):
-        _give(hs, new, chosen, "path_own")
-    numbers = np.ascontiguousarray(rows, np.int64)
-    rdma.new_candidates(hs.listing, numbers)
+        _give(hs, new, chosen, "path_row")
+    rdma.new_candidates(hs.listing, np.ascontiguousarray(rows, np.int64))
 
 
 _ROOM = {
-    "cc_own": (QueuePair.CC_AT, QueuePair.CC_BYTES),
-    "path_own": (QueuePair.CC_AT + QueuePair.CC_BYTES, QueuePair.PATH_BYTES),
+    "cc_row": (QueuePair.CC_AT, QueuePair.CC_BYTES),
+    "path_row": (QueuePair.CC_AT + QueuePair.CC_BYTES, QueuePair.PATH_BYTES),
 }
 """by field that has the address: where in a QP's row there is room, and how much"""
 
@@ -99,13 +105,12 @@ def _inside(hs: Hosts, chosen: Plugin, first: int) -> NDArray[Any]:
 
 def state_of(hs: Hosts, chosen: Plugin) -> NDArray[Any]:
     """What each QP would have of a plugin that has room in its row: a view."""
-    return _inside(hs, chosen, _ROOM["path_own" if isinstance(chosen, PathScheme) else "cc_own"][0])
+    return _inside(hs, chosen, _ROOM["path_row" if isinstance(chosen, PathScheme) else "cc_row"][0])
 
 
 def _bound(hs: Hosts, plugin: Plugin) -> Bound:
     """One for all QPs of these hosts that have the same plugin; it lives as long as they do."""
-    known: list[Bound] = hs.__dict__.setdefault("_plugins", [])
-    for bound in known:
+    for bound in hs.plugins:
         if bound.algorithm is plugin or bound.algorithm == plugin:
             return bound
     of_paths = isinstance(plugin, PathScheme)
@@ -115,5 +120,5 @@ def _bound(hs: Hosts, plugin: Plugin) -> Bound:
         names = () if of_paths else HOST_PARAMETERS
         parameters = plugin.parameter_record({name: hs.cfg[0][name].item() for name in names})
     bound = Bound(plugin, parameters, path_entry_of if of_paths else cc_entry_of, QueuePair.dtype)
-    known.append(bound)
+    hs.plugins.append(bound)
     return bound

@@ -25,23 +25,12 @@ from detour.base.errors import DetourError
 from detour.hosts import rdma
 from detour.hosts.cc.plugin import CongestionAlgorithm
 from detour.hosts.paths.plugin import PathScheme
-from detour.hosts.records import QP_COUNTERS, Candidate, CompletionEntry
-from detour.hosts.state import NIL, Hosts, qp_numbers
+from detour.hosts.records import QP_COUNTERS, CompletionEntry
+from detour.hosts.state import Hosts, qp_numbers
 from detour.hosts.verbs import algorithms
-from detour.hosts.verbs.verbs import (
-    CQ,
-    MR,
-    PD,
-    REFUSALS,
-    AccessFlag,
-    CongestionControl,
-    Context,
-    Device,
-    PathChoice,
-    Transport,
-    check_scheme,
-    refresh,
-)
+from detour.hosts.verbs.device import CQ, MR, PD, Context, Device
+from detour.hosts.verbs.qp import FIXED, REFUSALS, check_receiver, check_scheme, reset, set_candidates, takes_order
+from detour.hosts.verbs.types import AccessFlag, CongestionControl, PathChoice, Transport
 
 
 @dataclass(frozen=True)
@@ -108,8 +97,7 @@ def connect_many(
     hosts = np.unique(np.concatenate([src, dst]))
     if len(hosts) and not 0 <= hosts[0] <= hosts[-1] < len(hs.host):
         raise DetourError(f"hosts {hosts[0]} to {hosts[-1]} must be 0 to {len(hs.host) - 1}")
-    if reordering and transport is not Transport.GO_BACK_N:
-        raise DetourError("a reordering receiver is for go-back-N; LERP takes packets in any order as it is")
+    check_receiver(transport, reordering)
     scheme = algorithms.scheme_of(choice)
     check_scheme(scheme, transport)
     chosen = draw_ports(len(src), shortest, non_shortest, seed) if ports is None else np.asarray(ports, np.int64)
@@ -124,26 +112,18 @@ def connect_many(
         taken.pop_all()
     rows = np.array(numbers, np.int64)
     flows = Flows(device, rows[: len(src)], rows[len(src) :], _keys(device, dst))
-    values = {
-        "telemetry": int(telemetry),
-        "transport": int(transport),
-        "in_order": int(transport is Transport.GO_BACK_N and not reordering),
-    }
-    control = algorithms.algorithm_of(congestion_control)
-    window = initial_cwnd or algorithms.initial_window(hs, control)
+    values = {"telemetry": telemetry, "transport": transport, "in_order": takes_order(transport, reordering)}
     psn = np.random.default_rng([seed, 1]).integers(0, 1 << 24, (2, len(src)), dtype=np.int64)
-    fixed = algorithms.scheme_of(PathChoice.FIXED)
-    how = scheme if (chosen.shape[1] > 1 if auto is None else auto) else fixed
-    if how.sprays:
-        chosen = np.take_along_axis(chosen, np.argsort(chosen >> 15, axis=1, kind="stable"), axis=1)
+    how = scheme if (chosen.shape[1] > 1 if auto is None else auto) else FIXED
 
     def change() -> None:
         _fill(device, flows.sender, src, flows.receiver, dst, psn[0], psn[1], values)
         _fill(device, flows.receiver, dst, flows.sender, src, psn[1], psn[0], values)
-        _fill_candidates(hs, flows.sender, chosen, how)
-        _fill_candidates(hs, flows.receiver, chosen[:, :1], fixed)
-        algorithms.give(hs, rows, control)
-        rdma.begin(hs.listing, rows, window)
+        set_candidates(hs, flows.sender, chosen, how)
+        algorithms.give_paths(hs, flows.sender, how)
+        set_candidates(hs, flows.receiver, hs.candidate["sport"][flows.sender, :1], FIXED)
+        algorithms.give_paths(hs, flows.receiver, FIXED)
+        algorithms.start(hs, rows, congestion_control, initial_cwnd)
 
     device.call(change)
     return flows
@@ -178,45 +158,18 @@ def _keys(device: Device, hosts: Int64Array) -> Int64Array:
 
 
 def _fill(
-    device: Device,
-    rows: Int64Array,
-    hosts: Int64Array,
-    peers: Int64Array,
-    peer_hosts: Int64Array,
-    psn: Int64Array,
-    peer_psn: Int64Array,
-    values: dict[str, int],
-) -> None:
+    device: Device, rows: Int64Array, hosts: Int64Array, peers: Int64Array, peer_hosts: Int64Array, psn: Int64Array,
+    peer_psn: Int64Array, values: dict[str, Any],
+) -> None:  # fmt: skip
     """The QPs' rows as `verbs.QP` would leave them, not yet started."""
     hs = device.hs
-    qp = hs.qp
-    refresh(hs, rows)
-    for name, value in values.items():
-        qp[name][rows] = value
-    rooms = {host: room_of(device, host) for host in np.unique(hosts).tolist()}
-    cq = np.array([rooms[host][1].index for host in hosts.tolist()], np.int64)
-    qp["host"][rows] = hosts
-    qp["pd"][rows] = [rooms[host][0].number for host in hosts.tolist()]
-    qp["send_cq"][rows] = cq
-    qp["recv_cq"][rows] = cq
-    qp["peer_qpn"][rows] = qp_numbers(hs, peers)
-    qp["peer_hi"][rows] = hs.host["addr_hi"][peer_hosts]
-    qp["peer_lo"][rows] = hs.host["addr_lo"][peer_hosts]
-    qp["rcv_nxt"][rows] = peer_psn
-    for name in ("snd_una", "snd_nxt", "snd_end"):
-        qp[name][rows] = psn
-
-
-def _fill_candidates(hs: Hosts, rows: Int64Array, ports: NDArray[Any], scheme: PathScheme) -> None:
-    k = ports.shape[1]
-    fresh = np.zeros(ports.shape, Candidate.dtype)
-    fresh["sport"] = ports
-    for name in ("delay", "asked", "answered", "head", "tail"):
-        fresh[name] = NIL
-    hs.candidate[rows, :k] = fresh
-    hs.qp["n_cand"][rows] = k
-    hs.qp["n_short"][rows] = (ports >> 15 == 0).sum(axis=1)
-    algorithms.give_paths(hs, rows, scheme)
+    shared = {host: room_of(device, host) for host in np.unique(hosts).tolist()}
+    cq = np.array([shared[host][1].index for host in hosts.tolist()], np.int64)
+    reset(
+        hs, rows, host=hosts, pd=[shared[host][0].number for host in hosts.tolist()], send_cq=cq, recv_cq=cq,
+        peer_qpn=qp_numbers(hs, peers), peer_hi=hs.host["addr_hi"][peer_hosts], peer_lo=hs.host["addr_lo"][peer_hosts],
+        rcv_nxt=peer_psn, snd_una=psn, snd_nxt=psn, snd_end=psn, **values,
+    )  # fmt: skip
 
 
 def lead(device: Device, rows: Int64Array, lists: Int64Array, finals: Int64Array) -> None:

@@ -20,12 +20,11 @@ from detour.engine.clock import Virtual
 from detour.engine.compiler.program import Program
 from detour.engine.network import Network
 from detour.engine.state import SwitchState
-from detour.experiments.bench import fabric, frames, inprocess, namespace, setup, switch, tables, traffic
+from detour.experiments.bench import dragonfly, fabric, inprocess, namespace, setup, switch, tables
 from detour.experiments.bench.dragonfly import BenchFabric
 from detour.experiments.bench.fabric import LoadPoint
 from detour.experiments.bench.report import Goal, ratio
-from detour.experiments.bench.switch import Size
-from detour.experiments.bench.traffic import Rate
+from detour.experiments.bench.switch import Rate, Size
 from detour.topo import parse_topology
 
 D1 = parse_topology("dragonfly:p=2,a=4,h=2")
@@ -45,7 +44,7 @@ def bench(*arguments: str, path: str | None = None) -> dict:
 
 @pytest.mark.parametrize("size", [64, 70, 512, 1500])
 def test_packets_have_their_size_and_are_what_hosts_send(size: int) -> None:
-    found = frames.through_switch(D1, size)
+    found = dragonfly.through_switch(D1, size)
     assert {len(frame) for frame in found} == {size}
     assert len(set(found)) > 32
     for number, frame in enumerate(found):
@@ -66,10 +65,10 @@ def test_packets_have_their_size_and_are_what_hosts_send(size: int) -> None:
 
 
 def test_partners_are_everybody_and_far_apart() -> None:
-    pairs = frames.partners(D1)
+    pairs = dragonfly.partners(D1)
     assert sorted(host.index for pair in pairs for host in pair) == list(range(72))
     assert all(one.group != other.group for one, other in pairs)
-    long = frames.between(pairs, 512, 144)
+    long = dragonfly.between(pairs, 512, 144)
     assert {Ether(frame)[IPv6].hlim for _, frame in long} == {255}
     assert {host.index for host, _ in long} == set(range(72))
 
@@ -82,14 +81,14 @@ def test_the_load_rises_until_more_brings_no_more() -> None:
         delivered = rate if rate <= 100_000 else 100_000 * 100_000 / rate
         return Rate(rate, delivered, 1 - delivered / rate)
 
-    rates = traffic.best_rate(switch_of_100k, 20_000)
-    assert 80_000 < traffic.best(rates) <= 100_000
+    rates = switch.best_rate(switch_of_100k, 20_000)
+    assert 80_000 < switch.best(rates) <= 100_000
     assert len(rates) < 18
 
 
 def test_a_generator_at_its_limit_ends_the_search() -> None:
-    rates = traffic.best_rate(lambda rate: Rate(min(rate, 50_000), min(rate, 50_000), 0.0), 20_000)
-    assert traffic.best(rates) == 50_000
+    rates = switch.best_rate(lambda rate: Rate(min(rate, 50_000), min(rate, 50_000), 0.0), 20_000)
+    assert switch.best(rates) == 50_000
 
 
 def test_one_disturbed_load_does_not_end_it() -> None:
@@ -101,7 +100,7 @@ def test_one_disturbed_load_does_not_end_it() -> None:
             return Rate(rate / 4, rate / 4, 0.0)
         return Rate(rate, min(rate, 100_000), max(0.0, 1 - 100_000 / rate))
 
-    assert traffic.best(traffic.best_rate(disturbed, 20_000)) == 100_000
+    assert switch.best(switch.best_rate(disturbed, 20_000)) == 100_000
 
 
 # -- reports -----------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 
 from detour.cli import main
 from detour.experiments.bench import gray
-from detour.hosts.verbs.verbs import PathChoice
+from detour.hosts.verbs import PathChoice
 
 
 def test_all_schemes_with_a_choice_of_paths_are_run() -> None:

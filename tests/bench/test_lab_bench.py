@@ -11,7 +11,7 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.experiments.bench import lab, p4sim
-from detour.experiments.bench.lab_network import ONE_SWITCH, LabFlow, LabNetwork
+from detour.experiments.bench.lab import ONE_SWITCH, LabFlow, LabNetwork
 from detour.fabric.backends.clock import PS
 from detour.topo import parse_topology
 

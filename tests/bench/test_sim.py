@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
-from detour.experiments.bench import page, sim
-from detour.experiments.bench.report import BenchReport, Goal
+from pathlib import Path
+
+from detour.experiments.bench import sim
+from detour.experiments.bench.report import BenchReport, Goal, write
 
 
 def test_a_derangement_sends_nobody_to_itself() -> None:
@@ -40,10 +42,11 @@ def test_report_of_bench_sim() -> None:
     assert numbers["memory_bytes"] == 3 << 30
 
 
-def test_the_page_says_what_was_missed() -> None:
+def test_the_page_says_what_was_missed(tmp_path: Path) -> None:
     goals = (Goal("speed", 2.0, 3.0), Goal("other", None, 1.0, most=True))
-    report = BenchReport("switch", {}, ("bytes", "rate"), (("64", "1,000"),), goals, ("a note",))
-    text = page.page([report], 120)
+    missed = BenchReport("switch", {}, ("bytes", "rate"), (("64", "1,000"),), goals, ("a note",))
+    write(tmp_path / "page.md", [missed], 120)
+    text = (tmp_path / "page.md").read_text()
     assert "## bench switch" in text
     assert "| 64 | 1,000 |" in text
     assert "| speed at least 3 | 2 | **missed** |" in text

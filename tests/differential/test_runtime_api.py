@@ -18,7 +18,7 @@ import pytest
 from detour.base.addresses import TcpAddress
 from detour.base.errors import DetourError
 from detour.engine.bmv2api.client import connect
-from detour.engine.bmv2api.commands.errors import told
+from detour.engine.bmv2api.commands.errors import error_line
 from detour.engine.bmv2api.commands.interpreter import program_of, understand
 from detour.engine.bmv2api.commands.registry import CommandScope
 from detour.engine.bmv2api.device import BmDevice
@@ -105,7 +105,7 @@ def play(port: int, lines: list[str]) -> list[str]:
                 if work is not None:
                     work(connection, said.append)
             except (DetourError, ServiceError) as error:
-                said.append(told(error))
+                said.append(error_line(error))
     return said
 
 

@@ -25,10 +25,10 @@ import numpy as np
 from detour.base.errors import DetourError
 from detour.hosts import state
 from detour.hosts.config import HostConfig
+from detour.hosts.decode import decode
 from detour.hosts.endpoint import MAX_FRAME, deadline, expire, receive, transmit
-from detour.hosts.frames.decode import decode
 from detour.hosts.records import QP_COUNTERS
-from detour.hosts.verbs.verbs import (
+from detour.hosts.verbs import (
     MR,
     QP,
     AccessFlag,

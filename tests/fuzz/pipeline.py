@@ -84,7 +84,7 @@ class Round:
         job["state"] = self._subject.state.sw
         job["phv_size"], job["max_headers"] = program.phv_size, program.max_header_bytes
         job["max_digest"], job["capacity"] = program.max_digest_bytes, MAX_FRAME
-        job["errors"] = 1 + max(program.errors.values())
+        job["errors"] = 1 + max(program.model.errors.values())
         job["compose"] = self._compose.ctypes.data
 
     def run(self, packets: int) -> None:

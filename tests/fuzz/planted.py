@@ -19,7 +19,7 @@ from unittest import mock
 from detour.engine.compiler import native, parser
 from detour.engine.p4runtime import service
 from detour.engine.tables import MatchTable
-from detour.hosts.verbs.verbs import Device
+from detour.hosts.verbs import Device
 from tests.fuzz import hosts, json_loader, p4runtime, pipeline, tables
 from tests.fuzz.board import Board
 from tests.fuzz.budget import Budget

@@ -18,8 +18,7 @@ from detour.control.entries import Plan
 from detour.control.planner import plan
 from detour.engine.compiler.program import Program
 from detour.engine.state import SwitchState
-from detour.experiments.bench.dragonfly import D1
-from detour.experiments.bench.frames import frame
+from detour.experiments.bench.dragonfly import D1, frame
 from detour.fabric.backends.virtual.load import load
 from detour.topo import Topology, address, parse_topology
 from tests.differential.packets import PacketMaker, Pool

@@ -9,10 +9,10 @@ import grpc
 import pytest
 
 from detour.engine.compiler.program import Program
-from detour.engine.compiler.run import PacketRunner
 from detour.engine.p4runtime import P4RuntimeServer
 from detour.engine.tables import TableError
 from tests.fuzz.table_program import Key, Layout, document
+from tests.packet_runner import PacketRunner
 from tests.unit.p4runtime.harness import FakeNetwork
 
 

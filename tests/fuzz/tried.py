@@ -8,13 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 from detour.engine.compiler.program import Program
-from detour.engine.compiler.run import PacketRunner
 from detour.engine.state import SwitchState
 from detour.engine.tables import GroupRef, MemberRef
 from tests.fuzz.board import Board
 from tests.fuzz.budget import Finding
 from tests.fuzz.reference import Reference
 from tests.fuzz.table_program import RESULT_BITS, Key, Layout, document
+from tests.packet_runner import PacketRunner
 
 Target = tuple[Any, Any, tuple[int, ...]]
 """What an entry does: as the reference has it, the action (or member or group), the arguments."""

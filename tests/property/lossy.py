@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 
 from detour.base.errors import DetourError
+from detour.hosts.addresses import final_address, to_words
 from detour.hosts.config import HostConfig
+from detour.hosts.decode import decode
 from detour.hosts.endpoint import MAX_FRAME, MAX_TIME, Hosts, deadline, expire, make_hosts, receive, transmit
-from detour.hosts.frames.addresses import final_address, to_words
-from detour.hosts.frames.decode import decode
 from detour.hosts.state import set_host
-from detour.hosts.verbs.verbs import CQ, MR, PD, QP, AccessFlag, Context, Device
+from detour.hosts.verbs import CQ, MR, PD, QP, AccessFlag, Context, Device, SendWR, WCStatus
 from detour.topo.address import USID_BLOCK
 
 US = 1_000_000
@@ -276,3 +276,19 @@ def make_pair(
     qp_b.connect(qp_a.endpoint)
     mr_a.write(random.Random(seed).randbytes(memory))
     return Pair(hs, device, a, b, pd_a, pd_b, cq_a, cq_b, mr_a, mr_b, qp_a, qp_b)
+
+
+def complete(pair: Pair, net: Network, packets: int) -> dict[str, Any]:
+    """Runs until the message that was posted is complete: it succeeded, and so many packets have arrived whole. Returns
+    the sender's statistics."""
+    status: list[WCStatus] = []
+    assert net.run(lambda: bool(status.extend(wc.status for wc in pair.cq_a.poll()) or status)), net.schedule()
+    assert status == [WCStatus.SUCCESS], net.schedule()
+    assert pair.mr_b.read(packets * 1000) == pair.mr_a.read(packets * 1000)
+    return pair.qp_a.stats()
+
+
+def transfer(pair: Pair, net: Network, packets: int) -> dict[str, Any]:
+    """Writes so many whole packets (`complete`)."""
+    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, packets * 1000), pair.mr_b.addr, pair.mr_b.rkey))
+    return complete(pair, net, packets)

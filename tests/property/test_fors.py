@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from detour.control.fors import FatTree, ForsPlan, solve
 from detour.control.fors.incremental import reroute
 from detour.control.fors.recolour import complete
-from detour.control.fors.server_assignment import seats
+from detour.control.fors.server_assignment import assign_servers
 from detour.control.fors.solve import proven_bound
 from detour.control.fors.verify import problems
 
@@ -132,7 +132,7 @@ def test_servers_of_flows(data, leaves, most):
         phase[row] = np.flatnonzero((room[0, :, u] < population[u]) & (room[1, :, v] < population[v]))[0]
         room[0, phase[row], u] += 1
         room[1, phase[row], v] += 1
-    first, second = seats(int(phase.max(initial=-1)) + 1, source, target, phase, population)
+    first, second = assign_servers(int(phase.max(initial=-1)) + 1, source, target, phase, population)
     senders = list(zip(source.tolist(), first.tolist(), strict=True))
     receivers = list(zip(target.tolist(), second.tolist(), strict=True))
     assert len(set(zip(senders, receivers, strict=True))) == len(source)

@@ -14,7 +14,7 @@ import pytest
 
 from detour.hosts.config import HostConfig
 from detour.hosts.endpoint import MAX_FRAME, deadline, expire, receive, transmit
-from detour.hosts.verbs.verbs import QP, CongestionControl, Path, QPInitAttr, QPState, SendWR, Transport
+from detour.hosts.verbs import QP, CongestionControl, Path, QPInitAttr, QPState, SendWR, Transport
 from tests.property.lossy import US, Pair, make_pair
 from tests.unit.hosts.frames import reseal
 
@@ -155,7 +155,7 @@ def test_uncompiled_code_does_the_same() -> None:
     program = (
         "import hashlib, random\n"
         "from tests.property.lossy import *\n"
-        "from detour.hosts.verbs.verbs import *\n"
+        "from detour.hosts.verbs import *\n"
         "pair = make_pair(memory=1 << 16, seed=3, connect={'candidates': [Path(1), Path(0x8001), Path(0x8002)]})\n"
         "weather = Weather(loss=0.1, duplicate=0.05, corrupt=0.05, reorder=0.05, mark=0.1)\n"
         "digest = hashlib.sha256()\n"

@@ -6,8 +6,8 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from detour.control.routes import qcn_numbers, qcn_schema
-from detour.control.routes.qcn import Mechanism
+from detour.control import qcn, qcn_schema
+from detour.control.qcn import Mechanism
 from detour.fabric.backends.virtual.load import _call
 from tests.ptf.packets import frame, host, ip, udp
 from tests.unit.control.qcn_runner import PORT, make_runner, message
@@ -59,5 +59,5 @@ def test_probabilities_and_averages_keep_their_bounds(mechanism: Mechanism, sequ
             assert min(heard, 16 * feedback) <= now <= max(heard, 16 * feedback)
             others = [value for at, value in enumerate(before) if at != PORT + port]
             assert [value for at, value in enumerate(detoured.values()) if at != PORT + port] == others
-        assert all(0 <= value <= qcn_numbers.ONE for value in detoured.values())
+        assert all(0 <= value <= qcn.ONE for value in detoured.values())
         assert total.read(0) == sum(last.values())

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from detour.control.expander.proof import prove
 from detour.control.expander.routes import PathPolicy, compute
-from detour.control.expander.vc_transitions import rising_ports
+from detour.control.routes.queueing import rising_ports
 from detour.topo.expander import Expander, fcplus
 
 SHAPES = st.sampled_from([(16, 6, 3), (16, 6, 4), (20, 8, 5), (24, 10, 4), (24, 10, 6)])

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from detour.hosts.config import HostConfig
-from detour.hosts.verbs.verbs import (
+from detour.hosts.verbs import (
     MR,
     QP,
     AccessFlag,

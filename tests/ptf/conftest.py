@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from detour.engine.coverage.collector import COLLECTOR, Collector
+from detour.engine.compiler.covering import COLLECTOR, Collector
 from tests.conftest import COLLECTED
 from tests.ptf import platforms
 from tests.ptf.base_test import Switch

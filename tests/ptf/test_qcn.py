@@ -18,7 +18,7 @@ from scapy.packet import Packet
 
 from detour.base.dataplane import RECIRCULATION_PORT
 from detour.control.entries import Action
-from detour.control.routes.qcn import QCN_BASE, QCN_SOURCE, CongestionPoints, Mechanism
+from detour.control.qcn import QCN_BASE, QCN_SOURCE, CongestionPoints, Mechanism
 from tests.ptf.base_test import Switch, send_packet, verify_no_other_packets, verify_packet, verify_packets
 from tests.ptf.conftest import BACKENDS, switch_with
 from tests.ptf.p4rt import clone_session

@@ -16,27 +16,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from queue import Queue
-
-import grpc
-from finsy.proto import p4r, p4r_grpc
 
 from detour.base.errors import DetourError
 from detour.fabric.backends.bmv2.switch import SwitchProcess, missing
-from detour.fabric.labs.contents import SwitchContent, contents_of
 from detour.fabric.labs.folder import LabFolder
 from detour.fabric.labs.model import LabEnd
-from detour.fabric.labs.programs import programs_of
+from detour.fabric.labs.programs import SwitchContent, contents_of, programs_of
 from detour.fabric.labs.reading import read_lab
 from detour.fabric.linux.netns import Namespace
 from detour.topo import Switch
+from tests.switch.running import Controller
 
 __all__ = ["Bmv2Lab", "Seen", "TimedFrame", "missing"]
 
 _SNAP = 65_536
 _ROOM = 1 << 22
 """bytes of sockets, so that none loses what this process is late for"""
-_ANSWER_S = 30.0
 _LEAD_S = 0.3
 _CLI = "simple_switch_CLI"
 
@@ -177,25 +172,7 @@ def _fill(address: str, device: int, content: SwitchContent) -> None:
     """Program and entries, over P4Runtime."""
     if content.compiled is None:
         raise DetourError(f"{content.switch.name}: P4Runtime needs a program and its P4Info")
-    with grpc.insecure_channel(address, options=[("grpc.max_send_message_length", -1)]) as channel:
-        stub = p4r_grpc.P4RuntimeStub(channel)
-        requests: Queue[p4r.StreamMessageRequest | None] = Queue()
-        stream = stub.StreamChannel(iter(requests.get, None), wait_for_ready=True, timeout=_ANSWER_S)
-        election = p4r.Uint128(low=1)
-        primary = p4r.MasterArbitrationUpdate(device_id=device, election_id=election)
-        requests.put(p4r.StreamMessageRequest(arbitration=primary))
-        next(stream)
-        action = p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT
-        message = p4r.ForwardingPipelineConfig()
-        message.CopyFrom(content.compiled.message)
-        stub.SetForwardingPipelineConfig(
-            p4r.SetForwardingPipelineConfigRequest(
-                device_id=device, election_id=election, action=action, config=message
-            ),
-            timeout=_ANSWER_S,
-        )
+    with Controller(address, device) as controller:
+        controller.set_pipeline(content.compiled.message.p4info, content.compiled.message.p4_device_config)
         for update in content.updates:
-            stub.Write(
-                p4r.WriteRequest(device_id=device, election_id=election, updates=[update.update]), timeout=_ANSWER_S
-            )
-        requests.put(None)
+            controller.write(update.update.entity, kind=update.update.type)

@@ -42,8 +42,8 @@ class Running:
 
     def does(self, workload: str, duration_ps: int | None = None) -> dict[str, Any]:
         """What a workload comes to."""
-        doings = self.virtual.do(activities_of(self.virtual.lab, workload))
-        return document_of(self.virtual.booted, doings, self.virtual.run_until_over(doings, duration_ps))
+        jobs = self.virtual.do(activities_of(self.virtual.lab, workload))
+        return document_of(self.virtual.booted, jobs, self.virtual.run_until_over(jobs, duration_ps))
 
     def sends(self, name: str, *frames: bytes, sniffing: tuple[str, ...] = ()) -> dict[str, list[bytes]]:
         """What those hosts get of what one sends, a frame every 10 ms."""
@@ -150,7 +150,7 @@ def source_routing(lab: Running) -> None:
 
 @dataclass(frozen=True)
 class LabExercise:
-    """`name`: the exercise's folder."""
+    """`name`: the exercise's folder in p4lang's tutorials, or path of a `network.py` in p4-learning."""
 
     name: str
     check: Callable[[Running], None]

@@ -4,10 +4,7 @@ and to look for. Nothing of p4-learning is part of this project."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
-from lab_exercises import BROADCAST, MS, Running
+from lab_exercises import BROADCAST, MS, LabExercise, Running, every_ping
 from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
@@ -84,30 +81,17 @@ def spread(lab: Running) -> None:
     assert sum(port["tx_packets"] > 20 for port in used) > 1
 
 
-def every_ping(lab: Running) -> None:
-    document = lab.does("ping:count=1")
-    assert document["completed"] == document["flows"] == len(lab.virtual.lab.hosts) * (len(lab.virtual.lab.hosts) - 1)
-
-
-@dataclass(frozen=True)
-class LearningExercise:
-    """`path`: of the `network.py`, in the repository."""
-
-    path: str
-    check: Callable[[Running], None]
-
-
 EXERCISES = (
-    LearningExercise("examples/meter/network_direct.py", meter),
-    LearningExercise("examples/meter/network_indirect.py", meter),
-    LearningExercise("examples/recirculate/network.py", recirculate),
-    LearningExercise("examples/recirculate_and_add_header/network.py", recirculate_and_add_header),
-    LearningExercise("examples/counter/network_direct.py", counter),
-    LearningExercise("exercises/05-ECMP/solution/network.py", spread),
-    LearningExercise("exercises/05-Flowlet_Switching/solution/network.py", spread),
-    LearningExercise("exercises/06-Heavy_Hitter_Detector/solution/network.py", heavy_hitter),
-    LearningExercise("exercises/02-Repeater/thrift/solution/network.py", every_ping),
-    LearningExercise("exercises/03-L2_Basic_forwarding/thrift/solution/network.py", every_ping),
-    LearningExercise("exercises/03-L2_Flooding/thrift/solution/network-all-ports.py", every_ping),
-    LearningExercise("exercises/03-L2_Flooding/thrift/solution/network-other-ports.py", every_ping),
+    LabExercise("examples/meter/network_direct.py", meter),
+    LabExercise("examples/meter/network_indirect.py", meter),
+    LabExercise("examples/recirculate/network.py", recirculate),
+    LabExercise("examples/recirculate_and_add_header/network.py", recirculate_and_add_header),
+    LabExercise("examples/counter/network_direct.py", counter),
+    LabExercise("exercises/05-ECMP/solution/network.py", spread),
+    LabExercise("exercises/05-Flowlet_Switching/solution/network.py", spread),
+    LabExercise("exercises/06-Heavy_Hitter_Detector/solution/network.py", heavy_hitter),
+    LabExercise("exercises/02-Repeater/thrift/solution/network.py", every_ping),
+    LabExercise("exercises/03-L2_Basic_forwarding/thrift/solution/network.py", every_ping),
+    LabExercise("exercises/03-L2_Flooding/thrift/solution/network-all-ports.py", every_ping),
+    LabExercise("exercises/03-L2_Flooding/thrift/solution/network-other-ports.py", every_ping),
 )

@@ -13,9 +13,8 @@ from pathlib import Path
 import lab_exercises as exercises
 import pytest
 
-from detour.fabric.labs.contents import contents_of
 from detour.fabric.labs.folder import LabFolder
-from detour.fabric.labs.programs import programs_of
+from detour.fabric.labs.programs import contents_of, programs_of
 from detour.fabric.labs.reading import read_lab
 from detour.fabric.labs.virtual import VirtualLab
 

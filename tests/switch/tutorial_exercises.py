@@ -65,9 +65,7 @@ def listening(*hosts: str) -> tuple[str, ...]:
 
 EXERCISES = (
     Exercise(
-        "basic",
-        ("pingall",),
-        {"every host reaches every other": lambda o: "0% dropped (12/12 received)" in o.output},
+        "basic", ("pingall",), {"every host reaches every other": lambda o: "0% dropped (12/12 received)" in o.output}
     ),
     Exercise(
         "basic_tunnel",
@@ -122,10 +120,7 @@ EXERCISES = (
     ),
     Exercise(
         "link_monitor",
-        (
-            "h1 ./send.py > send.log 2>&1 &",
-            "h1 timeout -s INT 6 python3 -u ./receive.py > receive.log 2>&1",
-        ),
+        ("h1 ./send.py > send.log 2>&1 &", "h1 timeout -s INT 6 python3 -u ./receive.py > receive.log 2>&1"),
         {
             f"the probe reports switch {switch}": lambda o, s=switch: count(o, "receive.log", f"Switch {s} - Port") > 1
             for switch in (1, 2, 3, 4)
@@ -133,11 +128,7 @@ EXERCISES = (
     ),
     Exercise(
         "load_balance",
-        (
-            *listening("h2", "h3"),
-            *('h1 ./send.py 10.0.0.1 "P4 is cool"' for _ in range(12)),
-            "sh sleep 2",
-        ),
+        (*listening("h2", "h3"), *('h1 ./send.py 10.0.0.1 "P4 is cool"' for _ in range(12)), "sh sleep 2"),
         {
             "every packet arrives once": lambda o: received(o, "h2.log") + received(o, "h3.log") == 12,
             "both servers get some": lambda o: min(received(o, "h2.log"), received(o, "h3.log")) > 0,
@@ -178,11 +169,7 @@ EXERCISES = (
     ),
     Exercise(
         "source_routing",
-        (
-            *listening("h2"),
-            "h1 printf '2 3 2 2 1\\n2 1\\nq\\n' | ./send.py 10.0.2.2",
-            "sh sleep 2",
-        ),
+        (*listening("h2"), "h1 printf '2 3 2 2 1\\n2 1\\nq\\n' | ./send.py 10.0.2.2", "sh sleep 2"),
         {
             "five hops": lambda o: count(o, "h2.log", r"ttl\s*= 59") == 1,
             "two hops": lambda o: count(o, "h2.log", r"ttl\s*= 62") == 1,

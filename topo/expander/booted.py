@@ -35,10 +35,18 @@ def network_of(spec: str) -> Expander:
     name, values = split_spec(spec)
     if name not in EXPANDER_FAMILIES:
         raise DetourError(f"{spec} is no expander; there are {', '.join(EXPANDER_FAMILIES)}")
-    numbers = {key: whole_number(spec, key, value) for key, value in values.items()}
-    grown = numbers.pop("grown", 0)
-    network = EXPANDER_FAMILIES[name](**numbers)
+    return _built(name, **{key: whole_number(spec, key, value) for key, value in values.items()})
+
+
+def _built(family: str, grown: int = 0, **numbers: Any) -> Expander:
+    network = EXPANDER_FAMILIES[family](**numbers)
     return grow(network, grown).network if grown else network
+
+
+def booted(family: str) -> Callable[..., Topology]:
+    """What builds the topology of a family, grown by `grown` switches, from numbers that its function in
+    `EXPANDER_FAMILIES` takes."""
+    return lambda **numbers: _built(family, **numbers).topology
 
 
 def is_expander(topology: Topology) -> bool:
@@ -53,33 +61,3 @@ def expander_of(topology: Topology) -> Expander:
         DetourError: it is none.
     """
     return expander_of_topology(topology) if topology.family == GIVEN else network_of(topology.spec)
-
-
-def fcplus(grown: int = 0, **values: Any) -> Topology:
-    """`layered.fcplus`, grown by so many switches, as a topology."""
-    return grow(layered.fcplus(**values), grown).network.topology
-
-
-def fc(grown: int = 0, **values: Any) -> Topology:
-    """`layered.fc`, grown by so many switches, as a topology."""
-    return grow(layered.fc(**values), grown).network.topology
-
-
-def jellyfish(grown: int = 0, **values: Any) -> Topology:
-    """`flat.jellyfish`, grown by so many switches, as a topology."""
-    return grow(flat.jellyfish(**values), grown).network.topology
-
-
-def xpander(grown: int = 0, **values: Any) -> Topology:
-    """`flat.xpander`, grown by so many switches, as a topology."""
-    return grow(flat.xpander(**values), grown).network.topology
-
-
-def slimfly(grown: int = 0, **values: Any) -> Topology:
-    """`flat.slimfly`, grown by so many switches, as a topology."""
-    return grow(flat.slimfly(**values), grown).network.topology
-
-
-def equal_cost_clos(**values: Any) -> Topology:
-    """`folded.equal_cost_clos` as a topology."""
-    return folded.equal_cost_clos(**values).topology

@@ -27,10 +27,8 @@ from detour.topo.topology import Topology
 if TYPE_CHECKING:
     import networkx
 
-GIVEN = "given-graph"
-"""the family of these networks"""
-MAX_DEGREE = 255
-"""links of a switch to others: routes number them in a byte"""
+GIVEN = "given-graph"  # the family of these networks
+MAX_DEGREE = 255  # links of a switch to others: routes number them in a byte
 MAX_SPEED, MAX_DELAY_US = 1000.0, 1e6
 
 

@@ -28,8 +28,7 @@ from detour.topo.expander.layered import gap_degrees, layers_per_group
 from detour.topo.expander.network import Expander
 from detour.topo.expander.wiring import SwitchPair, ordered
 
-GROWING = ("fcplus", "fc", "jellyfish", "xpander", "slimfly", GIVEN)
-"""families that can grow"""
+GROWING = ("fcplus", "fc", "jellyfish", "xpander", "slimfly", GIVEN)  # families that can grow
 _DIGEST = re.compile(r"(#[0-9a-f]{16})?$")
 """of a file, at the end of a network's text"""
 MAX_GROWN = 1000
@@ -69,7 +68,9 @@ def grow(network: Expander, count: int) -> Growth:
     if network.family == GIVEN and ",grown=" in network.spec:
         raise DetourError(f"{network.spec}: it has grown already; add all switches to the file's network at once")
     layered = network.layers < network.size
-    now = _doubled(network) if layered and count else network
+    # Layers get room between them: l becomes 2l, and 2l + 1 is new.
+    doubled = replace(network, layer=2 * network.layer, layers=2 * network.layers)
+    now = doubled if layered and count else network
     steps = []
     for number in range(count):
         rng = np.random.default_rng([*_identity(network), number])
@@ -95,11 +96,6 @@ def _identity(network: Expander) -> bytes:
 def _median(values: Int32Array) -> int:
     """The lower one of two."""
     return int(np.sort(values)[(values.size - 1) // 2])
-
-
-def _doubled(network: Expander) -> Expander:
-    """Layers with room between them: l becomes 2l, and 2l + 1 is new."""
-    return replace(network, layer=2 * network.layer, layers=2 * network.layers)
 
 
 def _in_gaps(network: Expander, now: Expander, rng: np.random.Generator) -> tuple[Int64Array, Int32Array]:

@@ -12,10 +12,8 @@ from detour.base.errors import DetourError
 from detour.topo.expander.network import Expander, switch_count
 from detour.topo.expander.wiring import SwitchPair, join
 
-EXPANDER_PORTS = 32
-"""of a switch, where none are given (section V)"""
-LARGEST_GROUP = 5
-"""eq. (4): layers a group may have"""
+EXPANDER_PORTS = 32  # of a switch, where none are given (section V)
+LARGEST_GROUP = 5  # eq. (4): layers a group may have
 
 
 def layer_count(s: int) -> int:

@@ -11,8 +11,7 @@ from detour.base.errors import DetourError
 Ends = NDArray[np.int32]
 SwitchPair = tuple[int, int]
 
-_ROUNDS = 400
-"""swaps tried for every link before a wiring is given up"""
+_ROUNDS = 400  # swaps tried for every link before a wiring is given up
 _RESTARTS = 20
 
 

@@ -10,15 +10,7 @@ from detour.engine.bmv2api import types
 from detour.engine.bmv2api.calls.keys import place, refused
 from detour.engine.bmv2api.calls.part import CallPart
 from detour.engine.bmv2api.wire import ServiceError, signed
-from detour.engine.tables import (
-    CounterArray,
-    MatchTable,
-    MeterArray,
-    MeterRates,
-    RegisterArray,
-    TableError,
-    ValueSet,
-)
+from detour.engine.tables import CounterArray, MatchTable, MeterArray, MeterRates, RegisterArray, TableError, ValueSet
 
 _US = 1_000_000
 A = TypeVar("A", CounterArray, MeterArray, RegisterArray)
@@ -26,12 +18,12 @@ A = TypeVar("A", CounterArray, MeterArray, RegisterArray)
 
 def _array(arrays: Mapping[str, A], name: str, index: int, error: type[ServiceError]) -> A:
     """An array that has that index. For what is wrong, counters, meters and registers have the same codes."""
-    found = arrays.get(name)
-    if found is None:
+    array = arrays.get(name)
+    if array is None:
         raise error(types.CounterCode.INVALID_COUNTER_NAME)
-    if not 0 <= index < found.size:
+    if not 0 <= index < array.size:
         raise error(types.CounterCode.INVALID_INDEX)
-    return found
+    return array
 
 
 def _rates(rates: Sequence[types.MeterRate]) -> MeterRates:
@@ -61,10 +53,10 @@ class ArrayCalls(CallPart):
     # -- direct counters and meters
 
     def _counted(self, name: str) -> MatchTable:
-        found = self.table(name)
-        if not found.spec.with_counters:
+        table = self.table(name)
+        if not table.spec.with_counters:
             raise refused(types.TableCode.COUNTERS_DISABLED)
-        return found
+        return table
 
     def bm_mt_read_counter(self, table_name: str, entry_handle: int) -> types.CounterValue:
         table = self._counted(table_name)
@@ -127,9 +119,9 @@ class ArrayCalls(CallPart):
         if table is not None:
             table.set_all_meters(_rates(rates))
             return
-        meter, found = self._meter(meter_array_name), _rates(rates)
+        meter, config = self._meter(meter_array_name), _rates(rates)
         for index in range(meter.size):
-            meter.configure(index, found)
+            meter.configure(index, config)
 
     def bm_meter_set_rates(self, meter_array_name: str, index: int, rates: Sequence[types.MeterRate]) -> None:
         self._meter(meter_array_name, index).configure(index, _rates(rates))
@@ -164,25 +156,25 @@ class ArrayCalls(CallPart):
     # -- parser value sets
 
     def _value_set(self, name: str) -> ValueSet:
-        found = self.device.state.value_sets.get(name)
-        if found is None:
+        value_set = self.device.state.value_sets.get(name)
+        if value_set is None:
             raise types.InvalidParseVSetOperation(types.ParseVSetCode.INVALID_PARSE_VSET_NAME)
-        return found
+        return value_set
 
     def bm_parse_vset_add(self, parse_vset_name: str, value: bytes) -> None:
-        found = self._value_set(parse_vset_name)
+        value_set = self._value_set(parse_vset_name)
         try:
-            found.replace((*found.values, int.from_bytes(value, "big")))
+            value_set.replace((*value_set.values, int.from_bytes(value, "big")))
         except TableError as error:
             raise types.InvalidParseVSetOperation(types.ParseVSetCode.ERROR) from error
 
     def bm_parse_vset_remove(self, parse_vset_name: str, value: bytes) -> None:
-        found, gone = self._value_set(parse_vset_name), int.from_bytes(value, "big")
-        found.replace(each for each in found.values if each != gone)
+        value_set, gone = self._value_set(parse_vset_name), int.from_bytes(value, "big")
+        value_set.replace(each for each in value_set.values if each != gone)
 
     def bm_parse_vset_get(self, parse_vset_name: str) -> list[bytes]:
-        found = self._value_set(parse_vset_name)
-        return [value.to_bytes((found.bits + 7) // 8, "big") for value in found.values]
+        value_set = self._value_set(parse_vset_name)
+        return [value.to_bytes((value_set.bits + 7) // 8, "big") for value in value_set.values]
 
     def bm_parse_vset_clear(self, parse_vset_name: str) -> None:
         self._value_set(parse_vset_name).replace(())

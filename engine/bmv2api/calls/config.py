@@ -8,28 +8,22 @@ from typing import Any
 
 from detour.base.errors import DetourError
 from detour.engine.bmv2api import types
-from detour.engine.bmv2api.calls.part import ReplicaPart, alone
-from detour.engine.bmv2api.device import BmDevice
-from detour.engine.bmv2api.queues import Queues
-from detour.engine.bmv2api.replication import Replicas
-from detour.engine.compiler.custom_crc import CrcParameters
+from detour.engine.bmv2api.calls.part import CallPart, alone
+from detour.engine.compiler.hashes import CrcParameters
 from detour.engine.p4runtime.store import EntityStore
 
 _LISTS = {
+    types.ResourceType.MATCH_TABLE: "tables",
+    types.ResourceType.ACTION_PROFILE: "action_profiles",
     types.ResourceType.COUNTER: "counter_arrays",
     types.ResourceType.METER: "meter_arrays",
     types.ResourceType.REGISTER: "register_arrays",
     types.ResourceType.LEARNING_LIST: "learn_lists",
 }
-_IN_PIPELINES = {types.ResourceType.MATCH_TABLE: "tables", types.ResourceType.ACTION_PROFILE: "action_profiles"}
 
 
-class ConfigCalls(ReplicaPart):
+class ConfigCalls(CallPart):
     """See the module."""
-
-    def __init__(self, device: BmDevice, replicas: Replicas, queues: Queues) -> None:
-        super().__init__(device, replicas)
-        self._queues = queues
 
     # -- programs
 
@@ -52,19 +46,14 @@ class ConfigCalls(ReplicaPart):
         return hashlib.md5(self.device.config, usedforsecurity=False).digest()
 
     def bm_get_id_from_name(self, resource_type: int, resource_name: str) -> int:
-        source = self.device.state.program.model.json
-        found: list[Any]
-        try:
-            kind = types.ResourceType(resource_type)
-        except ValueError:
-            raise types.InvalidIdLookup(types.IdLookupCode.INVALID_RESOURCE_TYPE) from None
-        if kind in _LISTS:
-            found = source.get(_LISTS[kind]) or []
-        else:
-            found = [each for p in source["pipelines"] for each in p.get(_IN_PIPELINES[kind]) or []]
-        for each in found:
-            if each["name"] == resource_name:
-                return each["id"]
+        source: Any = self.device.state.program.model.json
+        if resource_type not in _LISTS:
+            raise types.InvalidIdLookup(types.IdLookupCode.INVALID_RESOURCE_TYPE)
+        kind = _LISTS[types.ResourceType(resource_type)]
+        for part in (source, *source["pipelines"]):
+            for resource in part.get(kind) or []:
+                if resource["name"] == resource_name:
+                    return resource["id"]
         raise types.InvalidIdLookup(types.IdLookupCode.INVALID_RESOURCE_NAME)
 
     # -- the switch
@@ -108,7 +97,7 @@ class ConfigCalls(ReplicaPart):
         except (DetourError, OSError) as error:
             raise types.InvalidDevMgrOperation(types.DevMgrCode.ERROR) from error
         self.device.interfaces[port_num] = iface_name
-        self._queues.added(port_num)
+        self.queues.added(port_num)
 
     def bm_dev_mgr_remove_port(self, port_num: int) -> None:
         try:
@@ -133,8 +122,8 @@ class ConfigCalls(ReplicaPart):
 
     def _no_learning(self, list_id: int, *_: object) -> None:
         lists = self.device.state.program.model.json.get("learn_lists") or []
-        known = any(each["id"] == list_id for each in lists)
-        raise types.InvalidLearnOperation(types.LearnCode.ERROR if known else types.LearnCode.INVALID_LIST_ID)
+        exists = any(each["id"] == list_id for each in lists)
+        raise types.InvalidLearnOperation(types.LearnCode.ERROR if exists else types.LearnCode.INVALID_LIST_ID)
 
     bm_learning_ack = bm_learning_ack_buffer = _no_learning
     bm_learning_set_timeout = bm_learning_set_buffer_size = _no_learning
@@ -161,9 +150,9 @@ class ConfigCalls(ReplicaPart):
 
     def bm_set_toeplitz_hash_key(self, calc_name: str, key: bytes) -> None:
         """v1model has no such algorithm, so no calculation is one."""
-        known = calc_name in self.device.state.program.model.calculations
+        exists = calc_name in self.device.state.program.model.calculations
         raise types.InvalidToeplitzHashOperation(
-            types.ToeplitzCode.WRONG_TYPE_CALCULATION if known else types.ToeplitzCode.INVALID_CALCULATION_NAME
+            types.ToeplitzCode.WRONG_TYPE_CALCULATION if exists else types.ToeplitzCode.INVALID_CALCULATION_NAME
         )
 
 

@@ -3,20 +3,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from detour.engine.bmv2api import types
-from detour.engine.bmv2api.wire import signed
+from detour.engine.bmv2api.wire import ServiceError, signed
 from detour.engine.compiler.model import MAX_PRIORITY, ActionIr, KeyField, TableIr
-from detour.engine.tables import Entry, MatchTable
+from detour.engine.tables import ActionProfile, Entry, EntryExists, MatchTable, TableError, TableFull
 
 _INDEX = 0xFFFFFF
+_HIDDEN = 1 << 32
+"""ids from here on are of members and groups that came with an entry of P4Runtime's, and are its own"""
 
 
-def refused(code: types.TableCode) -> types.InvalidTableOperation:
+def refused(code: types.TableCode) -> ServiceError:
     """BMv2's exception for a table or an action profile."""
     return types.InvalidTableOperation(code)
+
+
+@contextmanager
+def translated(code: types.TableCode | None = None) -> Iterator[None]:
+    """Errors of the engine's tables become BMv2's, with that code or the one that fits."""
+    try:
+        yield
+    except TableError as error:
+        exists, full = isinstance(error, EntryExists), isinstance(error, TableFull)
+        fits = types.TableCode.TABLE_FULL if full else types.TableCode.ERROR
+        raise refused(code or (types.TableCode.DUPLICATE_ENTRY if exists else fits)) from error
 
 
 # -- handles: the version of the place in the upper eight bits, its number below; signed, as Thrift has no other
@@ -29,12 +43,32 @@ def entry_handle(table: MatchTable, place: int) -> int:
 
 def place(table: MatchTable, handle: int, any_version: bool = False) -> int:
     """The engine's handle of an entry. BMv2 does not look at the version everywhere."""
-    found = handle & _INDEX
-    if found not in table:
+    index = handle & _INDEX
+    if index not in table:
         raise refused(types.TableCode.INVALID_HANDLE)
-    if not any_version and (handle >> 24) & 0xFF != table.version(found) & 0xFF:
+    if not any_version and (handle >> 24) & 0xFF != table.version(index) & 0xFF:
         raise refused(types.TableCode.EXPIRED_HANDLE)
-    return found
+    return index
+
+
+def member_id(profile: ActionProfile, handle: int) -> int:
+    """The id of the member with that handle of BMv2's."""
+    return _row_id(profile.member_id, handle, types.TableCode.INVALID_MBR_HANDLE)
+
+
+def group_id(profile: ActionProfile, handle: int) -> int:
+    """The id of the group with that handle of BMv2's."""
+    return _row_id(profile.group_id, handle, types.TableCode.INVALID_GRP_HANDLE)
+
+
+def _row_id(id_of: Callable[[int], int], handle: int, code: types.TableCode) -> int:
+    try:
+        number = id_of(handle)
+    except KeyError:
+        raise refused(code) from None
+    if number >= _HIDDEN:
+        raise refused(code)
+    return number
 
 
 # -- actions
@@ -42,19 +76,18 @@ def place(table: MatchTable, handle: int, any_version: bool = False) -> int:
 
 def action_of(actions: Iterable[ActionIr], name: str) -> ActionIr:
     """The action of that name."""
-    found = next((a for a in actions if a.name == name), None)
-    if found is None:
+    action = next((a for a in actions if a.name == name), None)
+    if action is None:
         raise refused(types.TableCode.INVALID_ACTION_NAME)
-    return found
+    return action
 
 
 def arguments(action: ActionIr, data: Sequence[bytes]) -> tuple[int, ...]:
     """Values of an action's parameters; bits beyond their width are cut."""
     if len(data) != len(action.params):
         raise refused(types.TableCode.BAD_ACTION_DATA)
-    return tuple(
-        int.from_bytes(value, "big") & ((1 << p.bits) - 1) for p, value in zip(action.params, data, strict=True)
-    )
+    pairs = zip(action.params, data, strict=True)
+    return tuple(int.from_bytes(value, "big") & ((1 << p.bits) - 1) for p, value in pairs)
 
 
 def action_data(values: Sequence[int]) -> list[bytes]:
@@ -74,10 +107,9 @@ def engine_priority(spec: TableIr, priority: int | None) -> int:
     """BMv2 takes the lowest number first, the engine the highest, as P4Runtime does."""
     if not prioritised(spec):
         return 0
-    found = MAX_PRIORITY - (priority or 0)
-    if found > MAX_PRIORITY:
+    if (priority or 0) < 0:
         raise refused(types.TableCode.ERROR)
-    return found
+    return MAX_PRIORITY - (priority or 0)
 
 
 def bm_priority(spec: TableIr, priority: int) -> int:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from detour.engine.bmv2api.calls.part import ReplicaPart
+from detour.engine.bmv2api.calls.part import CallPart
 from detour.engine.bmv2api.replication import ReplicaNode, Replicas
 from detour.engine.bmv2api.types import InvalidMcOperation, McCode
 from detour.engine.pre import MAX_GROUP
@@ -13,12 +13,12 @@ _MAX_LAG = 256
 _MAX_RID = (1 << 16) - 1
 
 
-class MulticastCalls(ReplicaPart):
+class MulticastCalls(CallPart):
     """See the module."""
 
     def bm_mc_mgrp_create(self, mgrp: int) -> int:
         replicas = self.replicas
-        if mgrp > MAX_GROUP:  # no packet can name it, and clone sessions are told by it
+        if mgrp > MAX_GROUP:  # no packet can name it, and greater numbers stand for clone sessions
             raise InvalidMcOperation(McCode.INVALID_MGID)
         if mgrp not in replicas.groups:
             replicas.groups[mgrp] = []
@@ -34,14 +34,13 @@ class MulticastCalls(ReplicaPart):
         return self.replicas.add_node(ReplicaNode(rid, _members(port_map), _members(lag_map)))
 
     def bm_mc_node_update(self, l1_handle: int, port_map: str, lag_map: str) -> None:
-        replicas = self.replicas
-        node = self._node(replicas, l1_handle)
+        replicas, node = self._node(l1_handle)
         node.ports, node.lags = _members(port_map), _members(lag_map)
         if node.group is not None:
             replicas.write(node.group)
 
     def bm_mc_node_associate(self, mgrp_handle: int, l1_handle: int) -> None:
-        replicas, node = self._pair(mgrp_handle, l1_handle)
+        replicas, node = self._node(l1_handle, mgrp_handle)
         if node.group is not None:
             raise InvalidMcOperation(McCode.ERROR)
         node.group = mgrp_handle
@@ -49,7 +48,7 @@ class MulticastCalls(ReplicaPart):
         replicas.write(mgrp_handle)
 
     def bm_mc_node_dissociate(self, mgrp_handle: int, l1_handle: int) -> None:
-        replicas, node = self._pair(mgrp_handle, l1_handle)
+        replicas, node = self._node(l1_handle, mgrp_handle)
         if node.group != mgrp_handle:
             raise InvalidMcOperation(McCode.ERROR)
         node.group = None
@@ -57,8 +56,7 @@ class MulticastCalls(ReplicaPart):
         replicas.write(mgrp_handle)
 
     def bm_mc_node_destroy(self, l1_handle: int) -> None:
-        replicas = self.replicas
-        self._node(replicas, l1_handle)
+        replicas, _ = self._node(l1_handle)
         replicas.remove_node(l1_handle)
 
     def bm_mc_set_lag_membership(self, lag_index: int, port_map: str) -> None:
@@ -69,18 +67,14 @@ class MulticastCalls(ReplicaPart):
     def bm_mc_get_entries(self) -> str:
         return self.replicas.as_json()
 
-    def _pair(self, group: int, handle: int) -> tuple[Replicas, ReplicaNode]:
+    def _node(self, handle: int, group: int | None = None) -> tuple[Replicas, ReplicaNode]:
+        """A node, and a group that must exist as well."""
         replicas = self.replicas
-        node = self._node(replicas, handle)
-        if group not in replicas.groups:
-            raise InvalidMcOperation(McCode.INVALID_MGRP_HANDLE)
-        return replicas, node
-
-    def _node(self, replicas: Replicas, handle: int) -> ReplicaNode:
-        node = replicas.nodes.get(handle)
-        if node is None:
+        if handle not in replicas.nodes:
             raise InvalidMcOperation(McCode.INVALID_L1_HANDLE)
-        return node
+        if group is not None and group not in replicas.groups:
+            raise InvalidMcOperation(McCode.INVALID_MGRP_HANDLE)
+        return replicas, replicas.nodes[handle]
 
 
 def _members(bits: str) -> tuple[int, ...]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the parts of the services share."""
+"""What the functions of all services share."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from detour.engine.bmv2api.calls.keys import refused
 from detour.engine.bmv2api.device import BmDevice
+from detour.engine.bmv2api.queues import Queues
 from detour.engine.bmv2api.replication import Replicas
 from detour.engine.bmv2api.types import TableCode
 from detour.engine.tables import MatchTable
@@ -16,34 +17,28 @@ C = TypeVar("C", bound=Callable[..., object])
 
 
 class CallPart:
-    """Acts on one switch. Its methods are called while the switch stands, but for those marked `alone`."""
+    """Functions on one switch, some of a service's. They are called while the switch stands, but for those marked
+    `alone`. Contexts, which are always the same, are not passed."""
 
     def __init__(self, device: BmDevice) -> None:
-        self.device = device
-
-    def table(self, name: str) -> MatchTable:
-        """Any table."""
-        found = self.device.state.tables.get(name)
-        if found is None:
-            raise refused(TableCode.INVALID_TABLE_NAME)
-        return found
-
-
-class ReplicaPart(CallPart):
-    """One that acts on multicast groups or mirroring sessions."""
-
-    def __init__(self, device: BmDevice, replicas: Replicas) -> None:
-        super().__init__(device)
-        self._kept = replicas
+        self.device, self.queues = device, Queues(device)
+        self._replicas = Replicas(device)
 
     @property
     def replicas(self) -> Replicas:
-        """With what was changed elsewhere."""
-        self._kept.follow()
-        return self._kept
+        """Multicast groups and mirroring sessions, with what was changed elsewhere."""
+        self._replicas.follow()
+        return self._replicas
+
+    def table(self, name: str) -> MatchTable:
+        """Any table."""
+        table = self.device.state.tables.get(name)
+        if table is None:
+            raise refused(TableCode.INVALID_TABLE_NAME)
+        return table
 
 
 def alone(function: C) -> C:
-    """Marks a method that stands for itself: it takes long, or takes turns by its own."""
+    """Marks a function that takes long, or that runs what it does to the switch by itself."""
     function.stands_alone = True  # type: ignore[attr-defined]
     return function

@@ -7,31 +7,26 @@ made here get the handle + 1, or the next number that is free.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
+from itertools import count
 
-from detour.engine.bmv2api.calls.keys import action_data, action_of, arguments, refused
+from detour.engine.bmv2api.calls.keys import action_data, action_of, arguments, group_id, member_id, refused, translated
 from detour.engine.bmv2api.calls.part import CallPart
-from detour.engine.bmv2api.calls.tables import group_id, member_id, table_error
 from detour.engine.bmv2api.types import ProfileGroup, ProfileMember, TableCode
-from detour.engine.tables import ActionProfile, GroupMember, TableError
+from detour.engine.tables import ActionProfile, GroupMember
 
 
 class ProfileCalls(CallPart):
     """See the module."""
 
-    def profile(self, name: str) -> ActionProfile:
-        """Any action profile."""
-        found = self.device.state.action_profiles.get(name)
-        if found is None:
+    def profile(self, name: str, with_groups: bool = False) -> ActionProfile:
+        """An action profile, or one with groups."""
+        profile = self.device.state.action_profiles.get(name)
+        if profile is None:
             raise refused(TableCode.INVALID_ACTION_PROFILE_NAME)
-        return found
-
-    def selector(self, name: str) -> ActionProfile:
-        """One with groups."""
-        found = self.profile(name)
-        if found.spec.selector is None:
+        if with_groups and profile.spec.selector is None:
             raise refused(TableCode.NO_ACTION_PROFILE_SELECTION)
-        return found
+        return profile
 
     # -- members
 
@@ -40,10 +35,8 @@ class ProfileCalls(CallPart):
         action = action_of(profile.spec.actions.values(), action_name)
         params = arguments(action, data)
         handle = profile.following[0]
-        try:
+        with translated():
             profile.add_member(_free(handle + 1, set(profile.members())), action.id, params)
-        except TableError as error:
-            raise table_error(error) from error
         return handle
 
     def bm_mt_act_prof_modify_member(
@@ -57,7 +50,8 @@ class ProfileCalls(CallPart):
     def bm_mt_act_prof_delete_member(self, act_prof_name: str, mbr_handle: int) -> None:
         profile = self.profile(act_prof_name)
         member = member_id(profile, mbr_handle)
-        _delete(lambda: profile.delete_member(member), TableCode.MBR_STILL_USED)
+        with translated(TableCode.MBR_STILL_USED):  # there is one, so what can be wrong is that it is in use
+            profile.delete_member(member)
 
     def bm_mt_act_prof_get_members(self, act_prof_name: str) -> list[ProfileMember]:
         profile = self.device.state.action_profiles.get(act_prof_name)
@@ -72,7 +66,7 @@ class ProfileCalls(CallPart):
     # -- groups
 
     def bm_mt_act_prof_create_group(self, act_prof_name: str) -> int:
-        profile = self.selector(act_prof_name)
+        profile = self.profile(act_prof_name, with_groups=True)
         handle = profile.following[1]
         group = _free(handle + 1, set(profile.groups()))
         profile.add_group(group)
@@ -82,32 +76,31 @@ class ProfileCalls(CallPart):
         return handle
 
     def bm_mt_act_prof_delete_group(self, act_prof_name: str, grp_handle: int) -> None:
-        profile = self.selector(act_prof_name)
+        profile = self.profile(act_prof_name, with_groups=True)
         group = group_id(profile, grp_handle)
-        _delete(lambda: profile.delete_group(group), TableCode.GRP_STILL_USED)
+        with translated(TableCode.GRP_STILL_USED):
+            profile.delete_group(group)
         store = self.device.profile_store(act_prof_name)
         if store is not None:
             store.sizes.pop(group, None)
 
     def bm_mt_act_prof_add_member_to_group(self, act_prof_name: str, mbr_handle: int, grp_handle: int) -> None:
-        profile, member, group = self._pair(act_prof_name, mbr_handle, grp_handle)
+        profile, member, group = self._member_and_group(act_prof_name, mbr_handle, grp_handle)
         members, _ = profile.group(group)
         if any(m.member == member for m in members):
             raise refused(TableCode.MBR_ALREADY_IN_GRP)
-        try:
+        with translated():
             profile.set_group(group, (*members, GroupMember(member)))
-        except TableError as error:
-            raise table_error(error) from error
 
     def bm_mt_act_prof_remove_member_from_group(self, act_prof_name: str, mbr_handle: int, grp_handle: int) -> None:
-        profile, member, group = self._pair(act_prof_name, mbr_handle, grp_handle)
+        profile, member, group = self._member_and_group(act_prof_name, mbr_handle, grp_handle)
         members, _ = profile.group(group)
         if all(m.member != member for m in members):
             raise refused(TableCode.MBR_NOT_IN_GRP)
         profile.set_group(group, tuple(m for m in members if m.member != member))
 
-    def _pair(self, name: str, mbr_handle: int, grp_handle: int) -> tuple[ActionProfile, int, int]:
-        profile = self.selector(name)
+    def _member_and_group(self, name: str, mbr_handle: int, grp_handle: int) -> tuple[ActionProfile, int, int]:
+        profile = self.profile(name, with_groups=True)
         return profile, member_id(profile, mbr_handle), group_id(profile, grp_handle)
 
     def bm_mt_act_prof_get_groups(self, act_prof_name: str) -> list[ProfileGroup]:
@@ -115,25 +108,14 @@ class ProfileCalls(CallPart):
         return [] if profile is None else [_group(profile, row) for row in profile.group_rows()]
 
     def bm_mt_act_prof_get_group(self, act_prof_name: str, grp_handle: int) -> ProfileGroup:
-        profile = self.selector(act_prof_name)
+        profile = self.profile(act_prof_name, with_groups=True)
         if grp_handle not in profile.group_rows():
             raise refused(TableCode.INVALID_GRP_HANDLE)
         return _group(profile, grp_handle)
 
 
 def _free(first: int, taken: Collection[int]) -> int:
-    number = first
-    while number in taken:
-        number += 1
-    return number
-
-
-def _delete(delete: Callable[[], None], code: TableCode) -> None:
-    """The handle is one, so what can be wrong is that it is in use."""
-    try:
-        delete()
-    except TableError as error:
-        raise refused(code) from error
+    return next(number for number in count(first) if number not in taken)
 
 
 def _member(profile: ActionProfile, row: int) -> ProfileMember:

@@ -75,9 +75,9 @@ def named(
     """Something that the program defines; `check` raises CommandError if the command does not work on it."""
 
     def parse(words: list[str], parsed: Parsed) -> T:
-        one = kind(parsed.scope.program).find(words[0]).as_asked(words[0])
-        check(one)
-        return one
+        value = kind(parsed.scope.program).find(words[0]).as_asked(words[0])
+        check(value)
+        return value
 
     return Argument(usage, parse, names=lambda program, words: kind(program))
 
@@ -130,8 +130,7 @@ def split_priority(table: NamedTable, words: list[str]) -> tuple[list[str], Entr
         return words[:-1], EntryOptions(parse_integer(words[-1], "priority"))
     except (CommandError, IndexError):
         raise CommandError(
-            "Table is ternary, but could not extract a valid priority from args",
-            "give it as the last word, from 0",
+            "Table is ternary, but could not extract a valid priority from args", "give it as the last word, from 0"
         ) from None
 
 

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import pairwise
 
-from detour.engine.bmv2api.commands.arguments import INT31, INT63, constant, integer, named, parse_handle, parse_integer
+from detour.engine.bmv2api.commands.arguments import INT31, INT63, constant, named, parse_handle, parse_integer
 from detour.engine.bmv2api.commands.errors import CommandError
-from detour.engine.bmv2api.commands.program import NamedArray, Names
+from detour.engine.bmv2api.commands.program import NamedArray
 from detour.engine.bmv2api.commands.registry import REST, Argument, Parsed, calls, command
 from detour.engine.bmv2api.commands.values import value
 from detour.engine.bmv2api.interface import Api, Standard
@@ -35,94 +35,66 @@ _INDEX = Argument("INDEX", _parse_index)
 _COUNTER = named("COUNTER", lambda program: program.counters)
 
 
-@command("counter_read", "read a counter", _COUNTER, _INDEX)
-def counter_read(api: Api, counter: NamedArray, index: int) -> Iterable[str]:
-    if counter.table is not None:
-        yield f"this is the direct counter for table {counter.table}"
-        count = api.standard.bm_mt_read_counter(0, counter.table, index)
-    else:
-        count = api.standard.bm_counter_read(0, counter.name, index)
-    yield f"{counter.asked}[{index}]= ({count.bytes} bytes, {count.packets} packets)"
+_DIRECT = "this is the direct counter for table {0.table}"
+calls("counter_read", "read a counter", Standard.bm_counter_read, _COUNTER, _INDEX,
+      direct=Standard.bm_mt_read_counter, before_direct=_DIRECT,
+      result="{0.asked}[{1}]= ({answer.bytes} bytes, {answer.packets} packets)")  # fmt: skip
 
 
-@command("counter_write", "set a counter", _COUNTER, _INDEX, integer("PACKETS", "packets", INT63),
-         integer("BYTES", "bytes", INT63))  # fmt: skip
-def counter_write(api: Api, counter: NamedArray, index: int, packets: int, octets: int) -> Iterable[str]:
-    count = CounterValue(octets, packets)
-    if counter.table is not None:
-        yield f"writing to direct counter for table {counter.table}"
-        api.standard.bm_mt_write_counter(0, counter.table, index, count)
-    else:
-        api.standard.bm_counter_write(0, counter.name, index, count)
-    yield f"{counter.asked}[{index}] has been updated"
+def _parse_count(words: list[str], parsed: Parsed) -> CounterValue:
+    packets, octets = parse_integer(words[0], "packets", 0, INT63), parse_integer(words[1], "bytes", 0, INT63)
+    return CounterValue(octets, packets)
 
 
-@command("counter_reset", "set all of a counter's values to 0", _COUNTER)
-def counter_reset(api: Api, counter: NamedArray) -> Iterable[str]:
-    if counter.table is not None:
-        yield f"this is the direct counter for table {counter.table}"
-        api.standard.bm_mt_reset_counters(0, counter.table)
-    else:
-        api.standard.bm_counter_reset_all(0, counter.name)
-
+calls("counter_write", "set a counter", Standard.bm_counter_write, _COUNTER, _INDEX,
+      Argument("PACKETS BYTES", _parse_count, least=2, most=2), direct=Standard.bm_mt_write_counter,
+      before_direct="writing to direct counter for table {0.table}", result="{0.asked}[{1}] has been updated",
+      )  # fmt: skip
+calls("counter_reset", "set all of a counter's values to 0", Standard.bm_counter_reset_all, _COUNTER,
+      direct=Standard.bm_mt_reset_counters, before_direct=_DIRECT)  # fmt: skip
 
 # -- meters
 
 
-def _rates(meter: NamedArray, words: Sequence[str]) -> list[MeterRate]:
+def _parse_rates(words: list[str], parsed: Parsed) -> list[MeterRate]:
     """RATE:BURST for each rate, in units a microsecond and units."""
-    if len(words) != meter.rates:
-        raise CommandError(f"Invalid number of rates, expected {meter.rates} but got {len(words)}")
-    found = []
+    if len(words) != parsed.values[0].rates:
+        raise CommandError(f"Invalid number of rates, expected {parsed.values[0].rates} but got {len(words)}")
+    rates: list[MeterRate] = []
     for word in words:
         rate, colon, burst = word.partition(":")
         try:
-            found.append(MeterRate(float(rate), int(burst)))
+            rates.append(MeterRate(float(rate), int(burst)))
         except ValueError:
             raise CommandError("Error while parsing rates", f"{word!r} is not RATE:BURST, like 0.001:100") from None
-        if not colon or not 0 <= found[-1].units_per_micros < float("inf") or not 0 <= found[-1].burst_size < 1 << 31:
+        if not colon or not 0 <= rates[-1].units_per_micros < float("inf") or not 0 <= rates[-1].burst_size < 1 << 31:
             raise CommandError("Error while parsing rates", f"{word!r} has a rate or a burst that is no quantity")
-    if any(low.units_per_micros > high.units_per_micros for low, high in pairwise(found)):
+    if any(low.units_per_micros > high.units_per_micros for low, high in pairwise(rates)):
         raise CommandError("Error while parsing rates", "they must not become smaller")
-    return found
+    return rates
 
 
 _METER = named("METER", lambda program: program.meters)
-_RATES = Argument(
-    "RATE:BURST RATE:BURST", lambda words, parsed: _rates(parsed.values[0], words), least=0, most=REST
-)  # fmt: skip
+_RATES = Argument("RATE:BURST RATE:BURST", _parse_rates, least=0, most=REST)
 
 
-@command("meter_set_rates", "set a meter's rates, in units a microsecond", _METER, _INDEX, _RATES)
-def meter_set_rates(api: Api, meter: NamedArray, index: int, rates: list[MeterRate]) -> Iterable[str]:
-    if meter.table is not None:
-        api.standard.bm_mt_set_meter_rates(0, meter.table, index, rates)
-    else:
-        api.standard.bm_meter_set_rates(0, meter.name, index, rates)
-    return ()
-
-
+calls("meter_set_rates", "set a meter's rates, in units a microsecond", Standard.bm_meter_set_rates, _METER, _INDEX,
+      _RATES, direct=Standard.bm_mt_set_meter_rates)  # fmt: skip
 calls("meter_array_set_rates", "set the rates of all meters of an array", Standard.bm_meter_array_set_rates, _METER,
       _RATES)  # fmt: skip
 
 
-@command("meter_get_rates", "show a meter's rates", _METER, _INDEX)
-def meter_get_rates(api: Api, meter: NamedArray, index: int) -> Iterable[str]:
-    if meter.table is not None:
-        rates = api.standard.bm_mt_get_meter_rates(0, meter.table, index)
-    else:
-        rates = api.standard.bm_meter_get_rates(0, meter.name, index)
+def _shown_rates(rates: list[MeterRate], meter: NamedArray, index: int) -> Iterable[str]:
     if len(rates) != meter.rates:
         yield f"WARNING: expected {meter.rates} rates but only received {len(rates)}"
     for i, rate in enumerate(rates):
         yield f"{i}: info rate = {rate.units_per_micros}, burst size = {rate.burst_size}"
 
 
+calls("meter_get_rates", "show a meter's rates", Standard.bm_meter_get_rates, _METER, _INDEX,
+      direct=Standard.bm_mt_get_meter_rates, result=_shown_rates)  # fmt: skip
+
 # -- registers
-
-
-def _parse_optional_index(words: list[str], parsed: Parsed) -> int | None:
-    return _parse_index(words, parsed) if words else None
 
 
 def _parse_register_value(words: list[str], parsed: Parsed) -> int:
@@ -141,14 +113,16 @@ def _parse_register_value(words: list[str], parsed: Parsed) -> int:
 _REGISTER = named("REGISTER", lambda program: program.registers)
 
 
-@command("register_read", "read a register, or all of the array", _REGISTER,
-         Argument("[INDEX]", _parse_optional_index, least=0))  # fmt: skip
+_OPTIONAL_INDEX = Argument("[INDEX]", lambda words, parsed: _parse_index(words, parsed) if words else None, least=0)
+
+
+@command("register_read", "read a register, or all of the array", _REGISTER, _OPTIONAL_INDEX)
 def register_read(api: Api, register: NamedArray, index: int | None) -> Iterable[str]:
     if index is not None:
-        yield f"{register.asked}[{index}]= {api.standard.bm_register_read(0, register.name, index)}"
+        yield f"{register.asked}[{index}]= {api.standard.bm_register_read(register.name, index)}"
         return
     print("register index omitted, reading entire array", file=sys.stderr)
-    values = api.standard.bm_register_read_all(0, register.name)
+    values = api.standard.bm_register_read_all(register.name)
     yield f"{register.asked}= {', '.join(str(value) for value in values)}"
 
 
@@ -159,11 +133,9 @@ calls("register_reset", "set all registers of an array to 0", Standard.bm_regist
 # -- parser value sets
 
 
-def _shown_sets(api: Api, value_sets: Names[NamedArray]) -> Iterable[str]:
-    return [f"{name:30} [compressed bitwidth:{value_sets[name].bits}]" for name in sorted(value_sets)]
-
-
-command("show_pvs", "list parser value sets", constant(lambda program: program.value_sets))(_shown_sets)
+command("show_pvs", "list parser value sets", constant(lambda program: program.value_sets))(
+    lambda api, sets: [f"{name:30} [compressed bitwidth:{sets[name].bits}]" for name in sorted(sets)]
+)
 
 _SET = named("SET", lambda program: program.value_sets)
 _VALUE = Argument("VALUE", lambda words, parsed: value(words[0], parsed.values[0].bits))
@@ -172,4 +144,4 @@ calls("pvs_add", "add a value to a parser value set", Standard.bm_parse_vset_add
 calls("pvs_remove", "remove a value from a parser value set", Standard.bm_parse_vset_remove, _SET, _VALUE)
 calls("pvs_clear", "remove all values from a parser value set", Standard.bm_parse_vset_clear, _SET)
 calls("pvs_get", "show the values of a parser value set", Standard.bm_parse_vset_get, _SET,
-      result=lambda values: [each.hex() for each in values])  # fmt: skip
+      result=lambda answer, _: [each.hex() for each in answer])  # fmt: skip

@@ -25,9 +25,9 @@ class CommandError(DetourError):
         return f"{self.text}: {self.hint}" if self.hint else self.text
 
 
-def unknown(kind: str, name: str, known: Collection[str]) -> CommandError:
+def unknown(kind: str, name: str, names: Collection[str]) -> CommandError:
     """A name that the program does not have."""
-    return CommandError(f"Invalid {kind} name ({name})", allowed(known))
+    return CommandError(f"Invalid {kind} name ({name})", allowed(names))
 
 
 def allowed(names: Collection[str]) -> str:
@@ -39,7 +39,7 @@ def allowed(names: Collection[str]) -> str:
     return f"there {'is' if len(names) == 1 else 'are'} {', '.join(shown)}{more}"
 
 
-def told(error: Exception) -> str:
+def error_line(error: Exception) -> str:
     """One line for what went wrong with a command, as BMv2 prints it."""
     if isinstance(error, ServiceError):
         return f"Invalid {error.SUBJECT} operation ({error.name})"

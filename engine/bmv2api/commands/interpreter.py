@@ -12,8 +12,8 @@ from detour.base.errors import DetourError
 from detour.base.files import read_text
 
 # What declares the commands.
-from detour.engine.bmv2api.commands import arrays, indirect, multicast, switch, tables  # noqa: F401
-from detour.engine.bmv2api.commands.errors import CommandError, told
+from detour.engine.bmv2api.commands import arrays, multicast, switch, tables  # noqa: F401
+from detour.engine.bmv2api.commands.errors import CommandError, error_line
 from detour.engine.bmv2api.commands.program import ProgramNames
 from detour.engine.bmv2api.commands.registry import COMMANDS, CommandScope, CommandWork, Say
 from detour.engine.bmv2api.interface import Api
@@ -79,15 +79,15 @@ def understand_all(path: str | Path, text: str, scope: CommandScope) -> list[Und
     Raises:
         DetourError: `FILE:LINE: ...`, of the first line that asks for nothing that could be done.
     """
-    found = []
+    commands = []
     for number, line in enumerate(text.splitlines(), 1):
         try:
             work = understand(line, scope)
         except DetourError as error:
             raise DetourError(f"{path}:{number}: {_reason(error)}") from None
         if work is not None:
-            found.append(Understood(number, line.strip(), work))
-    return found
+            commands.append(Understood(number, line.strip(), work))
+    return commands
 
 
 def carry_out(path: str | Path, commands: list[Understood], api: Api) -> Iterator[tuple[Understood, list[str]]]:
@@ -97,13 +97,13 @@ def carry_out(path: str | Path, commands: list[Understood], api: Api) -> Iterato
         DetourError: `FILE:LINE: ...`, of the first that the switch refuses; it says how many were carried out before.
     """
     for done, command in enumerate(commands):
-        said: list[str] = []
+        output: list[str] = []
         try:
-            command.work(api, said.append)
+            command.work(api, output.append)
         except (DetourError, ServiceError) as error:
             after = f" ({done} of {len(commands)} commands were carried out before)" if done else ""
             raise DetourError(f"{path}:{command.line}: {_reason(error)}{after}") from None
-        yield command, said
+        yield command, output
 
 
 def run_file(path: str | Path, api: Api, say: Say = lambda line: None) -> int:
@@ -114,8 +114,8 @@ def run_file(path: str | Path, api: Api, say: Say = lambda line: None) -> int:
         DetourError: the file cannot be read; or `FILE:LINE: ...` with what is wrong and what is allowed.
     """
     commands = understand_all(path, read_text(Path(path)), scope_of(api))
-    for _, said in carry_out(path, commands, api):
-        for line in said:
+    for _, output in carry_out(path, commands, api):
+        for line in output:
             say(line)
     return len(commands)
 
@@ -129,13 +129,13 @@ def help_text(words: list[str]) -> str:
     if not words:
         width = max(map(len, COMMANDS))
         return "\n".join(f"{name:{width}}  {COMMANDS[name].text}" for name in sorted(COMMANDS))
-    found = COMMANDS.get(words[0])
-    if found is None:
+    command = COMMANDS.get(words[0])
+    if command is None:
         raise DetourError(f"there is no command {words[0]}")
-    return f"{found.name} {found.usage}".rstrip() + f": {found.text}"
+    return f"{command.name} {command.usage}".rstrip() + f": {command.text}"
 
 
 def _reason(error: Exception) -> str:
     if isinstance(error, CommandError):
         return error.reason if error.kind == "Error" else str(error)
-    return told(error) if isinstance(error, ServiceError) else str(error)
+    return error_line(error) if isinstance(error, ServiceError) else str(error)

@@ -18,14 +18,14 @@ _MOST = 512
 
 def _bitmap(numbers: Sequence[str], what: str) -> str:
     """A string of 0 and 1; the last character is number 0."""
-    found: set[int] = set()
+    members: set[int] = set()
     for text in numbers:
         if not text.isdecimal() or int(text) >= _MOST:
             raise CommandError(f"'{text}' is not a valid {what} number", f"numbers are 0 to {_MOST - 1}")
-        if int(text) in found:
+        if int(text) in members:
             raise CommandError(f"Found duplicate {what} number '{text}'")
-        found.add(int(text))
-    return "".join("1" if number in found else "0" for number in range(max(found, default=-1), -1, -1))
+        members.add(int(text))
+    return "".join("1" if number in members else "0" for number in range(max(members, default=-1), -1, -1))
 
 
 def _ports_and_lags(words: list[str]) -> tuple[str, str]:
@@ -47,7 +47,7 @@ calls("mc_mgrp_destroy", "destroy a multicast group", SimplePreLag.bm_mc_mgrp_de
       before="Destroying multicast group {}")  # fmt: skip
 calls("mc_node_create", "create a node: a replication id with ports", SimplePreLag.bm_mc_node_create,
       integer("RID", "rid"), _targets(least=0), before="Creating node with rid {} , port map {} and lag map {}",
-      result="node was created with handle {}")  # fmt: skip
+      result="node was created with handle {answer}")  # fmt: skip
 calls("mc_node_update", "give a node other ports", SimplePreLag.bm_mc_node_update, _NODE, _targets(least=1),
       before="Updating node {} with port map {} and lag map {}")  # fmt: skip
 calls("mc_node_associate", "put a node into a group", SimplePreLag.bm_mc_node_associate, _GROUP, _NODE,
@@ -62,14 +62,14 @@ calls("mc_set_lag_membership", "say which ports a LAG has", SimplePreLag.bm_mc_s
 @command("mc_dump", "show multicast groups, nodes and LAGs")
 def mc_dump(api: Api) -> Iterable[str]:
     try:
-        told = json.loads(api.multicast.bm_mc_get_entries(0))
+        state = json.loads(api.multicast.bm_mc_get_entries())
     except ValueError:
         raise DetourError("the switch's answer is not JSON") from None
-    nodes = {node["handle"]: node for node in told["l1_handles"]}
-    targets = {each["handle"]: each for each in told["l2_handles"]}
+    nodes = {node["handle"]: node for node in state["l1_handles"]}
+    targets = {each["handle"]: each for each in state["l2_handles"]}
     yield LINE
     yield "MC ENTRIES"
-    for group in told["mgrps"]:
+    for group in state["mgrps"]:
         yield STARS
         yield f"mgrp({group['id']})"
         for handle in group["l1_handles"]:
@@ -78,7 +78,7 @@ def mc_dump(api: Api) -> Iterable[str]:
             yield f"  -> (L1h={handle}, rid={nodes[handle]['rid']}) -> {places}"
     yield LINE
     yield "LAGS"
-    for lag in told.get("lags", ()):
+    for lag in state.get("lags", ()):
         yield f"lag({lag['id']}) -> ports=[{_listed(lag['ports'])}]"
     yield LINE
 

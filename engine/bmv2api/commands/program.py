@@ -95,12 +95,12 @@ class Names(dict[str, T]):
         self.kind = kind
         self._suffixes: dict[str, set[str]] = {}
 
-    def add(self, one: T) -> None:
+    def add(self, named: T) -> None:
         """p4c writes an action once for each table that has it; it is one."""
-        name, parts = one.name, one.name.split(".")
+        name, parts = named.name, named.name.split(".")
         if name in self:
             return
-        self[name] = one
+        self[name] = named
         for i in range(len(parts)):
             self._suffixes.setdefault(".".join(parts[i:]), set()).add(name)
 
@@ -110,10 +110,10 @@ class Names(dict[str, T]):
         Raises:
             CommandError: there is none of that name, or more than one.
         """
-        found = self._suffixes.get(name, set())
-        if len(found) != 1:
-            raise unknown(self.kind, name, found or self)
-        return self[next(iter(found))]
+        full_names = self._suffixes.get(name, set())
+        if len(full_names) != 1:
+            raise unknown(self.kind, name, full_names or self)
+        return self[next(iter(full_names))]
 
 
 class ProgramNames:

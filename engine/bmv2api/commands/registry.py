@@ -94,8 +94,8 @@ class Command:
         if count < least < most:
             raise CommandError("Insufficient number of args", f"at least {least}, not {count}")
         if not least <= count <= most:
-            wanted = least if least == most else f"{least} to {most}"
-            raise CommandError(f"Wrong number of args, expected {wanted} but got {count}")
+            expected = least if least == most else f"{least} to {most}"
+            raise CommandError(f"Wrong number of args, expected {expected} but got {count}")
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def command(name: str, text: str, *arguments: Argument) -> Callable[[F], F]:
     return declare
 
 
-_FUNCTIONS = {method.name: (service, method) for service in SERVICES for method in methods(service).values()}
+_SERVICE_OF = {name: service for service in SERVICES for name in methods(service)}
 
 
 def calls(
@@ -144,17 +144,25 @@ def calls(
     function: Callable[..., Any],
     *arguments: Argument,
     before: str = "",
-    result: str | Callable[[Any], Iterable[str]] = lambda answer: (),
+    result: str | Callable[..., Iterable[str]] = lambda answer, *values: (),
+    direct: Callable[..., Any] | None = None,
+    before_direct: str = "",
 ) -> None:
-    """Declares a command that is one call of `function` with its arguments. `before` is a format of the arguments'
-    values and is printed before the call; `result` makes lines of what the call returns, or is a format of it."""
-    service, method = _FUNCTIONS[function.__name__]
-    context = (0,) if method.has_context else ()
+    """Declares a command that is one call of `function` with its arguments.
+
+    `before` is a format of the arguments' values and is printed before the call; `result` makes lines of what the call
+    returns and those values, or is a format of them (`answer`). `direct` is called instead if the first argument is an
+    array of direct counters or meters, with the name of their table; then `before_direct` is printed before.
+    """
 
     @command(name, text, *arguments)
     def run(api: Api, *values: Any) -> Iterable[str]:
-        if before:
-            yield before.format(*values)
-        plain = (value.name if isinstance(value, Named) else value for value in values)
-        answer = getattr(api.service(service), method.name)(*context, *plain)
-        yield from (result.format(answer),) if isinstance(result, str) else result(answer)
+        plain = [value.name if isinstance(value, Named) else value for value in values]
+        called, line = function, before
+        if direct is not None and values[0].table is not None:
+            called, line, plain[0] = direct, before_direct, values[0].table
+        if line:
+            yield line.format(*values)
+        service = _SERVICE_OF[called.__name__]
+        answer = getattr(api.service(service), called.__name__)(*plain)
+        yield from (result.format(*values, answer=answer),) if isinstance(result, str) else result(answer, *values)

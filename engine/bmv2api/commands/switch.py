@@ -55,10 +55,9 @@ calls("reset_state", "delete all entries and set counters and registers to 0", S
 
 @command("switch_info", "show the switch's device id and addresses")
 def switch_info(api: Api) -> Iterable[str]:
-    shown = vars(api.standard.bm_mgmt_get_info())
-    width = 5 + max(len(name) for name in shown)
-    for name, value in shown.items():
-        yield f"{name:{width}}: {value}"
+    info = vars(api.standard.bm_mgmt_get_info())
+    width = 5 + max(len(name) for name in info)
+    return [f"{name:{width}}: {value}" for name, value in info.items()]
 
 
 # -- ports
@@ -91,9 +90,9 @@ def _crc(width: int) -> Argument:
         return [name for name, bits in program.custom_crcs.items() if bits == width]
 
     def parse(words: list[str], parsed: Parsed) -> str:
-        known = names(parsed.scope.program)
-        if words[0] not in known:
-            raise unknown(f"crc{width}_custom", words[0], known)
+        customs = names(parsed.scope.program)
+        if words[0] not in customs:
+            raise unknown(f"crc{width}_custom", words[0], customs)
         return words[0]
 
     return Argument("NAME", parse, names=names)
@@ -162,7 +161,7 @@ calls("mirroring_add", "mirror a session to a port", SimpleSwitch.mirroring_sess
 calls("mirroring_add_mc", "mirror a session to a multicast group", SimpleSwitch.mirroring_session_add, _SESSION,
       _mirror_to("GROUP", "mgrp", "mgid"))  # fmt: skip
 calls("mirroring_delete", "delete a mirroring session", SimpleSwitch.mirroring_session_delete, _SESSION)
-calls("mirroring_get", "show a mirroring session", SimpleSwitch.mirroring_session_get, _SESSION, result="{}")
+calls("mirroring_get", "show a mirroring session", SimpleSwitch.mirroring_session_get, _SESSION, result="{answer}")
 
 # -- queues
 
@@ -193,6 +192,6 @@ _queue_command("set_queue_rate", "set the rate of a queue, of a port's, or of al
 # -- time
 
 calls("get_time_elapsed", "show the time since the switch started, in microseconds", SimpleSwitch.get_time_elapsed_us,
-      result="{}")  # fmt: skip
+      result="{answer}")  # fmt: skip
 calls("get_time_since_epoch", "show the time since the epoch of the switch's clock, in microseconds",
-      SimpleSwitch.get_time_since_epoch_us, result="{}")  # fmt: skip
+      SimpleSwitch.get_time_since_epoch_us, result="{answer}")  # fmt: skip

@@ -110,10 +110,10 @@ def _match(f: NamedField, word: str) -> types.MatchParam:
 
 
 def _pair(f: NamedField, word: str, mark: str, kind: str, parts: str) -> tuple[str, str]:
-    found = word.split(mark)
-    if len(found) != 2:
+    halves = word.split(mark)
+    if len(halves) != 2:
         raise _wrong(f"Invalid {kind} value {word}, use '{mark}' to separate {parts}", f"field {f.name}")
-    return found[0], found[1]
+    return halves[0], halves[1]
 
 
 def _length(f: NamedField, text: str) -> int:

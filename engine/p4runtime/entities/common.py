@@ -6,13 +6,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, TypeVar
 
-from finsy.proto import p4r
+from finsy.proto import p4i, p4r
 
 from detour.engine.p4runtime.errors import Code, Refused, invalid
-from detour.engine.p4runtime.schema import find
+from detour.engine.p4runtime.schema import Counter, MeterInfo, find
+from detour.engine.tables import MeterRates
 
 INSERT, MODIFY, DELETE = p4r.Update.INSERT, p4r.Update.MODIFY, p4r.Update.DELETE
-MAX_COUNT = (1 << 63) - 1
+_MAX_COUNT = (1 << 63) - 1
+_MeterType = p4i.MeterSpec.Type
 
 PendingUpdate = Callable[[], object]
 Ids = Collection[int] | None
@@ -30,9 +32,9 @@ def modify_only(kind: int, what: str) -> None:
 def selected(objects: dict[int, T], id_: int, kind: str, ids: Ids) -> Iterator[T]:
     """The object with that id, or all of them for id 0, as far as the role may see them."""
     if id_:
-        found = find(objects, id_, kind)
+        value = find(objects, id_, kind)
         if ids is None or id_ in ids:
-            yield found
+            yield value
         return
     for each, value in objects.items():
         if ids is None or each in ids:
@@ -56,3 +58,41 @@ def counts(data: p4r.CounterData, what: str) -> tuple[int, int]:
     if data.packet_count < 0 or data.byte_count < 0:
         raise invalid(f"{what}: a counter cannot be negative")
     return data.packet_count, data.byte_count
+
+
+def fill_counter(info: Counter, values: tuple[int, int], into: p4r.CounterData) -> None:
+    """Shows (packets, bytes); BMv2 counts both, the program asked for one or both."""
+    into.SetInParent()
+    into.packet_count = min(values[0], _MAX_COUNT) if info.packets else 0
+    into.byte_count = min(values[1], _MAX_COUNT) if info.octets else 0
+
+
+def decode_rates(info: MeterInfo, message: p4r.MeterConfig) -> MeterRates:
+    """The rates of a message, checked against the meter's type in P4Info (spec, "MeterEntry")."""
+    m, what = message, f"meter {info.name}"
+    if min(m.cir, m.cburst, m.pir, m.pburst, m.eburst) < 0:
+        raise invalid(f"{what}: rates and bursts cannot be negative")
+    if info.type != _MeterType.TWO_RATE_THREE_COLOR and (m.cir != m.pir or m.cburst != m.pburst):
+        raise invalid(f"{what} has a single rate: pir and pburst must equal cir and cburst")
+    if m.eburst:
+        if info.type == _MeterType.SINGLE_RATE_THREE_COLOR:
+            raise Refused(Code.UNIMPLEMENTED, f"{what}: BMv2's meters have no excess burst")
+        raise invalid(f"{what}: eburst is for single-rate three-colour meters")
+    if m.cir > m.pir:
+        raise invalid(f"{what}: cir {m.cir} exceeds pir {m.pir}")
+    return MeterRates(m.cir, m.cburst, m.pir, m.pburst)
+
+
+def fill_rates(rates: MeterRates | None, owner: Any, field: str) -> None:
+    """Shows rates in a message's field, which stays unset for a meter in its default state."""
+    if rates is not None:
+        out = getattr(owner, field)
+        out.SetInParent()
+        out.cir, out.cburst = min(round(rates.cir), _MAX_COUNT), rates.cburst
+        out.pir, out.pburst = min(round(rates.pir), _MAX_COUNT), rates.pburst
+
+
+def no_colour_counters(message: Any, field: str = "counter_data") -> None:
+    """Counters per colour are optional in the spec."""
+    if message.HasField(field):
+        raise Refused(Code.UNIMPLEMENTED, "BMv2's meters do not count per colour")

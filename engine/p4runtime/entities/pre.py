@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from finsy.proto import p4r
 
@@ -21,46 +21,39 @@ _MAX_INSTANCE = (1 << 16) - 1
 _MAX_CLASS = 7  # v1model's priority is bit<3>
 
 M = TypeVar("M", p4r.MulticastGroupEntry, p4r.CloneSessionEntry)
+_KINDS = {
+    # field of the message: what it is called, the field of its id, the highest id
+    "multicast_group_entry": ("multicast group", "multicast_group_id", MAX_GROUP),
+    "clone_session_entry": ("clone session", "session_id", MAX_SESSION),
+}
+
+
+def _entries(store: EntityStore, field: str) -> dict[int, Any]:
+    return store.groups if field == "multicast_group_entry" else store.sessions
 
 
 def prepare(store: EntityStore, kind: int, message: p4r.PacketReplicationEngineEntry) -> PendingUpdate:
     """INSERT, MODIFY, DELETE of either."""
-    match message.WhichOneof("type"):
-        case "multicast_group_entry":
-            return _prepare_group(store, kind, message.multicast_group_entry)
-        case "clone_session_entry":
-            return _prepare_session(store, kind, message.clone_session_entry)
-    raise invalid("packet replication: neither a multicast group nor a clone session is given")
-
-
-def _prepare_group(store: EntityStore, kind: int, message: p4r.MulticastGroupEntry) -> PendingUpdate:
-    group = message.multicast_group_id
-    what = f"multicast group {group}"
-    if not 1 <= group <= MAX_GROUP:
-        raise invalid(f"{what}: ids are 1 to {MAX_GROUP}")
+    field = message.WhichOneof("type")
+    if field is None:
+        raise invalid("packet replication: neither a multicast group nor a clone session is given")
+    (name, id_field, highest), entries = _KINDS[field], _entries(store, field)
+    entry = getattr(message, field)
+    id_ = getattr(entry, id_field)
+    what = f"{name} {id_}"
+    if not 1 <= id_ <= highest:
+        raise invalid(f"{what}: ids are 1 to {highest}")
     if kind == DELETE:
-        return partial(_delete, store, store.groups, group, what)
-    kept = p4r.MulticastGroupEntry()
-    kept.CopyFrom(message)
+        return partial(_delete, store, entries, id_, what)
+    if isinstance(entry, p4r.CloneSessionEntry):
+        if entry.class_of_service > _MAX_CLASS:
+            raise invalid(f"{what}: class of service {entry.class_of_service} is not in 0..{_MAX_CLASS}")
+        if entry.packet_length_bytes < 0:
+            raise invalid(f"{what}: a packet length of {entry.packet_length_bytes} bytes")
+    kept = type(entry)()
+    kept.CopyFrom(entry)
     _normalise(kept.replicas, what)
-    return partial(_put, store, store.groups, group, kept, kind, what)
-
-
-def _prepare_session(store: EntityStore, kind: int, message: p4r.CloneSessionEntry) -> PendingUpdate:
-    session = message.session_id
-    what = f"clone session {session}"
-    if not 1 <= session <= MAX_SESSION:
-        raise invalid(f"{what}: ids are 1 to {MAX_SESSION}")
-    if kind == DELETE:
-        return partial(_delete, store, store.sessions, session, what)
-    if message.class_of_service > _MAX_CLASS:
-        raise invalid(f"{what}: class of service {message.class_of_service} is not in 0..{_MAX_CLASS}")
-    if message.packet_length_bytes < 0:
-        raise invalid(f"{what}: a packet length of {message.packet_length_bytes} bytes")
-    kept = p4r.CloneSessionEntry()
-    kept.CopyFrom(message)
-    _normalise(kept.replicas, what)
-    return partial(_put, store, store.sessions, session, kept, kind, what)
+    return partial(_put, store, entries, id_, kept, kind, what)
 
 
 def _normalise(replicas: Iterable[p4r.Replica], what: str) -> None:
@@ -126,24 +119,16 @@ def install_all(store: EntityStore) -> None:
         install(store, message)
 
 
-def read(store: EntityStore, wanted: p4r.PacketReplicationEngineEntry, ids: Ids) -> Iterator[p4r.Entity]:
+def read(store: EntityStore, request: p4r.PacketReplicationEngineEntry, ids: Ids) -> Iterator[p4r.Entity]:
     """One entry (NOT_FOUND if there is none), all of a kind for id 0, or all of both kinds."""
-    kind = wanted.WhichOneof("type")
-    if kind in (None, "multicast_group_entry"):
-        for group in _chosen(store.groups, wanted.multicast_group_entry.multicast_group_id, "multicast group"):
+    asked = request.WhichOneof("type")
+    for field, (name, id_field, _) in _KINDS.items():
+        if asked not in (None, field):
+            continue
+        entries, id_ = _entries(store, field), getattr(getattr(request, field), id_field)
+        if id_ and id_ not in entries:
+            raise NoSuchEntry(f"there is no {name} {id_}")
+        for number in (id_,) if id_ else sorted(entries):
             entity = p4r.Entity()
-            entity.packet_replication_engine_entry.multicast_group_entry.CopyFrom(group)
+            getattr(entity.packet_replication_engine_entry, field).CopyFrom(entries[number])
             yield entity
-    if kind in (None, "clone_session_entry"):
-        for session in _chosen(store.sessions, wanted.clone_session_entry.session_id, "clone session"):
-            entity = p4r.Entity()
-            entity.packet_replication_engine_entry.clone_session_entry.CopyFrom(session)
-            yield entity
-
-
-def _chosen(entries: dict[int, M], id_: int, kind: str) -> list[M]:
-    if not id_:
-        return [entries[i] for i in sorted(entries)]
-    if id_ not in entries:
-        raise NoSuchEntry(f"there is no {kind} {id_}")
-    return [entries[id_]]

@@ -10,8 +10,21 @@ from typing import Any, NamedTuple
 
 from finsy.proto import p4r
 
-from detour.engine.p4runtime.entities import meter_config, oneshot
-from detour.engine.p4runtime.entities.common import DELETE, INSERT, PendingUpdate, counts
+from detour.engine.p4runtime.entities.common import (
+    DELETE,
+    INSERT,
+    PendingUpdate,
+    counts,
+    decode_rates,
+    no_colour_counters,
+)
+from detour.engine.p4runtime.entities.profile import (
+    OneShotActions,
+    create_one_shot,
+    decode_one_shot,
+    remove_one_shot,
+    replace_one_shot,
+)
 from detour.engine.p4runtime.errors import Code, Refused, invalid
 from detour.engine.p4runtime.schema import TableSchema
 from detour.engine.p4runtime.store import EntityStore, Note, TableStore
@@ -40,19 +53,17 @@ _NOTHING = Extras(None, None, None)
 
 def prepare(store: EntityStore, kind: int, entry: p4r.TableEntry) -> PendingUpdate:
     """Checks an update of an entry and returns what carries it out."""
-    found = store.tables.get(entry.table_id)
-    if found is None:
-        found = store.table(entry.table_id)
-    info = found.info
+    table = store.table(entry.table_id)
+    info = table.info
     if entry.is_const:
         raise invalid(f"{info.where}: is_const must not be set in updates")
     if entry.is_default_action:
-        return _prepare_default(found, kind, entry)
+        return _prepare_default(table, kind, entry)
     if info.is_const and (kind != p4r.Update.MODIFY or entry.HasField("action")):
         raise Refused(Code.PERMISSION_DENIED, f"{info.where}: its entries are const")
     key, priority = decode_key(info, entry)
     if kind == DELETE:  # nothing but the key counts
-        return partial(_delete, found, key, priority)
+        return lambda: delete(table, table.engine.find(key, priority))
     run = _run(info, entry.action) if entry.HasField("action") else None
     extras = _extras(store, info, entry)
     if extras.meter is not None and run is not None and entry.action.action.action_id == info.actions.no_action:
@@ -60,10 +71,10 @@ def prepare(store: EntityStore, kind: int, entry: p4r.TableEntry) -> PendingUpda
     if kind == INSERT:
         if run is None:
             raise invalid(f"{info.where}: an entry needs an action")
-        if extras is _NOTHING and found.profile is None:  # most entries
-            return partial(found.engine.insert, key, run.target, run.params, priority)
-        return partial(_insert, found, key, priority, run, extras)
-    return partial(_modify, found, key, priority, run, extras)
+        if extras is _NOTHING and table.profile is None:  # most entries
+            return partial(table.engine.insert, key, run.target, run.params, priority)
+        return partial(_insert, table, key, priority, run, extras)
+    return partial(_modify, table, key, priority, run, extras)
 
 
 def decode_key(info: TableSchema, entry: p4r.TableEntry) -> tuple[EntryKey, int]:
@@ -80,11 +91,11 @@ def decode_key(info: TableSchema, entry: p4r.TableEntry) -> tuple[EntryKey, int]
     return key, priority
 
 
-def locator(found: TableStore, entry: p4r.TableEntry) -> Callable[[], int]:
+def locator(table: TableStore, entry: p4r.TableEntry) -> Callable[[], int]:
     """Finds the entry of a direct resource; NOT_FOUND if there is none."""
     if entry.is_default_action:
-        raise Refused(Code.UNIMPLEMENTED, f"{found.info.where}: BMv2 has no direct resources for default entries")
-    return partial(found.engine.find, *decode_key(found.info, entry))
+        raise Refused(Code.UNIMPLEMENTED, f"{table.info.where}: BMv2 has no direct resources for default entries")
+    return partial(table.engine.find, *decode_key(table.info, entry))
 
 
 def _run(info: TableSchema, action: p4r.TableAction) -> EntryAction:
@@ -100,7 +111,7 @@ def _run(info: TableSchema, action: p4r.TableAction) -> EntryAction:
     if kind == "action_profile_group_id" and profile.selector:
         return EntryAction(GroupRef(action.action_profile_group_id))
     if kind == "action_profile_action_set":
-        return EntryAction(oneshot.decode(profile, action.action_profile_action_set))
+        return EntryAction(decode_one_shot(profile, action.action_profile_action_set))
     also = ", a group or a one-shot" if profile.selector else ""
     raise invalid(f"{info.where}: a member of {profile.name}{also} must be given, not {kind or 'nothing'}")
 
@@ -114,11 +125,11 @@ def _extras(store: EntityStore, info: TableSchema, entry: p4r.TableEntry) -> Ext
     if entry.HasField("meter_config"):
         if info.meter is None:
             raise invalid(f"{info.where} has no direct meter")
-        meter = meter_config.decode(info.meter, entry.meter_config)
+        meter = decode_rates(info.meter, entry.meter_config)
     if entry.HasField("meter_counter_data"):
         if info.meter is None:
             raise invalid(f"{info.where} has no direct meter")
-        meter_config.no_counters(entry, "meter_counter_data")
+        no_colour_counters(entry, "meter_counter_data")
     note = _note(store, info, entry)
     if note is None and counter is None and meter is None:
         return _NOTHING
@@ -143,86 +154,82 @@ def _note(store: EntityStore, info: TableSchema, entry: p4r.TableEntry) -> Note 
 # -- carrying out
 
 
-def _insert(found: TableStore, key: EntryKey, priority: int, run: EntryAction, extras: Extras) -> None:
-    if found.profile is None:
-        handle = found.engine.insert(key, run.target, run.params, priority)
+def _insert(table: TableStore, key: EntryKey, priority: int, run: EntryAction, extras: Extras) -> None:
+    if table.profile is None:
+        handle = table.engine.insert(key, run.target, run.params, priority)
     else:
-        handle = _insert_indirect(found, key, priority, run)
+        handle = _insert_indirect(table, key, priority, run)
     if extras is not _NOTHING:
-        _apply_extras(found, handle, extras)
+        _apply_extras(table, handle, extras)
 
 
-def _insert_indirect(found: TableStore, key: EntryKey, priority: int, run: EntryAction) -> int:
-    profile = found.profile
+def _insert_indirect(table: TableStore, key: EntryKey, priority: int, run: EntryAction) -> int:
+    profile = table.profile
     assert profile is not None
-    if not isinstance(run.target, oneshot.OneShotActions):
+    if not isinstance(run.target, OneShotActions):
         profile.forbid_references()
-        handle = found.engine.insert(key, run.target, (), priority)
+        handle = table.engine.insert(key, run.target, (), priority)
         profile.by_reference += 1
         return handle
-    made = oneshot.create(profile, run.target)
+    one_shot = create_one_shot(profile, run.target)
     try:
-        handle = found.engine.insert(key, GroupRef(made.group), (), priority)
+        handle = table.engine.insert(key, GroupRef(one_shot.group), (), priority)
     except Exception:
-        oneshot.remove(profile, made)
+        remove_one_shot(profile, one_shot)
         raise
-    found.one_shots[handle] = made
+    table.one_shots[handle] = one_shot
     return handle
 
 
-def _modify(found: TableStore, key: EntryKey, priority: int, run: EntryAction | None, extras: Extras) -> None:
+def _modify(table: TableStore, key: EntryKey, priority: int, run: EntryAction | None, extras: Extras) -> None:
     """Assigns: what is not in the message goes back to its default, but for action and counter."""
-    handle = found.engine.find(key, priority)
+    handle = table.engine.find(key, priority)
     if run is not None:
-        if found.profile is None:
-            found.engine.modify(handle, run.target, run.params)
-        elif isinstance(run.target, oneshot.OneShotActions):
-            if handle not in found.one_shots:
-                found.profile.forbid_one_shots()
-            found.one_shots[handle] = oneshot.replace(found.profile, found.one_shots[handle], run.target)
+        if table.profile is None:
+            table.engine.modify(handle, run.target, run.params)
+        elif isinstance(run.target, OneShotActions):
+            if handle not in table.one_shots:
+                table.profile.forbid_one_shots()
+            table.one_shots[handle] = replace_one_shot(table.profile, table.one_shots[handle], run.target)
         else:
-            found.profile.forbid_references()
-            found.engine.modify(handle, run.target)
-    if found.info.ageing and extras.note is not None and (before := found.notes.get(handle)) is not None:
+            table.profile.forbid_references()
+            table.engine.modify(handle, run.target)
+    if table.info.ageing and extras.note is not None and (before := table.notes.get(handle)) is not None:
         # The time-out begins anew; when the entry was hit does not change.
         extras = extras._replace(note=replace(extras.note, since_ps=before.since_ps, notified_ps=extras.note.since_ps))
-    _apply_extras(found, handle, extras)
+    _apply_extras(table, handle, extras)
 
 
-def _apply_extras(found: TableStore, handle: int, extras: Extras) -> None:
+def _apply_extras(table: TableStore, handle: int, extras: Extras) -> None:
     if extras.note is not None:
-        found.notes[handle] = extras.note
-        (found.waiting.add if extras.note.idle_timeout_ns else found.waiting.discard)(handle)
+        table.notes[handle] = extras.note
+        (table.waiting.add if extras.note.idle_timeout_ns else table.waiting.discard)(handle)
     else:
-        found.notes.pop(handle, None)
-    if found.info.meter is not None:
-        found.engine.set_meter(handle, extras.meter)
+        table.notes.pop(handle, None)
+    if table.info.meter is not None:
+        table.engine.set_meter(handle, extras.meter)
     if extras.counter is not None:
-        found.engine.set_counter(handle, *extras.counter)
+        table.engine.set_counter(handle, *extras.counter)
 
 
-def _delete(found: TableStore, key: EntryKey, priority: int) -> None:
-    delete(found, found.engine.find(key, priority))
-
-
-def delete(found: TableStore, handle: int) -> None:
+def delete(table: TableStore, handle: int) -> None:
     """Removes an entry, and with it whatever P4Runtime keeps of it."""
-    found.engine.delete(handle)
-    found.notes.pop(handle, None)
-    found.waiting.discard(handle)
-    if found.profile is not None:
-        gone = found.one_shots.pop(handle, None)
+    table.engine.delete(handle)
+    table.notes.pop(handle, None)
+    table.waiting.discard(handle)
+    if table.profile is not None:
+        gone = table.one_shots.pop(handle, None)
         if gone is not None:
-            oneshot.remove(found.profile, gone)
+            remove_one_shot(table.profile, gone)
         else:
-            found.profile.by_reference -= 1
+            table.profile.by_reference -= 1
 
 
 # -- the default entry (spec, "Default Entry")
 
 
-def _prepare_default(found: TableStore, kind: int, entry: p4r.TableEntry) -> PendingUpdate:
-    info = found.info
+def _prepare_default(table: TableStore, kind: int, entry: p4r.TableEntry) -> PendingUpdate:
+    info = table.info
     if kind != p4r.Update.MODIFY:
         raise invalid(f"{info.where}: the default entry can only be modified, neither inserted nor deleted")
     if entry.match or entry.priority:
@@ -239,20 +246,20 @@ def _prepare_default(found: TableStore, kind: int, entry: p4r.TableEntry) -> Pen
         if entry.HasField(resource):
             raise Refused(Code.UNIMPLEMENTED, f"{info.where}: BMv2 has no direct resources for default entries")
     if not entry.HasField("action"):
-        return partial(reset_default, found)
+        return partial(reset_default, table)
     if entry.action.WhichOneof("type") != "action":
         raise invalid(f"{info.where}: the default entry needs an action")
     action, params = info.actions.decode(entry.action.action, default=True)
     note = Note(entry.metadata, entry.controller_metadata)
-    return partial(_set_default, found, action, params, note)
+    return partial(_set_default, table, action, params, note)
 
 
-def _set_default(found: TableStore, action: int, params: tuple[int, ...], note: Note) -> None:
-    found.engine.set_default(action, params)
-    found.default_note = note
+def _set_default(table: TableStore, action: int, params: tuple[int, ...], note: Note) -> None:
+    table.engine.set_default(action, params)
+    table.default_note = note
 
 
-def reset_default(found: TableStore) -> None:
+def reset_default(table: TableStore) -> None:
     """Back to what the program says."""
-    found.engine.reset_default()
-    found.default_note = None
+    table.engine.reset_default()
+    table.default_note = None

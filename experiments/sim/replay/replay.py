@@ -27,18 +27,24 @@ from detour.engine.clock import Virtual
 from detour.engine.trace.filters import Filter, parse_filter
 from detour.experiments.sim.plan import SimPlan, plan_of
 from detour.experiments.sim.replay import stop_conditions
-from detour.experiments.sim.replay.checkpoints import Checkpoint, Checkpoints
-from detour.experiments.sim.replay.packets import packet_name
-from detour.experiments.sim.replay.run_files import read_repeatable
-from detour.experiments.sim.replay.stop_conditions import Sighting
+from detour.experiments.sim.replay.run_files import Checkpoint, Checkpoints, read_repeatable
+from detour.experiments.sim.replay.stop_conditions import Sighting, packet_name
 from detour.experiments.sim.replay.tracing import Chain, Judge, TracedPart
-from detour.experiments.sim.replay.waits import LongestWait, WaitScan
-from detour.experiments.sim.replay.windows import ARRIVED_MARKS, LOST_FRAMES, Counters, DropPlace, FirstCount, Window
-from detour.experiments.sim.run import RunWatcher, SimRun, run_workload
+from detour.experiments.sim.replay.windows import (
+    ARRIVED_MARKS,
+    LOST_FRAMES,
+    Counters,
+    DropPlace,
+    FirstCount,
+    LongestWait,
+    WaitScan,
+    Window,
+)
+from detour.experiments.sim.run import SimRun, run_workload
 from detour.experiments.sim.watching import Watcher, Watchers
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.tracing.live import is_over, packets
-from detour.fabric.tracing.results import FollowedPacket
+from detour.fabric.tracing.results import TracedPacket
 from detour.hosts.state import qp_numbers
 from detour.topo.address import ipv6_text
 
@@ -61,7 +67,7 @@ class ReplayedPacket:
 
     about: str
     sent_ps: int
-    followed: FollowedPacket
+    followed: TracedPacket
 
 
 @dataclass(frozen=True)
@@ -87,11 +93,8 @@ class Replay:
 
     @classmethod
     def of_file(cls, file: Path, progress: Progress = silent) -> Replay:
-        """Of a run that `detour sim --record` wrote.
-
-        Raises:
-            DetourError: the file is none, or of another version, or a file that the run read is not what it was.
-        """
+        """Of a run that `detour sim --record` wrote. Raises `DetourError`: the file is none, or of another version, or
+        a file that the run read is not what it was."""
         run = read_repeatable(file)
         run.check_files()
         return cls(plan_of(run.options), run.checkpoints, progress)
@@ -99,11 +102,8 @@ class Replay:
     # -- questions ------------------------------------------------------------------------------------------
 
     def packet(self, flow: int, psn: int) -> ReplayedPacket:
-        """Packet number `psn` of a flow, counted from 0, as it was sent for the first time.
-
-        Raises:
-            DetourError: there is no such flow or packet, or it was not sent in this run.
-        """
+        """Packet number `psn` of a flow, counted from 0, as it was sent for the first time. Raises `DetourError`: there
+        is no such flow or packet, or it was not sent in this run."""
         connection = self._connection(flow)
         if not 0 <= psn < connection.packets:
             last = connection.packets - 1
@@ -116,22 +116,14 @@ class Replay:
         return self._replayed(f"packet {psn} of flow {flow}, PSN {on_wire}", chain)
 
     def first_drop(self) -> ReplayedPacket:
-        """The first frame that a switch dropped or a link lost.
-
-        Raises:
-            DetourError: nothing was lost in this run.
-        """
+        """The first frame that a switch dropped or a link lost. Raises `DetourError`: nothing was lost in this run."""
         window = self._window(LOST_FRAMES)
         if window is None:
             raise DetourError("no switch dropped a frame in this run, and no link between switches lost one")
         return self._replayed("the first frame that was lost", self._followed(self._loss(window)))
 
     def first_mark(self) -> ReplayedPacket:
-        """The first data packet that came to its receiver with ECN's mark.
-
-        Raises:
-            DetourError: none did.
-        """
+        """The first data packet that came to its receiver with ECN's mark. Raises `DetourError`: none did."""
         window = self._window(ARRIVED_MARKS)
         if window is None:
             raise DetourError("no data packet came to its receiver with a mark in this run")
@@ -141,11 +133,7 @@ class Replay:
         return self._replayed("the first packet that came with a mark", chain)
 
     def longest_wait(self) -> ReplayedPacket:
-        """The packet that waited longest in one queue.
-
-        Raises:
-            DetourError: none waited.
-        """
+        """The packet that waited longest in one queue. Raises `DetourError`: none waited."""
         self._progress("looking for the longest wait: all packets are traced")
         scan = WaitScan()
         self._run(scan)
@@ -157,8 +145,8 @@ class Replay:
 
     # -- passes ---------------------------------------------------------------------------------------------
 
-    def _run(self, watcher: RunWatcher) -> SimRun:
-        watchers: list[RunWatcher] = [watcher]
+    def _run(self, watcher: Watcher) -> SimRun:
+        watchers: list[Watcher] = [watcher]
         if self._checkpoints is not None:
             watchers.insert(0, Checkpoints(self._checkpoints))
         plan = self._plan

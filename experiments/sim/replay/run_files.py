@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a recorded run's file says of how to run it again: the first line of `detour sim --record FILE`, key `repeat`
-(the rest is for the page, `cli/web/runs.py`)."""
+(the rest is for the page, `cli/web/runs.py`). Among it checkpoints: what all connections have sent and received, as a
+digest, at times that every run of any length has some of (20 us, 40 us, 80 us, ...)."""
 
 from __future__ import annotations
 
@@ -18,9 +19,49 @@ from typing import Any
 from detour import __version__
 from detour.base.errors import DetourError
 from detour.base.places import BUILD
+from detour.base.quantities import time_text
 from detour.base.records import as_json, from_json
-from detour.experiments.sim.replay.checkpoints import Checkpoint
+from detour.base.times import US
 from detour.experiments.sim.settings import SimOptions
+from detour.experiments.sim.watching import Watcher
+
+_FIRST_PS = 20 * US
+_COLUMNS = ("st_packets", "st_retransmitted", "st_rx_bytes", "st_rx_packets", "st_rx_ecn_marked", "st_rx_delay_sum")
+
+Checkpoint = tuple[int, str]
+"""time in ps, digest"""
+
+
+class Checkpoints(Watcher):
+    """Takes them, or compares with those of an earlier run; none at the end, as a run that is traced ends earlier."""
+
+    def __init__(self, expected: Sequence[Checkpoint] | None = None) -> None:
+        """`expected`: what the run must come to; None: they are only taken."""
+        self._expected = None if expected is None else dict(expected)
+        self.taken: list[Checkpoint] = []
+        self.due_ps = _FIRST_PS
+
+    def look(self) -> None:
+        """Takes one. Raises `DetourError`: the run is another one than it was."""
+        now = self._fabric.now_ps
+        found = self._digest()
+        self.taken.append((now, found))
+        self.due_ps *= 2
+        if self._expected is not None and self._expected.get(now, found) != found:
+            raise DetourError(
+                f"the run does not repeat: {time_text(now)} after its beginning it differs from what the run file says "
+                "(the program, or a file that it reads, has changed since)"
+            )
+
+    def _digest(self) -> str:
+        digest = hashlib.sha256()
+        for name in _COLUMNS:
+            digest.update(self._fabric.column(name).tobytes())
+        ports = self._fabric.network.port_stats()
+        for name in ("rx_packets", "rx_bytes", "queue_drops", "link_drops"):
+            digest.update(ports[name].tobytes())
+        return digest.hexdigest()[:16]
+
 
 RUN_FORMAT = 1
 RUN_MARK = "detour_recorded_run"
@@ -48,11 +89,8 @@ class RepeatableRun:
         return as_json(self)
 
     def check_files(self) -> None:
-        """Refuses to go on with other files than those of the run.
-
-        Raises:
-            DetourError: one is missing or holds something else.
-        """
+        """Refuses to go on with other files than those of the run. Raises `DetourError`: one is missing or holds
+        something else."""
         if self.programs != _own_programs():
             raise DetourError("detour's own P4 programs (p4src/build) have changed since the run")
         for name, digest in self.files.items():
@@ -86,11 +124,8 @@ def _digest(file: Path) -> str:
 
 @contextmanager
 def run_lines(path: Path) -> Iterator[gzip.GzipFile]:
-    """The lines of a recorded run, open for reading.
-
-    Raises:
-        DetourError: it cannot be read, is none, or ends too early, or what is made of a line in here is a `ValueError`.
-    """
+    """The lines of a recorded run, open for reading. Raises `DetourError`: it cannot be read, is none, or ends too
+    early, or what is made of a line in here is a `ValueError`."""
     try:
         with gzip.open(path, "rb") as lines:
             yield lines
@@ -103,11 +138,7 @@ def run_lines(path: Path) -> Iterator[gzip.GzipFile]:
 
 
 def run_head(path: Path, line: bytes) -> dict[str, Any]:
-    """The first line of a recorded run.
-
-    Raises:
-        DetourError: it is none, or of another version.
-    """
+    """The first line of a recorded run. Raises `DetourError`: it is none, or of another version."""
     try:
         head = json.loads(line)
     except ValueError:
@@ -123,11 +154,8 @@ def run_head(path: Path, line: bytes) -> dict[str, Any]:
 
 
 def read_repeatable(path: Path) -> RepeatableRun:
-    """How to run a recorded run again.
-
-    Raises:
-        DetourError: the file cannot be read, is none, is of another version, or says nothing of that.
-    """
+    """How to run a recorded run again. Raises `DetourError`: the file cannot be read, is none, is of another version,
+    or says nothing of that."""
     with run_lines(path) as lines:
         head = run_head(path, lines.readline())
     if head.get("program_version") != __version__:

@@ -29,7 +29,7 @@ from detour.fabric.linux.netns import Namespace
 from detour.fabric.linux.opening import offloads_off
 from detour.fabric.records import BackendDetails, PortState
 from detour.hosts.driver import Driver
-from detour.hosts.verbs.verbs import Device
+from detour.hosts.verbs import Device
 from detour.topo import Switch, Topology
 
 _MTU = 9000
@@ -40,8 +40,6 @@ itself, and look like congestion"""
 
 
 class Bmv2Fabric(Fabric):
-    """See the module."""
-
     target = "bmv2"
 
     def __init__(
@@ -83,10 +81,13 @@ class Bmv2Fabric(Fabric):
             progress("laying cables")
             self._lay_cables()
             progress(f"starting {len(self.topology.switches)} switches")
-            self._start_switches()
+            for switch in self.topology.switches:
+                self._switches.append(self._start_switch(switch))
+            for process in self._switches:
+                process.wait_ready()
             progress("setting rates and depths of queues")
-            for switch in self._switches:
-                self._set_queues(switch)
+            for process in self._switches:
+                self._set_queues(process)
             self._start_hosts()
         except BaseException:
             self.close()
@@ -131,12 +132,6 @@ class Bmv2Fabric(Fabric):
             for port, peer in enumerate(switch.ports, 1)
             if peer is not None
         }
-
-    def _start_switches(self) -> None:
-        for switch in self.topology.switches:
-            self._switches.append(self._start_switch(switch))
-        for process in self._switches:
-            process.wait_ready()
 
     def _start_switch(self, switch: Switch) -> SwitchProcess:
         assert self._namespace is not None
@@ -267,10 +262,8 @@ class Bmv2Fabric(Fabric):
             before.close()
         if folder is not None:
             assert self._namespace is not None
-            names = {f"s{index}-{port}": name for (index, port), name in self._interfaces().items()}
-            if only is not None:
-                names = {name: interface for name, interface in names.items() if name in only}
-            self._sniffer = Sniffer(self._namespace, names, folder)
+            interfaces = {name: name for name in self._interfaces().values() if only is None or name in only}
+            self._sniffer = Sniffer(self._namespace, interfaces, folder)
 
     def capture_error(self) -> str | None:
         return None if self._sniffer is None or self._sniffer.error is None else str(self._sniffer.error)

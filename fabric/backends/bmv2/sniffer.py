@@ -12,8 +12,7 @@ from pathlib import Path
 
 from detour.base.errors import DetourError
 from detour.base.files import naming
-from detour.engine import pcapng
-from detour.engine.capture import CaptureFiles, incomplete
+from detour.engine.capture import INBOUND, OUTBOUND, CaptureFiles, capture_header, incomplete, packet_block
 from detour.fabric.linux.netns import Namespace
 
 _ETH_P_ALL = 0x0003
@@ -27,11 +26,7 @@ class Sniffer:
     """Writes what passes interfaces of a namespace into `folder`, from now until `close`."""
 
     def __init__(self, namespace: Namespace, interfaces: Mapping[str, str], folder: Path) -> None:
-        """`interfaces`: name of the capture -> interface.
-
-        Raises:
-            DetourError: a file cannot be written.
-        """
+        """`interfaces`: name of the capture -> interface. Raises DetourError: a file cannot be written."""
         self._taps: dict[int, tuple[socket.socket, Path]] = {}
         self._folder, self._files = folder, CaptureFiles()
         self.error: DetourError | None = None
@@ -45,7 +40,7 @@ class Sniffer:
                 folder.mkdir(parents=True, exist_ok=True)
                 for name, interface in interfaces.items():
                     path = folder / f"{name}.pcapng"
-                    self._files.make(path, pcapng.header(name))
+                    self._files.make(path, capture_header(name))
                     sock = namespace.run(_open, interface)
                     self._taps[sock.fileno()] = sock, path
                     self._poll.register(sock.fileno(), select.EPOLLIN)
@@ -72,8 +67,8 @@ class Sniffer:
             frame, sender = sock.recvfrom(_LONGEST)
         except BlockingIOError:
             return False
-        direction = pcapng.OUTBOUND if sender[2] == _PACKET_OUTGOING else pcapng.INBOUND
-        self._files.add(path, pcapng.packet(time.time_ns(), direction, frame, len(frame)))
+        direction = OUTBOUND if sender[2] == _PACKET_OUTGOING else INBOUND
+        self._files.add(path, packet_block(time.time_ns(), direction, frame, len(frame)))
         return True
 
     def _drain(self) -> None:

@@ -35,11 +35,7 @@ _POLL_SECONDS = 0.01
 
 
 def binary() -> str:
-    """Where simple_switch_grpc is.
-
-    Raises:
-        DetourError: it is not on PATH.
-    """
+    """Where simple_switch_grpc is. Raises DetourError: it is not on PATH."""
     found = shutil.which(BINARY)
     if found is None:
         raise DetourError(f"{BINARY} is not on PATH: {INSTALL}")
@@ -96,15 +92,15 @@ class SwitchProcess:
         return SwitchTarget(self.switch.name, self.switch.device_id, str(UnixAddress(self._socket)))
 
     def wait_ready(self) -> None:
-        """Returns when gRPC listens.
-
-        Raises:
-            DetourError: it ended, or does not answer in time.
-        """
+        """Returns when gRPC listens. Raises DetourError: it ended, or does not answer in time."""
         deadline = time.monotonic() + _START_SECONDS
         # No channel of gRPC's: if Ctrl-C interrupts its close, it waits for itself for ever when it is deallocated.
         while not self._listens():
-            self._check(deadline)
+            ended = self.process.poll()
+            if ended is not None or time.monotonic() > deadline:
+                lines = self._log.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
+                what = "does not answer" if ended is None else f"ended with status {ended}"
+                raise DetourError(f"switch {self.switch.name}: {BINARY} {what}: {lines[-1]}")
             time.sleep(_POLL_SECONDS)
 
     def _listens(self) -> bool:
@@ -112,21 +108,9 @@ class SwitchProcess:
             probe.settimeout(_END_SECONDS)
             return probe.connect_ex(os.fspath(self._socket)) == 0
 
-    def _check(self, deadline: float) -> None:
-        ended = self.process.poll()
-        if ended is None and time.monotonic() < deadline:
-            return
-        lines = self._log.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
-        what = "does not answer" if ended is None else f"ended with status {ended}"
-        raise DetourError(f"switch {self.switch.name}: {BINARY} {what}: {lines[-1]}")
-
     def thrift(self) -> Connection:
         """A connection to its Thrift port. It opens that in a thread of its own, which on a busy machine may get to
-        listening only after gRPC does.
-
-        Raises:
-            DetourError: it was built without Thrift.
-        """
+        listening only after gRPC does. Raises DetourError: it was built without Thrift."""
         deadline = time.monotonic() + _THRIFT_SECONDS
         while True:
             try:

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from detour.base import pages
+from detour.base.dataplane import PACKET_BYTES
 from detour.base.errors import DetourError
 from detour.base.p4build import BUILD
 from detour.base.progress import Progress, silent
@@ -34,18 +35,19 @@ from detour.control.planner import planner
 from detour.control.routes.adaptive import group_links
 from detour.control.routes.hashes import DETOUR_BIT, PATHS, probe_ports
 from detour.engine.clock import Virtual
+from detour.engine.compiler.covering import COLLECTOR, Collector
 from detour.engine.compiler.program import Program
-from detour.engine.coverage.collector import COLLECTOR, Collector
+from detour.engine.jitter import AUTO
 from detour.engine.network import Network
 from detour.engine.state import SwitchState
 from detour.fabric.backends.base import address_hosts
 from detour.fabric.backends.clock import VirtualClock
-from detour.fabric.backends.network import CableTerms, NetworkFabric, lay_cables
-from detour.fabric.backends.settings import FabricTerms
+from detour.fabric.backends.network import NetworkFabric, lay_cables
+from detour.fabric.backends.settings import BackendChanges, FabricTerms
 from detour.fabric.backends.virtual.load import install, read_back, rewrite
-from detour.fabric.backends.virtual.own_program import OwnProgram
+from detour.fabric.backends.virtual.own_program import OwnProgram, read_program
 from detour.fabric.backends.virtual.pace import PacedClock, TimePace
-from detour.fabric.backends.virtual.scheme import RunSettings, Scheme
+from detour.fabric.backends.virtual.scheme import LERP_WITHOUT_PFC, LinkSettings, RunSettings, Scheme, SwitchMemory
 from detour.fabric.backends.virtual.watch import DeadlockFound, DeadlockWatch
 from detour.hosts.cc import algorithm
 from detour.hosts.config import HostConfig
@@ -53,11 +55,10 @@ from detour.hosts.frames.sizes import DATA_OVERHEAD
 from detour.hosts.paths import path_scheme
 from detour.hosts.paths.plugin import PathScheme
 from detour.hosts.state import Hosts, make_hosts
+from detour.hosts.verbs import Device, PathChoice, Transport
 from detour.hosts.verbs.bulk import Flows, connect_many, path_packets, post_many
-from detour.hosts.verbs.verbs import Device, PathChoice, Transport
 from detour.topo import Topology
 from detour.topo.failures import NONE, Failures
-from detour.topo.topology import Link
 
 if TYPE_CHECKING:  # see `backends.base`
     from detour.fabric.backends.serving import Serving
@@ -85,6 +86,10 @@ _SHARING = ("adaptive", "ugal-global")
 """what reads the loads of the whole group's links"""
 _OWN_PORTS = ("ugal-local", "ugal-graph")
 """what reads those of the switch's own ports"""
+
+PACED_RATE_BPS = 1_000_000_000
+"""of links, unless it is said: what a laptop keeps up with at a pace of 1x"""
+_PACED_QUEUE_PAIRS = 1024
 
 TRANSPORT_KINDS = {"lerp": Transport.LERP, "gbn": Transport.GO_BACK_N}
 PATH_CHOICES = {
@@ -157,17 +162,18 @@ class VirtualFabric(NetworkFabric):
             overhead_bytes=self.settings.links.overhead_bytes,
         )
         self._watch = DeadlockWatch(self._network, topology, self._network.run) if scheme.lossless else None
-        self._paced = None if pace is None else PacedClock(lambda: self._network.now_ps, self._run, pace)
-        self.clock = self._paced or VirtualClock(lambda: self._network.now_ps, self._run)
+        self._paced = None if pace is None else PacedClock(lambda: self._network.now_ps, self.run, pace)
+        self.clock = self._paced or VirtualClock(lambda: self._network.now_ps, self.run)
         self.failures: Failures = NONE
         self._held: Plan | None = None
         self._states: dict[int, SwitchState] = {}
         self._add_switches()
-        lay_cables(self.network, topology, self._cable)
+        links = self.settings.links
+        lay_cables(self.network, topology, lambda link: (links.rate_of(link), links.delay_of(link)))
         jitter_ps = 0
         if self.settings.jitter_ps is not None:
             jitter_ps = self._network.set_jitter(self.settings.jitter_ps, self.config.payload + DATA_OVERHEAD)
-        self._add_loss()
+        self._lose(self.settings.loss)
         self._add_memory(jitter_ps)
         if self.scheme.routing in _SHARING:
             self._share_loads()
@@ -210,14 +216,6 @@ class VirtualFabric(NetworkFabric):
             raise DetourError(f"the scheme runs {name}.p4; a program of one's own needs a scheme that runs fabric.p4")
         own.files.require(entities)
         return own.code
-
-    def _cable(self, link: Link) -> CableTerms:
-        return self.settings.links.rate_of(link), self.settings.links.delay_of(link)
-
-    def _add_loss(self) -> None:
-        for link in self.topology.links:
-            if self.settings.loss and link.kind != "host":
-                self.set_loss(link.index, self.settings.loss)
 
     def _add_memory(self, jitter_ps: int) -> None:
         settings = self.settings
@@ -344,11 +342,9 @@ class VirtualFabric(NetworkFabric):
             start = self._rng.randrange(_STARTS) * (PATHS // _STARTS)
             ports = probe_ports(a.group, b.group, groups, start)
         else:
-            ports = tuple(self._rng.sample(range(PATHS), groups - 1 if groups > 2 else self._ecmp_candidates()))
+            ecmp = _ECMP_CANDIDATES if self.scheme.paths == "telemetry" else _SPRAY_CANDIDATES
+            ports = tuple(self._rng.sample(range(PATHS), groups - 1 if groups > 2 else ecmp))
         return ports[1:] if self.scheme.paths == "valiant" else ports
-
-    def _ecmp_candidates(self) -> int:
-        return _ECMP_CANDIDATES if self.scheme.paths == "telemetry" else _SPRAY_CANDIDATES
 
     @property
     def flows(self) -> Flows:
@@ -394,9 +390,6 @@ class VirtualFabric(NetworkFabric):
 
     def run(self, until_ps: int) -> None:
         """Executes everything until then; alarms of the clock do not go off (`clock.wait`)."""
-        self._run(until_ps)
-
-    def _run(self, until_ps: int) -> None:
         if self._watch is None:
             self._network.run(until_ps)
         else:
@@ -454,4 +447,28 @@ def _make_hosts(topology: Topology, config: HostConfig, settings: RunSettings, c
         cq_depth=_CQ_DEPTH,
         max_candidates=max(topology.valiant_groups - 1, _SPRAY_CANDIDATES),
         control_depth=_CONTROL_DEPTH,
+    )
+
+
+def paced_fabric(topology: Topology, changes: BackendChanges, pace: str, serving: Serving) -> VirtualFabric:
+    """A fabric that is not started yet. Packets carry their bytes; a queue's depth is the packet memory of its port.
+    Raises DetourError: no such pace, or something does not fit."""
+    given = TimePace.given(pace)
+    links = LinkSettings(PACED_RATE_BPS if changes.rate_bps is None else changes.rate_bps)
+    if links.rate_bps < 1:
+        raise DetourError("links in virtual time need a rate")
+    if (delay := changes.delay_ps) is not None:
+        links = replace(links, host_delay_ps=delay, local_delay_ps=delay, global_delay_ps=delay)
+    memory = SwitchMemory()
+    if changes.queue_packets is not None:
+        memory = replace(memory, port_bytes=changes.queue_packets * PACKET_BYTES)
+    own = changes.pipeline
+    return VirtualFabric(
+        topology,
+        LERP_WITHOUT_PFC,
+        RunSettings(links=links, memory=memory, loss=changes.loss or 0.0, payload=True, jitter_ps=AUTO),
+        queue_pairs=_PACED_QUEUE_PAIRS,
+        own=None if own is None else read_program(f"{own.p4info},{own.blob}"),
+        pace=given,
+        serving=serving,
     )

@@ -7,22 +7,7 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from detour.base.errors import DetourError
-from detour.control.entries import (
-    Action,
-    ActionSet,
-    CloneSession,
-    DefaultAction,
-    Difference,
-    Entity,
-    Lpm,
-    MatchValue,
-    MeterConfig,
-    MulticastGroup,
-    Range,
-    TableEntry,
-    Ternary,
-    WeightedAction,
-)
+from detour.control import entries
 from detour.engine import tables
 from detour.engine.compiler import model
 from detour.engine.compiler.program import Program
@@ -38,10 +23,10 @@ class _Groups:
     def __init__(self, taken: int = 0) -> None:
         """`taken`: the highest number that is in use already."""
         self._taken = taken
-        self._by_value: dict[tuple[str, ActionSet], int] = {}
-        self._by_object: dict[tuple[str, int], tuple[ActionSet, int]] = {}
+        self._by_value: dict[tuple[str, entries.ActionSet], int] = {}
+        self._by_object: dict[tuple[str, int], tuple[entries.ActionSet, int]] = {}
 
-    def find(self, profile: str, choices: ActionSet) -> int | None:
+    def find(self, profile: str, choices: entries.ActionSet) -> int | None:
         """The group of a set of actions in a profile."""
         known = self._by_object.get((profile, id(choices)))
         if known is not None:
@@ -51,7 +36,7 @@ class _Groups:
             self._by_object[profile, id(choices)] = choices, number
         return number
 
-    def new(self, profile: str, choices: ActionSet) -> int:
+    def new(self, profile: str, choices: entries.ActionSet) -> int:
         """A number for a set that has none."""
         number = self._taken + len(self._by_value) + 1
         self._by_value[profile, choices] = number
@@ -63,7 +48,7 @@ def install(
     network: Network,
     switch: Switch,
     program: Program,
-    entities: Iterable[Entity],
+    entities: Iterable[entries.Entity],
     *,
     priorities: int,
     seed: int = 0,
@@ -79,74 +64,72 @@ def install(
     return state
 
 
-def load(network: Network, device: int, state: SwitchState, entities: Iterable[Entity]) -> int:
-    """Writes the entities of a plan for one switch; returns how many they are."""
+def load(network: Network, device: int, state: SwitchState, entities: Iterable[entries.Entity]) -> None:
+    """Writes the entities of a plan for one switch."""
     groups = _Groups()
-    count = 0
-    for count, entity in enumerate(entities, start=1):  # noqa: B007
+    for entity in entities:
         match entity:
-            case TableEntry() | DefaultAction():
+            case entries.TableEntry() | entries.DefaultAction():
                 _write(state, entity, groups)
-            case MeterConfig():
+            case entries.MeterConfig():
                 rates = tables.MeterRates(entity.cir, entity.cburst, entity.pir, entity.pburst)
                 state.meters[entity.meter].configure(entity.index, rates)
-            case CloneSession():
+            case entries.CloneSession():
                 copies = [(replica.port, replica.instance) for replica in entity.replicas]
                 network.set_clone_session(device, entity.session, copies, entity.packet_length)
-            case MulticastGroup():
+            case entries.MulticastGroup():
                 copies = [(replica.port, replica.instance) for replica in entity.replicas]
                 network.set_multicast_group(device, entity.group, copies)
-    return count
 
 
-def write(state: SwitchState, entities: Iterable[TableEntry | DefaultAction]) -> None:
+def write(state: SwitchState, entities: Iterable[entries.TableEntry | entries.DefaultAction]) -> None:
     """Writes entries and default actions into empty tables."""
     groups = _Groups()
     for entity in entities:
         _write(state, entity, groups)
 
 
-def _write(state: SwitchState, entity: TableEntry | DefaultAction, groups: _Groups) -> None:
-    if isinstance(entity, TableEntry):
+def _write(state: SwitchState, entity: entries.TableEntry | entries.DefaultAction, groups: _Groups) -> None:
+    if isinstance(entity, entries.TableEntry):
         _insert(state, entity, groups)
     else:
         state.tables[entity.table].set_default(*_call(state, entity.action))
 
 
-def read_back(state: SwitchState, names: Collection[str] | None = None) -> list[Entity]:
+def read_back(state: SwitchState, names: Collection[str] | None = None) -> list[entries.Entity]:
     """Entries and default actions of all tables of a switch, or of those named, as they are."""
-    found: list[Entity] = []
+    found: list[entries.Entity] = []
     for name, table in state.tables.items():
         if names is not None and name not in names:
             continue
         if table.default is not None and table.default_changed:
-            found.append(DefaultAction(name, _action(table.default)))
+            found.append(entries.DefaultAction(name, _action(table.default)))
         for entry in table.entries():
             match = {field.name: _value(field, part) for field, part in zip(table.spec.key, entry.key, strict=True)}
             known = {field: value for field, value in match.items() if value is not None}
             action = _action(entry) if entry.target is None else _choices(table.profile, entry.target)
-            found.append(TableEntry.of(name, known, action, entry.priority))
+            found.append(entries.TableEntry.of(name, known, action, entry.priority))
     return found
 
 
-def _value(field: model.KeyField, part: Any) -> MatchValue | None:
+def _value(field: model.KeyField, part: Any) -> entries.MatchValue | None:
     """What an entry says of a field, None if nothing."""
     if field.match_type == "lpm":
-        return Lpm(part[0], part[1], field.bits) if part[1] else None
+        return entries.Lpm(part[0], part[1], field.bits) if part[1] else None
     if field.match_type == "ternary":
-        return Ternary(*part) if part is not None and part[1] else None
+        return entries.Ternary(*part) if part is not None and part[1] else None
     if field.match_type == "range":
-        return Range(*part)
+        return entries.Range(*part)
     return part if field.match_type == "exact" else None  # a selector's field is no part of the match
 
 
-def _action(entry: tables.Entry) -> Action:
+def _action(entry: tables.Entry) -> entries.Action:
     assert entry.action is not None  # the table is a direct one
     names = (parameter.name for parameter in entry.action.params)
-    return Action(entry.action.name, tuple(zip(names, entry.params, strict=True)))
+    return entries.Action(entry.action.name, tuple(zip(names, entry.params, strict=True)))
 
 
-def _choices(profile: tables.ActionProfile | None, target: tables.MemberRef | tables.GroupRef) -> ActionSet:
+def _choices(profile: tables.ActionProfile | None, target: tables.MemberRef | tables.GroupRef) -> entries.ActionSet:
     assert profile is not None  # the table is an indirect one
     if isinstance(target, tables.MemberRef):
         members = (tables.GroupMember(target.member, 1),)
@@ -156,39 +139,41 @@ def _choices(profile: tables.ActionProfile | None, target: tables.MemberRef | ta
     for each in members:
         kind, params = profile.member(each.member)
         names = (parameter.name for parameter in kind.params)
-        weighted.append(WeightedAction(Action(kind.name, tuple(zip(names, params, strict=True))), each.weight))
-    return ActionSet(tuple(weighted))
+        weighted.append(
+            entries.WeightedAction(entries.Action(kind.name, tuple(zip(names, params, strict=True))), each.weight)
+        )
+    return entries.ActionSet(tuple(weighted))
 
 
-def rewrite(state: SwitchState, change: Difference) -> None:
+def rewrite(state: SwitchState, change: entries.Difference) -> None:
     """Writes what two plans for a switch that has traffic differ in; of tables and default actions only. Groups that
     nothing uses any more stay."""
     numbers = [number for profile in state.action_profiles.values() for number in profile.groups()]
     groups = _Groups(max(numbers, default=0))
     for entity in (*change.insert, *change.modify):
         match entity:
-            case TableEntry():
+            case entries.TableEntry():
                 _insert(state, entity, groups, fresh=entity in change.insert)
-            case DefaultAction():
+            case entries.DefaultAction():
                 state.tables[entity.table].set_default(*_call(state, entity.action))
             case _:
                 raise DetourError(f"{type(entity).__name__} cannot be changed while traffic flows")
     for entity in change.delete:
-        if isinstance(entity, TableEntry):
+        if isinstance(entity, entries.TableEntry):
             table = state.tables[entity.table]
             table.delete(table.find(_key(table, entity), entity.priority))
 
 
-def _key(table: tables.MatchTable, entry: TableEntry) -> tuple[Any, ...]:
+def _key(table: tables.MatchTable, entry: entries.TableEntry) -> tuple[Any, ...]:
     given = dict(entry.match)
     return tuple(_element(field, given.get(field.name)) for field in table.spec.key)
 
 
-def _insert(state: SwitchState, entry: TableEntry, groups: _Groups, *, fresh: bool = True) -> None:
+def _insert(state: SwitchState, entry: entries.TableEntry, groups: _Groups, *, fresh: bool = True) -> None:
     """Writes an entry, or, if it is not `fresh`, gives the one that is there another action."""
     table = state.tables[entry.table]
     key = _key(table, entry)
-    if isinstance(entry.action, ActionSet):
+    if isinstance(entry.action, entries.ActionSet):
         target, params = tables.GroupRef(_group(state, table, entry.action, groups)), ()
     else:
         target, params = _call(state, entry.action)
@@ -200,11 +185,11 @@ def _insert(state: SwitchState, entry: TableEntry, groups: _Groups, *, fresh: bo
 
 def _element(field: model.KeyField, value: Any) -> Any:
     match value:
-        case Lpm():
+        case entries.Lpm():
             return value.value, value.prefix_len
-        case Ternary():
+        case entries.Ternary():
             return value.value, value.mask
-        case Range():
+        case entries.Range():
             return value.low, value.high
         case None if field.match_type == "lpm":
             return 0, 0
@@ -213,7 +198,7 @@ def _element(field: model.KeyField, value: Any) -> Any:
     return value
 
 
-def _group(state: SwitchState, table: tables.MatchTable, choices: ActionSet, groups: _Groups) -> int:
+def _group(state: SwitchState, table: tables.MatchTable, choices: entries.ActionSet, groups: _Groups) -> int:
     """The group of a set of actions; equal sets of a table share one."""
     profile = table.profile
     assert profile is not None
@@ -230,6 +215,6 @@ def _group(state: SwitchState, table: tables.MatchTable, choices: ActionSet, gro
     return number
 
 
-def _call(state: SwitchState, action: Action) -> tuple[str, tuple[int, ...]]:
+def _call(state: SwitchState, action: entries.Action) -> tuple[str, tuple[int, ...]]:
     known = next(a for a in state.program.model.actions if a.name == action.name)
     return action.name, tuple(action[parameter.name] for parameter in known.params)

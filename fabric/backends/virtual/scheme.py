@@ -163,10 +163,6 @@ class Scheme:
         """
         return replace(self, control=cc.pinned(text))
 
-    def with_threshold(self, packets: int) -> Scheme:
-        """The same with another T."""
-        return replace(self, threshold=packets)
-
 
 STEP_MARKING = StepMarking(Amount(80_000, "bytes"))
 """DCTCP's K where nothing else is said. A reroute needs 75 KB of queue difference, so a smaller K could never trigger

@@ -48,8 +48,6 @@ class DeadlockFound:
 
 
 class DeadlockWatch:
-    """See the module."""
-
     def __init__(self, network: Network, topology: Topology, run: Callable[[int], object]) -> None:
         """`run`: lets the network run until then."""
         self._network, self._topology, self._run = network, topology, run

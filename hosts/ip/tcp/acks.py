@@ -5,20 +5,11 @@ from __future__ import annotations
 
 from detour.base.jit import inner
 from detour.base.memory import load32be
+from detour.hosts.cc import control as cc
 from detour.hosts.ip.layout import StackGlobals
 from detour.hosts.ip.tcp import control, lists, recovery, rto
-from detour.hosts.ip.tcp.layout import (
-    ECE,
-    ESTABLISHED,
-    FLIGHT,
-    RANGES,
-    SACKED,
-    SEEN,
-    SEGMENT_LOST,
-    ConnRecord,
-    SegmentRecord,
-)
-from detour.hosts.ip.tcp.rows import range_of, segment
+from detour.hosts.ip.tcp import layout as tcp
+from detour.hosts.ip.tcp.layout import ConnRecord, SegmentRecord, range_of, segment
 
 _HALF = 1 << 31
 _LOW = 0xFFFFFFFF
@@ -33,7 +24,7 @@ def offset(base: int, initial: int, seq: int) -> int:
 @inner()
 def on_ack(g: StackGlobals, c: ConnRecord, i: int, ack: int, window: int, flags: int, bare: bool, now: int) -> None:
     """An acceptable ACK of offset `ack`, not above what was sent; `bare`: without data."""
-    marked = 1 if flags & ECE and c.ecn_ok != 0 else 0
+    marked = 1 if flags & tcp.ECE and c.ecn_ok != 0 else 0
     c.ece_acks += marked
     edge = ack + (window << c.shift_out)
     same_window = edge == c.snd_edge
@@ -43,9 +34,9 @@ def on_ack(g: StackGlobals, c: ConnRecord, i: int, ack: int, window: int, flags:
         c.last_window = window << c.shift_out
     before, sacked_before, lost_before = c.seg_una, c.n_sacked, c.lost
     advanced = ack > c.snd_una
-    told = c.blocks > 0 and c.sack_ok != 0
+    has_blocks = c.blocks > 0 and c.sack_ok != 0
     newest = _cumulative(g, c, i, ack, marked, now) if advanced else -1
-    if told:
+    if has_blocks:
         newest = max(newest, _blocks(g, c, i, ack, marked, now))
     if newest >= 0:
         rto.measured(c, newest)
@@ -80,7 +71,7 @@ def _settle(g: StackGlobals, c: ConnRecord, i: int, progress: bool, now: int) ->
         if c.probe_again == 1:
             control.lost(c, c.probe_txn, now)  # it has made good a loss that nobody else told
         c.probe_end = 0
-    if c.seg_una == c.seg_nxt and c.state >= ESTABLISHED:
+    if c.seg_una == c.seg_nxt and c.state >= tcp.ESTABLISHED:
         rto.stop(c)
         c.retries = 0
         if c.snd_end + c.fin > c.snd_nxt and c.snd_edge <= c.snd_nxt:
@@ -99,14 +90,14 @@ def _arrived(g: StackGlobals, c: ConnRecord, i: int, number: int, marked: int, n
     place = number & (c.ring - 1)
     rtt = now - x.sent if x.count == 0 else -1
     recovery.note_delivered(c, x, number, now)
-    if x.state == FLIGHT:
+    if x.state == tcp.FLIGHT:
         control.acked(c, x.end - x.start, x.txn, rtt, marked, now)
         lists.out_of_flight(g, c, i, place)
-    elif x.state == SEGMENT_LOST:
+    elif x.state == tcp.SEGMENT_LOST:
         control.acked(c, x.end - x.start, x.txn, rtt, marked, now)
         lists.out_of_lost(g, c, i, place)
         c.spurious += 1
-        control.spurious(c, now)
+        cc.on_spurious(c, now)
     return rtt
 
 
@@ -121,7 +112,7 @@ def _cumulative(g: StackGlobals, c: ConnRecord, i: int, ack: int, marked: int, n
         if x.end > ack:
             x.start = max(x.start, ack)
             break
-        if x.state == SACKED:
+        if x.state == tcp.SACKED:
             c.n_sacked -= 1
         else:
             newest = max(-1, _arrived(g, c, i, c.seg_una, marked, now))
@@ -160,9 +151,9 @@ def _blocks(g: StackGlobals, c: ConnRecord, i: int, ack: int, marked: int, now: 
         number = _find(g, c, i, left)
         while number < c.seg_nxt and _covered(c, segment(g, i, number), right):
             x = segment(g, i, number)
-            if x.state != SACKED:
+            if x.state != tcp.SACKED:
                 newest = max(newest, _arrived(g, c, i, number, marked, now))
-                x.state = SACKED
+                x.state = tcp.SACKED
                 c.n_sacked += 1
                 recovery.note_sacked(c, number)
             number += 1
@@ -193,8 +184,8 @@ def _is_duplicate(c: ConnRecord, ack: int) -> bool:
 @inner()
 def _unseen(g: StackGlobals, c: ConnRecord, i: int, left: int, right: int) -> tuple[int, int]:
     """The part of a block that was not gone through before. Blocks come again and grow, mostly at their end."""
-    for k in range(SEEN):
-        r = range_of(g, i, RANGES + k)
+    for k in range(tcp.SEEN):
+        r = range_of(g, i, tcp.RANGES + k)
         if r.left <= left and right <= r.right:
             return right, right
         if r.left <= left <= r.right:
@@ -205,7 +196,7 @@ def _unseen(g: StackGlobals, c: ConnRecord, i: int, left: int, right: int) -> tu
             right = r.left
             r.left = left
             return left, right
-    r = range_of(g, i, RANGES + (c.seen_next & (SEEN - 1)))
+    r = range_of(g, i, tcp.RANGES + (c.seen_next & (tcp.SEEN - 1)))
     c.seen_next += 1
     r.left = left
     r.right = right

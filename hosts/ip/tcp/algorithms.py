@@ -23,23 +23,23 @@ def chosen(text: str) -> CongestionAlgorithm:
     name, rest = plugins.split(text)
     if name.casefold() == DCTCP_OF_TCP.name:
         return DCTCP_OF_TCP.with_values(plugins.values_of(text, rest))
-    found = algorithm(text)
-    if found.parameters is None:
-        raise DetourError(f"{found.name} is not for TCP; newreno, cubic, dctcp and FILE.py:NAME are")
-    if found.row.itemsize > CC_BYTES:
+    control = algorithm(text)
+    if control.parameters is None:
+        raise DetourError(f"{control.name} is not for TCP; newreno, cubic, dctcp and FILE.py:NAME are")
+    if control.row.itemsize > CC_BYTES:
         raise DetourError(
-            f"{found.name} keeps {found.row.itemsize} bytes a connection; at most {CC_BYTES} are possible"
+            f"{control.name} keeps {control.row.itemsize} bytes a connection; at most {CC_BYTES} are possible"
         )
-    return found
+    return control
 
 
-def is_dctcp(found: CongestionAlgorithm) -> bool:
+def is_dctcp(control: CongestionAlgorithm) -> bool:
     """Whether receivers are to echo every mark."""
-    return found.name == DCTCP_OF_TCP.name
+    return control.name == DCTCP_OF_TCP.name
 
 
-def bind(found: CongestionAlgorithm, link_rate_bps: int, mss: int, most: int) -> Bound:
+def bind(control: CongestionAlgorithm, link_rate_bps: int, mss: int, most: int) -> Bound:
     """Its hooks, compiled for connections."""
     values: dict[str, Any] = dict.fromkeys(HOST_PARAMETERS, 0)
     values |= {"link_rate_bps": link_rate_bps, "payload": mss, "min_cwnd": 1, "max_cwnd": most, "tick_ps": 1}
-    return Bound(found, found.parameter_record(values), plugin.entry_of, ConnRecord.dtype)
+    return Bound(control, control.parameter_record(values), plugin.entry_of, ConnRecord.dtype)

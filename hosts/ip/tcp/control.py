@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What congestion control is told, and the curve of its window.
 
-The hooks are those of `hosts.cc.own`. `q.inflight` is what is on its way (RFC 6675's pipe); while `on_lost` and
+The hooks are those of `hosts.cc.plugin`. `q.inflight` is what is on its way (RFC 6675's pipe); while `on_lost` and
 `on_rto` run it is what is not acknowledged (FlightSize), of which RFC 5681 wants the half. `packet.marked`: the
 acknowledgement had ECE.
 """
@@ -11,17 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from detour.base.jit import float64, inner, int64
-from detour.base.memory import store64
 from detour.base.times import MAX_TIME
-from detour.hosts.cc import plugin
-from detour.hosts.ip.tcp.layout import ConnRecord
-from detour.hosts.ip.tcp.rows import point_at
-
-
-@inner()
-def plug(c: ConnRecord) -> None:
-    """The connection's algorithm is that of `cc_table`."""
-    store64(c.cc_own, c.cc_table)
+from detour.hosts.cc import control, plugin
+from detour.hosts.ip.tcp.layout import ConnRecord, point_at
 
 
 @inner()
@@ -36,53 +28,32 @@ def begin(c: ConnRecord, now: int) -> None:
 
 
 @inner()
-def idle(c: ConnRecord, now: int) -> None:
-    """Sending begins after an idle time longer than the timeout (RFC 5681, 4.1)."""
-    plugin.call(c, plugin.HOOK_IDLE, now)
-
-
-@inner()
 def sent(c: ConnRecord, length: int, txn: int, now: int) -> None:
     """A segment goes out. Unless the algorithm does it, it is paced at a little more than a window a round trip."""
     if c.pacing != 0 and c.srtt > 0:
         gain = 2.0 if c.cwnd < c.ssthresh else 1.2
         c.pace_next = max(c.pace_next, now) + int64(c.srtt / (gain * max(c.cwnd, 1.0)))
-    packet = plugin.packet_of(c)
-    packet.bytes = length
-    packet.txn = txn
-    plugin.call(c, plugin.HOOK_SENT, now)
+    control.on_sent(c, length, txn, now)
 
 
 @inner()
 def acked(c: ConnRecord, nbytes: int, txn: int, rtt: int, marked: int, now: int) -> None:
     """A segment has arrived; it still counts as in flight. `rtt`: -1 if it was sent more than once."""
     packet = plugin.packet_of(c)
-    packet.bytes = nbytes
-    packet.txn = txn
     packet.rtt = rtt
-    packet.delay = -1
-    packet.hops = -1
+    packet.delay = packet.hops = -1
     packet.marked = marked
-    plugin.call(c, plugin.HOOK_ACKED, now)
+    control.on_acked(c, nbytes, txn, False, now)
 
 
 @inner()
 def lost(c: ConnRecord, txn: int, now: int) -> None:
     """A segment was found lost."""
-    packet = plugin.packet_of(c)
-    packet.txn = txn
-    packet.congested = 1
     pipe = c.inflight
     # Without what duplicate ACKs have let go beyond the window (RFC 5681, 3.2, step 2).
     c.inflight = min(c.seg_nxt - c.seg_una, int64(c.cwnd))
-    plugin.call(c, plugin.HOOK_LOST, now)
+    control.on_lost(c, txn, True, now)
     c.inflight = pipe
-
-
-@inner()
-def spurious(c: ConnRecord, now: int) -> None:
-    """One that was found lost has arrived before it was sent again."""
-    plugin.call(c, plugin.HOOK_SPURIOUS, now)
 
 
 @inner()
@@ -94,13 +65,6 @@ def timed_out(c: ConnRecord, count: int, now: int) -> None:
     c.inflight = min(c.seg_nxt - c.seg_una, int64(c.cwnd))
     plugin.call(c, plugin.HOOK_RTO, now)
     c.inflight = pipe
-
-
-@inner()
-def timer(c: ConnRecord, now: int) -> None:
-    """`cc_timer` has passed."""
-    c.cc_timer = MAX_TIME
-    plugin.call(c, plugin.HOOK_TIMER, now)
 
 
 @inner()

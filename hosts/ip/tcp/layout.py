@@ -9,7 +9,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from detour.base.jit import inner
+from detour.base.pointers import record_by_address
 from detour.base.structs import Float64, Int32, Int64, NativeRecord
+from detour.hosts.ip.layout import StackGlobals, table
+from detour.hosts.records import Sender
 
 CLOSED: Final = 0
 LISTEN: Final = 1
@@ -55,7 +59,7 @@ UNLIMITED: Final = 1 << 60
 
 # Several fields a line, as in C.
 # fmt: off
-class ConnRecord(NativeRecord):
+class ConnRecord(Sender):
     """A connection."""
 
     state: Int64; iss: Int64; irs: Int64; snd_una: Int64; snd_nxt: Int64; snd_end: Int64
@@ -74,9 +78,6 @@ class ConnRecord(NativeRecord):
     # segments in flight; lists in order of transmission, and of those that are lost
     segs: Int64; seg_una: Int64; seg_nxt: Int64; flight_head: Int64; flight_tail: Int64
     lost_head: Int64; lost_tail: Int64; n_lost: Int64; n_sacked: Int64
-    # what congestion control may read and write (`hosts.cc.own`)
-    cwnd: Float64; cwnd_initial: Float64; ssthresh: Float64
-    pace_next: Int64; cc_timer: Int64; inflight: Int64; next_txn: Int64; epoch: Int64; srtt: Int64; cc_own: Int64
     # round trips and timeouts
     rttvar: Int64; rto: Int64; backoff: Int64; retries: Int64; rto_due: Int64
     probe_due: Int64; reorder_due: Int64; wait_due: Int64; min_rtt: Int64; last_sent: Int64
@@ -127,3 +128,29 @@ class PointRecord(NativeRecord):
 
     time_ps: Int64; cwnd: Float64; ssthresh: Float64; inflight: Int64; srtt_ps: Int64; acked: Int64
 # fmt: on
+
+conn_row = table(ConnRecord, "conns")
+_segment_at = record_by_address(SegmentRecord)
+_range_at = record_by_address(RangeRecord)
+point_at = record_by_address(PointRecord)
+_RANGE_BYTES = RangeRecord.dtype.itemsize
+_ROOM = RANGES + SEEN
+
+
+@inner()
+def slot(g: StackGlobals, i: int, place: int) -> SegmentRecord:
+    """A segment of connection `i`, by its place in the ring."""
+    return _segment_at(conn_row(g, i).segs, place)
+
+
+@inner()
+def segment(g: StackGlobals, i: int, number: int) -> SegmentRecord:
+    """A segment of connection `i`, by its number."""
+    c = conn_row(g, i)
+    return _segment_at(c.segs, number & (c.ring - 1))
+
+
+@inner()
+def range_of(g: StackGlobals, i: int, k: int) -> RangeRecord:
+    """A range of data that came early."""
+    return _range_at(g.ranges + i * _ROOM * _RANGE_BYTES, k)

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from detour.base.jit import inner
 from detour.hosts.ip.layout import StackGlobals
-from detour.hosts.ip.tcp.layout import FLIGHT, SEGMENT_LOST, ConnRecord
-from detour.hosts.ip.tcp.rows import slot
+from detour.hosts.ip.tcp.layout import FLIGHT, SEGMENT_LOST, ConnRecord, slot
 
 
 @inner()

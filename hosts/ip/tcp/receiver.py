@@ -11,11 +11,9 @@ from __future__ import annotations
 from detour.base.jit import inner, int64
 from detour.base.times import MAX_TIME
 from detour.hosts.ip import rings
-from detour.hosts.ip.layout import ParsedFrame, SocketRecord, StackGlobals
+from detour.hosts.ip.layout import ParsedFrame, SocketRecord, StackGlobals, host_row
 from detour.hosts.ip.pattern import is_pattern
-from detour.hosts.ip.rows import host_at
-from detour.hosts.ip.tcp.layout import CWR, RANGES, ConnRecord
-from detour.hosts.ip.tcp.rows import range_of
+from detour.hosts.ip.tcp.layout import CWR, RANGES, ConnRecord, range_of
 from detour.hosts.ip.tcp.segments import put_segment
 
 _CE = int64(3)
@@ -87,7 +85,7 @@ def _note_marks(g: StackGlobals, s: SocketRecord, c: ConnRecord, i: int, f: Pars
 @inner()
 def acknowledge(g: StackGlobals, s: SocketRecord, c: ConnRecord, i: int, now: int) -> None:
     """An acknowledgement of what has come so far, before anything else goes."""
-    h = host_at(g.hosts, s.host)
+    h = host_row(g, s.host)
     frame = rings.room(g, h, s.host)
     if frame == 0:
         return
@@ -126,12 +124,12 @@ def _early(g: StackGlobals, c: ConnRecord, i: int, left: int, right: int) -> Non
         old(c, left, right)
         return
     merged = at
-    low, high, known = left, right, int64(0)
+    low, high, present = left, right, int64(0)
     while merged < c.ranges and range_of(g, i, merged).left <= right:
         r = range_of(g, i, merged)
         low = min(low, r.left)
         high = max(high, r.right)
-        known += r.right - r.left
+        present += r.right - r.left
         merged += 1
     if merged == at and c.ranges == RANGES:
         c.rx_dropped += 1
@@ -140,7 +138,7 @@ def _early(g: StackGlobals, c: ConnRecord, i: int, left: int, right: int) -> Non
     r = range_of(g, i, at)
     r.left = low
     r.right = high
-    c.held += high - low - known
+    c.held += high - low - present
     _remember(c, left)
 
 

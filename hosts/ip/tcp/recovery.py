@@ -13,8 +13,7 @@ from detour.base.jit import inner, int64
 from detour.base.times import MAX_TIME
 from detour.hosts.ip.layout import StackGlobals
 from detour.hosts.ip.tcp import control, lists, rto
-from detour.hosts.ip.tcp.layout import FLIGHT, RANGES, SACKED, SEEN, ConnRecord, SegmentRecord
-from detour.hosts.ip.tcp.rows import range_of, segment, slot
+from detour.hosts.ip.tcp.layout import FLIGHT, RANGES, SACKED, SEEN, ConnRecord, SegmentRecord, range_of, segment, slot
 
 _DUPLICATES = 3
 
@@ -158,9 +157,9 @@ def duplicate(g: StackGlobals, c: ConnRecord, i: int, now: int) -> None:
 def partial(g: StackGlobals, c: ConnRecord, i: int, count: int, now: int) -> None:
     """Such a peer has acknowledged `count` segments. Within recovery the next one is lost as well (RFC 6582, 3.2)."""
     if in_recovery(c) and c.seg_una < c.seg_nxt:
-        told = min(c.dupacks, max(count - 1, 0))
-        c.dupacks -= told
-        c.delivered -= told
+        counted = min(c.dupacks, max(count - 1, 0))
+        c.dupacks -= counted
+        c.delivered -= counted
         first = c.seg_una & (c.ring - 1)
         x = slot(g, i, first)
         if x.state == FLIGHT and x.count == 0 and x.end <= c.recover:

@@ -61,4 +61,4 @@ def arm(g: StackGlobals, s: SocketRecord, c: ConnRecord, i: int) -> None:
         due = min(due, c.stop_ps)
     if c.pace_wait != 0:
         due = min(due, c.pace_next)
-    timers.set_due(g, s, i, due)
+    timers.set_due(g, i, s, due)

@@ -6,24 +6,12 @@ from __future__ import annotations
 from detour.base.jit import inner, int64
 from detour.base.memory import load8, load16be, load32be, store16be, store32be
 from detour.hosts.frames.checksum import fold, sum_bytes
-from detour.hosts.frames.headers import (
-    ETHERNET_BYTES,
-    IPV4_BYTES,
-    IPV6_BYTES,
-    TYPE_IPV4,
-    TYPE_IPV6,
-    pseudo_sum,
-    put_ethernet,
-    put_ipv4,
-    put_ipv6,
-)
+from detour.hosts.frames.headers import ETHERNET_BYTES, pseudo_sum
 from detour.hosts.ip import rings
-from detour.hosts.ip.frames import DONT_FRAGMENT, put_headers
-from detour.hosts.ip.layout import HEADERS_BYTES, PROTO_TCP, ParsedFrame, SocketRecord, StackGlobals
+from detour.hosts.ip.frames import DONT_FRAGMENT, put_answer, put_headers
+from detour.hosts.ip.layout import HEADERS_BYTES, PROTO_TCP, ParsedFrame, SocketRecord, StackGlobals, host_row
 from detour.hosts.ip.pattern import pattern_sum, put_pattern
-from detour.hosts.ip.rows import host_at
-from detour.hosts.ip.tcp.layout import ACK, ECE, FIN, RST, SYN, ConnRecord
-from detour.hosts.ip.tcp.rows import range_of
+from detour.hosts.ip.tcp.layout import ACK, ECE, FIN, RST, SYN, ConnRecord, range_of
 
 TCP_BYTES = int64(20)
 _TCP = int64(PROTO_TCP)
@@ -226,22 +214,13 @@ def parse_options(p: ConnRecord, at: int, header: int, syn: bool) -> None:
 @inner()
 def refuse(g: StackGlobals, host: int, f: ParsedFrame) -> None:
     """A RST in answer to a segment that is for no connection (RFC 9293, 3.10.7.1)."""
-    h = host_at(g.hosts, host)
+    h = host_row(g, host)
     if f.flags & RST or ((f.dst_hi >> 56) & 0xFF) == 0xFF:
         return
     out = rings.room(g, h, host)
     if out == 0:
         return
-    ip = out + ETHERNET_BYTES
-    if f.v6 != 0:
-        put_ethernet(out, f.source_mac, h.mac, TYPE_IPV6)
-        put_ipv6(ip, int64(0), TCP_BYTES, _TCP, h.ttl, f.dst_hi, f.dst_lo, f.src_hi, f.src_lo)
-        at = ip + IPV6_BYTES
-    else:
-        put_ethernet(out, f.source_mac, h.mac, TYPE_IPV4)
-        total = put_ipv4(ip, IPV4_BYTES + TCP_BYTES, DONT_FRAGMENT, h.ttl, _TCP, f.dst_lo, f.src_lo)
-        store16be(ip + 10, ~total)
-        at = ip + IPV4_BYTES
+    at = put_answer(out, h, f, _TCP, TCP_BYTES, DONT_FRAGMENT)
     store16be(at, f.dport)
     store16be(at + 2, f.sport)
     extra = f.length - f.header + (1 if f.flags & SYN else 0) + (1 if f.flags & FIN else 0)

@@ -5,33 +5,13 @@ from __future__ import annotations
 
 from detour.base.jit import inner, int64
 from detour.base.times import MAX_TIME
+from detour.hosts.cc import control as cc
 from detour.hosts.ip import neighbours, timers
-from detour.hosts.ip.layout import SocketRecord, StackGlobals
-from detour.hosts.ip.rows import socket_at
+from detour.hosts.ip.layout import SocketRecord, StackGlobals, socket_row
 from detour.hosts.ip.tcp import control, lists, recovery, rto
-from detour.hosts.ip.tcp.layout import (
-    ACK,
-    CLOSE_WAIT,
-    CLOSED,
-    CLOSING,
-    CWR,
-    ECE,
-    ESTABLISHED,
-    FIN,
-    FIN_WAIT_1,
-    FLIGHT,
-    LAST_ACK,
-    PSH,
-    SEGMENT_LOST,
-    SYN,
-    SYN_RECEIVED,
-    SYN_SENT,
-    UNREACHABLE,
-    ConnRecord,
-    SegmentRecord,
-)
+from detour.hosts.ip.tcp import layout as tcp
+from detour.hosts.ip.tcp.layout import ConnRecord, SegmentRecord, conn_row, segment, slot
 from detour.hosts.ip.tcp.receiver import acknowledged
-from detour.hosts.ip.tcp.rows import conn_at, segment, slot
 from detour.hosts.ip.tcp.segments import put_segment, put_syn
 
 _NONE = int64(0)
@@ -45,17 +25,11 @@ def _allowed(c: ConnRecord) -> bool:
 
 
 @inner()
-def has_fin(c: ConnRecord) -> bool:
-    """Whether the FIN belongs to what is to be sent, and its place in the stream is known."""
-    return c.fin != 0
-
-
-@inner()
 def new_length(g: StackGlobals, c: ConnRecord) -> int:
     """Bytes of the next new segment, the FIN counted as one; 0: there is none, or the peer has no room.
 
     Small segments are not sent while data are under way, unless it is the end (RFC 9293, 3.8.6.2.1)."""
-    if c.state not in (ESTABLISHED, CLOSE_WAIT, FIN_WAIT_1, CLOSING, LAST_ACK):
+    if c.state not in (tcp.ESTABLISHED, tcp.CLOSE_WAIT, tcp.FIN_WAIT_1, tcp.CLOSING, tcp.LAST_ACK):
         return 0
     if c.seg_nxt - c.seg_una >= c.ring:
         return 0
@@ -69,7 +43,7 @@ def new_length(g: StackGlobals, c: ConnRecord) -> int:
         if room <= 0 or c.seg_nxt > c.seg_una:
             return 0
         size, ends = room, False
-    if ends and has_fin(c) and size + 1 <= room:
+    if ends and c.fin != 0 and size + 1 <= room:
         size += 1
     elif size < c.mss and not ends and c.seg_nxt > c.seg_una:
         return 0
@@ -81,7 +55,7 @@ def wants(g: StackGlobals, c: ConnRecord, now: int) -> bool:
     """Whether there may be something to send now."""
     if c.want_syn != 0 or c.want_ack != 0:
         return True
-    if c.state < ESTABLISHED:
+    if c.state < tcp.ESTABLISHED:
         return False
     if c.want_probe != 0:
         return True
@@ -98,11 +72,11 @@ def wants(g: StackGlobals, c: ConnRecord, now: int) -> bool:
 @inner()
 def write(g: StackGlobals, i: int, frame: int, now: int) -> int:
     """The next segment of connection `i`; returns bytes stored << 32 | on the wire, 0: none goes now."""
-    s, c = socket_at(g.sockets, i), conn_at(g.conns, i)
-    if c.state == CLOSED:
+    s, c = socket_row(g, i), conn_row(g, i)
+    if c.state == tcp.CLOSED:
         return 0
     if not neighbours.reachable(g, s, i):
-        if s.failed != 0 and c.state == SYN_SENT:
+        if s.failed != 0 and c.state == tcp.SYN_SENT:
             _give_up(c, now)
             s.failed = 0
             s.closed = 1
@@ -111,15 +85,15 @@ def write(g: StackGlobals, i: int, frame: int, now: int) -> int:
     c.pace_wait = 0
     both = _next(g, s, c, i, frame, now)
     if both != 0 and wants(g, c, now):
-        timers.make_ready(g, s, i)
+        timers.make_ready(g, i, s)
     rto.arm(g, s, c, i)
     return both
 
 
 @inner()
 def _give_up(c: ConnRecord, now: int) -> None:
-    c.state = CLOSED
-    c.error = UNREACHABLE
+    c.state = tcp.CLOSED
+    c.error = tcp.UNREACHABLE
     c.closed_ps = now
     c.want_syn = 0
     c.want_ack = 0
@@ -130,9 +104,9 @@ def _give_up(c: ConnRecord, now: int) -> None:
 def _next(g: StackGlobals, s: SocketRecord, c: ConnRecord, i: int, frame: int, now: int) -> int:
     if c.want_syn != 0:
         return _syn(g, s, c, i, frame, now)
-    if c.want_ack != 0 and (c.ranges > 0 or c.dup_right > 0 or c.state < ESTABLISHED):
+    if c.want_ack != 0 and (c.ranges > 0 or c.dup_right > 0 or c.state < tcp.ESTABLISHED):
         return _bare(g, s, c, i, frame, now)
-    if c.state >= ESTABLISHED:
+    if c.state >= tcp.ESTABLISHED:
         if c.want_probe != 0:
             both = _probe(g, s, c, i, frame, now)
             if both != 0:  # else all was acknowledged before its turn came
@@ -152,14 +126,14 @@ def _next(g: StackGlobals, s: SocketRecord, c: ConnRecord, i: int, frame: int, n
 @inner()
 def _syn(g: StackGlobals, s: SocketRecord, c: ConnRecord, i: int, frame: int, now: int) -> int:
     c.want_syn = 0
-    flags = SYN
-    if c.state == SYN_RECEIVED:
-        flags |= ACK
+    flags = tcp.SYN
+    if c.state == tcp.SYN_RECEIVED:
+        flags |= tcp.ACK
         if c.ecn_ok != 0:
-            flags |= ECE
+            flags |= tcp.ECE
         c.want_ack = 0
     elif c.ecn != 0 and c.retries == 0:  # without ECN if that may be why it was lost (RFC 3168, 6.1.1.1)
-        flags |= ECE | CWR
+        flags |= tcp.ECE | tcp.CWR
     c.last_sent = now
     c.tx_segments += 1
     c.rto_due = now + rto.timeout(c)
@@ -183,16 +157,16 @@ def _put(g: StackGlobals, s: SocketRecord, c: ConnRecord, i: int, x: SegmentReco
     flags = int64(0)
     data = min(x.end, c.snd_end) - x.start
     if x.end > c.snd_end:
-        flags |= FIN
-        if c.state == ESTABLISHED:
-            c.state = FIN_WAIT_1
-        elif c.state == CLOSE_WAIT:
-            c.state = LAST_ACK
+        flags |= tcp.FIN
+        if c.state == tcp.ESTABLISHED:
+            c.state = tcp.FIN_WAIT_1
+        elif c.state == tcp.CLOSE_WAIT:
+            c.state = tcp.LAST_ACK
     if x.end >= c.snd_end:
-        flags |= PSH
+        flags |= tcp.PSH
     first = x.count == 0
     if first and c.want_cwr != 0:
-        flags |= CWR
+        flags |= tcp.CWR
         c.want_cwr = 0
     acknowledged(c)
     both = put_segment(g, s, c, i, frame, x.start, data, flags, first, now)
@@ -209,7 +183,7 @@ def _new(g: StackGlobals, s: SocketRecord, c: ConnRecord, i: int, size: int, fra
     """New data, or the FIN."""
     if c.seg_una == c.seg_nxt:
         if c.srtt > 0 and now - c.last_sent > rto.timeout(c):
-            control.idle(c, now)
+            cc.on_idle(c, now)
         c.rto_due = MAX_TIME  # it may stand for a window of 0
     x = segment(g, i, c.seg_nxt)
     x.start = c.snd_nxt
@@ -230,9 +204,9 @@ def _new(g: StackGlobals, s: SocketRecord, c: ConnRecord, i: int, size: int, fra
 def _again(g: StackGlobals, s: SocketRecord, c: ConnRecord, i: int, place: int, frame: int, now: int) -> int:
     """A segment that was lost, or in flight (a probe), once more. Never as ECN capable (RFC 3168, 6.1.5)."""
     x = slot(g, i, place)
-    if x.state == SEGMENT_LOST:
+    if x.state == tcp.SEGMENT_LOST:
         lists.out_of_lost(g, c, i, place)
-    elif x.state == FLIGHT:
+    elif x.state == tcp.FLIGHT:
         lists.out_of_flight(g, c, i, place)
     x.count += 1
     c.retransmitted += 1
@@ -254,7 +228,7 @@ def _probe(g: StackGlobals, s: SocketRecord, c: ConnRecord, i: int, frame: int, 
         both = _new(g, s, c, i, size, frame, now)
     else:
         last = segment(g, i, c.seg_nxt - 1)
-        if last.state != FLIGHT:
+        if last.state != tcp.FLIGHT:
             return 0
         c.probe_again = 1
         c.probe_txn = last.txn

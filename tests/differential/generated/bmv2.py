@@ -16,7 +16,7 @@ from detour.base.addresses import TcpAddress
 from detour.base.errors import DetourError
 from detour.engine.bmv2api.client import Connection, connect
 from detour.engine.bmv2api.interface import Api
-from detour.fabric.tracing.results import Arrived, Ending, FollowedPacket
+from detour.fabric.tracing.results import Arrived, Ending, TracedPacket
 from tests.differential.stream import PacketStream
 from tests.ptf.bmv2 import BINARY
 from tests.waiting import PATIENCE_S
@@ -63,10 +63,10 @@ class StfBmv2:
         """Over Thrift."""
         return self._connection
 
-    def follow(self, frame: bytes, port: int) -> FollowedPacket:
+    def trace(self, frame: bytes, port: int) -> TracedPacket:
         """Sends a frame; nothing is known of its way but the end."""
         (outputs,) = self._stream.run([(port, frame)])
-        found = FollowedPacket()
+        found = TracedPacket()
         for left_by, data in outputs:
             found.outcomes.append(Ending(1.0, [Arrived("bmv2", left_by, None, data)]))
         return found

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 from detour.base import sources
 from detour.base.jit import COMPILED
 from detour.base.parts import BUILD_COMMAND
+from detour.control.native import COLOURING, EXPANDER, FORS_PART, PLACEMENT, VERIFIER
 from detour.engine.loop.entry import LOOP
 from detour.fabric import warm
 from detour.hosts.ip.stack import IP
@@ -196,3 +198,11 @@ def test_every_part_is_built_by_warm() -> None:
     named = {part.name for part in warm.ALL_PARTS}
     assert {"loop", "rdma", "ip", "driver", "expander", "fors", "placement", "verifier"} <= named
     assert len(named) == len(warm.ALL_PARTS)
+
+
+@native
+def test_a_part_names_the_modules_of_its_entries() -> None:
+    for path in (sources.PACKAGE / "control").rglob("*.py"):
+        importlib.import_module(".".join(("detour", *path.relative_to(sources.PACKAGE).with_suffix("").parts)))
+    for part in (EXPANDER, FORS_PART, PLACEMENT, COLOURING, VERIFIER):
+        assert {entry.py_func.__module__ for entry in part.entries.values()} == set(part.modules)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from detour.base.errors import DetourError
-from detour.engine.bmv2api.commands.errors import CommandError, told
+from detour.engine.bmv2api.commands.errors import CommandError, error_line
 from detour.engine.bmv2api.commands.interpreter import help_text, run_file, understand_all
 from detour.engine.bmv2api.commands.program import ProgramNames
 from detour.engine.bmv2api.commands.registry import COMMANDS, CommandScope
@@ -45,11 +45,11 @@ def test_handles_have_versions_as_in_bmv2(do: Do) -> None:
     do("table_delete exact_two 0")
     with pytest.raises(ServiceError) as gone:
         do("table_delete exact_two 0")
-    assert told(gone.value) == "Invalid table operation (INVALID_HANDLE)"
+    assert error_line(gone.value) == "Invalid table operation (INVALID_HANDLE)"
     assert do("table_add exact_two forward 3 3 => 3")[-1] == "Entry has been added with handle 16777216"
     with pytest.raises(ServiceError) as old:
         do("table_modify exact_two forward 0 1")
-    assert told(old.value) == "Invalid table operation (EXPIRED_HANDLE)"
+    assert error_line(old.value) == "Invalid table operation (EXPIRED_HANDLE)"
     for _ in range(127):
         do(f"table_delete exact_two {do('table_dump exact_two')[3].split()[-1]}")
         do("table_add exact_two forward 3 3 => 3")
@@ -62,18 +62,9 @@ def test_handles_have_versions_as_in_bmv2(do: Do) -> None:
     ("line", "told_of"),
     [
         ("table_add nothing forward 1 => 1", "Error: Invalid table name (nothing): there are MyIngress.acl"),
-        (
-            "table_add exact_two set_vlan 1 1 => 1",
-            "Error: Table exact_two has no action set_vlan: there are MyIng",
-        ),
-        (
-            "table_add exact_two forward 1 => 1",
-            "Error: Table MyIngress.exact_two needs 2 key fields: ethernet.dst",
-        ),
-        (
-            "table_add exact_two forward 1 1 =>",
-            "Error: Action MyIngress.forward needs 1 parameters: port (9 bits)",
-        ),
+        ("table_add exact_two set_vlan 1 1 => 1", "Error: Table exact_two has no action set_vlan: there are MyIng"),
+        ("table_add exact_two forward 1 => 1", "Error: Table MyIngress.exact_two needs 2 key fields: ethernet.dst"),
+        ("table_add exact_two forward 1 1 =>", "Error: Action MyIngress.forward needs 1 parameters: port (9 bits)"),
         ("table_add exact_two forward 1 1 => 512", "Invalid runtime data: Error while parsing 512 - Parameter is too"),
         ("table_add exact_two forward 1 1 => -1", "Invalid runtime data: Error while parsing -1 - Parameter is neg"),
         ("table_add exact_two forward 1 4096 => 1", "Invalid match key: Error while parsing 4096 - Parameter is too"),
@@ -84,10 +75,7 @@ def test_handles_have_versions_as_in_bmv2(do: Do) -> None:
         ("table_add lpm_route to_cpu ::1/129 => 1", "Invalid match key: Invalid prefix length 129: field ipv6.dst"),
         ("table_add lpm_route to_cpu 1:2/1 => 1", "Invalid match key: Error while parsing 1:2 - Invalid IPv6 addr"),
         ("table_add acl drop 0&&&0 0&&&0 5->1 1 => 1", "Invalid match key: start is greater than end in expression 5"),
-        (
-            "table_add acl drop 0&&&0 0&&&0 1->5 1 =>",
-            "Error: Table is ternary, but could not extract a valid prio",
-        ),
+        ("table_add acl drop 0&&&0 0&&&0 1->5 1 =>", "Error: Table is ternary, but could not extract a valid prio"),
         ("table_add acl drop 0 0&&&0 1->5 1 => 1", "Invalid match key: Invalid ternary value 0, use '&&&' to sep"),
         ("table_delete exact_two x", "Error: Bad format for entry handle"),
         ("table_set_timeout exact_two 0 5", "Error: Table exact_two does not support entry timeouts"),
@@ -120,7 +108,7 @@ def test_what_is_wrong_is_told_and_changes_nothing(do: Do, line: str, told_of: s
     before = do("table_dump exact_two"), do("mc_dump")
     with pytest.raises(CommandError) as wrong:
         do(line)
-    assert told(wrong.value).startswith(told_of)
+    assert error_line(wrong.value).startswith(told_of)
     assert (do("table_dump exact_two"), do("mc_dump")) == before
 
 

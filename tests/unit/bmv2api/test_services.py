@@ -51,7 +51,7 @@ def key(*values: bytes) -> list[MatchParam]:
 
 def add(connection: Connection, address: bytes, vlan: bytes, port: bytes) -> int:
     return connection.standard.bm_mt_add_entry(
-        0, EXACT_TWO, key(address, vlan), "MyIngress.forward", [port], EntryOptions(0)
+        EXACT_TWO, key(address, vlan), "MyIngress.forward", [port], EntryOptions(0)
     )
 
 
@@ -63,17 +63,17 @@ def test_an_entry_comes_back_as_it_was_given(connection: Connection) -> None:
         0,
         ActionEntry(ActionType.ACTION_DATA, "MyIngress.forward", [b"\3"]),
     )
-    assert connection.standard.bm_mt_get_entries(0, EXACT_TWO) == [wanted]
-    assert connection.standard.bm_mt_get_entry(0, EXACT_TWO, 0) == wanted
+    assert connection.standard.bm_mt_get_entries(EXACT_TWO) == [wanted]
+    assert connection.standard.bm_mt_get_entry(EXACT_TWO, 0) == wanted
     assert (
-        connection.standard.bm_mt_get_entry_from_key(0, EXACT_TWO, key(bytes(5) + b"\1", b"\0\5"), EntryOptions())
+        connection.standard.bm_mt_get_entry_from_key(EXACT_TWO, key(bytes(5) + b"\1", b"\0\5"), EntryOptions())
         == wanted
     )
 
 
 def test_bits_beyond_a_field_are_cut_as_in_bmv2(connection: Connection) -> None:
     add(connection, b"\0\0\0\0\0\1", b"\xff\xff", b"\xff\xff")
-    (entry,) = connection.standard.bm_mt_get_entries(0, EXACT_TWO)
+    (entry,) = connection.standard.bm_mt_get_entries(EXACT_TWO)
     assert entry.match_key[1] == MatchParam(MatchType.EXACT, exact=ExactParam(b"\x0f\xff"))
     assert entry.action_entry.action_data == [b"\x01\xff"]
 
@@ -97,7 +97,7 @@ def test_bad_entries_have_bmv2s_codes(
     connection: Connection, table: str, params: list[MatchParam], action: str, data: list[bytes], code: str
 ) -> None:
     with pytest.raises(InvalidTableOperation) as refused:
-        connection.standard.bm_mt_add_entry(0, table, params, action, data, EntryOptions(0))
+        connection.standard.bm_mt_add_entry(table, params, action, data, EntryOptions(0))
     assert refused.value.name == code
 
 
@@ -109,24 +109,24 @@ def test_a_full_table(connection: Connection, device: BmDevice) -> None:
 
 
 def test_of_tables_that_do_not_exist_nothing_is_read(connection: Connection) -> None:
-    assert connection.standard.bm_mt_get_entries(0, "nothing") == []
-    assert connection.standard.bm_mt_get_entry(0, "nothing", 0) == BmEntry()
-    assert connection.standard.bm_mt_get_default_entry(0, "nothing") == ActionEntry(ActionType.NONE)
-    assert connection.standard.bm_mt_act_prof_get_members(0, "nothing") == []
+    assert connection.standard.bm_mt_get_entries("nothing") == []
+    assert connection.standard.bm_mt_get_entry("nothing", 0) == BmEntry()
+    assert connection.standard.bm_mt_get_default_entry("nothing") == ActionEntry(ActionType.NONE)
+    assert connection.standard.bm_mt_act_prof_get_members("nothing") == []
 
 
 def test_counters_and_registers_are_signed_on_the_wire(connection: Connection, device: BmDevice) -> None:
     device.state.counters["MyIngress.port_counter"].write(3, 1 << 63, 5)
-    assert connection.standard.bm_counter_read(0, "MyIngress.port_counter", 3) == CounterValue(5, -(1 << 63))
-    connection.standard.bm_register_write(0, "MyIngress.words", 2, -1)
+    assert connection.standard.bm_counter_read("MyIngress.port_counter", 3) == CounterValue(5, -(1 << 63))
+    connection.standard.bm_register_write("MyIngress.words", 2, -1)
     assert device.state.registers["MyIngress.words"].read(2) == (1 << 48) - 1
-    connection.standard.bm_register_write_range(0, "MyIngress.words", 4, 6, 9)
-    assert connection.standard.bm_register_read_all(0, "MyIngress.words")[3:7] == [0, 9, 9, 0]
+    connection.standard.bm_register_write_range("MyIngress.words", 4, 6, 9)
+    assert connection.standard.bm_register_read_all("MyIngress.words")[3:7] == [0, 9, 9, 0]
     for index in (-1, 32):
         with pytest.raises(InvalidRegisterOperation, match="INVALID_INDEX"):
-            connection.standard.bm_register_read(0, "MyIngress.words", index)
+            connection.standard.bm_register_read("MyIngress.words", index)
     with pytest.raises(InvalidCounterOperation, match="INVALID_COUNTER_NAME"):
-        connection.standard.bm_counter_read(0, "nothing", 0)
+        connection.standard.bm_counter_read("nothing", 0)
 
 
 def test_queues_get_what_they_are_set_to(connection: Connection, network: Network) -> None:
@@ -144,18 +144,18 @@ def test_queues_get_what_they_are_set_to(connection: Connection, network: Networ
 
 
 def test_ports_that_come_later_get_their_queues(network: Network) -> None:
-    from detour.engine.bmv2api.queues import Queues
+    from detour.engine.bmv2api.queues import Queues, QueueSetting
 
     queues = Queues(BmDevice(network, SWITCH))
-    queues.set_depth(5)
-    queues.set_rate(100, 9)
-    queues.set_rate(50, 9, 1)
-    queues.set_rate(200, 8)
+    queues.set(QueueSetting(None, None, depth=5))
+    queues.set(QueueSetting(9, None, rate=100))
+    queues.set(QueueSetting(9, 1, rate=50))
+    queues.set(QueueSetting(8, None, rate=200))
     network.attach_sink((SWITCH, 9), lambda frame, time_ps: None)
     queues.added(9)
     found = [network.queue_settings((SWITCH, 9), priority) for priority in (0, 1)]
     assert [(s.packets, s.rate_pps) for s in found] == [(5, 100), (5, 50)]
-    queues.set_rate(10)  # what was set for single queues is over
+    queues.set(QueueSetting(None, None, rate=10))  # what was set for single queues is over
     network.attach_sink((SWITCH, 8), lambda frame, time_ps: None)
     queues.added(8)
     assert network.queue_settings((SWITCH, 8)).rate_pps == 10
@@ -185,10 +185,10 @@ def test_who_the_switch_is(connection: Connection) -> None:
     info = connection.standard.bm_mgmt_get_info()
     assert (info.device_id, info.thrift_port, info.notifications_socket) == (SWITCH, 9090, None)
     assert connection.standard.bm_get_config() == EVERYTHING.read_text()
-    assert connection.standard.bm_get_id_from_name(0, ResourceType.MATCH_TABLE, EXACT_TWO) >= 0
+    assert connection.standard.bm_get_id_from_name(ResourceType.MATCH_TABLE, EXACT_TWO) >= 0
     for kind, name, code in ((0, "nothing", "INVALID_RESOURCE_NAME"), (99, "x", "INVALID_RESOURCE_TYPE")):
         with pytest.raises(InvalidIdLookup, match=code):
-            connection.standard.bm_get_id_from_name(0, kind, name)
+            connection.standard.bm_get_id_from_name(kind, name)
 
 
 def test_time_is_that_of_the_switch(connection: Connection, device: BmDevice, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,9 +202,9 @@ def test_what_has_no_counterpart_is_refused_in_thrifts_way(connection: Connectio
     with pytest.raises(DetourError, match="serialize_state is not supported"):
         connection.standard.bm_serialize_state()
     with pytest.raises(InvalidLearnOperation, match="ERROR"):
-        connection.standard.bm_learning_ack_buffer(0, 1, 1)
+        connection.standard.bm_learning_ack_buffer(1, 1)
     with pytest.raises(InvalidLearnOperation, match="INVALID_LIST_ID"):
-        connection.standard.bm_learning_set_timeout(0, 77, 1)
+        connection.standard.bm_learning_set_timeout(77, 1)
     for function in (
         lambda: connection.standard.bm_dev_mgr_remove_port(1),  # a sink
         lambda: connection.standard.bm_dev_mgr_add_port("eth99", 7, ""),  # virtual time has no interfaces
@@ -212,7 +212,7 @@ def test_what_has_no_counterpart_is_refused_in_thrifts_way(connection: Connectio
         with pytest.raises(InvalidDevMgrOperation):
             function()
     with pytest.raises(InvalidMcOperation, match="ERROR"):
-        connection.multicast.bm_mc_node_create(0, 1, "012", "")
+        connection.multicast.bm_mc_node_create(1, "012", "")
 
 
 # -- the server

@@ -72,10 +72,7 @@ def test_a_call_byte_by_byte() -> None:
     """As Thrift's binary protocol says: type and number of a field, then its value; 0 ends a structure."""
     method = methods(Standard)["bm_mt_get_entry_from_key"]
     message = method.arguments()
-    key = [
-        MatchParam(MatchType.EXACT, exact=ExactParam(b"\1\2")),
-        MatchParam(MatchType.LPM, lpm=LpmParam(b"\3", 5)),
-    ]
+    key = [MatchParam(MatchType.EXACT, exact=ExactParam(b"\1\2")), MatchParam(MatchType.LPM, lpm=LpmParam(b"\3", 5))]
     message.cxt_id, message.table_name, message.match_key, message.options = 0, "t", key, None  # type: ignore[attr-defined]
     buffer = TMemoryBuffer()
     message.write(protocol(buffer))
@@ -118,7 +115,7 @@ def test_what_a_client_leaves_out_is_zero() -> None:
     call = struct.pack("!Ii", 0x80010001, len(name)) + name + struct.pack("!i", 3)
     call += struct.pack("!bhi", 8, 9, 1) + b"\0"  # a field that the function does not have
     answer = Dispatcher({"": api}).process(protocol(TMemoryBuffer(call)))
-    assert api.calls == [("bm_register_read", 0, "", 0)]
+    assert api.calls == [("bm_register_read", "", 0)]
     short = b"bm_register_read"
     head = struct.pack("!Ii", 0x80010002, len(short)) + short + struct.pack("!i", 3)
     assert answer == head + struct.pack("!bhq", 10, 0, 7) + b"\0"

@@ -113,10 +113,7 @@ def test_what_is_wrong_in_a_scenario_is_named_by_line(
         ([*SMALL, "--workload", "storm"], "there is no workload 'storm'"),
         ([*SMALL, "--workload", "permutation", "--scheme", "none"], "there is no scheme 'none'"),
         (["--topo", "no", "--workload", "permutation"], "no"),
-        (
-            [*SMALL, "--workload", "permutation", "--out", "/no/such/folder"],
-            "--out: there is no folder /no/such ",
-        ),
+        ([*SMALL, "--workload", "permutation", "--out", "/no/such/folder"], "--out: there is no folder /no/such "),
         ([*SMALL, "--workload", "permutation", "--plot", "x.doc"], "--plot x.doc: plots are written as"),
         ([*SMALL, "--workload", "permutation", "--place", "--fail", "s0-s2@1us"], "leave --fail out"),
         ([*SMALL, "--workload", "permutation", "--place", "--scheme", "SprayLERP"], "picks paths itself"),

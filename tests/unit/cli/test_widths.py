@@ -14,7 +14,7 @@ from detour.cli import demo, metrics, paths, place, status, tables, traffic
 from detour.cli.output import Page
 from detour.control.placement.placement import Assignment
 from detour.control.placement.report import PlacedLink, PlacementReport
-from detour.fabric.demo import DemoResult
+from detour.fabric.demo import BothThroughputs, DemoResult, DemoSummary
 from detour.fabric.operations.results import (
     EntryRow,
     FlowRows,
@@ -83,7 +83,8 @@ PLACED = PlacementReport(
 )  # fmt: skip
 ASSIGNED = [Assignment("training-1", "h1023", "h1055", SWITCHES, ["100", "101", "106", "107", "841f"])]
 WORKLOAD = WorkloadResult(1234.5, 10**11, 10**11, 1056, 1056, (), 12_345, 12_345, 12_345, 123.4)
-DEMO = DemoResult("engine", "dragonfly:p=4,a=8,h=4", 264, 1056, 48_216, True, [], WORKLOAD, WORKLOAD, (12, 345), 12.3)
+SUMMARY = DemoSummary("engine", 264, 1056, 48_216, True, 0, 0, BothThroughputs(0.0, 0.0), 0, 12.3)
+DEMO = DemoResult(SUMMARY, "dragonfly:p=4,a=8,h=4", WORKLOAD, WORKLOAD, (12, 345))
 
 SHOWN: dict[str, tuple[Callable[[Page], None], list[str]]] = {
     "status": (lambda page: status.show_status(page, STATUS, endpoints=True), ["s263", "127.0.0.1:50263"]),
@@ -157,8 +158,7 @@ def _cells(table: Table[str], width: int, wide: bool) -> int:
 
 
 @pytest.mark.parametrize(
-    ("name", "cells"),
-    [("entries", ["priority", "s263"]), ("watch", ["global"]), ("flows", ["yes", USIDS, "12345678"])],
+    ("name", "cells"), [("entries", ["priority", "s263"]), ("watch", ["global"]), ("flows", ["yes", USIDS, "12345678"])]
 )
 def test_all_columns_are_there_on_request(name: str, cells: list[str]) -> None:
     text = io.StringIO()

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import struct
 
-from detour.control import schema
-from detour.control.routes import qcn_schema
-from detour.engine.compiler.run import PacketRunner
+from detour.control import qcn_schema, schema
 from detour.engine.tables import MemberRef
 from detour.fabric.backends.virtual.fabric import program
+from tests.packet_runner import PacketRunner
 from tests.ptf.packets import frame, ip, udp
 
 PORT, HOST_PORT = 3, 1

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans for OpenSM, ibsim and MSCCL: read again here, every flow goes where the plan sends it."""
+"""Plans for OpenSM, ibsim, MSCCL and as JSON: read again here, every flow goes where the plan sends it."""
 
 import json
 import re
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from xml.etree import ElementTree
@@ -12,7 +13,8 @@ import numpy as np
 import pytest
 
 from detour.base.errors import DetourError
-from detour.control.fors import FatTree, ForsPlan, solve
+from detour.cli import main
+from detour.control.fors import FatTree, ForsPlan, parse_fabric, random_failures, solve
 from detour.control.fors.collective import msccl, schedule_json
 from detour.control.fors.paths import INSIDE
 from detour.control.fors.subnet import forwarding_tables, made_up_guids, path_bits, read_guids, simulated
@@ -27,23 +29,43 @@ CABLES = [
     FatTree(2, 3, frozenset({(0, 0), (1, 3)}), hosts=5, cables=2),
     FatTree(3, 3, frozenset({(0, 0), (0, 1), (2, 4)}), hosts=3, cables=2, speed=Fraction(2, 3)),
 ]
+TREES = [
+    parse_fabric("fat-tree:k=4"),
+    random_failures(parse_fabric("fat-tree:k=4"), 6, 3),
+    random_failures(FatTree.three_levels(3, 2, 3, 2, 3, population=(3, 2, 0, 1, 3, 3)), 4, 1),
+    random_failures(FatTree.three_levels(2, 3, 2, 3, 2, group=(0, 1, 3, 7, 10)), 3, 2),
+]
+Ports = dict[str, dict[int, int]]
+Joined = dict[tuple[str, int], tuple[str, int]]
+everywhere = pytest.mark.parametrize("fabric", FABRICS + CABLES + TREES, ids=lambda fabric: fabric.name)
 
 
-def tables(fabric: FatTree) -> tuple[dict[str, dict[int, int]], dict[str, int]]:
+def cables(fabric: FatTree) -> Joined:
+    """Who is at the other end of each port, as ibsim reads it."""
+    found, name = {}, ""
+    for line in simulated(fabric, made_up_guids(fabric)):
+        if node := re.fullmatch(r'(?:Switch|Ca)\t\d+ "(\w+)"', line):
+            name = node[1]
+        elif end := re.fullmatch(r'\[(\d+)\]\t"(\w+)"\[(\d+)\]', line):
+            found[name, int(end[1])] = (end[2], int(end[3]))
+    return found
+
+
+def tables(fabric: FatTree) -> tuple[Ports, dict[str, int]]:
     """Ports by switch and LID, and base LIDs by name, as OpenSM's loader takes them from the lines."""
-    found: dict[str, dict[int, int]] = {}
+    found: Ports = {}
     base: dict[str, int] = {}
-    guids = {guid: name for name, guid in made_up_guids(fabric).items()}
+    names = {guid: name for name, guid in made_up_guids(fabric).items()}
     table: dict[int, int] = {}
     for line in forwarding_tables(fabric, made_up_guids(fabric)):
         if line.startswith("Unicast lids"):
             header = re.search(r" guid 0x([0-9a-f]{16}) ", line)
             assert header
-            table = found.setdefault(guids[int(header[1], 16)], {})
+            table = found.setdefault(names[int(header[1], 16)], {})
             continue
         entry = re.fullmatch(r"0x([0-9a-f]{4}) (\d{3}) : \(.* portguid 0x([0-9a-f]{16}): '(\w+)'\)", line)
         assert entry
-        lid, name = int(entry[1], 16), guids[int(entry[3], 16)]
+        lid, name = int(entry[1], 16), names[int(entry[3], 16)]
         assert name == entry[4]
         assert lid not in table
         table[lid] = int(entry[2])
@@ -51,54 +73,51 @@ def tables(fabric: FatTree) -> tuple[dict[str, dict[int, int]], dict[str, int]]:
     return found, base
 
 
-@pytest.mark.parametrize("fabric", FABRICS)
-def test_forwarding_tables_take_every_flow_over_the_spine_that_its_path_bits_name(fabric: FatTree) -> None:
-    ports, base = tables(fabric)
-    plan, alive, m0 = solve(fabric), fabric.alive, fabric.spines
-    for src, dst, spine in zip(plan.src.tolist(), plan.dst.tolist(), plan.spine.tolist(), strict=True):
-        lid = base[f"server{dst}"] + max(spine, 0)
-        port = ports[f"leaf{src // m0}"][lid]
-        if spine != INSIDE:
-            assert port == m0 + 1 + spine
-            assert ports[f"spine{spine}"][lid] == dst // m0 + 1
-            port = ports[f"leaf{dst // m0}"][lid]
-        assert port == dst % m0 + 1
-    # Whatever path bits somebody chooses, no leaf sends to a spine that does not lead on.
-    for server in np.flatnonzero(fabric.present()).tolist():
-        for leaf in set(range(fabric.leaves)) - {server // m0}:
-            for choice in range(1 << path_bits(fabric)):
-                spine = ports[f"leaf{leaf}"][base[f"server{server}"] + choice] - m0 - 1
-                assert alive[leaf, spine]
-                assert ports[f"spine{spine}"][base[f"server{server}"] + choice] == server // m0 + 1
+def walk(ports: Ports, joined: Joined, at: str, lid: int) -> tuple[list[tuple[str, int]], str]:
+    """The switches and ports that a packet leaves by, and where it ends; eight are more than any path has."""
+    hops: list[tuple[str, int]] = []
+    while at in ports and ports[at][lid] and len(hops) < 8:
+        hops.append((at, ports[at][lid]))
+        at = joined[hops[-1]][0]
+    return hops, at
 
 
-@pytest.mark.parametrize("fabric", CABLES)
-def test_forwarding_tables_take_every_flow_over_its_cables(fabric: FatTree) -> None:
-    ports, base = tables(fabric)
-    plan, hosts = solve(fabric), fabric.hosts
-    assert plan.cables is not None
-    bits = plan.paths()
-    for row, (src, dst, spine) in enumerate(
-        zip(plan.src.tolist(), plan.dst.tolist(), plan.spine.tolist(), strict=True)
-    ):
-        lid = base[f"server{dst}"] + max(int(bits[row]), 0)
-        port = ports[f"leaf{src // hosts}"][lid]
-        if spine != INSIDE:
-            up, down = plan.cables[:, row].tolist()
-            assert port == hosts + 1 + spine * fabric.cables + up
-            assert ports[f"spine{spine}"][lid] == dst // hosts * fabric.cables + down + 1
-            port = ports[f"leaf{dst // hosts}"][lid]
-        assert port == dst % hosts + 1
-    working = fabric.working
+@everywhere
+def test_tables_lead_every_flow_over_its_path_and_nobody_astray(fabric: FatTree) -> None:
+    (ports, base), joined, plan = tables(fabric), cables(fabric), solve(fabric)
+    core = np.full(plan.flows, INSIDE) if plan.core is None else plan.core
+    up, down = np.zeros((2, plan.flows), np.int64) if plan.cables is None else plan.cables
+    bits = plan.spine * fabric.cores + np.maximum(core, 0) if fabric.cores else plan.paths()
+    columns = (column.tolist() for column in (plan.src, plan.dst, plan.spine, core, up, down, np.maximum(bits, 0)))
+    for src, dst, j, i, k, m, choice in zip(*columns, strict=True):
+        u, v = src // fabric.hosts, dst // fabric.hosts
+        p, q = u // fabric.leaves, v // fabric.leaves
+        over = [(f"leaf{u}", fabric.hosts + 1 + j * fabric.cables + k)]
+        over += [(f"agg{p * fabric.spines + j}", fabric.leaves + 1 + i), (f"core{j * fabric.cores + i}", q + 1)] * (
+            i >= 0
+        )
+        over += [
+            (f"{'agg' if fabric.cores else 'spine'}{q * fabric.spines + j}", v % fabric.leaves * fabric.cables + m + 1)
+        ]
+        wanted = [*(over if j >= 0 else ()), (f"leaf{v}", dst % fabric.hosts + 1)]
+        assert walk(ports, joined, f"leaf{u}", base[f"server{dst}"] + choice) == (wanted, f"server{dst}")
+    # Whatever path bits somebody chooses: ports whose link is down are not in `joined`.
     for server in np.flatnonzero(fabric.present()).tolist():
-        for leaf in set(range(fabric.leaves)) - {server // hosts}:
+        for leaf in np.flatnonzero(fabric.planes[:, server // fabric.hosts].any(axis=1)).tolist():
             for choice in range(1 << path_bits(fabric)):
-                lid = base[f"server{server}"] + choice
-                spine, up = divmod(ports[f"leaf{leaf}"][lid] - hosts - 1, fabric.cables)
-                assert working[leaf, spine, up]
-                far, down = divmod(ports[f"spine{spine}"][lid] - 1, fabric.cables)
-                assert far == server // hosts
-                assert working[far, spine, down]
+                hops, end = walk(ports, joined, f"leaf{leaf}", base[f"server{server}"] + choice)
+                assert (end, len(hops) <= 5) == (f"server{server}", True)
+
+
+@pytest.mark.parametrize("fabric", TREES[:2], ids=lambda fabric: str(fabric.failed_names()))
+def test_switches_reach_each_other(fabric: FatTree) -> None:
+    (ports, base), joined = tables(fabric), cables(fabric)
+    assert len(set(base.values())) == len(base)
+    reached = {(at, to) for at in ports for to in ports if base[to] in ports[at]}
+    assert all(walk(ports, joined, at, base[to])[1] == to for at, to in reached)
+    if not fabric.failed_names():
+        # Cores are joined by nothing but pods, and one plane's with another pod's other planes by leaves only.
+        assert {(at, to) for at in ports if at.startswith("leaf") for to in ports} <= reached
 
 
 def test_lids_are_distinct_and_the_servers_are_aligned() -> None:
@@ -110,24 +129,14 @@ def test_lids_are_distinct_and_the_servers_are_aligned() -> None:
     assert all(lid % step == 0 for lid in servers)
     assert len(set(servers)) == fabric.servers
     assert len(set(switches)) == fabric.leaves + fabric.spines
-    assert switches[0] > 0
-    assert switches[-1] < servers[0]
+    assert 0 < switches[0] <= switches[-1] < servers[0]
 
 
-@pytest.mark.parametrize("fabric", FABRICS + CABLES)
+@everywhere
 def test_the_simulated_fabric_has_every_working_link_at_both_ends(fabric: FatTree) -> None:
-    links, name = set(), ""
-    for line in simulated(fabric, made_up_guids(fabric)):
-        if node := re.fullmatch(r'(Switch|Ca)\t\d+ "(\w+)"', line):
-            name = node[2]
-        elif end := re.fullmatch(r'\[(\d+)\]\t"(\w+)"\[(\d+)\]', line):
-            links.add(((name, int(end[1])), (end[2], int(end[3]))))
-    assert all((there, here) in links for here, there in links)
-    assert len(links) == 2 * int(fabric.working.sum() + fabric.present().sum())
-    count = fabric.cables
-    for leaf, spine, cable in np.argwhere(fabric.working).tolist():
-        up, down = fabric.hosts + 1 + spine * count + cable, leaf * count + cable + 1
-        assert ((f"leaf{leaf}", up), (f"spine{spine}", down)) in links
+    joined = cables(fabric)
+    assert all(joined[far] == near for near, far in joined.items())
+    assert len(joined) == 2 * int(fabric.working.sum() + fabric.high.sum() + fabric.present().sum())
 
 
 def channels_are_those_of_both_ends(root: ElementTree.Element) -> None:
@@ -189,7 +198,8 @@ def executed(plan: ForsPlan) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize(
-    "fabric", [FABRICS[0], FABRICS[2], FatTree(2, 3, population=(2, 1, 2)), FatTree(1, 1), FatTree(8, 5), *CABLES]
+    "fabric",
+    [FABRICS[0], FABRICS[2], FatTree(2, 3, population=(2, 1, 2)), FatTree(1, 1), FatTree(8, 5), *CABLES, TREES[3]],
 )
 def test_an_msccl_algorithm_delivers_every_part_in_each_ranks_order(fabric: FatTree) -> None:
     plan = solve(fabric)
@@ -232,19 +242,43 @@ def test_json_has_cables() -> None:
     assert ways == wanted.tolist()
 
 
-def test_what_cannot_be_exported(tmp_path: Path) -> None:
-    with pytest.raises(DetourError, match="names 128 ways"):
-        path_bits(FatTree(40, 2, cables=2))
-    with pytest.raises(DetourError, match="an LMC of 7 names 128 spines, not 129"):
-        path_bits(FatTree(129, 2))
-    with pytest.raises(DetourError, match="128 LIDs for each of 11400 servers"):
-        path_bits(FatTree(114, 100))
-    with pytest.raises(DetourError, match="254 ports at most"):
-        path_bits(FatTree(2, 255))
+def test_json_of_three_levels_has_aggregation_switches_and_cores(tmp_path: Path) -> None:
+    csv, out = tmp_path / "plan.csv", tmp_path / "plan.json"
+    fabric = ["--topo", "ft3:pods=2,leaves=2,aggs=2,cores=1,hosts=2", "--group", "0,2-5", "--fail", "0:1"]
+    assert main(["fors", "route", *fabric, "--out", str(csv)]) == 0
+    assert main(["fors", "export", str(csv), *fabric, "--format", "json", "--out", str(out)]) == 0
+    found = json.loads(out.read_text())
+    assert (found["failed"], found["servers"]) == (["0:1"], [0, 2, 3, 4, 5])
+    flows = {(flow["src"], flow["dst"]): (flow["agg"], flow["core"]) for phase in found["phases"] for flow in phase}
+    assert len(flows) == 20
+    assert flows[0, 1] == (0, None)  # another leaf of the pod
+    assert flows[1, 2] == (None, None)  # the same leaf
+    assert flows[0, 4] == (0, 0)
+    assert main(["fors", "export", str(csv), *fabric[:4], "--format", "opensm", "--out", str(out)]) == 0
+    assert main(["fors", "export", str(csv), *fabric[:2], "--format", "msccl", "--out", str(out)]) == 2
+
+
+@pytest.mark.parametrize(
+    ("fabric", "text"),
+    [
+        (FatTree(40, 2, cables=2), "names 128 ways"),
+        (FatTree(129, 2), "an LMC of 7 names 128 spines, not 129"),
+        (FatTree(114, 100), "128 LIDs for each of 11400 servers are more than there are"),
+        (FatTree(2, 255), "254 ports at most"),
+        (FatTree.three_levels(2, 2, 12, 12, 1), "names 128 planes and cores, not 144"),
+        (parse_fabric("fat-tree:k=16"), "are more than there are"),
+    ],
+)
+def test_fabrics_that_are_too_large(fabric: FatTree, text: str) -> None:
+    with pytest.raises(DetourError, match=text):
+        path_bits(fabric)
+
+
+def test_what_msccl_cannot_have() -> None:
     with pytest.raises(DetourError, match="216 thread blocks a rank"):
         list(msccl(solve(FatTree(15, 15))))
-    with pytest.raises(DetourError, match="leaves out leaves"):
-        list(msccl(solve(FatTree(2, 3, frozenset({(0, 0), (1, 1)})), skip_unreachable=True)))
+    with pytest.raises(DetourError, match="leaves out leaves that nothing joins"):
+        list(msccl(replace(solve(TREES[3]), unreachable=((0, 1),))))
 
 
 def test_guids_from_a_file(tmp_path: Path) -> None:
@@ -261,3 +295,8 @@ def test_guids_from_a_file(tmp_path: Path) -> None:
         read_guids(fabric, path)
     with pytest.raises(DetourError, match="No such file"):
         read_guids(fabric, tmp_path / "none")
+    names = made_up_guids(TREES[0])
+    del names["agg5"]
+    path.write_text("".join(f"{name},{guid:#x}\n" for name, guid in names.items()))
+    with pytest.raises(DetourError, match="no GUID for agg5"):
+        read_guids(TREES[0], path)

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is left of an exchange on any fat-tree: no link and no server twice, and little above the bound."""
+"""What is left of an exchange, by `repaired` on any fat-tree and by `residual` with one cable from leaf to spine: no
+link and no server twice, and little above the bound."""
+
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-from detour.control.fors import parse_fabric, random_failures, solve
-from detour.control.fors.fabric import FatTree
+from detour.control.fors import FatTree, ForsPlan, parse_fabric, random_failures, solve
+from detour.control.fors.baselines import ftree, linear_shift
 from detour.control.fors.paths import INSIDE, TreePaths
 from detour.control.fors.repair import GONE, repaired
+from detour.control.fors.residual import residual
 
 Columns = tuple[np.ndarray, ...]
 SPECS = [
@@ -19,8 +23,7 @@ SPECS = [
 ]
 
 
-def rest_of(tree: FatTree, after: int) -> Columns:
-    plan = solve(tree)
+def rest_of(plan: ForsPlan, after: int) -> Columns:
     left = plan.phase >= after
     return tuple(np.asarray(one)[left].astype(np.int64) for one in (plan.phase, plan.src, plan.dst, plan.paths()))
 
@@ -45,6 +48,7 @@ def check(tree: FatTree, src: np.ndarray, dst: np.ndarray, phase: np.ndarray, pa
         for key in ((int(phase[k]), "out", int(src[k])), (int(phase[k]), "in", int(dst[k]))):
             used[key] = used.get(key, 0) + 1
             assert used[key] <= often
+    assert set(phase[phase != GONE].tolist()) == set(range(int(phase.max()) + 1))
 
 
 def fewest(tree: FatTree, src: np.ndarray, dst: np.ndarray) -> int:
@@ -61,28 +65,72 @@ def fewest(tree: FatTree, src: np.ndarray, dst: np.ndarray) -> int:
 def test_what_is_left_is_planned_without_contention(spec: str, seed: int) -> None:
     before = random_failures(parse_fabric(spec), seed, seed)
     after = random_failures(before, 1 + seed % 2, 50 + seed)
-    phase, src, dst, path = rest_of(before, 3)
+    phase, src, dst, path = rest_of(solve(before), 3)
     found, now = repaired(after, phase, src, dst, path)
     check(after, src, dst, found, now)
     assert (found != GONE).all()
-    assert set(found.tolist()) == set(range(int(found.max()) + 1))
     assert int(found.max()) + 1 <= 1.25 * max(fewest(after, src, dst), len(np.unique(phase))) + 1
 
 
-def test_nothing_moves_where_nothing_broke() -> None:
-    tree = FatTree(2, 4, hosts=4, cables=2)
-    phase, src, dst, path = rest_of(tree, 2)
-    found, now = repaired(tree, phase, src, dst, path)
+def planner_of(tree: FatTree) -> Callable[..., Columns]:
+    return repaired if tree.cores or not tree.single else residual
+
+
+@pytest.mark.parametrize("tree", [FatTree(2, 4, hosts=4, cables=2), FatTree(4, 4)])
+def test_nothing_moves_where_nothing_broke(tree: FatTree) -> None:
+    phase, src, dst, path = rest_of(solve(tree), 2)
+    found, now = planner_of(tree)(tree, phase, src, dst, path)
     assert (now == path).all()
     assert (found == phase - 2).all()
 
 
-def test_what_nothing_joins_any_more_is_given_up() -> None:
-    tree = parse_fabric("fat-tree:k=4")
-    phase, src, dst, path = rest_of(tree, 0)
-    cut = tree.with_failed([(0, 0, 0), (0, 0, 1), (1, 1, 0), (1, 1, 1)])
-    found, now = repaired(cut, phase, src, dst, path)
+@pytest.mark.parametrize(
+    ("tree", "failed", "size"),
+    [
+        (parse_fabric("fat-tree:k=4"), [(0, 0, 0), (0, 0, 1), (1, 1, 0), (1, 1, 1)], 4),
+        (FatTree(2, 3), [(0, 0), (1, 1)], 2),
+    ],
+)
+def test_what_nothing_joins_any_more_is_given_up(tree: FatTree, failed: list, size: int) -> None:
+    """Parts 0 and 1 of `size` servers each, pods or leaves."""
+    phase, src, dst, path = rest_of(solve(tree), 0)
+    cut = tree.with_failed(failed)
+    found, now = planner_of(tree)(cut, phase, src, dst, path)
     check(cut, src, dst, found, now)
-    pods = src // 4, dst // 4
-    parted = (np.minimum(*pods) == 0) & (np.maximum(*pods) == 1)
+    ends = src // size, dst // size
+    parted = (np.minimum(*ends) == 0) & (np.maximum(*ends) == 1)
     assert ((found == GONE) == parted).all()
+
+
+@pytest.mark.parametrize(
+    ("failed", "extra"),
+    [
+        ({(0, 0)}, 0.1),
+        ({(0, 0), (3, 2)}, 0.1),
+        ({(0, 0), (0, 1)}, 0.1),
+        ({(leaf, 2) for leaf in range(6)}, 0.1),
+        ({(0, 0), (0, 1), (1, 2), (1, 3), (2, 4), (2, 5)}, 0.5),
+    ],
+)
+@pytest.mark.parametrize("shift", [False, True])
+def test_what_is_left_takes_few_phases_more_than_counting_allows(failed: set, extra: float, shift: bool) -> None:
+    before = FatTree(6, 6)
+    plan = ftree(before, linear_shift(before)) if shift else solve(before)
+    flows = rest_of(plan, 13)
+    after = before.with_failed(failed)
+    phase, spine = residual(after, *flows)
+    check(after, *flows[1:3], phase, spine)
+    assert phase.max() + 1 <= fewest(after, *flows[1:3]) * (1 + extra) + 1
+
+
+def test_with_links_to_spare_no_flow_changes_its_phase() -> None:
+    before = FatTree(6, 4)  # floor(6/4) = 1 link of every leaf is free in every phase
+    flows = rest_of(solve(before), 5)
+    phase, spine = residual(before.with_failed({(1, 3)}), *flows)
+    assert (phase == flows[0] - flows[0].min()).all()
+    assert 0 < (spine != flows[3]).sum() < len(flows[0]) / 4
+
+
+def test_nothing_left_is_no_phase() -> None:
+    none = np.zeros(0, np.int32)
+    assert [len(column) for column in residual(FatTree(2, 2), none, none, none, none)] == [0, 0]

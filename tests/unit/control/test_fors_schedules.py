@@ -6,12 +6,19 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.control.fors.baselines import SCHEDULES, ftree, linear_shift
-from detour.control.fors.fabric import FatTree, parse_fabric, random_failures
+from detour.control.fors.fabric import FatTree, random_failures
+from detour.control.fors.paper import (
+    algorithm_1,
+    algorithm_2,
+    closed_form,
+    inter_leaf,
+    phases_needed,
+    recoloured,
+    schedule,
+)
 from detour.control.fors.paths import INSIDE
-from detour.control.fors.places import spread
 from detour.control.fors.plan import arranged
-from detour.control.fors.routing import algorithm_2, recoloured
-from detour.control.fors.schedule import algorithm_1, closed_form, inter_leaf, phases_needed, schedule
+from detour.control.fors.texts import parse_fabric, spread
 from detour.control.fors.verify import problems
 
 
@@ -149,7 +156,7 @@ def test_servers_that_take_part():
     assert (fabric.population, fabric.group, fabric.servers) == ((4, 1, 3), (0, 1, 2, 4, 9), 5)
     assert fabric.sizes().tolist() == [3, 1, 1]
     assert np.flatnonzero(fabric.taking_part()).tolist() == [0, 1, 2, 4, 9]
-    assert fabric.seats()[:, 0].tolist() == [0, 4, 9]
+    assert fabric.server_numbers()[:, 0].tolist() == [0, 4, 9]
     assert not fabric.full
     assert fabric.with_failed([(2, 0)]).group == fabric.group
     # Leaves whose servers take no part may be cut off, and how many links they have lost does not matter.

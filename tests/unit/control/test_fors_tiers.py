@@ -12,11 +12,12 @@ import pytest
 from detour.base.errors import DetourError
 from detour.cli import main
 from detour.control.fors import loads
-from detour.control.fors.fabric import FatTree, parse_fabric, random_failures
+from detour.control.fors.fabric import FatTree, random_failures
 from detour.control.fors.files import read, write
 from detour.control.fors.loads import LeafDemand, least_phases, whole
 from detour.control.fors.plan import ForsPlan
 from detour.control.fors.solve import proven_bound, solve
+from detour.control.fors.texts import parse_fabric
 from detour.control.fors.verify import problems
 from detour.topo.clos import fat_tree
 from tests.unit.control.fors_oracle import feasible_tiers
@@ -28,7 +29,7 @@ TINY = [
     FatTree.three_levels(2, 2, 2, 1, 1, failed=frozenset({(0, 0)})),
     FatTree.three_levels(2, 2, 2, 2, 1, failed=frozenset({(3, 1), (0, 0, 0), (1, 1, 1)})),
     FatTree.three_levels(2, 1, 2, 1, 2, failed=frozenset({(0, 1, 0)})),
-    FatTree.three_levels(3, 1, 2, 2, 1, frozenset({(0, 0), (1, 1, 0), (2, 1, 0)})),
+    FatTree.three_levels(3, 1, 2, 2, 1, failed=frozenset({(0, 0), (1, 1, 0), (2, 1, 0)})),
 ]
 
 

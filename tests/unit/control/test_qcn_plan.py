@@ -11,10 +11,9 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.base.p4build import BUILD
-from detour.control import schema
+from detour.control import qcn_schema, schema
 from detour.control.entries import Action, ActionSet, CloneSession, DefaultAction, TableEntry
-from detour.control.routes import qcn_schema
-from detour.control.routes.qcn import MECHANISMS, QCN_COMPLETE, CongestionPoints, Mechanism, plan_qcn
+from detour.control.qcn import MECHANISMS, QCN_COMPLETE, CongestionPoints, Mechanism, plan_qcn
 from detour.topo import parse_topology
 
 D1 = parse_topology("d1")

@@ -50,7 +50,7 @@ def test_the_papers_smallest_dragonfly_is_proven():
     assert report.longest == report.bound == (4, 6)
     # One way for every pair, one more inside groups (source bit 1), seven by way of other groups.
     inside, outside = 72 * 7, 72 * 64
-    assert report.ways == 72 * 71 + inside + 7 * outside
+    assert report.paths == 72 * 71 + inside + 7 * outside
     assert report.sids == 36 * 35 + 36 + 36 * 14 + 72
 
 
@@ -71,7 +71,7 @@ def test_without_valiant_routing_the_source_bit_changes_nothing():
     report = verify(plan(D1, Policy(valiant=False)), D1)
     assert report.ok
     assert report.longest == (4, 4)
-    assert report.ways == report.proofs
+    assert report.paths == report.proofs
 
 
 def test_plans_for_failures_are_proven():

@@ -16,7 +16,7 @@ from detour.control.entries import TableEntry
 from detour.control.p4runtime.watching import CLASS_BOUNDS, CLASS_MEANS, WatchList, counts, slot_cells
 from detour.engine import phv
 from detour.engine.compiler.program import Program
-from detour.engine.compiler.run import PacketRunner
+from tests.packet_runner import PacketRunner
 
 SOURCE = int(IPv6Address("fd00:0:0:1::1"))
 

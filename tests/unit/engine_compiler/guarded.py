@@ -15,9 +15,9 @@ import sys
 
 from detour.engine import phv
 from detour.engine.compiler.program import Program
-from detour.engine.compiler.run import bind
 from detour.engine.state import SwitchState
 from detour.engine.tables import EntryExists, GroupMember, GroupRef, MemberRef, TableError
+from tests.packet_runner import bind
 
 _PAGE = mmap.PAGESIZE
 _LARGEST = 600

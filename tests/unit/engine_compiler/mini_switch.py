@@ -10,8 +10,8 @@ import numpy as np
 
 from detour.engine import phv
 from detour.engine.compiler.program import Program
-from detour.engine.compiler.run import bind
 from detour.engine.state import SwitchState
+from tests.packet_runner import bind
 
 _GUARD = 64
 _KEPT_BY_CLONES = (phv.LENGTH_REGISTER, phv.INGRESS_LENGTH)

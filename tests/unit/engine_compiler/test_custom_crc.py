@@ -9,7 +9,7 @@ import zlib
 
 import pytest
 
-from detour.engine.compiler.custom_crc import CrcParameters, reflected
+from detour.engine.compiler.hashes import CrcParameters, reflected
 
 from .bitstring import join, split
 from .conftest import program

@@ -11,7 +11,7 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.engine.compiler.program import Program
-from detour.engine.compiler.run import PacketRunner
+from tests.packet_runner import PacketRunner
 from tests.unit.trace.logged import COMPILED
 
 NOTHING: dict[str, Any] = {"type": "field", "value": ["h", "nothing"]}

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from detour.base.p4build import BUILD
 from detour.engine.compiler.program import Program
-from detour.engine.compiler.run import PacketRunner, bind
 from detour.engine.compiler.slots import (
     FILTER_BIT_SHIFT,
     FILTER_LEAST,
@@ -22,6 +21,7 @@ from detour.engine.compiler.slots import (
 )
 from detour.engine.state import SwitchState
 from detour.engine.tables.hashing import HashGroup, hash_key
+from tests.packet_runner import PacketRunner, bind
 from tests.unit.engine_compiler.guarded import fill
 
 _CORPUS = Path("tests/programs/corpus/compiled")

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from detour.engine.compiler.run import PacketResult, PacketRunner
+from tests.packet_runner import PacketResult, PacketRunner
 
 from .bitstring import join
 from .conftest import program
@@ -42,4 +42,4 @@ def test_what_the_program_asks_for() -> None:
     assert digest[1] == b"\x04\xbe\xef\x00\x05"
     assert run(6).data is None
     assert run(5).data == join(OP, {"op": 5, "kept": 1})[:6]
-    assert runner.run(b"").parser_error == runner.program.errors["PacketTooShort"]
+    assert runner.run(b"").parser_error == runner.program.model.errors["PacketTooShort"]

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from detour.base.errors import DetourError
 from detour.base.p4build import BUILD
 from detour.engine.compiler import layout
+from detour.engine.compiler.layout import temporaries
+from detour.engine.compiler.load import find_field
 from detour.engine.compiler.program import Program
-from detour.engine.compiler.run import PacketRunner
-from detour.engine.compiler.temporaries import temporaries
 from detour.engine.state import SwitchState
+from tests.packet_runner import PacketRunner, field_place
 from tests.unit.engine_compiler.guarded import fill
 
 _PROGRAMS = Path("tests/programs/compiler")
@@ -55,13 +55,15 @@ def test_what_two_functions_mention_stays_in_the_phv() -> None:
     assert not names["ingress"] & names["egress"]
     # The program's own metadata can be watched, whoever uses them.
     assert not any("." in name for fields in names.values() for name in fields)
-    assert program.field_offset("scalars.metadata_t.verdict") < program.phv_size
+    assert field_place(program, "scalars.metadata_t.verdict")[0] < program.phv_size
 
 
 def test_a_local_variable_has_no_place() -> None:
     program = Program.from_json(BUILD / "fabric.json")
-    with pytest.raises(DetourError, match=r"'scalars\.ecn_draw' is a local variable, which no PHV holds"):
-        program.field_offset("scalars.ecn_draw")
+    place = program.layout.place(
+        program.model.headers["scalars"], find_field(program.model.headers["scalars"], "ecn_draw")
+    )
+    assert place.offset >= layout.TEMPORARY > program.phv_size
 
 
 def test_the_whole_header_keeps_its_variables_together() -> None:

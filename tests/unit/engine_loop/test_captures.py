@@ -8,7 +8,7 @@ import script_program as script
 from script_program import frame
 
 from detour.base.errors import DetourError
-from detour.engine import pcapng
+from detour.engine.capture import INBOUND, OUTBOUND, capture_header, packet_block
 
 US = 1_000_000
 
@@ -23,9 +23,9 @@ def test_file_is_what_scapy_reads(tmp_path):
     path = tmp_path / "x.pcapng"
     time = (7 << 32) + 123
     path.write_bytes(
-        pcapng.header("leaf-1")
-        + pcapng.packet(time, pcapng.INBOUND, b"abcde", 5)
-        + pcapng.packet(time + 1, pcapng.OUTBOUND, bytes(64), 1500)
+        capture_header("leaf-1")
+        + packet_block(time, INBOUND, b"abcde", 5)
+        + packet_block(time + 1, OUTBOUND, bytes(64), 1500)
     )
     first, second = _read(path)
     assert first[0] == b"abcde"

@@ -12,7 +12,7 @@ from detour.engine.clock import Virtual
 from detour.engine.jitter import FULL_FRAME_BYTES
 from detour.engine.network import Network
 from detour.experiments.bench import fairness
-from detour.experiments.measure import jain
+from detour.experiments.running import jain
 from detour.hosts.config import HostConfig
 
 _EVERY_SECOND = (1, 8)

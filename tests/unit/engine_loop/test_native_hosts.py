@@ -15,7 +15,7 @@ from detour.engine.clock import Clock, RealTime, Virtual
 from detour.engine.network import Network
 from detour.hosts.config import HostConfig
 from detour.hosts.endpoint import make_hosts
-from detour.hosts.verbs.verbs import CQ, MR, PD, QP, AccessFlag, Context, Device, SendWR, WCStatus
+from detour.hosts.verbs import CQ, MR, PD, QP, AccessFlag, Context, Device, SendWR, WCStatus
 from tests.waiting import until
 
 US = 1_000_000

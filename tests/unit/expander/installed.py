@@ -6,9 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import networkx as nx
+
 from detour.control import schema
 from detour.control.entries import DefaultAction, Entity, TableEntry, Ternary
-from detour.control.verifier.forwarding import SwitchTables, port_of
+from detour.control.verifier.forwarding import SwitchTables
 from detour.topo.topology import Topology
 
 Buffer = tuple[int, int, int]
@@ -61,7 +63,7 @@ class Fabric:
             address = host.address if done == len(named) else topology.hosts_of[named[done]][0].address
             entry = self.tables[at + 1].route.lookup(address)
             for action in entry.members() if entry else ():
-                out = port_of(action)
+                out = action.get("port")
                 assert out is not None
                 peer = topology.switches[at].peer(out)
                 assert peer is not None
@@ -85,20 +87,5 @@ def _hits(field: object, port: int) -> bool:
 
 
 def has_circle(waits: Mapping[Buffer, set[Buffer]]) -> bool:
-    """Depth first."""
-    done: set[Buffer] = set()
-    for start in waits:
-        path, walk = {start}, [(start, iter(waits[start]))]
-        while walk:
-            node, rest = walk[-1]
-            step = next((n for n in rest if n not in done), None)
-            if step is None:
-                done.add(node)
-                path.discard(node)
-                walk.pop()
-            elif step in path:
-                return True
-            else:
-                path.add(step)
-                walk.append((step, iter(waits.get(step, ()))))
-    return False
+    """Whether some buffer waits for itself."""
+    return not nx.is_directed_acyclic_graph(nx.DiGraph([(a, b) for a, others in waits.items() for b in others]))

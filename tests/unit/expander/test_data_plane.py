@@ -9,9 +9,9 @@ from detour.base.errors import DetourError
 from detour.control import schema
 from detour.control.entries import DefaultAction, TableEntry
 from detour.control.expander.routes import PathPolicy, compute
-from detour.control.expander.vc_transitions import plan_rising, rising_ports
 from detour.control.planner import plan
 from detour.control.policy import Policy as FabricPolicy
+from detour.control.routes.queueing import plan_rising, rising_ports
 from detour.topo import parse_topology
 from detour.topo.expander import fcplus
 

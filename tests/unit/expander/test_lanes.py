@@ -15,7 +15,7 @@ from detour.base.errors import DetourError
 from detour.control.expander import comparison, forests, lanes, nue, ordering
 from detour.control.expander.demand import near_worst
 from detour.control.expander.enumeration import native
-from detour.control.expander.proof import prove_lanes
+from detour.control.expander.proof import prove
 from detour.control.expander.routes import PathPolicy, compute, of_pairs
 from detour.topo.expander import Expander, fcplus, jellyfish, slimfly, xpander
 from detour.topo.expander.given import expander_of_graph
@@ -65,7 +65,7 @@ def check(network: Expander, found: lanes.LaneRoutes) -> None:
         assert all(frozenset(hop) in links for hop in hops)
         waits[lane].add_edges_from(pairwise(hops))
     assert all(nx.is_directed_acyclic_graph(each) for each in waits)
-    proof = prove_lanes(found.routes, found.lane)
+    proof = prove(found.routes, found.lane)
     assert proof.deadlock_free
     assert [layer.dependencies for layer in proof.priorities] == [each.number_of_edges() for each in waits]
 
@@ -160,7 +160,7 @@ def test_the_order_refuses_what_closes_a_cycle_and_nothing_else(network: Expande
 def test_a_planted_circle_is_found() -> None:
     """The ring's paths in a single lane are what the checker must not let pass."""
     routes = forests.balanced(ring(6), 1)
-    assert not prove_lanes(routes, np.zeros(routes.total, np.uint8)).deadlock_free
+    assert not prove(routes, np.zeros(routes.total, np.uint8)).deadlock_free
 
 
 def test_paths_of_some_pairs() -> None:

@@ -11,16 +11,16 @@ import pytest
 from detour.base.times import US
 from detour.control.expander import throughput
 from detour.control.expander.demand import demand_of
-from detour.control.expander.routes import PathPolicy, compute
+from detour.control.expander.routes import PathPolicy, channels_of, compute
 from detour.experiments.fcplus import deadlock as fcplus_deadlock
 from detour.experiments.fcplus import experiment as fcplus
 from detour.experiments.fcplus import packet_level as fcplus_packet_level
 from detour.experiments.fcplus import packets as fcplus_packets
 from detour.experiments.fcplus import paper as fcplus_paper
 from detour.experiments.fcplus.packet_level import NETWORKS
+from detour.experiments.fcplus.packets import PACKET_BYTES, PAYLOAD, SIZES, choose_paths, draw, mean_size, wire_bytes
 from detour.experiments.fcplus.results import PacketsPoint, Percentiles, StuckPoint, found
 from detour.experiments.fcplus.tables import agrees, collect
-from detour.experiments.fcplus.traffic import PACKET_BYTES, PAYLOAD, SIZES, choose_paths, draw, mean_size, wire_bytes
 from detour.topo.expander import equal_cost_clos
 from detour.topo.expander import fcplus as build
 
@@ -86,7 +86,7 @@ def test_the_shares_carry_the_throughput_that_they_stand_for(
     demand = demand_of(pattern, network)
     routes = compute(network, PathPolicy(8, 2), demand.pairs)
     theta = throughput.solve(routes, demand, "exact").theta
-    begin, channels = throughput.channels_of(routes)
+    begin, channels = channels_of(routes)
     monkeypatch.setattr(throughput, "EXACT_PATHS", limit)
     fractions = throughput.fractions(routes, demand, gap=0.01)
     assert np.add.reduceat(fractions, routes.first[:-1]) == pytest.approx(np.ones(len(demand.pairs)))

@@ -10,7 +10,7 @@ import pytest
 from detour.base.errors import DetourError
 from detour.cli import main
 from detour.control.fors import FatTree, parse_fabric, random_failures
-from detour.control.fors.lp_bound import volume_bound
+from detour.control.fors.lp_bound import lp_bound
 from detour.control.fors.sizes import drawn_sizes
 from detour.experiments.fors.rivals import compare, phase_bytes, rival_schemes
 from detour.experiments.fors.rivals_fast import Levelled, ScaleUp, between_machines, fast, inside_bytes, machines_bound
@@ -98,7 +98,7 @@ def test_the_bound_is_that_of_links_where_machines_are_idle() -> None:
     fabric = parse_fabric("ft:m0=2,m1=3,hosts=4", "0:0")
     sizes = drawn_sizes(12, "uniform", 1000, 1)
     away = between_machines(sizes, 2)
-    assert machines_bound(fabric, sizes, ScaleUp(2, Fraction(9))) == volume_bound(fabric, away).links == 32_000
+    assert machines_bound(fabric, sizes, ScaleUp(2, Fraction(9))) == lp_bound(fabric, away).links == 32_000
 
 
 def test_what_is_inside_a_machine_is_not_on_the_fabric_for_anybody() -> None:

@@ -12,12 +12,12 @@ from scipy.sparse import coo_array
 
 from detour.cli import main
 from detour.control.fors import FatTree, parse_fabric, random_failures
-from detour.control.fors.lp_bound import spine_shares, volume_bound
+from detour.control.fors.lp_bound import lp_bound, spine_shares
 from detour.control.fors.paths import INSIDE, TreePaths
 from detour.control.fors.sizes import drawn_sizes
 from detour.experiments.fors.rival_messages import concurrent_flow
 from detour.experiments.fors.rivals import compare, ideal_bytes, rival_schemes
-from detour.experiments.fors.rivals_tiers import tier_volume
+from detour.experiments.fors.rivals_tiers import tier_bound
 from detour.fabric.traffic.pinned import Tuning
 
 NAMES = ["fors", "mcf", "birkhoff", "minhop", "ecmp", "ecmp-spray", "spray"]
@@ -40,7 +40,7 @@ THREE_LEVELS = [
 def test_everybody_sends_the_same_bytes_and_nobody_beats_the_bound(fabric: FatTree, skew: str) -> None:
     sizes = drawn_sizes(fabric.servers, skew, 30_000, 1)
     servers = np.flatnonzero(fabric.taking_part())
-    bound = tier_volume(fabric, sizes) if fabric.cores else volume_bound(fabric, sizes).bytes
+    bound = tier_bound(fabric, sizes) if fabric.cores else lp_bound(fabric, sizes).bytes
     found = {way.scheme: way.planned for way in rival_schemes(fabric, sizes, Tuning())}
     assert list(found) == NAMES
     for name, messages in found.items():
@@ -72,7 +72,7 @@ def test_the_share_of_spines_is_the_best_there_is() -> None:
     assert share.sum(axis=2)[~np.eye(3, dtype=bool)] == pytest.approx(1)
     assert share[0, 2, 2] == pytest.approx(1)
     messages = concurrent_flow(fabric, sizes * 900)
-    assert ideal_bytes(fabric, messages) == volume_bound(fabric, sizes * 900).bytes == 8100
+    assert ideal_bytes(fabric, messages) == lp_bound(fabric, sizes * 900).bytes == 8100
 
 
 def _fits(fabric: FatTree, epochs: int, size: float) -> bool:
@@ -105,7 +105,7 @@ def test_time_expansion_adds_nothing_where_all_ways_are_as_long(fail: str | None
     """Messages of half an epoch: the least epochs are those of the bound, which `mcf` meets."""
     fabric = parse_fabric("ft:m0=3,m1=3", fail)
     sizes = drawn_sizes(9, "uniform", 1000, 1)
-    bound = volume_bound(fabric, sizes).bytes / 2000
+    bound = lp_bound(fabric, sizes).bytes / 2000
     assert epochs == np.ceil(bound)
     assert _fits(fabric, epochs, 0.5)
     assert not _fits(fabric, epochs - 1, 0.5)

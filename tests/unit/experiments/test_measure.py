@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from detour.base.errors import DetourError
-from detour.experiments.measure import INTERVALS, RunTimes, jain
+from detour.experiments.running import INTERVALS, RunTimes, jain
 
 
 def test_a_run_has_as_many_intervals_whatever_its_time() -> None:

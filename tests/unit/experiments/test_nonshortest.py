@@ -3,39 +3,20 @@
 
 from __future__ import annotations
 
-import argparse
-import io
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec import UNSET
-from rich.console import Console
 
 from detour.base.errors import DetourError
 from detour.base.records import as_json, decoder
-from detour.base.tables import Table, markdown
-from detour.cli.output import PRINTED_TO, present
 from detour.control.policy import StepMarking
-from detour.experiments import reproduce
-from detour.experiments.measure import Series
-from detour.experiments.nonshortest import (
-    ablation,
-    deadlock,
-    figures,
-    paper,
-    pfc_gain,
-    results,
-    results_text,
-    settings,
-    tables,
-)
-from detour.experiments.nonshortest.ablation import SettingFindings
-from detour.experiments.nonshortest.deadlock import Figure2Findings, Figure2Run
+from detour.experiments import reproduce, results
+from detour.experiments.nonshortest import ablation, deadlock, figures, paper, pfc_gain, tables
 from detour.experiments.nonshortest.experiment import (
     CompletionNonshortestRun,
-    Gain,
     NonshortestRun,
     NonshortestSelection,
     SteadyNonshortestRun,
@@ -44,8 +25,8 @@ from detour.experiments.nonshortest.experiment import (
     find_topology,
     select,
 )
-from detour.experiments.nonshortest.pfc_gain import PfcGain, PfcGainFindings, PfcGainRun
-from detour.experiments.running import CompletionTimes, RunCounters, SteadyRun
+from detour.experiments.nonshortest.pfc_gain import PfcGainRun
+from detour.experiments.running import CompletionTimes, Series, SteadyRun
 from detour.experiments.store import canonical
 from detour.experiments.sweep import FailedPoint
 from detour.fabric.backends.virtual.scheme import scheme
@@ -275,12 +256,12 @@ def test_what_is_left_out_is_named_with_its_command() -> None:
             assert ((topology, pattern, pairs) in run) != any(str(pairs) in numbers for numbers in named)
 
 
-def evaluation() -> results_text.Evaluation:
+def evaluation() -> results.Evaluation:
     """Two runs, and points that were left out or failed."""
     curves = collect([run("TelemetryLERP", 780.0), run("Benchmark", 400.0)])
     point = select(NonshortestSelection("D1", "adv1", (8,), ("TelemetryLERP",)))[0]
     failed = FailedPoint(point, "the process died")
-    return results_text.Evaluation(
+    return results.Evaluation(
         reproduce.Reproduction("nonshortest", curves, [failed], [point]),
         reproduce.Reproduction("nonshortest", collect([run("TelemetryLERP", 9.0), run("Benchmark", 8.0)])),
         reproduce.Reproduction("nonshortest", collect([])),
@@ -292,7 +273,7 @@ def evaluation() -> results_text.Evaluation:
 
 
 def test_the_document_sets_ours_beside_the_papers() -> None:
-    text = results_text.document(evaluation(), "normal", {}, [("some", "detour reproduce nonshortest")])
+    text = results.document(evaluation(), "normal", {}, [("some", "detour reproduce nonshortest")])
     assert "| ADV1 | heavy | +95.0 (64) | +3 |" in text
     assert "| D1 ADV1 heavy | +95.0 | +3 | 98 | 50 | 100 | 5.00 | 80 | 7 |" in text
     assert "| ADV1 | 64 | 800 | 780 | 400 |" in text
@@ -311,76 +292,17 @@ def test_figures_are_drawn_of_what_there_is(tmp_path: Path) -> None:
         figures.pfc_gain([], tmp_path / "table1.svg")
 
 
-def shown(table: Table[Any], wide: bool = False) -> list[str]:
-    text = io.StringIO()
-    with PRINTED_TO.set_to(Console(file=text, width=200 if wide else 80)):
-        present({}, argparse.Namespace(json=False, wide=wide), lambda page: page.table(table))
-    return [line.rstrip() for line in text.getvalue().splitlines()]
-
-
-def tables_of_all() -> list[Table[Any]]:
-    """With values as large as they get."""
-    long = replace(
-        run("TelemetryLERP-literal", 100_000.4), topology="D3", pattern="unf", pairs=110_808, ceiling_gbps=105_600.0,
-        paper=1000.0, deadlock=True, drops=1_000_000,
-    )  # fmt: skip
-    benchmark = replace(long, scheme="Benchmark", threshold=30, min_share=1.0)
-    times = CompletionTimes(123_456.0, 123_456.0, 123_456.0, 123_456.0, 123_456.0)
-    values = {field.name: getattr(long, field.name) for field in fields(NonshortestRun)}
-    message = CompletionNonshortestRun(**values, message_bytes=2_000_000, fct_us=times, unfinished=100_000)
-    stuck = Figure2Run(
-        **{field.name: getattr(long, field.name) for field in fields(RunCounters)}, case="no PFC, 1 VC", seed=1,
-        pfc=True, channels=1, deadlock=True, paper=True, found_at_us=2000.0, queues=("s0-s1, priority 0",) * 6,
-        goodput_gbps_before=1200.0, goodput_gbps_after=1200.0,
-    )  # fmt: skip
-    widest = settings.Setting("dcqcn", (400_000, 1_600_000), 0.25, 30)
-    row = PfcGain(
-        connections=65_535, lerp_gbps=34_795.0, pfc_gbps=10_894.0, gain=219.4, paper_gain=219.4,
-        paper_lerp_gbps=34_795, paper_pfc_gbps=10_894, bound_gbps=34_800.0,
-    )  # fmt: skip
-    gain = Gain(
-        topology="dragonfly:p=4,a=8,h=4", pattern="adv2", pairs=32_768, gain=-12.5, load="light", paper_gain=78,
-        rival="Benchmark-DCTCP", draws=5, spread=12.25,
-    )  # fmt: skip
-    return [
-        tables.throughput([long, benchmark, replace(benchmark, seed=2)]),
-        tables.gains([gain]),
-        *tables.completion([message]),
-        *pfc_gain.tables(PfcGainFindings(pfc_gain.FAT_TREE, [row], [])),
-        *deadlock.tables(Figure2Findings(deadlock.FIGURE_2, [stuck, replace(stuck, seed=2)])),
-        *tables.tried(settings.best("D3", {}, [("Benchmark-DCTCP", [settings.tried(widest, {"unf 16896": 0.5})])])),
-        tables.set_to(SettingFindings({"Benchmark-DCTCP": widest.text("Benchmark-DCTCP")}, [], [])),
-    ]
-
-
-@pytest.mark.parametrize("table", tables_of_all(), ids=lambda table: table.title)
-def test_tables_fit_80_columns(table: Table[Any]) -> None:
-    lines = shown(table)
-    assert max(map(len, lines)) <= 80
-    assert table.rows
-    text = "\n".join(lines)
-    for row in table.cells(False):
-        assert any(line.split() == " ".join(row).split() for line in lines), text
-
-
-@pytest.mark.parametrize("table", tables_of_all(), ids=lambda table: table.title)
-def test_wide_tables_have_what_markdown_has(table: Table[Any]) -> None:
-    lines = shown(table, wide=True)
-    for row in table.cells(True):
-        assert any(line.split() == " ".join(row).split() for line in lines)
-        assert "| " + " | ".join(row) + " |" in markdown(table)
-
-
 def test_heads_that_do_not_speak_for_themselves_have_a_legend() -> None:
     legend = tables.throughput([run("Benchmark", 1.0), run("Benchmark", 1.0, seed=2)]).legend(False)
     assert {line.split(":")[0] for line in legend} >= {"T", "MIN %", "steady", "means over 2 draws of pairs"}
 
 
 def test_two_draws_of_completion_times_are_told_apart() -> None:
-    table = tables_of_all()[2]
-    runs = [row[0] for row in table.rows]
-    titles = [found.title for found in tables.completion([*runs, replace(runs[0], seed=2)])]
-    assert [title.split(",")[2] for title in titles] == [" 110808 pairs (draw 1)", " 110808 pairs (draw 2)"]
+    values = {field.name: getattr(run("Benchmark", 1.0), field.name) for field in fields(NonshortestRun)}
+    times = CompletionTimes(123_456.0, 123_456.0, 123_456.0, 123_456.0, 123_456.0)
+    message = CompletionNonshortestRun(**values, message_bytes=2_000_000, fct_us=times, unfinished=100_000)
+    titles = [table.title for table in tables.completion([message, replace(message, seed=2)])]
+    assert [title.split(",")[2] for title in titles] == [" 64 pairs (draw 1)", " 64 pairs (draw 2)"]
 
 
 def test_a_scheme_and_a_congestion_control_of_ones_own_are_those_of_a_point(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from detour import cli
 from detour.cli.output import PRINTED_TO
-from detour.experiments.nonshortest import results
+from detour.experiments import results
 from detour.experiments.nonshortest.experiment import NonshortestPoint
 from detour.experiments.store import Store, source_version
 from tests.unit.experiments.test_nonshortest import run

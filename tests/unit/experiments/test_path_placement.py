@@ -4,23 +4,19 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
-from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 from detour import cli
 from detour.base.dataplane import PAYLOAD
 from detour.base.errors import DetourError
 from detour.base.records import as_json, decoder, extended
-from detour.cli.output import Page
 from detour.experiments.placement import experiment as path_placement
 from detour.experiments.placement.experiment import PathPoint, PathRun, describe, recovery
-from detour.experiments.placement.scenario import BACKENDS, MODES, ONSET, THROTTLE, RunCourse, SwitchOnPath, bins
-from detour.experiments.placement.tables import ComparedRun, PathFindings, collect, tables
+from detour.experiments.placement.scenario import BACKENDS, MODES, ONSET, THROTTLE, RunCourse, bins
+from detour.experiments.placement.tables import ComparedRun, collect
 
 
 @pytest.fixture(scope="module")
@@ -123,28 +119,6 @@ def test_a_run_is_kept_and_read_again() -> None:
     assert decoder(PathRun)(json.loads(json.dumps(as_json(run)))) == run
 
 
-def test_tables_fit_a_terminal() -> None:
-    """Realistic rows, none of which may be cut."""
-    seen = (SwitchOnPath("gw2", 3_417_500, 25_757, 1e-4, 410e-6), SwitchOnPath("rt1", 572_820, 0, 0.0, 0.0))
-    known = describe(PathPoint("virtual", "controller", 0.03), course([10] * 5))
-    times = {"reroute_s": 0.4064, "reroute_rtts": 16.8, "recovery_s": 1234.5e-6}
-    more = {"delivered_gb": 98.004, "lost_bytes": 1_250_000, "duplicate_bytes": 12_000, "switches": seen}
-    run = extended(ComparedRun, replace(known, **times, **more), delivered_fraction=1.0067)
-    slow = replace(run, mode="uncongested", reroute_s=None, recovery_s=None, delivered_gb=0.0001234)
-    shown = tables(PathFindings((slow, run)))
-    for wide, width in ((False, 80), (True, 120)):
-        console = Console(width=width, file=StringIO())
-        for table in shown:
-            Page(console, wide).table(table)
-        file = console.file
-        assert isinstance(file, StringIO)
-        text = file.getvalue()
-        assert max(map(len, text.splitlines())) <= width
-        for cell in (cell for table in shown for row in table.cells(wide) for cell in row):
-            assert cell in text
-        assert ("RTTs" in text) == wide
-
-
 def test_refusals(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(DetourError, match="there is no footing 'moon'"):
         path_placement.select(footing="moon")
@@ -154,17 +128,8 @@ def test_refusals(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_command_prints_json_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plot = tmp_path / "figure.png"
-    arguments = [
-        "--seconds",
-        "0.002",
-        "--json",
-        "--plot",
-        str(plot),
-        "--out",
-        str(tmp_path / "points"),
-        "--processes",
-        "1",
-    ]
+    arguments = ["--seconds", "0.002", "--json", "--plot", str(plot), "--out", str(tmp_path / "points")]
+    arguments += ["--processes", "1"]
     assert cli.main(["reproduce", "path-placement", *arguments]) == 0
     runs = json.loads(capsys.readouterr().out)["runs"]
     keys = {"mode", "delivered_fraction", "recovery_s", "lost_bytes", "duplicate_bytes"}

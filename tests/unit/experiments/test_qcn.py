@@ -10,9 +10,8 @@ from pathlib import Path
 from detour.base.records import as_json
 from detour.experiments import reproduce
 from detour.experiments.qcn import experiment as qcn_switch
-from detour.experiments.qcn import figures
 from detour.experiments.qcn.experiment import QcnResult
-from detour.experiments.qcn.tables import collect, tables
+from detour.experiments.qcn.tables import collect, draw, tables
 from tests.unit.experiments.printing import printed
 
 
@@ -51,5 +50,5 @@ def test_tables_fit_a_terminal(tmp_path: Path) -> None:
     text = printed(tables(found))
     assert all(cell in text for cell in ("QCN-Switch-comparison", "1235.16", "> 0.400", "UN: not measured at loads"))
     assert "123456" in printed(tables(found), wide=True)
-    figures.draw(found, tmp_path / "curves.svg")
+    draw(found, tmp_path / "curves.svg")
     assert (tmp_path / "curves.svg").stat().st_size > 10_000

@@ -10,18 +10,17 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.experiments.queues import experiment as queues
-from detour.experiments.queues import theory
 from detour.experiments.queues.bench import QueueBench
 
 
 def test_the_formulas_are_those_of_the_books() -> None:
-    assert theory.waits([theory.fixed(0.8, 1.0)]) == [pytest.approx(0.8 / (2 * 0.2))]
-    assert theory.waits([theory.exponential(0.8, 1.0)]) == [pytest.approx(0.8 / 0.2)]
+    assert queues.waits([queues.fixed(0.8, 1.0)]) == [pytest.approx(0.8 / (2 * 0.2))]
+    assert queues.waits([queues.exponential(0.8, 1.0)]) == [pytest.approx(0.8 / 0.2)]
     # Kleinrock's conservation law: what priorities give to one class they take from others.
-    classes = [theory.fixed(0.3, 1.5), theory.fixed(0.2, 1.0), theory.exponential(0.3, 0.5)]
+    classes = [queues.fixed(0.3, 1.5), queues.fixed(0.2, 1.0), queues.exponential(0.3, 0.5)]
     load = sum(each.load for each in classes)
     residual = sum(each.rate * each.square for each in classes) / 2
-    kept = sum(each.load * wait for each, wait in zip(classes, theory.waits(classes), strict=True))
+    kept = sum(each.load * wait for each, wait in zip(classes, queues.waits(classes), strict=True))
     assert kept == pytest.approx(load * residual / (1 - load))
 
 

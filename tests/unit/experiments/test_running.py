@@ -8,7 +8,6 @@ import pytest
 from detour.base.errors import DetourError
 from detour.base.records import as_json
 from detour.experiments import running, sweep
-from detour.experiments.measure import RunTimes
 from detour.experiments.nonshortest import deadlock, pfc_gain
 from detour.experiments.nonshortest import experiment as nonshortest
 from detour.experiments.nonshortest.experiment import (
@@ -18,6 +17,7 @@ from detour.experiments.nonshortest.experiment import (
     SteadyNonshortestRun,
 )
 from detour.experiments.nonshortest.settings import Setting
+from detour.experiments.running import RunTimes
 from detour.experiments.store import Store, canonical
 from detour.fabric.backends.virtual.scheme import ROCE_WITH_PFC, TELEMETRY_LERP
 from detour.topo import parse_topology

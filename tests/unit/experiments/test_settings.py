@@ -10,7 +10,7 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.control.policy import RedMarking, StepMarking
-from detour.experiments.nonshortest import ablation, additions, experiment, holdout, settings, tuning
+from detour.experiments.nonshortest import ablation, additions, experiment, settings, tuning
 from detour.experiments.nonshortest.experiment import NonshortestRun, NonshortestSelection, changed, select
 from detour.experiments.nonshortest.settings import Setting, setting_of
 from detour.experiments.nonshortest.workloads import HOLD_OUTS
@@ -50,7 +50,7 @@ def test_the_sweep_gives_every_candidate_the_same_time_draws_and_cells() -> None
 def test_larger_topologies_are_swept_with_the_best_of_the_smaller_ones() -> None:
     for name, (smaller, count) in tuning.SHORTLISTS.items():
         found = tuning.candidates(name)
-        assert set(found) == set(holdout.HELD_OUT)
+        assert set(found) == set(tuning.HELD_OUT)
         for one, some in found.items():
             best = settings.stored().topologies[smaller].schemes[one].tried
             assert list(some) == [tried.setting for tried in best[:count]]
@@ -67,7 +67,7 @@ def test_a_scheme_that_was_not_swept_takes_the_setting_of_the_nearest_where_it_w
 
 def test_no_result_uses_the_draw_that_settings_were_chosen_on() -> None:
     assert {point.seed for point in tuning.select("D1")} == {settings.TUNING_SEED}
-    full = [p.seed for one in holdout.selections("full", 10) for p in select(one)]
+    full = [p.seed for one in tuning.selections("full", 10) for p in select(one)]
     assert max(full) < settings.TUNING_SEED
 
 
@@ -187,7 +187,7 @@ def test_cells_of_the_ablation() -> None:
 
 def test_hold_outs_are_none_of_what_settings_were_chosen_on() -> None:
     chosen_on = {(point.topology, point.pattern) for name in ("D1", "D2", "D3") for point in tuning.select(name)}
-    cells = {(one.topology, one.pattern) for one in holdout.selections("normal")}
+    cells = {(one.topology, one.pattern) for one in tuning.selections("normal")}
     assert not cells & chosen_on
     assert {pattern for topology, pattern in cells if topology == "D1"} == set(HOLD_OUTS)
     assert experiment.load_of("D1", "permutation", 72) is None

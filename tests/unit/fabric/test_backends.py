@@ -23,7 +23,7 @@ from detour.fabric.backends.virtual.scheme import BENCHMARK, LERP_WITHOUT_PFC, R
 from detour.fabric.operations.session import Session
 from detour.fabric.traffic.flows import Choice, Flow
 from detour.fabric.traffic.streams import PatternSink, PatternSource
-from detour.hosts.verbs.verbs import Path
+from detour.hosts.verbs import Path
 from detour.topo import Failure, parse_topology
 from detour.topo.failures import NONE
 

@@ -22,12 +22,12 @@ from detour.control.expander.routes import PathPolicy, compute
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.backends.virtual.scheme import LinkSettings, RunSettings
 from detour.fabric.daemon.daemon import UpOptions, boot
-from detour.fabric.operations.results import RelistedSenders
+from detour.fabric.operations.results import ReroutedSenders
 from detour.fabric.operations.session import Session
 from detour.fabric.traffic.expander import scheme_of
 from detour.fabric.traffic.flows import Choice
 from detour.fabric.traffic.streams import PatternSink, PatternSource
-from detour.hosts.verbs.verbs import Path
+from detour.hosts.verbs import Path
 from detour.topo import parse_topology
 from detour.topo.expander import fcplus
 from detour.topo.expander.booted import expander_of
@@ -261,8 +261,8 @@ def test_senders_avoid_what_fails_and_return(sending_session: Session, monkeypat
     failed = session.fail(f"s{first[0]}-s{first[1]}")
     hit = through(own, first)
     assert hit
-    assert isinstance(failed.senders, RelistedSenders)
-    assert failed.senders == RelistedSenders(moved=len(hit), returned=0, by_address=0)
+    assert isinstance(failed.senders, ReroutedSenders)
+    assert failed.senders == ReroutedSenders(moved=len(hit), returned=0, by_address=0)
     now = sending.lists()
     assert [i for i in range(len(own)) if now[i] != own[i]] == hit
     assert not through(now, first)
@@ -274,7 +274,7 @@ def test_senders_avoid_what_fails_and_return(sending_session: Session, monkeypat
     assert not through(now, second)
     kept = len(through(own, second))
     healed = session.heal(f"s{first[0]}-s{first[1]}")
-    assert isinstance(healed.senders, RelistedSenders)
+    assert isinstance(healed.senders, ReroutedSenders)
     assert healed.senders.returned == len([i for i in hit if i not in through(own, second)])
     assert not through(sending.lists(), second)
     sending.some()
@@ -300,7 +300,7 @@ def test_senders_in_a_network_from_a_file_avoid_what_fails_and_return(tmp_path: 
         link = own[0][:2]
         hit = through(own, link)
         failed = session.fail(f"s{min(link)}-s{max(link)}")
-        assert failed.senders == RelistedSenders(moved=len(hit), returned=0, by_address=0)
+        assert failed.senders == ReroutedSenders(moved=len(hit), returned=0, by_address=0)
         now = sending.lists()
         assert [i for i in range(len(own)) if now[i] != own[i]] == hit
         assert not through(now, link)
@@ -308,7 +308,7 @@ def test_senders_in_a_network_from_a_file_avoid_what_fails_and_return(tmp_path: 
         assert found.deadlock_free
         assert found.senders.lists == len(own)
         healed = session.heal()
-        assert healed.senders == RelistedSenders(moved=0, returned=len(hit), by_address=0)
+        assert healed.senders == ReroutedSenders(moved=0, returned=len(hit), by_address=0)
         assert sending.lists() == own
         sending.done()
     finally:
@@ -338,10 +338,10 @@ def test_whom_no_list_helps_sends_by_address_until_one_does(session: Session) ->
     cut = [f"s{a}-s{b}" for a, b in all_links(session) if own[1] in (a, b)]
     found = [session.fail(name).senders for name in cut]
     assert sending.lists() == [None]
-    assert isinstance(found[-1], RelistedSenders)
-    assert sum(senders.by_address for senders in found if isinstance(senders, RelistedSenders)) == 1
+    assert isinstance(found[-1], ReroutedSenders)
+    assert sum(senders.by_address for senders in found if isinstance(senders, ReroutedSenders)) == 1
     back = session.heal(cut[-1]).senders
-    assert isinstance(back, RelistedSenders)
+    assert isinstance(back, ReroutedSenders)
     assert back.moved + back.returned == 1
     session.heal()
     assert sending.lists() == [own]

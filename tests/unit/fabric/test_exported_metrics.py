@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +16,52 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from detour.fabric.monitoring import metrics
-from detour.fabric.monitoring.metrics import Exported, catalogue
 from detour.fabric.records import FlowRow, PlacementTotals, PortCounts, PortState, PortWindow, SwitchFlowTotals
 
 DOCS = Path(__file__).parents[3] / "docs"
 DASHBOARD = json.loads((DOCS / "grafana" / "detour.json").read_text())
+_UNITS = {
+    "_bytes_per_second": "bytes a second", "_seconds": "seconds", "_bytes": "bytes", "_packets": "packets",
+    "_drops": "packets", "_ratio": "0 to 1", "_up": "0 or 1", "_flows": "flows", "_path": "flows",
+    "_collisions": "pairs of flows", "_bound": "pairs of flows",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A metric as Prometheus has it. `labels`: what tells its series apart."""
+
+    name: str
+    kind: str
+    text: str
+    labels: tuple[str, ...] = ()
+
+    @property
+    def unit(self) -> str:
+        """As the name says it."""
+        name = self.name.removesuffix("_total")
+        return next((unit for end, unit in _UNITS.items() if name.endswith(end)), "1")
+
+
+def catalogue() -> list[Exported]:
+    """All that can be exported, by the names that queries use."""
+    groups: tuple[tuple[str, Sequence[tuple[str, str, Any, str]], tuple[str, ...]], ...] = (
+        ("flow", metrics._FLOW, ("flow", "path")),
+        ("port", metrics._PORT, ("switch", "port", "link")),
+        ("switch_flow", metrics._SWITCH_FLOW, ("flow", "switch")),
+        ("placement", metrics._PLACEMENT, ()),
+    )
+    found = [
+        _exported(f"{of}_{name}", kind, text, labels) for of, rows, labels in groups for name, kind, _, text in rows
+    ]
+    found.append(Exported(metrics._DELAYS[0], "histogram", metrics._DELAYS[1], ("flow", "switch")))
+    return [*found, _exported(*metrics._VERDICTS, ("switch", "verdict"))]
+
+
+def _exported(name: str, kind: str, text: str, labels: tuple[str, ...]) -> Exported:
+    return Exported(f"detour_{name}{'_total' if kind == 'counter' else ''}", kind, text, labels)
+
+
 NAMES = {found.name: found for found in catalogue()}
 
 

@@ -221,10 +221,7 @@ def test_what_sends_by_itself_is_left_alone(inside: Inside) -> None:
 
 @pytest.mark.parametrize(
     ("module", "name", "value", "kind", "user"),
-    [
-        (opening, "kind", lambda: "veth", "veth", False),
-        (keeper, "without_root", lambda: True, "tap", True),
-    ],
+    [(opening, "kind", lambda: "veth", "veth", False), (keeper, "without_root", lambda: True, "tap", True)],
     ids=["veth", "user namespace"],
 )
 def test_other_ways_to_an_interface(

@@ -100,7 +100,7 @@ def test_a_queue_that_grows_is_more_delay_and_one_that_stands_soon_is_not() -> N
 def test_windows_of_ports() -> None:
     counts = np.array([[10, 10_000, 0, 0], [0, 0, 0, 0]])
     waiting = np.array([0, 0])
-    monitor = PortMonitor([("s0-1", 0), ("s0-2", 1)], lambda: (counts.copy(), waiting.copy()), kept=8)
+    monitor = PortMonitor(["s0-1", "s0-2"], lambda: (counts.copy(), waiting.copy()), kept=8)
     monitor.sample(0)
     counts += np.array([[100, 125_000, 50, 2], [0, 0, 0, 0]])
     waiting[0] = 12
@@ -126,7 +126,7 @@ def test_a_clock_that_stands_still_ends_no_window() -> None:
     receive(hs, 0, 20)
     assert [report.rate_bps for report in sample(monitor, 2 * MS)] == [3.2e8], "they are part of the next window"
     counted = np.array([[10, 10_000, 0, 0]])
-    ports = PortMonitor([("s0:1", None)], lambda: (counted, np.array([0])))
+    ports = PortMonitor(["s0:1"], lambda: (counted, np.array([0])))
     ports.sample(0)
     counted = counted * 2
     ports.sample(1 * MS)

@@ -11,10 +11,7 @@ import pytest
 from detour.base.errors import DetourError
 from detour.fabric.linux.netns import Namespace
 
-pytestmark = [
-    pytest.mark.kernel,
-    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
-]
+pytestmark = [pytest.mark.kernel, pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")]
 
 
 def interfaces() -> set[str]:

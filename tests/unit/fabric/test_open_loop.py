@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from detour.base.errors import DetourError
-from detour.control.routes import qcn_schema
-from detour.control.routes.qcn import CONDITIONAL_OPENFLOW, QCN_COMPLETE, QCN_SOURCE
+from detour.control import qcn_schema
+from detour.control.qcn import CONDITIONAL_OPENFLOW, QCN_COMPLETE, QCN_SOURCE
 from detour.experiments.qcn import experiment as qcn_switch
 from detour.experiments.qcn.experiment import QcnResult
 from detour.experiments.qcn.tables import collect
@@ -151,13 +151,7 @@ def test_landmarks() -> None:
 
 
 @pytest.mark.parametrize(
-    "chosen",
-    [
-        {"routing": ("UGAL",)},
-        {"pattern": ("TORNADO",)},
-        {"loads": (1.5,)},
-        {"loads": (0.0,)},
-    ],
+    "chosen", [{"routing": ("UGAL",)}, {"pattern": ("TORNADO",)}, {"loads": (1.5,)}, {"loads": (0.0,)}]
 )
 def test_selections_that_do_not_exist(chosen: dict[str, Any]) -> None:
     with pytest.raises(DetourError):

@@ -39,7 +39,7 @@ def test_switches_are_asked_by_their_names(tmp_path: Path) -> None:
                     assert connection.standard.bm_mgmt_get_info().device_id == switch.device_id
                     assert connection.standard.bm_get_config() == ""
                     with pytest.raises(DetourError, match="the switch has no program yet"):
-                        connection.standard.bm_mt_get_num_entries(0, "t")
+                        connection.standard.bm_mt_get_num_entries("t")
         finally:
             serving.close()
     assert not (tmp_path / "scratch").exists()

@@ -58,14 +58,13 @@ def session(request: pytest.FixtureRequest) -> Iterator[Session]:
     running.close()
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize("name", sorted(OPERATIONS.keys() - {"status", "clients"}))
 def test_operations_are_carried_out_as_they_are_declared(session: Session, name: str) -> None:
-    declared, method = OPERATIONS[name], getattr(session, name)
+    declared, method = OPERATIONS[name], session.method(name)
     hints = get_type_hints(method)
     assert hints.pop("return") == declared.result
     assert {key: kind for key, kind in hints.items() if key not in NOT_SENT} == declared.parameters
-    ours, theirs = inspect.signature(method).parameters, inspect.signature(declared.function).parameters
-    assert [ours[key].default for key in declared.parameters] == [theirs[key].default for key in declared.parameters]
+    assert list(inspect.signature(method).parameters) == list(declared.all_arguments(dict.fromkeys(hints)))
 
 
 def test_status(session: Session) -> None:

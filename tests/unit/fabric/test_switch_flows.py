@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 import pytest
 
@@ -12,7 +13,9 @@ from detour.base.errors import DetourError
 from detour.control.entries import Plan
 from detour.control.p4runtime.watching import CELLS, CLASS_MEANS, Cell, slot_cells
 from detour.fabric.backends.clock import PS, VirtualClock
-from detour.fabric.operations.switch_flows import READING_SHARE, FabricAccess, SwitchFlows, next_window
+from detour.fabric.operations.control_plane import ControlPlane
+from detour.fabric.operations.live_flows import LiveFlows
+from detour.fabric.operations.switch_flows import READING_SHARE, SwitchFlows, next_window
 from detour.fabric.records import SwitchFlowTotals
 
 MS = 1_000_000_000
@@ -30,22 +33,22 @@ class Switches:
         self.now_ps = 0
         self.refuse = False
         self.clock = VirtualClock(lambda: self.now_ps, self.run)
-        links = FabricAccess(self.read, self.write, self.label, self.clock)
-        self.flows = SwitchFlows(links, TICK_PS, MS / PS, kept=4)
+        self.window_s = MS / PS
+        self.flows = SwitchFlows(cast(ControlPlane, self), cast(LiveFlows, self), self.clock, TICK_PS, kept=4)
 
     def run(self, until_ps: int) -> None:
         self.now_ps = until_ps
 
-    def read(self, cells: Mapping[int, Sequence[Cell]]) -> dict[int, list[tuple[int, int]]]:
+    def read_cells(self, cells: Mapping[int, Sequence[Cell]]) -> dict[int, list[tuple[int, int]]]:
         return {device: [self.cells[device, cell] for cell in wanted] for device, wanted in cells.items()}
 
-    def write(self, before: Plan, after: Plan) -> None:
+    def rewrite(self, before: Plan, after: Plan) -> None:
         if self.refuse:
             raise DetourError("the switch refuses")
         assert before == self.held
         self.held = after
 
-    def label(self, flow: str, value: int) -> None:
+    def set_label(self, flow: str, value: int) -> None:
         self.labels[flow] = value
 
     def count(self, device: int, slot: int, packets: int, *, marked: int = 0, delay: int = 0) -> None:

@@ -247,7 +247,7 @@ def test_tasks_can_name_their_connection() -> None:
 
 
 def test_more_messages_at_once_than_a_completion_queue_holds() -> None:
-    """Their completions are the agenda's."""
+    """Their completions are the event queue's."""
     count = 1500
     result = run(flow_graph(8, [0] * count, [5] * count, 100), lanes=128)
     assert result.completed

@@ -14,7 +14,7 @@ from detour.base.times import US
 from detour.control import schema
 from detour.control.policy import NoMarking
 from detour.control.routes.adaptive import group_links
-from detour.experiments.measure import jain
+from detour.experiments.running import jain
 from detour.fabric.backends.base import address_hosts
 from detour.fabric.backends.settings import BackendSettings
 from detour.fabric.backends.virtual.fabric import ENDLESS, VirtualFabric
@@ -197,7 +197,7 @@ def test_refusals() -> None:
     with pytest.raises(DetourError, match="allowed: all, TelemetryLERP"):
         scheme("fastest")
     with pytest.raises(DetourError, match="T is -1"):
-        BENCHMARK.with_threshold(-1)
+        replace(BENCHMARK, threshold=-1)
     with pytest.raises(DetourError, match="needs a reordering receiver"):
         replace(BENCHMARK, reorder=False)
     with pytest.raises(DetourError, match="7 virtual channels"):

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from detour.hosts.addresses import to_words
 from detour.hosts.endpoint import MAX_FRAME, receive, transmit
 from detour.hosts.frames import wire
-from detour.hosts.frames.addresses import to_words
-from detour.hosts.verbs.verbs import Path, QPInitAttr, SendWR
+from detour.hosts.verbs import Path, QPInitAttr, SendWR
 from tests.native import from_python
 from tests.property.lossy import Pair, add_delay, make_pair, mark, through_switches
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from detour.hosts.frames.decode import decode
-from detour.hosts.verbs.verbs import MR, PD, AccessFlag, QPState, SendWR, WCOpcode, WCStatus
+from detour.hosts.decode import decode
+from detour.hosts.verbs import MR, PD, AccessFlag, QPState, SendWR, WCOpcode, WCStatus
 from tests.property.lossy import Network, Pair, Weather, make_pair
 from tests.unit.hosts.frames import deliver, next_frame
 

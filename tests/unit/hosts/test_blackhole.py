@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from detour.hosts.config import LITERAL_LOSS, HostConfig
-from detour.hosts.frames.decode import decode
-from detour.hosts.verbs.verbs import Path, QPInitAttr, SendWR, WCStatus
-from tests.property.lossy import US, Network, Pair, Weather, make_pair, through_switches
+from detour.hosts.decode import decode
+from detour.hosts.verbs import Path, QPInitAttr, SendWR
+from tests.property.lossy import US, Network, Pair, Weather, complete, make_pair, through_switches
 
 PATHS = [Path(0x0001), Path(0x8002), Path(0x8003), Path(0x8004)]
 PACKETS = 1000
@@ -29,15 +29,6 @@ def begin(weather: Weather, config: HostConfig | None = None, keep: Keep | None 
     net = Network(pair.hs, weather, filter=keep)
     pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, PACKETS * 1000), pair.mr_b.addr, pair.mr_b.rkey))
     return pair, net
-
-
-def finish(pair: Pair, net: Network) -> dict[str, int]:
-    """Everything arrives, once; the sender's statistics."""
-    status: list[WCStatus] = []
-    assert net.run(lambda: bool(status.extend(wc.status for wc in pair.cq_a.poll()) or status)), net.schedule()
-    assert status == [WCStatus.SUCCESS], net.schedule()
-    assert pair.mr_b.read(PACKETS * 1000) == pair.mr_a.read(PACKETS * 1000)
-    return pair.qp_a.stats()
 
 
 def silence(pair: Pair, net: Network) -> int:
@@ -69,7 +60,7 @@ def test_a_dead_path_is_left_within_three_round_trips(way: str) -> None:
     loses_answers.net = net  # type: ignore[attr-defined]
     quiet = silence(pair, net)
     assert quiet < 3 * ROUND_TRIP + ROUND_TRIP + 2 * US, "three, and one until the first answer on the new path"
-    stats = finish(pair, net)
+    stats = complete(pair, net, PACKETS)
     assert (stats["failovers"], stats["rtos"]) == (1, 0), net.schedule()
 
 
@@ -77,13 +68,13 @@ def test_by_the_letter_it_takes_two_timeouts() -> None:
     weather = Weather(dead=lambda sport, now: sport == 1 and now > BREAK)
     pair, net = begin(weather, HostConfig(**STAYS, **LITERAL_LOSS))
     assert silence(pair, net) > 2 * HostConfig().min_rto_ps
-    assert finish(pair, net)["failovers"] == 0
+    assert complete(pair, net, PACKETS)["failovers"] == 0
 
 
 def test_where_nobody_answers_it_is_not_the_path() -> None:
     weather = Weather(dead=lambda sport, now: BREAK < now < BREAK + 8 * ROUND_TRIP)
     pair, net = begin(weather)
-    stats = finish(pair, net)
+    stats = complete(pair, net, PACKETS)
     assert (stats["failovers"], stats["reroutes"]) == (0, 0), net.schedule()
 
 
@@ -95,10 +86,10 @@ def test_a_lost_tail_on_a_living_path_is_sent_again_there_and_soon() -> None:
         return None if f["kind"] == "data" and (f["psn"], f["count"]) in doomed else frame
 
     pair, net = begin(Weather(), keep=keep)
-    stats = finish(pair, net)
+    stats = complete(pair, net, PACKETS)
     assert (stats["failovers"], stats["reroutes"], stats["rtos"]) == (0, 0, 0), net.schedule()
     literal, slow = begin(Weather(), HostConfig(**STAYS, **LITERAL_LOSS), keep)
-    assert finish(literal, slow)["rtos"] == 0
+    assert complete(literal, slow, PACKETS)["rtos"] == 0
     assert net.now <= slow.now
 
 
@@ -116,7 +107,7 @@ def test_a_path_whose_round_trips_have_varied_gets_more_time(swings: bool) -> No
     weather = Weather(rate_bps=10**10, delay_of=lambda sport: delay(nets[0].now) if sport == 1 else 5 * US)
     pair, net = begin(weather)
     nets.append(net)
-    stats = finish(pair, net)
+    stats = complete(pair, net, PACKETS)
     assert net.now > jump
     assert stats["failovers"] == (0 if swings else 1), net.schedule()
 

@@ -11,9 +11,9 @@ import pytest
 from detour.base.errors import DetourError
 from detour.hosts.config import HostConfig
 from detour.hosts.endpoint import Hosts, deadline, make_hosts, not_before, receive, transmit
-from detour.hosts.state import FIRST_QPN, HOST_TABLES, MAX_TIME, WC_SUCCESS, set_host
+from detour.hosts.state import FIRST_QPN, MAX_TIME, WC_SUCCESS, set_host
+from detour.hosts.verbs import CongestionControl, Device, Transport
 from detour.hosts.verbs.bulk import Flows, connect_many, counters, drain, draw_ports, path_packets, post_many
-from detour.hosts.verbs.verbs import CongestionControl, Device, Transport
 
 ROOM = 2048
 
@@ -135,7 +135,7 @@ def test_rows_of_hosts_do_not_share_sets_of_the_cache() -> None:
         table = getattr(hs, name)
         lines = table.strides[0] // 64
         assert lines % 2 or table.strides[0] < 64, name
-        assert hs.__dict__["_keep"][len(HOST_TABLES) + HOST_TABLES.index(name)] * table.itemsize == table.strides[0]
+        assert hs.native[f"{name}_length"] * table.itemsize == table.strides[0]
 
 
 def test_what_cannot_be_is_refused() -> None:

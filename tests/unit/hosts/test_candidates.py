@@ -10,9 +10,9 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.hosts.config import HostConfig
-from detour.hosts.frames.decode import decode
-from detour.hosts.verbs.verbs import Path, PathChoice, QPInitAttr, SendWR, Transport, WCStatus
-from tests.property.lossy import US, Network, Pair, Weather, make_pair, through_switches
+from detour.hosts.decode import decode
+from detour.hosts.verbs import Path, PathChoice, QPInitAttr, SendWR, Transport
+from tests.property.lossy import US, Network, Pair, Weather, complete, make_pair, through_switches
 
 PATHS = [*(Path(k) for k in range(1, 5)), *(Path(0x8000 + k) for k in range(1, 5))]
 LISTED = [Path(0x0105, (0x0005, 0xE003, 0x8001)), Path(0x8106, (0x0006, 0x8001))]
@@ -55,10 +55,7 @@ def change(pair: Pair, net: Network, seen: Seen, some: list[Path]) -> None:
 
 
 def finish(pair: Pair, net: Network) -> None:
-    status: list[WCStatus] = []
-    assert net.run(lambda: bool(status.extend(wc.status for wc in pair.cq_a.poll()) or status)), net.schedule()
-    assert status == [WCStatus.SUCCESS], net.schedule()
-    assert pair.mr_b.read(PACKETS * 1000) == pair.mr_a.read(PACKETS * 1000)
+    complete(pair, net, PACKETS)
     q = pair.hs.qp[pair.qp_a.index]
     assert (q["flight_head"], q["lost_head"], q["inflight"], q["n_lost"]) == (-1, -1, 0, 0), net.schedule()
 

@@ -7,18 +7,18 @@ import numpy as np
 import pytest
 
 from detour.base.errors import DetourError
-from detour.hosts import demux
+from detour.hosts import rdma
 from detour.hosts.config import HostConfig
+from detour.hosts.decode import decode
 from detour.hosts.endpoint import make_hosts
-from detour.hosts.frames.decode import decode
 from detour.hosts.state import FIRST_QPN, generations, next_key, qp_numbers, set_host
+from detour.hosts.verbs import CQ, PD, QP, Context, Device, Path, QPInitAttr, SendWR
 from detour.hosts.verbs.bulk import connect_many
-from detour.hosts.verbs.verbs import CQ, PD, QP, Context, Device, Path, QPInitAttr, SendWR
 from tests.native import from_python
 from tests.property.lossy import US, Pair, make_pair
 from tests.unit.hosts.frames import deliver, next_frame
 
-row_of = from_python(demux.row_of)
+row_of = from_python(rdma.row_of)
 
 
 def replace(pair: Pair, psn: int | None = None) -> None:
@@ -37,7 +37,7 @@ def test_numbers_of_a_row_differ() -> None:
     for _ in range(50):
         for qp in (pair.qp_a, pair.qp_b):
             assert qp.qp_num == qp.endpoint.qpn < 1 << 24
-            assert int(row_of(pair.hs, qp.qp_num)) == qp.index
+            assert int(row_of(pair.hs.native, qp.qp_num)) == qp.index
             seen.add(qp.qp_num)
         replace(pair)
     assert len(seen) == 100
@@ -52,9 +52,9 @@ def test_numbers_fit_24_bits_for_any_size(n_qps: int) -> None:
     assert generations(hs) >= 1
     last = int(qp_numbers(hs, np.array([0]))[0]) + n_qps - 1
     assert last < 0xFFFFFF, "which is the multicast QP"
-    assert int(row_of(hs, last)) == n_qps - 1
-    assert int(row_of(hs, FIRST_QPN - 1)) == -1
-    assert n_qps & (n_qps - 1) == 0 or int(row_of(hs, FIRST_QPN + n_qps)) == -1
+    assert int(row_of(hs.native, last)) == n_qps - 1
+    assert int(row_of(hs.native, FIRST_QPN - 1)) == -1
+    assert n_qps & (n_qps - 1) == 0 or int(row_of(hs.native, FIRST_QPN + n_qps)) == -1
 
 
 def test_frames_of_an_earlier_connection_are_counted_and_nothing_else() -> None:

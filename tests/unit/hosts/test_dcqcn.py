@@ -12,12 +12,11 @@ import pytest
 from detour.hosts.cc import algorithm
 from detour.hosts.cc import control as native_control
 from detour.hosts.config import DCQCN_PAPER, DCQCN_VENDOR, HostConfig
+from detour.hosts.decode import decode
 from detour.hosts.endpoint import make_hosts
-from detour.hosts.frames.decode import decode
-from detour.hosts.verbs import algorithms
-from detour.hosts.verbs.verbs import CongestionControl, Path, QPInitAttr, SendWR, Transport
+from detour.hosts.verbs import CongestionControl, Path, QPInitAttr, SendWR, Transport, algorithms
 from tests.native import FromPython, control_all
-from tests.property.lossy import US, Network, Pair, Weather, make_pair
+from tests.property.lossy import US, Network, Weather, make_pair, transfer
 
 LINE = 100e9
 GBPS = 1e9
@@ -265,12 +264,6 @@ def test_a_new_path_begins_at_a_tenth_and_recovers(preset: dict[str, Any]) -> No
 def dcqcn(transport: Transport = Transport.LERP) -> dict[str, Any]:
     attr = QPInitAttr(psn=0, congestion_control=CongestionControl.DCQCN, transport=transport)
     return {"attr_a": attr, "attr_b": attr}
-
-
-def transfer(pair: Pair, net: Network, packets: int) -> None:
-    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, packets * 1000), pair.mr_b.addr, pair.mr_b.rkey))
-    assert net.run(lambda: bool(pair.cq_a.poll())), net.schedule()
-    assert pair.mr_b.read(packets * 1000) == pair.mr_a.read(packets * 1000)
 
 
 @pytest.mark.parametrize("transport", list(Transport))

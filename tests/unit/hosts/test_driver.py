@@ -20,8 +20,7 @@ from detour.hosts.config import HostConfig
 from detour.hosts.driver import Driver, open_interface, open_unix
 from detour.hosts.endpoint import make_hosts
 from detour.hosts.state import set_host
-from detour.hosts.verbs import verbs
-from detour.hosts.verbs.verbs import CQ, MR, PD, QP, AccessFlag, Context, Device, Endpoint, SendWR, WCStatus
+from detour.hosts.verbs import CQ, MR, PD, QP, WC, AccessFlag, Context, Device, Endpoint, SendWR, WCStatus
 from tests.waiting import until
 
 MEGABYTE = 1_000_000
@@ -40,7 +39,7 @@ class Station:
         self.mr = MR(self.pd, 2 * MEGABYTE, AccessFlag.LOCAL_WRITE | AccessFlag.REMOTE_WRITE)
         self.qp = QP(self.pd, self.cq)
 
-    def wait(self) -> list[verbs.WC]:
+    def wait(self) -> list[WC]:
         """Completions, as soon as there are some."""
         return until(self.cq.poll, "no completion")
 

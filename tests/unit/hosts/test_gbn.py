@@ -10,9 +10,10 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.hosts.config import HostConfig
-from detour.hosts.frames.decode import decode
+from detour.hosts.decode import decode
 from detour.hosts.frames.wire import SYNDROME_SEQUENCE
-from detour.hosts.verbs.verbs import CongestionControl, Path, QPInitAttr, QPState, SendWR, Transport, WCStatus
+from detour.hosts.verbs import CongestionControl, Path, QPInitAttr, QPState, SendWR, Transport, WCStatus
+from tests.property import lossy
 from tests.property.lossy import US, Network, Pair, Weather, make_pair
 
 
@@ -39,14 +40,9 @@ def lose(**chosen: set[Any]) -> Callable[[int, bytes], bytes | None]:
 
 def transfer(pair: Pair, net: Network, packets: int) -> tuple[dict[str, Any], dict[str, Any]]:
     """Writes whole packets, checks them, returns the statistics of sender and receiver."""
-    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, packets * 1000), pair.mr_b.addr, pair.mr_b.rkey))
-    status: list[WCStatus] = []
-    assert net.run(lambda: bool(status.extend(wc.status for wc in pair.cq_a.poll()) or status)), net.schedule()
-    assert status == [WCStatus.SUCCESS], net.schedule()
-    assert pair.mr_b.read(packets * 1000) == pair.mr_a.read(packets * 1000)
-    received = pair.qp_b.stats()
+    sent, received = lossy.transfer(pair, net, packets), pair.qp_b.stats()
     assert received["rx_delivered"] == received["rx_bytes"] == packets * 1000, "every byte once"
-    return pair.qp_a.stats(), received
+    return sent, received
 
 
 def test_without_loss_nothing_is_repeated() -> None:

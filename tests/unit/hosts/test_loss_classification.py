@@ -11,17 +11,17 @@ import pytest
 
 from detour.hosts.cc import control as native_control
 from detour.hosts.config import LITERAL_LOSS, HostConfig
+from detour.hosts.decode import decode
 from detour.hosts.endpoint import make_hosts
-from detour.hosts.frames.decode import decode
-from detour.hosts.transport import loss_classification as native_evidence
-from detour.hosts.verbs.verbs import QPInitAttr, SendWR, WCStatus
+from detour.hosts.transport import loss_classification as native_classification
+from detour.hosts.verbs import QPInitAttr
 from tests.native import FromPython, control_all
-from tests.property.lossy import US, Network, Weather, make_pair, mark, through_switches
+from tests.property.lossy import US, Network, Weather, make_pair, mark, through_switches, transfer
 
 DCTCP = QPInitAttr(psn=0)
 PACKETS = 1000
 
-cc, evidence = FromPython(native_control), FromPython(native_evidence)
+cc, classification = FromPython(native_control), FromPython(native_classification)
 
 
 class Sender:
@@ -38,11 +38,11 @@ class Sender:
     def judged(self, delay: int | None) -> bool:
         """Whether a loss is congestion if the next packet waited for `delay` ticks (None: it did not say)."""
         self.answer["has_delay"], self.answer["delay"] = delay is not None, delay or 0
-        return bool(evidence.is_congestion(self.cfg, self.q, self.answer))
+        return bool(classification.is_congestion(self.cfg, self.q, self.answer))
 
     def marked(self, delay: int) -> None:
         self.answer["has_delay"], self.answer["delay"] = True, delay
-        evidence.note_mark(self.q, self.answer)
+        classification.note_mark(self.q, self.answer)
 
     def lose(self, congested: bool = True) -> None:
         """A packet that was sent since the last cut is lost."""
@@ -113,21 +113,21 @@ def test_a_timeout_is_undone_when_everything_arrives_after_all() -> None:
 def test_lateness_is_learnt_and_forgotten_after_sixteen_round_trips_with_true_losses() -> None:
     sender = Sender()
     sender.q["srtt"], sender.q["newest_sent"] = 10 * US, 100 * US
-    evidence.note_late(sender.cfg, sender.q, np.int64(97 * US), sender.q["newest_sent"])
+    classification.note_late(sender.cfg, sender.q, np.int64(97 * US), sender.q["newest_sent"])
     assert sender.q["reorder_ps"] == 3 * US
-    evidence.note_late(sender.cfg, sender.q, np.int64(98 * US), sender.q["newest_sent"])
+    classification.note_late(sender.cfg, sender.q, np.int64(98 * US), sender.q["newest_sent"])
     assert sender.q["reorder_ps"] == 3 * US
-    evidence.note_late(sender.cfg, sender.q, np.int64(50 * US), sender.q["newest_sent"])
+    classification.note_late(sender.cfg, sender.q, np.int64(50 * US), sender.q["newest_sent"])
     assert sender.q["reorder_ps"] == 10 * US, "a round trip at most"
     for round_trip in range(16):
         assert sender.q["reorder_ps"] == 10 * US
         for _ in range(3):  # of one round trip
-            evidence.note_loss(sender.q, np.int64(999 + round_trip))
+            classification.note_loss(sender.q, np.int64(999 + round_trip))
         sender.q["next_txn"] += 1
     assert sender.q["reorder_ps"] == 0
     literal = Sender(**LITERAL_LOSS)
     literal.q["srtt"], literal.q["newest_sent"] = 10 * US, 100 * US
-    evidence.note_late(literal.cfg, literal.q, np.int64(97 * US), literal.q["newest_sent"])
+    classification.note_late(literal.cfg, literal.q, np.int64(97 * US), literal.q["newest_sent"])
     assert literal.q["reorder_ps"] == 0
 
 
@@ -146,12 +146,8 @@ def sent(weather: Weather, config: HostConfig, keep: Callable[[int, bytes], byte
     """The sender's row after a transfer that arrived whole, and its statistics, with the time that it took."""
     pair = make_pair(memory=1 << 20, attr_a=DCTCP, config=config)
     net = Network(pair.hs, weather, filter=keep, seed=3)
-    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, PACKETS * 1000), pair.mr_b.addr, pair.mr_b.rkey))
-    status: list[WCStatus] = []
-    assert net.run(lambda: bool(status.extend(wc.status for wc in pair.cq_a.poll()) or status)), net.schedule()
-    assert status == [WCStatus.SUCCESS], net.schedule()
-    assert pair.mr_b.read(PACKETS * 1000) == pair.mr_a.read(PACKETS * 1000)
-    return pair.hs.qp[pair.qp_a.index], pair.qp_a.stats() | {"ps": net.now}
+    stats = transfer(pair, net, PACKETS)
+    return pair.hs.qp[pair.qp_a.index], stats | {"ps": net.now}
 
 
 @pytest.mark.parametrize(("queue", "shrinks"), [(0, False), (20_000, True)])

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from detour.hosts.config import HostConfig
+from detour.hosts.decode import decode
 from detour.hosts.endpoint import make_hosts
-from detour.hosts.frames.decode import decode
 from detour.hosts.paths import delays as native_delays
 from detour.hosts.paths.delays import ProbingState
-from detour.hosts.verbs.verbs import CongestionControl, Path, QPInitAttr, QPState, SendWR, Transport, random_candidates
+from detour.hosts.verbs import CongestionControl, Path, QPInitAttr, QPState, SendWR, Transport, random_candidates
 from tests.native import FromPython
 from tests.property.lossy import US, Network, Pair, Weather, make_pair
 

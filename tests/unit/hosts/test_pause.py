@@ -7,9 +7,9 @@ import pytest
 
 from detour.hosts import nic
 from detour.hosts.config import HostConfig
+from detour.hosts.decode import decode
 from detour.hosts.endpoint import deadline, pause
-from detour.hosts.frames.decode import decode
-from detour.hosts.verbs.verbs import MR, AccessFlag, Path, SendWR, WCStatus
+from detour.hosts.verbs import MR, AccessFlag, Path, SendWR, WCStatus
 from tests.native import from_python
 from tests.property.lossy import US, Network, Pair, Weather, make_pair
 from tests.unit.hosts.frames import data_frame, deliver, next_frame
@@ -34,9 +34,9 @@ def test_nothing_of_data_priority_goes_while_it_is_paused() -> None:
     pair = busy_pair()
     pause(pair.hs, 0, 0b1)
     assert next_frame(pair, 0) == b""
-    assert not from_python(nic.has_work)(pair.hs, 0)
+    assert not from_python(nic.has_work)(pair.hs.native, 0)
     pause(pair.hs, 0, 0)
-    assert from_python(nic.has_work)(pair.hs, 0)
+    assert from_python(nic.has_work)(pair.hs.native, 0)
     assert kinds(pair, 0, 3) == ["data", "ptm", "ptm"]
 
 

@@ -12,9 +12,9 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.hosts.config import LITERAL_LOSS, HostConfig
-from detour.hosts.frames.decode import decode
-from detour.hosts.verbs.verbs import CongestionControl, Path, QPInitAttr, QPState, SendWR, Transport, WCStatus
-from tests.property.lossy import US, Network, Pair, Weather, make_pair, through_switches
+from detour.hosts.decode import decode
+from detour.hosts.verbs import CongestionControl, Path, QPInitAttr, QPState, SendWR, Transport, WCStatus
+from tests.property.lossy import US, Network, Weather, make_pair, through_switches, transfer
 
 FIXED_WINDOW = QPInitAttr(psn=0, congestion_control=CongestionControl.FIXED, initial_cwnd=40)
 SLOW, FAST = Path(0x0001), Path(0x0002)
@@ -28,16 +28,6 @@ def drop(*chosen: tuple[int, int]) -> Callable[[int, bytes], bytes | None]:
         return None if f["kind"] == "data" and (f["psn"], f["count"]) in chosen else frame
 
     return keep
-
-
-def transfer(pair: Pair, net: Network, packets: int) -> dict[str, int]:
-    """Writes whole packets, checks them, returns the sender's statistics."""
-    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, packets * 1000), pair.mr_b.addr, pair.mr_b.rkey))
-    status: list[WCStatus] = []
-    assert net.run(lambda: bool(status.extend(wc.status for wc in pair.cq_a.poll()) or status)), net.schedule()
-    assert status == [WCStatus.SUCCESS], net.schedule()
-    assert pair.mr_b.read(packets * 1000) == pair.mr_a.read(packets * 1000)
-    return pair.qp_a.stats()
 
 
 def test_without_loss_nothing_is_repeated() -> None:

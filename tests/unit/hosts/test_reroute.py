@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from detour.hosts.config import HostConfig
-from detour.hosts.verbs.verbs import CongestionControl, Path, QPInitAttr, SendWR, Transport, WCOpcode
+from detour.hosts.verbs import CongestionControl, Path, QPInitAttr, SendWR, Transport, WCOpcode
 from tests.property.lossy import US, Network, Pair, Weather, make_pair, mark
 
 CANDIDATES = [Path(1 + k, (2 + k, 1, 0x8001)) for k in range(3)]

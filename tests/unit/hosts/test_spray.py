@@ -12,10 +12,9 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.hosts.config import HostConfig
-from detour.hosts.frames.decode import decode
+from detour.hosts.decode import decode
 from detour.hosts.state import NIL
-from detour.hosts.verbs.bulk import connect_many
-from detour.hosts.verbs.verbs import (
+from detour.hosts.verbs import (
     CongestionControl,
     Path,
     PathChoice,
@@ -24,7 +23,8 @@ from detour.hosts.verbs.verbs import (
     Transport,
     WCStatus,
 )
-from tests.property.lossy import US, Network, Pair, Weather, make_pair, through_switches
+from detour.hosts.verbs.bulk import connect_many
+from tests.property.lossy import US, Network, Pair, Weather, complete, make_pair, through_switches
 
 DETOURS = 7
 PATHS = [*(Path(0x8000 + k) for k in range(1, 1 + DETOURS)), Path(0x0001)]
@@ -51,11 +51,7 @@ def begin(
 
 def finish(pair: Pair, net: Network, packets: int = PACKETS) -> dict[str, Any]:
     """Everything arrives, once; the sender's statistics."""
-    status: list[WCStatus] = []
-    assert net.run(lambda: bool(status.extend(wc.status for wc in pair.cq_a.poll()) or status)), net.schedule()
-    assert status == [WCStatus.SUCCESS], net.schedule()
-    assert pair.mr_b.read(packets * 1000) == pair.mr_a.read(packets * 1000)
-    return pair.qp_a.stats()
+    return complete(pair, net, packets)
 
 
 def suppose(pair: Pair, short_wait: int, short_time: int, detour_wait: int) -> None:

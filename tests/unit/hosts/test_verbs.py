@@ -11,10 +11,10 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.hosts.config import HostConfig
+from detour.hosts.decode import decode
 from detour.hosts.endpoint import MAX_FRAME, MAX_TIME, deadline, make_hosts, transmit
-from detour.hosts.frames.decode import decode
 from detour.hosts.state import set_host
-from detour.hosts.verbs.verbs import (
+from detour.hosts.verbs import (
     CQ,
     MR,
     PD,

@@ -18,11 +18,11 @@ from scapy.packet import Raw
 from scapy.utils import wrpcap
 
 from detour.base.errors import DetourError
+from detour.hosts.addresses import final_address, to_text, to_words
+from detour.hosts.decode import decode
 from detour.hosts.frames import checksum, wire
-from detour.hosts.frames.addresses import final_address, to_text, to_words
 from detour.hosts.frames.checksum import CRC_START
-from detour.hosts.frames.decode import decode
-from detour.hosts.verbs.verbs import Path
+from detour.hosts.verbs import Path
 from tests.native import from_python
 from tests.property.lossy import add_delay, mark, through_switches
 from tests.unit.hosts.frames import ack_frame, data_frame, nak_frame, probe_frames

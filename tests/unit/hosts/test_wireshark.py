@@ -13,8 +13,8 @@ from scapy.layers.inet import UDP
 from scapy.layers.inet6 import IPv6, IPv6ExtHdrSegmentRouting
 from scapy.layers.l2 import Ether
 
-from detour.engine import pcapng
-from detour.hosts.verbs.verbs import Path as HostPath
+from detour.engine.capture import INBOUND, capture_header, packet_block
+from detour.hosts.verbs import Path as HostPath
 from tests.property.lossy import add_delay
 from tests.unit.hosts.frames import ack_frame, data_frame, deliver, next_frame, pair_with
 
@@ -44,8 +44,8 @@ def probe_frames() -> list[bytes]:
 def shown(tmp_path: Path, frames: list[bytes], *options: str) -> str:
     """What tshark prints of frames."""
     file = tmp_path / "frames.pcapng"
-    packets = [pcapng.packet(10**18 + n, pcapng.INBOUND, frame, len(frame)) for n, frame in enumerate(frames)]
-    file.write_bytes(pcapng.header("s0-1") + b"".join(packets))
+    packets = [packet_block(10**18 + n, INBOUND, frame, len(frame)) for n, frame in enumerate(frames)]
+    file.write_bytes(capture_header("s0-1") + b"".join(packets))
     command = ["tshark", "-X", f"lua_script:{LUA}", "-r", str(file), *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

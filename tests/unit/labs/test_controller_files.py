@@ -10,10 +10,9 @@ import pytest
 from forwarding_lab import IPS, MACS, write_app, write_tutorial
 
 from detour.fabric.labs import programs
-from detour.fabric.labs.contents import contents_of
 from detour.fabric.labs.controllers import ControllerTopology
 from detour.fabric.labs.folder import LabFolder
-from detour.fabric.labs.programs import programs_of
+from detour.fabric.labs.programs import contents_of, programs_of
 from detour.fabric.labs.reading import read_lab
 
 

@@ -14,11 +14,10 @@ from test_lab_running import free_ports
 
 from detour.base.errors import DetourError
 from detour.fabric.labs import programs
-from detour.fabric.labs.contents import contents_of
 from detour.fabric.labs.controllers import attach_cpu_interfaces
 from detour.fabric.labs.folder import LabFolder
 from detour.fabric.labs.linux import request_of
-from detour.fabric.labs.programs import programs_of
+from detour.fabric.labs.programs import contents_of, programs_of
 from detour.fabric.labs.reading import read_lab
 from detour.fabric.labs.running import RunningLab
 from detour.fabric.linux.keeper import missing

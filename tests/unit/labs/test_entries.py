@@ -102,14 +102,8 @@ def test_groups_and_sessions(tmp_path: Path) -> None:
         (LPM | {"action_name": "jump"}, "there is no action 'jump'; there is Ingress.forward, Ingress.drop"),
         (ACL | FORWARD, "table Ingress.acl has no action 'Ingress.forward'; it has Ingress.drop"),
         (LPM | {"action_params": {"port": 1}}, "takes mac, port; given is port"),
-        (
-            LPM | {"action_params": {"mac": 1, "port": 512}},
-            r"port is 512, which does not fit 9 bits \(0 to 511\)",
-        ),
-        (
-            LPM | {"action_params": {"mac": "10.0.0.1", "port": 1}},
-            "'10.0.0.1', which has 32 bits; wanted are 48",
-        ),
+        (LPM | {"action_params": {"mac": 1, "port": 512}}, r"port is 512, which does not fit 9 bits \(0 to 511\)"),
+        (LPM | {"action_params": {"mac": "10.0.0.1", "port": 1}}, "'10.0.0.1', which has 32 bits; wanted are 48"),
         (LPM | {"action_params": {"mac": "here", "port": 1}}, "mac is 'here'; texts are MAC, IPv4 or IPv6 addresses"),
         (LPM | {"action_params": {"mac": True, "port": 1}}, "mac is True; wanted is a number"),
         (LPM | {"match": {"ip": "10.0.1.1"}}, r"ip is '10.0.1.1'; wanted is \[value, prefix length\]"),
@@ -145,10 +139,7 @@ def test_the_line_is_that_of_the_entry(tmp_path: Path) -> None:
         ({"routes": []}, "a file of entries has no 'routes'"),
         ({"multicast_group_entries": [{"multicast_group_id": 0, "replicas": []}]}, "multicast_group_id is 0"),
         ({"multicast_group_entries": [{"multicast_group_id": 1}]}, "replicas is no list like"),
-        (
-            {"clone_session_entries": [{"clone_session_id": 1, "replicas": [{"egress_port": 600}]}]},
-            "port is 600",
-        ),
+        ({"clone_session_entries": [{"clone_session_id": 1, "replicas": [{"egress_port": 600}]}]}, "port is 600"),
     ],
 )
 def test_what_a_file_cannot_say(tmp_path: Path, more: dict[str, Any], text: str) -> None:

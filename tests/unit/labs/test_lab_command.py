@@ -134,9 +134,9 @@ def test_jitter_of_a_lab_s_hosts(lab_folder: str, capsys: pytest.CaptureFixture[
 def test_two_streams_share_a_full_queue_of_a_lab(apart: str) -> None:
     with open_lab(LABS / "ecn", seed=4) as lab:
         stream = "udp:src={},dst=h3,rate=20M,time=2s,start={}"
-        doings = lab.do(f"{stream.format('h1', 0)};{stream.format('h2', apart)}")
+        jobs = lab.do(f"{stream.format('h1', 0)};{stream.format('h2', apart)}")
         lab.run_until(2 * 10**12)
-        one, two = (row["received"] for row in lab.results(doings)["udp"])
+        one, two = (row["received"] for row in lab.results(jobs)["udp"])
     assert one + two > 2_000
     assert (one + two) ** 2 / (2 * (one**2 + two**2)) >= 0.98
 

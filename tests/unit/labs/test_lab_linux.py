@@ -13,11 +13,10 @@ from forwarding_lab import IPS, MACS, write_tutorial
 
 from detour.base.errors import DetourError
 from detour.fabric.backends.virtual.pace import TimePace
-from detour.fabric.labs.contents import contents_of
 from detour.fabric.labs.folder import LabFolder
 from detour.fabric.labs.linux import chosen, interface_of, request_of
 from detour.fabric.labs.model import Lab, LabTask
-from detour.fabric.labs.programs import programs_of
+from detour.fabric.labs.programs import contents_of, programs_of
 from detour.fabric.labs.reading import read_lab
 from detour.fabric.labs.running import RunningLab
 from detour.fabric.linux.keeper import missing

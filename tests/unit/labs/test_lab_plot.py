@@ -10,12 +10,10 @@ import numpy as np
 import pytest
 
 from detour.cli import main
-from detour.fabric.labs.contents import contents_of
 from detour.fabric.labs.folder import LabFolder
-from detour.fabric.labs.programs import programs_of
+from detour.fabric.labs.programs import contents_of, programs_of
 from detour.fabric.labs.reading import read_lab
-from detour.fabric.labs.results import document_of
-from detour.fabric.labs.sampling import MOST_SAMPLES, LabSampler
+from detour.fabric.labs.results import MOST_SAMPLES, LabSampler, document_of
 from detour.fabric.labs.virtual import VirtualLab
 from detour.fabric.labs.workloads import activities_of
 
@@ -27,10 +25,10 @@ WITHOUT_MATPLOTLIB = "plots need matplotlib"
 def _run(sampled: bool) -> tuple[dict[str, object], LabSampler | None]:
     lab = read_lab(LabFolder.given(str(ECN)))
     with VirtualLab(lab, contents_of(lab, programs_of(lab))) as virtual:
-        doings = virtual.do(activities_of(lab, OVERLOAD))
-        sampler = LabSampler(virtual.booted, doings) if sampled else None
-        end = virtual.run_until_over(doings, None, sampler=sampler)
-        return document_of(virtual.booted, doings, end), sampler
+        jobs = virtual.do(activities_of(lab, OVERLOAD))
+        sampler = LabSampler(virtual.booted, jobs) if sampled else None
+        end = virtual.run_until_over(jobs, None, sampler=sampler)
+        return document_of(virtual.booted, jobs, end), sampler
 
 
 def test_looking_on_changes_nothing_and_sees_the_queue_fill() -> None:

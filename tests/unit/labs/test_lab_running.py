@@ -19,9 +19,8 @@ from detour.engine.bmv2api.client import connect
 from detour.engine.bmv2api.commands.interpreter import run_file
 from detour.fabric.backends.virtual.pace import TimePace
 from detour.fabric.labs import programs
-from detour.fabric.labs.contents import contents_of
 from detour.fabric.labs.folder import LabFolder
-from detour.fabric.labs.programs import programs_of
+from detour.fabric.labs.programs import contents_of, programs_of
 from detour.fabric.labs.reading import read_lab
 from detour.fabric.labs.running import RunningLab
 from tests.waiting import until

@@ -10,10 +10,8 @@ from typing import Any
 
 import pytest
 
-from detour.fabric.labs.contents import contents_of
 from detour.fabric.labs.folder import LabFolder
-from detour.fabric.labs.host_jobs import Doing
-from detour.fabric.labs.programs import programs_of
+from detour.fabric.labs.programs import contents_of, programs_of
 from detour.fabric.labs.reading import read_lab
 from detour.fabric.labs.results import document_of
 from detour.fabric.labs.virtual import VirtualLab
@@ -31,9 +29,9 @@ def booted(folder: Path) -> Iterator[VirtualLab]:
 
 
 def run(virtual: VirtualLab, workload: str, duration_ps: int | None = None) -> dict[str, Any]:
-    doings: tuple[Doing, ...] = virtual.do(activities_of(virtual.lab, workload))
-    end = virtual.run_until_over(doings, duration_ps)
-    return document_of(virtual.booted, doings, end)
+    jobs = virtual.do(activities_of(virtual.lab, workload))
+    end = virtual.run_until_over(jobs, duration_ps)
+    return document_of(virtual.booted, jobs, end)
 
 
 def counted(virtual: VirtualLab, switch: int, counter: str, cells: int) -> list[int]:

@@ -14,9 +14,8 @@ from written_labs import tutorial
 
 from detour.base.errors import DetourError
 from detour.fabric.labs import programs
-from detour.fabric.labs.contents import contents_of
 from detour.fabric.labs.model import Lab
-from detour.fabric.labs.programs import programs_of
+from detour.fabric.labs.programs import contents_of, programs_of
 
 ReadLab = Callable[..., Lab]
 PROGRAM = json.dumps({"parsers": [], "pipelines": [], "actions": []})

@@ -17,10 +17,9 @@ from scapy.utils import wrpcap
 from detour.base.errors import DetourError
 from detour.fabric.labs import programs
 from detour.fabric.labs.boot import LinkDefaults
-from detour.fabric.labs.contents import contents_of
 from detour.fabric.labs.folder import LabFolder
 from detour.fabric.labs.model import LabEnd
-from detour.fabric.labs.programs import programs_of
+from detour.fabric.labs.programs import contents_of, programs_of
 from detour.fabric.labs.reading import read_lab
 from detour.fabric.labs.results import document_of
 from detour.fabric.labs.tracing import lab_traces
@@ -44,8 +43,8 @@ def booted(folder: Path, defaults: LinkDefaults = DEFAULTS) -> Iterator[VirtualL
 
 
 def run(virtual: VirtualLab, workload: str, duration_ps: int | None = None) -> dict[str, Any]:
-    doings = virtual.do(activities_of(virtual.lab, workload))
-    return document_of(virtual.booted, doings, virtual.run_until_over(doings, duration_ps))
+    jobs = virtual.do(activities_of(virtual.lab, workload))
+    return document_of(virtual.booted, jobs, virtual.run_until_over(jobs, duration_ps))
 
 
 def port(document: dict[str, Any], switch: str, number: int) -> dict[str, Any]:
@@ -110,7 +109,7 @@ def test_traces_say_on_which_link_a_frame_was_lost(tutorial_lab: Path) -> None:
         virtual.network.set_faults(virtual.booted.port(LabEnd("s1", 2)), loss=0.5)
         document = run(virtual, "udp:src=h1,dst=h2,rate=4M,time=40ms")
         assert traces is not None
-        found = traces.found().packets
+        found = traces().packets
     (stream,) = document["udp"]
     assert len(found) == stream["sent"]
     lost = [packet for packet in found if packet.outcomes[0]["dropped"] is not None]
@@ -129,8 +128,8 @@ def test_tables_can_be_changed_in_between(tutorial_lab: Path) -> None:
     with booted(tutorial_lab) as virtual:
         assert run(virtual, "ping:src=h1,dst=h2,count=1")["completed"] == 1
         api = virtual.booted.switches["s2"].api
-        api.standard.bm_mt_set_default_action(0, "TheIngress.t", "TheIngress.drop", [])
-        api.standard.bm_mt_clear_entries(0, "TheIngress.t", False)
+        api.standard.bm_mt_set_default_action("TheIngress.t", "TheIngress.drop", [])
+        api.standard.bm_mt_clear_entries("TheIngress.t", False)
         assert run(virtual, "ping:src=h1,dst=h2,count=1")["completed"] == 0
 
 
@@ -168,11 +167,11 @@ def test_commands_have_their_line(tmp_path: Path) -> None:
 def test_changes_happen_at_exact_times_and_repeat(tutorial_lab: Path) -> None:
     def driven(change_ps: int) -> dict[str, Any]:
         with open_lab(tutorial_lab, seed=3, jitter_ps=0) as lab:
-            doing = lab.do("udp:src=h1,dst=h2,rate=8M,time=30ms")  # a datagram of 1000 bytes every ms
+            jobs = lab.do("udp:src=h1,dst=h2,rate=8M,time=30ms")  # a datagram of 1000 bytes every ms
             assert lab.run_until(change_ps) == lab.now_ps == change_ps
             lab.cli("s2", "table_clear TheIngress.t")
             lab.run_until(40 * MS)
-            return lab.results(doing)
+            return lab.results(jobs)
 
     # From h1 to s2's ingress: 1042 bytes at 100 and at 10 Mb/s, and 110 us.
     way = 1042 * 8 * (10**4 + 10**5) + 110 * 10**6

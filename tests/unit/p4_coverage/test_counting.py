@@ -12,13 +12,12 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.base.p4build import BUILD
-from detour.engine.compiler.covering import BRANCH, STATEMENT, TABLE_OUTCOME
+from detour.engine.compiler.covering import BRANCH, COLLECTOR, STATEMENT, TABLE_OUTCOME, Collector
 from detour.engine.compiler.model import read_json
 from detour.engine.compiler.program import Program
-from detour.engine.compiler.run import PacketRunner
-from detour.engine.coverage.collector import COLLECTOR, Collector, collecting
-from detour.engine.coverage.document import CoverageDocument
-from detour.fabric.tracing.walk import follow_planned
+from detour.engine.coverage.document import CoverageDocument, collecting, document_of
+from detour.fabric.tracing.walk import trace_planned
+from tests.packet_runner import PacketRunner
 
 SPEC = "dragonfly:p=1,a=2,h=1"
 OTHERS = Path(__file__).parents[2] / "programs" / "compiler"
@@ -85,10 +84,10 @@ def test_counters_and_events_of_a_trace_say_the_same() -> None:
     events: list[dict[str, Any]] = []
     with COLLECTOR.set_to(collector):
         for sport in range(0, 0x10000, 0x1357):
-            for hop in follow_planned(SPEC, "h0", "h5", sport=sport).as_json()["hops"]:
+            for hop in trace_planned(SPEC, "h0", "h5", sport=sport).as_json()["hops"]:
                 assert "fork" not in hop["trace"]
                 events += hop["trace"]["events"]
-    program = collector.document().programs["fabric"]
+    program = document_of(collector).programs["fabric"]
     expected: Counter[tuple[Any, ...]] = Counter()
     for event in events:
         source = event["source"]

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from detour.base.errors import DetourError
-from detour.engine.coverage.collector import collecting
-from detour.engine.coverage.document import CoverageDocument, ProgramCoverage
+from detour.engine.coverage.document import CoverageDocument, ProgramCoverage, collecting
 from detour.fabric.daemon.daemon import UpOptions, boot
 from detour.fabric.operations.session import Session
 

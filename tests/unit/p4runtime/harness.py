@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+import pytest
 from finsy.proto import p4i, p4r, p4r_grpc, rpc_status
 from google.protobuf import text_format
 
@@ -228,6 +229,20 @@ def codes(error: grpc.RpcError) -> list[int]:
     return []
 
 
+def refused(call: Callable[[], object]) -> grpc.StatusCode:
+    """The status with which a call is refused."""
+    with pytest.raises(grpc.RpcError) as caught:
+        call()
+    return caught.value.code()
+
+
+def refusals(call: Callable[[], object]) -> list[int]:
+    """The codes of a batch that is refused."""
+    with pytest.raises(grpc.RpcError) as caught:
+        call()
+    return codes(caught.value)
+
+
 def config(name: str = "everything", cookie: int | None = None) -> p4r.ForwardingPipelineConfig:
     info = text_format.Parse((PROGRAMS / f"{name}.p4info.txtpb").read_text(), p4i.P4Info())
     message = p4r.ForwardingPipelineConfig(p4info=info, p4_device_config=(PROGRAMS / f"{name}.json").read_bytes())
@@ -242,16 +257,8 @@ class Names:
     def __init__(self, info: p4i.P4Info) -> None:
         self.info = info
         self.ids: dict[str, int] = {}
-        for kind in (
-            "tables",
-            "actions",
-            "action_profiles",
-            "counters",
-            "meters",
-            "registers",
-            "digests",
-            "value_sets",
-        ):
+        kinds = "tables actions action_profiles counters meters registers digests value_sets"
+        for kind in kinds.split():
             for each in getattr(info, kind):
                 self.ids[each.preamble.alias] = each.preamble.id
         self._tables = {t.preamble.alias: t for t in info.tables}

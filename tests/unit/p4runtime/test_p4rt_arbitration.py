@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import grpc
 import pytest
@@ -14,12 +15,12 @@ from detour.engine.p4runtime import P4RuntimeServer
 from detour.engine.p4runtime.arbitration import Arbiter
 from detour.engine.p4runtime.errors import Code, Refused
 from detour.engine.p4runtime.session import StreamSession
-from tests.unit.p4runtime.harness import Client, FakeNetwork, Names, Stream, codes, config, uint128
+from tests.unit.p4runtime.harness import Client, FakeNetwork, Names, Stream, codes, config, refused, uint128
 
 OK, EXISTS, NONE = 0, 6, 5  # status to the primary, to backups, when there is no primary
 
 
-def told(stream: Stream) -> tuple[int, int | None]:
+def advice(stream: Stream) -> tuple[int, int | None]:
     """(status, election id) of the next arbitration message."""
     message = stream.next()
     assert message.WhichOneof("update") == "arbitration"
@@ -46,6 +47,13 @@ def open_stream(client: Client, election: int | None, device_id: int = 1, role: 
     return stream
 
 
+def opened(expected: tuple[int, int | None], client: Client, election: int | None, **where: Any) -> Stream:
+    """A stream whose first arbitration message is the expected one."""
+    stream = open_stream(client, election, **where)
+    assert advice(stream) == expected
+    return stream
+
+
 def test_the_first_becomes_primary(client: Client) -> None:
     stream = client.stream()
     stream.arbitrate(1, 5)
@@ -59,104 +67,88 @@ def test_the_first_becomes_primary(client: Client) -> None:
 
 def test_a_higher_id_takes_over(client: Client) -> None:
     first, second = open_stream(client, 1), client.stream()
-    assert told(first) == (OK, 1)
+    assert advice(first) == (OK, 1)
     second.arbitrate(1, (3 << 64) | 2)
-    assert told(first) == (EXISTS, (3 << 64) | 2)
-    assert told(second) == (OK, (3 << 64) | 2)
+    assert advice(first) == (EXISTS, (3 << 64) | 2)
+    assert advice(second) == (OK, (3 << 64) | 2)
     assert not may_write(client, 1)
     assert may_write(client, (3 << 64) | 2)
 
 
 def test_a_lower_id_is_a_backup_and_others_hear_nothing(client: Client) -> None:
-    first = open_stream(client, 9)
-    assert told(first) == (OK, 9)
-    second = open_stream(client, 3)
-    assert told(second) == (EXISTS, 9)
+    first = opened((OK, 9), client, 9)
+    opened((EXISTS, 9), client, 3)
     assert first.silent()
     assert not may_write(client, 3)
 
 
 def test_without_election_id_nobody_becomes_primary(client: Client) -> None:
-    stream = open_stream(client, None)
-    assert told(stream) == (NONE, None)
+    stream = opened((NONE, None), client, None)
     request = p4r.WriteRequest(device_id=1)
-    with pytest.raises(grpc.RpcError) as caught:
-        client.stub.Write(request)
-    assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
-    other = open_stream(client, 0)  # (0, 0) is an id
-    assert told(other) == (OK, 0)
-    assert told(stream) == (EXISTS, 0)
+    assert refused(lambda: client.stub.Write(request)) is grpc.StatusCode.PERMISSION_DENIED
+    opened((OK, 0), client, 0)  # (0, 0) is an id
+    assert advice(stream) == (EXISTS, 0)
 
 
 def test_nobody_is_promoted_when_the_primary_goes(client: Client) -> None:
     backups = [open_stream(client, 1)]
-    assert told(backups[0]) == (OK, 1)
+    assert advice(backups[0]) == (OK, 1)
     backups.append(open_stream(client, None))
-    assert told(backups[1]) == (EXISTS, 1)
-    primary = open_stream(client, 7)
-    assert told(primary) == (OK, 7)
+    assert advice(backups[1]) == (EXISTS, 1)
+    primary = opened((OK, 7), client, 7)
     for backup in backups:
-        assert told(backup) == (EXISTS, 7)
+        assert advice(backup) == (EXISTS, 7)
     primary.kill()
     for backup in backups:
-        assert told(backup) == (NONE, 7)
+        assert advice(backup) == (NONE, 7)
     assert not may_write(client, 1)
     assert not may_write(client, 7)
     # An id below the highest ever seen does not do.
     backups[0].arbitrate(1, 6)
-    assert told(backups[0]) == (NONE, 7)
+    assert advice(backups[0]) == (NONE, 7)
     backups[0].arbitrate(1, 7)
-    assert told(backups[0]) == (OK, 7)
-    assert told(backups[1]) == (EXISTS, 7)
+    assert advice(backups[0]) == (OK, 7)
+    assert advice(backups[1]) == (EXISTS, 7)
 
 
 def test_the_primary_goes_politely(client: Client) -> None:
-    backup = open_stream(client, 1)
-    assert told(backup) == (OK, 1)
-    primary = open_stream(client, 7)
-    assert told(primary) == (OK, 7)
-    assert told(backup) == (EXISTS, 7)
+    backup = opened((OK, 1), client, 1)
+    primary = opened((OK, 7), client, 7)
+    assert advice(backup) == (EXISTS, 7)
     primary.close()
-    assert told(backup) == (NONE, 7)
+    assert advice(backup) == (NONE, 7)
 
 
 def test_a_primary_may_downgrade_itself(client: Client) -> None:
-    first, second = open_stream(client, 5), client.stream()
-    assert told(first) == (OK, 5)
-    second.arbitrate(1, 2)
-    assert told(second) == (EXISTS, 5)
+    first = opened((OK, 5), client, 5)
+    second = opened((EXISTS, 5), client, 2)
     first.arbitrate(1, 1)
-    assert told(first) == (NONE, 5)
-    assert told(second) == (NONE, 5)
+    assert advice(first) == (NONE, 5)
+    assert advice(second) == (NONE, 5)
     first.arbitrate(1, None)
-    assert told(first) == (NONE, 5)
+    assert advice(first) == (NONE, 5)
     assert second.silent()
 
 
 def test_a_primary_may_confirm_and_raise_its_id(client: Client) -> None:
-    first, second = open_stream(client, 5), client.stream()
-    assert told(first) == (OK, 5)
-    second.arbitrate(1, 2)
-    assert told(second) == (EXISTS, 5)
+    first = opened((OK, 5), client, 5)
+    second = opened((EXISTS, 5), client, 2)
     for election in (5, 8):
         first.arbitrate(1, election)
-        assert told(first) == (OK, election)
-        assert told(second) == (EXISTS, election)
+        assert advice(first) == (OK, election)
+        assert advice(second) == (EXISTS, election)
     assert not may_write(client, 5)
     assert may_write(client, 8)
 
 
 def test_errors_end_the_stream(client: Client) -> None:
     assert open_stream(client, 1, device_id=99).error() is grpc.StatusCode.NOT_FOUND
-    first = open_stream(client, 1)
-    assert told(first) == (OK, 1)
+    first = opened((OK, 1), client, 1)
     assert open_stream(client, 1).error() is grpc.StatusCode.INVALID_ARGUMENT
-    other = open_stream(client, 2, device_id=2)
-    assert told(other) == (OK, 2)
+    other = opened((OK, 2), client, 2, device_id=2)
     other.arbitrate(1, 3)
     assert other.error() is grpc.StatusCode.FAILED_PRECONDITION
-    named = open_stream(client, 2, role="x")
-    assert told(named) == (OK, 2)
+    named = opened((OK, 2), client, 2, role="x")
     named.arbitrate(1, 3, "y")
     assert named.error() is grpc.StatusCode.FAILED_PRECONDITION
     # A live stream that asks for an id in use is ended too; it was the primary of device 2.
@@ -164,10 +156,8 @@ def test_errors_end_the_stream(client: Client) -> None:
 
 
 def test_an_id_in_use_ends_a_live_stream(client: Client) -> None:
-    first, second = open_stream(client, 5), client.stream()
-    assert told(first) == (OK, 5)
-    second.arbitrate(1, 2)
-    assert told(second) == (EXISTS, 5)
+    first = opened((OK, 5), client, 5)
+    second = opened((EXISTS, 5), client, 2)
     second.arbitrate(1, 5)
     assert second.error() is grpc.StatusCode.INVALID_ARGUMENT
     assert first.silent()
@@ -176,13 +166,11 @@ def test_an_id_in_use_ends_a_live_stream(client: Client) -> None:
 def test_devices_and_roles_are_apart(client: Client) -> None:
     streams = [open_stream(client, 1), open_stream(client, 1, device_id=2), open_stream(client, 1, role="r")]
     for stream in streams:
-        assert told(stream) == (OK, 1)
+        assert advice(stream) == (OK, 1)
     client.role = "r"
     assert may_write(client, 1)
     client.role = "s"
-    with pytest.raises(grpc.RpcError) as caught:
-        client.write()
-    assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+    assert refused(client.write) is grpc.StatusCode.NOT_FOUND
 
 
 def test_role_is_echoed(client: Client) -> None:
@@ -215,9 +203,7 @@ def test_role_config_limits_writes_and_reads(client: Client, names: Names) -> No
     with pytest.raises(grpc.RpcError) as caught:
         client.insert(names.entry("preset", 1, action=("NoAction",)), names.entry("lpm_route", (1, 128)))
     assert codes(caught.value) == [7, 3]
-    with pytest.raises(grpc.RpcError) as caught:
-        client.set_pipeline(config())
-    assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
+    assert refused(lambda: client.set_pipeline(config())) is grpc.StatusCode.PERMISSION_DENIED
     everything = p4r.Entity(table_entry=p4r.TableEntry())
     assert len(client.read(everything, role="routing")) == 1 + 3
     assert len(client.read(everything)) == 1 + 3 + 2
@@ -228,7 +214,7 @@ def test_wrong_role_configs(client: Client, names: Names) -> None:
     taken = stratum.P4RoleConfig(exclusive_p4_ids=[5])
     first = client.stream()
     first.arbitrate(1, 1, "a", taken)
-    assert told(first) == (OK, 1)
+    assert advice(first) == (OK, 1)
     for wrong in (taken, stratum.P4RoleConfig(shared_p4_ids=[5]), p4r.Uint128()):
         stream = client.stream()
         stream.arbitrate(1, 1, "b", wrong)
@@ -256,15 +242,14 @@ def bmv2_like(network: FakeNetwork) -> Iterator[Client]:
 def test_promotion_of_backups(bmv2_like: Client) -> None:
     client = bmv2_like
     streams = [open_stream(client, 9)]
-    assert told(streams[0]) == (OK, 9)
+    assert advice(streams[0]) == (OK, 9)
     for election in (3, 5, None):
         streams.append(open_stream(client, election))
-        assert told(streams[-1]) == (EXISTS, 9)
+        assert advice(streams[-1]) == (EXISTS, 9)
     streams[0].kill()
-    assert [told(s) for s in streams[1:]] == [(EXISTS, 5), (OK, 5), (EXISTS, 5)]
+    assert [advice(s) for s in streams[1:]] == [(EXISTS, 5), (OK, 5), (EXISTS, 5)]
     assert may_write(client, 5)
-    new = open_stream(client, 6)  # above those connected, below the highest ever seen
-    assert told(new) == (OK, 6)
+    opened((OK, 6), client, 6)  # above those connected, below the highest ever seen
 
 
 def test_a_role_takes_so_many_streams() -> None:

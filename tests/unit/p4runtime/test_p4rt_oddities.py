@@ -77,9 +77,7 @@ def test_typed_keys(switch: Switch, odd: Names) -> None:
 
 def test_strings_are_not_translated(switch: Switch, odd: Names) -> None:
     assert refused(
-        switch.client,
-        odd.entry("by_name", 1, action=("drop",)),
-        odd.entry("by_type", 1, 1, 0, 0, action=("rename", 1)),
+        switch.client, odd.entry("by_name", 1, action=("drop",)), odd.entry("by_type", 1, 1, 0, 0, action=("rename", 1))
     ) == [UNIMPLEMENTED, UNIMPLEMENTED]
 
 

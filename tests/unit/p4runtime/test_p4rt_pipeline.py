@@ -15,7 +15,18 @@ from finsy.proto import p4i, p4r
 
 from detour.engine.compiler import native
 from detour.engine.compiler.native import CompileLimits
-from tests.unit.p4runtime.harness import WAIT_S, Client, FakeNetwork, Names, codes, config, octets, uint128
+from tests.unit.p4runtime.harness import (
+    WAIT_S,
+    Client,
+    FakeNetwork,
+    Names,
+    codes,
+    config,
+    octets,
+    refusals,
+    refused,
+    uint128,
+)
 
 Type = p4r.GetForwardingPipelineConfigRequest.ResponseType
 
@@ -28,7 +39,7 @@ def fresh(connect: Callable[..., Client]) -> Client:
     return client
 
 
-def refused(client: Client, wanted: p4r.ForwardingPipelineConfig | None, action: str = "VERIFY_AND_COMMIT"):
+def set_refused(client: Client, wanted: p4r.ForwardingPipelineConfig | None, action: str = "VERIFY_AND_COMMIT"):
     with pytest.raises(grpc.RpcError) as caught:
         client.set_pipeline(wanted, action)
     return caught.value
@@ -59,17 +70,15 @@ def test_get(fresh: Client) -> None:
     fresh.set_pipeline(config())
     assert not get(fresh, "COOKIE_ONLY").config.HasField("cookie")
     fresh.device_id = 9
-    with pytest.raises(grpc.RpcError) as caught:
-        get(fresh)
-    assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+    assert refused(lambda: get(fresh)) is grpc.StatusCode.NOT_FOUND
 
 
 def test_only_the_primary_sets(fresh: Client, connect: Callable[..., Client]) -> None:
-    assert refused(connect(election=9), config()).code() is grpc.StatusCode.PERMISSION_DENIED
+    assert set_refused(connect(election=9), config()).code() is grpc.StatusCode.PERMISSION_DENIED
     fresh.role = "unheard"
-    assert refused(fresh, config()).code() is grpc.StatusCode.NOT_FOUND
+    assert set_refused(fresh, config()).code() is grpc.StatusCode.NOT_FOUND
     fresh.role, fresh.device_id = "", 9
-    assert refused(fresh, config()).code() is grpc.StatusCode.NOT_FOUND
+    assert set_refused(fresh, config()).code() is grpc.StatusCode.NOT_FOUND
 
 
 def test_verify_changes_nothing(fresh: Client, network: FakeNetwork) -> None:
@@ -105,19 +114,17 @@ def test_save_and_commit(client: Client, names: Names, network: FakeNetwork) -> 
     assert network.groups[1] == {3: []}
     assert client.read(names.entry("lpm_route")) == [new]
     assert len(network.pipelines[1][1].tables["MyIngress.lpm_route"]) == 1
-    assert refused(client, None, "COMMIT").code() is grpc.StatusCode.NOT_FOUND
+    assert set_refused(client, None, "COMMIT").code() is grpc.StatusCode.NOT_FOUND
 
 
 def test_wrong_requests(fresh: Client) -> None:
-    assert refused(fresh, None, "COMMIT").code() is grpc.StatusCode.NOT_FOUND
+    assert set_refused(fresh, None, "COMMIT").code() is grpc.StatusCode.NOT_FOUND
     for action in ("VERIFY", "VERIFY_AND_SAVE", "VERIFY_AND_COMMIT", "RECONCILE_AND_COMMIT"):
-        assert refused(fresh, None, action).code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert refused(fresh, config(), "COMMIT").code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert refused(fresh, config(), "UNSPECIFIED").code() is grpc.StatusCode.INVALID_ARGUMENT
+        assert set_refused(fresh, None, action).code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert set_refused(fresh, config(), "COMMIT").code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert set_refused(fresh, config(), "UNSPECIFIED").code() is grpc.StatusCode.INVALID_ARGUMENT
     request = p4r.SetForwardingPipelineConfigRequest(device_id=1, election_id=uint128(1), action=99)  # type: ignore[arg-type]
-    with pytest.raises(grpc.RpcError) as caught:
-        fresh.stub.SetForwardingPipelineConfig(request)
-    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert refused(lambda: fresh.stub.SetForwardingPipelineConfig(request)) is grpc.StatusCode.INVALID_ARGUMENT
 
 
 def change(**fields: bytes) -> p4r.ForwardingPipelineConfig:
@@ -159,9 +166,7 @@ def test_what_p4c_left_out_of_the_json_is_missed_only_when_used(fresh: Client, n
         _info(lambda i: i.registers.add(size=1).preamble.CopyFrom(p4i.Preamble(id=0x16000001, name="I.r")))
     )
     ghost = p4r.Entity(register_entry=p4r.RegisterEntry(register_id=0x16000001))
-    with pytest.raises(grpc.RpcError) as caught:
-        fresh.read(ghost)
-    assert codes(caught.value) == [3]
+    assert refusals(lambda: fresh.read(ghost)) == [3]
     assert len(fresh.read(p4r.Entity(register_entry=p4r.RegisterEntry()))) == 36
 
 
@@ -202,7 +207,7 @@ def test_what_p4c_left_out_of_the_json_is_missed_only_when_used(fresh: Client, n
     ],
 )
 def test_configs_that_cannot_be_realised(fresh: Client, wanted: p4r.ForwardingPipelineConfig, text: str) -> None:
-    error = refused(fresh, wanted)
+    error = set_refused(fresh, wanted)
     assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert text in said(error)
     assert not get(fresh).HasField("config")
@@ -227,7 +232,7 @@ def test_a_mistake_of_ours_is_not_blamed_on_the_config(
 
     monkeypatch.setattr(f"detour.engine.{broken}", fail)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # or the compiler has nothing to do
-    answer = refused(fresh, config())
+    answer = set_refused(fresh, config())
     assert answer.code() is grpc.StatusCode.INTERNAL
     assert "internal error of detour while" in said(answer)
     assert ".py:" in said(answer)
@@ -296,7 +301,7 @@ def test_a_program_that_takes_too_long(fresh: Client, monkeypatch: pytest.Monkey
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr("detour.engine.p4runtime.target.LIMITS", CompileLimits(patience_s=0.001))
     for action in ("VERIFY", "VERIFY_AND_COMMIT"):
-        error = refused(fresh, config(), action)
+        error = set_refused(fresh, config(), action)
         assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
         assert "which is the limit" in said(error)
 
@@ -304,7 +309,7 @@ def test_a_program_that_takes_too_long(fresh: Client, monkeypatch: pytest.Monkey
 def test_a_failed_commit_leaves_the_old_pipeline(client: Client, names: Names) -> None:
     entry = names.entry("lpm_route", None, action=("to_cpu", 1))
     client.insert(entry)
-    refused(client, change(p4_device_config=b"{}"))
+    set_refused(client, change(p4_device_config=b"{}"))
     assert client.read(names.entry("lpm_route")) == [entry]
 
 
@@ -322,7 +327,8 @@ def test_the_old_wrapping_of_device_configs(fresh: Client) -> None:
     fresh.set_pipeline(wanted)
     assert get(fresh).config == wanted
     assert (
-        refused(fresh, change(p4_device_config=b"\x08\x01\x1a\xff\xff\x7f{")).code() is grpc.StatusCode.INVALID_ARGUMENT
+        set_refused(fresh, change(p4_device_config=b"\x08\x01\x1a\xff\xff\x7f{")).code()
+        is grpc.StatusCode.INVALID_ARGUMENT
     )
 
 
@@ -418,7 +424,7 @@ def test_reconcile_refuses_what_it_cannot_preserve(client: Client, names: Names)
         (gone,) = [t for t in info.tables if t.preamble.alias == "ageing"]
         info.tables.remove(gone)
 
-    error = refused(client, _info(drop_table), "RECONCILE_AND_COMMIT")
+    error = set_refused(client, _info(drop_table), "RECONCILE_AND_COMMIT")
     assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert "table_entry" in said(error)
     assert client.read(*ALL) == before

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from detour.engine.p4runtime.device import P4Device
-from detour.engine.p4runtime.round_robin import Turns
+from detour.engine.p4runtime.round_robin import RoundRobin
 from detour.engine.p4runtime.stream import serve
 from tests.waiting import PATIENCE_S
 
@@ -32,7 +32,7 @@ class Rounds:
 def test_others_have_rounds_between_two_turns() -> None:
     async def run() -> list[int]:
         loop = asyncio.get_running_loop()
-        rounds, turns, seen = Rounds(loop), Turns(loop), []
+        rounds, turns, seen = Rounds(loop), RoundRobin(loop), []
 
         def turn() -> bool:
             seen.append(rounds.count)
@@ -49,7 +49,7 @@ def test_others_have_rounds_between_two_turns() -> None:
 
 def test_devices_take_turns() -> None:
     async def run() -> str:
-        turns, order = Turns(asyncio.get_running_loop()), ""
+        turns, order = RoundRobin(asyncio.get_running_loop()), ""
 
         def device(name: str) -> Callable[[], bool]:
             def turn() -> bool:
@@ -60,7 +60,7 @@ def test_devices_take_turns() -> None:
             return turn
 
         a, b = device("a"), device("b")
-        for _ in range(5):  # who asks often has no more turns than the others
+        for _ in range(5):  # who asks often is not called more often than the others
             turns.ask(a)
         turns.ask(b)
         while len(order) < 8:
@@ -94,7 +94,7 @@ async def _flooded(turns: int) -> tuple[int, int]:
 
     def flood() -> None:
         while not ended.is_set():
-            device._packet_in(bytes(100), 0)
+            device._post(-1, bytes(100), 0)
 
     thread = threading.Thread(target=flood)
     thread.start()

@@ -100,7 +100,7 @@ def test_texts_in_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.chdir(tmp_path)
     assert absolute("net.csv") == f"{tmp_path}/net.csv"
     assert absolute("own.py:ring:n=3") == f"{tmp_path}/own.py:ring:n=3"
-    assert absolute("graph:net.edges") == f"graph:{tmp_path}/net.edges"
+    assert absolute("graph:net.edges,hosts=2") == f"graph:{tmp_path}/net.edges,hosts=2"
     assert absolute("dragonfly:p=2,a=4,h=2") == "dragonfly:p=2,a=4,h=2"
 
 

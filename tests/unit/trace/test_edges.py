@@ -28,7 +28,7 @@ def program(folder_and_name: str) -> TracedProgram:
 
 
 def trace_of(switch: TracedProgram, frame: bytes, port: int = 1) -> TraceTree:
-    (hop,) = switch.follow(frame, port).hops
+    (hop,) = switch.trace(frame, port).hops
     assert json.loads(hop.trace.json()) == hop.trace.as_json()
     return hop.trace
 

@@ -17,15 +17,14 @@ from detour.base.records import as_json
 from detour.cli import main
 from detour.engine.trace.tree import Dropped
 from detour.experiments.sim.plan import SimPlan, plan_of
-from detour.experiments.sim.replay.checkpoints import Checkpoints
-from detour.experiments.sim.replay.packets import is_marked, packet_name
 from detour.experiments.sim.replay.replay import Replay, ReplayedPacket
-from detour.experiments.sim.replay.run_files import RepeatableRun
+from detour.experiments.sim.replay.run_files import Checkpoints, RepeatableRun
+from detour.experiments.sim.replay.stop_conditions import is_marked, packet_name
+from detour.experiments.sim.replay.tracing import TracedPackets
 from detour.experiments.sim.run import run_workload
 from detour.experiments.sim.settings import SimOptions
-from detour.experiments.sim.traced import TracedPackets
 from detour.fabric.tracing.live import packets
-from detour.fabric.tracing.results import FollowedPacket
+from detour.fabric.tracing.results import TracedPacket
 
 SAID = SimOptions(
     topo="leaf-spine:leaves=3,spines=2,hosts=3", workload="incast:bytes=4e4,senders=6", buffer="12k", ecn="8k"
@@ -58,7 +57,7 @@ def hexes(found: ReplayedPacket) -> list[str]:
     return [visit.trace.events[0].kind for visit in found.followed.hops]
 
 
-def events(followed: FollowedPacket) -> list[Any]:
+def events(followed: TracedPacket) -> list[Any]:
     return [hop["trace"]["events"] for hop in followed.as_json()["hops"]]
 
 

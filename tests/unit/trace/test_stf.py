@@ -161,10 +161,7 @@ def test_what_is_read() -> None:
     [add, expect] = parse_stf('add "a b".t 7 x[2].$valid$:0b1 y:0x0a000000/8 c.act(p:0x10, q:3) = E\nEXPECT 3 A*\n')
     assert isinstance(add, StfAdd)
     assert (add.table, add.priority, add.name) == ("a b.t", 7, "E")
-    assert add.key == (
-        StfMatch("x[2].$valid$", StfNumber("0b1")),
-        StfMatch("y", StfNumber("0x0a000000"), 8),
-    )
+    assert add.key == (StfMatch("x[2].$valid$", StfNumber("0b1")), StfMatch("y", StfNumber("0x0a000000"), 8))
     assert (add.action.name, add.action.arguments) == ("c.act", (("p", 16), ("q", 3)))
     assert isinstance(expect, StfExpect)
     assert (expect.port, expect.digits, expect.exact) == (3, "a*", False)

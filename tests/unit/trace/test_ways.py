@@ -15,8 +15,8 @@ from detour.control.policy import Policy
 from detour.control.verifier.trace import Tracer
 from detour.engine.compiler.program import Program
 from detour.engine.trace.tree import Output
-from detour.fabric.tracing.results import FollowedPacket
-from detour.fabric.tracing.walk import FabricCopy, follow_planned
+from detour.fabric.tracing.results import TracedPacket
+from detour.fabric.tracing.walk import FabricCopy, trace_planned
 from detour.hosts.frames.sample import data_frame
 from detour.topo.paths import parse_usid_list
 from detour.topo.spec import parse_topology
@@ -24,7 +24,7 @@ from detour.topo.spec import parse_topology
 SPEC = "dragonfly:p=1,a=2,h=1"
 
 
-def _arrivals(found: FollowedPacket) -> list[str | None]:
+def _arrivals(found: TracedPacket) -> list[str | None]:
     return [packet.host for ending in found.outcomes for packet in ending.packets]
 
 
@@ -33,7 +33,7 @@ def test_the_hops_are_those_of_the_tables(sport: int) -> None:
     topology = parse_topology(SPEC)
     entries = plan(topology, Policy())
     expected = Tracer(entries, topology).trace(topology.hosts[0], topology.hosts[-1], sport)
-    found = follow_planned(SPEC, "h0", topology.hosts[-1].name, sport=sport)
+    found = trace_planned(SPEC, "h0", topology.hosts[-1].name, sport=sport)
     assert [hop.switch for hop in found.hops] == [f"s{each}" for each in expected.switches]
     assert _arrivals(found) == [topology.hosts[-1].name]
 
@@ -44,7 +44,7 @@ def test_a_list_of_usids_is_followed() -> None:
     usids = ",".join(topology.switches[i].name for i in (1, 2))
     assert parse_usid_list(topology, usids)
     entries = plan(topology, Policy())
-    found = follow_planned(SPEC, "h0", target.name, usid=usids)
+    found = trace_planned(SPEC, "h0", target.name, usid=usids)
     names = [hop.switch for hop in found.hops]
     assert "s1" in names
     assert "s2" in names
@@ -57,7 +57,7 @@ def test_fractions_are_those_of_real_packets() -> None:
     topology = parse_topology("d1")
     a, b = topology.hosts[0], topology.hosts[-1]
     with FabricCopy(topology, Program.from_json(BUILD / "fabric.json"), plan(topology, Policy())) as copy:
-        found = copy.follow(a, data_frame(a, b, 0x8000), all_ways=True)
+        found = copy.trace(a, data_frame(a, b, 0x8000), all_ways=True)
         first = found.hops[0].trace
         expected: Counter[int] = Counter()
         for fraction, leaf in first.leaves():
@@ -66,7 +66,7 @@ def test_fractions_are_those_of_real_packets() -> None:
         packets = 1400
         seen: Counter[int] = Counter()
         for path in range(packets):
-            outcome = copy.first_hop(a, data_frame(a, b, 0x8000 | path * 23)).outcome
+            outcome = copy.trace(a, data_frame(a, b, 0x8000 | path * 23)).hops[0].trace.outcome
             assert isinstance(outcome, Output)
             seen[outcome.port] += 1
     assert math.isclose(sum(expected.values()), 1)
@@ -81,7 +81,7 @@ def test_fractions_are_those_of_real_packets() -> None:
 def test_all_ways_add_up_and_arrive(spec: str, sport: int) -> None:
     topology = parse_topology(spec)
     target = topology.hosts[-1].name
-    found = follow_planned(spec, "h0", target, sport=sport, all_ways=True)
+    found = trace_planned(spec, "h0", target, sport=sport, all_ways=True)
     assert math.isclose(sum(ending.fraction for ending in found.outcomes), 1)
     assert set(_arrivals(found)) == {target}
     assert len(found.hops) >= 2
@@ -96,7 +96,7 @@ def test_a_link_that_is_down_is_said() -> None:
     assert peer is not None
     program = Program.from_json(BUILD / "fabric.json")
     with FabricCopy(topology, program, entries, is_up=lambda link: link != peer.link) as copy:
-        found = copy.follow(a, data_frame(a, b, 0))
+        found = copy.trace(a, data_frame(a, b, 0))
     assert len(found.outcomes) == 1
     lost = found.outcomes[0].dropped
     assert lost is not None

@@ -19,7 +19,7 @@ from detour.base.errors import DetourError
 from detour.cli import main
 from detour.cli.web.answers import Answers, addresses_on
 from detour.cli.web.feed import Feed
-from detour.cli.web.graph import graph_of
+from detour.cli.web.layers import graph_of
 from detour.cli.web.server import Guard
 from detour.cli.web.serving import fabric_page_beside, serve
 from detour.fabric.daemon.daemon import UpOptions, boot

@@ -146,7 +146,7 @@ def frame() -> bytes:
 def test_every_step_of_a_trace_has_its_node_and_the_way_has_no_gap() -> None:
     files = PipelineConfig.of("fabric")
     with TracedProgram(files) as switch:
-        found = PacketShelf().keep(switch.follow(frame(), 1).as_json(), "")
+        found = PacketShelf().keep(switch.trace(frame(), 1).as_json(), "")
     places, gaps, headers = ran(
         f"""
         import {{ Places, along, stateAfter }} from "{STATIC}/trace.js";

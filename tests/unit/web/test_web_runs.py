@@ -13,10 +13,8 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.cli import main
-from detour.cli.web.recorder import RunRecorder
+from detour.cli.web.recorder import RunAnswers, RunRecorder
 from detour.cli.web.runs import read_run, write_run
-from detour.cli.web.samples import SampleHub
-from detour.cli.web.watched import as_it_goes, played_back
 from detour.experiments.sim.plan import SimPlan, plan_of
 from detour.experiments.sim.run import SimRun, run_workload
 from detour.experiments.sim.settings import SimOptions
@@ -100,8 +98,8 @@ def test_a_long_run_keeps_few_looks_and_loses_nothing(monkeypatch: pytest.Monkey
 def test_paths_of_flows_are_those_of_the_tables(run: tuple[RunRecorder, SimRun, list[dict[str, Any]]]) -> None:
     recorder = RunRecorder("a test")
     recorded(planned(scheme="TelemetryLERP"), recorder)
-    ways = [way for many in recorder.known_paths().values() for way in many]
-    assert len(recorder.known_paths()) == 4
+    ways = [way for many in recorder.paths.values() for way in many]
+    assert len(recorder.paths) == 4
     assert all(way["path"].startswith("sport:0x") for way in ways)
     assert all(way["switches"][0] in ("s0", "s1") for way in ways)
 
@@ -123,7 +121,7 @@ def test_pauses_are_told_with_who_sent_them() -> None:
 def written(tmp_path: Path, run: tuple[RunRecorder, SimRun, list[dict[str, Any]]]) -> Path:
     recorder = run[0]
     path = tmp_path / "a.run"
-    write_run(path, {**recorder.head, "repeat": {}}, recorder.samples(), recorder.known_paths())
+    write_run(path, {**recorder.head, "repeat": {}}, recorder.samples(), recorder.paths)
     return path
 
 
@@ -133,8 +131,7 @@ def test_what_is_written_is_read(tmp_path: Path, run: tuple[RunRecorder, SimRun,
     assert found.samples == run[0].samples()
     assert found.head["graph"] == run[0].head["graph"]
     assert path.read_bytes() == written(tmp_path, run).read_bytes()
-    answers, feed = played_back(found)
-    assert feed.listen(lambda sample: None) == found.samples
+    answers = RunAnswers(found.head, found.paths)
     assert answers.questions["state"]({})["kind"] == "run"
     name = next(iter(found.paths))
     assert answers.questions["flow"]({"name": name})["paths"] == list(found.paths[name])
@@ -143,7 +140,7 @@ def test_what_is_written_is_read(tmp_path: Path, run: tuple[RunRecorder, SimRun,
 
 
 def test_a_run_that_goes_on_is_shown(run: tuple[RunRecorder, SimRun, list[dict[str, Any]]]) -> None:
-    answers = as_it_goes(run[0], SampleHub(None))
+    answers = RunAnswers(run[0].head, run[0].paths, live=True)
     assert answers.questions["state"]({})["live"] is True
     answers.live = False
     assert answers.questions["state"]({})["live"] is False

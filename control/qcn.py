@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Entries of qcn.p4: conditional rules, congestion points, and how switches react to notifications (Benito et al.,
+section III).
+
+Everything that tells the paper's variants apart is an action's parameter, so one compiled program is all of them.
+
+What the control plane writes for the paper's real numbers is fixed-point, and this far off:
+
+* Probabilities have 24 bits behind the point. A decrease is rounded down by less than 2^-24, plus what the rounding of
+  L_f / n to 32 bits makes of it: less than p * n * Fb * 2^-33, below 2^-22 for 16 ports. A_i is off by at most 2^-25.
+* Fb is quantised exactly: floor(63 * x / ((2w + 1) * Q_eq)) for every x up to (2w + 1) * Q_eq < 2^20 bytes, since the
+  reciprocal has 40 bits and is rounded up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from detour.base.dataplane import RECIRCULATION_PORT
+from detour.base.errors import DetourError
+from detour.control import qcn_schema, schema
+from detour.control.entries import (
+    Action,
+    ActionSet,
+    CloneSession,
+    DefaultAction,
+    Entity,
+    Plan,
+    Replica,
+    TableEntry,
+)
+from detour.control.planner import plan_switch
+from detour.control.policy import NoMarking, Policy
+from detour.control.routes.adaptive import group_links
+from detour.control.routes.valiant import ports_into
+from detour.topo.failures import NONE
+from detour.topo.topology import Switch, Topology
+
+PROGRAM = "qcn"
+ALL_CLASSES = 0b111
+ONE = 1 << 24  # Probability 1.
+LEVELS = 63  # The highest Fb that six bits hold.
+SCALE_BITS = 40
+DECREASE_BITS = 32
+MOST_BYTES = 1 << 20
+
+Condition: TypeAlias = Literal["always", "unless_paused", "by_probability"]
+
+
+def fb_max(q_eq: int, w: int) -> int:
+    """The Fb, in bytes, that becomes 63: (2w + 1) * Q_eq.
+
+    Raises:
+        DetourError: it does not fit.
+    """
+    found = (2 * w + 1) * q_eq
+    if q_eq < 1 or not 0 <= w < 16 or found >= MOST_BYTES:
+        raise DetourError(
+            f"congestion points: Q_eq={q_eq} bytes, w={w}: (2w + 1) * Q_eq must be 1 to {MOST_BYTES - 1} bytes"
+        )
+    return found
+
+
+def scale(fb_max: int) -> int:
+    """What Fb in bytes is multiplied with to become 63 at `fb_max`, times 2^40, rounded up."""
+    return -(-LEVELS * (1 << SCALE_BITS) // fb_max)
+
+
+def decrease(limit: float, ports: int) -> int:
+    """L_f / n, times 2^32."""
+    return round(limit / ports * (1 << DECREASE_BITS))
+
+
+def increase(fraction: float) -> int:
+    """A_i as a probability."""
+    return round(fraction * ONE)
+
+
+@dataclass(frozen=True)
+class CongestionPoints:
+    """Congestion points (section II-D, IV-A).
+
+    `where`: `input`, bytes that came in by a transit port and wait in the switch, which only the engine tells a
+    program; `output`, an output queue's packets times `packet_bytes`, which any v1model target has. `kinds`: links
+    whose ports have one. `period`: packets between samples. `wait_ticks`: waiting time from which on any packet may be
+    the victim; below, with a chance in proportion. 0: any. `classes`: bit v: packets of virtual channel v may be
+    victims.
+    """
+
+    where: Literal["input", "output"] = "input"
+    kinds: tuple[str, ...] = ("local", "global")
+    period: int = 100
+    q_eq: int = 4_000
+    w: int = 2
+    wait_ticks: int = 50_000
+    classes: int = ALL_CLASSES
+    packet_bytes: int = 1024
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.period < 1 << 16:
+            raise DetourError(
+                f"congestion points: a sample every {self.period} packets; 1 to {(1 << 16) - 1} are possible"
+            )
+        if not 0 <= self.wait_ticks < 1 << 32:
+            raise DetourError(f"congestion points: wait_ticks={self.wait_ticks} does not fit 32 bits")
+        if self.where not in ("input", "output"):
+            raise DetourError(f"congestion points: where={self.where} is neither input nor output")
+        fb_max(self.q_eq, self.w)
+
+    def action(self) -> Action:
+        """The P4 action that makes a port a congestion point."""
+        most = fb_max(self.q_eq, self.w)
+        own = {name: getattr(self, name) for name in ("period", "q_eq", "w", "wait_ticks", "classes")}
+        values = {**own, "fb_max": most, "scale": scale(most)}
+        if self.where == "input":
+            return Action.of(qcn_schema.INPUT_BUFFER, **values)
+        return Action.of(qcn_schema.OUTPUT_QUEUE, **values, packet_bytes=self.packet_bytes)
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """When minimal rules hold, and what notifications do (section III).
+
+    `source`: messages of the switch's own congestion points count as well, for the port that the victim left by.
+    `versus`: Fb is compared with so many times the mean over the transit ports; 0: not compared. `fraction` above 0
+    sets `versus` by the number of ports: a port's Fb must be more than that fraction of the sum over all ports.
+    `limit` is L_f, `increase` A_i as a fraction, `quiet` PC_l in packets. `smooth`: Fb is a moving average in which a
+    message has the weight 2^-smooth. `steady`: every PC_l packets raise the probability, and nothing else does;
+    otherwise PC_l packets without a message, and messages below what they are compared with. `fade`: every PC_l packets
+    take 2^-fade off a port's Fb (0: nothing). `gentle`: a probability p rises by A_i * (p + (1 - p) * 2^-gentle), 0: by
+    A_i. `classes`: bit v: messages about victims of virtual channel v count.
+    """
+
+    name: str
+    condition: Condition = "by_probability"
+    source: bool = False
+    versus: int = 0
+    fraction: float = 0.0
+    limit: float = 1 / 128
+    increase: float = 0.01
+    quiet: int = 100
+    steady: bool = False
+    smooth: int = 0
+    fade: int = 0
+    gentle: int = 0
+    classes: int = ALL_CLASSES
+    points: CongestionPoints = field(default_factory=CongestionPoints)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.limit * 63 <= 1:
+            raise DetourError(
+                f"{self.name}: L_f is {self.limit:g}; R = 1 - L_f * Fb must stay within 0 and 1 up to Fb = 63"
+            )
+        if not 0 <= self.increase <= 1:
+            raise DetourError(f"{self.name}: A_i is {self.increase:g}, not a fraction")
+        if not 0 <= self.versus <= 16:
+            raise DetourError(f"{self.name}: Fb is compared with {self.versus} times the mean; 0 to 16 are possible")
+        if not 0 <= self.fraction <= 1:
+            raise DetourError(f"{self.name}: fraction={self.fraction:g} is not 0 to 1")
+        if not (0 <= self.smooth <= 8 and 0 <= self.fade <= 8):
+            raise DetourError(f"{self.name}: smooth={self.smooth}, fade={self.fade}: weights are 2^-8 to 1")
+        if not 0 <= self.gentle <= 8:
+            raise DetourError(f"{self.name}: gentle={self.gentle}: 0 to 8 are possible")
+        if not 1 <= self.quiet < 1 << 32:
+            raise DetourError(f"{self.name}: PC_l is {self.quiet} packets")
+
+    def adapt(self, ports: int) -> Action:
+        """The P4 action of a switch with that many transit ports."""
+        versus = max(2, round(self.fraction * ports)) if self.fraction else self.versus
+        compared = ports if versus else 1
+        return Action.of(
+            qcn_schema.ADAPT,
+            source=int(self.source),
+            ports=compared,
+            versus=versus,
+            smooth=self.smooth,
+            decrease=decrease(self.limit, compared),
+            increase=increase(self.increase),
+            quiet=self.quiet,
+            steady=int(self.steady),
+            fade=self.fade,
+            classes=self.classes,
+            gentle=self.gentle,
+        )
+
+
+CONDITIONAL_OPENFLOW = Mechanism("Conditional-OpenFlow", condition="unless_paused")
+QCN_BASE = Mechanism("QCN-Switch-base")
+QCN_SOURCE = Mechanism("QCN-Switch-source", source=True)
+QCN_COMPARISON = Mechanism("QCN-Switch-comparison", versus=1)
+QCN_COMPLETE = Mechanism(
+    "QCN-Switch-complete",
+    source=True,
+    fraction=1 / 2,
+    smooth=2,
+    fade=1,
+    gentle=3,
+    steady=True,
+    classes=1,
+    points=CongestionPoints(period=16, classes=1),
+)
+
+MECHANISMS = {m.name: m for m in (CONDITIONAL_OPENFLOW, QCN_BASE, QCN_SOURCE, QCN_COMPARISON, QCN_COMPLETE)}
+
+
+def plan_qcn(topology: Topology, mechanism: Mechanism) -> Plan:
+    """Entities of every switch of a Dragonfly with one link between any two groups, by device id.
+
+    Raises:
+        DetourError: the topology is another one.
+    """
+    if topology.family != "dragonfly" or topology.valiant_groups < 3:
+        raise DetourError(f"QCN-Switch needs a Dragonfly of at least three groups, not {topology.spec}")
+    if topology.valiant_groups > schema.MAX_GROUPS:
+        raise DetourError(f"qcn.p4 knows {schema.MAX_GROUPS} groups; {topology.spec} has {topology.valiant_groups}")
+    for group in range(topology.valiant_groups):
+        group_links(topology, group)
+    return {switch.device_id: list(_plan_switch(topology, mechanism, switch)) for switch in topology.switches}
+
+
+def _plan_switch(topology: Topology, mechanism: Mechanism, switch: Switch) -> Iterator[Entity]:
+    # Everything that has nothing to do with ways to other groups is as in fabric.p4 without detours.
+    for entity in plan_switch(topology, Policy(valiant=False, channels=3, ecn=NoMarking()), NONE, switch):
+        if not (isinstance(entity, DefaultAction) and entity.table == schema.NODE_CONFIG):
+            yield entity
+    groups = topology.valiant_groups
+    node = Action.of(schema.SET_NODE, node_id=switch.node_id, group=switch.group, groups=groups)
+    yield DefaultAction(schema.NODE_CONFIG, node)
+    yield from _conditional_rules(topology, mechanism, switch)
+    if mechanism.condition == "by_probability":
+        yield from _notifications(topology, mechanism, switch)
+
+
+def _conditional_rules(topology: Topology, mechanism: Mechanism, switch: Switch) -> Iterator[Entity]:
+    yield DefaultAction(qcn_schema.CONDITION, Action(qcn_schema.CONDITIONS[mechanism.condition]))
+    for host in topology.hosts_of[switch.index]:
+        yield TableEntry(qcn_schema.CONDITIONAL_HOST_PORTS, ((schema.IN_PORT, host.port),), Action(schema.NO_ACTION))
+    for group in range(topology.valiant_groups):
+        if group != switch.group:
+            (port,) = ports_into(topology, NONE, switch.index, group)
+            rule = Action.of(qcn_schema.CONDITIONAL_MINIMAL, port=port)
+            yield TableEntry(qcn_schema.MINIMAL_RULE, ((schema.DESTINATION_GROUP, group),), rule)
+            towards = ActionSet.of([Action.of(qcn_schema.CONDITIONAL_TOWARDS, port=port)])
+            yield TableEntry(qcn_schema.CONDITIONAL_TOWARDS_GROUP, ((schema.VIA, group),), towards)
+
+
+def _notifications(topology: Topology, mechanism: Mechanism, switch: Switch) -> Iterator[Entity]:
+    transit = [peer is not None and peer.kind != "host" for peer in switch.ports]
+    yield DefaultAction(qcn_schema.MECHANISM, mechanism.adapt(sum(transit)))
+    for host in topology.hosts_of[switch.index]:
+        yield TableEntry(qcn_schema.OWN_HOSTS, ((schema.EGRESS_SPEC_FIELD, host.port),), Action(schema.NO_ACTION))
+    table, key = {
+        "input": (qcn_schema.INPUT_POINTS, schema.IN_PORT),
+        "output": (qcn_schema.OUTPUT_POINTS, schema.EGRESS_PORT_FIELD),
+    }[mechanism.points.where]
+    for port, peer in enumerate(switch.ports, start=1):
+        if peer is not None and peer.kind in mechanism.points.kinds:
+            yield TableEntry(table, ((key, port),), mechanism.points.action())
+    yield CloneSession(qcn_schema.NOTIFICATION_SESSION, (Replica(RECIRCULATION_PORT, 1),))

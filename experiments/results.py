@@ -1,0 +1,480 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/results.md: every number and figure of the non-shortest-path paper, ours beside it, from one command.
+
+What to run is decided here (`selections`); how long a run takes is estimated, and the numbers of pairs are chosen so
+that the usual extent fits an hour on two cores. What is left out is said in the document, with the command for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from detour.base.dataplane import PACKET_BYTES, PAYLOAD
+from detour.base.files import naming, write_file
+from detour.base.tables import Table, left, markdown, right
+from detour.control.policy import Ecn, NoMarking, RedMarking
+from detour.experiments.columns import table
+from detour.experiments.nonshortest import ablation, deadlock, figures, paper, pfc_gain, settings, tables, tuning
+from detour.experiments.nonshortest import experiment as nonshortest
+from detour.experiments.nonshortest.ablation import SettingFindings
+from detour.experiments.nonshortest.claims import Claim, claims
+from detour.experiments.nonshortest.deadlock import Figure2Findings, Figure2Point
+from detour.experiments.nonshortest.experiment import (
+    CompletionNonshortestRun,
+    Gain,
+    NonshortestFindings,
+    NonshortestPoint,
+    NonshortestRun,
+    NonshortestSelection,
+)
+from detour.experiments.nonshortest.pfc_gain import PfcGainFindings, PfcGainPoint
+from detour.experiments.nonshortest.workloads import PATTERNS, pairs_of_load
+from detour.experiments.prose import prose
+from detour.experiments.reproduce import (
+    ADDITIONS_WORTH,
+    DEADLOCK,
+    NONSHORTEST,
+    PFC_GAIN,
+    Experiment,
+    Means,
+    Reproduction,
+    describe,
+    reproduce,
+)
+from detour.experiments.steady import draws_of
+from detour.experiments.store import Store, source_version
+from detour.experiments.sweep import FailedPoint, SweepProgress
+from detour.fabric.backends.virtual.scheme import (
+    BENCHMARK,
+    BENCHMARK_DCTCP,
+    LERP_WITHOUT_PFC,
+    ROCE_WITH_PFC,
+    SCHEMES,
+    SHORTEST_PATH,
+    TELEMETRY_GBN,
+    TELEMETRY_GBN_DCTCP,
+    TELEMETRY_LERP,
+    TELEMETRY_LERP_LITERAL,
+    LinkSettings,
+    Scheme,
+    SwitchMemory,
+)
+from detour.topo import parse_topology
+
+DOCUMENT = "results.md"
+FIGURES = "figures"
+
+_CURVES: dict[str, dict[tuple[str, str], tuple[int, ...]]] = {
+    "quick": {("D1", "adv1"): (8, 64)},
+    "normal": {
+        ("D1", "unf"): (8, 72, 288, 1_152),
+        ("D1", "adv1"): (2, 4, 8, 16, 32, 64),
+        ("D1", "adv2"): (2, 8, 32, 64, 256),
+        ("D2", "unf"): (18, 1_368, 5_472),
+        ("D2", "adv1"): (4, 18, 48, 144, 324),
+        ("D2", "adv2"): (4, 18, 48, 144),
+        ("D3", "unf"): (4_224, 16_896),
+        ("D3", "adv1"): (8, 32, 256, 1_024),
+        ("D3", "adv2"): (8, 32, 256),
+    },
+    "full": {
+        (topology, pattern): tuple(
+            sorted(
+                {
+                    *nonshortest.default_pairs(topology, pattern),
+                    *(pairs_of_load(parse_topology(spec), pattern, load) for load in paper.LOADS),
+                }
+            )
+        )
+        for topology, spec in paper.TOPOLOGIES.items()
+        for pattern in PATTERNS
+    },
+}
+"""numbers of pairs by extent, topology and pattern"""
+
+_CONNECTIONS = {"quick": (16, 64), "normal": (16, 64, 256, 1_024, 4_096, 16_384, 65_535), "full": pfc_gain.CONNECTIONS}
+_BESIDE = tuple(one.name for one in (TELEMETRY_GBN, SHORTEST_PATH, TELEMETRY_LERP_LITERAL))
+"""schemes that Table III does not compare: one draw on D2 and D3, unless all is asked for"""
+_LOSSES = (0.0, 1e-4, 1e-3, 1e-2)
+_LOSS_PAIRS = 64
+_MESSAGE = 2_000_000
+_DELTAS: dict[str, tuple[float, ...]] = {"delta1": (0.6, 0.9), "delta2": (40, 110), "delta3": (50, 200)}
+"""beside the paper's 0.8, 75 and 100"""
+_SENSITIVE = (("unf", 288), ("adv1", 64), ("adv2", 64))
+_ELSEWHERE = (("permutation", 72), ("two-jobs", 288))
+"""hold-outs on which additions are left out as well"""
+
+
+def selections(extent: str) -> list[NonshortestSelection]:
+    """What is run of the schemes: the curves, and where a load of Table III falls on them, all variants and draws."""
+    found = []
+    for (topology, pattern), counts in _CURVES[extent].items():
+        for count in counts:
+            plain = NonshortestSelection(topology, pattern, (count,), tuple(SCHEMES), times=extent)
+            if nonshortest.load_of(topology, pattern, count) is None:
+                found.append(plain)
+                continue
+            often = draws_of(extent)
+            few = _BESIDE if topology != "D1" and extent == "normal" else ()
+            all_of_them = (*SCHEMES, BENCHMARK_DCTCP.name, TELEMETRY_LERP_LITERAL.name)
+            many = tuple(name for name in all_of_them if name not in few)
+            found.append(replace(plain, schemes=many, seeds=often))
+            if few:
+                found.append(replace(plain, schemes=few))
+    return found
+
+
+def extras(extent: str) -> list[NonshortestSelection]:
+    """Loss injection on D1 (LERP beside go-back-N), and completion times of all schemes."""
+    if extent == "quick":
+        return []
+    pair = (TELEMETRY_LERP.name, TELEMETRY_GBN_DCTCP.name)
+    losses = [NonshortestSelection("D1", "adv2", (_LOSS_PAIRS,), pair, times=extent, loss=loss) for loss in _LOSSES]
+    return [*losses, NonshortestSelection("D1", "unf", (144,), times=extent, message_bytes=_MESSAGE)]
+
+
+def ablations(extent: str) -> list[NonshortestPoint]:
+    """What additions are worth, on D1: of each scheme where they were chosen (TelemetryGBN's are TelemetryLERP's), and
+    of TelemetryLERP on hold-outs."""
+    if extent == "quick":
+        return []
+    schemes = tuple(name for name in ablation.ABLATED_SCHEMES if name != TELEMETRY_GBN.name)
+    cells = [(schemes, cell) for cell in _SENSITIVE] + [((TELEMETRY_LERP.name,), cell) for cell in _ELSEWHERE]
+    return [
+        point
+        for chosen, (pattern, pairs) in cells
+        for point in ablation.select(
+            NonshortestSelection("D1", pattern, (pairs,), chosen, seeds=draws_of(extent), times=extent)
+        )
+    ]
+
+
+def sensitivity(extent: str) -> list[NonshortestSelection]:
+    """The paper's three constants moved, and its idle wait left out."""
+    if extent == "quick":
+        return []
+    changes = [{name: value} for name, values in _DELTAS.items() for value in values]
+    found = []
+    for pattern, pairs in _SENSITIVE:
+        plain = NonshortestSelection("D1", pattern, (pairs,), (TELEMETRY_LERP.name,), draws_of(extent), times=extent)
+        found += [replace(plain, hosts=hosts) for hosts in ({}, *changes)]
+        waiting = replace(plain, schemes=(TELEMETRY_GBN.name,))
+        found += [waiting, replace(waiting, hosts={"idle_wait": False})]
+    return found
+
+
+def points_of(what: Sequence[NonshortestSelection]) -> list[NonshortestPoint]:
+    """The points of several selections."""
+    return [point for selection in what for point in nonshortest.select(selection)]
+
+
+def parts(extent: str) -> list[tuple[Experiment[Any, Any, Any], Sequence[Any]]]:
+    """(experiment, its points) of every part of `Evaluation`, in its order."""
+    return [
+        (NONSHORTEST, points_of(selections(extent))),
+        (NONSHORTEST, points_of(tuning.selections(extent)) if extent != "quick" else []),
+        (NONSHORTEST, points_of(extras(extent))),
+        (ADDITIONS_WORTH, ablations(extent)),
+        (replace(NONSHORTEST, collect=list), points_of(sensitivity(extent))),
+        (PFC_GAIN, pfc_gain.select(extent, _CONNECTIONS[extent])),
+        (DEADLOCK, deadlock.select()),
+    ]
+
+
+@dataclass(frozen=True)
+class WrittenResults:
+    """A document. `points`: how many it shows."""
+
+    file: str
+    points: int
+    failures: Sequence[FailedPoint[Any]]
+    left_out: Sequence[Any]
+
+
+def write(folder: Path, extent: str, means: Means, report: SweepProgress | None = None) -> WrittenResults:
+    """Runs everything of an extent and writes `results.md` and its figures into `folder`. Raises `DetourError`: the
+    folder cannot be written."""
+    if means.budget_s is not None:
+        means = replace(means, budget_s=means.budget_s / 3)
+    found = Evaluation(*(reproduce(experiment, points, means, report) for experiment, points in parts(extent)))
+    file = folder / DOCUMENT
+    with naming(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    drawn = draw(found, folder / FIGURES)
+    write_file(file, document(found, extent, drawn, left_out(extent)))
+    return WrittenResults(
+        str(file),
+        found.shown,
+        [failure for part in found for failure in part.failures],
+        [point for part in found for point in part.left_out],
+    )
+
+
+def keep(file: Path, extent: str, means: Means) -> int:
+    """Adds the finished runs of an extent to a compressed file (`Means.archive`); returns how many that has then.
+    Raises `DetourError`: the file cannot be written."""
+    points = [point for _, some in parts(extent) for point in some]
+    return Store(means.store, source_version()).archive(file, points)
+
+
+def draw(found: Evaluation, folder: Path) -> dict[str, str]:
+    """All figures; by name the file's place seen from the document."""
+    drawn = {}
+    points, table_1 = found.curves.collected.points, found.table_1.collected.points
+    for number, topology in ((5, "D1"), (6, "D2"), (7, "D3")):
+        mine = [run for run in points if run.topology == topology]
+        if mine:
+            drawn[topology] = f"fig{number}-{topology.lower()}.svg"
+            figures.throughput(mine, folder / drawn[topology])
+    last = [(topology, pattern, counts[-1]) for (topology, pattern), counts in _CURVES["normal"].items()]
+    series = [run for run in points if run.traffic in last and run.topology == "D1" and run.seed == 1]
+    if series:
+        drawn["time"] = "over-time.svg"
+        figures.over_time(series, folder / drawn["time"])
+    if table_1:
+        drawn["table1"] = "table1.svg"
+        figures.pfc_gain(table_1, folder / drawn["table1"])
+    return {name: f"{FIGURES}/{file}" for name, file in drawn.items()}
+
+
+def left_out(extent: str) -> list[tuple[str, str]]:
+    """(what `--full` would run besides, command for it), by topology and pattern."""
+    found = []
+    for (topology, pattern), counts in _CURVES["full"].items():
+        missing = sorted(set(counts) - set(_CURVES[extent].get((topology, pattern), ())))
+        if missing and extent != "full":
+            numbers = ",".join(map(str, missing))
+            command = f"detour reproduce nonshortest --topology {topology} --pattern {pattern} --pairs {numbers}"
+            found.append((f"{topology} {pattern.upper()}: {numbers.replace(',', ', ')} pairs", f"{command} --full"))
+    missing_connections = sorted(set(pfc_gain.CONNECTIONS) - set(_CONNECTIONS[extent]))
+    if missing_connections:
+        numbers = ",".join(map(str, missing_connections))
+        what = f"Table I: {numbers.replace(',', ', ')} connections"
+        found.append((what, f"detour reproduce pfc-gain --connections {numbers} --full"))
+    if extent != "full":
+        found.append(("more draws of pairs (the paper: 10 to 20)", "detour reproduce all --full"))
+    return found
+
+
+# -- the document -------------------------------------------------------------------------------------------
+
+_TEXTS = prose(__file__)
+
+
+def _text(name: str, **values: Any) -> str:
+    return _TEXTS[name].format(**values)
+
+
+class Evaluation(NamedTuple):
+    """All that the document shows. `extras`: losses and completion times; `settings`: what additions are worth;
+    `sensitivity`: runs with other constants."""
+
+    curves: Reproduction[NonshortestPoint, NonshortestFindings]
+    hold_outs: Reproduction[NonshortestPoint, NonshortestFindings]
+    extras: Reproduction[NonshortestPoint, NonshortestFindings]
+    settings: Reproduction[NonshortestPoint, SettingFindings]
+    sensitivity: Reproduction[NonshortestPoint, Sequence[NonshortestRun | None]]
+    table_1: Reproduction[PfcGainPoint, PfcGainFindings]
+    figure_2: Reproduction[Figure2Point, Figure2Findings]
+
+    @property
+    def changed(self) -> list[NonshortestRun]:
+        """Of `sensitivity`, those that were run."""
+        return [run for run in self.sensitivity.collected if run is not None]
+
+    @property
+    def shown(self) -> int:
+        """Runs that it shows."""
+        several = (self.curves, self.hold_outs, self.extras, self.settings, self.table_1, self.figure_2)
+        return sum(len(part.collected.points) for part in several) + len(self.changed)
+
+
+def document(found: Evaluation, extent: str, drawn: dict[str, str], left_out: list[tuple[str, str]]) -> str:
+    """The whole text. `drawn`: files of figures by name; `left_out`: (what the extent has not, command for it)."""
+    curves, extras = found.curves.collected, found.extras.collected.points
+    sections = [
+        _TEXTS["head"],
+        _claims(found),
+        _table_3(curves),
+        _differences(curves),
+        _hold_outs(found.hold_outs.collected),
+        _set_to(),
+        _settings(found.settings.collected),
+        _sensitivity(found.changed),
+        _text("table_2", table=markdown(tables.table_2())),
+        _curves(curves.points, drawn),
+        _loss(extras),
+        _completion(extras),
+        _table_1(found.table_1.collected, drawn),
+        _deadlock(found.figure_2.collected),
+        _parameters(),
+        _missing(found, extent, left_out),
+    ]
+    return "\n".join(section for section in sections if section)
+
+
+def _claims(found: Evaluation) -> str:
+    made = claims(
+        found.curves.collected.points, found.changed, found.table_1.collected.points, found.figure_2.collected.points
+    )
+    return _text("claims", table=markdown(table(Claim, made))) if made else ""
+
+
+def _table_3(curves: NonshortestFindings) -> str:
+    parts = [_TEXTS["table_3"]]
+    for rival, what in ((BENCHMARK, "with DCQCN, as in the paper"), (BENCHMARK_DCTCP, "with DCTCP in its place")):
+        mine = [gain for gain in curves.gains if gain.load and gain.rival == rival.name]
+        if mine:
+            gains = markdown(tables.table_3(mine, rival.name))
+            parts.append(f"Against Benchmark {what}:\n\n{gains}\n\n{_count(mine)}")
+    return "\n".join(parts)
+
+
+def _count(gains: Sequence[Gain]) -> str:
+    """Who is ahead how often, by more than the standard deviation over draws."""
+    ahead = sum(gain.gain > (gain.spread or 0.0) for gain in gains)
+    behind = sum(-gain.gain > (gain.spread or 0.0) for gain in gains)
+    steady = sum(gain.steady for gain in gains)
+    neither = len(gains) - ahead - behind
+    return _text("count", ahead=ahead, cells=len(gains), behind=behind, neither=neither, steady=steady)
+
+
+def _differences(curves: NonshortestFindings) -> str:
+    differences = tables.differences(curves.gains, curves.points)
+    return _text("reasons", table=markdown(differences)) if differences.rows else ""
+
+
+def _hold_outs(found: NonshortestFindings) -> str:
+    if not found.gains:
+        return ""
+    counts = [
+        f"Against {rival}: {_count([gain for gain in found.gains if gain.rival == rival])}"
+        for rival in dict.fromkeys(gain.rival for gain in found.gains)
+    ]
+    cells = markdown(tables.hold_outs(found.gains, found.points))
+    return _text("hold_outs", table=cells, counts="\n".join(counts))
+
+
+def _set_to() -> str:
+    known = settings.stored().topologies
+    choices = markdown(tables.choices(list(known.values())))
+    return _text("set_to", seed=settings.TUNING_SEED, table=choices) if known else ""
+
+
+def _settings(found: SettingFindings) -> str:
+    parts = [f"{each.title}:\n\n{markdown(each)}\n" for each in tables.settings(found)]
+    return _text("settings", tables="\n".join(parts)) if found.settings else ""
+
+
+def _sensitivity(runs: Sequence[NonshortestRun]) -> str:
+    return _text("sensitivity", table=markdown(tables.sensitivity(runs))) if runs else ""
+
+
+def _rates(points: Sequence[NonshortestRun]) -> Table[list[tables.SchemeRuns]]:
+    """A row for each pattern and number of pairs, a column for each scheme."""
+    rows: dict[tuple[str, int], list[tables.SchemeRuns]] = {}
+    for runs in tables.by_scheme(points):
+        rows.setdefault((runs.one.pattern, runs.one.pairs), []).append(runs)
+    schemes = dict.fromkeys(runs.one.scheme for row in rows.values() for runs in row)
+    columns = [
+        left("pattern", lambda row: row[0].one.pattern.upper()),
+        right("pairs", lambda row: f"{row[0].one.pairs:,}"),
+        right("ceiling", lambda row: f"{row[0].mean(lambda run: run.ceiling_gbps):.0f}"),
+        *(right(scheme, lambda row, scheme=scheme: _rate(row, scheme)) for scheme in schemes),
+    ]
+    return Table(columns, list(rows.values()))
+
+
+def _rate(row: Sequence[tables.SchemeRuns], scheme: str) -> str | None:
+    for runs in row:
+        if runs.one.scheme == scheme:
+            rate = f"{runs.mean(lambda run: run.wire_gbps):.0f}"
+            return rate if runs.steady == "yes" else f"{rate} *"
+    return None
+
+
+def _curves(points: Sequence[NonshortestRun], drawn: dict[str, str]) -> str:
+    parts = ["## Figs. 5 to 7: throughput over connections\n", _TEXTS["rates"]]
+    for number, topology in ((5, "D1"), (6, "D2"), (7, "D3")):
+        mine = [run for run in points if run.topology == topology]
+        if not mine:
+            continue
+        parts.append(f"### Fig. {number}: {topology}\n")
+        if topology in drawn:
+            parts.append(f"![throughput of the four schemes on {topology}]({drawn[topology]})\n")
+        stated = [f"- {mark.pattern.upper()}: {mark.text}" for mark in paper.LANDMARKS if mark.topology == topology]
+        parts.append("The paper's text:\n\n" + "\n".join(stated) + "\n")
+        parts.append(markdown(_rates(mine)) + "\n")
+    if "time" in drawn:
+        parts.append(f"### Over time\n\n![wire rate over time]({drawn['time']})\n")
+    return "\n".join(parts)
+
+
+def _loss(extras: Sequence[NonshortestRun]) -> str:
+    runs = [run for run in extras if not isinstance(run, CompletionNonshortestRun)]
+    if not runs:
+        return ""
+    topology, pattern, pairs = runs[0].traffic
+    losses = markdown(tables.loss(runs))
+    return _text("loss", topology=topology, pattern=pattern.upper(), pairs=pairs, table=losses)
+
+
+def _completion(extras: Sequence[NonshortestRun]) -> str:
+    found = "\n".join(f"{each.title}; us.\n\n{markdown(each)}\n" for each in tables.completion(extras))
+    return f"## Completion times\n\n{found}" if found else ""
+
+
+def _table_1(found: PfcGainFindings, drawn: dict[str, str]) -> str:
+    picture = f"\n![Table I as curves]({drawn['table1']})\n" if "table1" in drawn else ""
+    return _text("table_1", topology=found.topology, table=markdown(pfc_gain.tables(found)[0]), picture=picture)
+
+
+def _deadlock(found: Figure2Findings) -> str:
+    stuck = "\n".join(f"- {line}" for line in deadlock.stuck(found))
+    listed = f"\n\nQueues that can never move again:\n\n{stuck}" if stuck else ""
+    return _text("deadlock", topology=found.topology, table=markdown(deadlock.tables(found)[0]), stuck=listed)
+
+
+def _parameters() -> str:
+    links, memory = LinkSettings(), SwitchMemory()
+    rows = [
+        ("link", f"{links.rate_bps / 1e9:g} Gb/s, {links.host_delay_ps / 1e6:g} us"),
+        ("packet", f"{PAYLOAD} bytes of payload in {PACKET_BYTES} bytes"),
+        (
+            "packet memory",
+            f"{memory.port_bytes:,} bytes a port, shared by the switch; lossy queues: alpha {memory.alpha:g}",
+        ),
+        *((s.name, _describe(s)) for s in (*SCHEMES.values(), BENCHMARK_DCTCP, LERP_WITHOUT_PFC, ROCE_WITH_PFC)),
+    ]
+    columns = left("what", lambda row: row[0]), left("value", lambda row: row[1])
+    return f"## Parameters\n\n{markdown(Table(columns, rows))}\n"
+
+
+def _describe(chosen: Scheme) -> str:
+    parts = [chosen.transport.upper(), chosen.control.upper(), f"paths: {chosen.paths}", f"routing: {chosen.routing}"]
+    parts.append(f"ECN {_ecn(chosen.ecn)}")
+    parts.append(f"PFC, {chosen.channels} virtual channels" if chosen.pfc else "no PFC")
+    if chosen.reorder:
+        parts.append("reordering receiver")
+    return ", ".join([*parts, *(f"{name} = {value}" for name, value in chosen.hosts)])
+
+
+def _ecn(ecn: Ecn) -> str:
+    """A marking rule of the schemes here: all mark, and thresholds are bytes."""
+    assert not isinstance(ecn, NoMarking)
+    if isinstance(ecn, RedMarking):
+        return f"{ecn.kmin.value / 1e3:g} to {ecn.kmax.value / 1e3:g} kB, {ecn.pmax:g}"
+    return f"above {ecn.k.value / 1e3:g} kB"
+
+
+def _missing(found: Evaluation, extent: str, left_out: list[tuple[str, str]]) -> str:
+    lines = [f"- {what}: `{command}`" for what, command in left_out]
+    beyond = sum(len(part.left_out) for part in found)
+    if beyond:
+        lines.append(f"- {beyond} points of this extent for which there was no time: `make results`")
+    failures = [f"- failed: {describe(one.point)}: {one.reason}" for part in found for one in part.failures]
+    text = "Everything was run." if not lines else "Left out, with the command that runs it:\n\n" + "\n".join(lines)
+    return f"## What was left out (extent: {extent})\n\n{text}\n" + ("\n" + "\n".join(failures) if failures else "")

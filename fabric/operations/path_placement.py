@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operations that choose paths for flows, by a placement or one flow by hand, with what keeps the placement right:
+repairs and the rerouting controller."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path as File
+
+from detour.base.errors import DetourError
+from detour.base.records import extended
+from detour.base.times import MS
+from detour.control.placement.jobs import FlowSet, read_jobs
+from detour.control.placement.network import widened
+from detour.control.placement.place import place
+from detour.control.placement.placement import Placement
+from detour.control.placement.repair import Repair, repair
+from detour.control.rerouting import FlowReport, ReroutingController, Thresholds
+from detour.control.routes.hashes import DETOUR_BIT
+from detour.fabric.operations.control_plane import ControlPlane, Paths, since
+from detour.fabric.operations.live_flows import LiveFlow
+from detour.fabric.operations.results import PlacedFlows, PlacementState, RepairedPlacement, ReroutedFlow
+from detour.fabric.operations.switch_flows import WatchedFlows
+from detour.fabric.records import PlacementTotals
+from detour.hosts.verbs import Path
+from detour.topo import Topology
+from detour.topo import paths as topo_paths
+from detour.topo.failures import NONE, Failures
+
+_log = logging.getLogger(__name__)
+
+Push = Callable[[str, str], object]
+"""called with a flow's name and a uSID list as text; raises `DetourError` if the sender does not take it"""
+REROUTING_WINDOW_S, WINDOW_PACKETS = 0.01, 12
+"""of the flow monitor while the controller is on: so many data packets at a link's rate, or a drop in throughput is
+nothing but a packet that came a little later"""
+DELAY_PS, DELAY_PACKETS = 2 * MS, 10
+"""what packets must wait longer than usual to be a sign of congestion, or so many packets"""
+REROUTING_THRESHOLDS = Thresholds(delay_ps=DELAY_PS, hold_ps=100 * MS, penalty_ps=10_000 * MS)
+"""of the controller on the wall clock"""
+
+
+class Placed:
+    """The placement that a running fabric holds: which uSID list the next connection between two hosts gets.
+
+    A flow of the placement that several connections could take goes to them in turn. Replaced as a whole or not at all.
+    Not for several threads at once."""
+
+    def __init__(self, topology: Topology) -> None:
+        self._topology = topology
+        self._placement: Placement | None = None
+        self._of_pair: dict[tuple[int, int], list[int]] = {}
+        self._turn: defaultdict[tuple[int, int], int] = defaultdict(int)
+
+    def apply(self, flows: FlowSet, failures: Failures) -> None:
+        """Places flows anew; what was placed before is forgotten. Raises DetourError: they cannot be placed, or a path
+        needs too many uSIDs; the placement stays what it was."""
+        found = place(self._topology, flows, failures)
+        for flow in flows.pinned:
+            found.usids(flow)
+        of_pair: dict[tuple[int, int], list[int]] = {}
+        for flow, pair in enumerate(zip(flows.source.tolist(), flows.target.tolist(), strict=True)):
+            of_pair.setdefault(pair, []).append(flow)
+        self._placement, self._of_pair = found, of_pair
+        self._turn.clear()
+
+    @property
+    def flows(self) -> int:
+        """Flows of the placement, 0 without one."""
+        return 0 if self._placement is None else len(self._placement.flows)
+
+    def next_flow(self, source: int, target: int) -> int | None:
+        """The flow that the next connection between two hosts is, None if there is none with a path."""
+        live = self._live(source, target)
+        if not live:
+            return None
+        turn = self._turn[source, target]
+        self._turn[source, target] += 1
+        return live[turn % len(live)]
+
+    def _live(self, source: int, target: int) -> list[int]:
+        """The flows between two hosts that have a path."""
+        if self._placement is None:
+            return []
+        return [flow for flow in self._of_pair.get((source, target), ()) if self._placement.path(flow)]
+
+    def paths(self, source: int, target: int) -> tuple[Path, ...]:
+        """The uSID lists of all flows between two hosts, each once, for a connection that sprays: what is longer than
+        the shortest of them counts as a detour there."""
+        ways = {self.switches(flow): self.path(flow).usids for flow in self._live(source, target)}
+        least = min(map(len, ways), default=0)
+        return tuple(Path(DETOUR_BIT if len(way) > least else 0, usids) for way, usids in ways.items())
+
+    def switches(self, flow: int) -> topo_paths.SwitchPath:
+        """The switches that a flow passes; none if it has no path at the moment."""
+        return () if self._placement is None else self._placement.path(flow)
+
+    def path(self, flow: int) -> Path:
+        """The uSID list of a flow that has a path."""
+        assert self._placement is not None
+        return Path(0, self._placement.usids(flow))
+
+    def moved(self, flow: int, switches: topo_paths.SwitchPath) -> None:
+        """Somebody rerouted a flow."""
+        assert self._placement is not None
+        path_rows = widened(self._placement.path_rows, len(switches)).copy()
+        path_rows[flow] = -1
+        path_rows[flow, : len(switches)] = switches
+        rerouted = self._placement.rerouted | {flow}
+        self._placement = replace(self._placement, path_rows=path_rows, least=0, rerouted=rerouted)
+
+    def repair(self, failures: Failures) -> Repair | None:
+        """Adapts the placement to failures; None without a placement."""
+        if self._placement is None:
+            return None
+        found = repair(self._placement, failures)
+        self._placement = found.placement
+        return found
+
+    def totals(self) -> PlacementTotals:
+        if self._placement is None:
+            return PlacementTotals(flows=0, collisions=0, lower_bound=0, without_path=0, method=None)
+        return PlacementTotals(
+            flows=len(self._placement.flows),
+            collisions=self._placement.collisions,
+            lower_bound=self._placement.lower_bound,
+            without_path=int((self._placement.path_rows[:, 0] < 0).sum()),
+            method=self._placement.method,
+        )
+
+
+def window_s(packet_s: float) -> float:
+    """The window while the controller is on, where a data packet takes so many seconds on a link."""
+    return max(REROUTING_WINDOW_S, WINDOW_PACKETS * packet_s)
+
+
+def thresholds(packet_s: float) -> Thresholds:
+    """Those of the controller."""
+    hold = round(REROUTING_THRESHOLDS.hold_ps * window_s(packet_s) / REROUTING_WINDOW_S)
+    return replace(REROUTING_THRESHOLDS, delay_ps=max(DELAY_PS, DELAY_PACKETS * packet_s * 1e12), hold_ps=hold)
+
+
+def usid_text(path: topo_paths.SwitchPath, target: int) -> str:
+    """The list for a path of switches to a host as text that `parse_usid_list` understands."""
+    return ",".join([*(f"s{switch}" for switch in path[1:]), f"h{target}"])
+
+
+class Rerouter:
+    """The controller's loop: monitor, decide, push (SRv6 path placement paper, section III-D).
+
+    It hears the windows of all flows (`LiveFlows.listeners`), asks `control.rerouting.ReroutingController`, and pushes
+    new uSID lists to senders through their interface, `{"do": "reroute", "with": {"flow": ..., "usid": ...}}` on the
+    control socket (docs/placement.md). A sender that refuses, or has gone, changes nothing here either."""
+
+    def __init__(self, controller: ReroutingController, push: Push) -> None:
+        self._controller = controller
+        self._push = push
+        self._targets: dict[str, int] = {}
+        self._lock = threading.Lock()
+        self.pushed: list[tuple[int, str, topo_paths.SwitchPath]] = []
+        """time in ps at which the window ended, flow, new path"""
+
+    def add(self, flow: str, path: topo_paths.SwitchPath, target: int) -> None:
+        """A flow to host `target` that is on a path of switches now."""
+        with self._lock:
+            self._targets[flow] = target
+            self._controller.add(flow, path)
+
+    def remove(self, flow: str) -> None:
+        """A flow has ended."""
+        with self._lock:
+            self._targets.pop(flow, None)
+            self._controller.remove(flow)
+
+    def listen(self, reports: list[FlowReport], now_ps: int) -> None:
+        """A window has ended."""
+        with self._lock:
+            decided = self._controller.decide(reports, now_ps)
+            moves = [(flow, path, self._targets[flow]) for flow, path in decided.items()]
+        for flow, path, target in moves:
+            try:
+                self._push(flow, usid_text(path, target))
+            except DetourError as error:
+                _log.warning("%s stays where it is: %s", flow, error)
+                continue
+            with self._lock:
+                if flow in self._targets:
+                    self._controller.moved(flow, path, now_ps)
+            self.pushed.append((now_ps, flow, path))
+
+
+class PathPlacement:
+    """See the module. Methods may be called from several threads."""
+
+    def __init__(self, control: ControlPlane, watched: WatchedFlows, paths: Paths, packet_s: float) -> None:
+        """`packet_s`: time of a data packet on a link."""
+        self._control, self._watched, self._paths, self._live = control, watched, paths, watched.live
+        self._topology = control.topology
+        self._window_s, self._thresholds = window_s(packet_s), thresholds(packet_s)
+        self._placed = Placed(self._topology)
+        self._rerouter: Rerouter | None = None
+        self._failures: Failures = NONE
+        self._usual_window = self._live.window_s
+        self._lock = threading.RLock()
+        self._live.subscribers.append(self)
+
+    # -- operations -------------------------------------------------------------------------------------
+
+    def place(self, jobs: str, reroute: bool, watch: bool) -> PlacedFlows:
+        """Places the flows of a job file; connections between their hosts to come take these paths, and those that send
+        keep theirs. `reroute`: the controller moves them when they are congested; `watch`: switches watch them
+        (`watch_flows`). Raises DetourError: the file is wrong or the flows cannot be placed; what was placed before
+        stays."""
+        with self._control.changing:
+            begin = time.monotonic()
+            flows = read_jobs(File(jobs), self._topology)
+            with self._lock:
+                self._placed.apply(flows, self._control.failures)
+                for live in self._live.all():
+                    live.placed = None
+                self._let_controller(reroute)
+            state = self.placement()
+            if watch:
+                self._watched.watch_flows(True)
+        return extended(PlacedFlows, state, topology=self._topology.spec, seconds=since(begin))
+
+    def placement(self) -> PlacementState:
+        """The placement as it is now."""
+        with self._lock:
+            return extended(PlacementState, self._placed.totals(), rerouting=self._rerouter is not None)
+
+    def reroute(self, flow: str, usid: str) -> ReroutedFlow:
+        """The sender of a flow takes another uSID list, if that leads to its destination. Raises DetourError: no such
+        flow or list, or packets with it would not arrive; the flow stays as it is."""
+        live = self._live.find(flow)
+        a, b = self._topology.hosts[live.flow.source_host], self._topology.hosts[live.flow.target_host]
+        path = self._paths.chosen(b, None, usid)
+        with self._control.tracer() as tracer:
+            found = tracer.trace(a, b, path.sport, path.usids)
+        if not found.delivered:
+            raise DetourError(f"flow {flow} stays: {path} {found.outcome}")
+        self._live.reroute(flow, path)
+        with self._lock:
+            if live.placed is not None:
+                self._placed.moved(live.placed, found.switches)
+        self._watched.move([live])
+        return ReroutedFlow(flow, str(path), [f"s{switch}" for switch in found.switches])
+
+    # -- placement --------------------------------------------------------------------------------------
+
+    def next_path(self, source: int, target: int) -> tuple[int, Path] | None:
+        """(flow of the placement, its path) for the next connection between two hosts; None if they have none."""
+        with self._lock:
+            flow = self._placed.next_flow(source, target)
+            return None if flow is None else (flow, self._placed.path(flow))
+
+    def placed_paths(self, source: int, target: int) -> tuple[Path, ...]:
+        """All that the placement has between two hosts; none if they are not in it."""
+        with self._lock:
+            return self._placed.paths(source, target)
+
+    def repair(self, failures: Failures) -> RepairedPlacement | None:
+        """Gives the flows whose path has failed another one and tells their senders; None without a placement."""
+        with self._lock:
+            self._failures = failures
+            if self._rerouter is not None:
+                self._let_controller(True)
+            found = self._placed.repair(failures)
+            if found is None:
+                return None
+            moved = set(found.moved.tolist())
+            for live in self._live.all():
+                if live.placed is not None and live.placed in moved:
+                    self._live.reroute(live.name, self._placed.path(live.placed))
+            return extended(RepairedPlacement, self._placed.totals(), moved=len(moved))
+
+    # -- controller -------------------------------------------------------------------------------------
+
+    def _let_controller(self, reroute: bool) -> None:
+        """Switches the controller on, with what sends now, or off."""
+        if self._rerouter is not None:
+            self._live.listeners.remove(self._rerouter.listen)
+            self._rerouter = None
+        self._live.window_s = self._window_s if reroute else self._usual_window
+        if reroute:
+            controller = ReroutingController(self._topology, self._thresholds, self._failures)
+            self._rerouter = Rerouter(controller, self.reroute)
+            self.opened(self._live.all())
+            self._live.listeners.append(self._rerouter.listen)
+
+    def opened(self, flows: Sequence[LiveFlow]) -> None:
+        """The controller moves those that take a flow of the placement."""
+        with self._lock:
+            if self._rerouter is None:
+                return
+            for live in flows:
+                if live.placed is not None and (switches := self._placed.switches(live.placed)):
+                    self._rerouter.add(live.name, switches, live.flow.target_host)
+
+    def closed(self, flow: LiveFlow) -> None:
+        """It no longer does."""
+        with self._lock:
+            if self._rerouter is not None:
+                self._rerouter.remove(flow.name)

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""IPv6 addresses and uSID lists as the two signed 64-bit numbers that native code works with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from ipaddress import IPv6Address
+
+import numpy as np
+
+from detour.base.arrays import Int64Array
+from detour.topo.address import usid_address
+
+_WORD = (1 << 64) - 1
+
+
+def _signed(word: int) -> int:
+    return word - (1 << 64) if word >> 63 else word
+
+
+def to_words(address: str | int | IPv6Address) -> tuple[int, int]:
+    """High and low half of an IPv6 address."""
+    value = int(IPv6Address(address))
+    return _signed(value >> 64), _signed(value & _WORD)
+
+
+def to_text(high: int, low: int) -> str:
+    """The address that `to_words` took apart."""
+    return str(IPv6Address(((int(high) & _WORD) << 64) | (int(low) & _WORD)))
+
+
+def final_address(usids: Sequence[int]) -> int:
+    """What is left of the list where it ends: the block and the last uSID.
+
+    Checksums cover it (docs/facts.md, "uSID lists and checksums")."""
+    return usid_address(usids[-1:])
+
+
+def final_words(node_ids: Iterable[int]) -> Int64Array:
+    """(n,) the first words of what is left of lists that end at these nodes."""
+    nodes, place = np.unique(np.array(list(node_ids), np.int64), return_inverse=True)
+    return np.array([to_words(final_address((node,)))[0] for node in nodes.tolist()], np.int64)[place]

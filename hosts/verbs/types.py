@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What verbs take and return: flags, states, paths, work requests and completions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum, IntFlag
+
+from detour.base.errors import DetourError
+from detour.hosts import state
+from detour.topo.address import ipv6_text, usid_address
+
+
+class AccessFlag(IntFlag):
+    """What a memory region allows (ibv_access_flags)."""
+
+    LOCAL_WRITE = state.ACCESS_LOCAL_WRITE
+    REMOTE_WRITE = state.ACCESS_REMOTE_WRITE
+
+
+class WCStatus(IntEnum):
+    """ibv_wc_status"""
+
+    SUCCESS = state.WC_SUCCESS
+    LOC_PROT_ERR = state.WC_LOC_PROT_ERR
+    WR_FLUSH_ERR = state.WC_WR_FLUSH_ERR
+    REM_INV_REQ_ERR = state.WC_REM_INV_REQ_ERR
+    REM_ACCESS_ERR = state.WC_REM_ACCESS_ERR
+    REM_OP_ERR = state.WC_REM_OP_ERR
+    RETRY_EXC_ERR = state.WC_RETRY_EXC_ERR
+
+
+class WCOpcode(IntEnum):
+    """ibv_wc_opcode"""
+
+    RDMA_WRITE = state.WC_RDMA_WRITE
+    RECV_RDMA_WITH_IMM = state.WC_RECV_RDMA_WITH_IMM
+
+
+class QPState(IntEnum):
+    """ibv_qp_state"""
+
+    RESET = state.QPS_RESET
+    RTS = state.QPS_RTS
+    ERR = state.QPS_ERR
+
+
+class CongestionControl(IntEnum):
+    """algorithms of `detour.hosts.cc`"""
+
+    FIXED = 0
+    DCTCP = 1
+    DCQCN = 2
+
+
+class Transport(IntEnum):
+    """how losses are found and repaired: selective repeat (LERP), or RoCEv2's go-back-N"""
+
+    LERP = state.TR_LERP
+    GO_BACK_N = state.TR_GBN
+
+
+class PathChoice(IntEnum):
+    """who chooses among candidate paths: the built-in schemes of `detour.hosts.paths`"""
+
+    FIXED = 0
+    """nobody: the first one is taken"""
+    PROBING = 1
+    """the sender probes, and leaves its path for a better one (non-shortest-path paper, section III)"""
+    REACTING = 2
+    """the sender leaves a path that is congested for the next (SRv6 path placement paper, section III)"""
+    BENDING = 3
+    """the sender leaves a path at random when enough of its packets were marked (FlowBender, PLB)"""
+    SPRAYING = 4
+    """every packet has a path of its own, chosen by the delays that answers bring (SprayLERP)"""
+    OBLIVIOUS = 5
+    """every packet has a random path"""
+    REPS = 6
+    """every packet has a path that answered without a mark, or a random one (arXiv 2407.21625)"""
+    SWAPPING = 7
+    """packets take turns on a set of paths, of which a mark swaps one (as in MRC, arXiv 2605.04333)"""
+    SCOUTING = 8
+    """packets take the shortest path that answered without marks (Spritz-Scout, arXiv 2602.19567)"""
+    RECYCLING = 9
+    """every packet has a path that answered without a mark, or one drawn by its length (Spritz-Spray)"""
+
+
+@dataclass(frozen=True)
+class Path:
+    """A way through the fabric: UDP source port (most significant bit: non-shortest) and, optionally, one to six
+    uSIDs of which the last is the destination host's."""
+
+    sport: int = 0
+    usids: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.sport <= 0xFFFF:
+            raise DetourError(f"source port {self.sport} must be 0 to 65535")
+        if self.usids:
+            usid_address(self.usids)
+
+    def __str__(self) -> str:
+        return f"usid:{ipv6_text(usid_address(self.usids))}" if self.usids else f"sport:{self.sport:#06x}"
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """What two QPs must tell each other before they can talk; plain numbers and text, for JSON."""
+
+    address: str
+    qpn: int
+    psn: int
+    window: int
+    transport: int = Transport.LERP
+    reordering: bool = False
+
+
+@dataclass(frozen=True)
+class SGE:
+    """Local buffer of a work request."""
+
+    addr: int
+    length: int
+    lkey: int
+
+
+@dataclass(frozen=True)
+class SendWR:
+    """An RDMA WRITE of the buffer `sge` to `remote_addr`; `imm_data`: 32 bits for the other side's CQ."""
+
+    wr_id: int
+    sge: SGE
+    remote_addr: int
+    rkey: int
+    imm_data: int | None = None
+    signaled: bool = True
+
+
+@dataclass(frozen=True)
+class WC:
+    """Work completion. `byte_len` is the length of the message; `imm_data` only with RECV_RDMA_WITH_IMM, `posted_ps`
+    only with RDMA_WRITE; times on the clock of whoever runs the host."""
+
+    wr_id: int
+    status: WCStatus
+    opcode: WCOpcode
+    byte_len: int
+    qp_num: int
+    imm_data: int | None = None
+    posted_ps: int = 0
+    done_ps: int = 0

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Congestion control that is plugged in: what hooks are told, that none that is replaced runs on, and the examples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from detour.base.errors import DetourError
+from detour.hosts.cc import algorithm, pinned
+from detour.hosts.cc import control as native_control
+from detour.hosts.cc.plugin import CongestionAlgorithm
+from detour.hosts.state import Hosts, make_hosts
+from tests.native import FromPython, control_all, control_state
+from tests.unit.base.native_script import told
+
+cc = FromPython(native_control)
+EXAMPLES = Path(__file__).resolve().parents[3] / "docs" / "examples"
+
+OWN = """
+from dataclasses import dataclass
+from detour.hosts.cc.plugin import CongestionAlgorithm, hook
+
+@dataclass(frozen=True)
+class Parameters:
+    step: float = 1.0
+    times: int = 2
+
+@hook
+def on_acked(p, s, q, packet, now):
+    q.cwnd = 77.0
+    s.seen += packet.bytes
+    s.share = packet.rtt / 2
+
+MINE = CongestionAlgorithm(Parameters(), {"seen": int, "share": float}, (on_acked,))
+number = 7
+"""
+
+
+def plugged(chosen: CongestionAlgorithm, rows: int = 1) -> Hosts:
+    """QPs that begin with an algorithm."""
+    hosts = make_hosts(1, rows, 64, window=64, sq_depth=1, cq_depth=1, max_candidates=1)
+    control_all(hosts, chosen)
+    for row in range(rows):
+        cc.on_path(hosts.cfg[0], hosts.qp[row], 10.0, 0)
+    return hosts
+
+
+def acked(hosts: Hosts, row: int = 0, now: int = 0, **packet: Any) -> float:
+    """The window after an acknowledged packet of which an answer says that."""
+    frame = hosts.frame[0]
+    for name in ("delay", "has_delay", "ce", "hops"):
+        frame[name] = packet.get(name, 0)
+    cc.tell(hosts.cfg[0], hosts.qp[row], frame, "rtt" in packet, packet.get("rtt", 0))
+    cc.on_acked(hosts.qp[row], 1000, packet.get("txn", 5), False, now)
+    return float(hosts.qp[row]["cwnd"])
+
+
+def fields_of(hosts: Hosts, row: int = 0) -> Any:
+    return control_state(hosts)[row]
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> str:
+    (tmp_path / "own.py").write_text(OWN)
+    return str(tmp_path / "own.py")
+
+
+def test_a_hook_is_told_of_the_packet_and_keeps_fields_of_its_own(own: str) -> None:
+    hosts = plugged(algorithm(f"{own}:MINE"), 2)
+    assert hosts.qp["cwnd"].tolist() == [10.0, 10.0]
+    assert acked(hosts, 1, rtt=8, has_delay=1, delay=3, ce=1, hops=4) == 77.0
+    assert (fields_of(hosts, 1)["seen"], fields_of(hosts, 1)["share"]) == (1000, 4.0)
+    packet = fields_of(hosts, 1)["packet"]
+    assert [packet[name] for name in ("bytes", "txn", "rtt", "delay", "hops", "marked")] == [1000, 5, 8, 3000, 4, 1]
+    assert fields_of(hosts, 0)["seen"] == 0
+    acked(hosts, 0)
+    assert [fields_of(hosts)["packet"][name] for name in ("rtt", "delay", "hops", "marked")] == [-1, -1, -1, 0]
+
+
+def test_a_file_that_has_changed_is_another_algorithm(own: str) -> None:
+    assert acked(plugged(algorithm(f"{own}:MINE"))) == 77.0
+    text = pinned(f"{own}:MINE:times=3")
+    Path(own).write_text(OWN.replace("77", "88"))
+    assert acked(plugged(algorithm(f"{own}:MINE"))) == 88.0
+    with pytest.raises(DetourError, match="has changed since"):
+        algorithm(text)
+
+
+def test_native_code_on_disk_is_that_of_the_source(own: str, tmp_path: Path) -> None:
+    """Every process finds what all earlier ones compiled, and uses it where it is right."""
+    script = f"""
+import sys
+from detour.hosts.cc import algorithm, control
+from detour.hosts.state import make_hosts
+from detour.hosts.verbs import algorithms
+import numpy as np
+hosts = make_hosts(1, 1, 64, window=64, sq_depth=1, cq_depth=1, max_candidates=1)
+algorithms.give(hosts, np.arange(1), algorithm({own!r} + ":MINE"))
+loaded = int("numba" not in sys.modules)
+from tests.native import from_python
+from_python(control.on_acked)(hosts.qp[0], 1000, 5, False, 0)
+print(float(hosts.qp[0]["cwnd"]), loaded)
+"""
+    assert told(script, tmp_path) == ["77.0 0"]
+    Path(own).write_text(OWN.replace("77", "88"))
+    assert told(script, tmp_path) == ["88.0 0"]
+    assert told(script, tmp_path) == ["88.0 1"]
+    Path(own).write_text(OWN)
+    assert told(script, tmp_path) == ["77.0 1"]
+
+
+def test_native_code_on_disk_is_that_of_the_sender_and_of_computed_constants(own: str, tmp_path: Path) -> None:
+    """A hook is compiled for queue pairs and for TCP's connections, whose fields lie elsewhere."""
+    Path(own).write_text(
+        OWN.replace("77.0", "FIXED").replace(
+            "@dataclass", "import os\nFIXED = float(os.environ['FIXED'])\n@dataclass", 1
+        )
+    )
+    script = f"""
+import os, sys
+os.environ["FIXED"] = {{fixed!r}}
+from detour.hosts.cc import algorithm, plugin
+from detour.hosts.plugins import Bound
+from detour.hosts.ip.tcp.layout import ConnRecord
+from detour.hosts.records import QueuePair
+import numpy as np
+chosen = algorithm({own!r} + ":MINE")
+import ctypes
+for sender in (QueuePair.dtype, ConnRecord.dtype):
+    bound = Bound(chosen, chosen.parameter_record({{{{}}}}), plugin.entry_of, sender)
+    q, row = np.zeros(1, sender), np.zeros(1, chosen.row)
+    call = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 4)(int(bound.table[4]))
+    row["table"] = bound.table.ctypes.data
+    call(row.ctypes.data, q.ctypes.data, 0, 0)
+    print(float(q["cwnd"][0]), np.count_nonzero(q.view(np.uint8)) <= 8)
+print(int("numba" not in sys.modules))
+"""
+    assert told(script.format(fixed="55.0"), tmp_path) == ["55.0 True", "55.0 True", "0"]
+    assert told(script.format(fixed="55.0"), tmp_path) == ["55.0 True", "55.0 True", "1"]
+    assert told(script.format(fixed="66.0"), tmp_path) == ["66.0 True", "66.0 True", "0"]
+
+
+def test_parameters_are_given_behind_the_name(own: str) -> None:
+    chosen = algorithm(f"{own}:MINE:step=3,times=4")
+    assert (chosen.parameters.step, chosen.parameters.times) == (3.0, 4)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("MINE:stp=3", "there is no parameter stp; allowed: step, times"),
+        ("MINE:times=2.5", "times is a whole number, not 2.5"),
+        ("MINE:step=fast", "step is a number, not 'fast'"),
+        ("number", "is a int, and not a CongestionAlgorithm"),
+        ("MNE", "has no 'MNE'; did you mean MINE"),
+    ],
+)
+def test_what_names_no_algorithm_is_one_line(own: str, text: str, reason: str) -> None:
+    with pytest.raises(DetourError, match=reason) as found:
+        algorithm(f"{own}:{text}")
+    assert "\n" not in str(found.value)
+
+
+def test_names_of_those_that_are_built_in() -> None:
+    assert [algorithm(name).name for name in ("fixed", "dctcp", "DCQCN")] == ["fixed", "dctcp", "dcqcn"]
+    with pytest.raises(DetourError, match=r"no congestion control 'dctpc'; did you mean dctcp"):
+        algorithm("dctpc")
+    with pytest.raises(DetourError, match="there is no parameter g; allowed: none"):
+        algorithm("dctcp:g=1")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        ("(on_acked,)", "(on_akced,)", "name 'on_akced' is not defined"),
+        ('"seen": int', '"packet": int', "the field packet is of"),
+        ("(on_acked,)", "()", "at least one is needed"),
+        ("(on_acked,)", "(print,)", "print is no hook; there are on_path"),
+        ("Parameters()", "3", "parameters are an instance of a dataclass"),
+        ("= 1.0", "= 'x'", "the parameter step is no number"),
+    ],
+)
+def test_a_wrong_algorithm_is_one_line(tmp_path: Path, before: str, after: str, reason: str) -> None:
+    path = tmp_path / "wrong.py"
+    path.write_text(OWN.replace(before, after))
+    with pytest.raises(DetourError, match=reason) as found:
+        algorithm(f"{path}:MINE")
+    assert "\n" not in str(found.value)
+
+
+def test_a_hook_without_the_mark_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "plain.py"
+    path.write_text(OWN.replace("@hook\n", ""))
+    with pytest.raises(DetourError, match="on_acked is a plain Python function: mark it with @hook"):
+        plugged(algorithm(f"{path}:MINE"))
+
+
+US = 1_000_000
+
+
+def test_swift_aims_at_its_delay() -> None:
+    hosts = plugged(algorithm(f"{EXAMPLES}/swift.py:SWIFT:fs_range_us=0"))
+    assert acked(hosts, now=50 * US, rtt=17 * US, has_delay=1, hops=4) == pytest.approx(10.1)  # 14 + 4 us: below
+    after = 10.1 * (1 - 0.8 * (24 - 18) / 24)
+    assert acked(hosts, now=100 * US, rtt=24 * US, has_delay=1, hops=4) == pytest.approx(after)
+    assert acked(hosts, now=110 * US, rtt=24 * US, has_delay=1, hops=4) == pytest.approx(after)  # once a round trip
+    assert acked(hosts, now=600 * US, rtt=400 * US, has_delay=1, hops=4) == pytest.approx(after / 2)  # max_mdf
+
+
+def test_swift_paces_windows_below_a_packet() -> None:
+    hosts = plugged(algorithm(f"{EXAMPLES}/swift.py:SWIFT"))
+    now = 0
+    for _ in range(8):
+        now += 1000 * US
+        acked(hosts, now=now, rtt=900 * US, has_delay=1, hops=2)
+    q, window = hosts.qp[0], float(fields_of(hosts)["window"])
+    assert window < 0.1
+    assert q["cwnd"] == 1
+    cc.on_sent(q, 1100, 9, now)
+    assert q["pace_next"] == now + int(900 * US / window)
+
+
+def test_hpcc_follows_the_use_of_the_path() -> None:
+    hosts = plugged(algorithm(f"{EXAMPLES}/hpcc_delay.py:HPCC_DELAY"))
+    row, now = hosts.qp[0], 0
+    windows = []
+    for queue in (0, 0, 0, 12_000, 12_000):  # ns; the round trip is 12 us
+        now += 100 * US
+        row["next_txn"] = now
+        windows.append(acked(hosts, now=now, txn=now, rtt=12 * US + queue * 1000, has_delay=1, delay=queue))
+    assert windows[:3] == pytest.approx([10.5, 11.0, 11.5])
+    assert windows[3] == pytest.approx(11.5 / (2 / 0.95) + 0.5)
+    assert windows[4] == pytest.approx(windows[3] / (2 / 0.95) + 0.5)

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Path schemes that are plugged in: one that gives every packet its turn, and one that stays and leaves by marks."""
+
+from __future__ import annotations
+
+from pathlib import Path as File
+
+import pytest
+
+from detour.base.errors import DetourError
+from detour.hosts.paths import PATH_REGISTRY, path_scheme
+from detour.hosts.verbs import Path, PathChoice, QPInitAttr, SendWR, Transport
+from tests.property.lossy import US, Network, Pair, Weather, make_pair
+
+OWN = """
+from dataclasses import dataclass
+from detour.hosts.paths import paths
+from detour.hosts.paths.plugin import PathScheme, hook
+
+@dataclass(frozen=True)
+class Parameters:
+    step: int = 1
+
+@hook
+def on_candidates(hs, i, q, p, s, news, now):
+    s.turn = 0
+
+@hook
+def choose(hs, i, q, p, s, news, now):
+    s.turn += p.step
+    return s.turn % q.n_cand
+
+@hook
+def on_answer(hs, i, q, p, s, news, now):
+    s.marks += news.marked
+    if s.marks >= 3 and news.cand == 0:
+        s.marks = 0
+        paths.move(hs, i, q, 1, now)
+
+TURNS = PathScheme(Parameters(), {"turn": int}, (on_candidates, choose), sprays=True)
+LEAVES = PathScheme(None, {"marks": int}, (on_answer,))
+number = 7
+"""
+CANDIDATES = [Path(1), Path(2), Path(0x8001), Path(0x8002)]
+PACKETS = 240
+
+
+@pytest.fixture
+def own(tmp_path: File) -> str:
+    (tmp_path / "own.py").write_text(OWN)
+    return str(tmp_path / "own.py")
+
+
+def sent(scheme: str, weather: Weather, **attributes: object) -> Pair:
+    """A message under a scheme."""
+    attr = QPInitAttr(psn=0, **attributes)  # type: ignore[arg-type]
+    connect = {"candidates": CANDIDATES, "choice": path_scheme(scheme)}
+    pair = make_pair(connect=connect, attr_a=attr, attr_b=attr)
+    net = Network(pair.hs, weather)
+    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, 1000 * PACKETS), pair.mr_b.addr, pair.mr_b.rkey))
+    assert net.run(lambda: len(pair.cq_a.poll()) > 0), net.schedule()
+    return pair
+
+
+def test_every_packet_has_its_turn(own: str) -> None:
+    packets = sent(f"{own}:TURNS", Weather(delay_of=lambda sport: 5 * US)).qp_a.stats()["paths"]
+    assert set(packets.values()) == {PACKETS // 4}
+    packets = sent(f"{own}:TURNS:step=2", Weather(delay_of=lambda sport: 5 * US)).qp_a.stats()["paths"]
+    assert packets == {str(CANDIDATES[0]): PACKETS // 2, str(CANDIDATES[2]): PACKETS // 2}
+
+
+def test_a_path_is_left_for_its_marks(own: str) -> None:
+    for transport in Transport:
+        pair = sent(f"{own}:LEAVES", Weather(mark=1.0), transport=transport)
+        assert pair.qp_a.stats()["reroutes"] == 1
+        assert pair.qp_a.current_path == str(CANDIDATES[1])
+        assert pair.qp_a.path_state["marks"] > 0
+
+
+def test_go_back_n_cannot_spray(own: str) -> None:
+    with pytest.raises(DetourError, match="only LERP can give every packet a path of its own"):
+        sent(f"{own}:TURNS", Weather(), transport=Transport.GO_BACK_N)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("number", "is a int, and not a PathScheme"),
+        ("TURN", "has no 'TURN'; did you mean TURNS"),
+        ("TURNS:stride=2", "there is no parameter stride; allowed: step"),
+    ],
+)
+def test_what_names_no_scheme_is_one_line(own: str, text: str, reason: str) -> None:
+    with pytest.raises(DetourError, match=reason) as found:
+        path_scheme(f"{own}:{text}")
+    assert "\n" not in str(found.value)
+
+
+def test_all_choices_are_in_the_registry() -> None:
+    assert set(PATH_REGISTRY.built_in) == {choice.name.lower() for choice in PathChoice}
+    assert all(path_scheme(name).name == name for name in PATH_REGISTRY.built_in)
+    with pytest.raises(DetourError, match="no path scheme 'rep'; did you mean reps"):
+        path_scheme("rep")
