@@ -21,7 +21,8 @@ def compiled(function: Any) -> Any:
         return function
     import numba
 
-    return numba.njit(function, **OPTIONS | {"no_cpython_wrapper": False})
+    options: Any = OPTIONS | {"no_cpython_wrapper": False}
+    return numba.njit(function, **options)
 
 
 def from_python(function: Any) -> Any:
