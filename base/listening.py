@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from detour.base.addresses import Address, TcpAddress
 from detour.base.progress import Progress, silent
-from detour.base.tcp_listener import TcpPlace, take_tcp
-from detour.base.unix_listener import AbstractPlace, UnixPlace
+from detour.base.tcp_listener import TcpServerSocket, take_tcp
+from detour.base.unix_listener import AbstractServerSocket, UnixServerSocket
 
-ListeningPlace = TcpPlace | UnixPlace | AbstractPlace
+ServerSocket = TcpServerSocket | UnixServerSocket | AbstractServerSocket
 
 
-def take(address: Address, what: str, patience_s: float = 0.0, progress: Progress = silent) -> ListeningPlace:
+def take(address: Address, what: str, patience_s: float = 0.0, progress: Progress = silent) -> ServerSocket:
     """Takes an address for `what`. A port that is only being let go is waited for, `patience_s` long; `progress` hears
     it.
 
@@ -25,5 +25,5 @@ def take(address: Address, what: str, patience_s: float = 0.0, progress: Progres
     if isinstance(address, TcpAddress):
         return take_tcp(address, what, patience_s, progress)
     if address.abstract:
-        return AbstractPlace(address, what)
-    return UnixPlace(address.path, what)
+        return AbstractServerSocket(address, what)
+    return UnixServerSocket(address.path, what)

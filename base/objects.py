@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LLVM itself: the text of a module to an object file for this machine, and object files to functions.
+"""The text of a module to an object file for this machine, with LLVM; object files to functions, where they can be
+loaded (`elf`) without it.
 
 Also a program of its own (`engine.compiler.native.compile_apart`): LLVM cannot be interrupted, takes what memory it
 wants and ends its process when there is none, so what strangers send is compiled in a child under limits. That is why
-nothing of detour is imported here: the child starts in a tenth of a second.
+the child needs nothing of detour: it starts in a tenth of a second.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from __future__ import annotations
 import os
 import resource
 import sys
+from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
+from itertools import takewhile
 from typing import Any
-
-import llvmlite.binding as llvm
 
 # The order of LLVM's own pipeline, less what takes most of its time and gains nothing for this code: the generator
 # folds constants, and the loops are few and short. With all of it (-O2) programs take six times as long to optimise.
@@ -24,15 +26,18 @@ INVALID, NO_MEMORY = 3, 4
 
 
 @cache
-def start_llvm() -> None:
-    """Makes LLVM know this machine."""
+def _llvm() -> Any:
+    """LLVM, which knows this machine."""
+    import llvmlite.binding as llvm
+
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    return llvm
 
 
-def target_machine() -> Any:
+def _target_machine() -> Any:
     """This machine, for code that is loaded right away."""
-    start_llvm()
+    llvm = _llvm()
     target = llvm.Target.from_default_triple()
     return target.create_target_machine(
         cpu=llvm.get_host_cpu_name(),
@@ -46,30 +51,48 @@ def target_machine() -> Any:
 
 BASELINE = "x86-64-v3"
 """the processor that a wheel's code is made for: AVX2 and FMA, Intel since 2013, AMD since 2015"""
-_BASELINE_FEATURES = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
+# What LLVM goes by, in Linux's words; `abm` has lzcnt.
+_BASELINE_FLAGS = {"avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"}
+_PROCESSOR = ("vendor_id", "cpu family", "model", "stepping", "flags")
 
 
 def processors() -> list[tuple[str, str]]:
     """Names and features of processors whose code runs here: what code is made for, then a wheel's if it does."""
-    features = llvm.get_host_cpu_features()
     chosen = os.environ.get("NUMBA_CPU_NAME")
     if chosen:
         return [(chosen, os.environ.get("NUMBA_CPU_FEATURES", ""))]
-    here = (llvm.get_host_cpu_name(), features.flatten())
-    return [here, (BASELINE, "")] if all(features.get(name) for name in _BASELINE_FEATURES) else [here]
+    *names, features = _processor()
+    here = ("-".join(names), features)
+    return [here, (BASELINE, "")] if set(features.split()) >= _BASELINE_FLAGS else [here]
+
+
+@cache
+def _processor() -> list[str]:
+    """What this one is called, then its features. LLVM, which takes long to load, is asked where Linux does not say."""
+    with suppress(OSError, KeyError), open("/proc/cpuinfo") as file:
+        lines = (line.partition(":") for line in takewhile(str.strip, file))  # of the first one
+        about = {name.strip(): value.strip() for name, _, value in lines}
+        return [about[name] for name in _PROCESSOR]
+    return [_llvm().get_host_cpu_name(), _llvm().get_host_cpu_features().flatten()]
 
 
 class NativeCode:
     """A loaded object file: addresses of its functions. It must live as long as anything calls them."""
 
     def __init__(self, data: bytes) -> None:
-        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine())
-        self._engine.add_object_file(llvm.ObjectFileRef.from_data(data))
-        self._engine.finalize_object()
+        from detour.base import elf
+
+        try:
+            self._find: Callable[[str], int] = elf.LoadedObject(data).address
+        except elf.UnsupportedObject:
+            engine = _llvm().create_mcjit_compiler(_llvm().parse_assembly(""), _target_machine())
+            engine.add_object_file(_llvm().ObjectFileRef.from_data(data))
+            engine.finalize_object()
+            self._find = engine.get_function_address
 
     def address(self, name: str) -> int:
         """Where a function begins; KeyError if there is none."""
-        address = self._engine.get_function_address(name)
+        address = self._find(name)
         if not address:
             raise KeyError(f"the object file has no function {name}")
         return address
@@ -77,7 +100,7 @@ class NativeCode:
 
 def to_object(text: str) -> bytes:
     """Optimises a module and returns its object file. RuntimeError if LLVM refuses the text."""
-    machine = target_machine()
+    llvm, machine = _llvm(), _target_machine()
     module = llvm.parse_assembly(text)
     module.verify()
     module.triple = machine.triple
@@ -93,6 +116,7 @@ def to_object(text: str) -> bytes:
 def _main() -> int:
     """The child: limits as arguments (seconds of processor time, bytes of memory), a module in, an object file out."""
     seconds, memory = (int(each) for each in sys.argv[1:])
+    _llvm()  # before the limits: what lacks memory for its library does not say so
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 2))
     _, most = resource.getrlimit(resource.RLIMIT_AS)

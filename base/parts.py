@@ -7,7 +7,8 @@
     def run_slice(globals_: int, until: int, budget: int) -> int: ...
 
 An object is found by the digest of the sources that went into it (`sources`), the versions of the compilers and the
-processor. Where it is there, it is loaded with llvmlite alone; else it is built (`building`) in a process of its own.
+processor. Where it is there, it is loaded with neither Numba nor LLVM (`elf`), which build it (`building`) in a process
+of its own.
 
 Entries return a number (`int` and `float` are 64 bits, `bool` and None are 0 or 1). They take numbers, and from Python
 arrays (`arrays.Int32s2`, C-contiguous) and named tuples of these.

@@ -28,7 +28,7 @@ _PRIVILEGED = Path("/proc/sys/net/ipv4/ip_unprivileged_port_start")
 _OUTGOING = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
-class TcpPlace:
+class TcpServerSocket:
     """A port at all addresses of a host, held by bound sockets that do not listen yet. A context manager.
 
     They allow reuse of the address, so that a server that binds by itself (gRPC's) can join them there; then they are
@@ -55,14 +55,14 @@ class TcpPlace:
             sock.close()
         self.sockets = []
 
-    def __enter__(self) -> TcpPlace:
+    def __enter__(self) -> TcpServerSocket:
         return self
 
     def __exit__(self, *exc: object) -> None:
         self.close()
 
 
-def take_tcp(address: TcpAddress, what: str, patience_s: float = 0.0, progress: Progress = silent) -> TcpPlace:
+def take_tcp(address: TcpAddress, what: str, patience_s: float = 0.0, progress: Progress = silent) -> TcpServerSocket:
     """Takes a port for `what`. One that no server has, but a connection that is there or was there lately, may become
     free within `patience_s`; `progress` hears that it is waited for.
 
@@ -72,7 +72,7 @@ def take_tcp(address: TcpAddress, what: str, patience_s: float = 0.0, progress: 
     deadline, told = time.monotonic() + patience_s, False
     while True:
         try:
-            return TcpPlace(_bind_all(_hosts(address, what), address.port))
+            return TcpServerSocket(_bind_all(_hosts(address, what), address.port))
         except _TakenError as taken:
             uses = port_uses(taken.host, taken.port)
             if time.monotonic() >= deadline or any(use.listens for use in uses):

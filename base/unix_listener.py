@@ -40,7 +40,7 @@ class OwnFile:
                 self._path.unlink()
 
 
-class UnixPlace:
+class UnixServerSocket:
     """The file of a UNIX socket.
 
     A stream server binds and listens at `temporary`, then `publish` gives its socket the name that clients know: in one
@@ -212,7 +212,7 @@ def _alone(folder: Path) -> Iterator[None]:
         os.close(fd)
 
 
-class AbstractPlace:
+class AbstractServerSocket:
     """A name in Linux's abstract name space: no file, nothing to remove, and open to every user of the machine."""
 
     def __init__(self, address: UnixAddress, what: str) -> None:

@@ -58,9 +58,9 @@ def _is_there(path: Path) -> bool:
 
 
 def _parts(text: str) -> re.Match[str]:
-    found = _PARTS.fullmatch(text)
-    assert found is not None, "matches any text"
-    return found
+    match = _PARTS.fullmatch(text)
+    assert match is not None, "matches any text"
+    return match
 
 
 def network_from(text: str) -> Expander:
@@ -121,18 +121,18 @@ class NetworkFile:
         """
         text = text.strip()
         switches = text.lower().startswith(_PREFIX)
-        found = _parts(text[len(_PREFIX) :] if switches else text)
-        if not found["file"]:
+        match = _parts(text[len(_PREFIX) :] if switches else text)
+        if not match["file"]:
             raise DetourError(f"{text!r}: a file is missing, like {_PREFIX}network.graphml")
-        values = split_spec(f"{_PREFIX}{found['values'][1:]}")[1] if found["values"] else {}
+        values = split_spec(f"{_PREFIX}{match['values'][1:]}")[1] if match["values"] else {}
         check_keys(text, values, (), _KEYS)
         numbers = {key: whole_number(text, key, values[key]) for key in ("hosts", "grown") if key in values}
         below = next((key for key in numbers if numbers[key] < 0), None)
         if below is not None:
             raise DetourError(f"{text!r}: {below}={numbers[below]} is less than 0")
         drops = _drops(text, values["drop"]) if "drop" in values else ()
-        path, grown = Path(found["file"]), numbers.get("grown", 0)
-        return NetworkFile(text, switches, path, numbers.get("hosts"), drops, grown, found["digest"])
+        path, grown = Path(match["file"]), numbers.get("grown", 0)
+        return NetworkFile(text, switches, path, numbers.get("hosts"), drops, grown, match["digest"])
 
     @cached_property
     def _content(self) -> bytes:
@@ -194,8 +194,8 @@ class NetworkFile:
         """
         own = "" if self.hosts is None else f",hosts={self.hosts}"
         spec = f"{_PREFIX}{self.path}{own}{self._drop_text}#{self._digest}"
-        found = expander_of_graph(network.graph_of_switches(), spec, self.hosts, gbps, delay_ns)
-        return grow(found, self.grown).network if self.grown else found
+        whole = expander_of_graph(network.graph_of_switches(), spec, self.hosts, gbps, delay_ns)
+        return grow(whole, self.grown).network if self.grown else whole
 
 
 @lru_cache(maxsize=256)

@@ -53,18 +53,15 @@ def solver(**options: bool | int | float | str) -> highspy.Highs:
     """HiGHS on one core, without its messages; `options`: its others, by their names."""
     import highspy
 
-    found = highspy.Highs()
+    model = highspy.Highs()
     for name, value in ({"output_flag": False, "threads": 1} | options).items():
-        found.setOptionValue(name, value)
-    return found
+        model.setOptionValue(name, value)
+    return model
 
 
 def heaviest_assignment(weights: np.ndarray) -> tuple[Int64Array, Int64Array]:
-    """(n,) rows and (n,) columns of `weights`, (n, n), each once, whose sum is the largest.
-
-    Raises:
-        DetourError: SciPy is not installed.
-    """
+    """(n,) rows and (n,) columns of `weights`, (n, n), each once, whose sum is the largest. Raises `DetourError`: SciPy
+    is not installed."""
     try:
         from scipy.optimize import linear_sum_assignment
     except ImportError:

@@ -55,15 +55,15 @@ def read_network(path: Path, content: bytes, switches: bool = False) -> ListedNe
 def _network(path: Path, nodes: Nodes, edges: Edges, data: Mapping[str, Any] | None = None) -> ListedNetwork:
     """With rates and delays from the Topology Zoo's attributes."""
     places = {node.name: place for node in nodes if (place := _place(node.data)) is not None}
-    found = []
+    rated = []
     for edge in edges:
         terms = {}
         if not {"gbps", "speed"} & edge.data.keys() and (raw := edge.data.get("LinkSpeedRaw")):
             terms["gbps"] = raw / 1e9 if isinstance(raw, int | float) else raw
         if not {"delay_ns", "delay_us"} & edge.data.keys() and edge.a in places and edge.b in places:
             terms["delay_ns"] = _FIBRE_NS_PER_M * _distance_m(places[edge.a], places[edge.b])
-        found.append(replace(edge, data={**edge.data, **terms}) if terms else edge)
-    return ListedNetwork(str(path), nodes, found, data)
+        rated.append(replace(edge, data={**edge.data, **terms}) if terms else edge)
+    return ListedNetwork(str(path), nodes, rated, data)
 
 
 def _place(data: Mapping[str, Any]) -> tuple[float, float] | None:
@@ -88,17 +88,17 @@ def _both_ways(path: Path, edges: Edges) -> Edges:
         DetourError: a link is not alike in both.
     """
     count: Counter[tuple[str, str]] = Counter()
-    found: dict[tuple[str, str, int], ListedEdge] = {}
+    links: dict[tuple[str, str, int], ListedEdge] = {}
     for edge in edges:
         number = count[edge.a, edge.b]
         count[edge.a, edge.b] += 1
-        other = None if edge.a == edge.b else found.get((edge.b, edge.a, number))
+        other = None if edge.a == edge.b else links.get((edge.b, edge.a, number))
         if other is None:
-            found[edge.a, edge.b, number] = edge
+            links[edge.a, edge.b, number] = edge
         elif any(edge.data.get(key) != other.data.get(key) for key in (*BETWEEN_KEYS, "LinkSpeedRaw")):
             rule = f"the link {edge.a}-{edge.b} is not as fast or as long as {edge.b}-{edge.a} ({other.where})"
             raise DetourError(f"{path}, {edge.where}: {rule}; links are alike in both directions")
-    return list(found.values())
+    return list(links.values())
 
 
 def _text(path: Path, content: bytes) -> str:
@@ -161,24 +161,24 @@ def _number(path: Path, where: str, key: str, text: str) -> float:
 
 def _from_json(path: Path, content: bytes) -> ListedNetwork:
     try:
-        found = json.loads(_text(path, content))
+        document = json.loads(_text(path, content))
     except json.JSONDecodeError as error:
         raise DetourError(f"{path}, line {error.lineno}: {error.msg}") from None
-    if not isinstance(found, dict) or not {"links", "edges"} & found.keys() or "nodes" not in found:
+    if not isinstance(document, dict) or not {"links", "edges"} & document.keys() or "nodes" not in document:
         raise DetourError(f"{path}: it is no networkx JSON file: that is an object with nodes and links (or edges)")
-    key = "links" if "links" in found else "edges"
+    key = "links" if "links" in document else "edges"
     nodes, edges = [], []
-    for i, row in enumerate(_rows(path, "nodes", found["nodes"])):
+    for i, row in enumerate(_rows(path, "nodes", document["nodes"])):
         more = {k: v for k, v in row.items() if k != "id"}
         nodes.append(ListedNode(_name(path, f"nodes[{i}]", row, "id"), more, f"nodes[{i}]"))
-    for i, row in enumerate(_rows(path, key, found[key])):
+    for i, row in enumerate(_rows(path, key, document[key])):
         a, b = (_name(path, f"{key}[{i}]", row, end) for end in ("source", "target"))
         more = {k: v for k, v in row.items() if k not in ("source", "target", "key")}
         edges.append(ListedEdge(a, b, more, f"{key}[{i}]"))
     if not nodes:
         raise DetourError(f"{path}: it has no nodes")
-    data = found.get("graph")
-    edges = _both_ways(path, edges) if found.get("directed") else edges
+    data = document.get("graph")
+    edges = _both_ways(path, edges) if document.get("directed") else edges
     return _network(path, nodes, edges, data if isinstance(data, dict) else {})
 
 
@@ -222,12 +222,12 @@ def _from_graphml(path: Path, content: bytes) -> ListedNetwork:
 def _with_lines(edges: Iterable[tuple[Any, Any, dict[str, Any]]], line: Callable[[str, str, int], str]) -> Edges:
     """Edges; their lines go by how many between the same nodes came before."""
     count: Counter[frozenset[Any]] = Counter()
-    found = []
+    listed = []
     for a, b, data in edges:
         ends = frozenset((a, b))
-        found.append(ListedEdge(str(a), str(b), data, line(str(a), str(b), count[ends])))
+        listed.append(ListedEdge(str(a), str(b), data, line(str(a), str(b), count[ends])))
         count[ends] += 1
-    return found
+    return listed
 
 
 class _Lines:
@@ -266,8 +266,8 @@ class _Lines:
 
     def of_edge(self, a: str, b: str, number: int) -> str:
         """`line 7`, of the edge with that number among those between two nodes."""
-        found = self._edges.get(frozenset((a, b)), [])
-        return f"line {found[number]}" if number < len(found) else ""
+        lines = self._edges.get(frozenset((a, b)), [])
+        return f"line {lines[number]}" if number < len(lines) else ""
 
 
 # -- lists of edges ---------------------------------------------------------------------------------------

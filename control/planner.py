@@ -32,11 +32,8 @@ def plan(topology: Topology, policy: Policy | None = None, failures: Failures = 
     """Entities of every live switch, by device id (switch index + 1); failed switches are left out.
 
     A destination that cannot be reached has no route: its packets are counted, and the controller tells their senders
-    (`routing.unreachable_hosts` names those).
-
-    Raises:
-        DetourError: the topology does not allow what the policy says; a table or an action selector would overflow.
-    """
+    (`routing.unreachable_hosts` names those). Raises `DetourError`: the topology does not allow what the policy says; a
+    table or an action selector would overflow."""
     policy = policy or Policy()
     check_routing(topology, policy)
     down = dead_switches(failures)
@@ -48,11 +45,7 @@ def plan(topology: Topology, policy: Policy | None = None, failures: Failures = 
 
 
 def plan_switch(topology: Topology, policy: Policy, failures: Failures, switch: Switch) -> list[Entity]:
-    """Entities of one live switch.
-
-    Raises:
-        DetourError: a table or an action selector would overflow.
-    """
+    """Entities of one live switch. Raises `DetourError`: a table or an action selector would overflow."""
     groups = topology.valiant_groups if policy.valiant else 0
     node = Action.of(schema.SET_NODE, node_id=switch.node_id, group=switch.group, groups=groups)
     entities: list[Entity] = [DefaultAction(schema.NODE_CONFIG, node)]
@@ -84,8 +77,8 @@ def _check_sizes(switch: Switch, entities: list[Entity]) -> None:
             raise DetourError(f"{switch.name}: {members} members for the selector of {table}, which takes {size}")
 
 
-def _adopt(name: str, found: Any) -> EntryPlanner:
-    function = plugins.function_of(name, found, "topology, policy and failures")
+def _adopt(name: str, plugin: Any) -> EntryPlanner:
+    function = plugins.function_of(name, plugin, "topology, policy and failures")
 
     def guarded_plan(topology: Topology, policy: Policy, failures: Failures) -> Plan:
         with plugins.blaming(name):
@@ -100,9 +93,5 @@ PLANNER_REGISTRY: plugins.Registry[EntryPlanner] = plugins.Registry(
 
 
 def planner(name: str) -> EntryPlanner:
-    """The planner of that name.
-
-    Raises:
-        DetourError: there is none.
-    """
+    """The planner of that name. Raises `DetourError`: there is none."""
     return PLANNER_REGISTRY.find(name)

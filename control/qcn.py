@@ -21,16 +21,7 @@ from typing import Literal, TypeAlias
 from detour.base.dataplane import RECIRCULATION_PORT
 from detour.base.errors import DetourError
 from detour.control import qcn_schema, schema
-from detour.control.entries import (
-    Action,
-    ActionSet,
-    CloneSession,
-    DefaultAction,
-    Entity,
-    Plan,
-    Replica,
-    TableEntry,
-)
+from detour.control.entries import Action, ActionSet, CloneSession, DefaultAction, Entity, Plan, Replica, TableEntry
 from detour.control.planner import plan_switch
 from detour.control.policy import NoMarking, Policy
 from detour.control.routes.adaptive import group_links
@@ -50,17 +41,13 @@ Condition: TypeAlias = Literal["always", "unless_paused", "by_probability"]
 
 
 def fb_max(q_eq: int, w: int) -> int:
-    """The Fb, in bytes, that becomes 63: (2w + 1) * Q_eq.
-
-    Raises:
-        DetourError: it does not fit.
-    """
-    found = (2 * w + 1) * q_eq
-    if q_eq < 1 or not 0 <= w < 16 or found >= MOST_BYTES:
+    """The Fb, in bytes, that becomes 63: (2w + 1) * Q_eq. Raises `DetourError`: it does not fit."""
+    most = (2 * w + 1) * q_eq
+    if q_eq < 1 or not 0 <= w < 16 or most >= MOST_BYTES:
         raise DetourError(
             f"congestion points: Q_eq={q_eq} bytes, w={w}: (2w + 1) * Q_eq must be 1 to {MOST_BYTES - 1} bytes"
         )
-    return found
+    return most
 
 
 def scale(fb_max: int) -> int:
@@ -206,11 +193,8 @@ MECHANISMS = {m.name: m for m in (CONDITIONAL_OPENFLOW, QCN_BASE, QCN_SOURCE, QC
 
 
 def plan_qcn(topology: Topology, mechanism: Mechanism) -> Plan:
-    """Entities of every switch of a Dragonfly with one link between any two groups, by device id.
-
-    Raises:
-        DetourError: the topology is another one.
-    """
+    """Entities of every switch of a Dragonfly with one link between any two groups, by device id. Raises `DetourError`:
+    the topology is another one."""
     if topology.family != "dragonfly" or topology.valiant_groups < 3:
         raise DetourError(f"QCN-Switch needs a Dragonfly of at least three groups, not {topology.spec}")
     if topology.valiant_groups > schema.MAX_GROUPS:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import os
 import struct
-import threading
 import time
 from collections.abc import Callable, Container
 from pathlib import Path
@@ -19,7 +18,7 @@ from pathlib import Path
 from detour.base.errors import DetourError, WriteError
 from detour.base.files import naming
 from detour.engine.loop.layout import UP_SENT
-from detour.engine.upcalls import records
+from detour.engine.upcalls import Backlog, records
 
 _FLUSH_BYTES = 1 << 18
 _FLUSH_S = 1.0
@@ -133,15 +132,10 @@ class Capture:
         self._folder = folder
         self._name_of = name_of
         self._files = CaptureFiles()
-        self._chunks: list[bytes] = []
-        self._pending = 0
-        self._closing = False
+        self._backlog = Backlog("capture", self._work, _MAX_PENDING_BYTES)
         self.error: DetourError | None = None
-        self._changed = threading.Condition()
         with naming(folder):
             folder.mkdir(parents=True, exist_ok=True)
-        self._thread = threading.Thread(target=self._write, name="capture", daemon=True)
-        self._thread.start()
 
     def open_port(self, port: int) -> None:
         """Makes the file of a port (also if it never sees a frame), if that is wanted. Before frames of that port are
@@ -156,45 +150,26 @@ class Capture:
 
     def put(self, chunk: bytes) -> None:
         """Takes a log of the loop; waits while the writer is far behind."""
-        with self._changed:
-            while self._pending > _MAX_PENDING_BYTES and self.error is None:
-                self._changed.wait()
-            if self.error is not None:
-                return
-            self._chunks.append(chunk)
-            self._pending += len(chunk)
-            self._changed.notify_all()
+        self._backlog.put(chunk, wait=True)
 
     def close(self) -> None:
         """Completes all files; an error that happened on the way is raised here."""
-        with self._changed:
-            self._closing = True
-            self._changed.notify_all()
-        self._thread.join()
+        self._backlog.close()
+        if self.error is None:
+            self._write(self._files.flush)
         if self.error is not None:
             raise self.error
 
-    def _next_chunks(self) -> list[bytes]:
-        with self._changed:
-            while not self._chunks and not self._closing:
-                self._changed.wait()
-            chunks, self._chunks = self._chunks, []
-            return chunks
-
-    def _write(self) -> None:
+    def _write(self, write: Callable[[], None]) -> None:
         try:
-            while chunks := self._next_chunks():
-                for chunk in chunks:
-                    self._collect(chunk)
-                    with self._changed:
-                        self._pending -= len(chunk)
-                        self._changed.notify_all()
-                self._files.flush(_FLUSH_S)
-            self._files.flush()
+            write()
         except DetourError as error:
-            with self._changed:
-                self.error = incomplete(self._folder, error)
-                self._changed.notify_all()
+            self.error = incomplete(self._folder, error)
+
+    def _work(self, chunk: bytes) -> None:
+        """In the thread."""
+        if self.error is None:
+            self._write(lambda: self._collect(chunk))
 
     def _collect(self, chunk: bytes) -> None:
         for record in records(chunk):
@@ -203,6 +178,7 @@ class Capture:
             direction = OUTBOUND if record.kind == UP_SENT else INBOUND
             packet = packet_block(self._epoch_ns + record.time_ps // 1000, direction, record.data, record.wire)
             self._files.add(self._path(record.index), packet)
+        self._files.flush(_FLUSH_S)
 
 
 def incomplete(folder: Path, error: DetourError) -> WriteError:

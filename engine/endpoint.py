@@ -23,11 +23,11 @@ import grpc.aio
 from detour.base.addresses import Address, TcpAddress, UnixAddress, joined, parse, refusal
 from detour.base.errors import DetourError
 from detour.base.grpc_loop import GrpcLoop
-from detour.base.listening import ListeningPlace, take
+from detour.base.listening import ServerSocket, take
 from detour.base.port_owners import user
 from detour.base.progress import Progress, silent
-from detour.base.tcp_listener import TcpPlace
-from detour.base.unix_listener import UnixPlace
+from detour.base.tcp_listener import TcpServerSocket
+from detour.base.unix_listener import UnixServerSocket
 
 T = TypeVar("T")
 WHAT = "P4Runtime"
@@ -141,7 +141,7 @@ class GrpcEndpoint:
         self._options = [*_OPTIONS, ("grpc.max_receive_message_length", message_bytes)]
         self._rpcs = rpcs
         self._port = 0
-        self._taken: list[tuple[Address, ListeningPlace, Any]] = []
+        self._taken: list[tuple[Address, ServerSocket, Any]] = []
         """with the credentials that clients there need"""
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -196,7 +196,7 @@ class GrpcEndpoint:
                 if address is not None:
                     place = take(address, WHAT, patience_s, progress)
                     self._taken.append((address, place, needed))
-                    if isinstance(place, TcpPlace):
+                    if isinstance(place, TcpServerSocket):
                         self._port = place.port
         except BaseException:
             self.stop()
@@ -234,14 +234,14 @@ class GrpcEndpoint:
             self._thread.join()
             self._thread = None
         for _, place, _ in self._taken:
-            if isinstance(place, TcpPlace):
+            if isinstance(place, TcpServerSocket):
                 place.close()
         self._taken = []
 
     def abandon(self) -> None:
         """For a process that ends without `stop`: removes what would be left behind."""
         for _, place, _ in self._taken:
-            if isinstance(place, UnixPlace):
+            if isinstance(place, UnixServerSocket):
                 place.remove()
 
     # -- the thread
@@ -271,13 +271,13 @@ class GrpcEndpoint:
         await main(server)
 
 
-def _listen_at(server: grpc.aio.Server, address: Address, place: ListeningPlace, credentials: Any) -> None:
+def _listen_at(server: grpc.aio.Server, address: Address, place: ServerSocket, credentials: Any) -> None:
     """Lets gRPC listen at an address that is held."""
-    if isinstance(place, TcpPlace):
+    if isinstance(place, TcpServerSocket):
         with place:
             for each in place.addresses:
                 _listen(server, address, each, credentials)
-    elif isinstance(place, UnixPlace):
+    elif isinstance(place, UnixServerSocket):
         _listen(server, address, str(UnixAddress(place.temporary)), credentials)
         place.publish()
     else:

@@ -126,11 +126,11 @@ class _Buffers:
         return found
 
 
-Queues = list[tuple[int, int, int]]
+WaitingQueues = list[tuple[int, int, int]]
 """output queues: (device id, port, priority)"""
 
 
-def deadlock(wiring: Wiring) -> Queues:
+def deadlock(wiring: Wiring) -> WaitingQueues:
     """Output queues that PFC will never let move again, in order; none: no deadlock.
 
     A queue is stuck if it is paused by an account all of whose packets wait in stuck queues. The largest such set
@@ -141,7 +141,7 @@ def deadlock(wiring: Wiring) -> Queues:
     return [_named(wiring.memory, *queue) for queue in sorted(stuck.values())]
 
 
-def deadlock_circle(wiring: Wiring) -> Queues:
+def deadlock_circle(wiring: Wiring) -> WaitingQueues:
     """Of these queues some of which each waits for the next, and the last for the first."""
     stuck, waits_for = _stuck(wiring.memory)
     return [_named(wiring.memory, *stuck[queue]) for queue in _circle(waits_for)]

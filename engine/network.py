@@ -69,6 +69,16 @@ def _in_turn(function: Callable[Concatenate[Wiring, P], T]) -> Callable[Concaten
     return method
 
 
+def _timed(function: Callable[[Memory], dict[str, Any]]) -> Callable[[Network], dict[str, Any]]:
+    """As a method: counters of the loop, and the number `time_ps` of when they were read."""
+
+    @wraps(function)
+    def method(self: Network, /) -> dict[str, Any]:
+        return {"time_ps": self.now_ps} | function(self._memory)
+
+    return method
+
+
 class Network:
     """A fabric in one process. Build it, `start()` or `run()` it, `stop()` it; also a context manager.
 
@@ -618,17 +628,8 @@ class Network:
 
     # -- observation ------------------------------------------------------------------------------------
 
-    def port_stats(self) -> dict[str, Any]:
-        """NumPy arrays, one element a port: `device_id`, `port`, `rx_packets`, `rx_bytes`, `tx_packets`, `tx_bytes`,
-        `queue_packets`, `queue_bytes`, `queue_peak_packets`, `queue_peak_bytes`, `queue_drops`, `egress_drops`,
-        `link_drops`, `corrupted`, `duplicated`, `busy_ps` (time spent sending), `up`, `rate_bps`; and the number
-        `time_ps`."""
-        return {"time_ps": self.now_ps} | stats.port_stats(self._memory)
-
-    def switch_stats(self) -> dict[str, Any]:
-        """NumPy arrays, one element a switch: `device_id`, `packets` (that came in), and how many were parsed with an
-        error, cloned, copied, recirculated, or dropped, by reason."""
-        return {"time_ps": self.now_ps} | stats.switch_stats(self._memory)
+    port_stats = _timed(stats.port_stats)
+    switch_stats = _timed(stats.switch_stats)
 
     def host_stats(self) -> dict[str, Any]:
         """NumPy arrays, one element an RDMA host that is attached: `host`, `rx_packets`, `rx_bytes`, ..."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from detour.base.addresses import too_long
 from detour.base.errors import DetourError
-from detour.base.unix_listener import UnixPlace
+from detour.base.unix_listener import UnixServerSocket
 from detour.engine.loop.layout import IO_PACKET, IO_TAP, IO_UNIX
 
 _BUFFER_BYTES = 4 << 20
@@ -39,7 +39,7 @@ class Attachment:
     name: str
     peer: np.ndarray = field(default_factory=lambda: np.zeros(0, np.uint8))
     """`struct sockaddr_un` of where frames go, empty for interfaces"""
-    place: UnixPlace | None = None
+    place: UnixServerSocket | None = None
     longest: int = 0
     """bytes of the longest frame that may come in by it; longer ones are dropped and counted. 0: whatever fits"""
 
@@ -65,7 +65,7 @@ def open_unix(path: Path, peer: Path) -> Attachment:
     """A datagram socket bound to `path`; a file that a dead process left there is replaced."""
     if why := too_long(peer):
         raise DetourError(f"socket {peer}: {why}")
-    place = UnixPlace(path, "socket")
+    place = UnixServerSocket(path, "socket")
     sock = place.bind_datagram()
     _enlarge(sock)
     address = struct.pack("=H", socket.AF_UNIX) + os.fsencode(peer) + b"\0"

@@ -12,7 +12,9 @@ from detour.engine.loop.memory import Memory
 
 
 def port_stats(memory: Memory) -> dict[str, np.ndarray]:
-    """One element for each port that something is attached to; times in ps, sizes in bytes."""
+    """One element for each port that something is attached to: `device_id`, `port`, `rx_packets`, `rx_bytes`,
+    `tx_packets`, `tx_bytes`, `queue_packets`, `queue_bytes`, `queue_peak_packets`, `queue_peak_bytes`, `queue_drops`,
+    `egress_drops`, `link_drops`, `corrupted`, `duplicated`, `busy_ps` (time spent sending), `up`, `rate_bps`."""
     column = memory.column
     number = column("ports", "number")
     detached = column("channels", "kind")[column("ports", "channel")] == TO_NOWHERE
@@ -59,7 +61,8 @@ def _over_priorities(values: np.ndarray, first: np.ndarray, count: np.ndarray, c
 
 
 def switch_stats(memory: Memory) -> dict[str, np.ndarray]:
-    """One element for each switch: packets that came in, and what became of those that were not just forwarded."""
+    """One element for each switch: `device_id`, `packets` (that came in), and how many were parsed with an error,
+    cloned, copied, recirculated, or dropped, by reason."""
     return {name: memory.column("switches", name) for name in ("device_id", *SWITCH_COUNTERS)}
 
 

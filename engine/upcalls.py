@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loop's logs (`detour.engine.loop.up`) in Python, and callbacks for packet-ins, digests and sinks.
+"""The loop's logs (`detour.engine.loop.log`) in Python, and callbacks for packet-ins, digests and sinks.
 
 In real time a thread runs them, so that a slow controller does not hold up the fabric; what exceeds its backlog is
 dropped and counted. In virtual time they run in the loop's thread at the very event, so that
@@ -13,7 +13,7 @@ import struct
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from detour.engine.loop.layout import UpcallRecord
 
@@ -46,43 +46,41 @@ def records(chunk: bytes) -> Iterator[Record]:
 RecordHandler = Callable[[Record], None]
 
 
-class Upcalls:
-    """Hands records to the handler registered for their (kind, index); errors of handlers are logged."""
+class Backlog:
+    """Chunks that a thread works on, one after the other; it is started with the first. At most so many bytes wait.
+    `work` must not raise."""
 
-    def __init__(self, inline: bool) -> None:
-        self.handlers: dict[tuple[int, int], RecordHandler] = {}
-        self.drops = 0
-        self._inline = inline
+    def __init__(self, name: str, work: Callable[[bytes], None], most_bytes: int) -> None:
+        self._name, self._work, self._most = name, work, most_bytes
         self._chunks: deque[bytes] = deque()
         self._pending = 0
-        self._busy = False
         self._closing = False
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
 
-    def put(self, chunk: bytes) -> None:
-        if self._inline:
-            self._handle(chunk)
-            return
+    def put(self, chunk: bytes, wait: bool = False) -> bool:
+        """Takes a chunk; False: too many bytes wait already. `wait`: until they do not."""
         with self._changed:
-            if self._pending + len(chunk) > _MAX_PENDING_BYTES:
-                self.drops += sum(1 for _ in records(chunk))
-                return
+            if wait:
+                self._changed.wait_for(lambda: self._pending <= self._most)
+            elif self._pending + len(chunk) > self._most:
+                return False
             self._chunks.append(chunk)
             self._pending += len(chunk)
             if self._thread is None:
                 self._closing = False
-                self._thread = threading.Thread(target=self._serve, name="upcalls", daemon=True)
+                self._thread = threading.Thread(target=self._serve, name=self._name, daemon=True)
                 self._thread.start()
             self._changed.notify_all()
+            return True
 
     def flush(self, timeout_s: float) -> bool:
-        """Waits until everything that was put has been handled; False if that takes longer."""
+        """Waits until everything that was put has been worked on; False if that takes longer."""
         with self._changed:
-            return self._changed.wait_for(lambda: not self._chunks and not self._busy, timeout_s)
+            return self._changed.wait_for(lambda: not self._pending, timeout_s)
 
     def close(self) -> None:
-        """Handles what is left and ends the thread."""
+        """Works on what is left and ends the thread."""
         with self._changed:
             thread, self._thread = self._thread, None
             self._closing = True
@@ -93,19 +91,35 @@ class Upcalls:
     def _serve(self) -> None:
         while True:
             with self._changed:
-                self._busy = False
-                self._changed.notify_all()
                 self._changed.wait_for(lambda: self._chunks or self._closing)
                 if not self._chunks:
                     return
                 chunk = self._chunks.popleft()
+            self._work(chunk)
+            with self._changed:
                 self._pending -= len(chunk)
-                self._busy = True
+                self._changed.notify_all()
+
+
+class Upcalls:
+    """Hands records to the handler registered for their (kind, index); errors of handlers are logged."""
+
+    def __init__(self, inline: bool) -> None:
+        self.handlers: dict[tuple[int, int], RecordHandler] = {}
+        self.drops = 0
+        self._inline = inline
+        self._backlog = Backlog("upcalls", self._handle, _MAX_PENDING_BYTES)
+        self.flush, self.close = self._backlog.flush, self._backlog.close
+
+    def put(self, chunk: bytes) -> None:
+        if self._inline:
             self._handle(chunk)
+        elif not self._backlog.put(chunk):
+            self.drops += sum(1 for _ in records(chunk))
 
     def _handle(self, chunk: bytes) -> None:
         for record in records(chunk):
-            handler: Any = self.handlers.get((record.kind, record.index))
+            handler = self.handlers.get((record.kind, record.index))
             if handler is None:
                 self.drops += 1
                 continue

@@ -142,8 +142,8 @@ class Demo:
     def _ways(self, outcome: WorkloadResult) -> int:
         """Different sequences of groups on the way."""
         topology = self._session.topology
-        found, ways = set(), [(topology.hosts[a], topology.hosts[b], path) for a, b, path in outcome.paths]
+        routes, ways = set(), [(topology.hosts[a], topology.hosts[b], path) for a, b, path in outcome.paths]
         for switches in self._session.paths.hops(ways):
             groups = [topology.switches[switch].group for switch in switches]
-            found.add(tuple(group for i, group in enumerate(groups) if i == 0 or groups[i - 1] != group))
-        return len(found)
+            routes.add(tuple(group for i, group in enumerate(groups) if i == 0 or groups[i - 1] != group))
+        return len(routes)

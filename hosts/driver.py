@@ -33,7 +33,7 @@ import numpy as np
 from detour.base.errors import DetourError
 from detour.base.memory import call5, call6, load64, store64
 from detour.base.parts import Part
-from detour.base.unix_listener import OwnFile, UnixPlace
+from detour.base.unix_listener import OwnFile, UnixServerSocket
 from detour.hosts import rdma
 from detour.hosts.frames.headers import TYPE_IPV6
 from detour.hosts.frames.sizes import MAX_FRAME
@@ -122,7 +122,7 @@ def open_unix(path: str | Path, local: str | Path | None = None) -> socket.socke
     """Datagram socket to an engine's port that is bound to `path`; ours is `local` (default: `path` + ".peer").
     The file is removed when the driver closes."""
     own = str(local or f"{path}.peer")
-    place = UnixPlace(Path(own), "socket")
+    place = UnixServerSocket(Path(own), "socket")
     sock = place.bind_datagram()
     try:
         sock.connect(str(path))
@@ -157,7 +157,8 @@ class Driver:
     def __init__(self, hs: Hosts) -> None:
         self.hs = hs
         self._stack, self._code = stack_of(hs)
-        self._ports: dict[int, _Port] = {}
+        self._ports: list[_Port] = []
+        self._survey_tables()
         self._selector = selectors.DefaultSelector()
         self._wake_read, self._wake_write = socket.socketpair()
         self._wake_read.setblocking(False)
@@ -180,22 +181,24 @@ class Driver:
         goes) paces what the host sends, for a switch that cannot take bursts. Before `start`."""
         if self._thread is not None:
             raise DetourError("a driver takes sockets only before it is started")
-        if host in self._ports:
+        if any(port.host == host for port in self._ports):
             raise DetourError(f"host {host} has a socket already")
         port = _Port(host, sock, rate_bps)
-        self._ports[host] = port
+        self._ports.append(port)
+        self._survey_tables()
         self._selector.register(sock, selectors.EVENT_READ, port)
 
     def start(self) -> Driver:
         """Starts the thread."""
-        self._order = list(self._ports.values())
-        self._hosts = np.array([port.host for port in self._order], np.int64)
-        self._when = np.zeros(len(self._order), np.int64)
-        self._busy = np.zeros(len(self._order), np.int64)
         self._load()
         self._thread = threading.Thread(target=self._run, name="detour-driver", daemon=True)
         self._thread.start()
         return self
+
+    def _survey_tables(self) -> None:
+        """What `_survey` is given, and fills in."""
+        self._hosts = np.array([port.host for port in self._ports], np.int64)
+        self._when, self._busy = np.zeros((2, len(self._ports)), np.int64)
 
     def _survey(self) -> None:
         """For each host its deadline and whether it may have something to send: one call for all of them, because most
@@ -219,7 +222,7 @@ class Driver:
         self._wake()
         if self._thread is not None:
             self._thread.join()
-        for port in self._ports.values():
+        for port in self._ports:
             if port.file is not None:
                 port.file.remove()
             port.sock.close()
@@ -271,7 +274,7 @@ class Driver:
     @property
     def dropped(self) -> int:
         """Frames that a socket refused for another reason than being full."""
-        return sum(port.dropped for port in self._ports.values())
+        return sum(port.dropped for port in self._ports)
 
     # -- the thread -------------------------------------------------------------------------------------------
 
@@ -303,11 +306,11 @@ class Driver:
         self._survey()
         now = self.now_ps
         for k in np.flatnonzero((self._busy != 0) | (self._when <= now)).tolist():
-            port = self._order[k]
+            port = self._ports[k]
             if self._when[k] <= now:
                 rdma.expire(self.hs.listing, port.host, self.now_ps)
             self._write(port)
-        for port in self._order:
+        for port in self._ports:
             if port.waiting:
                 self._write(port)
 
@@ -322,7 +325,7 @@ class Driver:
         """Seconds to wait if no frame comes, at most until something has to be done; `None`: forever."""
         self._survey()
         when = int(self._when.min(initial=MAX_TIME))
-        for port, busy in zip(self._order, self._busy.tolist(), strict=True):
+        for port, busy in zip(self._ports, self._busy.tolist(), strict=True):
             # If its socket is full, that will say when it no longer is.
             if port.waiting or (busy and not port.blocked):
                 when = min(when, port.free_at)

@@ -139,7 +139,7 @@ class QueuePair(Sender):
     telemetry: Int64
     flow_label: Int64  # of data packets
     transport: Int64
-    cc_told: Int64  # congestion control wants to know of each packet what its answer says (`control.tell`)
+    cc_told: Int64  # congestion control wants to know of each packet what its answer says
     rate_based: Int64  # congestion control limits its rate, and receivers send CNPs
     in_order: Int64  # the receiver drops what comes early (go-back-N without reordering)
     tasks_of: Int64  # tasks: the peer's row and 1 if it sends messages of tasks, else 0

@@ -39,19 +39,19 @@ def field_place(program: Program, name: str) -> tuple[int, int]:
 
 @dataclass(slots=True)
 class PacketResult:
-    """What became of a packet. `data` is None if it was dropped; `egress_spec` is that of ingress."""
+    """What became of a packet. `data` is None if it was dropped; `egress_spec` is that of ingress. `decisions`: what
+    else the program wants done, as the PHV says it behind ingress and behind egress."""
 
     egress_spec: int
     data: bytes | None
     fields: dict[str, int] = field(default_factory=dict)
-    clone: tuple[int, int] | None = None
-    resubmit: int | None = None
-    recirculate: int | None = None
-    digest: tuple[int, bytes] | None = None
-    mcast_grp: int = 0
+    decisions: tuple[int, ...] = ()
+    clone: bool = False
     parser_error: int = 0
-    checksum_error: int = 0
     error: int = 0
+
+
+_DECISIONS = (phv.MCAST_GRP, phv.CLONE_SESSION, phv.CLONE_FIELDS, phv.RESUBMIT, phv.RECIRCULATE, phv.DIGEST_LIST)
 
 
 class PacketRunner:
@@ -64,11 +64,8 @@ class PacketRunner:
         self.ingress = bind(program.ingress_addr, 2)
         self.egress = bind(program.egress_addr, 2)
         self.deparse = bind(program.deparse_addr, 5)
-        self.preserve = bind(program.preserve_addr, 3)
-        self.digest = bind(program.digest_addr, 3)
         self.phv = np.zeros(program.phv_size + _SLACK, dtype=np.uint8)
         self.out = np.zeros(program.max_header_bytes + _SLACK, dtype=np.uint8)
-        self._digest = np.zeros(program.max_digest_bytes + _SLACK, dtype=np.uint8)
 
     def get(self, name: str) -> int:
         """A field of the PHV as it is now, in the container's width."""
@@ -88,25 +85,18 @@ class PacketRunner:
         self.phv[: phv.FIXED_SIZE] = 0
         self.packet = np.frombuffer(packet + bytes(1), dtype=np.uint8)
         self.length = len(packet)
-        for offset, value in (
-            (phv.INGRESS_PORT, port),
-            (phv.PACKET_LENGTH, len(packet)),
-            (phv.INSTANCE_TYPE, instance_type),
-        ):
-            self.put(offset, value)
+        self.put(phv.INGRESS_PORT, port)
+        self.put(phv.PACKET_LENGTH, len(packet))
+        self.put(phv.INSTANCE_TYPE, instance_type)
         self.put(phv.INGRESS_GLOBAL_TIMESTAMP, time, 8)
         self.parse(self.state.sw, self.phv.ctypes.data, self.packet.ctypes.data, len(packet))
 
     def finish(self) -> bytes:
         """Runs the deparser; the packet as it would be sent."""
         offset = self.fixed(phv.PAYLOAD_OFFSET)
-        count = self.deparse(
-            self.state.sw,
-            self.phv.ctypes.data,
-            self.out.ctypes.data,
-            self.packet.ctypes.data + offset,
-            self.length - offset,
-        )
+        payload = self.packet.ctypes.data + offset
+        size = self.length - offset
+        count = self.deparse(self.state.sw, self.phv.ctypes.data, self.out.ctypes.data, payload, size)
         assert count <= self.program.max_header_bytes
         assert not self.out[self.program.max_header_bytes + 16 :].any(), "deparse wrote too far"
         assert not self.phv[self.program.phv_size :].any(), "something wrote behind the PHV"
@@ -119,33 +109,16 @@ class PacketRunner:
         sw, p = self.state.sw, self.phv.ctypes.data
         self.start(packet, port, time)
         self.ingress(sw, p)
-        result = PacketResult(
-            egress_spec=self.fixed(phv.EGRESS_SPEC),
-            data=None,
-            mcast_grp=self.fixed(phv.MCAST_GRP),
-            parser_error=self.fixed(phv.PARSER_ERROR),
-            checksum_error=self.fixed(phv.CHECKSUM_ERROR),
-        )
-        self._note(result)
+        result = PacketResult(self.fixed(phv.EGRESS_SPEC), None, parser_error=self.fixed(phv.PARSER_ERROR))
+        result.decisions = (self.fixed(phv.CHECKSUM_ERROR), *map(self.fixed, _DECISIONS))
         if result.egress_spec != phv.DROP_PORT:
             self.put(phv.EGRESS_PORT, result.egress_spec)
             self.put(phv.EGRESS_GLOBAL_TIMESTAMP, time, 8)
             self.egress(sw, p)
-            self._note(result)
+            result.decisions += tuple(map(self.fixed, _DECISIONS))
             if self.fixed(phv.EGRESS_SPEC) != phv.DROP_PORT:
                 result.data = self.finish()
+        result.clone = bool(self.fixed(phv.CLONE_SESSION))
         result.error = self.fixed(phv.ERROR)
         result.fields = {name: self.get(name) for name in watch}
         return result
-
-    def _note(self, result: PacketResult) -> None:
-        if self.fixed(phv.CLONE_SESSION):
-            result.clone = (self.fixed(phv.CLONE_SESSION) - 1, self.fixed(phv.CLONE_FIELDS) - 1)
-        if self.fixed(phv.RESUBMIT):
-            result.resubmit = self.fixed(phv.RESUBMIT) - 1
-        if self.fixed(phv.RECIRCULATE):
-            result.recirculate = self.fixed(phv.RECIRCULATE) - 1
-        if self.fixed(phv.DIGEST_LIST) and result.digest is None:
-            number = self.fixed(phv.DIGEST_LIST) - 1
-            size = self.digest(number, self.phv.ctypes.data, self._digest.ctypes.data)
-            result.digest = (number, self._digest[:size].tobytes())

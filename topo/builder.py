@@ -43,12 +43,7 @@ class Builder:
             self._links.append(link)
 
     def connect(
-        self,
-        kind: LinkKind,
-        a: tuple[int, int],
-        b: tuple[int, int],
-        speed: float = 1.0,
-        delay_ps: int | None = None,
+        self, kind: LinkKind, a: tuple[int, int], b: tuple[int, int], speed: float = 1.0, delay_ps: int | None = None
     ) -> None:
         """A link between two (switch, port); see `Link` for its speed and delay."""
         name = f"s{a[0]}-s{b[0]}"
@@ -69,22 +64,15 @@ class Builder:
 
 
 def check_counts(family: str, **counts: int) -> None:
-    """Refuses what there must be one of at least.
-
-    Raises:
-        DetourError: the first count below 1.
-    """
+    """Refuses what there must be one of at least. Raises `DetourError`: the first count below 1."""
     for name, count in counts.items():
         if count < 1:
             raise DetourError(f"{family}: {name}={count} is less than 1")
 
 
 def check_limits(spec: str, switches: int, hosts: int, ports: int) -> None:
-    """Refuses what addresses and port numbers cannot hold, before any of it is built.
-
-    Raises:
-        DetourError: which limit is exceeded.
-    """
+    """Refuses what addresses and port numbers cannot hold, before any of it is built. Raises `DetourError`: which limit
+    is exceeded."""
     if ports > MAX_PORT:
         raise DetourError(f"{spec}: a switch needs {ports} ports, at most {MAX_PORT} can be numbered")
     if switches > address.MAX_SWITCHES:

@@ -11,11 +11,7 @@ from detour.topo.topology import Topology
 
 def leaf_spine(leaves: int, spines: int, hosts: int, cables: int = 1, speed: float = 1.0) -> Topology:
     """Every leaf joined to every spine by `cables` parallel links, each `speed` times as fast as a host's; `hosts`
-    hosts a leaf; one group, leaves first.
-
-    Raises:
-        DetourError: the rule that the parameters break.
-    """
+    hosts a leaf; one group, leaves first. Raises `DetourError`: the rule that the parameters break."""
     check_counts("leaf-spine", leaves=leaves, spines=spines, hosts=hosts, cables=cables)
     spec = f"leaf-spine:leaves={leaves},spines={spines},hosts={hosts}" + (f",cables={cables}" if cables != 1 else "")
     spec += f",speed={speed!r}" if speed != 1 else ""
@@ -39,11 +35,7 @@ def fat_tree(k: int, blocking: int = 1) -> Topology:
 
     An edge switch has k/2 links up and `blocking` times as many hosts: blocking=4 oversubscribes 4 to 1 at
     the edge (k=8, blocking=4: 512 hosts). Links inside a pod are "local", those to the cores "global". A pod
-    is a group, edges first; the cores form group k.
-
-    Raises:
-        DetourError: the rule that the parameters break.
-    """
+    is a group, edges first; the cores form group k. Raises `DetourError`: the rule that the parameters break."""
     if k < 2 or k % 2:
         raise DetourError(f"fat-tree: k={k} is not an even number from 2 on")
     if blocking < 1:
@@ -57,11 +49,8 @@ def fat_tree(k: int, blocking: int = 1) -> Topology:
 
 def three_levels(pods: int, leaves: int, aggs: int, cores: int, hosts: int) -> Topology:
     """`pods` pods of `leaves` edge switches, each with `hosts` hosts, and `aggs` aggregation switches; aggregation
-    switch j of every pod is joined to the same `cores` cores. `fat_tree` is one of these.
-
-    Raises:
-        DetourError: the rule that the parameters break.
-    """
+    switch j of every pod is joined to the same `cores` cores. `fat_tree` is one of these. Raises `DetourError`: the
+    rule that the parameters break."""
     given = {"pods": pods, "leaves": leaves, "aggs": aggs, "cores": cores, "hosts": hosts}
     check_counts("ft3", **given)
     spec = "ft3:" + ",".join(f"{name}={value}" for name, value in given.items())
@@ -97,11 +86,8 @@ def rail_clos(pods: int, rails: int, servers: int, spines: int, cores: int = 1) 
     meet in `cores` cores, of which each is joined to one spine of every plane.
 
     Inside a rail a packet passes at most three switches, between rails five. All are one group; leaves come first, pod
-    by pod, so the NIC of rail r of server s of pod p is host (p * rails + r) * servers + s.
-
-    Raises:
-        DetourError: the rule that the parameters break.
-    """
+    by pod, so the NIC of rail r of server s of pod p is host (p * rails + r) * servers + s. Raises `DetourError`: the
+    rule that the parameters break."""
     given = {"pods": pods, "rails": rails, "servers": servers, "spines": spines, "cores": cores}
     check_counts("rail-clos", **given)
     spec = "rail-clos:" + ",".join(f"{name}={value}" for name, value in given.items())

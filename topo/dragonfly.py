@@ -24,20 +24,14 @@ def _consecutive(group: int, j: int, g: int) -> tuple[int, int]:
     return other, group if group < other else group - 1
 
 
-WIRINGS: dict[str, Callable[[int, int, int], tuple[int, int]]] = {
-    "palmtree": _palmtree,
-    "consecutive": _consecutive,
-}
+WIRINGS: dict[str, Callable[[int, int, int], tuple[int, int]]] = {"palmtree": _palmtree, "consecutive": _consecutive}
 
 
 def dragonfly(p: int, a: int, h: int, g: int | None = None, wiring: str = "palmtree") -> Topology:
     """A Dragonfly; `g` is a*h+1 unless given.
 
     With g = a*h+1 every pair of groups has one link. With fewer groups every pair has a*h // (g-1) links, and
-    global ports that cannot be shared out evenly stay free.
-
-    Raises:
-        DetourError: the rule that the parameters break.
+    global ports that cannot be shared out evenly stay free. Raises `DetourError`: the rule that the parameters break.
     """
     check_counts("dragonfly", p=p, a=a, h=h)
     most = a * h + 1

@@ -89,10 +89,10 @@ def hops(distance: Matrix) -> Matrix:
 def exits(topology: Topology, failures: Failures = NONE) -> NDArray[np.bool_]:
     """(switches, groups) whether a switch has a live global link to a group."""
     graph = live_graph(topology, failures)
-    found = np.zeros((len(topology.switches), len(topology.members)), dtype=np.bool_)
+    direct = np.zeros((len(topology.switches), len(topology.members)), dtype=np.bool_)
     rows, columns = np.nonzero(graph.weight == GLOBAL)
-    found[rows, graph.group[graph.neighbour[rows, columns]]] = True
-    return found
+    direct[rows, graph.group[graph.neighbour[rows, columns]]] = True
+    return direct
 
 
 @lru_cache(maxsize=16)
@@ -100,12 +100,12 @@ def exit_distances(topology: Topology, failures: Failures = NONE) -> Matrix:
     """(switches, groups) local hops inside one's own group to a switch with a live global link to that group."""
     direct = exits(topology, failures)
     inside = local_distances(topology, failures)
-    found = np.full(direct.shape, FAR, dtype=np.int32)
+    distance = np.full(direct.shape, FAR, dtype=np.int32)
     for members in topology.members:
         index = np.array(members)
         block = inside[np.ix_(index, index)]
-        found[index] = np.where(direct[index][None, :, :], block[:, :, None], FAR).min(axis=1)
-    return found
+        distance[index] = np.where(direct[index][None, :, :], block[:, :, None], FAR).min(axis=1)
+    return distance
 
 
 def columns_into(topology: Topology, at: int, group: int, failures: Failures = NONE) -> NDArray[np.bool_]:

@@ -116,17 +116,17 @@ def _link(names: dict[Hashable, int], a: Hashable, b: Hashable, data: dict[str, 
 
 
 def _switches_of(hosts: list[Hashable], names: dict[Hashable, int], links: list[_Edge]) -> dict[Hashable, Hashable]:
-    found: dict[Hashable, Hashable] = {}
+    switch_of: dict[Hashable, Hashable] = {}
     for a, b, _ in links:
         if b in names:
             continue
-        if b in found:
+        if b in switch_of:
             raise DetourError(f"graph: host {b} has more than one link")
-        found[b] = a
-    lonely = next((host for host in hosts if host not in found), None)
+        switch_of[b] = a
+    lonely = next((host for host in hosts if host not in switch_of), None)
     if lonely is not None:
         raise DetourError(f"graph: host {lonely} has no link")
-    return found
+    return switch_of
 
 
 LinkTerms = dict[int, tuple[float, int | None]]
@@ -164,17 +164,17 @@ def _quantity(
 def _places(graph: networkx.Graph, names: dict[Hashable, int]) -> list[tuple[int, int, int]]:
     """(group, position in it, tier) of every switch."""
     count: dict[int, int] = {}
-    found = []
+    places = []
     for node in names:
         group, tier = (graph.nodes[node].get(what, 0) for what in ("group", "tier"))
         if not (isinstance(group, int) and group >= 0 and isinstance(tier, int) and 0 <= tier <= 2):
             raise DetourError(f"graph: {node}: groups are numbers from 0 on, tiers 0 to 2")
-        found.append((group, count.get(group, 0), tier))
+        places.append((group, count.get(group, 0), tier))
         count[group] = count.get(group, 0) + 1
     missing = next((group for group in range(max(count, default=-1)) if group not in count), None)
     if missing is not None:
         raise DetourError(f"graph: there is a group {max(count)} and no group {missing}; groups are counted from 0")
-    return found
+    return places
 
 
 def _digest(
@@ -213,15 +213,15 @@ class _Ports:
     def of_links(self, links: list[_Edge], kinds: list[LinkKind]) -> dict[int, tuple[int, int]]:
         """Both ends' ports, by the identity of the edge's data: those that are given, then local links, then global
         ones."""
-        found: dict[int, tuple[int, int]] = {}
+        ports: dict[int, tuple[int, int]] = {}
         for a, b, data in links:
             if data.get("ports") is not None:
-                found[id(data)] = self.take(a, data["ports"][a]), self.take(b, data["ports"][b])
+                ports[id(data)] = self.take(a, data["ports"][a]), self.take(b, data["ports"][b])
         for wanted in ("local", "global"):
             for (a, b, data), kind in zip(links, kinds, strict=True):
-                if kind == wanted and id(data) not in found:
-                    found[id(data)] = self.take(a), self.take(b)
-        return found
+                if kind == wanted and id(data) not in ports:
+                    ports[id(data)] = self.take(a), self.take(b)
+        return ports
 
 
 def _kind(a: Hashable, b: Hashable, data: dict[str, Any], same_group: bool) -> LinkKind:

@@ -22,20 +22,13 @@ _MOST_DIMENSIONS = 8
 
 def torus(dims: str, hosts: int = 1) -> Topology:
     """Every switch is joined to its two neighbours in each dimension, around the edge too; where a dimension has two
-    switches, by one link. `hosts`: of every switch.
-
-    Raises:
-        DetourError: the rule that the parameters break.
-    """
+    switches, by one link. `hosts`: of every switch. Raises `DetourError`: the rule that the parameters break."""
     return _grid("torus", dims, hosts, lambda at, to, size: (to - at) % size in (1, size - 1))
 
 
 def hyperx(dims: str, hosts: int = 1) -> Topology:
-    """Every switch is joined to all others that differ from it in one dimension only. `hosts`: of every switch.
-
-    Raises:
-        DetourError: the rule that the parameters break.
-    """
+    """Every switch is joined to all others that differ from it in one dimension only. `hosts`: of every switch. Raises
+    `DetourError`: the rule that the parameters break."""
     return _grid("hyperx", dims, hosts, lambda at, to, size: True)
 
 

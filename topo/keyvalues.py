@@ -9,11 +9,8 @@ from detour.base.errors import DetourError
 
 
 def split_spec(text: str) -> tuple[str, dict[str, str]]:
-    """Name and values. Blanks around the parts do not count.
-
-    Raises:
-        DetourError: a part is not key=value, or a key is there twice.
-    """
+    """Name and values. Blanks around the parts do not count. Raises `DetourError`: a part is not key=value, or a key is
+    there twice."""
     name, colon, rest = text.partition(":")
     values: dict[str, str] = {}
     for part in rest.split(",") if colon else []:
@@ -27,11 +24,7 @@ def split_spec(text: str) -> tuple[str, dict[str, str]]:
 
 
 def check_keys(text: str, values: Collection[str], required: Collection[str], optional: Collection[str] = ()) -> None:
-    """Refuses unknown and missing keys.
-
-    Raises:
-        DetourError: naming them and what is allowed.
-    """
+    """Refuses unknown and missing keys. Raises `DetourError`: naming them and what is allowed."""
     allowed = [f"{key}=" for key in required] + [f"[{key}=]" for key in optional]
     allowed_text = ", ".join(allowed) if allowed else "no parameters"
     for key in values:
@@ -43,11 +36,7 @@ def check_keys(text: str, values: Collection[str], required: Collection[str], op
 
 
 def whole_number(text: str, key: str, value: str) -> int:
-    """The number that a value means.
-
-    Raises:
-        DetourError: it is not a decimal whole number of at most nine digits.
-    """
+    """The number that a value means. Raises `DetourError`: it is not a decimal whole number of at most nine digits."""
     digits = value.removeprefix("-")
     if not (digits.isascii() and digits.isdigit()):
         raise DetourError(f"{text!r}: {key}={value} is not a whole number")

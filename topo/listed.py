@@ -59,10 +59,7 @@ def topology_of_lists(
     network: ListedNetwork, gbps: float | None = None, delay_ns: float | None = None, spec: str | None = None
 ) -> Topology:
     """The topology of a network with hosts. `gbps`, `delay_ns`: of edges that say nothing; `spec`: the topology's.
-
-    Raises:
-        DetourError: name, where, and the rule that is broken.
-    """
+    Raises `DetourError`: name, where, and the rule that is broken."""
     import networkx
 
     network.check_data(NODE_KEYS, EDGE_KEYS)
@@ -80,10 +77,7 @@ def topology_of_lists(
 
 def topology_of_graph(name: str, graph: networkx.Graph) -> Topology:
     """The topology of a networkx graph that code of others has made: see `topo.graphs`, and hosts by their names.
-
-    Raises:
-        DetourError: see `from_networkx`; there are no hosts, or the graph is in parts.
-    """
+    Raises `DetourError`: see `from_networkx`; there are no hosts, or the graph is in parts."""
     import networkx
 
     if not any("kind" in data for _, data in graph.nodes(data=True)):
@@ -113,11 +107,7 @@ class ListedNetwork:
     graph."""
 
     def __init__(
-        self,
-        name: str,
-        nodes: Sequence[ListedNode],
-        edges: Sequence[ListedEdge],
-        data: Mapping[str, Any] | None = None,
+        self, name: str, nodes: Sequence[ListedNode], edges: Sequence[ListedEdge], data: Mapping[str, Any] | None = None
     ) -> None:
         self.name, self.nodes, self.edges, self.data = name, nodes, edges, data or {}
         self._of: dict[str, list[ListedEdge]] = {}
@@ -162,11 +152,8 @@ class ListedNetwork:
         return ListedNetwork(self.name, nodes, edges, self.data), dropped
 
     def graph_of_switches(self) -> networkx.Graph:
-        """A network without hosts, checked, for `topo.expander.given`.
-
-        Raises:
-            DetourError: name, where, and the rule that is broken.
-        """
+        """A network without hosts, checked, for `topo.expander.given`. Raises `DetourError`: name, where, and the rule
+        that is broken."""
         import networkx
 
         self.check_data(SWITCH_KEYS, BETWEEN_KEYS)

@@ -12,16 +12,7 @@ import numpy as np
 from detour.base.errors import DetourError
 from detour.topo import address
 from detour.topo.failures import NONE, Failures, dead_switches
-from detour.topo.graph import (
-    FAR,
-    columns_into,
-    distances,
-    exit_distances,
-    exits,
-    hops,
-    live_graph,
-    local_distances,
-)
+from detour.topo.graph import FAR, columns_into, distances, exit_distances, exits, hops, live_graph, local_distances
 from detour.topo.topology import Host, Topology
 
 SwitchPath: TypeAlias = tuple[int, ...]
@@ -160,37 +151,37 @@ def completed_usids(topology: Topology, usids: tuple[int, ...], target: Host) ->
 def named_switches(topology: Topology, source: Host, usids: Sequence[int]) -> SwitchPath | None:
     """The switches that packets of a host pass by a uSID list which names each of them (or, by uA, the link to it);
     None if it leaves some of the way to routes."""
-    found = [source.switch]
+    path = [source.switch]
     for usid in usids:
-        here = topology.switches[found[-1]]
+        here = topology.switches[path[-1]]
         peers = [peer for peer in here.ports if peer is not None and peer.kind != "host"]
         if usid >= address.FIRST_FUNCTION:
             port = usid - address.FIRST_FUNCTION
             peer = here.peer(port) if port <= len(here.ports) else None
             peers = [peer] if peer is not None and peer.kind != "host" else []
         elif usid >= address.FIRST_HOST:
-            at_end = any(host.node_id == usid for host in topology.hosts_of[found[-1]])
-            return tuple(found) if at_end and usid == usids[-1] else None
+            at_end = any(host.node_id == usid for host in topology.hosts_of[path[-1]])
+            return tuple(path) if at_end and usid == usids[-1] else None
         elif usid == here.node_id:
             continue
         else:
             peers = [peer for peer in peers if topology.switches[peer.index].node_id == usid]
         if not peers:
             return None
-        found.append(peers[0].index)
+        path.append(peers[0].index)
     return None
 
 
 def _waypoints(topology: Topology, path: SwitchPath) -> Sequence[int]:
     """The fewest switches of a path after the first that pin it, the last one included."""
-    found, at = [], 0
+    waypoints, at = [], 0
     while at < len(path) - 1:
         ahead = len(path) - 1
         while ahead > at + 1 and not _is_only_path(topology, path[at : ahead + 1]):
             ahead -= 1
-        found.append(path[ahead])
+        waypoints.append(path[ahead])
         at = ahead
-    return found
+    return waypoints
 
 
 def _is_only_path(topology: Topology, path: SwitchPath) -> bool:

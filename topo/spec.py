@@ -26,11 +26,7 @@ from detour.topo.listed import topology_of_graph
 from detour.topo.topology import Topology
 
 # The Dragonflies of Mizrahi et al., Table II.
-SHORT_NAMES = {
-    "d1": "dragonfly:p=2,a=4,h=2",
-    "d2": "dragonfly:p=3,a=6,h=3",
-    "d3": "dragonfly:p=4,a=8,h=4",
-}
+SHORT_NAMES = {"d1": "dragonfly:p=2,a=4,h=2", "d2": "dragonfly:p=3,a=6,h=3", "d3": "dragonfly:p=4,a=8,h=4"}
 
 
 @dataclass(frozen=True)
@@ -59,37 +55,37 @@ FAMILIES: dict[str, Family | str] = {
 }
 
 
-def _adopt(name: str, found: Any) -> Family:
+def _adopt(name: str, given: Any) -> Family:
     """Another's topology, graph, or function that returns one of them, as a family."""
-    if isinstance(found, Family):
-        return found
-    if not callable(found):
-        topology = topology_of(name, found)
+    if isinstance(given, Family):
+        return given
+    if not callable(given):
+        topology = topology_of(name, given)
         return Family(lambda: topology, ())
-    takes = inspect.signature(found).parameters.values()
+    takes = inspect.signature(given).parameters.values()
     required = tuple(p.name for p in takes if p.default is p.empty and p.kind is not p.VAR_KEYWORD)
     optional = tuple(p.name for p in takes if p.default is not p.empty)
 
     def build(**values: Any) -> Topology:
-        return topology_of(name, plugins.call(name, found, **values))
+        return topology_of(name, plugins.call(name, given, **values))
 
     return Family(build, required, optional)
 
 
-def topology_of(name: str, found: Any) -> Topology:
+def topology_of(name: str, given: Any) -> Topology:
     """A topology, or a networkx graph as one (`topo.graphs`), that code of others has made.
 
     Raises:
         DetourError: it is neither, or the graph describes no topology.
     """
-    if isinstance(found, Topology):
-        return found
-    if not (hasattr(found, "nodes") and hasattr(found, "edges") and hasattr(found, "adj")):
+    if isinstance(given, Topology):
+        return given
+    if not (hasattr(given, "nodes") and hasattr(given, "edges") and hasattr(given, "adj")):
         raise DetourError(
-            f"{name} is a {type(found).__name__}, and not a Topology, a networkx graph or a function that returns one"
+            f"{name} is a {type(given).__name__}, and not a Topology, a networkx graph or a function that returns one"
         )
     with plugins.blaming(name):
-        return topology_of_graph(name, found)
+        return topology_of_graph(name, given)
 
 
 TOPOLOGY_REGISTRY: plugins.Registry[Family] = plugins.Registry(
@@ -117,8 +113,8 @@ def parse_topology(text: str) -> Topology:
 
 def _of_others(text: str) -> Topology:
     """Its `spec` is the text and, behind a `#`, a digest of the network, with which it is refused once it differs."""
-    found = _DIGEST.fullmatch(text.strip())
-    plain = text.strip() if found is None else found["text"]
+    match = _DIGEST.fullmatch(text.strip())
+    plain = text.strip() if match is None else match["text"]
     name, rest = plugins.split(plain)
     if not TOPOLOGY_REGISTRY.knows(name):
         names = (*SHORT_NAMES, *TOPOLOGY_REGISTRY.names())
@@ -130,7 +126,7 @@ def _of_others(text: str) -> Topology:
     if topology.family in FAMILIES:
         return topology
     digest = digest_of(topology)
-    if found is not None and found["digest"] != digest:
+    if match is not None and match["digest"] != digest:
         raise DetourError(f"{plain} is another network than it was: {text!r} was its text")
     return replace(topology, spec=f"{plain}#{digest}")
 

@@ -143,18 +143,18 @@ class Topology:
     @cached_property
     def hosts_of(self) -> tuple[tuple[Host, ...], ...]:
         """Hosts of every switch, by switch index."""
-        found: list[list[Host]] = [[] for _ in self.switches]
+        by_switch: list[list[Host]] = [[] for _ in self.switches]
         for host in self.hosts:
-            found[host.switch].append(host)
-        return tuple(map(tuple, found))
+            by_switch[host.switch].append(host)
+        return tuple(map(tuple, by_switch))
 
     @cached_property
     def members(self) -> tuple[tuple[int, ...], ...]:
         """Switches of every group; a fat-tree's cores form one more group behind the pods."""
-        found: list[list[int]] = [[] for _ in range(1 + max(s.group for s in self.switches))]
+        by_group: list[list[int]] = [[] for _ in range(1 + max(s.group for s in self.switches))]
         for switch in self.switches:
-            found[switch.group].append(switch.index)
-        return tuple(map(tuple, found))
+            by_group[switch.group].append(switch.index)
+        return tuple(map(tuple, by_group))
 
     @cached_property
     def _link_by_name(self) -> dict[str, Link]:

@@ -58,8 +58,11 @@ class Layered:
 
 def layered(first: str, edges: Mapping[str, Sequence[str]]) -> Layered:
     """Nodes that can be reached from `first`. `edges`: from each node to those after it."""
-    nodes, back = _walked(first, edges)
-    layer = _depths(nodes, edges, back)
+    import networkx
+
+    graph = networkx.from_dict_of_lists({first: (), **edges}, networkx.DiGraph)
+    nodes = list(networkx.dfs_postorder_nodes(graph, first))[::-1]  # but for circles, edges lead on
+    layer = _depths(nodes, edges)
     chains = _chains(nodes, edges, layer)
     rows: list[list[str]] = [[] for _ in range(max(layer.values()) + 1)]
     for node in [*nodes, *(point for points in chains.values() for point in points)]:
@@ -74,36 +77,12 @@ def layered(first: str, edges: Mapping[str, Sequence[str]]) -> Layered:
     return Layered(place, bends, max(column.values()) + 1, len(rows))
 
 
-def _walked(first: str, edges: Mapping[str, Sequence[str]]) -> tuple[list[str], set[Edge]]:
-    """What a walk depth first finds: nodes in an order in which each comes before those after it; and edges back to a
-    node from which their own node was reached, to which that does not apply: without them there is no circle."""
-    order: list[str] = []
-    back: set[Edge] = set()
-    seen, under_way = {first}, {first}
-    waiting = [(first, iter(edges.get(first, ())))]
-    while waiting:
-        node, rest = waiting[-1]
-        onward = next(rest, None)
-        if onward is None:
-            waiting.pop()
-            under_way.discard(node)
-            order.append(node)
-        elif onward in under_way:
-            back.add((node, onward))
-        elif onward not in seen:
-            seen.add(onward)
-            under_way.add(onward)
-            waiting.append((onward, iter(edges.get(onward, ()))))
-    order.reverse()
-    return order, back
-
-
-def _depths(order: list[str], edges: Mapping[str, Sequence[str]], back: set[Edge]) -> dict[str, int]:
-    """The length of the longest way to each node."""
-    depth = dict.fromkeys(order, 0)
+def _depths(order: list[str], edges: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    """The length of the longest way to each node. Edges that lead back in the order close circles and do not count."""
+    depth, place = dict.fromkeys(order, 0), {node: at for at, node in enumerate(order)}
     for node in order:
         for onward in edges.get(node, ()):
-            if (node, onward) not in back:
+            if place[onward] > place[node]:
                 depth[onward] = max(depth[onward], depth[node] + 1)
     return depth
 

@@ -103,7 +103,7 @@ def _control_part(program: Mapping[str, Any], pipeline: Mapping[str, Any], texts
     tables = {each["name"]: each for each in pipeline["tables"]}
     code = {name for name, each in tables.items() if not each["key"] and name.startswith("tbl_")}
     actions = {each["id"]: each for each in program["actions"]}
-    onward = {name: list(dict.fromkeys(_after(each))) for name, each in tables.items()}
+    onward = {name: [to for to, _ in _ways(each)] for name, each in tables.items()}
     merged = _merged(code, onward, pipeline)
     known: dict[str, Document] = {}
     edges: dict[str, list[str]] = {}
@@ -141,10 +141,6 @@ def _ways(table: Mapping[str, Any]) -> Iterator[tuple[str | None, str]]:
         yield to, ", ".join(names) if len(by) > 1 else ""
 
 
-def _after(table: Mapping[str, Any]) -> Iterator[str | None]:
-    return (to for to, _ in _ways(table))
-
-
 def _merged(code: set[str], onward: Mapping[str, list[str | None]], pipeline: Mapping[str, Any]) -> dict[str, str]:
     """Code that can only follow other code, and the first of what it follows."""
     before: dict[str, list[str]] = {}
@@ -156,26 +152,15 @@ def _merged(code: set[str], onward: Mapping[str, list[str | None]], pipeline: Ma
         for to in (each["true_next"], each["false_next"]):
             if to is not None:
                 before.setdefault(to, []).append(each["name"])
+    behind = {ways[0]: name for name, ways in before.items() if name in code and len(ways) == 1}
+    follows = {name: behind[name] for name in code & behind.keys() if len(onward[name]) == 1}
     found: dict[str, str] = {}
-    for name in sorted(code, key=lambda each: int(_number(each))):
-        head, at = name, name
-        if name in found:
-            continue
-        while len(onward[at]) == 1 and (to := onward[at][0]) in code and before.get(to or "") == [at] and to != head:
-            at = str(to)
+    for head in code - set(follows.values()):
+        at = head
+        while at in follows:
+            at = follows[at]
             found[at] = head
-    return _heads(found)
-
-
-def _heads(found: dict[str, str]) -> dict[str, str]:
-    """A chain may have been found from its middle first."""
-
-    def head(name: str) -> str:
-        while name in found:
-            name = found[name]
-        return name
-
-    return {name: head(name) for name in found}
+    return found
 
 
 def _chain(name: str, merged: Mapping[str, str], onward: Mapping[str, list[str | None]]) -> list[str]:
@@ -184,10 +169,6 @@ def _chain(name: str, merged: Mapping[str, str], onward: Mapping[str, list[str |
     while (to := onward[found[-1]][0]) is not None and merged.get(to) == name:
         found.append(to)
     return found
-
-
-def _number(name: str) -> str:
-    return "".join(c for c in name if c.isdigit()) or "0"
 
 
 def _table(table: Mapping[str, Any]) -> Document:
@@ -274,16 +255,15 @@ def _placed(
 
 def _headers(program: Mapping[str, Any]) -> Document:
     types = {each["name"]: each for each in program["header_types"]}
-    stacks = {each["name"]: [] for each in program.get("header_stacks", ())}
-    for each in program.get("header_stacks", ()):
-        by_id = {header["id"]: header["name"] for header in program["headers"]}
-        stacks[each["name"]] = [by_id[number] for number in each["header_ids"]]
+    by_id = {header["id"]: header["name"] for header in program["headers"]}
     found: Document = {}
     for each in program["headers"]:
         fields = [[field[0], field[1]] for field in types[each["header_type"]]["fields"]]
         found[each["name"]] = {"fields": fields, "metadata": bool(each["metadata"])}
-    for name, members in stacks.items():
-        found[name] = {"members": members, "metadata": False, "fields": found[members[0]]["fields"] if members else []}
+    for each in program.get("header_stacks", ()):
+        members = [by_id[number] for number in each["header_ids"]]
+        fields = found[members[0]]["fields"] if members else []
+        found[each["name"]] = {"members": members, "metadata": False, "fields": fields}
     return found
 
 

@@ -79,11 +79,7 @@ class Terms:
     max_hops: int = MAX_HOPS
 
     def check(self) -> None:
-        """Refuses what makes no sense.
-
-        Raises:
-            DetourError: which value, and what would do.
-        """
+        """Refuses what makes no sense. Raises `DetourError`: which value, and what would do."""
         unknown = next((name for name in self.schemes if name not in COMPARED_ROUTINGS), None)
         if unknown is not None or not self.schemes:
             raise DetourError(f"routing {unknown!r}; there are {', '.join(COMPARED_ROUTINGS)}")
@@ -101,11 +97,8 @@ def compare(
     terms: Terms,
     report: Callable[[int, int], None] = lambda done, total: None,
 ) -> Comparison:
-    """Every routing of `terms` on a network; throughput is that of the demand, whose pattern is called so.
-
-    Raises:
-        DetourError: the terms make no sense, or a routing has no paths for a pair.
-    """
+    """Every routing of `terms` on a network; throughput is that of the demand, whose pattern is called so. Raises
+    `DetourError`: the terms make no sense, or a routing has no paths for a pair."""
     terms.check()
     given = {"df-ksp": terms.bounds, "nue": terms.bounds}
     todo = [(scheme, bound) for scheme in terms.schemes for bound in given.get(scheme, (None,))]
@@ -123,20 +116,20 @@ def _row(
     network: Expander, demand: Demand, terms: Terms, scheme: str, bound: int | None, ksp: ExpanderRoutes
 ) -> Compared:
     began = time.monotonic()
-    found = _routed(network, terms, scheme, bound, ksp)
+    routed = _routed(network, terms, scheme, bound, ksp)
     seconds = time.monotonic() - began
-    carried = solve(of_pairs(found.routes, demand.pairs), demand, gap=terms.gap)
+    carried = solve(of_pairs(routed.routes, demand.pairs), demand, gap=terms.gap)
     return Compared(
         scheme=scheme,
         bound=bound,
-        priorities=found.priorities,
-        acyclic=found.proof.deadlock_free,
-        paths=round(found.routes.mean_paths, 3),
-        mean_hops=round(found.routes.mean_length, 4),
-        max_hops=int(found.routes.length.max(initial=0)),
+        priorities=routed.priorities,
+        acyclic=routed.proof.deadlock_free,
+        paths=round(routed.routes.mean_paths, 3),
+        mean_hops=round(routed.routes.mean_length, 4),
+        max_hops=int(routed.routes.length.max(initial=0)),
         theta=round(carried.theta, 5),
         gap=round(carried.gap, 5),
-        escaped=round(found.escaped, 4),
+        escaped=round(routed.escaped, 4),
         seconds=round(seconds, 3),
     )
 

@@ -54,11 +54,8 @@ def _all_distances(neighbour: Int32s2, found: Int32s2) -> None:
 
 def hop_distances(network: Expander, *, partial: bool = False) -> NDArray[np.int32]:
     """(switches, switches) links of the shortest path, whatever its layers. `partial`: the network may be in parts;
-    between these it is the number of switches, which is more than any path has.
-
-    Raises:
-        DetourError: the network is in parts.
-    """
+    between these it is the number of switches, which is more than any path has. Raises `DetourError`: the network is in
+    parts."""
     found = np.empty((network.size, network.size), np.int32)
     _all_distances(np.ascontiguousarray(network.channels.neighbour), found)
     if partial:
@@ -79,10 +76,10 @@ def all_to_all(network: Expander) -> Demand:
     return Demand(np.stack([tors[a], tors[b]], axis=1), amount)
 
 
-def uniform_random(network: Expander, seed: int = 1, fan_out: float = FAN_OUT) -> Demand:
+def uniform_random(network: Expander, seed: int = 1) -> Demand:
     """Every switch sends equally to a share of all switches, drawn at random for each."""
     rng, tors = np.random.default_rng([seed, 0xF0]), network.tors
-    count = max(1, round(fan_out * tors.size))
+    count = max(1, round(FAN_OUT * tors.size))
     pairs, amount = [], []
     for i, source in enumerate(tors.tolist()):
         others = np.delete(tors, i)
@@ -92,11 +89,10 @@ def uniform_random(network: Expander, seed: int = 1, fan_out: float = FAN_OUT) -
     return Demand(np.array(pairs, np.int32), np.array(amount))
 
 
-def near_worst(network: Expander, distance: NDArray[np.int32] | None = None) -> Demand:
+def near_worst(network: Expander) -> Demand:
     """Every switch sends all to one other: the permutation of the largest sum of distance * min(hosts) (Namyar et al.,
     SIGCOMM 2021)."""
-    distance = hop_distances(network) if distance is None else distance
-    tors = network.tors
+    distance, tors = hop_distances(network), network.tors
     hosts = network.hosts[tors].astype(np.float64)
     weight = distance[np.ix_(tors, tors)] * np.minimum.outer(hosts, hosts)
     np.fill_diagonal(weight, -1e6)
@@ -105,11 +101,7 @@ def near_worst(network: Expander, distance: NDArray[np.int32] | None = None) -> 
 
 
 def demand_of(pattern: str, network: Expander, seed: int = 1) -> Demand:
-    """The demand of that name.
-
-    Raises:
-        DetourError: there is none.
-    """
+    """The demand of that name. Raises `DetourError`: there is none."""
     if pattern == "all-to-all":
         return all_to_all(network)
     if pattern == "uniform":
@@ -119,9 +111,8 @@ def demand_of(pattern: str, network: Expander, seed: int = 1) -> Demand:
     raise DetourError(f"pattern {pattern!r}; there are {', '.join(DEMAND_PATTERNS)}")
 
 
-def upper_bound(network: Expander, demand: Demand, distance: NDArray[np.int32] | None = None) -> float:
+def upper_bound(network: Expander, demand: Demand) -> float:
     """TUB, eq. (6): no routing carries more than 2E / sum(demand * distance) times the demand; a link that carries s
     counts s times in E."""
-    distance = hop_distances(network) if distance is None else distance
-    load = demand.amount * distance[demand.pairs[:, 0], demand.pairs[:, 1]]
+    load = demand.amount * hop_distances(network)[demand.pairs[:, 0], demand.pairs[:, 1]]
     return 2 * float(network.speeds.sum()) / float(load.sum())

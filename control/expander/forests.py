@@ -25,11 +25,7 @@ Via = NDArray[np.int16]
 
 def trees_of(network: Expander, trees: int | None) -> int:
     """Trees towards every switch: as many as asked for, or one for every host of the switch that has most, as
-    InfiniBand's forwarding by host gives them.
-
-    Raises:
-        DetourError: a number that makes no sense.
-    """
+    InfiniBand's forwarding by host gives them. Raises `DetourError`: a number that makes no sense."""
     if trees is None:
         return int(network.hosts.max())
     if not 1 <= trees <= 64:
@@ -48,11 +44,8 @@ def destinations(network: Expander, seed: int) -> NDArray[np.int64]:
 
 
 def balanced(network: Expander, trees: int | None = None, seed: int = 1) -> ExpanderRoutes:
-    """Shortest paths that share channels as little as can be, `trees` a pair at most (see `trees_of`).
-
-    Raises:
-        DetourError: the network is in parts, or the number of trees makes no sense.
-    """
+    """Shortest paths that share channels as little as can be, `trees` a pair at most (see `trees_of`). Raises
+    `DetourError`: the network is in parts, or the number of trees makes no sense."""
     ch, count = native(network.channels), trees_of(network, trees)
     order = destinations(network, seed)
     weight = np.full(ch.neighbour.shape, first_weight(network, count))

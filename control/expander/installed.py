@@ -14,13 +14,7 @@ from detour.base.arrays import Int32Array
 from detour.control.entries import Entity
 from detour.control.expander.demand import hop_distances
 from detour.control.expander.routes import ExpanderRoutes, PathPolicy, compute
-from detour.control.verifier.dependencies import (
-    InstalledClasses,
-    Waits,
-    plain_choices,
-    shortest_choices,
-    wires_of,
-)
+from detour.control.verifier.dependencies import InstalledClasses, Waits, plain_choices, shortest_choices, wires_of
 from detour.topo.address import MAX_USIDS
 from detour.topo.expander.network import Expander
 from detour.topo.failures import Failures, dead_switches
@@ -81,11 +75,8 @@ def prove_running(
 ) -> InstalledProof:
     """The same of a fabric, from all that its switches hold: entities by device id, read back.
 
-    Switches that are down hold nothing and forward nothing; links that are down count, for they may come back.
-
-    Raises:
-        DetourError: the policy makes no sense for this network.
-    """
+    Switches that are down hold nothing and forward nothing; links that are down count, for they may come back. Raises
+    `DetourError`: the policy makes no sense for this network."""
     topology, live = network.topology, network.under(failures)
     wires = wires_of(topology, dead_switches(failures))
     checked = InstalledClasses(state, wires, lossless)

@@ -49,11 +49,8 @@ def _too_many(routes: ExpanderRoutes) -> DetourError:
 
 
 def lash(routes: ExpanderRoutes) -> LaneRoutes:
-    """Lanes for paths by LASH, in the order of the pairs.
-
-    Raises:
-        DetourError: more than `MAX_LANES` lanes are needed.
-    """
+    """Lanes for paths by LASH, in the order of the pairs. Raises `DetourError`: more than `MAX_LANES` lanes are
+    needed."""
     ch = native(routes.network.channels)
     source, left = routes.sources, np.arange(routes.total)
     lane = np.zeros(routes.total, np.uint8)
@@ -82,11 +79,7 @@ def _fill(
 
 
 def break_cycles(routes: ExpanderRoutes) -> LaneRoutes:
-    """Lanes for paths by DFSSSP's second step.
-
-    Raises:
-        DetourError: more than `MAX_LANES` lanes are needed.
-    """
+    """Lanes for paths by DFSSSP's second step. Raises `DetourError`: more than `MAX_LANES` lanes are needed."""
     ch = native(routes.network.channels)
     n, width = ch.neighbour.shape
     # Dependencies, numbered (x * width + c) * width + d: path r has needs[begin[r]:begin[r+1]].

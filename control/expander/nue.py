@@ -44,11 +44,8 @@ class NueRoutes(NamedTuple):
 
 
 def nue(network: Expander, lanes: int, trees: int | None = None, seed: int = 1) -> NueRoutes:
-    """Routes in so many lanes at most, `trees` paths a pair at most (see `forests.trees_of`).
-
-    Raises:
-        DetourError: the network is in parts, or a number makes no sense.
-    """
+    """Routes in so many lanes at most, `trees` paths a pair at most (see `forests.trees_of`). Raises `DetourError`: the
+    network is in parts, or a number makes no sense."""
     if not 1 <= lanes <= MAX_LANES:
         raise DetourError(f"{lanes} lanes; 1 to {MAX_LANES} are possible")
     ch, count = native(network.channels), trees_of(network, trees)

@@ -55,11 +55,7 @@ class PathPolicy:
         return DISJOINT if self.disjoint else TIES[self.ties]
 
     def check(self, network: Expander) -> None:
-        """Refuses what makes no sense.
-
-        Raises:
-            DetourError: which value, and what would do.
-        """
+        """Refuses what makes no sense. Raises `DetourError`: which value, and what would do."""
         if not 1 <= self.k <= 1024:
             raise DetourError(f"k={self.k} paths a pair; 1 to 1024 are possible")
         if not 0 <= self.priorities <= 8:
@@ -132,11 +128,7 @@ class ExpanderRoutes:
         return switches, priorities
 
     def of(self, source: int, target: int) -> list[tuple[list[int], list[int]]]:
-        """All paths of a pair, as `path` gives them.
-
-        Raises:
-            DetourError: there are none.
-        """
+        """All paths of a pair, as `path` gives them. Raises `DetourError`: there are none."""
         hit = np.flatnonzero((self.pairs[:, 0] == source) & (self.pairs[:, 1] == target))
         if not hit.size:
             raise DetourError(f"no routes were computed from s{source} to s{target}")
@@ -150,11 +142,7 @@ class ExpanderRoutes:
 
 
 def of_pairs(routes: ExpanderRoutes, pairs: NDArray[np.int32]) -> ExpanderRoutes:
-    """The paths of some of the pairs, in their order.
-
-    Raises:
-        DetourError: a pair has none.
-    """
+    """The paths of some of the pairs, in their order. Raises `DetourError`: a pair has none."""
     number = {pair: i for i, pair in enumerate(map(tuple, routes.pairs.tolist()))}
     missing = next((pair for pair in map(tuple, pairs.tolist()) if pair not in number), None)
     if missing is not None:
@@ -212,11 +200,8 @@ def compute(
     """The routes of some pairs (None: all of them, of which half are computed and the others are their reverses).
 
     A reverse has as many down-ups and is as long. A pair that has fewer than K paths within `policy.max_hops` gets
-    those that there are; `partial`: that may be none.
-
-    Raises:
-        DetourError: the policy makes no sense, or a pair has no path at all.
-    """
+    those that there are; `partial`: that may be none. Raises `DetourError`: the policy makes no sense, or a pair has no
+    path at all."""
     policy.check(network)
     both_directions = pairs is None
     if pairs is None:
@@ -251,11 +236,8 @@ def rows_anew(
     network: Expander, policy: PathPolicy, ends: Sequence[tuple[int, int]], numbers: Sequence[int]
 ) -> tuple[ExpanderRoutes, list[int | None]]:
     """Routes for some (source, destination) switches, and a row of them for each: path number `numbers[i]` of its pair,
-    counted round; None if the pair has no path within the policy's priorities and hops.
-
-    Raises:
-        DetourError: the policy makes no sense.
-    """
+    counted round; None if the pair has no path within the policy's priorities and hops. Raises `DetourError`: the
+    policy makes no sense."""
     wanted, which = np.unique(np.array(ends, np.int32).reshape(-1, 2), axis=0, return_inverse=True)
     routes = compute(network, policy, wanted, partial=True)
     rows: list[int | None] = []
@@ -346,10 +328,7 @@ def _check_connected(routes: ExpanderRoutes) -> None:
 
 def write_csv(routes: ExpanderRoutes, file: Path) -> None:
     """One path a line: source, destination, hops, switches and the lossless priority of every hop, counted from 1.
-
-    Raises:
-        DetourError: the file cannot be written.
-    """
+    Raises `DetourError`: the file cannot be written."""
     with new_text(file) as out:
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(("source", "destination", "hops", "switches", "priorities"))

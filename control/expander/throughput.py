@@ -47,11 +47,8 @@ def _capacity(routes: ExpanderRoutes) -> NDArray[np.float64]:
 def _solved(
     routes: ExpanderRoutes, demand: Demand, corner: bool
 ) -> tuple[approximate.ThroughputBounds, NDArray[np.float64]]:
-    """Bounds and flows (paths,) by linear programming; `corner`: with crossover, if the program is small.
-
-    Raises:
-        DetourError: HiGHS ends with nothing that could be used.
-    """
+    """Bounds and flows (paths,) by linear programming; `corner`: with crossover, if the program is small. Raises
+    `DetourError`: HiGHS ends with nothing that could be used."""
     begin, channels = channels_of(routes)
     used, rows = np.unique(channels, return_inverse=True)
     capacity = _capacity(routes)[used]
@@ -71,21 +68,15 @@ def _solved(
 
 def exact(routes: ExpanderRoutes, demand: Demand) -> approximate.ThroughputBounds:
     """Theta by linear programming, as bounds that are computed from HiGHS's flows and prices and hold by themselves.
-
-    Raises:
-        DetourError: HiGHS ends with nothing that could be used.
-    """
+    Raises `DetourError`: HiGHS ends with nothing that could be used."""
     return _solved(routes, demand, corner=True)[0]
 
 
 def fractions(routes: ExpanderRoutes, demand: Demand, gap: float = 0.01) -> NDArray[np.float64]:
     """How the demands are to be split among their paths to carry the most: (paths,), those of a pair add up to 1.
 
-    Of all optimal flows the interior point in their middle is taken: it spreads over what is equally good.
-
-    Raises:
-        DetourError: HiGHS fails.
-    """
+    Of all optimal flows the interior point in their middle is taken: it spreads over what is equally good. Raises
+    `DetourError`: HiGHS fails."""
     if routes.total <= EXACT_PATHS:
         flows = _solved(routes, demand, corner=False)[1]
     else:

@@ -138,11 +138,7 @@ ROUTING_ENGINES = {"ftree": ftree_table, "minhop": min_hop}
 
 
 def spines_of(fabric: FatTree, table: ForwardingTable, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
-    """Spines (flows,) int32 of flows under a table.
-
-    Raises:
-        DetourError: a pair of leaves has no spine in common.
-    """
+    """Spines (flows,) int32 of flows under a table. Raises `DetourError`: a pair of leaves has no spine in common."""
     leaf = src // fabric.hosts
     outside = leaf != dst // fabric.hosts
     spine = np.where(outside, table[leaf, dst], INSIDE).astype(np.int32)

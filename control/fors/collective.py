@@ -68,12 +68,9 @@ def _over(plan: ForsPlan) -> dict[str, np.ndarray]:
     return {"spine": plan.spine, "up": up, "down": down}
 
 
-def msccl(plan: ForsPlan, name: str = "fors") -> Iterator[str]:
-    """Lines of an MSCCL algorithm for all-to-all, a chunk for each pair.
-
-    Raises:
-        DetourError: more phases than MSCCL has thread blocks, or pairs are left out.
-    """
+def msccl(plan: ForsPlan) -> Iterator[str]:
+    """Lines of an MSCCL algorithm for all-to-all, a chunk for each pair. Raises `DetourError`: more phases than MSCCL
+    has thread blocks, or pairs are left out."""
     if plan.unreachable:
         raise DetourError("MSCCL's all-to-all has every pair; this plan leaves out leaves that nothing joins")
     turns, blocks = _turns(plan)
@@ -88,7 +85,7 @@ def msccl(plan: ForsPlan, name: str = "fors") -> Iterator[str]:
     peers[0, ranks[plan.src], turns] = ranks[plan.dst]
     peers[1, ranks[plan.dst], turns] = ranks[plan.src]
     yield (
-        f'<algo name="{name}" coll="alltoall" proto="Simple" nchannels="{channels}" nchunksperloop="{count}" '
+        f'<algo name="fors" coll="alltoall" proto="Simple" nchannels="{channels}" nchunksperloop="{count}" '
         f'ngpus="{count}" inplace="0" outofplace="1" minBytes="0" maxBytes="{_MOST_BYTES}">'
     )
     for rank in range(count):

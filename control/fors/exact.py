@@ -107,7 +107,7 @@ def dealt_lanes(fabric: FatTree, leaf: np.ndarray, spine: np.ndarray) -> np.ndar
 
     Flows of a link take the lanes of its working cables in turn. So no lane has more than T of a link's T * room.
     """
-    found = np.full(len(spine), INSIDE, np.int32)
+    lanes = np.full(len(spine), INSIDE, np.int32)
     away = np.flatnonzero(spine != INSIDE)
     link = leaf[away].astype(np.int64) * fabric.spines + spine[away]
     order = np.argsort(link, kind="stable")
@@ -117,8 +117,8 @@ def dealt_lanes(fabric: FatTree, leaf: np.ndarray, spine: np.ndarray) -> np.ndar
     # Working cables first, in order.
     working = np.argsort(~fabric.working.reshape(-1, fabric.cables), axis=1, kind="stable")
     cable = working[link, lane // fabric.lanes]
-    found[away] = (spine[away] * fabric.cables + cable) * fabric.lanes + lane % fabric.lanes
-    return found
+    lanes[away] = (spine[away] * fabric.cables + cable) * fabric.lanes + lane % fabric.lanes
+    return lanes
 
 
 def _turns(fabric: FatTree, paths: _SpinePaths, phase: np.ndarray, sizes: np.ndarray) -> np.ndarray:

@@ -39,11 +39,8 @@ class FatTree:
     not full. Leaves are numbered over all pods. A link fails in both directions, every cable by itself.
 
     With `speed` = p / q (in lowest terms) a phase is the time of q messages at a server's rate: a cable carries p
-    messages in it and a server sends q and receives q, each at 1/q of its rate.
-
-    Raises:
-        DetourError: a number is out of range.
-    """
+    messages in it and a server sends q and receives q, each at 1/q of its rate. Raises `DetourError`: a number is out
+    of range."""
 
     spines: int  # M0; on three levels the aggregation switches of a pod, which are planes
     leaves: int  # M1; on three levels of a pod
@@ -59,11 +56,7 @@ class FatTree:
     @classmethod
     def three_levels(cls, pods: int, leaves: int, aggs: int, cores: int, hosts: int, **more: Any) -> FatTree:
         """Pods of so many leaves and aggregation switches, each of these with so many cores; `failed`, `population`
-        and `group` as in the class.
-
-        Raises:
-            DetourError: a number is out of range.
-        """
+        and `group` as in the class. Raises `DetourError`: a number is out of range."""
         _check_numbers(3, pods=pods, leaves=leaves, aggs=aggs, cores=cores, hosts=hosts)
         return cls(aggs, leaves, hosts=hosts, pods=pods, cores=cores, **more)
 
@@ -278,15 +271,10 @@ def unreachable_text(fabric: FatTree, lost: tuple[tuple[int, int], ...]) -> str:
     return f"{fabric.name}: no {what} is left for leaves {pairs} (--skip-unreachable plans the rest)"
 
 
-def random_failures(fabric: FatTree, count: int, seed: int, *, connected: bool = True) -> FatTree:
-    """The fabric with `count` more links failed at random.
-
-    `connected`: every pair of leaves keeps a common spine or, on three levels, a path; a link that would part one is
-    not drawn.
-
-    Raises:
-        DetourError: there are not that many links that may fail.
-    """
+def random_failures(fabric: FatTree, count: int, seed: int) -> FatTree:
+    """The fabric with `count` more links failed at random. Every pair of leaves keeps a common spine or, on three
+    levels, a path: a link that would part one is not drawn. Raises `DetourError`: there are not that many links that
+    may fail."""
     rng = random.Random(f"fors failures of three levels {seed}" if fabric.cores else f"fors failures {seed}")
     working, high = fabric.working.copy(), fabric.high.copy()
     links: list[TreeLink] = [(u, c * fabric.cables + k) for u, c, k in np.argwhere(working).tolist()]
@@ -306,7 +294,7 @@ def random_failures(fabric: FatTree, count: int, seed: int, *, connected: bool =
         array[at] = False
         rows = np.array([link[0]]) if len(link) == 2 else np.flatnonzero(pod_of == link[0])
         now = joined[rows] & _planes(working.sum(axis=2) > 0, high, pod_of, rows).any(axis=2)
-        if connected and (now != joined[rows]).any():
+        if (now != joined[rows]).any():
             array[at] = True
             continue
         joined[rows], joined[:, rows] = now, now.T

@@ -29,11 +29,8 @@ _DIGITS = str.maketrans("", "", "0123456789")
 
 
 def write(plan: ForsPlan, path: Path, sent: np.ndarray | None = None) -> None:
-    """Writes a plan; `sent` (flows,) bytes go into one more column.
-
-    Raises:
-        DetourError: the file cannot be written.
-    """
+    """Writes a plan; `sent` (flows,) bytes go into one more column. Raises `DetourError`: the file cannot be
+    written."""
     over = [plan.spine, *([] if plan.core is None else [plan.core])]
     if plan.cables is not None:
         over += list(np.where(plan.spine == INSIDE, INSIDE, plan.cables))
@@ -46,22 +43,15 @@ def write(plan: ForsPlan, path: Path, sent: np.ndarray | None = None) -> None:
 
 
 def write_rows(path: Path, header: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
-    """Writes a file of values separated by commas.
-
-    Raises:
-        DetourError: it cannot be written.
-    """
+    """Writes a file of values separated by commas. Raises `DetourError`: it cannot be written."""
     with new_text(path) as file:
         file.write(",".join(header) + "\n")
         file.writelines(",".join(row) + "\n" for row in rows)
 
 
 def read(fabric: FatTree, path: Path, unreachable: tuple[tuple[int, int], ...] = ()) -> ForsPlan:
-    """A plan from a file, rows in its order; phases are as many as it uses.
-
-    Raises:
-        DetourError: the file cannot be read, or a line is not of that form.
-    """
+    """A plan from a file, rows in its order; phases are as many as it uses. Raises `DetourError`: the file cannot be
+    read, or a line is not of that form."""
     text = read_text(path)
     header = _header(fabric)
     rows = _plain(text) if header == HEADER else None
@@ -69,11 +59,8 @@ def read(fabric: FatTree, path: Path, unreachable: tuple[tuple[int, int], ...] =
 
 
 def read_with_bytes(fabric: FatTree, path: Path) -> tuple[ForsPlan, np.ndarray]:
-    """A plan from a file whose last column is `bytes`, and that column (flows,).
-
-    Raises:
-        DetourError: the file cannot be read, or a line is not of that form.
-    """
+    """A plan from a file whose last column is `bytes`, and that column (flows,). Raises `DetourError`: the file cannot
+    be read, or a line is not of that form."""
     rows = _table(path, read_text(path), [*_header(fabric), BYTES])
     return _plan(fabric, rows[:, :-1], ()), rows[:, -1]
 

@@ -43,10 +43,7 @@ def reroute(plan: ForsPlan, fabric: FatTree) -> Change:
     finds no way, all is planned anew.
 
     On three levels flows may change their phase, and all is planned anew where that takes fewer phases than keeping.
-
-    Raises:
-        DetourError: another fabric, or two leaves lost their last common spine.
-    """
+    Raises `DetourError`: another fabric, or two leaves lost their last common spine."""
     if replace(plan.fabric, failed=fabric.failed) != fabric:
         raise DetourError(
             f"a plan for {plan.fabric.name} with {plan.fabric.servers} servers cannot be kept on another fabric"

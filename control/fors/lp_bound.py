@@ -100,8 +100,8 @@ def _solved(fabric: FatTree, paths: _Paths) -> tuple[np.ndarray, np.ndarray]:
     model = solver(random_seed=1)
     model.passModel(programme(np.append(np.zeros(len(pair)), 1.0), (lower, upper), matrix))
     model.run()
-    found = model.getSolution()
-    return np.array(found.col_value), np.clip(-np.array(found.row_dual)[len(pairs) :], 0.0, 1.0)
+    solution = model.getSolution()
+    return np.array(solution.col_value), np.clip(-np.array(solution.row_dual)[len(pairs) :], 0.0, 1.0)
 
 
 def _shared(fabric: FatTree, volume: Int64Array) -> tuple[int, np.ndarray]:

@@ -29,11 +29,8 @@ _BUDGET = 1500
 
 
 def phases_needed(spines: int, leaves: int, reduction: int) -> int:
-    """Phases for f = `reduction`: P - 1, or ceil(M0 (P - M0) / (M0 - f)) if that is more (section 4).
-
-    Raises:
-        DetourError: f is not in 0..M0-1.
-    """
+    """Phases for f = `reduction`: P - 1, or ceil(M0 (P - M0) / (M0 - f)) if that is more (section 4). Raises
+    `DetourError`: f is not in 0..M0-1."""
     if not 0 <= reduction < spines:
         raise DetourError(f"a reduction of {reduction} links is not in 0..{spines - 1} (f < M0)")
     return max(spines * leaves - 1, -(-spines * (spines * leaves - spines) // (spines - reduction)))
@@ -42,11 +39,7 @@ def phases_needed(spines: int, leaves: int, reduction: int) -> int:
 def schedule(spines: int, leaves: int, reduction: int) -> Schedule | None:
     """All pairs on FT(2; M0, M1) in which no leaf sends or receives more than M0 - f flows a phase over spines.
 
-    None where P - 1 phases are enough.
-
-    Raises:
-        DetourError: f is not in 0..M0-1.
-    """
+    None where P - 1 phases are enough. Raises `DetourError`: f is not in 0..M0-1."""
     if phases_needed(spines, leaves, reduction) < spines * leaves:
         return None
     if reduction <= spines // leaves:
@@ -70,11 +63,8 @@ def closed_form(spines: int, leaves: int) -> Schedule:
 
 
 def algorithm_1(spines: int, leaves: int, reduction: int) -> Schedule:
-    """Algorithm 1, corrected, with the intra-leaf flows in the phases in which their servers are idle.
-
-    Raises:
-        DetourError: f is out of range or there are not enough idle phases (f <= floor(M0/M1): use `closed_form`).
-    """
+    """Algorithm 1, corrected, with the intra-leaf flows in the phases in which their servers are idle. Raises
+    `DetourError`: f is out of range or there are not enough idle phases (f <= floor(M0/M1): use `closed_form`)."""
     phases = phases_needed(spines, leaves, reduction)
     between = inter_leaf(spines, leaves, reduction)
     inside = intra_leaf(spines, phases, between)
@@ -108,11 +98,8 @@ def intra_leaf(spines: int, phases: int, between: Schedule) -> Schedule:
     """One leaf's own M0 * M0 pairs (a server with itself among them) in the idle phases of leaf 0.
 
     All leaves are idle in the same pattern, so leaf 0 stands for each. This is an edge colouring of K(M0, M0) in which
-    a sender and a receiver each have their own list of colours, the phases in which they are idle.
-
-    Raises:
-        DetourError: no such colouring was found.
-    """
+    a sender and a receiver each have their own list of colours, the phases in which they are idle. Raises
+    `DetourError`: no such colouring was found."""
     sending = np.ones((spines, phases), bool)
     receiving = np.ones((spines, phases), bool)
     out = between.src < spines

@@ -33,11 +33,8 @@ def phases_of(
     """(flows,) int32: a phase for each flow from leaf `source` to leaf `target` over `spine` (-1: inside a leaf).
 
     `population`: (leaves,) flows that a phase may have out of a leaf, and into it. `spine`: (flows,), or (2, flows) for
-    a flow that has one number at its source and another at its target (a cable's, say), all below `spines`.
-
-    Raises:
-        DetourError: the flows do not fit (a set is too large).
-    """
+    a flow that has one number at its source and another at its target (a cable's, say), all below `spines`. Raises
+    `DetourError`: the flows do not fit (a set is too large)."""
     ports = np.broadcast_to(spine, (2, len(source)))
     inside = ports[0] < 0
     ends = zip((source, target), ports, strict=True)

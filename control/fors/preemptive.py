@@ -73,18 +73,18 @@ def turns(
     """
     left = sizes.astype(np.int64).copy()
     time = least
-    found: list[Turn] = []
+    phases: list[Turn] = []
     while left.any():
-        if most is not None and len(found) == most:
+        if most is not None and len(phases) == most:
             return None
         state = _Remaining(left, crossbars, time)
         matching = _matching(state)
         length = _length(state, matching, shortest)
         sent = np.minimum(left[matching.src, matching.dst], length)
         left[matching.src, matching.dst] -= sent
-        found.append(Turn(matching, length, sent))
+        phases.append(Turn(matching, length, sent))
         time = max(state.time - length, 0)
-    return found
+    return phases
 
 
 class _Remaining:
@@ -121,41 +121,41 @@ def _matching(state: _Remaining) -> Matching:
     """The phase's flows with their colours: the greatest assignment, then others in place of those refused a colour."""
     weights = state.weights()
     none = np.zeros(0, np.int64)
-    found = Matching(none, none, np.zeros(0, np.int32))
+    matching = Matching(none, none, np.zeros(0, np.int32))
     src, dst = _within_cables(state, weights)
     for _ in range(_ROUNDS):
         order = np.argsort(-weights[src, dst], kind="stable")
-        found, refused = _admitted(state, found, src[order], dst[order])
+        matching, refused = _admitted(state, matching, src[order], dst[order])
         # Another flow between the same leaves would not find a colour either.
         leaf = state.crossbars.leaf
         for s, d in refused:
             weights[np.ix_(leaf == leaf[s], leaf == leaf[d])] = 0.0
-        src, dst = _more(state, weights, found.src, found.dst)
+        src, dst = _more(state, weights, matching.src, matching.dst)
         if not len(src):
             break
-    return found
+    return matching
 
 
 def _admitted(
-    state: _Remaining, found: Matching, src: Int64Array, dst: Int64Array
+    state: _Remaining, phase: Matching, src: Int64Array, dst: Int64Array
 ) -> tuple[Matching, list[tuple[int, int]]]:
     """A phase with as many more flows as get colours, in order, and the others."""
-    both = np.concatenate([found.src, src]), np.concatenate([found.dst, dst])
-    colour = np.concatenate([found.colour, np.full(len(src), -1, np.int32)])
+    both = np.concatenate([phase.src, src]), np.concatenate([phase.dst, dst])
+    colour = np.concatenate([phase.colour, np.full(len(src), -1, np.int32)])
     whole = _coloured(state, *both, colour)
     if (whole >= 0).sum() == state.away[both].sum():
         return Matching(*both, whole), []
     refused = []
     for s, d in zip(src.tolist(), dst.tolist(), strict=True):
-        one = Matching(np.append(found.src, s), np.append(found.dst, d), np.append(found.colour, np.int32(-1)))
+        one = Matching(np.append(phase.src, s), np.append(phase.dst, d), np.append(phase.colour, np.int32(-1)))
         if state.away[s, d]:
             tried = _coloured(state, *one)
             if (tried >= 0).sum() < state.away[one.src, one.dst].sum():
                 refused.append((s, d))
                 continue
             one = one._replace(colour=tried)
-        found = one
-    return found, refused
+        phase = one
+    return phase, refused
 
 
 def _within_cables(state: _Remaining, weights: np.ndarray) -> tuple[Int64Array, Int64Array]:
@@ -229,13 +229,13 @@ def _more(state: _Remaining, weights: np.ndarray, src: Int64Array, dst: Int64Arr
 def _coloured(state: _Remaining, src: Int64Array, dst: Int64Array, colour: np.ndarray) -> np.ndarray:
     """(flows,) int32 colours, beginning with those that are there; -1 where a flow got none or needs none."""
     leaf = state.crossbars.leaf
-    found = colour.astype(np.int32)
+    colours = colour.astype(np.int32)
     away = np.flatnonzero(state.away[src, dst])
     source, target = (leaf[end[away]].astype(np.int32) for end in (src, dst))
-    mine = np.ascontiguousarray(found[away])
+    mine = np.ascontiguousarray(colours[away])
     complete(source, target, state.crossbars.lanes, state.crossbars.lanes, mine, _BUDGET, 1)
-    found[away] = mine
-    return found
+    colours[away] = mine
+    return colours
 
 
 def _length(state: _Remaining, matching: Matching, shortest: int) -> int:

@@ -114,9 +114,9 @@ class _Work:
     def dense_phases(self) -> Int64Array:
         """Phases that have flows, numbered anew in their order."""
         there = self.phase >= 0
-        found = np.full(len(self.phase), GONE, np.int64)
-        found[there] = np.unique(self.phase[there], return_inverse=True)[1]
-        return found
+        numbers = np.full(len(self.phase), GONE, np.int64)
+        numbers[there] = np.unique(self.phase[there], return_inverse=True)[1]
+        return numbers
 
     # -- one phase --------------------------------------------------------------------------------------
 

@@ -25,11 +25,7 @@ def read_sizes(fabric: FatTree, path: Path) -> Int64Array:
 
     CSV has lines `src,dst,bytes` with servers' numbers, each pair at most once (others send nothing). JSON is a list of
     n lists of n numbers, servers that take part in order, by itself or under `sizes`. What a server has for itself does
-    not count.
-
-    Raises:
-        DetourError: the file cannot be read, or what in it is wrong.
-    """
+    not count. Raises `DetourError`: the file cannot be read, or what in it is wrong."""
     text = read_text(path)
     sizes = _from_json(fabric, path, text) if text.lstrip()[:1] in ("[", "{") else _from_csv(fabric, path, text)
     np.fill_diagonal(sizes, 0)
@@ -40,10 +36,10 @@ def read_sizes(fabric: FatTree, path: Path) -> Int64Array:
 
 def _from_json(fabric: FatTree, path: Path, text: str) -> Int64Array:
     try:
-        found: Any = json.loads(text)
+        document: Any = json.loads(text)
     except json.JSONDecodeError as error:
         raise DetourError(f"{path}: {error}") from error
-    rows = found.get("sizes") if isinstance(found, dict) else found
+    rows = document.get("sizes") if isinstance(document, dict) else document
     count = fabric.servers
     if not (isinstance(rows, list) and len(rows) == count and all(_is_row(row, count) for row in rows)):
         raise DetourError(
@@ -93,11 +89,8 @@ def drawn_sizes(servers: int, skew: str, mean: int, seed: int) -> Int64Array:
 
     `uniform`: all alike. `zipf:S`: the k-th largest message is k^-S of the largest, pairs in an order drawn by seed.
     `moe:S`: the k-th most wanted receiver gets k^-S of what the first one gets, from every sender alike up to a factor
-    of 0.5 to 1.5 (experts that attract tokens); the order of receivers and these factors are drawn.
-
-    Raises:
-        DetourError: the skew is none of these.
-    """
+    of 0.5 to 1.5 (experts that attract tokens); the order of receivers and these factors are drawn. Raises
+    `DetourError`: the skew is none of these."""
     match = re.fullmatch(r"uniform|(zipf|moe):(\d{1,2}(?:\.\d{1,3})?)", skew.strip(), re.ASCII)
     if not match:
         raise DetourError(f"skew {skew!r} is not uniform, zipf:S or moe:S, like zipf:1.2")
@@ -112,7 +105,7 @@ def drawn_sizes(servers: int, skew: str, mean: int, seed: int) -> Int64Array:
             share = ranked[None, :] * rng.uniform(0.5, 1.5, (servers, servers))
         else:
             share[away] = ranked
-    found = np.zeros((servers, servers), np.int64)
+    sizes = np.zeros((servers, servers), np.int64)
     if servers > 1:
-        found[away] = np.clip(np.rint(share[away] / share[away].mean() * mean), 1, _MOST_BYTES)
-    return found
+        sizes[away] = np.clip(np.rint(share[away] / share[away].mean() * mean), 1, _MOST_BYTES)
+    return sizes

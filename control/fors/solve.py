@@ -32,11 +32,8 @@ def solve(fabric: FatTree, *, skip_unreachable: bool = False) -> ForsPlan:
     Algorithm 2, where it applies, or by recolouring; where that finds none, and for fabrics that are not full, the
     integer programme with Koenig's colourings. Every fabric gets a plan; where the programme's solver runs out of time
     it may have more phases than its `lower_bound`. `skip_unreachable`: pairs of leaves that nothing joins are left
-    out and named in the plan. On three levels: `tiered`.
-
-    Raises:
-        DetourError: no path joins two leaves any more and `skip_unreachable` is not set; there are no servers.
-    """
+    out and named in the plan. On three levels: `tiered`. Raises `DetourError`: no path joins two leaves any more and
+    `skip_unreachable` is not set; there are no servers."""
     lost = tuple(fabric.unreachable())
     if lost and not skip_unreachable:
         raise DetourError(unreachable_text(fabric, lost))

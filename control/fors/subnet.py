@@ -34,11 +34,8 @@ Guids = dict[str, int]  # by name: leaf0, spine3, server17 (three levels: agg an
 
 
 def path_bits(fabric: FatTree) -> int:
-    """The LMC: how many low bits of a LID name a spine, and the cables to and from it; or a plane and a core.
-
-    Raises:
-        DetourError: there are more paths than LIDs of a port can name, more LIDs than there are, or too many ports.
-    """
+    """The LMC: how many low bits of a LID name a spine, and the cables to and from it; or a plane and a core. Raises
+    `DetourError`: there are more paths than LIDs of a port can name, more LIDs than there are, or too many ports."""
     bits = _bits(fabric)
     if bits > _MOST_LMC:
         what = "spines" if fabric.cables == 1 else "ways (spine and two cables)"
@@ -91,10 +88,7 @@ def made_up_guids(fabric: FatTree) -> Guids:
 
 def read_guids(fabric: FatTree, path: Path) -> Guids:
     """GUIDs from a file of lines `leaf0,0x0002c902003c8b78`, one for every switch and every server that is there.
-
-    Raises:
-        DetourError: the file cannot be read, a line is not of that form, or somebody has none.
-    """
+    Raises `DetourError`: the file cannot be read, a line is not of that form, or somebody has none."""
     guids: Guids = {}
     for number, line in enumerate(read_text(path).splitlines(), 1):
         name, _, guid = (part.strip() for part in line.partition(","))
@@ -115,10 +109,7 @@ def read_guids(fabric: FatTree, path: Path) -> Guids:
 
 def forwarding_tables(fabric: FatTree, guids: Guids) -> Iterator[str]:
     """Lines of a file for `opensm -R file -U FILE` with the LMC of `path_bits`; LIDs follow OpenSM's by port GUID.
-
-    Raises:
-        DetourError: the fabric is too large.
-    """
+    Raises `DetourError`: the fabric is too large."""
     bits = path_bits(fabric)
     last = _server_lid(fabric, fabric.slots) - 1
     routes, switches = _Routes(fabric), _switches(fabric)

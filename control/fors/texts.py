@@ -29,11 +29,7 @@ def parse_fabric(
     3 and its pod's aggregation switch 1; aggregation switch 0 of pod 2 and core 1 of its plane.
 
     `servers`, or `population` for every leaf (`20,19,...`): those that are there. `group`: those that take part, like
-    `0-3,20-23,45`.
-
-    Raises:
-        DetourError: what is wrong with the texts.
-    """
+    `0-3,20-23,45`. Raises `DetourError`: what is wrong with the texts."""
     kind, values = split_spec(topo)
     if kind.lower() not in _KINDS:
         raise DetourError(f"topology {topo!r}: FORS runs on fat-trees of two levels, like ft:m0=20,m1=18")
@@ -80,11 +76,8 @@ _LINK = re.compile(rf"(?:{_END}/)?{_END}:{_END}(?::{_END})?", re.ASCII)
 def parse_links(fabric: FatTree, text: str | None) -> frozenset[TreeLink]:
     """Links given as `leaf:spine,...`, with `*` for all leaves or all spines (a switch that is down).
 
-    `leaf:spine:cable` is one of several parallel cables; on three levels `pod/plane:core` is a link to a core.
-
-    Raises:
-        DetourError: a part is not of that form, or there is no such link.
-    """
+    `leaf:spine:cable` is one of several parallel cables; on three levels `pod/plane:core` is a link to a core. Raises
+    `DetourError`: a part is not of that form, or there is no such link."""
     links: set[TreeLink] = set()
     for part in text.split(",") if text is not None else ():
         match = _LINK.fullmatch(part)
@@ -116,11 +109,8 @@ def _populated(fabric: FatTree, servers: int | None, population: str | None, gro
 
 
 def spread(fabric: FatTree, servers: int) -> tuple[int, ...]:
-    """A population of `servers`, as even as it can be, the first leaves one more.
-
-    Raises:
-        DetourError: there are not that many places.
-    """
+    """A population of `servers`, as even as it can be, the first leaves one more. Raises `DetourError`: there are not
+    that many places."""
     if not 1 <= servers <= fabric.slots:
         raise DetourError(f"{fabric.name} has places for 1..{fabric.slots} servers, not for {servers}")
     each, more = divmod(servers, len(fabric.population))
@@ -128,17 +118,13 @@ def spread(fabric: FatTree, servers: int) -> tuple[int, ...]:
 
 
 def _numbers(text: str, what: str, *, ranges: bool) -> tuple[int, ...]:
-    """Numbers `4,2,3`; with `ranges` also `0-3`, both ends included.
-
-    Raises:
-        DetourError: a part is neither.
-    """
+    """Numbers `4,2,3`; with `ranges` also `0-3`, both ends included. Raises `DetourError`: a part is neither."""
     form = re.compile(r"\s*(\d{1,6})\s*(?:-\s*(\d{1,6})\s*)?" if ranges else r"\s*(\d{1,6})\s*()", re.ASCII)
-    found: list[int] = []
+    numbers: list[int] = []
     for part in text.split(","):
         match = form.fullmatch(part)
         if not match or (match[2] and int(match[2]) < int(match[1])):
             like = "a number or a range like 0-3" if ranges else "a number"
             raise DetourError(f"{what}: {part.strip()!r} is not {like}")
-        found += range(int(match[1]), int(match[2] or match[1]) + 1)
-    return tuple(found)
+        numbers += range(int(match[1]), int(match[2] or match[1]) + 1)
+    return tuple(numbers)

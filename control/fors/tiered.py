@@ -33,10 +33,11 @@ from detour.control.fors.recolour import complete
 from detour.control.fors.server_assignment import assign_servers
 
 _BUDGET = 200  # flows of a phase and plane that may drive others from their cores
+_SEED = 1
 _WORK = 400_000_000  # places that are looked at for one number of phases
 
 
-def tiered_plan(fabric: FatTree, lost: tuple[tuple[int, int], ...], seed: int = 1) -> ForsPlan:
+def tiered_plan(fabric: FatTree, lost: tuple[tuple[int, int], ...]) -> ForsPlan:
     """A plan with as few phases as are found; `optimal` says whether that is proven to be the least. `lost`: pairs of
     leaves without a path, which are left out."""
     begin = time.perf_counter()
@@ -47,7 +48,7 @@ def tiered_plan(fabric: FatTree, lost: tuple[tuple[int, int], ...], seed: int = 
     _settle(fabric, board, flows)
     if (flows.phase < 0).any():
         method += "/ejection"
-    phases = _complete(fabric, board, flows, bound, seed)
+    phases = _complete(fabric, board, flows, bound)
     routed = time.perf_counter()
     first, second = assign_servers(phases, flows.source, flows.target, flows.phase, fabric.sizes())
     numbers = fabric.server_numbers()
@@ -65,14 +66,14 @@ def tiered_plan(fabric: FatTree, lost: tuple[tuple[int, int], ...], seed: int = 
 
 def _flows(demand: LeafDemand, phases: int, near: np.ndarray | None) -> tuple[Flows3, str]:
     """Rows sorted by source and target leaf, with plane and phase if the solver found any."""
-    found = whole(demand, phases, near)
-    if found is None:
+    chosen = whole(demand, phases, near)
+    if chosen is None:
         pairs = np.arange(len(demand.pairs))
         no_planes = np.stack([pairs, np.full_like(pairs, -1)], axis=1)
         rows, method = flow_rows(demand, no_planes, np.stack([demand.flows] * 2, axis=1)), "greedy"
         phase = np.full(len(rows[0]), -1, np.int32)
     else:
-        rows, method = flow_rows(demand, demand.paths, found), "integer-programme/colouring"
+        rows, method = flow_rows(demand, demand.paths, chosen), "integer-programme/colouring"
         phase = phases_of(phases, *rows, demand.fabric.sizes(), demand.fabric.spines)
     source, target, plane = rows
     return Flows3(source, target, phase, plane, np.full(len(source), -1, np.int32)), method
@@ -126,12 +127,12 @@ def _mark(fabric: FatTree, board: Board, flows: Flows3) -> None:
         board.high[side, pod, flows.plane[high], flows.core[high], flows.phase[high]] = high
 
 
-def _complete(fabric: FatTree, board: Board, flows: Flows3, phases: int, seed: int) -> int:
+def _complete(fabric: FatTree, board: Board, flows: Flows3, phases: int) -> int:
     """Places for all, in more phases if need be; returns how many."""
     more = 1
     while True:
         looked_at = max(phases, 1) * fabric.spines * fabric.cores
-        if not place(board, flows, fabric.leaves, _WORK // looked_at, seed):
+        if not place(board, flows, fabric.leaves, _WORK // looked_at, _SEED):
             return phases
         board, phases = board.longer(fabric, more), phases + more
         more = min(2 * more, max(phases // 50, 1))

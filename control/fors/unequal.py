@@ -45,9 +45,9 @@ class UnequalPlan:
     @cached_property
     def lengths(self) -> Int64Array:
         """(phases,) bytes of each phase's longest piece."""
-        found = np.zeros(self.plan.phases, np.int64)
-        np.maximum.at(found, self.plan.phase, self.sent)
-        return found
+        longest = np.zeros(self.plan.phases, np.int64)
+        np.maximum.at(longest, self.plan.phase, self.sent)
+        return longest
 
     @property
     def length(self) -> int:
@@ -61,12 +61,8 @@ def plan_unequal(
     """A plan for `sizes` (n, n) bytes, n the servers that take part.
 
     `phase_cost`: what a phase costs beside its length (a barrier), in bytes; of some plans the one that is cheapest
-    with it is taken. Equal sizes get the plan of `solve`.
-
-    Raises:
-        DetourError: sizes that are not for these servers, leaves without a common spine (unless they are skipped), or
-            cables slower than servers' links.
-    """
+    with it is taken. Equal sizes get the plan of `solve`. Raises `DetourError`: sizes that are not for these servers,
+    leaves without a common spine (unless they are skipped), or cables slower than servers' links."""
     begin = time.perf_counter()
     count = fabric.servers
     if sizes.shape != (count, count) or (sizes < 0).any():
@@ -81,9 +77,9 @@ def plan_unequal(
     bound = lp_bound(fabric, sizes)
     crossbars = _crossbars(fabric, bound.price)
     shortest = [bound.bytes // (parts * max(count, 1)) for parts in _PARTS]
-    found = [turns(sizes, crossbars, bound.bytes, shortest[0])]
-    found += [turns(sizes, crossbars, bound.bytes, least, _MOST_PHASES * count) for least in shortest[1:]]
-    plans = (one for one in found if one is not None)
+    candidates = [turns(sizes, crossbars, bound.bytes, shortest[0])]
+    candidates += [turns(sizes, crossbars, bound.bytes, least, _MOST_PHASES * count) for least in shortest[1:]]
+    plans = (one for one in candidates if one is not None)
     best = min(plans, key=lambda plan: sum(turn.length + phase_cost for turn in plan))
     plan = _arranged(fabric, sizes, best)
     values = sizes[~np.eye(count, dtype=bool)]
@@ -91,12 +87,7 @@ def plan_unequal(
         equal = solve(fabric)
         if equal.phases * (int(values[0]) + phase_cost) <= plan.length + plan.plan.phases * phase_cost:
             plan = UnequalPlan(equal, np.full(equal.flows, values[0], np.int64), sizes)
-    rows = replace(
-        plan.plan,
-        lower_bound=bound.bytes,
-        optimal=plan.length == bound.bytes,
-        unreachable=lost,
-    )
+    rows = replace(plan.plan, lower_bound=bound.bytes, optimal=plan.length == bound.bytes, unreachable=lost)
     seconds = PlanSeconds(schedule=time.perf_counter() - begin)
     return replace(plan, plan=rows, by_servers=bound.servers, by_links=bound.links, seconds=seconds)
 
@@ -128,17 +119,17 @@ def _crossbars(fabric: FatTree, price: np.ndarray) -> Crossbars:
     return Crossbars(_leaves(fabric), lanes.reshape(fabric.leaves, -1), price)
 
 
-def _arranged(fabric: FatTree, sizes: Int64Array, found: list[Turn]) -> UnequalPlan:
+def _arranged(fabric: FatTree, sizes: Int64Array, phases: list[Turn]) -> UnequalPlan:
     """Ranks become servers, colours spines and cables."""
     servers = np.flatnonzero(fabric.taking_part())
     wide = max(int(fabric.room().max(initial=0)), 1)
     none = [np.zeros(0, np.int64)]
-    phase = np.concatenate(none + [np.full(len(turn.sent), number) for number, turn in enumerate(found)])
+    phase = np.concatenate(none + [np.full(len(turn.sent), number) for number, turn in enumerate(phases)])
     src, dst = (
-        servers[np.concatenate(none + [turn.matching[end] for turn in found])].astype(np.int64) for end in range(2)
+        servers[np.concatenate(none + [turn.matching[end] for turn in phases])].astype(np.int64) for end in range(2)
     )
-    colour = np.concatenate(none + [turn.matching.colour for turn in found])
-    sent = np.concatenate(none + [turn.sent for turn in found])
+    colour = np.concatenate(none + [turn.matching.colour for turn in phases])
+    sent = np.concatenate(none + [turn.sent for turn in phases])
     order = by_phase(phase, src)
     phase, src, dst, colour, sent = (column[order] for column in (phase, src, dst, colour, sent))
     away = colour >= 0
@@ -148,7 +139,7 @@ def _arranged(fabric: FatTree, sizes: Int64Array, found: list[Turn]) -> UnequalP
         working = np.argsort(~fabric.working, axis=2, kind="stable")
         ends = (working[end // fabric.hosts, np.maximum(spine, 0), lane // fabric.lanes] for end in (src, dst))
         cables = np.where(away, np.stack(list(ends)), 0).astype(np.int32)
-    columns = Schedule(len(found), *(column.astype(np.int32) for column in (phase, src, dst)))
+    columns = Schedule(len(phases), *(column.astype(np.int32) for column in (phase, src, dst)))
     plan = ForsPlan(fabric, *columns, spine.astype(np.int32), method="preemptive/recolouring", cables=cables)
     return UnequalPlan(plan, sent, sizes)
 
@@ -161,8 +152,8 @@ def unequal_problems(plan: UnequalPlan, most: int = 10) -> list[str]:
     """
     if len(plan.sent) != plan.plan.flows:
         return [f"bytes: {len(plan.sent)} values for {plan.plan.flows} flows"]
-    found = contention_problems(plan.plan)
-    return [*found, *([] if found else _bytes(plan))][:most]
+    problems = contention_problems(plan.plan)
+    return [*problems, *([] if problems else _bytes(plan))][:most]
 
 
 def _bytes(plan: UnequalPlan) -> Iterator[str]:
@@ -178,20 +169,14 @@ def _bytes(plan: UnequalPlan) -> Iterator[str]:
 
 
 def write_unequal(plan: UnequalPlan, path: Path) -> None:
-    """Writes `phase,src,dst,spine,bytes`; with parallel cables `up,down` behind the spine.
-
-    Raises:
-        DetourError: the file cannot be written.
-    """
+    """Writes `phase,src,dst,spine,bytes`; with parallel cables `up,down` behind the spine. Raises `DetourError`: the
+    file cannot be written."""
     files.write(plan.plan, path, plan.sent)
 
 
 def read_unequal(fabric: FatTree, path: Path, sizes: Int64Array, *, skip_unreachable: bool = False) -> UnequalPlan:
-    """A plan from a file, with its bounds.
-
-    Raises:
-        DetourError: the file cannot be read, or a line is not of that form.
-    """
+    """A plan from a file, with its bounds. Raises `DetourError`: the file cannot be read, or a line is not of that
+    form."""
     lost = _lost(fabric, sizes)
     if lost and not skip_unreachable:
         raise DetourError(unreachable_text(fabric, lost))

@@ -66,10 +66,7 @@ class SwitchClient:
     ) -> None:
         self.target = target
         self._options = finsy.SwitchOptions(
-            p4info=pipeline.p4info,
-            p4blob=pipeline.blob,
-            device_id=target.device_id,
-            initial_election_id=election_id,
+            p4info=pipeline.p4info, p4blob=pipeline.blob, device_id=target.device_id, initial_election_id=election_id
         )
         self._on_packet_in = on_packet_in
         self._stack = AsyncExitStack()
@@ -106,11 +103,8 @@ class SwitchClient:
         return self.target.name
 
     async def open(self) -> None:
-        """Connects, becomes primary, sets the pipeline if it differs.
-
-        Raises:
-            DetourError: nobody answers, another controller is primary, or the pipeline is refused.
-        """
+        """Connects, becomes primary, sets the pipeline if it differs. Raises `DetourError`: nobody answers, another
+        controller is primary, or the pipeline is refused."""
         try:
             async with asyncio.timeout(OPEN_SECONDS):
                 await self._open()
@@ -194,11 +188,8 @@ class SwitchClient:
         return client
 
     async def write(self, updates: Iterable[p4r.Update]) -> None:
-        """Writes updates, in order, in batches.
-
-        Raises:
-            DetourError: naming the first update that the switch refuses; those before and after it are done.
-        """
+        """Writes updates, in order, in batches. Raises `DetourError`: naming the first update that the switch refuses;
+        those before and after it are done."""
         pending = list(updates)
         for start in range(0, len(pending), WRITE_BATCH):
             batch = pending[start : start + WRITE_BATCH]

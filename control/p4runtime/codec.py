@@ -83,11 +83,8 @@ class Codec:
     # -- to the wire ------------------------------------------------------------------------------------
 
     def encode(self, entity: Entity) -> p4r.Entity:
-        """The message for an entity.
-
-        Raises:
-            DetourError: a name that the P4Info does not know, or a value too wide for its field.
-        """
+        """The message for an entity. Raises `DetourError`: a name that the P4Info does not know, or a value too wide
+        for its field."""
         match entity:
             case TableEntry():
                 return p4r.Entity(table_entry=self._encode_table_entry(entity))

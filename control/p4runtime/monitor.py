@@ -77,10 +77,10 @@ class Sample:
             {key: at - earlier.read_at[key] for key, at in self.read_at.items() if key in earlier.read_at},
         )
 
-    def rate_bps(self, device: int, port: int, counter: str = "tx") -> float:
+    def rate_bps(self, device: int, port: int) -> float:
         """Bits a second through a port; of a difference of samples."""
         seconds = self.read_at.get(device, self.seconds)
-        return 8 * self.port(device, port, counter).bytes / seconds if seconds > 0 else 0.0
+        return 8 * self.port(device, port, "tx").bytes / seconds if seconds > 0 else 0.0
 
 
 class CellReader:
@@ -101,22 +101,19 @@ class CellReader:
         self, cells: Mapping[int, Sequence[Cell]], answered: Callable[[int], None] = lambda device: None
     ) -> dict[int, list[tuple[int, int]]]:
         """device id -> (packets, bytes) of each of its cells, in order; `cells`: device id -> (counter, index).
-        `answered` is called with each device id at the time of its answer.
-
-        Raises:
-            DetourError: a switch does not answer.
-        """
+        `answered` is called with each device id at the time of its answer. Raises `DetourError`: a switch does not
+        answer."""
 
         async def ask(switch: SwitchClient) -> list[tuple[int, int]]:
             wanted = cells[switch.target.device_id]
-            found: dict[Cell, tuple[int, int]] = {}
+            values: dict[Cell, tuple[int, int]] = {}
             messages = await switch.read_messages(self._request(switch, wanted))
             answered(switch.target.device_id)
             for message in messages:
                 entry = message.counter_entry
                 key = switch.codec.counter_names[entry.counter_id], entry.index.index
-                found[key] = entry.data.packet_count, entry.data.byte_count
-            return [found[cell] for cell in wanted]
+                values[key] = entry.data.packet_count, entry.data.byte_count
+            return [values[cell] for cell in wanted]
 
         return await self._fabric.each(ask, [device for device, wanted in cells.items() if wanted])
 

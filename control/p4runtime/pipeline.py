@@ -35,11 +35,7 @@ class PipelineConfig:
 
     @staticmethod
     def given(text: str) -> PipelineConfig:
-        """Files that somebody names, `P4INFO,JSON`.
-
-        Raises:
-            DetourError: it is not two names, or one is no file.
-        """
+        """Files that somebody names, `P4INFO,JSON`. Raises `DetourError`: it is not two names, or one is no file."""
         parts = [part.strip() for part in text.split(",")]
         if len(parts) != 2 or not all(parts):
             raise DetourError(f"{text!r} is not a P4Info and a BMv2 JSON, like build/my.p4info.txtpb,build/my.json")
@@ -54,11 +50,8 @@ class PipelineConfig:
         return self.blob.parent != BUILD
 
     def require(self, wanted: Plan) -> None:
-        """Sees that switches with this program can hold entries.
-
-        Raises:
-            DetourError: the P4Info is none, or lacks a table, a field, an action or a meter, which is named.
-        """
+        """Sees that switches with this program can hold entries. Raises `DetourError`: the P4Info is none, or lacks a
+        table, a field, an action or a meter, which is named."""
         from detour.control.p4runtime.codec import Codec
 
         codec = Codec(read_p4info(self.p4info))
@@ -74,11 +67,8 @@ class PipelineConfig:
 
 
 def read_p4info(path: Path, lenient: bool = False) -> p4i.P4Info:
-    """P4Info in text format. `lenient`: with fields of which nothing is known.
-
-    Raises:
-        DetourError: the file cannot be read, or is something else.
-    """
+    """P4Info in text format. `lenient`: with fields of which nothing is known. Raises `DetourError`: the file cannot be
+    read, or is something else."""
     from finsy.proto import p4i  # 0.2 s, for which runs without a program of their own need not wait
     from google.protobuf import text_format
 

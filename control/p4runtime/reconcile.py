@@ -52,11 +52,7 @@ def updates(codec: Codec, change: Difference) -> list[p4r.Update]:
 
 
 async def reconcile_switch(switch: SwitchClient, wanted: list[Entity]) -> Written:
-    """Writes what `wanted` and the switch differ in.
-
-    Raises:
-        DetourError: the switch refuses an update or is gone.
-    """
+    """Writes what `wanted` and the switch differ in. Raises `DetourError`: the switch refuses an update or is gone."""
     change = difference(await switch.read(), wanted)
     await switch.write(updates(switch.codec, change))
     fresh, changed = len(change.insert), len(change.modify)

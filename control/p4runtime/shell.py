@@ -21,11 +21,8 @@ _PACKAGES = ["p4runtime-shell==0.0.6", "p4runtime==1.4.1", "protobuf==3.20.3", "
 
 
 def environment(progress: Callable[[str], None] = lambda text: None) -> Path:
-    """The environment's Python; makes the environment if it is not there yet.
-
-    Raises:
-        DetourError: it cannot be made (no package index in reach, for example).
-    """
+    """The environment's Python; makes the environment if it is not there yet. Raises `DetourError`: it cannot be made
+    (no package index in reach, for example)."""
     try:
         folder = Folder(cache_dir(), "tools", "p4runtime-shell-0.0.6").ready()
     except OSError as error:

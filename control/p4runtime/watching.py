@@ -85,11 +85,8 @@ class WatchList:
         return self._flows[name]
 
     def add(self, name: str, source: int, devices: Iterable[int]) -> Watched:
-        """Watches the flow from the address `source` at these switches.
-
-        Raises:
-            DetourError: no label, or at one of the switches no slot, is free; nothing has changed.
-        """
+        """Watches the flow from the address `source` at these switches. Raises `DetourError`: no label, or at one of
+        the switches no slot, is free; nothing has changed."""
         label = _free(self._labels, 1, MAX_FLOW_LABEL + 1)
         if label is None:
             raise DetourError(f"{len(self._labels)} flows are watched; no flow label is left for {name}")
@@ -100,11 +97,7 @@ class WatchList:
         return flow
 
     def move(self, name: str, devices: Iterable[int]) -> Watched:
-        """The flow passes these switches from now on.
-
-        Raises:
-            DetourError: as `add`.
-        """
+        """The flow passes these switches from now on. Raises `DetourError`: as `add`."""
         flow, devices = self._flows[name], tuple(devices)
         self._take(flow, [device for device in devices if device not in flow.slots])
         for device in flow.slots.keys() - {*devices, *flow.devices}:
@@ -113,15 +106,15 @@ class WatchList:
         return flow
 
     def _take(self, flow: Watched, devices: Iterable[int]) -> None:
-        found: dict[int, int] = {}
+        slots: dict[int, int] = {}
         for device in devices:
             slot = _free(self._slots.get(device, set()), 0, schema.MAX_WATCHED)
             if slot is None:
                 raise DetourError(f"s{device - 1} watches {schema.MAX_WATCHED} flows; it has no room for {flow.name}")
-            found[device] = slot
-        for device, slot in found.items():
+            slots[device] = slot
+        for device, slot in slots.items():
             self._slots.setdefault(device, set()).add(slot)
-        flow.slots |= found
+        flow.slots |= slots
 
     def remove(self, name: str) -> Watched:
         """Watches the flow no longer."""
@@ -133,13 +126,13 @@ class WatchList:
 
     def plan(self) -> dict[int, list[Entity]]:
         """device id -> its entries."""
-        found: dict[int, list[Entity]] = {}
+        entries: dict[int, list[Entity]] = {}
         for flow in self:
             for device, slot in flow.slots.items():
                 match = {schema.SRC_ADDR: flow.source, schema.FLOW_LABEL: flow.label}
                 entry = TableEntry.of(schema.WATCHED, match, Action.of(schema.WATCH, slot=slot))
-                found.setdefault(device, []).append(entry)
-        return found
+                entries.setdefault(device, []).append(entry)
+        return entries
 
 
 def _free(taken: set[int], first: int, end: int) -> int | None:

@@ -83,20 +83,20 @@ def solve(
         return None
     carried = loads(network, path_rows, flows.size).astype(np.int64)
     busiest, least = int(carried.max(initial=0)), bound
-    found = None
+    values = None
     if busiest > bound:
-        found, least = _least_busy(problem, bound, busiest)
-        if found is not None:
-            busiest = _busiest(problem, found)
+        values, least = _least_busy(problem, bound, busiest)
+        if values is not None:
+            busiest = _busiest(problem, values)
     if flows.bytes is None:
-        worst = collisions(carried if found is None else _load(problem, found))
+        worst = collisions(carried if values is None else _load(problem, values))
         spread = _fewest_collisions(problem, busiest, worst)
-        found = found if spread is None or _busiest(problem, spread) > busiest else spread
-    if found is None:
+        values = values if spread is None or _busiest(problem, spread) > busiest else spread
+    if values is None:
         return Solved(path_rows, least) if least > bound else None
     new = path_rows.copy()
     new[free] = -1
-    for flow, row in zip(free.tolist(), _hand_out(problem, found).tolist(), strict=True):
+    for flow, row in zip(free.tolist(), _hand_out(problem, values).tolist(), strict=True):
         new[flow, : len(problem.paths[row])] = problem.paths[row]
     return Solved(new, least)
 
@@ -177,13 +177,13 @@ def _least_busy(problem: _Problem, bound: int, busiest: int) -> tuple[NDArray[np
         return None, busiest
     for gap in ("mip_rel_gap", "mip_abs_gap"):
         model.setOptionValue(gap, 0.0)
-    found, share = _values(model, problem)
-    if found is not None and _busiest(problem, found) >= busiest:
-        found = None
+    values, share = _values(model, problem)
+    if values is not None and _busiest(problem, values) >= busiest:
+        values = None
     least = bound
     if share > -np.inf:
         least = max(bound, step * ceil((min(share * busiest, most) - _TRUSTED * busiest) / step))
-    return found, least
+    return values, least
 
 
 def _fewest_collisions(problem: _Problem, busiest: int, worst: int) -> NDArray[np.int64] | None:
@@ -222,10 +222,10 @@ def _most(begin: int, worst: int) -> int:
 
 def _load(problem: _Problem, values: NDArray[np.int64]) -> NDArray[np.int64]:
     """(links,) what all flows put on links."""
-    found = problem.others.copy()
+    load = problem.others.copy()
     for link, rows in problem.users.items():
-        found[link] += int((values[rows] * _sizes(problem, rows).astype(np.int64)).sum())
-    return found
+        load[link] += int((values[rows] * _sizes(problem, rows).astype(np.int64)).sum())
+    return load
 
 
 def _busiest(problem: _Problem, values: NDArray[np.int64]) -> int:

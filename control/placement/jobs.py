@@ -118,11 +118,8 @@ POINT_TO_POINT = "point-to-point"
 
 
 def read_jobs(file: File, topology: Topology) -> FlowSet:
-    """The flows of a job file.
-
-    Raises:
-        DetourError: it cannot be read, is malformed, or names hosts or paths that the topology does not have.
-    """
+    """The flows of a job file. Raises `DetourError`: it cannot be read, is malformed, or names hosts or paths that the
+    topology does not have."""
     text = read_text(file)
     try:
         return flows_of(parse_text(text), topology)
@@ -131,21 +128,14 @@ def read_jobs(file: File, topology: Topology) -> FlowSet:
 
 
 def job_documents(file: File) -> list[dict[str, Any]]:
-    """The jobs of a file that `read_jobs` has accepted, as they are written, in its order.
-
-    Raises:
-        DetourError: it cannot be read any more.
-    """
+    """The jobs of a file that `read_jobs` has accepted, as they are written, in its order. Raises `DetourError`: it
+    cannot be read any more."""
     document = parse_text(read_text(file))
     return document["jobs"] if isinstance(document, dict) else document
 
 
 def parse_text(text: str) -> Any:
-    """What a YAML or JSON text says.
-
-    Raises:
-        DetourError: it is neither; with the line.
-    """
+    """What a YAML or JSON text says. Raises `DetourError`: it is neither; with the line."""
     if text.lstrip().startswith(("{", "[")):
         with suppress(ValueError, RecursionError):
             # YAML would understand it as well, but slowly.
@@ -172,19 +162,15 @@ class _Loader(yaml.SafeLoader):
 
 
 def _mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
         twice = next(key for place, (key, _) in enumerate(pairs) if key in dict(pairs[:place]))
         raise DetourError(f"`{twice}` is there twice")
-    return found
+    return mapping
 
 
 def flows_of(document: Any, topology: Topology) -> FlowSet:
-    """The flows of a parsed job file.
-
-    Raises:
-        DetourError: what is wrong, and in which job.
-    """
+    """The flows of a parsed job file. Raises `DetourError`: what is wrong, and in which job."""
     jobs = document.get("jobs") if isinstance(document, dict) else document
     if not isinstance(jobs, list) or not jobs:
         raise DetourError("there is no list `jobs` with at least one job")
@@ -265,15 +251,15 @@ def _listed(keys: set[Any]) -> str:
 def _hosts(value: Any, topology: Topology) -> _Pairs:
     """Indices in the order given; two at least, each once."""
     if value == "all":
-        found = [host.index for host in topology.hosts]
+        indices = [host.index for host in topology.hosts]
     else:
-        found = [index for part in _texts(value, "hosts") for index in _range(part, topology)]
-    if len(found) < 2:
+        indices = [index for part in _texts(value, "hosts") for index in _range(part, topology)]
+    if len(indices) < 2:
         raise DetourError("a collective needs at least two hosts")
-    if len(set(found)) != len(found):
-        twice = next(index for place, index in enumerate(found) if index in found[:place])
+    if len(set(indices)) != len(indices):
+        twice = next(index for place, index in enumerate(indices) if index in indices[:place])
         raise DetourError(f"h{twice} is there twice")
-    return np.array(found, np.int32)
+    return np.array(indices, np.int32)
 
 
 def _shuffled(hosts: _Pairs, seed: Any) -> _Pairs:
@@ -303,15 +289,15 @@ def _range(text: str, topology: Topology) -> Iterator[int]:
 def _elephants(value: Any, times: int, topology: Topology) -> tuple[_Pairs, dict[int, SwitchPath]]:
     if not isinstance(value, list) or not value:
         raise DetourError("`pairs` is no list of pairs like [h0, h9]")
-    found: list[tuple[int, int]] = []
+    pairs: list[tuple[int, int]] = []
     paths: dict[int, SwitchPath] = {}
     for entry in value:
         pair, path = _elephant(entry, topology)
         for _ in range(times):
             if path is not None:
-                paths[len(found)] = path
-            found.append(pair)
-    return np.array(found, np.int32), paths
+                paths[len(pairs)] = path
+            pairs.append(pair)
+    return np.array(pairs, np.int32), paths
 
 
 def _elephant(entry: Any, topology: Topology) -> tuple[tuple[int, int], SwitchPath | None]:

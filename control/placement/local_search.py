@@ -44,16 +44,16 @@ def local_search(
     # Great flows first: small ones fit in beside them.
     turns = turns[np.argsort(-flows.size[turns], kind="stable")].astype(np.int32)
     search.descend(network, turns, ends, flows.size, walk, load, limit)
-    found = replace(old, path_rows=path_rows)
-    return _lowered(found, walk, load, free, float(limit)) if move else found
+    placement = replace(old, path_rows=path_rows)
+    return _lowered(placement, walk, load, free, float(limit)) if move else placement
 
 
 def _lowered(
-    found: Placement, walk: Walked, load: NDArray[np.float64], free: NDArray[np.integer], bound: float
+    placement: Placement, walk: Walked, load: NDArray[np.float64], free: NDArray[np.integer], bound: float
 ) -> Placement:
     """Lets the flows `free` move as long as anybody gains. Where the busiest link stays above the bound, it is tried
     again with a limit just below what it carries, until that is in vain."""
-    network, flows = found.network, found.flows
+    network, flows = placement.network, placement.flows
     ends = network.edge_of[flows.source], network.edge_of[flows.target]
     limit, best, left = bound, (np.inf, walk.switches), MAX_TURNS
     while True:
@@ -64,8 +64,8 @@ def _lowered(
                 break
         busiest = load.max(initial=0)
         if busiest >= best[0]:
-            return replace(found, path_rows=best[1])
+            return replace(placement, path_rows=best[1])
         best = busiest, walk.switches.copy()
         if busiest <= bound or left <= 0:
-            return replace(found, path_rows=best[1])
+            return replace(placement, path_rows=best[1])
         limit = max(bound, busiest - max(1, busiest // 100))

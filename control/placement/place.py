@@ -29,10 +29,8 @@ from detour.topo.failures import NONE, Failures
 
 
 def place(topology: Topology, flows: FlowSet, failures: Failures = NONE, *, detours: bool = False) -> Placement:
-    """Places all flows. `detours`: also on paths that are longer than the shortest, as far as six uSIDs lead.
-
-    Raises:
-        DetourError: flows between hosts that are not connected (the first of them by name), or a demanded path is down.
+    """Places all flows. `detours`: also on paths that are longer than the shortest, as far as six uSIDs lead. Raises
+    `DetourError`: flows between hosts that are not connected (the first of them by name), or a demanded path is down.
     """
     network = PlacementNetwork(topology, failures, detours=detours)
     _check(network, flows)
@@ -44,13 +42,13 @@ def place(topology: Topology, flows: FlowSet, failures: Failures = NONE, *, deto
     if network.tiers:
         start = coloured_paths(network, flows.source[free], flows.target[free], flows.size[free])
         path_rows[free, : start.shape[1]] = start
-        found = Placement(network, flows, path_rows, "colouring")
-        if network.colourable and not flows.pinned and found.busiest <= found.bound:
-            return found
-    found = local_search(Placement(network, flows, path_rows, "heuristic"), free)
-    if network.tiers and found.busiest > found.cut_bound:
-        found = rebalanced(found, free, path_rows)
-    return solved(found, free)
+        placement = Placement(network, flows, path_rows, "colouring")
+        if network.colourable and not flows.pinned and placement.busiest <= placement.bound:
+            return placement
+    placement = local_search(Placement(network, flows, path_rows, "heuristic"), free)
+    if network.tiers and placement.busiest > placement.cut_bound:
+        placement = rebalanced(placement, free, path_rows)
+    return solved(placement, free)
 
 
 def _check(network: PlacementNetwork, flows: FlowSet) -> None:
@@ -68,7 +66,7 @@ def solved(old: Placement, free: NDArray[np.integer]) -> Placement:
     better one or prove that there is none."""
     if old.busiest <= old.bound and (old.flows.bytes is not None or old.collisions <= old.lower_bound):
         return old
-    found = exact.solve(old.network, old.flows, old.path_rows, free, old.bound)
-    if found is None:
+    solution = exact.solve(old.network, old.flows, old.path_rows, free, old.bound)
+    if solution is None:
         return old
-    return replace(old, path_rows=found.path_rows, method="solver", least=found.least)
+    return replace(old, path_rows=solution.path_rows, method="solver", least=solution.least)

@@ -77,48 +77,44 @@ def compare(
     repaired: bool = False,
 ) -> tuple[Placement, PlacementReport]:
     """Places the flows; (placement, report). `detours`: see `place`; `repaired`: they are placed without the failures,
-    and that is repaired.
-
-    Raises:
-        DetourError: see `place`.
-    """
+    and that is repaired. Raises `DetourError`: see `place`."""
     progress("placing")
     before = place(topology, flows, detours=detours) if repaired else None
     begin = time.monotonic()
     change = None if before is None else repair(before, failures)
-    found = place(topology, flows, failures, detours=detours) if change is None else change.placement
+    placement = place(topology, flows, failures, detours=detours) if change is None else change.placement
     seconds = time.monotonic() - begin
     if change is not None and len(change.lost):
         raise DetourError(f"{flows.name(int(change.lost[0]))}: there is no path left")
-    count, floor = found.collisions, found.lower_bound
-    chance = hashed(found.network, flows, seeds, progress)
+    count, floor = placement.collisions, placement.lower_bound
+    chance = hashed(placement.network, flows, seeds, progress)
     order = np.argsort(-chance.load, kind="stable")
-    pairs = colliding(found.load)
+    pairs = colliding(placement.load)
     links = [
         PlacedLink(
-            link=found.network.names[i],
-            flows=int(found.load[i]),
+            link=placement.network.names[i],
+            flows=int(placement.load[i]),
             ecmp_mean=round(float(chance.load[i]), 2),
             collisions=int(pairs[i]),
             ecmp_collisions_mean=round(float(chance.pairs[i]), 2),
             ecmp_collisions_worst=int(chance.worst_pairs[i]),
         )
         for i in order.tolist()
-        if found.load[i] or chance.load[i]
+        if placement.load[i] or chance.load[i]
     ]
-    return found, PlacementReport(
+    return placement, PlacementReport(
         topology=topology.spec,
         flows=len(flows),
         jobs=len(flows.names),
-        method=found.method,
+        method=placement.method,
         collisions=count,
         lower_bound=floor,
         gap=round(count / floor - 1, 6) if floor else (0.0 if count == 0 else None),
         ecmp_mean=chance.mean,
         ecmp_worst=chance.worst,
-        busiest=found.busiest,
-        bound=found.bound,
-        busiest_gap=round(found.busiest / found.bound - 1, 6) if found.bound else 0.0,
+        busiest=placement.busiest,
+        bound=placement.bound,
+        busiest_gap=round(placement.busiest / placement.bound - 1, 6) if placement.bound else 0.0,
         unit=flows.unit,
         ecmp_busiest_mean=float(np.mean(chance.busiest)),
         ecmp_busiest_worst=max(chance.busiest),

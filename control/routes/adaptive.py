@@ -33,11 +33,7 @@ _RULES = {"adaptive": schema.UGAL, "ugal-local": schema.UGAL_LOCAL, "ugal-global
 
 
 def check_routing(topology: Topology, policy: Policy) -> None:
-    """Whether the topology allows what the policy says.
-
-    Raises:
-        DetourError: the rule that is broken.
-    """
+    """Whether the topology allows what the policy says. Raises `DetourError`: the rule that is broken."""
     if policy.channels > 1 and topology.family != "dragonfly" and not is_expander(topology):
         raise DetourError(
             f"channels={policy.channels}: virtual channels rise at a Dragonfly's global links; {topology.spec} has "
@@ -62,25 +58,22 @@ def check_routing(topology: Topology, policy: Policy) -> None:
 def group_links(topology: Topology, group: int, failures: Failures = NONE) -> dict[int, End]:
     """The live global links of a group: peer group -> (device id, port) that the link is at.
 
-    What waits at that port is what cell `peer group` of register `group_load` tells all switches of the group.
-
-    Raises:
-        DetourError: several links join two groups, so that there is not one load.
-    """
+    What waits at that port is what cell `peer group` of register `group_load` tells all switches of the group. Raises
+    `DetourError`: several links join two groups, so that there is not one load."""
     dead = dead_links(topology, failures)
-    found: dict[int, End] = {}
+    ends: dict[int, End] = {}
     for index in topology.members[group]:
         switch = topology.switches[index]
         for port, peer in enumerate(switch.ports, start=1):
             if peer is not None and peer.kind == "global" and peer.link not in dead:
                 other = topology.switches[peer.index].group
-                if other in found:
+                if other in ends:
                     raise DetourError(
                         f"adaptive routing: groups {group} and {other} of {topology.spec} are joined by more than one "
                         f"link; it takes g = a*h + 1 groups"
                     )
-                found[other] = (switch.device_id, port)
-    return dict(sorted(found.items()))
+                ends[other] = (switch.device_id, port)
+    return dict(sorted(ends.items()))
 
 
 def plan_adaptive(topology: Topology, policy: Policy, failures: Failures, switch: Switch) -> Iterator[Entity]:
@@ -120,11 +113,8 @@ def _mode(policy: Policy, usable: Iterable[int]) -> Action:
 
 
 def _check_graph(topology: Topology) -> None:
-    """Whether ugal_graph.p4 can know the topology's distances.
-
-    Raises:
-        DetourError: there are too many switches, none to go by, or they are too far from one another.
-    """
+    """Whether ugal_graph.p4 can know the topology's distances. Raises `DetourError`: there are too many switches, none
+    to go by, or they are too far from one another."""
     count = len(topology.switches)
     if not 3 <= count <= schema.MAX_NODES:
         raise DetourError(

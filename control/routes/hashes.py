@@ -66,8 +66,8 @@ def _first_paths(choices: int, start: int) -> tuple[int, ...]:
     """For every residue of the hash modulo `choices` the first path from `start` on (cyclically) that has it."""
     rolled = np.roll(path_hashes() % choices, -start)
     residues, first = np.unique(rolled, return_index=True)
-    found = dict(zip(residues.tolist(), ((first + start) % PATHS).tolist(), strict=True))
-    return tuple(found[residue] for residue in range(choices))
+    path_of = dict(zip(residues.tolist(), ((first + start) % PATHS).tolist(), strict=True))
+    return tuple(path_of[residue] for residue in range(choices))
 
 
 def via_ports(source: int, destination: int, groups: int, start: int = 0) -> dict[int, int]:

@@ -34,11 +34,8 @@ def guarded(topology: Topology, policy: Policy) -> bool:
 
 def plan_priorities(policy: Policy, guard: bool) -> Iterator[TableEntry | DefaultAction]:
     """DSCP to priority; virtual channels have the priority of their number. Where these are `guarded`, the next number
-    is the class behind them, and other packets, which no entry of `channel` raises, are in it as well.
-
-    Raises:
-        DetourError: a DSCP that the policy uses otherwise is a class of the guard.
-    """
+    is the class behind them, and other packets, which no entry of `channel` raises, are in it as well. Raises
+    `DetourError`: a DSCP that the policy uses otherwise is a class of the guard."""
     channels = range(policy.channels + 1) if guard else range(policy.channels if policy.channels > 1 else 0)
     taken = [dscp for dscp, priority in policy.priorities if guard and min(dscp, priority) <= policy.channels]
     if taken:
@@ -110,11 +107,8 @@ def plan_marking(switch: Switch, policy: Policy) -> Iterator[TableEntry]:
 
 
 def marking_action(ecn: Ecn, packet_bytes: int) -> Action | None:
-    """The P4 action of a marking rule, None for no marking.
-
-    Raises:
-        DetourError: in whole packets, kmin is not below kmax.
-    """
+    """The P4 action of a marking rule, None for no marking. Raises `DetourError`: in whole packets, kmin is not below
+    kmax."""
     match ecn:
         case NoMarking():
             return None

@@ -49,11 +49,11 @@ class NextHops:
             # A selector's group takes no more: every destination gets a window of its own.
             start = target % len(ports)
             ports = tuple(sorted((ports + ports)[start : start + schema.MAX_GROUP_SIZE]))
-        found = self._sets.get(ports)
-        if found is None:
-            found = ActionSet.of(Action.of(schema.FORWARD, port=port) for port in ports)
-            self._sets[ports] = found
-        return found
+        choice = self._sets.get(ports)
+        if choice is None:
+            choice = ActionSet.of(Action.of(schema.FORWARD, port=port) for port in ports)
+            self._sets[ports] = choice
+        return choice
 
 
 def plan_routes(topology: Topology, failures: Failures, switch: Switch) -> Iterator[TableEntry]:

@@ -62,11 +62,11 @@ def cut_off_groups(topology: Topology, failures: Failures, source: int) -> tuple
 def _entries_from(topology: Topology, failures: Failures, source: int) -> list[list[int]]:
     """By group: the switches at which live links from the source group arrive."""
     graph = live_graph(topology, failures)
-    found: list[set[int]] = [set() for _ in range(topology.valiant_groups)]
+    arrivals: list[set[int]] = [set() for _ in range(topology.valiant_groups)]
     for s in topology.members[source]:
         for peer in graph.neighbour[s][graph.weight[s] == GLOBAL].tolist():
-            found[int(graph.group[peer])].add(peer)
-    return [sorted(entries) for entries in found]
+            arrivals[int(graph.group[peer])].add(peer)
+    return [sorted(entries) for entries in arrivals]
 
 
 def _targets(topology: Topology, failures: Failures, group: int) -> list[int]:
@@ -82,7 +82,7 @@ def _touched_groups(topology: Topology, failures: Failures) -> dict[tuple[int, i
     A single global hop leads from a group straight into the destination group and touches no other.
     """
     distance, group_of = distances(topology, failures), live_graph(topology, failures).group
-    found: dict[tuple[int, int], frozenset[int]] = {}
+    touched: dict[tuple[int, int], frozenset[int]] = {}
     for group in range(topology.valiant_groups):
         targets = _targets(topology, failures, group)
         if not targets:
@@ -93,5 +93,5 @@ def _touched_groups(topology: Topology, failures: Failures) -> dict[tuple[int, i
             if topology.switches[switch].group != group:
                 # A switch is on a shortest path if the distances to both ends add up.
                 shortest = (distance[switch][:, None] + to == to[switch]) & (to[switch] < FAR)
-                found[switch, group] = frozenset(group_of[shortest.any(axis=1)].tolist())
-    return found
+                touched[switch, group] = frozenset(group_of[shortest.any(axis=1)].tolist())
+    return touched

@@ -128,11 +128,7 @@ class InstalledClasses:
         return self._waits()
 
     def follow_listed(
-        self,
-        source: NDArray[np.int64],
-        first: NDArray[np.int64],
-        length: NDArray[np.uint8],
-        columns: NDArray[np.uint8],
+        self, source: NDArray[np.int64], first: NDArray[np.int64], length: NDArray[np.uint8], columns: NDArray[np.uint8]
     ) -> Waits:
         """Packets with DSCP 0 on the paths of pairs: source (pairs,) switch; rows first[i] to first[i+1]-1 of `length`
         (paths,) links and `columns` (paths, longest) of every switch on the way are those of pair i."""

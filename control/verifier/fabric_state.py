@@ -72,7 +72,7 @@ class FabricState:
     ) -> Choices:
         """(switches, addresses) of what `number` makes of the longest-prefix match, `missing` without one."""
         by_prefix: dict[int, dict[int, NDArray[np.intp]]] = {}
-        found = np.full((len(self.topology.switches), len(addresses)), missing, dtype=np.int32)
+        numbers = np.full((len(self.topology.switches), len(addresses)), missing, dtype=np.int32)
         for switch in range(len(self.topology.switches)):
             for length, entries in table(switch).by_length():
                 if length not in by_prefix:
@@ -80,8 +80,8 @@ class FabricState:
                 for prefix, entry in entries.items():
                     columns = by_prefix[length].get(prefix)
                     if columns is not None:
-                        found[switch, columns] = number(switch, entry, columns)
-        return found
+                        numbers[switch, columns] = number(switch, entry, columns)
+        return numbers
 
     def _host_columns(self) -> Choices:
         """(switches, hosts) choices by the `route` tables."""
@@ -101,11 +101,11 @@ class FabricState:
     def _classify(self) -> tuple[list[HostClass], Choices]:
         """Groups hosts with equal columns on one switch."""
         columns = np.ascontiguousarray(self._columns.T)
-        found: dict[tuple[int, bool, bytes], list[Host]] = {}
+        alike: dict[tuple[int, bool, bytes], list[Host]] = {}
         for host in self.topology.hosts:
             key = (host.switch, host in self.live_hosts, columns[host.index].tobytes())
-            found.setdefault(key, []).append(host)
-        classes = [HostClass(switch, tuple(hosts), alive) for (switch, alive, _), hosts in found.items()]
+            alike.setdefault(key, []).append(host)
+        classes = [HostClass(switch, tuple(hosts), alive) for (switch, alive, _), hosts in alike.items()]
         return classes, self._columns[:, [c.hosts[0].index for c in classes]]
 
     def detour_choice(self, switch: int, source: int, destination: int, via: int) -> int | None:

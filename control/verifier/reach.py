@@ -104,13 +104,13 @@ def touching(book: ChoiceBook, choices: Choices, marked: NDArray[np.bool_]) -> N
     """(switches,) which switches have a way to some destination that passes a marked switch."""
     n, _ = choices.shape
     following, _, _ = book.arrays(n)
-    found = np.zeros((n + 1, choices.shape[1]), dtype=np.bool_)
-    found[:n] = marked[:, None]
+    passes = np.zeros((n + 1, choices.shape[1]), dtype=np.bool_)
+    passes[:n] = marked[:, None]
     column = np.arange(choices.shape[1])
     while True:
-        wider = found.copy()
+        wider = passes.copy()
         for k in range(following.shape[1]):
-            wider[:n] |= found[following[choices, k], column]
-        if np.array_equal(wider, found):
-            return np.asarray(found[:n].any(axis=1))
-        found = wider
+            wider[:n] |= passes[following[choices, k], column]
+        if np.array_equal(wider, passes):
+            return np.asarray(passes[:n].any(axis=1))
+        passes = wider

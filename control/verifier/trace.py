@@ -114,19 +114,6 @@ class Tracer:
         return Trace(hops, True, f"delivered to {target.name}")
 
 
-def trace(
-    entries: Mapping[int, Iterable[Entity]],
-    topology: Topology,
-    source: Host,
-    target: Host,
-    sport: int = 0,
-    usids: Sequence[int] | None = None,
-    failures: Failures = NONE,
-) -> Trace:
-    """The same for a single packet."""
-    return Tracer(entries, topology, failures).trace(source, target, sport, usids)
-
-
 def _forward(tables: SwitchTables, packet: _Packet) -> _Verdict:
     """Ingress of both programs: own uSIDs (several in a row by recirculation), then a detour, then a route."""
     passes = 0

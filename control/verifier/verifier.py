@@ -166,12 +166,7 @@ class _Proof:
         return 0
 
     def _variants(
-        self,
-        group: int,
-        vias: list[int],
-        rows: NDArray[np.intp],
-        sending: NDArray[np.bool_],
-        columns: NDArray[np.intp],
+        self, group: int, vias: list[int], rows: NDArray[np.intp], sending: NDArray[np.bool_], columns: NDArray[np.intp]
     ) -> NDArray[np.int32]:
         """(vias, rows, columns) choices for packets that an intermediate group was picked for."""
         state = self.state
@@ -250,9 +245,9 @@ class _Counterexample:
         for action in entry.members():
             neighbour, host = self._state.effect(at, action)
             if neighbour is not None:
-                found = self._failing([*path, neighbour], bound)
-                if found:
-                    return found
+                problem = self._failing([*path, neighbour], bound)
+                if problem:
+                    return problem
             elif self._connected and host != self._target.index:
                 where = f"{action.name.rsplit('.', 1)[-1]}({', '.join(f'{k}={v}' for k, v in action.params)})"
                 return f"{names} then {where} at s{at}, which is not {self._target.name}"

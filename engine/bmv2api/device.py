@@ -12,10 +12,15 @@ from typing import TypeVar
 from detour.base.errors import DetourError
 from detour.engine.compiler.program import Program
 from detour.engine.network import Network
-from detour.engine.p4runtime.pipeline import Pipelines
-from detour.engine.p4runtime.server import P4RuntimeServer
-from detour.engine.p4runtime.store import EntityStore, ProfileStore, TableStore
-from detour.engine.p4runtime.target import TargetSwitch, compile_program
+from detour.engine.p4runtime import (
+    EntityStore,
+    P4RuntimeServer,
+    Pipelines,
+    ProfileStore,
+    TableStore,
+    TargetSwitch,
+    compile_program,
+)
 from detour.engine.state import SwitchState
 
 T = TypeVar("T")

@@ -27,7 +27,7 @@ class QueueSetting:
         return same_kind and self.port in (None, old.port) and self.priority in (None, old.priority)
 
 
-class Queues:
+class EgressQueues:
     """See the module."""
 
     def __init__(self, device: BmDevice) -> None:

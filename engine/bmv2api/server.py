@@ -25,8 +25,8 @@ from detour.base.addresses import Address, TcpAddress, UnixAddress, joined
 from detour.base.errors import DetourError
 from detour.base.listening import take
 from detour.base.progress import Progress, silent
-from detour.base.tcp_listener import TcpPlace
-from detour.base.unix_listener import UnixPlace
+from detour.base.tcp_listener import TcpServerSocket
+from detour.base.unix_listener import UnixServerSocket
 from detour.engine.bmv2api.interface import Api, SimplePreLag, SimpleSwitch, Standard
 from detour.engine.bmv2api.wire import Method, methods, protocol
 
@@ -92,7 +92,7 @@ class ThriftServer:
         if isinstance(address, TcpAddress) and not address.is_loopback:
             raise DetourError(f"{_WHAT}: {address} is not a loopback address; anybody there could program the switches")
         self._address, self._most = address, connections
-        self._place: TcpPlace | UnixPlace | None = None
+        self._place: TcpServerSocket | UnixServerSocket | None = None
         self._listening: list[socket.socket] = []
         self._connections: set[socket.socket] = set()
         self._threads: set[threading.Thread] = set()
@@ -115,10 +115,10 @@ class ThriftServer:
             DetourError: it cannot be had.
         """
         if isinstance(self._address, UnixAddress):
-            self._place = UnixPlace(self._address.path, _WHAT)
+            self._place = UnixServerSocket(self._address.path, _WHAT)
         else:
             place = take(self._address, _WHAT, patience_s, progress)
-            assert isinstance(place, TcpPlace)
+            assert isinstance(place, TcpServerSocket)
             self._place, self.port = place, place.port
 
     def serve(self, apis: Mapping[str, Api]) -> None:
@@ -137,7 +137,7 @@ class ThriftServer:
         self._stopping.set()
         with suppress(OSError):
             self._wake.send(b"x")
-        if isinstance(self._place, UnixPlace):
+        if isinstance(self._place, UnixServerSocket):
             self._place.remove()
         elif self._place is not None:
             self._place.close()

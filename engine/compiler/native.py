@@ -11,16 +11,14 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
-
-import llvmlite
-import llvmlite.binding as llvm
 
 from detour.base import objects
 from detour.base.cache import Cache
 from detour.base.errors import DetourError, InternalError
 from detour.base.objects import NativeCode as NativeCode
-from detour.base.objects import start_llvm, to_object
+from detour.base.objects import to_object
 from detour.base.places import PACKAGE
 
 _programs = Cache("programs")
@@ -29,8 +27,7 @@ _programs = Cache("programs")
 @cache
 def _source_digest() -> bytes:
     """Of everything that decides what code comes out, but for the program itself."""
-    start_llvm()
-    digest = hashlib.sha256(f"llvmlite {llvmlite.__version__} {llvm.llvm_version_info}".encode())
+    digest = hashlib.sha256(f"llvmlite {version('llvmlite')}".encode())
     digest.update(" ".join(objects.processors()[0]).encode())
     for path in _sources():
         digest.update(path.read_bytes())

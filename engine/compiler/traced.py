@@ -11,6 +11,7 @@ The PHV of a clone gets its number from `preserve`, and so does a packet that st
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from detour.engine import phv
@@ -41,8 +42,10 @@ def write_traced(program: CompilationUnit, tracer: RecordWriter) -> None:
     write_pipeline(inner, "ingress")
     write_pipeline(inner, "egress")
     write_deparser(inner)
-    for dispatch in (_parse, _ingress, _egress, _deparse):
-        dispatch(program, tracer)
+    _parse(program, tracer)
+    _control(program, tracer, "ingress", words.PLAIN_INGRESS, (), _AFTER_INGRESS)
+    _control(program, tracer, "egress", words.PLAIN_EGRESS, _AT_EGRESS, ("egress_spec",))
+    _deparse(program, tracer)
     write_preserve(program, keep_trace=True)
     write_digest(program)
     write_prefetch(program)
@@ -113,21 +116,15 @@ def _parse(program: CompilationUnit, tracer: RecordWriter) -> None:
     f.ret(const(64, 0))
 
 
-def _ingress(program: CompilationUnit, tracer: RecordWriter) -> None:
-    d = _Dispatcher(program, tracer, "ingress", CONTROL)
-    number = d.only_traced(words.PLAIN_INGRESS, "ptr %sw, ptr %phv")
-    d.begin("ingress", number, [])
-    d.f.value(f"call i64 @{PREFIX}ingress(ptr %sw, ptr %phv)")
-    d.end("ingress", [*steps.standard(d.ctx, _AFTER_INGRESS), *_decisions(d.ctx)])
-    d.f.ret(const(64, 0))
-
-
-def _egress(program: CompilationUnit, tracer: RecordWriter) -> None:
-    d = _Dispatcher(program, tracer, "egress", CONTROL)
-    number = d.only_traced(words.PLAIN_EGRESS, "ptr %sw, ptr %phv")
-    d.begin("egress", number, steps.standard(d.ctx, _AT_EGRESS))
-    d.f.value(f"call i64 @{PREFIX}egress(ptr %sw, ptr %phv)")
-    d.end("egress", [*steps.standard(d.ctx, ("egress_spec",)), *_decisions(d.ctx)])
+def _control(
+    program: CompilationUnit, tracer: RecordWriter, name: str, plain: int, before: Sequence[str], after: Sequence[str]
+) -> None:
+    """Of ingress or egress; `before`, `after`: the standard metadata that is recorded."""
+    d = _Dispatcher(program, tracer, name, CONTROL)
+    number = d.only_traced(plain, "ptr %sw, ptr %phv")
+    d.begin(name, number, steps.standard(d.ctx, before))
+    d.f.value(f"call i64 @{PREFIX}{name}(ptr %sw, ptr %phv)")
+    d.end(name, [*steps.standard(d.ctx, after), *_decisions(d.ctx)])
     d.f.ret(const(64, 0))
 
 

@@ -12,6 +12,15 @@
 - `target`     the only module that talks to the engine's network and compiler
 """
 
+from detour.engine.p4runtime.arbitration import StreamClient
+from detour.engine.p4runtime.config import Compiled, Compiler
+from detour.engine.p4runtime.errors import Code, Refused
+from detour.engine.p4runtime.pipeline import Pipelines
 from detour.engine.p4runtime.server import P4RuntimeServer, Tls
+from detour.engine.p4runtime.store import EntityStore, Note, ProfileStore, TableStore
+from detour.engine.p4runtime.target import TargetSwitch, compile_program
 
-__all__ = ["P4RuntimeServer", "Tls"]
+__all__ = [
+    "Code", "Compiled", "Compiler", "EntityStore", "Note", "P4RuntimeServer", "Pipelines", "ProfileStore", "Refused",
+    "StreamClient", "TableStore", "TargetSwitch", "Tls", "compile_program",
+]  # fmt: skip

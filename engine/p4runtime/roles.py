@@ -66,10 +66,10 @@ def parse(role: p4r.Role, others: Iterable[RoleConfig]) -> RoleConfig:
         return FULL_ACCESS
     message = stratum.P4RoleConfig()
     try:
-        known = role.config.Unpack(message)
+        is_ours = role.config.Unpack(message)
     except Exception as e:  # whatever protobuf says to bytes that are none
         raise invalid(f"role '{role_name(role)}': its config cannot be read: {e}") from e
-    if not known:
+    if not is_ours:
         raise invalid(f"role '{role_name(role)}': its config is {role.config.type_url}, not stratum.P4RoleConfig")
     exclusive = frozenset(message.exclusive_p4_ids)
     ids = exclusive | frozenset(message.shared_p4_ids)

@@ -11,12 +11,11 @@ from pathlib import Path
 
 from detour.base.errors import DetourError
 from detour.engine.switch.options import SwitchOptions
-from detour.engine.trace.bmv2_lines import LOG_TRACE
+from detour.engine.trace import LOG_TRACE
 
 NAME = "bmv2"
-TRACE = LOG_TRACE
 _LEVELS = {
-    "trace": TRACE, "debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR,
+    "trace": LOG_TRACE, "debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR,
     "off": logging.CRITICAL + 1,
 }  # fmt: skip
 
@@ -28,7 +27,7 @@ class _Lines(logging.Formatter):
         super().__init__("[%(asctime)s.%(msecs)03d] [bmv2] [%(letter)s] [thread %(native)d] %(message)s", "%H:%M:%S")
 
     def format(self, record: logging.LogRecord) -> str:
-        record.letter = "T" if record.levelno == TRACE else record.levelname[0]
+        record.letter = "T" if record.levelno == LOG_TRACE else record.levelname[0]
         record.native = threading.get_native_id()
         return super().format(record)
 

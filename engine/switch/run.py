@@ -8,14 +8,12 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from detour.base.files import read_bytes
 from detour.base.progress import Progress
 from detour.engine import warm
 from detour.engine.bmv2api.device import BmDevice
-from detour.engine.bmv2api.runtime import BmRuntime
-from detour.engine.bmv2api.server import ThriftServer
 from detour.engine.clock import RealTime
 from detour.engine.compiler.log_ring import LogRing
 from detour.engine.coverage.document import collecting
@@ -27,7 +25,10 @@ from detour.engine.switch.captures import InterfaceCapture
 from detour.engine.switch.files import Files
 from detour.engine.switch.log import open_log
 from detour.engine.switch.options import SwitchOptions
-from detour.engine.switch.packet_log import PacketLog
+
+if TYPE_CHECKING:
+    from detour.engine.bmv2api.server import ThriftServer
+    from detour.engine.switch.packet_log import PacketLog
 
 _SWITCH = 1
 """What the network calls its only switch; P4Runtime calls it what the options say."""
@@ -68,6 +69,8 @@ class StandaloneSwitch:
         self.log = open_log(options)
         self.network = _Logged(self.log, clock=RealTime(), packets=_PACKETS, frame_bytes=_FRAME_BYTES)
         if options.log_packets:
+            from detour.engine.switch.packet_log import PacketLog
+
             self.network.packet_log = PacketLog(self.network, _SWITCH, self.log, options.drop_port)
         self._files: Files | None = None
         self._endpoint = endpoint
@@ -114,6 +117,8 @@ class StandaloneSwitch:
         self._progress(self._endpoint.reach())
         print(f"Server listening on {self.server.target}", flush=True)
         if self._thrift is not None:
+            from detour.engine.bmv2api.runtime import BmRuntime
+
             self._thrift.serve({"": BmRuntime(self.device)})
         if self._files is not None:
             self._files.start(options.use_files or 0)

@@ -4,3 +4,6 @@
 `recorder` switches tracing on for switches of a network and collects records, `records` reads them, `build` makes trees
 (`tree`) of them, `filters` says which packets are wanted. docs/trace.md shows it in use.
 """
+
+LOG_TRACE = 5
+"""the level of BMv2's log below DEBUG"""

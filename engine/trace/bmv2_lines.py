@@ -15,12 +15,11 @@ from typing import Any, NamedTuple
 from detour.engine import phv
 from detour.engine.compiler.model import MAX_PRIORITY, ActionIr, Json, Model, PipelineIr, TableIr
 from detour.engine.compiler.tracing import source_of
+from detour.engine.trace import LOG_TRACE
 from detour.engine.trace.events import EventReader, RecordedEvent
 from detour.engine.trace.records import Execution
 from detour.engine.trace.tree import Event, SourcePlace
 
-LOG_TRACE = 5
-"""the level below DEBUG"""
 _NAME_WIDTH, _KIND_WIDTH = 20, 10
 _FIRST = {phv.TYPE_NORMAL}
 _PRIORITISED = {"ternary", "range"}

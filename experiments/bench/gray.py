@@ -6,7 +6,7 @@ all four shortest paths, or three of them, lose frames of one kind (`LOSS_KINDS`
 them. A message is to arrive by what is left. The host stacks are those of every other run; there is no switch between
 them, so that a run takes a fraction of a second. Schemes that give a connection one path only are left out, as are
 those in which switches choose: they have no other path to take. LERP-reacting is rerouting by the NIC
-(`hosts.paths.reroute`).
+(`hosts.paths.reacting`).
 
 `gap`: the longest time in which no new data arrives, from posting the message until all of it is there, in round trips
 of an idle shortest path.

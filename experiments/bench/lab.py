@@ -40,7 +40,7 @@ from detour.hosts.ip.addressing import IpHostConfig
 from detour.hosts.ip.arrival_process import Spacing
 from detour.hosts.ip.hosts import IpStack
 from detour.topo import Topology, parse_topology
-from detour.topo.graph import distances
+from detour.topo.paths import next_hops
 from detour.topo.topology import Link
 
 _BMV2_TICK_PS = 1_000_000
@@ -98,20 +98,9 @@ class LabNetwork:
 
     def _routes(self, switch: int) -> Iterator[tuple[int, int]]:
         """(host, port) of a switch: one of the ports that are next on shortest paths, by the host's number."""
-        hops = distances(self.topology)
-        ports = self.topology.switches[switch].ports
         for host in self.topology.hosts:
-            if host.switch == switch:
-                yield host.index, host.port
-                continue
-            nearer = [
-                number
-                for number, peer in enumerate(ports, 1)
-                if peer is not None
-                and peer.kind != "host"
-                and hops[peer.index, host.switch] < hops[switch, host.switch]
-            ]
-            yield host.index, nearer[host.index % len(nearer)]
+            ports = [host.port] if host.switch == switch else next_hops(self.topology, switch, host.switch)
+            yield host.index, ports[host.index % len(ports)]
 
     def send(self, flow: LabFlow, packets: int, port: int = 9_093) -> None:
         """Lets a host send so many datagrams from now on."""

@@ -228,32 +228,8 @@ def _links_between(topology: Topology) -> Counter[tuple[int, int]]:
 
 
 def matching(pairs: Sequence[HostPair]) -> int:
-    """Size of the largest set of pairs in which no source and no destination occurs twice (augmenting paths)."""
-    targets: dict[int, list[int]] = {}
-    for a, b in pairs:
-        targets.setdefault(a, []).append(b)
-    taken: dict[int, int] = {}
-    return sum(_augment(source, targets, taken) for source in targets)
+    """Size of the largest set of pairs in which no source and no destination occurs twice."""
+    import networkx
 
-
-def _augment(start: int, targets: dict[int, list[int]], taken: dict[int, int]) -> bool:
-    """Finds a place for `start` by moving others; `taken` maps destination to source."""
-    for target in targets[start]:
-        if target not in taken:
-            taken[target] = start
-            return True
-    came_from: dict[int, tuple[int, int]] = {}  # destination -> (source that wants it, destination which that one has)
-    queue = [(start, -1)]
-    for source, has in queue:
-        for target in targets[source]:
-            if target in came_from:
-                continue
-            came_from[target] = source, has
-            if target not in taken:
-                while target != -1:
-                    source, has = came_from[target]
-                    taken[target] = source
-                    target = has
-                return True
-            queue.append((taken[target], target))
-    return False
+    graph = networkx.Graph((source, ~target) for source, target in pairs)  # numbers below 0 are destinations
+    return len(networkx.bipartite.hopcroft_karp_matching(graph, {source for source, _ in pairs})) // 2

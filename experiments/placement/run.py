@@ -26,7 +26,7 @@ from detour.fabric.backends.clock import PS, ps
 from detour.fabric.backends.settings import BMV2, ENGINE, BackendSettings
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.backends.virtual.scheme import STEP_MARKING, LinkSettings, RunSettings, Scheme
-from detour.fabric.daemon.control_socket import ControlServer, push_to
+from detour.fabric.daemon.control_socket import ControlServer, call
 from detour.fabric.monitoring.windows import FLOW_FIELDS
 from detour.fabric.operations.path_placement import Push, Rerouter, usid_text
 from detour.fabric.operations.results import ReroutedFlow
@@ -141,10 +141,10 @@ class _Run:
         """The controller listens, and pushes over a control socket, until the run is over."""
         with ExitStack() as stack:
             folder = File(stack.enter_context(tempfile.TemporaryDirectory(prefix="detour-")))
-            server = ControlServer(folder / "socket", {"reroute": self._reroute, "flows": self.session.flows})
-            server.start()
-            stack.callback(server.stop)
-            push = self._later(push_to(folder / "socket"))
+            operations = {"reroute": self._reroute, "flows": self.session.flows}
+            stack.enter_context(ControlServer(folder / "socket", operations))
+            socket = folder / "socket"
+            push = self._later(lambda flow, usid: call(socket, "reroute", {"flow": flow, "usid": usid}))
             rerouter = Rerouter(ReroutingController(self.session.topology, self.how.thresholds), push)
             rerouter.add(name, scenario.SPINE_PATHS[0], scenario.RECEIVER)
             listeners = self.session.live.listeners

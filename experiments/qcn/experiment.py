@@ -3,7 +3,7 @@
 load (Figs. 3 and 7), injection by switch of group 0 (Fig. 8), and ADVc, which it leaves to future work.
 
 Its network: a Dragonfly of p = 4, a = 8, h = 4 (1056 hosts), packets of 1 KB, Bernoulli sources. Its Table I is lost;
-what was chosen instead is in `fabric.open_loop`, `control.qcn` and docs/qcn-switch.md.
+what was chosen instead is in `fabric.traffic.open_loop`, `control.qcn` and docs/qcn-switch.md.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from detour.topo.topology import Link
 
 if TYPE_CHECKING:  # gRPC takes half a second, and sweeps in virtual time need none of it
     from detour.control.p4runtime.client import SwitchTarget
-    from detour.engine.p4runtime.arbitration import StreamClient
+    from detour.engine.p4runtime import StreamClient
     from detour.fabric.linux.hosts import LinuxHosts
 
 

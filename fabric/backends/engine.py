@@ -15,7 +15,7 @@ from detour.engine import warm
 from detour.engine.clock import RealTime
 from detour.engine.endpoint import Tls
 from detour.engine.network import Network
-from detour.engine.p4runtime.target import compile_program
+from detour.engine.p4runtime import compile_program
 from detour.fabric.backends.base import address_hosts
 from detour.fabric.backends.clock import WallClock
 from detour.fabric.backends.network import CableTerms, NetworkFabric, lay_cables

@@ -19,7 +19,7 @@ from detour.topo.topology import Link
 
 if TYPE_CHECKING:  # see `base`
     from detour.control.p4runtime.client import SwitchTarget
-    from detour.engine.p4runtime.arbitration import StreamClient
+    from detour.engine.p4runtime import StreamClient
     from detour.fabric.backends.serving import Serving
     from detour.fabric.linux.hosts import LinuxHosts
 
@@ -103,8 +103,8 @@ class NetworkFabric(Fabric):
         stats = self.network.port_stats()
         names = ("device_id", "port", "up", "queue_packets", "queue_peak_packets", "queue_drops")
         rows = zip(*(stats[name].tolist() for name in names), strict=True)
-        known = {(device, port): PortState(bool(up), *rest) for device, port, up, *rest in rows}
-        return {end: known[end] for link in self.topology.links for end in self.link_ends(link.index)}
+        states = {(device, port): PortState(bool(up), *rest) for device, port, up, *rest in rows}
+        return {end: states[end] for link in self.topology.links for end in self.link_ends(link.index)}
 
     def capture(self, folder: Path | None, only: Container[str] | None = None) -> None:
         self.network.capture(folder, only)

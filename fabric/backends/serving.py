@@ -21,7 +21,7 @@ from detour.engine.bmv2api.runtime import BmRuntime
 from detour.engine.bmv2api.server import ThriftServer
 from detour.engine.endpoint import GrpcEndpoint, Tls
 from detour.engine.network import Network
-from detour.engine.p4runtime.server import P4RuntimeServer
+from detour.engine.p4runtime import P4RuntimeServer
 from detour.fabric.records import ServedAt
 from detour.topo import Switch
 

@@ -140,19 +140,19 @@ class BackendChanges:
             DetourError: there is no such link.
         """
         rate = settings.rate_bps if self.rate_bps is None else self.rate_bps
-        found = settings
+        changed = settings
         if self.rate_bps is not None or self.queue_packets is not None:
             queue = settings.queue_packets if self.queue_packets is None else self.queue_packets
-            made = real_time(rate, settings.scale, queue)
-            found = replace(
+            usual = real_time(rate, settings.scale, queue)
+            changed = replace(
                 settings,
                 rate_bps=rate,
-                hosts=made.hosts,
+                hosts=usual.hosts,
                 queue_packets=queue,
                 ecn_packets=min(settings.ecn_packets, max(1, queue * ECN_PACKETS // QUEUE_PACKETS)),
             )
         others = {name: getattr(self, name) for name in ("delay_ps", "loss", "pipeline")}
-        return replace(found, **{name: value for name, value in others.items() if value is not None})
+        return replace(changed, **{name: value for name, value in others.items() if value is not None})
 
 
 def real_time(rate_bps: int, scale: int = 1, queue_packets: int | None = None, **changes: Any) -> BackendSettings:

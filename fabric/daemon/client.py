@@ -99,14 +99,14 @@ def down(state: StateDir | None = None) -> bool:
     raise DetourError(f"the fabric{f' (process {process})' if process else ''} does not end")
 
 
-def _status_of(options: UpOptions, said: Any) -> Any:
+def _status_of(options: UpOptions, status: Any) -> Any:
     if options.lab is None:
         from detour.fabric.operations.results import Status
 
-        return from_json(Status, said)
+        return from_json(Status, status)
     from detour.fabric.labs.running import LabStatus
 
-    return from_json(LabStatus, said)
+    return from_json(LabStatus, status)
 
 
 def spawn(options: UpOptions, progress: Progress = silent) -> Any:
@@ -127,13 +127,13 @@ def spawn(options: UpOptions, progress: Progress = silent) -> Any:
     try:
         with os.fdopen(reader) as lines:
             for line in lines:
-                said = json.loads(line)
-                if "ready" in said:
-                    return _status_of(options, said["ready"])
-                if "error" in said:
+                message = json.loads(line)
+                if "ready" in message:
+                    return _status_of(options, message["ready"])
+                if "error" in message:
                     process.wait()
-                    raise error_of(*said["error"])
-                progress(said["tell"])
+                    raise error_of(*message["error"])
+                progress(message["tell"])
     except KeyboardInterrupt:
         process.terminate()
         process.wait()

@@ -32,7 +32,7 @@ from detour.base.descriptors import EXHAUSTED, Reserve
 from detour.base.errors import DetourError, error_of
 from detour.base.progress import Progress, silent
 from detour.base.records import as_json
-from detour.base.unix_listener import UnixPlace
+from detour.base.unix_listener import UnixServerSocket
 from detour.fabric.operations.registry import LIMIT_S, OPERATIONS, Operation
 
 _LONGEST_REQUEST = 1 << 16
@@ -77,7 +77,7 @@ class ControlServer:
         self._stopping = threading.Event()
         self._operations = operations
         self._socket: socket.socket | None = None
-        self._place: UnixPlace | None = None
+        self._place: UnixServerSocket | None = None
         self._threads: set[threading.Thread] = set()
         self._connections: set[socket.socket] = set()
         self._lock = threading.Lock()
@@ -86,7 +86,7 @@ class ControlServer:
     def start(self) -> None:
         """Binds the socket and begins to serve. Raises DetourError: the socket cannot be bound."""
         _check_path(self._path)
-        self._place = UnixPlace(self._path, "control socket")
+        self._place = UnixServerSocket(self._path, "control socket")
         self._socket = self._place.listen()
         self._acceptor.start()
 
@@ -299,15 +299,6 @@ def call(
         except ConnectionError:
             pass
     raise DetourError("the fabric went down")
-
-
-def push_to(path: Path) -> Callable[[str, str], object]:
-    """Reroutes flows over a control socket (`operations.rerouter.Push`)."""
-
-    def push(flow: str, usid: str) -> None:
-        call(path, "reroute", {"flow": flow, "usid": usid})
-
-    return push
 
 
 def _connect(connection: socket.socket, path: Path, deadline: float) -> None:

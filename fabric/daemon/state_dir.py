@@ -51,9 +51,9 @@ def all_fabrics() -> dict[str, StateDir]:
     """Folders of all fabrics of this user that are up, by name; the one without a name is called `""`."""
     path = _nameless()
     names = {"": path} | {
-        found.name.removeprefix(f"{path.name}-"): found for found in sorted(path.parent.glob(f"{path.name}-*"))
+        folder.name.removeprefix(f"{path.name}-"): folder for folder in sorted(path.parent.glob(f"{path.name}-*"))
     }
-    states = {name: StateDir(found) for name, found in names.items() if not name or _NAME.fullmatch(name)}
+    states = {name: StateDir(folder) for name, folder in names.items() if not name or _NAME.fullmatch(name)}
     return {name: state for name, state in states.items() if state.path.is_dir() and state.is_alive()}
 
 
@@ -169,15 +169,15 @@ class StateDir:
     def known(self) -> dict[str, Any]:
         """What the fabric has noted of itself (`record`), as far as it can be read."""
         try:
-            found = json.loads((self.path / _RECORD).read_text())
+            record = json.loads((self.path / _RECORD).read_text())
         except (OSError, ValueError):
             return {}
-        return found if isinstance(found, dict) else {}
+        return record if isinstance(record, dict) else {}
 
     def process(self) -> int | None:
         """The process that has noted itself here, None if nothing can be read."""
-        found = self.known().get("pid")
-        return found if isinstance(found, int) else None
+        pid = self.known().get("pid")
+        return pid if isinstance(pid, int) else None
 
     def signal(self, process: int, number: int) -> None:
         """Sends a signal to the process that holds the lock, if it still does: numbers of processes come again."""
@@ -215,8 +215,8 @@ class StateDir:
             raise
         except OSError as error:
             raise DetourError(f"state folder {self.path}: {error.strerror}") from None
-        found = os.fstat(fd)
-        if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
+        owner = os.fstat(fd)
+        if owner.st_uid != os.getuid() or stat.S_IMODE(owner.st_mode) & 0o077:
             os.close(fd)
             raise DetourError(f"state folder {self.path} must belong to you alone (mode 0700); remove it")
         return fd
@@ -250,12 +250,12 @@ class StateDir:
 
 def _check_parent(parent: Path) -> None:
     """Whoever can rename the folder could put their own in its place."""
-    found = parent.stat()
-    mode = stat.S_IMODE(found.st_mode)
-    mine = found.st_uid in (0, os.getuid())
+    owner = parent.stat()
+    mode = stat.S_IMODE(owner.st_mode)
+    mine = owner.st_uid in (0, os.getuid())
     if not mine or (mode & 0o022 and not mode & stat.S_ISVTX):
         raise DetourError(
-            f"state folder: {parent} can be written by others (user {found.st_uid}, mode {mode:04o}); "
+            f"state folder: {parent} can be written by others (user {owner.st_uid}, mode {mode:04o}); "
             "set XDG_RUNTIME_DIR to a folder of yours"
         )
 

@@ -16,10 +16,7 @@ from detour.engine.bmv2api.commands.interpreter import carry_out
 from detour.engine.bmv2api.device import BmDevice
 from detour.engine.bmv2api.runtime import BmRuntime
 from detour.engine.network import Network
-from detour.engine.p4runtime.errors import Refused
-from detour.engine.p4runtime.pipeline import Pipelines
-from detour.engine.p4runtime.server import P4RuntimeServer
-from detour.engine.p4runtime.target import TargetSwitch
+from detour.engine.p4runtime import P4RuntimeServer, Pipelines, Refused, TargetSwitch
 from detour.engine.p4runtime.write import write
 from detour.fabric.labs.model import Lab, LabEnd, LabHost, LabLink, LabSwitch
 from detour.fabric.labs.programs import SwitchContent
@@ -92,7 +89,7 @@ class BootedLab:
     def _behind(self) -> dict[tuple[int, int], Behind]:
         hosts = {host.name for host in self.lab.hosts}
         copies: Counter[str] = Counter()
-        found = {}
+        behind = {}
         for link in self.lab.links:
             name = f"{link.a.node}-{link.b.node}"
             copies[name] += 1
@@ -100,10 +97,10 @@ class BootedLab:
                 name = f"{name}#{copies[name]}"
             for near, far in ((link.a, link.b), (link.b, link.a)):
                 if far.node in hosts:
-                    found[self.port(near)] = Behind(name, host=far.node)
+                    behind[self.port(near)] = Behind(name, host=far.node)
                 elif near.node not in hosts:
-                    found[self.port(near)] = Behind(name, place=self.port(far))
-        return found
+                    behind[self.port(near)] = Behind(name, place=self.port(far))
+        return behind
 
 
 Served = Callable[[LabSwitch], P4RuntimeServer | None]
@@ -148,9 +145,9 @@ def _program(content: SwitchContent, pipelines: Pipelines, device: BmDevice) -> 
     except Refused as error:
         raise DetourError(f"{switch.where}: {switch.name}: {error.text}") from None
     outcomes = write(pipelines.store, [each.update for each in content.updates])
-    for outcome, said in zip(outcomes, content.updates, strict=True):
+    for outcome, update in zip(outcomes, content.updates, strict=True):
         if outcome is not None:
-            raise DetourError(f"{said.where}: {switch.name}: {outcome.text}")
+            raise DetourError(f"{update.where}: {switch.name}: {outcome.text}")
 
 
 def lay_cables(booted: BootedLab, defaults: LinkDefaults) -> None:

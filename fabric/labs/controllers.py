@@ -63,10 +63,10 @@ def _with_programs(topology: str, contents: Sequence[SwitchContent]) -> str:
     document = json.loads(topology)
     files = {content.switch.name: content.files for content in contents}
     for node in document["nodes"]:
-        if (found := files.get(node["id"])) is not None:
-            node["json_path"] = str(found.json)
-            if found.p4info is not None:
-                node["p4rt_path"] = str(found.p4info)
+        if (program := files.get(node["id"])) is not None:
+            node["json_path"] = str(program.json)
+            if program.p4info is not None:
+                node["p4rt_path"] = str(program.p4info)
     return json.dumps(document)
 
 

@@ -68,28 +68,28 @@ class _Reader:
             ("multicast_group_entries", self._group),
             ("clone_session_entries", self._session),
         ):
-            for said in file.optional(root, key, list, "a list of objects in braces") or []:
-                entry = file.typed(said, f"one of {key}", said, JsonObject, "an object in braces")
+            for listed in file.optional(root, key, list, "a list of objects in braces") or []:
+                entry = file.typed(listed, f"one of {key}", listed, JsonObject, "an object in braces")
                 with file.blaming(entry):
                     yield LabUpdate(f"{file.path}, line {entry.line}", self.codec.insert(read(entry)))
 
     # -- tables
 
-    def _table_entry(self, said: JsonObject) -> entries.Entity:
-        _only(said, _TABLE_KEYS)
-        table = _named("table", _text(said, "table"), self.tables)
-        action = self._action(said, table)
-        if said.get("default_action"):
+    def _table_entry(self, entry: JsonObject) -> entries.Entity:
+        _only(entry, _TABLE_KEYS)
+        table = _named("table", _text(entry, "table"), self.tables)
+        action = self._action(entry, table)
+        if entry.get("default_action"):
             return entries.DefaultAction(table.preamble.name, action)
-        return entries.TableEntry.of(table.preamble.name, _matches(said, table), action, _priority(said, table))
+        return entries.TableEntry.of(table.preamble.name, _matches(entry, table), action, _priority(entry, table))
 
-    def _action(self, said: JsonObject, table: Any) -> entries.Action:
-        name = _text(said, "action_name")
+    def _action(self, entry: JsonObject, table: Any) -> entries.Action:
+        name = _text(entry, "action_name")
         action = _named("action", name, self.actions)
         possible = [self.action_names[ref.id] for ref in table.action_refs]
         if action.preamble.name not in possible:
             raise DetourError(f"table {table.preamble.name} has no action {name!r}; it has {', '.join(possible)}")
-        given = said.get("action_params") or {}
+        given = entry.get("action_params") or {}
         if not isinstance(given, dict):
             raise DetourError('action_params is not an object in braces, like {"port": 1}')
         params = {param.name: param for param in action.params}
@@ -103,20 +103,20 @@ class _Reader:
 
     # -- replication
 
-    def _group(self, said: JsonObject) -> entries.Entity:
-        _only(said, _GROUP_KEYS)
-        return entries.MulticastGroup(_whole(said, "multicast_group_id", 1, 65535), _replicas(said))
+    def _group(self, entry: JsonObject) -> entries.Entity:
+        _only(entry, _GROUP_KEYS)
+        return entries.MulticastGroup(_whole(entry, "multicast_group_id", 1, 65535), _replicas(entry))
 
-    def _session(self, said: JsonObject) -> entries.Entity:
-        _only(said, _SESSION_KEYS)
-        length = _whole(said, "packet_length_bytes", 0, 1 << 16) if "packet_length_bytes" in said else 0
-        service = _whole(said, "class_of_service", 0, 7) if "class_of_service" in said else 0
-        return entries.CloneSession(_whole(said, "clone_session_id", 1, 32767), _replicas(said), service, length)
+    def _session(self, entry: JsonObject) -> entries.Entity:
+        _only(entry, _SESSION_KEYS)
+        length = _whole(entry, "packet_length_bytes", 0, 1 << 16) if "packet_length_bytes" in entry else 0
+        service = _whole(entry, "class_of_service", 0, 7) if "class_of_service" in entry else 0
+        return entries.CloneSession(_whole(entry, "clone_session_id", 1, 32767), _replicas(entry), service, length)
 
 
-def _matches(said: JsonObject, table: Any) -> dict[str, entries.MatchValue]:
+def _matches(entry: JsonObject, table: Any) -> dict[str, entries.MatchValue]:
     """Fields of an entry that are compared with something."""
-    match = said.get("match") or {}
+    match = entry.get("match") or {}
     if not isinstance(match, dict):
         raise DetourError('match is not an object in braces, like {"hdr.ipv4.dstAddr": ["10.0.1.1", 32]}')
     fields = {field.name: field for field in table.match_fields}
@@ -131,9 +131,9 @@ def _matches(said: JsonObject, table: Any) -> dict[str, entries.MatchValue]:
     return values
 
 
-def _priority(said: JsonObject, table: Any) -> int:
+def _priority(entry: JsonObject, table: Any) -> int:
     """Of an entry, where its table has any."""
-    priority = said.get("priority") or 0
+    priority = entry.get("priority") or 0
     if not _is_whole(priority) or priority < 0:
         raise DetourError(f"priority is {priority!r}; wanted is a number above 0")
     needed = any(field.match_type in _WITH_PRIORITY for field in table.match_fields)
@@ -149,31 +149,31 @@ def _by_name(objects: Any) -> dict[str, Any]:
     return aliases | {each.preamble.name: each for each in objects}
 
 
-def _named(what: str, name: str, known: dict[str, T]) -> T:
-    found = known.get(name)
-    if found is None:
-        full = [each for each in known if "." in each] or list(known)
+def _named(what: str, name: str, objects: dict[str, T]) -> T:
+    named = objects.get(name)
+    if named is None:
+        full = [each for each in objects if "." in each] or list(objects)
         raise DetourError(f"there is no {what} {name!r}; there is {', '.join(full) or 'none'}")
-    return found
+    return named
 
 
-def _only(said: JsonObject, allowed: tuple[str, ...]) -> None:
+def _only(entry: JsonObject, allowed: tuple[str, ...]) -> None:
     """Keys that an entry may have."""
-    wrong = next((key for key in said if key not in allowed), None)
+    wrong = next((key for key in entry if key not in allowed), None)
     if wrong is not None:
         raise DetourError(f"an entry has no {wrong!r}; allowed: {', '.join(allowed)}")
 
 
-def _text(said: JsonObject, key: str) -> str:
+def _text(entry: JsonObject, key: str) -> str:
     """A name that must be there."""
-    if not isinstance(said.get(key), str):
+    if not isinstance(entry.get(key), str):
         raise DetourError(f"{key!r} is missing, or no text")
-    return said[key]
+    return entry[key]
 
 
-def _whole(said: JsonObject, key: str, low: int, high: int) -> int:
+def _whole(entry: JsonObject, key: str, low: int, high: int) -> int:
     """A whole number within bounds."""
-    value = said.get(key)
+    value = entry.get(key)
     if not _is_whole(value) or not low <= value <= high:
         raise DetourError(f"{key} is {value!r}; wanted is a whole number from {low} to {high}")
     return value
@@ -183,8 +183,8 @@ def _is_whole(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _replicas(said: JsonObject) -> tuple[entries.Replica, ...]:
-    listed = said.get("replicas")
+def _replicas(entry: JsonObject) -> tuple[entries.Replica, ...]:
+    listed = entry.get("replicas")
     if not isinstance(listed, list) or not all(isinstance(each, JsonObject) for each in listed):
         raise DetourError('replicas is no list like [{"egress_port": 1, "instance": 1}]')
     for each in listed:
@@ -215,10 +215,10 @@ def _address(what: str, text: str) -> tuple[int, int]:
     if _MAC.fullmatch(text):
         return int(text.replace(":", ""), 16), 48
     try:
-        found = ipaddress.ip_address(text)
+        address = ipaddress.ip_address(text)
     except ValueError:
         raise DetourError(f"{what} is {text!r}; texts are MAC, IPv4 or IPv6 addresses") from None
-    return int(found), found.max_prefixlen
+    return int(address), address.max_prefixlen
 
 
 def _match(field: Any, value: object) -> entries.MatchValue | None:
@@ -227,9 +227,9 @@ def _match(field: Any, value: object) -> entries.MatchValue | None:
     if field.match_type in (_KIND.EXACT, _KIND.OPTIONAL):
         return _number(name, value, bits)
     kinds = {_KIND.LPM: "[value, prefix length]", _KIND.TERNARY: "[value, mask]", _KIND.RANGE: "[low, high]"}
-    wanted = kinds.get(field.match_type, "not possible here")
+    form = kinds.get(field.match_type, "not possible here")
     if field.match_type not in kinds or not isinstance(value, list) or len(value) != 2:
-        raise DetourError(f"{name} is {value!r}; wanted is {wanted}")
+        raise DetourError(f"{name} is {value!r}; wanted is {form}")
     first = _number(name, value[0], bits)
     if field.match_type == _KIND.LPM:
         length = value[1]
@@ -246,10 +246,10 @@ def _match(field: Any, value: object) -> entries.MatchValue | None:
     return entries.Range(first, second) if (first, second) != (0, (1 << bits) - 1) else None
 
 
-def _check_bits(name: str, said: object, value: int, mask: int) -> None:
+def _check_bits(name: str, match: object, value: int, mask: int) -> None:
     """P4Runtime's rule, 9.1.1: what is not compared is 0."""
     if value & ~mask:
-        raise DetourError(f"{name} is {said!r}: bits that are not compared must be 0, so wanted is {value & mask:#x}")
+        raise DetourError(f"{name} is {match!r}: bits that are not compared must be 0, so wanted is {value & mask:#x}")
 
 
 def read_updates(path: Path, p4info: p4i.P4Info) -> tuple[list[p4r.Update], list[str]]:
@@ -257,5 +257,5 @@ def read_updates(path: Path, p4info: p4i.P4Info) -> tuple[list[p4r.Update], list
     Raises DetourError: the file cannot be read, or does not fit the program."""
     if path.suffix != ".json":
         return read_write_request(path)
-    found = read_entries(path, p4info)
-    return [each.update for each in found], [each.where for each in found]
+    updates = read_entries(path, p4info)
+    return [each.update for each in updates], [each.where for each in updates]

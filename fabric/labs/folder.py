@@ -33,14 +33,14 @@ class LabFolder:
         except ValueError as error:
             raise DetourError(f"--lab-args {arguments!r}: {error}") from None
         if path.is_file():
-            found = LabFolder(_home(path), path, solution, words)
+            folder = LabFolder(_home(path), path, solution, words)
         elif path.is_dir():
-            found = LabFolder(path, None, solution, words)
+            folder = LabFolder(path, None, solution, words)
         else:
             raise DetourError(f"{text}: there is no such folder or file; a lab is a folder, or its topology file")
-        if solution and not (found.path / "solution").is_dir():
-            raise DetourError(f"{found.path}: there is no folder solution, which --solution takes files from")
-        return found
+        if solution and not (folder.path / "solution").is_dir():
+            raise DetourError(f"{folder.path}: there is no folder solution, which --solution takes files from")
+        return folder
 
     def lab_file(self, usual: str, others: Callable[[Path], Iterable[Path]] = lambda path: ()) -> Path | None:
         """The topology of a format: the file that was named, if its name ends as the `usual` one does, else that one,
@@ -55,11 +55,11 @@ class LabFolder:
     def only(self, paths: Iterable[Path], what: str) -> Path | None:
         """The only one of some files in the folder; None: there is none. Raises DetourError: there are several; their
         names."""
-        found = sorted(paths)
-        if len(found) > 1:
-            listed = ", ".join(str(path.relative_to(self.path)) for path in found)
+        files = sorted(paths)
+        if len(files) > 1:
+            listed = ", ".join(str(path.relative_to(self.path)) for path in files)
             raise DetourError(f"{self.path} has several {what}; name one of {listed}")
-        return found[0] if found else None
+        return files[0] if files else None
 
     def find(self, name: str) -> Path | None:
         """A file that the lab names by a path from its folder; None if it is not there."""
@@ -70,10 +70,10 @@ class LabFolder:
 
     def require(self, name: str, where: str, what: str) -> Path:
         """The same for one that must be there. Raises DetourError: it is not; who named it."""
-        found = self.find(name)
-        if found is None:
+        file = self.find(name)
+        if file is None:
             raise DetourError(f"{where}: {what} {name!r} is not there ({self.path / name})")
-        return found
+        return file
 
 
 def is_json_with(path: Path, keys: Set[str]) -> bool:

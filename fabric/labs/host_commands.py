@@ -89,8 +89,8 @@ def _neighbour(host: LabHost, words: Sequence[str], where: str) -> LabHost | Non
             pass
         case _:
             return None
-    known = {**dict(host.neighbours), _address(address, where): mac_of(mac, where)}
-    return replace(host, neighbours=tuple(known.items()))
+    neighbours = {**dict(host.neighbours), _address(address, where): mac_of(mac, where)}
+    return replace(host, neighbours=tuple(neighbours.items()))
 
 
 def _address(text: str, where: str) -> IpAddress:

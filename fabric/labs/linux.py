@@ -17,12 +17,12 @@ _LONGEST_NAME = 15
 _WITHOUT_IPV6 = {"disable_ipv6": "1"}
 
 
-def chosen(lab: Lab, wanted: str | None) -> list[str]:
+def chosen(lab: Lab, text: str | None) -> list[str]:
     """Hosts by name, in the order of the lab: `h1,h2`, or `all`. Raises DetourError: there is no such host."""
     hosts = [host.name for host in lab.hosts]
-    if wanted is not None and wanted.strip() == ALL:
+    if text is not None and text.strip() == ALL:
         return hosts
-    named = hosts_named(listed(wanted), hosts, f"the lab has {names(lab.hosts)}")
+    named = hosts_named(listed(text), hosts, f"the lab has {names(lab.hosts)}")
     return [name for name in hosts if name in named]
 
 
@@ -43,9 +43,9 @@ def interface_of(lab: Lab, host: LabHost, mtu: int = LINUX_MTU) -> HostInterface
     if lab.format == "tutorials" or len(name) > _LONGEST_NAME:
         name = "eth0"
     routes = () if host.gateway is None else (Route("default", str(host.gateway)),)
-    known = tuple(Neighbour(str(address), mac) for address, mac in host.neighbours)
-    found = HostInterface(host.mac, (str(host.address),), routes, known, mtu, name=name)
-    return replace(found, own_sysctls=_WITHOUT_IPV6) if host.address.version == 4 else found
+    neighbours = tuple(Neighbour(str(address), mac) for address, mac in host.neighbours)
+    interface = HostInterface(host.mac, (str(host.address),), routes, neighbours, mtu, name=name)
+    return replace(interface, own_sysctls=_WITHOUT_IPV6) if host.address.version == 4 else interface
 
 
 def run_shell(lab: Lab, linux: LinuxHosts) -> None:

@@ -179,8 +179,8 @@ def check(lab: Lab) -> None:
     _check_links(lab)
     for task in lab.tasks:
         if task.host not in {host.name for host in lab.hosts}:
-            known = names(lab.hosts)
-            raise DetourError(f"{task.where}: there is no host {task.host!r} for this task; the lab has {known}")
+            hosts = names(lab.hosts)
+            raise DetourError(f"{task.where}: there is no host {task.host!r} for this task; the lab has {hosts}")
 
 
 def _unlike(switches: Sequence[LabSwitch], attribute: str, what: str) -> None:

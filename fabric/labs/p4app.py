@@ -58,21 +58,21 @@ def read(folder: LabFolder, path: Path) -> Lab:
     return lab_of(network, folder, "p4app", str(path))
 
 
-def _add_switch(file: JsonFile, network: P4UtilsNetwork, name: str, said: JsonObject) -> None:
-    file.only(said, _SWITCH_KEYS, f"switch {name}")
+def _add_switch(file: JsonFile, network: P4UtilsNetwork, name: str, entry: JsonObject) -> None:
+    file.only(entry, _SWITCH_KEYS, f"switch {name}")
     options: dict[str, Any] = {}
     for key in ("cli_input", "p4_src", "program"):
-        if (text := file.optional(said, key, str, "a file's name")) is not None:
+        if (text := file.optional(entry, key, str, "a file's name")) is not None:
             options["p4_src" if key == "program" else key] = text
     if "p4_src" not in options and (text := file.optional(file.root, "p4_src", str, "a file's name")) is not None:
         options["p4_src"] = text
     for key in ("priority_queues_num", "thrift_port", "grpc_port", "device_id"):
-        if (number := file.optional(said, key, int, "a whole number")) is not None:
+        if (number := file.optional(entry, key, int, "a whole number")) is not None:
             options[key] = number
-    node = said.get("switch_node") or file.root.get("switch_node") or {}
+    node = entry.get("switch_node") or file.root.get("switch_node") or {}
     options["p4runtime"] = node.get("object_name") == "P4RuntimeSwitch"
-    network.add_node(name, "switch", options, f"{file.path}, line {said.line}")
-    if file.optional(said, "cpu_port", bool, "true or false"):
+    network.add_node(name, "switch", options, f"{file.path}, line {entry.line}")
+    if file.optional(entry, "cpu_port", bool, "true or false"):
         network.enable_cpu_port(name)
 
 
@@ -83,22 +83,22 @@ def _add_links(file: JsonFile, network: P4UtilsNetwork, topology: JsonObject) ->
     network.gateway_arp = bool(default.get("auto_gw_arp", True))
     common = {key: value for key, value in default.items() if not key.startswith("auto_")}
     links = file.require(topology, "links", list, "a list of links")
-    for said in links:
-        if not isinstance(said, JsonArray) or not 2 <= len(said) <= 3 or not isinstance((said[2:] or [{}])[0], dict):
-            raise file.error(said if isinstance(said, JsonArray) else links, "a link is [node, node, {options}]")
-        own = said[2] if len(said) > 2 else JsonObject()
+    for entry in links:
+        if not isinstance(entry, JsonArray) or not 2 <= len(entry) <= 3 or not isinstance((entry[2:] or [{}])[0], dict):
+            raise file.error(entry if isinstance(entry, JsonArray) else links, "a link is [node, node, {options}]")
+        own = entry[2] if len(entry) > 2 else JsonObject()
         if own:
             file.only(own, ADD_LINK_OPTIONS, "a link")
-        with file.blaming(said):
+        with file.blaming(entry):
             options = link_options({**common, **own})
-            network.add_link(said[0], said[1], options, f"{file.path}, line {said.line}")
+            network.add_link(entry[0], entry[1], options, f"{file.path}, line {entry.line}")
 
 
-def link_options(said: dict[str, Any]) -> dict[str, Any]:
+def link_options(given: dict[str, Any]) -> dict[str, Any]:
     """Options of a link by our names: addresses of switches' and hosts' ends are `ip1` and `ip2`."""
-    found = {key: value for key, value in said.items() if not key.startswith(("params", "sw_ip"))}
+    options = {key: value for key, value in given.items() if not key.startswith(("params", "sw_ip"))}
     for side in ("1", "2"):
-        address = said.get(f"sw_ip{side}") or (said.get(f"params{side}") or {}).get("ip")
+        address = given.get(f"sw_ip{side}") or (given.get(f"params{side}") or {}).get("ip")
         if address:
-            found[f"ip{side}"] = address
-    return found
+            options[f"ip{side}"] = address
+    return options

@@ -32,9 +32,9 @@ def read(folder: LabFolder, path: Path) -> Lab:
     """The lab. Raises DetourError: what is wrong in which line."""
     lines = [line.split() for line in read_text(path).splitlines()]
     switches, hosts, links = _counts(path, lines[0] if lines else [])
-    found, macs = _links(path, lines[1 : links + 1], switches, hosts)
-    if len(found) < links:
-        raise DetourError(f"{path}, line 1: {links} links are announced, {len(found)} are there")
+    cables, macs = _links(path, lines[1 : links + 1], switches, hosts)
+    if len(cables) < links:
+        raise DetourError(f"{path}, line 1: {links} links are announced, {len(cables)} are there")
     _check_rest(path, lines, links, switches)
     base = _base(folder.path)
     return Lab(
@@ -42,7 +42,7 @@ def read(folder: LabFolder, path: Path) -> Lab:
         "p4sim",
         tuple(_switch(folder, number, path) for number in range(switches)),
         tuple(_host(number, macs, base, path) for number in range(hosts)),
-        tuple(found),
+        tuple(cables),
     )
 
 
@@ -55,7 +55,7 @@ def _counts(path: Path, words: list[str]) -> tuple[int, int, int]:
 def _links(path: Path, lines: list[list[str]], switches: int, hosts: int) -> tuple[list[LabLink], dict[str, str]]:
     """(links, MAC addresses of hosts)."""
     ports: Counter[int] = Counter()
-    found: list[LabLink] = []
+    cables: list[LabLink] = []
     macs: dict[str, str] = {}
     for number, words in enumerate(lines, 2):
         where = f"{path}, line {number}"
@@ -68,8 +68,8 @@ def _links(path: Path, lines: list[list[str]], switches: int, hosts: int) -> tup
             ports[int(index)] += 1
             macs[node] = ":".join(f"{byte:02x}" for byte in (2 * (number - 2) + at + 1).to_bytes(6, "big"))
         rate, delay = ns3_rate_bps(words[4], where), tc_time_ps(words[5], where)
-        found.append(LabLink(ends[0], ends[1], rate, delay, where=where))
-    return found, macs
+        cables.append(LabLink(ends[0], ends[1], rate, delay, where=where))
+    return cables, macs
 
 
 def _node(where: str, index: str, kind: str, switches: int, hosts: int) -> str:
@@ -90,8 +90,8 @@ def _check_rest(path: Path, lines: list[list[str]], links: int, switches: int) -
 
 
 def _switch(folder: LabFolder, number: int, path: Path) -> LabSwitch:
-    found = (folder.find(name) for name in (f"flowtable_{number}.txt", f"flowtable_{number}"))
-    commands = next((each for each in found if each is not None), None)
+    tables = (folder.find(name) for name in (f"flowtable_{number}.txt", f"flowtable_{number}"))
+    commands = next((each for each in tables if each is not None), None)
     return LabSwitch(
         f"s{number}",
         number,

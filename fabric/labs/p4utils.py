@@ -34,17 +34,17 @@ def lab_of(network: P4UtilsNetwork, folder: LabFolder, format: str, where: str) 
 
 
 def _switch(network: P4UtilsNetwork, folder: LabFolder, node: P4UtilsNode, where: str) -> LabSwitch:
-    where, said = node.where or where, node.options
-    source, commands = said.get("p4_src"), said.get("cli_input")
+    where, options = node.where or where, node.options
+    source, commands = options.get("p4_src"), options.get("cli_input")
     return LabSwitch(
         node.name,
-        said["device_id"],
+        options["device_id"],
         _program(folder, source, where) if source else None,
         commands=folder.require(commands, where, "the file of commands") if commands else None,
-        grpc_port=said.get("grpc_port"),
-        thrift_port=said["thrift_port"],
+        grpc_port=options.get("grpc_port"),
+        thrift_port=options["thrift_port"],
         cpu_port=_cpu_port(network, node.name),
-        priorities=said.get("priority_queues_num") or 1,
+        priorities=options.get("priority_queues_num") or 1,
         where=where,
     )
 
@@ -54,10 +54,10 @@ def _program(folder: LabFolder, source: str, where: str) -> LabProgram:
     if not isinstance(source, str) or not source.endswith(".p4"):
         raise DetourError(f"{where}: {source!r} is not a P4 source, like p4src/basic.p4")
     stem = source.removesuffix(".p4")
-    found = LabProgram(folder.find(source), folder.find(f"{stem}.json"), folder.find(f"{stem}_p4rt.txt"), where)
-    if found.source is None and found.json is None:
+    program = LabProgram(folder.find(source), folder.find(f"{stem}.json"), folder.find(f"{stem}_p4rt.txt"), where)
+    if program.source is None and program.json is None:
         raise DetourError(f"{where}: the program {source!r} is not there ({folder.path / source})")
-    return found
+    return program
 
 
 def _cpu_port(network: P4UtilsNetwork, name: str) -> int | None:
@@ -96,17 +96,17 @@ def _with_neighbours(network: P4UtilsNetwork, host: LabHost, hosts: list[LabHost
 
 
 def _link(link: P4UtilsLink, where: str) -> LabLink:
-    where, said = link.where or where, link.options
-    delay, bandwidth, loss = said.get("delay"), said.get("bw"), said.get("loss")
-    for name, value in (("bw", bandwidth), ("loss", loss), ("max_queue_size", said.get("max_queue_size"))):
+    where, options = link.where or where, link.options
+    delay, bandwidth, loss = options.get("delay"), options.get("bw"), options.get("loss")
+    for name, value in (("bw", bandwidth), ("loss", loss), ("max_queue_size", options.get("max_queue_size"))):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
             raise DetourError(f"{where}: {name} of a link is {value!r}; wanted is a number")
     return LabLink(
-        LabEnd(link.node1, said["port1"]),
-        LabEnd(link.node2, said["port2"]),
+        LabEnd(link.node1, options["port1"]),
+        LabEnd(link.node2, options["port2"]),
         None if bandwidth is None else mbps_bps(bandwidth, where),
         None if delay is None else tc_time_ps(str(delay), where),
-        said.get("max_queue_size"),
+        options.get("max_queue_size"),
         0.0 if loss is None else loss_of_percent(loss, where),
         where,
     )
@@ -117,24 +117,26 @@ def topology_document(network: P4UtilsNetwork) -> dict[str, Any]:
     ports and switches in it."""
     nodes = []
     for node in (*network.of_kind("switch"), *network.of_kind("host")):
-        told = {"id": node.name, ("isSwitch" if node.kind == "switch" else "isHost"): True}
+        attributes = {"id": node.name, ("isSwitch" if node.kind == "switch" else "isHost"): True}
         if node.kind == "switch":
-            told |= {"isP4Switch": True, "isP4RuntimeSwitch": bool(node.options.get("p4runtime"))}
-            told |= {key: node.options[key] for key in ("device_id", "thrift_port", "grpc_port") if key in node.options}
-            told |= {"sw_id": node.options["device_id"], "cpu_port": bool(node.options.get("cpu_port"))}
+            attributes |= {"isP4Switch": True, "isP4RuntimeSwitch": bool(node.options.get("p4runtime"))}
+            attributes |= {
+                key: node.options[key] for key in ("device_id", "thrift_port", "grpc_port") if key in node.options
+            }
+            attributes |= {"sw_id": node.options["device_id"], "cpu_port": bool(node.options.get("cpu_port"))}
             if (cpu := _cpu_port(network, node.name)) is not None:
-                told |= {
+                attributes |= {
                     "cpu_port_num": cpu,
                     "cpu_intf": f"{node.name}-cpu-eth0",
                     "cpu_ctl_intf": f"{node.name}-cpu-eth1",
                 }
-            told |= {key: node.options[key] for key in ("json_path", "p4rt_path") if key in node.options}
+            attributes |= {key: node.options[key] for key in ("json_path", "p4rt_path") if key in node.options}
         else:
             link = next(network.links_of(node.name))
-            told["ip"] = link.options[f"ip{link.side(node.name)}"]
+            attributes["ip"] = link.options[f"ip{link.side(node.name)}"]
             if node.options.get("defaultRoute"):
-                told["defaultRoute"] = node.options["defaultRoute"]
-        nodes.append(told)
+                attributes["defaultRoute"] = node.options["defaultRoute"]
+        nodes.append(attributes)
     edges = []
     for link in network.sorted_links():
         if CPU_NODE in (link.node1, link.node2):

@@ -76,16 +76,16 @@ class P4UtilsNetwork:
 
     def node(self, name: str, kind: str | None = None) -> P4UtilsNode:
         """A node; DetourError if there is none, or one of another kind."""
-        found = self.nodes.get(name)
-        if found is None or (kind is not None and found.kind != kind):
+        node = self.nodes.get(name)
+        if node is None or (kind is not None and node.kind != kind):
             listed = sorted((n.name for n in self.nodes.values() if kind in (None, n.kind)), key=natural)
             raise DetourError(f"there is no {kind or 'node'} {name!r}; there is {', '.join(listed) or 'none'} so far")
-        return found
+        return node
 
     def of_kind(self, kind: str) -> list[P4UtilsNode]:
         """In natural order, without the CPU's node."""
-        found = (node for node in self.nodes.values() if node.kind == kind and node.name != CPU_NODE)
-        return sorted(found, key=lambda node: natural(node.name))
+        nodes = (node for node in self.nodes.values() if node.kind == kind and node.name != CPU_NODE)
+        return sorted(nodes, key=lambda node: natural(node.name))
 
     def enable_cpu_port(self, name: str) -> None:
         """A link to the CPU's node."""
@@ -127,8 +127,8 @@ class P4UtilsNetwork:
 
     def ports(self, name: str) -> set[int]:
         """Ports of a node that are taken."""
-        found = (link.options.get(f"port{link.side(name)}") for link in self.links_of(name))
-        return {port for port in found if port is not None}
+        numbers = (link.options.get(f"port{link.side(name)}") for link in self.links_of(name))
+        return {port for port in numbers if port is not None}
 
     def sorted_links(self) -> list[P4UtilsLink]:
         """In natural order."""
@@ -138,24 +138,19 @@ class P4UtilsNetwork:
 
     def number_all(self) -> None:
         """Gives numbers and ports to what has none."""
-        self.number_switches()
+        switches = self.of_kind("switch")
+        for switch in switches:
+            self.number(switch)
+        for switch in switches:
+            for key, first in (("thrift_port", _FIRST_THRIFT_PORT), ("grpc_port", _FIRST_GRPC_PORT)):
+                if switch.options.get(key) is None and (key == "thrift_port" or switch.options.get("p4runtime")):
+                    taken = (s.options.get(k) for s in switches for k in ("thrift_port", "grpc_port"))
+                    switch.options[key] = first_free(taken, first)
         for link in self.sorted_links():
             for name, side in ((link.node1, "1"), (link.node2, "2")):
                 if link.options.get(f"port{side}") is None:
                     first = 1 if self.nodes[name].kind == "switch" else 0
                     link.options[f"port{side}"] = first_free(self.ports(name), first)
-
-    def number_switches(self) -> None:
-        """Device ids, and the ports of their servers."""
-        for switch in self.of_kind("switch"):
-            self.number(switch)
-        for switch in self.of_kind("switch"):
-            for key, first in (("thrift_port", _FIRST_THRIFT_PORT), ("grpc_port", _FIRST_GRPC_PORT)):
-                if key == "grpc_port" and not switch.options.get("p4runtime"):
-                    continue
-                if switch.options.get(key) is None:
-                    taken = (s.options.get(k) for s in self.of_kind("switch") for k in ("thrift_port", "grpc_port"))
-                    switch.options[key] = first_free(taken, first)
 
     def number(self, switch: P4UtilsNode) -> int:
         """A switch's device id."""
@@ -167,8 +162,8 @@ class P4UtilsNetwork:
 
 def first_free(taken: Iterable[int | None], first: int) -> int:
     """The least number from `first` on that is not taken."""
-    known = set(taken)
-    while first in known:
+    numbers = set(taken)
+    while first in numbers:
         first += 1
     return first
 
@@ -185,7 +180,22 @@ def assign(network: P4UtilsNetwork, strategy: str) -> None:
     twice = next((pair for pair in pairs if pairs.count(pair) > 1), None)
     if twice is not None:
         raise DetourError(f"strategy {strategy} allows one link between two nodes; {' and '.join(sorted(twice))} have")
-    {"l2": _l2, "mixed": _mixed, "l3": _l3}[strategy](network)
+    switches = {switch.name: network.number(switch) for switch in network.of_kind("switch")} if strategy != "l2" else {}
+    links = list(_host_links(network))
+    # Hosts are numbered at each switch for itself, in l2 all together.
+    places = {host: link.other(host) if switches else "" for host, link in links}
+    taken: dict[str, set[int]] = {place: set() for place in places.values()}
+    for host, place in places.items():
+        if (number := _number_of(host)) is not None:
+            taken[place].add(number)
+    for host, link in links:
+        place, number = places[host], _number_of(host)
+        if number is None:
+            number = first_free(taken[place], 1)
+            taken[place].add(number)
+        _give(network, host, link, *_address(strategy, host, switches.get(place, 0), number))
+    if switches:
+        _address_between_switches(network)
 
 
 def fill_addresses(network: P4UtilsNetwork) -> None:
@@ -215,8 +225,8 @@ def _host_links(network: P4UtilsNetwork) -> Iterator[tuple[str, P4UtilsLink]]:
 
 def _number_of(host: str) -> int | None:
     """N of `hN`."""
-    found = re.fullmatch(r"h(\d+)", host)
-    return int(found[1]) if found else None
+    match = re.fullmatch(r"h(\d+)", host)
+    return int(match[1]) if match else None
 
 
 def _give(network: P4UtilsNetwork, host: str, link: P4UtilsLink, ip: str, prefix: int, gateway: str | None) -> None:
@@ -229,54 +239,23 @@ def _give(network: P4UtilsNetwork, host: str, link: P4UtilsLink, ip: str, prefix
         network.nodes[host].options["defaultRoute"] = f"via {gateway}"
 
 
-def _l2(network: P4UtilsNetwork) -> None:
-    links = list(_host_links(network))
-    taken = {number for host, _ in links if (number := _number_of(host)) is not None}
-    for host, link in links:
-        number = _number_of(host)
-        if number is None:
-            number = first_free(taken, 1)
-            taken.add(number)
+def _address(strategy: str, host: str, switch: int, number: int) -> tuple[str, int, str | None]:
+    """Address, length of the prefix, and gateway of a host with a number at a switch."""
+    if strategy == "l2":
         if not 0 < number < 1 << 16:
             raise DetourError(f"strategy l2 numbers hosts up to 65535; {host} is beyond")
-        _give(network, host, link, f"10.0.{number >> 8}.{number & 255}", 16, None)
-
-
-def _per_switch(network: P4UtilsNetwork) -> Iterator[tuple[str, P4UtilsLink, int, int]]:
-    """(host, link, the switch's device id, the host's number at that switch)."""
-    for switch in network.of_kind("switch"):
-        network.number(switch)
-    links = list(_host_links(network))
-    taken: dict[str, set[int]] = {switch.name: set() for switch in network.of_kind("switch")}
-    for host, link in links:
-        if (number := _number_of(host)) is not None:
-            taken[link.other(host)].add(number)
-    for host, link in links:
-        switch, number = link.other(host), _number_of(host)
-        if number is None:
-            number = first_free(taken[switch], 1)
-            taken[switch].add(number)
-        if not 0 < number < _MOST_OF_BYTE:
-            raise DetourError(f"strategies mixed and l3 number hosts from 1 to 253; {host} is beyond")
-        yield host, link, network.number(network.nodes[switch]), number
-
-
-def _mixed(network: P4UtilsNetwork) -> None:
-    for host, link, switch, number in _per_switch(network):
+        return f"10.0.{number >> 8}.{number & 255}", 16, None
+    if not 0 < number < _MOST_OF_BYTE:
+        raise DetourError(f"strategies mixed and l3 number hosts from 1 to 253; {host} is beyond")
+    if strategy == "mixed":
         net = f"10.{switch >> 8}.{switch & 255}"
-        _give(network, host, link, f"{net}.{number}", 24, f"{net}.254")
-    _between_switches(network)
+        return f"{net}.{number}", 24, f"{net}.254"
+    if switch >= _MOST_OF_BYTE:
+        raise DetourError(f"strategy l3 numbers switches from 1 to 253; one is {switch}")
+    return f"10.{switch}.{number}.2", 24, f"10.{switch}.{number}.1"
 
 
-def _l3(network: P4UtilsNetwork) -> None:
-    for host, link, switch, number in _per_switch(network):
-        if switch >= _MOST_OF_BYTE:
-            raise DetourError(f"strategy l3 numbers switches from 1 to 253; one is {switch}")
-        _give(network, host, link, f"10.{switch}.{number}.2", 24, f"10.{switch}.{number}.1")
-    _between_switches(network)
-
-
-def _between_switches(network: P4UtilsNetwork) -> None:
+def _address_between_switches(network: P4UtilsNetwork) -> None:
     """Addresses for ports between switches, which only controllers see."""
     for link in network.links:
         ends = [network.nodes[link.node1], network.nodes[link.node2]]

@@ -95,19 +95,17 @@ def lab_task(task: P4UtilsTask, folder: Path) -> LabTask:
 
 def _of_sender(task: P4UtilsTask) -> str:
     """`send_udp_flow` in a workload's words. p4-utils makes packets of 13 bytes less than it says, and counts these."""
-    said = {**_SEND_USUAL, **dict(zip(_SEND_USUAL, task.args, strict=False)), **task.kwargs}
+    values = {**_SEND_USUAL, **dict(zip(_SEND_USUAL, task.args, strict=False)), **task.kwargs}
     try:
-        rate, size = rate_bps_of(str(said["rate"]).replace("K", "k")), int(said["packet_size"]) - 13
-        seconds = min((each for each in (float(said["duration"]), task.duration) if each > 0), default=_ENDLESS_S)
-        ports = f"sport={int(said['sport'])},dport={int(said['dport'])},tos={int(said['tos'])}"
+        rate, size = rate_bps_of(str(values["rate"]).replace("K", "k")), int(values["packet_size"]) - 13
+        seconds = min((each for each in (float(values["duration"]), task.duration) if each > 0), default=_ENDLESS_S)
+        ports = f"sport={int(values['sport'])},dport={int(values['dport'])},tos={int(values['tos'])}"
     except ValueError as error:
         raise DetourError(f"{task.where}: {task.exe}: {error}") from None
     except DetourError as error:
         raise DetourError(f"{task.where}: {task.exe}: rate: {error}") from None
-    return (
-        f"udp:src={task.node},dst={said['dst']},rate={rate * size // (size + 13)},size={size},{ports},time={seconds}s,"
-        f"start={task.start}s"
-    )
+    stream = f"udp:src={task.node},dst={values['dst']},rate={rate * size // (size + 13)},size={size}"
+    return f"{stream},{ports},time={seconds}s,start={task.start}s"
 
 
 def _of_command(task: P4UtilsTask, words: list[str]) -> str | None:

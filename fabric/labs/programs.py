@@ -27,9 +27,7 @@ from detour.control.p4runtime.pipeline import PipelineConfig, read_p4info
 from detour.engine.bmv2api.commands.interpreter import Understood, understand_all
 from detour.engine.bmv2api.commands.program import ProgramNames
 from detour.engine.bmv2api.commands.registry import CommandScope
-from detour.engine.p4runtime.config import Compiled, Compiler
-from detour.engine.p4runtime.errors import Refused
-from detour.engine.p4runtime.target import compile_program
+from detour.engine.p4runtime import Compiled, Compiler, Refused, compile_program
 from detour.fabric.labs.entries import LabUpdate, read_entries
 from detour.fabric.labs.folder import is_json_with
 from detour.fabric.labs.model import Lab, LabProgram, LabSwitch
@@ -59,24 +57,24 @@ def programs_of(
     """The program of each switch: what was `given` (`P4INFO,JSON` or a P4 source), else the one that the lab names,
     else the only one that lies in the lab's folder or its folder `build`. `empty`: a switch may have none, which a
     controller sets. Raises DetourError: there is none or more than one, or p4c refuses it."""
-    said = None if given is None else _given(given)
+    chosen = None if given is None else _given(given)
     fallback: LabProgram | None = None
-    found: dict[str, ProgramFiles | None] = {}
+    programs: dict[str, ProgramFiles | None] = {}
     for switch in lab.switches:
-        program = said or switch.program
+        program = chosen or switch.program
         if program is None:
             fallback = fallback or _only(lab.folder)
             program = fallback
         if program is None and empty:
-            found[switch.name] = None
+            programs[switch.name] = None
             continue
         if program is None:
             raise DetourError(
                 f"{switch.where}: {switch.name} has no program, and {lab.folder} holds none; name one with "
                 "--program P4INFO,JSON or --program NAME.p4"
             )
-        found[switch.name] = _files(program, progress)
-    return found
+        programs[switch.name] = _files(program, progress)
+    return programs
 
 
 def _given(text: str) -> LabProgram:
@@ -124,14 +122,14 @@ def is_program(path: Path) -> bool:
 
 def _only(folder: Path) -> LabProgram | None:
     """The only program in a lab's folder; None if there is none. Raises DetourError: there are several."""
-    found = list(_candidates(folder))
-    if len(found) > 1:
-        named = ", ".join(str(path.relative_to(folder)) for path in found)
+    files = list(_candidates(folder))
+    if len(files) > 1:
+        named = ", ".join(str(path.relative_to(folder)) for path in files)
         raise DetourError(f"{folder} holds several programs: {named}; name one with --program P4INFO,JSON")
-    if not found:
+    if not files:
         return None
-    source = folder / f"{found[0].stem}.p4"
-    return LabProgram(source if source.is_file() else None, found[0], p4info_beside(found[0]), str(folder))
+    source = folder / f"{files[0].stem}.p4"
+    return LabProgram(source if source.is_file() else None, files[0], p4info_beside(files[0]), str(folder))
 
 
 def _candidates(folder: Path) -> Iterator[Path]:
@@ -152,15 +150,15 @@ def compiled(source: Path, progress: Progress) -> tuple[Path, Path]:
         make_folders(folder)
     except OSError as error:
         raise DetourError(f"{source}: there is no place for what p4c makes of it: {error}") from None
-    found = folder / f"{source.stem}.json", folder / f"{source.stem}.p4info.txtpb"
-    if not all(path.is_file() for path in found):
+    files = folder / f"{source.stem}.json", folder / f"{source.stem}.p4info.txtpb"
+    if not all(path.is_file() for path in files):
         progress(f"compiling {source.name}")
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
-            made = [Path(scratch) / path.name for path in found]
-            _run(source, [*_FLAGS, "-o", str(made[0]), "--p4runtime-files", str(made[1]), source.name])
-            for path, target in zip(made, found, strict=True):
+            outputs = [Path(scratch) / path.name for path in files]
+            _run(source, [*_FLAGS, "-o", str(outputs[0]), "--p4runtime-files", str(outputs[1]), source.name])
+            for path, target in zip(outputs, files, strict=True):
                 path.replace(target)
-    return found
+    return files
 
 
 def _run(source: Path, arguments: list[str], whatever: bool = False) -> subprocess.CompletedProcess[bytes]:
@@ -208,21 +206,21 @@ def contents_of(
     """What all switches are to hold, checked. Raises DetourError: a program or an entry that cannot be loaded, by file
     and line."""
     compiler = Compiler()
-    known: dict[ProgramFiles, Compiled | None] = {}
-    found = []
+    loaded: dict[ProgramFiles, Compiled | None] = {}
+    contents = []
     try:
         for switch in lab.switches:
             files = programs[switch.name]
-            if files is not None and files not in known:
+            if files is not None and files not in loaded:
                 progress(f"loading {files.json.name}")
-                known[files] = _compiled(files, compiler)
-            compiled = None if files is None else known[files]
+                loaded[files] = _compiled(files, compiler)
+            compiled = None if files is None else loaded[files]
             name, text = ("", b"") if files is None else (files.json.stem, files.text)
             updates, commands = _updates(switch, compiled), _commands(switch, text)
-            found.append(SwitchContent(switch, name, compiled, text, updates, commands, files))
+            contents.append(SwitchContent(switch, name, compiled, text, updates, commands, files))
     finally:
         compiler.close()
-    return found
+    return contents
 
 
 def _compiled(files: ProgramFiles, compiler: Compiler) -> Compiled | None:

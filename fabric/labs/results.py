@@ -71,20 +71,20 @@ def _percentiles(parts: Sequence[FlowShare]) -> dict[str, float | None]:
     times = np.array([part.time_ps for part in parts if part.complete and part.time_ps is not None]) / US
     if not times.size:
         return dict.fromkeys(("mean", "p50", "p95", "p99", "p999"))
-    found = (times.mean(), *np.percentile(times, (50, 95, 99, 99.9)))
+    values = (times.mean(), *np.percentile(times, (50, 95, 99, 99.9)))
     names = ("mean", "p50", "p95", "p99", "p999")
-    return {name: round(float(value), _DIGITS) for name, value in zip(names, found, strict=True)}
+    return {name: round(float(value), _DIGITS) for name, value in zip(names, values, strict=True)}
 
 
 def peers_of(booted: BootedLab) -> dict[LabEnd, str]:
     """What is at the other end of each port: a host's name, or `s2-p3`."""
     hosts = {host.name for host in booted.lab.hosts}
-    found: dict[LabEnd, str] = {}
+    peers: dict[LabEnd, str] = {}
     for link in booted.lab.links:
         for here, there in ((link.a, link.b), (link.b, link.a)):
             if here.node not in hosts:
-                found[here] = there.node if there.node in hosts else f"{there.node}-p{there.port}"
-    return found
+                peers[here] = there.node if there.node in hosts else f"{there.node}-p{there.port}"
+    return peers
 
 
 def ports_of(booted: BootedLab, end_ps: int) -> list[dict[str, Any]]:
@@ -95,13 +95,13 @@ def ports_of(booted: BootedLab, end_ps: int) -> list[dict[str, Any]]:
         (device, port): dict(zip(names, values, strict=True))
         for device, port, *values in zip(*(stats[name].tolist() for name in ("device_id", "port", *names)), strict=True)
     }
-    found = []
+    ports = []
     for end, peer in peers_of(booted).items():
         row = rows[booted.port(end)]
         busy = row.pop("busy_ps")
         use = round(busy / end_ps, 4) if end_ps else 0.0
-        found.append({"switch": end.node, "port": end.port, "peer": peer, **row, "utilisation": use})
-    return found
+        ports.append({"switch": end.node, "port": end.port, "peer": peer, **row, "utilisation": use})
+    return ports
 
 
 def switches_of(booted: BootedLab) -> list[dict[str, Any]]:
@@ -109,11 +109,11 @@ def switches_of(booted: BootedLab) -> list[dict[str, Any]]:
     stats = booted.network.switch_stats()
     devices = stats.pop("device_id").tolist()
     stats.pop("time_ps")
-    found = []
+    switches = []
     for switch in booted.lab.switches:
         at = devices.index(switch.device_id)
-        found.append({"switch": switch.name} | {name: int(values[at]) for name, values in stats.items()})
-    return found
+        switches.append({"switch": switch.name} | {name: int(values[at]) for name, values in stats.items()})
+    return switches
 
 
 # -- over time ------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from detour.engine.bmv2api.server import ThriftServer
 from detour.engine.clock import RealTime, Virtual
 from detour.engine.endpoint import GrpcEndpoint
 from detour.engine.network import Network
-from detour.engine.p4runtime.server import P4RuntimeServer
+from detour.engine.p4runtime import P4RuntimeServer
 from detour.fabric.backends.virtual.pace import PacedClock, TimePace
 from detour.fabric.labs.boot import BootedLab, LinkDefaults, attach_hosts, fill, lay_cables, run_commands
 from detour.fabric.labs.controllers import ControllerTopology, attach_cpu_interfaces, has_cpu_interfaces

@@ -25,14 +25,14 @@ def lab_traces(booted: BootedLab, text: str | None, count: int) -> Iterator[Call
         yield None
         return
     network = booted.network
-    wanted = parse_filter(text, {host.name: str(host.address.ip) for host in booted.lab.hosts}.get)
-    recorder = Recorder(network, wanted, count=count + (_SPARE if wanted.looks_back else 0))
+    chosen = parse_filter(text, {host.name: str(host.address.ip) for host in booted.lab.hosts}.get)
+    recorder = Recorder(network, chosen, count=count + (_SPARE if chosen.looks_back else 0))
 
     def traced() -> LivePackets:
         recorder.collect()
         recorder.finish(UNDER_WAY)
         tick = network.tick_ps
-        chains = [each for each in by_packet(recorder.collect()) if any(wanted.keeps(visit, tick) for visit in each)]
+        chains = [each for each in by_packet(recorder.collect()) if any(chosen.keeps(visit, tick) for visit in each)]
         shown = [document(packets(booted, chain, tick)[0]) for chain in chains[:count]]
         return LivePackets(shown, recorder.missed + len(chains) - len(shown))
 

@@ -56,21 +56,21 @@ def read(folder: LabFolder, topology: Path) -> Lab:
     file = JsonFile(topology)
     file.only(file.root, ("hosts", "switches", "links"), "a topology")
     listed = [*file.objects(file.require(file.root, "switches", JsonObject, 'switches by name, {"s1": {}}'))]
-    wanted = 'hosts by name, {"h1": {"ip": ..., "mac": ...}}'
+    form = 'hosts by name, {"h1": {"ip": ..., "mac": ...}}'
     hosts = [
-        _host(file, name, said) for name, said in file.objects(file.require(file.root, "hosts", JsonObject, wanted))
+        _host(file, name, entry) for name, entry in file.objects(file.require(file.root, "hosts", JsonObject, form))
     ]
     listed.sort(key=lambda item: natural(item[0]))
-    switches = [_switch(file, folder, number, name, said) for number, (name, said) in enumerate(listed)]
+    switches = [_switch(file, folder, number, name, entry) for number, (name, entry) in enumerate(listed)]
     names = {each.name for each in hosts}
-    links = [_link(file, names, said) for said in file.require(file.root, "links", list, "a list of links")]
+    links = [_link(file, names, entry) for entry in file.require(file.root, "links", list, "a list of links")]
     return Lab(folder.path, "tutorials", tuple(switches), tuple(hosts), tuple(links))
 
 
-def _switch(file: JsonFile, folder: LabFolder, number: int, name: str, said: JsonObject) -> LabSwitch:
-    file.only(said, _SWITCH_KEYS, f"switch {name}")
-    where = f"{file.path}, line {said.line}"
-    text = {key: file.optional(said, key, str, "a file's name") for key in _SWITCH_KEYS[:3]}
+def _switch(file: JsonFile, folder: LabFolder, number: int, name: str, entry: JsonObject) -> LabSwitch:
+    file.only(entry, _SWITCH_KEYS, f"switch {name}")
+    where = f"{file.path}, line {entry.line}"
+    text = {key: file.optional(entry, key, str, "a file's name") for key in _SWITCH_KEYS[:3]}
     runtime = folder.require(text["runtime_json"], where, "the file of entries") if text["runtime_json"] else None
     commands = folder.require(text["cli_input"], where, "the file of commands") if text["cli_input"] else None
     program = None
@@ -88,18 +88,18 @@ def _switch(file: JsonFile, folder: LabFolder, number: int, name: str, said: Jso
         commands,
         FIRST_GRPC_PORT + number,
         FIRST_THRIFT_PORT + number,
-        _number(file, said, "cpu_port"),
-        _number(file, said, "priority_queues") or 1,
+        _number(file, entry, "cpu_port"),
+        _number(file, entry, "priority_queues") or 1,
         where,
     )
 
 
-def _number(file: JsonFile, said: JsonObject, key: str) -> int | None:
+def _number(file: JsonFile, entry: JsonObject, key: str) -> int | None:
     """A number, which labs write as text as well."""
-    value = file.optional(said, key, (int, str), "a whole number")
+    value = file.optional(entry, key, (int, str), "a whole number")
     if isinstance(value, str):
         if not value.isdigit():
-            raise file.error(said, f"{key} is {value!r}; wanted is a whole number")
+            raise file.error(entry, f"{key} is {value!r}; wanted is a whole number")
         value = int(value)
     return value
 
@@ -119,40 +119,40 @@ def named_by_build(folder: LabFolder, json: str, p4info: str | None, where: str)
     return LabProgram(folder.find(f"{stem}.p4"), folder.find(json), info, where)
 
 
-def _host(file: JsonFile, name: str, said: JsonObject) -> LabHost:
-    file.only(said, _HOST_KEYS, f"host {name}")
-    where = f"{file.path}, line {said.line}"
-    ip = file.require(said, "ip", str, "an address with its prefix, like 10.0.1.1/24")
+def _host(file: JsonFile, name: str, entry: JsonObject) -> LabHost:
+    file.only(entry, _HOST_KEYS, f"host {name}")
+    where = f"{file.path}, line {entry.line}"
+    ip = file.require(entry, "ip", str, "an address with its prefix, like 10.0.1.1/24")
     try:
         address = ipaddress.ip_interface(ip)
     except ValueError:
-        raise file.error(said, f"ip of {name} is {ip!r}; wanted is an address, like 10.0.1.1/24") from None
-    mac = mac_of(file.require(said, "mac", str, "a MAC address"), where)
-    commands = file.optional(said, "commands", list, "a list of commands") or []
+        raise file.error(entry, f"ip of {name} is {ip!r}; wanted is an address, like 10.0.1.1/24") from None
+    mac = mac_of(file.require(entry, "mac", str, "a MAC address"), where)
+    commands = file.optional(entry, "commands", list, "a list of commands") or []
     for command in commands:
-        file.typed(said, "a command", command, str, "a text")
+        file.typed(entry, "a command", command, str, "a text")
     return configured(LabHost(name, address, mac, commands=tuple(commands), where=where))
 
 
-def _link(file: JsonFile, hosts: set[str], said: Any) -> LabLink:
-    if not isinstance(said, list) or not 2 <= len(said) <= 4:
-        raise file.error(said, "a link is [node, node], [node, node, latency] or [node, node, latency, Mb/s]")
-    where = f"{file.path}, line {getattr(said, 'line', 1)}"
-    a, b = (_end(file, hosts, said, text) for text in said[:2])
+def _link(file: JsonFile, hosts: set[str], entry: Any) -> LabLink:
+    if not isinstance(entry, list) or not 2 <= len(entry) <= 4:
+        raise file.error(entry, "a link is [node, node], [node, node, latency] or [node, node, latency, Mb/s]")
+    where = f"{file.path}, line {getattr(entry, 'line', 1)}"
+    a, b = (_end(file, hosts, entry, text) for text in entry[:2])
     delay = rate = None
-    if len(said) > 2:
-        latency = file.typed(said, "latency", said[2], (str, int, float), "milliseconds, or a text like 10ms")
+    if len(entry) > 2:
+        latency = file.typed(entry, "latency", entry[2], (str, int, float), "milliseconds, or a text like 10ms")
         delay = tc_time_ps(latency if isinstance(latency, str) else f"{latency}ms", where)
-    if len(said) > 3 and said[3] is not None:
-        rate = mbps_bps(file.typed(said, "bandwidth", said[3], (int, float), "a number of Mb/s"), where)
+    if len(entry) > 3 and entry[3] is not None:
+        rate = mbps_bps(file.typed(entry, "bandwidth", entry[3], (int, float), "a number of Mb/s"), where)
     return LabLink(a, b, rate, delay, where=where)
 
 
-def _end(file: JsonFile, hosts: set[str], said: Any, text: Any) -> LabEnd:
-    file.typed(said, "a node", text, str, "a host like h1, or a switch and its port like s1-p2")
+def _end(file: JsonFile, hosts: set[str], entry: Any, text: Any) -> LabEnd:
+    file.typed(entry, "a node", text, str, "a host like h1, or a switch and its port like s1-p2")
     if text in hosts:
         return LabEnd(text)
-    found = _SWITCH_END.fullmatch(text)
-    if found is None:
-        raise file.error(said, f"{text!r} is no host, nor a switch with its port like s1-p2")
-    return LabEnd(found["switch"], int(found["port"]))
+    match = _SWITCH_END.fullmatch(text)
+    if match is None:
+        raise file.error(entry, f"{text!r} is no host, nor a switch with its port like s1-p2")
+    return LabEnd(match["switch"], int(match["port"]))

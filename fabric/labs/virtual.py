@@ -73,7 +73,7 @@ class VirtualLab:
         self.lab.switch(switch)
         api = self.booted.switches[switch].api
         understood = understand_all(switch, commands, CommandScope(program_of(api)))
-        return [line for _, said in carry_out(switch, understood, api) for line in said]
+        return [line for _, lines in carry_out(switch, understood, api) for line in lines]
 
     def host(self, name: str) -> IpHost:
         """A host, with all that it can do (docs/hosts.md). Raises DetourError: there is none of that name."""

@@ -83,15 +83,15 @@ def mtu_of(names: Sequence[str], mtu: int | None) -> int:
 def processes_of(netns: str | None) -> dict[str, int]:
     """Hosts that are the network namespaces of processes: `h3=4711,h4=4712`. Raises DetourError: something is not a
     process, or a host is there twice."""
-    found: dict[str, int] = {}
+    processes: dict[str, int] = {}
     for text in listed(netns):
         name, _, process = text.partition("=")
         if not process.isdecimal():
             raise DetourError(f"--netns {text}: wanted is a host and the number of a process, like h3=4711")
-        if name in found:
+        if name in processes:
             raise DetourError(f"--netns {name}: that host is there twice")
-        found[name] = int(process)
-    return found
+        processes[name] = int(process)
+    return processes
 
 
 def listed(text: str | None) -> list[str]:
@@ -140,10 +140,10 @@ class LinuxHosts:
         """Makes a host's interface, for who holds the other end of it. Raises DetourError: the kernel does not allow
         it."""
         interface = self.request.interfaces[name]
-        found = opening.opened(self._keepers[name], interface.name)
-        found.longest = interface.longest_frame
+        attachment = opening.opened(self._keepers[name], interface.name)
+        attachment.longest = interface.longest_frame
         self._kinds[name] = opening.kind()
-        return found
+        return attachment
 
     def configure(self, name: str) -> None:
         """Gives an interface that is there its addresses and routes, and takes it up. Raises DetourError: with what

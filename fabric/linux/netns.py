@@ -36,12 +36,12 @@ class Namespace:
     def of_process(cls, process: int) -> Namespace:
         """That of a process of this user's; it lives as long as either holds it. Raises DetourError: there is no such
         process, or it is somebody else's."""
-        found = cls.__new__(cls)
+        namespace = cls.__new__(cls)
         try:
-            found.fd = os.open(f"/proc/{process}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+            namespace.fd = os.open(f"/proc/{process}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
             raise DetourError(f"network namespace of process {process}: {error.strerror}") from None
-        return found
+        return namespace
 
     @property
     def path(self) -> str:

@@ -43,22 +43,22 @@ def kind() -> str:
 
 def opened(keeper: HostKeeper, name: str) -> Attachment:
     """Makes the interface `name` in the namespace of a keeper. Raises DetourError: why that is not possible."""
-    wanted = kind()
+    device = kind()
     if keeper.user:
-        return _by_process(keeper, wanted, name)
+        return _by_process(keeper, device, name)
     namespace = Namespace.of_process(keeper.pid)
     try:
-        return namespace.run(_open, wanted, name)
+        return namespace.run(_open, device, name)
     finally:
         namespace.close()
 
 
-def _open(wanted: str, name: str) -> Attachment:
+def _open(device: str, name: str) -> Attachment:
     """In the calling thread's namespace; the thread is not to be used afterwards."""
     try:
         socket.if_nametoindex(name)
     except OSError:
-        return sockets.open_tap(name, up=False) if wanted == "tap" else _open_veth(name)
+        return sockets.open_tap(name, up=False) if device == "tap" else _open_veth(name)
     raise DetourError(f"there is an interface {name} already in that namespace")
 
 
@@ -72,10 +72,10 @@ def _open_veth(name: str) -> Attachment:
             done = subprocess.run(["ip", *lines.split()], capture_output=True, text=True, check=False, pass_fds=[host])
             if done.returncode != 0:
                 raise DetourError(f"ip: {' '.join(done.stderr.split())}")
-        found = sockets.open_packet(_PORT, socket.if_nametoindex(_PORT))
+        attachment = sockets.open_packet(_PORT, socket.if_nametoindex(_PORT))
         libc("setns", host, CLONE_NEWNET)
         offloads_off(name)
-        return found
+        return attachment
     except OSError as error:
         raise DetourError(f"no namespace for the port: {error.strerror}") from None
     finally:
@@ -99,29 +99,29 @@ def offloads_off(name: str) -> None:
 # A process with several threads cannot enter a user namespace: another one opens, and hands the descriptor over.
 
 
-def _by_process(keeper: HostKeeper, wanted: str, name: str) -> Attachment:
+def _by_process(keeper: HostKeeper, device: str, name: str) -> Attachment:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         inside = enter(keeper.pid, user=True)
-        command = [*inside, sys.executable, "-m", "detour.fabric.linux.opening", wanted, name, str(theirs.fileno())]
+        command = [*inside, sys.executable, "-m", "detour.fabric.linux.opening", device, name, str(theirs.fileno())]
         done = subprocess.run(command, capture_output=True, text=True, check=False, pass_fds=[theirs.fileno()])
         theirs.close()
-        said, descriptors, _, _ = socket.recv_fds(ours, 1 << 16, 1)
+        answer, descriptors, _, _ = socket.recv_fds(ours, 1 << 16, 1)
     if not descriptors:
-        why = json.loads(said)["error"] if said else " ".join(done.stderr.split()) or "it says nothing"
+        why = json.loads(answer)["error"] if answer else " ".join(done.stderr.split()) or "it says nothing"
         raise DetourError(f"{keeper.name}: {why}")
-    return Attachment(descriptors[0], IO_TAP if wanted == "tap" else IO_PACKET, name)
+    return Attachment(descriptors[0], IO_TAP if device == "tap" else IO_PACKET, name)
 
 
 def _main(arguments: Sequence[str]) -> int:
-    wanted, name, fd = arguments
+    device, name, fd = arguments
     with socket.socket(fileno=int(fd)) as answer:
         try:
-            found = _open(wanted, name)
+            attachment = _open(device, name)
         except DetourError as error:
             answer.sendall(json.dumps({"error": str(error)}).encode())
             return 1
-        socket.send_fds(answer, [b"{}"], array.array("i", [found.fd]))
+        socket.send_fds(answer, [b"{}"], array.array("i", [attachment.fd]))
     return 0
 
 

@@ -91,12 +91,12 @@ def flow_metrics(rows: Iterable[records.FlowRow]) -> list[records.FabricMetric]:
 
 def switch_flow_metrics(rows: Iterable[records.FlowRow], tick_ps: int) -> list[records.FabricMetric]:
     """Metrics of watched flows at switches; queuing delays as a histogram."""
-    found = [({"flow": row.name, "switch": at.switch}, at) for row in rows for at in row.switches]
-    if not found:
+    watched = [({"flow": row.name, "switch": at.switch}, at) for row in rows for at in row.switches]
+    if not watched:
         return []
     name, text = _DELAYS
-    samples = [_histogram(labels, at.delays, tick_ps / 1e12) for labels, at in found]
-    return [*_metrics("switch_flow", _SWITCH_FLOW, found), records.FabricMetric(name, "histogram", text, samples)]
+    samples = [_histogram(labels, at.delays, tick_ps / 1e12) for labels, at in watched]
+    return [*_metrics("switch_flow", _SWITCH_FLOW, watched), records.FabricMetric(name, "histogram", text, samples)]
 
 
 def _histogram(labels: dict[str, str], delays: list[int], tick_s: float) -> records.MetricSample:
@@ -111,11 +111,11 @@ def _histogram(labels: dict[str, str], delays: list[int], tick_s: float) -> reco
 
 def port_counts(sample: Sample, device: int, port: int) -> records.PortCounts:
     """The counters of a port in a sample."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for name in PORT_COUNTERS:
         count = sample.port(device, port, name)
-        found |= {f"{name}_packets": count.packets, f"{name}_bytes": count.bytes}
-    return records.PortCounts(**found)
+        counts |= {f"{name}_packets": count.packets, f"{name}_bytes": count.bytes}
+    return records.PortCounts(**counts)
 
 
 def port_rows(
@@ -159,11 +159,11 @@ def _metric(name: str, kind: str, text: str, samples: Iterable[tuple[dict[str, s
 def _metrics(
     of: str, measures: Iterable[_Measure[_Row]], rows: Sequence[tuple[dict[str, str], _Row]]
 ) -> list[records.FabricMetric]:
-    found = []
+    families = []
     for name, kind, value, text in measures:
         values = [(labels, value(row)) for labels, row in rows]
-        found.append(_metric(f"{of}_{name}", kind, text, [(labels, v) for labels, v in values if v is not None]))
-    return found
+        families.append(_metric(f"{of}_{name}", kind, text, [(labels, v) for labels, v in values if v is not None]))
+    return families
 
 
 class _Once(Collector):
@@ -172,21 +172,21 @@ class _Once(Collector):
 
     def collect(self) -> Iterable[Any]:
         """Families in the order given."""
-        for found in self._metrics:
-            names = sorted({name for sample in found.samples for name in sample.labels})
-            if found.kind == "histogram":
-                yield _histograms(found, names)
+        for metric in self._metrics:
+            names = sorted({name for sample in metric.samples for name in sample.labels})
+            if metric.kind == "histogram":
+                yield _histograms(metric, names)
                 continue
-            family: Any = CounterMetricFamily if found.kind == "counter" else GaugeMetricFamily
-            result = family(found.name, found.text, labels=names)
-            for sample in found.samples:
+            family: Any = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
+            result = family(metric.name, metric.text, labels=names)
+            for sample in metric.samples:
                 result.add_metric([sample.labels.get(name, "") for name in names], sample.value)
             yield result
 
 
-def _histograms(found: records.FabricMetric, names: list[str]) -> HistogramMetricFamily:
-    result = HistogramMetricFamily(found.name, found.text, labels=names)
-    for sample in found.samples:
+def _histograms(metric: records.FabricMetric, names: list[str]) -> HistogramMetricFamily:
+    result = HistogramMetricFamily(metric.name, metric.text, labels=names)
+    for sample in metric.samples:
         assert sample.buckets is not UNSET
         assert sample.sum is not UNSET
         result.add_metric([sample.labels.get(name, "") for name in names], sample.buckets, sample.sum)

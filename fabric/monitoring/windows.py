@@ -111,11 +111,11 @@ class Windows:
 
     def reports(self) -> list[FlowReport]:
         """What the last window says of every flow."""
-        found = []
+        reports = []
         for name, place in self._place.items():
             last, (_, _, more) = self._last(name), self._state[place].tolist()
-            found.append(FlowReport(name, last[_RATE], last[_DROP_AT], last[_ECN], last[_DELAY], more))
-        return found
+            reports.append(FlowReport(name, last[_RATE], last[_DROP_AT], last[_ECN], last[_DELAY], more))
+        return reports
 
     def series(self, name: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """(windows,) times at which they ended, ps, and (windows, fields) what they were, as `FLOW_FIELDS`."""
@@ -208,50 +208,28 @@ def end_window(
     t.count += 1
 
 
-PORT_FIELDS = ("tx_bps", "queue_packets", "marked_share", "drops")
-"""what is kept of every window and port (`PortWindow`)"""
-
-
 class PortMonitor:
     """The module in the switches: a window of every port that leads somewhere. `read()` returns all counts so far,
     (ports, 4): transmitted packets and bytes, marked packets, drops; and (ports,) packets that wait now."""
 
-    def __init__(
-        self, names: Sequence[str], read: Callable[[], tuple[NDArray[np.int64], NDArray[np.int64]]], kept: int = KEPT
-    ) -> None:
-        self.names, ports = names, len(names)
-        self._read = read
-        self._before = np.zeros((ports, 4), np.int64)
+    def __init__(self, names: Sequence[str], read: Callable[[], tuple[NDArray[np.int64], NDArray[np.int64]]]) -> None:
+        self.names, self._read = names, read
+        self._before = np.zeros((len(names), 4), np.int64)
         self._then: int | None = None
-        self._last = np.zeros((ports, len(PORT_FIELDS)))
-        self._times = np.zeros(kept, np.int64)
-        self._windows = np.zeros((kept, ports, len(PORT_FIELDS)))
-        self._count = 0
+        self.last = dict.fromkeys(names, PortWindow(0.0, 0.0, 0.0, 0.0))
+        """the last window by port"""
 
-    def sample(self, now_ps: int) -> NDArray[np.float64]:
-        """Ends a window; (ports, fields) what it was. The first call only begins one."""
+    def sample(self, now_ps: int) -> None:
+        """Ends a window. The first call only begins one."""
         if self._then is not None and now_ps <= self._then:  # a clock that is behind stands still
-            return self._last
+            return
         counts, waiting = self._read()
         restarted = counts < self._before  # such a switch counts from zero
         packets, size, marked, drops = (counts - np.where(restarted, 0, self._before)).T.astype(np.float64)
         self._before, then, self._then = counts, self._then, now_ps
         if then is None:
-            return self._last
+            return
         seconds = (now_ps - then) / 1e12
         fraction = np.divide(marked, packets, out=np.zeros_like(marked), where=packets > 0)
-        self._last = np.stack([size * 8 / seconds, waiting.astype(np.float64), fraction, drops], axis=1)
-        place = self._count % len(self._times)
-        self._times[place], self._windows[place] = now_ps, self._last
-        self._count += 1
-        return self._last
-
-    def series(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """(windows,) times and (windows, ports, fields)."""
-        order = np.arange(max(0, self._count - len(self._times)), self._count) % len(self._times)
-        return self._times[order], self._windows[order]
-
-    @property
-    def last(self) -> dict[str, PortWindow]:
-        """The last window by port."""
-        return {name: PortWindow(*row) for name, row in zip(self.names, self._last.tolist(), strict=True)}
+        rows = np.stack([size * 8 / seconds, waiting.astype(np.float64), fraction, drops], axis=1).tolist()
+        self.last = {name: PortWindow(*row) for name, row in zip(self.names, rows, strict=True)}

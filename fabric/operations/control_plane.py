@@ -106,23 +106,23 @@ class ControlPlane:
         """Switches that another controller has taken over since they were provisioned."""
         clients = self._client.switches.values() if self._client is not None else ()
         return {
-            client.name: DisplacedSwitch(str(found.election_id), since(found.since), client.is_primary)
+            client.name: DisplacedSwitch(str(displaced.election_id), since(displaced.since), client.is_primary)
             for client in clients
-            if (found := client.displaced) is not None
+            if (displaced := client.displaced) is not None
         }
 
     # -- tables -----------------------------------------------------------------------------------------
 
     def reconcile(self, device_ids: Collection[int] | None = None) -> Written:
         """Brings all switches (or those named) to the plan for the present failures."""
-        wanted = plan(self.topology, self.policy, self.failures)
+        planned = plan(self.topology, self.policy, self.failures)
         for more in self.more:
             for device, entries in more().items():
-                if device in wanted:
-                    wanted[device] += entries
+                if device in planned:
+                    planned[device] += entries
         if device_ids is not None:
-            wanted = {device: entries for device, entries in wanted.items() if device in device_ids}
-        written = self._loop.run(reconcile(self.client, wanted))
+            planned = {device: entries for device, entries in planned.items() if device in device_ids}
+        written = self._loop.run(reconcile(self.client, planned))
         if device_ids is None:
             self.entries = written.entries
         for switch in self.client.switches.values():
@@ -200,9 +200,9 @@ class Paths:
         a, b = self.ends(source, target)
         way = self.chosen(b, sport, usid)
         with self._control.tracer() as tracer:
-            found = tracer.trace(a, b, way.sport, way.usids or None)
-        hops = [PathHop(f"s{hop.switch}", hop.in_port, hop.out_port, hop.why) for hop in found.hops]
-        return TracedPath(str(way), found.delivered, found.outcome, hops)
+            trace = tracer.trace(a, b, way.sport, way.usids or None)
+        hops = [PathHop(f"s{hop.switch}", hop.in_port, hop.out_port, hop.why) for hop in trace.hops]
+        return TracedPath(str(way), trace.delivered, trace.outcome, hops)
 
     def need_one(self, source: Host, target: Host, paths: Iterable[Path]) -> None:
         """Looks whether packets arrive on one of these paths, while anything is down. Raises DetourError: they arrive
@@ -212,10 +212,10 @@ class Paths:
         outcome = ""
         with self._control.tracer() as tracer:
             for path in paths:
-                found = tracer.trace(source, target, path.sport, path.usids or None)
-                if found.delivered:
+                trace = tracer.trace(source, target, path.sport, path.usids or None)
+                if trace.delivered:
                     return
-                outcome = outcome or found.outcome
+                outcome = outcome or trace.outcome
         down = ", ".join(self._control.failure_names())
         raise DetourError(f"no packet of {source.name} reaches {target.name}: {outcome} (down: {down}; `detour heal`)")
 

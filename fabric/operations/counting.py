@@ -74,14 +74,13 @@ class Counting:
         windows = self.ports.last()
         ports = metrics.port_rows(self._topology, windows, self._control.sample(), self._fabric.ports())
         flows = self._watched.flows().flows
-        found = metrics.flow_metrics(flows) + metrics.port_metrics(ports)
-        found += metrics.switch_flow_metrics(flows, self._watched.switches.tick_ps)
-        found.append(metrics.verdict_metric(self._topology, self._control.sample()))
-        return FabricMetrics(found + metrics.placement_metrics(self._placement.placement()))
+        families = metrics.flow_metrics(flows) + metrics.port_metrics(ports)
+        families += metrics.switch_flow_metrics(flows, self._watched.switches.tick_ps)
+        families.append(metrics.verdict_metric(self._topology, self._control.sample()))
+        return FabricMetrics(families + metrics.placement_metrics(self._placement.placement()))
 
 
 PORT_WINDOW_S, _FIRST_WINDOW_S = 1.0, 0.2
-_KEPT = 300
 
 
 class PortWatch:
@@ -98,7 +97,7 @@ class PortWatch:
             if peer is not None
         ]
         names = [f"s{device - 1}:{port}" for device, port in self._ports]
-        self.monitor = PortMonitor(names, self._read, _KEPT)
+        self.monitor = PortMonitor(names, self._read)
         self._ticker: Ticker | None = None
         self._end = threading.Event()
         self._lock = threading.Lock()

@@ -43,10 +43,10 @@ class Links:
         """Takes a link or a switch down and withdraws it from all tables."""
         with self._control.changing:
             failure = parse_failure(self._topology, name)
-            found = failure_name(self._topology, failure)
+            failed = failure_name(self._topology, failure)
             if failure in self._control.failures:
-                raise DetourError(f"{found} is down already")
-            return extended(results.Failed, self._change(self._control.failures | {failure}), failed=found)
+                raise DetourError(f"{failed} is down already")
+            return extended(results.Failed, self._change(self._control.failures | {failure}), failed=failed)
 
     def heal(self, name: str | None) -> results.Healed:
         """Brings a link or switch, or all of them, back."""
@@ -55,10 +55,10 @@ class Links:
                 names = ", ".join(self._control.failure_names())
                 return extended(results.Healed, self._change(frozenset()), healed=names)
             failure = parse_failure(self._topology, name)
-            found = failure_name(self._topology, failure)
+            healed = failure_name(self._topology, failure)
             if failure not in self._control.failures:
-                raise DetourError(f"{found} is not down")
-            return extended(results.Healed, self._change(self._control.failures - {failure}), healed=found)
+                raise DetourError(f"{healed} is not down")
+            return extended(results.Healed, self._change(self._control.failures - {failure}), healed=healed)
 
     def _change(self, failures: frozenset[Failure]) -> results.FailureChange:
         begin, control = time.monotonic(), self._control
@@ -102,10 +102,10 @@ class Links:
             return results.ImpairedLinks([self._impaired[index] for index in sorted(self._impaired)])
 
     def _link(self, name: str) -> int:
-        found = parse_failure(self._topology, name)
-        if found.kind != "link":
+        place = parse_failure(self._topology, name)
+        if place.kind != "link":
             raise DetourError(f"{name!r} is a switch; links are impaired, like s0-s3, s0:3 or h7")
-        return found.index
+        return place.index
 
     def _impair(self, index: int, rate: float | None, loss: float | None) -> None:
         if rate is None and loss is None:
@@ -177,11 +177,11 @@ class Capturing:
 def ports_of(topology: Topology, where: list[str]) -> list[str]:
     """Ports by name, like `s3-1`, of links, switches and hosts; of all if none is named. Raises DetourError: there is
     no such link, switch or host."""
-    wanted = [parse_failure(topology, text) for text in where]
+    chosen = [parse_failure(topology, text) for text in where]
     return [
         f"s{switch.index}-{port}"
         for switch in topology.switches
         for port, peer in enumerate(switch.ports, 1)
         if peer is not None
-        if not wanted or Failure("link", peer.link) in wanted or Failure("switch", switch.index) in wanted
+        if not chosen or Failure("link", peer.link) in chosen or Failure("switch", switch.index) in chosen
     ]

@@ -4,7 +4,7 @@
 Whoever sends opens a flow in the table and closes it; subscribers hear of both, in the order in which they subscribed:
 the placement and its controller, senders of an expander, and, while they do, switches that watch flows. A window ends
 for all flows every `window_s` of the fabric's clock while there are any, and the reports of receivers go to the
-listeners (`fabric.operations.rerouter`).
+listeners (`fabric.operations.path_placement`).
 """
 
 from __future__ import annotations
@@ -131,11 +131,11 @@ class LiveFlows:
     def find(self, name: str) -> LiveFlow:
         """The flow of that name. Raises DetourError: there is none."""
         with self._lock:
-            found = self._flows.get(name)
-        if found is None:
+            live = self._flows.get(name)
+        if live is None:
             there = ", ".join(self._flows) or "none"
             raise DetourError(f"there is no flow {name!r}; there are: {there}")
-        return found
+        return live
 
     def all(self) -> list[LiveFlow]:
         """All flows now."""
@@ -150,18 +150,18 @@ class LiveFlows:
     def set_label(self, name: str, label: int) -> None:
         """The sender of a flow marks its packets with this flow label (0: no longer), if the flow has not ended."""
         with self._lock:
-            found = self._flows.get(name)
-            if found is not None:
-                found.flow.qp.set_flow_label(label)
+            live = self._flows.get(name)
+            if live is not None:
+                live.flow.qp.set_flow_label(label)
 
     def rows(self, at_switches: Callable[[str], list[SwitchFlowTotals]]) -> list[FlowRow]:
         """What is known of every flow; `at_switches`: by its name, at the switches that watch it."""
         with self._lock:
             totals = [(each, self._flows[each.name]) for each in self.monitor.totals()]
-            found = [
+            rows = [
                 (each, str(live.flow.current_path), live.placed is not None, live.flow.qp.cwnd) for each, live in totals
             ]
         return [
             extended(FlowRow, each, path=path, placed=placed, switches=at_switches(each.name), cwnd=round(cwnd, 2))
-            for each, path, placed, cwnd in found
+            for each, path, placed, cwnd in rows
         ]

@@ -15,7 +15,7 @@ from detour.base.progress import Progress
 from detour.engine import warm
 from detour.engine.coverage.document import collecting
 from detour.engine.network import Network
-from detour.engine.p4runtime.target import compile_program
+from detour.engine.p4runtime import compile_program
 from detour.engine.trace.filters import Filter
 from detour.engine.trace.recorder import Recorder
 from detour.engine.trace.tree import Visit
@@ -128,8 +128,8 @@ class PacketTracing:
 
             progress("waiting for packets")
             with recorder:
-                found = _gathered(recorder, chosen, network.tick_ps, count, over)
-        documents = [document(each) for each in packets(topology, found, network.tick_ps)]
+                visits = _gathered(recorder, chosen, network.tick_ps, count, over)
+        documents = [document(each) for each in packets(topology, visits, network.tick_ps)]
         return LivePackets(documents, recorder.missed)
 
     def _running(self) -> Network:
@@ -145,7 +145,7 @@ def _file(coverage: str | None) -> Path | None:
     return None if coverage is None else Path(coverage)
 
 
-def _gathered(recorder: Recorder, wanted: Filter, tick_ps: int, count: int, over: Callable[[], bool]) -> list[Visit]:
+def _gathered(recorder: Recorder, chosen: Filter, tick_ps: int, count: int, over: Callable[[], bool]) -> list[Visit]:
     """The visits of packets that are wanted, until there are `count` of those, or it is over."""
     while True:
         ended = over()
@@ -153,15 +153,15 @@ def _gathered(recorder: Recorder, wanted: Filter, tick_ps: int, count: int, over
             recorder.finish()
         visits = recorder.collect()
         whole = [each for each in by_packet(visits) if ended or all(is_whole(visit) for visit in each)]
-        kept = [each for each in whole if any(wanted.keeps(visit, tick_ps) for visit in each)]
+        kept = [each for each in whole if any(chosen.keeps(visit, tick_ps) for visit in each)]
         if ended or len(kept) >= count:
             return [visit for each in kept[:count] for visit in each]
-        if wanted.looks_back:
+        if chosen.looks_back:
             recorder.forget_traces({each[0].trace for each in whole} - {each[0].trace for each in kept})
             recorder.allow(_MOST_LIVE)
 
 
-def document(found: TracedPacket) -> PacketTrace:
+def document(packet: TracedPacket) -> PacketTrace:
     """A packet as it goes over the control socket."""
-    shown = found.as_json()
+    shown = packet.as_json()
     return PacketTrace(shown["hops"], shown["outcomes"])

@@ -60,13 +60,13 @@ class Placed:
     def apply(self, flows: FlowSet, failures: Failures) -> None:
         """Places flows anew; what was placed before is forgotten. Raises DetourError: they cannot be placed, or a path
         needs too many uSIDs; the placement stays what it was."""
-        found = place(self._topology, flows, failures)
+        placement = place(self._topology, flows, failures)
         for flow in flows.pinned:
-            found.usids(flow)
+            placement.usids(flow)
         of_pair: dict[tuple[int, int], list[int]] = {}
         for flow, pair in enumerate(zip(flows.source.tolist(), flows.target.tolist(), strict=True)):
             of_pair.setdefault(pair, []).append(flow)
-        self._placement, self._of_pair = found, of_pair
+        self._placement, self._of_pair = placement, of_pair
         self._turn.clear()
 
     @property
@@ -118,9 +118,9 @@ class Placed:
         """Adapts the placement to failures; None without a placement."""
         if self._placement is None:
             return None
-        found = repair(self._placement, failures)
-        self._placement = found.placement
-        return found
+        repaired = repair(self._placement, failures)
+        self._placement = repaired.placement
+        return repaired
 
     def totals(self) -> PlacementTotals:
         if self._placement is None:
@@ -132,17 +132,6 @@ class Placed:
             without_path=int((self._placement.path_rows[:, 0] < 0).sum()),
             method=self._placement.method,
         )
-
-
-def window_s(packet_s: float) -> float:
-    """The window while the controller is on, where a data packet takes so many seconds on a link."""
-    return max(REROUTING_WINDOW_S, WINDOW_PACKETS * packet_s)
-
-
-def thresholds(packet_s: float) -> Thresholds:
-    """Those of the controller."""
-    hold = round(REROUTING_THRESHOLDS.hold_ps * window_s(packet_s) / REROUTING_WINDOW_S)
-    return replace(REROUTING_THRESHOLDS, delay_ps=max(DELAY_PS, DELAY_PACKETS * packet_s * 1e12), hold_ps=hold)
 
 
 def usid_text(path: topo_paths.SwitchPath, target: int) -> str:
@@ -201,7 +190,10 @@ class PathPlacement:
         """`packet_s`: time of a data packet on a link."""
         self._control, self._watched, self._paths, self._live = control, watched, paths, watched.live
         self._topology = control.topology
-        self._window_s, self._thresholds = window_s(packet_s), thresholds(packet_s)
+        self._window_s = max(REROUTING_WINDOW_S, WINDOW_PACKETS * packet_s)
+        hold_ps = round(REROUTING_THRESHOLDS.hold_ps * self._window_s / REROUTING_WINDOW_S)
+        delay_ps = max(DELAY_PS, DELAY_PACKETS * packet_s * 1e12)
+        self._thresholds = replace(REROUTING_THRESHOLDS, delay_ps=delay_ps, hold_ps=hold_ps)
         self._placed = Placed(self._topology)
         self._rerouter: Rerouter | None = None
         self._failures: Failures = NONE
@@ -241,15 +233,15 @@ class PathPlacement:
         a, b = self._topology.hosts[live.flow.source_host], self._topology.hosts[live.flow.target_host]
         path = self._paths.chosen(b, None, usid)
         with self._control.tracer() as tracer:
-            found = tracer.trace(a, b, path.sport, path.usids)
-        if not found.delivered:
-            raise DetourError(f"flow {flow} stays: {path} {found.outcome}")
+            trace = tracer.trace(a, b, path.sport, path.usids)
+        if not trace.delivered:
+            raise DetourError(f"flow {flow} stays: {path} {trace.outcome}")
         self._live.reroute(flow, path)
         with self._lock:
             if live.placed is not None:
-                self._placed.moved(live.placed, found.switches)
+                self._placed.moved(live.placed, trace.switches)
         self._watched.move([live])
-        return ReroutedFlow(flow, str(path), [f"s{switch}" for switch in found.switches])
+        return ReroutedFlow(flow, str(path), [f"s{switch}" for switch in trace.switches])
 
     # -- placement --------------------------------------------------------------------------------------
 
@@ -270,10 +262,10 @@ class PathPlacement:
             self._failures = failures
             if self._rerouter is not None:
                 self._let_controller(True)
-            found = self._placed.repair(failures)
-            if found is None:
+            repaired = self._placed.repair(failures)
+            if repaired is None:
                 return None
-            moved = set(found.moved.tolist())
+            moved = set(repaired.moved.tolist())
             for live in self._live.all():
                 if live.placed is not None and live.placed in moved:
                     self._live.reroute(live.name, self._placed.path(live.placed))

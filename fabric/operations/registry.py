@@ -78,7 +78,7 @@ class Operation:
         # Not `get_type_hints`: that would load the result's type.
         texts = {name: text for name, text in self.function.__annotations__.items() if name != "return"}
         types = {name: eval(text, self.function.__globals__) for name, text in texts.items()}
-        return {name: found for name, kind in types.items() for found in getattr(kind, "__metadata__", ())}
+        return {name: option for name, kind in types.items() for option in getattr(kind, "__metadata__", ())}
 
     @property
     def tells(self) -> bool:

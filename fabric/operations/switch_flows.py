@@ -150,9 +150,9 @@ class SwitchFlows:
                 self._ticker = self._clock.every(lambda: self.pause_s, self._end_window, "switch flow monitor")
 
     def _begin(self, watched: Watched, devices: set[int]) -> None:
-        found = self._control.read_cells({device: slot_cells(watched.slots[device]) for device in devices})
+        counted = self._control.read_cells({device: slot_cells(watched.slots[device]) for device in devices})
         for device in sorted(devices):
-            self.monitor.begin(watched.name, device, found[device])
+            self.monitor.begin(watched.name, device, counted[device])
 
     def _forget(self, flow: str) -> None:
         for device in self._list.remove(flow).slots:
@@ -198,10 +198,10 @@ class SwitchFlows:
                 for device in watched.slots:
                     order.setdefault(device, []).append(watched)
             cells = {d: [c for w in flows for c in slot_cells(w.slots[d])] for d, flows in order.items()}
-            found = self._control.read_cells(cells)
+            counted = self._control.read_cells(cells)
             for device, flows in order.items():
                 for number, watched in enumerate(flows):
-                    part = found[device][number * CELLS : (number + 1) * CELLS]
+                    part = counted[device][number * CELLS : (number + 1) * CELLS]
                     self.monitor.update(watched.name, device, part)
             self.monitor.sample(self._clock.now_ps)
 

@@ -65,9 +65,9 @@ class Tables:
             raise DetourError(f"there is no table {table!r}; allowed: {', '.join(TABLE_NAMES)}")
         chosen = self._topology.switches if switch is None else (self._topology.switch(switch),)
         held = self._control.read([s.device_id for s in chosen])
-        wanted = None if table is None else TABLE_NAMES.get(table, table)
+        full_name = None if table is None else TABLE_NAMES.get(table, table)
         rows = {s.name: [results.EntryRow(*entity_text(entity)) for entity in held[s.device_id]] for s in chosen}
-        return {name: [row for row in found if wanted in (None, row.table)] for name, found in rows.items()}
+        return {name: [row for row in listed if full_name in (None, row.table)] for name, listed in rows.items()}
 
     def prove(self, k: int) -> results.ProvenFabric:
         """Reads all tables back and follows packets by them: on the `k` routes of every pair, on the lists that senders
@@ -79,21 +79,21 @@ class Tables:
         with control.changing:
             held, failures = control.read_live(), control.failures
             senders = self._lists(held)
-        found = prove_running(held, network, failures, policy, (1 << classes) - 1, senders)
+        proof = prove_running(held, network, failures, policy, (1 << classes) - 1, senders)
         dead = dead_links(self._topology, failures)
         links = [self._topology.links[i].name for i in sorted(dead) if self._topology.links[i].kind != "host"]
         return results.ProvenFabric(
-            deadlock_free=not found.cycle,
+            deadlock_free=not proof.cycle,
             topology=self._topology.spec,
             switches=len(held),
             entries=sum(map(len, held.values())),
             lossless=list(range(classes)),
-            installed=results.ProvenClasses(*found.listed.sums),
-            senders=results.ProvenSenders(*found.senders.sums, len(senders)),
-            plain_traffic=results.ProvenPlain(*found.plain.sums, found.lossy),
-            failed=results.ProvenAnywhere(*found.anywhere.sums, links, found.unrouted),
+            installed=results.ProvenClasses(*proof.listed.sums),
+            senders=results.ProvenSenders(*proof.senders.sums, len(senders)),
+            plain_traffic=results.ProvenPlain(*proof.plain.sums, proof.lossy),
+            failed=results.ProvenAnywhere(*proof.anywhere.sums, links, proof.unrouted),
             seconds=since(begin),
-            cycle=list(found.cycle) or UNSET,
+            cycle=list(proof.cycle) or UNSET,
         )
 
     def _lists(self, held: Plan) -> list[tuple[int, ...]]:
@@ -106,5 +106,5 @@ class Tables:
             if path.usids
         ]
         tracer = Tracer(held, self._topology, self._control.failures)
-        found = (tracer.trace(a, b, path.sport, path.usids).switches for a, b, path in ways)
-        return [switches for switches in found if switches]  # none: the host has lost its link
+        passed = (tracer.trace(a, b, path.sport, path.usids).switches for a, b, path in ways)
+        return [switches for switches in passed if switches]  # none: the host has lost its link

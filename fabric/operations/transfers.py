@@ -91,8 +91,8 @@ class Transfers:
             raise DetourError("a path was given, and spraying takes several; give one of the two")
         if spray:
             placed = self._placement.placed_paths(a.index, b.index)
-            found = Choice(placed) if placed else probing_choice(self._topology, a, b, self._rng)
-            return None, replace(found, spray=True)
+            choice = Choice(placed) if placed else probing_choice(self._topology, a, b, self._rng)
+            return None, replace(choice, spray=True)
         if sport is not None or usid is not None:
             return None, Choice((self._paths.chosen(b, sport, usid),))
         placed = self._placement.next_path(a.index, b.index)
@@ -118,12 +118,12 @@ class Transfers:
         """Probes all candidate paths between two hosts and reports their queuing delays."""
         a, b = self._ends(source, target)
         choice = probing_choice(self._topology, a, b, self._rng)
-        found = probe(self._fabric, a.index, b.index, choice.paths)
+        delays = probe(self._fabric, a.index, b.index, choice.paths)
         tick_ns = self._fabric.terms.hosts.tick_ps // 1000
         names = self._paths.hop_names(a, b, choice.paths)
         rows = [
             ProbedPath(str(path), None if delay is None else delay * tick_ns, hops)
-            for path, delay, hops in zip(choice.paths, found, names, strict=True)
+            for path, delay, hops in zip(choice.paths, delays, names, strict=True)
         ]
         return ProbedPaths(source, target, rows)
 
@@ -191,10 +191,10 @@ class Loading:
                 self._start(pattern)
             elif self._load is None:
                 raise DetourError("no load is on; begin one like `detour load adv1`")
-            found = self._counted()
+            counted = self._counted()
             if stop:
                 self._stop()
-            return found
+            return counted
 
     def close(self) -> None:
         """Ends what there is. May be called twice."""
@@ -211,28 +211,28 @@ class Loading:
             raise DetourError(f"{pattern}: all of its pairs have a Linux host, whose own programs send")
         if len(pairs) > _MOST_PAIRS:
             raise DetourError(f"{pattern}: {len(pairs)} connections; at most {_MOST_PAIRS} can be kept going")
-        made = _Load(pattern, pairs)
+        load = _Load(pattern, pairs)
         try:
-            self._open(made, range(len(pairs)))
+            self._open(load, range(len(pairs)))
         except BaseException:
-            self._close(made)
+            self._close(load)
             raise
         clock = self._pump.clock
-        made.ticker = clock.every(lambda: clock.pause_ps / PS, lambda: self._turn(made), "load")
-        self._load = made
+        load.ticker = clock.every(lambda: clock.pause_ps / PS, lambda: self._turn(load), "load")
+        self._load = load
 
     def _open(self, load: _Load, numbers: Iterable[int]) -> None:
         """Connections: new ones, or in place of those that have failed."""
-        made: dict[int, Flow] = {}
+        opened: dict[int, Flow] = {}
         try:
             for number in numbers:
-                made[number] = self._connected(load, number)
-            names = self._live.open_all(made.values())
+                opened[number] = self._connected(load, number)
+            names = self._live.open_all(opened.values())
         except BaseException:
-            for flow in made.values():
+            for flow in opened.values():
                 self._pump.close_flow(flow)
             raise
-        load.open |= {number: (name, flow) for (number, flow), name in zip(made.items(), names, strict=True)}
+        load.open |= {number: (name, flow) for (number, flow), name in zip(opened.items(), names, strict=True)}
 
     def _connected(self, load: _Load, number: int) -> Flow:
         a, b = load.pairs[number]

@@ -4,7 +4,7 @@
 It concerns flows that name every switch on their way, are no part of a placement (`placed` repairs that) and were not
 given several paths. The new list is one of the pair's DF-KSP paths without what is down, within the lossless classes;
 a pair that has none sends by address meanwhile. Which switch or sender hears first does not matter: by the tables that
-class packets nothing can deadlock (`control.expander.vc_transitions`), and these do not change.
+class packets nothing can deadlock (`control.routes.queueing`), and these do not change.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class UsidRerouting:
         for each in broken:
             numbers.append(turn[each.ends])
             turn[each.ends] += 1
-        found, hosts = [], self._topology.hosts
+        moves, hosts = [], self._topology.hosts
         routes, rows = rows_anew(network, self._policy, [each.ends for each in broken], numbers)
         for each, row in zip(broken, rows, strict=True):
             flow, usids = each.live.flow, tuple[int, ...]()
@@ -149,8 +149,8 @@ class UsidRerouting:
                 usids = path_usids(self._topology, tuple(routes.path(row, each.ends[0])[0]), hosts[flow.target_host])
             path = Path(each.own.sport, usids)
             if path != flow.paths[0]:
-                found.append(_Move(each.live.name, each.own, path))
-        return found
+                moves.append(_Move(each.live.name, each.own, path))
+        return moves
 
 
 def _whole(network: Expander, switches: SwitchPath) -> bool:

@@ -34,12 +34,12 @@ def ethernet_of(text: str, source: str | None = None) -> bytes:
     something else."""
     addresses = [each.replace(":", "") for each in (text.split("/") + ([source] if source and "/" not in text else []))]
     try:
-        found = [bytes.fromhex(each) for each in addresses]
+        parts = [bytes.fromhex(each) for each in addresses]
     except ValueError:
-        found = []
-    if [len(each) for each in found] != [6, 6]:
+        parts = []
+    if [len(each) for each in parts] != [6, 6]:
         raise DetourError(f"{text!r} is not two MAC addresses, DST/SRC, like 08:00:00:00:01:00/08:00:00:00:01:11")
-    return b"".join(found)
+    return b"".join(parts)
 
 
 def hex_frame(text: str) -> bytes:

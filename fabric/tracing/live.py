@@ -52,34 +52,34 @@ def trace_sent_frame(
     told from others that pass meanwhile by its bytes, and by its UDP source port if that is given. Raises DetourError:
     it did not reach a switch."""
     switch = topology.switches[source.switch]
-    wanted = f"bytes {len(frame)} and port {source.port}"
+    expression = f"bytes {len(frame)} and port {source.port}"
     if sport is not None:
-        wanted += f" and src {ipv6_text(source.address)} and sport {sport}"
+        expression += f" and src {ipv6_text(source.address)} and sport {sport}"
 
     def ours(visits: list[Visit]) -> list[Visit]:
         alike = (each for each in by_packet(visits) if (each[0].switch, each[0].frame) == (switch.device_id, frame))
         return next(alike, [])
 
-    with Recorder(network, parse_filter(wanted), count=_ALIKE) as recorder:
+    with Recorder(network, parse_filter(expression), count=_ALIKE) as recorder:
         network.inject((switch.device_id, source.port), frame)
         visits = _collected(recorder, topology, clock, ours)
-    found = packets(topology, visits, network.tick_ps)
-    if not found:
+    traced = packets(topology, visits, network.tick_ps)
+    if not traced:
         raise DetourError(f"{source.name}'s packet did not reach {switch.name}: is its link up?")
-    return found[0]
+    return traced[0]
 
 
 def _collected(
     recorder: Recorder, topology: Topology, clock: FabricClock, ours: Callable[[list[Visit]], list[Visit]]
 ) -> list[Visit]:
     """The visits of a packet, when nothing of it is under way any more. `ours`: those that are its own."""
-    end, settled, known = clock.now_ps + _PATIENCE_PS, clock.now_ps + _SETTLED_PS, -1
+    end, settled, last = clock.now_ps + _PATIENCE_PS, clock.now_ps + _SETTLED_PS, -1
     while True:
         clock.wait(clock.now_ps + LIVE_POLL_PS)
         visits = ours(recorder.collect())
         state = sum(1 + sum(leaf.outcome is not None for _, leaf in visit.tree.leaves()) for visit in visits)
-        if state != known:
-            known, settled = state, clock.now_ps + _SETTLED_PS
+        if state != last:
+            last, settled = state, clock.now_ps + _SETTLED_PS
         if visits and is_over(topology, visits):
             return visits
         waits = any(not is_whole(visit) for visit in visits)
@@ -106,10 +106,10 @@ def is_over(network: Wired, visits: Sequence[Visit]) -> bool:
 
 def by_packet(visits: Iterable[Visit]) -> list[list[Visit]]:
     """The visits of each packet, in the order in which packets began."""
-    found: dict[int, list[Visit]] = {}
+    chains: dict[int, list[Visit]] = {}
     for visit in visits:
-        found.setdefault(visit.trace, []).append(visit)
-    return list(found.values())
+        chains.setdefault(visit.trace, []).append(visit)
+    return list(chains.values())
 
 
 def is_whole(visit: Visit) -> bool:
@@ -123,21 +123,21 @@ def packets(network: Wired, visits: Iterable[Visit], tick_ps: int) -> list[Trace
 
 
 def _packet(network: Wired, visits: list[Visit], tick_ps: int) -> TracedPacket:
-    found = TracedPacket()
+    packet = TracedPacket()
     begin = visits[0].time_ticks
     arrivals = [(visit.switch, visit.port, visit.frame) for visit in visits[1:]]
     for visit in visits:
         name = network.switch_name(visit.switch)
         at_ns = (visit.time_ticks - begin) * tick_ps // 1000
-        found.hops.append(TracedHop(name, visit.port, at_ns, visit.tree))
+        packet.hops.append(TracedHop(name, visit.port, at_ns, visit.tree))
         for fraction, leaf in visit.tree.leaves():
             if isinstance(leaf.outcome, Dropped):
-                found.add(Ending(fraction, dropped=dropped_at(name, leaf.outcome)))
+                packet.add(Ending(fraction, dropped=dropped_at(name, leaf.outcome)))
             elif isinstance(leaf.outcome, Output):
                 ending = _left(network, visit, leaf.outcome, arrivals)
                 if ending is not None:
-                    found.add(ending)
-    return found
+                    packet.add(ending)
+    return packet
 
 
 def _left(network: Wired, visit: Visit, output: Output, arrivals: list[tuple[int, int, bytes]]) -> Ending | None:

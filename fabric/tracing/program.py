@@ -18,11 +18,7 @@ from detour.engine.bmv2api.device import BmDevice
 from detour.engine.bmv2api.runtime import BmRuntime
 from detour.engine.compiler.program import Program
 from detour.engine.network import Network
-from detour.engine.p4runtime import schema
-from detour.engine.p4runtime.config import Compiled
-from detour.engine.p4runtime.errors import Refused
-from detour.engine.p4runtime.pipeline import Pipelines
-from detour.engine.p4runtime.target import TargetSwitch
+from detour.engine.p4runtime import Compiled, Pipelines, Refused, TargetSwitch, schema
 from detour.engine.p4runtime.write import write
 from detour.engine.trace.choices import expand
 from detour.engine.trace.network import TraceNetwork
@@ -66,10 +62,10 @@ class TracedProgram:
             return self._switch.visit(_DEVICE, port, frame, list(choices)).tree
 
         trace = expand(send) if all_ways else send(())
-        found = TracedPacket([TracedHop(_NAME, port, 0, trace)])
+        packet = TracedPacket([TracedHop(_NAME, port, 0, trace)])
         for ending in endings(_NAME, trace):
-            found.add(ending)
-        return found
+            packet.add(ending)
+        return packet
 
     def close(self) -> None:
         self._switch.close()

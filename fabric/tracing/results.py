@@ -22,11 +22,11 @@ class TracedHop:
     fraction: float = 1.0
 
     def as_json(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"switch": self.switch, "port": self.port, "at_ns": self.at_ns}
+        document: dict[str, Any] = {"switch": self.switch, "port": self.port, "at_ns": self.at_ns}
         if self.fraction != 1.0:
-            found["fraction"] = self.fraction
+            document["fraction"] = self.fraction
         # By way of its text, which takes a third of the time.
-        return found | {"trace": msgspec.json.decode(self.trace.json())}
+        return document | {"trace": msgspec.json.decode(self.trace.json())}
 
 
 @dataclass(slots=True)
@@ -86,23 +86,23 @@ class TracedPacket:
 
     def add(self, ending: Ending) -> None:
         """Adds an ending to the one that is the same but for its fraction, if there is one."""
-        for known in self.outcomes:
-            if known.packets == ending.packets and known.dropped == ending.dropped:
-                known.fraction += ending.fraction
+        for other in self.outcomes:
+            if other.packets == ending.packets and other.dropped == ending.dropped:
+                other.fraction += ending.fraction
                 return
         self.outcomes.append(ending)
 
 
 def endings(switch: str, trace: TraceTree, fraction: float = 1.0) -> list[Ending]:
     """What becomes of a packet in a switch behind whose ports there is nothing."""
-    found = []
+    ends = []
     for part, leaf in trace.leaves():
         share = fraction * part
         if isinstance(leaf.outcome, Output):
-            found.append(Ending(share, [Arrived(switch, leaf.outcome.port, None, leaf.outcome.frame)]))
+            ends.append(Ending(share, [Arrived(switch, leaf.outcome.port, None, leaf.outcome.frame)]))
         elif isinstance(leaf.outcome, Dropped):
-            found.append(Ending(share, dropped=dropped_at(switch, leaf.outcome)))
-    return found
+            ends.append(Ending(share, dropped=dropped_at(switch, leaf.outcome)))
+    return ends
 
 
 def dropped_at(switch: str, outcome: Dropped) -> Lost:

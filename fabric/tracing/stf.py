@@ -87,10 +87,10 @@ class StfNumber:
         if not self.bits_per_digit:
             return None
         ones = (1 << self.bits_per_digit) - 1
-        found = 0
+        mask = 0
         for digit in self.digits:
-            found = found << self.bits_per_digit | (0 if digit == "*" else ones)
-        return found
+            mask = mask << self.bits_per_digit | (0 if digit == "*" else ones)
+        return mask
 
     @property
     def has_wildcards(self) -> bool:
@@ -181,9 +181,9 @@ class StfCheckCounter(StfStatement):
     condition: str
     wanted: int
 
-    def holds(self, found: int) -> bool:
-        """Whether a counter that stands at `found` is as it should be."""
-        return _CONDITIONS[self.condition](found, self.wanted)
+    def holds(self, count: int) -> bool:
+        """Whether a counter that stands at `count` is as it should be."""
+        return _CONDITIONS[self.condition](count, self.wanted)
 
 
 @dataclass(frozen=True)
@@ -213,12 +213,12 @@ def parse_stf(text: str) -> list[StfStatement]:
     Raises:
         StfError: of the first line that is none.
     """
-    found = []
+    statements = []
     for number, line in enumerate(text.splitlines(), 1):
         stripped = line.split("#", 1)[0].strip()
         if stripped:
-            found.append(_Line(number, stripped).statement())
-    return found
+            statements.append(_Line(number, stripped).statement())
+    return statements
 
 
 class _Line:
@@ -249,10 +249,10 @@ class _Line:
         }.get(word)
         if reader is None and word not in _PASSED:
             self.fail(f"there is no statement {keyword!r}")
-        found = self._command(word) if reader is None else reader()
+        statement = self._command(word) if reader is None else reader()
         if self._at < len(self._tokens):
             self.fail(f"{self._tokens[self._at][1]!r} is too much behind {word}")
-        return found
+        return statement
 
     # -- packets
 
@@ -280,22 +280,22 @@ class _Line:
     def _scan(self) -> None:
         at = 0
         while at < len(self.text):
-            found = _TOKEN.match(self.text, at)
-            if found is None or found.lastgroup is None:
+            match = _TOKEN.match(self.text, at)
+            if match is None or match.lastgroup is None:
                 rest = self.text[at:].strip()
                 self.fail(f"{rest[0]!r} has no meaning here")
-            kind = found.lastgroup
-            self._tokens.append(("name" if kind == "quoted" else kind, found[kind]))
-            at = found.end()
+            kind = match.lastgroup
+            self._tokens.append(("name" if kind == "quoted" else kind, match[kind]))
+            at = match.end()
 
     def _next(self, offset: int = 0) -> tuple[str, str]:
         at = self._at + offset
         return self._tokens[at] if at < len(self._tokens) else ("end", "the end of the line")
 
     def _take(self, kind: str, what: str) -> str:
-        found, text = self._next()
-        if found != kind:
-            self.fail(f"{what} is expected, not {text if found == 'end' else repr(text)}")
+        next_kind, text = self._next()
+        if next_kind != kind:
+            self.fail(f"{what} is expected, not {text if next_kind == 'end' else repr(text)}")
         self._at += 1
         return text
 
@@ -315,22 +315,22 @@ class _Line:
         return StfNumber(self._take("number", what))
 
     def _whole(self, what: str) -> int:
-        found = self._number(what)
-        if found.has_wildcards:
-            self.fail(f"{what} has no wildcards: {found.text}")
-        return found.value
+        number = self._number(what)
+        if number.has_wildcards:
+            self.fail(f"{what} has no wildcards: {number.text}")
+        return number.value
 
     def _qualified(self, what: str) -> str:
         """A name with its dots and indices."""
-        found = self._take("name", what)
+        name = self._take("name", what)
         while True:
             if self._skip("."):
-                found += "." + self._take("name", "a name behind the dot")
+                name += "." + self._take("name", "a name behind the dot")
             elif self._skip("["):
-                found += f"[{self._whole('an index')}]"
+                name += f"[{self._whole('an index')}]"
                 self._mark("]")
             else:
-                return found
+                return name
 
     # -- statements
 
@@ -401,11 +401,11 @@ class _Line:
 
     def _rates(self) -> list[str]:
         """RATE:BURST, one or more; rates may have a fraction."""
-        found = []
-        while not found or self._next()[0] == "number":
+        rates = []
+        while not rates or self._next()[0] == "number":
             rate = self._take("number", "a rate")
             if self._skip("."):
                 rate += "." + self._take("number", "a fraction")
             self._mark(":")
-            found.append(f"{rate}:{self._whole('a burst')}")
-        return found
+            rates.append(f"{rate}:{self._whole('a burst')}")
+        return rates

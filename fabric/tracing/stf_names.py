@@ -21,17 +21,17 @@ T = TypeVar("T")
 _ARRAY = re.compile(r"\$(\d+)")
 
 
-def by_suffix(what: str, name: str, known: Mapping[str, T]) -> T:
+def by_suffix(what: str, name: str, objects: Mapping[str, T]) -> T:
     """The one object of that name, or whose name ends so. Raises DetourError: there is none, or more than one."""
-    if name in known:
-        return known[name]
-    dotted = [full for full in known if full.endswith(f".{name}")]
-    found = dotted if len(dotted) == 1 else [full for full in known if full.endswith(name)]
-    if len(found) == 1:
-        return known[found[0]]
-    if found:
-        raise DetourError(f"{what} {name!r} is ambiguous: {', '.join(sorted(found))}")
-    raise DetourError(f"there is no {what} {name!r}: there are {', '.join(sorted(known)) or 'none'}")
+    if name in objects:
+        return objects[name]
+    dotted = [full for full in objects if full.endswith(f".{name}")]
+    names = dotted if len(dotted) == 1 else [full for full in objects if full.endswith(name)]
+    if len(names) == 1:
+        return objects[names[0]]
+    if names:
+        raise DetourError(f"{what} {name!r} is ambiguous: {', '.join(sorted(names))}")
+    raise DetourError(f"there is no {what} {name!r}: there are {', '.join(sorted(objects)) or 'none'}")
 
 
 def add_command(add: StfAdd, program: ProgramNames) -> list[str]:
@@ -79,14 +79,14 @@ def _field(table: NamedTable, name: str) -> NamedField:
     fields = {field.name: field for field in table.key}
     keys = {field.source_name: field for field in table.key if field.source_name}
     indexed = _ARRAY.sub(r"[\1]", name)
-    for known in (fields, keys):
+    for named in (fields, keys):
         for full in _spellings(indexed):
-            if full in known:
-                return known[full]
+            if full in named:
+                return named[full]
         for suffix in _spellings(indexed):
-            suited = [full for full in known if full.endswith(f".{suffix}")]
+            suited = [full for full in named if full.endswith(f".{suffix}")]
             if suited:
-                return known[suited[0]]
+                return named[suited[0]]
     longer = [full for full in fields if indexed.endswith(f".{full}")]  # hdr.h.a, which the JSON may call h.a
     if len(longer) == 1:
         return fields[longer[0]]
@@ -126,7 +126,7 @@ def _prefix(field: NamedField, match: StfMatch) -> int:
         return match.prefix
     if not number.bits_per_digit:
         return field.bits
-    known = number.digits.rstrip("*")
-    if "*" in known:
+    digits = number.digits.rstrip("*")
+    if "*" in digits:
         raise DetourError(f"the field {field.name} is lpm: wildcards come last, not as in {number.text}")
-    return min(len(known) * number.bits_per_digit, field.bits)
+    return min(len(digits) * number.bits_per_digit, field.bits)

@@ -135,8 +135,8 @@ class _Player:
     def carry_out(self, statement: stf.StfStatement) -> None:
         match statement:
             case stf.StfPacket():
-                found = self._switch.trace(statement.frame, statement.port)
-                self.run.packets.append(StfPlayed(statement.line, statement.port, statement.frame, found))
+                packet = self._switch.trace(statement.frame, statement.port)
+                self.run.packets.append(StfPlayed(statement.line, statement.port, statement.frame, packet))
             case stf.StfAdd():
                 self._add(statement)
             case stf.StfDefault():
@@ -144,8 +144,8 @@ class _Player:
             case stf.StfRemove():
                 self._remove(statement.name)
             case stf.StfCommand():
-                said = self._command(statement.words)
-                self.run.commands.append(StfSaid(statement.line, statement.text, said))
+                lines = self._command(statement.words)
+                self.run.commands.append(StfSaid(statement.line, statement.text, lines))
             case stf.StfCheckCounter():
                 self._check(statement)
             case stf.StfNoPacket():
@@ -156,9 +156,9 @@ class _Player:
                 pass
 
     def _command(self, words: Sequence[str]) -> list[str]:
-        said: list[str] = []
-        COMMANDS[words[0]].understand(list(words[1:]), self._scope)(self._api, said.append)
-        return said
+        lines: list[str] = []
+        COMMANDS[words[0]].understand(list(words[1:]), self._scope)(self._api, lines.append)
+        return lines
 
     # -- entries
 
@@ -166,8 +166,8 @@ class _Player:
         if statement.name in self._entries:
             raise DetourError(f"there is an entry {statement.name} already")
         words = add_command(statement, self._program)
-        said = self._command(words)
-        handle = next(line.rsplit(" ", 1)[-1] for line in said if line.startswith("Entry has been added"))
+        lines = self._command(words)
+        handle = next(line.rsplit(" ", 1)[-1] for line in lines if line.startswith("Entry has been added"))
         if statement.name is not None:
             self._entries[statement.name] = words[1], int(handle)
 
@@ -189,16 +189,16 @@ class _Player:
     # -- checks
 
     def _check(self, statement: stf.StfCheckCounter) -> None:
-        found = self._counter(statement)
-        text = f"{found.packets} packets, {found.bytes} bytes"
+        counter = self._counter(statement)
+        text = f"{counter.packets} packets, {counter.bytes} bytes"
         if statement.unit is None:
             self.run.commands.append(StfSaid(statement.line, statement.text, [text]))
             return
         self.run.expected += 1
-        value = found.packets if statement.unit == "packets" else found.bytes
+        value = counter.packets if statement.unit == "packets" else counter.bytes
         if not statement.holds(value):
-            wanted = f"{statement.unit} {statement.condition} {statement.wanted}"
-            self._mismatch(statement.line, f"counter {statement.counter}({statement.index}): {text}, not {wanted}")
+            condition = f"{statement.unit} {statement.condition} {statement.wanted}"
+            self._mismatch(statement.line, f"counter {statement.counter}({statement.index}): {text}, not {condition}")
 
     def _counter(self, statement: stf.StfCheckCounter) -> CounterValue:
         counter = by_suffix("counter", statement.counter, self._program.counters)
@@ -232,8 +232,8 @@ class _Player:
         expects = [each for each in statements if isinstance(each, stf.StfExpect)]
         self.run.expected += len(expects)
         for port in sorted(named):
-            wanted = [each for each in expects if each.port == port]
-            for expect, frame in zip_longest(wanted, came[port]):
+            of_port = [each for each in expects if each.port == port]
+            for expect, frame in zip_longest(of_port, came[port]):
                 self._compare_one(port, expect, frame)
         self.run.mismatches.sort(key=lambda each: each.line)
 
@@ -253,13 +253,13 @@ class _Player:
 
 def _difference(expect: stf.StfExpect, came: str) -> str | None:
     """What is different, in words."""
-    wanted = expect.digits or ""
-    if len(came) < len(wanted):
-        return f"{len(came)} digits of {len(wanted)} that are expected"
-    if expect.exact and len(came) > len(wanted):
-        return f"{len(came)} digits, and no more than {len(wanted)} are expected"
-    at = next((i for i, digit in enumerate(wanted) if digit not in ("*", came[i])), None)
+    expected = expect.digits or ""
+    if len(came) < len(expected):
+        return f"{len(came)} digits of {len(expected)} that are expected"
+    if expect.exact and len(came) > len(expected):
+        return f"{len(came)} digits, and no more than {len(expected)} are expected"
+    at = next((i for i, digit in enumerate(expected) if digit not in ("*", came[i])), None)
     if at is None:
         return None
     byte = slice(at & ~1, (at | 1) + 1)
-    return f"byte {at // 2} is {came[byte]}, not {wanted[byte]}"
+    return f"byte {at // 2} is {came[byte]}, not {expected[byte]}"

@@ -101,7 +101,7 @@ def _with_stages(events: list[_Facts]) -> Iterator[tuple[_Facts, str | None]]:
 def _tree(tree: _Facts) -> _Message:
     fields: list[tuple[str, Any]] = []
     events = tree["events"]
-    for number, (event, stage) in enumerate(found := list(_with_stages(events))):
+    for number, (event, stage) in enumerate(staged := list(_with_stages(events))):
         if event["kind"] in ("enter", "exit"):
             fields.append(("events", _stage_event(event["stage"], event["kind"].upper())))
             continue
@@ -110,7 +110,9 @@ def _tree(tree: _Facts) -> _Message:
             continue
         name, body = make(event, stage)
         if event["kind"] == "table_lookup":
-            body = _Message((*body.fields, ("action_name", _action_behind(event, [e for e, _ in found[number + 1 :]]))))
+            body = _Message(
+                (*body.fields, ("action_name", _action_behind(event, [e for e, _ in staged[number + 1 :]])))
+            )
         source = event["source"]
         fields.append(("events", _Message(((name, body), ("source_info", None if source is None else _place(source))))))
     if "fork" in tree:

@@ -72,23 +72,23 @@ class FabricCopy:
     def trace(self, source: Host, frame: bytes, *, all_ways: bool = False) -> TracedPacket:
         """What becomes of a frame that a host sends. `all_ways`: with every member of a selector, hash and random
         number that it could have come to. Raises DetourError: it goes round for ever, or there are too many ways."""
-        found = TracedPacket()
+        packet = TracedPacket()
         host_link = self.topology.switches[source.switch].ports[source.port - 1]
         if host_link is not None and not self._is_up(host_link.link):
-            found.add(Ending(1.0, dropped=Lost(source.name, "its link is down")))
-            return found
+            packet.add(Ending(1.0, dropped=Lost(source.name, "its link is down")))
+            return packet
         waiting = {_Arrival(source.switch, source.port, frame): 1.0}
         while waiting:
             arrival = next(iter(waiting))
             fraction = waiting.pop(arrival)
-            if len(found.hops) >= _MOST_HOPS:
+            if len(packet.hops) >= _MOST_HOPS:
                 raise DetourError(f"the packet is still under way after {_MOST_HOPS} hops: it goes round in a loop")
-            for onward, part in self._hop(found, arrival, fraction, all_ways):
+            for onward, part in self._hop(packet, arrival, fraction, all_ways):
                 waiting[onward] = waiting.get(onward, 0.0) + part
-        return found
+        return packet
 
     def _hop(
-        self, found: TracedPacket, arrival: _Arrival, fraction: float, all_ways: bool
+        self, packet: TracedPacket, arrival: _Arrival, fraction: float, all_ways: bool
     ) -> list[tuple[_Arrival, float]]:
         """Traces an arrival; returns those that come of it."""
         switch = self.topology.switches[arrival.switch]
@@ -96,32 +96,32 @@ class FabricCopy:
         def send(choices: Sequence[int]) -> TraceTree:
             return self._copy.visit(switch.device_id, arrival.port, arrival.frame, choices).tree
 
-        known = dict(arrival.assumed)
-        trace = expand(send, known) if all_ways else send(())
-        found.hops.append(TracedHop(switch.name, arrival.port, 0, trace, fraction))
+        assumed_before = dict(arrival.assumed)
+        trace = expand(send, assumed_before) if all_ways else send(())
+        packet.hops.append(TracedHop(switch.name, arrival.port, 0, trace, fraction))
         onward = []
         for part, leaf, assumed in trace.ways():
             share = fraction * part
             if isinstance(leaf.outcome, Output):
-                onward += self._left(found, arrival.switch, leaf.outcome, share, known | assumed)
+                onward += self._left(packet, arrival.switch, leaf.outcome, share, assumed_before | assumed)
             elif isinstance(leaf.outcome, Dropped):
-                found.add(Ending(share, dropped=dropped_at(switch.name, leaf.outcome)))
+                packet.add(Ending(share, dropped=dropped_at(switch.name, leaf.outcome)))
         return onward
 
     def _left(
-        self, found: TracedPacket, switch_index: int, output: Output, share: float, assumed: Assumed
+        self, packet: TracedPacket, switch_index: int, output: Output, share: float, assumed: Assumed
     ) -> list[tuple[_Arrival, float]]:
         """Where a frame goes that left a switch: to the next one, or out of the fabric."""
         switch = self.topology.switches[switch_index]
         peer = switch.peer(output.port)
         if peer is not None and not self._is_up(peer.link):
             name = self.topology.links[peer.link].name
-            found.add(Ending(share, dropped=Lost(switch.name, f"the link {name} behind port {output.port} is down")))
+            packet.add(Ending(share, dropped=Lost(switch.name, f"the link {name} behind port {output.port} is down")))
         elif peer is not None and peer.kind != "host":
             return [(_Arrival(peer.index, peer.port, output.frame, tuple(sorted(assumed.items()))), share)]
         else:
             host = None if peer is None else self.topology.hosts[peer.index].name
-            found.add(Ending(share, [Arrived(switch.name, output.port, host, output.frame)]))
+            packet.add(Ending(share, [Arrived(switch.name, output.port, host, output.frame)]))
         return []
 
     def __enter__(self) -> FabricCopy:

@@ -60,15 +60,15 @@ def installed_classes(network: Expander, priorities: int) -> Plan:
     the tables of switches, and read back from these."""
     code, policy = program("fabric"), scheme_of(network.spec, priorities).policy
     guard = policy.channels > 0
-    found: Plan = {}
+    held: Plan = {}
     state = SwitchState(code, seed=1)
     for switch in range(network.size):
         rising = plan_rising(network, switch, policy.channels) if guard else ()
         write(state, [*plan_priorities(policy, guard), *rising])
-        found[switch + 1] = read_back(state, (schema.DSCP, schema.CHANNEL))
+        held[switch + 1] = read_back(state, (schema.DSCP, schema.CHANNEL))
         for table in state.tables.values():
             table.clear()
-    return found
+    return held
 
 
 def lists_of(routes: ExpanderRoutes, pairs: Sequence[HostPair], rows: Sequence[int]) -> Int64Array:
@@ -76,7 +76,7 @@ def lists_of(routes: ExpanderRoutes, pairs: Sequence[HostPair], rows: Sequence[i
     `BY_ADDRESS` (then 0). Raises DetourError: a path needs more than six uSIDs."""
     topology = routes.network.topology
     heads: dict[int, tuple[int, ...]] = {}
-    found = np.zeros((len(rows), 2), np.int64)
+    lists = np.zeros((len(rows), 2), np.int64)
     for k, ((source, target), row) in enumerate(zip(pairs, rows, strict=True)):
         if row == BY_ADDRESS:
             continue
@@ -84,8 +84,8 @@ def lists_of(routes: ExpanderRoutes, pairs: Sequence[HostPair], rows: Sequence[i
         if row not in heads:
             switches, _ = routes.path(row, topology.hosts[source].switch)
             heads[row] = path_usids(topology, tuple(switches), host)[:-1]
-        found[k] = to_words(usid_address((*heads[row], host.node_id)))
-    return found
+        lists[k] = to_words(usid_address((*heads[row], host.node_id)))
+    return lists
 
 
 def lists_anew(
@@ -101,21 +101,21 @@ def lists_anew(
     network, topology = routes.network, routes.network.topology
     broken = network.under(failures)
     hosts, live = topology.hosts, broken.channels.neighbour >= 0
-    found, hit = lists.copy(), []
+    changed, hit = lists.copy(), []
     for k, row in enumerate(rows):
         if row != BY_ADDRESS:
             switches, columns = routes.path(row, hosts[pairs[k][0]].switch)[0], routes.columns[row].tolist()
             if not all(live[x, c] for x, c in zip(switches[:-1], columns, strict=False)):
                 hit.append(k)
     if not hit:
-        return found
+        return changed
     number = {tuple(pair): i for i, pair in enumerate(routes.pairs.tolist())}
     ends = [(hosts[pairs[k][0]].switch, hosts[pairs[k][1]].switch) for k in hit]
     places = [rows[k] - int(routes.first[number[end]]) for k, end in zip(hit, ends, strict=True)]
     anew, taken = rows_anew(broken, routes.policy, ends, places)
     chosen = [BY_ADDRESS if row is None else row for row in taken]
-    found[hit] = lists_of(anew, [pairs[k] for k in hit], chosen)
-    return found
+    changed[hit] = lists_of(anew, [pairs[k] for k in hit], chosen)
+    return changed
 
 
 class ExpanderFabric(VirtualFabric):

@@ -50,7 +50,7 @@ _ECMP_CANDIDATES = 8
 @dataclass(frozen=True)
 class Choice:
     """How a flow chooses its path: the only one there is, or, if there are several, by probing them; with `react` it
-    stays on one until that is congested (`hosts.paths.reroute`), with `spray` every packet has a path of its own
+    stays on one until that is congested (`hosts.paths.reacting`), with `spray` every packet has a path of its own
     (`hosts.paths.spray`)."""
 
     paths: tuple[Path, ...]

@@ -45,7 +45,7 @@ class LeafAdaptive:
 
     def _moves(self, exchange: PhasedExchange, leaf: int, queue: Int64Array, mine: Int64Array) -> list[tuple[int, int]]:
         """Flows of a leaf that change, and their new spines. A moved flow's share of its queue counts as moved."""
-        found = []
+        moves = []
         up = exchange.up.reshape(-1, len(queue))
         spine, far = exchange.path[mine], exchange.messages.dst[mine] // exchange.fabric.tree.hosts
         for crowded in np.argsort(-queue).tolist():
@@ -58,8 +58,8 @@ class LeafAdaptive:
                 usable = np.flatnonzero(up[leaf] & up[far[k]])
                 best = int(usable[np.argmin(queue[usable])])
                 if queue[best] * 2 <= queue[crowded]:
-                    found.append((int(mine[k]), best))
+                    moves.append((int(mine[k]), best))
                     share = queue[crowded] // len(there)
                     queue[crowded] -= share
                     queue[best] += share
-        return found
+        return moves

@@ -57,14 +57,14 @@ def _pairs_of(graph: TaskGraph, lanes: int) -> _TaskPairs:
         raise DetourError(f"{lanes} connections for two hosts; there must be one at least")
     sent, tasks = graph.is_message, graph.tasks
     keys = tasks["source"][sent].astype(np.int64) * graph.hosts + tasks["destination"][sent]
-    found, inverse, count = np.unique(keys, return_inverse=True, return_counts=True)
-    wanted = np.minimum(count, lanes)
-    named = np.zeros(len(found), np.int64)
+    pairs, inverse, count = np.unique(keys, return_inverse=True, return_counts=True)
+    allowed = np.minimum(count, lanes)
+    named = np.zeros(len(pairs), np.int64)
     np.maximum.at(named, inverse, tasks["connection"][sent].astype(np.int64) + 1)
     of_task = np.full(len(graph), -1, np.int64)
     of_task[sent] = inverse
     # Where tasks name connections, those are all that there are.
-    return _TaskPairs(found // graph.hosts, found % graph.hosts, np.where(named > 0, named, wanted), of_task)
+    return _TaskPairs(pairs // graph.hosts, pairs % graph.hosts, np.where(named > 0, named, allowed), of_task)
 
 
 @dataclass(frozen=True, eq=False)

@@ -48,18 +48,18 @@ def _between_groups(name: str) -> Pattern:
     return pairs
 
 
-def _adopt(name: str, found: Any) -> Pattern:
-    function = plugins.function_of(name, found, "topology and generator")
+def _adopt(name: str, value: Any) -> Pattern:
+    function = plugins.function_of(name, value, "topology and generator")
 
     def pairs(topology: Topology, rng: random.Random) -> list[HostPair]:
         with plugins.blaming(name):
-            made = [(int(a), int(b)) for a, b in function(topology, rng)]
-        wrong = next((p for p in made if p[0] == p[1] or not all(0 <= h < len(topology.hosts) for h in p)), None)
+            chosen = [(int(a), int(b)) for a, b in function(topology, rng)]
+        wrong = next((p for p in chosen if p[0] == p[1] or not all(0 <= h < len(topology.hosts) for h in p)), None)
         if wrong is not None:
             raise DetourError(
                 f"{name}: {wrong} is no pair of two of the {len(topology.hosts)} hosts of {topology.spec}"
             )
-        return made
+        return chosen
 
     return pairs
 
@@ -83,12 +83,12 @@ def pairs_of(topology: Topology, pattern: str, seed: int = 0, count: int | None 
     """Pairs of hosts of a pattern (`PATTERN_REGISTRY`). `count`: that many of them, drawn without repetition (default:
     all). Raises DetourError: there is no such pattern, not so many pairs, or only one group."""
     rng = random.Random(f"{pattern} {seed}")
-    found = PATTERN_REGISTRY.find(pattern)(topology, rng)
+    pairs = PATTERN_REGISTRY.find(pattern)(topology, rng)
     if count is None:
-        return found
-    if not 0 < count <= len(found):
-        raise DetourError(f"pattern {pattern} has 1 to {len(found)} pairs in {topology.spec}; {count} are asked for")
-    return rng.sample(found, count)
+        return pairs
+    if not 0 < count <= len(pairs):
+        raise DetourError(f"pattern {pattern} has 1 to {len(pairs)} pairs in {topology.spec}; {count} are asked for")
+    return rng.sample(pairs, count)
 
 
 def load_pairs(topology: Topology, text: str, seed: int) -> list[HostPair]:
@@ -101,8 +101,8 @@ def load_pairs(topology: Topology, text: str, seed: int) -> list[HostPair]:
     seed = numbers.get("seed", seed)
     there = pairs_of(topology, name, seed)
     count = numbers.get("pairs", min(len(topology.hosts), len(there)))
-    found = pairs_of(topology, name, seed, count)
-    return there[:count] if name == "permutation" else found
+    drawn = pairs_of(topology, name, seed, count)
+    return there[:count] if name == "permutation" else drawn
 
 
 @dataclass(frozen=True)

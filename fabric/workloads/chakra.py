@@ -62,11 +62,11 @@ def trace_files(file: Path) -> list[Path]:
     """
     for ending in ("et", "json"):
         name = file.name.removesuffix(f".0.{ending}")
-        found: list[Path] = []
-        while (one := file.with_name(f"{name}.{len(found)}.{ending}")).is_file():
-            found.append(one)
-        if found:
-            return found
+        files: list[Path] = []
+        while (one := file.with_name(f"{name}.{len(files)}.{ending}")).is_file():
+            files.append(one)
+        if files:
+            return files
     raise DetourError(f"Chakra trace {file}: there is no {file.name.removesuffix('.0.et')}.0.et and no .0.json")
 
 

@@ -89,8 +89,8 @@ def _messages() -> tuple[Any, Any]:
             into.oneof_decl.add(name="value")
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
-    found = [pool.FindMessageTypeByName(f"detour.chakra.{name}") for name in ("Metadata", "Node")]
-    metadata_class, node_class = map(message_factory.GetMessageClass, found)
+    types = [pool.FindMessageTypeByName(f"detour.chakra.{name}") for name in ("Metadata", "Node")]
+    metadata_class, node_class = map(message_factory.GetMessageClass, types)
     return metadata_class, node_class
 
 
@@ -104,8 +104,8 @@ def read_nodes(file: Path) -> list[ChakraNode]:
     except (OSError, EOFError) as error:
         raise DetourError(f"Chakra trace {file}: {getattr(error, 'strerror', None) or error}") from None
     try:
-        found = _from_json(data) if data.lstrip()[:1] == b"{" else _from_protobuf(data)
-        nodes = list(found)
+        decoded = _from_json(data) if data.lstrip()[:1] == b"{" else _from_protobuf(data)
+        nodes = list(decoded)
         if wrong := [node for node in nodes if node.kind not in NODE_TYPES[1:]]:
             raise DetourError(f"node {wrong[0].number} ({wrong[0].name:.60}): there is no node type {wrong[0].kind}")
     except DetourError as error:
@@ -223,8 +223,8 @@ def _dumped_value(attribute: dict[str, Any]) -> Any:
 def _fed(entry: dict[str, Any], place: int) -> ChakraNode:
     """As Chakra's JSON feeder takes it: attributes are keys."""
     kind = entry["NodeType"]
-    known = {"Id", "Name", "NodeType", "runtime", "data_deps", "ctrlDeps"}
-    attributes = {key: value for key, value in entry.items() if key not in known}
+    keys = {"Id", "Name", "NodeType", "runtime", "data_deps", "ctrlDeps"}
+    attributes = {key: value for key, value in entry.items() if key not in keys}
     after = tuple(map(int, entry.get("data_deps", ())))
     name = NODE_TYPES[kind] if 0 <= int(kind) < len(NODE_TYPES) else str(kind)
     return ChakraNode(

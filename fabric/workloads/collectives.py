@@ -168,19 +168,19 @@ def reduce(tasks: TaskList, ranks: Ranks, size: int, *, chunks: int = 1) -> Rank
 def _up(tasks: TaskList, ranks: Ranks, sizes: list[int]) -> RankWaits:
     """The sum of every chunk at rank 0: what that waits for, by chunk."""
     check_room(tasks, 2 * len(ranks) * len(sizes))
-    found: RankWaits = []
+    sums: RankWaits = []
     for size in sizes:
         arrived: dict[int, list[int]] = {}
         for rank in reversed(range(len(ranks))):
             children = arrived.get(rank, [])
             after = [*ranks.after[rank], *children]
             if rank == 0:
-                found.append(_reduced(tasks, ranks.some([0]), [after])[0] if children else after)
+                sums.append(_reduced(tasks, ranks.some([0]), [after])[0] if children else after)
                 break
             parent = (rank - 1) // 2
             sent = ranks.send(tasks, rank, parent, size, after, ranks.reduce_ps if children else 0)
             arrived.setdefault(parent, []).append(sent)
-    return found
+    return sums
 
 
 def _down(tasks: TaskList, ranks: Ranks, sizes: list[int], root: RankWaits) -> RankWaits:
@@ -237,12 +237,12 @@ def hierarchical(tasks: TaskList, ranks: Ranks, size: int, *, group: int) -> Ran
         for number, members in enumerate(which):
             some = step.some(members)
             if what == 0:
-                found = reduce_scatter(tasks, some, size)
+                waited_for = reduce_scatter(tasks, some, size)
             elif what == 1:
-                found = ring_all_reduce(tasks, some, part[(number + 1) % group])
+                waited_for = ring_all_reduce(tasks, some, part[(number + 1) % group])
             else:
-                found = all_gather(tasks, some, size)
-            for rank, waited in zip(members, found, strict=True):
+                waited_for = all_gather(tasks, some, size)
+            for rank, waited in zip(members, waited_for, strict=True):
                 after[rank] = waited
         waits = after
     return waits

@@ -120,31 +120,31 @@ def is_goal(text: str) -> bool:
 def _statements(text: str) -> list[tuple[int, str]]:
     """Lines that say something, with their numbers, without comments; braces end a line."""
     # A comment keeps its line ends, so that lines keep their numbers.
-    plain = re.sub(r"/\*.*?\*/", lambda found: "\n" * found[0].count("\n"), text, flags=re.DOTALL)
-    found: list[tuple[int, str]] = []
+    plain = re.sub(r"/\*.*?\*/", lambda statements: "\n" * statements[0].count("\n"), text, flags=re.DOTALL)
+    statements: list[tuple[int, str]] = []
     for number, line in enumerate(plain.split("\n"), start=1):
         rest = line.split("//")[0]
         for part in re.split(r"(?<=\{)|(?=\})|(?<=\})", rest):
             if part.strip():
-                found.append((number, part.strip()))
-    return found
+                statements.append((number, part.strip()))
+    return statements
 
 
 def _head(file: Path, number: int, line: str, hosts: int) -> _Schedule:
-    found = _HEAD.fullmatch(line)
-    if found is None:
+    match = _HEAD.fullmatch(line)
+    if match is None:
         raise DetourError(f"GOAL schedule {file}, line {number}: it does not begin with `num_ranks` and a number")
-    ranks = int(found[1][:10])
+    ranks = int(match[1][:10])
     if not 1 <= ranks <= hosts:
         raise DetourError(f"GOAL schedule {file}, line {number}: {ranks} ranks; the topology has {hosts} hosts")
     return _Schedule(file, ranks, TaskList(hosts))
 
 
 def _begin_rank(schedule: _Schedule, number: int, line: str) -> None:
-    found = _RANK.fullmatch(line)
-    if found is None:
+    match = _RANK.fullmatch(line)
+    if match is None:
         raise schedule.error(number, f"{line!r:.60}; wanted is `rank 0 {{`")
-    rank = int(found[1][:10])
+    rank = int(match[1][:10])
     if rank >= schedule.ranks:
         raise schedule.error(number, f"rank {rank}; there are {schedule.ranks}, from 0 on")
     if rank in schedule.seen:
@@ -157,18 +157,18 @@ def _begin_rank(schedule: _Schedule, number: int, line: str) -> None:
 def _statement(schedule: _Schedule, number: int, line: str) -> None:
     if line == "}":
         _end_rank(schedule)
-    elif (found := _MESSAGE.fullmatch(line)) is not None:
-        _message(schedule, number, found)
-    elif (found := _CALC.fullmatch(line)) is not None:
-        time = int(found[2][:18])
+    elif (match := _MESSAGE.fullmatch(line)) is not None:
+        _message(schedule, number, match)
+    elif (match := _CALC.fullmatch(line)) is not None:
+        time = int(match[2][:18])
         if time > _LONGEST_NS:
-            raise schedule.error(number, f"calc {found[2]:.30}; at most 2**50 ns are possible")
-        name, cpu = schedule.name(number, found[1]), int((found[3] or "0")[:10])
+            raise schedule.error(number, f"calc {match[2]:.30}; at most 2**50 ns are possible")
+        name, cpu = schedule.name(number, match[1]), int((match[3] or "0")[:10])
         task = schedule.tasks.compute(schedule.rank, time * NS, unit=cpu, label=name)
-        _define(schedule, number, found[1], task)
-    elif (found := _REQUIRES.fullmatch(line)) is not None:
+        _define(schedule, number, match[1], task)
+    elif (match := _REQUIRES.fullmatch(line)) is not None:
         # Labels may be used before they are defined.
-        schedule.waiting.append((number, found[1], found[3], found[2] == "irequires"))
+        schedule.waiting.append((number, match[1], match[3], match[2] == "irequires"))
     else:
         raise schedule.error(number, f"{line!r:.60}; {_SYNTAX}")
 
@@ -181,8 +181,8 @@ def _define(schedule: _Schedule, number: int, label: str | None, task: int) -> N
     schedule.labels[label] = task
 
 
-def _message(schedule: _Schedule, number: int, found: re.Match[str]) -> None:
-    label, kind, size, way, other, tag = found.groups()
+def _message(schedule: _Schedule, number: int, match: re.Match[str]) -> None:
+    label, kind, size, way, other, tag = match.groups()
     rank, sends = schedule.rank, kind == "send"
     if sends != (way == "to"):
         raise schedule.error(number, f"{kind} ... {way}; a send goes `to`, a recv comes `from` a rank")

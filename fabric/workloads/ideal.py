@@ -91,8 +91,8 @@ class _Ways:
             if link.kind == "host":
                 continue
             for ends in ((link.a[0], link.b[0]), (link.b[0], link.a[0])):
-                known = self._links.get(ends)
-                if known is None or self._weight[link.index] < self._weight[known.index]:
+                link_before = self._links.get(ends)
+                if link_before is None or self._weight[link.index] < self._weight[link_before.index]:
                     self._links[ends] = link
         self._before: dict[int, Int64Array] = {}
         self._ends = np.array(list(self._links), np.int64).reshape(-1, 2).T
@@ -117,14 +117,14 @@ class _Ways:
 
     def _between(self, a: int, b: int) -> _Way:
         if (a, b) not in self._of_pair:
-            before, found, at = self._predecessors(a), list[tuple[int, int]](), b
+            before, way, at = self._predecessors(a), list[tuple[int, int]](), b
             while at != a:
                 last = int(before[at])
                 if last < 0:
                     raise DetourError(f"there is no way from s{a} to s{b}")
-                found.append(self._terms[self._links[last, at].index])
+                way.append(self._terms[self._links[last, at].index])
                 at = last
-            self._of_pair[a, b] = tuple(found[::-1])
+            self._of_pair[a, b] = tuple(way[::-1])
         return self._of_pair[a, b]
 
     def messages(self, graph: TaskGraph) -> tuple[Int64Array, Int64Array]:
@@ -189,9 +189,9 @@ def _chain(graph: TaskGraph, among: NDArray[np.bool_], alone: Int64Array, back: 
     if not kept.any():
         return int((start + length)[among].max() - start[among].min())
     pairs, starts = pairs[kept], graph.starts[kept]
-    known = graph.is_message & (length > 0)
+    sends = graph.is_message & (length > 0)
     same = tasks["source"][pairs[:, 0]] == tasks["source"][pairs[:, 1]]
-    lag = np.where(starts, 0, length[pairs[:, 0]] + np.where(same & known[pairs[:, 0]], back[pairs[:, 0]], 0))
+    lag = np.where(starts, 0, length[pairs[:, 0]] + np.where(same & sends[pairs[:, 0]], back[pairs[:, 0]], 0))
     begin = start.tolist()
     waits: dict[int, list[tuple[int, int]]] = {}
     for (first, then), late in zip(pairs.tolist(), lag.tolist(), strict=True):

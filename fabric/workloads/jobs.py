@@ -124,10 +124,10 @@ def job_by_name(text: str, topology: Topology) -> TaskGraph:
 
 def _named(text: str, name: str, values: dict[str, str], topology: Topology, ranks: int) -> _Collective:
     def number(key: str, default: int, least: int) -> int:
-        found = whole_number(text, key, values[key]) if key in values else default
-        if found < least:
-            raise DetourError(f"{text!r}: {key}={found}; it must be at least {least}")
-        return found
+        value = whole_number(text, key, values[key]) if key in values else default
+        if value < least:
+            raise DetourError(f"{text!r}: {key}={value}; it must be at least {least}")
+        return value
 
     match name:
         case "tree":

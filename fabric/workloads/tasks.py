@@ -141,9 +141,9 @@ class TaskGraph:
         if (k := self._first((pairs.min(axis=1) < 0) | (pairs.max(axis=1) >= n))) is not None:
             raise DetourError(f"task {pairs[k, 1]} would wait for task {pairs[k, 0]}; there are tasks 0 to {n - 1}")
         first, then = self.tasks[pairs[:, 0]], self.tasks[pairs[:, 1]]
-        known = then["source"] == first["source"]
-        known |= ~self.starts & (then["source"] == first["destination"])
-        if (k := self._first(~known)) is not None:
+        learnt = then["source"] == first["source"]
+        learnt |= ~self.starts & (then["source"] == first["destination"])
+        if (k := self._first(~learnt)) is not None:
             a, b = (int(task) for task in pairs[k])
             raise DetourError(
                 f"{self.label(b)} at h{then['source'][k]} waits for {self.label(a)}, of which that host learns "
@@ -175,13 +175,13 @@ def topological(n: int, dependencies: NDArray[np.int32]) -> list[int]:
     first, order = successors(n, dependencies)
     begin, then = first.tolist(), dependencies[order, 1].tolist()
     open_ = np.bincount(dependencies[:, 1], minlength=n).tolist()
-    found = [task for task in range(n) if not open_[task]]
-    for task in found:  # grows while it is gone through
+    ordered = [task for task in range(n) if not open_[task]]
+    for task in ordered:  # grows while it is gone through
         for later in then[begin[task] : begin[task + 1]]:
             open_[later] -= 1
             if not open_[later]:
-                found.append(later)
-    return found
+                ordered.append(later)
+    return ordered
 
 
 def _circle(dependencies: NDArray[np.int32], left: Int64Array) -> list[int]:

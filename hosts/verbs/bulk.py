@@ -29,7 +29,7 @@ from detour.hosts.records import QP_COUNTERS, CompletionEntry
 from detour.hosts.state import Hosts, qp_numbers
 from detour.hosts.verbs import algorithms
 from detour.hosts.verbs.device import CQ, MR, PD, Context, Device
-from detour.hosts.verbs.qp import FIXED, REFUSALS, check_receiver, check_scheme, reset, set_candidates, takes_order
+from detour.hosts.verbs.qp import FIXED_PATH, REFUSALS, check_receiver, check_scheme, reset, set_candidates, takes_order
 from detour.hosts.verbs.types import AccessFlag, CongestionControl, PathChoice, Transport
 
 
@@ -114,15 +114,15 @@ def connect_many(
     flows = Flows(device, rows[: len(src)], rows[len(src) :], _keys(device, dst))
     values = {"telemetry": telemetry, "transport": transport, "in_order": takes_order(transport, reordering)}
     psn = np.random.default_rng([seed, 1]).integers(0, 1 << 24, (2, len(src)), dtype=np.int64)
-    how = scheme if (chosen.shape[1] > 1 if auto is None else auto) else FIXED
+    how = scheme if (chosen.shape[1] > 1 if auto is None else auto) else FIXED_PATH
 
     def change() -> None:
         _fill(device, flows.sender, src, flows.receiver, dst, psn[0], psn[1], values)
         _fill(device, flows.receiver, dst, flows.sender, src, psn[1], psn[0], values)
         set_candidates(hs, flows.sender, chosen, how)
         algorithms.give_paths(hs, flows.sender, how)
-        set_candidates(hs, flows.receiver, hs.candidate["sport"][flows.sender, :1], FIXED)
-        algorithms.give_paths(hs, flows.receiver, FIXED)
+        set_candidates(hs, flows.receiver, hs.candidate["sport"][flows.sender, :1], FIXED_PATH)
+        algorithms.give_paths(hs, flows.receiver, FIXED_PATH)
         algorithms.start(hs, rows, congestion_control, initial_cwnd)
 
     device.call(change)

@@ -26,7 +26,7 @@ from detour.hosts.verbs.device import CQ, PD, Context, assign
 from detour.hosts.verbs.types import SGE, CongestionControl, Endpoint, Path, PathChoice, QPState, SendWR, Transport
 from detour.topo.address import usid_address
 
-FIXED = algorithms.scheme_of(PathChoice.FIXED)
+FIXED_PATH = algorithms.scheme_of(PathChoice.FIXED)
 REFUSALS = {
     queues.NOT_CONNECTED: "it is not connected",
     queues.SEND_QUEUE_FULL: "its send queue is full; poll completions first",
@@ -90,7 +90,7 @@ class QP:
             raise DetourError(f"PSN {self.attr.psn} must be 0 to {(1 << 24) - 1}")
         check_receiver(self.attr.transport, self.attr.reordering)
         self._retry_ps = self.attr.retry_ps  # refused before a row is taken
-        self._scheme = self.path_scheme = FIXED
+        self._scheme = self.path_scheme = FIXED_PATH
         self.index = self.context.device.take("qp")
         self.psn = self.context.device.call(self._reset)
 
@@ -171,7 +171,7 @@ class QP:
 
         def change() -> None:
             assign(q, {"peer_qpn": remote.qpn, "peer_hi": peer_hi, "peer_lo": peer_lo, "rcv_nxt": remote.psn})
-            self._set_candidates(some, FIXED if candidates is None else scheme)
+            self._set_candidates(some, FIXED_PATH if candidates is None else scheme)
             algorithms.start(hs, np.array([self.index]), self.attr.congestion_control, self.attr.initial_cwnd)
 
         self.context.device.call(change)
@@ -199,7 +199,7 @@ class QP:
             raise DetourError("set_path takes either a path or candidates")
         some = [path] if path else list(candidates or [])
         self._check_candidates(some)
-        scheme = FIXED if path else self._scheme
+        scheme = FIXED_PATH if path else self._scheme
 
         def change() -> None:
             q = self._row()

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from detour.fabric.daemon.control_socket import call
-from tests.fault.test_daemon import SMALL, World
+from tests.fault.world import SMALL, World
 from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.timeout(1800)  # many commands, on a machine that may be busy

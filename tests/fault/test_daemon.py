@@ -5,12 +5,10 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import grpc
@@ -18,83 +16,10 @@ import psutil
 import pytest
 from finsy.proto import p4r, p4r_grpc
 
+from tests.fault.world import SMALL, TARGETS, World, without_progress
 from tests.waiting import PATIENCE_S, until
 
-SMALL = ["--topo", "dragonfly:p=1,a=2,h=1"]
-TARGETS = ["engine", pytest.param("bmv2", marks=pytest.mark.bmv2)]
 PEM = Path(__file__).parents[1] / "unit" / "p4runtime" / "tls"
-
-
-def without_progress(err: str) -> str:
-    """Without lines that say for how long something has been going on: on a busy machine it is."""
-    return re.sub(r"(?m)^detour: .* \(\d+ s\)\n", "", err)
-
-
-class World:
-    """A user's view: a runtime folder of their own, and what exists on the machine besides."""
-
-    def __init__(self, folder: Path) -> None:
-        self.runtime = folder / "run"
-        self.runtime.mkdir(mode=0o700)
-        self.environment = os.environ | {"XDG_RUNTIME_DIR": str(self.runtime), "TMPDIR": str(folder)}
-        self.folder = folder
-
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "detour.cli", *arguments]
-        return subprocess.Popen(
-            command, env=self.environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.folder
-        )
-
-    def run(self, *arguments: str) -> tuple[int, str, str]:
-        process = self.start(*arguments)
-        out, err = process.communicate(timeout=PATIENCE_S)
-        return process.returncode, out, without_progress(err)
-
-    def json(self, *arguments: str) -> dict:
-        code, out, err = self.run(*arguments, "--json")
-        assert code == 0, err
-        assert err == ""
-        return json.loads(out)
-
-    def send_for_long(self) -> subprocess.Popen[str]:
-        """A command that sends and is not soon done."""
-        before = self.json("counters", "s0")["s0"]["ports"]["1"]["rx_packets"]
-        sender = self.start("send", "h0", "h5", "--bytes", "100M")
-        until(lambda: self.json("counters", "s0")["s0"]["ports"]["1"]["rx_packets"] > before)
-        return sender
-
-    def processes(self) -> list[psutil.Process]:
-        """Everything that runs on behalf of this world: it has its runtime folder in its environment."""
-        found = []
-        for process in psutil.process_iter():
-            try:
-                if process.environ().get("XDG_RUNTIME_DIR") == str(self.runtime):
-                    found.append(process)
-            except psutil.Error:
-                continue
-        return found
-
-    def daemon(self) -> psutil.Process:
-        return psutil.Process(json.loads((self.runtime / "detour" / "fabric.json").read_text())["pid"])
-
-    def assert_clean(self, files: bool = True) -> None:
-        until(lambda: not self.processes())
-        assert ours(os.listdir("/sys/class/net")) == []
-        if files:
-            assert [path for path in self.folder.rglob("*") if path != self.runtime] == []
-
-
-def ours(interfaces: list[str]) -> list[str]:
-    """Those that a fabric names so (and keeps in namespaces of its own)."""
-    return [name for name in interfaces if re.fullmatch(r"s\d+-\d+", name)]
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    result = World(tmp_path)
-    yield result
-    for process in result.processes():
-        process.kill()
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -9,7 +9,7 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,18 +19,10 @@ from detour.base.errors import DetourError
 from detour.base.parts import NATIVE_CACHE
 from detour.fabric.daemon.control_socket import call
 from detour.fabric.daemon.state_dir import StateDir
-from tests.fault.test_daemon import SMALL, World
+from tests.fault.world import SMALL, World
 from tests.waiting import PATIENCE_S, until
 
 UP = ["up", "--detach", "--target", "engine", *SMALL]
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    result = World(tmp_path)
-    yield result
-    for process in result.processes():
-        process.kill()
 
 
 def plant(world: World, method: str, body: str) -> None:

@@ -22,9 +22,8 @@ from detour.control.planner import plan
 from detour.control.verifier.verifier import verify
 from detour.engine import warm
 from detour.engine.network import Network
+from detour.engine.p4runtime import Code, P4RuntimeServer, Refused
 from detour.engine.p4runtime import write as writing
-from detour.engine.p4runtime.errors import Code, Refused
-from detour.engine.p4runtime.server import P4RuntimeServer
 from detour.topo import parse_topology
 from tests.waiting import PATIENCE_S, until
 

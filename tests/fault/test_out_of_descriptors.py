@@ -11,7 +11,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -20,16 +19,8 @@ import pytest
 from detour.base.errors import DetourError
 from detour.fabric.daemon import client
 from detour.fabric.daemon.state_dir import StateDir
-from tests.fault.test_daemon import SMALL, World
+from tests.fault.world import SMALL, World
 from tests.waiting import PATIENCE_S, until
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    result = World(tmp_path)
-    yield result
-    for process in result.processes():
-        process.kill()
 
 
 def limited(world: World, files: int, *arguments: str) -> dict:

@@ -7,7 +7,6 @@ import json
 import threading
 import urllib.request
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from detour.fabric.daemon.daemon import UpOptions, boot
 from detour.fabric.operations.results import FailureChange, RepairedPlacement
 from detour.fabric.operations.session import Session
 from detour.fabric.records import SwitchFlowTotals
+from tests.fault.world import Sending
 from tests.waiting import PATIENCE_S, until
 
 TOPOLOGY = "leaf-spine:leaves=3,spines=3,hosts=2"
@@ -50,42 +50,6 @@ def jobs(folder: Path, job: dict[str, Any]) -> Path:
     return file
 
 
-class Sending:
-    """A message without end from h1 to h2, until the context is left."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._cancelled = threading.Event()
-        self._thread = threading.Thread(target=self._send, daemon=True)
-
-    def __enter__(self) -> Sending:
-        self._thread.start()
-        until(self._session.live.all)
-        self.arrives()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._cancelled.set()
-        self._thread.join(PATIENCE_S)
-
-    def _send(self) -> None:
-        with suppress(DetourError):
-            self._session.send("h1", "h2", ENDLESS, cancelled=self._cancelled)
-
-    def path(self) -> str:
-        """The uSID list that the sender uses."""
-        (row,) = self._session.flows().flows
-        assert row.placed
-        return row.path
-
-    def arrives(self, length: int = 300_000) -> None:
-        """So many more bytes arrive, all of them in place."""
-        (live,) = self._session.live.all()
-        wanted = live.flow.bytes_ok + length
-        until(lambda: live.flow.bytes_ok >= wanted or live.flow.failure)
-        assert (live.flow.failure, live.flow.bytes_wrong) == (None, 0)
-
-
 def placed_anew(changed: FailureChange) -> RepairedPlacement:
     """What a failure or its end did to the placement."""
     assert changed.placement is not UNSET
@@ -93,7 +57,7 @@ def placed_anew(changed: FailureChange) -> RepairedPlacement:
 
 
 def test_a_failed_spine_moves_the_flows_that_used_it_while_they_send(session: Session) -> None:
-    with Sending(session) as sending:
+    with Sending(session, "h1", "h2") as sending:
         before = sending.path()
         (spine,) = (f"s{k}" for k in (3, 4, 5) if f":{k + 1}:" in before)
         changed = placed_anew(session.fail(spine))
@@ -125,7 +89,7 @@ def test_what_is_refused_leaves_the_placement_as_it_was(session: Session, tmp_pa
 
 
 def test_a_sender_takes_a_new_list_only_if_it_leads_to_its_receiver(session: Session) -> None:
-    with Sending(session) as sending:
+    with Sending(session, "h1", "h2") as sending:
         before = sending.path()
         for wrong, said in (("s77", "s77"), ("s4,s2,h5", "stays"), ("s3,s1,s4,s1,s5,s1", "1 to 6"), ("", "uSID")):
             with pytest.raises(DetourError, match=said):
@@ -141,7 +105,7 @@ def test_a_sender_takes_a_new_list_only_if_it_leads_to_its_receiver(session: Ses
 
 def test_the_controller_moves_a_flow_off_a_throttled_link(session: Session, tmp_path: Path) -> None:
     session.place(str(jobs(tmp_path, {"collective": "ring-all-reduce", "hosts": "all"})), reroute=True)
-    with Sending(session) as sending:
+    with Sending(session, "h1", "h2") as sending:
         before = sending.path()
         until(lambda: session.flows().flows[0].usual_bps > 1e7)
         (spine,) = (k for k in (3, 4, 5) if f":{k + 1}:" in before)
@@ -166,7 +130,7 @@ def entries(session: Session) -> dict[str, int]:
 
 
 def test_switches_watch_a_flow_wherever_it_goes(session: Session) -> None:
-    with Sending(session) as sending:
+    with Sending(session, "h1", "h2") as sending:
         assert watched(session) == {}, "not asked for"
         session.watch_flows(True)
         (old,) = (f"s{k}" for k in (3, 4, 5) if f":{k + 1}:" in sending.path())
@@ -191,7 +155,7 @@ def test_switches_watch_a_flow_wherever_it_goes(session: Session) -> None:
 
 def test_what_switches_count_of_a_flow(session: Session, tmp_path: Path) -> None:
     session.place(str(jobs(tmp_path, {"collective": "ring-all-reduce", "hosts": "all"})), watch=True)
-    with Sending(session):
+    with Sending(session, "h1", "h2"):
         until(lambda: min((at.packets for at in watched(session).values()), default=0) > 500)
         found = watched(session)
         (row,) = session.flows().flows
@@ -207,7 +171,7 @@ def test_what_switches_count_of_a_flow(session: Session, tmp_path: Path) -> None
 
 
 def test_metrics_are_what_prometheus_reads(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Sending(session):
+    with Sending(session, "h1", "h2"):
         session.watch_flows(True)
         monkeypatch.setattr(metrics_command, "running", lambda: session)
         server = scrape.make_server("127.0.0.1:0", metrics_command._current)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from detour.engine import warm
-from tests.fault.test_daemon import SMALL, TARGETS, World
+from tests.fault.world import SMALL, TARGETS, World
 from tests.waiting import PATIENCE_S, until
 
 SEED = 17

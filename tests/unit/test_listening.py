@@ -19,8 +19,8 @@ import pytest
 from detour.base.addresses import TcpAddress, UnixAddress, parse
 from detour.base.errors import DetourError
 from detour.base.listening import take
-from detour.base.tcp_listener import TcpPlace, take_tcp
-from detour.base.unix_listener import UnixPlace
+from detour.base.tcp_listener import TcpServerSocket, take_tcp
+from detour.base.unix_listener import UnixServerSocket
 from detour.cli import scrape
 from detour.cli.status import displaced_lines
 from detour.engine.endpoint import GrpcEndpoint, Tls
@@ -103,7 +103,7 @@ def test_a_control_socket_is_not_taken_over(tmp_path: Path) -> None:
 def _race(path: Path, start: threading.Barrier, won: list, lost: list) -> None:
     start.wait()
     try:
-        place = UnixPlace(path, "racer")
+        place = UnixServerSocket(path, "racer")
         won.append((place, place.listen()))
     except DetourError as error:
         lost.append(error)
@@ -114,7 +114,7 @@ def test_of_many_that_replace_a_dead_socket_one_wins(tmp_path: Path) -> None:
         path = tmp_path / f"{turn}"
         with socket.socket(socket.AF_UNIX) as dead:
             dead.bind(str(path))
-        won: list[tuple[UnixPlace, socket.socket]] = []
+        won: list[tuple[UnixServerSocket, socket.socket]] = []
         lost: list[DetourError] = []
         start = threading.Barrier(8)
 
@@ -137,7 +137,7 @@ def test_a_long_folder_has_room_for_a_short_name(tmp_path: Path) -> None:
     """The name that is bound first is longer than the one that is asked for."""
     folder = tmp_path / ("x" * (107 - 3 - len(str(tmp_path))))
     folder.mkdir()
-    place = UnixPlace(folder / "s", "x")
+    place = UnixServerSocket(folder / "s", "x")
     sock = place.listen()
     assert [path.name for path in folder.iterdir()] == ["s"]
     place.remove()
@@ -182,7 +182,7 @@ def test_nothing_of_a_name_is_kept_when_one_address_is_taken() -> None:
 
 def test_port_0_is_the_same_port_at_all_addresses() -> None:
     with take_tcp(TcpAddress("localhost", 0), "x") as place:
-        assert isinstance(place, TcpPlace)
+        assert isinstance(place, TcpServerSocket)
         assert place.addresses[0] == f"127.0.0.1:{place.port}"
         assert len(place.addresses) == 1 + _has_ipv6()
 

@@ -27,11 +27,7 @@ EXPANDER_FAMILIES: dict[str, Callable[..., Expander]] = {
 
 @lru_cache(maxsize=16)
 def network_of(spec: str) -> Expander:
-    """The expander that a topology's `spec` names.
-
-    Raises:
-        DetourError: it names none.
-    """
+    """The expander that a topology's `spec` names. Raises `DetourError`: it names none."""
     name, values = split_spec(spec)
     if name not in EXPANDER_FAMILIES:
         raise DetourError(f"{spec} is no expander; there are {', '.join(EXPANDER_FAMILIES)}")
@@ -55,9 +51,5 @@ def is_expander(topology: Topology) -> bool:
 
 
 def expander_of(topology: Topology) -> Expander:
-    """The expander whose `topology` this is, of a family or given.
-
-    Raises:
-        DetourError: it is none.
-    """
+    """The expander whose `topology` this is, of a family or given. Raises `DetourError`: it is none."""
     return expander_of_topology(topology) if topology.family == GIVEN else network_of(topology.spec)

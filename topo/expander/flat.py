@@ -26,11 +26,7 @@ _TRIES = 50
 
 
 def jellyfish(n: int, s: int, hosts: int | None = None, p: int = EXPANDER_PORTS, seed: int = 1) -> Expander:
-    """A random graph of n switches with s links each.
-
-    Raises:
-        DetourError: the rule that the parameters break.
-    """
+    """A random graph of n switches with s links each. Raises `DetourError`: the rule that the parameters break."""
     hosts = p - s if hosts is None else hosts
     switch_count("jellyfish", n, s, hosts)
     if n * s % 2:
@@ -42,10 +38,7 @@ def jellyfish(n: int, s: int, hosts: int | None = None, p: int = EXPANDER_PORTS,
 
 def xpander(n: int, s: int, hosts: int | None = None, p: int = EXPANDER_PORTS, seed: int = 1) -> Expander:
     """A random lift of the complete graph of s+1 nodes: s+1 metanodes, each two of them joined by a random matching.
-
-    Raises:
-        DetourError: the rule that the parameters break.
-    """
+    Raises `DetourError`: the rule that the parameters break."""
     hosts = p - s if hosts is None else hosts
     switch_count("xpander", n, s, hosts)
     if n % (s + 1):
@@ -107,11 +100,8 @@ def breadth_first(n: int, links: Int32Array, root: int) -> NDArray[np.int64]:
 
 def slimfly(n: int, s: int, hosts: int | None = None, p: int = EXPANDER_PORTS) -> Expander:
     """The graphs of McKay, Miller and Siran that Slim Fly is: diameter 2, n = 2 q^2 switches for an odd prime q with
-    s = (3 q - d) / 2 links each, where d is 1 or -1 and q - d a multiple of 4.
-
-    Raises:
-        DetourError: there is no such graph, with the nearest that there are.
-    """
+    s = (3 q - d) / 2 links each, where d is 1 or -1 and q - d a multiple of 4. Raises `DetourError`: there is no such
+    graph, with the nearest that there are."""
     hosts = p - s if hosts is None else hosts
     primes = [q for q in range(3, 2 * math.isqrt(max(12, n))) if all(q % k for k in range(2, q))]
     links = {2 * q * q: (3 * q - _remainder(q)) // 2 for q in primes}
@@ -138,15 +128,15 @@ def _mms(q: int) -> Int32Array:
     else:
         half = (q - 1) // 2  # odd here
         own = [[*range(0, half, 2), *range(half, q - 1, 2)], [*range(1, half + 1, 2), *range(half + 1, q - 1, 2)]]
-    found = set()
+    links = set()
     for side, powers in enumerate(own):
         steps = {pow(root, k, q) for k in powers}
         for x in range(q):
             for y in range(q):
                 for step in steps:
                     at = side * q * q + x * q
-                    found.add(ordered(at + y, at + (y + step) % q))
+                    links.add(ordered(at + y, at + (y + step) % q))
     for m in range(q):
         for c in range(q):
-            found.update((x * q + (m * x + c) % q, q * q + m * q + c) for x in range(q))
-    return np.array(sorted(found), np.int32)
+            links.update((x * q + (m * x + c) % q, q * q + m * q + c) for x in range(q))
+    return np.array(sorted(links), np.int32)

@@ -40,11 +40,8 @@ def shape_of(servers: int, p: int, up: int) -> ClosShape:
 
 
 def choose_shape(servers: int, switches: int, p: int = EXPANDER_PORTS) -> ClosShape:
-    """The shape whose number of switches comes closest, the one with more links up if two do.
-
-    Raises:
-        DetourError: p is no even number from 4 on, or the cores could not be wired without parallel links.
-    """
+    """The shape whose number of switches comes closest, the one with more links up if two do. Raises `DetourError`: p
+    is no even number from 4 on, or the cores could not be wired without parallel links."""
     if p < 4 or p % 2:
         raise DetourError(f"clos: p={p} is not an even number from 4 on")
     if servers < 1:
@@ -57,11 +54,8 @@ def choose_shape(servers: int, switches: int, p: int = EXPANDER_PORTS) -> ClosSh
 
 
 def equal_cost_clos(servers: int, switches: int, p: int = EXPANDER_PORTS) -> Expander:
-    """A Clos with `servers` servers and about `switches` switches: edges first, then pod by pod, then cores.
-
-    Raises:
-        DetourError: see `choose_shape`.
-    """
+    """A Clos with `servers` servers and about `switches` switches: edges first, then pod by pod, then cores. Raises
+    `DetourError`: see `choose_shape`."""
     shape = choose_shape(servers, switches, p)
     hosts = np.zeros(shape.switches, np.int32)
     hosts[: shape.edges] = servers // shape.edges

@@ -33,18 +33,11 @@ MAX_SPEED, MAX_DELAY_US = 1000.0, 1e6
 
 
 def expander_of_graph(
-    graph: networkx.Graph,
-    spec: str,
-    hosts: int | None = None,
-    gbps: float | None = None,
-    delay_ns: float | None = None,
+    graph: networkx.Graph, spec: str, hosts: int | None = None, gbps: float | None = None, delay_ns: float | None = None
 ) -> Expander:
     """The network that a connected simple graph describes; `hosts`: of every switch that says nothing (None: as the
-    graph says, or 1); `gbps`, `delay_ns`: of links that say nothing.
-
-    Raises:
-        DetourError: attributes of no meaning; fewer than two switches with hosts; more links than can be numbered.
-    """
+    graph says, or 1); `gbps`, `delay_ns`: of links that say nothing. Raises `DetourError`: attributes of no meaning;
+    fewer than two switches with hosts; more links than can be numbered."""
     usual = _hosts(spec, "the graph", graph.graph.get("hosts", 1)) if hosts is None else hosts
     number = {node: index for index, node in enumerate(graph.nodes)}
     count = np.zeros(len(number), np.int32)
@@ -74,11 +67,8 @@ def remember(network: Expander) -> None:
 
 @lru_cache(maxsize=16)
 def expander_of_topology(topology: Topology) -> Expander:
-    """The network whose `topology` this is, of the family `GIVEN`.
-
-    Raises:
-        DetourError: it has grown, and not in this process.
-    """
+    """The network whose `topology` this is, of the family `GIVEN`. Raises `DetourError`: it has grown, and not in this
+    process."""
     if topology.spec in _remembered:
         return _remembered[topology.spec]
     if _GROWN.search(topology.spec):

@@ -56,11 +56,8 @@ class Growth:
 def grow(network: Expander, count: int) -> Growth:
     """Adds `count` switches with as many links and hosts as the others have (one link less if that is odd; in a graph
     that was given the median, and two links at least). The same network grows in the same way, and what has grown by
-    three is what has grown by two and then by one.
-
-    Raises:
-        DetourError: the network is of a family that cannot grow, or no links are left that may be taken.
-    """
+    three is what has grown by two and then by one. Raises `DetourError`: the network is of a family that cannot grow,
+    or no links are left that may be taken."""
     if network.family not in GROWING:
         raise DetourError(f"{network.spec}: it cannot grow by switches; {', '.join(GROWING)} can")
     if not 0 <= count <= MAX_GROWN:
@@ -115,8 +112,8 @@ def _in_gaps(network: Expander, now: Expander, rng: np.random.Generator) -> tupl
         if len(some) < count:
             raise _too_few(now, len(some), count)
         rows += some
-    found = np.array(rows, np.int64)
-    return found, low[found] + 1
+    chosen = np.array(rows, np.int64)
+    return chosen, low[chosen] + 1
 
 
 def _over_the_middle(network: Expander, now: Expander, rng: np.random.Generator) -> tuple[Int64Array, Int32Array]:
@@ -140,15 +137,15 @@ def _places(middle: int, layers: int) -> list[int]:
 def _apart(now: Expander, rows: Int64Array, count: int, taken: set[int], rng: np.random.Generator) -> list[int]:
     """So many of these links, or as many as are found, of which no two have a switch in common, none of them in
     `taken`, to which theirs go."""
-    found: list[int] = []
+    apart: list[int] = []
     for row in rng.permutation(rows).tolist():
-        if len(found) == count:
+        if len(apart) == count:
             break
         ends = set(now.links[row].tolist())
         if not ends & taken:
             taken |= ends
-            found.append(row)
-    return found
+            apart.append(row)
+    return apart
 
 
 def _too_few(now: Expander, found: int, count: int) -> DetourError:
@@ -186,6 +183,6 @@ def _insert(now: Expander, rows: Int64Array, between: Int32Array, hosts: int) ->
         if whole is not None
     }
     count = np.append(now.hosts, hosts).astype(np.int32)
-    found = Expander(now.family, now.spec, count, *parts, layers=layers, rate_bps=now.rate_bps, **more)
+    grown = Expander(now.family, now.spec, count, *parts, layers=layers, rate_bps=now.rate_bps, **more)
     taken = tuple(sorted(ordered(int(a), int(b)) for a, b in ends.tolist()))
-    return found, Step(x, taken, rows.size)
+    return grown, Step(x, taken, rows.size)

@@ -17,44 +17,33 @@ LARGEST_GROUP = 5  # eq. (4): layers a group may have
 
 
 def layer_count(s: int) -> int:
-    """k of FC+, eq. (2).
-
-    Raises:
-        DetourError: s is odd or too small.
-    """
+    """k of FC+, eq. (2). Raises `DetourError`: s is odd or too small."""
     if s < 4 or s % 2:
         raise DetourError(f"fcplus: s={s} must be even and at least 4, as k = (s-2)/2 + 2 (eq. 2)")
     return (s - 2) // 2 + 2
 
 
 def choose_v(s: int) -> int:
-    """The paper's strategy: the smallest v that satisfies eq. (5) and makes N_gl = (s-2) / (2(v-2)) whole.
-
-    Raises:
-        DetourError: s is odd or too small.
-    """
+    """The paper's strategy: the smallest v that satisfies eq. (5) and makes N_gl = (s-2) / (2(v-2)) whole. Raises
+    `DetourError`: s is odd or too small."""
     k = layer_count(s)
     least = max(3, 2 + -(-(s - 2) // (2 * LARGEST_GROUP)))
     return next(v for v in range(least, k + 1) if (s - 2) % (2 * (v - 2)) == 0)
 
 
 def layers_per_group(s: int, v: int) -> int:
-    """N_gl, eq. (3).
-
-    Raises:
-        DetourError: v does not divide s - 2 as it must.
-    """
+    """N_gl, eq. (3). Raises `DetourError`: v does not divide s - 2 as it must."""
     k = layer_count(s)
     if not 3 <= v <= k:
         raise DetourError(f"fcplus: v={v} must be from 3 to k={k} virtual switches")
-    found = Fraction(s - 2, 2 * (v - 2))
-    if found.denominator != 1:
+    layers = Fraction(s - 2, 2 * (v - 2))
+    if layers.denominator != 1:
         allowed = [w for w in range(3, k + 1) if (s - 2) % (2 * (w - 2)) == 0]
         raise DetourError(
             f"fcplus: s-2={s - 2} is not divisible by 2(v-2)={2 * (v - 2)} (eq. 3: every group has as many layers);"
             f" v may be {', '.join(map(str, allowed))}"
         )
-    return int(found)
+    return int(layers)
 
 
 def fcplus(
@@ -125,10 +114,7 @@ def _stubs(at: NDArray[np.int32], degree: NDArray[np.int64], layer: int) -> tupl
 
 def gap_degrees(s: int, k: int) -> list[int]:
     """Links of a switch between layers 1 and 2, 2 and 3...: s/2 in all, as even as they can be, more at the bottom.
-
-    Raises:
-        DetourError: s is odd, or there are more pairs of layers than links.
-    """
+    Raises `DetourError`: s is odd, or there are more pairs of layers than links."""
     if s % 2:
         raise DetourError(f"fc: s={s} is odd, but every link between layers takes a port in either")
     if not 2 <= k <= s // 2 + 1:
@@ -138,11 +124,8 @@ def gap_degrees(s: int, k: int) -> list[int]:
 
 
 def fc(n: int, s: int, k: int, hosts: int | None = None, p: int = EXPANDER_PORTS, seed: int = 1) -> Expander:
-    """A Flattened Clos: every switch has a virtual switch in each of k layers.
-
-    Raises:
-        DetourError: the rule that the parameters break.
-    """
+    """A Flattened Clos: every switch has a virtual switch in each of k layers. Raises `DetourError`: the rule that the
+    parameters break."""
     gaps = gap_degrees(s, k)
     hosts = p - s if hosts is None else hosts
     switch_count("fc", n, s, hosts)

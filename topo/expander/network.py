@@ -78,9 +78,9 @@ class Expander:
     @cached_property
     def speeds(self) -> NDArray[np.float64]:
         """(E,) what every link carries in one direction, 0 if it is down."""
-        found = np.ones(len(self.links)) if self.speed is None else self.speed.copy()
-        found[sorted(self.down)] = 0.0
-        return found
+        carried = np.ones(len(self.links)) if self.speed is None else self.speed.copy()
+        carried[sorted(self.down)] = 0.0
+        return carried
 
     @property
     def size(self) -> int:
@@ -119,10 +119,7 @@ class Expander:
 
     def checked(self) -> Expander:
         """The network with its links in the order of their ends, so that a switch's columns and ports go by neighbour.
-
-        Raises:
-            DetourError: naming the first switch or link that is wrong.
-        """
+        Raises `DetourError`: naming the first switch or link that is wrong."""
         ends = np.sort(self.links, axis=1)
         loops = ends[ends[:, 0] == ends[:, 1]]
         if loops.size:
@@ -140,10 +137,7 @@ class Expander:
     @cached_property
     def topology(self) -> Topology:
         """The same network with numbered ports (hosts, then links in the order of `channels`), ready to be booted.
-
-        Raises:
-            DetourError: it is larger than addresses or port numbers can hold.
-        """
+        Raises `DetourError`: it is larger than addresses or port numbers can hold."""
         ports = int((self.hosts + self.degrees).max())
         check_limits(self.spec, self.size, int(self.hosts.sum()), ports)
         builder = Builder(self.family, self.spec)
@@ -168,11 +162,7 @@ class Expander:
 
 
 def switch_count(family: str, n: int, degree: int, hosts: int) -> None:
-    """Refuses numbers that no network of this family can have.
-
-    Raises:
-        DetourError: the rule that is broken.
-    """
+    """Refuses numbers that no network of this family can have. Raises `DetourError`: the rule that is broken."""
     if degree < 2:
         raise DetourError(f"{family}: s={degree} is less than 2 links between switches")
     if hosts < 1:

@@ -104,11 +104,8 @@ class _Links:
 
 
 def regular(n: int, degree: int, rng: np.random.Generator, what: str) -> tuple[Ends, Ends]:
-    """A random graph of n switches with `degree` links each (n * degree is even).
-
-    Raises:
-        DetourError: none was found.
-    """
+    """A random graph of n switches with `degree` links each (n * degree is even). Raises `DetourError`: none was
+    found."""
     stubs = np.repeat(np.arange(n, dtype=np.int32), degree)
     half = stubs.size // 2
     return join(stubs[:half], stubs[half:], set(), rng, what, mix=True)

@@ -10,7 +10,7 @@ from detour.base.errors import DetourError
 from detour.engine.bmv2api import types
 from detour.engine.bmv2api.calls.part import CallPart, alone
 from detour.engine.compiler.hashes import CrcParameters
-from detour.engine.p4runtime.store import EntityStore
+from detour.engine.p4runtime import EntityStore
 
 _LISTS = {
     types.ResourceType.MATCH_TABLE: "tables",

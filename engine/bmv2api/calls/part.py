@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from detour.engine.bmv2api.calls.keys import refused
 from detour.engine.bmv2api.device import BmDevice
-from detour.engine.bmv2api.queues import Queues
+from detour.engine.bmv2api.queues import EgressQueues
 from detour.engine.bmv2api.replication import Replicas
 from detour.engine.bmv2api.types import TableCode
 from detour.engine.tables import MatchTable
@@ -21,7 +21,7 @@ class CallPart:
     `alone`. Contexts, which are always the same, are not passed."""
 
     def __init__(self, device: BmDevice) -> None:
-        self.device, self.queues = device, Queues(device)
+        self.device, self.queues = device, EgressQueues(device)
         self._replicas = Replicas(device)
 
     @property

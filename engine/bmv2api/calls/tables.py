@@ -11,9 +11,9 @@ from detour.engine.bmv2api.calls import keys
 from detour.engine.bmv2api.calls.part import CallPart
 from detour.engine.bmv2api.types import EntryOptions, MatchParam, TableCode
 from detour.engine.compiler.model import ActionIr
+from detour.engine.p4runtime import Note
 from detour.engine.p4runtime.entities import table as p4runtime
 from detour.engine.p4runtime.entities.profile import remove_one_shot
-from detour.engine.p4runtime.store import Note
 from detour.engine.tables import ActionProfile, Entry, GroupRef, MatchTable, MemberRef
 
 _PS_A_MS = 1_000_000_000

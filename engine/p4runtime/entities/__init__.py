@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from detour.engine.p4runtime.entities import digest, pre, profile, table, table_read, value_set
-from detour.engine.p4runtime.entities.arrays import COUNTERS, METERS, REGISTERS
+from detour.engine.p4runtime.entities.arrays import COUNTER_ENTRIES, METER_ENTRIES, REGISTER_ENTRIES
 
 
 class EntityKind(NamedTuple):
@@ -28,15 +28,15 @@ ENTITIES = {
     "table_entry": EntityKind(table.prepare, table_read.read, "table_id"),
     "action_profile_member": EntityKind(profile.prepare_member, profile.read_members, "action_profile_id"),
     "action_profile_group": EntityKind(profile.prepare_group, profile.read_groups, "action_profile_id"),
-    "meter_entry": EntityKind(METERS.prepare, METERS.read, "meter_id"),
-    "direct_meter_entry": EntityKind(METERS.prepare_direct, METERS.read_direct, "table_entry.table_id"),
-    "counter_entry": EntityKind(COUNTERS.prepare, COUNTERS.read, "counter_id", volatile=True),
+    "meter_entry": EntityKind(METER_ENTRIES.prepare, METER_ENTRIES.read, "meter_id"),
+    "direct_meter_entry": EntityKind(METER_ENTRIES.prepare_direct, METER_ENTRIES.read_direct, "table_entry.table_id"),
+    "counter_entry": EntityKind(COUNTER_ENTRIES.prepare, COUNTER_ENTRIES.read, "counter_id", volatile=True),
     "direct_counter_entry": EntityKind(
-        COUNTERS.prepare_direct, COUNTERS.read_direct, "table_entry.table_id", volatile=True
+        COUNTER_ENTRIES.prepare_direct, COUNTER_ENTRIES.read_direct, "table_entry.table_id", volatile=True
     ),
     "packet_replication_engine_entry": EntityKind(pre.prepare, pre.read, ""),
     "value_set_entry": EntityKind(value_set.prepare, value_set.read, "value_set_id"),
-    "register_entry": EntityKind(REGISTERS.prepare, REGISTERS.read, "register_id", volatile=True),
+    "register_entry": EntityKind(REGISTER_ENTRIES.prepare, REGISTER_ENTRIES.read, "register_id", volatile=True),
     "digest_entry": EntityKind(digest.prepare, digest.read, "digest_id"),
 }
 """by the name of the message's field"""

@@ -200,4 +200,4 @@ def _type(info: schema.Register) -> DataType:
     return info.type
 
 
-COUNTERS, METERS, REGISTERS = _Counters(), _Meters(), _Registers()
+COUNTER_ENTRIES, METER_ENTRIES, REGISTER_ENTRIES = _Counters(), _Meters(), _Registers()

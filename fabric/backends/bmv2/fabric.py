@@ -210,12 +210,12 @@ class Bmv2Fabric(Fabric):
         assert self._namespace is not None
         # An interface that goes down stays deaf for BMv2 when it comes up again; a cable that loses all does not.
         change = "qdisc del dev {} root" if up else "qdisc replace dev {} root blackhole"
-        found = self.topology.links[link]
-        self._namespace.tc([change.format(_interface(*found.a))])
-        if found.kind == "host":
-            self._host_namespaces[found.b[0]].tc([change.format(_HOST_INTERFACE)])
+        cable = self.topology.links[link]
+        self._namespace.tc([change.format(_interface(*cable.a))])
+        if cable.kind == "host":
+            self._host_namespaces[cable.b[0]].tc([change.format(_HOST_INTERFACE)])
         else:
-            self._namespace.tc([change.format(_interface(*found.b))])
+            self._namespace.tc([change.format(_interface(*cable.b))])
 
     def set_loss(self, link: int, fraction: float) -> None:
         raise DetourError(
@@ -273,8 +273,8 @@ class Bmv2Fabric(Fabric):
         hosts = {f"h{i}": namespace.path for i, namespace in enumerate(self._host_namespaces)}
         pids = {process.switch.name: process.process.pid for process in self._switches}
         namespaces = {"switches": switches} | hosts
-        found = BackendDetails(processes=pids, restarts=dict(self._restarts), namespaces=namespaces)
-        return found if self.linux is None else replace(found, linux=self.linux.details(None, {}))
+        details = BackendDetails(processes=pids, restarts=dict(self._restarts), namespaces=namespaces)
+        return details if self.linux is None else replace(details, linux=self.linux.details(None, {}))
 
 
 def _interface(switch: int, port: int) -> str:

@@ -36,10 +36,10 @@ _POLL_SECONDS = 0.01
 
 def binary() -> str:
     """Where simple_switch_grpc is. Raises DetourError: it is not on PATH."""
-    found = shutil.which(BINARY)
-    if found is None:
+    path = shutil.which(BINARY)
+    if path is None:
         raise DetourError(f"{BINARY} is not on PATH: {INSTALL}")
-    return found
+    return path
 
 
 def missing() -> str | None:

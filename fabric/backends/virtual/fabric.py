@@ -290,14 +290,14 @@ class VirtualFabric(NetworkFabric):
         plan = planner(self.scheme.planner)
         if self._held is None:
             self._held = plan(self.topology, self.scheme.policy, self.failures)
-        wanted = plan(self.topology, self.scheme.policy, failures)
+        planned = plan(self.topology, self.scheme.policy, failures)
         written = 0
-        for device, entities in wanted.items():
+        for device, entities in planned.items():
             change = difference(self._held.get(device, []), entities)
             written += len(change.insert) + len(change.modify) + len(change.delete)
             if change:
                 self.network.call(lambda device=device, change=change: rewrite(self.states[device], change))
-        self._held, self.failures = self._held | wanted, failures
+        self._held, self.failures = self._held | planned, failures
         return written
 
     def installed(self) -> Plan:

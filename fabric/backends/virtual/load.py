@@ -28,9 +28,9 @@ class _Groups:
 
     def find(self, profile: str, choices: entries.ActionSet) -> int | None:
         """The group of a set of actions in a profile."""
-        known = self._by_object.get((profile, id(choices)))
-        if known is not None:
-            return known[1]
+        by_object = self._by_object.get((profile, id(choices)))
+        if by_object is not None:
+            return by_object[1]
         number = self._by_value.get((profile, choices))
         if number is not None:
             self._by_object[profile, id(choices)] = choices, number
@@ -98,18 +98,18 @@ def _write(state: SwitchState, entity: entries.TableEntry | entries.DefaultActio
 
 def read_back(state: SwitchState, names: Collection[str] | None = None) -> list[entries.Entity]:
     """Entries and default actions of all tables of a switch, or of those named, as they are."""
-    found: list[entries.Entity] = []
+    held: list[entries.Entity] = []
     for name, table in state.tables.items():
         if names is not None and name not in names:
             continue
         if table.default is not None and table.default_changed:
-            found.append(entries.DefaultAction(name, _action(table.default)))
+            held.append(entries.DefaultAction(name, _action(table.default)))
         for entry in table.entries():
             match = {field.name: _value(field, part) for field, part in zip(table.spec.key, entry.key, strict=True)}
-            known = {field: value for field, value in match.items() if value is not None}
+            keys = {field: value for field, value in match.items() if value is not None}
             action = _action(entry) if entry.target is None else _choices(table.profile, entry.target)
-            found.append(entries.TableEntry.of(name, known, action, entry.priority))
-    return found
+            held.append(entries.TableEntry.of(name, keys, action, entry.priority))
+    return held
 
 
 def _value(field: model.KeyField, part: Any) -> entries.MatchValue | None:
@@ -216,5 +216,5 @@ def _group(state: SwitchState, table: tables.MatchTable, choices: entries.Action
 
 
 def _call(state: SwitchState, action: entries.Action) -> tuple[str, tuple[int, ...]]:
-    known = next(a for a in state.program.model.actions if a.name == action.name)
-    return action.name, tuple(action[parameter.name] for parameter in known.params)
+    kind = next(a for a in state.program.model.actions if a.name == action.name)
+    return action.name, tuple(action[parameter.name] for parameter in kind.params)

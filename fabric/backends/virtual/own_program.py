@@ -37,8 +37,7 @@ def read_program(text: str) -> OwnProgram:
 
 def _check_info(files: PipelineConfig, code: Program) -> None:
     """P4Info is of the same program as the JSON."""
-    from detour.engine.p4runtime import schema
-    from detour.engine.p4runtime.errors import Refused
+    from detour.engine.p4runtime import Refused, schema
 
     info = read_p4info(files.p4info)
     try:

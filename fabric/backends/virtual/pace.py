@@ -43,8 +43,8 @@ class TimePace:
         """
         if text == "max":
             return cls(None)
-        said = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)x?", text)
-        factor = float(said[1]) if said else 0.0
+        number = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)x?", text)
+        factor = float(number[1]) if number else 0.0
         if not 0 < factor <= _FASTEST:
             raise DetourError(f"{text!r} is no pace: 1x, 10x, 0.1x or any other number above 0, or max")
         return cls(factor)

@@ -284,12 +284,12 @@ _ALIASES = {"telemetrygbn-dcqcn": TELEMETRY_GBN}
 """names that were given before"""
 
 
-def _adopt(name: str, found: Any) -> Scheme:
+def _adopt(name: str, value: Any) -> Scheme:
     """Another's scheme, or a function that makes one, called by what it was asked for and the state of its file."""
-    made = found if isinstance(found, Scheme) or not callable(found) else plugins.call(name, found)
-    if not isinstance(made, Scheme):
-        raise DetourError(f"{name} is a {type(made).__name__}, and not a Scheme or a function that returns one")
-    return replace(made, name=plugins.pinned(name))
+    adopted = value if isinstance(value, Scheme) or not callable(value) else plugins.call(name, value)
+    if not isinstance(adopted, Scheme):
+        raise DetourError(f"{name} is a {type(adopted).__name__}, and not a Scheme or a function that returns one")
+    return replace(adopted, name=plugins.pinned(name))
 
 
 SCHEME_REGISTRY: plugins.Registry[Scheme] = plugins.Registry(
@@ -304,9 +304,9 @@ def scheme(name: str) -> Scheme:
     Raises:
         DetourError: there is no such scheme.
     """
-    known = _ALIASES.get(name.lower())
-    if known is not None:
-        return known
+    former = _ALIASES.get(name.lower())
+    if former is not None:
+        return former
     if not SCHEME_REGISTRY.knows(name):
         raise DetourError(f"there is no scheme {name!r}; {plugins.near(name, ('all', *SCHEME_REGISTRY.names()))}")
     return SCHEME_REGISTRY.find(name)

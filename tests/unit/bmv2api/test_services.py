@@ -144,9 +144,9 @@ def test_queues_get_what_they_are_set_to(connection: Connection, network: Networ
 
 
 def test_ports_that_come_later_get_their_queues(network: Network) -> None:
-    from detour.engine.bmv2api.queues import Queues, QueueSetting
+    from detour.engine.bmv2api.queues import EgressQueues, QueueSetting
 
-    queues = Queues(BmDevice(network, SWITCH))
+    queues = EgressQueues(BmDevice(network, SWITCH))
     queues.set(QueueSetting(None, None, depth=5))
     queues.set(QueueSetting(9, None, rate=100))
     queues.set(QueueSetting(9, 1, rate=50))

@@ -44,6 +44,15 @@ def test_little_is_loaded(argument: str) -> None:
     assert len(loaded) < 200
 
 
+def test_a_switch_loads_what_its_options_ask_for() -> None:
+    code = "import sys, detour.engine.switch.run; print(*sys.modules)"
+    loaded = set(
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    )
+    assert {"detour.engine.network", "numpy", "grpc"} <= loaded
+    assert not loaded & {"numba", "llvmlite", "thrift", "detour.engine.trace.recorder", "detour.engine.bmv2api.runtime"}
+
+
 def test_next_to_nothing_is_loaded_before_interrupts_are_caught() -> None:
     """One that comes earlier ends in a traceback. `-S`: Python itself loads less."""
     code = f"import sys; sys.path[:] = {sys.path}; import detour.cli; print(*sys.modules)"

@@ -15,7 +15,7 @@ from detour.control.p4runtime.monitor import Monitor
 from detour.control.p4runtime.pipeline import PipelineConfig
 from detour.control.p4runtime.reconcile import Written, reconcile
 from detour.engine.network import Network
-from detour.engine.p4runtime.server import P4RuntimeServer
+from detour.engine.p4runtime import P4RuntimeServer
 from tests.ptf.bmv2 import Bmv2
 from tests.unit.control.test_codec import ENTITIES
 from tests.waiting import PATIENCE_S

@@ -7,7 +7,7 @@ from detour.control import schema
 from detour.control.entries import Action, ActionSet, Entity, Lpm, TableEntry
 from detour.control.planner import plan
 from detour.control.routes.hashes import via_ports
-from detour.control.verifier.trace import Tracer, trace
+from detour.control.verifier.trace import Tracer
 from detour.topo import address, parse_failure, parse_topology
 from detour.topo.paths import path_usids, via_paths
 
@@ -80,10 +80,10 @@ def test_uusid_lists_that_lead_nowhere(usids, words):
 
 
 def test_packets_end_where_entries_do():
-    assert trace({}, D1, A, B).outcome == "ends at s0: no route (the controller answers)"
+    assert Tracer({}, D1).trace(A, B).outcome == "ends at s0: no route (the controller answers)"
     failures = frozenset({parse_failure(D1, "s0-s35")})
-    assert "lost at s0: nothing lives behind port 6" in trace(PLAN, D1, A, B, failures=failures).outcome
-    lost = trace(PLAN, D1, A, B, failures=frozenset({parse_failure(D1, "h0")}))
+    assert "lost at s0: nothing lives behind port 6" in Tracer(PLAN, D1, failures).trace(A, B).outcome
+    lost = Tracer(PLAN, D1, frozenset({parse_failure(D1, "h0")})).trace(A, B)
     assert lost.outcome == "h0 has lost its link to s0"
     assert lost.hops == ()
 
@@ -93,7 +93,7 @@ def test_loops_end_with_the_hop_limit():
         everything = ((schema.DST_ADDR, Lpm(0, 0)),)
         return [TableEntry(schema.ROUTE, everything, ActionSet.of([Action.of(schema.FORWARD, port=port)]))]
 
-    found = trace({1: to(0, 3), 2: to(1, 3)}, D1, A, B)
+    found = Tracer({1: to(0, 3), 2: to(1, 3)}, D1).trace(A, B)
     assert len(found.hops) == 64
     assert "hop limit" in found.outcome
 
@@ -101,10 +101,10 @@ def test_loops_end_with_the_hop_limit():
 def test_a_wrong_mac_is_told():
     wrong = ActionSet.of([Action.of(schema.DELIVER, port=1, mac=1)])
     route = TableEntry(schema.ROUTE, ((schema.DST_ADDR, Lpm(A.address, 64)),), wrong)
-    found = trace({1: [route]}, D1, A, A)
+    found = Tracer({1: [route]}, D1).trace(A, A)
     assert found.outcome == "reaches h0 with the wrong MAC address 00:00:00:00:00:01"
 
 
 def test_an_empty_choice_is_told():
     route = TableEntry(schema.ROUTE, ((schema.DST_ADDR, Lpm(address.locator(7), 48)),), ActionSet(()))
-    assert "action set is empty" in trace({1: [route]}, D1, A, B, usids=(7,)).outcome
+    assert "action set is empty" in Tracer({1: [route]}, D1).trace(A, B, usids=(7,)).outcome

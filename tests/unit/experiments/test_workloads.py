@@ -4,20 +4,10 @@
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from detour.base.errors import DetourError
 from detour.experiments.nonshortest import paper
-from detour.experiments.nonshortest.workloads import (
-    HOLD_OUTS,
-    PATTERNS,
-    ceiling,
-    matching,
-    pair_count,
-    pairs_of_load,
-    sample,
-)
+from detour.experiments.nonshortest.workloads import HOLD_OUTS, PATTERNS, ceiling, pair_count, pairs_of_load, sample
 from detour.topo import parse_topology
 from detour.topo.topology import HostPair
 
@@ -131,18 +121,6 @@ def test_refusals(pattern: str, count: int, rule: str) -> None:
 def test_one_group_is_refused() -> None:
     with pytest.raises(DetourError, match="needs two groups"):
         sample(parse_topology("leaf-spine:leaves=2,spines=2,hosts=2"), "unf", 1, 1)
-
-
-@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=14, unique=True))
-@settings(max_examples=200, deadline=None)
-def test_matching_is_the_largest(pairs: list[HostPair]) -> None:
-    def best(rest: list[HostPair]) -> int:
-        if not rest:
-            return 0
-        (a, b), others = rest[0], rest[1:]
-        return max(best(others), 1 + best([p for p in others if p[0] != a and p[1] != b]))
-
-    assert matching(pairs) == best(pairs)
 
 
 def test_ceilings_are_the_papers() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from detour.base.errors import DetourError
-from detour.engine.p4runtime.server import P4RuntimeServer
+from detour.engine.p4runtime import P4RuntimeServer
 from detour.fabric.backends.bmv2 import switch as bmv2_switch
 from detour.fabric.backends.bmv2.switch import SwitchProcess
 from tests.unit.p4runtime.harness import FakeNetwork

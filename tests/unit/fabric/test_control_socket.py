@@ -14,7 +14,7 @@ import pytest
 
 from detour.base.errors import DetourError, WriteError
 from detour.base.progress import Progress
-from detour.base.unix_listener import UnixPlace
+from detour.base.unix_listener import UnixServerSocket
 from detour.fabric.daemon import control_socket
 from detour.fabric.daemon.control_socket import ControlServer, call
 from tests.waiting import PATIENCE_S, until
@@ -191,8 +191,8 @@ def make(
         found = {name: getattr(operations, name) for name in names}
         server = ControlServer(tmp_path / "control.sock", found, **settings)  # type: ignore[arg-type]
         if starved is not None:
-            listen = UnixPlace.listen
-            monkeypatch.setattr(UnixPlace, "listen", lambda place: Starved(listen(place), *starved))
+            listen = UnixServerSocket.listen
+            monkeypatch.setattr(UnixServerSocket, "listen", lambda place: Starved(listen(place), *starved))
         server.start()
         servers.append(server)
         return server

@@ -12,7 +12,6 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from detour.base.errors import DetourError
@@ -98,14 +97,10 @@ def test_pacing(
     unix_pair(tmp_path, a, b, rate_bps=8_000_000)
     now = [0]
     monkeypatch.setattr(a.driver, "_clock", lambda: now[0])
-    a.driver._order = list(a.driver._ports.values())
-    a.driver._hosts, a.driver._when = np.zeros(1, np.int64), np.zeros(1, np.int64)
-    a.driver._busy = np.zeros(1, np.int64)
     a.qp.connect(Endpoint(**asdict(b.qp.endpoint)))
     b.qp.connect(Endpoint(**asdict(a.qp.endpoint)))
     a.qp.post_send(SendWR(1, a.mr.sge(0, 10_000), b.mr.addr, b.mr.rkey))
-    (port,) = a.driver._order
-    far = next(iter(b.driver._ports.values())).sock
+    (port,), (far,) = a.driver._ports, [port.sock for port in b.driver._ports]
     sent: list[tuple[int, int]] = []
     while len(sent) < 10:
         a.driver._serve()

@@ -45,52 +45,32 @@ def transfer(pair: Pair, net: Network, packets: int) -> tuple[dict[str, Any], di
     return sent, received
 
 
-def test_without_loss_nothing_is_repeated() -> None:
+LOSSES: dict[str, tuple[int, dict[str, set[Any]], dict[str, int], tuple[int, int]]] = {
+    "nothing": (200, {}, {"packets": 200, "retransmitted": 0, "lost": 0, "naks": 0, "rx_naks": 0}, (0, 1000)),
+    "a packet: one NAK, and 7 to 29 again; one more round trip of 10 us, no timer":
+        (30, {"data": {(7, 0)}}, {"naks": 1, "rx_naks": 1, "rx_early_dropped": 22, "retransmitted": 23}, (0, 25)),
+    "another one after the first has come, which rearms the NAK":
+        (30, {"data": {(7, 0), (20, 1)}}, {"naks": 2, "rx_naks": 2, "retransmitted": 23 + 10}, (0, 200)),
+    "a repeat: the gap was reported, and the packet that would rearm the NAK is the missing one":
+        (30, {"data": {(7, 0), (7, 1)}}, {"rx_naks": 1, "rtos": 1, "retransmitted": 2 * 23}, (200, 1000)),
+    "the NAK": (30, {"data": {(7, 0)}, "naks": {7}}, {"rx_naks": 1, "naks": 0, "rtos": 1}, (200, 1000)),
+    "a tail: its NICs have no tail probe":
+        (30, {"data": {(29, 0)}}, {"rtos": 1, "tail_probes": 0, "retransmitted": 1}, (200, 1000)),
+}  # fmt: skip
+"""packets, which frames are lost, what is counted at both ends, and how long it takes, us (a timeout waits for 200)"""
+
+
+@pytest.mark.parametrize("what", LOSSES)
+def test_what_a_loss_costs(what: str) -> None:
+    packets, lost, expected, (after, before) = LOSSES[what]
     pair = make_pair(**gbn())
-    net = Network(pair.hs, Weather())
-    stats, received = transfer(pair, net, 200)
-    assert (stats["packets"], stats["retransmitted"], stats["lost"], stats["naks"]) == (200, 0, 0, 0)
-    assert received["rx_naks"] == 0
-    assert net.frames == 400, "one ACK for every data packet"
-
-
-def test_a_gap_costs_one_nak_and_everything_from_there_on() -> None:
-    pair = make_pair(**gbn())
-    net = Network(pair.hs, Weather(), filter=lose(data={(7, 0)}))
-    stats, received = transfer(pair, net, 30)
-    assert (stats["naks"], received["rx_naks"], received["rx_early_dropped"]) == (1, 1, 22), net.schedule()
-    assert (stats["retransmitted"], stats["rtos"]) == (23, 0), "7 to 29"
-    assert net.now < 25 * US, "one more round trip of 10 us, no timer"
-
-
-def test_the_expected_packet_rearms_the_nak() -> None:
-    pair = make_pair(**gbn())
-    net = Network(pair.hs, Weather(), filter=lose(data={(7, 0), (20, 1)}))
-    stats, received = transfer(pair, net, 30)
-    assert (stats["naks"], received["rx_naks"], stats["rtos"]) == (2, 2, 0), net.schedule()
-    assert stats["retransmitted"] == 23 + 10
-
-
-def test_a_lost_repeat_needs_the_timeout() -> None:
-    """The gap was reported, and the packet that would rearm the NAK is the missing one."""
-    pair = make_pair(**gbn())
-    net = Network(pair.hs, Weather(), filter=lose(data={(7, 0), (7, 1)}))
-    stats, received = transfer(pair, net, 30)
-    assert (received["rx_naks"], stats["rtos"], stats["retransmitted"]) == (1, 1, 2 * 23), net.schedule()
-    assert net.now > HostConfig().min_rto_ps
-
-
-def test_a_lost_nak_needs_the_timeout() -> None:
-    pair = make_pair(**gbn())
-    net = Network(pair.hs, Weather(), filter=lose(data={(7, 0)}, naks={7}))
-    stats, received = transfer(pair, net, 30)
-    assert (received["rx_naks"], stats["naks"], stats["rtos"]) == (1, 0, 1), net.schedule()
-
-
-def test_a_lost_tail_needs_the_timeout() -> None:
-    pair = make_pair(**gbn())
-    stats, _ = transfer(pair, Network(pair.hs, Weather(), filter=lose(data={(29, 0)})), 30)
-    assert (stats["rtos"], stats["tail_probes"], stats["retransmitted"]) == (1, 0, 1), "its NICs have no tail probe"
+    net = Network(pair.hs, Weather(), filter=lose(**lost))
+    stats, received = transfer(pair, net, packets)
+    counted = stats | {name: value for name, value in received.items() if name.startswith("rx_")}
+    expected = {"rtos": 0} | expected
+    assert {name: counted[name] for name in expected} == expected, net.schedule()
+    assert after * US < net.now < before * US
+    assert lost or net.frames == 2 * packets, "one ACK for every data packet"
 
 
 def test_a_duplicate_nak_is_not_believed() -> None:

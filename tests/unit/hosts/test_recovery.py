@@ -30,60 +30,33 @@ def drop(*chosen: tuple[int, int]) -> Callable[[int, bytes], bytes | None]:
     return keep
 
 
-def test_without_loss_nothing_is_repeated() -> None:
+LOSSES: dict[str, tuple[int, list[tuple[int, int]], dict[str, int], tuple[int, int]]] = {
+    "nothing": (200, [], {"packets": 200, "retransmitted": 0, "lost": 0, "tail_probes": 0}, (0, 1000)),
+    "a gap: one more round trip of 10 us, no timer":
+        (30, [(7, 0), (9, 0), (10, 0)], {"retransmitted": 3, "lost": 3, "spurious": 0, "tail_probes": 0}, (0, 25)),
+    "a repeat: found by order too":
+        (200, [(7, 0), (7, 1), (7, 2), (7, 3)], {"retransmitted": 4, "spurious": 0, "tail_probes": 0}, (0, 1000)),
+    "a tail: the probe repeats the last packet, its ACK shows the other loss":
+        (100, [(98, 0), (99, 0)], {"tail_probes": 1, "retransmitted": 2, "spurious": 0}, (0, 80)),
+    "a probe: another one comes twice as late":
+        (100, [(99, 0), (99, 1), (99, 2)], {"tail_probes": 3}, (7 * 20, 200)),
+    "so much that a timeout passes: the tail is probed anew":
+        (100, [(98, 0), (98, 1), *((99, k) for k in range(6))], {"tail_probes": 5, "rtos": 1}, (0, 200 + 4 * 20)),
+}  # fmt: skip
+"""packets, which transmissions are lost, what is counted, and how long it takes, us (a tail-loss probe waits for 20 us
+at least, a timeout for 200)"""
+
+
+@pytest.mark.parametrize("what", LOSSES)
+def test_what_a_loss_costs(what: str) -> None:
+    packets, lost, expected, (after, before) = LOSSES[what]
     pair = make_pair(attr_a=FIXED_WINDOW)
-    net = Network(pair.hs, Weather())
-    stats = transfer(pair, net, 200)
-    assert (stats["packets"], stats["retransmitted"], stats["lost"], stats["tail_probes"]) == (200, 0, 0, 0)
-    assert net.frames == 400, "one ACK for every data packet"
-
-
-def test_a_gap_is_repeated_at_once() -> None:
-    pair = make_pair(attr_a=FIXED_WINDOW)
-    net = Network(pair.hs, Weather(), filter=drop((7, 0), (9, 0), (10, 0)))
-    stats = transfer(pair, net, 30)
-    assert (stats["retransmitted"], stats["lost"], stats["spurious"], stats["rtos"], stats["tail_probes"]) == (
-        3,
-        3,
-        0,
-        0,
-        0,
-    )
-    assert net.now < 25 * US, "one more round trip of 10 us, no timer"
-
-
-def test_a_lost_repeat_is_found_by_order_too() -> None:
-    pair = make_pair(attr_a=FIXED_WINDOW)
-    net = Network(pair.hs, Weather(), filter=drop((7, 0), (7, 1), (7, 2), (7, 3)))
-    stats = transfer(pair, net, 200)
-    assert (stats["retransmitted"], stats["spurious"], stats["rtos"], stats["tail_probes"]) == (4, 0, 0, 0), (
-        net.schedule()
-    )
-
-
-def test_a_lost_tail_costs_a_probe_and_no_timeout() -> None:
-    pair = make_pair(attr_a=FIXED_WINDOW)
-    net = Network(pair.hs, Weather(), filter=drop((98, 0), (99, 0)))
-    stats = transfer(pair, net, 100)
-    assert (stats["tail_probes"], stats["rtos"], stats["spurious"]) == (1, 0, 0), net.schedule()
-    assert stats["retransmitted"] == 2, "the probe repeats the last packet, its ACK shows the other loss"
-    assert net.now < 80 * US
-
-
-def test_after_a_lost_probe_comes_another_twice_as_late() -> None:
-    pair = make_pair(attr_a=FIXED_WINDOW)
-    net = Network(pair.hs, Weather(), filter=drop(*((99, count) for count in range(3))))
-    stats = transfer(pair, net, 100)
-    assert (stats["tail_probes"], stats["rtos"]) == (3, 0), net.schedule()
-    assert 7 * HostConfig().min_probe_timeout_ps < net.now < HostConfig().min_rto_ps
-
-
-def test_after_a_timeout_the_tail_is_probed_anew() -> None:
-    pair = make_pair(attr_a=FIXED_WINDOW)
-    net = Network(pair.hs, Weather(), filter=drop((98, 0), (98, 1), *((99, count) for count in range(6))))
-    stats = transfer(pair, net, 100)
-    assert (stats["tail_probes"], stats["rtos"]) == (5, 1), net.schedule()
-    assert net.now < HostConfig().min_rto_ps + 4 * HostConfig().min_probe_timeout_ps
+    net = Network(pair.hs, Weather(), filter=drop(*lost))
+    stats = transfer(pair, net, packets)
+    expected = {"rtos": 0} | expected
+    assert {name: stats[name] for name in expected} == expected, net.schedule()
+    assert after * US < net.now < before * US
+    assert lost or net.frames == 2 * packets, "one ACK for every data packet"
 
 
 def test_hosts_of_papers_probe_once() -> None:

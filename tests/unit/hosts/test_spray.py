@@ -14,15 +14,7 @@ from detour.base.errors import DetourError
 from detour.hosts.config import HostConfig
 from detour.hosts.decode import decode
 from detour.hosts.state import NIL
-from detour.hosts.verbs import (
-    CongestionControl,
-    Path,
-    PathChoice,
-    QPInitAttr,
-    SendWR,
-    Transport,
-    WCStatus,
-)
+from detour.hosts.verbs import CongestionControl, Path, PathChoice, QPInitAttr, SendWR, Transport, WCStatus
 from detour.hosts.verbs.bulk import connect_many
 from tests.property.lossy import US, Network, Pair, Weather, complete, make_pair, through_switches
 
@@ -77,6 +69,17 @@ class Sent:
     def share(self, first: int = 0) -> float:
         """Of packets from number `first` on, the part that took the shortest path."""
         return Counter(self.sports[first:])[1] / len(self.sports[first:])
+
+
+def marking(net: Network, sent: Sent, marked: set[int]) -> None:
+    """Data packets with these source ports come with a mark."""
+
+    def keep(host: int, frame: bytes) -> bytes | None:
+        f = decode(through_switches(frame))
+        net.weather.mark = 1.0 if f["kind"] == "data" and f["sport"] in marked else 0.0
+        return sent(host, frame)
+
+    net.filter = keep
 
 
 def test_on_an_idle_fabric_a_short_message_takes_no_detour() -> None:
@@ -290,14 +293,7 @@ def test_reps_uses_again_what_was_not_marked() -> None:
     marked = {0x8001, 0x8002, 0x8003, 0x8004, 0x8005}
     sent = Sent()
     pair, net = begin(Weather(), PathChoice.REPS)
-    weather = net.weather
-
-    def keep(host: int, frame: bytes) -> bytes | None:
-        f = decode(through_switches(frame))
-        weather.mark = 1.0 if f["kind"] == "data" and f["sport"] in marked else 0.0
-        return sent(host, frame)
-
-    net.filter = keep
+    marking(net, sent, marked)
     finish(pair, net)
     late = Counter(sent.sports[PACKETS // 2 :])
     assert sum(late[sport] for sport in marked) < 0.05 * sum(late.values())
@@ -321,17 +317,6 @@ def test_go_back_n_cannot_spray() -> None:
 
 
 # -- Spritz ---------------------------------------------------------------------------------------------------
-
-
-def marking(net: Network, sent: Sent, marked: set[int]) -> None:
-    """Data packets with these source ports come with a mark."""
-
-    def keep(host: int, frame: bytes) -> bytes | None:
-        f = decode(through_switches(frame))
-        net.weather.mark = 1.0 if f["kind"] == "data" and f["sport"] in marked else 0.0
-        return sent(host, frame)
-
-    net.filter = keep
 
 
 def test_scout_stays_on_the_shortest_path_that_is_not_marked() -> None:

@@ -195,6 +195,10 @@ class Client:
     def write(self, *updates: tuple[str, p4r.Entity]) -> None:
         self.stub.Write(self.write_request(*updates), timeout=WAIT_S)
 
+    def refusals(self, *updates: tuple[str, p4r.Entity]) -> list[int]:
+        """The codes of a batch that is refused."""
+        return refusals(lambda: self.write(*updates))
+
     def insert(self, *entities: p4r.Entity) -> None:
         self.write(*(("INSERT", e) for e in entities))
 

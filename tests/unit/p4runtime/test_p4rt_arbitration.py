@@ -11,9 +11,8 @@ import grpc
 import pytest
 from finsy.proto import p4r, stratum
 
-from detour.engine.p4runtime import P4RuntimeServer
+from detour.engine.p4runtime import Code, P4RuntimeServer, Refused
 from detour.engine.p4runtime.arbitration import Arbiter
-from detour.engine.p4runtime.errors import Code, Refused
 from detour.engine.p4runtime.session import StreamSession
 from tests.unit.p4runtime.harness import Client, FakeNetwork, Names, Stream, codes, config, refused, uint128
 

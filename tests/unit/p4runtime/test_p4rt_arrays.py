@@ -5,19 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import grpc
 import pytest
 from finsy.proto import p4d, p4r
 
-from tests.unit.p4runtime.harness import Client, Names, codes, octets, refusals
+from tests.unit.p4runtime.harness import Client, Names, octets, refusals
 
 INVALID, EXISTS, EXHAUSTED, RANGE, UNIMPLEMENTED = 3, 6, 8, 11, 12
-
-
-def refused(client: Client, *updates: tuple[str, p4r.Entity]) -> list[int]:
-    with pytest.raises(grpc.RpcError) as caught:
-        client.write(*updates)
-    return codes(caught.value)
 
 
 def counter(id_: int, index: int | None = None, packets: int | None = None, size: int = 0) -> p4r.Entity:
@@ -51,8 +44,8 @@ def test_a_counter_shows_what_the_program_asked_for(client: Client, names: Names
 def test_wrong_counters(client: Client, names: Names) -> None:
     id_ = names.ids["port_counter"]
     wrong = [counter(id_, -1, 1), counter(id_, 64, 1), counter(5, 0, 1), counter(0, 0, 1), counter(id_, 0, -1)]
-    assert refused(client, *(("MODIFY", e) for e in wrong)) == [INVALID, RANGE, INVALID, INVALID, INVALID]
-    assert refused(client, ("INSERT", counter(id_, 0, 1)), ("DELETE", counter(id_, 0, 1))) == [INVALID, INVALID]
+    assert client.refusals(*(("MODIFY", e) for e in wrong)) == [INVALID, RANGE, INVALID, INVALID, INVALID]
+    assert client.refusals(("INSERT", counter(id_, 0, 1)), ("DELETE", counter(id_, 0, 1))) == [INVALID, INVALID]
     assert refusals(lambda: client.read(counter(id_, 64), counter(id_, -1), counter(5))) == [RANGE, INVALID, INVALID]
 
 
@@ -84,8 +77,8 @@ def test_wrong_meters(client: Client, names: Names) -> None:
     by_colour = meter(id_, 0, 1, 1, 1, 1)
     by_colour.meter_entry.counter_data.SetInParent()
     wrong = [meter(id_, 0, 3, 1, 2, 1), meter(id_, 0, -1, 1, 2, 1), meter(id_, 8), by_colour, meter(9)]
-    assert refused(client, *(("MODIFY", e) for e in wrong)) == [INVALID, INVALID, RANGE, UNIMPLEMENTED, INVALID]
-    assert refused(client, ("INSERT", meter(id_, 0))) == [INVALID]
+    assert client.refusals(*(("MODIFY", e) for e in wrong)) == [INVALID, INVALID, RANGE, UNIMPLEMENTED, INVALID]
+    assert client.refusals(("INSERT", meter(id_, 0))) == [INVALID]
 
 
 def register(id_: int, index: int | None = None, value: int | None = None) -> p4r.Entity:
@@ -113,8 +106,8 @@ def test_wrong_registers(client: Client, names: Names) -> None:
     as_bool = register(id_, 0)
     as_bool.register_entry.data.bool = True
     wrong = [register(id_, 0, 256), register(id_, 4, 1), register(id_, -1, 1), register(id_, 0), as_bool]
-    assert refused(client, *(("MODIFY", e) for e in wrong)) == [RANGE, RANGE, INVALID, INVALID, INVALID]
-    assert refused(client, ("DELETE", register(id_, 0, 1))) == [INVALID]
+    assert client.refusals(*(("MODIFY", e) for e in wrong)) == [RANGE, RANGE, INVALID, INVALID, INVALID]
+    assert client.refusals(("DELETE", register(id_, 0, 1))) == [INVALID]
 
 
 def value_set(id_: int, *values: int) -> p4r.Entity:
@@ -133,8 +126,8 @@ def test_value_sets(client: Client, names: Names) -> None:
     client.modify(value_set(id_))
     assert client.read(value_set(id_)) == [value_set(id_)]
     wrong = [value_set(id_, 1, 2, 3, 4, 5), value_set(id_, 1, 1), value_set(id_, 0x10000), value_set(7)]
-    assert refused(client, *(("MODIFY", e) for e in wrong)) == [EXHAUSTED, EXISTS, RANGE, INVALID]
-    assert refused(client, ("INSERT", value_set(id_, 1))) == [INVALID]
+    assert client.refusals(*(("MODIFY", e) for e in wrong)) == [EXHAUSTED, EXISTS, RANGE, INVALID]
+    assert client.refusals(("INSERT", value_set(id_, 1))) == [INVALID]
 
 
 # -- types of registers and digests (not all of which p4c lets into v1model)
@@ -173,8 +166,8 @@ def test_p4data_forms() -> None:
     [(8, b"\x00\x9d"), (12, b"\x8d\x1d"), (16, b"")],  # the spec's examples of invalid strings
 )
 def test_signed_strings_out_of_range(bits: int, data: bytes) -> None:
+    from detour.engine.p4runtime import Refused
     from detour.engine.p4runtime.bytestrings import decode_signed
-    from detour.engine.p4runtime.errors import Refused
 
     with pytest.raises(Refused):
         decode_signed(data, bits, "x")

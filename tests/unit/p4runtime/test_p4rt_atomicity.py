@@ -7,12 +7,9 @@ import grpc
 import pytest
 from finsy.proto import p4r
 
+from detour.engine.p4runtime import Code, Compiler, EntityStore, Refused, TargetSwitch
 from detour.engine.p4runtime.atomic import write_atomically
-from detour.engine.p4runtime.config import Compiler
-from detour.engine.p4runtime.errors import Code, Refused
 from detour.engine.p4runtime.read import Reader
-from detour.engine.p4runtime.store import EntityStore
-from detour.engine.p4runtime.target import TargetSwitch
 from detour.engine.p4runtime.write import write
 from tests.unit.p4runtime.harness import Client, FakeNetwork, Names, codes, config, refusals, refused
 from tests.unit.p4runtime.mutants import Mutator

@@ -8,8 +8,7 @@ import threading
 import pytest
 from finsy.proto import p4r
 
-from detour.engine.p4runtime import config
-from detour.engine.p4runtime.errors import Code, Refused
+from detour.engine.p4runtime import Code, Refused, config
 from tests.waiting import PATIENCE_S
 
 

@@ -3,41 +3,20 @@
 
 from __future__ import annotations
 
-import queue
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 from finsy.proto import p4r
 
-from detour.engine.network import Network
-from detour.engine.p4runtime import P4RuntimeServer
-from tests.unit.p4runtime.harness import WAIT_S, Client, Names, Stream, config
-from tests.unit.p4runtime.test_p4rt_engine import TARGET, Switch, ethernet, ipv6
+from tests.unit.p4runtime.harness import Names, Stream, config
+from tests.unit.p4runtime.test_p4rt_engine import TARGET, Switch, ethernet, ipv6, running
 from tests.waiting import until
-
-FLOOD = 50
-
-
-@contextmanager
-def running(program: str) -> Iterator[Switch]:
-    with Network(packets=1024) as network:
-        network.add_switch(1)
-        network.start()
-        with P4RuntimeServer(network) as server:
-            server.add_device(1)
-            client = Client(server.target)
-            stream = client.primary()
-            client.set_pipeline(config(program))
-            yield Switch(network, client, stream)
-            client.close()
 
 
 @pytest.fixture
 def switch() -> Iterator[Switch]:
-    with running("everything") as found:
-        yield found
+    with running() as switch:
+        yield switch
 
 
 def digest_entry(names: Names, size: int, timeout_ns: int, ack_ns: int) -> p4r.Entity:
@@ -75,35 +54,6 @@ def test_digests_by_size_and_with_acknowledgement(switch: Switch, names: Names) 
     for source in (4, 1, 2, 3):
         switch.send(ethernet(source=source), port=2)
     assert learnt(switch.stream)[1] == [(1, 2), (2, 2), (3, 2)]
-
-
-def test_digests_by_time(switch: Switch, names: Names) -> None:
-    switch.client.insert(digest_entry(names, 1000, 50_000_000, 0))
-    for source in (1, 2, 2):
-        switch.send(ethernet(source=source), port=2)
-    found: list[tuple[int, int]] = []
-    while len(found) < 2:  # on a busy machine the time may pass between the two
-        found += learnt(switch.stream)[1]
-    assert set(found) == {(1, 2), (2, 2)}
-    # Without ack time-out nothing is remembered.
-    switch.send(ethernet(source=1), port=2)
-    assert learnt(switch.stream)[1] == [(1, 2)]
-
-
-def test_an_acknowledgement_that_is_overdue(switch: Switch, names: Names) -> None:
-    switch.client.insert(digest_entry(names, 1, 0, 50_000_000))
-    switch.send(ethernet(source=1), port=2)
-    assert learnt(switch.stream)[1] == [(1, 2)]
-    end = time.monotonic() + WAIT_S
-    while time.monotonic() < end:
-        switch.send(ethernet(source=1), port=2)
-        try:
-            message = switch.stream.next(timeout=0.5)
-        except queue.Empty:
-            continue
-        assert len(message.digest.data) == 1
-        return
-    raise AssertionError("it never came again")
 
 
 # -- clone sessions

@@ -6,6 +6,7 @@ from __future__ import annotations
 import queue
 import struct
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from finsy.proto import p4r
@@ -39,8 +40,8 @@ class Switch:
         return self.frames[port].get(timeout=WAIT_S)
 
 
-@pytest.fixture
-def switch() -> Iterator[Switch]:
+@contextmanager
+def running(program: str = "everything") -> Iterator[Switch]:
     with Network(packets=1024) as network:
         network.add_switch(1)
         network.start()
@@ -48,9 +49,15 @@ def switch() -> Iterator[Switch]:
             server.add_device(1)
             client = Client(server.target)
             stream = client.primary()
-            client.set_pipeline(config())
+            client.set_pipeline(config(program))
             yield Switch(network, client, stream)
             client.close()
+
+
+@pytest.fixture
+def switch() -> Iterator[Switch]:
+    with running() as switch:
+        yield switch
 
 
 def ethernet(target: int = TARGET, source: int = SOURCE, ether_type: int = 0x0800, payload: bytes = bytes(46)) -> bytes:

@@ -12,12 +12,8 @@ import pytest
 from finsy.proto import p4i, p4r, stratum
 
 from detour.base.errors import DetourError
-from detour.engine.p4runtime import schema
-from detour.engine.p4runtime.config import Compiler
-from detour.engine.p4runtime.errors import Code, Refused
+from detour.engine.p4runtime import Code, Compiler, EntityStore, Refused, TargetSwitch, schema
 from detour.engine.p4runtime.read import Reader
-from detour.engine.p4runtime.store import EntityStore
-from detour.engine.p4runtime.target import TargetSwitch
 from detour.engine.p4runtime.write import write
 from tests.unit.p4runtime.harness import Client, FakeNetwork, Names, config, uint128
 from tests.unit.p4runtime.mutants import Mutator

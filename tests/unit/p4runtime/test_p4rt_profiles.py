@@ -3,19 +3,11 @@
 
 from __future__ import annotations
 
-import grpc
-import pytest
 from finsy.proto import p4r
 
-from tests.unit.p4runtime.harness import Client, FakeNetwork, Names, codes, refusals
+from tests.unit.p4runtime.harness import Client, FakeNetwork, Names, refusals
 
 INVALID, NOT_FOUND, EXISTS, EXHAUSTED, PRECONDITION, UNIMPLEMENTED = 3, 5, 6, 8, 9, 12
-
-
-def refused(client: Client, *updates: tuple[str, p4r.Entity]) -> list[int]:
-    with pytest.raises(grpc.RpcError) as caught:
-        client.write(*updates)
-    return codes(caught.value)
 
 
 def member(names: Names, profile: str, id_: int, *action) -> p4r.Entity:
@@ -78,8 +70,7 @@ def test_members(client: Client, names: Names) -> None:
 
 def test_wrong_members(client: Client, names: Names) -> None:
     client.insert(member(names, "next_hops", 1, "forward", 4))
-    assert refused(
-        client,
+    assert client.refusals(
         ("INSERT", member(names, "next_hops", 1, "forward", 5)),
         ("INSERT", member(names, "next_hops", 0, "forward", 5)),
         ("INSERT", member(names, "next_hops", 2)),
@@ -90,20 +81,20 @@ def test_wrong_members(client: Client, names: Names) -> None:
         ("INSERT", p4r.Entity(action_profile_member=p4r.ActionProfileMember(action_profile_id=5, member_id=1))),
     ) == [EXISTS, INVALID, INVALID, INVALID, NOT_FOUND, INVALID, NOT_FOUND, INVALID]
     client.insert(*(member(names, "next_hops", i, "NoAction") for i in range(2, 9)))
-    assert refused(client, ("INSERT", member(names, "next_hops", 9, "NoAction"))) == [EXHAUSTED]
+    assert client.refusals(("INSERT", member(names, "next_hops", 9, "NoAction"))) == [EXHAUSTED]
 
 
 def test_entries_point_to_members(client: Client, names: Names) -> None:
     entity = names.entry("indirect", 5)
     entity.table_entry.action.action_profile_member_id = 1
-    assert refused(client, ("INSERT", entity)) == [NOT_FOUND]
+    assert client.refusals(("INSERT", entity)) == [NOT_FOUND]
     client.insert(member(names, "next_hops", 1, "forward", 4))
     client.insert(entity)
     assert client.read(names.entry("indirect")) == [entity]
-    assert refused(client, ("DELETE", member(names, "next_hops", 1))) == [PRECONDITION]
+    assert client.refusals(("DELETE", member(names, "next_hops", 1))) == [PRECONDITION]
     wrong = names.entry("indirect", 6)
     wrong.table_entry.action.action_profile_group_id = 1
-    assert refused(client, ("INSERT", wrong), ("INSERT", names.entry("indirect", 6, action=("forward", 1)))) == [3, 3]
+    assert client.refusals(("INSERT", wrong), ("INSERT", names.entry("indirect", 6, action=("forward", 1)))) == [3, 3]
     client.delete(entity)
     client.delete(member(names, "next_hops", 1))
 
@@ -117,7 +108,7 @@ def test_groups(client: Client, names: Names) -> None:
     entry = balanced(names, 0xFD01, action_profile_group_id=1)
     client.insert(entry, balanced(names, 0xFD02, action_profile_member_id=3))
     assert client.read(names.entry("balanced"))[0] == entry
-    assert refused(client, ("DELETE", group(names, 1)), ("DELETE", member(names, "ecmp", 2))) == [9, 9]
+    assert client.refusals(("DELETE", group(names, 1)), ("DELETE", member(names, "ecmp", 2))) == [9, 9]
     changed = group(names, 1, (3, 1), max_size=10)
     client.modify(changed)
     assert client.read(group(names, 1)) == [changed]
@@ -133,38 +124,23 @@ def test_wrong_groups(client: Client, names: Names) -> None:
     no_selector.action_profile_group.action_profile_id = names.ids["next_hops"]
     big_port = group(names, 5, (1, 1))
     big_port.action_profile_group.members[0].watch_port = b"\x02\x00"
-    assert refused(
-        client,
-        ("INSERT", group(names, 1)),
-        ("INSERT", group(names, 0)),
-        ("INSERT", group(names, 5, (1, 1), (1, 1))),
-        ("INSERT", group(names, 5, (1, 0))),
-        ("INSERT", group(names, 5, (1, -4))),
-        ("INSERT", group(names, 5, (9, 1))),
-        ("INSERT", group(names, 5, (1, 2147483647))),
-        ("INSERT", group(names, 5, max_size=-1)),
-        ("INSERT", no_selector),
-        ("INSERT", big_port),
-        ("MODIFY", group(names, 5)),
-        ("MODIFY", group(names, 1, (1, 1), max_size=5)),
-        ("MODIFY", group(names, 1, (1, 3), (2, 2), max_size=4)),
-        ("DELETE", group(names, 5)),
-    ) == [
-        EXISTS,
-        INVALID,
-        INVALID,
-        INVALID,
-        INVALID,
-        NOT_FOUND,
-        EXHAUSTED,
-        INVALID,
-        INVALID,
-        INVALID,
-        NOT_FOUND,
-        INVALID,
-        EXHAUSTED,
-        NOT_FOUND,
+    wrong = [
+        ("INSERT", group(names, 1), EXISTS),
+        ("INSERT", group(names, 0), INVALID),
+        ("INSERT", group(names, 5, (1, 1), (1, 1)), INVALID),
+        ("INSERT", group(names, 5, (1, 0)), INVALID),
+        ("INSERT", group(names, 5, (1, -4)), INVALID),
+        ("INSERT", group(names, 5, (9, 1)), NOT_FOUND),
+        ("INSERT", group(names, 5, (1, 2147483647)), EXHAUSTED),
+        ("INSERT", group(names, 5, max_size=-1), INVALID),
+        ("INSERT", no_selector, INVALID),
+        ("INSERT", big_port, INVALID),
+        ("MODIFY", group(names, 5), NOT_FOUND),
+        ("MODIFY", group(names, 1, (1, 1), max_size=5), INVALID),
+        ("MODIFY", group(names, 1, (1, 3), (2, 2), max_size=4), EXHAUSTED),
+        ("DELETE", group(names, 5), NOT_FOUND),
     ]
+    assert client.refusals(*(update[:2] for update in wrong)) == [code for _, _, code in wrong]
     assert client.read(EVERY_GROUP) == [group(names, 1, (1, 1), max_size=4)]
     assert refusals(lambda: client.read(group(names, 5), member(names, "ecmp", 5))) == [NOT_FOUND, NOT_FOUND]
 
@@ -203,9 +179,9 @@ def test_one_shots_come_and_go_with_their_entries(client: Client, names: Names, 
 def test_a_failed_one_shot_leaves_nothing(client: Client, names: Names, network: FakeNetwork) -> None:
     client.insert(one_shot(names, 0xFD01, *((p, 1) for p in range(60))))
     too_many = one_shot(names, 0xFD02, *((p, 1) for p in range(5)))
-    assert refused(client, ("INSERT", too_many)) == [EXHAUSTED]
-    assert refused(client, ("INSERT", one_shot(names, 0xFD01, (1, 1)))) == [EXISTS]
-    assert refused(client, ("MODIFY", one_shot(names, 0xFD01, *((p, 1) for p in range(65))))) == [EXHAUSTED]
+    assert client.refusals(("INSERT", too_many)) == [EXHAUSTED]
+    assert client.refusals(("INSERT", one_shot(names, 0xFD01, (1, 1)))) == [EXISTS]
+    assert client.refusals(("MODIFY", one_shot(names, 0xFD01, *((p, 1) for p in range(65))))) == [EXHAUSTED]
     profile = network.pipelines[1][1].action_profiles["MyIngress.ecmp"]
     assert len(list(profile.members())) == 60
     assert client.read(names.entry("balanced")) == [one_shot(names, 0xFD01, *((p, 1) for p in range(60)))]
@@ -218,8 +194,7 @@ def test_wrong_one_shots(client: Client, names: Names) -> None:
     other_action.table_entry.action.action_profile_action_set.action_profile_actions[0].action.action_id = 3
     indirect = names.entry("indirect", 5)
     indirect.table_entry.action.action_profile_action_set.SetInParent()
-    assert refused(
-        client,
+    assert client.refusals(
         ("INSERT", one_shot(names, 0xFD01, (1, 0))),
         ("INSERT", one_shot(names, 0xFD01, (1, 1 << 30), (2, 1 << 30))),
         ("INSERT", mode),
@@ -230,14 +205,13 @@ def test_wrong_one_shots(client: Client, names: Names) -> None:
 
 def test_one_shots_and_groups_do_not_mix(client: Client, names: Names) -> None:
     client.insert(one_shot(names, 0xFD01, (1, 1)))
-    assert refused(
-        client,
+    assert client.refusals(
         ("INSERT", member(names, "ecmp", 1, "drop")),
         ("INSERT", group(names, 1)),
         ("INSERT", balanced(names, 0xFD02, action_profile_group_id=1)),
     ) == [INVALID, INVALID, INVALID]
     client.delete(one_shot(names, 0xFD01))
     client.insert(member(names, "ecmp", 1, "drop"))
-    assert refused(client, ("INSERT", one_shot(names, 0xFD01, (1, 1)))) == [INVALID]
+    assert client.refusals(("INSERT", one_shot(names, 0xFD01, (1, 1)))) == [INVALID]
     client.insert(balanced(names, 0xFD02, action_profile_member_id=1))
-    assert refused(client, ("MODIFY", one_shot(names, 0xFD02, (1, 1)))) == [INVALID]
+    assert client.refusals(("MODIFY", one_shot(names, 0xFD02, (1, 1)))) == [INVALID]

@@ -3,19 +3,11 @@
 
 from __future__ import annotations
 
-import grpc
-import pytest
 from finsy.proto import p4r
 
-from tests.unit.p4runtime.harness import Client, FakeNetwork, codes, config, refusals
+from tests.unit.p4runtime.harness import Client, FakeNetwork, config, refusals
 
 INVALID, NOT_FOUND, EXISTS, RANGE, UNIMPLEMENTED = 3, 5, 6, 11, 12
-
-
-def refused(client: Client, *updates: tuple[str, p4r.Entity]) -> list[int]:
-    with pytest.raises(grpc.RpcError) as caught:
-        client.write(*updates)
-    return codes(caught.value)
 
 
 def multicast(id_: int, *replicas: tuple[int, int], metadata: bytes = b"") -> p4r.Entity:
@@ -85,9 +77,9 @@ def test_wrong_replication(client: Client, network: FakeNetwork) -> None:
         (session(2, (512, 0)), INVALID),
         (p4r.Entity(packet_replication_engine_entry=p4r.PacketReplicationEngineEntry()), INVALID),
     ]
-    assert refused(client, *(("INSERT", e) for e, _ in wrong)) == [code for _, code in wrong]
+    assert client.refusals(*(("INSERT", e) for e, _ in wrong)) == [code for _, code in wrong]
     missing = [multicast(9), session(9)]
-    assert refused(client, *((k, e) for k in ("MODIFY", "DELETE") for e in missing)) == [NOT_FOUND] * 4
+    assert client.refusals(*((k, e) for k in ("MODIFY", "DELETE") for e in missing)) == [NOT_FOUND] * 4
     assert refusals(lambda: client.read(*missing)) == [NOT_FOUND, NOT_FOUND]
     assert (network.groups[1], network.sessions[1]) == ({1: []}, {1: ([], 0)})
 

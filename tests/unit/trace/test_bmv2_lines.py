@@ -14,7 +14,7 @@ from detour.engine.bmv2api.commands.interpreter import program_of
 from detour.engine.bmv2api.commands.registry import COMMANDS, CommandScope
 from detour.engine.bmv2api.interface import Api
 from detour.engine.switch.options import SwitchOptions, parse
-from detour.engine.trace.bmv2_lines import LOG_TRACE
+from detour.engine.trace import LOG_TRACE
 from tests.unit.trace.logged import logged
 
 GOLDEN = Path(__file__).parent / "golden"
