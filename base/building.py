@@ -1,78 +1,138 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the object of a part: its entries to IR, linked once with all that they call, optimised once, emitted once."""
+"""Builds the object of a part: its entries to IR, linked once with all that they call, optimised once, emitted once.
+
+Also a program (`parts.BUILD_COMMAND`): whether a process that needs a part has used Numba itself does not matter then.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import importlib
 import json
+import os
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import llvmlite.binding as llvm
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import compiler_lock
+from numba.np.arrayobj import populate_array  # pyright: ignore[reportUnknownVariableType]
+from numba.np.numpy_support import from_dtype
 
-from detour.base import compiled
-from detour.base.parts import PARTS, NativeEntry, Part
+from detour.base import linking, runtime
+from detour.base.linking import context
+from detour.base.parts import PARTS, ArgumentKind, NativeEntry, Part, TupleKind
 
 _DIE_WITH_PARENT = 1
 """PR_SET_PDEATHSIG: the LLVM compiler hears no other signal"""
-_TYPES = {"int": types.int64, "float": types.float64, "bool": types.int64, "None": types.int64}
+_I64 = ir.IntType(64)
+_HEAD = object.__basicsize__
+"""of a PyArrayObject; behind it its data, number of dimensions and lengths (NumPy, "Python types and C-structures")"""
 
 
-def build(part: Part) -> bytes:
-    """The object file, with a function `detour_NAME` for every entry, of C's calling convention."""
-    for module in part.modules:
-        importlib.import_module(module)
+def build(part: Part) -> tuple[bytes, bool]:
+    """The object file, with a function `detour_NAME` for every entry, of C's calling convention; and whether it will do
+    in other processes."""
     with compiler_lock.global_compiler_lock:
-        codegen = compiled.CONTEXT.codegen()
-        library: Any = codegen.create_library(f"detour.{part.name}")
+        library: Any = context().codegen().create_library(f"detour.{part.name}")
         module = ir.Module(part.name)
         for entry in part.entries.values():
             result = _compiled(entry)
             library.add_linking_library(result.library)
             _export(module, entry, result)
-        library.add_llvm_module(llvm.parse_assembly(str(module)))
-        return library.emit()
+        texts = [str(module), *(runtime.modules() if any(one.has_arrays for one in part.entries.values()) else ())]
+        for text in texts:
+            library.add_llvm_module(llvm.parse_assembly(text))
+        lasting = not any(one._dynamic_globals for one in linking.reached(library))
+        return linking.object_of(library), lasting
+
+
+def _type(kind: ArgumentKind) -> Any:
+    """Numba's type."""
+    if isinstance(kind, TupleKind):
+        return types.BaseTuple.from_types([_type(each) for each in kind.kinds], kind.made)
+    if isinstance(kind, np.ndarray):
+        return types.Array(from_dtype(kind.dtype), kind.ndim, "C")
+    return types.float64 if kind is float else types.int64
 
 
 def _compiled(entry: NativeEntry) -> Any:
-    signature = tuple(_TYPES[kind] for kind in entry.kinds[:-1])
+    signature = tuple(map(_type, entry.kinds[:-1]))
     entry.dispatcher.compile(signature)
     return entry.dispatcher.overloads[signature]
 
 
 def _export(module: ir.Module, entry: NativeEntry, result: Any) -> None:
-    """`detour_NAME`, which calls the function by Numba's convention: a place for the result, one for an exception."""
-    native = result.fndesc
-    kind = compiled.CONTEXT.call_conv.get_function_type(native.restype, native.argtypes)
-    callee = ir.Function(module, kind, native.llvm_func_name)
-    numbers = [compiled.CONTEXT.get_value_type(one) for one in native.argtypes]
-    result_type = compiled.CONTEXT.get_value_type(_TYPES[entry.kinds[-1]])
-    function = ir.Function(module, ir.FunctionType(result_type, numbers), f"detour_{entry.name}")
-    builder = ir.IRBuilder(function.append_basic_block())
-    place, raised = (builder.alloca(one.pointee) for one in kind.args[:2])
-    builder.store(ir.Constant(kind.args[0].pointee, None), place)
-    builder.call(callee, [place, raised, *function.args])
-    value = builder.load(place)
-    if value.type != result_type:  # None is a pointer, a bool a byte
-        value = ir.Constant(result_type, 0) if entry.kinds[-1] == "None" else builder.zext(value, result_type)
+    """`detour_NAME`, which calls the function by Numba's convention. With arrays, a last argument is an address for
+    whether there was no memory."""
+    native, convention = result.fndesc, context().call_conv
+    callee = ir.Function(module, convention.get_function_type(native.restype, native.argtypes), native.llvm_func_name)
+    numbers = [ir.DoubleType() if kind is float else _I64 for kind in entry.passed]
+    result_type = _type(entry.kinds[-1])
+    function = ir.Function(
+        module, ir.FunctionType(context().get_value_type(result_type), numbers), f"detour_{entry.name}"
+    )
+    builder, passed = ir.IRBuilder(function.append_basic_block()), iter(function.args)
+    arguments = [_value(builder, kind, passed) for kind in entry.kinds[:-1]]
+    status, value = convention.call_function(builder, callee, native.restype, native.argtypes, arguments)
+    if entry.has_arrays:
+        builder.store(builder.zext(status.is_error, _I64), builder.inttoptr(next(passed), _I64.as_pointer()))
+    if native.restype == types.none:
+        value = _I64(0)
+    else:
+        value = context().cast(builder, value, native.restype, result_type)
     builder.ret(value)
 
 
+def _value(builder: Any, kind: ArgumentKind, passed: Iterator[Any]) -> Any:
+    """An argument as native code has it, of one that is passed or several."""
+    if isinstance(kind, TupleKind):
+        values = [_value(builder, each, passed) for each in kind.kinds]
+        return context().make_tuple(builder, _type(kind), values)
+    value = next(passed)
+    return _array(builder, kind, value) if isinstance(kind, np.ndarray) else value
+
+
+def _array(builder: Any, kind: np.ndarray, at: Any) -> Any:
+    """Numba's array for NumPy's, whose address is given."""
+
+    def word(number: int) -> Any:
+        place = builder.add(at, _I64(_HEAD + 8 * number))
+        return builder.load(builder.inttoptr(place, _I64.as_pointer()))
+
+    array: Any = context().make_array(_type(kind))(context(), builder)
+    lengths = builder.inttoptr(word(2), _I64.as_pointer())
+    shape = [builder.load(builder.gep(lengths, [_I64(axis)])) for axis in range(kind.ndim)]
+    strides = [_I64(kind.dtype.itemsize)]
+    for length in shape[:0:-1]:
+        strides.insert(0, builder.mul(strides[0], length))
+    data = builder.inttoptr(word(0), array.data.type)
+    populate_array(array, data=data, shape=shape, strides=strides, itemsize=strides[-1], meminfo=None)
+    return array._getvalue()
+
+
 def _main() -> None:
+    """`NAME MODULE...` builds and says what that took; `--object` before it prints the object instead."""
     ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
-    name, *modules = sys.argv[1:]
+    linking.install()
+    answer = os.dup(1)
+    os.dup2(2, 1)  # what modules print is no answer
+    whole = sys.argv[1] == "--object"
+    name, *modules = sys.argv[1 + whole :]
     for module in modules:
         importlib.import_module(module)
     part, began = PARTS[name], time.monotonic()
-    _ = part.code
+    data = part.build()
     taken = {"seconds": round(time.monotonic() - began, 3), "cpu_seconds": round(time.process_time(), 3)}
-    print(json.dumps({"name": name, "functions": part.functions} | taken | {"cached": not part.was_built}))
+    told = {"name": name, "functions": part.functions} | taken | {"cached": not part.was_built}
+    sys.stdout.flush()
+    os.dup2(answer, 1)
+    sys.stdout.buffer.write(data if whole else f"{json.dumps(told)}\n".encode())
 
 
 if __name__ == "__main__":

@@ -2,8 +2,7 @@
 """Native functions: Python functions that Numba compiles. Numba itself is loaded when something has to be compiled.
 
 `entry` marks what is called from Python or by address and belongs to a part (`detour.base.parts`), which is compiled,
-linked and stored as one object; `inner` what only native functions call; `njit` what Python calls with arrays, which
-Numba compiles and caches function by function (`detour.base.compiled`).
+linked and stored as one object; `inner` and `allocating` what only native functions call.
 
 `NUMBA_DISABLE_JIT=1` runs everything as plain Python, for debugging.
 """
@@ -61,7 +60,7 @@ NATIVES: list[Native] = []
 
 def _numba() -> Any:
     """What makes Numba's functions of ours; loaded at the first need, which takes half a second."""
-    return import_module("detour.base.compiled")
+    return import_module("detour.base.linking")
 
 
 class Native:
@@ -83,9 +82,7 @@ class Native:
         return self.dispatcher._numba_type_
 
     def __call__(self, *arguments: Any) -> Any:
-        if self.options.get("no_cpython_wrapper"):
-            raise TypeError(f"{self.name} is for native code only")
-        return self.dispatcher(*arguments)
+        raise TypeError(f"{self.name} is for native code only")
 
 
 class Intrinsic:
@@ -108,24 +105,15 @@ def intrinsic(python: _F) -> Callable[[Callable[[], Any]], _F]:
     return lambda make: cast("_F", Intrinsic(make)) if COMPILED else python
 
 
-@overload
-def njit(function: _F, **options: Any) -> _F: ...
-@overload
-def njit(function: None = None, **options: Any) -> Callable[[_F], _F]: ...
-def njit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """A native function, cached on disk (`cache=False`: not), without the GIL, with integer semantics that do not
-    raise on overflow. `key`: what its closure holds, in words; without it a function with a closure is not cached."""
-    if function is None:
-        return partial(njit, **options)
-    if not COMPILED:
-        return _with_records(function)
-    return Native(function, _DEFAULTS | options)
-
-
-_DEFAULTS = {"nogil": True, "boundscheck": False, "error_model": "numpy"}
-_UNWRAPPED = {"_nrt": False, "cache": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-NATIVE_OPTIONS = _DEFAULTS | _UNWRAPPED
-"""of functions that are built in parts"""
+OPTIONS: dict[str, Any] = {
+    "nogil": True,
+    "boundscheck": False,
+    "error_model": "numpy",  # nothing raises on a division by zero
+    "no_cpython_wrapper": True,  # wrappers are a third of the time to compile
+    "no_cfunc_wrapper": True,
+}
+NO_ARRAYS = {"_nrt": False}
+"""where no arrays are made: without Numba's reference counts, which cost more than all else that a packet does"""
 
 
 @overload
@@ -133,10 +121,16 @@ def inner(function: _F, **options: Any) -> _F: ...
 @overload
 def inner(function: None = None, **options: Any) -> Callable[[_F], _F]: ...
 def inner(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """For what only native functions call and allocates nothing: without Numba's reference counts, which cost more than
-    all else that a packet does, and without wrappers, which are a third of the time to compile. Constants as arguments
-    are written `int64(...)` where Numba would otherwise compile the callee once per constant."""
-    return njit(function, **_UNWRAPPED, **options)
+    """For what only native functions call and makes no arrays. Constants as arguments are written `int64(...)` where
+    Numba would otherwise compile the callee once per constant."""
+    if function is None:
+        return partial(inner, **options)
+    return Native(function, OPTIONS | NO_ARRAYS | options) if COMPILED else _with_records(function)
+
+
+def allocating(function: _F) -> _F:
+    """For what only native functions call and may make arrays and lists."""
+    return cast("_F", Native(function, OPTIONS)) if COMPILED else function
 
 
 int64: Callable[[Any], int] = cast("Any", np.int64)

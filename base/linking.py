@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Links, optimises and emits native code once for each function that is called from outside of native code.
+"""Numba, as detour uses it. `install` lets it link once: native code of a part is linked and optimised as a whole.
 
 Numba finishes every function: it links the finished modules of all that the function calls into it, optimises the
-result and generates machine code, at each level of the call tree. Here a function that has no wrapper for Python keeps
-only its own IR. A function that has one links the IR of everything that it reaches, once; only that is optimised and
-emitted. (Numba's pull request 9566 proposed the same.)
+result and generates machine code, at each level of the call tree. With `install` a function keeps only its own IR, and
+an object links the IR of everything that it reaches, once. (Numba's pull request 9566 proposed the same.) It is for
+processes in which nothing that Numba compiles is run; without it objects do the same, and take longer to make.
 """
 
 from __future__ import annotations
@@ -12,83 +12,90 @@ from __future__ import annotations
 from typing import Any
 
 import llvmlite.binding as llvm
+import numba
 from numba.core import codegen
+from numba.core.registry import cpu_target
+
+from detour.base.errors import DetourError
+from detour.base.jit import Native
 
 
-class OneLink(codegen.JITCodeLibrary):  # pyright: ignore[reportPrivateImportUsage]
-    """A library that is finished only where something in it is called from outside of native code."""
+def context() -> Any:
+    """Of Numba's target, which is this processor."""
+    return cpu_target.target_context
+
+
+def dispatcher(native: Native) -> Any:
+    """Numba's function for one of ours."""
+    return numba.njit(native.py_func, **native.options)
+
+
+def type_of(intrinsic: Any) -> Any:
+    """The type of an object of Numba's."""
+    typing: Any = cpu_target.typing_context
+    typing.refresh()
+    return typing.resolve_value_type(intrinsic)
+
+
+def reached(library: Any) -> list[Any]:
+    """Every library that code of this one may call, directly or not, once."""
+    seen: dict[Any, None] = {}
+    pending = list(library._linking_libraries)
+    while pending:
+        one = pending.pop()
+        if one is not library and one not in seen:
+            seen[one] = None
+            pending += one._linking_libraries
+    return list(seen)
+
+
+def object_of(library: Any) -> bytes:
+    """The object file of all that a library reaches; it is not to be used in this process.
+
+    Raises:
+        DetourError: it needs something that only Numba has.
+    """
+    for one in reached(library):
+        library._final_module.link_in(one._get_module_for_linking(), preserve=True)
+    library._optimize_final_module()
+    library._final_module.verify()
+    declared = [one.name for one in library._final_module.functions if one.is_declaration]
+    missing = [name for name in declared if name.startswith(("NRT_", "numba_"))]
+    if missing:
+        raise DetourError(
+            f"{library.name} needs {', '.join(missing)}, which only Numba has: arrays assigned to slices and the axes"
+            " of sums bring errors in words (see control/native.py)"
+        )
+    return library._codegen._tm.emit_object(library._final_module)
+
+
+class _OneLink(codegen.JITCodeLibrary):  # pyright: ignore[reportPrivateImportUsage]
+    """A library that is never finished."""
 
     _source: Any = None
-    """its own IR before anything was linked into it"""
+    """its own IR, for what links it"""
 
     def add_linking_library(self, library: Any) -> None:
         self._linking_libraries.append(library)
 
     def get_pointer_to_function(self, name: str) -> int:
-        if not self._finalized and not self._defines(name):
-            return 0
-        return super().get_pointer_to_function(name)
+        return super().get_pointer_to_function(name) if self._finalized else 0
 
-    def _defines(self, name: str) -> bool:
-        try:
-            return not self._final_module.get_function(name).is_declaration
-        except NameError:
-            return False
-
-    def finalize(self) -> None:
-        self._codegen._check_llvm_bugs()
-        self._raise_if_finalized()
-        self._source = _for_linking(self._final_module)
-        self._link()
-        self._finalize_final_module()
-
-    def emit(self) -> bytes:
-        """The object file of what it reaches; the library is not to be used in this process."""
-        self._link()
-        return self._codegen._tm.emit_object(self._final_module)
-
-    def _link(self) -> None:
-        for library in self._reached():
-            self._reload_init.update(library._reload_init)
-            self._final_module.link_in(library._source_for_linking(), preserve=True)
-        self._optimize_final_module()
-        self._final_module.verify()
-
-    def _reached(self) -> list[Any]:
-        """Every library that code of this one may call, directly or not, once."""
-        seen: dict[Any, None] = {}
-        pending = list(self._linking_libraries)
-        while pending:
-            library = pending.pop()
-            if library is not self and library not in seen:
-                seen[library] = None
-                pending += library._linking_libraries
-        return list(seen)
-
-    def _source_for_linking(self) -> Any:
-        """What a caller links. Of a library from the cache this is everything that it reaches as well."""
+    def _get_module_for_linking(self) -> Any:
+        """Its IR; functions may be defined more than once, and are dropped where nothing calls them."""
         if self._source is None:
-            self._source = self._shared_module if self._finalized else _for_linking(self._final_module)
+            self._source = self._final_module.clone()
+            for function in self._source.functions:
+                if not function.is_declaration and function.linkage == llvm.Linkage.external:
+                    function.linkage = "linkonce_odr"
         return self._source
 
 
-def _for_linking(module: Any) -> Any:
-    """A copy whose functions may be defined more than once, and are dropped where nothing calls them."""
-    module = module.clone()
-    for function in module.functions:
-        if not function.is_declaration and function.linkage == llvm.Linkage.external:
-            function.linkage = "linkonce_odr"
-    return module
-
-
 class _CodeGenerator(codegen.JITCPUCodegen):  # pyright: ignore[reportPrivateImportUsage]
-    _library_class = OneLink
+    _library_class = _OneLink
 
     def set_env(self, env_name: str, env: Any) -> None:
-        """Tells code which Python objects it uses. (Code that was not emitted has no place for them, and nothing of
-        detour's that only native code calls uses any.)"""
-        if self._engine.is_symbol_defined(env_name):
-            super().set_env(env_name, env)
+        """Would tell code which Python objects it uses."""
 
 
 def install() -> None:

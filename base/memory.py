@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory and functions by address: integers of either byte order, arrays, moving and comparing bytes, the C library.
+"""Memory and functions by address: integers of either byte order, moving and comparing bytes, the C library.
 
 Each exists twice: as an intrinsic for compiled code, and with ctypes for `NUMBA_DISABLE_JIT=1`. Addresses are plain
 integers, values `int64` (64-bit words as their two's complement, because Numba turns a mixture of `int64` and `uint64`
@@ -10,15 +10,10 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, cast
 
 from detour.base.arrays import CACHE_LINE
 from detour.base.jit import COMPILED, Intrinsic, inner, intrinsic
-
-_N = TypeVar("_N", bound=np.generic)
 
 
 def generated(arguments: int, generate: Callable[[Any, Any, list[Any]], Any], result: str = "int64") -> Any:
@@ -142,47 +137,6 @@ def prefetch_lines(address: int, size: int) -> None:
     """`prefetch` of `size` bytes."""
     for offset in range(0, size, CACHE_LINE):
         prefetch(address + offset)
-
-
-def array_by_address(dtype: type[_N]) -> Callable[[int, int], NDArray[_N]]:
-    """A function `at(address, length)`: the array of one dimension there."""
-    kind = np.dtype(dtype)
-
-    def python(address: int, length: int) -> NDArray[_N]:
-        raw: Any = (ctypes.c_char * (int(length) * kind.itemsize)).from_address(int(address))
-        return np.frombuffer(raw, kind)
-
-    @intrinsic(python)
-    def at() -> Any:
-        from llvmlite import ir  # pyright: ignore[reportMissingTypeStubs]
-        from numba import types
-        from numba.extending import intrinsic
-        from numba.np.arrayobj import populate_array  # pyright: ignore[reportUnknownVariableType]
-        from numba.np.numpy_support import from_dtype
-
-        array_type = types.Array(from_dtype(cast("Any", kind)), 1, "C")
-
-        @intrinsic
-        def at(typing_context: Any, address: Any, length: Any) -> Any:
-            def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                array = context.make_array(array_type)(context, builder)
-                size = ir.Constant(ir.IntType(64), kind.itemsize)
-                data = builder.inttoptr(args[0], array.data.type)
-                populate_array(array, data=data, shape=[args[1]], strides=[size], itemsize=size, meminfo=None)
-                return array._getvalue()
-
-            return array_type(types.int64, types.int64), codegen
-
-        return at
-
-    return at
-
-
-bytes_at = array_by_address(np.uint8)
-bools_at = array_by_address(np.bool_)
-int16s_at = array_by_address(np.int16)
-int32s_at = array_by_address(np.int32)
-int64s_at = array_by_address(np.int64)
 
 
 def _call_by_address(arguments: int) -> Callable[..., int]:

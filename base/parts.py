@@ -7,9 +7,11 @@
     def run_slice(globals_: int, until: int, budget: int) -> int: ...
 
 An object is found by the digest of the sources that went into it (`sources`), the versions of the compilers and the
-processor. Where it is there, it is loaded with neither Numba nor LLVM (`elf`), which build it (`building`).
+processor. Where it is there, it is loaded with neither Numba nor LLVM (`elf`), which build it (`building`) in a process
+of its own.
 
-Entries take and return numbers (`int` and `float` are 64 bits, `bool` and None are 0 or 1); tables go by address.
+Entries return a number (`int` and `float` are 64 bits, `bool` and None are 0 or 1). They take numbers, and from Python
+arrays (`arrays.Int32s2`, C-contiguous) and named tuples of these.
 """
 
 from __future__ import annotations
@@ -18,19 +20,23 @@ import ctypes
 import fcntl
 import hashlib
 import importlib
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_type_hints
+
+import numpy as np
 
 from detour.base import sources
 from detour.base.cache import Cache, cache_dir, without
-from detour.base.jit import COMPILED, NATIVE_OPTIONS, NATIVES, Native
+from detour.base.errors import DetourError
+from detour.base.jit import COMPILED, NATIVES, NO_ARRAYS, OPTIONS, Native
 from detour.base.places import PACKAGE
 from detour.base.progress import COMPILING, Progress, silent
 
@@ -75,11 +81,26 @@ def _alone(name: str) -> Generator[None]:
 
 
 PARTS: dict[str, Part] = {}
-_CPU_SECONDS = {"loop": 10, "rdma": 15, "ip": 14, "paths": 6, "cc": 3, "rivals": 3}
+_CPU_SECONDS = {
+    "expander": 17, "rdma": 15, "ip": 14, "loop": 10, "fors": 10, "placement": 9, "paths": 6, "cc": 3, "rivals": 3,
+}  # fmt: skip
 """what building takes on one core of an EPYC"""
 BUILD_COMMAND = (sys.executable, "-m", "detour.base.building")
 """command that builds the part NAME of MODULE..., and says as JSON what that took"""
-_C_TYPES: dict[str, Any] = {"float": ctypes.c_double}
+
+
+def run_builder(*arguments: str) -> bytes:
+    """What that command answers; it finds modules as this process does.
+
+    Raises:
+        DetourError: its last line, if it fails.
+    """
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    child = subprocess.run([*BUILD_COMMAND, *arguments], env=environment, capture_output=True, check=False)
+    if child.returncode:
+        lines = child.stderr.decode(errors="replace").strip().splitlines() or ["it says nothing"]
+        raise DetourError(f"native code cannot be built ({' '.join(arguments)}): {lines[-1]}")
+    return child.stdout
 
 
 class Part:
@@ -90,6 +111,7 @@ class Part:
         self.entries: dict[str, NativeEntry] = {}
         self.was_built = False
         self.companions: tuple[Part, ...] = ()  # what it calls by address in most runs
+        self.made_of = ""
         PARTS[name] = self
 
     def entry(self, function: Callable[..., Any]) -> Any:
@@ -97,6 +119,8 @@ class Part:
         if not COMPILED:
             return function
         made = NativeEntry(self, function)
+        if made.name in self.entries:
+            raise ValueError(f"two entries of {self.name} are called {made.name}")
         self.entries[made.name] = made
         return made
 
@@ -106,31 +130,46 @@ class Part:
         from detour.base import objects
 
         versions = (*sys.version_info[:2], *(version(name) for name in ("numba", "llvmlite", "numpy")))
-        keys = [repr((sources.digest(*self.modules), versions, cpu)) for cpu in objects.processors()]
+        keys = [repr((sources.digest(*self.modules), self.made_of, versions, cpu)) for cpu in objects.processors()]
         return [f"{self.name}-{hashlib.sha256(key.encode()).hexdigest()[:40]}.o" for key in keys]
 
     @cached_property
     def code(self) -> NativeCode:
-        """The object, loaded; built before if it is not in the cache."""
+        """The object, loaded; built before if it is not in the cache.
+
+        Raises:
+            DetourError: it cannot be built.
+        """
         from detour.base import objects
 
-        return objects.NativeCode(stored(self.files) or self._built())
+        data = stored(self.files)
+        if data is None:
+            COMPILING.say(f"compiling native code ({self.name}), once on this machine (`detour warm` does it for all)")
+            data = self._built()
+        return objects.NativeCode(data)
 
     def _built(self) -> bytes:
+        return run_builder("--object", self.name, *self.modules)
+
+    def build(self) -> bytes:
         """Built by one process at a time, since harnesses start many at once; the others take what that one made."""
         building = importlib.import_module("detour.base.building")  # and Numba
         with _alone(f"{self.name}.lock"):
             data = stored(self.files)
             if data is None:
-                data = building.build(self)
+                data, lasting = building.build(self)
                 self.was_built = True
-                NATIVE_CACHE.put(self.files[0], data)
-                NATIVE_CACHE.prune()
+                if lasting and self.files:
+                    NATIVE_CACHE.put(self.files[0], data)
+                    NATIVE_CACHE.prune()
         return data
 
     def load(self) -> None:
-        """Loads the object and looks up its entries, which is otherwise done at their first use."""
-        for entry in self.entries.values():
+        """Loads the object and its companions and looks up their entries, which is otherwise done at their first use;
+        builds before what is not in the cache."""
+        parts = [one for one in (self, *self.companions) if "code" not in vars(one)]
+        ensure(parts, COMPILING.say)
+        for entry in (entry for one in parts if one.code for entry in one.entries.values()):
             _ = entry.function
 
     @property
@@ -145,20 +184,75 @@ class Part:
         return stored(self.files) is not None
 
 
+class LocalPart(Part):
+    """A part that can only be built in this process: its entries are not found by importing a module."""
+
+    def __init__(self, name: str, module: str, made_of: str | None) -> None:
+        """`made_of`: what decides what comes of it, beside the sources, in words; None: nobody can tell, so it is not
+        kept."""
+        super().__init__(name, module)
+        del PARTS[name]
+        self.made_of = made_of or ""
+        if made_of is None or not sources.files(module):  # as in a notebook
+            self.files = []
+
+    def _built(self) -> bytes:
+        return self.build()
+
+
+# -- entries ------------------------------------------------------------------------------------------------
+
+
+class TupleKind(NamedTuple):
+    """A named tuple `made` of these."""
+
+    made: Any
+    kinds: tuple[ArgumentKind, ...]
+
+
+ArgumentKind = type | np.ndarray | TupleKind
+"""of an argument or a result: int, float, bool, type(None), or an empty array like it"""
+_NUMBERS = (int, float, bool, type(None))
+
+
+def _kind(annotation: Any) -> ArgumentKind:
+    if annotation in _NUMBERS:
+        return annotation
+    if hasattr(annotation, "_fields"):
+        return TupleKind(annotation, tuple(map(_kind, get_type_hints(annotation, include_extras=True).values())))
+    array, dimensions = get_args(annotation)
+    (number,) = get_args(get_args(array)[1])
+    return np.empty((0,) * dimensions, number)
+
+
+def _flat(kind: ArgumentKind) -> Iterator[ArgumentKind]:
+    """What is passed for an argument."""
+    if isinstance(kind, TupleKind):
+        for each in kind.kinds:
+            yield from _flat(each)
+    else:
+        yield kind
+
+
 class NativeEntry(Native):
     """A native function that Python and others call by its address."""
 
     def __init__(self, part: Part, function: Callable[..., Any]) -> None:
-        super().__init__(function, NATIVE_OPTIONS)
+        plain = ("int", "float", "bool", "None", None, *_NUMBERS)
+        self.has_arrays = any(kind not in plain for kind in function.__annotations__.values())
+        super().__init__(function, OPTIONS if self.has_arrays else OPTIONS | NO_ARRAYS)
         self.part = part
 
-    @property
-    def kinds(self) -> list[str]:
-        """Names of the types of the arguments, then of the result."""
-        code, annotations = self.py_func.__code__, self.py_func.__annotations__
-        names = [*code.co_varnames[: code.co_argcount], "return"]
-        kinds = [annotations[name] for name in names]
-        return [kind if isinstance(kind, str) else getattr(kind, "__name__", "None") for kind in kinds]
+    @cached_property
+    def kinds(self) -> tuple[ArgumentKind, ...]:
+        """Of the arguments, then of the result."""
+        code, annotations = self.py_func.__code__, get_type_hints(self.py_func, include_extras=True)
+        return tuple(_kind(annotations[name]) for name in (*code.co_varnames[: code.co_argcount], "return"))
+
+    @cached_property
+    def passed(self) -> tuple[ArgumentKind, ...]:
+        """Of what it is passed: numbers and addresses."""
+        return (*(each for kind in self.kinds[:-1] for each in _flat(kind)), *([int] if self.has_arrays else []))
 
     @cached_property
     def address(self) -> int:
@@ -168,30 +262,70 @@ class NativeEntry(Native):
     @cached_property
     def function(self) -> Callable[..., Any]:
         """It, for Python."""
-        *arguments, result = (_C_TYPES.get(kind, ctypes.c_int64) for kind in self.kinds)
+        result, *arguments = (
+            ctypes.c_double if kind is float else ctypes.c_int64 for kind in (self.kinds[-1], *self.passed)
+        )
         return ctypes.CFUNCTYPE(result, *arguments)(self.address)
 
     def __call__(self, *arguments: Any) -> Any:
-        return self.function(*[each if type(each) is float else int(each) for each in arguments])
+        if not self.has_arrays:
+            return self.function(*[each if type(each) is float else int(each) for each in arguments])
+        passed: list[Any] = []
+        for kind, each in zip(self.kinds[:-1], arguments, strict=True):
+            self._pass(kind, each, passed)
+        failed = ctypes.c_int64()
+        result = self.function(*passed, ctypes.addressof(failed))
+        if failed.value:
+            raise MemoryError(f"{self.name}: there is no memory for its arrays")
+        return result
+
+    def _pass(self, kind: ArgumentKind, value: Any, passed: list[Any]) -> None:
+        """Appends what is passed for an argument.
+
+        Raises:
+            TypeError: an array of another type.
+        """
+        if isinstance(kind, np.ndarray):
+            if value.dtype != kind.dtype or value.ndim != kind.ndim or not value.flags.c_contiguous:
+                order = "C-contiguous" if value.flags.c_contiguous else "strided"
+                raise TypeError(
+                    f"{self.name} takes an array of {kind.dtype}, {kind.ndim} dimensions, C-contiguous,"
+                    f" not {value.dtype}, {value.ndim}, {order}"
+                )
+            passed.append(id(value))
+        elif isinstance(kind, TupleKind):
+            for each, one in zip(kind.kinds, value, strict=True):
+                self._pass(each, one, passed)
+        else:
+            passed.append(float(value) if kind is float else int(value))
+
+
+def build_side_by_side(parts: Iterable[Iterable[str]]) -> Iterator[dict[str, Any]]:
+    """Builds parts, each (NAME, MODULE...), where they are not in the cache; what is said of each, as they end.
+
+    Raises:
+        DetourError: one cannot be built.
+    """
+    from concurrent.futures import ThreadPoolExecutor, as_completed
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for building in as_completed([pool.submit(run_builder, *part) for part in parts]):
+            yield json.loads(building.result())
 
 
 def ensure(parts: Iterable[Part], progress: Progress = silent) -> None:
-    """Builds those that are not in the cache, each in a process of its own: this one needs no Numba."""
+    """Builds those that are not in the cache: this process needs no Numba.
+
+    Raises:
+        DetourError: one cannot be built.
+    """
     missing = [one for part in parts for one in (part, *part.companions) if not one.cached]
-    if missing:
-        seconds = sum(_CPU_SECONDS.get(part.name, 2) for part in missing)
-        names = ", ".join(part.name for part in missing)
-        progress(f"building native code, once on this machine: {names}, some {seconds} s on one core")
-        COMPILING.hush()
-    children = [
-        subprocess.Popen([*BUILD_COMMAND, part.name, *part.modules], stdout=subprocess.DEVNULL) for part in missing
-    ]
-    try:
-        for number, child in enumerate(children, 1):
-            child.wait()  # if it fails, that is told by the first use
-            if number < len(missing):
-                progress(f"native code: {number} of {len(missing)} parts built")
-    finally:
-        for child in children:
-            child.kill()
-            child.wait()
+    if not missing:
+        return
+    seconds = sum(_CPU_SECONDS.get(part.name, 2) for part in missing)
+    names = ", ".join(part.name for part in missing)
+    progress(f"building native code, once on this machine: {names}, some {seconds} s on one core")
+    COMPILING.hush()
+    for number, _ in enumerate(build_side_by_side((part.name, *part.modules) for part in missing), 1):
+        if number < len(missing):
+            progress(f"native code: {number} of {len(missing)} parts built")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Folders that belong to their user alone, and files in them that are believed only if their digest is right.
 
-What lies in the cache is run (pickles, object files, an environment with programs), so nobody else may be able to
+What lies in the cache is run (object files, an environment with programs), so nobody else may be able to
 write there, whatever the umask was when it was made. A folder is checked through its descriptor, and files are opened
 relative to that, so that it cannot be exchanged between the check and the use.
 """

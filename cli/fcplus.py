@@ -214,10 +214,10 @@ def _write_links(network: Expander, file: Path) -> None:
 def _paths(options: argparse.Namespace) -> None:
     from detour.control.expander import counts
     from detour.control.expander.routes import compute, write_csv
-    from detour.control.expander.warm import warm_counts
+    from detour.control.native import EXPANDER
 
     network, policy = _routed_network(options)
-    warm_counts()
+    EXPANDER.load()
     began = time.monotonic()
     with bar("paths", options.json) as report:
         routes = compute(network, policy, report=report)
@@ -233,11 +233,11 @@ def _paths(options: argparse.Namespace) -> None:
 
 def _throughput(options: argparse.Namespace) -> None:
     from detour.control.expander import demand, throughput
-    from detour.control.expander.warm import warm_throughput
+    from detour.control.native import EXPANDER
 
     _check_gap(options)
     network, policy = _routed_network(options)
-    warm_throughput(options.pattern, options.method)
+    EXPANDER.load()
     began = time.monotonic()
     wanted = demand.demand_of(options.pattern, network, options.seed)
     with bar("paths", options.json) as report:
@@ -258,7 +258,7 @@ def _present(options: argparse.Namespace, found: dict[str, Any], *more: tuple[st
 def _compare(options: argparse.Namespace) -> int:
     """DF-KSP beside LASH, DFSSSP and Nue; the exit code, 0 if nothing can deadlock."""
     from detour.control.expander import comparison, demand
-    from detour.control.expander.warm import warm_comparison
+    from detour.control.native import EXPANDER
 
     _check_gap(options)
     network = _network(options)
@@ -273,7 +273,7 @@ def _compare(options: argparse.Namespace) -> int:
     )
     terms.check()
     wanted = demand.demand_of(options.pattern, network, options.seed)
-    warm_comparison(options.pattern, terms.schemes)
+    EXPANDER.load()
     with bar("routings", options.json) as report:
         found = comparison.compare(network, options.pattern, wanted, terms, report)
     present(found, options, lambda page: _show_comparison(page, found))
@@ -303,7 +303,7 @@ def _grow(options: argparse.Namespace) -> int:
     """What is rewired for every new switch, and the routes that come of it; 0 if nothing can deadlock."""
     from detour.control.expander import proof
     from detour.control.expander.routes import compute, share_over
-    from detour.control.expander.warm import warm_proof
+    from detour.control.native import EXPANDER
     from detour.topo.expander import growth
 
     if options.fail is not None:
@@ -311,7 +311,7 @@ def _grow(options: argparse.Namespace) -> int:
     network, policy = _routed_network(options)
     if options.add < 1:
         raise DetourError(f"--add {options.add} is less than 1 switch")
-    warm_proof()
+    EXPANDER.load()
     began = time.monotonic()
     found = growth.grow(network, options.add)
     with bar("paths", options.json) as report:

@@ -40,9 +40,9 @@ def prove(options: argparse.Namespace, network: Expander, policy: PathPolicy) ->
     """Proves and shows; the exit code, 0 if nothing can deadlock."""
     from detour.control.expander import proof, tagger
     from detour.control.expander.routes import compute
-    from detour.control.expander.warm import warm_proof
+    from detour.control.native import EXPANDER
 
-    warm_proof()
+    EXPANDER.load()
     with bar("paths", options.json) as report:
         routes = compute(network, policy, report=report, partial=bool(network.down))
     began = time.monotonic()

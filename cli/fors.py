@@ -167,7 +167,7 @@ def _route(options: argparse.Namespace) -> int:
     from detour.control.fors.plan import PlanSeconds
 
     fabric = _fabric(options)
-    with _warm(options, fabric):
+    with _loaded(options):
         if fabric.unreachable():
             lost = "no way to each other" if fabric.cores else "no common spine left"
             raise DetourError(f"a plan cannot be kept where leaves have {lost}: plan without --keep")
@@ -191,7 +191,7 @@ def _plan(options: argparse.Namespace) -> ForsPlan:
     from detour.control.fors import solve
 
     fabric = _fabric(options)
-    with _warm(options, fabric) as progress:
+    with _loaded(options) as progress:
         progress(f"planning {fabric.servers} servers on {fabric.name} with {len(fabric.failed)} failed links")
         return solve(fabric, skip_unreachable=options.skip_unreachable)
 
@@ -200,20 +200,20 @@ def _plan_sizes(options: argparse.Namespace) -> int:
     from detour.control.fors.unequal import plan_unequal
 
     fabric, sizes = _with_sizes(options)
-    with _warm(options, fabric) as progress:
+    with _loaded(options) as progress:
         progress(f"planning {fabric.servers} servers on {fabric.name} with {len(fabric.failed)} failed links")
         plan = plan_unequal(fabric, sizes, options.phase_cost, skip_unreachable=options.skip_unreachable)
     return _finish_sizes(options, plan)
 
 
 @contextmanager
-def _warm(options: argparse.Namespace, fabric: FatTree) -> Iterator[Progress]:
+def _loaded(options: argparse.Namespace) -> Iterator[Progress]:
     """Native code is loaded, and compiled if need be, before anything is timed."""
-    from detour.control.fors.warm import warm, warm_tiers
+    from detour.control.native import FORS_PART
 
     with shown_progress(options.json) as progress:
         progress("loading native code")
-        warm_tiers() if fabric.cores else warm()
+        FORS_PART.load()
         yield progress
 
 

@@ -110,8 +110,8 @@ def _stragglers(text: str | None) -> tuple[tuple[int, int], ...]:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from detour.control.fors import warm as plans
     from detour.control.fors.texts import parse_links
+    from detour.control.native import FORS_PART
     from detour.engine import warm
     from detour.experiments.fors.exchange import ExchangeRun, execute
     from detour.fabric.traffic.outage import Delays
@@ -148,7 +148,7 @@ def _run(options: argparse.Namespace) -> int:
     with shown_progress(options.json) as progress:
         warm.ensure(progress, RDMA)
         if breaks:
-            plans.warm()  # so that the time of planning is not that of compiling
+            FORS_PART.load()  # so that the time of planning is not that of compiling
         result = execute(run, lambda done, total: progress(f"phase {done} of {total}"))
     present(result, options, lambda page: page.table(_measured(result)))
     return 1 if result.exchange.missing or result.exchange.repeated else 0
@@ -268,8 +268,7 @@ def _scale_up(text: str | None) -> ScaleUp | None:
 
 def _rivals(options: argparse.Namespace) -> int:
     from detour.control.fors import parse_fabric
-    from detour.control.fors.warm import warm as warm_plans
-    from detour.control.fors.warm import warm_tiers
+    from detour.control.native import FORS_PART
     from detour.engine import warm
     from detour.experiments.columns import table
     from detour.experiments.fors.rivals import RivalRow, compare, write_block
@@ -284,7 +283,7 @@ def _rivals(options: argparse.Namespace) -> int:
     scale_up = _scale_up(options.scale_up)
     tuning = Tuning(rate_bps=options.rate, seed=options.seed)
     with shown_progress(options.json) as progress:
-        warm_tiers() if fabric.cores else warm_plans()
+        FORS_PART.load()
         if not options.ideal:
             warm.ensure(progress, RDMA)
         name = str(options.sizes or options.skew)

@@ -63,9 +63,9 @@ def _place(options: argparse.Namespace) -> None:
     if options.topo is None:
         raise DetourError("place needs --topo SPEC, or --apply for the fabric that is up")
     from detour.base.records import as_json
+    from detour.control.native import PLACEMENT
     from detour.control.placement.jobs import read_jobs
     from detour.control.placement.report import compare
-    from detour.control.placement.warm import warm
     from detour.control.topology_files import open_topology
     from detour.topo import parse_failure
 
@@ -77,7 +77,7 @@ def _place(options: argparse.Namespace) -> None:
     flows = read_jobs(options.jobs, topology)
     with shown_progress(options.json) as progress:
         progress("loading native code")
-        warm()  # so that `seconds` is of the placement, on a machine's first run too
+        PLACEMENT.load()  # so that `seconds` is of the placement, on a machine's first run too
         found, report = compare(
             topology, flows, failures, options.seeds, progress, detours=options.detours, repaired=options.repair
         )

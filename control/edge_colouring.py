@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.base.jit import njit
+from detour.base.arrays import Int32s1
+from detour.base.jit import allocating
+from detour.control.native import COLOURING
 
 IntegerArray = NDArray[np.integer[Any]]
 
@@ -30,13 +32,16 @@ def coloured(
     colour = np.full(len(left), -1, np.int32)
     if limit is None:
         limit = np.full(len(left), colours, np.int32)
+    left, right, limit = (np.ascontiguousarray(each, np.int32) for each in (left, right, limit))
     done = _proper(left, right, limit, left.max(initial=-1) + 1, right.max(initial=-1) + 1, colours, last, colour)
     assert done == len(left), "a degree exceeds the colours"
     return colour
 
 
-@njit
-def _proper(left: Any, right: Any, limit: Any, lefts: int, rights: int, colours: int, last: bool, colour: Any) -> int:
+@COLOURING.entry
+def _proper(
+    left: Int32s1, right: Int32s1, limit: Int32s1, lefts: int, rights: int, colours: int, last: bool, colour: Int32s1
+) -> int:
     """Fills in `colour`. Returns the number of coloured edges: all, unless an end has more edges than colours."""
     at_left = np.full((lefts, colours), -1, np.int32)
     at_right = np.full((rights, colours), -1, np.int32)
@@ -63,7 +68,7 @@ def _proper(left: Any, right: Any, limit: Any, lefts: int, rights: int, colours:
     return len(left)
 
 
-@njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@allocating
 def _exchange(v: int, a: int, b: int, left: Any, right: Any, at_left: Any, at_right: Any, colour: Any) -> None:
     """Exchanges colours a and b along the path from v that begins with a (b is free at v)."""
     edge = at_right[v, a]

@@ -1,20 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds all native code: the parts and the planners, side by side on all cores."""
+"""Builds all native code, part by part, side by side on all cores."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 import time
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any
 
-from detour.base.errors import DetourError
-from detour.base.parts import BUILD_COMMAND
+from detour.base.parts import build_side_by_side
 from detour.base.progress import COMPILING, Progress, silent
-from detour.control.verifier.reach import REACH
+from detour.control.native import COLOURING, EXPANDER, FORS_PART, PLACEMENT, VERIFIER
 from detour.engine.loop.entry import LOOP
 from detour.engine.trace.matching import MATCHING
 from detour.fabric.monitoring.windows import FLOW_WINDOWS
@@ -25,8 +19,11 @@ from detour.hosts.ip.stack import IP
 from detour.hosts.paths.built_in import PATH_SCHEMES
 from detour.hosts.rdma import RDMA
 
-FABRIC_PARTS = (RDMA, IP, LOOP, DRIVER, PATH_SCHEMES, CONGESTION, MATCHING, FRAMES, FLOW_WINDOWS, REACH)
-"""those of a fabric, the largest ones first"""
+ALL_PARTS = (
+    EXPANDER, RDMA, IP, FORS_PART, PLACEMENT, LOOP, PATH_SCHEMES, CONGESTION, VERIFIER, COLOURING, FRAMES, MATCHING,
+    FLOW_WINDOWS, DRIVER,
+)  # fmt: skip
+"""the largest ones first"""
 _RIVALS = ("rivals", "detour.experiments.rivals.paths")
 """of a package above this one: its name and its module"""
 
@@ -35,24 +32,11 @@ def warm(progress: Progress = silent) -> dict[str, Any]:
     """Builds what is not in the cache. Returns `seconds`, and of each of the `parts` what its builder says. Raises
     DetourError: something cannot be built."""
     COMPILING.hush()
-    began = time.monotonic()
-    planners = [sys.executable, "-m", "detour.control.warm"]
-    parts = [*((part.name, *part.modules) for part in FABRIC_PARTS), _RIVALS]
-    commands = [planners, *([*BUILD_COMMAND, *part] for part in parts)]
-    done: list[dict[str, Any]] = []
+    began, done = time.monotonic(), list[dict[str, Any]]()
+    parts = [*((part.name, *part.modules) for part in ALL_PARTS), _RIVALS]
     progress("native code: building what is not in the cache")
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for building in as_completed([pool.submit(_built, command) for command in commands]):
-            part = building.result()
-            done.append(part)
-            state = "cached" if part["cached"] else f"built in {part['seconds']:.0f} s"
-            progress(f"native code, {len(done)} of {len(commands)} parts: {part['name']} {state}")
+    for part in build_side_by_side(parts):
+        done.append(part)
+        state = "cached" if part["cached"] else f"built in {part['seconds']:.0f} s"
+        progress(f"native code, {len(done)} of {len(parts)} parts: {part['name']} {state}")
     return {"parts": done, "seconds": round(time.monotonic() - began, 3)}
-
-
-def _built(command: list[str]) -> dict[str, Any]:
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    if ended.returncode:
-        last = (ended.stderr.strip().splitlines() or [str(ended.returncode)])[-1]
-        raise DetourError(f"native code cannot be built ({' '.join(command[2:])}): {last}")
-    return json.loads(ended.stdout.splitlines()[-1])

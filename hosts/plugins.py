@@ -22,9 +22,9 @@ import numpy as np
 
 from detour.base import plugins
 from detour.base.errors import DetourError
-from detour.base.jit import COMPILED, inner, int64, njit
+from detour.base.jit import COMPILED, inner, int64
 from detour.base.memory import call4, load64
-from detour.base.parts import Part
+from detour.base.parts import LocalPart, Part
 from detour.base.structs import NativeRecord
 
 P = TypeVar("P", bound="Plugin")
@@ -169,7 +169,7 @@ class Bound:
             return len(PYTHON_HOOKS)
         entry = _BUILT_IN.get((one, records[-1])) or _compiled(one, records, entry_of)
         self.kept.append(entry)
-        return entry.address if hasattr(entry, "address") else _address(entry)
+        return entry.address
 
 
 _BUILT_IN: dict[tuple[Any, RecordType], Any] = {}
@@ -202,30 +202,21 @@ def _renamed(one: Any, records: tuple[RecordType, ...], entry_of: MakeEntry, nam
 
 
 def _compiled(one: Any, records: tuple[RecordType, ...], entry_of: MakeEntry) -> Any:
-    """A hook with what it calls and nothing else, kept in the cache of native code."""
-    entry = _renamed(one, records, entry_of, f"{hook_name(one)}_by_address")
-    return njit(entry, key=_key(one.py_func, records))
+    """A hook with what it calls and nothing else, as a part of its own."""
+    made = _renamed(one, records, entry_of, hook_name(one))
+    return LocalPart(f"own-{hook_name(one)}", made.__module__, _key(one.py_func, records)).entry(made)
 
 
-def _key(function: Any, records: tuple[RecordType, ...]) -> str:
+def _key(function: Any, records: tuple[RecordType, ...]) -> str | None:
     """What decides what comes of a hook beside the sources: records, which function of that name it is, and constants
-    of its module, which may be computed. A hook with a closure has none and is not cached."""
+    of its module, which may be computed. None for one with a closure, of which that cannot be told."""
     if function.__closure__ is not None:
-        return ""
+        return None
     plain = (int, float, str, bytes, tuple)
     named: dict[str, Any] = function.__globals__
     constants: dict[str, Any] = {name: value for name, value in named.items() if isinstance(value, plain)}
     place = (function.__qualname__, function.__code__.co_firstlineno)
     return repr((place, [repr(one.fields) for one in records], sorted(constants.items())))
-
-
-def _address(entry: Any) -> int:
-    from numba import types
-
-    signature = (types.int64,) * entry.py_func.__code__.co_argcount
-    entry.dispatcher.compile(signature)
-    compiled = entry.dispatcher.overloads[signature]
-    return compiled.library.get_pointer_to_function(compiled.fndesc.llvm_cfunc_wrapper_name)
 
 
 # -- for what calls ----------------------------------------------------------------------------------------

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from detour.base.arrays import Int64s1
 from detour.base.jit import inner, int64
-from detour.base.memory import int64s_at, load8, load32, load64, prefetch_lines, store64
+from detour.base.memory import load8, load32, load64, prefetch_lines, store64
 from detour.base.memory import prefetch as prefetch_line
 from detour.base.parts import Part
 from detour.base.pointers import record_address
@@ -325,10 +326,10 @@ def random_below(state: int, host: int, n: int) -> int:
 
 
 @RDMA.entry
-def begin(state: int, rows: int, count: int, window: float) -> None:
-    """Begins the first path of QPs, whose numbers are int64s at an address."""
+def begin(state: int, rows: Int64s1, window: float) -> None:
+    """Begins the first path of QPs."""
     hs = hosts_at(state, 0)
-    for i in int64s_at(rows, count):
+    for i in rows:
         q = qp_row(hs, i)
         control.on_path(cfg_row(hs), q, window, int64(0))
         q.state = QPS_RTS
@@ -343,18 +344,11 @@ def post_write(
 
 
 @RDMA.entry
-def post_many(state: int, rows: int, keys: int, lengths: int, ids: int, count: int, now: int) -> int:
-    """Posts a WRITE from and to the begin of memory on each of some QPs, until one is refused; says why. What is
-    different for each is an array of int64 at an address."""
+def post_many(state: int, row: Int64s1, key: Int64s1, size: Int64s1, wr_id: Int64s1, now: int) -> int:
+    """Posts a WRITE from and to the begin of memory on each of some QPs, until one is refused; says why."""
     hs, zero = hosts_at(state, 0), int64(0)
-    row, key, length, wr_id = (
-        int64s_at(rows, count),
-        int64s_at(keys, count),
-        int64s_at(lengths, count),
-        int64s_at(ids, count),
-    )
-    for k in range(count):
-        refused = queues.post_write(hs, row[k], wr_id[k], zero, zero, key[k], length[k], int64(WQE_SIGNALED), zero, now)
+    for k in range(len(row)):
+        refused = queues.post_write(hs, row[k], wr_id[k], zero, zero, key[k], size[k], int64(WQE_SIGNALED), zero, now)
         if refused:
             return refused
     return 0
@@ -374,10 +368,10 @@ def move(state: int, i: int, cand: int, now: int) -> None:
 
 
 @RDMA.entry
-def new_candidates(state: int, rows: int, count: int) -> None:
-    """The lists of candidates of QPs, whose numbers are int64s at an address, are others."""
+def new_candidates(state: int, rows: Int64s1) -> None:
+    """The lists of candidates of QPs are others."""
     hs = hosts_at(state, 0)
-    for i in int64s_at(rows, count):
+    for i in rows:
         plugin.call(hs, i, qp_row(hs, i), plugin.PATH_CANDIDATES, int64(0))
 
 

@@ -8,16 +8,26 @@ from typing import Any
 
 import numpy as np
 
-from detour.base.jit import COMPILED, Native, njit
+from detour.base.jit import COMPILED, OPTIONS, Native
 from detour.hosts.cc import algorithm
 from detour.hosts.cc.plugin import CongestionAlgorithm
 from detour.hosts.state import Hosts
 from detour.hosts.verbs import algorithms
 
 
+def compiled(function: Any) -> Any:
+    """A function as native code, with arguments as Numba takes them: numbers, arrays, records of arrays."""
+    if not COMPILED:
+        return function
+    import numba
+
+    options: Any = OPTIONS | {"no_cpython_wrapper": False}
+    return numba.njit(function, **options)
+
+
 def from_python(function: Any) -> Any:
-    """The same function with arguments as Numba takes them: numbers, arrays, records of arrays."""
-    return njit(function.py_func) if COMPILED else function
+    """A native function that Python can call."""
+    return compiled(function.py_func) if COMPILED else function
 
 
 class FromPython:

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.base.jit import njit
+from detour.base.arrays import Floats1, Int32s1, Int64s1
+from detour.control.native import EXPANDER
 
 MAX_ROUNDS = 5_000
 _CHECK = 20
@@ -32,8 +33,10 @@ class ThroughputBounds(NamedTuple):
     rounds: int
 
 
-@njit
-def _loads(first, begin, channels, demand, fraction, unit, load):
+@EXPANDER.entry
+def _loads(
+    first: Int64s1, begin: Int64s1, channels: Int32s1, demand: Floats1, fraction: Floats1, unit: Floats1, load: Floats1
+) -> None:
     """What every channel carries, as a share of what it can, if the demands are split as `fraction` says; `unit`: the
     share that a flow of 1 takes."""
     load[:] = 0.0
@@ -44,8 +47,10 @@ def _loads(first, begin, channels, demand, fraction, unit, load):
                 load[channels[j]] += flow * unit[channels[j]]
 
 
-@njit
-def _cheapest(first, begin, channels, demand, price, unit):
+@EXPANDER.entry
+def _cheapest(
+    first: Int64s1, begin: Int64s1, channels: Int32s1, demand: Floats1, price: Floats1, unit: Floats1
+) -> float:
     """What all demands cost if each takes its cheapest path."""
     total = 0.0
     for i in range(demand.size):
@@ -59,8 +64,11 @@ def _cheapest(first, begin, channels, demand, price, unit):
     return total
 
 
-@njit
-def _move_flows(first, begin, channels, guess, unit, step, fraction, mean, weight):
+@EXPANDER.entry
+def _move_flows(
+    first: Int64s1, begin: Int64s1, channels: Int32s1, guess: Floats1, unit: Floats1, step: float, fraction: Floats1,
+    mean: Floats1, weight: float,
+) -> None:  # fmt: skip
     """Every demand shifts towards paths that are cheap under the guessed prices; `mean` takes part of it in."""
     for i in range(first.size - 1):
         low, high = first[i], first[i + 1]

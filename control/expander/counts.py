@@ -10,17 +10,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.base.jit import njit
+from detour.base.arrays import Bools1, Floats2, Int64s1, Int64s2
 from detour.control.expander.enumeration import FREE, native
 from detour.control.expander.routes import ExpanderRoutes, SourcesProgress
+from detour.control.native import EXPANDER
 from detour.topo.expander.network import Channels, Expander
 
 _EXACT_WALKS = 4e9
 """simple paths that are counted one by one at most; beyond that, walks that never turn back stand for them"""
 
 
-@njit
-def _count(source, max_hops, budget, ch, on_path, found):
+@EXPANDER.entry
+def _count(source: int, max_hops: int, budget: int, ch: Channels, on_path: Bools1, found: Int64s2) -> None:
     """Adds to found[h, y] the simple paths of h links from a source to y with at most `budget` down-ups."""
     width = ch.neighbour.shape[1]
     at = np.empty(max_hops + 1, np.int64)
@@ -52,8 +53,8 @@ def _count(source, max_hops, budget, ch, on_path, found):
             depth -= 1
 
 
-@njit
-def _count_from(sources, max_hops, budget, ch, total):
+@EXPANDER.entry
+def _count_from(sources: Int64s1, max_hops: int, budget: int, ch: Channels, total: Int64s1) -> None:
     """Adds to total[h] the simple paths of h links from all sources."""
     n = ch.neighbour.shape[0]
     on_path = np.zeros(n, np.bool_)
@@ -102,8 +103,8 @@ class Examined(NamedTuple):
     exact: bool
 
 
-@njit
-def _walks(source, max_hops, ch, found):
+@EXPANDER.entry
+def _walks(source: int, max_hops: int, ch: Channels, found: Floats2) -> None:
     """Adds to found[h, y] the walks of h links from a source to y that never turn back nor see the source again."""
     n, width = ch.neighbour.shape
     now = np.zeros((n, width), np.float64)

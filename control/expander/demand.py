@@ -11,10 +11,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from detour.base.arrays import Int32s2
 from detour.base.errors import DetourError
-from detour.base.jit import njit
+from detour.base.jit import allocating
 from detour.control.expander import DEMAND_PATTERNS
 from detour.control.linear import heaviest_assignment
+from detour.control.native import EXPANDER
 from detour.topo.expander.network import Expander
 
 FAN_OUT = 0.125  # share of all other switches that a switch sends to under uniform random traffic
@@ -27,7 +29,7 @@ class Demand(NamedTuple):
     amount: NDArray[np.float64]
 
 
-@njit
+@allocating
 def _breadth_first(source, neighbour, distance, queue):
     distance[:] = -1
     distance[source] = 0
@@ -43,8 +45,8 @@ def _breadth_first(source, neighbour, distance, queue):
                 tail += 1
 
 
-@njit
-def _all_distances(neighbour, found):
+@EXPANDER.entry
+def _all_distances(neighbour: Int32s2, found: Int32s2) -> None:
     queue = np.empty(neighbour.shape[0], np.int64)
     for source in range(neighbour.shape[0]):
         _breadth_first(source, neighbour, found[source], queue)

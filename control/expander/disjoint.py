@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from detour.base.jit import njit
+from detour.base.jit import allocating, int64
+from detour.control.native import assign
 
 ANYWHERE = 1 << 30
 """a position above all others"""
@@ -19,7 +20,16 @@ _LOOKAHEAD = 2
 """links at the beginning of a path that are walked, so that the table needs so many levels less"""
 
 
-@njit
+@allocating
+def _largest(row):
+    """The largest number, -1 for none."""
+    largest = -1
+    for value in row:
+        largest = max(largest, value)
+    return largest
+
+
+@allocating
 def _extend(level, budget, free, ch, dead, table, reached, sizes):
     """Fills in a level of the table from that before it: table[l, x, b] is the highest position at which one may arrive
     at x and get to the destination in l links and b down-ups, -1: none."""
@@ -33,7 +43,7 @@ def _extend(level, budget, free, ch, dead, table, reached, sizes):
             if x < 0 or dead[ch.link[z, c]]:
                 continue
             back = ch.back[z, c]
-            new = table[level, x].max() < 0
+            new = _largest(table[level, x]) < 0
             for b in range(budget + 1):
                 highest = -1
                 if table[level - 1, z, b] >= ch.enter[x, back]:
@@ -41,13 +51,13 @@ def _extend(level, budget, free, ch, dead, table, reached, sizes):
                 if b and table[level - 1, z, b - 1] >= ch.enter[x, back]:
                     highest = ANYWHERE
                 table[level, x, b] = max(table[level, x, b], highest)
-            if new and table[level, x].max() >= 0:
+            if new and _largest(table[level, x]) >= 0:
                 reached[level, count] = x
                 count += 1
     sizes[level] = count
 
 
-@njit
+@allocating
 def _step(x, here, left, hops, free, ch, dead, table, begin):
     """The first column from `begin` on that leads to the destination in so many links, with `left` down-ups left; -1:
     none."""
@@ -61,7 +71,7 @@ def _step(x, here, left, hops, free, ch, dead, table, begin):
     return -1
 
 
-@njit
+@allocating
 def _path(source, hops, budget, free, ch, dead, table, columns):
     """Whether there is a path of so many links; its columns."""
     x, here, left, begin = source, 0, budget, 0
@@ -71,14 +81,14 @@ def _path(source, hops, budget, free, ch, dead, table, columns):
             y = ch.neighbour[source, c]
             if y < 0 or dead[ch.link[source, c]]:
                 continue
-            second = _step(y, ch.enter[source, c], budget, hops - 1, free, ch, dead, table, 0)
+            second = _step(int64(y), int64(ch.enter[source, c]), budget, hops - 1, free, ch, dead, table, int64(0))
             if second >= 0:
                 columns[0], x, here, begin = c, y, ch.enter[source, c], second
                 break
         if begin < 0:
             return False
     for d in range(1 if hops >= _LOOKAHEAD else 0, hops):
-        c = _step(x, here, left, hops - d, free, ch, dead, table, begin)
+        c = _step(int64(x), int64(here), left, hops - d, free, ch, dead, table, int64(begin))
         if c < 0:
             return False
         columns[d] = c
@@ -87,7 +97,7 @@ def _path(source, hops, budget, free, ch, dead, table, columns):
     return True
 
 
-@njit
+@allocating
 def disjoint_from(source, wanted, k, budget, max_hops, ch, have, length, kept):
     """Up to K paths from a source to every wanted switch, no two of the same pair with a link in common.
 
@@ -100,12 +110,16 @@ def disjoint_from(source, wanted, k, budget, max_hops, ch, have, length, kept):
     spare = 0 if free else budget
     table = np.full((max_hops, n, spare + 1), -1, np.int32)
     reached, sizes = np.empty((max_hops, n), np.int32), np.zeros(max_hops, np.int64)
-    dead = np.zeros(ch.link.max() + 1, np.bool_)
+    links = 0
+    for x in range(n):
+        links = max(links, _largest(ch.link[x]) + 1)
+    dead = np.zeros(links, np.bool_)
     columns = np.empty(max_hops, np.uint8)
     for y in range(n):
         if not wanted[y]:
             continue
-        table[0, reached[0, : sizes[0]]] = -1
+        for i in range(sizes[0]):
+            table[0, reached[0, i]] = -1
         table[0, y], reached[0, 0], sizes[0] = ANYWHERE, y, 1
         room = min(k, (ch.neighbour[source] >= 0).sum(), (ch.neighbour[y] >= 0).sum())
         hops, known = 1, 0
@@ -116,16 +130,17 @@ def disjoint_from(source, wanted, k, budget, max_hops, ch, have, length, kept):
             if not _path(source, hops, spare, free, ch, dead, table, columns):
                 hops += 1
                 continue
-            kept[y, have[y], :hops], length[y, have[y]] = columns[:hops], hops
+            assign(kept[y, have[y]], columns[:hops])
+            length[y, have[y]] = hops
             have[y] += 1
-            _mark(source, columns, hops, ch, dead, True)
+            _mark(source, columns, int64(hops), ch, dead, int64(1))
             # What is left has no shorter paths than before, but the table is no longer true.
             known = 0
         for i in range(have[y]):
-            _mark(source, kept[y, i], length[y, i], ch, dead, False)
+            _mark(source, kept[y, i], int64(length[y, i]), ch, dead, int64(0))
 
 
-@njit
+@allocating
 def _mark(source, columns, hops, ch, dead, taken):
     x = source
     for d in range(hops):

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from detour.base.jit import njit
+from detour.base.arrays import Bools2, Int32s2, Int64s1, UInt8s1, UInt8s2
+from detour.base.jit import allocating, int64
 from detour.control.expander.disjoint import disjoint_from
+from detour.control.native import EXPANDER, assign
 from detour.topo.expander.network import Channels
 
 PLAIN, DIVERSE, DISJOINT = 0, 1, 2
@@ -22,7 +24,7 @@ FREE = 1 << 30
 """as many down-ups as a path likes: KSP"""
 
 
-@njit
+@allocating
 def highest(wanted, ch, hops, most):
     """How high a path may come to a switch and still get to a wanted one: (most + 1, hops, switches) by down-ups that
     are left and links that are left, exactly; -1: it cannot, `FREE`: at any position. Switches may come twice in that.
@@ -51,14 +53,15 @@ def highest(wanted, ch, hops, most):
     return top
 
 
-@njit
+@allocating
 def _grown(array):
     bigger = np.empty((2 * array.shape[0], array.shape[1]), array.dtype)
-    bigger[: array.shape[0]] = array
+    for i in range(len(array)):
+        assign(bigger[i], array[i])
     return bigger
 
 
-@njit
+@allocating
 def walk(source, hops, budget, wanted, top, ch, on_path, ends, columns):
     """All simple paths of exactly `hops` links from a source to wanted switches, with at most `budget` down-ups.
 
@@ -110,7 +113,7 @@ def walk(source, hops, budget, wanted, top, ch, on_path, ends, columns):
     return found, ends, columns
 
 
-@njit
+@allocating
 def _use(source, path, hops, ch, use, count):
     """Counts the channels of a path, or forgets them (count False)."""
     width = ch.neighbour.shape[1]
@@ -122,7 +125,7 @@ def _use(source, path, hops, ch, use, count):
         x = ch.neighbour[x, c]
 
 
-@njit
+@allocating
 def _channels(source, candidates, columns, hops, ch, used):
     """The channels of every candidate, into `used` (candidates, hops)."""
     width = ch.neighbour.shape[1]
@@ -134,7 +137,7 @@ def _channels(source, candidates, columns, hops, ch, used):
             x = ch.neighbour[x, c]
 
 
-@njit
+@allocating
 def choose(used, hops, room, ties, use, chosen):
     """Marks in `chosen` which candidates are taken, at most `room`.
 
@@ -165,7 +168,7 @@ def choose(used, hops, room, ties, use, chosen):
         most += 1
 
 
-@njit
+@allocating
 def _by_end(ends, found, n, start, order):
     """Sorts paths by destination, stably: those to y are order[start[y]:start[y+1]]."""
     start[:] = 0
@@ -180,7 +183,7 @@ def _by_end(ends, found, n, start, order):
         fill[y] += 1
 
 
-@njit
+@allocating
 def paths_from(source, wanted, k, budget, ties, max_hops, ch, have, length, kept):
     """The first K paths from a source to every wanted switch.
 
@@ -214,14 +217,14 @@ def paths_from(source, wanted, k, budget, ties, max_hops, ch, have, length, kept
                 )
             before = have[y]
             for i in range(before):
-                _use(source, kept[y, i], length[y, i], ch, use, True)
+                _use(source, kept[y, i], length[y, i], ch, use, int64(1))
             _channels(source, candidates, columns, hops, ch, used)
             choose(used[: candidates.size], hops, k - before, ties, use, chosen)
             for i in range(before):
-                _use(source, kept[y, i], length[y, i], ch, use, False)
+                _use(source, kept[y, i], length[y, i], ch, use, int64(0))
             for i in range(candidates.size):
                 if chosen[i]:
-                    kept[y, have[y], :hops] = columns[candidates[i], :hops]
+                    assign(kept[y, have[y]], columns[candidates[i], :hops])
                     length[y, have[y]] = hops
                     have[y] += 1
                 for d in range(hops):
@@ -229,8 +232,11 @@ def paths_from(source, wanted, k, budget, ties, max_hops, ch, have, length, kept
             wanted[y] = have[y] < k
 
 
-@njit
-def paths_of_sources(sources, wanted, k, budget, ties, max_hops, ch, count, lengths, columns):
+@EXPANDER.entry
+def paths_of_sources(
+    sources: Int64s1, wanted: Bools2, k: int, budget: int, ties: int, max_hops: int, ch: Channels, count: Int32s2,
+    lengths: UInt8s1, columns: UInt8s2,
+) -> int:  # fmt: skip
     """`paths_from` for several sources; the paths of source i to y begin behind those to smaller y.
 
     Args:
@@ -254,7 +260,7 @@ def paths_of_sources(sources, wanted, k, budget, ties, max_hops, ch, count, leng
         for y in range(n):
             for j in range(count[i, y]):
                 lengths[row] = length[y, j]
-                columns[row] = kept[y, j]
+                assign(columns[row], kept[y, j])
                 row += 1
     return row
 

@@ -11,11 +11,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from detour.base.arrays import Floats2, Int16s1, Int16s3, Int32s1, Int32s2, Int64s1, UInt8s1, UInt8s2
 from detour.base.errors import DetourError
-from detour.base.jit import njit
+from detour.base.jit import allocating
 from detour.control.expander.enumeration import native
 from detour.control.expander.routes import ExpanderRoutes, PathPolicy, all_pairs
-from detour.topo.expander.network import Expander
+from detour.control.native import EXPANDER
+from detour.topo.expander.network import Channels, Expander
 
 Via = NDArray[np.int16]
 """(trees, destinations, switches) column that leads on towards the destination, -1 there"""
@@ -55,8 +57,8 @@ def balanced(network: Expander, trees: int | None = None, seed: int = 1) -> Expa
     return routes_of_trees(network, order, via)
 
 
-@njit
-def _grow_tree(target, hosts, weight, ch, via):
+@EXPANDER.entry
+def _grow_tree(target: int, hosts: Int32s1, weight: Floats2, ch: Channels, via: Int16s1) -> bool:
     """The cheapest paths of all switches to one (Dijkstra), and what they add to the weights; False: some have none."""
     n, width = ch.neighbour.shape
     cost, settled, order = np.full(n, np.inf), np.zeros(n, np.bool_), np.empty(n, np.int64)
@@ -79,7 +81,7 @@ def _grow_tree(target, hosts, weight, ch, via):
     return True
 
 
-@njit
+@allocating
 def add_weights(order, hosts, ch, via, weight):
     """Adds to every channel the paths of a tree that pass it, one for every host; `order`: nearer switches first."""
     paths = hosts.astype(np.int64)
@@ -104,8 +106,8 @@ def routes_of_trees(network: Expander, order: NDArray[np.int64], via: Via) -> Ex
     return ExpanderRoutes(network, policy, pairs, first, length[:rows].copy(), columns[:rows, :longest].copy())
 
 
-@njit
-def _deepest(order, via, ch):
+@EXPANDER.entry
+def _deepest(order: Int64s1, via: Int16s3, ch: Channels) -> int:
     """Links of the longest path."""
     most = 1
     for tree in range(via.shape[0]):
@@ -119,8 +121,10 @@ def _deepest(order, via, ch):
     return most
 
 
-@njit
-def _follow(pairs, number, via, ch, columns, length, count):
+@EXPANDER.entry
+def _follow(
+    pairs: Int32s2, number: Int64s1, via: Int16s3, ch: Channels, columns: UInt8s2, length: UInt8s1, count: Int64s1
+) -> int:
     """Writes the paths of all pairs, each once; returns their number."""
     row = 0
     for i in range(len(pairs)):

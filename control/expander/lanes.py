@@ -15,11 +15,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from detour.base.arrays import Bools1, Int64s1, UInt8s1, UInt8s2
 from detour.base.errors import DetourError
-from detour.base.jit import njit
+from detour.base.jit import allocating
 from detour.control.expander.enumeration import native
-from detour.control.expander.ordering import add_path, empty_order
+from detour.control.expander.ordering import Order, add_path, empty_order
 from detour.control.expander.routes import ExpanderRoutes, channels_of
+from detour.control.native import EXPANDER
+from detour.topo.expander.network import Channels
 
 MAX_LANES = 64
 """more than any switch has; a comparison may well ask for more than 8"""
@@ -61,8 +64,10 @@ def lash(routes: ExpanderRoutes) -> LaneRoutes:
     raise _too_many(routes)
 
 
-@njit
-def _fill(rows, source, columns, length, ch, order, fits):
+@EXPANDER.entry
+def _fill(
+    rows: Int64s1, source: Int64s1, columns: UInt8s2, length: UInt8s1, ch: Channels, order: Order, fits: Bools1
+) -> None:
     """Whether each path fits into a lane with those before it. Lanes do not depend on later ones, so one after the
     other gives what trying all lanes path by path does."""
     for k in range(rows.size):
@@ -92,7 +97,7 @@ def break_cycles(routes: ExpanderRoutes) -> LaneRoutes:
     raise _too_many(routes)
 
 
-@njit
+@allocating
 def _move_on(weakest, number, lane, begin, needs, start, users, count):
     """All paths of a lane that have a dependency go to the next lane."""
     for k in range(start[weakest], start[weakest + 1]):
@@ -103,8 +108,10 @@ def _move_on(weakest, number, lane, begin, needs, start, users, count):
                 count[needs[j]] -= 1
 
 
-@njit
-def _break(number, lane, begin, needs, start, users, ch):
+@EXPANDER.entry
+def _break(
+    number: int, lane: UInt8s1, begin: Int64s1, needs: Int64s1, start: Int64s1, users: Int64s1, ch: Channels
+) -> bool:
     """Frees a lane of cycles by a depth-first search that goes on after each; whether any path had to leave it.
 
     What has been left behind stays free of cycles, as dependencies only vanish. Where one on the present way vanishes,

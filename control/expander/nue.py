@@ -23,14 +23,16 @@ import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
+from detour.base.arrays import Bools2, Floats2, Int16s3, Int32s1, Int64s1
 from detour.base.errors import DetourError
-from detour.base.jit import njit
+from detour.base.jit import allocating, int64
 from detour.control.expander.enumeration import native
 from detour.control.expander.forests import add_weights, destinations, first_weight, routes_of_trees, trees_of
 from detour.control.expander.lanes import MAX_LANES, LaneRoutes
-from detour.control.expander.ordering import add, drop, empty_order
+from detour.control.expander.ordering import Order, add, drop, empty_order
+from detour.control.native import EXPANDER, assign
 from detour.topo.expander.flat import breadth_first
-from detour.topo.expander.network import Expander
+from detour.topo.expander.network import Channels, Expander
 
 
 class NueRoutes(NamedTuple):
@@ -97,8 +99,11 @@ def _spanning_tree(network: Expander, root: int) -> NDArray[np.bool_]:
     return found
 
 
-@njit
-def _route_lane(own, order, escape, hosts, weight, ch, taken, via):
+@EXPANDER.entry
+def _route_lane(
+    own: Int64s1, order: Int64s1, escape: Bools2, hosts: Int32s1, weight: Floats2, ch: Channels, taken: Order,
+    via: Int16s3,
+) -> int:  # fmt: skip
     """Grows all trees towards the destinations `own` (rows of `order`) of a lane; how many are the spanning tree's."""
     n = ch.neighbour.shape[0]
     escaped = 0
@@ -115,7 +120,7 @@ def _route_lane(own, order, escape, hosts, weight, ch, taken, via):
                 escaped += 1
                 for x in range(n):
                     _forget(x, found, target, ch, taken)
-                found[:] = ways[k]
+                assign(found, ways[k])
                 for x in range(n):
                     _depend(x, found, target, ch, taken)
             _by_distance(target, found, ch, nearer)
@@ -123,7 +128,7 @@ def _route_lane(own, order, escape, hosts, weight, ch, taken, via):
     return escaped
 
 
-@njit
+@allocating
 def _escape_tree(target, escape, ch, via):
     """The ways along the spanning tree."""
     via[:] = -1
@@ -140,25 +145,25 @@ def _escape_tree(target, escape, ch, via):
                 top += 1
 
 
-@njit
+@allocating
 def _depend(x, via, target, ch, taken):
     """Takes the dependency of the channel by which x goes on the next one; whether that closes no cycle."""
     if x == target or via[x] < 0:
         return True
     y = ch.neighbour[x, via[x]]
-    return y == target or add(x * ch.neighbour.shape[1] + via[x], via[y], ch, taken)
+    return y == target or add(int64(x * ch.neighbour.shape[1] + via[x]), int64(via[y]), ch, taken)
 
 
-@njit
+@allocating
 def _forget(x, via, target, ch, taken):
     """Gives it back."""
     if x != target and via[x] >= 0:
         y = ch.neighbour[x, via[x]]
         if y != target:
-            drop(x * ch.neighbour.shape[1] + via[x], via[y], taken)
+            drop(int64(x * ch.neighbour.shape[1] + via[x]), int64(via[y]), taken)
 
 
-@njit
+@allocating
 def _grow_within(target, weight, ch, taken, via):
     """Algorithm 1: whether all switches were reached; dependencies of those that were are taken."""
     n = ch.neighbour.shape[0]
@@ -186,7 +191,7 @@ def _grow_within(target, weight, ch, taken, via):
         _offer(x, cost, weight, ch, target, via, queue)
 
 
-@njit
+@allocating
 def _offer(y, cost, weight, ch, target, via, queue):
     """Offers neighbours that have no way yet one by way of y."""
     for c in range(ch.neighbour.shape[1]):
@@ -196,7 +201,7 @@ def _offer(y, cost, weight, ch, target, via, queue):
             heapq.heappush(queue, (cost[y] + weight[x, back], np.int64(x), np.int64(back)))
 
 
-@njit
+@allocating
 def _backtrack(target, cost, weight, ch, taken, via):
     """Leads a neighbour of a switch without a way elsewhere, so that the switch can go by it; the switch, or -1."""
     n, width = ch.neighbour.shape
@@ -215,7 +220,7 @@ def _backtrack(target, cost, weight, ch, taken, via):
     return -1
 
 
-@njit
+@allocating
 def _lead_elsewhere(y, e, x, c, target, ch, taken, via):
     """Lets y go on by column e, and x by column c to y, if that closes no cycle; otherwise nothing changes."""
     width = ch.neighbour.shape[1]
@@ -228,12 +233,12 @@ def _lead_elsewhere(y, e, x, c, target, ch, taken, via):
             return False
         at = ch.neighbour[at, via[at]]
     old = via[y]
-    _forget(y, via, target, ch, taken)
+    _forget(int64(y), via, target, ch, taken)
     via[y] = e
-    fits = _depend(y, via, target, ch, taken)
+    fits = _depend(int64(y), via, target, ch, taken)
     if not fits:
         via[y] = old
-        _depend(y, via, target, ch, taken)
+        _depend(int64(y), via, target, ch, taken)
         return False
     via[x] = c
     done = 0
@@ -241,7 +246,7 @@ def _lead_elsewhere(y, e, x, c, target, ch, taken, via):
         child = ch.neighbour[y, d]
         if child < 0 or child == target or via[child] != ch.back[y, d]:
             continue
-        if not add(child * width + via[child], e, ch, taken):
+        if not add(int64(child * width + via[child]), int64(e), ch, taken):
             fits = False
             break
         done = d + 1
@@ -250,18 +255,18 @@ def _lead_elsewhere(y, e, x, c, target, ch, taken, via):
         if child < 0 or child == target or via[child] != ch.back[y, d]:
             continue
         if fits and child != x:
-            drop(child * width + via[child], old, taken)
+            drop(int64(child * width + via[child]), int64(old), taken)
         elif not fits and d < done:
-            drop(child * width + via[child], e, taken)
+            drop(int64(child * width + via[child]), int64(e), taken)
     if not fits:
         via[x] = -1
-        _forget(y, via, target, ch, taken)
+        _forget(int64(y), via, target, ch, taken)
         via[y] = old
-        _depend(y, via, target, ch, taken)
+        _depend(int64(y), via, target, ch, taken)
     return fits
 
 
-@njit
+@allocating
 def _by_distance(target, via, ch, order):
     """Switches in an order in which each comes behind the one that it goes by."""
     width = ch.neighbour.shape[1]

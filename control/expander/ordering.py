@@ -12,23 +12,23 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from detour.base.jit import njit
+from detour.base.arrays import Bools1, Int32s1, Int32s2
+from detour.base.jit import allocating, int64
 from detour.topo.expander.network import Channels
 
 
 class Order(NamedTuple):
     """Dependencies of one class of packets, and room to search among them."""
 
-    count: NDArray[np.int32]
+    count: Int32s2
     """(channels, width) how many paths have channel i depend on column d behind it"""
-    place: NDArray[np.int32]
+    place: Int32s1
     """(channels,) position of each in the order"""
-    seen: NDArray[np.bool_]
+    seen: Bools1
     """(channels,) all False between calls"""
-    ahead: NDArray[np.int32]
-    behind: NDArray[np.int32]
+    ahead: Int32s1
+    behind: Int32s1
     """(channels,) stacks"""
 
 
@@ -45,7 +45,7 @@ def empty_order(ch: Channels) -> Order:
     )
 
 
-@njit
+@allocating
 def _forward(begin, limit, ch, order):
     """Channels that `begin` leads to up to place `limit`, into `ahead`; their number, or -1 if one is at `limit`."""
     width = ch.neighbour.shape[1]
@@ -68,7 +68,7 @@ def _forward(begin, limit, ch, order):
     return found
 
 
-@njit
+@allocating
 def _backward(begin, limit, ch, order):
     """Channels that lead to `begin` from places beyond `limit`, into `behind`; their number."""
     width = ch.neighbour.shape[1]
@@ -90,22 +90,43 @@ def _backward(begin, limit, ch, order):
     return found
 
 
-@njit
+@allocating
+def _sort(channels, count, order):
+    """The first so many by their place (Shell 1959); `np.argsort` takes a second to compile."""
+    gap = 1
+    while gap < count // 3:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for i in range(gap, count):
+            one, at = channels[i], i
+            while at >= gap and order.place[channels[at - gap]] > order.place[one]:
+                channels[at] = channels[at - gap]
+                at -= gap
+            channels[at] = one
+        gap //= 3
+
+
+@allocating
 def _reorder(ahead, behind, order):
     """Puts what leads to the new dependency before what it leads to, in the places that all of them had."""
-    count = behind + ahead
-    moved = np.empty(count, np.int32)
-    first = order.behind[:behind]
-    last = order.ahead[:ahead]
-    moved[:behind] = first[np.argsort(order.place[first])]
-    moved[behind:] = last[np.argsort(order.place[last])]
-    places = np.sort(order.place[moved])
-    for i in range(count):
-        order.place[moved[i]] = places[i]
-        order.seen[moved[i]] = False
+    _sort(order.behind, behind, order)
+    _sort(order.ahead, ahead, order)
+    places = np.empty(behind + ahead, np.int32)
+    i, j = 0, 0
+    for k in range(behind + ahead):
+        if j == ahead or (i < behind and order.place[order.behind[i]] < order.place[order.ahead[j]]):
+            places[k] = order.place[order.behind[i]]
+            i += 1
+        else:
+            places[k] = order.place[order.ahead[j]]
+            j += 1
+    for k in range(behind + ahead):
+        one = order.behind[k] if k < behind else order.ahead[k - behind]
+        order.place[one] = places[k]
+        order.seen[one] = False
 
 
-@njit
+@allocating
 def add(i, d, ch, order):
     """Lets channel i depend on column d behind it once more; False, and nothing has changed, if that closes a cycle."""
     width = ch.neighbour.shape[1]
@@ -125,24 +146,24 @@ def add(i, d, ch, order):
     return True
 
 
-@njit
+@allocating
 def drop(i, d, order):
     """Takes a dependency back that was added once."""
     order.count[i, d] -= 1
 
 
-@njit
+@allocating
 def add_path(source, columns, length, ch, order):
     """Adds the dependencies of a path, all or, if they close a cycle, none; returns whether."""
     width = ch.neighbour.shape[1]
     x, before = source, -1
     for h in range(length):
         c = columns[h]
-        if before >= 0 and not add(before, c, ch, order):
+        if before >= 0 and not add(int64(before), int64(c), ch, order):
             y, last = source, -1
             for g in range(h):
                 if last >= 0:
-                    drop(last, columns[g], order)
+                    drop(int64(last), int64(columns[g]), order)
                 last = y * width + columns[g]
                 y = ch.neighbour[y, columns[g]]
             return False

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.base.jit import njit
+from detour.base.arrays import Bools3, Bools4, Int64s1, UInt8s1, UInt8s2
 from detour.control.expander.enumeration import native
 from detour.control.expander.routes import ExpanderRoutes
+from detour.control.native import EXPANDER
 from detour.control.verifier.cycles import cycle_of
-from detour.topo.expander.network import Expander
+from detour.topo.expander.network import Channels, Expander
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,11 @@ class Proof:
         return sum(layer.dependencies for layer in self.priorities) + self.between
 
 
-@njit
-def _mark(source, length, columns, lane, ch, flat, inside, rising, used):
+@EXPANDER.entry
+def _mark(
+    source: Int64s1, length: UInt8s1, columns: UInt8s2, lane: UInt8s1, ch: Channels, flat: bool, inside: Bools4,
+    rising: Bools4, used: Bools3,
+) -> None:  # fmt: skip
     """Marks the dependencies of all paths, which begin in the priority `lane`; `flat`: and stay there.
 
     inside[p, x, c, d]: channel c of switch x in priority p depends on column d behind it in the same priority;

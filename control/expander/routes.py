@@ -14,11 +14,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from detour.base.arrays import Bools1, Int64s1, UInt8s1, UInt8s2
 from detour.base.errors import DetourError
 from detour.base.files import new_text
-from detour.base.jit import njit
 from detour.control.expander import enumeration
 from detour.control.expander.enumeration import DISJOINT, DIVERSE, FREE, PLAIN
+from detour.control.native import EXPANDER, assign
 from detour.topo.expander.network import Channels, Expander
 
 SourcesProgress = Callable[[int, int], None]  # called with (sources done, sources in all)
@@ -295,15 +296,18 @@ def _assembled(
     return ExpanderRoutes(network, policy, pairs, first, new_length, new_columns)
 
 
-@njit
-def _arrange(first, begin, low, turned, length, columns, ch, new_length, new_columns):
+@EXPANDER.entry
+def _arrange(
+    first: Int64s1, begin: Int64s1, low: Int64s1, turned: Bools1, length: UInt8s1, columns: UInt8s2, ch: Channels,
+    new_length: UInt8s1, new_columns: UInt8s2,
+) -> None:  # fmt: skip
     for i in range(first.size - 1):
         for j in range(first[i + 1] - first[i]):
             old, new = begin[i] + j, first[i] + j
             hops = length[old]
             new_length[new] = hops
             if not turned[i]:
-                new_columns[new] = columns[old]
+                assign(new_columns[new], columns[old])
                 continue
             x = low[i]
             for d in range(hops):

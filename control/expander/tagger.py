@@ -11,12 +11,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from detour.base.jit import njit
+from detour.base.arrays import Bools3, Bools4, Int64s1, Int64s3, UInt8s1, UInt8s2
+from detour.base.jit import allocating, int64
 from detour.control.expander.enumeration import native
-from detour.control.expander.ordering import add, drop, empty_order
+from detour.control.expander.ordering import Order, add, drop, empty_order
 from detour.control.expander.routes import ExpanderRoutes
+from detour.control.native import EXPANDER
+from detour.topo.expander.network import Channels
 
 
 class Tags(NamedTuple):
@@ -29,16 +31,16 @@ class Tags(NamedTuple):
 class _Hops(NamedTuple):
     """Channels by the hop that takes them, and what these need: c and d are columns of the switch x and of the next."""
 
-    used: NDArray[np.bool_]
+    used: Bools3
     """(hops, x, c)"""
-    depends: NDArray[np.bool_]
+    depends: Bools4
     """(hops - 1, x, c, d): hop h of some path takes channel (x, c), hop h + 1 column d behind it"""
-    tag: NDArray[np.int64]
+    tag: Int64s3
     """(hops, x, c) from 1; 0: none yet"""
 
 
-@njit
-def _mark_hops(source, length, columns, ch, hops):
+@EXPANDER.entry
+def _mark_hops(source: Int64s1, length: UInt8s1, columns: UInt8s2, ch: Channels, hops: _Hops) -> None:
     """Fills in `used` and `depends`."""
     for row in range(source.size):
         x, before_x, before_c = source[row], -1, -1
@@ -51,7 +53,7 @@ def _mark_hops(source, length, columns, ch, hops):
             x = ch.neighbour[x, c]
 
 
-@njit
+@allocating
 def _fits(hop, x, c, now, ch, hops, order, before):
     """Puts (channel, hop) into tag `now` if no cycle comes of it; returns whether. `before` (width,): room."""
     width, count = ch.neighbour.shape[1], 0
@@ -59,17 +61,17 @@ def _fits(hop, x, c, now, ch, hops, order, before):
     for e in range(width if hop else 0):
         w, back = ch.neighbour[x, e], ch.back[x, e]
         if w >= 0 and hops.depends[hop - 1, w, back, c] and hops.tag[hop - 1, w, back] == now:
-            if not add(w * width + back, c, ch, order):
+            if not add(int64(w * width + back), int64(c), ch, order):
                 for k in range(count):
-                    drop(before[k], c, order)
+                    drop(int64(before[k]), int64(c), order)
                 return False
             before[count] = w * width + back
             count += 1
     return True
 
 
-@njit
-def _merge(ch, hops, order, before):
+@EXPANDER.entry
+def _merge(ch: Channels, hops: _Hops, order: Order, before: Int64s1) -> int:
     """Algorithm 2: gives every (channel, hop) in use a tag. Returns the number of tags."""
     count, n, width = hops.used.shape
     now = 1

@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from detour.base.jit import njit
+from detour.base.arrays import Int32s1, Int32s4, Int32s5
+from detour.base.jit import allocating, int64
 from detour.control.fors.fabric import FatTree
-from detour.control.fors.jit import inner
+from detour.control.fors.twister import below, seeded
+from detour.control.native import FORS_PART
 
 _FREE, _CLOSED = -1, -2
 """what a link carries in a phase, beside numbers of flows"""
@@ -70,7 +72,7 @@ def place(board: Board, flows: Flows3, leaves: int, effort: int, seed: int) -> i
     return int(_place(board.turn, board.low, board.high, *columns, missing, leaves, effort, seed))
 
 
-@inner
+@allocating
 def _slot(turn, side, leaf, phase, insistence):
     """A server's turn: a free one, or that of the flow that insists least; and its holder."""
     best, holder = 0, -1
@@ -86,7 +88,7 @@ def _slot(turn, side, leaf, phase, insistence):
     return best, holder
 
 
-@inner
+@allocating
 def _cost(ends, k, insistence):
     """What driving out holder `k` costs beside those before it, who go anyhow."""
     if ends[k] < 0:
@@ -97,17 +99,17 @@ def _cost(ends, k, insistence):
     return insistence[ends[k]]
 
 
-@inner
-def _best(turn, low, high, u, v, leaves, insistence):
+@allocating
+def _best(turn, low, high, u, v, leaves, insistence, draws):
     """The place that costs least (ties at random): cost, phase, plane, core."""
     p, q = u // leaves, v // leaves
     least, phase, plane, core = _NOTHING, -1, -1, -1
     ties = 0
     ends = np.full(6, _FREE, np.int64)
     for t in range(turn.shape[2]):
-        ends[0] = _slot(turn, 0, u, t, insistence)[1]
-        ends[1] = _slot(turn, 1, v, t, insistence)[1]
-        base = _cost(ends, 0, insistence) + _cost(ends, 1, insistence)
+        ends[0] = _slot(turn, int64(0), u, t, insistence)[1]
+        ends[1] = _slot(turn, int64(1), v, t, insistence)[1]
+        base = _cost(ends, int64(0), insistence) + _cost(ends, int64(1), insistence)
         if base > least:
             continue
         for j in range(low.shape[2] if u != v else 1):
@@ -116,7 +118,7 @@ def _best(turn, low, high, u, v, leaves, insistence):
                 ends[2], ends[3] = low[0, u, j, t], low[1, v, j, t]
                 if ends[2] == _CLOSED or ends[3] == _CLOSED:
                     continue
-                cost += _cost(ends, 2, insistence) + _cost(ends, 3, insistence)
+                cost += _cost(ends, int64(2), insistence) + _cost(ends, int64(3), insistence)
             if cost > least:
                 continue
             for i in range(high.shape[3] if p != q else 1):
@@ -125,17 +127,17 @@ def _best(turn, low, high, u, v, leaves, insistence):
                     ends[4], ends[5] = high[0, p, j, i, t], high[1, q, j, i, t]
                     if ends[4] == _CLOSED or ends[5] == _CLOSED:
                         continue
-                    whole += _cost(ends, 4, insistence) + _cost(ends, 5, insistence)
+                    whole += _cost(ends, int64(4), insistence) + _cost(ends, int64(5), insistence)
                 if whole > least:
                     continue
                 ties = 1 if whole < least else ties + 1
-                if ties == 1 or np.random.randint(ties) == 0:
+                if ties == 1 or below(draws, ties) == 0:
                     least, phase = whole, t
                     plane, core = j if u != v else -1, i if p != q else -1
     return least, phase, plane, core
 
 
-@inner
+@allocating
 def _leave(turn, low, high, source, target, phase, plane, core, flow, leaves):
     """The flow gives back what it has."""
     t = phase[flow]
@@ -151,15 +153,18 @@ def _leave(turn, low, high, source, target, phase, plane, core, flow, leaves):
     phase[flow], plane[flow], core[flow] = -1, -1, -1
 
 
-@njit
-def _place(turn, low, high, source, target, phase, plane, core, missing, leaves, effort, seed):
-    np.random.seed(seed)
+@FORS_PART.entry
+def _place(
+    turn: Int32s4, low: Int32s4, high: Int32s5, source: Int32s1, target: Int32s1, phase: Int32s1, plane: Int32s1,
+    core: Int32s1, missing: Int32s1, leaves: int, effort: int, seed: int,
+) -> int:  # fmt: skip
+    draws = seeded(seed)
     insistence = np.ones(len(source), np.int64)
     waiting: list[Any] = [np.int32(flow) for flow in missing]
     while len(waiting) > 0:
         flow = waiting.pop()
         u, v = source[flow], target[flow]
-        cost, t, j, i = _best(turn, low, high, u, v, leaves, insistence)
+        cost, t, j, i = _best(turn, low, high, u, v, leaves, insistence, draws)
         if cost > 0:
             if effort == 0 or t < 0:
                 waiting.append(flow)
@@ -168,22 +173,22 @@ def _place(turn, low, high, source, target, phase, plane, core, missing, leaves,
             insistence[flow] += 1
         for side in range(2):
             leaf = u if side == 0 else v
-            k, holder = _slot(turn, side, leaf, t, insistence)
+            k, holder = _slot(turn, int64(side), leaf, t, insistence)
             if holder >= 0:
                 waiting.append(holder)
-                _leave(turn, low, high, source, target, phase, plane, core, holder, leaves)
+                _leave(turn, low, high, source, target, phase, plane, core, int64(holder), leaves)
             turn[side, leaf, t, k] = flow
             if j >= 0:
                 holder = low[side, leaf, j, t]
                 if holder >= 0 and holder != flow:
                     waiting.append(holder)
-                    _leave(turn, low, high, source, target, phase, plane, core, holder, leaves)
+                    _leave(turn, low, high, source, target, phase, plane, core, int64(holder), leaves)
                 low[side, leaf, j, t] = flow
             if i >= 0:
                 holder = high[side, leaf // leaves, j, i, t]
                 if holder >= 0 and holder != flow:
                     waiting.append(holder)
-                    _leave(turn, low, high, source, target, phase, plane, core, holder, leaves)
+                    _leave(turn, low, high, source, target, phase, plane, core, int64(holder), leaves)
                 high[side, leaf // leaves, j, i, t] = flow
         phase[flow], plane[flow], core[flow] = t, j, i
     return 0

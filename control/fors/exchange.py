@@ -12,12 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from detour.base.jit import njit
+from detour.base.arrays import Bools2, Int32s1, Int32s2, Int32s3
+from detour.base.jit import allocating, int64
 from detour.control.fors.fabric import FatTree
-from detour.control.fors.jit import inner
 from detour.control.fors.paths import INSIDE
 from detour.control.fors.plan import ForsPlan
 from detour.control.fors.recolour import complete
+from detour.control.native import FORS_PART
 
 TRIES = 2
 """Attempts to route a phase"""
@@ -42,23 +43,23 @@ def recoloured(source: np.ndarray, target: np.ndarray, alive: np.ndarray, colour
 class _Flows(NamedTuple):
     """What native code sees of an assignment."""
 
-    phase: np.ndarray
+    phase: Int32s1
     """(flows,) int32"""
-    spine: np.ndarray
+    spine: Int32s1
     """(flows,) int32"""
-    src: np.ndarray
+    src: Int32s1
     """(flows,) int32 servers"""
-    dst: np.ndarray
+    dst: Int32s1
     """(flows,) int32 servers"""
-    leaves: np.ndarray
+    leaves: Int32s2
     """(2, flows) int32: of the senders, of the receivers"""
-    at: np.ndarray
+    at: Int32s3
     """(2, phases, servers) int32: the flow that a server sends and the one that it receives, -1: none"""
-    loads: np.ndarray
+    loads: Int32s3
     """(2, phases, leaves) int32: flows out of a leaf and into it"""
-    alive: np.ndarray
+    alive: Bools2
     """(leaves, spines) bool: links"""
-    links: np.ndarray
+    links: Int32s1
     """(leaves,) int32: how many are alive"""
 
 
@@ -112,8 +113,7 @@ class PhaseAssignment:
         """Exchanges the component of one row with phase q, if phase q can be routed then."""
         crowded = any((load[p] > self.links).any() for load in self.loads)
         members = np.empty(_LONGEST, np.int32)
-        # The types that native code calls it with: for others it would be compiled once more.
-        size = _component(np.int32(row), p, q, self.flows, members)
+        size = _component(row, p, q, self.flows, members)
         both = self.at[0, [p, q]].ravel()
         both = both[both >= 0]
         before = self.spine[both]
@@ -150,8 +150,8 @@ class PhaseAssignment:
         return True
 
 
-@njit
-def _components(p, rows, flows, longest, found):
+@FORS_PART.entry
+def _components(p: int, rows: Int32s1, flows: _Flows, longest: int, found: Int32s2) -> int:
     """Components that a row of phase p and another phase's flows make and that may be exchanged: cost, row, phase.
 
     They must not crowd the other phase, nor p at a leaf that is not crowded yet. The cost is the length, and more where
@@ -171,7 +171,7 @@ def _components(p, rows, flows, longest, found):
                         continue
                     if free != _finds_spine(row, q, flows):
                         continue
-                    size = _component(row, p, q, flows, members)
+                    size = _component(int64(row), p, q, flows, members)
                     if size < 1 or size > most or not _fits(members[:size], p, q, flows):
                         continue
                     found[count, 0], found[count, 1], found[count, 2] = size + 4 * (not free), row, q
@@ -184,7 +184,7 @@ def _components(p, rows, flows, longest, found):
     return count
 
 
-@inner
+@allocating
 def _room(row, p, q, flows):
     """Whether q can take in a row at an end where p is crowded: what p gives away there, q gets."""
     leaves, loads, links = flows.leaves, flows.loads, flows.links
@@ -195,7 +195,7 @@ def _room(row, p, q, flows):
     return True
 
 
-@inner
+@allocating
 def _finds_spine(row, q, flows):
     """Whether a spine is free in phase q at both ends of a row."""
     leaves, alive = flows.leaves, flows.alive
@@ -209,8 +209,8 @@ def _finds_spine(row, q, flows):
     return free.any()
 
 
-@njit
-def _component(row, p, q, flows, members):
+@FORS_PART.entry
+def _component(row: int, p: int, q: int, flows: _Flows, members: Int32s1) -> int:
     """The rows of phases p and q that hang together with `row` of phase p; returns how many, -1: too many."""
     src, dst, at = flows.src, flows.dst, flows.at
     size = 1
@@ -238,10 +238,10 @@ def _component(row, p, q, flows, members):
     return size
 
 
-@inner
+@allocating
 def _fits(members, p, q, flows):
     """Whether an exchange leaves q with enough links and p no worse than it is."""
-    _shift(members, p, q, flows, 1)
+    _shift(members, p, q, flows, int64(1))
     fits = True
     for row in members:
         if flows.leaves[0, row] == flows.leaves[1, row]:
@@ -251,11 +251,11 @@ def _fits(members, p, q, flows):
             came = q if flows.phase[row] == p else p
             if flows.loads[end, came, leaf] > flows.links[leaf]:
                 fits = False
-    _shift(members, p, q, flows, -1)
+    _shift(members, p, q, flows, int64(-1))
     return fits
 
 
-@inner
+@allocating
 def _shift(members, p, q, flows, by):
     phase, leaves, loads = flows.phase, flows.leaves, flows.loads
     for row in members:

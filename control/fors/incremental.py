@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from detour.base.arrays import Int64Array
+from detour.base.arrays import Bools2, Int32s1, Int64Array, Int64s1
 from detour.base.errors import DetourError
-from detour.base.jit import int64, njit
+from detour.base.jit import int64
 from detour.control.fors.exchange import SWAP_BUDGET, TRIES, PhaseAssignment
 from detour.control.fors.fabric import FatTree
 from detour.control.fors.loads import counting_bound
@@ -19,6 +19,7 @@ from detour.control.fors.plan import ForsPlan, PlanSeconds, Schedule, arranged, 
 from detour.control.fors.recolour import complete
 from detour.control.fors.repair import GONE, repaired
 from detour.control.fors.solve import proven_bound, solve
+from detour.control.native import FORS_PART, assign
 
 _TRIES = 6  # Attempts to move few flows of a phase
 
@@ -146,13 +147,14 @@ def _recolour_phases(
     order = by_phase(phase[rows], key)
     rows, key = rows[order], key[order]
     alive = fabric.alive
+    links = alive.sum(axis=1)
     known: dict[bytes, np.ndarray | None] = {}
     resisting = []
     for p, begin, end in zip(which.tolist(), *np.searchsorted(phase[rows], [which, which + 1]).tolist(), strict=True):
         name, part = key[begin:end].tobytes(), rows[begin:end]
         if name not in known:
             colour = spine[part]
-            found = _fewest_moves(source[part], target[part], alive, colour)
+            found = _fewest_moves(source[part], target[part], alive, links, colour)
             known[name] = colour if found else None
         colour = known[name]
         if colour is None:
@@ -162,10 +164,9 @@ def _recolour_phases(
     return resisting
 
 
-@njit
-def _fewest_moves(u, v, alive, colour):
+@FORS_PART.entry
+def _fewest_moves(u: Int32s1, v: Int32s1, alive: Bools2, links: Int64s1, colour: Int32s1) -> bool:
     """Colours the flows of one phase, in place, moving as few as in the best of some attempts; whether it succeeded."""
-    links = alive.sum(axis=1)
     out, into = np.zeros(len(links), np.int64), np.zeros(len(links), np.int64)
     for k in range(len(u)):
         out[u[k]] += 1
@@ -181,7 +182,7 @@ def _fewest_moves(u, v, alive, colour):
             changed = (new != old).sum()
             if changed < best:
                 best = changed
-                colour[:] = new
+                assign(colour, new)
         # One more for each that has to move is hard to beat.
         if best <= 2 * missing or (attempt >= TRIES and best > len(u)):
             break

@@ -18,10 +18,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from detour.base.arrays import Int32s1, Int32s2
 from detour.base.errors import DetourError
-from detour.base.jit import njit
-from detour.control.fors.jit import inner
+from detour.base.jit import allocating, int64
 from detour.control.linear import programme, solver
+from detour.control.native import FORS_PART, assign
 
 _ROUNDS = 50
 
@@ -39,7 +40,7 @@ def phases_of(
     ends = zip((source, target), ports, strict=True)
     links = np.stack([np.where(inside, -1, leaf * spines + port) for leaf, port in ends]).astype(np.int32)
     leaves = np.stack([source, target]).astype(np.int32)
-    room = np.asarray(population, np.int32)
+    room = np.ascontiguousarray(population, np.int32)
     for end in range(2):
         over = np.bincount(links[end][~inside], minlength=1).max(initial=0) > phases
         if over or (np.bincount(leaves[end], minlength=len(room)) > phases * room).any():
@@ -84,7 +85,7 @@ def _one_of_three(links: np.ndarray, leaves: np.ndarray, room: np.ndarray, spine
     return np.rint(np.array(model.getSolution().col_value)).astype(bool)
 
 
-@inner
+@allocating
 def _pair(members, link, leaf, open_link, open_leaf, mate):
     """Pairs members inside links, then those left over inside leaves; `mate` gets positions, -1 for who stays alone.
 
@@ -119,7 +120,7 @@ def _pair(members, link, leaf, open_link, open_leaf, mate):
         open_leaf[leaf[members[k]]] = -1
 
 
-@inner
+@allocating
 def _deal(count, mates, side):
     """Sides 0 and 1 in turn along the paths and cycles of mates."""
     side[:count] = -1
@@ -142,7 +143,7 @@ def _deal(count, mates, side):
             first = 1 - first
 
 
-@inner
+@allocating
 def _halve(members, links, leaves, open_link, open_leaf, mates, side):
     """Divides members (a slice of flows, rearranged in place); returns how many are in the first half."""
     count = len(members)
@@ -158,12 +159,12 @@ def _halve(members, links, leaves, open_link, open_leaf, mates, side):
         else:
             second[right] = members[k]
             right += 1
-    members[left:] = second[:right]
+    assign(members[left:], second[:right])
     return left
 
 
-@njit
-def _divide(phases, links, leaves, room, spines, phase):
+@FORS_PART.entry
+def _divide(phases: int, links: Int32s2, leaves: Int32s2, room: Int32s1, spines: int, phase: Int32s1) -> None:
     """Gives phases to all flows but some that a division into parts of different size leaves out (they keep -1)."""
     flows = links.shape[1]
     members = np.arange(flows).astype(np.int32)
@@ -198,7 +199,7 @@ def _divide(phases, links, leaves, room, spines, phase):
         todo.append((middle, end, first + part, count - part))
 
 
-@inner
+@allocating
 def _relieve(members, begin, middle, end, one, other, links, leaves, room, spines, side):
     """Two parts of `one` and `other` phases: moves flows of sets with too many to the other part, or out of both.
 
@@ -210,12 +211,12 @@ def _relieve(members, begin, middle, end, one, other, links, leaves, room, spine
     count = end - begin
     for k in range(count):
         side[k] = begin + k >= middle
-        _count(members[begin + k], side[k], 1, links, leaves, per_link, per_leaf)
+        _count(int64(members[begin + k]), int64(side[k]), int64(1), links, leaves, per_link, per_leaf)
     for wanted in range(2, -1, -1):
         for k in range(count):
             if side[k] > 1:
                 continue
-            flow, part = members[begin + k], side[k]
+            flow, part = int64(members[begin + k]), int64(side[k])
             over = 0
             for at in range(2):
                 over += _over(flow, part, at, phases[part], links, leaves, room, per_link, per_leaf)
@@ -223,11 +224,11 @@ def _relieve(members, begin, middle, end, one, other, links, leaves, room, spine
                 continue
             if _fits(flow, 1 - part, phases[1 - part], links, leaves, room, per_link, per_leaf):
                 side[k] = 1 - part
-                _count(flow, side[k], 1, links, leaves, per_link, per_leaf)
+                _count(flow, int64(side[k]), int64(1), links, leaves, per_link, per_leaf)
             elif wanted == 0:
                 side[k] = 2
             if side[k] != part:
-                _count(flow, part, -1, links, leaves, per_link, per_leaf)
+                _count(flow, part, int64(-1), links, leaves, per_link, per_leaf)
     old = members[begin:end].copy()
     bounds = np.zeros(3, np.int64)
     at = begin
@@ -240,7 +241,7 @@ def _relieve(members, begin, middle, end, one, other, links, leaves, room, spine
     return bounds[0], bounds[1]
 
 
-@inner
+@allocating
 def _count(flow, part, by, links, leaves, per_link, per_leaf):
     for at in range(2):
         per_leaf[part, at, leaves[at, flow]] += by
@@ -248,7 +249,7 @@ def _count(flow, part, by, links, leaves, per_link, per_leaf):
             per_link[part, at, links[at, flow]] += by
 
 
-@inner
+@allocating
 def _over(flow, part, at, phases, links, leaves, room, per_link, per_leaf):
     """1 if one of a flow's sets at one end has more in a part of so many phases than they can hold, else 0."""
     leaf, link = leaves[at, flow], links[at, flow]
@@ -257,7 +258,7 @@ def _over(flow, part, at, phases, links, leaves, room, per_link, per_leaf):
     return 0
 
 
-@inner
+@allocating
 def _fits(flow, part, phases, links, leaves, room, per_link, per_leaf):
     """Whether a part of so many phases has room for one more in all sets of a flow."""
     for at in range(2):
@@ -267,8 +268,8 @@ def _fits(flow, part, phases, links, leaves, room, per_link, per_leaf):
     return True
 
 
-@njit
-def _bring_in(phases, links, leaves, room, spines, phase):
+@FORS_PART.entry
+def _bring_in(phases: int, links: Int32s2, leaves: Int32s2, room: Int32s1, spines: int, phase: Int32s1) -> bool:
     """Finds phases for the flows that have none; whether all got one.
 
     A flow needs room in its two sets at each end. Up to four phases that have it between them, divided anew together
@@ -283,7 +284,7 @@ def _bring_in(phases, links, leaves, room, spines, phase):
     size = np.zeros(phases, np.int32)
     for flow in range(len(phase)):
         if phase[flow] >= 0:
-            _enter(flow, phase[flow], links, leaves, at_link, at_leaf, held, size)
+            _enter(int64(flow), phase[flow], links, leaves, at_link, at_leaf, held, size)
     open_link = np.full(len(room) * spines, -1, np.int32)
     open_leaf = np.full(len(room), -1, np.int32)
     mates = np.empty((2, 4 * total + 1), np.int32)
@@ -316,11 +317,11 @@ def _bring_in(phases, links, leaves, room, spines, phase):
         for k in range(count):
             for j in range(bounds[k], bounds[k + 1]):
                 phase[members[j]] = chosen[k]
-                _enter(members[j], chosen[k], links, leaves, at_link, at_leaf, held, size)
+                _enter(int64(members[j]), chosen[k], links, leaves, at_link, at_leaf, held, size)
     return True
 
 
-@inner
+@allocating
 def _enter(flow, p, links, leaves, at_link, at_leaf, held, size):
     held[p, size[p]] = flow
     size[p] += 1
@@ -330,7 +331,7 @@ def _enter(flow, p, links, leaves, at_link, at_leaf, held, size):
             at_link[end, p, links[end, flow]] = True
 
 
-@inner
+@allocating
 def _clear(p, links, leaves, at_link, at_leaf, held, size):
     for k in range(size[p]):
         for end in range(2):
@@ -340,7 +341,7 @@ def _clear(p, links, leaves, at_link, at_leaf, held, size):
     size[p] = 0
 
 
-@inner
+@allocating
 def _choose(flow, phases, links, leaves, room, at_link, at_leaf, chosen):
     """One, two or four phases that together have room for a flow in all its sets; returns how many (0: there are none).
 

@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from detour.base.jit import int64, njit
-from detour.control.fors.jit import inner
+from detour.base.arrays import Bools2, Int32s1
+from detour.base.jit import allocating, int64
+from detour.control.native import FORS_PART
 
 _TENURE = 7
 """An edge may not return to the colour it was driven from for this many steps, and some at random."""
@@ -45,15 +46,9 @@ class _Search(NamedTuple):
     wanted: np.ndarray
 
 
-@njit
+@FORS_PART.entry
 def complete(
-    source: np.ndarray,
-    target: np.ndarray,
-    out_ok: np.ndarray,
-    in_ok: np.ndarray,
-    colour: np.ndarray,
-    budget: int,
-    seed: int,
+    source: Int32s1, target: Int32s1, out_ok: Bools2, in_ok: Bools2, colour: Int32s1, budget: int, seed: int
 ) -> int:
     """Colours the edges whose `colour` is -1, in place; returns how many are left without one.
 
@@ -112,7 +107,7 @@ def complete(
     return 0
 
 
-@inner
+@allocating
 def _next(rng: int) -> int:
     """A linear congruential generator: repeatable, and good enough to break ties.
 
@@ -123,7 +118,7 @@ def _next(rng: int) -> int:
     return (rng * 48271 + 11) % 2147483647
 
 
-@inner
+@allocating
 def _give(edge, colour, graph):
     """An edge gets a colour that is free at both ends."""
     graph.colour[edge] = colour
@@ -131,14 +126,14 @@ def _give(edge, colour, graph):
     graph.into.at[graph.into.of[edge], colour] = edge
 
 
-@inner
+@allocating
 def _take(edge, graph):
     """Frees an edge's colour at both ends; the edge is to get another one."""
     graph.out.at[graph.out.of[edge], graph.colour[edge]] = -1
     graph.into.at[graph.into.of[edge], graph.colour[edge]] = -1
 
 
-@inner
+@allocating
 def _free_colour(u, v, out, into, first) -> int:
     """A colour that neither end uses, looking from `first` on; -1: none."""
     colours = out.ok.shape[1]
@@ -151,7 +146,7 @@ def _free_colour(u, v, out, into, first) -> int:
     return -1
 
 
-@inner
+@allocating
 def _by_ejection_chain(edge, graph, search, start) -> int:
     """The colour for an edge after the fewest others have each gone to another colour; -1: none was found.
 
@@ -192,7 +187,7 @@ def _by_ejection_chain(edge, graph, search, start) -> int:
     return -1
 
 
-@inner
+@allocating
 def _taken(x, c, graph, search):
     """Whether an edge before x on its chain takes colour c at an end of x."""
     source, target = graph.out.of, graph.into.of
@@ -206,7 +201,7 @@ def _taken(x, c, graph, search):
     return False
 
 
-@inner
+@allocating
 def _shift(x, c, graph, search):
     """Carries out a chain whose last edge x takes c; returns the colour that its first edge is to have."""
     at = x
@@ -221,7 +216,7 @@ def _shift(x, c, graph, search):
     return new
 
 
-@inner
+@allocating
 def _by_kempe_chain(u, v, graph, chain) -> int:
     """Frees a colour for an edge u -> v by exchanging two colours along the shortest chain; -1: there is none.
 
@@ -259,7 +254,7 @@ def _by_kempe_chain(u, v, graph, chain) -> int:
     return best_a if best_end == 0 else best_b
 
 
-@inner
+@allocating
 def _chain(end, first, second, here, there, chain) -> int:
     """Length of the chain first, second, first, ... of edges from `end`, written to `chain`; -1: one of its edges may
     not change its colour. `here`: the side that `end` is on, `there`: the other."""
@@ -282,7 +277,7 @@ def _chain(end, first, second, here, there, chain) -> int:
     return length
 
 
-@inner
+@allocating
 def _exchange(chain, a, b, graph):
     for edge in chain:
         _take(edge, graph)
@@ -290,7 +285,7 @@ def _exchange(chain, a, b, graph):
         _give(edge, b if graph.colour[edge] == a else a, graph)
 
 
-@inner
+@allocating
 def _least_driven(u, v, out, into, tabu, rng) -> int:
     """The allowed colour, not `tabu`, that drives out fewest edges, ties by chance; -1: no colour is allowed."""
     colours = out.ok.shape[1]

@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.base.arrays import Int32Array, Int64Array
-from detour.base.jit import njit
+from detour.base.arrays import Int32Array, Int32s1, Int32s2, Int32s3, Int64s1, Int64s2, Int64s3
+from detour.base.jit import allocating, int64
+from detour.control.native import PLACEMENT
 
 ANY = 1 << 30
 ROUNDS = ((8, True, True, 32), (2, False, True, 32), (200, False, False, 64), (200, False, False, ANY))
@@ -35,28 +36,28 @@ STEPS = 10_000_000
 class Coloured(NamedTuple):
     """Edges, and what vertices of both sides (0: left, 1: right) and groups carry and take of each colour."""
 
-    ends: Int32Array
+    ends: Int32s2
     """(2, edges) vertex at either side"""
-    group: Int32Array
+    group: Int32s2
     """(2, edges) group that the edge counts for, -1: none"""
-    colour: Int32Array
+    colour: Int32s1
     """(edges,)"""
-    load: Int64Array
+    load: Int64s3
     """(2, vertices, colours), with edges that cannot move and are not among these"""
-    room: Int64Array
+    room: Int64s3
     """(2, vertices, colours) what it may be; 0: no edge at all"""
-    group_load: Int64Array
+    group_load: Int64s3
     """(2, groups, colours)"""
-    group_room: Int64Array
+    group_room: Int64s3
     """(2, groups, colours)"""
 
 
 class _Lists(NamedTuple):
     """The edges of a vertex and colour, as doubly linked lists."""
 
-    first: Any  # (2, vertices, colours)
-    next: Any  # (2, edges)
-    previous: Any  # (2, edges)
+    first: Int32s3  # (2, vertices, colours)
+    next: Int32s2  # (2, edges)
+    previous: Int32s2  # (2, edges)
 
 
 class _Trail(NamedTuple):
@@ -64,17 +65,19 @@ class _Trail(NamedTuple):
     tick and edge by which a vertex is next to the one where trails may close; changes that are made (edge, colour
     before), `count` of them."""
 
-    seen: Any  # (2, vertices)
-    by: Any  # (2, vertices)
-    queue: Any  # (2 * vertices, 2)
-    near: Any  # (vertices,)
-    near_by: Any  # (vertices,)
-    changed: Any  # (changes, 2)
-    count: Any  # (7,) changes, tick, edges that may still be looked at, what is too much, whether groups are strict,
+    seen: Int64s2  # (2, vertices)
+    by: Int64s2  # (2, vertices)
+    queue: Int64s2  # (2 * vertices, 2)
+    near: Int64s1  # (vertices,)
+    near_by: Int64s1  # (vertices,)
+    changed: Int64s2  # (changes, 2)
+    count: (
+        Int64s1  # (7,) changes, tick, edges that may still be looked at, what is too much, whether groups are strict,
+    )
     # how much more may be too much after a change than one less than before, edges of a change at most
 
 
-@njit
+@allocating
 def _link(g, lists, e):
     """Puts an edge into the lists of its ends."""
     for side in range(2):
@@ -86,7 +89,7 @@ def _link(g, lists, e):
         lists.first[side, u, c] = e
 
 
-@njit
+@allocating
 def _moved(load, room, was, to):
     """Counts an edge for another colour; returns by how much there is more than there is room for, then."""
     load[was] -= 1
@@ -94,7 +97,7 @@ def _moved(load, room, was, to):
     return (load[to] > room[to]) - (load[was] >= room[was])
 
 
-@njit
+@allocating
 def _recolour(g, lists, trail, e, to):
     """Gives an edge another colour and notes which it had."""
     was = g.colour[e]
@@ -118,7 +121,7 @@ def _recolour(g, lists, trail, e, to):
     trail.count[0] = n + 1
 
 
-@njit
+@allocating
 def _take_back(g, lists, trail):
     """Undoes all changes that are noted."""
     n = trail.count[0]
@@ -127,7 +130,7 @@ def _take_back(g, lists, trail):
         trail.count[0] = i
 
 
-@njit
+@allocating
 def _allowed(g, trail, e, to):
     """Whether an edge may have a colour, as far as dead links go, and groups, unless only the sums count there."""
     strict = trail.count[4]
@@ -140,18 +143,18 @@ def _allowed(g, trail, e, to):
     return True
 
 
-@njit
+@allocating
 def _mark_near(g, lists, trail, side, u, x, y, tick):
     """Marks the vertices next to u by an edge that may go from y to x."""
     e = lists.first[side, u, y]
     while e >= 0:
         w = g.ends[1 - side, e]
-        if trail.near[w] != tick and _allowed(g, trail, e, x):
+        if trail.near[w] != tick and _allowed(g, trail, int64(e), x):
             trail.near[w], trail.near_by[w] = tick, e
         e = lists.next[side, e]
 
 
-@njit
+@allocating
 def _search(g, lists, trail, side, start, x, y, skip):
     """Looks for a trail from a vertex with one y too many. Returns (side, vertex, last edge) where it ends: the trail
     comes to that vertex, and then takes the edge, if that is not -1; side -1: there is none."""
@@ -167,7 +170,7 @@ def _search(g, lists, trail, side, start, x, y, skip):
         while e >= 0:
             trail.count[2] -= 1
             there, w = 1 - here, g.ends[1 - here, e]
-            if e != skip and trail.seen[there, w] != tick and _allowed(g, trail, e, to):
+            if e != skip and trail.seen[there, w] != tick and _allowed(g, trail, int64(e), int64(to)):
                 trail.seen[there, w], trail.by[there, w] = tick, e
                 if g.load[there, w, to] < g.room[there, w, to]:
                     return there, w, -1
@@ -179,7 +182,7 @@ def _search(g, lists, trail, side, start, x, y, skip):
     return -1, -1, -1
 
 
-@njit
+@allocating
 def _shift(g, lists, trail, side, start, x, y, skip):
     """Makes room for one y at a vertex that has one too many. Returns whether; if not, changes are to be taken back."""
     trail.count[1] += 1
@@ -193,28 +196,28 @@ def _shift(g, lists, trail, side, start, x, y, skip):
     if at < 0:
         return False
     if last >= 0:
-        if not _allowed(g, trail, last, x):
+        if not _allowed(g, trail, int64(last), x):
             return False
-        _recolour(g, lists, trail, last, x)
+        _recolour(g, lists, trail, int64(last), x)
     while trail.by[at, w] >= 0:
         e = trail.by[at, w]
         to = x + y - g.colour[e]
-        if not _allowed(g, trail, e, to):
+        if not _allowed(g, trail, int64(e), int64(to)):
             return False  # together they are too many for a group
-        _recolour(g, lists, trail, e, to)
+        _recolour(g, lists, trail, int64(e), int64(to))
         at, w = 1 - at, g.ends[1 - at, e]
     return True
 
 
-@njit
+@allocating
 def _change(g, lists, trail, e, y):
     """Gives an edge the colour y, and others what that takes, if less is too much then (or no more, as `trail` says).
     Returns whether; else nothing changes."""
-    x = g.colour[e]
-    if x == y or not _allowed(g, trail, e, y):
+    x = int64(g.colour[e])
+    if x == y or not _allowed(g, trail, int64(e), y):
         return False
     trail.count[0], before = 0, trail.count[3]
-    _recolour(g, lists, trail, e, y)
+    _recolour(g, lists, trail, int64(e), y)
     done = True
     for side in (1, 0):
         u = g.ends[side, e]
@@ -226,7 +229,7 @@ def _change(g, lists, trail, e, y):
     return False
 
 
-@njit
+@allocating
 def _relieve(g, lists, trail, side, u, x, group, tries, spare):
     """Lets one edge of colour x at a vertex, of a group if that is not -1, have another one; `spare`: one that the
     vertex has room for. Returns whether."""
@@ -246,8 +249,8 @@ def _relieve(g, lists, trail, side, u, x, group, tries, spare):
     return False
 
 
-@njit
-def _balance(g, lists, trail, members, tries, spare):
+@PLACEMENT.entry
+def _balance(g: Coloured, lists: _Lists, trail: _Trail, members: Int32s2, tries: int, spare: bool) -> None:
     """Relieves vertices and groups, one edge after the other, until all is well or no edge can move. `members`:
     (2, vertices) group of every vertex, -1: none."""
     _, vertices, colours = g.load.shape
@@ -262,11 +265,11 @@ def _balance(g, lists, trail, members, tries, spare):
                             moved |= _relieve(g, lists, trail, side, u, x, k, tries, spare)
             for u in range(vertices):
                 while g.load[side, u, x] > g.room[side, u, x]:
-                    if not _relieve(g, lists, trail, side, u, x, -1, tries, spare):
+                    if not _relieve(g, lists, trail, side, u, x, int64(-1), tries, spare):
                         break
 
 
-@njit
+@allocating
 def _disturb(g, lists, trail, side, u, draw):
     """Gives some edge of a vertex another colour if that makes nothing worse."""
     colours = g.load.shape[2]
@@ -277,8 +280,8 @@ def _disturb(g, lists, trail, side, u, draw):
         trail.count[5] = 0
 
 
-@njit
-def _shake(g, lists, trail, members):
+@PLACEMENT.entry
+def _shake(g: Coloured, lists: _Lists, trail: _Trail, members: Int32s2) -> None:
     """Where a vertex or a group cannot be relieved, other edges there change their colour, which makes nothing worse,
     and it is tried again."""
     _, vertices, colours = g.load.shape
@@ -286,21 +289,21 @@ def _shake(g, lists, trail, members):
     for side in range(2):
         for u in range(vertices):
             for x in range(colours):
-                turns, k = SHAKES, members[side, u]
+                turns, k = SHAKES, int64(members[side, u])
                 while turns > 0 and trail.count[2] > 0:
                     inside = k >= 0 and g.group_load[side, k, x] > g.group_room[side, k, x]
                     if not inside and g.load[side, u, x] <= g.room[side, u, x]:
                         break
-                    if not _relieve(g, lists, trail, side, u, x, k if inside else -1, 8, False):
+                    if not _relieve(g, lists, trail, side, u, x, k if inside else int64(-1), int64(8), int64(0)):
                         turns -= 1
                         draw = (draw * 1103515245 + 12345) % 2147483648
                         _disturb(g, lists, trail, side, u, draw)
 
 
-@njit
-def _too_much(g):
+@PLACEMENT.entry
+def _too_much(g: Coloured) -> int:
     """Edges beyond what vertices and groups take."""
-    found = 0
+    found: Any = 0
     for i in range(g.load.size):
         found += max(0, g.load.flat[i] - g.room.flat[i])
     for i in range(g.group_load.size):
@@ -308,8 +311,8 @@ def _too_much(g):
     return found
 
 
-@njit
-def _link_all(g, lists):
+@PLACEMENT.entry
+def _link_all(g: Coloured, lists: _Lists) -> None:
     for e in range(len(g.colour) - 1, -1, -1):
         _link(g, lists, e)
 

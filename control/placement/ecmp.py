@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from detour.base.arrays import Int64Array
-from detour.base.jit import njit
+from detour.base.arrays import Int32s1, Int32s2, Int64Array, Int64s1
+from detour.base.jit import allocating
+from detour.control.native import PLACEMENT
 from detour.control.placement.jobs import FlowSet
 from detour.control.placement.network import PlacementNetwork, colliding
 from detour.control.routes.hashes import PATHS, crc_table
 
-_TABLE = np.array(crc_table(), dtype=np.uint16)
+_TABLE = np.array(crc_table(), np.int32)
 
 
 @dataclass(frozen=True)
@@ -40,9 +41,9 @@ def hash_ports(network: PlacementNetwork, flows: FlowSet, seed: int) -> tuple[In
     number, sizes, following = network.next_hops
     ports = np.random.default_rng([seed, len(flows)]).integers(0, PATHS, len(flows), dtype=np.int32)
     a, b = network.edge_of[flows.source], network.edge_of[flows.target]
-    nodes = np.array([switch.node_id for switch in network.topology.switches], np.uint32)
+    nodes = np.array([switch.node_id for switch in network.topology.switches], np.int32)
     load, carried = np.zeros((2, network.links), np.int64)
-    _walk(a, b, flows.size, ports, number, sizes, following, network.link, nodes, _TABLE, load, carried)
+    _add_hashed(a, b, flows.size, ports, number, sizes, following, network.link, nodes, _TABLE, load, carried)
     return load, carried
 
 
@@ -62,8 +63,8 @@ def hashed(network: PlacementNetwork, flows: FlowSet, seeds: int, progress: Call
     return Hashed(sum(counts) / seeds, max(counts), total / seeds, pairs / seeds, worst, tuple(busiest))
 
 
-@njit
-def pick(table: Any, path: int, node: int, size: int) -> Any:
+@allocating
+def pick(table: Any, path: Any, node: Any, size: Any) -> Any:
     """`hashes.pick_member` for native code; `node` and the arithmetic are of 32 bits."""
     spread = np.uint32(np.uint32(path) * np.uint32(np.uint32(node) * np.uint32(0x9E3779B1) | np.uint32(1)))
     spread = np.uint32(spread * np.uint32(np.uint32(path) + np.uint32(node)))
@@ -74,8 +75,11 @@ def pick(table: Any, path: int, node: int, size: int) -> Any:
     return np.int64(crc) % size
 
 
-@njit
-def _walk(a, b, size, ports, number, sizes, following, link, nodes, table, load, carried):
+@PLACEMENT.entry
+def _add_hashed(
+    a: Int32s1, b: Int32s1, size: Int64s1, ports: Int32s1, number: Int32s2, sizes: Int32s1, following: Int32s2,
+    link: Int32s2, nodes: Int32s1, table: Int32s1, load: Int64s1, carried: Int64s1,
+) -> None:  # fmt: skip
     """Adds every flow, and its size, to the links that it takes."""
     for flow in range(len(a)):
         at, to = a[flow], b[flow]

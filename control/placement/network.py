@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.base.arrays import Int32Array
-from detour.base.jit import njit
+from detour.base.arrays import Floats1, Int32Array, Int32s1, Int32s2
+from detour.control.native import PLACEMENT
 from detour.control.routes.routing import NextHops
 from detour.topo import Topology
 from detour.topo.address import MAX_USIDS
@@ -59,11 +59,11 @@ def directed_links(topology: Topology) -> DirectedLinks:
 class SearchGraph(NamedTuple):
     """A network as the search wants it: live neighbours only, and how far everything is from where flows end."""
 
-    neighbour: Int32Array
-    number: Int32Array
-    weight: Int32Array
-    row_of: Int32Array  # (switches,) row of `distance` for flows that end there, -1: none do
-    distance: Int32Array  # (switches with hosts, switches) distance to the switch with hosts
+    neighbour: Int32s2
+    number: Int32s2
+    weight: Int32s2
+    row_of: Int32s1  # (switches,) row of `distance` for flows that end there, -1: none do
+    distance: Int32s2  # (switches with hosts, switches) distance to the switch with hosts
     slack: int  # 0: shortest paths only; else paths of at most so many links, or of the shortest's if that has more
 
 
@@ -120,7 +120,8 @@ class PlacementNetwork:
         ends = np.unique(self.edge_of)
         row_of = np.full(switches, -1, np.int32)
         row_of[ends] = np.arange(len(ends))
-        distance = _distances(self._live, self._cost, ends)
+        distance = np.empty((len(ends), switches), np.int32)
+        _distances(self._live, self._cost, ends, distance)
         return SearchGraph(
             self._live, self.wiring.number, self._cost, row_of, distance, MAX_USIDS - 1 if self.detours else 0
         )
@@ -192,11 +193,11 @@ class PlacementNetwork:
         return number, (following >= 0).sum(axis=1).astype(np.int32), following
 
 
-@njit
-def _distances(neighbour: Any, weight: Any, ends: Any) -> Any:
-    """(ends, switches) distance of every switch to each end, relaxed from the end outwards until nothing changes."""
+@PLACEMENT.entry
+def _distances(neighbour: Int32s2, weight: Int32s2, ends: Int32s1, found: Int32s2) -> None:
+    """Fills in (ends, switches) distance of every switch to each end, relaxed from the end until nothing changes."""
     n, width = neighbour.shape
-    found = np.full((len(ends), n), FAR, np.int32)
+    found[:] = FAR
     queue, waiting = np.empty(n, np.int32), np.zeros(n, np.bool_)
     for row in range(len(ends)):
         found[row, ends[row]] = 0
@@ -215,19 +216,18 @@ def _distances(neighbour: Any, weight: Any, ends: Any) -> Any:
                         waiting[y] = True
                         queue[(head + held) % n] = y
                         held += 1
-    return found
 
 
 def loads(network: PlacementNetwork, path_rows: Int32Array, size: NDArray[Any] | None = None) -> NDArray[np.float64]:
     """(links,) what every directed link carries: flows, or their `size` (flows,)."""
     found = np.zeros(network.links, np.float64)
-    sizes = np.ones(1, np.int64) if size is None else size
+    sizes = np.ones(1) if size is None else np.ascontiguousarray(size, np.float64)
     _add_loads(network.link, path_rows, sizes, found)
     return found
 
 
-@njit
-def _add_loads(link: Any, path_rows: Any, size: Any, found: Any) -> None:
+@PLACEMENT.entry
+def _add_loads(link: Int32s2, path_rows: Int32s2, size: Floats1, found: Floats1) -> None:
     """`size`: of every flow, or a single one for all."""
     one = len(size) == 1
     for flow in range(len(path_rows)):

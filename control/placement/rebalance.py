@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.base.arrays import Int32Array, Int64Array
-from detour.base.jit import njit
+from detour.base.arrays import Bools1, Int32Array, Int32s1, Int32s2, Int64Array, Int64s1, Int64s3
+from detour.control.native import PLACEMENT
 from detour.control.placement import search
 from detour.control.placement.alternating_paths import Coloured, balance, without_groups
 from detour.control.placement.local_search import local_search
@@ -109,13 +109,14 @@ def _loads_of(
     from `ends` with a `colour` (-1: none) that are still to move."""
     links = np.stack([up, down])
     carried, room = np.where(links >= 0, load[links], 0), np.where(links >= 0, limit, 0).astype(np.int64)
+    links, carried, room = (np.ascontiguousarray(each) for each in (links, carried, room))
     if (links < 0).any():
         _add_dead(links, ends, colour, carried)
     return carried, room
 
 
-@njit
-def _add_dead(links, ends, colour, carried):
+@PLACEMENT.entry
+def _add_dead(links: Int64s3, ends: Int32s2, colour: Int32s1, carried: Int64s3) -> None:
     for e in range(len(colour)):
         for side in range(2):
             if colour[e] >= 0 and links[side, ends[side, e], colour[e]] < 0:
@@ -147,7 +148,12 @@ def _change_ways(
 ) -> int:
     pods = _pods_of(network)
     half, count = pods.half, len(pods.first)
-    flow, ends, group, colour, core = _ways(path_rows, movable, network.group_of, pods.first, half, pods.cores)
+    most = int(np.count_nonzero(movable & (path_rows[:, 2] >= 0)))
+    flow, colour, core = np.full((3, most), -1, np.int32)
+    ends, group = np.full((2, 2, most), -1, np.int32)
+    n = _ways(path_rows, movable, network.group_of, pods.first, half, pods.cores, flow, ends, group, colour, core)
+    flow, colour, core = flow[:n], colour[:n], core[:n]
+    ends, group = ends[:, :n].copy(), group[:, :n].copy()
     carried, room = _loads_of(load, pods.up, pods.down, limit, ends, colour)
     outward, live = _loads_of(load, pods.out, pods.back, limit, group * half + colour, core)
     sums = np.stack([outward.sum(axis=2), live.sum(axis=2)]).reshape(2, 2, count, half)
@@ -159,7 +165,7 @@ def _change_ways(
         mine = np.flatnonzero((colour == above) & (group[0] >= 0) & (core >= 0))
         at = np.arange(count) * half + above
         cores = core[mine]
-        part, room = outward[:, at], live[:, at]
+        part, room = np.ascontiguousarray(outward[:, at]), np.ascontiguousarray(live[:, at])
         between = np.ascontiguousarray(group[:, mine])
         left += balance(Coloured(between, np.full_like(between, -1), cores, part, room, *without_groups(half)))
         core[mine] = cores
@@ -167,16 +173,13 @@ def _change_ways(
     return left + int(((core < 0) & (group[0] >= 0)).sum())
 
 
-@njit
-def _ways(path_rows, movable, group_of, first, half, cores):
-    """Flows that go up and down once: (flows,) number, (2, flows) edge switch by number, (2, flows) pod, -1 for flows
-    inside one, (flows,) aggregation switch and core by number, -1: no core."""
-    most = 0
-    for f in range(len(path_rows)):
-        most += movable[f] and path_rows[f, 2] >= 0
-    flow = np.empty(most, np.int32)
-    ends, group = np.empty((2, most), np.int32), np.full((2, most), -1, np.int32)
-    colour, core = np.empty(most, np.int32), np.full(most, -1, np.int32)
+@PLACEMENT.entry
+def _ways(
+    path_rows: Int32s2, movable: Bools1, group_of: Int32s1, first: Int32s1, half: int, cores: int, flow: Int32s1,
+    ends: Int32s2, group: Int32s2, colour: Int32s1, core: Int32s1,
+) -> int:  # fmt: skip
+    """Fills in flows that go up and down once: (flows,) number, (2, flows) edge switch by number, (2, flows) pod, -1
+    for flows inside one, (flows,) aggregation switch and core by number, -1: no core. Returns how many there are."""
     width, n = path_rows.shape[1], 0
     for f in range(len(path_rows)):
         if not movable[f] or path_rows[f, 2] < 0:
@@ -195,11 +198,13 @@ def _ways(path_rows, movable, group_of, first, half, cores):
             group[0, n], group[1, n] = p, q
             core[n] = (path_rows[f, 2] - cores) % half
         n += 1
-    return flow[:n], ends[:, :n].copy(), group[:, :n].copy(), colour[:n], core[:n]
+    return n
 
 
-@njit
-def _choose_cores(changed, group, before, colour, core, outward, live):
+@PLACEMENT.entry
+def _choose_cores(
+    changed: Int64s1, group: Int32s2, before: Int32s1, colour: Int32s1, core: Int32s1, outward: Int64s3, live: Int64s3
+) -> None:
     """Cores for flows that have changed their aggregation switch: those on whose links least is; -1: there is none."""
     half = outward.shape[2]
     for e in changed:
@@ -223,8 +228,11 @@ def _choose_cores(changed, group, before, colour, core, outward, live):
             outward[1, b, best] += 1
 
 
-@njit
-def _write_ways(path_rows, flow, ends, group, colour, core, first, half, cores):
+@PLACEMENT.entry
+def _write_ways(
+    path_rows: Int32s2, flow: Int32s1, ends: Int32s2, group: Int32s2, colour: Int32s1, core: Int32s1, first: Int32s1,
+    half: int, cores: int,
+) -> None:  # fmt: skip
     """Puts ways into path rows; a flow between pods without a core has none."""
     for e in range(len(flow)):
         f = flow[e]

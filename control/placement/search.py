@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.base.arrays import Int32Array
-from detour.base.jit import njit
-from detour.control.placement.network import PlacementNetwork
+from detour.base.arrays import Floats1, Int32Array, Int32s1, Int32s2, Int64s1
+from detour.base.jit import allocating, int64
+from detour.control.native import PLACEMENT, assign
+from detour.control.placement.network import PlacementNetwork, SearchGraph
 from detour.topo.graph import GLOBAL
 
 
@@ -23,7 +24,7 @@ class Prices(NamedTuple):
     """What a link costs. `load`: (links,) what it carries, `square`: 1/2, or 0 if `load` is the price itself; `limit`,
     `steep`: what exceeds the limit costs so much more, each unit."""
 
-    load: NDArray[np.float64]
+    load: Floats1
     square: float
     limit: float
     steep: float
@@ -40,7 +41,7 @@ class Side(NamedTuple):
     reached: Int32Array
 
 
-@njit
+@allocating
 def _side(levels: int, n: int) -> Any:
     shape = (levels + 1, n)
     return Side(
@@ -52,8 +53,8 @@ def _side(levels: int, n: int) -> Any:
     )
 
 
-@njit
-def added(prices: Prices, link: int, size: float) -> float:
+@allocating
+def added(prices: Prices, link: int, size: Any) -> Any:
     """What a flow adds to a link's cost."""
     load = prices.load[link]
     over = max(0.0, load + size - max(load, prices.limit))
@@ -61,7 +62,7 @@ def added(prices: Prices, link: int, size: float) -> float:
     return cost + prices.steep * over if over > 0 else cost
 
 
-@njit
+@allocating
 def _expand(g, origin, toward, levels, most, back, size, prices, turn, tick, side):
     """Cheapest ways from `origin` to whatever lies on a path of at most `most` links towards the other end. Returns the
     number of switches at the last level.
@@ -98,15 +99,15 @@ def _expand(g, origin, toward, levels, most, back, size, prices, turn, tick, sid
     return count
 
 
-@njit
+@allocating
 def _cheapest(g, a, b, size, prices, turn, tick, ahead, behind, path, links):
     """The cheapest path from switch a to b, into `path` and `links`; returns its cost."""
     to_a, to_b = g.distance[g.row_of[a]], g.distance[g.row_of[b]]
     length = to_b[a] // GLOBAL + to_b[a] % GLOBAL
     most = max(length, g.slack)
     first, second = (most + 1) // 2, most // 2
-    count = _expand(g, a, to_b, first, most, 0, size, prices, turn, tick, ahead)
-    _expand(g, b, to_a, second, most, 1, size, prices, turn, tick, behind)
+    count = _expand(g, a, to_b, first, most, int64(0), size, prices, turn, tick, ahead)
+    _expand(g, b, to_a, second, most, int64(1), size, prices, turn, tick, behind)
     best, middle, here, there = np.inf, -1, first, second
     for i in range(count):
         x = ahead.reached[first, i]
@@ -122,7 +123,7 @@ def _cheapest(g, a, b, size, prices, turn, tick, ahead, behind, path, links):
     return best
 
 
-@njit
+@allocating
 def _write(middle, here, there, ahead, behind, path, links):
     path[:], links[:] = -1, -1
     x = middle
@@ -137,15 +138,18 @@ def _write(middle, here, there, ahead, behind, path, links):
         path[here + step + 1] = x
 
 
-@njit
+@allocating
 def _put(load, links, size):
     for link in links:
         if link >= 0:
             load[link] += size
 
 
-@njit
-def _descend(g, order, a, b, size, prices, paths, links, longest):
+@PLACEMENT.entry
+def _descend(
+    g: SearchGraph, order: Int64s1, a: Int32s1, b: Int32s1, size: Floats1, prices: Prices, paths: Int32s2,
+    links: Int32s2, longest: int,
+) -> int:  # fmt: skip
     """Places flows without a path and moves others to cheaper ones, one after the other. Returns how many."""
     n = g.neighbour.shape[0]
     ahead, behind = _side((longest + 1) // 2, n), _side(longest // 2, n)
@@ -161,29 +165,28 @@ def _descend(g, order, a, b, size, prices, paths, links, longest):
                 if link >= 0:
                     worth += (1 - 1e-9) * added(prices, link, size[flow])
         if _cheapest(g, a[flow], b[flow], size[flow], prices, flow, turn + 1, ahead, behind, path, used) < worth:
-            paths[flow], links[flow] = path, used
+            assign(paths[flow], path)
+            assign(links[flow], used)
             better += 1
         _put(prices.load, links[flow], size[flow])
     return better
 
 
-@njit
-def _shortest(g, a, b, prices, longest):
-    """(flows,) cost of the cheapest path of each."""
+@PLACEMENT.entry
+def _shortest(g: SearchGraph, a: Int32s1, b: Int32s1, prices: Prices, longest: int, found: Floats1) -> None:
+    """Fills in (flows,) cost of the cheapest path of each."""
     n = g.neighbour.shape[0]
     ahead, behind = _side((longest + 1) // 2, n), _side(longest // 2, n)
     path, used = np.empty(longest, np.int32), np.empty(longest - 1, np.int32)
-    found = np.empty(len(a), np.float64)
     for flow in range(len(a)):
-        found[flow] = _cheapest(g, a[flow], b[flow], 1.0, prices, 0, flow + 1, ahead, behind, path, used)
-    return found
+        found[flow] = _cheapest(g, a[flow], b[flow], 1.0, prices, int64(0), flow + 1, ahead, behind, path, used)
 
 
 class Walked(NamedTuple):
     """Paths of flows: (flows, switches) and the directed links between them, -1: none."""
 
-    switches: Int32Array
-    links: Int32Array
+    switches: Int32s2
+    links: Int32s2
 
 
 def walked(network: PlacementNetwork, path_rows: Int32Array) -> Walked:
@@ -193,8 +196,8 @@ def walked(network: PlacementNetwork, path_rows: Int32Array) -> Walked:
     return Walked(path_rows, links)
 
 
-@njit
-def _walk(link: Any, path_rows: Any, links: Any) -> None:
+@PLACEMENT.entry
+def _walk(link: Int32s2, path_rows: Int32s2, links: Int32s2) -> None:
     for flow in range(len(path_rows)):
         for hop in range(links.shape[1]):
             y = path_rows[flow, hop + 1]
@@ -230,7 +233,7 @@ def descend(
     # What exceeds the limit is dearer than any path that does not.
     steep = 2.0 * network.longest * max(float(load.max(initial=0)), limit) + float(size.max(initial=1))
     prices = Prices(load, 0.5, float(limit), steep)
-    sizes = size.astype(np.float64)
+    order, sizes = np.ascontiguousarray(order, np.int64), size.astype(np.float64)
     return _descend(network.graph, order, *ends, sizes, prices, walk.switches, walk.links, network.longest)
 
 
@@ -261,4 +264,6 @@ def cheapest(
     network: PlacementNetwork, a: Int32Array, b: Int32Array, price: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """(pairs,) cost of the cheapest path between pairs of switches at a `price` of each link."""
-    return _shortest(network.graph, a, b, Prices(price, 0.0, np.inf, 0.0), network.longest)
+    found, a, b = np.empty(len(a)), np.ascontiguousarray(a), np.ascontiguousarray(b)
+    _shortest(network.graph, a, b, Prices(price, 0.0, np.inf, 0.0), network.longest, found)
+    return found

@@ -11,15 +11,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.base.arrays import Int32Array
-from detour.base.jit import njit
+from detour.base.arrays import Bools5, Int32Array, Int32s2, Int64s1, Int64s3
+from detour.control.native import VERIFIER
 
 Depends = NDArray[np.bool_]
 """dependencies as above"""
 
 
-@njit
-def _strip(depends, neighbour, degree, stack):
+@VERIFIER.entry
+def _strip(depends: Bools5, neighbour: Int32s2, degree: Int64s3, stack: Int64s1) -> int:
     """Removes channels on which nothing depends until none is left or every one is (Kahn); returns how many remain.
 
     degree[x, c, l] becomes the number of remaining channels that depend on the channel, -1 if it was removed.

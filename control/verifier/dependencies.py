@@ -23,10 +23,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.base.arrays import Int32Array
-from detour.base.jit import njit
+from detour.base.arrays import Bools3, Bools5, Floats1, Int32Array, Int32s2, Int64s1, Int64s2, UInt8s1, UInt8s2, UInt8s4
 from detour.control import schema
 from detour.control.entries import Action, DefaultAction, Entity, TableEntry, Ternary
+from detour.control.native import VERIFIER
 from detour.control.verifier.cycles import Depends, cycle_of
 from detour.control.verifier.forwarding import SwitchTables
 from detour.topo.topology import Topology
@@ -123,7 +123,8 @@ class InstalledClasses:
         first = np.array([known.index(d) for d in begin if d in known], np.int64)
         hosts = np.array([len(ports) for ports in self._wires.host_ports], np.int64)
         choices = np.ascontiguousarray(choices)
-        _follow(self._wires[:2], self._classes[:2], self._row, choices, ends, first, hosts, self._depends, self._used)
+        follows = self._depends, self._used
+        _follow(*self._wires[:2], *self._classes[:2], self._row, choices, ends, first, hosts, *follows)
         return self._waits()
 
     def follow_listed(
@@ -132,8 +133,8 @@ class InstalledClasses:
         """Packets with DSCP 0 on the paths of pairs: source (pairs,) switch; rows first[i] to first[i+1]-1 of `length`
         (paths,) links and `columns` (paths, longest) of every switch on the way are those of pair i."""
         zero = self._classes.dscps.index(0)
-        paths = source, first, length, columns
-        _follow_listed(self._wires[:2], self._classes[:2], self._row, paths, zero, self._depends, self._used)
+        paths, follows = (source, first, length, columns), (self._depends, self._used)
+        _follow_listed(*self._wires[:2], *self._classes[:2], self._row, *paths, zero, *follows)
         return self._waits()
 
     def follow_paths(self, paths: Sequence[Sequence[int]]) -> Waits:
@@ -154,8 +155,10 @@ class InstalledClasses:
         order = np.ascontiguousarray(np.argsort(-distance, axis=0, kind="stable").T)
         hosts = np.array([len(ports) for ports in self._wires.host_ports], np.int64)
         zero, choices = self._classes.dscps.index(0), np.ascontiguousarray(choices)
-        lost, sent = _lossy(self._wires[:2], self._classes[:2], self._row, choices, order, hosts, zero)
-        return float(lost / sent) if sent else 0.0
+        sums = np.zeros(2)
+        _lossy(*self._wires[:2], *self._classes[:2], self._row, choices, order, hosts, zero, sums)
+        lost, sent = sums.tolist()
+        return lost / sent if sent else 0.0
 
     def _waits(self) -> Waits:
         neighbour = self._wires.neighbour
@@ -276,11 +279,12 @@ def shortest_choices(neighbour: Int32Array, distance: Int32Array) -> NDArray[np.
 # -- packets ----------------------------------------------------------------------------------------------
 
 
-@njit
-def _follow(wires, classes, row, choices, ends, begin, hosts, depends, used):
+@VERIFIER.entry
+def _follow(
+    neighbour: Int32s2, back: Int32s2, dscp: UInt8s4, priority: UInt8s4, row: Int64s1, choices: Bools3, ends: Int64s1,
+    begin: Int64s1, hosts: Int64s1, depends: Bools5, used: Bools3,
+) -> None:  # fmt: skip
     """Follows packets from all hosts to every end (-1: nowhere): marks what they use and wait for."""
-    neighbour, back = wires
-    dscp, priority = classes
     n, _, width, dscps = dscp.shape
     seen = np.zeros((n, width, dscps, 8), np.bool_)
     stack = np.empty((seen.size, 4), np.int64)
@@ -320,12 +324,12 @@ def _follow(wires, classes, row, choices, ends, begin, hosts, depends, used):
                     top += 1
 
 
-@njit
-def _follow_listed(wires, classes, row, paths, zero, depends, used):
+@VERIFIER.entry
+def _follow_listed(
+    neighbour: Int32s2, back: Int32s2, dscp: UInt8s4, priority: UInt8s4, row: Int64s1, source: Int64s1,
+    first: Int64s1, length: UInt8s1, columns: UInt8s2, zero: int, depends: Bools5, used: Bools3,
+) -> None:  # fmt: skip
     """Follows a packet on every path."""
-    neighbour, back = wires
-    dscp, priority = classes
-    source, first, length, columns = paths
     width = neighbour.shape[1]
     for i in range(source.size):
         for path in range(first[i], first[i + 1]):
@@ -344,12 +348,13 @@ def _follow_listed(wires, classes, row, paths, zero, depends, used):
                 x = neighbour[x, c]
 
 
-@njit
-def _lossy(wires, classes, row, choices, order, hosts, zero):
-    """(what leaves the lossless classes, what is sent) over all pairs of hosts on different switches. order[t]:
-    switches, the farthest from t first."""
-    neighbour, back = wires
-    dscp, priority = classes
+@VERIFIER.entry
+def _lossy(
+    neighbour: Int32s2, back: Int32s2, dscp: UInt8s4, priority: UInt8s4, row: Int64s1, choices: Bools3,
+    order: Int64s2, hosts: Int64s1, zero: int, sums: Floats1,
+) -> None:  # fmt: skip
+    """Fills in what leaves the lossless classes, and what is sent, over all pairs of hosts on different switches.
+    order[t]: switches, the farthest from t first."""
     n, rows, width, dscps = dscp.shape
     lost, sent = 0.0, 0.0
     for t in range(n):
@@ -377,4 +382,4 @@ def _lossy(wires, classes, row, choices, order, hosts, zero):
                                 lost += part
                             else:
                                 flow[neighbour[x, c], back[x, c], dscp[x, i, c, r]] += part
-    return lost, sent
+    sums[0], sums[1] = lost, sent

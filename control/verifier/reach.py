@@ -11,10 +11,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.base.memory import bools_at, int16s_at, int32s_at, int64s_at
-from detour.base.parts import Part
-
-REACH = Part("reach", __name__)
+from detour.base.arrays import Bools1, Int16s3, Int32s1, Int32s2, Int32s3, Int64s1
+from detour.base.jit import int64
+from detour.control.native import VERIFIER
 
 LOST = 32_767  # more switches than any way passes
 ARRIVE = 0
@@ -52,40 +51,23 @@ class ChoiceBook:
         return following, count, np.array([loses for loses, _ in self._all])
 
 
-@REACH.entry
+@VERIFIER.entry
 def relax_hops(
-    following: int,
-    width: int,
-    count: int,
-    loses: int,
-    known: int,
-    choices: int,
-    variants: int,
-    rows: int,
-    chosen: int,
-    destinations: int,
-    hops: int,
-    switches: int,
+    following: Int32s2, count: Int32s1, loses: Bools1, choices: Int32s3, chosen: Int64s1, hops: Int16s3
 ) -> bool:
-    """One sweep over all variants, rows and destinations; whether anything changed. Addresses of C-contiguous arrays:
-    `following` (known, width) int32, `count` (known) int32, `loses` (known) bool, `choices` (variants, rows,
-    destinations) int32, `chosen` (rows) int64, `hops` (variants, switches, destinations) int16."""
-    behind, counts, losing = int32s_at(following, known * width), int32s_at(count, known), bools_at(loses, known)
-    choice_of, row_of = int32s_at(choices, variants * rows * destinations), int64s_at(chosen, rows)
-    longest_way = int16s_at(hops, variants * switches * destinations)
+    """One sweep over all variants, rows and destinations; whether anything changed. `following` (choices known, width),
+    `choices` (variants, rows, destinations), `chosen` (rows,), `hops` (variants, switches, destinations)."""
     changed = False
-    for v in range(variants):
-        for r in range(rows):
-            for m in range(destinations):
-                choice = choice_of[(v * rows + r) * destinations + m]
-                longest = LOST if losing[choice] else 0
-                for k in range(counts[choice]):
-                    at = v * switches + behind[choice * width + k]
-                    longest = max(longest, np.int64(longest_way[at * destinations + m]))
+    for v in range(choices.shape[0]):
+        for r in range(choices.shape[1]):
+            for m in range(choices.shape[2]):
+                choice = choices[v, r, m]
+                longest = LOST if loses[choice] else 0
+                for k in range(count[choice]):
+                    longest = max(longest, int64(hops[v, following[choice, k], m]))
                 longest = longest if longest >= LOST else longest + 1
-                here = (v * switches + row_of[r]) * destinations + m
-                if longest != longest_way[here]:
-                    longest_way[here] = longest
+                if longest != hops[v, chosen[r], m]:
+                    hops[v, chosen[r], m] = longest
                     changed = True
     return changed
 
@@ -113,11 +95,7 @@ def solve_rows(
     # Values only ever fall from LOST to the longest way, so sweeps end; what lies on a cycle stays LOST.
     losing, chosen = loses & (not endings), np.ascontiguousarray(rows, np.int64)
     wanted = np.ascontiguousarray(choices, np.int32)
-    known, width = following.shape
-    at = [each.ctypes.data for each in (following, count, losing, wanted, chosen, hops)]
-    while relax_hops(
-        at[0], width, at[1], at[2], known, at[3], *wanted.shape[:2], at[4], wanted.shape[2], at[5], len(beyond)
-    ):
+    while relax_hops(following, count, losing, wanted, chosen, hops):
         pass
     return hops[:, rows]
 

@@ -19,7 +19,7 @@ from detour.control.fors.incremental import Change, reroute
 from detour.control.fors.loads import counting_bound
 from detour.control.fors.solve import proven_bound
 from detour.control.fors.verify import problems
-from detour.control.fors.warm import warm
+from detour.control.native import FORS_PART
 from detour.experiments.bench.report import BenchReport, Goal
 
 DAQ = "ft:m0=20,m1=18"
@@ -43,7 +43,7 @@ class _Timed:
 def run(sets: int = SETS, phases: int = 24, progress: Progress = silent) -> BenchReport:
     """Measures all goals. `sets`: random failure sets; `phases`: of the two exchanges in virtual time (0: none run)."""
     progress("loading native code")
-    warm()
+    FORS_PART.load()
     goals = [
         *_hardest(progress),
         *_random_sets(sets, progress),

@@ -16,8 +16,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from detour.base.jit import njit
+from detour.base.arrays import Int32s1, Int64s1
+from detour.base.jit import allocating
 from detour.base.memory import INT, LONG, libc
+from detour.base.parts import Part
 from detour.base.progress import Progress, silent
 from detour.engine.clock import Virtual
 from detour.engine.network import Network
@@ -25,6 +27,8 @@ from detour.experiments.bench import inprocess, namespace, processes
 from detour.experiments.bench.dragonfly import BenchFabric, through_switch
 from detour.experiments.bench.namespace import received
 from detour.experiments.bench.report import BenchReport, Goal, rate, ratio
+
+GENERATOR = Part("generator", __name__)
 
 _sendmmsg = libc("sendmmsg", INT, INT, LONG, INT, INT)
 _clock_gettime = libc("clock_gettime", INT, INT, LONG)
@@ -55,19 +59,19 @@ class Sent:
         return self.packets / self.seconds
 
 
-@njit
+@allocating
 def _now(spec):
     _clock_gettime(_MONOTONIC, spec.ctypes.data)
     return spec[0] * 1_000_000_000 + spec[1]
 
 
-@njit
-def _generate(fds, messages, per_port, rate, duration_ns, counts):
-    """Sends round robin over the sockets until the time is over. counts: packets, refused, nanoseconds."""
+@GENERATOR.entry
+def _generate(fds: Int32s1, base: int, per_port: int, rate: float, duration_ns: int, counts: Int64s1) -> None:
+    """Sends the messages at `base` round robin over the sockets until the time is over. counts: packets, refused,
+    nanoseconds."""
     spec = np.zeros(2, np.int64)
     pause = np.array([0, _PAUSE_NS], np.int64)
     cursor = np.zeros(len(fds), np.int64)
-    base = messages.ctypes.data
     port, offered = 0, 0
     begin = _now(spec)
     passed = 0
@@ -114,7 +118,7 @@ class Generator:
         """Sends `rate` packets a second in total, or as many as it can if that is more."""
         fds = np.array([sock.fileno() for sock in self._sockets], np.int32)
         counts = np.zeros(3, np.int64)
-        _generate(fds, self._messages, self.per_port, float(rate), int(seconds * 1e9), counts)
+        _generate(fds, self._messages.ctypes.data, self.per_port, float(rate), int(seconds * 1e9), counts)
         return Sent(int(counts[0]), int(counts[1]), float(counts[2]) / 1e9)
 
     def close(self) -> None:

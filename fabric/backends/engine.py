@@ -10,7 +10,7 @@ from pathlib import Path
 from detour.base.dataplane import PACKET_BYTES
 from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
-from detour.control.verifier.reach import REACH
+from detour.control.native import VERIFIER
 from detour.engine import warm
 from detour.engine.clock import RealTime
 from detour.engine.endpoint import Tls
@@ -69,7 +69,7 @@ class EngineFabric(NetworkFabric):
             if self.linux is not None:
                 progress("making namespaces")
                 self.linux.start()
-            warm.ensure(progress, RDMA, FLOW_WINDOWS, REACH)
+            warm.ensure(progress, RDMA, FLOW_WINDOWS, VERIFIER)
             progress("loading the P4 program")
             compile_program(self.terms.pipeline.blob.read_bytes())  # switches find it in the cache
             self._build()

@@ -51,8 +51,7 @@ def start(hs: Hosts, rows: Int64Array, chosen: Any, window: float | None) -> Non
     """Connections begin, with an algorithm (`algorithm_of`) and a window in packets (default: `initial_window`)."""
     control = algorithm_of(chosen)
     give(hs, rows, control)
-    numbers = np.ascontiguousarray(rows, np.int64)
-    rdma.begin(hs.listing, numbers.ctypes.data, len(numbers), float(window or initial_window(hs, control)))
+    rdma.begin(hs.listing, np.ascontiguousarray(rows, np.int64), float(window or initial_window(hs, control)))
 
 
 def scheme_of(chosen: Any) -> PathScheme:
@@ -73,8 +72,7 @@ def give_paths(hs: Hosts, rows: Int64Array, chosen: PathScheme) -> None:
     new = rows[(hs.qp["path_row"][rows] == 0) | (state_of(hs, chosen)["table"][rows] != table)]
     if len(new):
         _give(hs, new, chosen, "path_row")
-    numbers = np.ascontiguousarray(rows, np.int64)
-    rdma.new_candidates(hs.listing, numbers.ctypes.data, len(numbers))
+    rdma.new_candidates(hs.listing, np.ascontiguousarray(rows, np.int64))
 
 
 _ROOM = {

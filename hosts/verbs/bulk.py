@@ -204,8 +204,7 @@ def post_many(
     if len(lengths) and not 0 <= lengths.min() <= lengths.max() <= limit:
         raise DetourError(f"a message of {lengths.max()} bytes is too long; the arena and 2**40 allow {limit}")
     tables = [np.ascontiguousarray(each, np.int64) for each in (rows, keys, lengths, ids)]
-    row, key, size, wr = (each.ctypes.data for each in tables)
-    result = device.call(lambda: rdma.post_many(hs.listing, row, key, size, wr, len(rows), now_ps))
+    result = device.call(lambda: rdma.post_many(hs.listing, *tables, now_ps))
     for host in np.unique(hs.qp["host"][rows]).tolist():
         device.kick(host)
     if result:

@@ -6,13 +6,21 @@ Between the calls it checks what must hold whatever the packet is. The number of
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from detour.base.jit import njit
+import numpy as np
+from numpy.typing import NDArray
+
+from detour.base.arrays import Int64s1, Int64s2, UInt8s1, UInt8s2
+from detour.base.jit import inner
+from detour.base.parts import Part
+from detour.base.pointers import record_by_address
 from detour.engine import phv as fixed
 from detour.engine.loop.native import call2, call3, call4, call5, load8, load32, move_bytes, phv_at, store64
-from tests.fuzz.job import PATHS
-from tests.fuzz.mutate import below, draw, inner, make_packet
+from tests.fuzz.job import JOB, PATHS
+from tests.fuzz.mutate import below, draw, make_packet
+
+FLIGHT = Part("flight", __name__)
 
 MOST_PASSES = 4
 
@@ -300,21 +308,25 @@ def _next_time(job: Any, rng: Any) -> None:
     job.time &= _U48
 
 
-@njit(_nrt=False)
+_job_at = record_by_address(JOB)
+
+
+@FLIGHT.entry
 def fly(
-    jobs: Any,
-    work: Any,
-    seeds: Any,
-    lengths: Any,
-    count: int,
-    words: Any,
-    seen: Any,
-    checks: Any,
-    rng: Any,
+    jobs: int,
+    work: UInt8s1,
+    seeds: UInt8s2,
+    lengths: Int64s1,
+    known: Int64s1,
+    words: UInt8s2,
+    seen: UInt8s1,
+    checks: Int64s2,
+    rng: Annotated[NDArray[np.uint64], 1],
     packets: int,
-) -> tuple[int, int]:
-    """Sends `packets` mutated packets; (number of seeds, 0 or the rule that the last packet broke)."""
-    job = jobs[0]
+) -> int:
+    """Sends `packets` mutated packets; 0 or the rule that the last packet broke. `known`: number of seeds, then too."""
+    job, count = _job_at(jobs, 0), known[0]
+    rule = 0
     for _ in range(packets):
         job.stage = 0
         job.length = make_packet(rng, work, seeds, lengths, count, words)
@@ -322,7 +334,8 @@ def fly(
         _next_time(job, rng)
         rule = _fly(job, work.ctypes.data, checks, rng)
         if rule:
-            return count, rule
+            break
         count = _learn(job, work, seeds, lengths, count, seen, checks)
         job.index += 1
-    return count, 0
+    known[0] = count
+    return rule

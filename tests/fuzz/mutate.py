@@ -8,19 +8,15 @@ a one-element uint64 array, the state of the generator. `seeds` are packets side
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from detour.base.jit import int64, njit
+from detour.base.jit import inner, int64
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _FACTOR_1 = np.uint64(0xBF58476D1CE4E5B9)
 _FACTOR_2 = np.uint64(0x94D049BB133111EB)
-
-inner = partial(njit, cache=False, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-"""For functions that only native code calls: without wrappers for Python they compile in half the time."""
 
 
 @inner()

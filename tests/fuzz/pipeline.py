@@ -72,7 +72,7 @@ class Round:
         self._compose = np.zeros(MAX_FRAME + program.max_header_bytes, np.uint8)
         self._checks = checks(program)
         self._seeds, self._lengths = seeds.packed_packets(subject.packets, _SEEDS)
-        self._known = len(subject.packets)
+        self._known = np.array([len(subject.packets)], np.int64)
         self._words = seeds.packed_words(subject.words)
         self._seen = np.zeros(PATHS, np.uint8)
         self._fill_job()
@@ -102,8 +102,8 @@ class Round:
         job["rear"] = rear
         for name, region in self._regions.items():
             job[name] = region.use(rear).ctypes.data
-        self._known, rule = fly(
-            self._board.jobs,
+        rule = fly(
+            self._board.jobs.ctypes.data,
             self._board.work[:MAX_FRAME],
             self._seeds,
             self._lengths,

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.base.arrays import Int32Array
+from detour.base.arrays import Int32Array, Int32s2
 from detour.base.errors import DetourError
 from detour.topo.builder import Builder, check_limits
 from detour.topo.failures import Failures, dead_links
@@ -29,11 +29,11 @@ class Channels(NamedTuple):
     """Directed links, by switch s and column c (in the order of the links). Channel number: s * width + c. A link that
     is down keeps its columns, which are like those that no link has."""
 
-    neighbour: Int32Array  # (switches, width) switch behind the link, -1 for none
-    back: Int32Array  # (switches, width) column of the same link there
-    link: Int32Array  # (switches, width) index of the link
-    leave: Int32Array  # (switches, width) position at which it leaves
-    enter: Int32Array  # (switches, width) position at which it enters
+    neighbour: Int32s2  # (switches, width) switch behind the link, -1 for none
+    back: Int32s2  # (switches, width) column of the same link there
+    link: Int32s2  # (switches, width) index of the link
+    leave: Int32s2  # (switches, width) position at which it leaves
+    enter: Int32s2  # (switches, width) position at which it enters
 
 
 @dataclass(frozen=True, eq=False)

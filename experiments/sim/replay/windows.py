@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
-from detour.base.arrays import Int64Array
-from detour.base.jit import njit
+from detour.base.arrays import Int64Array, Int64s1, Int64s2
+from detour.base.parts import Part
 from detour.base.times import US
 from detour.engine.compiler.tracing import TraceForm
 from detour.engine.trace.recorder import Recorder
@@ -19,6 +19,8 @@ from detour.experiments.sim.replay.tracing import Steps
 from detour.experiments.sim.watching import Watcher
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.hosts.state import qp_numbers
+
+WAITS = Part("waits", __name__)
 
 P = TypeVar("P")
 
@@ -154,8 +156,8 @@ class LongestWait:
     wait_ticks: int
 
 
-@njit
-def _scan(words: Any, places: Any, best: Any) -> None:
+@WAITS.entry
+def _scan(words: Int64s1, places: Int64s2, best: Int64s1) -> None:
     """Keeps in `best` the values of the record with the longest wait. `places`: (forms, values) where a value stands
     in records of a form, -1: nowhere."""
     at = 0

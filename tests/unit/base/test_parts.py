@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -14,12 +15,17 @@ import pytest
 from detour.base import sources
 from detour.base.jit import COMPILED
 from detour.base.parts import BUILD_COMMAND
+from detour.control.native import COLOURING, EXPANDER, FORS_PART, PLACEMENT, VERIFIER
 from detour.engine.loop.entry import LOOP
 from detour.fabric import warm
 from detour.hosts.ip.stack import IP
 from detour.hosts.rdma import RDMA
 
 _PART = """
+from __future__ import annotations
+from typing import NamedTuple
+import numpy as np
+from detour.base.arrays import Bools1, Floats1, Int32s2
 from detour.base.parts import Part
 from detour.base.jit import inner
 import {other}
@@ -34,11 +40,33 @@ def _twice(a):
 def weighted(count: int, share: float, whole: bool) -> float:
     return _twice(count) * share + {other}.ADDED + (100 if whole else 0)
 
+class Scaled(NamedTuple):
+    factor: float
+    rows: Int32s2
+
+@SMALL.entry
+def sums(scaled: Scaled, chosen: Bools1, found: Floats1) -> int:
+    waiting = [row for row in range(len(chosen)) if chosen[row]]
+    pieces = np.zeros((len(chosen), scaled.rows.shape[1]))
+    for row in waiting:
+        for column in range(scaled.rows.shape[1]):
+            pieces[row, column] = scaled.rows[row, column] * scaled.factor
+        found[row] = pieces[row].copy().sum()
+    return len(waiting)
+
+@SMALL.entry
+def many(count: int, found: Floats1) -> None:
+    found[0] = np.zeros(count).sum()
+
 @SMALL.entry
 def is_odd(count: int) -> bool:
     return count % 2 == 1
 """
-_USE = "import sys, small; print(small.weighted(3, 0.5, True), small.is_odd(4), 'numba' in sys.modules)"
+_USE = (
+    "import sys, small; print(small.SMALL.cached, small.weighted(3, 0.5, True), small.is_odd(4),"
+    " 'numba' in sys.modules)"
+)
+native = pytest.mark.skipif(not COMPILED, reason="NUMBA_DISABLE_JIT is set")
 
 
 def _names(*modules: str) -> set[str]:
@@ -78,28 +106,51 @@ def small(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _python(folder: Path, *arguments: str) -> str:
+def _python(folder: Path, *arguments: str, told: bool = False) -> str:
+    """What it prints; `told`: it says something about it besides."""
     environment = os.environ | {
         "XDG_CACHE_HOME": str(folder / "cache"),
         "PYTHONPATH": f"{folder}:{os.environ.get('PYTHONPATH', '')}",
     }
     environment.pop("NUMBA_CACHE_DIR", None)
     done = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, bool(done.stderr)) == (0, told), done.stderr
     return done.stdout
 
 
-@pytest.mark.skipif(not COMPILED, reason="NUMBA_DISABLE_JIT is set")
+@native
 def test_it_is_built_once_and_then_loaded_without_numba(small: Path) -> None:
-    assert _python(small, "-c", _USE) == "113.0 0 True\n"
-    assert _python(small, "-c", _USE) == "113.0 0 False\n"
-    (small / "added.py").write_text("ADDED = 20\n")
-    assert _python(small, "-c", _USE) == "123.0 0 True\n"
-    (small / "added.py").write_text("ADDED = 10\n")
-    assert _python(small, "-c", _USE) == "113.0 0 False\n"
+    for added, cached in ((10, "False"), (10, "True"), (20, "False"), (10, "True")):
+        (small / "added.py").write_text(f"ADDED = {added}\n")
+        assert _python(small, "-c", _USE) == f"{cached} {103 + added}.0 0 False\n"
 
 
-@pytest.mark.skipif(not COMPILED, reason="NUMBA_DISABLE_JIT is set")
+@native
+def test_it_is_built_where_numba_has_compiled_something_before(small: Path) -> None:
+    before = "import numba; numba.njit(lambda x: x ** 2 / 3)(1); "
+    assert _python(small, "-c", before + _USE) == "False 113.0 0 True\n"
+
+
+@native
+def test_what_cannot_be_built_is_one_line(small: Path) -> None:
+    (small / "added.py").write_text("ADDED = object()\n")
+    use = "import small\ntry:\n    small.weighted(1, 1.0, True)\nexcept Exception as error:\n    print(repr(error))"
+    said = _python(small, "-c", use)
+    assert said.startswith("DetourError('native code cannot be built (--object small small): ")
+    assert said.count("\n") == 1
+    (small / "added.py").write_text("ADDED = 1\n")
+    part = (small / "small.py").read_text()
+    (small / "small.py").write_text(part.replace("pieces[row].copy()", "pieces[row].reshape(1, -1)"))
+    assert "which only Numba has" in _python(small, "-c", use)
+
+
+@native
+def test_without_a_cache_it_is_built_and_used(small: Path) -> None:
+    (small / "cache").write_text("no folder")
+    assert _python(small, "-c", _USE, told=True).startswith("False 113.0 0 False\n")
+
+
+@native
 def test_of_many_that_need_it_one_builds_it(small: Path) -> None:
     command = [sys.executable, *BUILD_COMMAND[1:], "small", "small"]
     environment = os.environ | {
@@ -109,11 +160,49 @@ def test_of_many_that_need_it_one_builds_it(small: Path) -> None:
     environment.pop("NUMBA_CACHE_DIR", None)
     processes = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     said = [json.loads(process.communicate()[0]) for process in processes]
-    assert {(part["name"], part["functions"]) for part in said} == {("small", 3)}
+    assert {(part["name"], part["functions"]) for part in said} == {("small", 5)}
     assert [part["cached"] for part in said].count(False) == 1
 
 
+_ARRAYS = """
+import numpy as np, small
+rows, chosen, found = np.arange(12, dtype=np.int32).reshape(4, 3), np.array([True, False, True, True]), np.zeros(4)
+for _ in range(100):
+    count = small.sums(small.Scaled(0.5, rows), chosen, found)
+print(count, found.tolist())
+for wrong in (rows.T, rows[:, :2], rows.astype(np.int64), rows[0]):
+    try:
+        small.sums(small.Scaled(0.5, wrong), chosen, found)
+    except TypeError as error:
+        print(error)
+try:
+    small.many(1 << 44, found)
+except MemoryError as error:
+    print(error)
+"""
+
+
+@native
+def test_arrays_and_named_tuples_of_them_are_passed(small: Path) -> None:
+    sums, *wrong, memory = _python(small, "-c", _ARRAYS).splitlines()
+    assert sums == "3 [1.5, 0.0, 10.5, 15.0]"
+    taken = "sums takes an array of int32, 2 dimensions, C-contiguous"
+    assert wrong == [
+        f"{taken}, not int32, 2, strided", f"{taken}, not int32, 2, strided", f"{taken}, not int64, 2, C-contiguous",
+        f"{taken}, not int32, 1, C-contiguous",
+    ]  # fmt: skip
+    assert memory == "many: there is no memory for its arrays"
+
+
 def test_every_part_is_built_by_warm() -> None:
-    named = {part.name for part in warm.FABRIC_PARTS}
-    assert {"loop", "rdma", "ip", "driver"} <= named
-    assert len(named) == len(warm.FABRIC_PARTS)
+    named = {part.name for part in warm.ALL_PARTS}
+    assert {"loop", "rdma", "ip", "driver", "expander", "fors", "placement", "verifier"} <= named
+    assert len(named) == len(warm.ALL_PARTS)
+
+
+@native
+def test_a_part_names_the_modules_of_its_entries() -> None:
+    for path in (sources.PACKAGE / "control").rglob("*.py"):
+        importlib.import_module(".".join(("detour", *path.relative_to(sources.PACKAGE).with_suffix("").parts)))
+    for part in (EXPANDER, FORS_PART, PLACEMENT, COLOURING, VERIFIER):
+        assert {entry.py_func.__module__ for entry in part.entries.values()} == set(part.modules)

@@ -1,18 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line starts at once, and says what it does when it takes long."""
+"""The command line starts at once."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-import time
 
 import pytest
-from numba.core import event
-
-from detour.base.compiling import TEXT, Compiling
-from detour.base.progress import Once
-from tests.waiting import until
 
 MODULES = """
 import contextlib, io, sys
@@ -65,41 +59,3 @@ def test_next_to_nothing_is_loaded_before_interrupts_are_caught() -> None:
     loaded = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True).stdout
     assert {name for name in loaded.split() if name.startswith("detour")} == {"detour", "detour.cli"}
     assert not {"typing", "re", "pkgutil", "argparse", "signal"} & set(loaded.split())
-
-
-def compiled(seconds: float) -> None:
-    """Announces it as Numba does, with a function that it needs within."""
-    with event.trigger_event("numba:compile", data={}), event.trigger_event("numba:compile", data={}):
-        time.sleep(seconds)
-
-
-def watched(monkeypatch: pytest.MonkeyPatch, slow_s: float) -> list[str]:
-    texts: list[str] = []
-    notice = Once()
-    notice.progress = texts.append
-    monkeypatch.setitem(event._registered, "numba:compile", [Compiling(notice, slow_s)])
-    return texts
-
-
-@pytest.fixture
-def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    return watched(monkeypatch, 0.2)
-
-
-def test_long_compilations_are_announced_while_they_go_on(said: list[str]) -> None:
-    with event.trigger_event("numba:compile", data={}):
-        until(lambda: said)
-    compiled(0.5)
-    assert said == [TEXT]
-
-
-def test_many_short_ones_count_together(said: list[str]) -> None:
-    for _ in range(30):
-        compiled(0.02)
-    assert said == [TEXT]
-
-
-def test_what_is_short_is_not_worth_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = watched(monkeypatch, 1000.0)
-    compiled(0.0)
-    assert said == []

@@ -7,25 +7,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detour.base.jit import njit
 from detour.engine.loop import heap
 from detour.engine.loop.memory import Memory
 from detour.engine.loop.native import global_at, heap_at, node_at
+from tests.native import compiled
 
 _ENTITIES = 12
 
 
-@njit
+@compiled
 def _schedule(globals_, entity, time):
     heap.schedule(global_at(globals_, 0), entity, time)
 
 
-@njit
+@compiled
 def _cancel(globals_, entity):
     heap.cancel(global_at(globals_, 0), entity)
 
 
-@njit
+@compiled
 def _pop(globals_):
     g = global_at(globals_, 0)
     if node_at(g.nodes, 0).pending == 0:
@@ -35,7 +35,7 @@ def _pop(globals_):
     return time, entity
 
 
-@njit
+@compiled
 def _tie(time, entity, seed):
     return heap.tie(time, entity, seed)
 

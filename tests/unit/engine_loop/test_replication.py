@@ -8,17 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detour.base.errors import DetourError
-from detour.base.jit import njit
 from detour.engine.loop import replicate
 from detour.engine.pre import MAX_GROUP, MAX_SESSION, Replication
+from tests.native import compiled
 
 
-@njit
+@compiled
 def _find(offsets, replicas, size, number):
     return replicate.find(offsets, replicas, size, number)
 
 
-@njit
+@compiled
 def _block(block, index):
     return (
         replicate.count(block),

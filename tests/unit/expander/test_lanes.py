@@ -19,6 +19,9 @@ from detour.control.expander.proof import prove
 from detour.control.expander.routes import PathPolicy, compute, of_pairs
 from detour.topo.expander import Expander, fcplus, jellyfish, slimfly, xpander
 from detour.topo.expander.given import expander_of_graph
+from tests.native import from_python
+
+add, drop = from_python(ordering.add), from_python(ordering.drop)
 
 QUICK = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 NETWORKS = [
@@ -140,14 +143,14 @@ def test_the_order_refuses_what_closes_a_cycle_and_nothing_else(network: Expande
     for i, d in data.draw(st.lists(st.sampled_from(every), max_size=80)):
         to = int(ch.neighbour[i // width, i % width]) * width + d
         if graph.has_edge(i, to) and data.draw(st.booleans()):
-            ordering.drop(i, d, order)
+            drop(i, d, order)
             graph.remove_edge(i, to)
             continue
         if graph.has_edge(i, to):
             continue
         graph.add_edge(i, to)
         fits = nx.is_directed_acyclic_graph(graph)
-        assert ordering.add(i, d, ch, order) == fits
+        assert add(i, d, ch, order) == fits
         if not fits:
             graph.remove_edge(i, to)
     assert not order.seen.any()

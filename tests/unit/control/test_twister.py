@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random numbers of native code are NumPy's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from detour.control.fors import twister
+from tests.native import from_python
+
+seeded, below = from_python(twister.seeded), from_python(twister.below)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 4357, 2**32 - 1])
+@pytest.mark.parametrize("limit", [2, 3, 7, 64, 1000])
+def test_they_are_those_of_random_state(seed: int, limit: int) -> None:
+    state, expected = seeded(seed), np.random.RandomState(seed)
+    assert [below(state, limit) for _ in range(2000)] == [expected.randint(limit) for _ in range(2000)]
