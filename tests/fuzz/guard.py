@@ -13,14 +13,15 @@ from unittest import mock
 import numpy as np
 
 from detour.engine import state
-from detour.engine.tables import arrays, hashing, log, rows, sliced
+from detour.engine.compiler import log_ring
+from detour.engine.tables import arrays, hashing, rows, sliced
 
 PAGE = mmap.PAGESIZE
 CANARY = 0xC5
 _NONE = 0
 _LARGE = 16 << 20  # arrays that are better left to the system, which gives zeros without touching them
 _LIBC = ctypes.CDLL(None, use_errno=True)
-_STATEFUL = (state, arrays, hashing, log, rows, sliced)
+_STATEFUL = (state, arrays, hashing, log_ring, rows, sliced)
 
 
 def _pages(size: int) -> int:

@@ -13,7 +13,7 @@ from detour.control.fors.paths import INSIDE, TreePaths
 from detour.control.fors.repair import GONE, repaired
 from detour.control.fors.residual import residual
 
-Columns = tuple[np.ndarray, ...]
+Columns = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 SPECS = [
     "fat-tree:k=4",
     "ft3:pods=3,leaves=2,aggs=3,cores=2,hosts=3",
@@ -25,7 +25,10 @@ SPECS = [
 
 def rest_of(plan: ForsPlan, after: int) -> Columns:
     left = plan.phase >= after
-    return tuple(np.asarray(one)[left].astype(np.int64) for one in (plan.phase, plan.src, plan.dst, plan.paths()))
+    phase, src, dst, paths = (
+        np.asarray(one)[left].astype(np.int64) for one in (plan.phase, plan.src, plan.dst, plan.paths())
+    )
+    return phase, src, dst, paths
 
 
 def check(tree: FatTree, src: np.ndarray, dst: np.ndarray, phase: np.ndarray, path: np.ndarray) -> None:
