@@ -13,7 +13,7 @@ from detour.control.fors.paths import INSIDE, TreePaths
 from detour.control.fors.repair import GONE, repaired
 from detour.control.fors.residual import residual
 
-Columns = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+Columns = tuple[np.ndarray, ...]
 SPECS = [
     "fat-tree:k=4",
     "ft3:pods=3,leaves=2,aggs=3,cores=2,hosts=3",
@@ -23,7 +23,7 @@ SPECS = [
 ]
 
 
-def rest_of(plan: ForsPlan, after: int) -> Columns:
+def rest_of(plan: ForsPlan, after: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     left = plan.phase >= after
     phase, src, dst, paths = (
         np.asarray(one)[left].astype(np.int64) for one in (plan.phase, plan.src, plan.dst, plan.paths())
