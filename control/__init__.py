@@ -7,3 +7,8 @@ monitor, controller's answers), `verifier.verifier` and `verifier.trace`; `route
 and `.report` (paths for jobs); `fors` (its own `__init__`; `fors.incremental`, `.unequal`, `.verify`, `.files` and what
 exports plans) and `expander.routes`, `.proof`, `.installed`, `.throughput`, `.comparison` (paths on expanders).
 """
+
+__all__ = [
+    "describe", "entries", "expander", "fors", "graph_files", "native", "p4runtime", "placement", "planner", "policy",
+    "qcn", "qcn_schema", "rerouting", "routes", "schema", "topology_files", "verifier",
+]  # fmt: skip

@@ -6,3 +6,8 @@ calls), `config` (parameters), `cc` and `paths` (congestion control and choice o
 (what is on the wire), `driver` (sockets). Everything else is private to the package, but for plugins, which see
 `records` and `rows`.
 """
+
+__all__ = [
+    "addresses", "cc", "config", "draws", "driver", "endpoint", "frames", "ip", "openloop", "paths", "rdma",
+    "records", "rows", "stacks", "state", "verbs",
+]  # fmt: skip

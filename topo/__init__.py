@@ -7,16 +7,7 @@ from detour.topo.spec import parse_topology
 from detour.topo.topology import Behind, Host, Link, Peer, Switch, Topology
 
 __all__ = [
-    "Behind",
-    "Failure",
-    "Host",
-    "Link",
-    "Peer",
-    "Switch",
-    "Topology",
-    "failure_name",
-    "from_networkx",
-    "parse_failure",
-    "parse_topology",
-    "to_networkx",
-]
+    "Behind", "Failure", "Host", "Link", "Peer", "Switch", "Topology", "address", "clos", "draw", "expander",
+    "failure_name", "failures", "from_networkx", "graph", "graphs", "keyvalues", "listed", "parse_failure",
+    "parse_topology", "paths", "spec", "to_networkx", "topology",
+]  # fmt: skip

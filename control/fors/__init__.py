@@ -13,4 +13,8 @@ from detour.control.fors.plan import ForsPlan, Schedule
 from detour.control.fors.solve import solve
 from detour.control.fors.texts import parse_fabric
 
-__all__ = ["FatTree", "ForsPlan", "Schedule", "parse_fabric", "random_failures", "solve"]
+__all__ = [
+    "FatTree", "ForsPlan", "Schedule", "baselines", "collective", "fabric", "files", "incremental", "loads",
+    "lp_bound", "paper", "parse_fabric", "paths", "plan", "preemptive", "random_failures", "repair", "residual",
+    "sizes", "solve", "subnet", "texts", "unequal", "verify",
+]  # fmt: skip

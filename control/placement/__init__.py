@@ -4,3 +4,5 @@
 `jobs` turns job files into flows, `place.place` gives each a path, `ecmp` says what hashing would have done with the
 same flows, `bound` what no placement can beat. All of it is pure: no switch is talked to.
 """
+
+__all__ = ["jobs", "network", "place", "placement", "repair", "report"]

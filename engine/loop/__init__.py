@@ -4,3 +4,5 @@
 `layout` names the tables, `native` reaches them and libc, `heap` orders events, `pool` holds packets; `channels`,
 `queues`, `switch`, `replicate`, `nic`, `socket_io` and `log` are what happens; `entry` is what Python calls.
 """
+
+__all__ = ["entry", "layout"]

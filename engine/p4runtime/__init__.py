@@ -22,5 +22,5 @@ from detour.engine.p4runtime.target import TargetSwitch, compile_program
 
 __all__ = [
     "Code", "Compiled", "Compiler", "EntityStore", "Note", "P4RuntimeServer", "Pipelines", "ProfileStore", "Refused",
-    "StreamClient", "TableStore", "TargetSwitch", "Tls", "compile_program",
+    "StreamClient", "TableStore", "TargetSwitch", "Tls", "compile_program", "schema", "write",
 ]  # fmt: skip

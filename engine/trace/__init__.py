@@ -5,5 +5,7 @@
 (`tree`) of them, `filters` says which packets are wanted. docs/trace.md shows it in use.
 """
 
+__all__ = ["build", "choices", "filters", "matching", "network", "recorder", "tree"]
+
 LOG_TRACE = 5
 """the level of BMv2's log below DEBUG"""

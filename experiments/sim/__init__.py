@@ -1,2 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
 """`detour sim`: any topology, scheme and workload in virtual time, and what becomes of every flow."""
+
+__all__ = ["lab_figures", "placed", "plan", "replay", "report", "results", "run", "settings", "tables", "watching"]

@@ -4,3 +4,8 @@
 `model` is what a lab is, `reading` finds out in which format a folder holds one, a module for each format reads it,
 `programs` finds or compiles P4, `entries` and `tables` fill switches, `boot` makes a network of it all.
 """
+
+__all__ = [
+    "boot", "entries", "folder", "model", "programs", "reading", "results", "running", "tracing", "virtual",
+    "workloads",
+]  # fmt: skip

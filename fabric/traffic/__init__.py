@@ -1,2 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Messages between hosts: flows, exchanges, open-loop load, and links that fail meanwhile."""
+
+__all__ = [
+    "expander", "flows", "leaf_adaptive", "open_loop", "outage", "phased", "pinned", "placed_tasks", "streams",
+    "tasks", "workload",
+]  # fmt: skip

@@ -1,2 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a fabric in virtual time is to carry: messages and computations that wait for each other."""
+
+__all__ = ["chakra", "flow_files", "flow_table", "goal", "ideal", "jobs", "sizes", "tasks"]

@@ -7,6 +7,8 @@ from detour.base import plugins
 from detour.hosts.cc.plugin import CongestionAlgorithm
 from detour.hosts.plugins import PluginRegistry
 
+__all__ = ["built_in"]
+
 CC_REGISTRY = PluginRegistry(
     "congestion_control",
     "congestion control",

@@ -1,2 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
 """Frames on the wire: what is written, what is read, checksums."""
+
+__all__ = ["sample", "sizes", "wire"]

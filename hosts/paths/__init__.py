@@ -6,6 +6,8 @@ from __future__ import annotations
 from detour.hosts.paths.plugin import PathScheme
 from detour.hosts.plugins import PluginRegistry
 
+__all__ = ["built_in", "health", "paths", "plugin", "tokens"]
+
 PATH_REGISTRY = PluginRegistry(
     "path_schemes",
     "path scheme",

@@ -36,5 +36,6 @@ from detour.hosts.verbs.types import (
 
 __all__ = [
     "CQ", "MR", "PD", "QP", "SGE", "WC", "AccessFlag", "CongestionControl", "Context", "Device", "Endpoint", "Path",
-    "PathChoice", "QPInitAttr", "QPState", "SendWR", "Transport", "WCOpcode", "WCStatus", "random_candidates",
+    "PathChoice", "QPInitAttr", "QPState", "SendWR", "Transport", "WCOpcode", "WCStatus", "algorithms", "bulk",
+    "random_candidates",
 ]  # fmt: skip

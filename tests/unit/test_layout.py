@@ -131,3 +131,29 @@ def test_subpackages_have_no_circles(package: str) -> None:
     }
     graph = nx.DiGraph([(a, b) for a, b in edges if a != b])
     assert not [circle for circle in nx.strongly_connected_components(graph) if len(circle) > 1]
+
+
+def _public(package: str) -> set[str]:
+    """What `__init__` of `detour.control.fors` and others lists."""
+    init = places.PACKAGE.parent.joinpath(*package.split("."), "__init__.py")
+    values = [n.value for n in ast.parse(init.read_text()).body if isinstance(n, ast.Assign) and _sets_all(n)]
+    return set(ast.literal_eval(values[0])) if values else set()
+
+
+def _sets_all(node: ast.Assign) -> bool:
+    return isinstance(node.targets[0], ast.Name) and node.targets[0].id == "__all__"
+
+
+def test_packages_list_the_modules_that_others_import() -> None:
+    """The rest of a package is private to it."""
+    used: dict[str, set[str]] = {}
+    for name, others in _graph().items():
+        for other in others:
+            parts = other.split(".")
+            if parts[1:2] != name.split(".")[1:2]:
+                for depth in range(2, len(parts)):
+                    used.setdefault(".".join(parts[:depth]), set()).add(parts[depth])
+    assert {package: used[package] - _public(package) for package in used if used[package] - _public(package)} == {}
+    modules = set(_graph())
+    listed = {p: {n for n in _public(p) - used.get(p, set()) if f"{p}.{n}" in modules} for p in used}
+    assert {package: names for package, names in listed.items() if names} == {}, "nobody imports them"

@@ -7,4 +7,7 @@ from detour.topo.expander.folded import equal_cost_clos
 from detour.topo.expander.layered import fc, fcplus
 from detour.topo.expander.network import Expander
 
-__all__ = ["Expander", "equal_cost_clos", "fc", "fcplus", "jellyfish", "slimfly", "xpander"]
+__all__ = [
+    "Expander", "booted", "equal_cost_clos", "fc", "fcplus", "flat", "folded", "given", "growth", "jellyfish",
+    "network", "slimfly", "xpander",
+]  # fmt: skip

@@ -6,4 +6,4 @@
 
 from detour.engine.bmv2api.commands.interpreter import program_of, run_file
 
-__all__ = ["program_of", "run_file"]
+__all__ = ["errors", "interpreter", "program", "program_of", "registry", "run_file"]
