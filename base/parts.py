@@ -221,8 +221,8 @@ def _kind(annotation: Any) -> ArgumentKind:
     if hasattr(annotation, "_fields"):
         return TupleKind(annotation, tuple(map(_kind, get_type_hints(annotation, include_extras=True).values())))
     array, dimensions = get_args(annotation)
-    (number,) = get_args(get_args(array)[1])
-    return np.empty((0,) * dimensions, number)
+    number: type[np.generic] = get_args(get_args(array)[1])[0]
+    return np.empty((0,) * int(dimensions), number)
 
 
 def _flat(kind: ArgumentKind) -> Iterator[ArgumentKind]:

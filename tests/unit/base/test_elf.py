@@ -22,7 +22,7 @@ from detour.base.jit import COMPILED
 from detour.base.objects import NativeCode
 from detour.base.parts import stored
 from detour.engine.compiler.program import Program
-from detour.fabric.warm import FABRIC_PARTS
+from detour.fabric.warm import ALL_PARTS
 
 pytestmark = pytest.mark.timeout(1800)  # it compiles, on a machine that may be busy
 _ROOT = Path(__file__).resolve().parents[3]
@@ -197,7 +197,7 @@ def test_the_comparison_sees_the_sample() -> None:
 
 
 @pytest.mark.skipif(not COMPILED, reason="NUMBA_DISABLE_JIT is set")
-@pytest.mark.parametrize("part", FABRIC_PARTS, ids=lambda part: part.name)
+@pytest.mark.parametrize("part", ALL_PARTS, ids=lambda part: part.name)
 def test_parts_are_in_memory_as_with_llvm(part: parts.Part) -> None:
     part.load()
     data = stored(part.files)
