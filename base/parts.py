@@ -145,19 +145,19 @@ class Part:
         data = stored(self.files)
         if data is None:
             COMPILING.say(f"compiling native code ({self.name}), once on this machine (`detour warm` does it for all)")
-            data = self._built()
+            data = self.build(self._make)
         return objects.NativeCode(data)
 
-    def _built(self) -> bytes:
-        return run_builder("--object", self.name, *self.modules)
+    def _make(self) -> tuple[bytes, bool]:
+        """The object, and whether it will do in other processes."""
+        return run_builder("--object", self.name, *self.modules), True
 
-    def build(self) -> bytes:
+    def build(self, make: Callable[[], tuple[bytes, bool]]) -> bytes:
         """Built by one process at a time, since harnesses start many at once; the others take what that one made."""
-        building = importlib.import_module("detour.base.building")  # and Numba
         with _alone(f"{self.name}.lock"):
             data = stored(self.files)
             if data is None:
-                data, lasting = building.build(self)
+                data, lasting = make()
                 self.was_built = True
                 if lasting and self.files:
                     NATIVE_CACHE.put(self.files[0], data)
@@ -196,8 +196,8 @@ class LocalPart(Part):
         if made_of is None or not sources.files(module):  # as in a notebook
             self.files = []
 
-    def _built(self) -> bytes:
-        return self.build()
+    def _make(self) -> tuple[bytes, bool]:
+        return importlib.import_module("detour.base.building").build(self)  # and Numba
 
 
 # -- entries ------------------------------------------------------------------------------------------------

@@ -125,8 +125,8 @@ def checks(program: Any) -> np.ndarray:
     """What is checked of a PHV, as `flight` takes it."""
     layout, model = program.layout, program.model
     rows = [(at, 1, 1, 3) for at in layout.valid.values()]
-    for stacks, member in ((model.stacks, "headers"), (model.union_stacks, "unions")):
-        rows += [(layout.next[n], 4, len(getattr(s, member)), 4) for n, s in stacks.items()]
+    for stacks in (model.stacks, model.union_stacks):
+        rows += [(layout.next[name], 4, len(stack.elements), 4) for name, stack in stacks.items()]
     for header in model.headers.values():
         for spec in header.type.fields:
             if spec.variable:

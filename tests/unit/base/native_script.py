@@ -9,28 +9,31 @@ import sys
 from pathlib import Path
 from typing import Any
 
+ROOT = Path(__file__).resolve().parents[3]
 _SCRIPT = """
 import sys
-from detour.hosts.frames.sample import data_frame
+from detour.hosts.frames.sample import FRAMES, data_frame
 from detour.topo.spec import parse_topology
+
+in_cache = FRAMES.cached
 
 def size():
     hosts = parse_topology("dragonfly:p=1,a=2,h=1").hosts
     return len(data_frame(hosts[0], hosts[1]))
 
 def loaded():
-    return int("numba" not in sys.modules)
+    return int(in_cache)
 """
 
 
 def run(script: str, folder: Path, limits: Any = None, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Runs a script that may call `size()`, of a frame that native code writes, and then `loaded()`: 1 if nothing was
-    compiled. `limits` is called in the new process."""
+    """Runs a script that may call `size()`, of a frame that native code writes, and then `loaded()`: 1 if its code was
+    in the cache. `limits` is called in the new process."""
     file = folder / "script.py"
     file.write_text(_SCRIPT + script)
     return subprocess.run(
         [sys.executable, str(file)],
-        env={name: value for name, value in (os.environ | environment).items() if value},
+        env={name: value for name, value in (os.environ | {"PYTHONPATH": str(ROOT)} | environment).items() if value},
         capture_output=True, text=True, check=False, timeout=1500, preexec_fn=limits,
     )  # fmt: skip
 

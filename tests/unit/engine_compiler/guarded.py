@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs a program on random packets with packet, PHV and output each in front of a page that nobody may touch.
 
-    python guarded.py PROGRAM.json PACKETS SEED
+    python -m tests.unit.engine_compiler.guarded PROGRAM.json PACKETS SEED
 
 A read or write that goes too far ends this process with a signal.
 """

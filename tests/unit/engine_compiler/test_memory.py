@@ -11,14 +11,15 @@ import pytest
 
 from .conftest import PROGRAMS
 
-GUARDED = Path(__file__).with_name("guarded.py")
+ROOT = Path(__file__).resolve().parents[3]
+GUARDED = "tests.unit.engine_compiler.guarded"
 NAMES = sorted(p.stem for p in PROGRAMS.glob("*.json"))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_random_packets_in_guarded_memory(name: str) -> None:
     """In a process of its own, which a wrong access would end with a signal."""
-    command = [sys.executable, str(GUARDED), str(PROGRAMS / f"{name}.json"), "1500", "7"]
-    done = subprocess.run(command, capture_output=True, text=True)
+    command = [sys.executable, "-m", GUARDED, str(PROGRAMS / f"{name}.json"), "1500", "7"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, f"ended with {done.returncode}\n{done.stderr}"
     assert int(done.stdout) > 0

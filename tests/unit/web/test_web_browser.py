@@ -84,6 +84,11 @@ def value(browser: Any, script: str) -> Any:
     return browser.execute_script(f"return {script}")
 
 
+def text_of(browser: Any, selector: str) -> str:
+    """At once, since the page may replace an element at any time."""
+    return browser.execute_script("return document.querySelector(arguments[0]).innerText", selector)
+
+
 def press(browser: Any, name: str) -> None:
     """Clicks something as soon as it is there; again if the page has just drawn it anew."""
     from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
@@ -153,7 +158,7 @@ def test_views_have_addresses_and_keys_work(browser: Any, url: str) -> None:
     page.send_keys("f")
     until(lambda: browser.current_url.endswith("#flows"))
     page.send_keys(" ")
-    until(lambda: browser.find_element("id", "pause").text == "Play")
+    until(lambda: text_of(browser, "#pause") == "Play")
     at = value(browser, "window.detour.store.at")
     browser.find_element("id", "time").send_keys("\ue012")  # left
     assert value(browser, "window.detour.store.at") == at - 1
@@ -162,14 +167,14 @@ def test_views_have_addresses_and_keys_work(browser: Any, url: str) -> None:
 
 
 def body_text(browser: Any) -> str:
-    return browser.find_element("id", "body").text
+    return text_of(browser, "#body")
 
 
 def test_without_the_token_nothing_can_be_clicked(browser: Any, url: str) -> None:
     opened(browser, url.partition("?")[0], "#link?name=s0-s1")
     until(lambda: browser.find_elements("id", "fail"))
-    assert browser.find_element("id", "mode").text == "read-only"
-    assert not browser.find_element("id", "fail").is_enabled()
+    assert text_of(browser, "#mode") == "read-only"
+    assert value(browser, "document.getElementById('fail').disabled")
 
 
 def test_on_a_phone_nothing_is_wider_than_the_screen(browser: Any, url: str) -> None:
@@ -250,12 +255,12 @@ def test_names_that_do_not_exist_are_answered_where_they_are_typed(browser: Any,
         field.clear()
         field.send_keys(f"{name}\n")
         until(lambda view=view, name=name: browser.current_url.endswith(f"#{view}?name={name}"))
-        assert not browser.find_element("id", "unknown").text
+        assert not text_of(browser, "#unknown")
     field.clear()
     field.send_keys("s99\n")
-    until(lambda: "there is no s99" in browser.find_element("id", "unknown").text)
+    until(lambda: "there is no s99" in text_of(browser, "#unknown"))
     opened(browser, url, "#link?name=s0-s99")
-    assert "there is no link s0-s99" in browser.find_element("id", "unknown").text
+    assert "there is no link s0-s99" in text_of(browser, "#unknown")
     browser.refused = ["/api/flow?name=x - Failed to load resource: the server responded with a status of 404"]
     opened(browser, url, "#flow?name=x")
     until(lambda: "there is no flow 'x'" in body_text(browser))
@@ -345,7 +350,7 @@ def test_a_packet_is_sent_and_stepped_through_with_its_source(browser: Any, url:
     page = browser.find_element("tag name", "body")
     seen = []
     for _ in range(14):
-        seen.append(browser.find_element("id", "event").text)
+        seen.append(text_of(browser, "#event"))
         page.send_keys(".")
     assert len(set(seen)) > 10
     until(lambda: "step=14" in browser.current_url)
@@ -355,7 +360,7 @@ def test_a_packet_is_sent_and_stepped_through_with_its_source(browser: Any, url:
         "(() => { const lit = document.querySelector('#source .lit'); return [lit.firstChild.textContent,"
         " lit.lastChild.textContent]; })()",
     )
-    file = browser.find_element("css selector", "figcaption").text.partition(":")[0]
+    file = text_of(browser, "figcaption").partition(":")[0]
     assert (Path("p4src") / file).read_text().splitlines()[int(number) - 1] == line.rstrip("\n")
     page.send_keys(",")
     until(lambda: "step=13" in browser.current_url)
@@ -373,7 +378,7 @@ def test_a_packet_is_sent_and_stepped_through_with_its_source(browser: Any, url:
     browser.get("about:blank")
     browser.get(there)
     until(lambda: browser.find_elements("css selector", "#hops button[aria-pressed=true]"))
-    assert browser.find_element("css selector", "#hops button[aria-pressed=true]").text == hops[1]
+    assert text_of(browser, "#hops button[aria-pressed=true]") == hops[1]
 
 
 def test_a_switch_on_the_way_opens_by_a_click_and_forks_are_chosen(browser: Any, url: str) -> None:
@@ -430,7 +435,7 @@ def test_a_program_without_a_fabric(browser: Any, tmp_path_factory: pytest.TempP
         until(lambda: browser.find_elements("id", "outcome"))
         assert value(browser, "document.querySelectorAll('#pipeline .visited').length") > 5
         browser.find_element("tag name", "body").send_keys(">")
-        until(lambda: "dropped" in browser.find_element("id", "outcome").text)
+        until(lambda: "dropped" in text_of(browser, "#outcome"))
         browser.get("about:blank")  # before the server ends
 
 
@@ -445,7 +450,7 @@ def test_a_recorded_run_is_played_back_and_sought(browser: Any, tmp_path: Path) 
     assert main(["sim", *what, "--fail", "s0-s2@10us", "--record", str(path), "--json"]) == 0
     with served("--run", str(path)) as address:
         opened(browser, address)
-        assert browser.find_element("id", "mode").text == "recorded"
+        assert text_of(browser, "#mode") == "recorded"
         until(lambda: (value(browser, "window.detour.store.at") or 0) > 2)  # it plays by itself
         browser.find_element("id", "pause").click()
         until(lambda: "t=" in browser.current_url)
@@ -453,11 +458,11 @@ def test_a_recorded_run_is_played_back_and_sought(browser: Any, tmp_path: Path) 
         time_line = browser.find_element("id", "time")
         time_line.send_keys("\ue011")  # home
         until(lambda: value(browser, "window.detour.store.at") == 0)
-        assert "s0-s2 is down" not in browser.find_element("id", "events").text
+        assert "s0-s2 is down" not in text_of(browser, "#events")
         opened(browser, address, "#link?name=s0-s2&t=20")
         until(lambda: "down" in body_text(browser))
         assert value(browser, "Math.round(1e6 * window.detour.store.now.t)") == 20
-        until(lambda: "s0-s2 is down" in browser.find_element("id", "events").text)
+        until(lambda: "s0-s2 is down" in text_of(browser, "#events"))
         opened(browser, address, "#switch?name=s0&t=5")
         until(lambda: "s0:1" in body_text(browser))
         browser.get("about:blank")
