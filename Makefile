@@ -17,16 +17,20 @@ PINS := requirements/ci.txt
 PYTEST_ARGS ?= -n auto --dist loadfile
 FAST_TESTS := tests/unit/base tests/unit/topo tests/unit/control tests/unit/expander tests/unit/hosts tests/unit/test_layout.py
 
-.PHONY: run test check venv tools lint wheel docs p4 coverage rivals results fuzz pins clean
+.PHONY: run test check native venv tools lint wheel docs p4 coverage rivals results fuzz pins clean
 
 run: venv
 	@$(VENV)/bin/detour demo --target $(TARGET)
 
-test: tools
+test: native
 	@$(VENV)/bin/python -m pytest $(PYTEST_ARGS) $(TESTS)
 
+# Native code, before many processes need it.
+native: tools
+	@$(VENV)/bin/detour warm
+
 # Lint and the fast unit tests.
-check: lint
+check: lint native
 	@$(VENV)/bin/python -m pytest -q $(PYTEST_ARGS) -m "not slow" $(FAST_TESTS)
 
 venv: $(READY)
@@ -62,7 +66,6 @@ ifndef PINNED
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,plan,plot]'
 	@$(VENV)/bin/python -m compileall -q -j 0 $(VENV)/lib
 endif
-	@$(VENV)/bin/detour warm
 	@touch $(TOOLS)
 
 $(PAGES): $(READY)
@@ -73,7 +76,7 @@ endif
 	@touch $(PAGES)
 
 # What packet tests reach of our P4, over its source in build/coverage.
-coverage: tools
+coverage: native
 	@mkdir -p build
 	@$(VENV)/bin/python -m pytest -q tests/ptf --coverage build/p4.coverage
 	@$(VENV)/bin/detour coverage build/p4.coverage --exceptions p4src/coverage.toml --fail-under 100 --html build/coverage
