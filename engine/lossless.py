@@ -141,7 +141,7 @@ def deadlock(wiring: Wiring) -> WaitingQueues:
     return [_named(wiring.memory, *queue) for queue in sorted(stuck.values())]
 
 
-def deadlock_circle(wiring: Wiring) -> WaitingQueues:
+def cyclic_wait(wiring: Wiring) -> WaitingQueues:
     """Of these queues some of which each waits for the next, and the last for the first."""
     stuck, waits_for = _stuck(wiring.memory)
     return [_named(wiring.memory, *stuck[queue]) for queue in _circle(waits_for)]

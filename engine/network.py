@@ -644,7 +644,7 @@ class Network:
         return self.call(lambda: lossless.buffer_stats(self._wiring, self.now_ps, switch))
 
     deadlock = _in_turn(lossless.deadlock)
-    deadlock_circle = _in_turn(lossless.deadlock_circle)
+    cyclic_wait = _in_turn(lossless.cyclic_wait)
     unmoved = _in_turn(lossless.unmoved)
 
     def outside_stats(self) -> dict[str, Any]:

@@ -381,7 +381,7 @@ def run_until_stuck(fabric: VirtualFabric, until_ps: int) -> StuckRun:
         fabric.run(fabric.now_ps + CHECK_PS)
         stuck = fabric.deadlock()
     ended, before = fabric.now_ps, received(fabric)
-    circle = fabric.network.deadlock_circle() if stuck else []
+    circle = fabric.network.cyclic_wait() if stuck else []
     fabric.run(ended + AFTER_PS)
     return StuckRun(
         tuple(stuck),

@@ -40,7 +40,7 @@ _EDGES = (1, 99)
 
 
 @dataclass(frozen=True)
-class Road:
+class LinkConditions:
     """A bottleneck, and how long it is watched. `marks`: packets in the queue from which on it marks, 0: never; the
     first `settle` seconds do not count."""
 
@@ -73,7 +73,7 @@ class Sawtooth:
     period: float | None
 
 
-def sawtooth(curve: Curve, road: Road) -> Sawtooth:
+def sawtooth(curve: Curve, road: LinkConditions) -> Sawtooth:
     """What lies behind `road.settle`."""
     window = np.asarray(curve.cwnd, np.float64)[round(road.settle / road.step) :]
     tops, bottoms = _turns(window)
@@ -105,7 +105,7 @@ def _turns(window: np.ndarray) -> tuple[list[int], list[int]]:
     return tops, bottoms
 
 
-def ours(road: Road, cc: str) -> Curve:
+def ours(road: LinkConditions, cc: str) -> Curve:
     """Our TCP on it, with an ACK for each segment, as ns-3 was told to."""
     config = TcpConfig(cc=cc, delayed_ack_ps=1, receive_buffer=1 << 24)
     cable = Bottleneck(
@@ -129,9 +129,9 @@ def ours(road: Road, cc: str) -> Curve:
 # -- ns-3 ---------------------------------------------------------------------------------------------------
 
 NS3_ROADS = (
-    Road("short", 10.0, 20.0, 50, 60.0, 0.05, 10.0),
-    Road("long", 50.0, 100.0, 200, 200.0, 0.2, 40.0),
-    Road("marking", 10.0, 20.0, 100, 60.0, 0.05, 10.0, marks=20),
+    LinkConditions("short", 10.0, 20.0, 50, 60.0, 0.05, 10.0),
+    LinkConditions("long", 50.0, 100.0, 200, 200.0, 0.2, 40.0),
+    LinkConditions("marking", 10.0, 20.0, 100, 60.0, 0.05, 10.0, marks=20),
 )
 NS3_CASES = (
     ("short", "newreno", "TcpNewReno"),
@@ -179,7 +179,7 @@ def missing() -> str | None:
     return None if _HEADER.exists() else f"{_HEADER} is not there: install libns3-dev"
 
 
-def road_of(name: str) -> Road:
+def road_of(name: str) -> LinkConditions:
     """The road of that name."""
     return next(road for road in NS3_ROADS if road.name == name)
 
@@ -200,7 +200,7 @@ def _run(command: Sequence[str]) -> str:
     return done.stdout
 
 
-def theirs(program: Path, road: Road, control: str) -> Curve:
+def theirs(program: Path, road: LinkConditions, control: str) -> Curve:
     """ns-3's TCP on it. Raises `DetourError`: the program fails."""
     values = {
         "control": control,
@@ -318,7 +318,7 @@ def draw(found: Ns3Findings, file: Path) -> None:
     drawing.save(plt, figure, file)
 
 
-def _curve(axis: Any, found: Ns3Findings, road: Road, control: str, **looks: Any) -> None:
+def _curve(axis: Any, found: Ns3Findings, road: LinkConditions, control: str, **looks: Any) -> None:
     window = found.curves[f"{road.name} {control}"].cwnd
     first, last = _SHOWN[road.name]
     points = [(road.step * (at + 1), value) for at, value in enumerate(window)]
@@ -326,7 +326,7 @@ def _curve(axis: Any, found: Ns3Findings, road: Road, control: str, **looks: Any
     axis.plot(*zip(*shown, strict=True), linewidth=1.2, **looks)
 
 
-def _text(road: Road) -> str:
+def _text(road: LinkConditions) -> str:
     marks = f", marks from {road.marks}" if road.marks else ""
     return f"{road.mbps:g} Mb/s, {road.rtt_ms:g} ms, {road.queue} packets{marks}"
 

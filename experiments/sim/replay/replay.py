@@ -29,7 +29,7 @@ from detour.experiments.sim.plan import SimPlan, plan_of
 from detour.experiments.sim.replay import stop_conditions
 from detour.experiments.sim.replay.run_files import Checkpoint, Checkpoints, read_repeatable
 from detour.experiments.sim.replay.stop_conditions import Sighting, packet_name
-from detour.experiments.sim.replay.tracing import Chain, Judge, TracedPart
+from detour.experiments.sim.replay.tracing import Chain, StopCondition, TracedPart
 from detour.experiments.sim.replay.windows import (
     ARRIVED_MARKS,
     LOST_FRAMES,
@@ -109,8 +109,8 @@ class Replay:
             last = connection.packets - 1
             raise DetourError(f"flow {flow} has packets 0 to {last}; there is no packet {psn}")
         on_wire = (connection.first_psn + psn) % _PSNS
-        judge = stop_conditions.packet_of(self._topology, connection.qp, on_wire, _TICK_PS)
-        chain = self._traced(judge, max(0, connection.sent_ps - US), self._from_host(connection.source))
+        stop = stop_conditions.packet_of(self._topology, connection.qp, on_wire, _TICK_PS)
+        chain = self._traced(stop, max(0, connection.sent_ps - US), self._from_host(connection.source))
         if chain is None:
             raise DetourError(f"packet {psn} of flow {flow} was not sent in this run, or came to no switch")
         return self._replayed(f"packet {psn} of flow {flow}, PSN {on_wire}", chain)
@@ -128,8 +128,8 @@ class Replay:
         if window is None:
             raise DetourError("no data packet came to its receiver with a mark in this run")
         source, qp = window.place
-        judge = stop_conditions.marked_of(self._topology, qp)
-        chain = self._from_its_host(judge, window.from_ps, self._from_host(source))
+        stop = stop_conditions.marked_of(self._topology, qp)
+        chain = self._from_its_host(stop, window.from_ps, self._from_host(source))
         return self._replayed("the first packet that came with a mark", chain)
 
     def longest_wait(self) -> ReplayedPacket:
@@ -166,19 +166,19 @@ class Replay:
 
     def _traced(
         self,
-        judge: Judge[T],
+        stop: StopCondition[T],
         from_ps: int,
         wanted: Filter,
         switches: Sequence[int] | None = None,
         until_ps: int | None = None,
         forget: bool = True,
     ) -> T | None:
-        """What a judge finds in a part of the run."""
+        """What a stop condition finds in a part of the run."""
 
         def gone(chain: Chain) -> bool:
             return forget and is_over(self._topology, chain)
 
-        part = TracedPart(from_ps, judge, wanted=wanted, switches=switches, until_ps=until_ps, forget=gone)
+        part = TracedPart(from_ps, stop, wanted=wanted, switches=switches, until_ps=until_ps, forget=gone)
         self._run(part)
         return part.found
 
@@ -187,20 +187,20 @@ class Replay:
         self._progress("tracing what was lost")
         for margin in (*_MARGINS_PS, window.from_ps):
             from_ps = max(0, window.from_ps - margin)
-            found = self._traced(*self._loss_judge(window, from_ps), forget=False)
+            found = self._traced(*self._loss_condition(window, from_ps), forget=False)
             if found is not None:
                 return found
         raise DetourError(f"what was lost {time_text(window.to_ps)} after the beginning was no packet of a switch")
 
-    def _loss_judge(
+    def _loss_condition(
         self, window: Window[DropPlace], from_ps: int
-    ) -> tuple[Judge[Sighting], int, Filter, list[int], int | None]:
+    ) -> tuple[StopCondition[Sighting], int, Filter, list[int], int | None]:
         """Arguments of `_traced`."""
         device, port = window.place.device, window.place.port
         if not window.place.on_link or port is None:
             first, last = (window.from_ps - US) // _TICK_PS, window.to_ps // _TICK_PS + 1
-            judge = stop_conditions.dropped_at(device, port, first, last)
-            return judge, from_ps, Filter(""), [device], None
+            stop = stop_conditions.dropped_at(device, port, first, last)
+            return stop, from_ps, Filter(""), [device], None
         behind = self._topology.behind(device, port)
         links = self._plan.settings.links
         longest = max(links.delay_of(link) for link in self._topology.links)
@@ -210,13 +210,13 @@ class Replay:
         peer, _ = behind.place
         before = (window.from_ps - longest - _SETTLE_PS) // _TICK_PS
         enough = window.to_ps + longest + _SETTLE_PS
-        judge = stop_conditions.lost_behind(device, port, peer, before, enough)
-        return judge, from_ps, Filter(""), [device, peer], enough + _SETTLE_PS
+        stop = stop_conditions.lost_behind(device, port, peer, before, enough)
+        return stop, from_ps, Filter(""), [device, peer], enough + _SETTLE_PS
 
     def _waiter(self, longest: LongestWait) -> Sighting:
-        judge = stop_conditions.waited_at(longest.switch, longest.port, longest.enqueued_ticks)
+        stop = stop_conditions.waited_at(longest.switch, longest.port, longest.enqueued_ticks)
         from_ps = max(0, longest.enqueued_ticks * _TICK_PS - US)
-        found = self._traced(judge, from_ps, Filter(""), [longest.switch], forget=False)
+        found = self._traced(stop, from_ps, Filter(""), [longest.switch], forget=False)
         if found is None:
             raise DetourError(_NOT_AGAIN)
         return found
@@ -228,14 +228,14 @@ class Replay:
         wanted = Filter("")
         if name is not None:
             wanted = parse_filter(f"src {ipv6_text(name.source)} and sport {name.sport}")
-        judge = stop_conditions.chain_of(self._topology, sighting)
-        return self._from_its_host(judge, sighting.time_ticks * _TICK_PS, wanted)
+        stop = stop_conditions.chain_of(self._topology, sighting)
+        return self._from_its_host(stop, sighting.time_ticks * _TICK_PS, wanted)
 
-    def _from_its_host(self, judge: Judge[Chain], seen_ps: int, wanted: Filter) -> Chain:
+    def _from_its_host(self, stop: StopCondition[Chain], seen_ps: int, wanted: Filter) -> Chain:
         """A packet from its first switch on: the trace begins early enough that it has one."""
         chain = None
         for margin in (*_MARGINS_PS, seen_ps):
-            chain = self._traced(judge, max(0, seen_ps - margin), wanted)
+            chain = self._traced(stop, max(0, seen_ps - margin), wanted)
             if chain is not None and self._is_from_host(chain):
                 return chain
             if margin >= seen_ps:

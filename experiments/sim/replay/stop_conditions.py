@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is sought among packets that were traced: functions of (packets so far, time) that give it as soon as it is
-known (`tracing.Judge`). In virtual time frames have their headers only, so nothing but those is read."""
+known (`tracing.StopCondition`). In virtual time frames have their headers only, so nothing but those is read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from detour.base.times import MS
 from detour.engine.trace.build import FULL_QUEUE
 from detour.engine.trace.matching import Key, read_key
 from detour.engine.trace.tree import Dropped, Output, TraceTree, Visit
-from detour.experiments.sim.replay.tracing import FOREVER_PS, Chain, Judge
+from detour.experiments.sim.replay.tracing import FOREVER_PS, Chain, StopCondition
 from detour.fabric.tracing.live import UNDER_WAY, is_over
 from detour.hosts.frames.wire import PORT_ROCE
 from detour.topo import Topology
@@ -85,11 +85,11 @@ class Sighting:
         return (visit.switch, visit.time_ticks, visit.frame) == (self.switch, self.time_ticks, self.frame)
 
 
-def dropped_at(device: int, port: int | None, from_ticks: int, to_ticks: int) -> Judge[Sighting]:
+def dropped_at(device: int, port: int | None, from_ticks: int, to_ticks: int) -> StopCondition[Sighting]:
     """The first packet that a switch drops within a time: in its program, or because a queue is full (of `port`, if
     that is known). A queue is first come, first served, so who was overtaken in it is not there any more."""
 
-    def judge(chains: Sequence[Chain], now_ps: int) -> Sighting | None:
+    def stop(chains: Sequence[Chain], now_ps: int) -> Sighting | None:
         visits = sorted((v for chain in chains for v in chain if v.switch == device), key=lambda v: v.time_ticks)
         last: dict[tuple[int, int], int] = {}
         for visit in visits:
@@ -106,14 +106,14 @@ def dropped_at(device: int, port: int | None, from_ticks: int, to_ticks: int) ->
                 return Sighting(device, visit.time_ticks, visit.frame, full=True)
         return None
 
-    return judge
+    return stop
 
 
-def lost_behind(device: int, port: int, peer: int, after_ticks: int, now_enough_ps: int) -> Judge[Sighting]:
+def lost_behind(device: int, port: int, peer: int, after_ticks: int, now_enough_ps: int) -> StopCondition[Sighting]:
     """The first packet that left a switch by a port after a time and did not come to the switch behind it, `peer`, by
     when all that left before has arrived."""
 
-    def judge(chains: Sequence[Chain], now_ps: int) -> Sighting | None:
+    def stop(chains: Sequence[Chain], now_ps: int) -> Sighting | None:
         if now_ps < now_enough_ps:
             return None
         found = []
@@ -127,26 +127,26 @@ def lost_behind(device: int, port: int, peer: int, after_ticks: int, now_enough_
         _, visit = min(found, key=lambda each: each[0])
         return Sighting(device, visit.time_ticks, visit.frame, on_link=True)
 
-    return judge
+    return stop
 
 
-def waited_at(device: int, port: int, enqueued_ticks: int) -> Judge[Sighting]:
+def waited_at(device: int, port: int, enqueued_ticks: int) -> StopCondition[Sighting]:
     """The packet that began to wait in a port's queue at a time."""
 
-    def judge(chains: Sequence[Chain], now_ps: int) -> Sighting | None:
+    def stop(chains: Sequence[Chain], now_ps: int) -> Sighting | None:
         for chain in chains:
             for visit in chain:
                 if visit.switch == device and _queued(visit.tree).get(port) == enqueued_ticks:
                     return Sighting(device, visit.time_ticks, visit.frame)
         return None
 
-    return judge
+    return stop
 
 
-def chain_of(topology: Topology, sighting: Sighting) -> Judge[Chain]:
+def chain_of(topology: Topology, sighting: Sighting) -> StopCondition[Chain]:
     """A packet that was sighted, with all its visits; what became of it is written into the last one."""
 
-    def judge(chains: Sequence[Chain], now_ps: int) -> Chain | None:
+    def stop(chains: Sequence[Chain], now_ps: int) -> Chain | None:
         for chain in chains:
             seen = next((visit for visit in chain if sighting.is_at(visit)), None)
             if seen is None:
@@ -158,26 +158,26 @@ def chain_of(topology: Topology, sighting: Sighting) -> Judge[Chain]:
             return chain if lost or is_over(topology, chain) else None
         return None
 
-    return judge
+    return stop
 
 
-def packet_of(topology: Topology, qp: int, psn: int, tick_ps: int) -> Judge[Chain]:
+def packet_of(topology: Topology, qp: int, psn: int, tick_ps: int) -> StopCondition[Chain]:
     """A data packet of a connection, by destination QP and PSN: the first one that is sent."""
 
-    def judge(chains: Sequence[Chain], now_ps: int) -> Chain | None:
+    def stop(chains: Sequence[Chain], now_ps: int) -> Chain | None:
         for chain in chains:
             name = packet_name(chain[0].frame)
             if name is not None and name.is_data and (name.qp, name.psn) == (qp, psn):
                 return chain if is_over(topology, chain) or _settled(chain, now_ps, tick_ps) else None
         return None
 
-    return judge
+    return stop
 
 
-def marked_of(topology: Topology, qp: int) -> Judge[Chain]:
+def marked_of(topology: Topology, qp: int) -> StopCondition[Chain]:
     """The first data packet of a connection that a switch marks."""
 
-    def judge(chains: Sequence[Chain], now_ps: int) -> Chain | None:
+    def stop(chains: Sequence[Chain], now_ps: int) -> Chain | None:
         for chain in chains:
             name = packet_name(chain[0].frame)
             if name is None or not name.is_data or name.qp != qp or is_marked(chain[0].frame):
@@ -187,7 +187,7 @@ def marked_of(topology: Topology, qp: int) -> Judge[Chain]:
                 return chain if is_over(topology, chain) else None
         return None
 
-    return judge
+    return stop
 
 
 def _settled(chain: Chain, now_ps: int, tick_ps: int) -> bool:

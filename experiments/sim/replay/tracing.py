@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tracing a part of a run: a watcher that lets packets be traced from a moment on and asks a judge about them; and
-packets that are traced as they pass (`detour sim --trace FILTER`)."""
+"""Tracing a part of a run: a watcher that lets packets be traced from a moment on and asks a stop condition about
+them; and packets that are traced as they pass (`detour sim --trace FILTER`)."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ T = TypeVar("T")
 
 Chain = list[Visit]
 """the visits of one packet, in the order in which it came to switches"""
-Judge = Callable[[Sequence[Chain], int], T | None]
+StopCondition = Callable[[Sequence[Chain], int], T | None]
 """of (packets that were traced so far, time in ps): what was sought, None: not yet"""
 
 FOREVER_PS = 1 << 62
-"""the time at which a judge is asked when the run is over"""
+"""the time at which a stop condition is asked when the run is over"""
 _RING_BYTES = 64 << 20
 _LEAST_STEP_PS, _FIRST_STEP_PS, _MOST_STEP_PS = US // 64, US, 128 * US
 _FULL, _EMPTY = 0.2, 0.02
@@ -57,23 +57,23 @@ class Steps:
 
 
 class TracedPart(Watcher, Generic[T]):
-    """Ends the run when its judge has found something. `found`: that."""
+    """Ends the run when its stop condition has found something. `found`: that."""
 
     def __init__(
         self,
         from_ps: int,
-        judge: Judge[T],
+        stop: StopCondition[T],
         *,
         wanted: Filter = EVERYTHING,
         switches: Sequence[int] | None = None,
         until_ps: int | None = None,
         forget: Callable[[Chain], bool] = lambda chain: False,
     ) -> None:
-        """`switches`: device ids (all). `until_ps`: then the search ends. `forget`: packets that no judge wants
+        """`switches`: device ids (all). `until_ps`: then the search ends. `forget`: packets that no condition wants
         any more."""
         self.found: T | None = None
         self.due_ps = from_ps
-        self._judge, self._wanted, self._switches, self._forget = judge, wanted, switches, forget
+        self._stop, self._wanted, self._switches, self._forget = stop, wanted, switches, forget
         self._until_ps = until_ps
         self._recorder: Recorder | None = None
         self._steps = Steps()
@@ -85,7 +85,7 @@ class TracedPart(Watcher, Generic[T]):
         return self._over or self.found is not None
 
     def look(self) -> None:
-        """Asks the judge."""
+        """Asks the stop condition."""
         now = self._fabric.now_ps
         if self._recorder is None:
             self._recorder = Recorder(
@@ -96,7 +96,7 @@ class TracedPart(Watcher, Generic[T]):
             return
         step = self._steps.after(self._recorder)
         chains = by_packet(self._recorder.collect())
-        self.found = self._judge(chains, now)
+        self.found = self._stop(chains, now)
         self._recorder.forget_traces({chain[0].trace for chain in chains if self._forget(chain)})
         self._over = self._until_ps is not None and now >= self._until_ps
         self.due_ps = now + step
@@ -106,7 +106,7 @@ class TracedPart(Watcher, Generic[T]):
         if self._recorder is None:
             return
         if self.found is None:
-            self.found = self._judge(by_packet(self._recorder.collect()), FOREVER_PS)
+            self.found = self._stop(by_packet(self._recorder.collect()), FOREVER_PS)
         self._recorder.stop()
 
 

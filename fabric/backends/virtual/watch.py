@@ -68,6 +68,6 @@ class DeadlockWatch:
         still, self._seen = self._network.unmoved(self._seen)
         queues = self._network.deadlock() if still else []
         if queues:
-            circle = tuple(queue_name(self._topology, queue) for queue in self._network.deadlock_circle())
+            circle = tuple(queue_name(self._topology, queue) for queue in self._network.cyclic_wait())
             self.found = DeadlockFound(self._network.now_ps, tuple(queues), circle)
             _log.warning("%s", self.found)

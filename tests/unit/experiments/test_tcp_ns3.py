@@ -13,9 +13,9 @@ import pytest
 from detour.base.errors import DetourError
 from detour.cli import main
 from detour.experiments.tcp import ns3
-from detour.experiments.tcp.ns3 import Curve, Road, sawtooth
+from detour.experiments.tcp.ns3 import Curve, LinkConditions, sawtooth
 
-_ROAD = Road("any", 10.0, 20.0, 50, 100.0, 0.1, 20.0)
+_ROAD = LinkConditions("any", 10.0, 20.0, 50, 100.0, 0.1, 20.0)
 _QUICK = [case for case in ns3.NS3_CASES if case[0] != "long"]
 
 
