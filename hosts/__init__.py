@@ -7,6 +7,7 @@ calls), `config` (parameters), `cc` and `paths` (congestion control and choice o
 `records` and `rows`.
 """
 
+# pyright: reportUnsupportedDunderAll=false
 __all__ = [
     "addresses", "cc", "config", "draws", "driver", "endpoint", "frames", "ip", "openloop", "paths", "rdma",
     "records", "rows", "stacks", "state", "verbs",

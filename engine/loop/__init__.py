@@ -5,4 +5,5 @@
 `queues`, `switch`, `replicate`, `nic`, `socket_io` and `log` are what happens; `entry` is what Python calls.
 """
 
+# pyright: reportUnsupportedDunderAll=false
 __all__ = ["entry", "layout"]

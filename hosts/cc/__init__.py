@@ -7,6 +7,7 @@ from detour.base import plugins
 from detour.hosts.cc.plugin import CongestionAlgorithm
 from detour.hosts.plugins import PluginRegistry
 
+# pyright: reportUnsupportedDunderAll=false
 __all__ = ["built_in"]
 
 CC_REGISTRY = PluginRegistry(

@@ -6,6 +6,7 @@ from __future__ import annotations
 from detour.hosts.paths.plugin import PathScheme
 from detour.hosts.plugins import PluginRegistry
 
+# pyright: reportUnsupportedDunderAll=false
 __all__ = ["built_in", "health", "paths", "plugin", "tokens"]
 
 PATH_REGISTRY = PluginRegistry(

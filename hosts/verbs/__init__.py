@@ -34,6 +34,7 @@ from detour.hosts.verbs.types import (
     WCStatus,
 )
 
+# pyright: reportUnsupportedDunderAll=false
 __all__ = [
     "CQ", "MR", "PD", "QP", "SGE", "WC", "AccessFlag", "CongestionControl", "Context", "Device", "Endpoint", "Path",
     "PathChoice", "QPInitAttr", "QPState", "SendWR", "Transport", "WCOpcode", "WCStatus", "algorithms", "bulk",
