@@ -15,9 +15,9 @@ import sys
 from detour.hosts.frames.sample import FRAMES, data_frame
 from detour.topo.spec import parse_topology
 
-in_cache = FRAMES.cached
-
 def size():
+    global in_cache
+    in_cache = FRAMES.cached
     hosts = parse_topology("dragonfly:p=1,a=2,h=1").hosts
     return len(data_frame(hosts[0], hosts[1]))
 
