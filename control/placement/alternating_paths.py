@@ -94,7 +94,7 @@ def _moved(load, room, was, to):
     """Counts an edge for another colour; returns by how much there is more than there is room for, then."""
     load[was] -= 1
     load[to] += 1
-    return (load[to] > room[to]) - (load[was] >= room[was])
+    return int(load[to] > room[to]) - int(load[was] >= room[was])
 
 
 @allocating
