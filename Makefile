@@ -15,7 +15,7 @@ PAGES := $(VENV)/pages
 PINS := requirements/ci.txt
 # One process for each core; the tests of a file share what they set up.
 PYTEST_ARGS ?= -n auto --dist loadfile
-FAST_TESTS := tests/unit/base tests/unit/topo tests/unit/control tests/unit/expander tests/unit/hosts tests/unit/test_layout.py
+FAST_TESTS := tests/unit/topo tests/unit/expander tests/unit/test_layout.py tests/unit/test_names.py
 
 .PHONY: run test check native venv tools lint wheel docs p4 coverage rivals results fuzz pins clean
 
