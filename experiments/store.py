@@ -142,20 +142,18 @@ class Store(Generic[R]):
         if self.path is None:
             return
         try:
-            self._append(canonical(record).encode() + b"\n")
+            line = canonical(record).encode() + b"\n"
+            assert self.path is not None
+            make_folders(self.path.parent)
+            # A line that a kill or a full disk cut short must not swallow the next one.
+            torn = self.path.exists() and self.path.stat().st_size > 0 and not self._ends_with_newline()
+            with self.path.open("ab", buffering=0) as file:
+                data = memoryview(b"\n" + line if torn else line)
+                while data:
+                    data = data[file.write(data) :]
+                os.fsync(file.fileno())
         except OSError as error:
             without(error, f"keeping points in {self.path}")
-
-    def _append(self, line: bytes) -> None:
-        assert self.path is not None
-        make_folders(self.path.parent)
-        # A line that a kill or a full disk cut short must not swallow the next one.
-        torn = self.path.exists() and self.path.stat().st_size > 0 and not self._ends_with_newline()
-        with self.path.open("ab", buffering=0) as file:
-            data = memoryview(b"\n" + line if torn else line)
-            while data:
-                data = data[file.write(data) :]
-            os.fsync(file.fileno())
 
     def _ends_with_newline(self) -> bool:
         assert self.path is not None

@@ -144,7 +144,10 @@ def _bmv2_load(fabric: BenchFabric, far: dict[int, Host], packets: int, seconds:
     refill()
     time.sleep(_WINDOW)
     hops = _windows(_hops, refill, seconds)
-    _die_out()
+    # Waits until no packet is left.
+    count = -1
+    while count != (count := _hops()):
+        time.sleep(_WINDOW)
     return LoadPoint(packets, hops)
 
 
@@ -155,13 +158,6 @@ def _send(host: Host, frame: bytes) -> None:
         sock.setsockopt(sol_packet, qdisc_bypass, 1)
         sock.bind((_interface(host.switch, host.port), 0))
         sock.send(frame)
-
-
-def _die_out() -> None:
-    """Waits until no packet is left."""
-    count = -1
-    while count != (count := _hops()):
-        time.sleep(_WINDOW)
 
 
 # -- together ----------------------------------------------------------------------------------------------

@@ -90,11 +90,10 @@ class LabNetwork:
     def _config(self, host: int) -> IpHostConfig:
         mac = self.topology.hosts[host].mac.to_bytes(6, "big").hex(":")
         gateway = "10.255.255.254"
-        return IpHostConfig(f"h{host}", mac, f"{_address(host)}/8", gateway, neighbours=self._neighbours(host))
-
-    def _neighbours(self, host: int) -> dict[str, str]:
-        """Whom a host will send to: MACs are the switch's business, so that any will do."""
-        return {_address(other): "02:00:00:ff:ff:01" for other in range(len(self.topology.hosts)) if other != host}
+        others = [other.index for other in self.topology.hosts if other.index != host]
+        # MACs are the switch's business, so that any will do.
+        neighbours = {_address(other): "02:00:00:ff:ff:01" for other in others}
+        return IpHostConfig(f"h{host}", mac, f"{_address(host)}/8", gateway, neighbours=neighbours)
 
     def _routes(self, switch: int) -> Iterator[tuple[int, int]]:
         """(host, port) of a switch: one of the ports that are next on shortest paths, by the host's number."""
@@ -191,19 +190,11 @@ class LabCase:
 # -- in a process of its own --------------------------------------------------------------------------------
 
 
-def _link_rate(mbps: float) -> int:
-    return max(_SLOWEST_LINK, round(mbps * 1e6) * _LINK_FACTOR)
-
-
-def _flows(case: LabCase) -> list[LabFlow]:
-    hosts = len(parse_topology(case.network).hosts)
-    return [LabFlow(host, hosts - 1 - host, case.mbps * 1e6, LAB_PAYLOAD) for host in range(hosts // 2)]
-
-
 def traffic(case: LabCase) -> LabRow:
     """Sends and counts. Raises `DetourError`: not all arrived (a defect: links are faster than what is sent)."""
-    topology, rate = parse_topology(case.network), _link_rate(case.mbps)
-    flows = _flows(case)
+    topology, rate = parse_topology(case.network), max(_SLOWEST_LINK, round(case.mbps * 1e6) * _LINK_FACTOR)
+    hosts = len(parse_topology(case.network).hosts)
+    flows = [LabFlow(host, hosts - 1 - host, case.mbps * 1e6, LAB_PAYLOAD) for host in range(hosts // 2)]
     packets = round(case.mbps * 1e6 * case.seconds / (8 * LAB_PAYLOAD))
     with LabNetwork(topology, lambda link: rate) as lab:
         ports = [lab.stack.host(flow.b).udp_port(9_093) for flow in flows]

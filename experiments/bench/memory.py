@@ -23,7 +23,7 @@ from detour.experiments.bench.client import Client
 from detour.experiments.bench.dragonfly import BENCH_PRIORITIES, D3
 from detour.experiments.bench.processes import Child, resident
 from detour.experiments.bench.report import BenchReport, Fact, Goal, report_of_facts
-from detour.topo import Topology, parse_topology
+from detour.topo import parse_topology
 
 GOAL_MIB = 1024.0
 _BATCH = 2_000
@@ -57,22 +57,19 @@ def _serve(spec: str, address: str) -> None:
         network.start()
         network.call(lambda: None)
         print(resident(), flush=True)
-        _wire(network, topology)
+        for switch in topology.switches:
+            network.add_switch(switch.device_id, priorities=BENCH_PRIORITIES)
+        for link in topology.links:
+            ends = (link.a,) if link.kind == "host" else (link.a, link.b)
+            ports = [(topology.switches[at].device_id, port) for at, port in ends]
+            if link.kind == "host":
+                network.attach_sink(ports[0], lambda frame, time_ps: None)
+            else:
+                network.connect(*ports)
         for switch in topology.switches:
             server.add_device(switch.device_id)
         for _ in sys.stdin:
             print(resident(), flush=True)
-
-
-def _wire(network, topology: Topology) -> None:
-    for switch in topology.switches:
-        network.add_switch(switch.device_id, priorities=BENCH_PRIORITIES)
-    for link in topology.links:
-        ends = [(topology.switches[at].device_id, port) for at, port in (link.a, link.b)[: 1 + (link.kind != "host")]]
-        if link.kind == "host":
-            network.attach_sink(ends[0], lambda frame, time_ps: None)
-        else:
-            network.connect(ends[0], ends[1])
 
 
 # -- measuring it --------------------------------------------------------------------------------------------

@@ -105,19 +105,14 @@ def run(entries: int = ENTRIES, batch: int = BATCH, progress: Progress = silent)
     points = []
     with Switches("engine", {_DEVICE: {}}) as switches, Client(switches.target(_DEVICE).address, _DEVICE) as client:
         for process in switches.process_ids():
-            _bind_to_one_core(process)
+            core = {max(os.sched_getaffinity(0))}
+            for thread in os.listdir(f"/proc/{process}/task"):
+                os.sched_setaffinity(int(thread), core)
         client.set_pipeline(client.pipeline(info, config))
         for kind in PORTS:
             points.append(_measure(client, info, kind, entries, batch))
             progress(f"{kind}: {points[-1].insert_per_s:,.0f} entries/s written")
     return report(points)
-
-
-def _bind_to_one_core(process: int) -> None:
-    """All threads of a process."""
-    core = {max(os.sched_getaffinity(0))}
-    for thread in os.listdir(f"/proc/{process}/task"):
-        os.sched_setaffinity(int(thread), core)
 
 
 def report(points: list[WriteRate]) -> BenchReport:

@@ -30,7 +30,10 @@ _FRAME = bytes.fromhex("020000000001020000000002" + "88b5") + bytes(50)
 def _first_packet(info: p4i.P4Info, before: bytes, config: bytes) -> float:
     """Seconds until a packet is back, in a new process that already runs another program (`before`)."""
     with Switches("engine", {_DEVICE: {}}) as switches, Client(switches.target(_DEVICE).address, _DEVICE) as client:
-        packet_out = p4r.StreamMessageRequest(packet=_packet_out(info))
+        header = next(each for each in info.controller_packet_metadata if each.preamble.name == "packet_out")
+        packet = p4r.PacketOut(payload=_FRAME)
+        packet.metadata.add(metadata_id=header.metadata[0].id, value=phv.CPU_PORT.to_bytes(2, "big"))
+        packet_out = p4r.StreamMessageRequest(packet=packet)
         _commit(client, client.pipeline(info, before), packet_out)
         request = client.pipeline(info, config)
         begin = time.perf_counter()
@@ -45,13 +48,6 @@ def _commit(
     client.send(packet_out)
     while not client.receive().HasField("packet"):
         pass
-
-
-def _packet_out(info: p4i.P4Info) -> p4r.PacketOut:
-    header = next(each for each in info.controller_packet_metadata if each.preamble.name == "packet_out")
-    packet = p4r.PacketOut(payload=_FRAME)
-    packet.metadata.add(metadata_id=header.metadata[0].id, value=phv.CPU_PORT.to_bytes(2, "big"))
-    return packet
 
 
 def run(times: int = 3, progress: Progress = silent) -> BenchReport:

@@ -104,7 +104,13 @@ class Switches:
         self._folder = Path(tempfile.mkdtemp(prefix="detour-bench-"))
         self._processes = {device: self._start(device, mine) for device, mine in ports.items()}
         try:
-            self._wait()
+            deadline = time.monotonic() + _START_SECONDS
+            for device, process in self._processes.items():
+                while not (self._folder / str(device)).exists():
+                    if process.poll() is not None or time.monotonic() > deadline:
+                        log = (self._folder / f"{device}.log").read_text(errors="replace")[-500:]
+                        raise DetourError(f"{self._kind} switch {device} did not start: {log}")
+                    time.sleep(0.02)
         except BaseException:
             self.close()
             raise
@@ -126,15 +132,6 @@ class Switches:
             return subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=_die_with_parent
             )
-
-    def _wait(self) -> None:
-        deadline = time.monotonic() + _START_SECONDS
-        for device, process in self._processes.items():
-            while not (self._folder / str(device)).exists():
-                if process.poll() is not None or time.monotonic() > deadline:
-                    log = (self._folder / f"{device}.log").read_text(errors="replace")[-500:]
-                    raise DetourError(f"{self._kind} switch {device} did not start: {log}")
-                time.sleep(0.02)
 
     def process_ids(self) -> list[int]:
         """The processes."""

@@ -157,11 +157,8 @@ def _stamps(file: Path) -> list[tuple[int, float]]:
     except OSError:
         return []  # it was renamed just now
     found = [_ARRIVED.match(line) for line in lines]
-    return [(int(each[2]), _seconds(each[1].decode())) for each in found if each is not None]
-
-
-def _seconds(clock: str) -> float:
-    return (datetime.strptime(clock, "%H:%M:%S.%f") - datetime(1900, 1, 1)).total_seconds()
+    clocks = [(int(arrival[2]), datetime.strptime(arrival[1].decode(), "%H:%M:%S.%f")) for arrival in found if arrival]
+    return [(number, (clock - datetime(1900, 1, 1)).total_seconds()) for number, clock in clocks]
 
 
 def run(progress: Progress = silent, log: Callable[[list[bytes]], float | None] = bmv2_log_pps) -> BenchReport:

@@ -59,8 +59,15 @@ def run(point: PacketsPoint) -> PacketsPoint:
     pairs = _pairs(messages)
     with ExpanderFabric(network, chosen, settings, queue_pairs=len(pairs)) as fabric:
         fabric.connect_routed(pairs, lists)
-        _feed(fabric, messages)
-        stuck = _drain(fabric, (1 + DRAIN_TIMES) * point.us * US)
+        ticks, begin = np.unique(messages.at_ps, return_index=True)
+        for tick, some in zip(ticks.tolist(), np.split(np.arange(len(messages.size)), begin[1:]), strict=True):
+            fabric.run(tick)
+            fabric.send(messages.size[some], some)
+        stuck = fabric.deadlock()
+        while not stuck and fabric.unfinished() and fabric.now_ps < (1 + DRAIN_TIMES) * point.us * US:
+            fabric.run(fabric.now_ps + POLL_PS)
+            stuck = fabric.deadlock()
+
         return _result(point, fabric, messages, hops, bool(stuck))
 
 
@@ -83,23 +90,6 @@ def _paths(
     fractions = throughput.fractions(routes, demand, GAP) if point.split == "optimal" else 1 / np.repeat(count, count)
     hops = float(np.average(routes.length, weights=fractions * np.repeat(demand.amount, count)))
     return lists_of(routes, pairs, choose_paths(routes, fractions, messages).tolist()), hops
-
-
-def _feed(fabric: ExpanderFabric, messages: MessageArrivals) -> None:
-    """Lets every message arrive at its time."""
-    ticks, begin = np.unique(messages.at_ps, return_index=True)
-    for tick, some in zip(ticks.tolist(), np.split(np.arange(len(messages.size)), begin[1:]), strict=True):
-        fabric.run(tick)
-        fabric.send(messages.size[some], some)
-
-
-def _drain(fabric: ExpanderFabric, until_ps: int) -> list[tuple[int, int, int]]:
-    """Runs on until all is done, time is over, or nothing can move any more; returns queues that are stuck."""
-    stuck = fabric.deadlock()
-    while not stuck and fabric.unfinished() and fabric.now_ps < until_ps:
-        fabric.run(fabric.now_ps + POLL_PS)
-        stuck = fabric.deadlock()
-    return stuck
 
 
 def ideal_ps(size: NDArray[np.int64]) -> NDArray[np.int64]:

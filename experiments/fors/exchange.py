@@ -80,7 +80,13 @@ def planned(fabric: FatTree, routing: str, *, skip_unreachable: bool = False) ->
     lost = tuple(fabric.unreachable())
     if lost and not skip_unreachable:
         raise DetourError(unreachable_text(fabric, lost))
-    _refuse_islands(fabric)
+    # Servers that no link joins with others, not even by a longer path, would never hear of a barrier's end.
+    here = np.flatnonzero(fabric.sizes() > 0)
+    part = islands(fabric, TreePaths(fabric).working())[here]
+    alone = here[part != np.bincount(part).argmax()] if len(part) else here
+    if len(alone):
+        why = "has no link left" if not _beside(fabric, int(alone[0])) else "is cut off from the others"
+        raise DetourError(f"{fabric.name}: leaf {alone[0]} {why}, so its servers cannot keep step with others")
     if routing == "fors":
         plan = solve(fabric, skip_unreachable=skip_unreachable)
         return PhasedMessages.of(plan), plan.phases
@@ -95,16 +101,6 @@ def planned(fabric: FatTree, routing: str, *, skip_unreachable: bool = False) ->
         plan = replace(plan, cables=baselines.cables_of(fabric, table, schedule.src, schedule.dst))
     messages = PhasedMessages.of(plan)
     return messages, messages.phases
-
-
-def _refuse_islands(fabric: FatTree) -> None:
-    """Servers that no link joins with others, not even by a longer path, would never hear of a barrier's end."""
-    here = np.flatnonzero(fabric.sizes() > 0)
-    part = islands(fabric, TreePaths(fabric).working())[here]
-    alone = here[part != np.bincount(part).argmax()] if len(part) else here
-    if len(alone):
-        why = "has no link left" if not _beside(fabric, int(alone[0])) else "is cut off from the others"
-        raise DetourError(f"{fabric.name}: leaf {alone[0]} {why}, so its servers cannot keep step with others")
 
 
 def _beside(fabric: FatTree, leaf: int) -> bool:

@@ -128,21 +128,17 @@ def seconds(point: ForsPoint) -> float:
 def run(point: ForsPoint) -> ForsResult:
     match point:
         case ForsExchangePoint():
-            return _exchange(point)
+            fabric = fabric_of(point.scenario, point.seed)
+            pace, tuning = Pace(message=point.message), Tuning(seed=point.seed)
+            found = execute(ExchangeRun(fabric, point.routing, phases=point.phases, pace=pace, tuning=tuning))
+            kept = replace(found, planning_seconds=UNSET, plan_time=UNSET)
+            return extended(ForsExchange, kept, scenario=point.scenario, default=point.default)
         case ForsBreakPoint():
             return _break(point)
         case ForsTimesPoint():
             return _times(point)
         case ForsPhasesPoint():
             return _phases(point)
-
-
-def _exchange(point: ForsExchangePoint) -> ForsExchange:
-    fabric = fabric_of(point.scenario, point.seed)
-    pace, tuning = Pace(message=point.message), Tuning(seed=point.seed)
-    found = execute(ExchangeRun(fabric, point.routing, phases=point.phases, pace=pace, tuning=tuning))
-    kept = replace(found, planning_seconds=UNSET, plan_time=UNSET)
-    return extended(ForsExchange, kept, scenario=point.scenario, default=point.default)
 
 
 def _break(point: ForsBreakPoint) -> ForsBreak:

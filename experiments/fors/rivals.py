@@ -151,7 +151,8 @@ def compare(
 
 def _row(fabric: FatTree, sizes: Int64Array, bound: int, count: int, way: RivalWay, *, measure: bool) -> RivalRow:
     messages = way.messages
-    ideal = round(_ideal(fabric, way) / bound, 4)
+    phases = phase_bytes(fabric, way.planned)
+    ideal = round((float(phases.sum()) if way.inside is None else way.inside.whole(phases)) / bound, 4)
     planned = RivalRow(failures=count, scheme=way.scheme, phases=messages.phases, pieces=len(messages), ideal=ideal)
     if not measure:
         return planned
@@ -165,11 +166,6 @@ def _row(fabric: FatTree, sizes: Int64Array, bound: int, count: int, way: RivalW
         retransmitted_packets=found.exchange.retransmitted_packets,
         delivered=found.exchange.delivered == found.exchange.messages,
     )
-
-
-def _ideal(fabric: FatTree, way: RivalWay) -> float:
-    phases = phase_bytes(fabric, way.planned)
-    return float(phases.sum()) if way.inside is None else way.inside.whole(phases)
 
 
 def _whole_us(way: RivalWay, phases_us: Sequence[float]) -> float:
@@ -274,11 +270,10 @@ def _caption(found: Rivals) -> str:
 
 
 def _table(found: Rivals) -> Table[int]:
-    cells = {(row.failures, row.scheme): _cell(row) for row in found.rows}
+    cells: dict[tuple[int, str], str] = {}
+    for rival in found.rows:
+        text = f"{rival.ideal:.3f}" if rival.measured is None else f"{rival.measured:.3f} ({rival.ideal:.3f})"
+        cells[rival.failures, rival.scheme] = text
     schemes = dict.fromkeys(row.scheme for row in found.rows)
     columns = [left(name, lambda count, name=name: cells[count, name]) for name in schemes]
     return Table((right("f", str), *columns), list(found.bounds_us))
-
-
-def _cell(row: RivalRow) -> str:
-    return f"{row.ideal:.3f}" if row.measured is None else f"{row.measured:.3f} ({row.ideal:.3f})"

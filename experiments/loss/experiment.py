@@ -79,7 +79,13 @@ def select(
 ) -> list[LossPoint]:
     """The points: every transport without loss, with each loss, with reordering, and with contention. Raises
     `DetourError`: no such probability, or more senders than hosts."""
-    _check(loss, senders)
+    for probability in loss:
+        if not 0 < probability < 1:
+            raise DetourError(f"a loss of {probability:g} is no probability between 0 and 1")
+    hosts = len(parse_topology(ROAD_TOPOLOGY).hosts) // 2
+    for count in senders:
+        if not 2 <= count <= hosts:
+            raise DetourError(f"{count} senders; 2 to {hosts} can share the link")
     plain = LossPoint(virtual_us=_VIRTUAL_US[extent], transport="", control="")
     middle = sorted(loss)[len(loss) // 2] if loss else 0.0
     roads = dict.fromkeys([(0.0, 0.0), *((each, 0.0) for each in loss), (0.0, REORDERING), (middle, REORDERING)])
@@ -92,16 +98,6 @@ def select(
         )
         for draw in range(draws_of(extent) if seeds is None else seeds)
     ]
-
-
-def _check(losses: Sequence[float], senders: Sequence[int]) -> None:
-    for loss in losses:
-        if not 0 < loss < 1:
-            raise DetourError(f"a loss of {loss:g} is no probability between 0 and 1")
-    hosts = len(parse_topology(ROAD_TOPOLOGY).hosts) // 2
-    for count in senders:
-        if not 2 <= count <= hosts:
-            raise DetourError(f"{count} senders; 2 to {hosts} can share the link")
 
 
 def seconds(point: LossPoint) -> float:
@@ -241,20 +237,19 @@ def collect(results: Iterable[LossRun | None]) -> LossFindings:
         good = {run.seed: run.goodput_gbps for run in cells.get((transport, control, 0.0, 0.0, 1), [])}
         whole = [run for run in runs if good.get(run.seed)]
         if whole:
-            rows.append(_road(whole, [run.goodput_gbps / good[run.seed] for run in whole]))
+            fractions = [run.goodput_gbps / good[run.seed] for run in whole]
+            lost = sum(run.lost for run in whole)
+            rows.append(
+                combined(
+                    RoadRow,
+                    whole,
+                    fraction_of_lossless=round(fmean(fractions), 4),
+                    spread=spread(fractions, 4),
+                    draws=len(whole),
+                    spurious_fraction=round(sum(run.spurious for run in whole) / lost, 4) if lost else None,
+                )
+            )
     return LossFindings(rows, contention)
-
-
-def _road(runs: list[LossRun], fractions: list[float]) -> RoadRow:
-    lost = sum(run.lost for run in runs)
-    return combined(
-        RoadRow,
-        runs,
-        fraction_of_lossless=round(fmean(fractions), 4),
-        spread=spread(fractions, 4),
-        draws=len(runs),
-        spurious_fraction=round(sum(run.spurious for run in runs) / lost, 4) if lost else None,
-    )
 
 
 def tables(found: LossFindings) -> list[Table[Any]]:

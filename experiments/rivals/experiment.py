@@ -220,6 +220,8 @@ def _watch(fabric: VirtualFabric, sending: np.ndarray) -> tuple[np.ndarray, np.n
 def _summed_up(point: RivalPoint, fabric: VirtualFabric, **found: object) -> RivalRun:
     sent = max(int(fabric.column("st_packets").sum()), 1)
     shortest, detours = fabric.packets_by_path()
+    counts = fabric.lateness()
+    total = max(int(counts.sum()), 1)
     return taken(
         RivalRun,
         point,
@@ -229,12 +231,6 @@ def _summed_up(point: RivalPoint, fabric: VirtualFabric, **found: object) -> Riv
         detour_fraction=round(detours / (shortest + detours), 4) if fabric.scheme.routing == "valiant" else None,
         timeouts=int(fabric.column("st_rtos").sum()),
         held_packets_peak=int(fabric.column("st_rx_held_peak").max(initial=0)),
-        late=_late(fabric),
+        late=tuple(round(int(count) / total, 6) for count in np.trim_zeros(counts, "b")),
         **found,
     )
-
-
-def _late(fabric: VirtualFabric) -> tuple[float, ...]:
-    counts = fabric.lateness()
-    total = max(int(counts.sum()), 1)
-    return tuple(round(int(count) / total, 6) for count in np.trim_zeros(counts, "b"))

@@ -58,7 +58,12 @@ def draw(topology: Topology, pattern: str, load: Load | None, seed: int) -> list
     if pattern == "all-to-all":
         return [(a, b) for a in hosts for b in hosts if a != b]
     if pattern == "incast":
-        return _incast(topology, seed)
+        # Senders of the incast come first; the rest is a permutation of hosts that have no part in it.
+        rng = random.Random(f"incast {seed}")
+        group = Counter(host.group for host in topology.hosts).most_common(1)[0][1]
+        order = rng.sample(range(len(topology.hosts)), len(topology.hosts))
+        receiver, senders, others = order[0], order[1 : 1 + group], order[1 + group :]
+        return [(sender, receiver) for sender in senders] + list(zip(others, others[1:] + others[:1], strict=True))
     name = "permutation" if pattern in EVENTS else pattern
     return workloads.sample(topology, name, workloads.pair_count(topology, name), seed)
 
@@ -67,15 +72,6 @@ def _count(topology: Topology, pattern: str, load: Load) -> int:
     """Pairs of a load; medium is the geometric mean of the paper's two (`workloads.pairs_of_load`)."""
     light, heavy = (workloads.pairs_of_load(topology, pattern, one) for one in ("light", "heavy"))
     return {"light": light, "medium": round((light * heavy) ** 0.5), "heavy": heavy}[load]
-
-
-def _incast(topology: Topology, seed: int) -> list[HostPair]:
-    """Senders of the incast come first; the rest is a permutation of hosts that have no part in it."""
-    rng = random.Random(f"incast {seed}")
-    group = Counter(host.group for host in topology.hosts).most_common(1)[0][1]
-    order = rng.sample(range(len(topology.hosts)), len(topology.hosts))
-    receiver, senders, others = order[0], order[1 : 1 + group], order[1 + group :]
-    return [(sender, receiver) for sender in senders] + list(zip(others, others[1:] + others[:1], strict=True))
 
 
 def busiest_global_link(topology: Topology, pairs: list[HostPair]) -> int:
@@ -165,7 +161,9 @@ def select(what: RivalSelection) -> list[RivalPoint]:
                 draw(topology, pattern, load, 1)
                 for size in _sizes(pattern, what.sizes):
                     first = RivalPoint(
-                        virtual_us=_time(topology, what.extent),
+                        virtual_us=round(
+                            max(600, _ENDLESS_US[what.extent] * min(1.0, (72 / len(topology.hosts)) ** _LARGER))
+                        ),
                         tolerance=0.02,
                         topology=called,
                         pattern=pattern,
@@ -193,11 +191,6 @@ def _sizes(pattern: str, sizes: Sequence[int]) -> list[int]:
     if pattern in EVENTS:
         return [0]
     return [size for size in sizes if size or pattern not in ("incast", "all-to-all")]
-
-
-def _time(topology: Topology, extent: str) -> int:
-    """Virtual time of endless connections, us: less on larger fabrics."""
-    return round(max(600, _ENDLESS_US[extent] * min(1.0, (72 / len(topology.hosts)) ** _LARGER)))
 
 
 def seconds(point: RivalPoint) -> float:

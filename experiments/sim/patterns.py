@@ -124,16 +124,12 @@ def _whole(name: str) -> Draw:
     """All pairs of a pattern of `nonshortest.workloads`."""
 
     def draw(of: DrawnFor, values: PatternValues) -> FlowTable:
-        return _messages(published.sample(of.topology, name, _all(of, name), of.seed), of, values)
+        count = published.pair_count(of.topology, name)
+        if count > MOST_FLOWS:
+            raise DetourError(f"{name} on {of.topology.spec} has {count} pairs; at most {MOST_FLOWS} are possible")
+        return _messages(published.sample(of.topology, name, count, of.seed), of, values)
 
     return draw
-
-
-def _all(of: DrawnFor, name: str) -> int:
-    count = published.pair_count(of.topology, name)
-    if count > MOST_FLOWS:
-        raise DetourError(f"{name} on {of.topology.spec} has {count} pairs; at most {MOST_FLOWS} are possible")
-    return count
 
 
 def _part(name: str) -> Draw:

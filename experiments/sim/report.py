@@ -65,7 +65,11 @@ def write(folder: Path, run: SimRun) -> None:
     columns = flow_columns(run)
     with naming(folder):
         folder.mkdir(exist_ok=True)
-    _write_csv(folder / "flows.csv", columns)
+    with new_text(folder / "flows.csv") as out:
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(columns)
+        texts = [[_cell(value) for value in column.tolist()] for column in columns.values()]
+        writer.writerows(zip(*texts, strict=True))
     if importlib.util.find_spec("pyarrow") is not None:
         _write_parquet(folder / "flows.parquet", columns)
     write_file(folder / "result.json", json.dumps(document(run), indent=1) + "\n")
@@ -109,14 +113,6 @@ def _spread(count: int, which: np.ndarray, values: np.ndarray) -> np.ndarray:
     found = np.full(count, np.nan)
     found[which] = values
     return found
-
-
-def _write_csv(file: Path, columns: dict[str, np.ndarray]) -> None:
-    with new_text(file) as out:
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(columns)
-        texts = [[_cell(value) for value in column.tolist()] for column in columns.values()]
-        writer.writerows(zip(*texts, strict=True))
 
 
 def _cell(value: float | str) -> str:

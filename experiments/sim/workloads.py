@@ -57,11 +57,8 @@ def open_workload(text: str, topology: Topology, rate_bps: int, seed: int) -> Si
     name, rest = plugins.split(text)
     if WORKLOAD_REGISTRY.knows(name) or not _is_path(text):
         return WORKLOAD_REGISTRY.find(name)(text, rest, DrawnFor(topology, rate_bps, seed))
-    return _of_file(text, Path(text), topology)
-
-
-def _of_file(text: str, file: Path, topology: Topology) -> SimWorkload:
-    """A trace by the names of its files, a schedule by its first line, a job file by its ending; else a flow file."""
+    # A trace by the names of its files, a schedule by its first line, a job file by its ending; else a flow file.
+    file = Path(text)
     hosts = len(topology.hosts)
     if _is_trace(file):
         return SimWorkload(text, read_chakra(file, hosts), False)

@@ -93,7 +93,7 @@ def dropped_at(device: int, port: int | None, from_ticks: int, to_ticks: int) ->
         visits = sorted((v for chain in chains for v in chain if v.switch == device), key=lambda v: v.time_ticks)
         last: dict[tuple[int, int], int] = {}
         for visit in visits:
-            for queue in _left(visit):
+            for queue in [(e.facts["port"], e.facts["priority"]) for e in visit.tree.all_events() if e.kind == "queue"]:
                 last[queue] = visit.time_ticks
         for visit in visits:
             if not from_ticks <= visit.time_ticks <= to_ticks:
@@ -205,11 +205,6 @@ def _queued(tree: TraceTree) -> dict[int, int]:
     return {
         event.facts["port"]: event.facts["enqueued_at_ticks"] for event in tree.all_events() if event.kind == "queue"
     }
-
-
-def _left(visit: Visit) -> list[tuple[int, int]]:
-    """(port, priority) of queues that a packet has left again."""
-    return [(e.facts["port"], e.facts["priority"]) for e in visit.tree.all_events() if e.kind == "queue"]
 
 
 def _left_at(visit: Visit, port: int) -> int | None:
