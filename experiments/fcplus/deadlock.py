@@ -21,9 +21,8 @@ import numpy as np
 from detour.base.times import US
 from detour.control.expander.routes import ExpanderRoutes, compute
 from detour.control.policy import NoMarking
-from detour.experiments.fcplus import results as fcplus_networks
 from detour.experiments.fcplus.packets import FCPLUS_MAX_HOPS, HOSTS, RATE_BPS
-from detour.experiments.fcplus.results import PRIORITIES_OF, StuckPoint, found
+from detour.experiments.fcplus.results import PRIORITIES_OF, StuckPoint, answered, network_of, policy_of
 from detour.experiments.running import AFTER_PS, received, run_until_stuck
 from detour.fabric.backends.virtual.fabric import ENDLESS
 from detour.fabric.backends.virtual.scheme import LinkSettings, RunSettings, SwitchMemory
@@ -51,8 +50,8 @@ def draw(routes: ExpanderRoutes, each: int, seed: int) -> tuple[list[tuple[int, 
 def run(point: StuckPoint) -> StuckPoint:
     """Runs until something is stuck for good, or the point's time is over; where links are down, on with routes that
     are computed anew."""
-    network = fcplus_networks.network(point)
-    routes = compute(network, fcplus_networks.policy(point, FCPLUS_MAX_HOPS))
+    network = network_of(point)
+    routes = compute(network, policy_of(point, FCPLUS_MAX_HOPS))
     pairs, rows = draw(routes, point.each, point.seed)
     marking = EXPANDER_RED_MARKING if point.dcqcn else NoMarking()
     chosen = scheme_of(point.network, PRIORITIES_OF[point.network], marking, tuple(HOSTS.items()))
@@ -79,7 +78,7 @@ def run(point: StuckPoint) -> StuckPoint:
             anew = round((received(fabric) - before) * 8e3 / AFTER_PS, 1)
             more = {"circle": list(stuck.circle), "goodput_gbps_anew": anew}
         stats = [fabric.network.buffer_stats(switch.device_id) for switch in fabric.topology.switches]
-    return found(
+    return answered(
         point,
         deadlock=bool(stuck.queues),
         stuck_queues=len(stuck.queues),

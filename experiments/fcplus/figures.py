@@ -10,9 +10,8 @@ from typing import Any
 
 from detour.experiments import drawing
 from detour.experiments.fcplus.experiment import FIGURE_3
-from detour.experiments.fcplus.packet_level import NETWORKS
 from detour.experiments.fcplus.paper import TABLE_8_FCT
-from detour.experiments.fcplus.results import FcplusPoint, FlowPoint, LengthPoint, PacketsPoint, flows
+from detour.experiments.fcplus.results import NETWORKS, FcplusPoint, FlowPoint, LengthPoint, PacketsPoint, flows
 from detour.experiments.fcplus.tables import FcplusFindings
 
 _STYLES = {

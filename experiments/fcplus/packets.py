@@ -26,8 +26,7 @@ from detour.base.times import US
 from detour.control.expander import throughput
 from detour.control.expander.demand import Demand, demand_of
 from detour.control.expander.routes import ExpanderRoutes, compute
-from detour.experiments.fcplus import results as fcplus_networks
-from detour.experiments.fcplus.results import PRIORITIES_OF, PacketsPoint, Percentiles, found
+from detour.experiments.fcplus.results import PRIORITIES_OF, PacketsPoint, Percentiles, answered, network_of, policy_of
 from detour.fabric.backends.virtual.scheme import LinkSettings, RunSettings
 from detour.fabric.traffic.expander import ExpanderFabric, lists_of, scheme_of
 from detour.hosts.config import DCQCN_PAPER
@@ -49,7 +48,7 @@ PERCENTILES = tuple(range(101))
 
 def run(point: PacketsPoint) -> PacketsPoint:
     """Completion times of one network under one pattern."""
-    network = fcplus_networks.network(point)
+    network = network_of(point)
     demand = demand_of(point.pattern, network, point.seed)
     messages = draw(network, demand, LOAD, RATE_BPS, point.us * US, point.sizes, point.seed)
     lists, hops = _paths(point, network, demand, messages)
@@ -85,7 +84,7 @@ def _paths(
 
         far = hop_distances(network)[demand.pairs[:, 0], demand.pairs[:, 1]]
         return np.zeros((len(pairs), 2), np.int64), float(np.average(far, weights=demand.amount))
-    routes = compute(network, fcplus_networks.policy(point, FCPLUS_MAX_HOPS), demand.pairs)
+    routes = compute(network, policy_of(point, FCPLUS_MAX_HOPS), demand.pairs)
     count = np.diff(routes.first)
     fractions = throughput.fractions(routes, demand, GAP) if point.split == "optimal" else 1 / np.repeat(count, count)
     hops = float(np.average(routes.length, weights=fractions * np.repeat(demand.amount, count)))
@@ -103,7 +102,7 @@ def _result(
     point: PacketsPoint, fabric: ExpanderFabric, messages: MessageArrivals, hops: float, stuck: bool
 ) -> PacketsPoint:
     slowdown, measured = measure(fabric, messages)
-    return found(
+    return answered(
         point,
         **measured,
         mean_hops=round(hops, 3),

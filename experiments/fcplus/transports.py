@@ -18,7 +18,7 @@ may deadlock, which is watched. SprayLERP is LERP there as well, as go-back-N wa
 packet the receiver puts them in order before go-back-N sees them. Lossy: LERP, no PFC;
 nothing can deadlock. Shallow: the same with `SHALLOW` packet memory. Control and marks are the point's `setting`;
 without one, DCQCN with the packet level's marks, and DCTCP with the paper's losses. To add a transport is an entry of
-`TRANSPORTS` and its name in `packet_level.TRANSPORT_NAMES`.
+`TRANSPORTS` and its name in `experiment.TRANSPORT_NAMES`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from detour.experiments.fcplus.packets import (
     draw,
     measure,
 )
-from detour.experiments.fcplus.results import TransportPoint, TransportSetting, found
+from detour.experiments.fcplus.results import TransportPoint, TransportSetting, answered
 from detour.experiments.running import received
 from detour.experiments.steady import judge
 from detour.fabric.backends.virtual import scheme as schemes
@@ -333,7 +333,7 @@ def _result(
     per_gbps = point.us * US / 8e3
     rates = np.diff([0, *fed.arrived]) * RATE_INTERVALS / per_gbps
     settled = judge(rates.tolist())
-    return found(
+    return answered(
         point,
         **measure(fabric, messages)[1],
         offered_gbps=round(float(messages.size.sum()) / per_gbps, 1),

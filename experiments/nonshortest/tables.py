@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from detour.base.tables import Column, Table, fixed, left, right
-from detour.experiments.columns import columns, table
+from detour.experiments.columns import columns, grouped, table
 from detour.experiments.maxmin import hosts_bound_gbps
 from detour.experiments.nonshortest import paper
 from detour.experiments.nonshortest.ablation import SettingFindings, SettingRow
@@ -41,7 +41,7 @@ class SchemeRuns:
     runs: Sequence[NonshortestRun]
 
     @property
-    def one(self) -> NonshortestRun:
+    def first(self) -> NonshortestRun:
         """For what all have in common."""
         return self.runs[0]
 
@@ -57,8 +57,8 @@ class SchemeRuns:
     @property
     def min_fraction(self) -> float | None:
         """Packets that took a shortest path, of all for which there was a choice."""
-        found = [run.min_share for run in self.runs if run.min_share is not None]
-        return statistics.fmean(found) if found else None
+        shares = [run.min_share for run in self.runs if run.min_share is not None]
+        return statistics.fmean(shares) if shares else None
 
     @property
     def detour_fraction(self) -> float | None:
@@ -68,8 +68,8 @@ class SchemeRuns:
     @property
     def fairness(self) -> float | None:
         """Jain's index, of endless connections."""
-        found = [run.fairness for run in self.runs if isinstance(run, SteadyNonshortestRun)]
-        return statistics.fmean(found) if found else None
+        indices = [run.fairness for run in self.runs if isinstance(run, SteadyNonshortestRun)]
+        return statistics.fmean(indices) if indices else None
 
     @property
     def steady(self) -> str:
@@ -82,17 +82,17 @@ class SchemeRuns:
     @property
     def spread(self) -> float | None:
         """Sample standard deviation of the wire rate over draws, relative to its mean."""
-        found, rate = self.one.spread, self.mean(lambda run: run.wire_gbps)
-        return None if found is None or not rate else found / rate
+        spread, rate = self.first.spread, self.mean(lambda run: run.wire_gbps)
+        return None if spread is None or not rate else spread / rate
 
 
 def by_scheme(points: Sequence[NonshortestRun]) -> list[SchemeRuns]:
     """Runs by traffic and scheme, those of the same pairs side by side."""
-    found: dict[tuple[int, int, int], list[NonshortestRun]] = {}
-    for run in points:
-        place = (*PATTERNS, *HOLD_OUTS).index(run.pattern), run.pairs, _ORDER.index(run.scheme)
-        found.setdefault(place, []).append(run)
-    return [SchemeRuns(found[place]) for place in sorted(found)]
+
+    def place(run: NonshortestRun) -> tuple[int, int, int]:
+        return (*PATTERNS, *HOLD_OUTS).index(run.pattern), run.pairs, _ORDER.index(run.scheme)
+
+    return [SchemeRuns(runs) for _, runs in sorted(grouped(points, place).items())]
 
 
 def _mean(of: Callable[[NonshortestRun], float]) -> Callable[[SchemeRuns], str | None]:
@@ -105,7 +105,7 @@ def _hundred(fraction: float | None, digits: int = 0) -> str | None:
 
 
 def _thresholds(row: SchemeRuns) -> str | None:
-    return "/".join(map(str, sorted({run.threshold for run in row.runs}))) if row.one.threshold else None
+    return "/".join(map(str, sorted({run.threshold for run in row.runs}))) if row.first.threshold else None
 
 
 def _marked(row: SchemeRuns) -> str | None:
@@ -113,15 +113,15 @@ def _marked(row: SchemeRuns) -> str | None:
 
 
 _THROUGHPUT: tuple[Column[SchemeRuns], ...] = (
-    left("pattern", lambda row: row.one.pattern.upper(), wide=True),
-    right("pairs", lambda row: f"{row.one.pairs:,}"),
-    left("scheme", lambda row: row.one.scheme),
+    left("pattern", lambda row: row.first.pattern.upper(), wide=True),
+    right("pairs", lambda row: f"{row.first.pairs:,}"),
+    left("scheme", lambda row: row.first.scheme),
     right("wire", _mean(lambda run: run.wire_gbps), means="whole data frames that arrived, Gb/s"),
     right("goodput", _mean(lambda run: run.goodput_gbps), wide=True, means="payload that arrived, Gb/s"),
     right("± %", lambda row: _hundred(row.spread, 1), means="standard deviation of wire over draws of pairs"),
     right("ceiling", _mean(lambda run: run.ceiling_gbps), wide=True, means="what these pairs can carry at most, Gb/s"),
     right("% of it", lambda row: _hundred(row.ceiling_fraction), means="wire, of what these pairs can carry at most"),
-    right("paper", lambda row: fixed(row.one.paper, 0)),
+    right("paper", lambda row: fixed(row.first.paper, 0)),
     right("T", _thresholds, means="Benchmark's threshold for a detour (PiggyBack's rule), packets"),
     right("fairness", lambda row: fixed(row.fairness, 2), wide=True, means="Jain's index: 1 if all get the same"),
     right("MIN %", lambda row: _hundred(row.min_fraction), means="packets that took a shortest path"),
@@ -139,7 +139,7 @@ def throughput(points: Sequence[NonshortestRun]) -> Table[SchemeRuns]:
     """Of points on one topology: a row for every pattern, number of pairs and scheme, averaged over draws."""
     rows = by_scheme(points)
     draws = max((len(row.runs) for row in rows), default=1)
-    patterns = dict.fromkeys(row.one.pattern.upper() for row in rows)
+    patterns = dict.fromkeys(row.first.pattern.upper() for row in rows)
     title = ", ".join([*dict.fromkeys(run.topology for run in points), *patterns])
     return Table(_THROUGHPUT, rows, title, [f"means over {draws} draws of pairs"] if draws > 1 else ())
 
@@ -332,9 +332,7 @@ def _again(runs: SchemeRuns) -> str | None:
 
 def hold_outs(found: Sequence[Gain], points: Sequence[NonshortestRun]) -> Table[TrafficCase]:
     """Wire rates as fractions of the ceiling, and by how much TelemetryLERP is ahead of its rivals."""
-    runs = {(run.traffic, run.scheme): [] for run in points}
-    for run in points:
-        runs[run.traffic, run.scheme].append(run)
+    runs = grouped(points, lambda run: (run.traffic, run.scheme))
     by_rival = {(gain.traffic, gain.rival): gain for gain in found}
 
     def reached(name: str) -> Column[TrafficCase]:
@@ -382,18 +380,15 @@ def choices(found: Sequence[TopologySettings]) -> Table[tuple[TopologySettings, 
 
 def sensitivity(runs: Sequence[NonshortestRun]) -> Table[tuple[str, str]]:
     """Wire rates by scheme and changed parameter, a column for each traffic."""
-    cells: dict[tuple[tuple[str, str], TrafficCase], list[NonshortestRun]] = {}
-    for run in runs:
-        cells.setdefault(((run.scheme, run.changes or "as it is"), run.traffic), []).append(run)
+    cells = grouped(runs, lambda run: ((run.scheme, run.changes or "as it is"), run.traffic))
 
     def rate(case: TrafficCase) -> Column[tuple[str, str]]:
         def cell(row: tuple[str, str]) -> str | None:
             some = cells.get((row, case))
             if not some:
                 return None
-            found = spread([run.wire_gbps for run in some])
             rate = f"{mean_of(some, lambda run: run.wire_gbps):.0f}"
-            return marked(rate, found, all(run.steady for run in some), 0)
+            return marked(rate, spread([run.wire_gbps for run in some]), all(run.steady for run in some), 0)
 
         return right(f"{case.topology} {case.pattern.upper()} {case.pairs:,}", cell)
 

@@ -14,12 +14,11 @@ from detour.control.expander.demand import demand_of
 from detour.control.expander.routes import PathPolicy, channels_of, compute
 from detour.experiments.fcplus import deadlock as fcplus_deadlock
 from detour.experiments.fcplus import experiment as fcplus
-from detour.experiments.fcplus import packet_level as fcplus_packet_level
+from detour.experiments.fcplus import experiment as fcplus_experiment
 from detour.experiments.fcplus import packets as fcplus_packets
 from detour.experiments.fcplus import paper as fcplus_paper
-from detour.experiments.fcplus.packet_level import NETWORKS
 from detour.experiments.fcplus.packets import PACKET_BYTES, PAYLOAD, SIZES, choose_paths, draw, mean_size, wire_bytes
-from detour.experiments.fcplus.results import PacketsPoint, Percentiles, StuckPoint, found
+from detour.experiments.fcplus.results import NETWORKS, PacketsPoint, Percentiles, StuckPoint, answered
 from detour.experiments.fcplus.tables import agrees, collect
 from detour.topo.expander import equal_cost_clos
 from detour.topo.expander import fcplus as build
@@ -142,7 +141,7 @@ def test_ksp_deadlocks_under_pfc_in_one_priority_and_fc_plus_never(dcqcn: bool) 
 
 
 def test_all_printed_completion_times_have_points() -> None:
-    points = fcplus_packet_level.select(full=False)
+    points = fcplus_experiment.packet_level(full=False)
     assert {(p.network, p.pattern) for p in points if isinstance(p, PacketsPoint)} == {
         (network, pattern) for pattern, row in fcplus_paper.TABLE_8_FCT.items() for network in row
     }
@@ -159,7 +158,7 @@ def test_orders_agree_if_no_pair_is_the_other_way_round() -> None:
 
 def result_of(network: str, p50: float) -> PacketsPoint:
     times = Percentiles(p50, p50, p50, 2 * p50)
-    return found(
+    return answered(
         replace(SMALL, network=network), mean_hops=2.0, messages=9, bytes=9 * 500_000, fct_us=times,
         slowdown=times, slowdown_percentiles=[p50] * 101, unfinished=0, deadlock=False, virtual_ms=1.0, marked=0,
         pauses=0, drops=0, retransmitted=0, buffer_peak_bytes=1_000, packet_hops=9_000,

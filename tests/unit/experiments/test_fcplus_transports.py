@@ -17,8 +17,8 @@ from detour.base.times import US
 from detour.control.expander.demand import demand_of, hop_distances
 from detour.control.expander.routes import ExpanderRoutes, PathPolicy, compute
 from detour.control.policy import Amount, RedMarking, StepMarking
+from detour.experiments.fcplus import experiment, transports
 from detour.experiments.fcplus import experiment as fcplus
-from detour.experiments.fcplus import packet_level, transports
 from detour.experiments.fcplus.packets import RATE_BPS, draw
 from detour.experiments.fcplus.results import TransportPoint, TransportSetting
 from detour.experiments.fcplus.settings import SETTINGS_SEED, candidates, chosen_setting, stored_settings, swept
@@ -51,7 +51,7 @@ def point(
 
 
 @pytest.mark.parametrize("transport", ["lossless", "lossy"])
-@pytest.mark.parametrize("routing", packet_level.ROUTING_NAMES)
+@pytest.mark.parametrize("routing", experiment.ROUTING_NAMES)
 def test_every_routing_delivers_all_messages(routing: str, transport: str) -> None:
     found = transports.run(point(routing, transport))
     assert (found.unfinished, found.deadlock) == (0, False)
@@ -169,7 +169,7 @@ def test_more_lists_than_hosts_have_room_for_are_refused() -> None:
 
 def test_the_stored_sweep_has_tried_everything_and_the_best_is_chosen() -> None:
     known = {(one.transport, one.routing): one.tried for one in stored_settings()}
-    assert len(known) == len(packet_level.TRANSPORT_NAMES) * len(packet_level.ROUTING_NAMES)
+    assert len(known) == len(experiment.TRANSPORT_NAMES) * len(experiment.ROUTING_NAMES)
     for (transport, routing), tried in known.items():
         assert {one.setting for one in tried} == set(candidates(transport, routing))
         assert chosen_setting(transport, routing) == tried[0].setting
@@ -220,13 +220,13 @@ def test_settings_are_what_runs_use() -> None:
 
 def test_which_points_there_are() -> None:
     points = fcplus.select("normal", seeds=2, part="transports")
-    assert len(points) == len(set(points)) == 2 * 2 * 3 * len(packet_level.ROUTING_NAMES)
+    assert len(points) == len(set(points)) == 2 * 2 * 3 * len(experiment.ROUTING_NAMES)
     assert len(fcplus.select("normal", part="transports")) == 5 * len(points) / 2
     tried = fcplus.select("normal", part="settings")
     assert {p.seed for p in tried} == {SETTINGS_SEED}
     assert not {p.seed for p in fcplus.select("full", part="transports")} & {SETTINGS_SEED}
-    assert set(packet_level.TRANSPORT_NAMES) == set(transports.TRANSPORTS)
-    assert set(packet_level.ROUTING_NAMES) == set(transports.LOSSLESS_PRIORITIES)
+    assert set(experiment.TRANSPORT_NAMES) == set(transports.TRANSPORTS)
+    assert set(experiment.ROUTING_NAMES) == set(transports.LOSSLESS_PRIORITIES)
     assert not any(isinstance(p, TransportPoint) for p in fcplus.select("full"))
     assert all(0 < fcplus.seconds(p) < 60 for p in points)
 

@@ -170,7 +170,6 @@ def test_benchmark_counts_with_its_best_threshold() -> None:
             run("TelemetryLERP", 790.0),
             run("TelemetryLERP", 770.0, seed=2),
             *(run("Benchmark", wire, t) for t, wire in ((0, 700.0), (10, 750.0), (20, 600.0))),
-            None,
         ]
     )
     assert len(found.points) == 3
@@ -215,7 +214,7 @@ def test_what_came_of_points_is_one_document() -> None:
     points = [Side(2.0), Side(-1.0), Side(30.0)]
     experiment = reproduce.Experiment(
         name="sides", text="squares", select=lambda extent: points, run=area, decode=decoder(Square),
-        collect=lambda found: {"areas": [s.area_m2 for s in found if s]}, seconds=lambda side: side.length_m,
+        collect=lambda found: {"areas": [s.area_m2 for s in found]}, seconds=lambda side: side.length_m,
         tables=lambda found: [], prepare=lambda points: None,
     )  # fmt: skip
     found = reproduce.reproduce(experiment, points, reproduce.Means(budget_s=20.0))

@@ -81,7 +81,7 @@ def test_the_best_on_average_is_chosen_and_what_failed_is_not() -> None:
         None if point is failed else replace(run("ShortestPath", rates[point.setting]), pattern=point.pattern)
         for point in points
     ]
-    choice = tuning.choices(results, points).schemes["ShortestPath"]
+    choice = tuning.choices([], points, results).schemes["ShortestPath"]
     assert choice.setting == candidates[1]
     assert [one.score for one in choice.tried] == [0.875, 0.375, 0.125]
     assert len(choice.tried[0].cells) == 6
@@ -168,7 +168,6 @@ def test_what_an_addition_is_worth() -> None:
             *(cell(110.0, seed) for seed in (1, 2, 3)),
             *(cell(wire, seed, "own_share") for seed, wire in ((1, 100.0), (2, 110.0))),
             cell(220.0, 1, "empty_gain", steady=False),
-            None,
         ]
     )
     worth = {row.name: row.worth for row in found.settings}
