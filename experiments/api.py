@@ -82,8 +82,8 @@ class Simulation:
     @property
     def summary(self) -> dict[str, Any]:
         """What `detour sim --json` prints."""
-        found: dict[str, Any] = as_json(result_of(self.run))
-        return found
+        document: dict[str, Any] = as_json(result_of(self.run))
+        return document
 
     @property
     def flows(self) -> NDArray[Any]:
@@ -92,10 +92,10 @@ class Simulation:
         from detour.experiments.sim.report import flow_columns
 
         columns = flow_columns(self.run)
-        found = np.empty(len(columns["source"]), [(name, values.dtype) for name, values in columns.items()])
+        rows = np.empty(len(columns["source"]), [(name, values.dtype) for name, values in columns.items()])
         for name, values in columns.items():
-            found[name] = values
-        return found
+            rows[name] = values
+        return rows
 
     @property
     def by_size(self) -> list[dict[str, Any]]:
@@ -145,7 +145,7 @@ def replay(file: str | Path) -> Replay:
 
 
 def simulate(
-    topology: str | Topology, workload: WorkloadLike, *, placed: bool = False, fail: Iterable[str] = (), **said: Any
+    topology: str | Topology, workload: WorkloadLike, *, placed: bool = False, fail: Iterable[str] = (), **options: Any
 ) -> Simulation:
     """Runs a workload in virtual time until all of it has arrived.
 
@@ -154,15 +154,15 @@ def simulate(
         workload: a text, a graph of tasks, or rows of flows (`FlowTuple`).
         placed: on the paths of a placement, and beside it with those that hashes pick (`Simulation.ecmp`).
         fail: links and switches that go down, like `s0-s3@50us`.
-        said: the other options of `detour sim`, with `_` for `-`, as texts or numbers: `scheme`, `cc`, `rate`, `delay`,
-            `buffer`, `loss`, `ecn`, `reroute_after`, `duration`, `connections`, `program`, `seed`, `jitter`.
+        options: the other options of `detour sim`, with `_` for `-`, as texts or numbers: `scheme`, `cc`, `rate`,
+            `delay`, `buffer`, `loss`, `ecn`, `reroute_after`, `duration`, `connections`, `program`, `seed`, `jitter`.
 
     Raises:
         DetourError: what is missing or wrong.
     """
     if placed:
-        said.setdefault("scheme", PLACED_SCHEME)
-    texts = _texts(said, topo=topology, workload=workload)
+        options.setdefault("scheme", PLACED_SCHEME)
+    texts = _texts(options, topo=topology, workload=workload)
     plan = plan_of(
         SimOptions(fail=tuple(fail), **texts),
         None if isinstance(topology, str) else topology,
@@ -176,12 +176,12 @@ def simulate(
     return Simulation(pinned, Simulation(hashed))
 
 
-def _texts(said: dict[str, Any], **named: Any) -> dict[str, str]:
+def _texts(options: dict[str, Any], **named: Any) -> dict[str, str]:
     """Options as the command takes them; of topology and workload only what is text."""
-    known = SimOptions.__dataclass_fields__.keys() - {"topo", "workload", "fail"}
-    if unknown := sorted(said.keys() - known):
-        raise DetourError(f"simulate has no {', '.join(unknown)}; allowed: {', '.join(sorted(known))}")
-    texts = {name: str(value) for name, value in said.items() if value is not None}
+    allowed = SimOptions.__dataclass_fields__.keys() - {"topo", "workload", "fail"}
+    if unknown := sorted(options.keys() - allowed):
+        raise DetourError(f"simulate has no {', '.join(unknown)}; allowed: {', '.join(sorted(allowed))}")
+    texts = {name: str(value) for name, value in options.items() if value is not None}
     return texts | {name: value for name, value in named.items() if isinstance(value, str)}
 
 
@@ -191,14 +191,14 @@ def _made(workload: TaskGraph | Iterable[FlowTuple], topology: Topology) -> SimW
     return workload_of_rows("rows", workload, topology)
 
 
-def boot(topology: str = "d1", *, target: str = "engine", **said: Any) -> Session:
+def boot(topology: str = "d1", *, target: str = "engine", **options: Any) -> Session:
     """A fabric in real time, provisioned; its methods are the commands of a running fabric (`send`, `path`, `fail`,
     `heal`, `verify`, `probe`, `load`, `capture`, ...). To be used with `with`, or closed.
 
     Args:
         topology: its text.
         target: `engine`, `bmv2`, or `auto`.
-        said: `rate_bps`, `delay_ps`, `queue_packets`, `loss`, `program`, `pcap`, `load` (`UpOptions`).
+        options: `rate_bps`, `delay_ps`, `queue_packets`, `loss`, `program`, `pcap`, `load` (`UpOptions`).
 
     Raises:
         DetourError: something is wrong or missing; nothing is left running.
@@ -206,10 +206,10 @@ def boot(topology: str = "d1", *, target: str = "engine", **said: Any) -> Sessio
     from detour.fabric.daemon.daemon import UpOptions
     from detour.fabric.daemon.daemon import boot as booted
 
-    known = UpOptions.__dataclass_fields__.keys() - {"target", "topology", "grpc", "grpc_tls"}
-    if unknown := sorted(said.keys() - known):
-        raise DetourError(f"boot has no {', '.join(unknown)}; allowed: {', '.join(sorted(known))}")
-    return booted(UpOptions(target, topology, **said))
+    allowed = UpOptions.__dataclass_fields__.keys() - {"target", "topology", "grpc", "grpc_tls"}
+    if unknown := sorted(options.keys() - allowed):
+        raise DetourError(f"boot has no {', '.join(unknown)}; allowed: {', '.join(sorted(allowed))}")
+    return booted(UpOptions(target, topology, **options))
 
 
 def place(topology: str | Topology, jobs: str | Path, *, seeds: int = 100) -> PlacementReport:

@@ -109,14 +109,14 @@ def settle(fabric: VirtualFabric, times: RunTimes, progress: Callable[[float], N
             progress(number / INTERVALS)
         if stuck:
             break
-    found = judge(series.wire_gbps, times.tolerance)
+    judgement = judge(series.wire_gbps, times.tolerance)
     end = len(series.wire_gbps)
-    first = round(found.begin / BATCH_INTERVALS)  # a deadlocked run may end with less than a batch
+    first = round(judgement.begin / BATCH_INTERVALS)  # a deadlocked run may end with less than a batch
     return Steady(
-        wire_gbps=found.mean,
-        goodput_gbps=float(np.mean(series.goodput_gbps[found.begin :])),
-        steady=found.steady and not stuck,
-        warm_s=found.begin * interval / 1e12,
+        wire_gbps=judgement.mean,
+        goodput_gbps=float(np.mean(series.goodput_gbps[judgement.begin :])),
+        steady=judgement.steady and not stuck,
+        warm_s=judgement.begin * interval / 1e12,
         series=series,
         per_connection_gbps=_gbps(counted[-1] - counted[first], (end - first * BATCH_INTERVALS) * interval),
         deadlock=stuck,

@@ -104,5 +104,5 @@ def spread(values: Sequence[float], digits: int | None = None) -> float | None:
     """Sample standard deviation over draws, rounded to so many digits if said; None of a single one."""
     if len(values) < 2:
         return None
-    found = statistics.stdev(values)
-    return found if digits is None else round(found, digits)
+    deviation = statistics.stdev(values)
+    return deviation if digits is None else round(deviation, digits)

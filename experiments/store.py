@@ -107,9 +107,9 @@ class Store(Generic[R]):
     @classmethod
     def of_archive(cls, file: Path, decode: Callable[[Any], R] = unchanged) -> Store[R]:
         """What `archive` wrote, whatever the sources were. Raises `DetourError`: the file cannot be read."""
-        found = cls(None, "", decode)
-        found._kept = archived(file)
-        return found
+        store = cls(None, "", decode)
+        store._kept = archived(file)
+        return store
 
     def archive(self, file: Path, points: Iterable[Any] | None = None) -> int:
         """Adds what is known of points (None: of all) to a compressed file, in place of what it has of them, and
@@ -130,8 +130,8 @@ class Store(Generic[R]):
 
     def get(self, point: Any) -> R | None:
         """The point's result, `None` if it has none yet."""
-        found = self._kept.get(self.key(point))
-        return None if found is None else self._decode(found["result"])
+        record = self._kept.get(self.key(point))
+        return None if record is None else self._decode(record["result"])
 
     def add(self, point: Any, result: R, seconds: float) -> None:
         """Keeps a finished point; returns after it is on disk. Where there is no room one line says so, and the point

@@ -139,19 +139,19 @@ def rows(
     """A row for every transport and number of senders."""
     kinds = {name: partial(rdma_shares, *terms) for name, terms in RDMA_SENDERS.items()}
     kinds |= {"UDP": udp_shares} | {f"TCP, {control}": partial(tcp_shares, control) for control in _TCP}
-    found = []
+    measured = []
     for name, shares in kinds.items():
         for count in senders:
             indices = [jain(shares(count, seed)) for seed in seeds]
             average, least = round(float(np.mean(indices)), 4), round(min(indices), 4)
-            found.append(FairnessRow(transport=name, senders=count, jain_mean=average, jain_min=least))
-            progress(f"{name}, {count} senders: Jain's index at least {found[-1].jain_min:.4f}")
-    return found
+            measured.append(FairnessRow(transport=name, senders=count, jain_mean=average, jain_min=least))
+            progress(f"{name}, {count} senders: Jain's index at least {measured[-1].jain_min:.4f}")
+    return measured
 
 
 def run(progress: Progress = silent) -> BenchReport:
     """`detour bench transport --fairness`."""
-    found = rows(progress=progress)
-    least = min(row.jain_min for row in found if row.transport != _ONLY_SHOWN)
+    measured = rows(progress=progress)
+    least = min(row.jain_min for row in measured if row.transport != _ONLY_SHOWN)
     goals = [Goal("Jain's index of equal senders, in each run", least, FAIR_INDEX)]
-    return report_of_rows("transport", FairnessRow, found, {"fairness": [asdict(one) for one in found]}, goals)
+    return report_of_rows("transport", FairnessRow, measured, {"fairness": [asdict(one) for one in measured]}, goals)

@@ -72,28 +72,28 @@ def _timed(fabric: FatTree) -> _Timed:
 def _hardest(progress: Progress) -> Iterator[Goal]:
     """3F SW0,5,11, the best of some repetitions. The time to route is by the wall clock."""
     progress("3F SW0,5,11")
-    found = [_timed(parse_fabric(DAQ, HARDEST)) for _ in range(_REPEATS)]
-    assert all(one.right and one.plan.phases == 400 for one in found), "3F SW0,5,11: a plan is wrong"
+    plans = [_timed(parse_fabric(DAQ, HARDEST)) for _ in range(_REPEATS)]
+    assert all(one.right and one.plan.phases == 400 for one in plans), "3F SW0,5,11: a plan is wrong"
     yield Goal(
         "3F SW0,5,11: seconds to schedule, route and verify",
-        round(min(one.seconds + one.verify for one in found), 4),
+        round(min(one.seconds + one.verify for one in plans), 4),
         1.0,
         most=True,
     )
-    yield Goal("3F SW0,5,11: seconds to route", round(min(one.plan.seconds.route for one in found), 4), 0.05, most=True)
+    yield Goal("3F SW0,5,11: seconds to route", round(min(one.plan.seconds.route for one in plans), 4), 0.05, most=True)
 
 
 def _random_sets(sets: int, progress: Progress) -> Iterator[Goal]:
     """Failures of 1 to 180 links; every pair of leaves keeps a common spine."""
-    found = []
+    plans = []
     for number in range(sets):
         progress(f"random failures: {100 * number // sets}%")
-        found.append(
+        plans.append(
             _timed(random_failures(parse_fabric(DAQ), 1 + number * (MOST_FAILED - 1) // max(sets - 1, 1), number))
         )
-    seconds = [one.seconds for one in found]
-    fewest = sum(one.plan.phases == one.plan.lower_bound == proven_bound(one.plan.fabric) for one in found)
-    yield Goal("random failures: sets with a right plan", sum(one.right for one in found), sets)
+    seconds = [one.seconds for one in plans]
+    fewest = sum(one.plan.phases == one.plan.lower_bound == proven_bound(one.plan.fabric) for one in plans)
+    yield Goal("random failures: sets with a right plan", sum(one.right for one in plans), sets)
     yield Goal("random failures: sets with phases = lower bound", fewest, sets)
     yield Goal("random failures: median seconds", round(statistics.median(seconds), 4), 0.5, most=True)
     yield Goal("random failures: most seconds", round(max(seconds), 4), 10.0, most=True)

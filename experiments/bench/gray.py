@@ -194,9 +194,9 @@ class GrayRow:
 
 def contenders() -> dict[str, tuple[Scheme, PathChoice]]:
     """All in which the sender has a choice of paths, by name."""
-    known = (*SCHEMES.values(), *OTHERS)
-    found = {scheme.name: (scheme, PATH_CHOICES[scheme.paths]) for scheme in known if scheme.paths in PATH_CHOICES}
-    return found | {REACTING: (SPRAY_LERP, PathChoice.REACTING)}
+    schemes = (*SCHEMES.values(), *OTHERS)
+    choices = {scheme.name: (scheme, PATH_CHOICES[scheme.paths]) for scheme in schemes if scheme.paths in PATH_CHOICES}
+    return choices | {REACTING: (SPRAY_LERP, PathChoice.REACTING)}
 
 
 def gray_row(name: str, kind: str, seeds: Sequence[int]) -> GrayRow:

@@ -31,7 +31,7 @@ from detour.engine.clock import Virtual
 from detour.engine.network import Network
 from detour.engine.state import SwitchState
 from detour.experiments.bench import p4sim
-from detour.experiments.bench.processes import told_by
+from detour.experiments.bench.processes import output_of
 from detour.experiments.bench.report import BenchReport, Goal, Numbers, report_of_rows
 from detour.experiments.columns import cell, row, shown
 from detour.fabric.backends.clock import PS
@@ -241,7 +241,7 @@ def ecn_minute(seconds: float = ECN_SECONDS) -> LabRow:
 
 def _apart(*arguments: str) -> LabRow:
     """A row that a process of its own measures."""
-    return LabRow(**told_by("detour.experiments.bench.lab", *arguments))
+    return LabRow(**output_of("detour.experiments.bench.lab", *arguments))
 
 
 # -- all of it ----------------------------------------------------------------------------------------------
@@ -275,13 +275,13 @@ def _arguments(case: LabCase) -> tuple[str, ...]:
 
 def _round(mbps: float, seconds: float, program: p4sim.Path | None, progress: Progress) -> list[LabRow]:
     progress(f"{mbps:g} Mb/s: detour")
-    found = [_apart(*_arguments(LabCase(ONE_SWITCH, mbps, seconds)))]
+    measured = [_apart(*_arguments(LabCase(ONE_SWITCH, mbps, seconds)))]
     if program is not None:
         for system in (p4sim.P4SIM, p4sim.BRIDGE):
             progress(f"{mbps:g} Mb/s: {system}")
             other = p4sim.run(program, system, mbps, LAB_PAYLOAD, seconds, _CABLE_BPS)
-            found.append(LabRow.of(system, mbps, other.packets, other.seconds))
-    return found
+            measured.append(LabRow.of(system, mbps, other.packets, other.seconds))
+    return measured
 
 
 def _middle(rows: list[LabRow]) -> LabRow:

@@ -84,8 +84,8 @@ def measure(system: str, switches: int, seconds: float, progress: Progress = sil
         session = open_now.enter_context(Session(fabric))
         session.connect()
         session.provision()
-        found = _iperf(fabric, seconds)
-    sent, received = found["end"]["sum_sent"], found["end"]["sum_received"]
+        document = _iperf(fabric, seconds)
+    sent, received = document["end"]["sum_sent"], document["end"]["sum_received"]
     return LinuxRun(system, switches, received["bits_per_second"] / 1e6, sent["retransmits"])
 
 
@@ -101,15 +101,15 @@ def _iperf(fabric: Fabric, seconds: float) -> dict:
         end = time.monotonic() + _LISTENS_S
         while True:  # the server may not listen yet
             done = subprocess.run(client, capture_output=True, text=True, check=False, timeout=seconds + _MORE_S)
-            found = json.loads(done.stdout)
-            if "error" not in found or time.monotonic() > end:
+            document = json.loads(done.stdout)
+            if "error" not in document or time.monotonic() > end:
                 break
     finally:
         server.send_signal(signal.SIGKILL)
         server.wait()
-    if "error" in found:
-        raise DetourError(f"iperf3: {found['error']}")
-    return found
+    if "error" in document:
+        raise DetourError(f"iperf3: {document['error']}")
+    return document
 
 
 def unavailable() -> str:
@@ -141,9 +141,9 @@ def run(seconds: float = _SECONDS, rounds: int = _ROUNDS, progress: Progress = s
 
 def report(runs: Sequence[LinuxRun], notes: Sequence[str]) -> BenchReport:
     """Means over the rounds; the worst ratio is *the* ratio."""
-    found = {(run.system, run.switches): [r for r in runs if (r.system, r.switches) == (run.system, run.switches)]
+    by_case = {(run.system, run.switches): [r for r in runs if (r.system, r.switches) == (run.system, run.switches)]
              for run in runs}  # fmt: skip
-    means = {key: mean(run.mbps for run in several) for key, several in found.items()}
+    means = {key: mean(run.mbps for run in several) for key, several in by_case.items()}
     ratios = {n: ratio(means.get(("engine", n)), means.get(("bmv2", n))) for n in SWITCHES}
     return BenchReport(
         name="linux",
@@ -158,7 +158,7 @@ def report(runs: Sequence[LinuxRun], notes: Sequence[str]) -> BenchReport:
                 str(n),
                 *(_number(means.get((system, n))) for system in ("engine", "bmv2")),
                 _number(ratios[n], 1),
-                " / ".join(_again(found.get((system, n))) for system in ("engine", "bmv2")),
+                " / ".join(_again(by_case.get((system, n))) for system in ("engine", "bmv2")),
             )
             for n in SWITCHES
         ),

@@ -65,7 +65,7 @@ def _serve(spec: str, address: str) -> None:
             if link.kind == "host":
                 network.attach_sink(ports[0], lambda frame, time_ps: None)
             else:
-                network.connect(*ports)
+                network.connect(ports[0], ports[1])
         for switch in topology.switches:
             server.add_device(switch.device_id)
         for _ in sys.stdin:
@@ -86,22 +86,22 @@ def measure(spec: str = D3, progress: Progress = silent) -> Resident:
     info = read_p4info(BUILD / "fabric.p4info.txtpb")
     config = (BUILD / "fabric.json").read_bytes()
     codec = Codec(info, True)
-    wanted = plan(parse_topology(spec))
-    entries = sum(isinstance(entity, TableEntry) for entities in wanted.values() for entity in entities)
+    planned = plan(parse_topology(spec))
+    entries = sum(isinstance(entity, TableEntry) for entities in planned.values() for entity in entities)
     with tempfile.TemporaryDirectory() as folder, Child(__name__, spec, f"unix:{folder}/p4runtime") as child:
         empty = int(child.answer())
         with_switches = _ask(child)
-        progress(f"{len(wanted)} switches added")
+        progress(f"{len(planned)} switches added")
         with contextlib.ExitStack() as stack:
-            clients = {d: stack.enter_context(Client(f"unix:{folder}/p4runtime", d)) for d in wanted}
+            clients = {d: stack.enter_context(Client(f"unix:{folder}/p4runtime", d)) for d in planned}
             for client in clients.values():
                 client.set_pipeline(client.pipeline(info, config))
             with_pipelines = _ask(child)
             progress("pipelines set")
             for device, client in clients.items():
-                client.write(client.requests([codec.insert(entity) for entity in wanted[device]], _BATCH))
+                client.write(client.requests([codec.insert(entity) for entity in planned[device]], _BATCH))
             with_entries = _ask(child)
-        return Resident(len(wanted), entries, empty, with_switches, with_pipelines, with_entries)
+        return Resident(len(planned), entries, empty, with_switches, with_pipelines, with_entries)
 
 
 def run(progress: Progress = silent) -> BenchReport:
@@ -109,23 +109,23 @@ def run(progress: Progress = silent) -> BenchReport:
     return report(measure(D3, progress))
 
 
-def report(found: Resident) -> BenchReport:
+def report(memory: Resident) -> BenchReport:
     """Bytes a switch: ports, queues, program and empty tables. Bytes an entry: what the tables add."""
-    per_switch = (found.with_pipelines - found.empty) / found.switches
-    per_entry = (found.with_entries - found.with_pipelines) / found.entries
+    per_switch = (memory.with_pipelines - memory.empty) / memory.switches
+    per_entry = (memory.with_entries - memory.with_pipelines) / memory.entries
     mib = 1 << 20
     facts = (
-        Fact("", "nothing built", found.empty / mib, ".0f"),
-        Fact("switches", "", found.switches),
-        Fact("", f"{found.switches} switches", found.with_switches / mib, ".0f"),
-        Fact("", "their pipelines", found.with_pipelines / mib, ".0f"),
-        Fact("entries", "", found.entries),
-        Fact("", f"their {found.entries:,} entries", found.with_entries / mib, ".0f"),
+        Fact("", "nothing built", memory.empty / mib, ".0f"),
+        Fact("switches", "", memory.switches),
+        Fact("", f"{memory.switches} switches", memory.with_switches / mib, ".0f"),
+        Fact("", "their pipelines", memory.with_pipelines / mib, ".0f"),
+        Fact("entries", "", memory.entries),
+        Fact("", f"their {memory.entries:,} entries", memory.with_entries / mib, ".0f"),
         Fact("bytes_per_switch", "bytes a switch", per_switch, ",.0f"),
         Fact("bytes_per_entry", "bytes an entry", per_entry, ",.0f"),
-        Fact("total_bytes", "", found.with_entries),
+        Fact("total_bytes", "", memory.with_entries),
     )
-    goal = Goal(f"{found.switches} switches with their tables: MiB,", found.with_entries / mib, GOAL_MIB, True)
+    goal = Goal(f"{memory.switches} switches with their tables: MiB,", memory.with_entries / mib, GOAL_MIB, True)
     return report_of_facts("memory", ("process with", "resident MiB"), facts, [goal])
 
 

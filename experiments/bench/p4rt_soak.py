@@ -125,8 +125,8 @@ class Attack:
 
 
 def _cancelled_read(stub: p4r_grpc.P4RuntimeStub) -> None:
-    wanted = p4r.Entity(table_entry=p4r.TableEntry())
-    call = stub.Read(p4r.ReadRequest(device_id=1, entities=[wanted] * 200))
+    entity = p4r.Entity(table_entry=p4r.TableEntry())
+    call = stub.Read(p4r.ReadRequest(device_id=1, entities=[entity] * 200))
     next(iter(call))
     time.sleep(1.0)
     call.cancel()
@@ -200,8 +200,8 @@ def _roles(attack: Attack) -> Callable[[p4r_grpc.P4RuntimeStub], None]:
 
 def _large_writes(info: p4i.P4Info) -> Callable[[p4r_grpc.P4RuntimeStub], object]:
     """Eleven megabytes of updates, all of which are refused: the entries are there."""
-    made = updates_of(info, "lpm", _ENTRIES)
-    request = p4r.WriteRequest(device_id=4, updates=made * 9)
+    updates = updates_of(info, "lpm", _ENTRIES)
+    request = p4r.WriteRequest(device_id=4, updates=updates * 9)
     request.election_id.low = 1
     size = request.ByteSize()
     if not 8 * _MIB < size < 16 * _MIB:
@@ -255,10 +255,10 @@ class _Watch:
 
 def _fill(stack: contextlib.ExitStack, address: str, info: p4i.P4Info, config: bytes) -> None:
     clients = [stack.enter_context(Client(address, device)) for device in range(1, _DEVICES + 1)]
-    made = updates_of(info, "lpm", _ENTRIES)
+    updates = updates_of(info, "lpm", _ENTRIES)
     for client in clients:
         client.set_pipeline(client.pipeline(info, config))
-        client.write(client.requests(made, 2_000))
+        client.write(client.requests(updates, 2_000))
 
 
 def _honest(address: str, seconds: float) -> None:
@@ -312,7 +312,7 @@ def measure(seconds: float = SECONDS, progress: Progress = silent) -> Soak:
         try:
             with Child(__name__, "honest", address, f"{seconds}") as honest:
                 honest.answer()
-                found = json.loads(honest.answer())
+                service = json.loads(honest.answer())
         finally:
             attack.end()
             served.nudge()
@@ -322,9 +322,9 @@ def measure(seconds: float = SECONDS, progress: Progress = silent) -> Soak:
             peak=watch.end(),
             after=resident(served.pid),
             seconds=seconds,
-            honest=found["count"],
-            slowest_s=found["slowest_s"],
-            median_s=found["median_s"],
+            honest=service["count"],
+            slowest_s=service["slowest_s"],
+            median_s=service["median_s"],
             counts=dict(sorted(attack.counts.items())),
         )
 
@@ -334,22 +334,22 @@ def run(seconds: float = SECONDS, progress: Progress = silent) -> BenchReport:
     return report(measure(seconds, progress))
 
 
-def report(found: Soak) -> BenchReport:
+def report(soak: Soak) -> BenchReport:
     """The highest above the start counts."""
-    above = (found.peak - found.before) / 1e6
+    above = (soak.peak - soak.before) / 1e6
     facts = (
-        Fact("", "resident before, MiB", found.before / _MIB, ".0f"),
-        Fact("", "highest, MiB", found.peak / _MIB, ".0f"),
-        Fact("", "afterwards, MiB", found.after / _MIB, ".0f"),
-        *(Fact(f"{when}_bytes", "", getattr(found, when)) for when in ("before", "peak", "after")),
-        Fact("seconds", "", found.seconds),
-        Fact("honest", "writes and reads of an honest controller meanwhile", found.honest, ","),
-        Fact("honest_slowest_s", "the slowest of them, s", found.slowest_s, ".2f"),
-        Fact("honest_median_s", "the median of them, s", found.median_s, ".3f"),
-        Fact("outcomes", "", found.counts),
-        *(Fact("", what, count, ",") for what, count in found.counts.items()),
+        Fact("", "resident before, MiB", soak.before / _MIB, ".0f"),
+        Fact("", "highest, MiB", soak.peak / _MIB, ".0f"),
+        Fact("", "afterwards, MiB", soak.after / _MIB, ".0f"),
+        *(Fact(f"{when}_bytes", "", getattr(soak, when)) for when in ("before", "peak", "after")),
+        Fact("seconds", "", soak.seconds),
+        Fact("honest", "writes and reads of an honest controller meanwhile", soak.honest, ","),
+        Fact("honest_slowest_s", "the slowest of them, s", soak.slowest_s, ".2f"),
+        Fact("honest_median_s", "the median of them, s", soak.median_s, ".3f"),
+        Fact("outcomes", "", soak.counts),
+        *(Fact("", what, count, ",") for what, count in soak.counts.items()),
     )
-    goal = Goal(f"MB above the start, in {found.seconds:g} s of everything at once,", above, GOAL_MB, True)
+    goal = Goal(f"MB above the start, in {soak.seconds:g} s of everything at once,", above, GOAL_MB, True)
     return report_of_facts("p4rt-soak", ("what", "value"), facts, [goal])
 
 

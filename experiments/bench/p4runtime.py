@@ -39,12 +39,12 @@ class WriteRate:
     delete_per_s: float = shown("deleted/s", ",.0f")
 
 
-def _updates(info: p4i.P4Info, kind: str, known: list[BenchEntry]) -> list[p4r.TableEntry]:
+def _updates(info: p4i.P4Info, kind: str, entries: list[BenchEntry]) -> list[p4r.TableEntry]:
     """The entries as messages."""
     table = next(each for each in info.tables if each.preamble.name == table_name(kind))
     forward = next(each for each in info.actions if each.preamble.name == "BenchIngress.forward")
     messages = []
-    for (value,), priority in known:
+    for (value,), priority in entries:
         message = p4r.TableEntry(table_id=table.preamble.id, priority=priority)
         match = message.match.add(field_id=table.match_fields[0].id)
         if kind == "exact":

@@ -46,8 +46,8 @@ def find() -> Path | None:
     """The program, if it is there. Raises `DetourError`: the variable names something else."""
     named = os.environ.get(VARIABLE)
     if not named:
-        found = shutil.which(PROGRAM_NAME)
-        return None if found is None else Path(found)
+        program = shutil.which(PROGRAM_NAME)
+        return None if program is None else Path(program)
     path = Path(named)
     if not (path.is_file() and os.access(path, os.X_OK)):
         raise DetourError(f"{VARIABLE}={named}: this is not a program; it is to be p4sim's {PROGRAM_NAME}")

@@ -31,7 +31,7 @@ def resident(process: int | str = "self") -> int:
     return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * _PAGE
 
 
-def told_by(module: str, *arguments: str) -> Any:
+def output_of(module: str, *arguments: str) -> Any:
     """What `python -m module arguments` prints, as JSON. Raises `DetourError`: it fails."""
     done = subprocess.run([sys.executable, "-m", module, *arguments], capture_output=True, text=True, check=False)
     if done.returncode != 0:

@@ -27,7 +27,7 @@ from detour.base.progress import Progress, silent
 from detour.base.times import US
 from detour.control.policy import Amount, StepMarking
 from detour.engine.compiler.program import Program
-from detour.experiments.bench.processes import told_by
+from detour.experiments.bench.processes import output_of
 from detour.experiments.bench.report import BenchReport, Fact, Goal, report_of_facts
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.backends.virtual.scheme import TELEMETRY_LERP, RunSettings, Scheme
@@ -134,8 +134,8 @@ def _hold(connections: int) -> None:
 
 def memory(connections: int = _CONNECTIONS) -> tuple[int, int]:
     """Peak resident bytes of D3 with that many connections, and how many of them delivered anything."""
-    found = told_by("detour.experiments.bench.sim", str(connections))
-    return found["peak"], found["delivered"]
+    held = output_of("detour.experiments.bench.sim", str(connections))
+    return held["peak"], held["delivered"]
 
 
 def run(k: int = 16, message: int = 2_000_000, progress: Progress = silent) -> BenchReport:

@@ -40,7 +40,7 @@ class StartCost:
 
 def run(times: int = 3, progress: Progress = silent) -> BenchReport:
     """Each as often as said, of which the one with the median processor time counts."""
-    found = []
+    rows = []
     for what, measure in (
         ("switch-answers", _switch),
         ("sim-small", lambda: _command(*_SIM)),
@@ -51,14 +51,14 @@ def run(times: int = 3, progress: Progress = silent) -> BenchReport:
         measure()  # fills the caches
         costs = sorted((measure() for _ in range(times)), key=lambda cost: cost[1])
         clock, cpu, rss = (round(number, 3) for number in costs[times // 2])
-        found.append(StartCost(what=what, seconds=clock, cpu_seconds=cpu, rss_mib=rss))
+        rows.append(StartCost(what=what, seconds=clock, cpu_seconds=cpu, rss_mib=rss))
     goals = [
         Goal(f"{row.what}: {unit}", value, _GOALS[row.what][at], most=True)
-        for row in found
+        for row in rows
         if row.what in _GOALS
         for at, (unit, value) in enumerate((("CPU s", row.cpu_seconds), ("MiB", row.rss_mib)))
     ]
-    return report_of_rows("start", StartCost, found, {"rows": [asdict(one) for one in found]}, goals)
+    return report_of_rows("start", StartCost, rows, {"rows": [asdict(one) for one in rows]}, goals)
 
 
 Cost = tuple[float, float, float]
@@ -79,10 +79,10 @@ def _command(*arguments: str) -> Cost:
     """Of a command that ends, without the processes that it leaves."""
     command = (sys.executable, "-ISc", _MEASURED, *_DETOUR, *arguments)
     done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
-    *said, last = done.stderr.strip().splitlines() or [""]
+    *errors, last = done.stderr.strip().splitlines() or [""]
     code, *cost = json.loads(last)
     if code:
-        raise DetourError(f"detour {' '.join(arguments)}: {' '.join(said)}")
+        raise DetourError(f"detour {' '.join(arguments)}: {' '.join(errors)}")
     return cost[0], cost[1], cost[2]
 
 

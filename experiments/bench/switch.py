@@ -187,18 +187,18 @@ def best_rate(offer: Callable[[float], Rate], first: float, most: float = 20e6) 
     top, idle, short = 0.0, 0, 0
     rate = first
     while rate <= most and idle < _PATIENCE and short < _PATIENCE:
-        found = offer(rate)
-        rates.append(found)
-        if found.offered < rate / GROWTH:
+        measured = offer(rate)
+        rates.append(measured)
+        if measured.offered < rate / GROWTH:
             short += 1
-            top = max(top, found.delivered)
+            top = max(top, measured.delivered)
             continue
         short = 0
-        idle = idle + 1 if found.lost > LOSS and found.delivered <= top else 0
-        top = max(top, found.delivered)
+        idle = idle + 1 if measured.lost > LOSS and measured.delivered <= top else 0
+        top = max(top, measured.delivered)
         rate *= GROWTH
     # The best load again, for whatever else the machine did meanwhile.
-    favourite = max(rates, key=lambda found: found.delivered).offered
+    favourite = max(rates, key=lambda measured: measured.delivered).offered
     return rates + [offer(favourite) for _ in range(_AGAIN)]
 
 
@@ -256,10 +256,10 @@ def _best(kind: processes.Kind, sinks: list[str], frames: list[bytes], seconds: 
     with Generator({"t1": frames}) as generator:
 
         def measure(load: float) -> Rate:
-            found = offer(generator, sinks, load, seconds)
-            rates = f"{found.offered:,.0f}/s offered, {found.delivered:,.0f}/s delivered"
+            measured = offer(generator, sinks, load, seconds)
+            rates = f"{measured.offered:,.0f}/s offered, {measured.delivered:,.0f}/s delivered"
             progress(f"{kind}: {len(frames[0])} bytes, {rates}")
-            return found
+            return measured
 
         offer(generator, sinks, 1000.0, _WARM_UP)
         return best(best_rate(measure, _FIRST_RATE))
@@ -281,30 +281,30 @@ def run(sizes: Sequence[int] = SIZES, seconds: float = 1.0, progress: Progress =
             notes.append(f"not compared with BMv2: {processes.BMV2_COMMAND} is not on PATH")
         for kind in kinds:
             veth[kind] = over_veth(kind, fabric, sizes, seconds, progress)
-    found = []
+    measured = []
     for number, size in enumerate(sizes):
         progress(f"in process: {size} bytes")
         rates = {kind: some[number] for kind, some in veth.items()}
-        found.append(Size(size, in_process(fabric, size, seconds), rates.get("engine"), rates.get("bmv2")))
-    return report(found, notes)
+        measured.append(Size(size, in_process(fabric, size, seconds), rates.get("engine"), rates.get("bmv2")))
+    return report(measured, notes)
 
 
-def report(found: list[Size], notes: list[str]) -> BenchReport:
+def report(measured: list[Size], notes: list[str]) -> BenchReport:
     """The worst ratio over the sizes is *the* ratio."""
-    inside = [ratio(size.engine_pps, size.bmv2_pps) for size in found]
-    veth = [ratio(size.engine_veth_pps, size.bmv2_pps) for size in found]
+    inside = [ratio(size.engine_pps, size.bmv2_pps) for size in measured]
+    veth = [ratio(size.engine_veth_pps, size.bmv2_pps) for size in measured]
     ratio_in_process, ratio_veth = _least(inside), _least(veth)
     return BenchReport(
         name="switch",
         numbers={
-            "sizes": [vars(size) for size in found],
+            "sizes": [vars(size) for size in measured],
             "ratio_in_process": ratio_in_process,
             "ratio_veth": ratio_veth,
         },
         columns=("bytes", "engine in process, packets/s", "engine over veth", "BMv2 over veth", "ratios"),
         rows=tuple(
             (str(size.bytes), rate(size.engine_pps), rate(size.engine_veth_pps), rate(size.bmv2_pps), _ratios(a, b))
-            for size, a, b in zip(found, inside, veth, strict=True)
+            for size, a, b in zip(measured, inside, veth, strict=True)
         ),
         goals=(
             Goal("in process: times BMv2's best rate,", ratio_in_process, IN_PROCESS_GOAL),
@@ -315,8 +315,8 @@ def report(found: list[Size], notes: list[str]) -> BenchReport:
 
 
 def _least(ratios: list[float | None]) -> float | None:
-    known = [value for value in ratios if value is not None]
-    return min(known) if known else None
+    measured = [value for value in ratios if value is not None]
+    return min(measured) if measured else None
 
 
 def _ratios(*values: float | None) -> str:

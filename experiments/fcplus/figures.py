@@ -37,9 +37,9 @@ class _Chart:
     percentiles: bool = False
 
 
-def draw(found: FcplusFindings, file: Path) -> None:
+def draw(findings: FcplusFindings, file: Path) -> None:
     """Draws what there are points for. Raises `DetourError`: there are none, or the file cannot be written."""
-    points = found.points
+    points = findings.points
     charts = [
         _figure_3(points),
         *(_throughput_of(points, 18, pattern, 32) for pattern in ("all-to-all", "uniform", "near-worst")),

@@ -211,6 +211,6 @@ def choose_paths(
     """The row of `routes` for every message: one of its pair's, with the probability that `fractions` gives."""
     total = np.concatenate([[0.0], np.cumsum(fractions)])
     low, high = routes.first[messages.pair], routes.first[messages.pair + 1]
-    wanted = total[low] + messages.draw * (total[high] - total[low])
-    rows = np.searchsorted(total, wanted, side="right") - 1
+    share = total[low] + messages.draw * (total[high] - total[low])
+    rows = np.searchsorted(total, share, side="right") - 1
     return np.clip(rows, low, high - 1)

@@ -99,8 +99,8 @@ def _lossless(routing: str, setting: TransportSetting | None) -> schemes.Scheme:
     if setting is None:
         return scheme_of(routing, priorities, hosts=tuple(HOSTS.items()))
     least = {"dcqcn_min_bps": setting.least_mbps * 1_000_000} if setting.least_mbps else {}
-    found = scheme_of(routing, priorities, _marking(setting), tuple((HOSTS | least).items()))
-    return replace(found, control=setting.control)
+    scheme = scheme_of(routing, priorities, _marking(setting), tuple((HOSTS | least).items()))
+    return replace(scheme, control=setting.control)
 
 
 def _lossy(routing: str, setting: TransportSetting | None) -> schemes.Scheme:
@@ -283,11 +283,11 @@ def _with_detours(
 
 def _walk(onward: list[list[list[int]]], source: int, target: int, rng: np.random.Generator) -> list[int]:
     """A random shortest path."""
-    found = [source]
-    while found[-1] != target:
-        choices = onward[found[-1]][target]
-        found.append(choices[int(rng.integers(len(choices)))])
-    return found
+    path = [source]
+    while path[-1] != target:
+        choices = onward[path[-1]][target]
+        path.append(choices[int(rng.integers(len(choices)))])
+    return path
 
 
 def _port(network: Expander, a: int, b: int) -> int:

@@ -60,9 +60,9 @@ class Runs:
 
     def cases(self, topology: str | None = None, pattern: str | None = None) -> list[TrafficCase]:
         """What was run, in order of pairs."""
-        found = {traffic for traffic, _ in self._runs}
-        wanted = [t for t in found if topology in (None, t.topology) and pattern in (None, t.pattern)]
-        return sorted(wanted)
+        cases = {traffic for traffic, _ in self._runs}
+        chosen = [t for t in cases if topology in (None, t.topology) and pattern in (None, t.pattern)]
+        return sorted(chosen)
 
     def loads(self, topology: str | None = None, pattern: str | None = None) -> list[TrafficCase]:
         """Those that are cells of Table III."""
@@ -74,8 +74,8 @@ class Runs:
 
     def best(self, cases: Sequence[TrafficCase], scheme: str = TELEMETRY_LERP.name) -> Gain | None:
         """The largest gain over Benchmark."""
-        found = [gain for gain in (self.gain(case, scheme) for case in cases) if gain is not None]
-        return max(found, key=lambda gain: gain.gain, default=None)
+        gains = [gain for gain in (self.gain(case, scheme) for case in cases) if gain is not None]
+        return max(gains, key=lambda gain: gain.gain, default=None)
 
     def rate(self, traffic: TrafficCase, scheme: str) -> float | None:
         """Mean wire rate in Gb/s."""
@@ -86,8 +86,8 @@ class Runs:
         self, cases: Sequence[TrafficCase], scheme: str, over: str = TELEMETRY_LERP.name
     ) -> list[tuple[float, TrafficCase]]:
         """One scheme's rate over another's, wherever both were run and carried something."""
-        found = [(self.rate(case, scheme), self.rate(case, over), case) for case in cases]
-        return [(ours / theirs, case) for ours, theirs, case in found if ours and theirs]
+        rates = [(self.rate(case, scheme), self.rate(case, over), case) for case in cases]
+        return [(ours / theirs, case) for ours, theirs, case in rates if ours and theirs]
 
     def reached(self, traffic: TrafficCase, scheme: str) -> float | None:
         """Percent of the ceiling."""
@@ -127,7 +127,7 @@ def _ahead(runs: Runs, text: str, percent: float, cases: Sequence[TrafficCase], 
 
 
 def _throughput_claims(runs: Runs) -> list[Claim | None]:
-    found: list[Claim | None] = [
+    claims: list[Claim | None] = [
         _ahead(
             runs, "UNF on D1: ahead at 1000 connections or more", 15,
             [case for case in runs.cases("D1", "unf") if case.pairs >= 1000], "over 15 %",
@@ -141,8 +141,8 @@ def _throughput_claims(runs: Runs) -> list[Claim | None]:
     up_to |= {("D3", "unf"): 30, ("D3", "adv1"): 100, ("D3", "adv2"): 30}
     for (topology, pattern), most in up_to.items():
         text = f"{pattern.upper()} on {topology}: ahead"
-        found.append(_ahead(runs, text, most, runs.cases(topology, pattern), f"up to {most} %"))
-    return found
+        claims.append(_ahead(runs, text, most, runs.cases(topology, pattern), f"up to {most} %"))
+    return claims
 
 
 def _everywhere(runs: Runs) -> Claim | None:
@@ -177,14 +177,14 @@ def _scale(runs: Runs) -> Claim | None:
 
 def _bounds(runs: Runs) -> list[Claim | None]:
     """Rates that the text states."""
-    found: list[Claim | None] = []
+    claims: list[Claim | None] = []
     shortest = [runs.rate(case, SHORTEST_PATH.name) for case in runs.cases(None, "adv1")]
     rates = [rate for rate in shortest if rate is not None]
     if rates:
         off = max(abs(rate - 100) for rate in rates)
         verdict = _verdict(off <= _NEGLIGIBLE, partly=off <= _ALIGNED)
         ours = f"{min(rates):.0f} to {max(rates):.0f}"
-        found.append(Claim("ADV1: ShortestPath in Gb/s", "100", None, ours, verdict, "within 2 %; partly: within 5 %"))
+        claims.append(Claim("ADV1: ShortestPath in Gb/s", "100", None, ours, verdict, "within 2 %; partly: within 5 %"))
     for pattern, schemes in (("adv1", (TELEMETRY_LERP,)), ("adv2", (TELEMETRY_LERP, TELEMETRY_GBN))):
         cases = runs.cases("D1", pattern)
         for scheme in schemes:
@@ -194,9 +194,9 @@ def _bounds(runs: Runs) -> list[Claim | None]:
             letter = runs.reached(cases[-1], TELEMETRY_LERP_LITERAL.name) if scheme == TELEMETRY_LERP else None
             verdict = _verdict(reached >= _REACHED, partly=reached >= 90)
             text = f"{pattern.upper()} on D1: {scheme.name} reaches 800 Gb/s"
-            said = None if letter is None else f"{8 * letter:.0f}"
-            found.append(Claim(text, "800", said, f"{8 * reached:.0f}", verdict, "98 %: yes, 90 %: partly"))
-    return found
+            by_the_letter = None if letter is None else f"{8 * letter:.0f}"
+            claims.append(Claim(text, "800", by_the_letter, f"{8 * reached:.0f}", verdict, "98 %: yes, 90 %: partly"))
+    return claims
 
 
 def _slightly_lower(runs: Runs, scheme: str) -> Claim | None:
@@ -287,31 +287,31 @@ def _constants(sensitivity: Sequence[NonshortestRun]) -> list[Claim | None]:
             changed.setdefault(run.changes, []).append(run)
     worth = {name: _difference(plain, runs) for name, runs in changed.items()}
     deltas = {name: value for name, value in worth.items() if value is not None and name.startswith("delta")}
-    found: list[Claim | None] = []
+    claims: list[Claim | None] = []
     if deltas:
         best = max(deltas, key=lambda name: deltas[name])
         verdict = _verdict(deltas[best] <= _NEGLIGIBLE)
         why = f"the best other value is {best}; a mean gain of 2 % would be better"
-        found.append(Claim("delta 0.8, 75, 100 are reasonable", "yes", None, _percent(deltas[best]), verdict, why))
+        claims.append(Claim("delta 0.8, 75, 100 are reasonable", "yes", None, _percent(deltas[best]), verdict, why))
     waiting = next((value for name, value in worth.items() if name.startswith("idle_wait")), None)
     if waiting is not None:
         verdict = _verdict(abs(waiting) <= _NEGLIGIBLE)
         why = "TelemetryGBN without it, mean of three cells; 2 % at most is negligible"
         text = "Waiting before a move costs next to nothing"
-        found.append(Claim(text, "negligible", None, _percent(waiting), verdict, why))
-    return found
+        claims.append(Claim(text, "negligible", None, _percent(waiting), verdict, why))
+    return claims
 
 
 def _difference(plain: Runs, changed: Sequence[NonshortestRun]) -> float | None:
     """Mean over cells of the percent by which a change is ahead."""
     other = Runs(changed)
-    found = [
+    differences = [
         100 * (theirs / ours - 1)
         for case in other.cases()
         for scheme in {run.scheme for run in changed}
         if (theirs := other.rate(case, scheme)) and (ours := plain.rate(case, scheme))
     ]
-    return sum(found) / len(found) if found else None
+    return sum(differences) / len(differences) if differences else None
 
 
 def claims(
@@ -322,7 +322,7 @@ def claims(
 ) -> list[Claim]:
     """Those of which there are runs."""
     runs = Runs(curves)
-    made: list[Claim | None] = [
+    verdicts: list[Claim | None] = [
         _everywhere(runs),
         *_throughput_claims(runs),
         _scale(runs),
@@ -335,4 +335,4 @@ def claims(
         _deadlock(figure_2),
         *_constants(sensitivity),
     ]
-    return [claim for claim in made if claim is not None]
+    return [claim for claim in verdicts if claim is not None]

@@ -36,12 +36,12 @@ def selections(extent: str, draws: int = DRAWS) -> list[NonshortestSelection]:
     """Both loads of the four other patterns on D1, and of the paper's three on the two other topologies."""
     cells = [("D1", pattern) for pattern in HOLD_OUTS]
     cells += [(topology, pattern) for topology in OTHER_DRAGONFLIES for pattern in PATTERNS]
-    found = []
+    selected = []
     for topology, pattern in cells:
         network = find_topology(topology)[1]
         pairs = tuple(dict.fromkeys(pairs_of_load(network, pattern, load) for load in LOADS))
-        found.append(NonshortestSelection(topology, pattern, pairs, HELD_OUT, seeds=draws, times=extent))
-    return found
+        selected.append(NonshortestSelection(topology, pattern, pairs, HELD_OUT, seeds=draws, times=extent))
+    return selected
 
 
 EXTENT = "tune"

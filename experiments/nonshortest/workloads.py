@@ -218,13 +218,13 @@ def ceiling(topology: Topology, pairs: Sequence[HostPair], *, shortest_only: boo
 
 def _links_between(topology: Topology) -> Counter[tuple[int, int]]:
     """Global links by (group, group), in both directions."""
-    found: Counter[tuple[int, int]] = Counter()
+    count: Counter[tuple[int, int]] = Counter()
     for link in topology.links:
         if link.kind == "global":
             a, b = (topology.switches[end[0]].group for end in (link.a, link.b))
-            found[a, b] += 1
-            found[b, a] += 1
-    return found
+            count[a, b] += 1
+            count[b, a] += 1
+    return count
 
 
 def matching(pairs: Sequence[HostPair]) -> int:

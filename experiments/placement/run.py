@@ -126,9 +126,9 @@ class _Run:
         self.onset_ps = self.fabric.now_ps
 
     def _reroute(self, flow: str, usid: str) -> ReroutedFlow:
-        found = self.session.reroute(flow, usid)
+        rerouted = self.session.reroute(flow, usid)
         self.moves.append(self.fabric.now_ps)
-        return found
+        return rerouted
 
     def _progress(self) -> bool:
         """Called every now and then: notices what tells nobody; whether the run is over."""
@@ -208,7 +208,7 @@ class _Run:
 
     def _hops(self, name: str) -> tuple[scenario.SwitchOnPath, ...]:
         """What the switches saw of the flow, in the order of its path; nothing if they did not watch it."""
-        found = []
+        hops = []
         flows, tick_ps = self.session.watched.switches, self.fabric.terms.hosts.tick_ps
         for row in flows.rows(name):
             _, windows = flows.monitor.history(name, self.session.topology.switch(row.switch).device_id)
@@ -216,5 +216,5 @@ class _Run:
             mean = float(delays @ CLASS_MEANS) / max(int(delays.sum()), 1) * tick_ps
             worst = float(windows[:, FLOW_FIELDS.index("delay_ps")].max(initial=0.0))
             seen = scenario.NAMES[row.switch], row.packets, row.ecn_packets
-            found.append(scenario.SwitchOnPath(*seen, delay_s=mean / PS, worst_window_delay_s=worst / PS))
-        return tuple(found)
+            hops.append(scenario.SwitchOnPath(*seen, delay_s=mean / PS, worst_window_delay_s=worst / PS))
+        return tuple(hops)

@@ -35,7 +35,7 @@ class QueueCounts:
     packets: int
     bytes: int
     waited_ps: int
-    found: int
+    waiting: int
 
 
 class QueueBench:
@@ -76,7 +76,7 @@ class QueueBench:
         names = ("packets", "octets", "waited", "found")
         values = [self._state.registers[f"QueuesEgress.{name}"].values() for name in names]
         rows = zip(*values, strict=True)
-        return [QueueCounts(packets, octets, waited * _TICK_PS, found) for packets, octets, waited, found in rows]
+        return [QueueCounts(packets, octets, waited * _TICK_PS, waiting) for packets, octets, waited, waiting in rows]
 
     def drops(self) -> int:
         """Frames that found their queue full."""

@@ -163,7 +163,7 @@ def _waits(point: QueuePoint, sources: Sequence[_Source]) -> list[QueueRow]:
         left = counts[queue]
         rows += [
             _row(point, "mean wait", queue, left.waited_ps / left.packets / unit, wait / unit, "services"),
-            _row(point, "found waiting", queue, left.found / left.packets, rate * wait, "frames"),
+            _row(point, "found waiting", queue, left.waiting / left.packets, rate * wait, "frames"),
         ]
     return rows
 
@@ -209,7 +209,7 @@ def _flood(bench: QueueBench, queues: Sequence[int], point: QueuePoint) -> tuple
     bench.offer(times[begin:], sizes[begin:], whose[begin:])
     pairs = zip(before, bench.counts(), strict=True)
     left = [
-        QueueCounts(b.packets - a.packets, b.bytes - a.bytes, b.waited_ps - a.waited_ps, b.found - a.found)
+        QueueCounts(b.packets - a.packets, b.bytes - a.bytes, b.waited_ps - a.waited_ps, b.waiting - a.waiting)
         for a, b in pairs
     ]
     return left, float(times[-1] - times[begin - 1]) / _PS

@@ -113,14 +113,14 @@ def _most(topology: Topology, pairs: list[HostPair]) -> float:
 
 def _endless(point: RivalPoint, topology: Topology, fabric: VirtualFabric, pairs: list[HostPair]) -> RivalRun:
     running.start(fabric, ENDLESS)
-    found = settle(fabric, point)
+    steady = settle(fabric, point)
     return _summed_up(
         point,
         fabric,
-        steady=found.steady,
-        throughput_fraction=round(found.wire_gbps / _most(topology, pairs), 4),
-        goodput_gbps=round(found.goodput_gbps, 3),
-        jain=round(jain(found.per_connection_gbps), 4),
+        steady=steady.steady,
+        throughput_fraction=round(steady.wire_gbps / _most(topology, pairs), 4),
+        goodput_gbps=round(steady.goodput_gbps, 3),
+        jain=round(jain(steady.per_connection_gbps), 4),
     )
 
 
@@ -217,7 +217,7 @@ def _watch(fabric: VirtualFabric, sending: np.ndarray) -> tuple[np.ndarray, np.n
     return longest[sending], (last - half) * 8e3 / (fabric.now_ps - middle)
 
 
-def _summed_up(point: RivalPoint, fabric: VirtualFabric, **found: object) -> RivalRun:
+def _summed_up(point: RivalPoint, fabric: VirtualFabric, **measured: object) -> RivalRun:
     sent = max(int(fabric.column("st_packets").sum()), 1)
     shortest, detours = fabric.packets_by_path()
     counts = fabric.lateness()
@@ -232,5 +232,5 @@ def _summed_up(point: RivalPoint, fabric: VirtualFabric, **found: object) -> Riv
         timeouts=int(fabric.column("st_rtos").sum()),
         held_packets_peak=int(fabric.column("st_rx_held_peak").max(initial=0)),
         late=tuple(round(int(count) / total, 6) for count in np.trim_zeros(counts, "b")),
-        **found,
+        **measured,
     )

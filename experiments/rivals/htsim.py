@@ -121,8 +121,8 @@ def main(folder: Path, outputs: list[Path]) -> None:
         pattern, seed, algorithm = output.stem.split("-")
         lines = (folder / f"{pattern}-{seed}.cm").read_text().splitlines()[2:]
         begins = {number: float(line.split()[4]) for number, line in enumerate(lines, start=1)}
-        found = times(output.read_text(), begins)
-        print(json.dumps({"pattern": pattern, "seed": int(seed), "load_balancing": algorithm, **found}))
+        completion = times(output.read_text(), begins)
+        print(json.dumps({"pattern": pattern, "seed": int(seed), "load_balancing": algorithm, **completion}))
 
 
 if __name__ == "__main__":

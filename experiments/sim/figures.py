@@ -146,7 +146,7 @@ def draw(file: Path, run: SimRun) -> None:
 
 def panels_svg(run: SimRun) -> dict[str, str]:
     """Each panel as an SVG element, the same for the same run."""
-    found = {}
+    panels = {}
     for name, panel in PANELS.items():
         plt, figure, axes = drawing.canvas(1, 1, 5.2, 3.6)
         panel(axes[0][0], run)
@@ -154,5 +154,5 @@ def panels_svg(run: SimRun) -> dict[str, str]:
         text = io.StringIO()
         figure.savefig(text, format="svg", metadata={"Date": None})
         plt.close(figure)
-        found[name] = text.getvalue()[text.getvalue().index("<svg") :]
-    return found
+        panels[name] = text.getvalue()[text.getvalue().index("<svg") :]
+    return panels

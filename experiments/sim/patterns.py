@@ -154,14 +154,14 @@ def _incast(of: DrawnFor, values: PatternValues) -> FlowTable:
     hosts = len(of.topology.hosts)
     receivers = values.get("receivers", 1)
     senders = values.get("senders", min(8, hosts // receivers - 1))
-    wanted = (senders + 1) * receivers
-    if senders < 1 or wanted > hosts:
+    needed = (senders + 1) * receivers
+    if senders < 1 or needed > hosts:
         raise DetourError(
-            f"incast of {senders} senders to each of {receivers} receivers needs {wanted} hosts; "
+            f"incast of {senders} senders to each of {receivers} receivers needs {needed} hosts; "
             f"{of.topology.spec} has {hosts}"
         )
-    order = random.Random(f"incast {of.seed}").sample(range(hosts), wanted)
-    groups = [order[first : first + senders + 1] for first in range(0, wanted, senders + 1)]
+    order = random.Random(f"incast {of.seed}").sample(range(hosts), needed)
+    groups = [order[first : first + senders + 1] for first in range(0, needed, senders + 1)]
     return _messages([(sender, group[0]) for group in groups for sender in group[1:]], of, values)
 
 

@@ -87,7 +87,7 @@ def flow_columns(run: SimRun) -> dict[str, np.ndarray]:
     what connections count is left out."""
     complete, times, slowdowns = flow_times(run)
     message, graph = np.flatnonzero(run.graph.is_message), run.graph
-    found = {
+    shown = {
         "source": graph.tasks["source"][message],
         "target": graph.tasks["destination"][message],
         "bytes": graph.tasks["bytes"][message],
@@ -98,11 +98,11 @@ def flow_columns(run: SimRun) -> dict[str, np.ndarray]:
     }
     if not run.workload.flows:
         names = np.array([*graph.steps, ""])
-        return {"step": names[graph.tasks["step"][message]], **found}
+        return {"step": names[graph.tasks["step"][message]], **shown}
     lane, counts = run.tasks.lane[message], run.counts
     for name in ("delivered", "packets", "retransmitted", "duplicates", "marked", "held_peak"):
-        found[name] = np.where(lane >= 0, getattr(counts, name)[lane], 0)
-    return found | {"mean_queuing_us": np.where(lane >= 0, counts.delay_ps[lane] / US, np.nan)}
+        shown[name] = np.where(lane >= 0, getattr(counts, name)[lane], 0)
+    return shown | {"mean_queuing_us": np.where(lane >= 0, counts.delay_ps[lane] / US, np.nan)}
 
 
 def _times_us(ps: np.ndarray) -> np.ndarray:
@@ -110,9 +110,9 @@ def _times_us(ps: np.ndarray) -> np.ndarray:
 
 
 def _spread(count: int, which: np.ndarray, values: np.ndarray) -> np.ndarray:
-    found = np.full(count, np.nan)
-    found[which] = values
-    return found
+    spread = np.full(count, np.nan)
+    spread[which] = values
+    return spread
 
 
 def _cell(value: float | str) -> str:

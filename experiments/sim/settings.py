@@ -98,26 +98,26 @@ class SimSettings:
         return MAX_TIME if self.duration_ps is None else self.duration_ps
 
 
-def settings_of(topology: Topology, said: SimOptions) -> SimSettings:
+def settings_of(topology: Topology, options: SimOptions) -> SimSettings:
     """A run as options say it. Raises `OptionError`: which of them is wrong, and what it may be."""
-    chosen = read_option("scheme", said.scheme or DEFAULT_SCHEME, scheme)
-    if said.cc is not None:
-        chosen = read_option("cc", said.cc, chosen.with_control)
-    if said.ecn is not None:
-        chosen = read_option("ecn", said.ecn, partial(_with_ecn, chosen))
-    port_bytes = SwitchMemory().port_bytes if said.buffer is None else read_option("buffer", said.buffer, _buffer)
+    chosen = read_option("scheme", options.scheme or DEFAULT_SCHEME, scheme)
+    if options.cc is not None:
+        chosen = read_option("cc", options.cc, chosen.with_control)
+    if options.ecn is not None:
+        chosen = read_option("ecn", options.ecn, partial(_with_ecn, chosen))
+    port_bytes = SwitchMemory().port_bytes if options.buffer is None else read_option("buffer", options.buffer, _buffer)
     return SimSettings(
         scheme=chosen,
-        program=None if said.program is None else read_option("program", said.program, read_program),
-        links=links_of(said).of(topology),
+        program=None if options.program is None else read_option("program", options.program, read_program),
+        links=links_of(options).of(topology),
         memory=SwitchMemory(port_bytes=port_bytes),
-        loss=0.0 if said.loss is None else read_option("loss", said.loss, _loss),
-        seed=1 if said.seed is None else read_option("seed", said.seed, _seed),
-        failures=tuple(sorted(read_option("fail", text, partial(_failure, topology)) for text in said.fail)),
-        reroute_after_ps=_time("reroute_after", said.reroute_after),
-        duration_ps=_time("duration", said.duration),
-        connections=1 if said.connections is None else read_option("connections", said.connections, _connections),
-        jitter_ps=AUTO if said.jitter is None else read_option("jitter", said.jitter, jitter_of),
+        loss=0.0 if options.loss is None else read_option("loss", options.loss, _loss),
+        seed=1 if options.seed is None else read_option("seed", options.seed, _seed),
+        failures=tuple(sorted(read_option("fail", text, partial(_failure, topology)) for text in options.fail)),
+        reroute_after_ps=_time("reroute_after", options.reroute_after),
+        duration_ps=_time("duration", options.duration),
+        connections=1 if options.connections is None else read_option("connections", options.connections, _connections),
+        jitter_ps=AUTO if options.jitter is None else read_option("jitter", options.jitter, jitter_of),
     )
 
 
@@ -129,13 +129,13 @@ def read_option(option: str, text: str, read: Callable[[str], T]) -> T:
         raise OptionError(option, f"{option.replace('_', '-')}: {error}") from None
 
 
-def links_of(said: SimOptions) -> LinkSettings:
+def links_of(options: SimOptions) -> LinkSettings:
     """Rates and delays of links that say nothing themselves. Raises `OptionError`: they are none."""
     links = LinkSettings()
-    if said.rate is not None:
-        links = replace(links, rate_bps=read_option("rate", said.rate, rate_bps_of))
-    if said.delay is not None:
-        delay = read_option("delay", said.delay, _delay)
+    if options.rate is not None:
+        links = replace(links, rate_bps=read_option("rate", options.rate, rate_bps_of))
+    if options.delay is not None:
+        delay = read_option("delay", options.delay, _delay)
         links = replace(links, host_delay_ps=delay, local_delay_ps=delay, global_delay_ps=delay)
     return links
 

@@ -98,20 +98,20 @@ def _job(text: str, rest: str, of: DrawnFor) -> SimWorkload:
     return SimWorkload(text, job_by_name(text, of.topology), False)
 
 
-def _adopt(name: str, found: Any) -> Opener:
+def _adopt(name: str, function: Any) -> Opener:
     """Another's function."""
-    if not callable(found):
-        raise DetourError(f"{name} is a {type(found).__name__}, and not a function of a topology")
+    if not callable(function):
+        raise DetourError(f"{name} is a {type(function).__name__}, and not a function of a topology")
 
     def opened(text: str, rest: str, of: DrawnFor) -> SimWorkload:
         values = plugins.values_of(text, rest)
-        if "seed" in inspect.signature(found).parameters:
+        if "seed" in inspect.signature(function).parameters:
             values.setdefault("seed", of.seed)
-        made = plugins.call(name, found, topology=of.topology, **values)
-        if isinstance(made, TaskGraph):
-            return SimWorkload(text, made, not len(made.dependencies) and bool(made.is_message.all()))
+        workload = plugins.call(name, function, topology=of.topology, **values)
+        if isinstance(workload, TaskGraph):
+            return SimWorkload(text, workload, not len(workload.dependencies) and bool(workload.is_message.all()))
         with plugins.blaming(name):
-            rows = list(made)
+            rows = list(workload)
         return workload_of_rows(text, rows, of.topology)
 
     return opened

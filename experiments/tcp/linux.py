@@ -212,9 +212,10 @@ def compare(cc: str = "cubic", seconds: float = COMPARED_SECONDS, replicas: int 
         return _Comparison(cc, seconds, replicas, stack).run()
 
 
-def linux_table(found: LinuxFindings) -> Table[LinuxRow]:
+def linux_table(findings: LinuxFindings) -> Table[LinuxRow]:
     """Both beside each other."""
-    title = f"TCP of the IP hosts and Linux: {found.rows[0].cc}, {found.seconds:g} s on {found.rate_bps / 1e6:g} Mb/s"
-    if found.lag_ms > 0:
-        title += f" (the machine was too slow: times are {found.lag_ms:.0f} ms wrong)"
-    return table(LinuxRow, found.rows, title)
+    run = f"{findings.rows[0].cc}, {findings.seconds:g} s on {findings.rate_bps / 1e6:g} Mb/s"
+    title = f"TCP of the IP hosts and Linux: {run}"
+    if findings.lag_ms > 0:
+        title += f" (the machine was too slow: times are {findings.lag_ms:.0f} ms wrong)"
+    return table(LinuxRow, findings.rows, title)

@@ -118,10 +118,10 @@ def ours(road: LinkConditions, cc: str) -> Curve:
         flow = bell.stack.host("a0").tcp(address(2, 0), config=config)
         for step in range(1, steps + 1):
             bell.network.run(round(step * road.step * _SECOND))
-            found = flow.result()
-            window.append(found.cwnd)
+            state = flow.result()
+            window.append(state.cwnd)
             if step * road.step <= road.settle:
-                counted_from = found.acked
+                counted_from = state.acked
         acked = flow.result().acked - counted_from
     return Curve(window, acked * 8 / (road.seconds - road.settle) / 1e6)
 
@@ -225,8 +225,8 @@ def measure(cases: Sequence[tuple[str, str, str]] = NS3_CASES) -> dict[str, Curv
         raise DetourError(why)
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
         program = build(Path(folder))
-        found = pool.map(lambda case: theirs(program, road_of(case[0]), case[2]), cases)
-        return {_key(road, control): curve for (road, _, control), curve in zip(cases, found, strict=True)}
+        curves = pool.map(lambda case: theirs(program, road_of(case[0]), case[2]), cases)
+        return {_key(road, control): curve for (road, _, control), curve in zip(cases, curves, strict=True)}
 
 
 def stored() -> dict[str, Curve]:
@@ -257,12 +257,12 @@ def compare(cases: Sequence[tuple[str, str, str]] = NS3_CASES) -> Ns3Findings:
     return Ns3Findings(rows, curves)
 
 
-def ns3_document(found: Ns3Findings) -> dict[str, Any]:
+def ns3_document(findings: Ns3Findings) -> dict[str, Any]:
     """For --json: the rows, and the roads they were measured on."""
-    return {"rows": [asdict(row) for row in found.rows], "roads": [asdict(road) for road in NS3_ROADS]}
+    return {"rows": [asdict(row) for row in findings.rows], "roads": [asdict(road) for road in NS3_ROADS]}
 
 
-def ns3_table(found: Ns3Findings) -> Table[Ns3Row]:
+def ns3_table(findings: Ns3Findings) -> Table[Ns3Row]:
     """Both beside each other: ns-3's value, then ours."""
     of_windows: list[Column[Ns3Row]] = []
     for head, name, digits, means in (
@@ -275,8 +275,8 @@ def ns3_table(found: Ns3Findings) -> Table[Ns3Row]:
             right(head, lambda row, name=name, digits=digits: fixed(getattr(row.ns3, name), digits), means=means),
             right("ours", lambda row, name=name, digits=digits: fixed(getattr(row.ours, name), digits)),
         ]
-    how = "both run here" if all(row.measured for row in found.rows) else "ns-3's curves are stored ones"
-    return Table((*columns(Ns3Row), *of_windows), found.rows, f"TCP of the IP hosts and ns-3 ({how})")
+    how = "both run here" if all(row.measured for row in findings.rows) else "ns-3's curves are stored ones"
+    return Table((*columns(Ns3Row), *of_windows), findings.rows, f"TCP of the IP hosts and ns-3 ({how})")
 
 
 def keep(curves: Mapping[str, Curve], file: Path = _STORED) -> None:
@@ -302,15 +302,15 @@ _SHOWN = {"short": (10.0, 22.0), "marking": (0.0, 12.0), "long": (0.0, 200.0)}
 _COLOURS = (drawing.ORANGE, drawing.GREEN)
 
 
-def draw(found: Ns3Findings, file: Path) -> None:
+def draw(findings: Ns3Findings, file: Path) -> None:
     """A panel for each road and control."""
     plt, figure, axes = drawing.canvas(2, 3, 4.6, 3.2)
     for axis, (name, cc, title) in zip(axes.flat, _PANELS, strict=False):
         road = road_of(name)
-        controls = [row.control for row in found.rows if (row.road, row.cc) == (name, cc)]
+        controls = [row.control for row in findings.rows if (row.road, row.cc) == (name, cc)]
         for control, colour in zip(controls, _COLOURS, strict=False):
-            _curve(axis, found, road, control, label=f"ns-3: {control}", color=colour)
-        _curve(axis, found, road, cc, label="ours", color=drawing.BLUE)
+            _curve(axis, findings, road, control, label=f"ns-3: {control}", color=colour)
+        _curve(axis, findings, road, cc, label="ours", color=drawing.BLUE)
         axis.set(title=f"{title}: {_text(road)}", xlabel="time, s", ylabel="window, segments", xlim=_SHOWN[name])
         axis.set_ylim(bottom=0)
         axis.legend(loc="upper right" if name == "marking" else "lower right", fontsize="small")
@@ -318,8 +318,8 @@ def draw(found: Ns3Findings, file: Path) -> None:
     drawing.save(plt, figure, file)
 
 
-def _curve(axis: Any, found: Ns3Findings, road: LinkConditions, control: str, **looks: Any) -> None:
-    window = found.curves[f"{road.name} {control}"].cwnd
+def _curve(axis: Any, findings: Ns3Findings, road: LinkConditions, control: str, **looks: Any) -> None:
+    window = findings.curves[f"{road.name} {control}"].cwnd
     first, last = _SHOWN[road.name]
     points = [(road.step * (at + 1), value) for at, value in enumerate(window)]
     shown = [point for point in points if first <= point[0] <= last]

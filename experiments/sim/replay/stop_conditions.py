@@ -101,8 +101,8 @@ def dropped_at(device: int, port: int | None, from_ticks: int, to_ticks: int) ->
             if any(isinstance(leaf.outcome, Dropped) for _, leaf in visit.tree.leaves()):
                 return Sighting(device, visit.time_ticks, visit.frame)
             queue = _unresolved(visit)
-            wanted = queue is not None and port in (None, queue[0])
-            if queue is not None and wanted and last.get(queue, -1) > visit.time_ticks:
+            at_port = queue is not None and port in (None, queue[0])
+            if queue is not None and at_port and last.get(queue, -1) > visit.time_ticks:
                 return Sighting(device, visit.time_ticks, visit.frame, full=True)
         return None
 
@@ -116,15 +116,15 @@ def lost_behind(device: int, port: int, peer: int, after_ticks: int, now_enough_
     def stop(chains: Sequence[Chain], now_ps: int) -> Sighting | None:
         if now_ps < now_enough_ps:
             return None
-        found = []
+        candidates = []
         for chain in chains:
             for number, visit in enumerate(chain):
                 left = _left_at(visit, port) if visit.switch == device else None
                 if left is not None and left >= after_ticks and all(v.switch != peer for v in chain[number + 1 :]):
-                    found.append((left, visit))
-        if not found:
+                    candidates.append((left, visit))
+        if not candidates:
             return None
-        _, visit = min(found, key=lambda each: each[0])
+        _, visit = min(candidates, key=lambda each: each[0])
         return Sighting(device, visit.time_ticks, visit.frame, on_link=True)
 
     return stop

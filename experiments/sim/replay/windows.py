@@ -79,8 +79,8 @@ class FirstCount(Watcher, Generic[P]):
     def look(self) -> None:
         """Compares."""
         now = self._fabric.now_ps
-        found = self._counters.read(self._fabric)
-        grown = np.flatnonzero(found > self._before)
+        counts = self._counters.read(self._fabric)
+        grown = np.flatnonzero(counts > self._before)
         if len(grown):
             self.window = Window(self._known_ps, now, self._counters.place(self._fabric, int(grown[0])))
         self._known_ps = now
@@ -173,16 +173,16 @@ def _scan(words: Int64s1, places: Int64s2, best: Int64s1) -> None:
 
 def _places(forms: Sequence[TraceForm]) -> Int64Array:
     """Of `_READ` in the records with which an egress begins."""
-    found = np.full((len(forms), len(_READ)), -1, np.int64)
+    places = np.full((len(forms), len(_READ)), -1, np.int64)
     for number, form in enumerate(forms):
         if form.kind != "begin" or form.about.get("function") != "egress":
             continue
         at = 0
         for value in form.values:
             if value.name in _READ:
-                found[number, _READ.index(value.name)] = at
+                places[number, _READ.index(value.name)] = at
             at += value.words
-    return found
+    return places
 
 
 class WaitScan(Watcher):
