@@ -166,17 +166,14 @@ def _send(host: Host, frame: bytes) -> None:
 def run(seconds: float = 3.0, progress: Progress = silent) -> BenchReport:
     """Measures. `seconds`: how long each load runs."""
     fabric = BenchFabric()
-    notes: list[str] = []
+    absent = processes.no_bmv2()
+    if not absent and (why := namespace.unavailable()):
+        absent = f"not compared with BMv2: {why}"
     other: list[LoadPoint] = []
-    if not processes.installed():
-        notes.append(f"not compared with BMv2: {processes.BMV2_COMMAND} is not on PATH")
-    elif why := namespace.unavailable():
-        notes.append(f"not compared with BMv2: {why}")
-    else:
+    if not absent:
         namespace.enter()
         other = bmv2(fabric, seconds, progress)
-    own = engine(fabric, seconds, progress)
-    return report(own, other, notes)
+    return report(engine(fabric, seconds, progress), other, [absent] if absent else [])
 
 
 def report(own: list[LoadPoint], other: list[LoadPoint], notes: list[str]) -> BenchReport:
