@@ -126,10 +126,10 @@ class Simulation:
         Raises:
             DetourError: nothing is complete, matplotlib is missing, or the file cannot be written.
         """
-        from detour.experiments.sim import report
+        from detour.experiments.sim import figures, report
 
         report.check_plot(Path(file))
-        report.plot(Path(file), self.run)
+        figures.draw(Path(file), self.run)
 
 
 def replay(file: str | Path) -> Replay:

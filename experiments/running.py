@@ -283,11 +283,7 @@ def completion_times(
 ) -> CompletionRun:
     """Every connection sends one message: how long each takes. The rates are over the time of the last one."""
     with open_fabric(topology, scheme, pairs, chosen) as fabric:
-        start(fabric, message_bytes)
-        stuck: list[tuple[int, int, int]] = []
-        while not stuck and fabric.unfinished() and fabric.now_ps < FCT_MOST_PS:
-            fabric.run(fabric.now_ps + FCT_POLL_PS)
-            stuck = fabric.deadlock()
+        stuck = deliver(fabric, message_bytes)
         times = np.sort(fabric.completion_times_ps()) / US
         last = max(fabric.last_done_ps, 1)
         payload = len(times) * message_bytes
@@ -299,7 +295,7 @@ def completion_times(
             goodput_gbps=round(payload * 8e3 / last, 3),
             message_bytes=message_bytes,
             steady=False,
-            fct_us=_summed_up(times) if len(times) else None,
+            fct_us=CompletionTimes(*mean_and_percentiles(times, (50, 90, 99, 100))) if len(times) else None,
             unfinished=fabric.unfinished(),
             deadlock=bool(stuck),
             deadlocked_queues=tuple(stuck),
@@ -307,10 +303,20 @@ def completion_times(
         )
 
 
-def _summed_up(times_us: np.ndarray) -> CompletionTimes:
-    """Of times in order."""
-    median, p90, p99 = (round(float(np.percentile(times_us, p)), 3) for p in (50, 90, 99))
-    return CompletionTimes(round(float(times_us.mean()), 3), median, p90, p99, round(float(times_us[-1]), 3))
+def deliver(fabric: VirtualFabric, message_bytes: int) -> list[tuple[int, int, int]]:
+    """Lets every connection send one message, until all have arrived, `FCT_MOST_PS` is over, or queues are stuck:
+    these."""
+    start(fabric, message_bytes)
+    stuck: list[tuple[int, int, int]] = []
+    while not stuck and fabric.unfinished() and fabric.now_ps < FCT_MOST_PS:
+        fabric.run(fabric.now_ps + FCT_POLL_PS)
+        stuck = fabric.deadlock()
+    return stuck
+
+
+def mean_and_percentiles(values: np.ndarray, percents: Sequence[float], digits: int = 3) -> list[float]:
+    """Of some values, rounded."""
+    return [round(float(value), digits) for value in (values.mean(), *np.percentile(values, percents))]
 
 
 def counters(fabric: VirtualFabric) -> RunCounters:

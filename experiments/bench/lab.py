@@ -260,8 +260,8 @@ def run(
         rounds = [_round(mbps, seconds, program, progress) for _ in range(turns)]
         rows += [_middle(list(column)) for column in zip(*rounds, strict=True)]
     progress(LAB_FAT_TREE)
-    tree = LabCase(LAB_FAT_TREE, _FAT_TREE_MBPS, seconds)
-    rows.append(_middle([_apart(*_arguments(tree)) for _ in range(turns)]))
+    tree = LAB_FAT_TREE, f"{_FAT_TREE_MBPS}", f"{seconds}"
+    rows.append(_middle([_apart(*tree) for _ in range(turns)]))
     progress("a minute of the ECN road")
     rows.append(_middle([_apart("ecn") for _ in range(turns)]))
     if program is None:
@@ -269,13 +269,9 @@ def run(
     return report(rows, program is not None)
 
 
-def _arguments(case: LabCase) -> tuple[str, ...]:
-    return case.network, f"{case.mbps}", f"{case.seconds}"
-
-
 def _round(mbps: float, seconds: float, program: p4sim.Path | None, progress: Progress) -> list[LabRow]:
     progress(f"{mbps:g} Mb/s: detour")
-    measured = [_apart(*_arguments(LabCase(ONE_SWITCH, mbps, seconds)))]
+    measured = [_apart(ONE_SWITCH, f"{mbps}", f"{seconds}")]
     if program is not None:
         for system in (p4sim.P4SIM, p4sim.BRIDGE):
             progress(f"{mbps:g} Mb/s: {system}")

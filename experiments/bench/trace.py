@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -84,12 +85,9 @@ def _packets_per_second(bench: _Bench, ways: dict[str, Filter | None]) -> dict[s
     measured: dict[str, list[float]] = {name: [] for name in ways}
     for turn in range(_TURNS + 1):
         for name, selection in ways.items():
-            recorder = None if selection is None else Recorder(bench.network, selection, ring_bytes=256 << 20)
-            if recorder is not None:
-                recorder.start()
-            busy = bench.run()
-            if recorder is not None:
-                recorder.stop()
+            traced = nullcontext() if selection is None else Recorder(bench.network, selection, ring_bytes=256 << 20)
+            with traced:
+                busy = bench.run()
             if turn:
                 measured[name].append(_BATCH / busy)
     return {name: statistics.median(rates) for name, rates in measured.items()}

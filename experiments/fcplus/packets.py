@@ -27,6 +27,7 @@ from detour.control.expander import throughput
 from detour.control.expander.demand import Demand, demand_of
 from detour.control.expander.routes import ExpanderRoutes, compute
 from detour.experiments.fcplus.results import PRIORITIES_OF, PacketsPoint, Percentiles, answered, network_of, policy_of
+from detour.experiments.running import mean_and_percentiles
 from detour.fabric.backends.virtual.scheme import LinkSettings, RunSettings
 from detour.fabric.traffic.expander import ExpanderFabric, lists_of, scheme_of
 from detour.hosts.config import DCQCN_PAPER
@@ -123,21 +124,14 @@ def measure(fabric: ExpanderFabric, messages: MessageArrivals) -> tuple[NDArray[
     stats = [fabric.network.buffer_stats(switch.device_id) for switch in fabric.topology.switches]
     return slowdown, {
         "messages": len(taken),
-        "fct_us": percentiles(taken / US),
-        "slowdown": percentiles(slowdown),
+        "fct_us": Percentiles(*mean_and_percentiles(taken / US, (50, 90, 99))),
+        "slowdown": Percentiles(*mean_and_percentiles(slowdown, (50, 90, 99))),
         "unfinished": fabric.unfinished(),
         "pauses": sum(s["pauses_sent"] for s in stats),
         "drops": sum(s["headroom_drops"] + s["buffer_drops"] for s in stats),
         "retransmitted": int(fabric.column("st_retransmitted").sum()),
         "buffer_peak_bytes": max(s["buffer_peak"] for s in stats),
     }
-
-
-def percentiles(values: NDArray[np.float64]) -> Percentiles:
-    """Mean and percentiles of what messages took."""
-    return Percentiles(
-        round(float(values.mean()), 3), *(round(float(np.percentile(values, p)), 3) for p in (50, 90, 99))
-    )
 
 
 # -- messages -----------------------------------------------------------------------------------------------

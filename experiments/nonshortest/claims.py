@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from detour.experiments.columns import shown
+from detour.experiments.columns import grouped, shown
 from detour.experiments.nonshortest import paper
 from detour.experiments.nonshortest.deadlock import Figure2Run
 from detour.experiments.nonshortest.experiment import Gain, NonshortestRun, TrafficCase, gain_over, load_of, mean
@@ -50,9 +50,7 @@ class Runs:
     """Of the curves, by traffic and scheme."""
 
     def __init__(self, points: Iterable[NonshortestRun]) -> None:
-        self._runs: dict[tuple[TrafficCase, str], list[NonshortestRun]] = {}
-        for run in points:
-            self._runs.setdefault((run.traffic, run.scheme), []).append(run)
+        self._runs = grouped(points, lambda run: (run.traffic, run.scheme))
 
     def of(self, traffic: TrafficCase, scheme: str) -> list[NonshortestRun]:
         """Those of a scheme; none if there are none."""
@@ -61,8 +59,7 @@ class Runs:
     def cases(self, topology: str | None = None, pattern: str | None = None) -> list[TrafficCase]:
         """What was run, in order of pairs."""
         cases = {traffic for traffic, _ in self._runs}
-        chosen = [t for t in cases if topology in (None, t.topology) and pattern in (None, t.pattern)]
-        return sorted(chosen)
+        return sorted(t for t in cases if topology in (None, t.topology) and pattern in (None, t.pattern))
 
     def loads(self, topology: str | None = None, pattern: str | None = None) -> list[TrafficCase]:
         """Those that are cells of Table III."""
@@ -281,10 +278,7 @@ def _deadlock(cases: Sequence[Figure2Run]) -> Claim | None:
 def _constants(sensitivity: Sequence[NonshortestRun]) -> list[Claim | None]:
     """delta1 to delta3, and the idle wait."""
     plain = Runs(run for run in sensitivity if not run.hosts)
-    changed: dict[str, list[NonshortestRun]] = {}
-    for run in sensitivity:
-        if run.hosts:
-            changed.setdefault(run.changes, []).append(run)
+    changed = grouped((run for run in sensitivity if run.hosts), lambda run: run.changes)
     worth = {name: _difference(plain, runs) for name, runs in changed.items()}
     deltas = {name: value for name, value in worth.items() if value is not None and name.startswith("delta")}
     claims: list[Claim | None] = []

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from detour.experiments import drawing
+from detour.experiments.columns import grouped
 from detour.experiments.nonshortest.experiment import NonshortestRun, SteadyNonshortestRun
 from detour.experiments.nonshortest.paper import TABLE_1
 from detour.experiments.nonshortest.pfc_gain import PfcGain
@@ -111,10 +112,8 @@ def _ceilings(runs: Sequence[NonshortestRun]) -> dict[int, float]:
 
 def _transients(runs: Sequence[NonshortestRun]) -> list[tuple[str, int, float]]:
     """(scheme, connections, mean wire rate) of a scheme's runs of which not all were steady."""
-    by_scheme: dict[tuple[str, int], list[NonshortestRun]] = {}
-    for run in runs:
-        if isinstance(run, SteadyNonshortestRun):
-            by_scheme.setdefault((run.scheme, run.pairs), []).append(run)
+    endless = [run for run in runs if isinstance(run, SteadyNonshortestRun)]
+    by_scheme = grouped(endless, lambda run: (run.scheme, run.pairs))
     return [
         (name, pairs, statistics.fmean(run.wire_gbps for run in some))
         for (name, pairs), some in by_scheme.items()
@@ -123,10 +122,8 @@ def _transients(runs: Sequence[NonshortestRun]) -> list[tuple[str, int, float]]:
 
 
 def _by_pairs(runs: Sequence[NonshortestRun], of: Callable[[NonshortestRun], float]) -> dict[int, list[float]]:
-    values: dict[int, list[float]] = {}
-    for run in sorted(runs, key=lambda run: run.pairs):
-        values.setdefault(run.pairs, []).append(of(run))
-    return values
+    by_pairs = grouped(sorted(runs, key=lambda run: run.pairs), lambda run: run.pairs)
+    return {pairs: list(map(of, some)) for pairs, some in by_pairs.items()}
 
 
 def pfc_gain(points: Sequence[PfcGain], file: Path) -> None:

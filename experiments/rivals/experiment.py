@@ -125,18 +125,14 @@ def _endless(point: RivalPoint, topology: Topology, fabric: VirtualFabric, pairs
 
 
 def _completion(point: RivalPoint, fabric: VirtualFabric, pairs: list[HostPair]) -> RivalRun:
-    running.start(fabric, point.message_bytes)
-    stuck = False
-    while fabric.unfinished() and fabric.now_ps < running.FCT_MOST_PS and not stuck:
-        fabric.run(fabric.now_ps + running.FCT_POLL_PS)
-        stuck = bool(fabric.deadlock())
+    running.deliver(fabric, point.message_bytes)
     times = fabric.completion_times_ps() / US
     last = max(fabric.last_done_ps, 1)
     return _summed_up(
         point,
         fabric,
         goodput_gbps=round(len(times) * point.message_bytes * 8e3 / last, 3),
-        fct_us=_times(times) if len(times) else None,
+        fct_us=RivalTimes(*running.mean_and_percentiles(times, (50, 99, 99.9))) if len(times) else None,
         unfinished=fabric.unfinished(),
         least_p99_us=round(least_p99(pairs, point.message_bytes), 3),
     )
@@ -156,11 +152,6 @@ def least_p99(pairs: list[HostPair], size: int) -> float:
         least = np.concatenate([np.arange(1, count + 1) * each_us for count in counts])
         bounds.append(float(np.percentile(least, 99)))
     return max(0.0, max(bounds) - running.START_SPREAD_PS / US)
-
-
-def _times(times_us: np.ndarray) -> RivalTimes:
-    p50, p99, p999 = (round(float(np.percentile(times_us, p)), 3) for p in (50, 99, 99.9))
-    return RivalTimes(round(float(times_us.mean()), 3), p50, p99, p999)
 
 
 def _event(point: RivalPoint, topology: Topology, fabric: VirtualFabric, pairs: list[HostPair]) -> RivalRun:

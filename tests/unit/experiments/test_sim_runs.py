@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from detour.base.errors import DetourError
 from detour.base.records import as_json
 from detour.base.times import US
-from detour.experiments.sim import report
+from detour.experiments.sim import figures, report
 from detour.experiments.sim.patterns import NAMED_WORKLOADS
 from detour.experiments.sim.results import by_size, result_of
 from detour.experiments.sim.run import SimRun, run_workload
@@ -262,7 +262,7 @@ def test_runs_without_a_complete_flow_are_shown_as_such(tmp_path: Path) -> None:
     found = result_of(run)
     assert (found.completed, found.fct_us.mean, found.slowdown.p999) == (0, None, None)
     assert by_size(run)[0].completed == 0
-    report.plot(tmp_path / "empty.png", run)
+    figures.draw(tmp_path / "empty.png", run)
     assert (tmp_path / "empty.png").stat().st_size > 1000
 
 
