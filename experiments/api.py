@@ -49,9 +49,7 @@ lab = open_lab
 def topology(what: str | networkx.Graph, *, gbps: float | None = None, delay_ns: float | None = None) -> Topology:
     """A topology by its text (`fat-tree:k=4`, a file, `FILE.py:NAME`), or of a networkx graph whose nodes are switches
     but for those with `kind="host"`. `gbps`, `delay_ns`: of links of a file that say nothing.
-
-    Raises:
-        DetourError: what is wrong with it.
+    Raises `DetourError`: what is wrong with it.
     """
     if isinstance(what, str):
         return open_topology(what, gbps, delay_ns)
@@ -111,9 +109,7 @@ class Simulation:
 
     def save(self, folder: str | Path) -> None:
         """Writes flows.csv, result.json and report.html, as `detour sim --out`.
-
-        Raises:
-            DetourError: the folder cannot be written.
+        Raises `DetourError`: the folder cannot be written.
         """
         from detour.experiments.sim import report
 
@@ -122,9 +118,7 @@ class Simulation:
 
     def plot(self, file: str | Path) -> None:
         """Draws completion times, slowdown, links, queues, delays and reordering (.png, .svg, .pdf).
-
-        Raises:
-            DetourError: nothing is complete, matplotlib is missing, or the file cannot be written.
+        Raises `DetourError`: nothing is complete, matplotlib is missing, or the file cannot be written.
         """
         from detour.experiments.sim import figures, report
 
@@ -135,9 +129,7 @@ class Simulation:
 def replay(file: str | Path) -> Replay:
     """Goes back to packets of a run that `detour sim --record` wrote: `packet(flow, psn)`, `first_drop()`,
     `first_mark()`, `longest_wait()` (docs/trace.md).
-
-    Raises:
-        DetourError: the file is none, or of another version, or a file that the run read is not what it was.
+    Raises `DetourError`: the file is none, or of another version, or a file that the run read is not what it was.
     """
     from detour.experiments.sim.replay.replay import Replay
 
@@ -147,7 +139,7 @@ def replay(file: str | Path) -> Replay:
 def simulate(
     topology: str | Topology, workload: WorkloadLike, *, placed: bool = False, fail: Iterable[str] = (), **options: Any
 ) -> Simulation:
-    """Runs a workload in virtual time until all of it has arrived.
+    """Runs a workload in virtual time until all of it has arrived. Raises `DetourError`: what is missing or wrong.
 
     Args:
         topology: a text or a topology.
@@ -156,9 +148,6 @@ def simulate(
         fail: links and switches that go down, like `s0-s3@50us`.
         options: the other options of `detour sim`, with `_` for `-`, as texts or numbers: `scheme`, `cc`, `rate`,
             `delay`, `buffer`, `loss`, `ecn`, `reroute_after`, `duration`, `connections`, `program`, `seed`, `jitter`.
-
-    Raises:
-        DetourError: what is missing or wrong.
     """
     if placed:
         options.setdefault("scheme", PLACED_SCHEME)
@@ -193,15 +182,13 @@ def _made(workload: TaskGraph | Iterable[FlowTuple], topology: Topology) -> SimW
 
 def boot(topology: str = "d1", *, target: str = "engine", **options: Any) -> Session:
     """A fabric in real time, provisioned; its methods are the commands of a running fabric (`send`, `path`, `fail`,
-    `heal`, `verify`, `probe`, `load`, `capture`, ...). To be used with `with`, or closed.
+    `heal`, `verify`, `probe`, `load`, `capture`, ...). To be used with `with`, or closed. Raises `DetourError`:
+    something is wrong or missing; nothing is left running.
 
     Args:
         topology: its text.
         target: `engine`, `bmv2`, or `auto`.
         options: `rate_bps`, `delay_ps`, `queue_packets`, `loss`, `program`, `pcap`, `load` (`UpOptions`).
-
-    Raises:
-        DetourError: something is wrong or missing; nothing is left running.
     """
     from detour.fabric.daemon.daemon import UpOptions
     from detour.fabric.daemon.daemon import boot as booted
@@ -215,9 +202,7 @@ def boot(topology: str = "d1", *, target: str = "engine", **options: Any) -> Ses
 def place(topology: str | Topology, jobs: str | Path, *, seeds: int = 100) -> PlacementReport:
     """Paths for the flows of AI jobs that share as few links as can be, beside ECMP's. `jobs`: a job file; `seeds`: of
     hashing.
-
-    Raises:
-        DetourError: the file is wrong, or hosts of a job are not connected.
+    Raises `DetourError`: the file is wrong, or hosts of a job are not connected.
     """
     from detour.control.placement.jobs import read_jobs
     from detour.control.placement.report import compare

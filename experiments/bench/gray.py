@@ -140,7 +140,6 @@ class GrayRun:
         self._gap, self._last = max(self._gap, self.now - self._last), self.now
 
     def _step(self) -> None:
-        """Whatever is next."""
         for host in (0, 1):
             while self._free[host] <= self.now and self._send(host):
                 pass

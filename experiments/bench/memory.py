@@ -62,7 +62,6 @@ def _serve(spec: str, address: str) -> None:
 
 
 def _ask(child: Child) -> int:
-    """The process's resident memory now."""
     child.nudge()
     return int(child.answer())
 

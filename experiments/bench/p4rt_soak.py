@@ -118,7 +118,6 @@ class _Attack:
                 self._ended.wait(0.01)
 
     def end(self) -> None:
-        """Tells them, and waits."""
         self._ended.set()
         for thread in self._threads:
             thread.join(30.0)
@@ -202,7 +201,6 @@ class _Watch:
                 self.peak = max(self.peak, resident(self._process))
 
     def end(self) -> int:
-        """The highest that was seen."""
         self._ended.set()
         self._thread.join()
         return self.peak

@@ -40,7 +40,6 @@ class WriteRate:
 
 
 def _updates(info: p4i.P4Info, kind: str, entries: list[BenchEntry]) -> list[p4r.TableEntry]:
-    """The entries as messages."""
     table = next(table for table in info.tables if table.preamble.name == table_name(kind))
     forward = next(action for action in info.actions if action.preamble.name == "BenchIngress.forward")
     messages = []

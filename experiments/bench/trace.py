@@ -55,7 +55,6 @@ class _Bench:
     frames: list[bytes]
 
     def run(self) -> float:
-        """Processor time of a batch, seconds."""
         network, at = self.network, self.network.now_ps + 1
 
         def arrive() -> None:
@@ -162,7 +161,6 @@ def _stamps(file: Path) -> list[tuple[int, float]]:
 
 
 def run(progress: Progress = silent, log: Callable[[list[bytes]], float | None] = bmv2_log_pps) -> BenchReport:
-    """Measures all of it."""
     progress("packets that are not traced")
     bench = _bench(entries=True)
     one_in_a_thousand = parse_filter("sport 7")

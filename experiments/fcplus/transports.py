@@ -282,7 +282,6 @@ def _with_detours(
 
 
 def _walk(onward: list[list[list[int]]], source: int, target: int, rng: np.random.Generator) -> list[int]:
-    """A random shortest path."""
     path = [source]
     while path[-1] != target:
         choices = onward[path[-1]][target]

@@ -229,7 +229,6 @@ def _on_the_fabric(fabric: FatTree, sizes: Int64Array, tuning: Tuning) -> Iterat
 
 
 def _planned(fabric: FatTree, routing: str, sizes: Int64Array, tuning: Tuning) -> PhasedMessages:
-    """Phases of FORS, or a linear shift under Min-Hop."""
     if fabric.cores:
         size = int(sizes.max())
         messages = PhasedMessages.of(solve(fabric)) if routing == "fors" else tier_min_hop(fabric)

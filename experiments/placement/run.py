@@ -164,7 +164,6 @@ class _Run:
     # -- all of it
 
     def measure(self) -> PathRun:
-        """The run, and what became of every message."""
         session, flow, live = self.session, self.flow, self.session.live
         self.begin = self.fabric.now_ps
         name = live.open(flow)

@@ -68,7 +68,6 @@ def every_cell(findings: RivalFindings) -> str:
 
 
 def _coverage(cells: list[RivalCell], what: RivalSelection) -> str:
-    """How much of everything is there."""
     draws = Counter(cell.draws for cell in cells)
     endless = [cell.steady for cell in cells if not cell.message_bytes and cell.pattern not in EVENTS]
     have = Counter(cell.scheme for cell in cells)
@@ -135,7 +134,6 @@ class _Measure:
     text: Callable[[float], str]
 
     def values(self, group: Group) -> dict[str, float]:
-        """By scheme, of a workload."""
         return {cell.scheme: value for cell in group if (value := self.of(cell)) is not None}
 
 

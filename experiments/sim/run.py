@@ -260,7 +260,6 @@ def _go(
     progress: SimProgress,
     watcher: Watcher,
 ) -> None:
-    """To the end."""
     arrived, moved_ps, patience_ps = -1, 0, _PATIENCE * fabric.config.retry_ps
     while not tasks.over and fabric.now_ps < until_ps and fabric.deadlock_found is None:
         # Senders may ask dead paths for ever.

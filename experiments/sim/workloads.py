@@ -99,7 +99,6 @@ def _job(text: str, rest: str, of: DrawnFor) -> SimWorkload:
 
 
 def _adopt(name: str, function: Any) -> Opener:
-    """Another's function."""
     if not callable(function):
         raise DetourError(f"{name} is a {type(function).__name__}, and not a function of a topology")
 

@@ -142,7 +142,6 @@ class _Comparison:
         return stack
 
     def run(self) -> LinuxFindings:
-        """Everything, then the rows."""
         names = [self.add_linux(number, cell) for number, cell in enumerate(self.cells)]
         stack = self.add_ours(self.cells)
         settle = self.seconds * _SETTLE

@@ -85,7 +85,6 @@ class TracedPart(Watcher, Generic[T]):
         return self._over or self.result is not None
 
     def look(self) -> None:
-        """Asks the stop condition."""
         now = self._fabric.now_ps
         if self._recorder is None:
             self._recorder = Recorder(
@@ -127,14 +126,12 @@ class TracedPackets(Watcher):
         self.missed = 0
 
     def begin(self, fabric: VirtualFabric) -> None:
-        """Tracing begins with the run."""
         super().begin(fabric)
         count = self._count + _SPARE if self._wanted.looks_back else self._count
         self._recorder = Recorder(fabric.network, self._wanted, count=count)
         self._recorder.start()
 
     def look(self) -> None:
-        """Takes what is over."""
         assert self._recorder is not None
         step = self._steps.limited(self._recorder)
         self._sort(False)
@@ -150,7 +147,6 @@ class TracedPackets(Watcher):
         self._recorder.stop()
 
     def live_packets(self) -> LivePackets:
-        """What was traced."""
         tick = self._fabric.network.tick_ps
         traced = [packets(self._topology, chain, tick)[0] for chain in self.chains]
         return LivePackets([document(each) for each in traced], self.missed)

@@ -68,16 +68,13 @@ class FirstCount(Watcher, Generic[P]):
 
     @property
     def enough(self) -> bool:
-        """Whether it has grown."""
         return self.window is not None
 
     def begin(self, fabric: VirtualFabric) -> None:
-        """Connections are there."""
         super().begin(fabric)
         self._before = self._counters.read(fabric).copy()
 
     def look(self) -> None:
-        """Compares."""
         now = self._fabric.now_ps
         counts = self._counters.read(self._fabric)
         grown = np.flatnonzero(counts > self._before)
@@ -87,7 +84,6 @@ class FirstCount(Watcher, Generic[P]):
         self.due_ps = now + (self._step or max(_FIRST_PS, now // _STEPS))
 
     def end(self) -> None:
-        """It may have grown last."""
         if self.window is None:
             self.look()
 
@@ -201,13 +197,11 @@ class WaitScan(Watcher):
         return LongestWait(switch, port, priority, enqueued, wait) if wait else None
 
     def begin(self, fabric: VirtualFabric) -> None:
-        """Connections are there."""
         super().begin(fabric)
         self._recorder = Recorder(fabric.network, follow=False, ring_bytes=_RING_BYTES, count=1 << 60)
         self._recorder.start()
 
     def look(self) -> None:
-        """Reads what has been recorded."""
         assert self._recorder is not None
         step = self._steps.after(self._recorder)
         words, forms = self._recorder.take()
@@ -217,7 +211,6 @@ class WaitScan(Watcher):
         self.due_ps = self._fabric.now_ps + step
 
     def end(self) -> None:
-        """The last of it."""
         assert self._recorder is not None
         self.look()
         self._recorder.stop()

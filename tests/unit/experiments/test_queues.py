@@ -10,7 +10,7 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.experiments.queues import experiment as queues
-from detour.experiments.queues.bench import QueueBench
+from detour.experiments.queues.experiment import QueueBench
 
 
 def test_the_formulas_are_those_of_the_books() -> None:
