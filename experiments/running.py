@@ -210,22 +210,19 @@ class CompletionRun(MeasuredRun):
     unfinished: int
 
 
+LINKS, MEMORY = LinkSettings(), SwitchMemory()
+
+
 def window(connections: int) -> int:
     """Packets that a connection may have under way, where there are so many."""
     return next(packets for least, packets in reversed(_WINDOWS) if connections >= least)
 
 
 def settings(
-    connections: int,
-    seed: int,
-    links: LinkSettings | None = None,
-    memory: SwitchMemory | None = None,
-    loss: float = 0.0,
+    connections: int, seed: int, links: LinkSettings = LINKS, memory: SwitchMemory = MEMORY, loss: float = 0.0
 ) -> RunSettings:
     """Sizes that fit a number of connections."""
-    return RunSettings(
-        links or LinkSettings(), memory or SwitchMemory(), window=window(connections), loss=loss, seed=seed
-    )
+    return RunSettings(links, memory, window=window(connections), loss=loss, seed=seed)
 
 
 def open_fabric(topology: Topology, scheme: Scheme, pairs: Sequence[HostPair], chosen: RunSettings) -> VirtualFabric:
@@ -389,15 +386,10 @@ def run_until_stuck(fabric: VirtualFabric, until_ps: int) -> StuckRun:
     ended, before = fabric.now_ps, received(fabric)
     circle = fabric.network.cyclic_wait() if stuck else []
     fabric.run(ended + AFTER_PS)
-    return StuckRun(
-        tuple(stuck),
-        tuple(queue_name(fabric.topology, queue) for queue in stuck),
-        tuple(queue_name(fabric.topology, queue) for queue in circle),
-        ended,
-        before * 8e3 / ended,
-        (received(fabric) - before) * 8e3 / AFTER_PS,
-        bool(stuck) and set(stuck) <= set(fabric.deadlock()),
-    )
+    names, cycle = (tuple(queue_name(fabric.topology, queue) for queue in queues) for queues in (stuck, circle))
+    after = received(fabric) - before
+    remains = bool(stuck) and set(stuck) <= set(fabric.deadlock())
+    return StuckRun(tuple(stuck), names, cycle, ended, before * 8e3 / ended, after * 8e3 / AFTER_PS, remains)
 
 
 def received(fabric: VirtualFabric) -> int:

@@ -92,9 +92,8 @@ def rdma_shares(scheme: schemes.Scheme, port_bytes: int | None, packets: int, se
     """(senders,) bytes that each of them has brought to the last host of a star."""
     topology = parse_topology(f"leaf-spine:leaves=1,spines=1,hosts={senders + 1}")
     memory = schemes.SwitchMemory() if port_bytes is None else schemes.SwitchMemory(port_bytes=port_bytes)
-    with VirtualFabric(
-        topology, scheme, schemes.RunSettings(memory=memory, seed=seed, jitter_ps=AUTO), queue_pairs=senders
-    ) as fabric:
+    settings = schemes.RunSettings(memory=memory, seed=seed, jitter_ps=AUTO)
+    with VirtualFabric(topology, scheme, settings, queue_pairs=senders) as fabric:
         fabric.connect([(host, senders) for host in range(senders)])
         for host in range(senders):
             fabric.send(ENDLESS, np.array([host]))

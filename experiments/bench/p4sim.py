@@ -71,12 +71,8 @@ def run(program: Path, system: str, mbps: float, payload: int, seconds: float, l
         "pcap": "false",
     }
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(
-        [program, *(f"--{name}={value}" for name, value in arguments.items())],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [program, *(f"--{name}={value}" for name, value in arguments.items())]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     sent = re.search(r"^ +RX: ([0-9]+) bytes", done.stdout, re.MULTILINE)
     if done.returncode != 0 or sent is None:

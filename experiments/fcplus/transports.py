@@ -161,9 +161,8 @@ def run(point: TransportPoint) -> TransportPoint:
     pairs = list(zip(messages.source.tolist(), messages.target.tolist(), strict=True))
     setting = point.setting if isinstance(point.setting, TransportSetting) else None
     carrier = TRANSPORTS[point.transport]
-    settings = schemes.RunSettings(
-        schemes.LinkSettings(rate_bps=RATE_BPS), carrier.memory, window=WINDOW, seed=point.seed
-    )
+    links = schemes.LinkSettings(rate_bps=RATE_BPS)
+    settings = schemes.RunSettings(links, carrier.memory, window=WINDOW, seed=point.seed)
     scheme = carrier.scheme(point.routing, setting)
     if point.routing == BY_SWITCHES:
         # They have a program for it, and go-back-N a receiver that reorders.
@@ -232,11 +231,8 @@ def _ways(
     routes, fractions = _routes(point, network, demand)
     rows = choose_paths(routes, fractions, messages)
     lists, links = lists_of(routes, pairs, rows.tolist()), routes.length[rows].astype(np.int64)
-    return (
-        _with_detours(point, routes, rows, messages, Ways(lists, links))
-        if point.routing == "UGAL-L"
-        else Ways(lists, links)
-    )
+    ways = Ways(lists, links)
+    return _with_detours(point, routes, rows, messages, ways) if point.routing == "UGAL-L" else ways
 
 
 def _routes(point: TransportPoint, network: Expander, demand: Demand) -> tuple[ExpanderRoutes, NDArray[np.float64]]:

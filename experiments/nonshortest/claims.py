@@ -105,7 +105,7 @@ def _verdict(reached: bool, partly: bool = False) -> Verdict:
     return "yes" if reached else "partly" if partly else "no"
 
 
-def _said(gain: Gain) -> str:
+def _gain_text(gain: Gain) -> str:
     return marked(_percent(gain.gain), gain.spread, gain.steady)
 
 
@@ -120,7 +120,7 @@ def _ahead(runs: Runs, text: str, percent: float, cases: Sequence[TrafficCase], 
     why = f"most with {gain.pairs:,} pairs"
     if verdict != "yes":
         why += f", where Benchmark has {rival:.0f} % of the ceiling: {_percent(100 * (100 / rival - 1), 0)} at most"
-    yield Claim(text, stated, _said(letter) if letter else None, _said(gain), verdict, why)
+    yield Claim(text, stated, _gain_text(letter) if letter else None, _gain_text(gain), verdict, why)
 
 
 def _throughput_claims(runs: Runs) -> Iterator[Claim]:
@@ -201,7 +201,7 @@ def _aligned(runs: Runs) -> Iterator[Claim]:
     apart = [100 * (ratio - 1) for ratio, _ in runs.ratios(runs.cases(), TELEMETRY_GBN.name)]
     if not apart:
         return
-    close = sum(abs(one) <= _ALIGNED for one in apart)
+    close = sum(abs(ratio) <= _ALIGNED for ratio in apart)
     verdict = _verdict(close == len(apart), partly=2 * close >= len(apart))
     ours = f"{_percent(min(apart), 0)} to {_percent(max(apart), 0)}"
     why = (

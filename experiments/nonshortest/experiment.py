@@ -282,16 +282,13 @@ def run_times(topology: Topology, pattern: str, extent: str) -> RunTimes:
 def _check(topology: Topology, chosen: Scheme, what: NonshortestSelection) -> None:
     """Whether the scheme's entries and buffers are possible there."""
     if chosen.paths == "telemetry" and topology.valiant_groups < 3:
-        raise DetourError(
-            f"{chosen.name} goes by way of a third group; {topology.spec} has {topology.groups} groups of hosts"
-        )
+        groups = f"{topology.spec} has {topology.groups} groups of hosts"
+        raise DetourError(f"{chosen.name} goes by way of a third group; {groups}")
     check_routing(topology, chosen.policy)
+    memory, links = SwitchMemory(headroom_bytes=given(what.headroom_bytes, None)), _links(what.delays_us)
     for switch in topology.switches:
         cabled = sum(peer is not None for peer in switch.ports)
-        buffers = SwitchMemory(headroom_bytes=given(what.headroom_bytes, None)).of_switch(
-            cabled, chosen.lossless, _links(what.delays_us)
-        )
-        buffers.shared_bytes(cabled)
+        memory.of_switch(cabled, chosen.lossless, links).shared_bytes(cabled)
 
 
 def _point(name: str, topology: Topology, what: NonshortestSelection, plain: Scheme) -> NonshortestPoint:
@@ -299,26 +296,16 @@ def _point(name: str, topology: Topology, what: NonshortestSelection, plain: Sch
     setting = dict(what.settings).get(plain.name) or settings.chosen(topology, plain)
     if what.step_bytes is not None and len(setting.ecn_bytes) == 1:
         setting = replace(setting, ecn_bytes=(what.step_bytes,))
-    return taken(
-        NonshortestPoint,
-        what,
-        run_times(topology, what.pattern, what.times),
-        setting,
-        topology=name,
-        scheme=plain.name,
-        pairs=what.pairs[0],
-        seed=what.first_seed,
-        control=what.control or setting.control,
-        loss=what.loss or UNSET,
-        hosts=what.hosts or UNSET,
-    )
+    times = run_times(topology, what.pattern, what.times)
+    draw = {"topology": name, "scheme": plain.name, "pairs": what.pairs[0], "seed": what.first_seed}
+    changes = {"control": what.control or setting.control, "loss": what.loss or UNSET, "hosts": what.hosts or UNSET}
+    return taken(NonshortestPoint, what, times, setting, **draw, **changes)
 
 
 def _links(delays_us: Sequence[float], overhead_bytes: int = 0) -> LinkSettings:
     host, local, between = (round(delay * US) for delay in delays_us)
-    return LinkSettings(
-        host_delay_ps=host, local_delay_ps=local, global_delay_ps=between, overhead_bytes=overhead_bytes
-    )
+    delays = {"host_delay_ps": host, "local_delay_ps": local, "global_delay_ps": between}
+    return LinkSettings(**delays, overhead_bytes=overhead_bytes)
 
 
 def seconds(point: NonshortestPoint) -> float:
@@ -462,13 +449,6 @@ def gain_over(traffic: TrafficCase, ours: Sequence[NonshortestRun], theirs: Sequ
     whole = 100 * (sum(a.wire_gbps for a, _ in pairs) / sum(b.wire_gbps for _, b in pairs) - 1)
     load = load_of(*traffic)
     printed = paper.TABLE_3[traffic.topology, traffic.pattern, load] if load else None
-    return Gain(
-        **traffic._asdict(),
-        gain=round(whole, 2),
-        load=load,
-        paper_gain=printed,
-        rival=theirs[0].scheme,
-        draws=len(pairs),
-        spread=spread(gains, 2),
-        steady=all(a.steady and b.steady for a, b in pairs),
-    )
+    steady = all(a.steady and b.steady for a, b in pairs)
+    terms: dict[str, Any] = {"load": load, "paper_gain": printed, "rival": theirs[0].scheme, "draws": len(pairs)}
+    return Gain(**traffic._asdict(), **terms, gain=round(whole, 2), spread=spread(gains, 2), steady=steady)

@@ -125,14 +125,8 @@ class Sampler:
 
     def series(self) -> LinkSeries:
         """All looks that were kept."""
-        return LinkSeries(
-            np.array(self._times, np.int64),
-            np.array(self._sent, np.int64),
-            self._names,
-            self._host,
-            self._rates,
-            np.array(self._longest, np.int64),
-        )
+        times, sent, longest = (np.array(values, np.int64) for values in (self._times, self._sent, self._longest))
+        return LinkSeries(times, sent, self._names, self._host, self._rates, longest)
 
 
 # -- runs ---------------------------------------------------------------------------------------------------
@@ -238,9 +232,8 @@ def run_workload(
     if connections > MOST_CONNECTIONS:
         raise DetourError(f"the workload needs {connections} connections; at most {MOST_CONNECTIONS} are possible")
     chosen = settings.of_run(connections)
-    with VirtualFabric(
-        topology, settings.scheme, chosen, queue_pairs=max(connections, 1), own=settings.program
-    ) as fabric:
+    pairs = max(connections, 1)
+    with VirtualFabric(topology, settings.scheme, chosen, queue_pairs=pairs, own=settings.program) as fabric:
         tasks = TaskRun(fabric, workload.graph, lanes=lanes)
         if placed:
             place_tasks(tasks, workload.pinned)
@@ -252,21 +245,14 @@ def run_workload(
 
 
 def _go(
-    fabric: VirtualFabric,
-    tasks: TaskRun,
-    sampler: Sampler,
-    faults: TimedFaults,
-    until_ps: int,
-    progress: SimProgress,
+    fabric: VirtualFabric, tasks: TaskRun, sampler: Sampler, faults: TimedFaults, until_ps: int, progress: SimProgress,
     watcher: Watcher,
-) -> None:
+) -> None:  # fmt: skip
     arrived, moved_ps, patience_ps = -1, 0, _PATIENCE * fabric.config.retry_ps
     while not tasks.over and fabric.now_ps < until_ps and fabric.deadlock_found is None:
         # Senders may ask dead paths for ever.
         at_rest = fabric.network.idle or fabric.now_ps - moved_ps > patience_ps
-        if at_rest and faults.due_ps >= until_ps:
-            break
-        if watcher.enough:
+        if watcher.enough or (at_rest and faults.due_ps >= until_ps):
             break
         faults.act()
         fabric.run(min(until_ps, faults.due_ps, sampler.due_ps, watcher.due_ps))

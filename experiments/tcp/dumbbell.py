@@ -41,20 +41,13 @@ class Dumbbell:
         elide = isinstance(clock, Virtual)
         sides = [(side, number) for side in (1, 2) for number in range(pairs)]
         # Relays leave MACs as they are, so a host's gateway is its partner.
-        self.stack = IpStack(
-            [
-                IpHostConfig(
-                    f"{'ab'[side - 1]}{number}",
-                    _mac(side, number),
-                    f"{address(side, number)}/24",
-                    f"10.0.{side}.254",
-                    neighbours={f"10.0.{side}.254": _mac(3 - side, number)},
-                )
-                for side, number in sides
-            ],
-            seed=seed,
-            elide=elide,
-        )
+        hosts = []
+        for side, number in sides:
+            gateway, partner = f"10.0.{side}.254", _mac(3 - side, number)
+            terms = f"{address(side, number)}/24", gateway
+            name = f"{'ab'[side - 1]}{number}"
+            hosts.append(IpHostConfig(name, _mac(side, number), *terms, neighbours={gateway: partner}))
+        self.stack = IpStack(hosts, seed=seed, elide=elide)
         self.network = Network(clock, _TICK_PS, seed, frame_bytes=_STORED_BYTES if elide else None)
         code = Relay()
         for switch in (1, 2):

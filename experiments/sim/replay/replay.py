@@ -264,13 +264,9 @@ class Replay:
         lane = int(tasks.lane[flow])
         sizes = -(-graph.tasks["bytes"] // numbers.payload)
         earlier = (tasks.lane == lane) & (tasks.sent_ps >= 0) & (tasks.sent_ps < tasks.sent_ps[flow])
-        return _Connection(
-            int(graph.tasks["source"][flow]),
-            int(numbers.qps[lane]),
-            int(numbers.first_psns[lane]) + int(sizes[earlier].sum()),
-            int(sizes[flow]),
-            int(tasks.sent_ps[flow]),
-        )
+        source, qp = int(graph.tasks["source"][flow]), int(numbers.qps[lane])
+        first_psn = int(numbers.first_psns[lane] + sizes[earlier].sum())
+        return _Connection(source, qp, first_psn, int(sizes[flow]), int(tasks.sent_ps[flow]))
 
     def _from_host(self, host: int) -> Filter:
         return parse_filter(f"src {ipv6_text(self._topology.hosts[host].address)} and dport 4791")

@@ -49,13 +49,8 @@ def packet_name(frame: bytes) -> PacketName | None:
         kind, at = frame[at], at + 8 * (frame[at + 1] + 1)
     if kind != _UDP or at + 20 > len(frame) or _number(frame, at + 2, 2) != PORT_ROCE:
         return None
-    return PacketName(
-        _number(frame, _ETHERNET + 8, 16),
-        _number(frame, at, 2),
-        frame[at + 8],
-        _number(frame, at + 13, 3),
-        _number(frame, at + 17, 3),
-    )
+    qp, psn = _number(frame, at + 13, 3), _number(frame, at + 17, 3)
+    return PacketName(_number(frame, _ETHERNET + 8, 16), _number(frame, at, 2), frame[at + 8], qp, psn)
 
 
 def is_marked(frame: bytes) -> bool:
