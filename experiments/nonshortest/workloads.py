@@ -207,7 +207,13 @@ def ceiling(topology: Topology, pairs: Sequence[HostPair], *, shortest_only: boo
     * `shortest_only`: the direct links of the pairs of groups that occur.
     """
     groups = [(topology.hosts[a].group, topology.hosts[b].group) for a, b in pairs]
-    between = _links_between(topology)
+    # Global links by (group, group), in both directions.
+    between: Counter[tuple[int, int]] = Counter()
+    for link in topology.links:
+        if link.kind == "global":
+            a, b = (topology.switches[end[0]].group for end in (link.a, link.b))
+            between[a, b] += 1
+            between[b, a] += 1
     bounds = [Ceiling(matching(pairs), "links of hosts")]
     for side, what in ((0, "global links out of groups"), (1, "global links into groups")):
         hosts = {(group[side], pair[side]) for group, pair in zip(groups, pairs, strict=True) if group[0] != group[1]}
@@ -219,17 +225,6 @@ def ceiling(topology: Topology, pairs: Sequence[HostPair], *, shortest_only: boo
         direct = sum(between[ends] for ends in {ends for ends in groups if ends[0] != ends[1]})
         bounds.append(Ceiling(direct + sum(a == b for a, b in groups), "direct links between groups"))
     return min(bounds, key=lambda bound: bound.links)
-
-
-def _links_between(topology: Topology) -> Counter[tuple[int, int]]:
-    """Global links by (group, group), in both directions."""
-    count: Counter[tuple[int, int]] = Counter()
-    for link in topology.links:
-        if link.kind == "global":
-            a, b = (topology.switches[end[0]].group for end in (link.a, link.b))
-            count[a, b] += 1
-            count[b, a] += 1
-    return count
 
 
 def matching(pairs: Sequence[HostPair]) -> int:

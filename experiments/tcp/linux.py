@@ -181,7 +181,7 @@ class _Comparison:
                 linux, ours = map(statistics.fmean, both)
                 errors = [statistics.stdev(x) / len(x) ** 0.5 if len(x) > 1 else 0.0 for x in both]
                 cell: dict[str, Any] = {"cc": self.cc, "loss": loss, "rtt_ms": rtt, "replicas": len(chosen)}
-                means = {"linux": linux, "ours": ours, "difference": ours / linux - 1 if linux else 0.0}
+                means: dict[str, Any] = {"linux": linux, "ours": ours, "difference": ours / linux - 1 if linux else 0.0}
                 rows.append(LinuxRow(**cell, **means, linux_error=errors[0], ours_error=errors[1]))
         return LinuxFindings(rows, self.seconds, COMPARED_BPS, lag_ms)
 
