@@ -40,20 +40,20 @@ def test_points_become_rows_beside_the_papers(tmp_path):
         K2Point(n=100, s=18, k=32, sources=3),
     ]
     results = [fcplus.run(point) for point in points]
-    found = collect(results)
-    rows = {row.network: row for row in found.table_8}
+    outcome = collect(results)
+    rows = {row.network: row for row in outcome.table_8}
     assert rows["Clos"].diverse == pytest.approx(0.524, abs=1e-3)
     diverse = rows["FC+ 1L"].diverse
     assert diverse is not None
     assert diverse >= 0.645
     assert rows["FC+ 1L"].paper == 0.600
-    assert found.table_2[0]["k2"] == pytest.approx(36.67, rel=0.05)
-    assert found.table_1 == []
+    assert outcome.table_2[0]["k2"] == pytest.approx(36.67, rel=0.05)
+    assert outcome.table_1 == []
     decode = reproduce.FCPLUS.decode
     assert [decode(json.loads(json.dumps(as_json(result)))) for result in results] == results
-    fcplus_figures.draw(found, tmp_path / "figures.svg")
+    fcplus_figures.draw(outcome, tmp_path / "figures.svg")
     assert (tmp_path / "figures.svg").stat().st_size > 10_000
-    assert all(f"Table {number}:" in printed(tables(found)) for number in ("II", "VIII"))
+    assert all(f"Table {number}:" in printed(tables(outcome)) for number in ("II", "VIII"))
 
 
 def test_what_is_left_out_is_told_by_question_and_network() -> None:

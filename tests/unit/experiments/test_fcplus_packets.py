@@ -34,10 +34,10 @@ DEADLOCK = StuckPoint(n=12, s=6, v=3, hosts=3, k=8, each=4, us=600, network="KSP
 @pytest.mark.parametrize("sizes", SIZES)
 def test_the_load_is_what_is_asked_for(sizes: str) -> None:
     network = build(24, 10, 4, hosts=4, seed=1)
-    found = draw(network, demand_of("uniform", network), 0.7, RATE, 400_000 * US, sizes, seed=3)
-    sent = wire_bytes(found.size).sum() * 8 / 0.4
+    result = draw(network, demand_of("uniform", network), 0.7, RATE, 400_000 * US, sizes, seed=3)
+    sent = wire_bytes(result.size).sum() * 8 / 0.4
     assert sent == pytest.approx(0.7 * RATE * 24 * 4, rel=0.05)
-    assert found.size.mean() == pytest.approx(mean_size(sizes), rel=0.05)
+    assert result.size.mean() == pytest.approx(mean_size(sizes), rel=0.05)
 
 
 def test_web_search_has_the_mean_of_its_table() -> None:
@@ -48,12 +48,12 @@ def test_web_search_has_the_mean_of_its_table() -> None:
 def test_messages_follow_the_demand() -> None:
     network = build(24, 10, 4, hosts=4, seed=1)
     demand = demand_of("near-worst", network)
-    found = draw(network, demand, 0.7, RATE, 20_000 * US, "equal", seed=3)
-    switches = np.stack([found.source // 4, found.target // 4], axis=1)
-    assert (switches == demand.pairs[found.pair]).all()
-    assert set(found.source.tolist()) == set(found.target.tolist()) == set(range(96))
-    assert (np.diff(found.at_ps) >= 0).all()
-    assert found.at_ps.max() < 20_000 * US
+    result = draw(network, demand, 0.7, RATE, 20_000 * US, "equal", seed=3)
+    switches = np.stack([result.source // 4, result.target // 4], axis=1)
+    assert (switches == demand.pairs[result.pair]).all()
+    assert set(result.source.tolist()) == set(result.target.tolist()) == set(range(96))
+    assert (np.diff(result.at_ps) >= 0).all()
+    assert result.at_ps.max() < 20_000 * US
 
 
 def test_what_differs_between_networks_is_not_the_draw() -> None:
@@ -122,19 +122,19 @@ def test_messages_are_delivered_without_loss(network: str) -> None:
 
 @pytest.mark.parametrize("dcqcn", [False, True])
 def test_ksp_deadlocks_under_pfc_in_one_priority_and_fc_plus_never(dcqcn: bool) -> None:
-    found = {
+    outcome = {
         name: fcplus_deadlock.run(replace(DEADLOCK, network=name, dcqcn=dcqcn)) for name in ("KSP", "FC+ 1L", "FC+ 2L")
     }
-    ksp = found.pop("KSP")
+    ksp = outcome.pop("KSP")
     assert ksp.deadlock
     assert ksp.remains
     assert ksp.stuck_queues >= 3
     assert ksp.goodput_gbps_after < 0.2 * ksp.goodput_gbps_before
-    for safe in found.values():
+    for safe in outcome.values():
         assert not safe.deadlock
         assert safe.pauses > 500
         assert safe.goodput_gbps_after > 0.8 * safe.goodput_gbps_before
-    assert all(result.drops == 0 for result in (ksp, *found.values()))
+    assert all(result.drops == 0 for result in (ksp, *outcome.values()))
 
 
 # -- points and tables --------------------------------------------------------------------------------------

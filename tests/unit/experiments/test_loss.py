@@ -45,7 +45,7 @@ def test_what_cannot_be_run(losses: tuple[float, ...], senders: tuple[int, ...],
 
 
 def test_fractions_are_of_the_same_draw() -> None:
-    found = loss.collect(
+    result = loss.collect(
         [
             ran("lerp", "default", 90.0),
             ran("lerp", "default", 80.0, seed=2),
@@ -55,13 +55,13 @@ def test_fractions_are_of_the_same_draw() -> None:
             ran("lerp", "default", 88.0, senders=4, jain=0.9, mean_queue_bytes=70_000),
         ]
     )
-    assert [(row.loss, row.fraction_of_lossless, row.draws, row.steady) for row in found.rows] == [
+    assert [(row.loss, row.fraction_of_lossless, row.draws, row.steady) for row in result.rows] == [
         (0.0, 1.0, 2, True),
         (0.01, 0.7, 2, False),
     ]
-    assert found.rows[1].spurious_fraction == 0.2
-    assert found.rows[1].spread == pytest.approx(0.2828, abs=1e-4)
-    assert [(row.senders, row.jain, row.mean_queue_bytes) for row in found.contention] == [(4, 0.9, 70_000)]
+    assert result.rows[1].spurious_fraction == 0.2
+    assert result.rows[1].spread == pytest.approx(0.2828, abs=1e-4)
+    assert [(row.senders, row.jain, row.mean_queue_bytes) for row in result.contention] == [(4, 0.9, 70_000)]
 
 
 def test_loss_without_a_queue_costs_little_and_by_the_letter_of_rfc_8257_much() -> None:

@@ -45,9 +45,9 @@ def test_results_come_back_from_json() -> None:
 
 def test_tables_fit_a_terminal(tmp_path: Path) -> None:
     points = qcn_switch.select("quick")
-    found = annotate(collect(FOUND), points, [])
-    text = printed(tables(found))
+    result = annotate(collect(FOUND), points, [])
+    text = printed(tables(result))
     assert all(cell in text for cell in ("QCN-Switch-comparison", "1235.16", "> 0.400", "UN: not measured at loads"))
-    assert "123456" in printed(tables(found), wide=True)
-    draw(found, tmp_path / "curves.svg")
+    assert "123456" in printed(tables(result), wide=True)
+    draw(result, tmp_path / "curves.svg")
     assert (tmp_path / "curves.svg").stat().st_size > 10_000

@@ -57,10 +57,10 @@ def test_findings_name_the_largest_error() -> None:
     )  # fmt: skip
     far = replace(near, kind="mm1", measured=1.02, theory=1.0, error=0.02)
     assert queues.collect([queues.QueueRun([near])]) == queues.QueueFindings([near], 0.002, True)
-    found = queues.collect([queues.QueueRun([near]), queues.QueueRun([far])])
-    assert (found.largest_error, found.within) == (0.02, False)
+    result = queues.collect([queues.QueueRun([near]), queues.QueueRun([far])])
+    assert (result.largest_error, result.within) == (0.02, False)
     assert not queues.collect([]).within
-    assert [len(one.rows) for one in queues.tables(found)] == [2]
+    assert [len(one.rows) for one in queues.tables(result)] == [2]
 
 
 def test_loads_at_which_queues_grow_for_ever_are_refused() -> None:
