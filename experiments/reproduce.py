@@ -28,6 +28,7 @@ from detour.experiments.nonshortest import figures as nonshortest_figures
 from detour.experiments.nonshortest import tables as nonshortest_tables
 from detour.experiments.placement import experiment as path_placement
 from detour.experiments.placement import tables as path_tables
+from detour.experiments.placement.scenario import PathRun
 from detour.experiments.qcn import experiment as qcn_switch
 from detour.experiments.qcn import tables as qcn_tables
 from detour.experiments.queues import experiment as queues
@@ -125,7 +126,7 @@ PATH_PLACEMENT = _declared(
     "path-placement",
     "SRv6 path placement, section IV: a throttled link, with and without rerouting by controller or NIC",
     *(path_placement, path_tables),
-    results=[path_placement.PathRun],
+    results=[PathRun],
 )
 FCPLUS = _declared(
     "fcplus",

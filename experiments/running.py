@@ -210,7 +210,7 @@ class CompletionRun(MeasuredRun):
     unfinished: int
 
 
-LINKS, MEMORY = LinkSettings(), SwitchMemory()
+USUAL_LINKS, USUAL_MEMORY = LinkSettings(), SwitchMemory()
 
 
 def window(connections: int) -> int:
@@ -219,7 +219,11 @@ def window(connections: int) -> int:
 
 
 def settings(
-    connections: int, seed: int, links: LinkSettings = LINKS, memory: SwitchMemory = MEMORY, loss: float = 0.0
+    connections: int,
+    seed: int,
+    links: LinkSettings = USUAL_LINKS,
+    memory: SwitchMemory = USUAL_MEMORY,
+    loss: float = 0.0,
 ) -> RunSettings:
     """Sizes that fit a number of connections."""
     return RunSettings(links, memory, window=window(connections), loss=loss, seed=seed)

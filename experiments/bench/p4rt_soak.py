@@ -84,7 +84,7 @@ def _flood(devices: list[Any], on: threading.Event) -> None:
 
 # -- what is done to it --------------------------------------------------------------------------------------
 
-Work = Callable[[p4r_grpc.P4RuntimeStub, threading.Event], object]
+SoakWork = Callable[[p4r_grpc.P4RuntimeStub, threading.Event], object]
 """what a client does again and again: by its connection, until an event says that all of them end"""
 _ALL_TABLES = [p4r.Entity(table_entry=p4r.TableEntry())] * 200
 _NUMBERS = itertools.count()
@@ -94,7 +94,7 @@ class _Attack:
     """Threads that repeat some work until they are told to end, each with a connection of its own; refusals are
     counted."""
 
-    def __init__(self, address: str, works: Mapping[str, tuple[Work, int]]) -> None:
+    def __init__(self, address: str, works: Mapping[str, tuple[SoakWork, int]]) -> None:
         """`works`: by name, and in how many threads."""
         self._address, self._ended = address, threading.Event()
         self.counts: Counter[str] = Counter()
@@ -103,7 +103,7 @@ class _Attack:
         for thread in self._threads:
             thread.start()
 
-    def _repeat(self, name: str, work: Work) -> None:
+    def _repeat(self, name: str, work: SoakWork) -> None:
         with grpc.insecure_channel(self._address, options=_UNLIMITED) as channel:
             stub = p4r_grpc.P4RuntimeStub(channel)
             while not self._ended.is_set():
@@ -177,7 +177,7 @@ def _roles(stub: p4r_grpc.P4RuntimeStub, ended: threading.Event) -> None:
         call.cancel()
 
 
-def _writes(updates: Sequence[p4r.Update]) -> Work:
+def _writes(updates: Sequence[p4r.Update]) -> SoakWork:
     request = p4r.WriteRequest(device_id=4, updates=updates)
     request.election_id.low = 1
     return lambda stub, ended: stub.Write(request, timeout=120.0)
@@ -248,7 +248,7 @@ def run(seconds: float = SECONDS, progress: Progress = silent) -> BenchReport:
         progress(f"{_DEVICES} switches with {_ENTRIES:,} entries each")
         before, watch = resident(served.pid), _Watch(served.pid)
         served.nudge()
-        works: dict[str, tuple[Work, int]] = {
+        works: dict[str, tuple[SoakWork, int]] = {
             "cancelled reads:": (_cancelled_read, 4),
             "unread reads:": (_unread_reads, 4),
             "unread streams:": (_unread_streams, 8),

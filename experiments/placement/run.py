@@ -20,8 +20,8 @@ from detour.base.dataplane import PACKET_BYTES, PAYLOAD
 from detour.base.errors import DetourError
 from detour.control.p4runtime.watching import CLASS_MEANS
 from detour.control.rerouting import FlowReport, ReroutingController
-from detour.experiments.placement import experiment as scenario
-from detour.experiments.placement.experiment import PathPoint, PathRun, SwitchOnPath, ThroughputSeries, recovery
+from detour.experiments.placement import scenario
+from detour.experiments.placement.scenario import PathPoint, PathRun, SwitchOnPath, ThroughputSeries, recovery
 from detour.fabric.backends.base import Fabric
 from detour.fabric.backends.clock import PS, ps
 from detour.fabric.backends.settings import BMV2, ENGINE, BackendSettings

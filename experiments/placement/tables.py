@@ -12,7 +12,7 @@ from typing import Any
 from detour.base.tables import Table, left, percent, right
 from detour.experiments import drawing
 from detour.experiments.columns import columns, row, taken
-from detour.experiments.placement.experiment import NAMES, THROTTLE, TOPOLOGY, PathRun
+from detour.experiments.placement.scenario import NAMES, THROTTLE, TOPOLOGY, PathRun
 
 PAPER_GB = {"none": 69.81, "controller": 98.00}
 

@@ -1,4 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """`detour sim`: any topology, scheme and workload in virtual time, and what becomes of every flow."""
 
-__all__ = ["lab_figures", "placed", "plan", "replay", "report", "results", "run", "settings", "tables", "watching"]
+__all__ = [
+    "figures",
+    "lab_figures",
+    "placed",
+    "plan",
+    "replay",
+    "report",
+    "results",
+    "run",
+    "settings",
+    "tables",
+    "watching",
+]

@@ -15,7 +15,7 @@ from detour.base.errors import DetourError
 from detour.base.records import as_json, decoder, extended
 from detour.experiments.columns import taken
 from detour.experiments.placement import experiment as path_placement
-from detour.experiments.placement.experiment import (
+from detour.experiments.placement.scenario import (
     BACKENDS,
     MODES,
     ONSET,

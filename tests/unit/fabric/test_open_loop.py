@@ -116,22 +116,10 @@ def test_landmarks() -> None:
     left_out = annotate(collect([]), points, []).loads_left_out
     assert [len(left_out[pattern]) for pattern in ("UN", "ADV", "ADVc")] == [18, 18, 20]
     assert not annotate(collect([]), qcn_switch.select(extent="full"), []).loads_left_out
-    made = [
-        QcnResult(
-            routing=r,
-            pattern=p,
-            load=load,
-            accepted=a,
-            latency_ns=latency,
-            network_ns=latency,
-            switches=2.0,
-            minimal=0.5,
-            messages=100,
-            lost=0,
-            steady=True,
-            injected=injected,
-        )
-        for r, p, load, a, latency, injected in (
+    terms = {"switches": 2.0, "minimal": 0.5, "messages": 100, "lost": 0, "steady": True}
+    results = [
+        QcnResult(routing=r, pattern=p, load=load, accepted=a, latency_ns=us, network_ns=us, injected=injected, **terms)
+        for r, p, load, a, us, injected in (
             ("VAL", "ADV", 0.1, 0.1, 4000.0, [0.1, 0.1]),
             ("PB", "ADV", 0.1, 0.1, 5000.0, [0.1, 0.1]),
             ("PB", "ADV", 0.4, 0.38, 9000.0, [0.2, 0.4]),
@@ -139,10 +127,10 @@ def test_landmarks() -> None:
             ("PB", "UN", 1.0, 0.81, 9000.0, [0.8, 0.8]),
         )
     ]
-    found = collect([*made, None])
-    assert len(found.curves) == 5
-    assert [row.injected for row in found.fairness] == [0.2, 0.4]
-    marks = next(one for one in found.landmarks if one.routing == "PB")
+    findings = collect(results)
+    assert len(findings.curves) == 5
+    assert [row.injected for row in findings.fairness] == [0.2, 0.4]
+    marks = next(mark for mark in findings.landmarks if mark.routing == "PB")
     assert marks.saturation == {"UN": 0.9, "ADV": 0.38, "ADVc": None}
     assert marks.saturated == {"UN": True, "ADV": True, "ADVc": False}
     assert marks.un_drop == pytest.approx(0.1)
