@@ -72,8 +72,7 @@ class Registry(Generic[T]):
         """What has that name.
 
         Raises:
-            DetourError: there is none; the file or package cannot be imported; it is no such thing.
-        """
+            DetourError: there is none; the file or package cannot be imported; it is no such thing."""
         if in_file(name):
             return self._adopt(name, load(name, self.what))
         own = self._own_name(name)
@@ -147,8 +146,7 @@ def load(text: str, what: str = "what is named") -> Any:
     behind it (`pinned`) a file that has changed is refused.
 
     Raises:
-        DetourError: no such file, no such name, it has changed, or what its code raised, with the line.
-    """
+        DetourError: no such file, no such name, it has changed, or what its code raised, with the line."""
     found = _IN_FILE.fullmatch(text)
     if found is None or found["rest"] is not None:
         raise DetourError(f"{text!r} is not of the form FILE.py:NAME")
@@ -176,8 +174,7 @@ def pinned(text: str) -> str:
     are.
 
     Raises:
-        DetourError: the file cannot be read.
-    """
+        DetourError: the file cannot be read."""
     found = _IN_FILE.fullmatch(text)
     if found is None or found["digest"] is not None:
         return text
@@ -225,8 +222,7 @@ def blaming(what: str) -> Iterator[None]:
     """What code of others raises inside becomes one line that says where: `what`, line and error.
 
     Raises:
-        DetourError: that line; a `DetourError` of the code goes through as it is.
-    """
+        DetourError: that line; a `DetourError` of the code goes through as it is."""
     try:
         yield
     except (DetourError, KeyboardInterrupt):
@@ -255,8 +251,7 @@ def function_of(name: str, found: Any, of: str) -> Callable[..., Any]:
     """What is found, if it can be called. `of`: what it is to take, in words.
 
     Raises:
-        DetourError: it cannot.
-    """
+        DetourError: it cannot."""
     if not callable(found):
         raise DetourError(f"{name} is a {type(found).__name__}, and not a function of {of}")
     return found
@@ -266,8 +261,7 @@ def call(what: str, function: Callable[..., Any], **values: Any) -> Any:
     """Calls what others have written, with values that its signature takes.
 
     Raises:
-        DetourError: a value is missing or not known, or what the function raised, with the line.
-    """
+        DetourError: a value is missing or not known, or what the function raised, with the line."""
     try:
         inspect.signature(function).bind(**values)
     except TypeError as error:
@@ -290,8 +284,7 @@ def values_of(text: str, rest: str) -> dict[str, Any]:
     """`key=value,key=value` behind a name: whole numbers, other numbers and words, as they look.
 
     Raises:
-        DetourError: a part is not of that form, or a key is there twice.
-    """
+        DetourError: a part is not of that form, or a key is there twice."""
     found: dict[str, Any] = {}
     for part in rest.split(",") if rest.strip() else []:
         key, equals, value = (piece.strip() for piece in part.partition("="))

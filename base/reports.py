@@ -17,8 +17,7 @@ from detour.base.secure_dir import Folder
 INTERNAL = 70
 """Exit code for a mistake of detour's own (EX_SOFTWARE of sysexits.h)."""
 _NAME = "errors.log"
-_ADDRESS_SPACE = 1_400 << 20
-"""what the threads of gRPC and of a switch reserve; little of it is ever used"""
+_ADDRESS_SPACE = 1_400 << 20  # what the threads of gRPC and of a switch reserve; little of it is ever used
 
 
 def report(error: BaseException, command: str = "detour") -> int:

@@ -46,8 +46,7 @@ def asks(
         doing: what is said on standard error meanwhile.
         check: refuses options that do not go together.
         is_good: whether the exit code is 0, not 1.
-        wide: see `parser.command`.
-    """
+        wide: see `parser.command`."""
     declared = OPERATIONS[name]
 
     def run(options: argparse.Namespace) -> int:

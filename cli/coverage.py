@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from detour.engine.coverage.document import CoverageDocument, Point, ProgramCoverage
     from detour.engine.coverage.sources import SourceFile, SourceLine
 
-_HELD = ("statements", "actions")
-"""what --fail-under is about"""
+_HELD = ("statements", "actions")  # what --fail-under is about
 
 
 def register(commands: Any) -> None:

@@ -27,10 +27,8 @@ PRINTED_TO: Scoped[Console | None] = Scoped(None)
 """where results for people go, instead of standard output"""
 _NO_TERMINAL = 1_000
 """characters: without a terminal there is no width to fit into, lines are as long as they need to be"""
-_FITTING = 120
-"""characters of tables that leave out what does not fit, where there is no terminal"""
-_SENTENCE = 24
-"""a cell from so many characters on may be broken between its words"""
+_FITTING = 120  # characters of tables that leave out what does not fit, where there is no terminal
+_SENTENCE = 24  # a cell from so many characters on may be broken between its words
 
 
 class Page:
@@ -154,8 +152,7 @@ def _reader_gone() -> None:
 def shown_progress(as_json: bool, *, log: bool = False) -> Iterator[Progress]:
     """A function that tells what happens: a line that changes on a terminal, `lines` elsewhere, nothing with `--json`.
 
-    `log`: without a terminal every new thing is told at once, not only what takes long.
-    """
+    `log`: without a terminal every new thing is told at once, not only what takes long."""
     if as_json:
         yield silent
     elif sys.stderr.isatty():
@@ -238,8 +235,7 @@ def bar(text: str, as_json: bool) -> Iterator[Callable[..., None]]:
         yield lambda done, total, text=text: shown.update(task, completed=done, total=total, description=text)
 
 
-_QUICK_S = 3.0
-"""work that is over by then shows no bar"""
+_QUICK_S = 3.0  # work that is over by then shows no bar
 
 
 @contextmanager

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from detour.control.placement.report import PlacementReport
 
 _SHOWN = 16
-_LISTED = 20_000
-"""assignments that --json prints; beyond that they need --out"""
+_LISTED = 20_000  # assignments that --json prints; beyond that they need --out
 
 
 def register(commands: Any) -> None:

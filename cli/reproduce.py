@@ -40,10 +40,8 @@ Extent: TypeAlias = Literal["quick", "normal", "full"]
 
 QUICK_SECONDS = 45.0
 """what --quick may take, so that with starting up it stays below a minute"""
-_QUICK_RIVALS_SECONDS = 240.0
-"""for the usual selection on two idle cores"""
-_NAMED = 10
-"""points left out that are named"""
+_QUICK_RIVALS_SECONDS = 240.0  # for the usual selection on two idle cores
+_NAMED = 10  # points left out that are named
 _ALL_TEXT = "docs/results.md with every number and figure"
 
 

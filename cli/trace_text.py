@@ -24,8 +24,7 @@ _STYLES = {
     "queue": "blue",
     "assertion": "red",
 }
-_QUIET = {"assign", "branch", "deparser_emit"}
-"""kinds that only `-v` shows"""
+_QUIET = {"assign", "branch", "deparser_emit"}  # kinds that only `-v` shows
 _LOCAL = "scalars."
 _WIDE = 1 << 32
 

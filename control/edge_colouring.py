@@ -27,8 +27,7 @@ def coloured(
 
     `limit`: (edges,) edge e may have colours below limit[e] only, the same for edges that share an end; without it, all
     `colours`. `last`: where no colour is free at both ends, the last free one of each is taken
-    rather than the first. No end may have more edges than it has colours.
-    """
+    rather than the first. No end may have more edges than it has colours."""
     colour = np.full(len(left), -1, np.int32)
     if limit is None:
         limit = np.full(len(left), colours, np.int32)

@@ -100,8 +100,7 @@ class ActionSet:
 class TableEntry:
     """An entry of a match table; `match` holds (field, value) pairs in the order of the fields' names.
 
-    `priority` is 0 unless the table has a ternary, range or optional field.
-    """
+    `priority` is 0 unless the table has a ternary, range or optional field."""
 
     table: str
     match: tuple[tuple[str, MatchValue], ...]
@@ -206,8 +205,7 @@ Plan: TypeAlias = dict[int, list[Entity]]  # device_id -> what that switch is to
 class Difference:
     """What has to be written to turn one state into another.
 
-    Write insertions first and deletions last: longer prefixes are then in place before the shorter one goes.
-    """
+    Write insertions first and deletions last: longer prefixes are then in place before the shorter one goes."""
 
     insert: tuple[Entity, ...]
     modify: tuple[Entity, ...]
@@ -220,8 +218,7 @@ class Difference:
 def difference(present: Iterable[Entity], wanted: Iterable[Entity]) -> Difference:
     """What turns `present` into `wanted`.
 
-    Default actions, which cannot be deleted, are only ever modified; one that is present but not wanted stays.
-    """
+    Default actions, which cannot be deleted, are only ever modified; one that is present but not wanted stays."""
     old = {entity.key: entity for entity in present}
     new = {entity.key: entity for entity in wanted}
     fresh = [entity for key, entity in new.items() if key not in old]

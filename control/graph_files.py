@@ -67,8 +67,7 @@ def network_from(text: str) -> Expander:
     """The network of switches that a text describes: an expander, or what is in a file.
 
     Raises:
-        DetourError: it is neither, or see `parse_topology` and `read_graph`.
-    """
+        DetourError: it is neither, or see `parse_topology` and `read_graph`."""
     if names_file(text):
         return read_graph(text)
     topology = parse_topology(text)
@@ -90,8 +89,7 @@ def read_graph(text: str) -> Expander:
     """The network of switches in a file.
 
     Raises:
-        DetourError: the file cannot be read, is not of its form, has changed, or describes no network.
-    """
+        DetourError: the file cannot be read, is not of its form, has changed, or describes no network."""
     file = NetworkFile.given(text)
     network = file.expander(file.read())
     for note in file.notes:
@@ -117,8 +115,7 @@ class NetworkFile:
         """What a text says.
 
         Raises:
-            DetourError: it names no file, or a value means nothing.
-        """
+            DetourError: it names no file, or a value means nothing."""
         text = text.strip()
         switches = text.lower().startswith(_PREFIX)
         match = _parts(text[len(_PREFIX) :] if switches else text)
@@ -158,8 +155,7 @@ class NetworkFile:
         """What is in the file, without what is to be dropped; notes what that was.
 
         Raises:
-            DetourError: what is wrong with it.
-        """
+            DetourError: what is wrong with it."""
         if self.given_digest not in (None, self._digest):
             raise DetourError(f"{self.path} has changed since {self.text!r} was read from it")
         network, dropped = read_network(self.path, self._content, self.switches).without(self.drops)
@@ -172,8 +168,7 @@ class NetworkFile:
         """Whether each switch gets hosts of its own; notes it if that is a guess.
 
         Raises:
-            DetourError: it would, but the file names hosts.
-        """
+            DetourError: it would, but the file names hosts."""
         if self.switches:
             return True
         hosts, own = network.hosts(), self.hosts is not None or self.grown > 0
@@ -190,8 +185,7 @@ class NetworkFile:
         """The network of switches. `gbps`, `delay_ns`: of links that say nothing.
 
         Raises:
-            DetourError: see `ListedNetwork.graph_of_switches` and `expander_of_graph`.
-        """
+            DetourError: see `ListedNetwork.graph_of_switches` and `expander_of_graph`."""
         own = "" if self.hosts is None else f",hosts={self.hosts}"
         spec = f"{_PREFIX}{self.path}{own}{self._drop_text}#{self._digest}"
         whole = expander_of_graph(network.graph_of_switches(), spec, self.hosts, gbps, delay_ns)

@@ -36,8 +36,7 @@ def read_network(path: Path, content: bytes, switches: bool = False) -> ListedNe
     """What is in a file. `switches`: of switches alone, so that any two words in a line may be a link.
 
     Raises:
-        DetourError: what is wrong, with file, line or element; of a file that fits no form, what stopped each.
-    """
+        DetourError: what is wrong, with file, line or element; of a file that fits no form, what stopped each."""
     for _, endings, read in FORMS:
         if path.suffix.lower() in endings:
             return read(path, content)
@@ -85,8 +84,7 @@ def _both_ways(path: Path, edges: Edges) -> Edges:
     """Those of a directed graph: the n-th edge from b to a is the other direction of the n-th from a to b.
 
     Raises:
-        DetourError: a link is not alike in both.
-    """
+        DetourError: a link is not alike in both."""
     count: Counter[tuple[str, str]] = Counter()
     links: dict[tuple[str, str, int], ListedEdge] = {}
     for edge in edges:

@@ -81,8 +81,7 @@ class Policy:
     virtual channels for lossless classes: a packet with DSCP v has priority v, and v rises by one whenever it comes in
     over a global link. 3 is what detours need to be free of deadlock, 2 is enough for shortest paths. In FC+ and FC
     (where 1 has a meaning as well) v rises where a path has come down and goes up again: `channels` are the lossless
-    priorities of the routes there, and who would rise further goes on in priority `channels`, which is not lossless.
-    """
+    priorities of the routes there, and who would rise further goes on in priority `channels`, which is not lossless."""
 
     ecn: Ecn = field(default_factory=lambda: StepMarking(Amount(100_000, "bytes")))
     packet_bytes: int = PACKET_BYTES

@@ -73,8 +73,7 @@ class CongestionPoints:
     program; `output`, an output queue's packets times `packet_bytes`, which any v1model target has. `kinds`: links
     whose ports have one. `period`: packets between samples. `wait_ticks`: waiting time from which on any packet may be
     the victim; below, with a chance in proportion. 0: any. `classes`: bit v: packets of virtual channel v may be
-    victims.
-    """
+    victims."""
 
     where: Literal["input", "output"] = "input"
     kinds: tuple[str, ...] = ("local", "global")
@@ -117,8 +116,7 @@ class Mechanism:
     message has the weight 2^-smooth. `steady`: every PC_l packets raise the probability, and nothing else does;
     otherwise PC_l packets without a message, and messages below what they are compared with. `fade`: every PC_l packets
     take 2^-fade off a port's Fb (0: nothing). `gentle`: a probability p rises by A_i * (p + (1 - p) * 2^-gentle), 0: by
-    A_i. `classes`: bit v: messages about victims of virtual channel v count.
-    """
+    A_i. `classes`: bit v: messages about victims of virtual channel v count."""
 
     name: str
     condition: Condition = "by_probability"

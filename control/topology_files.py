@@ -17,8 +17,7 @@ def open_topology(text: str, gbps: float | None = None, delay_ns: float | None =
     their rate, else what the fabric's settings say).
 
     Raises:
-        DetourError: what is wrong, with file, line or element and rule.
-    """
+        DetourError: what is wrong, with file, line or element and rule."""
     text = text.strip()
     if not graph_files.names_file(text):
         return parse_topology(text)

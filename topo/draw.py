@@ -42,8 +42,7 @@ def svg(topology: Topology, routes: Sequence[tuple[str, str, Sequence[int]]] = (
 
     Args:
         topology: what to draw.
-        routes: `(colour, label, switches)` of paths to draw over it.
-    """
+        routes: `(colour, label, switches)` of paths to draw over it."""
     drawn = places(topology)
     switches, hosts, width, height = drawn
     parts = [

@@ -63,8 +63,7 @@ def from_networkx(
 
     Raises:
         DetourError: a host that does not have one switch, a link to itself, ports that are taken, wrong groups, rates
-            or delays, or more than addresses and port numbers can hold.
-    """
+            or delays, or more than addresses and port numbers can hold."""
     if graph.is_directed():
         raise DetourError("graph: links have no direction; use graph.to_undirected()")
     kinds = graph.nodes(data="kind")

@@ -31,8 +31,7 @@ def bounds(topology: Topology, failures: Failures = NONE) -> Bounds:
 
     Intact, that is the longest shortest path; and the way inside the source group to the intermediate one, one
     global hop, and the longest shortest path from there. Where failures split a group, packets of one part may
-    first have to reach the other one by a shortest path.
-    """
+    first have to reach the other one by a shortest path."""
     length = hops(distances(topology, failures))
     targets = sorted({host.switch for host in topology.hosts})
     to_hosts = np.where(length[:, targets] < FAR, length[:, targets], 0)
@@ -62,8 +61,7 @@ def next_hops(topology: Topology, at: int, to: int, failures: Failures = NONE) -
 def shortest_paths(topology: Topology, source: int, target: int, failures: Failures = NONE) -> Iterator[SwitchPath]:
     """All shortest paths between two switches (none if there is no connection).
 
-    Two parallel links make one path: a path names switches.
-    """
+    Two parallel links make one path: a path names switches."""
     if source == target:
         yield (source,)
         return
@@ -88,8 +86,7 @@ def via_paths(
     """All paths that the data plane takes by way of a group: to it over a direct link, on from there.
 
     Raises:
-        DetourError: `via` is no intermediate group for these two switches.
-    """
+        DetourError: `via` is no intermediate group for these two switches."""
     here, there = topology.switches[source].group, topology.switches[target].group
     if not 0 <= via < topology.valiant_groups or via in (here, there) or here == there:
         raise DetourError(
@@ -118,8 +115,7 @@ def path_usids(topology: Topology, path: SwitchPath, target: Host) -> tuple[int,
     named around it says nothing.
 
     Raises:
-        DetourError: it is no path of this topology, does not end at the host, or needs more than six uSIDs.
-    """
+        DetourError: it is no path of this topology, does not end at the host, or needs more than six uSIDs."""
     _check_path(topology, path, target)
     usids = (*(topology.switches[s].node_id for s in path[1:]), target.node_id)
     if len(usids) > address.MAX_USIDS:
@@ -198,8 +194,7 @@ def parse_usid_list(topology: Topology, text: str) -> tuple[int, ...]:
     `e003` (or `p3`) is the link behind port 3 of the switch named before it.
 
     Raises:
-        DetourError: a part means no uSID, or there are none or too many.
-    """
+        DetourError: a part means no uSID, or there are none or too many."""
     parts = text.replace(",", " ").replace(":", " ").split()
     usids = tuple(_parse_usid(topology, part) for part in parts)
     address.usid_address(usids)

@@ -76,8 +76,7 @@ def topology_of(name: str, given: Any) -> Topology:
     """A topology, or a networkx graph as one (`topo.graphs`), that code of others has made.
 
     Raises:
-        DetourError: it is neither, or the graph describes no topology.
-    """
+        DetourError: it is neither, or the graph describes no topology."""
     if isinstance(given, Topology):
         return given
     if not (hasattr(given, "nodes") and hasattr(given, "edges") and hasattr(given, "adj")):
@@ -98,8 +97,7 @@ def parse_topology(text: str) -> Topology:
     """The topology that a text describes; `FILE.py:NAME` and families of installed packages among them.
 
     Raises:
-        DetourError: what is wrong with the text and what is allowed, or the rule that its numbers break.
-    """
+        DetourError: what is wrong with the text and what is allowed, or the rule that its numbers break."""
     text = SHORT_NAMES.get(text.strip().lower(), text)
     name, _ = plugins.split(text)
     if name.lower() not in FAMILIES:

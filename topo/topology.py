@@ -119,8 +119,7 @@ class Topology:
 
     `groups` counts the groups that have hosts; `valiant_groups` is the number of groups among which a packet
     may be sent by way of a third one, 0 if that makes no sense in this family. `rate_bps`: the rate of which links'
-    speeds are multiples, where the network says it (a file with rates); 0: the fabric's settings say.
-    """
+    speeds are multiples, where the network says it (a file with rates); 0: the fabric's settings say."""
 
     family: str
     spec: str
@@ -164,8 +163,7 @@ class Topology:
         """The switch of that name (`s0`...).
 
         Raises:
-            DetourError: there is none.
-        """
+            DetourError: there is none."""
         return self.switches[_number(name, "s", "switch", len(self.switches), self.spec)]
 
     def switch_name(self, device_id: int) -> str:
@@ -186,16 +184,14 @@ class Topology:
         """The host of that name (`h0`...).
 
         Raises:
-            DetourError: there is none.
-        """
+            DetourError: there is none."""
         return self.hosts[_number(name, "h", "host", len(self.hosts), self.spec)]
 
     def link(self, name: str) -> Link:
         """The link between two neighbours, `s0-s3` or `s3-s0`, or behind a port, `s0:5`.
 
         Raises:
-            DetourError: there is none.
-        """
+            DetourError: there is none."""
         if name in self._link_by_name:
             return self._link_by_name[name]
         switch_name, colon, port = name.partition(":")

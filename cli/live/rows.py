@@ -19,13 +19,10 @@ from detour.fabric.records import FlowRow
 
 T = TypeVar("T")
 
-_KEPT = 240
-"""values of a history, at one an update"""
+_KEPT = 240  # values of a history, at one an update
 _SMOOTH = 0.3
-_MARGIN = 0.25
-"""of a band, by which a value must be beyond it"""
-_IDLE_SHOWN = 20
-"""updates for which a link that does nothing is still shown"""
+_MARGIN = 0.25  # of a band, by which a value must be beyond it
+_IDLE_SHOWN = 20  # updates for which a link that does nothing is still shown
 
 
 def natural(name: str) -> tuple[tuple[int, int, str], ...]:

@@ -21,8 +21,7 @@ Line = list[tuple[str, str]]
 
 _SPARKS = " ▁▂▃▄▅▆▇█"
 _LEAST_HISTORY, _MOST_HISTORY = 6, 60
-_FIXED_LINES = 4
-"""title, heads, message, keys"""
+_FIXED_LINES = 4  # title, heads, message, keys
 _KEYS = ("f fail", "h heal", "H all", "s sort", "a idle", "v flows", "p pause", "q quit")
 
 

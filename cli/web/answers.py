@@ -32,11 +32,9 @@ CHANGING = (
 )
 """operations that the page may ask for; those that send packets or change something, with the token"""
 KEPT_PACKETS = 64
-_EXACT = 1 << 53
-"""numbers of JavaScript are exact below"""
+_EXACT = 1 << 53  # numbers of JavaScript are exact below
 _MOST_BYTES = 100_000_000
-_SHORT = 64
-"""bytes of payload of a packet that somebody builds"""
+_SHORT = 64  # bytes of payload of a packet that somebody builds
 
 
 class Answers:

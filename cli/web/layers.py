@@ -39,8 +39,7 @@ def graph_of(topology: Topology) -> dict[str, Any]:
 
 
 _SWEEPS = 8
-_POINT = 0.12
-"""columns that an edge takes where it passes a layer"""
+_POINT = 0.12  # columns that an edge takes where it passes a layer
 
 Edge = tuple[str, str]
 

@@ -35,8 +35,7 @@ from detour.hosts import verbs
 from detour.topo.address import ipv6_text
 
 _FIRST_PS = US
-_MOST_VALUES = 1_500_000
-"""looks times directions of links"""
+_MOST_VALUES = 1_500_000  # looks times directions of links
 _MOST, _LEAST = 600, 64
 _FLOWS_SHOWN = 200
 _PATHS_SHOWN = 20

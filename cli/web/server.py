@@ -39,8 +39,7 @@ class Guard:
 
     The page listens on loopback, but every page in a browser can send requests there, and a name of somebody else's can
     be made to lead there (DNS rebinding). So requests must name this server by a name of loopback, must not come from
-    another page, and change something only by POST with the token that is printed with the address.
-    """
+    another page, and change something only by POST with the token that is printed with the address."""
 
     def __init__(self, port: int, token: str | None) -> None:
         self._hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
@@ -78,13 +77,10 @@ class Guard:
 
 
 _STATIC = Path(__file__).with_name("static")
-_WAITING = 64
-"""samples for somebody who does not read; then the connection ends, and the page makes a new one"""
-_AT_ONCE = 64
-"""samples of the past in a message"""
+_WAITING = 64  # samples for somebody who does not read; then the connection ends, and the page makes a new one
+_AT_ONCE = 64  # samples of the past in a message
 _THREADS = 8
-_LONGEST_REQUEST = 1 << 18
-"""bytes: a frame in hex and more"""
+_LONGEST_REQUEST = 1 << 18  # bytes: a frame in hex and more
 
 
 Query = Mapping[str, str]

@@ -19,8 +19,7 @@ from detour.base.arrays import Floats1, Int32s1, Int64s1
 from detour.control.native import EXPANDER
 
 MAX_ROUNDS = 5_000
-_CHECK = 20
-"""rounds between two looks at the bounds"""
+_CHECK = 20  # rounds between two looks at the bounds
 _PRICE_STEP, _FLOW_STEP = 1.0, 2.0
 """steps to begin with; both are halved when flows and prices begin to chase each other"""
 
@@ -93,8 +92,7 @@ def shares_of(first: NDArray[np.int64], flows: NDArray[np.float64]) -> NDArray[n
 
     Args:
         first: (pairs + 1,) paths of pair i are first[i] to first[i+1]-1.
-        flows: of any scale; those below 0 count as 0.
-    """
+        flows: of any scale; those below 0 count as 0."""
     flows, count = np.maximum(flows, 0.0), np.diff(first)
     of_pair = np.repeat(np.add.reduceat(flows, first[:-1]), count)
     return np.where(of_pair > 0, flows / np.where(of_pair > 0, of_pair, 1.0), 1.0 / np.repeat(count, count))
@@ -119,8 +117,7 @@ def bounds_of(
         demand: (pairs,).
         flows: (paths,) of any scale; a pair without flow is taken to split evenly.
         prices: (channels,) of a flow of 1, of any scale.
-        capacity: (channels,) what each carries.
-    """
+        capacity: (channels,) what each carries."""
     load, unit, whole = np.zeros(prices.size), 1.0 / capacity, prices * capacity
     _loads(first, begin, channels, demand, shares_of(first, flows), unit, load)
     cost = _cheapest(first, begin, channels, demand, np.ascontiguousarray(whole / whole.sum()), unit)
@@ -148,8 +145,7 @@ def solve(
         capacity: what each channel carries, by its number; None: 1.
 
     Returns:
-        The bounds, and the flows (paths,) behind the lower one as fractions of their pair's demand.
-    """
+        The bounds, and the flows (paths,) behind the lower one as fractions of their pair's demand."""
     used, renumbered = np.unique(channels, return_inverse=True)
     unit = np.ones(used.size) if capacity is None else 1.0 / capacity[used]
     game = _Game(first, begin, renumbered.astype(np.int32), demand, unit)

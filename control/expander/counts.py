@@ -79,8 +79,7 @@ def mean_paths(
         max_hops: longest path.
         priorities: lossless priorities, 0 for any path.
         sources: only so many sources, spread evenly (None: all).
-        report: told of progress.
-    """
+        report: told of progress."""
     chosen = network.tors.astype(np.int64)
     if sources is not None and sources < chosen.size:
         chosen = chosen[np.linspace(0, chosen.size - 1, sources).astype(np.int64)]
@@ -133,8 +132,7 @@ def examined(routes: ExpanderRoutes, report: SourcesProgress | None = None) -> E
     that never turn back are counted instead; they are more by the few that meet themselves.
 
     Of paths that share no link there are seldom K: all paths are examined until the last one that is taken, and of its
-    length those that are taken are the admitted ones.
-    """
+    length those that are taken are the admitted ones."""
     network, policy = routes.network, routes.policy
     if not policy.priorities and not policy.disjoint:
         return Examined(routes.mean_paths, True)

@@ -16,8 +16,7 @@ from detour.control.native import assign
 
 ANYWHERE = 1 << 30
 """a position above all others"""
-_LOOKAHEAD = 2
-"""links at the beginning of a path that are walked, so that the table needs so many levels less"""
+_LOOKAHEAD = 2  # links at the beginning of a path that are walked, so that the table needs so many levels less
 
 
 @allocating
@@ -103,8 +102,7 @@ def disjoint_from(source, wanted, k, budget, max_hops, ch, have, length, kept):
 
     Args:
         budget: down-ups of a path at most; as many as it likes if that is more than its links.
-        have, length, kept: as `enumeration.paths_from` has them.
-    """
+        have, length, kept: as `enumeration.paths_from` has them."""
     n = ch.neighbour.shape[0]
     free = budget >= max_hops
     spare = 0 if free else budget

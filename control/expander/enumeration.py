@@ -72,8 +72,7 @@ def walk(source, hops, budget, wanted, top, ch, on_path, ends, columns):
         columns: (capacity, at least hops) the columns that a path takes.
 
     Returns:
-        (number of paths, ends, columns); the arrays may have been replaced by larger ones.
-    """
+        (number of paths, ends, columns); the arrays may have been replaced by larger ones."""
     width, most = ch.neighbour.shape[1], top.shape[0] - 1
     at = np.empty(hops + 1, np.int64)
     position = np.zeros(hops + 1, np.int64)
@@ -142,8 +141,7 @@ def choose(used, hops, room, ties, use, chosen):
     """Marks in `chosen` which candidates are taken, at most `room`.
 
     `use` counts the channels of paths taken before; what is taken now is added. In DIVERSE order a path is taken in
-    round m if its channels are in use m times in all, at most, by then.
-    """
+    round m if its channels are in use m times in all, at most, by then."""
     total = used.shape[0]
     limit = min(room, total)
     chosen[:total] = False
@@ -191,8 +189,7 @@ def paths_from(source, wanted, k, budget, ties, max_hops, ch, have, length, kept
         wanted: (switches,) destinations; all False afterwards but for those that lack paths.
         have: (switches,) all 0; becomes the number of paths.
         length: (switches, k) becomes their lengths.
-        kept: (switches, k, max_hops) becomes their columns.
-    """
+        kept: (switches, k, max_hops) becomes their columns."""
     n, width = ch.neighbour.shape
     on_path = np.zeros(n, np.bool_)
     start = np.zeros(n + 1, np.int64)
@@ -245,8 +242,7 @@ def paths_of_sources(
         lengths: (rows,) and columns: (rows, max_hops) become the paths, one after the other.
 
     Returns:
-        rows written.
-    """
+        rows written."""
     n = ch.neighbour.shape[0]
     length = np.empty((n, k), np.uint8)
     kept = np.empty((n, k, max_hops), np.uint8)

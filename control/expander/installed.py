@@ -53,8 +53,7 @@ def prove_installed(
         routes: those that are listed.
         choices: (switches, width, switches) columns that plain packets choose among, by target.
         distance: (switches, switches) links of shortest paths; every choice leads nearer, or does not count as lossy.
-        senders: paths, switch by switch, that are in use.
-    """
+        senders: paths, switch by switch, that are in use."""
     source = np.ascontiguousarray(routes.pairs[:, 0].astype(np.int64))
     listed = checked.follow_listed(source, routes.first, routes.length, routes.columns)
     used = checked.follow_paths(senders)

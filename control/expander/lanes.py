@@ -115,8 +115,7 @@ def _break(
     """Frees a lane of cycles by a depth-first search that goes on after each; whether any path had to leave it.
 
     What has been left behind stays free of cycles, as dependencies only vanish. Where one on the present way vanishes,
-    the search goes back there.
-    """
+    the search goes back there."""
     n, width = ch.neighbour.shape
     count = np.zeros(n * width * width, np.int32)
     for row in range(lane.size):

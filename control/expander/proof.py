@@ -65,8 +65,7 @@ def _mark(
     """Marks the dependencies of all paths, which begin in the priority `lane`; `flat`: and stay there.
 
     inside[p, x, c, d]: channel c of switch x in priority p depends on column d behind it in the same priority;
-    rising: on that column in priority p + 1. used[p, x, c]: some path takes the channel.
-    """
+    rising: on that column in priority p + 1. used[p, x, c]: some path takes the channel."""
     for row in range(source.size):
         x, position, p = source[row], 0, np.int64(lane[row])
         before_x, before_c, before_p = -1, -1, 0
@@ -93,8 +92,7 @@ def find_cycle(depends: NDArray[np.bool_], network: Expander) -> tuple[int, ...]
         network: whose channels they are.
 
     Returns:
-        Channel numbers x * width + c, each depending on the next, the last on the first.
-    """
+        Channel numbers x * width + c, each depending on the next, the last on the first."""
     width = depends.shape[1]
     found = cycle_of(depends[:, :, None, :, None], network.channels.neighbour)
     return tuple(x * width + c for x, c, _ in found)

@@ -37,8 +37,7 @@ _CHUNK_ROWS = 500_000  # paths that a thread computes at a time at most
 class PathPolicy:
     """Which paths: the `k` shortest with at most `priorities` - 1 down-ups (0 priorities: any path, KSP).
 
-    `ties`: among equal lengths, "diverse" or "plain". `disjoint`: only paths that share no link (FC).
-    """
+    `ties`: among equal lengths, "diverse" or "plain". `disjoint`: only paths that share no link (FC)."""
 
     k: int = 32
     priorities: int = 1
@@ -83,8 +82,7 @@ class ExpanderRoutes:
     """Paths of (source, destination) pairs. Those of pair i are rows first[i] to first[i+1]-1, the shortest first.
 
     `pairs` (P, 2) switches; `first` (P + 1,); `length` (R,) links of a path; `columns` (R, longest) the column of
-    `network.channels` taken at every switch, anything behind the length.
-    """
+    `network.channels` taken at every switch, anything behind the length."""
 
     network: Expander
     policy: PathPolicy

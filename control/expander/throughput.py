@@ -117,8 +117,7 @@ def solve(routes: ExpanderRoutes, demand: Demand, method: str = "auto", gap: flo
         gap: how far apart the bounds of the approximation may be.
 
     Raises:
-        DetourError: the method is unknown, or HiGHS fails.
-    """
+        DetourError: the method is unknown, or HiGHS fails."""
     if method not in METHODS:
         raise DetourError(f"method {method!r}; there are {', '.join(METHODS)}")
     if not np.array_equal(routes.pairs, demand.pairs):

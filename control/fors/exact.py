@@ -56,8 +56,7 @@ def _fewest_phases(fabric: FatTree) -> _SpinePaths:
 
     The solver gets about twenty seconds for each number of phases; where it finds nothing for the first, the result has
     more phases than its `lower_bound`, for that a solver rules something out is no proof. Where it finds nothing at
-    all, flows are dealt out without it.
-    """
+    all, flows are dealt out without it."""
     demand = LeafDemand(fabric)
     bound, near = least_phases(demand)
     for phases in range(bound, bound + _MORE):
@@ -105,8 +104,7 @@ def _with_servers(fabric: FatTree, paths: _SpinePaths) -> tuple[Schedule, np.nda
 def dealt_lanes(fabric: FatTree, leaf: np.ndarray, spine: np.ndarray) -> np.ndarray:
     """(flows,) int32: (spine * cables + cable) * lanes + lane of flows between `leaf` and `spine` (`INSIDE` stays).
 
-    Flows of a link take the lanes of its working cables in turn. So no lane has more than T of a link's T * room.
-    """
+    Flows of a link take the lanes of its working cables in turn. So no lane has more than T of a link's T * room."""
     lanes = np.full(len(spine), INSIDE, np.int32)
     away = np.flatnonzero(spine != INSIDE)
     link = leaf[away].astype(np.int64) * fabric.spines + spine[away]

@@ -24,8 +24,7 @@ TRIES = 2
 """Attempts to route a phase"""
 SWAP_BUDGET = 60
 """and how many flows may drive others out in each."""
-_LONGEST = 160
-"""Flows of a component at most."""
+_LONGEST = 160  # Flows of a component at most.
 _FEW, _MANY = 32, 256
 """Components that are tried for one phase: at first, and if none of these will do."""
 _ROUNDS = 6
@@ -155,8 +154,7 @@ def _components(p: int, rows: Int32s1, flows: _Flows, longest: int, found: Int32
     """Components that a row of phase p and another phase's flows make and that may be exchanged: cost, row, phase.
 
     They must not crowd the other phase, nor p at a leaf that is not crowded yet. The cost is the length, and more where
-    the row would not find a free spine. Returns how many were found.
-    """
+    the row would not find a free spine. Returns how many were found."""
     members = np.empty(longest, np.int32)
     phases = flows.at.shape[1]
     stride = 7 if phases % 7 else 1

@@ -138,8 +138,7 @@ def _recolour_phases(
 ) -> list[int]:
     """Finds spines, in place, for flows of these phases that have none (-1); returns the phases that resist.
 
-    Phases with the same flows between leaves over the same spines are recoloured once.
-    """
+    Phases with the same flows between leaves over the same spines are recoloured once."""
     wanted = np.zeros(int(phase.max(initial=0)) + 1, bool)
     wanted[which] = True
     rows = np.flatnonzero((source != target) & wanted[phase])

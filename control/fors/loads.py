@@ -80,8 +80,7 @@ class _Programme:
     """The programme in HiGHS: a row for each pair's flows, for what two pods exchange over a plane, and for each link's
     load. Columns are paths, then crossings. T is given or the last column.
 
-    `directed`, on two levels: columns for both directions, those from u to v first; the rows twice as well.
-    """
+    `directed`, on two levels: columns for both directions, those from u to v first; the rows twice as well."""
 
     def __init__(self, demand: LeafDemand, most: int | None, *, integer: bool = False, directed: bool = False) -> None:
         self.demand, self.solver = demand, solver(random_seed=1)
@@ -216,8 +215,7 @@ def fluid_bound(demand: LeafDemand) -> Fraction:
     """The linear programme's least T, proven by its dual prices in integer arithmetic.
 
     Any prices of links give a bound: a flow pays at least what the cheapest of its paths costs, and all links together
-    take in at most T times the sum of price and room.
-    """
+    take in at most T times the sum of price and room."""
     if not len(demand.pairs):
         return Fraction(0)
     fabric = demand.fabric
@@ -258,8 +256,7 @@ def fractional(demand: LeafDemand, most: int) -> np.ndarray | None:
     """(paths,) a solution of the linear programme with T = `most` from the middle of all solutions; None: no solution.
 
     From the middle, because it leaves `whole` most room: a vertex has integers where they need not be. Where the
-    interior point method gives up, the simplex method's vertex is better than nothing.
-    """
+    interior point method gives up, the simplex method's vertex is better than nothing."""
     if not len(demand.pairs):
         return np.zeros(0)
     model = _Programme(demand, most)
@@ -331,8 +328,7 @@ def _rounded(demand: LeafDemand, phases: int, near: np.ndarray) -> np.ndarray | 
 def dealt_out(demand: LeafDemand) -> np.ndarray:
     """(paths, 2) int flows without a solver: each pair of leaves fills the spines whose links have least, in turn.
 
-    Never none, and not the fewest phases: for fabrics of two levels on which the solver gives up.
-    """
+    Never none, and not the fewest phases: for fabrics of two levels on which the solver gives up."""
     load, room = np.zeros(len(demand.room), np.int64), np.maximum(demand.room, 1)
     flows = np.zeros((len(demand.paths), 2), np.int64)
     one, other = demand.ends()

@@ -50,8 +50,7 @@ def schedule(spines: int, leaves: int, reduction: int) -> Schedule | None:
 def closed_form(spines: int, leaves: int) -> Schedule:
     """The bandwidth-optimal schedule (Prisacari et al., ICS 2013): P phases, at most M0 - floor(M0/M1) flows of a leaf.
 
-    Right for every f <= floor(M0/M1).
-    """
+    Right for every f <= floor(M0/M1)."""
     slots = spines * leaves
     p, a, g = np.ogrid[:slots, :spines, :leaves]
     n = p + a
@@ -78,8 +77,7 @@ def algorithm_1(spines: int, leaves: int, reduction: int) -> Schedule:
 def inter_leaf(spines: int, leaves: int, reduction: int) -> Schedule:
     """The flows between leaves (section 4): M0 (P - M0) a leaf, spread as evenly as can be over the phases.
 
-    The printed algorithm is wrong in two places: docs/facts.md, "FORS: what is printed wrong".
-    """
+    The printed algorithm is wrong in two places: docs/facts.md, "FORS: what is printed wrong"."""
     phases = phases_needed(spines, leaves, reduction)
     if leaves == 1:
         return Schedule(phases, *(np.zeros(0, np.int32) for _ in range(3)))
@@ -133,8 +131,7 @@ def algorithm_2(fabric: FatTree, schedule: Schedule) -> np.ndarray | None:
 
     It uses the spines without any failed link only, the i-th of them for the i-th flow out of a leaf; the index begins
     anew at every source leaf (docs/facts.md, "FORS: what is printed wrong"). It applies if no leaf sends more flows a
-    phase than there are such spines: with f of them impacted. The schedule has to be a shift.
-    """
+    phase than there are such spines: with f of them impacted. The schedule has to be a shift."""
     healthy = np.flatnonzero(fabric.alive.all(axis=0)).astype(np.int32)
     src_leaf, dst_leaf = schedule.src // fabric.hosts, schedule.dst // fabric.hosts
     rows = np.flatnonzero(src_leaf != dst_leaf)
@@ -153,8 +150,7 @@ def recoloured(fabric: FatTree, schedule: Schedule, seed: int = 1) -> np.ndarray
     """Spines (flows,) int32 by recolouring, or None if a phase resisted (which proves nothing).
 
     A phase's routing depends on how many flows go from which leaf to which only; every such multigraph is coloured
-    once.
-    """
+    once."""
     src_leaf, dst_leaf = schedule.src // fabric.hosts, schedule.dst // fabric.hosts
     rows = np.flatnonzero(src_leaf != dst_leaf)
     pair = src_leaf[rows] * fabric.leaves + dst_leaf[rows]

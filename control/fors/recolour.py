@@ -17,8 +17,7 @@ from detour.base.arrays import Bools2, Int32s1
 from detour.base.jit import allocating, int64
 from detour.control.native import FORS_PART
 
-_TENURE = 7
-"""An edge may not return to the colour it was driven from for this many steps, and some at random."""
+_TENURE = 7  # An edge may not return to the colour it was driven from for this many steps, and some at random.
 
 
 class _Side(NamedTuple):
@@ -55,8 +54,7 @@ def complete(
     source, target, colour: (edges,) int32. out_ok: (sources, colours) bool, in_ok: (targets, colours) bool. Colours
     that are there already must be consistent; they change along the shortest chains that can be found, and only where
     there are none further. `budget`: how many edges may drive others out before it is given up. `seed`: an odd one
-    takes the edges in their order, an even one in the opposite order.
-    """
+    takes the edges in their order, an even one in the opposite order."""
     edges, colours = len(source), out_ok.shape[1]
     out = _Side(source, out_ok, np.full(out_ok.shape, -1, np.int32))
     into = _Side(target, in_ok, np.full(in_ok.shape, -1, np.int32))
@@ -113,8 +111,7 @@ def _next(rng: int) -> int:
 
     The multiplier is that of Park, Miller and Stockmeyer (1993), but theirs adds nothing and must not begin at 0. With
     an increment modulo the same prime 0 is like any other, and 1973665155 is the one state that is never left; from all
-    others the period is 2^31 - 2.
-    """
+    others the period is 2^31 - 2."""
     return (rng * 48271 + 11) % 2147483647
 
 
@@ -151,8 +148,7 @@ def _by_ejection_chain(edge, graph, search, start) -> int:
     """The colour for an edge after the fewest others have each gone to another colour; -1: none was found.
 
     Breadth first over edges: one takes a colour that a single other edge has at one of its ends, that one has to find
-    another colour in turn, until one finds a free colour. `start`: the first one to look at.
-    """
+    another colour in turn, until one finds a free colour. `start`: the first one to look at."""
     out, into = graph.out, graph.into
     queue, parent = search.queue, search.parent
     colours = out.ok.shape[1]
@@ -221,8 +217,7 @@ def _by_kempe_chain(u, v, graph, chain) -> int:
     """Frees a colour for an edge u -> v by exchanging two colours along the shortest chain; -1: there is none.
 
     a is free at u, b is free at v. The chain of a and b that begins at v cannot come to u (it would arrive by a), the
-    one that begins at u cannot come to v; either may be exchanged if all its edges may have the other colour.
-    """
+    one that begins at u cannot come to v; either may be exchanged if all its edges may have the other colour."""
     out, into = graph.out, graph.into
     colours = out.ok.shape[1]
     best, best_a, best_b, best_end = chain.shape[0] + 1, -1, -1, 0

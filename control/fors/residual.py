@@ -28,8 +28,7 @@ def residual(
     """Phases and spines for flows (arrays of equal length, the phases in the order in which they were to come) on
     `fabric`, of two levels with one cable from leaf to spine.
 
-    The plan is free of contention if the given one was; `GONE` where two leaves have no common spine left.
-    """
+    The plan is free of contention if the given one was; `GONE` where two leaves have no common spine left."""
     work = _Work(fabric, np.asarray(src), np.asarray(dst), np.asarray(spine, np.int32).copy())
     groups = _groups(np.asarray(phase))
     waiting: list[int] = []

@@ -23,8 +23,7 @@ def assign_servers(
     """Each flow's server at its source leaf and at its target leaf, int32, 0..population-1.
 
     Flows come sorted by (source, target), n_u * n_v for each pair of leaves that has any and n_u * (n_u - 1) inside
-    a leaf; `phase` in 0..phases-1. Nobody sends to itself.
-    """
+    a leaf; `phase` in 0..phases-1. Nobody sends to itself."""
     leaves = len(population)
     population = np.asarray(population, np.int32)
     flows = len(source)

@@ -148,8 +148,7 @@ def unequal_problems(plan: UnequalPlan, most: int = 10) -> list[str]:
     """What is wrong with a plan, a line each, at most `most`; from its rows alone, as `verify.problems`.
 
     Checked: every pair's pieces are its bytes, none is empty, and in a phase nobody sends or receives twice, no link
-    carries more than it can, and none has failed.
-    """
+    carries more than it can, and none has failed."""
     if len(plan.sent) != plan.plan.flows:
         return [f"bytes: {len(plan.sent)} values for {plan.plan.flows} flows"]
     problems = contention_problems(plan.plan)

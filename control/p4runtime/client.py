@@ -58,8 +58,7 @@ class Displaced:
 class SwitchClient:
     """One switch. Made by `FabricClient`.
 
-    `lost`: set while there is no connection.
-    """
+    `lost`: set while there is no connection."""
 
     def __init__(
         self, target: SwitchTarget, pipeline: PipelineConfig, election_id: int, on_packet_in: PacketIn | None = None

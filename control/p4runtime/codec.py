@@ -64,8 +64,7 @@ class Codec:
     """Encodes and decodes the entities of one P4Info.
 
     `port_bytes`: replicas name their ports by byte strings (P4Runtime 1.5) and not by the number that earlier
-    servers, BMv2's among them, understand.
-    """
+    servers, BMv2's among them, understand."""
 
     def __init__(self, p4info: p4i.P4Info, port_bytes: bool = False) -> None:
         self.p4info = p4info

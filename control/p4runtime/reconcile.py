@@ -77,8 +77,7 @@ Returned = Callable[[SwitchClient], Awaitable[None]]
 class Keeper:
     """See the module. Made and used in the event loop of the client.
 
-    `lost`: switches that are not reached, or do not hold again what they must, and why; by name.
-    """
+    `lost`: switches that are not reached, or do not hold again what they must, and why; by name."""
 
     def __init__(self, switches: Iterable[SwitchClient], returned: Returned) -> None:
         self._returned = returned

@@ -325,8 +325,7 @@ def balance(g: Coloured, members: Int32Array | None = None) -> int:
         members: (2, vertices) group of every vertex, -1: none; None: there are no groups.
 
     Returns:
-        How much is left that is too much; 0: nothing.
-    """
+        How much is left that is too much; 0: nothing."""
     edges, vertices = len(g.colour), g.load.shape[1]
     lists = _Lists(
         np.full(g.load.shape, -1, np.int32), np.full((2, edges), -1, np.int32), np.full((2, edges), -1, np.int32)

@@ -71,8 +71,7 @@ def rebalanced(old: Placement, free: NDArray[np.integer], before: Int32Array) ->
         old: where all flows are that have a path.
         free: flows that may move.
         before: (flows, switches) path rows of before the damage. Where exchanging from `old` on does not lead to the
-            bound, it is tried from these: what uses links that are down has not been pressed in anywhere there.
-    """
+            bound, it is tried from these: what uses links that are down has not been pressed in anywhere there."""
     size = old.flows.size
     if not old.network.tiers or not len(free) or (one := int(size[0])) != size.max() or one != size.min():
         return old

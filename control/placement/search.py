@@ -68,8 +68,7 @@ def _expand(g, origin, toward, levels, most, back, size, prices, turn, tick, sid
     number of switches at the last level.
 
     `toward`: (switches,) distance to the other end; `back`: 1 if ways lead to the origin; `turn`: the search begins at
-    another neighbour, so that equal choices are spread.
-    """
+    another neighbour, so that equal choices are spread."""
     width = g.neighbour.shape[1]
     side.cost[0, origin], side.seen[0, origin], side.reached[0, 0] = 0.0, tick, origin
     count = 1
@@ -228,8 +227,7 @@ def descend(
         size: (flows,) what each puts on its links.
         walk: where flows are.
         load: (links,) what is on the links.
-        limit: of what a link should carry.
-    """
+        limit: of what a link should carry."""
     # What exceeds the limit is dearer than any path that does not.
     steep = 2.0 * network.longest * max(float(load.max(initial=0)), limit) + float(size.max(initial=1))
     prices = Prices(load, 0.5, float(limit), steep)

@@ -106,8 +106,7 @@ def _route(value: int, prefix_len: int, action: ActionSet) -> TableEntry:
 def plan_sids(switch: Switch, dead: frozenset[int]) -> Iterator[TableEntry]:
     """uN as /48; uA of every live port as /48 (local function) and as /64 (node and function).
 
-    `dead` are links that carry nothing: a uA over one of them is no local SID, its packets are dropped and counted.
-    """
+    `dead` are links that carry nothing: a uA over one of them is no local SID, its packets are dropped and counted."""
     node = switch.node_id
     yield _sid(address.locator(node), 48, Action.of(schema.UN))
     for port, peer in enumerate(switch.ports, start=1):

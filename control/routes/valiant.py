@@ -79,8 +79,7 @@ def _targets(topology: Topology, failures: Failures, group: int) -> list[int]:
 def _touched_groups(topology: Topology, failures: Failures) -> dict[tuple[int, int], frozenset[int]]:
     """(switch, destination group) -> groups on the way, for those whose way takes more than one global hop.
 
-    A single global hop leads from a group straight into the destination group and touches no other.
-    """
+    A single global hop leads from a group straight into the destination group and touches no other."""
     distance, group_of = distances(topology, failures), live_graph(topology, failures).group
     touched: dict[tuple[int, int], frozenset[int]] = {}
     for group in range(topology.valiant_groups):

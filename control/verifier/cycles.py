@@ -22,8 +22,7 @@ Depends = NDArray[np.bool_]
 def _strip(depends: Bools5, neighbour: Int32s2, degree: Int64s3, stack: Int64s1) -> int:
     """Removes channels on which nothing depends until none is left or every one is (Kahn); returns how many remain.
 
-    degree[x, c, l] becomes the number of remaining channels that depend on the channel, -1 if it was removed.
-    """
+    degree[x, c, l] becomes the number of remaining channels that depend on the channel, -1 if it was removed."""
     n, width, classes = degree.shape
     degree[:] = 0
     for x in range(n):
@@ -62,8 +61,7 @@ def cycle_of(depends: Depends, neighbour: Int32Array) -> tuple[tuple[int, int, i
 
     Args:
         depends: (switches, width, classes, width, classes).
-        neighbour: (switches, width) switch behind a column, -1 for none.
-    """
+        neighbour: (switches, width) switch behind a column, -1 for none."""
     n, width, classes = depends.shape[:3]
     neighbour = np.ascontiguousarray(neighbour)
     degree = np.zeros((n, width, classes), np.int64)

@@ -271,8 +271,7 @@ def shortest_choices(neighbour: Int32Array, distance: Int32Array) -> NDArray[np.
 
     Args:
         neighbour: (switches, width) switch behind a column, -1 for none.
-        distance: (switches, switches) links of shortest paths.
-    """
+        distance: (switches, switches) links of shortest paths."""
     return (distance[neighbour] + 1 == distance[:, None, :]) & (neighbour >= 0)[:, :, None]
 
 

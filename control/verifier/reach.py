@@ -75,8 +75,7 @@ def relax_hops(
 def solve(book: ChoiceBook, choices: Choices, *, endings: bool = False) -> Hops:
     """Longest ways for (switches, destinations) choices.
 
-    With `endings` a dropped packet counts as arrived: then LOST means that it may never end.
-    """
+    With `endings` a dropped packet counts as arrived: then LOST means that it may never end."""
     rows = np.arange(len(choices))
     return solve_rows(book, choices[None], rows, np.zeros(choices.shape, np.int16), endings=endings)[0]
 
@@ -87,8 +86,7 @@ def solve_rows(
     """The same for several variants at once that differ from a solved state in some rows only.
 
     `choices` is (variants, rows, destinations), `beyond` (switches, destinations) the solution that holds at
-    all other switches; returns (variants, rows, destinations).
-    """
+    all other switches; returns (variants, rows, destinations)."""
     following, count, loses = book.arrays(len(beyond))
     hops = np.repeat(beyond[None].astype(np.int16), len(choices), axis=0)
     hops[:, rows] = LOST

@@ -85,8 +85,7 @@ class Tracer:
         """The way of a packet with that UDP source port, or with that uSID list as destination address.
 
         `via` is what the first switch of a fabric with adaptive.p4 is to decide: the group to go by, None for the
-        shortest path.
-        """
+        shortest path."""
         dst = target.address if usids is None else address.usid_address(usids)
         packet, at, in_port = _Packet(source.address, dst, sport, via), source.switch, source.port
         peer = self._topology.switches[at].peer(in_port)

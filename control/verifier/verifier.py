@@ -208,8 +208,7 @@ class _Proof:
 class _Counterexample:
     """A path that goes wrong, hop by hop: the first one found in a depth-first search of all paths of a pair's packets.
 
-    A pair that is not `connected` may lose its packets, but not send them round.
-    """
+    A pair that is not `connected` may lose its packets, but not send them round."""
 
     def __init__(self, state: FabricState, source: Host, target: Host, via: int | None, connected: bool) -> None:
         self._state, self._source, self._target, self._via = state, source, target, via

@@ -62,8 +62,7 @@ def fcplus(
         seed: of the assignment and the wiring.
 
     Raises:
-        DetourError: the rule that the parameters break.
-    """
+        DetourError: the rule that the parameters break."""
     v = choose_v(s) if v is None else v
     group = layers_per_group(s, v)
     hosts = p - s if hosts is None else hosts

@@ -44,8 +44,7 @@ class Expander:
     1; `hosts` (N,) hosts of every switch; `layers` k; `down`: rows of `links` that carry nothing. Columns and ports are
     those of the whole network, whatever is down. `speed` (E,): what a link carries, in multiples of what one to a host
     does (None: 1); `delay_ps` (E,), -1 for what a fabric's settings say (None: -1); `rate_bps`: of a host's link (0: as
-    they say).
-    """
+    they say)."""
 
     family: str
     spec: str

@@ -34,8 +34,7 @@ def join(
         mix: a and b are halves of one set of stubs, so that any two may be joined.
 
     Raises:
-        DetourError: the stubs cannot be joined without loops or parallel links, as far as random swaps can tell.
-    """
+        DetourError: the stubs cannot be joined without loops or parallel links, as far as random swaps can tell."""
     for _ in range(_RESTARTS):
         left, right = _shuffled(a, b, rng, mix)
         links = _Links(left, right, taken)
