@@ -69,10 +69,8 @@ class Registry(Generic[T]):
         return in_file(name) or self._own_name(name) is not None or any(p.name == name for p in self._installed())
 
     def find(self, name: str) -> T:
-        """What has that name.
-
-        Raises:
-            DetourError: there is none; the file or package cannot be imported; it is no such thing."""
+        """What has that name. Raises `DetourError`: there is none; the file or package cannot be imported; it is no
+        such thing."""
         if in_file(name):
             return self._adopt(name, load(name, self.what))
         own = self._own_name(name)
@@ -143,10 +141,8 @@ def near(name: str, names: Iterable[str]) -> str:
 
 def load(text: str, what: str = "what is named") -> Any:
     """The attribute that FILE.py:NAME names. A file is executed once, and again when it has changed. With a digest
-    behind it (`pinned`) a file that has changed is refused.
-
-    Raises:
-        DetourError: no such file, no such name, it has changed, or what its code raised, with the line."""
+    behind it (`pinned`) a file that has changed is refused. Raises `DetourError`: no such file, no such name, it has
+    changed, or what its code raised, with the line."""
     found = _IN_FILE.fullmatch(text)
     if found is None or found["rest"] is not None:
         raise DetourError(f"{text!r} is not of the form FILE.py:NAME")
@@ -171,10 +167,7 @@ def _is_its_own(module: ModuleType, key: str) -> bool:
 
 def pinned(text: str) -> str:
     """FILE.py:NAME with a digest of the file, by which results of other versions are told apart; other names as they
-    are.
-
-    Raises:
-        DetourError: the file cannot be read."""
+    are. Raises `DetourError`: the file cannot be read."""
     found = _IN_FILE.fullmatch(text)
     if found is None or found["digest"] is not None:
         return text
@@ -219,10 +212,8 @@ def _module(path: Path) -> ModuleType:
 
 @contextmanager
 def blaming(what: str) -> Iterator[None]:
-    """What code of others raises inside becomes one line that says where: `what`, line and error.
-
-    Raises:
-        DetourError: that line; a `DetourError` of the code goes through as it is."""
+    """What code of others raises inside becomes one line that says where: `what`, line and error. Raises `DetourError`:
+    that line; a `DetourError` of the code goes through as it is."""
     try:
         yield
     except (DetourError, KeyboardInterrupt):
@@ -248,20 +239,15 @@ def _files() -> set[str]:
 
 
 def function_of(name: str, found: Any, of: str) -> Callable[..., Any]:
-    """What is found, if it can be called. `of`: what it is to take, in words.
-
-    Raises:
-        DetourError: it cannot."""
+    """What is found, if it can be called. `of`: what it is to take, in words. Raises `DetourError`: it cannot."""
     if not callable(found):
         raise DetourError(f"{name} is a {type(found).__name__}, and not a function of {of}")
     return found
 
 
 def call(what: str, function: Callable[..., Any], **values: Any) -> Any:
-    """Calls what others have written, with values that its signature takes.
-
-    Raises:
-        DetourError: a value is missing or not known, or what the function raised, with the line."""
+    """Calls what others have written, with values that its signature takes. Raises `DetourError`: a value is missing or
+    not known, or what the function raised, with the line."""
     try:
         inspect.signature(function).bind(**values)
     except TypeError as error:
@@ -281,10 +267,8 @@ def parameters_text(function: Callable[..., Any]) -> str:
 
 
 def values_of(text: str, rest: str) -> dict[str, Any]:
-    """`key=value,key=value` behind a name: whole numbers, other numbers and words, as they look.
-
-    Raises:
-        DetourError: a part is not of that form, or a key is there twice."""
+    """`key=value,key=value` behind a name: whole numbers, other numbers and words, as they look. Raises `DetourError`:
+    a part is not of that form, or a key is there twice."""
     found: dict[str, Any] = {}
     for part in rest.split(",") if rest.strip() else []:
         key, equals, value = (piece.strip() for piece in part.partition("="))

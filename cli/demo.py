@@ -32,7 +32,7 @@ def register(commands: Any) -> None:
 
 def _demo(options: argparse.Namespace) -> int:
     from detour.base.interrupting import interruptible
-    from detour.control.topology_files import open_topology
+    from detour.control.graph_files import open_topology
     from detour.fabric.backends.targets import explained
     from detour.fabric.daemon.daemon import boot, found_by_others
     from detour.fabric.traffic.workload import pairs_of

@@ -17,7 +17,7 @@ from detour.cli.output import Page, bar, present, shown_progress
 from detour.fabric.operations.results import ProvenAnywhere, ProvenClasses, ProvenPlain
 
 if TYPE_CHECKING:
-    from detour.control.expander.installed import InstalledProof
+    from detour.control.expander.proof import InstalledProof
     from detour.control.expander.routes import ExpanderRoutes, PathPolicy
     from detour.fabric.operations.results import ProvenFabric, ProvenSenders
     from detour.topo.expander import Expander
@@ -70,7 +70,7 @@ def prove(options: argparse.Namespace, network: Expander, policy: PathPolicy) ->
 def _installed(routes: ExpanderRoutes) -> InstalledProof:
     """What follows from the entries for classes that switches hold."""
     from detour.control.expander.demand import hop_distances
-    from detour.control.expander.installed import prove_installed
+    from detour.control.expander.proof import prove_installed
     from detour.control.verifier.dependencies import InstalledClasses, shortest_choices, wires_of
     from detour.fabric.traffic.expander import installed_classes
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +16,9 @@ from detour.base.errors import DetourError
 from detour.base.files import read_text
 from detour.base.quantities import fraction_of, rate_bps_of, time_ps_of
 from detour.base.tables import Table, left, right
-from detour.cli.asking import running
+from detour.cli.asking import running, running_lab
 from detour.cli.lab import add_lab_options, lab_of_up, show_lab
+from detour.cli.operations import show_status
 from detour.cli.output import Page, present, shown_progress
 from detour.cli.parser import (
     Parser,
@@ -28,7 +30,6 @@ from detour.cli.parser import (
     packet_count,
     quantity,
 )
-from detour.cli.status import show_status
 
 if TYPE_CHECKING:
     from detour.fabric.daemon.client import UpOptions
@@ -57,6 +58,7 @@ def register(commands: Any) -> None:
     add_name_option(shell)
     shell.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- ARG", help="passed on to p4runtime-shell")
     command(commands, "warm", "compile all native code now instead of on first use", _warm)
+    _add_exec(commands)
 
 
 def add_fabric_options(parser: Parser, target: str | None, without: str) -> None:
@@ -126,8 +128,8 @@ def _grpc_tls(options: argparse.Namespace) -> dict[str, str] | None:
 
 def up_options(options: argparse.Namespace) -> UpOptions:
     """What the options say."""
+    from detour.control.graph_files import absolute
     from detour.control.p4runtime.pipeline import PipelineConfig
-    from detour.control.topology_files import absolute
     from detour.fabric.daemon.client import UpOptions
 
     pcap, topology = None if options.pcap is None else os.path.abspath(options.pcap), absolute(options.topo)
@@ -273,3 +275,44 @@ def _warm(options: argparse.Namespace) -> None:
         warmed = warm(progress)
     if options.json:
         print(json.dumps(warmed))
+
+
+def _add_exec(commands: Any) -> None:
+    text = "run a command on a Linux host (`detour up --linux`); its exit status is the command's"
+    parser = command(commands, "exec", text, _exec, json=False)
+    add_name_option(parser)
+    parser.add_argument("host", metavar="HOST", help="like h0")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="and what it is to be told")
+
+
+def _exec(options: argparse.Namespace) -> None:
+    from detour.fabric.linux.keeper import attended, enter
+
+    arguments = _command_of(options.arguments)
+    if not arguments:
+        raise DetourError(f"nothing to run: `detour exec {options.host} -- COMMAND`")
+    lab = running_lab()
+    hosts = {host.host: host for host in (running().status().linux if lab is None else lab.linux) or []}
+    if not hosts:
+        what, names = ("fabric", "h0,h71") if lab is None else ("lab", "all")
+        raise DetourError(f"the {what} has no Linux hosts; `detour up --linux {names}` makes some")
+    found = hosts.get(options.host)
+    if found is None:
+        raise DetourError(f"{options.host} is no Linux host; these are: {', '.join(hosts)}")
+    line = [*enter(found.process, found.user), *attended(os.getcwd(), arguments)]
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_IGN)
+    try:
+        os.execvp(line[0], line)
+    except OSError as error:
+        raise DetourError(f"{line[0]}: {error.strerror}") from None
+
+
+def _command_of(words: list[str]) -> list[str]:
+    """What is to be run, of what stands behind the host: `--name` may stand there as well, before `--`."""
+    if words and words[0].split("=")[0] == "--name" and "--" in words:
+        parser = Parser(prog="detour exec")
+        add_name_option(parser)
+        choose_fabric(parser.parse_args(words[: words.index("--")]).name)
+        words = words[words.index("--") :]
+    return words[1:] if words[:1] == ["--"] else words

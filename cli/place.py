@@ -62,10 +62,10 @@ def _place(options: argparse.Namespace) -> None:
     if options.topo is None:
         raise DetourError("place needs --topo SPEC, or --apply for the fabric that is up")
     from detour.base.records import as_json
+    from detour.control.graph_files import open_topology
     from detour.control.native import PLACEMENT
     from detour.control.placement.jobs import read_jobs
     from detour.control.placement.report import compare
-    from detour.control.topology_files import open_topology
     from detour.topo import parse_failure
 
     topology = open_topology(options.topo)

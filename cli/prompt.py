@@ -25,7 +25,7 @@ from detour.cli.parser import Parser
 from detour.fabric.operations.session import Session
 from detour.topo import Topology
 
-ASKING_GROUPS = ("status", "tables", "paths", "traffic", "trace", "metrics", "place", "fcplus")
+ASKING_GROUPS = ("operations", "trace", "metrics", "place", "fcplus")
 """modules of the command line whose commands ask a running fabric"""
 _ENDS = ("quit", "exit")
 

@@ -5,8 +5,7 @@ every rail of GPU servers."""
 from __future__ import annotations
 
 from detour.base.errors import DetourError
-from detour.topo.builder import Builder, check_counts, check_limits
-from detour.topo.topology import Topology
+from detour.topo.topology import Builder, Topology, check_counts, check_limits
 
 
 def leaf_spine(leaves: int, spines: int, hosts: int, cables: int = 1, speed: float = 1.0) -> Topology:

@@ -20,8 +20,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
-from detour.topo.builder import Builder, check_limits
-from detour.topo.topology import MAX_PORT, LinkKind, Topology
+from detour.topo.topology import MAX_PORT, Builder, LinkKind, Topology, check_limits
 
 if TYPE_CHECKING:
     import networkx
@@ -59,11 +58,9 @@ def from_networkx(
     graph: networkx.Graph, gbps: float | None = None, delay_ns: float | None = None, spec: str | None = None
 ) -> Topology:
     """The topology that a graph describes; its `spec` is `graph:` and a digest of all that makes it up, or what is
-    given. `gbps`, `delay_ns`: of links that say nothing.
-
-    Raises:
-        DetourError: a host that does not have one switch, a link to itself, ports that are taken, wrong groups, rates
-            or delays, or more than addresses and port numbers can hold."""
+    given. `gbps`, `delay_ns`: of links that say nothing. Raises `DetourError`: a host that does not have one switch, a
+    link to itself, ports that are taken, wrong groups, rates or delays, or more than addresses and port numbers can
+    hold."""
     if graph.is_directed():
         raise DetourError("graph: links have no direction; use graph.to_undirected()")
     kinds = graph.nodes(data="kind")

@@ -83,10 +83,8 @@ def host_paths(topology: Topology, source: Host, target: Host, failures: Failure
 def via_paths(
     topology: Topology, source: int, target: int, via: int, failures: Failures = NONE
 ) -> Iterator[SwitchPath]:
-    """All paths that the data plane takes by way of a group: to it over a direct link, on from there.
-
-    Raises:
-        DetourError: `via` is no intermediate group for these two switches."""
+    """All paths that the data plane takes by way of a group: to it over a direct link, on from there. Raises
+    `DetourError`: `via` is no intermediate group for these two switches."""
     here, there = topology.switches[source].group, topology.switches[target].group
     if not 0 <= via < topology.valiant_groups or via in (here, there) or here == there:
         raise DetourError(
@@ -111,11 +109,9 @@ def _into(topology: Topology, source: int, via: int, failures: Failures) -> Iter
 def path_usids(topology: Topology, path: SwitchPath, target: Host) -> tuple[int, ...]:
     """The uSID list that pins a path: one uSID for every switch after the first, then the host's.
 
-    A list too long is thinned out: the uSID of a switch that lies on the only shortest path between those
-    named around it says nothing.
-
-    Raises:
-        DetourError: it is no path of this topology, does not end at the host, or needs more than six uSIDs."""
+    A list too long is thinned out: the uSID of a switch that lies on the only shortest path between those named around
+    it says nothing. Raises `DetourError`: it is no path of this topology, does not end at the host, or needs more than
+    six uSIDs."""
     _check_path(topology, path, target)
     usids = (*(topology.switches[s].node_id for s in path[1:]), target.node_id)
     if len(usids) > address.MAX_USIDS:
@@ -191,10 +187,8 @@ def _is_only_path(topology: Topology, path: SwitchPath) -> bool:
 def parse_usid_list(topology: Topology, text: str) -> tuple[int, ...]:
     """uSIDs from a text like `s1,s7,h12` or `2,8,800c` (hexadecimal); separated by commas, colons or blanks.
 
-    `e003` (or `p3`) is the link behind port 3 of the switch named before it.
-
-    Raises:
-        DetourError: a part means no uSID, or there are none or too many."""
+    `e003` (or `p3`) is the link behind port 3 of the switch named before it. Raises `DetourError`: a part means no
+    uSID, or there are none or too many."""
     parts = text.replace(",", " ").replace(":", " ").split()
     usids = tuple(_parse_usid(topology, part) for part in parts)
     address.usid_address(usids)

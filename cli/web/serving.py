@@ -15,7 +15,7 @@ from detour.base.tcp_listener import PATIENCE_S, take_tcp
 from detour.cli.web.answers import Answers
 from detour.cli.web.feed import Feed, SampleHub
 from detour.cli.web.server import Guard, PageAnswers, WebServer
-from detour.control.topology_files import open_topology
+from detour.control.graph_files import open_topology
 from detour.fabric.operations.registry import Operations
 
 _HOST = "127.0.0.1"

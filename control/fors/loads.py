@@ -3,12 +3,12 @@
 
 Minimise T over integers x[u, v, c] >= 0 with sum_c x[u, v, c] = n_u * n_v for all u != v, x = 0 on failed links, and no
 link with more than T flows for each that it has room for in a phase (1, or what parallel and fast cables allow), in
-either direction. T phases are then enough (`phase_assignment.py`, `server_assignment.py`), and fewer never. What u
+either direction. T phases are then enough (`phase_assignment.py`, X fewer never. What u
 sends to v may be taken to be what v sends to u: then there is one variable for both, and a solution of the linear
 programme loses nothing by it (average x with its transpose).
 
 On three levels c is a plane, and flows between pods P and Q cross it over real numbers z[P, Q, c, i] of its cores i, as
-many in sum as x between the pods' leaves. T phases are needed there too; whether they are enough decides `tiered`.
+many in sum as x between the pods' leaves. T phases are needed there too; whether they are enough decides `solve`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ for them (Algorithm 2), and recolouring of phases where that does not apply.
 Both schedules are *shifts*: in a phase, the a-th server of every leaf sends the same number of leaves further. So a
 phase's flows between leaves form a circulant multigraph, and there are few different ones. The number of a server is
 s = a + g * M0, P = M0 * M1. The paper counts a server's own part as a message that takes a phase, as in MPI's
-all-to-all, and so has P phases at least. Nothing is sent for it, and where P - 1 are enough `exact.py` finds them: it
+all-to-all, and so has P phases at least. Nothing is sent for it, and where P - 1 are enough `solve.py` finds them: it
 spreads the flows out of a leaf evenly over phases, which linear shift does not, and so a link that breaks later costs
 few phases more.
 """

@@ -4,7 +4,7 @@
 
 The switch that takes a packet in from a host decides; those behind it follow what the packet says, so all switches of a
 group must know the way to every group that one of them may choose. A link counts as usable if it is reached inside the
-group; a group cut off from the destination (see `valiant.py`) is none to go by.
+group; a group cut off from the destination (see `routing.py`) is none to go by.
 
 ugal_graph.p4 is UGAL-L between the switches of any graph (Singh, 2005). A switch that the destination cannot be reached
 from, or that failures have put too far from it, has no distance, and one that cannot be reached from here no path, so
@@ -20,8 +20,7 @@ from detour.base.errors import DetourError
 from detour.control import schema
 from detour.control.entries import Action, ActionSet, DefaultAction, Entity, TableEntry
 from detour.control.policy import Policy
-from detour.control.routes.routing import NextHops
-from detour.control.routes.valiant import cut_off_groups, ports_into
+from detour.control.routes.routing import NextHops, cut_off_groups, ports_into
 from detour.topo.expander.booted import is_expander
 from detour.topo.failures import NONE, Failures, dead_links
 from detour.topo.graph import FAR, distances, exit_distances, hops

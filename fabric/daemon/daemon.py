@@ -26,9 +26,9 @@ from detour.base.interrupting import Interrupted, interruptible
 from detour.base.progress import Progress, silent
 from detour.base.records import as_json
 from detour.base.reports import need_address_space, report
+from detour.control.graph_files import open_topology
 from detour.control.p4runtime.pipeline import PipelineConfig
 from detour.control.planner import plan
-from detour.control.topology_files import open_topology
 from detour.fabric.backends.settings import BackendChanges
 from detour.fabric.backends.targets import make_fabric
 from detour.fabric.daemon import log

@@ -8,9 +8,8 @@ import time
 from msgspec import UNSET
 
 from detour.base.errors import DetourError
-from detour.control.describe import TABLE_NAMES, entity_text
-from detour.control.entries import Plan
-from detour.control.expander.installed import LIST_HOPS, prove_running
+from detour.control.entries import TABLE_NAMES, Plan, entity_text
+from detour.control.expander.proof import LIST_HOPS, prove_running
 from detour.control.expander.routes import PathPolicy
 from detour.control.verifier.trace import Tracer
 from detour.control.verifier.verifier import verify

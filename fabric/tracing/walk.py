@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from detour.base.errors import DetourError
 from detour.control.entries import Entity
+from detour.control.graph_files import open_topology
 from detour.control.planner import plan
 from detour.control.policy import Policy
-from detour.control.topology_files import open_topology
 from detour.engine.compiler.program import Program
 from detour.engine.trace.choices import expand
 from detour.engine.trace.network import TraceNetwork

@@ -17,7 +17,7 @@ import numpy as np
 
 from detour.base.errors import DetourError
 from detour.base.times import NS
-from detour.control import qcn_schema, schema
+from detour.control import qcn, schema
 from detour.control.entries import Plan
 from detour.control.planner import plan
 from detour.control.policy import NoMarking, Policy, Routing
@@ -113,9 +113,7 @@ class OpenLoop(VirtualFabric):
             registers = self.states[switch.device_id].registers
             for port, peer in enumerate(switch.ports, start=1):
                 if peer is not None:
-                    buffered, paused = (
-                        registers[name].address(port) for name in (qcn_schema.BUFFERED, qcn_schema.PAUSED)
-                    )
+                    buffered, paused = (registers[name].address(port) for name in (qcn.BUFFERED, qcn.PAUSED))
                     self.network.mirror_input((switch.device_id, port), buffered=buffered, paused=paused)
 
     def measure(self, warm_ps: int, window_ps: int) -> Measured:
@@ -157,7 +155,7 @@ class OpenLoop(VirtualFabric):
     def _counts(self) -> dict[str, Any]:
         names = ("tx_bytes", "rx_packets", "rx_bytes", "rx_latency_ps", "rx_network_ps", "rx_switches")
         counts: dict[str, Any] = {name: self.hs.source[name].copy() for name in names}
-        decided = schema.DECISIONS if self._mechanism is None else qcn_schema.CONDITIONAL_DECISIONS
+        decided = schema.DECISIONS if self._mechanism is None else qcn.CONDITIONAL_DECISIONS
         cells = [[state.counters[decided].read(i)[0] for i in range(2)] for state in self.states.values()]
         counts["decisions"] = np.array(cells, np.int64).sum(axis=0)
         stats = self.network.switch_stats()

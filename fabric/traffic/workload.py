@@ -16,7 +16,7 @@ from detour.fabric.traffic.flows import Choice, Flow, Pump
 from detour.fabric.traffic.streams import PatternSink, PatternSource
 from detour.hosts.verbs import Path
 from detour.topo import Topology
-from detour.topo.keyvalues import check_keys, split_spec, whole_number
+from detour.topo.spec import check_keys, split_spec, whole_number
 from detour.topo.topology import HostPair
 
 _Counts: TypeAlias = tuple[float, int, int, int]

@@ -32,8 +32,8 @@ from detour.fabric.workloads import collectives
 from detour.fabric.workloads.collectives import Ranks, RankWaits
 from detour.fabric.workloads.tasks import TaskGraph, TaskList
 from detour.topo import Topology
-from detour.topo.keyvalues import check_keys, split_spec, whole_number
 from detour.topo.paths import SwitchPath
+from detour.topo.spec import check_keys, split_spec, whole_number
 
 MAX_ITERATIONS = 10_000
 

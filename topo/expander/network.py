@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 
 from detour.base.arrays import Int32Array, Int32s2
 from detour.base.errors import DetourError
-from detour.topo.builder import Builder, check_limits
 from detour.topo.failures import Failures, dead_links
-from detour.topo.topology import Topology
+from detour.topo.topology import Builder, Topology, check_limits
 
 
 class Channels(NamedTuple):

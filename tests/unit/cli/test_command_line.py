@@ -17,7 +17,7 @@ from detour import cli
 from detour.base.errors import DetourError
 from detour.base.tables import Table, left
 from detour.cli.output import present
-from detour.control.topology_files import open_topology
+from detour.control.graph_files import open_topology
 from detour.fabric.daemon import client
 from tests.waiting import PATIENCE_S
 

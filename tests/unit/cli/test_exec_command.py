@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from detour.cli.exec import _command_of
+from detour.cli.lifecycle import _command_of
 
 
 @pytest.mark.parametrize(

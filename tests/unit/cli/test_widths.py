@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from detour.base.tables import Table, left
-from detour.cli import demo, metrics, paths, place, status, tables, traffic
+from detour.cli import demo, metrics, operations, place
 from detour.cli.output import Page
 from detour.control.placement.placement import Assignment
 from detour.control.placement.report import PlacedLink, PlacementReport
@@ -87,25 +87,25 @@ SUMMARY = DemoSummary("engine", 264, 1056, 48_216, True, 0, 0, BothThroughputs(0
 DEMO = DemoResult(SUMMARY, "dragonfly:p=4,a=8,h=4", WORKLOAD, WORKLOAD, (12, 345))
 
 SHOWN: dict[str, tuple[Callable[[Page], None], list[str]]] = {
-    "status": (lambda page: status.show_status(page, STATUS, endpoints=True), ["s263", "127.0.0.1:50263"]),
+    "status": (lambda page: operations.show_status(page, STATUS, endpoints=True), ["s263", "127.0.0.1:50263"]),
     "entries": (
-        lambda page: tables.show_entries(page, ENTRIES),
+        lambda page: operations.show_entries(page, ENTRIES),
         ["dst_addr=fcbb:bb00:100:e001::/64", "deliver(mac=02:00:00:00:04:1f,", "punt_meter"],
     ),
     "counters": (
-        lambda page: tables.show_counters(page, COUNTERS), ["s263:15", "987654321", "987.7 GB", "678", "12345678"]
+        lambda page: operations.show_counters(page, COUNTERS), ["s263:15", "987654321", "987.7 GB", "678", "12345678"]
     ),
     "watch": (
-        lambda page: page.table(tables.links_table(LINKS, everything=True)),
+        lambda page: page.table(operations.links_table(LINKS, everything=True)),
         ["s255-s263", "s263:15", "99999.99", "██████████ 100%", "1024", "123456", "1234567"],
     ),
     "flows": (
         lambda page: metrics.show_flows(page, FLOWS),
         ["h1023-h1055#12", "100000.00", "100%", "1234.00", "987.7 GB", "1234567", "s263"],
     ),
-    "path": (lambda page: paths.show_path(page, PATH), [USIDS, "fcbb:bb00:108::/48:"]),
-    "send": (lambda page: traffic.show_send(page, SENT), [USIDS, "987654321", "s255", "s263"]),
-    "probe": (lambda page: traffic.show_probe(page, PROBED), [USIDS, "1234.568", "no answer"]),
+    "path": (lambda page: operations.show_path(page, PATH), [USIDS, "fcbb:bb00:108::/48:"]),
+    "send": (lambda page: operations.show_send(page, SENT), [USIDS, "987654321", "s255", "s263"]),
+    "probe": (lambda page: operations.show_probe(page, PROBED), [USIDS, "1234.568", "no answer"]),
     "place": (
         lambda page: place.show_placement(page, PLACED, ASSIGNED),
         ["s255-s263", "123456.78", "234567", "training-1", "100:101:106:107:841f"],

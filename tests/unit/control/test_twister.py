@@ -6,10 +6,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from detour.control.fors import twister
+from detour.control.fors import ejection
 from tests.native import from_python
 
-seeded, below = from_python(twister.seeded), from_python(twister.below)
+seeded, below = from_python(ejection.seeded), from_python(ejection.below)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 4357, 2**32 - 1])

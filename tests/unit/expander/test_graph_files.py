@@ -19,10 +19,9 @@ from detour.control.expander.demand import all_to_all, near_worst, upper_bound
 from detour.control.expander.proof import prove
 from detour.control.expander.routes import PathPolicy, compute
 from detour.control.expander.throughput import throughput
-from detour.control.graph_files import network_from, read_graph
+from detour.control.graph_files import network_from, open_topology, read_graph
 from detour.control.policy import Policy
 from detour.control.routes.queueing import plan_channels
-from detour.control.topology_files import open_topology
 from detour.fabric.backends.virtual.scheme import LinkSettings, RunSettings
 from detour.fabric.traffic.expander import ExpanderFabric, scheme_of
 from detour.topo.expander.given import expander_of_graph, expander_of_topology

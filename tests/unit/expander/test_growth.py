@@ -18,8 +18,7 @@ from detour.base.errors import DetourError
 from detour.control.expander.demand import near_worst
 from detour.control.expander.proof import prove
 from detour.control.expander.routes import PathPolicy, compute, longest_searched, share_over
-from detour.control.graph_files import network_from
-from detour.control.topology_files import open_topology
+from detour.control.graph_files import network_from, open_topology
 from detour.topo import parse_topology
 from detour.topo.expander import Expander, equal_cost_clos
 from detour.topo.expander.booted import network_of

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from detour import cli
 from detour.base.errors import DetourError
 from detour.base.times import US
+from detour.control.graph_files import absolute, open_topology
 from detour.control.planner import plan
-from detour.control.topology_files import absolute, open_topology
 from detour.control.verifier.verifier import verify
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.backends.virtual.scheme import SHORTEST_LERP
