@@ -27,15 +27,10 @@ def report(error: BaseException, command: str = "detour") -> int:
         return 2
     if not isinstance(error, InternalError):
         # A daemon thread may have caught it elsewhere; the traceback is kept with the exception.
-        error = _internal(error)
+        caught, error = error, InternalError.of("running a command", error)
+        error.__cause__ = caught
     print(f"{command}: {error}{_kept(keep(error))}", file=sys.stderr)
     return INTERNAL
-
-
-def _internal(error: BaseException) -> InternalError:
-    internal = InternalError.of("running a command", error)
-    internal.__cause__ = error
-    return internal
 
 
 def _kept(path: Path | None) -> str:

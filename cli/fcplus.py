@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
@@ -48,7 +48,15 @@ def register(commands: Any) -> None:
     through.option(
         "--method", "HiGHS or our own (auto: by size)", choices=("auto", "exact", "approximate"), default="auto"
     )
-    _compared(_loaded(_add(kinds, "compare", "beside LASH, DFSSSP and Nue", _compare)))
+    parser = _loaded(_add(kinds, "compare", "beside LASH, DFSSSP and Nue", _compare))
+    parser.option("--k", "paths of a pair of DF-KSP and KSP (32)", "K", int, default=32)
+    parser.option("--trees", "paths of a pair of the others, one a tree (a tree for every host)", "T", int)
+    parser.option("--bounds", "priorities that DF-KSP and Nue are given (1,2)", "N[,N]", default="1,2")
+    parser.option(
+        "--routings", f"which ({','.join(COMPARED_ROUTINGS)})", "NAME[,NAME]", default=",".join(COMPARED_ROUTINGS)
+    )
+    parser.option("--max-hops", "longest path of DF-KSP and KSP (12)", "N", int, default=12)
+    parser.option("--order-seed", "of the order of destinations (1)", "N", int, default=1)
     growing = _routed(_add(kinds, "grow", "add single switches, rewiring as few links as can be", _grow))
     growing.option("--add", "switches (1)", "N", int, default=1)
 
@@ -83,17 +91,6 @@ def _routed(parser: Parser) -> Parser:
     parser.option("--max-hops", "longest path (12)", "N", int, default=12)
     parser.option("--fail", "links that are down, like s0-s3: routes go around them", "LINK[,LINK]")
     return parser
-
-
-def _compared(parser: Parser) -> None:
-    parser.option("--k", "paths of a pair of DF-KSP and KSP (32)", "K", int, default=32)
-    parser.option("--trees", "paths of a pair of the others, one a tree (a tree for every host)", "T", int)
-    parser.option("--bounds", "priorities that DF-KSP and Nue are given (1,2)", "N[,N]", default="1,2")
-    parser.option(
-        "--routings", f"which ({','.join(COMPARED_ROUTINGS)})", "NAME[,NAME]", default=",".join(COMPARED_ROUTINGS)
-    )
-    parser.option("--max-hops", "longest path of DF-KSP and KSP (12)", "N", int, default=12)
-    parser.option("--order-seed", "of the order of destinations (1)", "N", int, default=1)
 
 
 # -- what they do -------------------------------------------------------------------------------------------
@@ -191,7 +188,11 @@ def _build(options: argparse.Namespace) -> None:
     began = time.monotonic()
     network = _network(options)
     if options.out:
-        _write_links(network, options.out)
+        with new_text(options.out) as out:
+            writer = csv.writer(out, lineterminator="\n")
+            writer.writerow(("a", "b", "virtual_a", "virtual_b", "layer_a", "layer_b"))
+            for ends, virtual, layer in zip(network.links, network.virtual, network.layer, strict=True):
+                writer.writerow((*ends.tolist(), *virtual.tolist(), *layer.tolist()))
     seconds = round(time.monotonic() - began, 4)
     hosts = int(network.hosts.sum())
     _present(
@@ -199,16 +200,6 @@ def _build(options: argparse.Namespace) -> None:
         {"spec": network.spec, "switches": network.size, "hosts": hosts, "links": len(network.links),
          "layers": network.layers, "seconds": seconds},
     )  # fmt: skip
-
-
-def _write_links(network: Expander, file: Path) -> None:
-    import csv
-
-    with new_text(file) as out:
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(("a", "b", "virtual_a", "virtual_b", "layer_a", "layer_b"))
-        for ends, virtual, layer in zip(network.links, network.virtual, network.layer, strict=True):
-            writer.writerow((*ends.tolist(), *virtual.tolist(), *layer.tolist()))
 
 
 def _paths(options: argparse.Namespace) -> None:

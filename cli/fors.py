@@ -246,16 +246,12 @@ def _export(options: argparse.Namespace) -> int:
     elif options.format == "json":
         lines = [schedule_json(plan, sent).rstrip("\n")]
     else:
-        lines = _subnet(plan.fabric, options.format, options.guids)
+        from detour.control.fors.subnet import forwarding_tables, made_up_guids, read_guids, simulated
+
+        names = made_up_guids(plan.fabric) if options.guids is None else read_guids(plan.fabric, options.guids)
+        lines = forwarding_tables(plan.fabric, names) if options.format == "opensm" else simulated(plan.fabric, names)
     write_file(options.out, "\n".join([*lines, ""]))
     return 0
-
-
-def _subnet(fabric: FatTree, form: str, guids: Path | None) -> Iterable[str]:
-    from detour.control.fors.subnet import forwarding_tables, made_up_guids, read_guids, simulated
-
-    names = made_up_guids(fabric) if guids is None else read_guids(fabric, guids)
-    return forwarding_tables(fabric, names) if form == "opensm" else simulated(fabric, names)
 
 
 # -- results ------------------------------------------------------------------------------------------------

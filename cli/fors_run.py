@@ -95,21 +95,8 @@ def _time(text: str) -> int:
     return round(float(found[1]) * _UNITS[found[2]])
 
 
-def _stragglers(text: str | None) -> tuple[tuple[int, int], ...]:
-    """Servers and ps."""
-    found = []
-    for part in text.split(",") if text is not None else ():
-        server, colon, late = part.strip().partition(":")
-        if not colon or not (server.isascii() and server.isdecimal()):
-            raise DetourError(f"--straggler: {part.strip()!r} is not SERVER:TIME, like 3:20us")
-        try:
-            found.append((int(server), _time(late)))
-        except argparse.ArgumentTypeError as error:
-            raise DetourError(f"--straggler: {error}") from error
-    return tuple(found)
-
-
 def _run(options: argparse.Namespace) -> int:
+    from detour.control.fors import parse_fabric, random_failures
     from detour.control.fors.texts import parse_links
     from detour.control.native import FORS_PART
     from detour.engine import warm
@@ -119,7 +106,8 @@ def _run(options: argparse.Namespace) -> int:
     from detour.fabric.traffic.pinned import Tuning
     from detour.hosts.rdma import RDMA
 
-    fabric = _fabric(options)
+    bare = parse_fabric(options.topo, None, options.servers, options.population, options.group)
+    fabric = random_failures(bare, options.random_failures, options.seed)
     breaks: tuple[Break, ...] = ()
     if options.fail_at:
         breaks = _breaks(_parts(fabric, options.fail), options.fail_at, options.silent)
@@ -134,12 +122,21 @@ def _run(options: argparse.Namespace) -> int:
         if fabric.cores:
             raise DetourError(f"--sizes and --skew are for two levels (ft:...); {options.topo!r} has three")
         sizes = sizes_of(options, fabric)
+    stragglers: list[tuple[int, int]] = []  # servers and ps
+    for part in options.straggler.split(",") if options.straggler is not None else ():
+        server, colon, late = part.strip().partition(":")
+        if not colon or not (server.isascii() and server.isdecimal()):
+            raise DetourError(f"--straggler: {part.strip()!r} is not SERVER:TIME, like 3:20us")
+        try:
+            stragglers.append((int(server), _time(late)))
+        except argparse.ArgumentTypeError as error:
+            raise DetourError(f"--straggler: {error}") from error
     run = ExchangeRun(
         fabric,
         options.routing,
         breaks,
         options.phases,
-        Pace(options.message, options.arity, jitter_ps=options.jitter, stragglers=_stragglers(options.straggler)),
+        Pace(options.message, options.arity, jitter_ps=options.jitter, stragglers=tuple(stragglers)),
         Tuning(rate_bps=options.rate, seed=options.seed),
         Delays(plan_ps=options.plan_time),
         skip_unreachable=options.skip_unreachable,
@@ -152,14 +149,6 @@ def _run(options: argparse.Namespace) -> int:
         result = execute(run, lambda done, total: progress(f"phase {done} of {total}"))
     present(result, options, lambda page: page.table(_measured(result)))
     return 1 if result.exchange.missing or result.exchange.repeated else 0
-
-
-def _fabric(options: argparse.Namespace) -> FatTree:
-    """The fabric, with the links that were drawn failed."""
-    from detour.control.fors import parse_fabric, random_failures
-
-    bare = parse_fabric(options.topo, None, options.servers, options.population, options.group)
-    return random_failures(bare, options.random_failures, options.seed)
 
 
 def _parts(fabric: FatTree, text: str | None) -> list[tuple[frozenset[TreeLink], frozenset[int]]]:

@@ -41,18 +41,15 @@ def register(commands: Any) -> None:
 def _lab(options: argparse.Namespace) -> None:
     from detour.fabric.daemon import client
 
-    found = client.ask("hosts", workload=_absolute(options.workload), seconds=options.seconds)
+    # Paths are whole ones: who is up may live in another folder.
+    workload = re.sub(r"(?<=[:,])file=([^,;]+)", lambda m: f"file={os.path.abspath(m[1].strip())}", options.workload)
+    found = client.ask("hosts", workload=workload, seconds=options.seconds)
 
     def render(page: Page) -> None:
         for table in lab_tables(found):
             page.table(table)
 
     present(found, options, render)
-
-
-def _absolute(workload: str) -> str:
-    """With whole paths: who is up may live in another folder."""
-    return re.sub(r"(?<=[:,])file=([^,;]+)", lambda found: f"file={os.path.abspath(found[1].strip())}", workload)
 
 
 def add_lab_options(parser: Parser) -> None:

@@ -42,7 +42,11 @@ def register(commands: Any) -> None:
     )
     up.flag("--detach", "return when it is up; `detour down` ends it")
     add_fabric_options(up, None, "default: engine, or virtual with --pace")
-    _add_linux_options(up)
+    up.option(
+        "--linux", "hosts that are network namespaces for programs of Linux, like h0,h71 (`detour exec`)", "HOSTS"
+    )
+    up.option("--netns", "hosts that are the network namespaces of processes, like h3=4711", "HOST=PID")
+    up.option("--mtu", "of Linux hosts' interfaces (1500)", "BYTES", mtu_bytes)
     add_lab_options(up)
     up.option("--pace", "of virtual time beside the wall clock: 1x (default), 10x, max; --target virtual", "PACE")
     up.option("--load", "keep traffic going, like adv1 or unf:pairs=100 (`detour load`)", "PATTERN")
@@ -82,14 +86,6 @@ def add_fabric_options(parser: Parser, target: str | None, without: str) -> None
     parser.option("--queue", "packets in each of a port's queues", "N", packet_count)
     parser.option("--loss", "of frames between switches, like 0.001", "F", quantity(fraction_of))
     parser.option("--program", "what p4c made of a P4 program that has fabric.p4's tables", "P4INFO,JSON")
-
-
-def _add_linux_options(up: Parser) -> None:
-    up.option(
-        "--linux", "hosts that are network namespaces for programs of Linux, like h0,h71 (`detour exec`)", "HOSTS"
-    )
-    up.option("--netns", "hosts that are the network namespaces of processes, like h3=4711", "HOST=PID")
-    up.option("--mtu", "of Linux hosts' interfaces (1500)", "BYTES", mtu_bytes)
 
 
 def _add_grpc_options(up: Parser) -> None:
@@ -170,33 +166,32 @@ _IN_FILES = (
 )  # fmt: skip
 
 
-def _read_scenario(options: argparse.Namespace) -> None:
-    """Takes what a file says for options that are not given otherwise. Raises `DetourError`: what is wrong in it, with
-    file and line."""
-    from detour.base.option_files import read_options
-
-    parser, file = options.parser, options.scenario
-    for key, said in read_options(file, read_text(file), _IN_FILES).items():
-        try:
-            value = getattr(parser.parse_args([f"--{key}={said.value}"]), key)
-        except DetourError as error:
-            raise DetourError(f"{file}, line {said.line}: {error}") from None
-        if getattr(options, key) == parser.get_default(key):
-            setattr(options, key, value)
-    choose_fabric(options.name)
-
-
 def _up(options: argparse.Namespace) -> None:
     from detour.fabric.daemon import client
 
     if options.scenario is not None:
-        _read_scenario(options)
+        from detour.base.option_files import read_options
+
+        parser, file = options.parser, options.scenario
+        for key, said in read_options(file, read_text(file), _IN_FILES).items():
+            try:
+                value = getattr(parser.parse_args([f"--{key}={said.value}"]), key)
+            except DetourError as error:
+                raise DetourError(f"{file}, line {said.line}: {error}") from None
+            if getattr(options, key) == parser.get_default(key):
+                setattr(options, key, value)
+        choose_fabric(options.name)
     with ExitStack() as shown:
         progress = shown.enter_context(shown_progress(options.json, log=True))
 
         def ready(status: Any) -> None:
             shown.close()
-            _show_up(status, options)
+
+            def render(page: Page) -> None:
+                _show(page, status, options)
+                page.print("Ctrl-C (or `detour down`) ends it.")
+
+            present(status, options, render)
 
         if not options.detach:
             from detour.fabric.daemon import daemon
@@ -212,14 +207,6 @@ def _show(page: Page, status: Any, options: argparse.Namespace) -> None:
         show_lab(page, status)
     else:
         show_status(page, status, endpoints=False)
-
-
-def _show_up(status: Any, options: argparse.Namespace) -> None:
-    def render(page: Page) -> None:
-        _show(page, status, options)
-        page.print("Ctrl-C (or `detour down`) ends it.")
-
-    present(status, options, render)
 
 
 def _down(options: argparse.Namespace) -> None:

@@ -319,14 +319,10 @@ def links_table(result: LinkUses, everything: bool) -> Table[LinkUse]:
         left("from", lambda row: row.from_),
         left("kind", lambda row: row.kind, wide=True),
         right("Mb/s", lambda row: fixed(row.mbps, 2) if row.up else "down"),
-        left("use", lambda row: _bar(row.use)),
+        left("use", lambda row: "█" * round(10 * min(row.use, 1.0)) + f" {row.use:.0%}"),
         right("queue", lambda row: row.queue_packets),
         right("drops", lambda row: row.drops),
         right("ECN marks", lambda row: row.marks),
     )
     title = f"{len(busy)} of {len(result.links)} directions; pipelines dropped {result.pipeline_drops}"
     return Table(columns, sorted(busy, key=lambda row: -row.mbps), title)
-
-
-def _bar(fraction: float) -> str:
-    return "█" * round(10 * min(fraction, 1.0)) + f" {fraction:.0%}"

@@ -95,7 +95,15 @@ class ReproduceCommand:
 
         def render(page: Page) -> None:
             page.tables(experiment.tables(found.collected))
-            _rest(page, found, experiment)
+            from detour.experiments.reproduce import describe
+
+            for failure in found.failures:
+                page.print(f"failed: {describe(failure.point)}: {failure.reason}")
+            if found.left_out:
+                page.print(f"left out: {len(found.left_out)} points beyond the time of --quick (--json names them)")
+                left_out = sorted(found.left_out, key=describe)
+                for line in experiment.groups(left_out) if experiment.groups else map(describe, left_out[:_NAMED]):
+                    page.print(f"  {line}")
 
         present(reproduce.document(found), options, render)
         return 1 if found.failures else 0
@@ -138,19 +146,6 @@ def points_bar(text: str, as_json: bool) -> Iterator[SweepProgress]:
             update(done + failed, total, f"{text} ({failed} failed)" if failed else text)
 
         yield report
-
-
-def _rest(page: Page, found: Reproduction[Any, Any], experiment: Experiment[Any, Any, Any]) -> None:
-    """Failures and points left out, in groups where they are too many to be named."""
-    from detour.experiments.reproduce import describe
-
-    for failure in found.failures:
-        page.print(f"failed: {describe(failure.point)}: {failure.reason}")
-    if found.left_out:
-        page.print(f"left out: {len(found.left_out)} points beyond the time of --quick (--json names them)")
-        left_out = sorted(found.left_out, key=describe)
-        for line in experiment.groups(left_out) if experiment.groups else map(describe, left_out[:_NAMED]):
-            page.print(f"  {line}")
 
 
 # -- those that do more -------------------------------------------------------------------------------------

@@ -74,20 +74,15 @@ def _connected(options: argparse.Namespace) -> Iterator[Api]:
         yield connection
 
 
-def _lab_switches() -> dict[str, str] | None:
-    """Where the switches of a lab that is up are served, by name; None: no lab is up."""
-    from detour.fabric.daemon.state_dir import StateDir
-
-    state = StateDir()
-    known = state.known() if state.is_alive() else {}
-    return known.get("switches") if known.get("target") == "lab" else None
-
-
 def _socket_of(switch: str | None) -> str:
     """Where the switches of the fabric are served."""
     if switch is None:
         raise DetourError("name a switch of the fabric that is up, like s0, or give --thrift-port")
-    lab = _lab_switches()
+    from detour.fabric.daemon.state_dir import StateDir
+
+    state = StateDir()
+    known = state.known() if state.is_alive() else {}
+    lab = known.get("switches") if known.get("target") == "lab" else None
     if lab is not None:
         if switch not in lab:
             raise DetourError(f"there is no switch {switch!r}; the lab has {', '.join(lab)}")

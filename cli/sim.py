@@ -37,14 +37,16 @@ def register(commands: Any) -> None:
         "scenario", nargs="?", type=Path, metavar="SCENARIO", help="a YAML file that says it all (docs/sim.md)"
     )
     _what(sim)
-    _fabric(sim)
+    sim.option("--rate", "of links (100G)", "RATE")
+    sim.option("--delay", "of links (1us)", "TIME")
+    sim.option("--buffer", "packet memory for each port of a switch, shared (375k)", "BYTES")
+    sim.option("--loss", "of frames on links between switches (0)", "FRACTION")
+    sim.option("--ecn", "thresholds in bytes (the scheme's)", "K|KMIN,KMAX,PMAX|off")
+    sim.option("--fail", "goes down then, like s0-s3@50us; repeatable", "LINK@TIME", action="append", default=[])
+    sim.option("--reroute-after", "the controller routes around a failure so long after it (never)", "TIME")
     sim.flag("--place", "twice, with a placement's paths and with ECMP's: how much faster it is")
     sim.option("--plot", "draw it all (sim.png; .svg, .pdf)", "FILE", output_file, nargs="?", const=Path("sim.png"))
     sim.option("--out", "write flows.csv, result.json and report.html there", "DIR", output_folder)
-    _watching(sim)
-
-
-def _watching(sim: Parser) -> None:
     sim.option("--record", "write the run for `detour trace --run` and `detour web --run`", "FILE", output_file)
     sim.option("--trace", "trace packets as they pass, like 'src h3 and marked' (docs/trace.md); '' is all", "FILTER")
     sim.option("--trace-count", "with --trace: so many packets (10)", "N", traced_packets, default=10)
@@ -78,16 +80,6 @@ def _what(sim: Parser) -> None:
         "TIME",
     )
     sim.option("--seed", "of all that is random (1)", "N")
-
-
-def _fabric(sim: Parser) -> None:
-    sim.option("--rate", "of links (100G)", "RATE")
-    sim.option("--delay", "of links (1us)", "TIME")
-    sim.option("--buffer", "packet memory for each port of a switch, shared (375k)", "BYTES")
-    sim.option("--loss", "of frames on links between switches (0)", "FRACTION")
-    sim.option("--ecn", "thresholds in bytes (the scheme's)", "K|KMIN,KMAX,PMAX|off")
-    sim.option("--fail", "goes down then, like s0-s3@50us; repeatable", "LINK@TIME", action="append", default=[])
-    sim.option("--reroute-after", "the controller routes around a failure so long after it (never)", "TIME")
 
 
 def _sim(options: argparse.Namespace) -> int:

@@ -12,7 +12,6 @@ from detour.base.errors import DetourError
 from detour.cli.asking import running
 from detour.cli.output import Page, present, shown_progress
 from detour.cli.parser import (
-    Parser,
     add_name_option,
     add_parameters,
     byte_count,
@@ -41,34 +40,16 @@ def register(commands: Any) -> None:
     trace.option("--bytes", "payload, a multiple of 4 (1000)", "N", byte_count, default=1000)
     trace.flag("--all", "in all ways that hashes, selectors and random numbers leave open")
     trace.option("--topo", "of a fabric that need not be up, like d1", "T")
-    _of_a_program(trace)
-    _of_packets_that_pass(trace)
-    _of_a_run(trace)
-    trace.add_argument("-v", "--verbose", action="store_true", help="assignments as well, and headers in full")
-    trace.option(
-        "--format", "as text of 4ward's TraceTree or of BMv2's PacketTrace (protobuf)", choices=("4ward", "bmv2")
-    )
-    trace.option("--coverage", "write what the packet reaches of the program (`coverage`)", "FILE", output_file)
-    add_name_option(trace)
-
-
-def _of_a_program(trace: Parser) -> None:
     trace.option("--program", "one switch with any v1model program, nothing booted", "P4INFO,JSON")
     trace.option("--entries", "a P4Runtime WriteRequest as text, or a tutorial's runtime.json", "FILE", Path)
     trace.option("--packet", "the frame that comes in; the first of a pcap or pcapng file", "HEX|FILE")
     trace.option("--ethernet", "MAC addresses for a capture of IP without Ethernet (RAW)", "DST/SRC")
     trace.option("--stf", "a packet test in p4c's STF; 1 is returned if it fails", "FILE", Path)
     trace.option("--port", "the port by which it comes in (1)", "N", switch_port, default=1)
-
-
-def _of_packets_that_pass(trace: Parser) -> None:
     trace.option("--live", "packets as they pass, like 'dst h71 and dropped'; '' is all", "FILTER")
     trace.option("--switch", "with --live: only at this switch", "S")
     trace.option("--count", "with --live: how many packets (1)", "N", traced_packets, default=1)
     trace.option("--seconds", "with --live: how long to wait (10)", "S", seconds, default=10.0)
-
-
-def _of_a_run(trace: Parser) -> None:
     trace.option(
         "--run", "a packet of a run that `detour sim --record FILE` wrote: it runs again", "FILE", Path, dest="run_file"
     )
@@ -78,6 +59,12 @@ def _of_a_run(trace: Parser) -> None:
     which.add_argument("--first-mark", action="store_true", help="with --run: the first packet that came with a mark")
     which.add_argument("--longest-wait", action="store_true", help="with --run: who waited longest in one queue")
     trace.option("--psn", "with --flow: its packet number N, from 0 on", "N", counted)
+    trace.add_argument("-v", "--verbose", action="store_true", help="assignments as well, and headers in full")
+    trace.option(
+        "--format", "as text of 4ward's TraceTree or of BMv2's PacketTrace (protobuf)", choices=("4ward", "bmv2")
+    )
+    trace.option("--coverage", "write what the packet reaches of the program (`coverage`)", "FILE", output_file)
+    add_name_option(trace)
 
 
 def _trace(options: argparse.Namespace) -> int | None:
@@ -211,7 +198,10 @@ def _live(options: argparse.Namespace) -> int:
 
     def render(page: Page) -> None:
         show_packets(page, found.packets, options.verbose)
-        page.print(f"{len(found.packets)} of {options.count} packets" + _missed(found.missed))
+        page.print(
+            f"{len(found.packets)} of {options.count} packets"
+            + (f"; {found.missed} more came too fast to be traced" if found.missed else "")
+        )
 
     present(found, options, render)
     return 0 if found.packets else 1
@@ -220,10 +210,6 @@ def _live(options: argparse.Namespace) -> int:
 def _absolute(file: Path | None) -> str | None:
     """For the fabric's process, which has a folder of its own."""
     return None if file is None else os.path.abspath(file)
-
-
-def _missed(count: int) -> str:
-    return f"; {count} more came too fast to be traced" if count else ""
 
 
 def _show(found: PacketTrace, options: argparse.Namespace) -> None:
@@ -268,10 +254,6 @@ def _render(page: Page, run: StfRun, options: argparse.Namespace) -> None:
             page.print(f"    {line}")
     for each in run.mismatches:
         page.print(f"{options.stf}:{each.line}: {each.text}", "bold red", whole=True)
-    page.print(_summary(run))
-
-
-def _summary(run: StfRun) -> str:
     unchecked = f"; {run.unchecked} frames left by ports that the file does not name" if run.unchecked else ""
     wrong = f"{len(run.mismatches)} not as expected" if run.mismatches else "all as expected"
-    return f"{len(run.packets)} packets, {run.expected} expectations: {wrong}{unchecked}"
+    page.print(f"{len(run.packets)} packets, {run.expected} expectations: {wrong}{unchecked}")

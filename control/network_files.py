@@ -117,7 +117,11 @@ def _from_csv(path: Path, content: bytes) -> ListedNetwork:
             if not any(cells) or cells[0].startswith("#"):
                 continue
             if not columns:
-                columns = _columns(path, where, cells)
+                more = cells[2:]
+                if cells[:2] != ["a", "b"] or sorted(more) != sorted({"gbps", "delay_ns"} & {*more}):
+                    allowed = "a,b,gbps,delay_ns (the last two may be left out)"
+                    raise DetourError(f"{path}, {where}: columns are {allowed}, not {','.join(cells)}")
+                columns = cells
                 continue
             if len(cells) != len(columns):
                 raise DetourError(f"{path}, {where}: {len(cells)} values for the {len(columns)} columns {columns}")
@@ -133,14 +137,6 @@ def _from_csv(path: Path, content: bytes) -> ListedNetwork:
     if not edges:
         raise DetourError(f"{path}: it has no links")
     return _network(path, list(nodes.values()), edges)
-
-
-def _columns(path: Path, where: str, cells: list[str]) -> list[str]:
-    if cells[:2] != ["a", "b"] or not set(cells[2:]) <= {"gbps", "delay_ns"} or len(set(cells)) < len(cells):
-        raise DetourError(
-            f"{path}, {where}: columns are a,b,gbps,delay_ns (the last two may be left out), not {','.join(cells)}"
-        )
-    return cells
 
 
 def _number(path: Path, where: str, key: str, text: str) -> float:

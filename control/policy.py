@@ -117,10 +117,6 @@ class Policy:
                 raise DetourError(f"policy: DSCP {dscp} -> priority {priority}: DSCP is 0 to 63, priority 0 to 7")
         if len({dscp for dscp, _ in self.priorities}) < len(self.priorities):
             raise DetourError("policy: a DSCP is given two priorities")
-        self._check_routing()
-        self._check_channels()
-
-    def _check_routing(self) -> None:
         if self.routing not in get_args(Routing):
             raise DetourError(f"policy: routing={self.routing} is unknown; there are {', '.join(get_args(Routing))}")
         if not 0 <= self.threshold <= MAX_THRESHOLD:
@@ -129,6 +125,7 @@ class Policy:
             raise DetourError(f"policy: threshold={self.threshold} has no meaning with routing={self.routing}")
         if self.routing in (*BY_LOAD, "random") and not self.valiant:
             raise DetourError(f"policy: routing={self.routing} needs detours, which valiant=False forbids")
+        self._check_channels()
 
     def _check_channels(self) -> None:
         if not 0 <= self.channels <= MAX_LOSSLESS:

@@ -243,12 +243,6 @@ def _plan_switch(topology: Topology, mechanism: Mechanism, switch: Switch) -> It
     groups = topology.valiant_groups
     node = Action.of(schema.SET_NODE, node_id=switch.node_id, group=switch.group, groups=groups)
     yield DefaultAction(schema.NODE_CONFIG, node)
-    yield from _conditional_rules(topology, mechanism, switch)
-    if mechanism.condition == "by_probability":
-        yield from _notifications(topology, mechanism, switch)
-
-
-def _conditional_rules(topology: Topology, mechanism: Mechanism, switch: Switch) -> Iterator[Entity]:
     yield DefaultAction(CONDITION, Action(CONDITIONS[mechanism.condition]))
     for host in topology.hosts_of[switch.index]:
         yield TableEntry(CONDITIONAL_HOST_PORTS, ((schema.IN_PORT, host.port),), Action(schema.NO_ACTION))
@@ -259,6 +253,8 @@ def _conditional_rules(topology: Topology, mechanism: Mechanism, switch: Switch)
             yield TableEntry(MINIMAL_RULE, ((schema.DESTINATION_GROUP, group),), rule)
             towards = ActionSet.of([Action.of(CONDITIONAL_TOWARDS, port=port)])
             yield TableEntry(CONDITIONAL_TOWARDS_GROUP, ((schema.VIA, group),), towards)
+    if mechanism.condition == "by_probability":
+        yield from _notifications(topology, mechanism, switch)
 
 
 def _notifications(topology: Topology, mechanism: Mechanism, switch: Switch) -> Iterator[Entity]:

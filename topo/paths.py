@@ -112,7 +112,12 @@ def path_usids(topology: Topology, path: SwitchPath, target: Host) -> tuple[int,
     A list too long is thinned out: the uSID of a switch that lies on the only shortest path between those named around
     it says nothing. Raises `DetourError`: it is no path of this topology, does not end at the host, or needs more than
     six uSIDs."""
-    _check_path(topology, path, target)
+    if not path or path[-1] != target.switch:
+        raise DetourError(f"a path to {target.name} ends at s{target.switch}, not at {path[-1:] or 'nothing'}")
+    for a, b in pairwise(path):
+        peers = {peer.index for peer in topology.switches[a].ports if peer is not None and peer.kind != "host"}
+        if b not in peers:
+            raise DetourError(f"path: s{a} and s{b} are not neighbours in {topology.spec}")
     usids = (*(topology.switches[s].node_id for s in path[1:]), target.node_id)
     if len(usids) > address.MAX_USIDS:
         usids = (*(topology.switches[s].node_id for s in _waypoints(topology, path)), target.node_id)
@@ -120,15 +125,6 @@ def path_usids(topology: Topology, path: SwitchPath, target: Host) -> tuple[int,
         names = " ".join(f"s{s}" for s in path)
         raise DetourError(f"path {names} to {target.name} needs {len(usids)} uSIDs, at most {address.MAX_USIDS} fit")
     return usids
-
-
-def _check_path(topology: Topology, path: SwitchPath, target: Host) -> None:
-    if not path or path[-1] != target.switch:
-        raise DetourError(f"a path to {target.name} ends at s{target.switch}, not at {path[-1:] or 'nothing'}")
-    for a, b in pairwise(path):
-        peers = {peer.index for peer in topology.switches[a].ports if peer is not None and peer.kind != "host"}
-        if b not in peers:
-            raise DetourError(f"path: s{a} and s{b} are not neighbours in {topology.spec}")
 
 
 def completed_usids(topology: Topology, usids: tuple[int, ...], target: Host) -> tuple[int, ...]:

@@ -37,12 +37,12 @@ class LiveColumn(Generic[T]):
     style: Callable[[T], str] = lambda row: ""
 
 
-def _load_style(use: float) -> str:
-    return "class:full" if use >= 0.9 else "class:busy" if use >= 0.5 else "class:calm"
-
-
 def _warn(wrong: bool) -> str:
     return "class:down" if wrong else ""
+
+
+def _load_style(use: float) -> str:
+    return "class:full" if use >= 0.9 else "class:busy" if use >= 0.5 else "class:calm"
 
 
 LINK_COLUMNS: tuple[LiveColumn[LinkUse], ...] = (
@@ -154,7 +154,8 @@ class WatchScreen:
         body = (body + [[("", " " * width)]] * room)[:room]
         found = [[("class:title", cut(self._title(), width))], _heads(columns, history, view, width), *body]
         found.append([("class:message", cut(f" {self.message}", width))])
-        found.append([("class:keys", cut(_keys(width), width))])
+        wide = " " + "  ".join(_KEYS)
+        found.append([("class:keys", cut(wide if len(wide) <= width else " " + " ".join(_KEYS), width))])
         return found[:height]
 
     def _title(self) -> str:
@@ -175,12 +176,6 @@ def fitting(columns: Sequence[LiveColumn[T]], width: int) -> tuple[list[LiveColu
             return found, max(0, room)
         found.remove(spare)
     return found, min(room, _MOST_HISTORY)
-
-
-def _keys(width: int) -> str:
-    """What keys do, with as much room between them as there is."""
-    wide = " " + "  ".join(_KEYS)
-    return wide if len(wide) <= width else " " + " ".join(_KEYS)
 
 
 def cut(text: str, width: int) -> str:

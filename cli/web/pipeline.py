@@ -33,23 +33,19 @@ def pipeline_of(blob: Path, sources: Path | None = None) -> Document:
     the folder of the program's text. Raises `DetourError`: the file cannot be read, or is no BMv2 JSON."""
     try:
         program = json.loads(read_bytes(blob))
-        return _document(program, [sources] if sources else list(blob.absolute().parents)[:3])
+        texts = _texts(program, [sources] if sources else list(blob.absolute().parents)[:3])
+        parts = [_parser_part(program)]
+        parts += [_control_part(program, each, texts) for each in program["pipelines"]]
+        return {
+            "program": program.get("program", ""),
+            "parts": [part for part in parts if part["nodes"]],
+            "headers": _headers(program),
+            "deparser": [name for each in program["deparsers"] for name in each["order"]],
+            "parser": _states(program),
+            "sources": texts,
+        }
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
         raise DetourError(f"{blob}: this is no BMv2 JSON: {error}") from None
-
-
-def _document(program: Mapping[str, Any], folders: list[Path]) -> Document:
-    texts = _texts(program, folders)
-    parts = [_parser_part(program)]
-    parts += [_control_part(program, each, texts) for each in program["pipelines"]]
-    return {
-        "program": program.get("program", ""),
-        "parts": [part for part in parts if part["nodes"]],
-        "headers": _headers(program),
-        "deparser": [name for each in program["deparsers"] for name in each["order"]],
-        "parser": _states(program),
-        "sources": texts,
-    }
 
 
 # -- parser ----------------------------------------------------------------------------------------------------
@@ -123,7 +119,8 @@ def _control_part(program: Mapping[str, Any], pipeline: Mapping[str, Any], texts
         for to, label in _ways(last):
             add(name, to, "" if name in code else label)
     for each in pipeline["conditionals"]:
-        known[each["name"]] = _condition(each)
+        place = _place(each)
+        known[each["name"]] = {"kind": "condition", "label": (place or {}).get("text") or each["name"], "source": place}
         add(each["name"], each["true_next"], "yes")
         add(each["name"], each["false_next"], "no")
     known["end"] = {"kind": "end", "label": f"end of {pipeline['name']}", "source": None}
@@ -175,11 +172,6 @@ def _table(table: Mapping[str, Any]) -> Document:
     key = [each.get("name") or ".".join(map(str, each["target"])) for each in table["key"]]
     short = table["name"].split(".", 1)[-1]
     return {"kind": "table", "label": short, "key": key, "source": _place(table)}
-
-
-def _condition(condition: Mapping[str, Any]) -> Document:
-    place = _place(condition)
-    return {"kind": "condition", "label": (place or {}).get("text") or condition["name"], "source": place}
 
 
 def _code(chain: list[str], tables: Mapping[str, Any], actions: Mapping[int, Any], texts: Document) -> Document:

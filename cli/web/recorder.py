@@ -99,7 +99,12 @@ class RunRecorder(Watcher):
         self._most = max(_LEAST, min(_MOST, _MOST_VALUES // max(1, len(links))))
         hs, flows = fabric.hs, fabric.flows
         pairs = list(zip(hs.qp["host"][flows.sender].tolist(), hs.qp["host"][flows.receiver].tolist(), strict=True))
-        self._names, self._pairs = _named(pairs), pairs
+        seen: dict[tuple[int, int], int] = {}
+        found = []
+        for pair in pairs:
+            copy = seen[pair] = seen.get(pair, 0) + 1
+            found.append(f"h{pair[0]}-h{pair[1]}" + (f"#{copy}" if copy > 1 else ""))
+        self._names, self._pairs = found, pairs
         directions = [{"link": link.name, "from": f"s{device - 1}:{port}"} for link, (device, port) in links]
         status = {
             "topology": topology.spec, "target": "virtual time", "switches": len(topology.switches),
@@ -283,16 +288,6 @@ class RunRecorder(Watcher):
             for n in order[:_FLOWS_SHOWN].tolist()
         ]  # fmt: skip
         return rows, max(0, len(order) - _FLOWS_SHOWN)
-
-
-def _named(pairs: list[tuple[int, int]]) -> list[str]:
-    """`h0-h9`, `h0-h9#2` for another one of the same hosts."""
-    seen: dict[tuple[int, int], int] = {}
-    found = []
-    for pair in pairs:
-        copy = seen[pair] = seen.get(pair, 0) + 1
-        found.append(f"h{pair[0]}-h{pair[1]}" + (f"#{copy}" if copy > 1 else ""))
-    return found
 
 
 class WatchedRun:

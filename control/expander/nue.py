@@ -55,7 +55,9 @@ def nue(network: Expander, lanes: int, trees: int | None = None, seed: int = 1) 
     escaped = 0
     for part in parts:
         own = np.flatnonzero(np.isin(order, part))
-        escape = _spanning_tree(network, _centre(network, part))
+        graph, among = _graph(network), part.tolist()
+        central = nx.betweenness_centrality_subset(graph, among, among)
+        escape = _spanning_tree(network, max(central, key=lambda x: (central[x], graph.degree(x), -x)))
         escaped += _route_lane(own, order, escape, network.hosts, weight, ch, empty_order(ch), via)
     routes = routes_of_trees(network, order, via)
     lane_of = np.zeros(network.size, np.uint8)
@@ -80,13 +82,6 @@ def _partition(network: Expander, lanes: int) -> list[NDArray[np.int64]]:
     order = breadth_first(network.size, links, int(network.tors[0]))
     near = order[np.isin(order, network.tors)]
     return [part for part in np.array_split(near, lanes) if part.size]
-
-
-def _centre(network: Expander, part: NDArray[np.int64]) -> int:
-    """The switch that most shortest paths between some switches pass (betweenness centrality, section 4.3)."""
-    graph, among = _graph(network), part.tolist()
-    central = nx.betweenness_centrality_subset(graph, among, among)
-    return max(central, key=lambda x: (central[x], graph.degree(x), -x))
 
 
 def _spanning_tree(network: Expander, root: int) -> NDArray[np.bool_]:

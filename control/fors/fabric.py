@@ -70,7 +70,12 @@ class FatTree:
                 raise DetourError(f"{_LEVELS[3]}: {self.cables} cables of speed {self.speed}; there is one of speed 1")
         else:
             _check_numbers(2, m0=self.spines, m1=self.leaves, hosts=self.hosts)
-            self._check_cables()
+            if not 1 <= self.cables <= _MOST_CABLES:
+                raise DetourError(f"{_LEVELS[2]}: cables={self.cables} is not in 1..{_MOST_CABLES}")
+            if self.uplinks * self.speed.numerator > 4 * _MOST[2]:
+                raise DetourError(f"{_LEVELS[2]}: {self.uplinks} cables of a leaf for {self.speed} are too many")
+            if not (self.speed > 0 and max(self.speed.numerator, self.speed.denominator) <= _MOST_CABLES):
+                raise DetourError(f"{_LEVELS[2]}: speed={self.speed} is not a fraction of numbers in 1..{_MOST_CABLES}")
             if self.pods != 1:
                 raise DetourError(f"{_LEVELS[2]}: {self.pods} pods, which only cores could join")
         if not self.population:
@@ -90,14 +95,6 @@ class FatTree:
                 raise DetourError(f"{self.name} has no server {server} that could take part")
         if len(set(self.group)) < len(self.group):
             raise DetourError(f"{self.name}: a server takes part once, and the group names one twice")
-
-    def _check_cables(self) -> None:
-        if not 1 <= self.cables <= _MOST_CABLES:
-            raise DetourError(f"{_LEVELS[2]}: cables={self.cables} is not in 1..{_MOST_CABLES}")
-        if self.uplinks * self.speed.numerator > 4 * _MOST[2]:
-            raise DetourError(f"{_LEVELS[2]}: {self.uplinks} cables of a leaf for {self.speed} are too many")
-        if not (self.speed > 0 and max(self.speed.numerator, self.speed.denominator) <= _MOST_CABLES):
-            raise DetourError(f"{_LEVELS[2]}: speed={self.speed} is not a fraction of numbers in 1..{_MOST_CABLES}")
 
     @property
     def name(self) -> str:

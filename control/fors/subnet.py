@@ -180,19 +180,16 @@ class _Routes:
         if (kind, number) == (to, other):
             return 0
         if to == "leaf":
-            return self._to_leaf_switch(kind, number, other)
+            fabric = self.fabric
+            if fabric.cores:
+                return self.to_leaf(kind, number, other, other % (fabric.spines * fabric.cores))
+            if kind == "spine":
+                return self._downlink(other, number, number % fabric.cables)
+            shared = np.flatnonzero(fabric.planes[number, other]).tolist()
+            return self._uplink(number, shared[other % len(shared)], other % fabric.cables) if shared else None
         if to == "core":
             return self._to_core_switch(kind, number, *divmod(other, self.fabric.cores))
         return self._to_spine(kind, number, other)
-
-    def _to_leaf_switch(self, kind: str, number: int, leaf: int) -> int | None:
-        fabric = self.fabric
-        if fabric.cores:
-            return self.to_leaf(kind, number, leaf, leaf % (fabric.spines * fabric.cores))
-        if kind == "spine":
-            return self._downlink(leaf, number, number % fabric.cables)
-        shared = np.flatnonzero(fabric.planes[number, leaf]).tolist()
-        return self._uplink(number, shared[leaf % len(shared)], leaf % fabric.cables) if shared else None
 
     def _to_core_switch(self, kind: str, number: int, plane: int, core: int) -> int | None:
         fabric = self.fabric

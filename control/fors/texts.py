@@ -34,7 +34,16 @@ def parse_fabric(
     if kind.lower() not in _KINDS:
         raise DetourError(f"topology {topo!r}: FORS runs on fat-trees of two levels, like ft:m0=20,m1=18")
     bare = _KINDS[kind.lower()](topo, values)
-    return _populated(bare, servers, population, group).with_failed(parse_links(bare, fail))
+    if servers is not None and population is not None:
+        raise DetourError("--servers spreads servers over leaves, --population says how many each has: one of the two")
+    changes: dict[str, tuple[int, ...]] = {}
+    if servers is not None:
+        changes["population"] = spread(bare, servers)
+    if population is not None:
+        changes["population"] = _numbers(population, f"population {population!r}", ranges=False)
+    if group is not None:
+        changes["group"] = _numbers(group, f"group {group!r}", ranges=True)
+    return replace(bare, **changes).with_failed(parse_links(bare, fail))
 
 
 def _two_levels(topo: str, values: dict[str, str]) -> FatTree:
@@ -93,19 +102,6 @@ def parse_links(fabric: FatTree, text: str | None) -> frozenset[TreeLink]:
             raise DetourError(f"{fabric.name} has no link {''.join(part.split())} {fabric.ends_text(2 if low else 3)}")
         links.update((u, j * fabric.cables + k) if low else (u, j, k) for u, j, k in product(*ranges))
     return frozenset(links)
-
-
-def _populated(fabric: FatTree, servers: int | None, population: str | None, group: str | None) -> FatTree:
-    if servers is not None and population is not None:
-        raise DetourError("--servers spreads servers over leaves, --population says how many each has: one of the two")
-    changes: dict[str, tuple[int, ...]] = {}
-    if servers is not None:
-        changes["population"] = spread(fabric, servers)
-    if population is not None:
-        changes["population"] = _numbers(population, f"population {population!r}", ranges=False)
-    if group is not None:
-        changes["group"] = _numbers(group, f"group {group!r}", ranges=True)
-    return replace(fabric, **changes)
 
 
 def spread(fabric: FatTree, servers: int) -> tuple[int, ...]:

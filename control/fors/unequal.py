@@ -75,7 +75,10 @@ def plan_unequal(
         raise DetourError(unreachable_text(fabric, lost))
     sizes = _without(fabric, sizes, lost)
     bound = lp_bound(fabric, sizes)
-    crossbars = _crossbars(fabric, bound.price)
+    # Colours are spines; where cables carry several flows, those of each are numbered on, the same at both ends.
+    room = fabric.room()
+    lanes = np.arange(max(int(room.max(initial=0)), 1)) < room[:, :, None]
+    crossbars = Crossbars(_leaves(fabric), lanes.reshape(fabric.leaves, -1), bound.price)
     shortest = [bound.bytes // (parts * max(count, 1)) for parts in _PARTS]
     candidates = [turns(sizes, crossbars, bound.bytes, shortest[0])]
     candidates += [turns(sizes, crossbars, bound.bytes, least, _MOST_PHASES * count) for least in shortest[1:]]
@@ -110,13 +113,6 @@ def _without(fabric: FatTree, sizes: Int64Array, lost: tuple[tuple[int, int], ..
         for one, other in ((u, v), (v, u)):
             kept[np.ix_(leaf == one, leaf == other)] = 0
     return kept
-
-
-def _crossbars(fabric: FatTree, price: np.ndarray) -> Crossbars:
-    """Colours are spines; where cables carry several flows, those of each are numbered on, the same at both ends."""
-    room = fabric.room()
-    lanes = np.arange(max(int(room.max(initial=0)), 1)) < room[:, :, None]
-    return Crossbars(_leaves(fabric), lanes.reshape(fabric.leaves, -1), price)
 
 
 def _arranged(fabric: FatTree, sizes: Int64Array, phases: list[Turn]) -> UnequalPlan:

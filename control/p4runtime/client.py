@@ -236,7 +236,12 @@ class FabricClient:
         self.switches = {t.device_id: SwitchClient(t, pipeline, election_id, on_packet_in) for t in targets}
 
     async def __aenter__(self) -> FabricClient:
-        _prepare_finsy()
+        logger = logging.getLogger("finsy")
+        if _FAILURES not in logger.handlers:
+            logger.addHandler(_FAILURES)
+            logger.propagate = False
+        # finsy allows a call ten seconds; setting a pipeline may mean compiling it, on a busy machine.
+        finsy.p4client._DEFAULT_RPC_TIMEOUT = RPC_SECONDS  # pyright: ignore[reportAttributeAccessIssue]
         try:
             await self.each(lambda switch: switch.open())
         except BaseException:
@@ -305,12 +310,3 @@ class _Failures(logging.Handler):
 
 
 _FAILURES = _Failures()
-
-
-def _prepare_finsy() -> None:
-    logger = logging.getLogger("finsy")
-    if _FAILURES not in logger.handlers:
-        logger.addHandler(_FAILURES)
-        logger.propagate = False
-    # finsy allows a call ten seconds; setting a pipeline may mean compiling it, on a machine that does other things.
-    finsy.p4client._DEFAULT_RPC_TIMEOUT = RPC_SECONDS  # pyright: ignore[reportAttributeAccessIssue]

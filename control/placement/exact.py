@@ -96,7 +96,10 @@ def solve(
         return Solved(path_rows, least) if least > bound else None
     new = path_rows.copy()
     new[free] = -1
-    for flow, row in zip(free.tolist(), _hand_out(problem, values).tolist(), strict=True):
+    order = np.argsort(problem.class_of, kind="stable")
+    chosen = np.empty(len(problem.class_of), np.int32)
+    chosen[order] = np.repeat(np.arange(len(values)), values)
+    for flow, row in zip(free.tolist(), chosen.tolist(), strict=True):
         new[flow, : len(problem.paths[row])] = problem.paths[row]
     return Solved(new, least)
 
@@ -193,7 +196,11 @@ def _fewest_collisions(problem: _Problem, busiest: int, worst: int) -> NDArray[n
     for link, rows in problem.users.items():
         begin = int(problem.others[link])
         classes = {problem.class_of_path(row) for row in rows}
-        most = min(int(problem.count[list(classes)].sum()), _most(begin, worst), max(0, busiest - begin))
+        count, cost = 0, 0  # flows that the link can take without more than `worst` collisions in all
+        while cost + begin + count <= worst:
+            cost += begin + count
+            count += 1
+        most = min(int(problem.count[list(classes)].sum()), max(1, count), max(0, busiest - begin))
         steps[link] = most
     if len(problem.paths) + sum(steps.values()) > MAX_UNKNOWNS:
         return None
@@ -211,15 +218,6 @@ def _fewest_collisions(problem: _Problem, busiest: int, worst: int) -> NDArray[n
     return _values(model, problem)[0]
 
 
-def _most(begin: int, worst: int) -> int:
-    """Flows that a link with `begin` others can take without more than `worst` collisions in all."""
-    count, cost = 0, 0
-    while cost + begin + count <= worst:
-        cost += begin + count
-        count += 1
-    return max(1, count)
-
-
 def _load(problem: _Problem, values: NDArray[np.int64]) -> NDArray[np.int64]:
     """(links,) what all flows put on links."""
     load = problem.others.copy()
@@ -230,11 +228,3 @@ def _load(problem: _Problem, values: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _busiest(problem: _Problem, values: NDArray[np.int64]) -> int:
     return int(_load(problem, values).max(initial=0))
-
-
-def _hand_out(problem: _Problem, values: NDArray[np.int64]) -> Int32Array:
-    """(flows,) gives every free flow one of the places that its class has."""
-    order = np.argsort(problem.class_of, kind="stable")
-    chosen = np.empty(len(problem.class_of), np.int32)
-    chosen[order] = np.repeat(np.arange(len(values)), values)
-    return chosen

@@ -77,7 +77,11 @@ class PlacementNetwork:
         self.group_of = np.array([switch.group for switch in topology.switches], np.int32)
         self.wiring = directed_links(topology)
         self.names = self.wiring.names
-        self.alive = self._alive()  # (links,) whether a directed link is there
+        kept = np.ones(len(self.topology.links), np.bool_)
+        kept[list(dead_links(self.topology, self.failures))] = False
+        numbers = self.wiring.of_link[kept].ravel()
+        self.alive = np.zeros(len(self.names), np.bool_)  # (links,) whether a directed link is there
+        self.alive[numbers[numbers >= 0]] = True
         neighbour, number, weight = self.wiring[:3]
         there = (neighbour >= 0) & self.alive[number]
         self.link = np.full((len(topology.switches),) * 2, -1, np.int32)
@@ -86,14 +90,6 @@ class PlacementNetwork:
         self.link[rows, neighbour[rows, columns]] = number[rows, columns]
         self._live = np.where(there, neighbour, -1).astype(np.int32)
         self._cost = np.where(weight > 0, 1, weight).astype(np.int32) if detours else weight
-
-    def _alive(self) -> NDArray[np.bool_]:
-        kept = np.ones(len(self.topology.links), np.bool_)
-        kept[list(dead_links(self.topology, self.failures))] = False
-        numbers = self.wiring.of_link[kept].ravel()
-        found = np.zeros(len(self.names), np.bool_)
-        found[numbers[numbers >= 0]] = True
-        return found
 
     @property
     def links(self) -> int:

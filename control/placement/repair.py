@@ -8,9 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.base.arrays import Int32Array
 from detour.control.placement import search
-from detour.control.placement.jobs import FlowSet
 from detour.control.placement.local_search import local_search
 from detour.control.placement.network import PlacementNetwork, widened
 from detour.control.placement.place import place
@@ -49,8 +47,11 @@ def repair(old: Placement, failures: Failures) -> Repair:
     free[pinned] = False
     gone = np.flatnonzero(broken | cut)
     walk.switches[gone], walk.links[gone] = -1, -1
-    if pinned:
-        _restore_pinned(network, old.flows, walk.switches, cut)
+    if pinned:  # flows whose job demands a path have that, or none
+        for flow, path in old.flows.pinned.items():
+            walk.switches[flow] = -1
+            if not cut[flow] and (network.link[list(path[:-1]), list(path[1:])] >= 0).all():
+                walk.switches[flow, : len(path)] = path
         walk = search.walked(network, walk.switches)
     home = old.path_rows if old.home is None else old.home
     start = replace(old, network=network, path_rows=walk.switches, least=0, home=home)
@@ -80,20 +81,19 @@ def _broken(network: PlacementNetwork, old: Placement, walk: Walked) -> tuple[ND
     return broken, cut
 
 
-def _restore_pinned(network: PlacementNetwork, flows: FlowSet, path_rows: Int32Array, cut: NDArray[np.bool_]) -> None:
-    """Flows whose job demands a path have that, or none."""
-    for flow, path in flows.pinned.items():
-        path_rows[flow] = -1
-        if not cut[flow] and (network.link[list(path[:-1]), list(path[1:])] >= 0).all():
-            path_rows[flow, : len(path)] = path
-
-
 def _better(found: Placement, others: NDArray[np.intp], *, whole: bool) -> Placement:
     """Uses what has come back: flows return to where they were placed, then move as long as that is better for all, and
     if that does not lead to the bound all are placed anew (`whole`: if all of them may be)."""
     if _at_bound(found):
         return found
-    found = _homeward(found, others)
+    assert found.home is not None
+    # The flows are back where they were placed at first, as far as these paths are whole.
+    width = max(found.home.shape[1], found.path_rows.shape[1])
+    home, path_rows = widened(found.home, width), widened(found.path_rows, width).copy()
+    links = search.walked(found.network, home).links
+    back = others[((home[others, 1:] < 0) | (links[others] >= 0)).all(axis=1)]
+    path_rows[back] = home[back]
+    found = replace(found, path_rows=path_rows)
     if not _at_bound(found):
         found = local_search(found, others)
     if whole and not _at_bound(found):
@@ -101,17 +101,6 @@ def _better(found: Placement, others: NDArray[np.intp], *, whole: bool) -> Place
         if (anew.busiest, anew.collisions) < (found.busiest, found.collisions):
             return anew
     return found
-
-
-def _homeward(found: Placement, others: NDArray[np.intp]) -> Placement:
-    """The flows `others` are back where they were placed at first, as far as these paths are whole."""
-    assert found.home is not None
-    width = max(found.home.shape[1], found.path_rows.shape[1])
-    home, path_rows = widened(found.home, width), widened(found.path_rows, width).copy()
-    links = search.walked(found.network, home).links
-    back = others[((home[others, 1:] < 0) | (links[others] >= 0)).all(axis=1)]
-    path_rows[back] = home[back]
-    return replace(found, path_rows=path_rows)
 
 
 def _at_bound(found: Placement) -> bool:

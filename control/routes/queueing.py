@@ -115,12 +115,10 @@ def marking_action(ecn: Ecn, packet_bytes: int) -> Action | None:
             low, high = kmin.packets(packet_bytes), kmax.packets(packet_bytes)
             if low >= high:
                 raise DetourError(f"ECN: kmin is {low} packets, not below kmax, {high} packets")
-            return Action.of(schema.RED, kmin=low, kmax=high, slope=_slope(high - low, pmax))
-
-
-def _slope(width: int, pmax: float) -> int:
-    # The P4 program multiplies 32 bits wide: slope times width must stay below 2^32 or "always" becomes "never".
-    return min(round(pmax * 2**32 / width), (2**32 - 1) // width)
+            width = high - low
+            # The P4 program multiplies 32 bits wide: slope times width stays below 2^32 or "always" becomes "never".
+            slope = min(round(pmax * 2**32 / width), (2**32 - 1) // width)
+            return Action.of(schema.RED, kmin=low, kmax=high, slope=slope)
 
 
 def plan_punting(policy: Policy) -> Iterator[CloneSession | MeterConfig]:

@@ -60,7 +60,13 @@ class NextHops:
 def plan_routes(topology: Topology, failures: Failures, switch: Switch) -> Iterator[TableEntry]:
     """All entries of `route` of one live switch."""
     routes = NextHops(topology, failures, switch.index)
-    yield from _deliveries(topology, failures, switch)
+    dead = dead_links(topology, failures)
+    for host in topology.hosts_of[switch.index]:
+        peer = switch.peer(host.port)
+        if peer is not None and peer.link not in dead:
+            action = ActionSet.of([Action.of(schema.DELIVER, port=host.port, mac=host.mac)])
+            yield _route(host.address, address.HOST_BITS, action)
+            yield _route(address.locator(host.node_id), address.LOCATOR_BITS, action)
     for group in range(topology.groups):
         targets = [s for s in topology.members[group] if topology.hosts_of[s] and s != switch.index]
         if group == switch.group:
@@ -70,17 +76,6 @@ def plan_routes(topology: Topology, failures: Failures, switch: Switch) -> Itera
     for target in topology.switches:
         if routes.reachable(target.index):
             yield _route(address.locator(target.node_id), address.LOCATOR_BITS, routes.actions(target.index))
-
-
-def _deliveries(topology: Topology, failures: Failures, switch: Switch) -> Iterator[TableEntry]:
-    """Own hosts, by address and by the last uSID of a list."""
-    dead = dead_links(topology, failures)
-    for host in topology.hosts_of[switch.index]:
-        peer = switch.peer(host.port)
-        if peer is not None and peer.link not in dead:
-            action = ActionSet.of([Action.of(schema.DELIVER, port=host.port, mac=host.mac)])
-            yield _route(host.address, address.HOST_BITS, action)
-            yield _route(address.locator(host.node_id), address.LOCATOR_BITS, action)
 
 
 def _switch_routes(topology: Topology, routes: NextHops, targets: Sequence[int]) -> Iterator[TableEntry]:

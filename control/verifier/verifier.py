@@ -88,9 +88,16 @@ class _Proof:
         self.plain_ends = solve(state.book, state.choices, endings=True)
 
     def run(self) -> None:
-        self._count_pairs()
+        every = np.arange(len(self.state.topology.switches))
+        weights = self._weights(every)
+        self.report.pairs = int(weights[self.connected].sum())
+        hosts = len(self.state.topology.hosts)
+        self.report.disconnected = hosts * (hosts - 1) - self.report.pairs
+        self.report.proofs = 2 * self.report.pairs
+        self.report.paths += self.report.pairs
         self._judge(self.plain, self.plain_ends, self.report.bound.shortest, None, None)
-        longest = self._longest(self.plain)
+        seen = self.connected & (self.plain < LOST) & (self.live[:, None] > 0)
+        longest = int(np.where(seen, self.plain, 0).max(initial=0))
         detours = 0
         for group in range(self.state.topology.groups):
             detours = max(detours, self._detours_from(group))
@@ -103,19 +110,6 @@ class _Proof:
         # Nobody sends to itself; a host without link is in the class but not among the live ones.
         alive = self.connected[self.home, np.arange(len(self.home))]
         return weights - np.where(own & alive[None, :], self.size[None, :], 0)
-
-    def _count_pairs(self) -> None:
-        every = np.arange(len(self.state.topology.switches))
-        weights = self._weights(every)
-        self.report.pairs = int(weights[self.connected].sum())
-        hosts = len(self.state.topology.hosts)
-        self.report.disconnected = hosts * (hosts - 1) - self.report.pairs
-        self.report.proofs = 2 * self.report.pairs
-        self.report.paths += self.report.pairs
-
-    def _longest(self, hops: Hops) -> int:
-        seen = self.connected & (hops < LOST) & (self.live[:, None] > 0)
-        return int(np.where(seen, hops, 0).max(initial=0))
 
     def _judge(self, hops: Hops, ends: Hops, bound: int, via: int | None, rows: NDArray[np.intp] | None) -> None:
         """Counts the pairs that fail and spells out the first ones. `hops` has a row for each of `rows`."""
@@ -151,7 +145,8 @@ class _Proof:
         elsewhere = np.flatnonzero(self.class_group != group)
         vias = [via for via in range(topology.valiant_groups) if via != group]
         if not sending.any() or not vias or not len(elsewhere):
-            return self._plainly(sources)
+            self.report.paths += int(self._weights(sources)[self.connected[sources]].sum())
+            return 0
         choices = state.choices[:, elsewhere]
         rows = np.flatnonzero(touching(state.book, choices, sending))
         rows = np.union1d(rows, sources)
@@ -159,11 +154,6 @@ class _Proof:
         hops = solve_rows(state.book, variants, rows, self.plain[:, elsewhere])
         ends = solve_rows(state.book, variants, rows, self.plain_ends[:, elsewhere], endings=True)
         return self._judge_variants(group, vias, np.searchsorted(rows, sources), rows, elsewhere, hops, ends)
-
-    def _plainly(self, sources: NDArray[np.intp]) -> int:
-        """Without detours the source bit changes nothing, and the shortest paths have been judged."""
-        self.report.paths += int(self._weights(sources)[self.connected[sources]].sum())
-        return 0
 
     def _variants(
         self, group: int, vias: list[int], rows: NDArray[np.intp], sending: NDArray[np.bool_], columns: NDArray[np.intp]

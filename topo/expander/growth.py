@@ -70,7 +70,10 @@ def grow(network: Expander, count: int) -> Growth:
     now = doubled if layered and count else network
     steps = []
     for number in range(count):
-        rng = np.random.default_rng([*_identity(network), number])
+        graph = network.links.tobytes() + network.hosts.tobytes()
+        rng = np.random.default_rng(
+            [*hashlib.sha256(graph if network.family == GIVEN else network.spec.encode()).digest()[:16], number]
+        )
         if layered:
             rows, between = _in_gaps(network, now, rng)
         else:
@@ -82,12 +85,6 @@ def grow(network: Expander, count: int) -> Growth:
     if count and network.family == GIVEN:
         remember(grown)
     return Growth(grown, tuple(steps))
-
-
-def _identity(network: Expander) -> bytes:
-    """What tells a network from others: its text, or if that names a file, what was in it, wherever the file is."""
-    graph = network.links.tobytes() + network.hosts.tobytes()
-    return hashlib.sha256(graph if network.family == GIVEN else network.spec.encode()).digest()[:16]
 
 
 def _median(values: Int32Array) -> int:
