@@ -54,9 +54,8 @@ def keep(error: BaseException) -> Path | None:
 
 
 def need_address_space(size: int = _ADDRESS_SPACE) -> None:
-    """Raises `DetourError` if the process may not have so many bytes of address space (`ulimit -v`).
-
-    gRPC and LLVM end the process with a signal when a thread or a page is refused, so it is asked before they start."""
+    """Raises `DetourError` if the process may not have so many bytes of address space (`ulimit -v`). gRPC and LLVM end
+    the process with a signal when a thread or a page is refused, so it is asked before they start."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit != resource.RLIM_INFINITY and limit < size:
         raise DetourError(

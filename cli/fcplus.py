@@ -93,9 +93,6 @@ def _routed(parser: Parser) -> Parser:
     return parser
 
 
-# -- what they do -------------------------------------------------------------------------------------------
-
-
 _PARTS = {"family": "fcplus", "n": 120, "s": 22, "v": None, "p": 32, "hosts": None, "layers": None, "seed": 1}
 """what a network is put together from without --topo, and what is taken where nothing is given"""
 

@@ -216,9 +216,6 @@ def _story(found: Detection) -> str:
     return text + f", new plan in force at {found.in_force_us:.1f} us from phase {found.in_force_from_phase} on"
 
 
-# -- rivals -------------------------------------------------------------------------------------------------
-
-
 def _add_rivals_options(parser: Parser) -> None:
     parser.option("--topo", "as in `fors run` (ft:m0=4,m1=4)", "SPEC", default="ft:m0=4,m1=4")
     parser.option("--failures", "links that fail, drawn (0,1,3,5)", "N,...", default="0,1,3,5")

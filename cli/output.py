@@ -151,7 +151,6 @@ def _reader_gone() -> None:
 @contextmanager
 def shown_progress(as_json: bool, *, log: bool = False) -> Iterator[Progress]:
     """A function that tells what happens: a line that changes on a terminal, `lines` elsewhere, nothing with `--json`.
-
     `log`: without a terminal every new thing is told at once, not only what takes long."""
     if as_json:
         yield silent

@@ -23,11 +23,10 @@ IntegerArray = NDArray[np.integer[Any]]
 def coloured(
     left: IntegerArray, right: IntegerArray, colours: int, limit: IntegerArray | None = None, *, last: bool = False
 ) -> NDArray[np.int32]:
-    """(edges,) colours from 0, no two the same at an end; edge e goes from `left[e]` to `right[e]`.
-
-    `limit`: (edges,) edge e may have colours below limit[e] only, the same for edges that share an end; without it, all
-    `colours`. `last`: where no colour is free at both ends, the last free one of each is taken
-    rather than the first. No end may have more edges than it has colours."""
+    """(edges,) colours from 0, no two the same at an end; edge e goes from `left[e]` to `right[e]`. `limit`: (edges,)
+    edge e may have colours below limit[e] only, the same for edges that share an end; without it, all `colours`.
+    `last`: where no colour is free at both ends, the last free one of each is taken rather than the first. No end may
+    have more edges than it has colours."""
     colour = np.full(len(left), -1, np.int32)
     if limit is None:
         limit = np.full(len(left), colours, np.int32)

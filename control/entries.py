@@ -219,9 +219,8 @@ class Difference:
 
 
 def difference(present: Iterable[Entity], wanted: Iterable[Entity]) -> Difference:
-    """What turns `present` into `wanted`.
-
-    Default actions, which cannot be deleted, are only ever modified; one that is present but not wanted stays."""
+    """What turns `present` into `wanted`. Default actions, which cannot be deleted, are only ever modified; one that is
+    present but not wanted stays."""
     old = {entity.key: entity for entity in present}
     new = {entity.key: entity for entity in wanted}
     fresh = [entity for key, entity in new.items() if key not in old]

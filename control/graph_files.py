@@ -87,11 +87,9 @@ def absolute(text: str) -> str:
 
 
 def open_topology(text: str, gbps: float | None = None, delay_ns: float | None = None) -> Topology:
-    """The topology that a text names: a specification (`topo.spec`), a file, or `FILE.py:NAME`.
-
-    `gbps`, `delay_ns`: of links of a file that say nothing (None: 100 Gb/s or the greatest rate beside others that say
-    their rate, else what the fabric's settings say). Raises `DetourError`: what is wrong, with file, line or element
-    and rule."""
+    """The topology that a text names: a specification (`topo.spec`), a file, or `FILE.py:NAME`. `gbps`, `delay_ns`: of
+    links of a file that say nothing (None: 100 Gb/s or the greatest rate beside others that say their rate, else what
+    the fabric's settings say). Raises `DetourError`: what is wrong, with file, line or element and rule."""
     text = text.strip()
     if not names_file(text):
         return parse_topology(text)

@@ -25,10 +25,9 @@ def programme(
     maximise: bool = False,
     integers: int = 0,
 ) -> highspy.HighsLp:
-    """The programme over columns x >= 0 with rows[0] <= A x <= rows[1] in which costs x is least (or most).
-
-    `costs`: (columns,). `rows`: two of (rows,), infinite where there is no bound. `matrix`: A by columns,
-    (columns + 1,) where each begins, (entries,) rows, (entries,) values. `integers`: the first so many columns are."""
+    """The programme over columns x >= 0 with rows[0] <= A x <= rows[1] in which costs x is least (or most). `costs`:
+    (columns,). `rows`: two of (rows,), infinite where there is no bound. `matrix`: A by columns, (columns + 1,) where
+    each begins, (entries,) rows, (entries,) values. `integers`: the first so many columns are."""
     # Here, so that whoever plans nothing by it does not wait for it. With OR-Tools in the same process it would have
     # to be imported first.
     import highspy

@@ -27,11 +27,9 @@ class Bounds(NamedTuple):
 
 
 def bounds(topology: Topology, failures: Failures = NONE) -> Bounds:
-    """The longest paths that the rules allow, from the graph alone.
-
-    Intact, that is the longest shortest path; and the way inside the source group to the intermediate one, one
-    global hop, and the longest shortest path from there. Where failures split a group, packets of one part may
-    first have to reach the other one by a shortest path."""
+    """The longest paths that the rules allow, from the graph alone. Intact, that is the longest shortest path; and the
+    way inside the source group to the intermediate one, one global hop, and the longest shortest path from there. Where
+    failures split a group, packets of one part may first have to reach the other one by a shortest path."""
     length = hops(distances(topology, failures))
     targets = sorted({host.switch for host in topology.hosts})
     to_hosts = np.where(length[:, targets] < FAR, length[:, targets], 0)
@@ -59,9 +57,8 @@ def next_hops(topology: Topology, at: int, to: int, failures: Failures = NONE) -
 
 
 def shortest_paths(topology: Topology, source: int, target: int, failures: Failures = NONE) -> Iterator[SwitchPath]:
-    """All shortest paths between two switches (none if there is no connection).
-
-    Two parallel links make one path: a path names switches."""
+    """All shortest paths between two switches (none if there is no connection). Two parallel links make one path: a
+    path names switches."""
     if source == target:
         yield (source,)
         return
@@ -107,11 +104,9 @@ def _into(topology: Topology, source: int, via: int, failures: Failures) -> Iter
 
 
 def path_usids(topology: Topology, path: SwitchPath, target: Host) -> tuple[int, ...]:
-    """The uSID list that pins a path: one uSID for every switch after the first, then the host's.
-
-    A list too long is thinned out: the uSID of a switch that lies on the only shortest path between those named around
-    it says nothing. Raises `DetourError`: it is no path of this topology, does not end at the host, or needs more than
-    six uSIDs."""
+    """The uSID list that pins a path: one uSID for every switch after the first, then the host's. A list too long is
+    thinned out: the uSID of a switch that lies on the only shortest path between those named around it says nothing.
+    Raises `DetourError`: it is no path of this topology, does not end at the host, or needs more than six uSIDs."""
     if not path or path[-1] != target.switch:
         raise DetourError(f"a path to {target.name} ends at s{target.switch}, not at {path[-1:] or 'nothing'}")
     for a, b in pairwise(path):
@@ -181,10 +176,9 @@ def _is_only_path(topology: Topology, path: SwitchPath) -> bool:
 
 
 def parse_usid_list(topology: Topology, text: str) -> tuple[int, ...]:
-    """uSIDs from a text like `s1,s7,h12` or `2,8,800c` (hexadecimal); separated by commas, colons or blanks.
-
-    `e003` (or `p3`) is the link behind port 3 of the switch named before it. Raises `DetourError`: a part means no
-    uSID, or there are none or too many."""
+    """uSIDs from a text like `s1,s7,h12` or `2,8,800c` (hexadecimal); separated by commas, colons or blanks. `e003` (or
+    `p3`) is the link behind port 3 of the switch named before it. Raises `DetourError`: a part means no uSID, or there
+    are none or too many."""
     parts = text.replace(",", " ").replace(":", " ").split()
     usids = tuple(_parse_usid(topology, part) for part in parts)
     address.usid_address(usids)

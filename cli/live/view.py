@@ -68,8 +68,6 @@ class Live:
         if self._failure is not None:
             raise self._failure
 
-    # -- what the fabric says -------------------------------------------------------------------------------
-
     def _ask(self) -> None:
         screen = self.screen
         while not self._end.is_set():
@@ -98,8 +96,6 @@ class Live:
 
         self.screen.message = text
         threading.Thread(target=job, name="watch job", daemon=True).start()
-
-    # -- what the user sees and says ------------------------------------------------------------------------
 
     def _text(self) -> StyleAndTextTuples:
         size = get_app().output.get_size()

@@ -137,8 +137,6 @@ class WebServer:
         await self._runner.cleanup()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    # -- answers --------------------------------------------------------------------------------------------
-
     async def _index(self, request: web.Request) -> web.StreamResponse:
         return web.FileResponse(_STATIC / "index.html")
 
@@ -163,8 +161,6 @@ class WebServer:
         except DetourError as error:
             status = 404 if isinstance(error, NotThereError) else 400
             return web.json_response({"error": unpinned(str(error))}, status=status)
-
-    # -- samples --------------------------------------------------------------------------------------------
 
     async def _live(self, request: web.Request) -> web.StreamResponse:
         connection = web.WebSocketResponse(heartbeat=20.0, max_msg_size=1024, compress=False)

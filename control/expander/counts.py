@@ -92,9 +92,6 @@ def mean_paths(
     return total / (chosen.size * (network.tors.size - 1))
 
 
-# -- K2 ------------------------------------------------------------------------------------------------------
-
-
 class Examined(NamedTuple):
     """Paths of a pair that are looked at before K are found: mean over pairs; whether all were counted one by one."""
 

@@ -138,10 +138,9 @@ def _channels(source, candidates, columns, hops, ch, used):
 
 @allocating
 def choose(used, hops, room, ties, use, chosen):
-    """Marks in `chosen` which candidates are taken, at most `room`.
-
-    `use` counts the channels of paths taken before; what is taken now is added. In DIVERSE order a path is taken in
-    round m if its channels are in use m times in all, at most, by then."""
+    """Marks in `chosen` which candidates are taken, at most `room`. `use` counts the channels of paths taken before;
+    what is taken now is added. In DIVERSE order a path is taken in round m if its channels are in use m times in all,
+    at most, by then."""
     total = used.shape[0]
     limit = min(room, total)
     chosen[:total] = False

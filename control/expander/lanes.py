@@ -75,9 +75,6 @@ def _fill(
         fits[k] = add_path(source[row], columns[row], length[row], ch, order)
 
 
-# -- lanes by broken cycles ----------------------------------------------------------------------------------
-
-
 def break_cycles(routes: ExpanderRoutes) -> LaneRoutes:
     """Lanes for paths by DFSSSP's second step. Raises `DetourError`: more than `MAX_LANES` lanes are needed."""
     ch = native(routes.network.channels)
@@ -112,10 +109,9 @@ def _move_on(weakest, number, lane, begin, needs, start, users, count):
 def _break(
     number: int, lane: UInt8s1, begin: Int64s1, needs: Int64s1, start: Int64s1, users: Int64s1, ch: Channels
 ) -> bool:
-    """Frees a lane of cycles by a depth-first search that goes on after each; whether any path had to leave it.
-
-    What has been left behind stays free of cycles, as dependencies only vanish. Where one on the present way vanishes,
-    the search goes back there."""
+    """Frees a lane of cycles by a depth-first search that goes on after each; whether any path had to leave it. What
+    has been left behind stays free of cycles, as dependencies only vanish. Where one on the present way vanishes, the
+    search goes back there."""
     n, width = ch.neighbour.shape
     count = np.zeros(n * width * width, np.int32)
     for row in range(lane.size):

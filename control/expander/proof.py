@@ -69,10 +69,9 @@ def _mark(
     source: Int64s1, length: UInt8s1, columns: UInt8s2, lane: UInt8s1, ch: Channels, flat: bool, inside: Bools4,
     rising: Bools4, used: Bools3,
 ) -> None:  # fmt: skip
-    """Marks the dependencies of all paths, which begin in the priority `lane`; `flat`: and stay there.
-
-    inside[p, x, c, d]: channel c of switch x in priority p depends on column d behind it in the same priority;
-    rising: on that column in priority p + 1. used[p, x, c]: some path takes the channel."""
+    """Marks the dependencies of all paths, which begin in the priority `lane`; `flat`: and stay there. inside[p, x, c,
+    d]: channel c of switch x in priority p depends on column d behind it in the same priority; rising: on that column
+    in priority p + 1. used[p, x, c]: some path takes the channel."""
     for row in range(source.size):
         x, position, p = source[row], 0, np.int64(lane[row])
         before_x, before_c, before_p = -1, -1, 0
@@ -182,10 +181,9 @@ def prove_running(
     lossless: int,
     senders: Sequence[Sequence[int]] = (),
 ) -> InstalledProof:
-    """The same of a fabric, from all that its switches hold: entities by device id, read back.
-
-    Switches that are down hold nothing and forward nothing; links that are down count, for they may come back. Raises
-    `DetourError`: the policy makes no sense for this network."""
+    """The same of a fabric, from all that its switches hold: entities by device id, read back. Switches that are down
+    hold nothing and forward nothing; links that are down count, for they may come back. Raises `DetourError`: the
+    policy makes no sense for this network."""
     topology, live = network.topology, network.under(failures)
     wires = wires_of(topology, dead_switches(failures))
     checked = InstalledClasses(state, wires, lossless)

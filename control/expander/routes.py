@@ -195,11 +195,10 @@ def compute(
     report: SourcesProgress | None = None,
     partial: bool = False,
 ) -> ExpanderRoutes:
-    """The routes of some pairs (None: all of them, of which half are computed and the others are their reverses).
-
-    A reverse has as many down-ups and is as long. A pair that has fewer than K paths within `policy.max_hops` gets
-    those that there are; `partial`: that may be none. Raises `DetourError`: the policy makes no sense, or a pair has no
-    path at all."""
+    """The routes of some pairs (None: all of them, of which half are computed and the others are their reverses). A
+    reverse has as many down-ups and is as long. A pair that has fewer than K paths within `policy.max_hops` gets those
+    that there are; `partial`: that may be none. Raises `DetourError`: the policy makes no sense, or a pair has no path
+    at all."""
     policy.check(network)
     both_directions = pairs is None
     if pairs is None:

@@ -73,9 +73,8 @@ def exact(routes: ExpanderRoutes, demand: Demand) -> approximate.ThroughputBound
 
 
 def fractions(routes: ExpanderRoutes, demand: Demand, gap: float = 0.01) -> NDArray[np.float64]:
-    """How the demands are to be split among their paths to carry the most: (paths,), those of a pair add up to 1.
-
-    Of all optimal flows the interior point in their middle is taken: it spreads over what is equally good. Raises
+    """How the demands are to be split among their paths to carry the most: (paths,), those of a pair add up to 1. Of
+    all optimal flows the interior point in their middle is taken: it spreads over what is equally good. Raises
     `DetourError`: HiGHS fails."""
     if routes.total <= EXACT_PATHS:
         flows = _solved(routes, demand, corner=False)[1]

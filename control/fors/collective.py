@@ -33,9 +33,7 @@ def ranks_of(plan: ForsPlan) -> np.ndarray:
 
 def schedule_json(plan: ForsPlan, sent: np.ndarray | None = None) -> str:
     """The plan as JSON: who sends to whom in every phase, over which spine (null inside a leaf), or over which
-    aggregation switch and core of its plane.
-
-    `sent`: (flows,) bytes, where they are unlike."""
+    aggregation switch and core of its plane. `sent`: (flows,) bytes, where they are unlike."""
     ranks = ranks_of(plan)
     phases: list[list[dict[str, int | None]]] = [[] for _ in range(plan.phases)]
     over = _over(plan)

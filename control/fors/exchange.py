@@ -151,10 +151,9 @@ class PhaseAssignment:
 
 @FORS_PART.entry
 def _components(p: int, rows: Int32s1, flows: _Flows, longest: int, found: Int32s2) -> int:
-    """Components that a row of phase p and another phase's flows make and that may be exchanged: cost, row, phase.
-
-    They must not crowd the other phase, nor p at a leaf that is not crowded yet. The cost is the length, and more where
-    the row would not find a free spine. Returns how many were found."""
+    """Components that a row of phase p and another phase's flows make and that may be exchanged: cost, row, phase. They
+    must not crowd the other phase, nor p at a leaf that is not crowded yet. The cost is the length, and more where the
+    row would not find a free spine. Returns how many were found."""
     members = np.empty(longest, np.int32)
     phases = flows.at.shape[1]
     stride = 7 if phases % 7 else 1

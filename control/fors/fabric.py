@@ -98,9 +98,8 @@ class FatTree:
 
     @property
     def name(self) -> str:
-        """`FT(2;20,18)`; what the paper does not have comes behind: `FT(2;4,6;hosts=8,cables=2,speed=1/2)`.
-
-        Three levels: `FT(3;pods,leaves,aggs,cores,hosts)`."""
+        """`FT(2;20,18)`; what the paper does not have comes behind: `FT(2;4,6;hosts=8,cables=2,speed=1/2)`. Three
+        levels: `FT(3;pods,leaves,aggs,cores,hosts)`."""
         if self.cores:
             return f"FT(3;{self.pods},{self.leaves},{self.spines},{self.cores},{self.hosts})"
         more = [f"hosts={self.hosts}"] if self.hosts != self.spines else []

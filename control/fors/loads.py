@@ -89,7 +89,6 @@ class _Programme:
 
     def _entries(self) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray], int]:
         """(columns, 4) rows in which columns are, -1 for none; bounds of rows, links' rows in flows of a phase; paths.
-
         Rows: pairs, sums of two pods over a plane, links."""
         demand, fabric = self.demand, self.demand.fabric
         count, pods, spines = len(demand.pairs), fabric.pods, fabric.spines
@@ -212,10 +211,9 @@ def concurrent_flow(demand: LeafDemand) -> tuple[np.ndarray, np.ndarray]:
 
 
 def fluid_bound(demand: LeafDemand) -> Fraction:
-    """The linear programme's least T, proven by its dual prices in integer arithmetic.
-
-    Any prices of links give a bound: a flow pays at least what the cheapest of its paths costs, and all links together
-    take in at most T times the sum of price and room."""
+    """The linear programme's least T, proven by its dual prices in integer arithmetic. Any prices of links give a
+    bound: a flow pays at least what the cheapest of its paths costs, and all links together take in at most T times the
+    sum of price and room."""
     if not len(demand.pairs):
         return Fraction(0)
     fabric = demand.fabric
@@ -237,10 +235,9 @@ def fluid_bound(demand: LeafDemand) -> Fraction:
 
 
 def least_phases(demand: LeafDemand) -> tuple[int, np.ndarray | None]:
-    """The proven bound, and real numbers x (paths,) that meet it on links (None: the solver found none).
-
-    Flows that meet what counting says prove that links do not need more; the programme for the least T is solved only
-    where there are none."""
+    """The proven bound, and real numbers x (paths,) that meet it on links (None: the solver found none). Flows that
+    meet what counting says prove that links do not need more; the programme for the least T is solved only where there
+    are none."""
     bound = counting_bound(demand.fabric)
     near = fractional(demand, bound)
     if near is not None:
@@ -254,7 +251,6 @@ def least_phases(demand: LeafDemand) -> tuple[int, np.ndarray | None]:
 
 def fractional(demand: LeafDemand, most: int) -> np.ndarray | None:
     """(paths,) a solution of the linear programme with T = `most` from the middle of all solutions; None: no solution.
-
     From the middle, because it leaves `whole` most room: a vertex has integers where they need not be. Where the
     interior point method gives up, the simplex method's vertex is better than nothing."""
     if not len(demand.pairs):
@@ -327,7 +323,6 @@ def _rounded(demand: LeafDemand, phases: int, near: np.ndarray) -> np.ndarray | 
 
 def dealt_out(demand: LeafDemand) -> np.ndarray:
     """(paths, 2) int flows without a solver: each pair of leaves fills the spines whose links have least, in turn.
-
     Never none, and not the fewest phases: for fabrics of two levels on which the solver gives up."""
     load, room = np.zeros(len(demand.room), np.int64), np.maximum(demand.room, 1)
     flows = np.zeros((len(demand.paths), 2), np.int64)

@@ -139,7 +139,6 @@ def crowd(
     paths: TreePaths, phase: Int64Array, source: Int64Array, target: Int64Array, path: Int64Array
 ) -> tuple[Int64Array, Int64Array]:
     """The phases that have flows, and the most flows that share a link in one direction in each of them (1 at least).
-
     `source`, `target`: leaves."""
     numbers, place = np.unique(phase, return_inverse=True)
     links = paths.crossed(source, target, path)

@@ -107,11 +107,10 @@ def complete(
 
 @allocating
 def _next(rng: int) -> int:
-    """A linear congruential generator: repeatable, and good enough to break ties.
-
-    The multiplier is that of Park, Miller and Stockmeyer (1993), but theirs adds nothing and must not begin at 0. With
-    an increment modulo the same prime 0 is like any other, and 1973665155 is the one state that is never left; from all
-    others the period is 2^31 - 2."""
+    """A linear congruential generator: repeatable, and good enough to break ties. The multiplier is that of Park,
+    Miller and Stockmeyer (1993), but theirs adds nothing and must not begin at 0. With an increment modulo the same
+    prime 0 is like any other, and 1973665155 is the one state that is never left; from all others the period is 2^31 -
+    2."""
     return (rng * 48271 + 11) % 2147483647
 
 
@@ -145,10 +144,9 @@ def _free_colour(u, v, out, into, first) -> int:
 
 @allocating
 def _by_ejection_chain(edge, graph, search, start) -> int:
-    """The colour for an edge after the fewest others have each gone to another colour; -1: none was found.
-
-    Breadth first over edges: one takes a colour that a single other edge has at one of its ends, that one has to find
-    another colour in turn, until one finds a free colour. `start`: the first one to look at."""
+    """The colour for an edge after the fewest others have each gone to another colour; -1: none was found. Breadth
+    first over edges: one takes a colour that a single other edge has at one of its ends, that one has to find another
+    colour in turn, until one finds a free colour. `start`: the first one to look at."""
     out, into = graph.out, graph.into
     queue, parent = search.queue, search.parent
     colours = out.ok.shape[1]
@@ -214,10 +212,9 @@ def _shift(x, c, graph, search):
 
 @allocating
 def _by_kempe_chain(u, v, graph, chain) -> int:
-    """Frees a colour for an edge u -> v by exchanging two colours along the shortest chain; -1: there is none.
-
-    a is free at u, b is free at v. The chain of a and b that begins at v cannot come to u (it would arrive by a), the
-    one that begins at u cannot come to v; either may be exchanged if all its edges may have the other colour."""
+    """Frees a colour for an edge u -> v by exchanging two colours along the shortest chain; -1: there is none. a is
+    free at u, b is free at v. The chain of a and b that begins at v cannot come to u (it would arrive by a), the one
+    that begins at u cannot come to v; either may be exchanged if all its edges may have the other colour."""
     out, into = graph.out, graph.into
     colours = out.ok.shape[1]
     best, best_a, best_b, best_end = chain.shape[0] + 1, -1, -1, 0

@@ -30,7 +30,6 @@ def repaired(
 ) -> tuple[Int64Array, Int64Array]:
     """Phases and paths for flows (arrays of equal length, phases in the order in which they were to come) on the links
     of `tree` that work. The plan is free of contention if the given one was; `GONE` where two leaves have no path.
-
     `same_spine`: on two levels, another cable to a flow's spine comes before another spine."""
     work = _Work.of(tree, *(np.asarray(one, np.int64) for one in (phase, src, dst, path)))
     if same_spine:

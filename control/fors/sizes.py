@@ -21,11 +21,10 @@ _MOST_BYTES = 10**12  # of a message
 
 
 def read_sizes(fabric: FatTree, path: Path) -> Int64Array:
-    """(n, n) bytes from each server that takes part to each other one.
-
-    CSV has lines `src,dst,bytes` with servers' numbers, each pair at most once (others send nothing). JSON is a list of
-    n lists of n numbers, servers that take part in order, by itself or under `sizes`. What a server has for itself does
-    not count. Raises `DetourError`: the file cannot be read, or what in it is wrong."""
+    """(n, n) bytes from each server that takes part to each other one. CSV has lines `src,dst,bytes` with servers'
+    numbers, each pair at most once (others send nothing). JSON is a list of n lists of n numbers, servers that take
+    part in order, by itself or under `sizes`. What a server has for itself does not count. Raises `DetourError`: the
+    file cannot be read, or what in it is wrong."""
     text = read_text(path)
     sizes = _from_json(fabric, path, text) if text.lstrip()[:1] in ("[", "{") else _from_csv(fabric, path, text)
     np.fill_diagonal(sizes, 0)

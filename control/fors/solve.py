@@ -125,11 +125,10 @@ def _finished(
 
 
 def _fewest_phases(fabric: FatTree) -> _SpinePaths:
-    """Spines that allow as few phases as there can be, on two levels. Pairs that nothing joins are left out.
-
-    The solver gets about twenty seconds for each number of phases; where it finds nothing for the first, the result has
-    more phases than its `lower_bound`, for that a solver rules something out is no proof. Where it finds nothing at
-    all, flows are dealt out without it."""
+    """Spines that allow as few phases as there can be, on two levels. Pairs that nothing joins are left out. The solver
+    gets about twenty seconds for each number of phases; where it finds nothing for the first, the result has more
+    phases than its `lower_bound`, for that a solver rules something out is no proof. Where it finds nothing at all,
+    flows are dealt out without it."""
     demand = LeafDemand(fabric)
     bound, near = least_phases(demand)
     for phases in range(bound, bound + _MORE):
@@ -142,9 +141,8 @@ def _fewest_phases(fabric: FatTree) -> _SpinePaths:
 
 
 def flow_rows(demand: LeafDemand, paths: np.ndarray, flows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(flows,) int32 source leaf, target leaf and spine, sorted, those inside leaves included.
-
-    `paths`: (paths, 2) pair and spine; `flows`: (paths, 2) over each, and back."""
+    """(flows,) int32 source leaf, target leaf and spine, sorted, those inside leaves included. `paths`: (paths, 2) pair
+    and spine; `flows`: (paths, 2) over each, and back."""
     pair, spine = paths.T
     u, v = demand.pairs[pair].T
     leaves, sizes = np.arange(demand.fabric.all_leaves), demand.fabric.sizes()
@@ -176,7 +174,6 @@ def _with_servers(fabric: FatTree, paths: _SpinePaths) -> tuple[Schedule, np.nda
 
 def dealt_lanes(fabric: FatTree, leaf: np.ndarray, spine: np.ndarray) -> np.ndarray:
     """(flows,) int32: (spine * cables + cable) * lanes + lane of flows between `leaf` and `spine` (`INSIDE` stays).
-
     Flows of a link take the lanes of its working cables in turn. So no lane has more than T of a link's T * room."""
     lanes = np.full(len(spine), INSIDE, np.int32)
     away = np.flatnonzero(spine != INSIDE)
@@ -234,12 +231,11 @@ def assign_servers(
 def _pairs(
     phases: int, source: np.ndarray, target: np.ndarray, phase: np.ndarray, population: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The two colourings: n_u * n_v flows for each pair of leaves that has any, u = v included.
-
-    Sources: the flows from u to v are cut into groups of n_u (any way). Groups against phases is a bipartite multigraph
-    of degree n_u at most; a proper colouring with n_u colours, the servers of u, gives each of them one flow of every
-    group, so n_v flows to v, and at most one a phase. Destinations: sources against phases, with the flows to v as
-    edges. Each source has n_v of them and no phase has more, so n_v colours, the servers of v, give every pair once."""
+    """The two colourings: n_u * n_v flows for each pair of leaves that has any, u = v included. Sources: the flows from
+    u to v are cut into groups of n_u (any way). Groups against phases is a bipartite multigraph of degree n_u at most;
+    a proper colouring with n_u colours, the servers of u, gives each of them one flow of every group, so n_v flows to
+    v, and at most one a phase. Destinations: sources against phases, with the flows to v as edges. Each source has n_v
+    of them and no phase has more, so n_v colours, the servers of v, give every pair once."""
     leaves = len(population)
     pair = source.astype(np.int64) * leaves + target
     rank = np.arange(len(pair)) - np.searchsorted(pair, pair)

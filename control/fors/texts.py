@@ -84,7 +84,6 @@ _LINK = re.compile(rf"(?:{_END}/)?{_END}:{_END}(?::{_END})?", re.ASCII)
 
 def parse_links(fabric: FatTree, text: str | None) -> frozenset[TreeLink]:
     """Links given as `leaf:spine,...`, with `*` for all leaves or all spines (a switch that is down).
-
     `leaf:spine:cable` is one of several parallel cables; on three levels `pod/plane:core` is a link to a core. Raises
     `DetourError`: a part is not of that form, or there is no such link."""
     links: set[TreeLink] = set()

@@ -65,8 +65,6 @@ async def reconcile(fabric: FabricClient, plan: Plan) -> Written:
     return sum(done.values(), Written())
 
 
-# -- lost connections ---------------------------------------------------------------------------------------
-
 FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 2.0  # between two attempts to reach a switch
 

@@ -80,9 +80,8 @@ def shared_evenly(flows: NDArray[np.integer], links: NDArray[np.integer]) -> int
 
 
 def lower_bound(network: PlacementNetwork, source: Int32Array, target: Int32Array) -> int:
-    """Least number of collisions (`network.collisions`) that these pairs of hosts can have.
-
-    It is attained with two tiers without damage, where a balanced edge colouring always exists (de Werra 1971)."""
+    """Least number of collisions (`network.collisions`) that these pairs of hosts can have. It is attained with two
+    tiers without damage, where a balanced edge colouring always exists (de Werra 1971)."""
     return max(
         (
             sum(shared_evenly(crossing.count, crossing.links) for crossing in crossings)
@@ -93,9 +92,8 @@ def lower_bound(network: PlacementNetwork, source: Int32Array, target: Int32Arra
 
 
 def busiest_bound(network: PlacementNetwork, source: Int32Array, target: Int32Array, size: NDArray[np.int64]) -> int:
-    """Least that the busiest link can carry: flows, or bytes, as `size` (flows,) says. From cuts alone.
-
-    Of the j m + 1 greatest flows that cross m links, some j + 1 share one."""
+    """Least that the busiest link can carry: flows, or bytes, as `size` (flows,) says. From cuts alone. Of the j m + 1
+    greatest flows that cross m links, some j + 1 share one."""
     best = 0
     if len(size) and (one := int(size[0])) == size.max() == size.min():
         for crossing in (crossing for crossings in _crossings(network, source, target) for crossing in crossings):

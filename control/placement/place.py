@@ -75,10 +75,8 @@ def solved(old: Placement, free: NDArray[np.integer]) -> Placement:
 
 
 def balanced(left: Int32Array, right: Int32Array, colours: int, first: NDArray[Any] | None = None) -> Int32Array:
-    """A colour from 0 on for every edge from `left[e]` to `right[e]`.
-
-    `first` (any dtype that sorts): edges of a vertex with equal values are grouped together as far as possible, so that
-    these, too, are spread evenly, within two."""
+    """A colour from 0 on for every edge from `left[e]` to `right[e]`. `first` (any dtype that sorts): edges of a vertex
+    with equal values are grouped together as far as possible, so that these, too, are spread evenly, within two."""
     if not len(left):
         return np.zeros(0, np.int32)
     return coloured(_groups(left, colours, first), _groups(right, colours, first), colours)

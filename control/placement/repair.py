@@ -34,11 +34,10 @@ class Repair:
 
 
 def repair(old: Placement, failures: Failures) -> Repair:
-    """Moves the flows whose path has lost a link, and gives flows that had none one if they can have it.
-
-    Others move only if they have to: after a failure if the busiest link is well above the bound (`WORTH`),
-    and exchanging the paths of some flows (`rebalance`) helps, or else if it is more than a flow above; where something
-    has come back if collisions are above the bound."""
+    """Moves the flows whose path has lost a link, and gives flows that had none one if they can have it. Others move
+    only if they have to: after a failure if the busiest link is well above the bound (`WORTH`), and exchanging the
+    paths of some flows (`rebalance`) helps, or else if it is more than a flow above; where something has come back if
+    collisions are above the bound."""
     network = PlacementNetwork(old.network.topology, failures, detours=old.network.detours)
     walk = search.walked(network, widened(old.path_rows, network.longest).copy())
     broken, cut = _broken(network, old, walk)

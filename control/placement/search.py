@@ -65,10 +65,8 @@ def added(prices: Prices, link: int, size: Any) -> Any:
 @allocating
 def _expand(g, origin, toward, levels, most, back, size, prices, turn, tick, side):
     """Cheapest ways from `origin` to whatever lies on a path of at most `most` links towards the other end. Returns the
-    number of switches at the last level.
-
-    `toward`: (switches,) distance to the other end; `back`: 1 if ways lead to the origin; `turn`: the search begins at
-    another neighbour, so that equal choices are spread."""
+    number of switches at the last level. `toward`: (switches,) distance to the other end; `back`: 1 if ways lead to the
+    origin; `turn`: the search begins at another neighbour, so that equal choices are spread."""
     width = g.neighbour.shape[1]
     side.cost[0, origin], side.seen[0, origin], side.reached[0, 0] = 0.0, tick, origin
     count = 1

@@ -55,10 +55,9 @@ def check_routing(topology: Topology, policy: Policy) -> None:
 
 
 def group_links(topology: Topology, group: int, failures: Failures = NONE) -> dict[int, End]:
-    """The live global links of a group: peer group -> (device id, port) that the link is at.
-
-    What waits at that port is what cell `peer group` of register `group_load` tells all switches of the group. Raises
-    `DetourError`: several links join two groups, so that there is not one load."""
+    """The live global links of a group: peer group -> (device id, port) that the link is at. What waits at that port is
+    what cell `peer group` of register `group_load` tells all switches of the group. Raises `DetourError`: several links
+    join two groups, so that there is not one load."""
     dead = dead_links(topology, failures)
     ends: dict[int, End] = {}
     for index in topology.members[group]:
@@ -106,9 +105,6 @@ def _mode(policy: Policy, usable: Iterable[int]) -> Action:
     if policy.routing == "random":
         return Action.of(schema.RANDOM_GROUP, usable=links)
     return Action.of(_RULES[policy.routing], usable=links, t=policy.threshold)
-
-
-# -- ugal_graph.p4 ------------------------------------------------------------------------------------------
 
 
 def _check_graph(topology: Topology) -> None:

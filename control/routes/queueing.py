@@ -70,9 +70,8 @@ def plan_channels(topology: Topology, switch: Switch, policy: Policy) -> Iterato
 
 
 def rising_ports(network: Expander, switch: int) -> list[tuple[int, int]]:
-    """The (in-port, out-port) of a switch at which the lossless priority rises by one, ascending.
-
-    Ports as in `network.topology`, those of links that are down left out; a packet that a host sends in never rises."""
+    """The (in-port, out-port) of a switch at which the lossless priority rises by one, ascending. Ports as in
+    `network.topology`, those of links that are down left out; a packet that a host sends in never rises."""
     ch, first = network.channels, int(network.hosts[switch]) + 1
     columns = np.flatnonzero(ch.neighbour[switch] >= 0)
     entered = ch.enter[ch.neighbour[switch, columns], ch.back[switch, columns]]

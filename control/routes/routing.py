@@ -100,9 +100,8 @@ def _route(value: int, prefix_len: int, action: ActionSet) -> TableEntry:
 
 
 def plan_sids(switch: Switch, dead: frozenset[int]) -> Iterator[TableEntry]:
-    """uN as /48; uA of every live port as /48 (local function) and as /64 (node and function).
-
-    `dead` are links that carry nothing: a uA over one of them is no local SID, its packets are dropped and counted."""
+    """uN as /48; uA of every live port as /48 (local function) and as /64 (node and function). `dead` are links that
+    carry nothing: a uA over one of them is no local SID, its packets are dropped and counted."""
     node = switch.node_id
     yield _sid(address.locator(node), 48, Action.of(schema.UN))
     for port, peer in enumerate(switch.ports, start=1):
@@ -185,9 +184,8 @@ def _targets(topology: Topology, failures: Failures, group: int) -> list[int]:
 
 @lru_cache(maxsize=16)
 def _touched_groups(topology: Topology, failures: Failures) -> dict[tuple[int, int], frozenset[int]]:
-    """(switch, destination group) -> groups on the way, for those whose way takes more than one global hop.
-
-    A single global hop leads from a group straight into the destination group and touches no other."""
+    """(switch, destination group) -> groups on the way, for those whose way takes more than one global hop. A single
+    global hop leads from a group straight into the destination group and touches no other."""
     distance, group_of = distances(topology, failures), live_graph(topology, failures).group
     touched: dict[tuple[int, int], frozenset[int]] = {}
     for group in range(topology.valiant_groups):

@@ -73,9 +73,8 @@ def relax_hops(
 
 
 def solve(book: ChoiceBook, choices: Choices, *, endings: bool = False) -> Hops:
-    """Longest ways for (switches, destinations) choices.
-
-    With `endings` a dropped packet counts as arrived: then LOST means that it may never end."""
+    """Longest ways for (switches, destinations) choices. With `endings` a dropped packet counts as arrived: then LOST
+    means that it may never end."""
     rows = np.arange(len(choices))
     return solve_rows(book, choices[None], rows, np.zeros(choices.shape, np.int16), endings=endings)[0]
 
@@ -83,10 +82,9 @@ def solve(book: ChoiceBook, choices: Choices, *, endings: bool = False) -> Hops:
 def solve_rows(
     book: ChoiceBook, choices: Choices, rows: NDArray[np.intp], beyond: Hops, *, endings: bool = False
 ) -> Hops:
-    """The same for several variants at once that differ from a solved state in some rows only.
-
-    `choices` is (variants, rows, destinations), `beyond` (switches, destinations) the solution that holds at
-    all other switches; returns (variants, rows, destinations)."""
+    """The same for several variants at once that differ from a solved state in some rows only. `choices` is (variants,
+    rows, destinations), `beyond` (switches, destinations) the solution that holds at all other switches; returns
+    (variants, rows, destinations)."""
     following, count, loses = book.arrays(len(beyond))
     hops = np.repeat(beyond[None].astype(np.int16), len(choices), axis=0)
     hops[:, rows] = LOST

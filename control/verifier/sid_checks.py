@@ -36,9 +36,8 @@ def check_nodes(state: FabricState) -> Iterator[str]:
 
 
 def check_decisions(state: FabricState) -> Iterator[str]:
-    """adaptive.p4: packets from the ports of the hosts, and no others, must be decided upon.
-
-    And the switches of a group must agree on what may be chosen: those behind the first one follow its decision."""
+    """adaptive.p4: packets from the ports of the hosts, and no others, must be decided upon. And the switches of a
+    group must agree on what may be chosen: those behind the first one follow its decision."""
     topology = state.topology
     for switch in topology.switches:
         tables = state.tables[switch.index]

@@ -82,10 +82,8 @@ class Tracer:
     def trace(
         self, source: Host, target: Host, sport: int = 0, usids: Sequence[int] | None = None, via: int | None = None
     ) -> Trace:
-        """The way of a packet with that UDP source port, or with that uSID list as destination address.
-
-        `via` is what the first switch of a fabric with adaptive.p4 is to decide: the group to go by, None for the
-        shortest path."""
+        """The way of a packet with that UDP source port, or with that uSID list as destination address. `via` is what
+        the first switch of a fabric with adaptive.p4 is to decide: the group to go by, None for the shortest path."""
         dst = target.address if usids is None else address.usid_address(usids)
         packet, at, in_port = _Packet(source.address, dst, sport, via), source.switch, source.port
         peer = self._topology.switches[at].peer(in_port)

@@ -95,9 +95,6 @@ def breadth_first(n: int, links: Int32Array, root: int) -> NDArray[np.int64]:
     return np.array([root, *(b for _, b in edges)], np.int64)
 
 
-# -- Slim Fly ------------------------------------------------------------------------------------------------
-
-
 def slimfly(n: int, s: int, hosts: int | None = None, p: int = EXPANDER_PORTS) -> Expander:
     """The graphs of McKay, Miller and Siran that Slim Fly is: diameter 2, n = 2 q^2 switches for an odd prime q with
     s = (3 q - d) / 2 links each, where d is 1 or -1 and q - d a multiple of 4. Raises `DetourError`: there is no such

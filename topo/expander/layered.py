@@ -108,9 +108,6 @@ def _stubs(at: NDArray[np.int32], degree: NDArray[np.int64], layer: int) -> tupl
     return np.repeat(i, degree[j]).astype(np.int32), np.repeat(j, degree[j]).astype(np.int32)
 
 
-# -- FC ------------------------------------------------------------------------------------------------------
-
-
 def gap_degrees(s: int, k: int) -> list[int]:
     """Links of a switch between layers 1 and 2, 2 and 3...: s/2 in all, as even as they can be, more at the bottom.
     Raises `DetourError`: s is odd, or there are more pairs of layers than links."""

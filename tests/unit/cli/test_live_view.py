@@ -37,9 +37,6 @@ def picture(screen: WatchScreen, width: int, height: int) -> list[str]:
     return ["".join(text for _, text in line) for line in screen.lines(width, height)]
 
 
-# -- the picture -----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("width", "height"), SIZES)
 @pytest.mark.parametrize("flows", [False, True])
 def test_it_fits(width: int, height: int, flows: bool) -> None:
@@ -76,9 +73,6 @@ def test_a_chart_of_values() -> None:
     assert spark([0.0, 0.001, 0.5, 1.0], 6, 1.0) == "   ▁▄█"
     assert spark([1, 2, 4], 2) == "▄█"
     assert spark([], 3) == "   "
-
-
-# -- order -----------------------------------------------------------------------------------------------------
 
 
 def test_rows_do_not_jump() -> None:
@@ -138,9 +132,6 @@ def test_the_chosen_row_is_followed() -> None:
     lines = picture(screen, 80, 24)
     assert next(line for line in lines if line.startswith(">")).startswith(">s7-x ")
     assert "directions 31 to 50 of 50" in lines[0]
-
-
-# -- in a terminal ---------------------------------------------------------------------------------------------
 
 
 class Terminal:

@@ -382,9 +382,6 @@ def test_pairs_without_a_path_are_named() -> None:
         placed(LEAVES, job("point-to-point", pairs=FIGURE_1), down=("h9",))
 
 
-# -- the command --------------------------------------------------------------------------------------------
-
-
 def test_the_command_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     jobs, out = tmp_path / "jobs.json", tmp_path / "out.json"
     jobs.write_text(json.dumps({"jobs": [job("ring-all-reduce", shuffle=3)]}))

@@ -126,9 +126,6 @@ def test_what_cannot_grow_says_so() -> None:
         grow(network_of(SPECS[0]), 500)
 
 
-# -- graphs that were given -------------------------------------------------------------------------------
-
-
 def drawn(n: int, p: float, seed: int) -> Expander:
     """A connected graph whose switches have different numbers of links and hosts, and links of their own speeds."""
     graph = nx.compose(nx.gnp_random_graph(n, p, seed), nx.random_labeled_tree(n, seed=seed))

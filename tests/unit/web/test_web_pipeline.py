@@ -30,9 +30,6 @@ def source(program: str) -> dict[str, Any]:
     return json.loads(PipelineConfig.of(program).blob.read_text())
 
 
-# -- layers --------------------------------------------------------------------------------------------------
-
-
 def test_edges_lead_down_but_for_those_that_close_a_circle() -> None:
     edges = {"a": ["b", "c"], "b": ["d"], "c": ["d", "e"], "d": ["f"], "e": ["f"], "f": ["b"]}
     found = layered("a", edges)
@@ -59,9 +56,6 @@ def test_nodes_of_a_layer_do_not_lie_on_each_other(program: str) -> None:
         for columns in rows.values():
             columns.sort()
             assert all(b - a > 160 for a, b in itertools.pairwise(columns))
-
-
-# -- programs ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -108,9 +102,6 @@ def test_what_is_no_program_is_refused(tmp_path: Path, text: str) -> None:
         pipeline_of(tmp_path / "y.json")
 
 
-# -- packets that are kept -----------------------------------------------------------------------------------
-
-
 def test_the_last_packets_are_kept_with_numbers_that_javascript_can_hold() -> None:
     shelf = PacketShelf(kept=2)
     for number in range(3):
@@ -120,9 +111,6 @@ def test_the_last_packets_are_kept_with_numbers_that_javascript_can_hold() -> No
     for wrong in ("1", "x", "", "-1", "³", "4"):
         with pytest.raises(DetourError, match="is not there"):
             shelf.find(wrong)
-
-
-# -- the modules of the page ---------------------------------------------------------------------------------
 
 
 def ran(script: str, **given: Any) -> Any:

@@ -115,9 +115,6 @@ def test_pauses_are_told_with_who_sent_them() -> None:
     assert all(event["count"] > 0 and event["text"].startswith("PFC: pauses sent by s") for event in told)
 
 
-# -- files ---------------------------------------------------------------------------------------------------
-
-
 def written(tmp_path: Path, run: tuple[RunRecorder, SimRun, list[dict[str, Any]]]) -> Path:
     recorder = run[0]
     path = tmp_path / "a.run"
