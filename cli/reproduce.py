@@ -51,8 +51,7 @@ _ALL_TEXT = "docs/results.md with every number and figure"
 class ReproduceCommand:
     """The command of an experiment, whose options select its points. Some do more than that; they say so in these."""
 
-    besides: frozenset[str] = frozenset({"plot"})
-    """options that its experiment's `select` does not have as parameters"""
+    besides: frozenset[str] = frozenset({"plot"})  # options that its experiment's `select` does not have as parameters
 
     def __init__(self, name: str, text: str, **options: CommandOption) -> None:
         self.name, self.text, self.options = name, text, options

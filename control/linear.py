@@ -6,15 +6,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from detour.base.arrays import Int64Array
+from detour.base.arrays import FloatArray, Int64Array
 from detour.base.errors import DetourError
 
 if TYPE_CHECKING:
     import highspy
 
-Floats = NDArray[np.float64]
+Floats = FloatArray
 
 
 def programme(

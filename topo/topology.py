@@ -46,8 +46,7 @@ class Switch:
     group: int
     position: int
     tier: int
-    ports: tuple[Peer | None, ...]
-    """What is behind port p is `ports[p - 1]`; None: nothing."""
+    ports: tuple[Peer | None, ...]  # What is behind port p is `ports[p - 1]`; None: nothing.
 
     @property
     def name(self) -> str:
@@ -108,10 +107,8 @@ class Link:
     b: tuple[int, int]
     name: str
     """`s0-s3`, `s0-h1`; parallel links have `#2`, `#3`... appended."""
-    speed: float = 1.0
-    """in multiples of the fabric's rate, which links to hosts have where nothing else is said"""
-    delay_ps: int | None = None
-    """None: what the fabric's settings say for this kind of link"""
+    speed: float = 1.0  # in multiples of the fabric's rate, which links to hosts have where nothing else is said
+    delay_ps: int | None = None  # None: what the fabric's settings say for this kind of link
 
 
 @dataclass(frozen=True, eq=False)

@@ -97,12 +97,10 @@ class LiveView(Generic[T]):
 
     rows: LiveRows[T]
     columns: tuple[LiveColumn[T], ...]
-    top: float
-    """of the history's chart; 0: each row's own"""
+    top: float  # of the history's chart; 0: each row's own
     chosen: str | None = None
     first: int = 0
-    height: int = 1
-    """rows on the screen, as of its last picture"""
+    height: int = 1  # rows on the screen, as of its last picture
 
     def move(self, by: int) -> None:
         """Chooses another row."""

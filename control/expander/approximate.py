@@ -13,9 +13,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from detour.base.arrays import Floats1, Int32s1, Int64s1
+from detour.base.arrays import FloatArray, Floats1, Int32Array, Int32s1, Int64Array, Int64s1
 from detour.control.native import EXPANDER
 
 MAX_ROUNDS = 5_000
@@ -87,7 +86,7 @@ def _move_flows(
             mean[row] += weight * (fraction[row] - mean[row])
 
 
-def shares_of(first: NDArray[np.int64], flows: NDArray[np.float64]) -> NDArray[np.float64]:
+def shares_of(first: Int64Array, flows: FloatArray) -> FloatArray:
     """Flows (paths,) as fractions of what their pair sends; a pair without flow splits evenly.
 
     Args:
@@ -99,13 +98,13 @@ def shares_of(first: NDArray[np.int64], flows: NDArray[np.float64]) -> NDArray[n
 
 
 def bounds_of(
-    first: NDArray[np.int64],
-    begin: NDArray[np.int64],
-    channels: NDArray[np.int32],
-    demand: NDArray[np.float64],
-    flows: NDArray[np.float64],
-    prices: NDArray[np.float64],
-    capacity: NDArray[np.float64],
+    first: Int64Array,
+    begin: Int64Array,
+    channels: Int32Array,
+    demand: FloatArray,
+    flows: FloatArray,
+    prices: FloatArray,
+    capacity: FloatArray,
 ) -> ThroughputBounds:
     """What any flows and prices show: scaled to the demand, the flows load some channel 1/lower times; in units of the
     price of all that the channels carry the demands cost 1/upper at least.
@@ -125,14 +124,14 @@ def bounds_of(
 
 
 def solve(
-    first: NDArray[np.int64],
-    begin: NDArray[np.int64],
-    channels: NDArray[np.int32],
-    demand: NDArray[np.float64],
+    first: Int64Array,
+    begin: Int64Array,
+    channels: Int32Array,
+    demand: FloatArray,
     gap: float,
     rounds: int = MAX_ROUNDS,
-    capacity: NDArray[np.float64] | None = None,
-) -> tuple[ThroughputBounds, NDArray[np.float64]]:
+    capacity: FloatArray | None = None,
+) -> tuple[ThroughputBounds, FloatArray]:
     """Plays until upper / lower - 1 <= gap or the rounds are over.
 
     Args:

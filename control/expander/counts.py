@@ -8,9 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from detour.base.arrays import Bools1, Floats2, Int64s1, Int64s2
+from detour.base.arrays import Bools1, FloatArray, Floats2, Int64Array, Int64s1, Int64s2
 from detour.control.expander.enumeration import FREE, native
 from detour.control.expander.routes import ExpanderRoutes, SourcesProgress
 from detour.control.native import EXPANDER
@@ -71,7 +70,7 @@ def mean_paths(
     priorities: int = 1,
     sources: int | None = None,
     report: SourcesProgress | None = None,
-) -> NDArray[np.float64]:
+) -> FloatArray:
     """(max_hops + 1,) paths of a pair with exactly h links and at most priorities - 1 down-ups, mean over all pairs.
 
     Args:
@@ -162,7 +161,7 @@ def examined(routes: ExpanderRoutes, report: SourcesProgress | None = None) -> E
     return Examined(total / len(routes.pairs), exact)
 
 
-def _counted(source: int, max_hops: int, budget: int, ch: Channels) -> NDArray[np.int64]:
+def _counted(source: int, max_hops: int, budget: int, ch: Channels) -> Int64Array:
     """(max_hops + 1, switches) simple paths from a source, by links and where they end."""
     n = ch.neighbour.shape[0]
     found = np.zeros((max_hops + 1, n), np.int64)
@@ -172,12 +171,12 @@ def _counted(source: int, max_hops: int, budget: int, ch: Channels) -> NDArray[n
 
 def _examined_of(
     routes: ExpanderRoutes,
-    mine: NDArray[np.int64],
-    last: NDArray[np.int64],
-    taken: NDArray[np.int64],
-    every: NDArray[np.float64],
-    admitted: NDArray[np.float64],
-) -> NDArray[np.float64]:
+    mine: Int64Array,
+    last: Int64Array,
+    taken: Int64Array,
+    every: FloatArray,
+    admitted: FloatArray,
+) -> FloatArray:
     """K2 of the pairs `mine`, all from one source, whose longest paths have `last` links, of which `taken` are taken;
     every and admitted: (length, switch) numbers of paths."""
     target = routes.pairs[mine, 1]

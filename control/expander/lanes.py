@@ -13,9 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from detour.base.arrays import Bools1, Int64s1, UInt8s1, UInt8s2
+from detour.base.arrays import Bools1, Int64s1, UInt8Array, UInt8s1, UInt8s2
 from detour.base.errors import DetourError
 from detour.base.jit import allocating
 from detour.control.expander.enumeration import native
@@ -27,7 +26,7 @@ from detour.topo.expander.network import Channels
 MAX_LANES = 64
 """more than any switch has; a comparison may well ask for more than 8"""
 
-Lanes = NDArray[np.uint8]
+Lanes = UInt8Array
 """(paths,) the lane of every path, from 0"""
 
 

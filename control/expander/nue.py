@@ -21,9 +21,8 @@ from typing import NamedTuple
 
 import networkx as nx
 import numpy as np
-from numpy.typing import NDArray
 
-from detour.base.arrays import Bools2, Floats2, Int16s3, Int32s1, Int64s1
+from detour.base.arrays import BoolArray, Bools2, Floats2, Int16s3, Int32s1, Int64Array, Int64s1
 from detour.base.errors import DetourError
 from detour.base.jit import allocating, int64
 from detour.control.expander.enumeration import native
@@ -76,7 +75,7 @@ def _graph(network: Expander) -> nx.Graph:
     return graph
 
 
-def _partition(network: Expander, lanes: int) -> list[NDArray[np.int64]]:
+def _partition(network: Expander, lanes: int) -> list[Int64Array]:
     """Destinations of every lane, as many in each, give or take one."""
     links = network.links[network.speeds > 0]
     order = breadth_first(network.size, links, int(network.tors[0]))
@@ -84,7 +83,7 @@ def _partition(network: Expander, lanes: int) -> list[NDArray[np.int64]]:
     return [part for part in np.array_split(near, lanes) if part.size]
 
 
-def _spanning_tree(network: Expander, root: int) -> NDArray[np.bool_]:
+def _spanning_tree(network: Expander, root: int) -> BoolArray:
     """(switches, width) whether a channel is one of the tree's, in either direction."""
     ch = network.channels
     found = np.zeros(ch.neighbour.shape, np.bool_)

@@ -21,15 +21,11 @@ from detour.topo.expander.network import Channels
 class Order(NamedTuple):
     """Dependencies of one class of packets, and room to search among them."""
 
-    count: Int32s2
-    """(channels, width) how many paths have channel i depend on column d behind it"""
-    place: Int32s1
-    """(channels,) position of each in the order"""
-    seen: Bools1
-    """(channels,) all False between calls"""
+    count: Int32s2  # (channels, width) how many paths have channel i depend on column d behind it
+    place: Int32s1  # (channels,) position of each in the order
+    seen: Bools1  # (channels,) all False between calls
     ahead: Int32s1
-    behind: Int32s1
-    """(channels,) stacks"""
+    behind: Int32s1  # (channels,) stacks
 
 
 def empty_order(ch: Channels) -> Order:

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from detour.base.arrays import Bools3, Bools4, Int32Array, Int64s1, UInt8s1, UInt8s2
+from detour.base.arrays import BoolArray, Bools3, Bools4, Int32Array, Int64s1, UInt8Array, UInt8s1, UInt8s2
 from detour.control.entries import Entity
 from detour.control.expander.demand import hop_distances
 from detour.control.expander.enumeration import native
@@ -90,7 +89,7 @@ def _mark(
             x = ch.neighbour[x, c]
 
 
-def find_cycle(depends: NDArray[np.bool_], network: Expander) -> tuple[int, ...]:
+def find_cycle(depends: BoolArray, network: Expander) -> tuple[int, ...]:
     """A cycle of dependencies, () if there is none.
 
     Args:
@@ -104,7 +103,7 @@ def find_cycle(depends: NDArray[np.bool_], network: Expander) -> tuple[int, ...]
     return tuple(x * width + c for x, c, _ in found)
 
 
-def prove(routes: ExpanderRoutes, lane: NDArray[np.uint8] | None = None) -> Proof:
+def prove(routes: ExpanderRoutes, lane: UInt8Array | None = None) -> Proof:
     """Builds the dependencies of every priority from the routes and looks for cycles. `lane` (paths,): the priority in
     which each stays, whatever the policy of `routes` says; None: priorities are those of the policy."""
     network, ch = routes.network, native(routes.network.channels)
@@ -151,7 +150,7 @@ class InstalledProof(NamedTuple):
 def prove_installed(
     checked: InstalledClasses,
     routes: ExpanderRoutes,
-    choices: NDArray[np.bool_],
+    choices: BoolArray,
     distance: Int32Array,
     senders: Sequence[Sequence[int]] = (),
 ) -> InstalledProof:

@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from detour.base.arrays import Bools1, Int64s1, UInt8s1, UInt8s2
+from detour.base.arrays import Bools1, Int32Array, Int64Array, Int64s1, UInt8Array, UInt8s1, UInt8s2
 from detour.base.errors import DetourError
 from detour.base.files import new_text
 from detour.control.expander import enumeration
@@ -86,10 +85,10 @@ class ExpanderRoutes:
 
     network: Expander
     policy: PathPolicy
-    pairs: NDArray[np.int32]
-    first: NDArray[np.int64]
-    length: NDArray[np.uint8]
-    columns: NDArray[np.uint8]
+    pairs: Int32Array
+    first: Int64Array
+    length: UInt8Array
+    columns: UInt8Array
 
     @property
     def total(self) -> int:
@@ -97,7 +96,7 @@ class ExpanderRoutes:
         return int(self.length.size)
 
     @property
-    def sources(self) -> NDArray[np.int64]:
+    def sources(self) -> Int64Array:
         """(R,) the switch that each path begins at."""
         return np.repeat(self.pairs[:, 0].astype(np.int64), np.diff(self.first))
 
@@ -139,7 +138,7 @@ class ExpanderRoutes:
                 yield source, target, *self.path(row, source)
 
 
-def of_pairs(routes: ExpanderRoutes, pairs: NDArray[np.int32]) -> ExpanderRoutes:
+def of_pairs(routes: ExpanderRoutes, pairs: Int32Array) -> ExpanderRoutes:
     """The paths of some of the pairs, in their order. Raises `DetourError`: a pair has none."""
     number = {pair: i for i, pair in enumerate(map(tuple, routes.pairs.tolist()))}
     missing = next((pair for pair in map(tuple, pairs.tolist()) if pair not in number), None)
@@ -167,7 +166,7 @@ def share_over(routes: ExpanderRoutes, links: Collection[tuple[int, int]]) -> fl
     return float(hit.mean()) if routes.total else 0.0
 
 
-def channels_of(routes: ExpanderRoutes) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def channels_of(routes: ExpanderRoutes) -> tuple[Int64Array, Int32Array]:
     """(begin (R + 1,), channels): path r takes channels[begin[r]:begin[r+1]], numbered x * width + column."""
     neighbour, x = routes.network.channels.neighbour, routes.sources
     begin = np.zeros(routes.total + 1, np.int64)
@@ -181,7 +180,7 @@ def channels_of(routes: ExpanderRoutes) -> tuple[NDArray[np.int64], NDArray[np.i
     return begin, channels
 
 
-def all_pairs(network: Expander) -> NDArray[np.int32]:
+def all_pairs(network: Expander) -> Int32Array:
     """(P, 2) every switch with hosts to every other one, by source, then destination."""
     tors = network.tors
     a, b = np.repeat(tors, tors.size), np.tile(tors, tors.size)
@@ -191,7 +190,7 @@ def all_pairs(network: Expander) -> NDArray[np.int32]:
 def compute(
     network: Expander,
     policy: PathPolicy,
-    pairs: NDArray[np.int32] | None = None,
+    pairs: Int32Array | None = None,
     report: SourcesProgress | None = None,
     partial: bool = False,
 ) -> ExpanderRoutes:
@@ -245,8 +244,8 @@ def rows_anew(
 
 
 def _chunk(
-    sources: NDArray[np.int64], wanted: NDArray[np.int32], policy: PathPolicy, ch: Channels
-) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.int32]]:
+    sources: Int64Array, wanted: Int32Array, policy: PathPolicy, ch: Channels
+) -> tuple[UInt8Array, UInt8Array, Int32Array]:
     """Lengths and columns of the paths of some sources, and their numbers (sources, switches)."""
     want = np.zeros((sources.size, ch.neighbour.shape[0]), np.bool_)
     row = np.searchsorted(sources, wanted[:, 0])
@@ -261,7 +260,7 @@ def _chunk(
     return length[:rows].copy(), columns[:rows, : max(1, int(length[:rows].max(initial=1)))].copy(), count
 
 
-def _widened(columns: NDArray[np.uint8], width: int) -> NDArray[np.uint8]:
+def _widened(columns: UInt8Array, width: int) -> UInt8Array:
     if columns.shape[1] == width:
         return columns
     wide = np.zeros((columns.shape[0], width), np.uint8)
@@ -272,10 +271,10 @@ def _widened(columns: NDArray[np.uint8], width: int) -> NDArray[np.uint8]:
 def _assembled(
     network: Expander,
     policy: PathPolicy,
-    pairs: NDArray[np.int32],
-    counts: NDArray[np.int32],
-    length: NDArray[np.uint8],
-    columns: NDArray[np.uint8],
+    pairs: Int32Array,
+    counts: Int32Array,
+    length: UInt8Array,
+    columns: UInt8Array,
     both_directions: bool,
     ch: Channels,
 ) -> ExpanderRoutes:

@@ -31,12 +31,9 @@ class Tags(NamedTuple):
 class _Hops(NamedTuple):
     """Channels by the hop that takes them, and what these need: c and d are columns of the switch x and of the next."""
 
-    used: Bools3
-    """(hops, x, c)"""
-    depends: Bools4
-    """(hops - 1, x, c, d): hop h of some path takes channel (x, c), hop h + 1 column d behind it"""
-    tag: Int64s3
-    """(hops, x, c) from 1; 0: none yet"""
+    used: Bools3  # (hops, x, c)
+    depends: Bools4  # (hops - 1, x, c, d): hop h of some path takes channel (x, c), hop h + 1 column d behind it
+    tag: Int64s3  # (hops, x, c) from 1; 0: none yet
 
 
 @EXPANDER.entry

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from detour.base.arrays import FloatArray, Int64Array
 from detour.base.errors import DetourError
 from detour.control.expander import approximate
 from detour.control.expander.demand import Demand
@@ -39,14 +39,12 @@ class Throughput(NamedTuple):
     method: str
 
 
-def _capacity(routes: ExpanderRoutes) -> NDArray[np.float64]:
+def _capacity(routes: ExpanderRoutes) -> FloatArray:
     """(channels,) what each carries, by its number."""
     return routes.network.speeds[native(routes.network.channels).link.ravel()]
 
 
-def _solved(
-    routes: ExpanderRoutes, demand: Demand, corner: bool
-) -> tuple[approximate.ThroughputBounds, NDArray[np.float64]]:
+def _solved(routes: ExpanderRoutes, demand: Demand, corner: bool) -> tuple[approximate.ThroughputBounds, FloatArray]:
     """Bounds and flows (paths,) by linear programming; `corner`: with crossover, if the program is small. Raises
     `DetourError`: HiGHS ends with nothing that could be used."""
     begin, channels = channels_of(routes)
@@ -72,7 +70,7 @@ def exact(routes: ExpanderRoutes, demand: Demand) -> approximate.ThroughputBound
     return _solved(routes, demand, corner=True)[0]
 
 
-def fractions(routes: ExpanderRoutes, demand: Demand, gap: float = 0.01) -> NDArray[np.float64]:
+def fractions(routes: ExpanderRoutes, demand: Demand, gap: float = 0.01) -> FloatArray:
     """How the demands are to be split among their paths to carry the most: (paths,), those of a pair add up to 1. Of
     all optimal flows the interior point in their middle is taken: it spreads over what is equally good. Raises
     `DetourError`: HiGHS fails."""
@@ -85,11 +83,11 @@ def fractions(routes: ExpanderRoutes, demand: Demand, gap: float = 0.01) -> NDAr
 
 
 def _model(
-    first: NDArray[np.int64],
-    begin: NDArray[np.int64],
-    rows: NDArray[np.int64],
-    capacity: NDArray[np.float64],
-    amount: NDArray[np.float64],
+    first: Int64Array,
+    begin: Int64Array,
+    rows: Int64Array,
+    capacity: FloatArray,
+    amount: FloatArray,
 ) -> highspy.HighsLp:
     """Column 0 is theta, then the paths. Rows: channels (<= capacity), then pairs (flows - theta * demand = 0)."""
     pairs, total, length, channels = amount.size, begin.size - 1, np.diff(begin), capacity.size

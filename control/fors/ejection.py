@@ -75,12 +75,9 @@ _NOTHING = 1 << 60
 class Board:
     """Who has what in each phase, by numbers of flows; first axis: out of a switch 0, into it 1."""
 
-    turn: np.ndarray
-    """(2, leaves, phases, hosts)"""
-    low: np.ndarray
-    """(2, leaves, planes, phases)"""
-    high: np.ndarray
-    """(2, pods, planes, cores, phases)"""
+    turn: np.ndarray  # (2, leaves, phases, hosts)
+    low: np.ndarray  # (2, leaves, planes, phases)
+    high: np.ndarray  # (2, pods, planes, cores, phases)
 
     @classmethod
     def empty(cls, fabric: FatTree, phases: int) -> Board:

@@ -42,24 +42,15 @@ def recoloured(source: np.ndarray, target: np.ndarray, alive: np.ndarray, colour
 class _Flows(NamedTuple):
     """What native code sees of an assignment."""
 
-    phase: Int32s1
-    """(flows,) int32"""
-    spine: Int32s1
-    """(flows,) int32"""
-    src: Int32s1
-    """(flows,) int32 servers"""
-    dst: Int32s1
-    """(flows,) int32 servers"""
-    leaves: Int32s2
-    """(2, flows) int32: of the senders, of the receivers"""
-    at: Int32s3
-    """(2, phases, servers) int32: the flow that a server sends and the one that it receives, -1: none"""
-    loads: Int32s3
-    """(2, phases, leaves) int32: flows out of a leaf and into it"""
-    alive: Bools2
-    """(leaves, spines) bool: links"""
-    links: Int32s1
-    """(leaves,) int32: how many are alive"""
+    phase: Int32s1  # (flows,) int32
+    spine: Int32s1  # (flows,) int32
+    src: Int32s1  # (flows,) int32 servers
+    dst: Int32s1  # (flows,) int32 servers
+    leaves: Int32s2  # (2, flows) int32: of the senders, of the receivers
+    at: Int32s3  # (2, phases, servers) int32: the flow that a server sends and the one that it receives, -1: none
+    loads: Int32s3  # (2, phases, leaves) int32: flows out of a leaf and into it
+    alive: Bools2  # (leaves, spines) bool: links
+    links: Int32s1  # (leaves,) int32: how many are alive
 
 
 class PhaseAssignment:

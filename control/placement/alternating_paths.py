@@ -15,9 +15,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from detour.base.arrays import Int32Array, Int32s1, Int32s2, Int32s3, Int64s1, Int64s2, Int64s3
+from detour.base.arrays import Int32Array, Int32s1, Int32s2, Int32s3, Int64Array, Int64s1, Int64s2, Int64s3
 from detour.base.jit import allocating, int64
 from detour.control.native import PLACEMENT
 
@@ -36,20 +35,13 @@ STEPS = 10_000_000
 class Coloured(NamedTuple):
     """Edges, and what vertices of both sides (0: left, 1: right) and groups carry and take of each colour."""
 
-    ends: Int32s2
-    """(2, edges) vertex at either side"""
-    group: Int32s2
-    """(2, edges) group that the edge counts for, -1: none"""
-    colour: Int32s1
-    """(edges,)"""
-    load: Int64s3
-    """(2, vertices, colours), with edges that cannot move and are not among these"""
-    room: Int64s3
-    """(2, vertices, colours) what it may be; 0: no edge at all"""
-    group_load: Int64s3
-    """(2, groups, colours)"""
-    group_room: Int64s3
-    """(2, groups, colours)"""
+    ends: Int32s2  # (2, edges) vertex at either side
+    group: Int32s2  # (2, edges) group that the edge counts for, -1: none
+    colour: Int32s1  # (edges,)
+    load: Int64s3  # (2, vertices, colours), with edges that cannot move and are not among these
+    room: Int64s3  # (2, vertices, colours) what it may be; 0: no edge at all
+    group_load: Int64s3  # (2, groups, colours)
+    group_room: Int64s3  # (2, groups, colours)
 
 
 class _Lists(NamedTuple):
@@ -350,6 +342,6 @@ def balance(g: Coloured, members: Int32Array | None = None) -> int:
     return int(trail.count[3])
 
 
-def without_groups(colours: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def without_groups(colours: int) -> tuple[Int64Array, Int64Array]:
     """`group_load` and `group_room` of none."""
     return np.zeros((2, 0, colours), np.int64), np.zeros((2, 0, colours), np.int64)

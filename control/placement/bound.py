@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.base.arrays import Int32Array
+from detour.base.arrays import FloatArray, Int32Array, Int64Array
 from detour.control.placement import search
 from detour.control.placement.network import PlacementNetwork
 from detour.topo.graph import GLOBAL
@@ -28,17 +28,17 @@ class Cut(NamedTuple):
     links that it may take there."""
 
     end: Int32Array
-    links: NDArray[np.int64]
+    links: Int64Array
 
 
 class Crossings(NamedTuple):
     """Cuts without the flows themselves. `count`: (switches or groups,) flows that cross; `links`: as in `Cut`."""
 
-    count: NDArray[np.int64]
-    links: NDArray[np.int64]
+    count: Int64Array
+    links: Int64Array
 
 
-def _exits(network: PlacementNetwork) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _exits(network: PlacementNetwork) -> tuple[Int64Array, Int64Array]:
     """Live links of every switch, and those out of every group; a cut holds for links of one direction: those of cores
     to pods are counted at the pods."""
     degree = (network.link >= 0).sum(axis=1)
@@ -91,7 +91,7 @@ def lower_bound(network: PlacementNetwork, source: Int32Array, target: Int32Arra
     )
 
 
-def busiest_bound(network: PlacementNetwork, source: Int32Array, target: Int32Array, size: NDArray[np.int64]) -> int:
+def busiest_bound(network: PlacementNetwork, source: Int32Array, target: Int32Array, size: Int64Array) -> int:
     """Least that the busiest link can carry: flows, or bytes, as `size` (flows,) says. From cuts alone. Of the j m + 1
     greatest flows that cross m links, some j + 1 share one."""
     best = 0
@@ -125,8 +125,8 @@ def priced_bound(
     network: PlacementNetwork,
     source: Int32Array,
     target: Int32Array,
-    size: NDArray[np.int64],
-    load: NDArray[np.float64],
+    size: Int64Array,
+    load: FloatArray,
 ) -> int:
     """The same from prices that follow the `load` (links,) of a placement."""
     a, b = network.edge_of[source], network.edge_of[target]

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.base.arrays import Int32Array
+from detour.base.arrays import FloatArray, IndexArray, Int32Array, Int64Array
 from detour.control.linear import solver
 from detour.control.placement.jobs import FlowSet
 from detour.control.placement.network import PlacementNetwork, collisions, loads
@@ -44,13 +44,13 @@ class _Problem:
     """`class_of`: (flows,) of the free flows; `count`, `size`: (classes,); `start`: paths of class k are start[k] to
     start[k + 1]; `users`: the paths that pass a link; `others`: (links,) what other flows put there."""
 
-    class_of: NDArray[np.intp]
-    count: NDArray[np.int64]
-    size: NDArray[np.int64]
+    class_of: IndexArray
+    count: Int64Array
+    size: Int64Array
     paths: list[SwitchPath]
     start: list[int]
     users: dict[int, list[int]]
-    others: NDArray[np.int64]
+    others: Int64Array
 
     def class_of_path(self, row: int) -> int:
         return int(np.searchsorted(self.start, row, side="right")) - 1
@@ -140,7 +140,7 @@ def _model(problem: _Problem) -> Any:
     return model
 
 
-def _values(model: Any, problem: _Problem) -> tuple[NDArray[np.int64] | None, float]:
+def _values(model: Any, problem: _Problem) -> tuple[Int64Array | None, float]:
     """(flows on each path, None: there is no solution; what the solver says that the cost is at least: infinite, if
     there is none, and -inf, if it does not know)."""
     import highspy
@@ -157,11 +157,11 @@ def _values(model: Any, problem: _Problem) -> tuple[NDArray[np.int64] | None, fl
     return values, model.getInfo().mip_dual_bound
 
 
-def _sizes(problem: _Problem, rows: list[int]) -> NDArray[np.float64]:
+def _sizes(problem: _Problem, rows: list[int]) -> FloatArray:
     return np.array([problem.size[problem.class_of_path(row)] for row in rows], np.float64)
 
 
-def _least_busy(problem: _Problem, bound: int, busiest: int) -> tuple[NDArray[np.int64] | None, int]:
+def _least_busy(problem: _Problem, bound: int, busiest: int) -> tuple[Int64Array | None, int]:
     """A placement whose busiest link carries less than `busiest`, the least there is (None: none was found), and what
     that of every placement carries at least."""
     step = int(np.gcd.reduce(np.append(problem.size, problem.others)))  # all loads are multiples of it
@@ -189,7 +189,7 @@ def _least_busy(problem: _Problem, bound: int, busiest: int) -> tuple[NDArray[np
     return values, least
 
 
-def _fewest_collisions(problem: _Problem, busiest: int, worst: int) -> NDArray[np.int64] | None:
+def _fewest_collisions(problem: _Problem, busiest: int, worst: int) -> Int64Array | None:
     """A placement with the fewest collisions of those that put no more than `busiest` flows on a link; None: not found
     in time. `worst`: collisions of a known placement."""
     steps: dict[int, int] = {}
@@ -218,7 +218,7 @@ def _fewest_collisions(problem: _Problem, busiest: int, worst: int) -> NDArray[n
     return _values(model, problem)[0]
 
 
-def _load(problem: _Problem, values: NDArray[np.int64]) -> NDArray[np.int64]:
+def _load(problem: _Problem, values: Int64Array) -> Int64Array:
     """(links,) what all flows put on links."""
     load = problem.others.copy()
     for link, rows in problem.users.items():
@@ -226,5 +226,5 @@ def _load(problem: _Problem, values: NDArray[np.int64]) -> NDArray[np.int64]:
     return load
 
 
-def _busiest(problem: _Problem, values: NDArray[np.int64]) -> int:
+def _busiest(problem: _Problem, values: Int64Array) -> int:
     return int(_load(problem, values).max(initial=0))

@@ -30,8 +30,8 @@ from typing import Any
 
 import numpy as np
 import yaml
-from numpy.typing import NDArray
 
+from detour.base.arrays import Int32Array, Int64Array
 from detour.base.errors import DetourError
 from detour.base.files import read_text
 from detour.topo import Topology
@@ -51,19 +51,19 @@ class FlowSet:
     """Flows as arrays, one element each. `job` indexes `names`; `pinned`: flow -> the path that its job demands;
     `bytes`: what each carries, None if the jobs do not say."""
 
-    source: NDArray[np.int32]
-    target: NDArray[np.int32]
-    job: NDArray[np.int32]
+    source: Int32Array
+    target: Int32Array
+    job: Int32Array
     names: tuple[str, ...]
     pinned: dict[int, SwitchPath] = field(default_factory=dict)
-    bytes: NDArray[np.int64] | None = None
+    bytes: Int64Array | None = None
 
     def __post_init__(self) -> None:
         if self.bytes is not None and (total := sum(self.bytes.tolist())) > MAX_TOTAL_BYTES:
             raise DetourError(f"flows carry {total} bytes in all; it may be {MAX_TOTAL_BYTES} at most")
 
     @cached_property
-    def size(self) -> NDArray[np.int64]:
+    def size(self) -> Int64Array:
         """(flows,) what a flow counts on a link: its bytes, or 1."""
         return np.ones(len(self), np.int64) if self.bytes is None else self.bytes
 
@@ -82,7 +82,7 @@ class FlowSet:
 
 # -- collectives --------------------------------------------------------------------------------------------
 
-_Pairs = NDArray[np.int32]
+_Pairs = Int32Array
 
 
 def ring(hosts: _Pairs) -> _Pairs:
@@ -199,7 +199,7 @@ def flows_of(document: Any, topology: Topology) -> FlowSet:
     return FlowSet(pairs[:, 0].copy(), pairs[:, 1].copy(), job_of, tuple(names), pinned, _bytes(jobs, names, job_of))
 
 
-def _bytes(jobs: list[dict[Any, Any]], names: list[str], job_of: NDArray[np.int32]) -> NDArray[np.int64] | None:
+def _bytes(jobs: list[dict[Any, Any]], names: list[str], job_of: Int32Array) -> Int64Array | None:
     """(flows,) what each flow carries, None if no job says so."""
     given = [job.get("bytes") for job in jobs]
     if all(value is None for value in given):

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from detour.base.arrays import FloatArray
 from detour.control.placement import bound, search
 from detour.control.placement.network import loads, widened
 from detour.control.placement.placement import Placement
@@ -49,7 +50,7 @@ def local_search(
 
 
 def _lowered(
-    placement: Placement, walk: Walked, load: NDArray[np.float64], free: NDArray[np.integer], bound: float
+    placement: Placement, walk: Walked, load: FloatArray, free: NDArray[np.integer], bound: float
 ) -> Placement:
     """Lets the flows `free` move as long as anybody gains. Where the busiest link stays above the bound, it is tried
     again with a limit just below what it carries, until that is in vain."""

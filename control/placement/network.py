@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.base.arrays import Floats1, Int32Array, Int32s1, Int32s2
+from detour.base.arrays import BoolArray, FloatArray, Floats1, IndexArray, Int32Array, Int32s1, Int32s2, Int64Array
 from detour.control.native import PLACEMENT
 from detour.control.routes.routing import NextHops
 from detour.topo import Topology
@@ -135,12 +135,12 @@ class PlacementNetwork:
         return np.array([switch.tier for switch in self.topology.switches], np.int32)
 
     @cached_property
-    def lost_hosts(self) -> NDArray[np.bool_]:
+    def lost_hosts(self) -> BoolArray:
         """(hosts,) whether a host's switch or link is down."""
         dead, down = dead_links(self.topology, self.failures), dead_switches(self.failures)
         return np.isin(self.wiring.host_links, list(dead)) | np.isin(self.edge_of, list(down))
 
-    def unreachable(self, source: Int32Array, target: Int32Array) -> NDArray[np.intp]:
+    def unreachable(self, source: Int32Array, target: Int32Array) -> IndexArray:
         """Which of the pairs of hosts have no path between them."""
         graph = self.graph
         far = graph.distance[graph.row_of[self.edge_of[target]], self.edge_of[source]] >= FAR
@@ -214,7 +214,7 @@ def _distances(neighbour: Int32s2, weight: Int32s2, ends: Int32s1, found: Int32s
                         held += 1
 
 
-def loads(network: PlacementNetwork, path_rows: Int32Array, size: NDArray[Any] | None = None) -> NDArray[np.float64]:
+def loads(network: PlacementNetwork, path_rows: Int32Array, size: NDArray[Any] | None = None) -> FloatArray:
     """(links,) what every directed link carries: flows, or their `size` (flows,)."""
     found = np.zeros(network.links, np.float64)
     sizes = np.ones(1) if size is None else np.ascontiguousarray(size, np.float64)
@@ -249,7 +249,7 @@ def collisions(load: NDArray[Any]) -> int:
     return int(colliding(load).sum())
 
 
-def colliding(load: NDArray[Any]) -> NDArray[np.int64]:
+def colliding(load: NDArray[Any]) -> Int64Array:
     """(links,) pairs of flows that meet on every link."""
     wide = load.astype(np.int64)
     return wide * (wide - 1) // 2

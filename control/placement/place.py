@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.base.arrays import Int32Array
+from detour.base.arrays import IndexArray, Int32Array
 from detour.base.errors import DetourError
 from detour.control.edge_colouring import coloured
 from detour.control.placement import exact
@@ -115,7 +115,7 @@ def coloured_paths(network: PlacementNetwork, source: Int32Array, target: Int32A
 def _three_tiers(
     network: PlacementNetwork,
     path_rows: Int32Array,
-    away: NDArray[np.intp],
+    away: IndexArray,
     a: Int32Array,
     b: Int32Array,
     size: NDArray[Any],

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from detour.base.arrays import Int32Array
+from detour.base.arrays import Int32Array, Int64Array
 from detour.control.placement import bound
 from detour.control.placement.jobs import FlowSet
 from detour.control.placement.network import PlacementNetwork, collisions, loads
@@ -44,12 +43,12 @@ class Placement:
     home: Int32Array | None = None
 
     @cached_property
-    def load(self) -> NDArray[np.int64]:
+    def load(self) -> Int64Array:
         """(links,) flows on every directed link between switches."""
         return loads(self.network, self.path_rows).astype(np.int64)
 
     @cached_property
-    def carried(self) -> NDArray[np.int64]:
+    def carried(self) -> Int64Array:
         """(links,) the same in the unit of `busiest`."""
         if self.flows.bytes is None:
             return self.load
@@ -66,7 +65,7 @@ class Placement:
         return int(self.carried.max(initial=0))
 
     @cached_property
-    def _placed(self) -> tuple[Int32Array, Int32Array, NDArray[np.int64]]:
+    def _placed(self) -> tuple[Int32Array, Int32Array, Int64Array]:
         placed = self.path_rows[:, 0] >= 0
         if placed.all():
             return self.flows.source, self.flows.target, self.flows.size

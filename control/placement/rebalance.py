@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.base.arrays import Bools1, Int32Array, Int32s1, Int32s2, Int64Array, Int64s1, Int64s3
+from detour.base.arrays import BoolArray, Bools1, Int32Array, Int32s1, Int32s2, Int64Array, Int64s1, Int64s3
 from detour.control.native import PLACEMENT
 from detour.control.placement import search
 from detour.control.placement.alternating_paths import Coloured, balance, without_groups
@@ -28,18 +28,12 @@ class _Pods(NamedTuple):
     """A fat-tree by numbers: link (edge or aggregation switch, way up) to its number, -1 where it is down."""
 
     half: int
-    first: Int32Array
-    """(pods,) index of the first edge switch; aggregation switches follow the edges"""
-    cores: int
-    """index of the first core"""
-    up: NDArray[np.int64]
-    """(pods * half, half) link from an edge switch to an aggregation switch of its pod"""
-    down: NDArray[np.int64]
-    """the other way round"""
-    out: NDArray[np.int64]
-    """(pods * half, half) link from an aggregation switch to one of its cores"""
-    back: NDArray[np.int64]
-    """the other way round"""
+    first: Int32Array  # (pods,) index of the first edge switch; aggregation switches follow the edges
+    cores: int  # index of the first core
+    up: Int64Array  # (pods * half, half) link from an edge switch to an aggregation switch of its pod
+    down: Int64Array  # the other way round
+    out: Int64Array  # (pods * half, half) link from an aggregation switch to one of its cores
+    back: Int64Array  # the other way round
 
 
 def _pods_of(network: PlacementNetwork) -> _Pods:
@@ -85,7 +79,7 @@ def rebalanced(old: Placement, free: NDArray[np.integer], before: Int32Array) ->
     return best
 
 
-def exchanged(old: Placement, movable: NDArray[np.bool_], before: Int32Array, limit: int) -> Placement:
+def exchanged(old: Placement, movable: BoolArray, before: Int32Array, limit: int) -> Placement:
     """The placement after all that `movable` flows can do, from `before` on, so that no link has more than `limit`."""
     now = widened(old.path_rows, before.shape[1])
     path_rows = widened(before, now.shape[1]).copy()
@@ -102,7 +96,7 @@ def exchanged(old: Placement, movable: NDArray[np.bool_], before: Int32Array, li
 
 
 def _loads_of(
-    load: Int64Array, up: NDArray[np.int64], down: NDArray[np.int64], limit: int, ends: Int32Array, colour: Int32Array
+    load: Int64Array, up: Int64Array, down: Int64Array, limit: int, ends: Int32Array, colour: Int32Array
 ) -> tuple[Int64Array, Int64Array]:
     """(2, vertices, colours) what links carry, and what they may: nothing where they are down. There it is the edges
     from `ends` with a `colour` (-1: none) that are still to move."""
@@ -123,7 +117,7 @@ def _add_dead(links: Int64s3, ends: Int32s2, colour: Int32s1, carried: Int64s3) 
 
 
 def _change_spines(
-    network: PlacementNetwork, path_rows: Int32Array, load: Int64Array, movable: NDArray[np.bool_], limit: int
+    network: PlacementNetwork, path_rows: Int32Array, load: Int64Array, movable: BoolArray, limit: int
 ) -> int:
     leaves, spines = np.unique(network.edge_of), network.spines
     number = np.full(len(network.group_of), -1, np.int32)
@@ -143,7 +137,7 @@ def _change_spines(
 
 
 def _change_ways(
-    network: PlacementNetwork, path_rows: Int32Array, load: Int64Array, movable: NDArray[np.bool_], limit: int
+    network: PlacementNetwork, path_rows: Int32Array, load: Int64Array, movable: BoolArray, limit: int
 ) -> int:
     pods = _pods_of(network)
     half, count = pods.half, len(pods.first)

@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from detour.base.arrays import BoolArray, IndexArray
 from detour.control.placement import search
 from detour.control.placement.local_search import local_search
 from detour.control.placement.network import PlacementNetwork, widened
@@ -29,8 +29,8 @@ class Repair:
     because their hosts are cut off or the path that their job demands is down."""
 
     placement: Placement
-    moved: NDArray[np.intp]
-    lost: NDArray[np.intp]
+    moved: IndexArray
+    lost: IndexArray
 
 
 def repair(old: Placement, failures: Failures) -> Repair:
@@ -69,7 +69,7 @@ def repair(old: Placement, failures: Failures) -> Repair:
     return _compared(old, found)
 
 
-def _broken(network: PlacementNetwork, old: Placement, walk: Walked) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def _broken(network: PlacementNetwork, old: Placement, walk: Walked) -> tuple[BoolArray, BoolArray]:
     """(flows,) which have no path that is whole, and which of these can have none."""
     flows, broken = old.flows, search.broken(walk)
     cut = np.zeros(len(flows), np.bool_)
@@ -80,7 +80,7 @@ def _broken(network: PlacementNetwork, old: Placement, walk: Walked) -> tuple[ND
     return broken, cut
 
 
-def _better(found: Placement, others: NDArray[np.intp], *, whole: bool) -> Placement:
+def _better(found: Placement, others: IndexArray, *, whole: bool) -> Placement:
     """Uses what has come back: flows return to where they were placed, then move as long as that is better for all, and
     if that does not lead to the bound all are placed anew (`whole`: if all of them may be)."""
     if _at_bound(found):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.base.arrays import Floats1, Int32Array, Int32s1, Int32s2, Int64s1
+from detour.base.arrays import BoolArray, FloatArray, Floats1, IndexArray, Int32Array, Int32s1, Int32s2, Int64s1
 from detour.base.jit import allocating, int64
 from detour.control.native import PLACEMENT, assign
 from detour.control.placement.network import PlacementNetwork, SearchGraph
@@ -34,7 +34,7 @@ class Side(NamedTuple):
     """Of the search from one end, by links from there and switch: cost, switch and link before, tick of the last visit,
     and the switches in order of visit."""
 
-    cost: NDArray[np.float64]
+    cost: FloatArray
     before: Int32Array
     by: Int32Array
     seen: Int32Array
@@ -201,7 +201,7 @@ def _walk(link: Int32s2, path_rows: Int32s2, links: Int32s2) -> None:
             links[flow, hop] = link[path_rows[flow, hop], y] if y >= 0 else -1
 
 
-def broken(walk: Walked) -> NDArray[np.bool_]:
+def broken(walk: Walked) -> BoolArray:
     """(flows,) which have no path, or one with a link that is down."""
     return (walk.switches[:, 0] < 0) | ((walk.links < 0) & (walk.switches[:, 1:] >= 0)).any(axis=1)
 
@@ -212,7 +212,7 @@ def descend(
     ends: tuple[Int32Array, Int32Array],
     size: NDArray[Any],
     walk: Walked,
-    load: NDArray[np.float64],
+    load: FloatArray,
     limit: float,
 ) -> int:
     """Moves the flows `order`, in that order, to cheaper paths if there are any, in place, and places those without a
@@ -236,10 +236,10 @@ def descend(
 def movable(
     network: PlacementNetwork,
     walk: Walked,
-    load: NDArray[np.float64],
+    load: FloatArray,
     size: NDArray[Any],
     free: NDArray[np.integer[Any]],
-) -> NDArray[np.intp]:
+) -> IndexArray:
     """Those of the flows `free` that could gain: on a Clos network such as pass a link that carries more, by more than
     their size, than one beside it."""
     if not network.tiers:
@@ -256,9 +256,7 @@ def movable(
     return free.astype(np.intp)[excess[walk.links[free]].max(axis=1, initial=-np.inf) > size[free]]
 
 
-def cheapest(
-    network: PlacementNetwork, a: Int32Array, b: Int32Array, price: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def cheapest(network: PlacementNetwork, a: Int32Array, b: Int32Array, price: FloatArray) -> FloatArray:
     """(pairs,) cost of the cheapest path between pairs of switches at a `price` of each link."""
     found, a, b = np.empty(len(a)), np.ascontiguousarray(a), np.ascontiguousarray(b)
     _shortest(network.graph, a, b, Prices(price, 0.0, np.inf, 0.0), network.longest, found)

@@ -9,12 +9,11 @@ the switch behind the link only, so dependencies are an array (switches, width, 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from detour.base.arrays import Bools5, Int32Array, Int32s2, Int64s1, Int64s3
+from detour.base.arrays import BoolArray, Bools5, Int32Array, Int32s2, Int64s1, Int64s3
 from detour.control.native import VERIFIER
 
-Depends = NDArray[np.bool_]
+Depends = BoolArray
 """dependencies as above"""
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from detour.base.arrays import IndexArray, Int32Array
 from detour.control import schema
 from detour.control.entries import Action, Entity, TableEntry
 from detour.control.verifier.forwarding import LpmTable, tables_of
@@ -67,11 +67,11 @@ class FabricState:
         self,
         table: Callable[[int], LpmTable],
         addresses: list[int],
-        number: Callable[[int, TableEntry, NDArray[np.intp]], NDArray[np.int32] | int],
+        number: Callable[[int, TableEntry, IndexArray], Int32Array | int],
         missing: int,
     ) -> Choices:
         """(switches, addresses) of what `number` makes of the longest-prefix match, `missing` without one."""
-        by_prefix: dict[int, dict[int, NDArray[np.intp]]] = {}
+        by_prefix: dict[int, dict[int, IndexArray]] = {}
         numbers = np.full((len(self.topology.switches), len(addresses)), missing, dtype=np.int32)
         for switch in range(len(self.topology.switches)):
             for length, entries in table(switch).by_length():
@@ -86,7 +86,7 @@ class FabricState:
     def _host_columns(self) -> Choices:
         """(switches, hosts) choices by the `route` tables."""
 
-        def number(switch: int, entry: TableEntry, columns: NDArray[np.intp]) -> NDArray[np.int32] | int:
+        def number(switch: int, entry: TableEntry, columns: IndexArray) -> Int32Array | int:
             loses, neighbours, hosts = self._choice(switch, entry)
             if not hosts:
                 return self.book.number(loses or not neighbours, neighbours)
@@ -123,7 +123,7 @@ class FabricState:
         return self._detours[key]
 
 
-def _by_prefix(addresses: list[int], length: int) -> dict[int, NDArray[np.intp]]:
+def _by_prefix(addresses: list[int], length: int) -> dict[int, IndexArray]:
     found: dict[int, list[int]] = {}
     for column, address in enumerate(addresses):
         found.setdefault(address >> (128 - length), []).append(column)

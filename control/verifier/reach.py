@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.base.arrays import Bools1, Int16s3, Int32s1, Int32s2, Int32s3, Int64s1
+from detour.base.arrays import BoolArray, Bools1, IndexArray, Int16s3, Int32Array, Int32s1, Int32s2, Int32s3, Int64s1
 from detour.base.jit import int64
 from detour.control.native import VERIFIER
 
@@ -20,7 +20,7 @@ ARRIVE = 0
 DROP = 1
 
 Hops = NDArray[np.int16]
-Choices = NDArray[np.int32]
+Choices = Int32Array
 
 
 class ChoiceBook:
@@ -42,7 +42,7 @@ class ChoiceBook:
         """The switches that a choice may lead to."""
         return self._all[number][1]
 
-    def arrays(self, switches: int) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.bool_]]:
+    def arrays(self, switches: int) -> tuple[Int32Array, Int32Array, BoolArray]:
         """(choices, width) neighbours, filled up with `switches`; (choices,) their number; whether one loses."""
         count = np.array([len(neighbours) for _, neighbours in self._all], dtype=np.int32)
         following = np.full((len(self._all), max(1, int(count.max()))), switches, dtype=np.int32)
@@ -79,9 +79,7 @@ def solve(book: ChoiceBook, choices: Choices, *, endings: bool = False) -> Hops:
     return solve_rows(book, choices[None], rows, np.zeros(choices.shape, np.int16), endings=endings)[0]
 
 
-def solve_rows(
-    book: ChoiceBook, choices: Choices, rows: NDArray[np.intp], beyond: Hops, *, endings: bool = False
-) -> Hops:
+def solve_rows(book: ChoiceBook, choices: Choices, rows: IndexArray, beyond: Hops, *, endings: bool = False) -> Hops:
     """The same for several variants at once that differ from a solved state in some rows only. `choices` is (variants,
     rows, destinations), `beyond` (switches, destinations) the solution that holds at all other switches; returns
     (variants, rows, destinations)."""
@@ -96,7 +94,7 @@ def solve_rows(
     return hops[:, rows]
 
 
-def touching(book: ChoiceBook, choices: Choices, marked: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def touching(book: ChoiceBook, choices: Choices, marked: BoolArray) -> BoolArray:
     """(switches,) which switches have a way to some destination that passes a marked switch."""
     n, _ = choices.shape
     following, _, _ = book.arrays(n)

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
+from detour.base.arrays import IndexArray, Int32Array
 from detour.control import schema
 from detour.control.entries import Action, TableEntry
 from detour.control.verifier.fabric_state import FabricState
@@ -70,13 +70,13 @@ def _check_locators(state: FabricState, problems: list[tuple[str, int]]) -> int:
     topology = state.topology
     nodes = [address.usid_address([switch.node_id, _REST]) for switch in topology.switches]
 
-    def routed(switch: int, entry: TableEntry, columns: NDArray[np.intp]) -> int:
+    def routed(switch: int, entry: TableEntry, columns: IndexArray) -> int:
         effects = [state.effect(switch, action) for action in entry.members()]
         neighbours = tuple(sorted({neighbour for neighbour, _ in effects if neighbour is not None}))
         loses = not neighbours or any(neighbour is None for neighbour, _ in effects)
         return state.book.number(loses, neighbours)
 
-    def own(switch: int, entry: TableEntry, columns: NDArray[np.intp]) -> NDArray[np.int32]:
+    def own(switch: int, entry: TableEntry, columns: IndexArray) -> Int32Array:
         arrives = (columns == switch) & (entry.members()[0].name == schema.UN)
         return np.where(arrives, ARRIVE, DROP).astype(np.int32)
 

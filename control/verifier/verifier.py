@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from detour.base.arrays import BoolArray, IndexArray, Int32Array, Int64Array
 from detour.control.entries import Entity, TableEntry
 from detour.control.verifier.fabric_state import FabricState
 from detour.control.verifier.reach import LOST, Hops, solve, solve_rows, touching
@@ -103,7 +103,7 @@ class _Proof:
             detours = max(detours, self._detours_from(group))
         self.report.longest = Bounds(longest, max(detours, longest))
 
-    def _weights(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+    def _weights(self, rows: IndexArray) -> Int64Array:
         """(rows, classes) ordered host pairs from live hosts of a switch to hosts of a class."""
         weights = self.live[rows, None] * self.size[None, :]
         own = rows[:, None] == self.home[None, :]
@@ -111,7 +111,7 @@ class _Proof:
         alive = self.connected[self.home, np.arange(len(self.home))]
         return weights - np.where(own & alive[None, :], self.size[None, :], 0)
 
-    def _judge(self, hops: Hops, ends: Hops, bound: int, via: int | None, rows: NDArray[np.intp] | None) -> None:
+    def _judge(self, hops: Hops, ends: Hops, bound: int, via: int | None, rows: IndexArray | None) -> None:
         """Counts the pairs that fail and spells out the first ones. `hops` has a row for each of `rows`."""
         index = np.arange(len(self.state.topology.switches)) if rows is None else rows
         weights = self._weights(index)
@@ -156,8 +156,8 @@ class _Proof:
         return self._judge_variants(group, vias, np.searchsorted(rows, sources), rows, elsewhere, hops, ends)
 
     def _variants(
-        self, group: int, vias: list[int], rows: NDArray[np.intp], sending: NDArray[np.bool_], columns: NDArray[np.intp]
-    ) -> NDArray[np.int32]:
+        self, group: int, vias: list[int], rows: IndexArray, sending: BoolArray, columns: IndexArray
+    ) -> Int32Array:
         """(vias, rows, columns) choices for packets that an intermediate group was picked for."""
         state = self.state
         variants = np.repeat(state.choices[np.ix_(rows, columns)][None], len(vias), axis=0)
@@ -174,9 +174,9 @@ class _Proof:
         self,
         group: int,
         vias: list[int],
-        at: NDArray[np.intp],
-        rows: NDArray[np.intp],
-        columns: NDArray[np.intp],
+        at: IndexArray,
+        rows: IndexArray,
+        columns: IndexArray,
         hops: Hops,
         ends: Hops,
     ) -> int:

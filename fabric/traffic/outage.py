@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from detour.base.arrays import Int64Array
+from detour.base.arrays import BoolArray, Int64Array
 from detour.base.errors import DetourError
 from detour.base.times import MAX_TIME, US
 from detour.control.fors.fabric import FatTree, TreeLink
-from detour.control.fors.paths import Flags, TreePaths, islands
+from detour.control.fors.paths import TreePaths, islands
 from detour.fabric.traffic.phased import ABSENT, PhasedExchange
 from detour.fabric.traffic.pinned import PinnedFabric
 from detour.hosts import rdma
@@ -146,7 +146,7 @@ class OutageController:
         self._watch_force(exchange)
 
     @staticmethod
-    def _down(exchange: PhasedExchange, up: Flags) -> set[TreeLink]:
+    def _down(exchange: PhasedExchange, up: BoolArray) -> set[TreeLink]:
         links = exchange.fabric.paths.links
         return {links[number] for number in np.flatnonzero(~up).tolist()}
 
@@ -192,7 +192,7 @@ class OutageController:
             exchange.links_changed(up)
 
     @staticmethod
-    def _cut_off(exchange: PhasedExchange, up: Flags) -> Int64Array:
+    def _cut_off(exchange: PhasedExchange, up: BoolArray) -> Int64Array:
         """Hosts that no link joins with most of the others any more, not even by a longer path."""
         tree, members = exchange.fabric.tree, np.array(exchange.members, np.int64)
         part = islands(tree, up)[members // tree.hosts]

@@ -16,10 +16,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.base.arrays import Int64Array
+from detour.base.arrays import BoolArray, Int64Array
 from detour.base.errors import DetourError
 from detour.base.times import US
-from detour.control.fors.paths import INSIDE, Flags, crowd
+from detour.control.fors.paths import INSIDE, crowd
 from detour.control.fors.plan import ForsPlan
 from detour.fabric.traffic.barrier import Barrier, Lateness, Reactions, Stragglers
 from detour.fabric.traffic.pinned import PinnedFabric
@@ -49,7 +49,7 @@ class PhasedMessages:
         phase, src, dst, path = (np.asarray(one, np.int64) for one in (plan.phase, plan.src, plan.dst, plan.paths()))
         return PhasedMessages(phase, src, dst, path).only(src != dst)
 
-    def only(self, kept: Flags) -> PhasedMessages:
+    def only(self, kept: BoolArray) -> PhasedMessages:
         """Those of the messages; `kept`: (messages,) bool."""
         size = None if self.size is None else self.size[kept]
         return PhasedMessages(self.phase[kept], self.src[kept], self.dst[kept], self.path[kept], size)
@@ -150,7 +150,7 @@ class PhasedExchange:
     def __init__(self, fabric: PinnedFabric, messages: PhasedMessages, pace: Pace) -> None:
         """Messages must not be pinned to links that have failed from the beginning."""
         self.fabric, self.messages, self.pace = fabric, messages, pace
-        self.up: Flags = fabric.paths.working()
+        self.up: BoolArray = fabric.paths.working()
         """links that hosts may use as far as they know, shape (links,)"""
         self.path = messages.path.copy()
         self.state = np.zeros(len(messages), np.int64)
@@ -330,7 +330,7 @@ class PhasedExchange:
         self.fabric.pin(self.flows.sender[planned], self.messages.dst[planned], self.path[planned])
         self._plan_bytes = PLAN_ENTRY_BYTES * np.bincount(self.messages.src[planned], minlength=self.fabric.tree.slots)
 
-    def links_changed(self, up: Flags) -> None:
+    def links_changed(self, up: BoolArray) -> None:
         """Hosts have been told which links are up: what is under way and what comes takes others, the plan stays."""
         self.up = up.copy()
         self.barrier.repin(up)
@@ -343,7 +343,7 @@ class PhasedExchange:
         self.fabric.move(self.flows.sender[flights], self.messages.dst[flights], path)
         self._note_moved()
 
-    def leave_out(self, hosts: Int64Array, up: Flags) -> None:
+    def leave_out(self, hosts: Int64Array, up: BoolArray) -> None:
         """These hosts are gone: what they should have sent or got is given up, and the others go on without them on the
         links that are up. Raises DetourError: nobody else is left."""
         self.members = [host for host in self.members if host not in set(hosts.tolist())]

@@ -16,9 +16,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from detour.base.arrays import Int32Array, Int32s2
+from detour.base.arrays import FloatArray, Int32Array, Int32s2, Int64Array
 from detour.base.errors import DetourError
 from detour.topo.failures import Failures, dead_links
 from detour.topo.topology import Builder, Topology, check_limits
@@ -53,8 +52,8 @@ class Expander:
     layer: Int32Array
     layers: int
     down: frozenset[int] = frozenset()
-    speed: NDArray[np.float64] | None = None
-    delay_ps: NDArray[np.int64] | None = None
+    speed: FloatArray | None = None
+    delay_ps: Int64Array | None = None
     rate_bps: int = 0
 
     def __hash__(self) -> int:
@@ -74,7 +73,7 @@ class Expander:
         return self.without(row for row, link in enumerate(links) if link.index in dead)
 
     @cached_property
-    def speeds(self) -> NDArray[np.float64]:
+    def speeds(self) -> FloatArray:
         """(E,) what every link carries in one direction, 0 if it is down."""
         carried = np.ones(len(self.links)) if self.speed is None else self.speed.copy()
         carried[sorted(self.down)] = 0.0

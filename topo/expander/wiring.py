@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from detour.base.arrays import Int32Array
 from detour.base.errors import DetourError
 
-Ends = NDArray[np.int32]
+Ends = Int32Array
 SwitchPair = tuple[int, int]
 
 _ROUNDS = 400  # swaps tried for every link before a wiring is given up
