@@ -17,24 +17,7 @@ from detour.cli.output import Page, bytes_text, present
 from detour.cli.parser import operation, seconds
 
 if TYPE_CHECKING:
-    from detour.fabric.operations.results import (
-        Captured,
-        DisplacedSwitch,
-        EntryRow,
-        FailureChange,
-        Healed,
-        ImpairedLinks,
-        LinkUse,
-        LinkUses,
-        Loaded,
-        ProbedPaths,
-        Provisioned,
-        SentMessage,
-        Status,
-        SwitchCounters,
-        TracedPath,
-        Verification,
-    )
+    from detour.fabric.operations import results
 
 
 def register(commands: Any) -> None:
@@ -83,11 +66,11 @@ def _check_files(options: argparse.Namespace) -> None:
         raise DetourError(f"--store {store} is the file that is sent; it would be overwritten while it is read")
 
 
-def _all_arrived(result: SentMessage, options: argparse.Namespace) -> bool:
+def _all_arrived(result: results.SentMessage, options: argparse.Namespace) -> bool:
     return result.bytes_ok == (options.length if options.file is None else os.path.getsize(options.file))
 
 
-def show_send(page: Page, result: SentMessage) -> None:
+def show_send(page: Page, result: results.SentMessage) -> None:
     """A few lines and a table of the paths."""
     delay = result.queuing_delay_ns
     waits = "no delay samples"
@@ -106,7 +89,7 @@ def show_send(page: Page, result: SentMessage) -> None:
     page.table(Table(columns, result.paths))
 
 
-def show_probe(page: Page, result: ProbedPaths) -> None:
+def show_probe(page: Page, result: results.ProbedPaths) -> None:
     """A table of the candidates."""
     columns = (
         left("path", lambda row: row.path),
@@ -116,7 +99,7 @@ def show_probe(page: Page, result: ProbedPaths) -> None:
     page.table(Table(columns, result.paths))
 
 
-def _show_load(page: Page, result: Loaded, options: argparse.Namespace) -> None:
+def _show_load(page: Page, result: results.Loaded, options: argparse.Namespace) -> None:
     wrong = f", {bytes_text(result.bytes_wrong)} NOT" if result.bytes_wrong else ""
     again = f"; {result.reopened} connections failed and were made anew" if result.reopened else ""
     state = "has ended" if options.stop else "is on"
@@ -126,7 +109,7 @@ def _show_load(page: Page, result: Loaded, options: argparse.Namespace) -> None:
     )
 
 
-def _show_capture(page: Page, result: Captured, options: argparse.Namespace) -> None:
+def _show_capture(page: Page, result: results.Captured, options: argparse.Namespace) -> None:
     if result.folder is None:
         page.print("no captures are being written")
     else:
@@ -134,7 +117,7 @@ def _show_capture(page: Page, result: Captured, options: argparse.Namespace) -> 
         page.print(result.error or f"{len(result.files)} pcapng files in {result.folder}, {state}")
 
 
-def show_path(page: Page, result: TracedPath) -> None:
+def show_path(page: Page, result: results.TracedPath) -> None:
     """What becomes of the packet, and a table of the hops."""
     columns = (
         left("switch", lambda hop: hop.switch),
@@ -146,14 +129,14 @@ def show_path(page: Page, result: TracedPath) -> None:
     page.table(Table(columns, result.hops))
 
 
-def _show_healed(page: Page, result: Healed) -> None:
+def _show_healed(page: Page, result: results.Healed) -> None:
     if result.healed:
         show_change(page, f"{result.healed} is back", result)
     else:
         page.print("nothing was down")
 
 
-def _show_impaired(page: Page, result: ImpairedLinks) -> None:
+def _show_impaired(page: Page, result: results.ImpairedLinks) -> None:
     columns = (
         left("link", lambda row: row.link),
         right("rate", lambda row: percent(row.rate, 1)),
@@ -165,7 +148,7 @@ def _show_impaired(page: Page, result: ImpairedLinks) -> None:
         page.print("no link is impaired")
 
 
-def show_change(page: Page, what: str, result: FailureChange) -> None:
+def show_change(page: Page, what: str, result: results.FailureChange) -> None:
     """What failing or healing did."""
     still = f"; down: {', '.join(result.failures)}" if result.failures else "; nothing is down"
     page.print(
@@ -193,7 +176,7 @@ def _status(options: argparse.Namespace) -> None:
     present(result, options, lambda page: show_status(page, result, endpoints=True))
 
 
-def show_status(page: Page, status: Status, endpoints: bool) -> None:
+def show_status(page: Page, status: results.Status, endpoints: bool) -> None:
     """What there is to know of a fabric that is up; `endpoints`: and of every switch."""
     page.print(
         f"{status.topology} on {status.target}: {status.switches} switches, {status.hosts} hosts, "
@@ -226,7 +209,7 @@ def show_status(page: Page, status: Status, endpoints: bool) -> None:
         page.print(f"log: {status.log}", whole=True)
 
 
-def displaced_lines(displaced: Mapping[str, DisplacedSwitch]) -> list[str]:
+def displaced_lines(displaced: Mapping[str, results.DisplacedSwitch]) -> list[str]:
     """What `status` says of switches that another controller has taken over: a line for each such controller."""
     groups: dict[tuple[str, bool], list[str]] = {}
     for name, found in displaced.items():
@@ -240,7 +223,7 @@ def displaced_lines(displaced: Mapping[str, DisplacedSwitch]) -> list[str]:
     return lines
 
 
-def _show_provisioned(page: Page, result: Provisioned) -> None:
+def _show_provisioned(page: Page, result: results.Provisioned) -> None:
     page.print(
         f"{result.entries} entries on {result.switches} switches: {result.inserted} inserted, "
         f"{result.modified} modified, {result.deleted} deleted, {result.unchanged} unchanged "
@@ -248,7 +231,7 @@ def _show_provisioned(page: Page, result: Provisioned) -> None:
     )
 
 
-def show_verification(page: Page, result: Verification) -> None:
+def show_verification(page: Page, result: results.Verification) -> None:
     """What was proven, or what is wrong."""
     if result.verified:
         longest = result.longest
@@ -263,7 +246,7 @@ def show_verification(page: Page, result: Verification) -> None:
         page.print(f"  {problem}")
 
 
-def show_entries(page: Page, held: Mapping[str, Sequence[EntryRow]]) -> None:
+def show_entries(page: Page, held: Mapping[str, Sequence[results.EntryRow]]) -> None:
     """A table a switch; one of all of them where there is room."""
     columns = (
         left("switch", lambda row: row[0], wide=True),
@@ -280,7 +263,7 @@ def show_entries(page: Page, held: Mapping[str, Sequence[EntryRow]]) -> None:
         page.table(Table(columns, found, switch))
 
 
-def show_counters(page: Page, counters: Mapping[str, SwitchCounters]) -> None:
+def show_counters(page: Page, counters: Mapping[str, results.SwitchCounters]) -> None:
     """A table of the ports, and one of the verdicts."""
     ports = (
         left("port", lambda row: row[0]),
@@ -311,7 +294,7 @@ def _watch(options: argparse.Namespace) -> None:
     Live(running(), options.interval, options.all).run()
 
 
-def links_table(result: LinkUses, everything: bool) -> Table[LinkUse]:
+def links_table(result: results.LinkUses, everything: bool) -> Table[results.LinkUse]:
     """What links did, the busiest first; `everything`: those that did nothing as well."""
     busy = [row for row in result.links if everything or row.mbps > 0 or not row.up or row.drops]
     columns = (
