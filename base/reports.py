@@ -74,10 +74,10 @@ def _lacks_memory(error: BaseException) -> bool:
 
 def out_of_memory(error: BaseException) -> str:
     """What was asked for, as far as it is known, and the limit that stood in the way."""
-    wanted = " ".join(str(error).split())[:200]
+    text = " ".join(str(error).split())[:200]
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit == resource.RLIM_INFINITY:
         bound = "the machine has no more"
     else:
         bound = f"this process may have {limit >> 20} MiB of address space (ulimit -v)"
-    return f"out of memory{': ' + wanted if wanted else ''}: {bound}"
+    return f"out of memory{': ' + text if text else ''}: {bound}"

@@ -84,21 +84,21 @@ def _coverage(options: argparse.Namespace) -> int:
 
 def _under(totals: dict[str, dict[str, dict[str, int]]], least: float | None) -> list[str]:
     """What is below the least percentage, a line each."""
-    found = []
-    for name, said in totals.items():
+    shortfalls = []
+    for name, counts in totals.items():
         for what in _HELD:
-            covered, reachable = said[what]["covered"], said[what]["reachable"]
+            covered, reachable = counts[what]["covered"], counts[what]["reachable"]
             if least is not None and 100 * covered < least * reachable:
-                found.append(f"{name}: {covered} of {reachable} {what} are covered, less than {least:g} %")
-    return found
+                shortfalls.append(f"{name}: {covered} of {reachable} {what} are covered, less than {least:g} %")
+    return shortfalls
 
 
 def _summary(document: CoverageDocument) -> Table[Any]:
     from detour.engine.coverage.document import percent
 
     def cell(program: ProgramCoverage, what: str) -> str:
-        said = program.totals()[what]
-        return f"{said['covered']}/{said['reachable']} {percent(said):.1f} %"
+        counts = program.totals()[what]
+        return f"{counts['covered']}/{counts['reachable']} {percent(counts):.1f} %"
 
     columns = (
         left("program", lambda program: program.name),

@@ -150,11 +150,11 @@ def _failed(topology: Topology, names: str) -> Failures:
     """Links between switches by name."""
     from detour.topo.failures import parse_failure
 
-    found = frozenset(parse_failure(topology, name) for name in names.split(","))
-    for failure in found:
+    failures = frozenset(parse_failure(topology, name) for name in names.split(","))
+    for failure in failures:
         if failure.kind != "link" or topology.links[failure.index].kind == "host":
             raise DetourError(f"--fail {names}: only links between switches can be down here, like s0-s3 or s0:5")
-    return found
+    return failures
 
 
 def _prove(options: argparse.Namespace) -> int:
@@ -215,8 +215,8 @@ def _paths(options: argparse.Namespace) -> None:
         short = round(float(counts.mean_paths(network, 4, policy.priorities, report=report).sum()), 4)
     if options.out:
         write_csv(routes, options.out)
-    found = {"pairs": len(routes.pairs), "paths": routes.total, "k2_mean": k2, "n_p4": short, "seconds": seconds}
-    _present(options, found, ("mean length", round(routes.mean_length, 4)))
+    document = {"pairs": len(routes.pairs), "paths": routes.total, "k2_mean": k2, "n_p4": short, "seconds": seconds}
+    _present(options, document, ("mean length", round(routes.mean_length, 4)))
 
 
 def _throughput(options: argparse.Namespace) -> None:
@@ -227,20 +227,20 @@ def _throughput(options: argparse.Namespace) -> None:
     network, policy = _routed_network(options)
     EXPANDER.load()
     began = time.monotonic()
-    wanted = demand.demand_of(options.pattern, network, options.seed)
+    traffic = demand.demand_of(options.pattern, network, options.seed)
     with bar("paths", options.json) as report:
-        carried = throughput.throughput(network, policy, wanted, options.method, options.gap, report)
-    bound = demand.upper_bound(network, wanted)
+        carried = throughput.throughput(network, policy, traffic, options.method, options.gap, report)
+    bound = demand.upper_bound(network, traffic)
     seconds = round(time.monotonic() - began, 4)
-    found = {"theta": round(carried.theta, 6), "upper_bound": round(bound, 6), "gap": round(carried.gap, 6)}
-    _present(options, found | {"seconds": seconds}, ("method", carried.method))
+    document = {"theta": round(carried.theta, 6), "upper_bound": round(bound, 6), "gap": round(carried.gap, 6)}
+    _present(options, document | {"seconds": seconds}, ("method", carried.method))
 
 
-def _present(options: argparse.Namespace, found: dict[str, Any], *more: tuple[str, Any]) -> None:
+def _present(options: argparse.Namespace, document: dict[str, Any], *more: tuple[str, Any]) -> None:
     """A row for every key, then what else people see."""
-    rows = [*((name.replace("_", " "), value) for name, value in found.items()), *more]
+    rows = [*((name.replace("_", " "), value) for name, value in document.items()), *more]
     table = Table((left("what", lambda row: row[0]), right("value", lambda row: row[1])), rows)
-    present(found, options, lambda page: page.table(table))
+    present(document, options, lambda page: page.table(table))
 
 
 def _compare(options: argparse.Namespace) -> int:
@@ -260,15 +260,15 @@ def _compare(options: argparse.Namespace) -> int:
         max_hops=options.max_hops,
     )
     terms.check()
-    wanted = demand.demand_of(options.pattern, network, options.seed)
+    traffic = demand.demand_of(options.pattern, network, options.seed)
     EXPANDER.load()
     with bar("routings", options.json) as report:
-        found = comparison.compare(network, options.pattern, wanted, terms, report)
-    present(found, options, lambda page: _show_comparison(page, found))
-    return 0 if all(row.acyclic for row in found.rows) else 1
+        compared = comparison.compare(network, options.pattern, traffic, terms, report)
+    present(compared, options, lambda page: _show_comparison(page, compared))
+    return 0 if all(row.acyclic for row in compared.rows) else 1
 
 
-def _show_comparison(page: Page, found: Comparison) -> None:
+def _show_comparison(page: Page, comparison: Comparison) -> None:
     def name(row: Compared) -> str:
         return row.scheme if row.bound is None else f"{row.scheme}, {row.bound} given"
 
@@ -278,13 +278,13 @@ def _show_comparison(page: Page, found: Comparison) -> None:
         left("acyclic", lambda row: "yes" if row.acyclic else "NO"),
         right("paths", lambda row: fixed(row.paths, 1), means="of a pair, mean"),
         right("links", lambda row: f"{fixed(row.mean_hops, 2)} / {row.max_hops}", means="of a path, mean / most"),
-        right("throughput", lambda row: fixed(row.theta, 3), means=f"{found.pattern} traffic"),
+        right("throughput", lambda row: fixed(row.theta, 3), means=f"{comparison.pattern} traffic"),
         right("escaped", lambda row: f"{row.escaped:.0%}" if row.scheme == "nue" else "", means="to the spanning tree"),
         right("seconds", lambda row: fixed(row.seconds, 2)),
     )
-    page.print(found.spec, whole=True)
-    page.table(Table(columns, found.rows))
-    page.print(f"KSP, K = {found.k}, with Tagger: {found.tagger} priorities")
+    page.print(comparison.spec, whole=True)
+    page.table(Table(columns, comparison.rows))
+    page.print(f"KSP, K = {comparison.k}, with Tagger: {comparison.tagger} priorities")
 
 
 def _grow(options: argparse.Namespace) -> int:
@@ -301,24 +301,24 @@ def _grow(options: argparse.Namespace) -> int:
         raise DetourError(f"--add {options.add} is less than 1 switch")
     EXPANDER.load()
     began = time.monotonic()
-    found = growth.grow(network, options.add)
+    grown = growth.grow(network, options.add)
     with bar("paths", options.json) as report:
         before = compute(network, policy, report=report)
-        routes = compute(found.network, policy, report=report)
+        routes = compute(grown.network, policy, report=report)
     proven = proof.prove(routes)
     # Those that were there before: a switch may come in where an earlier new one has its links.
-    taken = {pair for step in found.steps for pair in step.rewired if max(pair) < network.size}
+    taken = {pair for step in grown.steps for pair in step.rewired if max(pair) < network.size}
     added = [
         {"switch": f"s{s.switch}", "rewired": [f"s{a}-s{b}" for a, b in s.rewired], "least": s.least}
-        for s in found.steps
+        for s in grown.steps
     ]
     result = {
-        "spec": found.network.spec,
-        "switches": found.network.size,
+        "spec": grown.network.spec,
+        "switches": grown.network.size,
         "added": added,
-        "rewired": sum(len(step.rewired) for step in found.steps),
-        "least": sum(step.least for step in found.steps),
-        "links": len(found.network.links),
+        "rewired": sum(len(step.rewired) for step in grown.steps),
+        "least": sum(step.least for step in grown.steps),
+        "links": len(grown.network.links),
         "priorities": policy.priorities,
         "pairs": len(routes.pairs),
         "paths": routes.total,
@@ -332,19 +332,19 @@ def _grow(options: argparse.Namespace) -> int:
     return 0 if proven.deadlock_free else 1
 
 
-def _show_grown(page: Page, found: dict[str, Any]) -> None:
+def _show_grown(page: Page, document: dict[str, Any]) -> None:
     columns = (
         left("new switch", lambda row: row["switch"]),
         right("rewired", lambda row: len(row["rewired"])),
         right("least possible", lambda row: row["least"]),
         left("links that made way", lambda row: " ".join(row["rewired"])),
     )
-    page.table(Table(columns, found["added"]))
-    page.print(found["spec"], whole=True)
-    old = f"{found['lengthened']:.1%} of the old paths passed one"
-    page.print(f"{found['switches']} switches, {found['links']} links; {old}")
+    page.table(Table(columns, document["added"]))
+    page.print(document["spec"], whole=True)
+    old = f"{document['lengthened']:.1%} of the old paths passed one"
+    page.print(f"{document['switches']} switches, {document['links']} links; {old}")
     page.print(
-        f"{found['paths']} paths of {found['pairs']} pairs, {fixed(found['mean_hops'], 2)} links in the mean, "
-        f"{found['max_hops']} at most, in {found['priorities']} priorities"
+        f"{document['paths']} paths of {document['pairs']} pairs, {fixed(document['mean_hops'], 2)} links in the mean, "
+        f"{document['max_hops']} at most, in {document['priorities']} priorities"
     )
-    page.print("cannot deadlock" if all(found["acyclic"]) else "may deadlock")
+    page.print("cannot deadlock" if all(document["acyclic"]) else "may deadlock")

@@ -89,10 +89,10 @@ def sizes_of(options: argparse.Namespace, fabric: FatTree) -> Int64Array:
 
 def _time(text: str) -> int:
     """Picoseconds."""
-    found = _TIME.fullmatch(text)
-    if not found:
+    match = _TIME.fullmatch(text)
+    if not match:
         raise argparse.ArgumentTypeError(f"{text!r} is not a time like 500us, 1.5ms or 1s")
-    return round(float(found[1]) * _UNITS[found[2]])
+    return round(float(match[1]) * _UNITS[match[2]])
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -176,8 +176,8 @@ def _breaks(
         raise DetourError("--fail-at says when, and --fail what fails; the latter is missing")
     if len(times) not in (1, len(parts)):
         raise DetourError(f"--fail-at has {len(times)} times for {len(parts)} parts of --fail; it takes 1 or as many")
-    each = times * len(parts) if len(times) == 1 else times
-    return tuple(Break(at, links, leaves, silent) for at, (links, leaves) in zip(each, parts, strict=True))
+    moments = times * len(parts) if len(times) == 1 else times
+    return tuple(Break(at, links, leaves, silent) for at, (links, leaves) in zip(moments, parts, strict=True))
 
 
 def _measured(result: ExchangeResult) -> Table[tuple[str, str]]:
@@ -199,7 +199,7 @@ def _measured(result: ExchangeResult) -> Table[tuple[str, str]]:
         rows.insert(
             5, ("at least", f"{result.bound_us / 1e3:.3f} ms of bytes; the exchange took {result.over_bound:.3f} of it")
         )
-    rows += [(f"links {', '.join(each.links[:6])}", _story(each)) for each in result.detections]
+    rows += [(f"links {', '.join(detection.links[:6])}", _story(detection)) for detection in result.detections]
     if result.planning_seconds:
         took = ", ".join(f"{1000 * seconds:.2f}" for seconds in result.planning_seconds)
         counted = "counted as measured" if result.plan_time == "measured" else "counted as --plan-time says"
@@ -207,13 +207,13 @@ def _measured(result: ExchangeResult) -> Table[tuple[str, str]]:
     return Table((left("what", lambda row: row[0]), left("measured", lambda row: row[1])), rows)
 
 
-def _story(found: Detection) -> str:
-    text = f"{found.detected_by}: noticed at {found.detected_us:.1f} us"
-    if found.hosts_told_us is not None:
-        text += f", hosts told at {found.hosts_told_us:.1f} us"
-    if found.in_force_us is None:
+def _story(detection: Detection) -> str:
+    text = f"{detection.detected_by}: noticed at {detection.detected_us:.1f} us"
+    if detection.hosts_told_us is not None:
+        text += f", hosts told at {detection.hosts_told_us:.1f} us"
+    if detection.in_force_us is None:
         return text + ", the exchange was over before the new plan"
-    return text + f", new plan in force at {found.in_force_us:.1f} us from phase {found.in_force_from_phase} on"
+    return text + f", new plan in force at {detection.in_force_us:.1f} us from phase {detection.in_force_from_phase} on"
 
 
 def _add_rivals_options(parser: Parser) -> None:
@@ -273,16 +273,16 @@ def _rivals(options: argparse.Namespace) -> int:
         if not options.ideal:
             warm.ensure(progress, RDMA)
         name = str(options.sizes or options.skew)
-        found = compare(
+        comparison = compare(
             fabric, sizes, failures, name, tuning, scale_up=scale_up, measure=not options.ideal, report=progress
         )
     if options.write is not None:
-        write_block(options.write, _command(options), found)
-    machines = f", machines {found.scale_up}" if found.scale_up else ""
-    caption = f"{found.topology}, {found.servers} servers{machines}, {found.sizes} of {found.mean_bytes:,} bytes"
+        write_block(options.write, _command(options), comparison)
+    machines = f", machines {comparison.scale_up}" if comparison.scale_up else ""
+    caption = f"{comparison.topology}, {comparison.servers} servers{machines}, {comparison.sizes} of {comparison.mean_bytes:,} bytes"
     caption += ": over the bound"
-    present(found, options, lambda page: page.table(table(RivalRow, found.rows, caption)))
-    return 0 if all(row.delivered is not False for row in found.rows) else 1
+    present(comparison, options, lambda page: page.table(table(RivalRow, comparison.rows, caption)))
+    return 0 if all(row.delivered is not False for row in comparison.rows) else 1
 
 
 def _command(options: argparse.Namespace) -> str:

@@ -43,13 +43,13 @@ def _lab(options: argparse.Namespace) -> None:
 
     # Paths are whole ones: who is up may live in another folder.
     workload = re.sub(r"(?<=[:,])file=([^,;]+)", lambda m: f"file={os.path.abspath(m[1].strip())}", options.workload)
-    found = client.ask("hosts", workload=workload, seconds=options.seconds)
+    document = client.ask("hosts", workload=workload, seconds=options.seconds)
 
     def render(page: Page) -> None:
-        for table in lab_tables(found):
+        for table in lab_tables(document):
             page.table(table)
 
-    present(found, options, render)
+    present(document, options, render)
 
 
 def add_lab_options(parser: Parser) -> None:
@@ -170,14 +170,14 @@ def _defaults(options: argparse.Namespace) -> LinkDefaults:
 
     from detour.fabric.labs.virtual import DEFAULTS
 
-    found = DEFAULTS
+    defaults = DEFAULTS
     if options.rate is not None:
-        found = replace(found, rate_bps=rate_bps_of(options.rate))
+        defaults = replace(defaults, rate_bps=rate_bps_of(options.rate))
     if options.delay is not None:
-        found = replace(found, delay_ps=time_ps_of(options.delay))
+        defaults = replace(defaults, delay_ps=time_ps_of(options.delay))
     if options.loss is not None:
-        found = replace(found, loss=fraction_of(options.loss))
-    return found
+        defaults = replace(defaults, loss=fraction_of(options.loss))
+    return defaults
 
 
 def _tick(text: str) -> int:
@@ -231,7 +231,7 @@ _TEXTS = ("src", "dst", "switch", "peer", "to", "control")
 
 def lab_tables(document: dict[str, Any]) -> list[Table[Any]]:
     """One for each kind of what hosts did, and one of ports."""
-    found = []
+    tables = []
     for name in ("pings", "udp", "tcp", "frames", "ports"):
         rows = document.get(name, [])[:_SHOWN]
         if rows:
@@ -240,8 +240,8 @@ def lab_tables(document: dict[str, Any]) -> list[Table[Any]]:
                 for key in rows[0]
             )
             more = len(document[name]) - len(rows)
-            found.append(Table(columns, rows, f"{name}{f' (the first; {more} more in --json)' if more > 0 else ''}"))
-    return found
+            tables.append(Table(columns, rows, f"{name}{f' (the first; {more} more in --json)' if more > 0 else ''}"))
+    return tables
 
 
 def linux_lines(linux: Sequence[LinuxHost] | None) -> list[str]:

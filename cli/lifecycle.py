@@ -133,7 +133,7 @@ def up_options(options: argparse.Namespace) -> UpOptions:
     if program is not None and getattr(options, "lab", None) is None:
         given = PipelineConfig.given(options.program)
         program = f"{given.p4info},{given.blob}"
-    found = UpOptions(
+    settings = UpOptions(
         options.target or ("engine" if options.pace is None else "virtual"),
         topology,
         pcap,
@@ -144,10 +144,10 @@ def up_options(options: argparse.Namespace) -> UpOptions:
         program=program,
     )
     if "grpc" not in options:
-        return found
+        return settings
     lab = lab_of_up(options)
-    found = replace(
-        found,
+    settings = replace(
+        settings,
         grpc=options.grpc,
         grpc_tls=_grpc_tls(options),
         load=options.load,
@@ -157,7 +157,7 @@ def up_options(options: argparse.Namespace) -> UpOptions:
         pace=options.pace,
         coverage=None if options.coverage is None else os.path.abspath(options.coverage),
     )
-    return found if lab is None else replace(found, lab=lab, solution=options.solution, lab_args=options.lab_args)
+    return settings if lab is None else replace(settings, lab=lab, solution=options.solution, lab_args=options.lab_args)
 
 
 _IN_FILES = (
@@ -173,11 +173,11 @@ def _up(options: argparse.Namespace) -> None:
         from detour.base.option_files import read_options
 
         parser, file = options.parser, options.scenario
-        for key, said in read_options(file, read_text(file), _IN_FILES).items():
+        for key, entry in read_options(file, read_text(file), _IN_FILES).items():
             try:
-                value = getattr(parser.parse_args([f"--{key}={said.value}"]), key)
+                value = getattr(parser.parse_args([f"--{key}={entry.value}"]), key)
             except DetourError as error:
-                raise DetourError(f"{file}, line {said.line}: {error}") from None
+                raise DetourError(f"{file}, line {entry.line}: {error}") from None
             if getattr(options, key) == parser.get_default(key):
                 setattr(options, key, value)
         choose_fabric(options.name)
@@ -221,10 +221,10 @@ def _down(options: argparse.Namespace) -> None:
 def _fabrics(options: argparse.Namespace) -> None:
     from detour.fabric.daemon.state_dir import all_fabrics
 
-    found = [{"name": name, **state.known()} for name, state in all_fabrics().items()]
+    fabrics = [{"name": name, **state.known()} for name, state in all_fabrics().items()]
 
     def render(page: Page) -> None:
-        if not found:
+        if not fabrics:
             page.print("no fabric is up")
             return
         columns = (
@@ -233,23 +233,23 @@ def _fabrics(options: argparse.Namespace) -> None:
             left("target", lambda row: row.get("target", "?")),
             right("process", lambda row: row.get("pid", "?")),
         )
-        page.table(Table(columns, found))
+        page.table(Table(columns, fabrics))
 
-    present({"fabrics": found}, options, render)
+    present({"fabrics": fabrics}, options, render)
 
 
 def _shell(options: argparse.Namespace) -> int:
     from detour.control.p4runtime import shell
     from detour.control.p4runtime.client import ELECTION_ID
 
-    found = running().status()
-    endpoints = found.endpoints
+    status = running().status()
+    endpoints = status.endpoints
     endpoint = endpoints.get(options.switch)
     if endpoint is None:
         raise DetourError(f"there is no switch {options.switch!r}; the fabric has s0 to s{len(endpoints) - 1}")
     arguments = options.arguments[1:] if options.arguments[:1] == ["--"] else options.arguments
     election_id = ELECTION_ID + 1 if options.primary else 1
-    address = found.p4runtime.socket if found.p4runtime else endpoint.address
+    address = status.p4runtime.socket if status.p4runtime else endpoint.address
     with shown_progress(as_json=False, log=True) as progress:
         python = shell.environment(progress)
     return shell.run(python, address, endpoint.device_id, election_id, arguments)
@@ -283,10 +283,10 @@ def _exec(options: argparse.Namespace) -> None:
     if not hosts:
         what, names = ("fabric", "h0,h71") if lab is None else ("lab", "all")
         raise DetourError(f"the {what} has no Linux hosts; `detour up --linux {names}` makes some")
-    found = hosts.get(options.host)
-    if found is None:
+    linux_host = hosts.get(options.host)
+    if linux_host is None:
         raise DetourError(f"{options.host} is no Linux host; these are: {', '.join(hosts)}")
-    line = [*enter(found.process, found.user), *attended(os.getcwd(), arguments)]
+    line = [*enter(linux_host.process, linux_host.user), *attended(os.getcwd(), arguments)]
     for number in (signal.SIGINT, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
     try:

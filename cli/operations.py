@@ -212,8 +212,8 @@ def show_status(page: Page, status: results.Status, endpoints: bool) -> None:
 def displaced_lines(displaced: Mapping[str, results.DisplacedSwitch]) -> list[str]:
     """What `status` says of switches that another controller has taken over: a line for each such controller."""
     groups: dict[tuple[str, bool], list[str]] = {}
-    for name, found in displaced.items():
-        groups.setdefault((found.election_id, found.primary_again), []).append(name)
+    for name, switch in displaced.items():
+        groups.setdefault((switch.election_id, switch.primary_again), []).append(name)
     lines = []
     for (election_id, again), names in groups.items():
         shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
@@ -255,12 +255,12 @@ def show_entries(page: Page, held: Mapping[str, Sequence[results.EntryRow]]) -> 
         left("action", lambda row: row[1].action),
         right("priority", lambda row: row[1].priority or "", wide=True),
     )
-    rows = {switch: [(switch, row) for row in found] for switch, found in held.items()}
+    rows = {switch: [(switch, row) for row in entries] for switch, entries in held.items()}
     if page.wide:
-        page.table(Table(columns, [row for found in rows.values() for row in found]))
+        page.table(Table(columns, [row for entries in rows.values() for row in entries]))
         return
-    for switch, found in rows.items():
-        page.table(Table(columns, found, switch))
+    for switch, entries in rows.items():
+        page.table(Table(columns, entries, switch))
 
 
 def show_counters(page: Page, counters: Mapping[str, results.SwitchCounters]) -> None:
@@ -281,7 +281,7 @@ def show_counters(page: Page, counters: Mapping[str, results.SwitchCounters]) ->
         left("verdict", lambda row: row[1]),
         right("packets", lambda row: row[2]),
     )
-    page.table(Table(verdicts, [(name, *found) for name, at in counters.items() for found in at.verdicts.items()]))
+    page.table(Table(verdicts, [(name, *verdict) for name, at in counters.items() for verdict in at.verdicts.items()]))
 
 
 def _watch(options: argparse.Namespace) -> None:

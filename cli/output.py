@@ -71,14 +71,14 @@ def for_terminal(shown: tables.Table[Any], wide: bool, room: int) -> Table:
     parts = [[column.name, *(row[index] for row in rows)] for index, column in enumerate(columns)]
     widths = _shared([max(map(len, part)) for part in parts], list(map(_least, parts)), _cells_room(room, len(columns)))
     title = Text(unpinned(shown.title)) if shown.title else None
-    found = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
     for column, width in zip(columns, widths, strict=True):
-        found.add_column(
+        table.add_column(
             Text(column.name), justify="right" if column.right else "left", min_width=width, max_width=width
         )
     for row in rows:
-        found.add_row(*(Text(cell) for cell in row))
-    return found
+        table.add_row(*(Text(cell) for cell in row))
+    return table
 
 
 def _fitted(shown: tables.Table[Any], room: int) -> tables.Table[Any]:
@@ -107,13 +107,13 @@ def _least(part: list[str]) -> int:
 
 def _shared(widths: list[int], least: list[int], room: int) -> list[int]:
     """Widths that fit together if they can; who can spare most gives."""
-    found = list(widths)
-    while sum(found) > room:
-        spare = [width - needed for width, needed in zip(found, least, strict=True)]
+    shares = list(widths)
+    while sum(shares) > room:
+        spare = [width - needed for width, needed in zip(shares, least, strict=True)]
         if not any(spare):
             break
-        found[spare.index(max(spare))] -= 1
-    return found
+        shares[spare.index(max(spare))] -= 1
+    return shares
 
 
 def _unbroken(cell: str) -> int:
@@ -138,9 +138,9 @@ def _console() -> Console:
         return PRINTED_TO.value
     from rich.console import Console
 
-    found = Console() if sys.stdout.isatty() else Console(width=_NO_TERMINAL)
-    found.on_broken_pipe = _reader_gone
-    return found
+    console = Console() if sys.stdout.isatty() else Console(width=_NO_TERMINAL)
+    console.on_broken_pipe = _reader_gone
+    return console
 
 
 def _reader_gone() -> None:

@@ -77,11 +77,11 @@ def _place(options: argparse.Namespace) -> None:
     with shown_progress(options.json) as progress:
         progress("loading native code")
         PLACEMENT.load()  # so that `seconds` is of the placement, on a machine's first run too
-        found, report = compare(
+        placement, report = compare(
             topology, flows, failures, options.seeds, progress, detours=options.detours, repaired=options.repair
         )
         listed = range(len(flows)) if options.out or len(flows) <= _LISTED else range(_SHOWN)
-        rows = found.assignments(listed)
+        rows = placement.assignments(listed)
     if options.out:
         document = {"topology": topology.spec, "failures": names, "assignments": as_json(rows)}
         write_file(options.out, json.dumps(document))

@@ -97,7 +97,7 @@ def _sim(options: argparse.Namespace) -> int:
 
     report.check_folder(options.out)
     report.check_plot(options.plot)
-    said, plan = _plan(options)
+    given, plan = _plan(options)
     if options.place:
         if options.record or options.web is not None or options.trace is not None:
             raise DetourError("--place is two runs; --record, --web and --trace show one")
@@ -110,11 +110,11 @@ def _sim(options: argparse.Namespace) -> int:
             watcher = Watchers(watchers) if watchers else None
             run = run_workload(plan.topology, plan.workload, plan.settings, _meter(update, plan), watcher=watcher)
         if watched is not None:
-            watched.over(None if checkpoints is None else RepeatableRun.of(said, checkpoints.taken).as_json())
+            watched.over(None if checkpoints is None else RepeatableRun.of(given, checkpoints.taken).as_json())
         _files(options, run)
         result = result_of(run)
-        found = None if traced is None else traced.live_packets()
-        present_traced(result, options, lambda page: show_sim(page, run, result, by_size(run)), found)
+        packets = None if traced is None else traced.live_packets()
+        present_traced(result, options, lambda page: show_sim(page, run, result, by_size(run)), packets)
         if watched is not None:
             watched.wait()
     return _exit_code(options, run)
@@ -135,8 +135,8 @@ def _watched(options: argparse.Namespace, plan: SimPlan) -> AbstractContextManag
         return nullcontext()
     from detour.cli.web.recorder import watched_run
 
-    about = f"{plan.workload.text}, {plan.settings.scheme.name}"
-    return watched_run(options.record, options.web, about, options.json)
+    description = f"{plan.workload.text}, {plan.settings.scheme.name}"
+    return watched_run(options.record, options.web, description, options.json)
 
 
 def _traced(options: argparse.Namespace, plan: SimPlan) -> TracedPackets | None:
@@ -156,9 +156,9 @@ def _plan(options: argparse.Namespace) -> tuple[SimOptions, SimPlan]:
     from detour.experiments.sim.plan import plan_of, read_scenario
     from detour.experiments.sim.settings import SimOptions
 
-    said: dict[str, Any] = {each.name: getattr(options, each.name) for each in fields(SimOptions)}
-    said["fail"] = tuple(options.fail)
-    given = SimOptions(**said)
+    values: dict[str, Any] = {each.name: getattr(options, each.name) for each in fields(SimOptions)}
+    values["fail"] = tuple(options.fail)
+    given = SimOptions(**values)
     if options.scenario is None:
         given = _named(given, options, PLACED_SCHEME)
         return given, plan_of(given)
@@ -168,11 +168,11 @@ def _plan(options: argparse.Namespace) -> tuple[SimOptions, SimPlan]:
         return under, plan_of(under)
 
 
-def _named(said: SimOptions, options: argparse.Namespace, scheme: str) -> SimOptions:
+def _named(given: SimOptions, options: argparse.Namespace, scheme: str) -> SimOptions:
     """With the scheme that placements need, if none is named."""
     from dataclasses import replace
 
-    return replace(said, scheme=scheme) if options.place and said.scheme is None else said
+    return replace(given, scheme=scheme) if options.place and given.scheme is None else given
 
 
 def _place(options: argparse.Namespace, plan: SimPlan) -> int:

@@ -77,7 +77,7 @@ def _trace(options: argparse.Namespace) -> int | None:
             raise DetourError(f"--{name.replace('_', '-')} is about a run: --run FILE is missing")
     if options.program is not None:
         return _program(options)
-    if any(said is not None for said in (options.entries, options.packet, options.ethernet, options.stf)):
+    if any(value is not None for value in (options.entries, options.packet, options.ethernet, options.stf)):
         raise DetourError(
             "--entries, --packet, --ethernet and --stf are about a program: --program P4INFO,JSON is missing"
         )
@@ -86,10 +86,10 @@ def _trace(options: argparse.Namespace) -> int | None:
     if options.source is None or options.target is None:
         raise DetourError("trace: between which hosts? SRC and DST, or --program, or --live FILTER")
     if options.topo is not None:
-        found = _planned(options)
+        packet = _planned(options)
     else:
         with shown_progress(options.json) as progress:
-            found = running().trace(
+            packet = running().trace(
                 options.source,
                 options.target,
                 sport=options.sport,
@@ -99,7 +99,7 @@ def _trace(options: argparse.Namespace) -> int | None:
                 coverage=_absolute(options.coverage),
                 progress=progress,
             )
-    _show(found, options)
+    _show(packet, options)
     return None
 
 
@@ -144,8 +144,8 @@ def _program(options: argparse.Namespace) -> int | None:
     with collecting(options.coverage), TracedProgram(files) as switch:
         if options.entries is not None:
             switch.write(*read_updates(options.entries, switch.p4info))
-        found = document(switch.trace(frame, options.port, all_ways=options.all))
-    _show(found, options)
+        packet = document(switch.trace(frame, options.port, all_ways=options.all))
+    _show(packet, options)
     return None
 
 
@@ -163,19 +163,19 @@ def _of_the_run(options: argparse.Namespace) -> int | None:
     with shown_progress(options.json) as progress:
         replay = Replay.of_file(options.run_file, progress)
         if options.flow is not None:
-            found = replay.packet(options.flow, options.psn)
+            packet = replay.packet(options.flow, options.psn)
         elif options.first_drop:
-            found = replay.first_drop()
+            packet = replay.first_drop()
         elif options.first_mark:
-            found = replay.first_mark()
+            packet = replay.first_mark()
         elif options.longest_wait:
-            found = replay.longest_wait()
+            packet = replay.longest_wait()
         else:
             raise DetourError("--run: which packet? --flow F --psn N, --first-drop, --first-mark or --longest-wait")
-    shown = document(found.followed)
+    shown = document(packet.followed)
 
     def render(page: Page) -> None:
-        page.print(found.about, style="bold")
+        page.print(packet.about, style="bold")
         show_packet(page, shown, options.verbose)
 
     present(shown, options, render)
@@ -187,7 +187,7 @@ def _live(options: argparse.Namespace) -> int:
 
     parse_filter(options.live, lambda name: "::")  # so that who has mistyped it hears of that, whatever is up
     with shown_progress(options.json) as progress:
-        found = running().trace_live(
+        packets = running().trace_live(
             options.live,
             switch=options.switch,
             count=options.count,
@@ -197,14 +197,14 @@ def _live(options: argparse.Namespace) -> int:
         )
 
     def render(page: Page) -> None:
-        show_packets(page, found.packets, options.verbose)
+        show_packets(page, packets.packets, options.verbose)
         page.print(
-            f"{len(found.packets)} of {options.count} packets"
-            + (f"; {found.missed} more came too fast to be traced" if found.missed else "")
+            f"{len(packets.packets)} of {options.count} packets"
+            + (f"; {packets.missed} more came too fast to be traced" if packets.missed else "")
         )
 
-    present(found, options, render)
-    return 0 if found.packets else 1
+    present(packets, options, render)
+    return 0 if packets.packets else 1
 
 
 def _absolute(file: Path | None) -> str | None:
@@ -212,15 +212,15 @@ def _absolute(file: Path | None) -> str | None:
     return None if file is None else os.path.abspath(file)
 
 
-def _show(found: PacketTrace, options: argparse.Namespace) -> None:
+def _show(packet: PacketTrace, options: argparse.Namespace) -> None:
     if options.format is not None:
         from detour.fabric.tracing.text_proto import text_protos
 
-        for hop in found.hops:
+        for hop in packet.hops:
             for message in text_protos(hop, options.format):
                 print(f"# {hop['switch']}, port {hop['port']}\n{message}", end="")
         return
-    present(found, options, lambda page: show_packet(page, found, options.verbose))
+    present(packet, options, lambda page: show_packet(page, packet, options.verbose))
 
 
 def trace_stf(options: argparse.Namespace) -> int:
@@ -248,12 +248,12 @@ def _render(page: Page, run: StfRun, options: argparse.Namespace) -> None:
     for played in run.packets:
         page.print(f"{options.stf}:{played.line}: packet of {len(played.frame)} bytes to port {played.port}", "bold")
         show_packet(page, document(played.found), options.verbose)
-    for said in run.commands:
-        page.print(f"{options.stf}:{said.line}: {said.command}", "bold")
-        for line in said.output:
+    for command in run.commands:
+        page.print(f"{options.stf}:{command.line}: {command.command}", "bold")
+        for line in command.output:
             page.print(f"    {line}")
-    for each in run.mismatches:
-        page.print(f"{options.stf}:{each.line}: {each.text}", "bold red", whole=True)
+    for mismatch in run.mismatches:
+        page.print(f"{options.stf}:{mismatch.line}: {mismatch.text}", "bold red", whole=True)
     unchecked = f"; {run.unchecked} frames left by ports that the file does not name" if run.unchecked else ""
     wrong = f"{len(run.mismatches)} not as expected" if run.mismatches else "all as expected"
     page.print(f"{len(run.packets)} packets, {run.expected} expectations: {wrong}{unchecked}")

@@ -31,24 +31,24 @@ _WIDE = 1 << 32
 _Facts = dict[str, Any]
 
 
-def show_packets(page: Page, found: Iterable[PacketTrace], verbose: bool) -> None:
+def show_packets(page: Page, packets: Iterable[PacketTrace], verbose: bool) -> None:
     """One after the other, with their numbers."""
-    for number, packet in enumerate(found, 1):
+    for number, packet in enumerate(packets, 1):
         page.print(f"packet {number}", style="bold")
         show_packet(page, packet, verbose)
 
 
-def show_packet(page: Page, found: PacketTrace, verbose: bool) -> None:
+def show_packet(page: Page, packet: PacketTrace, verbose: bool) -> None:
     """All hops, and what becomes of the packet."""
-    for hop in found.hops:
+    for hop in packet.hops:
         share = f"  {hop['fraction']:.1%} of the traffic" if "fraction" in hop else ""
         when = f"  at {hop['at_ns'] / 1000:.3f} us" if hop["at_ns"] else ""
         page.print(f"{hop['switch']}, port {hop['port']}{when}{share}", style="bold")
         _show_tree(page, hop["trace"], 1, verbose)
-    for ending in found.outcomes:
+    for ending in packet.outcomes:
         page.print(_ending(ending))
-    if found.note:
-        page.print(found.note)
+    if packet.note:
+        page.print(packet.note)
 
 
 def _ending(ending: _Facts) -> str:

@@ -218,11 +218,11 @@ class Difference:
         return bool(self.delete or self.modify or self.insert)
 
 
-def difference(present: Iterable[Entity], wanted: Iterable[Entity]) -> Difference:
-    """What turns `present` into `wanted`. Default actions, which cannot be deleted, are only ever modified; one that is
+def difference(present: Iterable[Entity], target: Iterable[Entity]) -> Difference:
+    """What turns `present` into `target`. Default actions, which cannot be deleted, are only ever modified; one that is
     present but not wanted stays."""
     old = {entity.key: entity for entity in present}
-    new = {entity.key: entity for entity in wanted}
+    new = {entity.key: entity for entity in target}
     fresh = [entity for key, entity in new.items() if key not in old]
     return Difference(
         delete=tuple(e for key, e in old.items() if key not in new and not isinstance(e, DefaultAction)),

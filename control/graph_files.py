@@ -186,8 +186,8 @@ class NetworkFile:
             raise DetourError(
                 f"{self.text!r}: the file names hosts, like {min(hosts)}; hosts= and grown= do not go with it"
             )
-        said = any("hosts" in data for data in (network.data, *(node.data for node in network.nodes)))
-        if not (hosts or own or said):
+        given = any("hosts" in data for data in (network.data, *(node.data for node in network.nodes)))
+        if not (hosts or own or given):
             self.notes.append(f"{self.path} names no hosts: every switch gets one (FILE,hosts=N for another number)")
         return not hosts
 

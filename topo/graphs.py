@@ -134,18 +134,18 @@ def _terms(
 ) -> tuple[LinkTerms, int]:
     """Also the rate of which speeds are multiples: the fastest one of a host, or 0 if nothing is said of rates."""
     usual = USUAL_GBPS if gbps is None else gbps
-    said = gbps is not None or any("gbps" in data for _, _, data in links)
+    given = gbps is not None or any("gbps" in data for _, _, data in links)
     rates = [_quantity(a, b, data, "gbps", usual, MAX_GBPS) for a, b, data in links]
     waits = [_quantity(a, b, data, "delay_ns", delay_ns, MAX_DELAY_NS) for a, b, data in links]
     slow = next((link for link, rate in zip(links, rates, strict=True) if rate == 0), None)
     if slow is not None:
         raise DetourError(f"graph: the link {slow[0]}-{slow[1]}: gbps=0 carries nothing")
     of_hosts = [rate or 0.0 for (_, b, _), rate in zip(links, rates, strict=True) if b not in names]
-    most = max(of_hosts, default=usual) if said else usual
+    most = max(of_hosts, default=usual) if given else usual
     terms: LinkTerms = {}
     for (_, _, data), rate, wait in zip(links, rates, waits, strict=True):
-        terms[id(data)] = (rate or usual) / most if said else 1.0, None if wait is None else round(1000 * wait)
-    return terms, round(most * 1e9) if said else 0
+        terms[id(data)] = (rate or usual) / most if given else 1.0, None if wait is None else round(1000 * wait)
+    return terms, round(most * 1e9) if given else 0
 
 
 def _quantity(
@@ -213,9 +213,9 @@ class _Ports:
         for a, b, data in links:
             if data.get("ports") is not None:
                 ports[id(data)] = self.take(a, data["ports"][a]), self.take(b, data["ports"][b])
-        for wanted in ("local", "global"):
+        for order in ("local", "global"):
             for (a, b, data), kind in zip(links, kinds, strict=True):
-                if kind == wanted and id(data) not in ports:
+                if kind == order and id(data) not in ports:
                     ports[id(data)] = self.take(a), self.take(b)
         return ports
 

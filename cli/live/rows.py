@@ -98,10 +98,10 @@ class LiveRows(Generic[T]):
         self.everything = False
         self._rows: dict[str, LiveRow[T]] = {}
 
-    def update(self, found: Iterable[T]) -> None:
+    def update(self, values: Iterable[T]) -> None:
         """Takes a new value of every row; who is not among them is gone."""
         rows: dict[str, LiveRow[T]] = {}
-        for now in found:
+        for now in values:
             name = self._name(now)
             row = rows[name] = self._rows.get(name) or LiveRow(name, now, idle=_IDLE_SHOWN)
             row.now = now

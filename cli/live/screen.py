@@ -150,11 +150,11 @@ class WatchScreen:
             body = [[("", cut(f" {empty}", width))]]
         room = max(0, height - _FIXED_LINES)
         body = (body + [[("", " " * width)]] * room)[:room]
-        found = [[("class:title", cut(self._title(), width))], _heads(columns, history, view, width), *body]
-        found.append([("class:message", cut(f" {self.message}", width))])
+        picture = [[("class:title", cut(self._title(), width))], _heads(columns, history, view, width), *body]
+        picture.append([("class:message", cut(f" {self.message}", width))])
         wide = " " + "  ".join(_KEYS)
-        found.append([("class:keys", cut(wide if len(wide) <= width else " " + " ".join(_KEYS), width))])
-        return found[:height]
+        picture.append([("class:keys", cut(wide if len(wide) <= width else " " + " ".join(_KEYS), width))])
+        return picture[:height]
 
     def _title(self) -> str:
         view = self.view
@@ -167,13 +167,13 @@ class WatchScreen:
 
 def fitting(columns: Sequence[LiveColumn[T]], width: int) -> tuple[list[LiveColumn[T]], int]:
     """Columns that fit with a history, and how wide that is (0: there is no room for one)."""
-    found = list(columns)
-    while (room := width - 1 - sum(column.width + 1 for column in found)) < _LEAST_HISTORY:
-        spare = max(found, key=lambda column: column.need)
+    kept = list(columns)
+    while (room := width - 1 - sum(column.width + 1 for column in kept)) < _LEAST_HISTORY:
+        spare = max(kept, key=lambda column: column.need)
         if spare.need == 0:
-            return found, max(0, room)
-        found.remove(spare)
-    return found, min(room, _MOST_HISTORY)
+            return kept, max(0, room)
+        kept.remove(spare)
+    return kept, min(room, _MOST_HISTORY)
 
 
 def cut(text: str, width: int) -> str:
@@ -208,10 +208,10 @@ def _row(row: LiveRow[T], columns: Sequence[LiveColumn[T]], history: int, view: 
 
 def _cut_line(line: Line, width: int) -> Line:
     """A line that is no longer than that, even on a terminal that is too narrow for anything."""
-    found, left = [], width
+    kept, left = [], width
     for style, text in line:
         if left <= 0:
             break
-        found.append((style, text[:left]))
+        kept.append((style, text[:left]))
         left -= len(text)
-    return found
+    return kept

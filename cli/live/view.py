@@ -72,14 +72,14 @@ class Live:
         screen = self.screen
         while not self._end.is_set():
             try:
-                found = self._asked.watch(self._interval)
+                uses = self._asked.watch(self._interval)
                 flows = self._asked.flows().flows if screen.in_flows else None
             except DetourError as error:
                 self._failure = error
                 self._app.exit()
                 return
             if not screen.paused:
-                screen.links.rows.update(found.links)
+                screen.links.rows.update(uses.links)
                 if flows is not None:
                     screen.flows.rows.update(flows)
             self._app.invalidate()
@@ -100,10 +100,10 @@ class Live:
     def _text(self) -> StyleAndTextTuples:
         size = get_app().output.get_size()
         lines = self.screen.lines(size.columns, size.rows)
-        found: StyleAndTextTuples = []
+        parts: StyleAndTextTuples = []
         for number, line in enumerate(lines):
-            found += [("", "\n"), *line] if number else line
-        return found
+            parts += [("", "\n"), *line] if number else line
+        return parts
 
     def _keys(self) -> KeyBindings:
         keys, screen = KeyBindings(), self.screen

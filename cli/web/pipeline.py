@@ -85,11 +85,11 @@ def _parser_part(program: Mapping[str, Any]) -> Document:
             to = onward["next_state"] or "accept"
             edges.setdefault(name, []).append(to)
             labels.setdefault((name, to), []).append(onward["value"] or "")
-    known = {name: {"kind": "state", "label": name, "source": None} for name in (*states, "accept")}
+    nodes = {name: {"kind": "state", "label": name, "source": None} for name in (*states, "accept")}
     for name, state in states.items():
         headers = [op["parameters"][0]["value"] for op in state["parser_ops"] if op["op"].startswith("extract")]
-        known[name]["extracts"] = headers
-    return _placed("parser", parser["init_state"], known, edges, labels)
+        nodes[name]["extracts"] = headers
+    return _placed("parser", parser["init_state"], nodes, edges, labels)
 
 
 # -- controls --------------------------------------------------------------------------------------------------
@@ -101,7 +101,7 @@ def _control_part(program: Mapping[str, Any], pipeline: Mapping[str, Any], texts
     actions = {each["id"]: each for each in program["actions"]}
     onward = {name: [to for to, _ in _ways(each)] for name, each in tables.items()}
     merged = _merged(code, onward, pipeline)
-    known: dict[str, Document] = {}
+    nodes: dict[str, Document] = {}
     edges: dict[str, list[str]] = {}
     labels: dict[tuple[str, str], list[str]] = {}
 
@@ -114,17 +114,17 @@ def _control_part(program: Mapping[str, Any], pipeline: Mapping[str, Any], texts
         if name in merged:
             continue
         chain = _chain(name, merged, onward)
-        known[name] = _code(chain, tables, actions, texts) if name in code else _table(each)
+        nodes[name] = _code(chain, tables, actions, texts) if name in code else _table(each)
         last = tables[chain[-1]]
         for to, label in _ways(last):
             add(name, to, "" if name in code else label)
     for each in pipeline["conditionals"]:
         place = _place(each)
-        known[each["name"]] = {"kind": "condition", "label": (place or {}).get("text") or each["name"], "source": place}
+        nodes[each["name"]] = {"kind": "condition", "label": (place or {}).get("text") or each["name"], "source": place}
         add(each["name"], each["true_next"], "yes")
         add(each["name"], each["false_next"], "no")
-    known["end"] = {"kind": "end", "label": f"end of {pipeline['name']}", "source": None}
-    return _placed(pipeline["name"], pipeline["init_table"] or "end", known, edges, labels)
+    nodes["end"] = {"kind": "end", "label": f"end of {pipeline['name']}", "source": None}
+    return _placed(pipeline["name"], pipeline["init_table"] or "end", nodes, edges, labels)
 
 
 def _ways(table: Mapping[str, Any]) -> Iterator[tuple[str | None, str]]:
@@ -151,21 +151,21 @@ def _merged(code: set[str], onward: Mapping[str, list[str | None]], pipeline: Ma
                 before.setdefault(to, []).append(each["name"])
     behind = {ways[0]: name for name, ways in before.items() if name in code and len(ways) == 1}
     follows = {name: behind[name] for name in code & behind.keys() if len(onward[name]) == 1}
-    found: dict[str, str] = {}
+    heads: dict[str, str] = {}
     for head in code - set(follows.values()):
         at = head
         while at in follows:
             at = follows[at]
-            found[at] = head
-    return found
+            heads[at] = head
+    return heads
 
 
 def _chain(name: str, merged: Mapping[str, str], onward: Mapping[str, list[str | None]]) -> list[str]:
     """A table, and the code that is one node with it."""
-    found = [name]
-    while (to := onward[found[-1]][0]) is not None and merged.get(to) == name:
-        found.append(to)
-    return found
+    chain = [name]
+    while (to := onward[chain[-1]][0]) is not None and merged.get(to) == name:
+        chain.append(to)
+    return chain
 
 
 def _table(table: Mapping[str, Any]) -> Document:
@@ -202,43 +202,43 @@ def _line(place: Document, texts: Document) -> str:
 
 
 def _place(of: Mapping[str, Any]) -> Document | None:
-    found = of.get("source_info")
-    if not found or not found.get("filename"):
+    info = of.get("source_info")
+    if not info or not info.get("filename"):
         return None
     return {
-        "file": found["filename"],
-        "line": found.get("line", 0),
-        "column": found.get("column", 0),
-        "text": " ".join(str(found.get("source_fragment", "")).split()),
+        "file": info["filename"],
+        "line": info.get("line", 0),
+        "column": info.get("column", 0),
+        "text": " ".join(str(info.get("source_fragment", "")).split()),
     }
 
 
 def _placed(
     name: str,
     first: str,
-    known: Mapping[str, Document],
+    shown: Mapping[str, Document],
     edges: Mapping[str, list[str]],
     labels: Mapping[tuple[str, str], list[str]],
 ) -> Document:
-    found = layered(first, edges)
+    layout = layered(first, edges)
 
     def at(place: tuple[float, float]) -> list[int]:
         return [round((place[0] + 0.5) * _WIDE), round((place[1] + 0.5) * _HIGH)]
 
     nodes = []
-    for node, place in found.place.items():
+    for node, place in layout.place.items():
         x, y = at(place)
-        about = known[node]
-        nodes.append({**about, "id": f"{name}/{node}", "label": about["label"][:_TEXT], "x": x, "y": y})
+        info = shown[node]
+        nodes.append({**info, "id": f"{name}/{node}", "label": info["label"][:_TEXT], "x": x, "y": y})
     drawn = []
-    for (a, b), bends in found.bends.items():
+    for (a, b), bends in layout.bends.items():
         text = list(dict.fromkeys(label for label in labels[a, b] if label))
         label = ", ".join(text[:2]) + (f" … {len(text)}" if len(text) > 2 else "")
-        points = [at(place) for place in (found.place[a], *bends, found.place[b])]
+        points = [at(place) for place in (layout.place[a], *bends, layout.place[b])]
         drawn.append({"from": f"{name}/{a}", "to": f"{name}/{b}", "label": label, "points": points})
     return {
         "name": name, "first": f"{name}/{first}", "nodes": nodes, "edges": drawn,
-        "width": round(found.columns * _WIDE), "height": found.layers * _HIGH,
+        "width": round(layout.columns * _WIDE), "height": layout.layers * _HIGH,
     }  # fmt: skip
 
 
@@ -248,15 +248,15 @@ def _placed(
 def _headers(program: Mapping[str, Any]) -> Document:
     types = {each["name"]: each for each in program["header_types"]}
     by_id = {header["id"]: header["name"] for header in program["headers"]}
-    found: Document = {}
+    headers: Document = {}
     for each in program["headers"]:
         fields = [[field[0], field[1]] for field in types[each["header_type"]]["fields"]]
-        found[each["name"]] = {"fields": fields, "metadata": bool(each["metadata"])}
+        headers[each["name"]] = {"fields": fields, "metadata": bool(each["metadata"])}
     for each in program.get("header_stacks", ()):
         members = [by_id[number] for number in each["header_ids"]]
-        fields = found[members[0]]["fields"] if members else []
-        found[each["name"]] = {"members": members, "metadata": False, "fields": fields}
-    return found
+        fields = headers[members[0]]["fields"] if members else []
+        headers[each["name"]] = {"members": members, "metadata": False, "fields": fields}
+    return headers
 
 
 def _texts(program: Mapping[str, Any], folders: list[Path]) -> Document:
@@ -266,11 +266,11 @@ def _texts(program: Mapping[str, Any], folders: list[Path]) -> Document:
     for place in _all_places(program):
         lines = quoted.setdefault(place["file"], {})
         lines[place["line"]] = max(lines.get(place["line"], ""), place["text"], key=len)
-    found: Document = {}
+    texts: Document = {}
     for file, lines in quoted.items():
         text = _read(file, folders)
-        found[file] = {"text": text} if text is not None else {"lines": {str(k): v for k, v in sorted(lines.items())}}
-    return found
+        texts[file] = {"text": text} if text is not None else {"lines": {str(k): v for k, v in sorted(lines.items())}}
+    return texts
 
 
 def _all_places(value: Any) -> Iterator[Document]:

@@ -100,11 +100,11 @@ class RunRecorder(Watcher):
         hs, flows = fabric.hs, fabric.flows
         pairs = list(zip(hs.qp["host"][flows.sender].tolist(), hs.qp["host"][flows.receiver].tolist(), strict=True))
         seen: dict[tuple[int, int], int] = {}
-        found = []
+        names = []
         for pair in pairs:
             copy = seen[pair] = seen.get(pair, 0) + 1
-            found.append(f"h{pair[0]}-h{pair[1]}" + (f"#{copy}" if copy > 1 else ""))
-        self._names, self._pairs = found, pairs
+            names.append(f"h{pair[0]}-h{pair[1]}" + (f"#{copy}" if copy > 1 else ""))
+        self._names, self._pairs = names, pairs
         directions = [{"link": link.name, "from": f"s{device - 1}:{port}"} for link, (device, port) in links]
         status = {
             "topology": topology.spec, "target": "virtual time", "switches": len(topology.switches),
@@ -139,8 +139,8 @@ class RunRecorder(Watcher):
         self._pauses_since()
         if fabric.deadlock_found is not None and not self._stuck:
             self._stuck = True
-            found = fabric.deadlock_found
-            self._events.append({"t": found.at_ps / 1e12, "kind": "deadlock", "text": str(found)})
+            deadlock = fabric.deadlock_found
+            self._events.append({"t": deadlock.at_ps / 1e12, "kind": "deadlock", "text": str(deadlock)})
         self._looks.append(self._look(now))
         sample = self._sample(len(self._looks) - 1)
         if len(self._looks) > 1:
@@ -169,11 +169,11 @@ class RunRecorder(Watcher):
         """Packets that were marked on their way out of each port."""
         name = PORT_COUNTERS["marked"]
         states = self._fabric.states
-        found = []
+        marks = []
         for device, port in self._ends:
             counter = states[device].counters.get(name)
-            found.append(counter.read(port)[0] if counter is not None else 0)
-        return np.array(found, np.int64)
+            marks.append(counter.read(port)[0] if counter is not None else 0)
+        return np.array(marks, np.int64)
 
     def _pauses_since(self) -> None:
         """An event of PFC frames that switches have sent since the last look."""
@@ -209,18 +209,18 @@ class RunRecorder(Watcher):
         """Of every connection that sends, in words; those that spray have none of their own."""
         fabric = self._fabric
         hs, rows = fabric.hs, fabric.flows.sender
-        found = self._path_of or [""] * len(rows)
-        found = list(found)
+        paths = self._path_of or [""] * len(rows)
+        paths = list(paths)
         for number in np.flatnonzero(busy).tolist():
             row = rows[number]
             q = hs.qp[row]
             if q["sprays"]:
-                found[number] = f"sprayed over {int(q['n_cand'])} paths"
+                paths[number] = f"sprayed over {int(q['n_cand'])} paths"
                 continue
             way = hs.candidate[row, int(q["cand"])]
             address = (int(way["dst_hi"]) & (1 << 64) - 1) << 64 | int(way["dst_lo"]) & (1 << 64) - 1
-            found[number] = f"usid:{ipv6_text(address)}" if address else str(verbs.Path(int(way["sport"])))
-        return found
+            paths[number] = f"usid:{ipv6_text(address)}" if address else str(verbs.Path(int(way["sport"])))
+        return paths
 
     def _note_paths(self, now: int, paths: list[str], busy: np.ndarray) -> None:
         """Connections that have another path now, in one event."""
@@ -250,8 +250,8 @@ class RunRecorder(Watcher):
             if self._tracer is None:
                 self._tracer = Tracer(fabric.installed(), fabric.topology)
             a, b = (fabric.topology.hosts[host] for host in self._pairs[number])
-            found = self._tracer.trace(a, b, int(path.removeprefix("sport:"), 16))
-            self._ways[number, path] = [fabric.topology.switches[each].name for each in found.switches]
+            traced = self._tracer.trace(a, b, int(path.removeprefix("sport:"), 16))
+            self._ways[number, path] = [fabric.topology.switches[each].name for each in traced.switches]
         return self._ways[number, path]
 
     # -- what comes of it -----------------------------------------------------------------------------------

@@ -146,10 +146,10 @@ def _routed(network: Expander, terms: Terms, scheme: str, bound: int | None, ksp
     if scheme == "nue":
         assert bound is not None
         grown = nue.nue(network, bound, terms.trees, terms.seed)
-        made, escaped = grown.lanes, grown.escaped / grown.trees
+        assigned, escaped = grown.lanes, grown.escaped / grown.trees
     elif scheme == "ksp-lash":
-        made = lanes.lash(ksp)
+        assigned = lanes.lash(ksp)
     else:
         balanced = forests.balanced(network, terms.trees, terms.seed)
-        made = lanes.lash(balanced) if scheme == "lash" else lanes.break_cycles(balanced)
-    return _Routed(made.routes, made.lanes, prove(made.routes, made.lane), escaped)
+        assigned = lanes.lash(balanced) if scheme == "lash" else lanes.break_cycles(balanced)
+    return _Routed(assigned.routes, assigned.lanes, prove(assigned.routes, assigned.lane), escaped)

@@ -97,7 +97,7 @@ def _path(source, hops, budget, free, ch, dead, table, columns):
 
 
 @allocating
-def disjoint_from(source, wanted, k, budget, max_hops, ch, have, length, kept):
+def disjoint_from(source, targets, k, budget, max_hops, ch, have, length, kept):
     """Up to K paths from a source to every wanted switch, no two of the same pair with a link in common.
 
     Args:
@@ -114,17 +114,17 @@ def disjoint_from(source, wanted, k, budget, max_hops, ch, have, length, kept):
     dead = np.zeros(links, np.bool_)
     columns = np.empty(max_hops, np.uint8)
     for y in range(n):
-        if not wanted[y]:
+        if not targets[y]:
             continue
         for i in range(sizes[0]):
             table[0, reached[0, i]] = -1
         table[0, y], reached[0, 0], sizes[0] = ANYWHERE, y, 1
         room = min(k, (ch.neighbour[source] >= 0).sum(), (ch.neighbour[y] >= 0).sum())
-        hops, known = 1, 0
+        hops, examined = 1, 0
         while have[y] < room and hops <= max_hops:
-            while known < hops - _LOOKAHEAD:
-                known += 1
-                _extend(known, spare, free, ch, dead, table, reached, sizes)
+            while examined < hops - _LOOKAHEAD:
+                examined += 1
+                _extend(examined, spare, free, ch, dead, table, reached, sizes)
             if not _path(source, hops, spare, free, ch, dead, table, columns):
                 hops += 1
                 continue
@@ -133,7 +133,7 @@ def disjoint_from(source, wanted, k, budget, max_hops, ch, have, length, kept):
             have[y] += 1
             _mark(source, columns, int64(hops), ch, dead, int64(1))
             # What is left has no shorter paths than before, but the table is no longer true.
-            known = 0
+            examined = 0
         for i in range(have[y]):
             _mark(source, kept[y, i], int64(length[y, i]), ch, dead, int64(0))
 

@@ -25,7 +25,7 @@ FREE = 1 << 30
 
 
 @allocating
-def highest(wanted, ch, hops, most):
+def highest(targets, ch, hops, most):
     """How high a path may come to a switch and still get to a wanted one: (most + 1, hops, switches) by down-ups that
     are left and links that are left, exactly; -1: it cannot, `FREE`: at any position. Switches may come twice in that.
     """
@@ -33,7 +33,7 @@ def highest(wanted, ch, hops, most):
     top = np.full((most + 1, hops, n), -1, np.int32)
     for budget in range(most + 1):
         for y in range(n):
-            if wanted[y]:
+            if targets[y]:
                 top[budget, 0, y] = FREE
     for links in range(1, hops):
         for budget in range(most + 1):
@@ -62,7 +62,7 @@ def _grown(array):
 
 
 @allocating
-def walk(source, hops, budget, wanted, top, ch, on_path, ends, columns):
+def walk(source, hops, budget, targets, top, ch, on_path, ends, columns):
     """All simple paths of exactly `hops` links from a source to wanted switches, with at most `budget` down-ups.
 
     Args:
@@ -78,13 +78,13 @@ def walk(source, hops, budget, wanted, top, ch, on_path, ends, columns):
     position = np.zeros(hops + 1, np.int64)
     down_ups = np.zeros(hops + 1, np.int64)
     turn = np.zeros(hops + 1, np.int64)
-    found, depth = 0, 0
+    paths, depth = 0, 0
     at[0] = source
     on_path[source] = True
     while depth >= 0:
         x, c = at[depth], turn[depth]
         last = depth + 1 == hops
-        if last and found + width > ends.shape[0]:
+        if last and paths + width > ends.shape[0]:
             ends, columns = _grown(ends), _grown(columns)
         here, spent = position[depth], down_ups[depth]
         while c < width:
@@ -94,12 +94,12 @@ def walk(source, hops, budget, wanted, top, ch, on_path, ends, columns):
             if y < 0 or more > budget or on_path[y]:
                 continue
             if last:
-                if wanted[y]:
-                    ends[found, 0] = y
+                if targets[y]:
+                    ends[paths, 0] = y
                     for d in range(depth):
-                        columns[found, d] = turn[d] - 1
-                    columns[found, depth] = c - 1
-                    found += 1
+                        columns[paths, d] = turn[d] - 1
+                    columns[paths, depth] = c - 1
+                    paths += 1
             elif ch.enter[x, c - 1] <= top[min(budget - more, most), hops - depth - 1, y]:
                 turn[depth] = c
                 depth += 1
@@ -109,7 +109,7 @@ def walk(source, hops, budget, wanted, top, ch, on_path, ends, columns):
         else:
             on_path[x] = False
             depth -= 1
-    return found, ends, columns
+    return paths, ends, columns
 
 
 @allocating
@@ -166,22 +166,22 @@ def choose(used, hops, room, ties, use, chosen):
 
 
 @allocating
-def _by_end(ends, found, n, start, order):
+def _by_end(ends, count, n, start, order):
     """Sorts paths by destination, stably: those to y are order[start[y]:start[y+1]]."""
     start[:] = 0
-    for i in range(found):
+    for i in range(count):
         start[ends[i, 0] + 1] += 1
     for y in range(n):
         start[y + 1] += start[y]
     fill = start[:n].copy()
-    for i in range(found):
+    for i in range(count):
         y = ends[i, 0]
         order[fill[y]] = i
         fill[y] += 1
 
 
 @allocating
-def paths_from(source, wanted, k, budget, ties, max_hops, ch, have, length, kept):
+def paths_from(source, targets, k, budget, ties, max_hops, ch, have, length, kept):
     """The first K paths from a source to every wanted switch.
 
     Args:
@@ -196,12 +196,12 @@ def paths_from(source, wanted, k, budget, ties, max_hops, ch, have, length, kept
     use = np.zeros(n * width, np.int32)
     chosen, used = np.empty(1, np.bool_), np.empty((1, max_hops), np.int32)
     for hops in range(1, max_hops + 1):
-        if not wanted.any():
+        if not targets.any():
             break
-        top = highest(wanted, ch, hops, min(budget, hops))
-        found, ends, columns = walk(source, hops, budget, wanted, top, ch, on_path, ends, columns)
-        order = np.empty(found, np.int64)
-        _by_end(ends, found, n, start, order)
+        top = highest(targets, ch, hops, min(budget, hops))
+        paths, ends, columns = walk(source, hops, budget, targets, top, ch, on_path, ends, columns)
+        order = np.empty(paths, np.int64)
+        _by_end(ends, paths, n, start, order)
         for y in range(n):
             candidates = order[start[y] : start[y + 1]]
             if candidates.size == 0:
@@ -225,12 +225,12 @@ def paths_from(source, wanted, k, budget, ties, max_hops, ch, have, length, kept
                     have[y] += 1
                 for d in range(hops):
                     use[used[i, d]] = 0
-            wanted[y] = have[y] < k
+            targets[y] = have[y] < k
 
 
 @EXPANDER.entry
 def paths_of_sources(
-    sources: Int64s1, wanted: Bools2, k: int, budget: int, ties: int, max_hops: int, ch: Channels, count: Int32s2,
+    sources: Int64s1, targets: Bools2, k: int, budget: int, ties: int, max_hops: int, ch: Channels, count: Int32s2,
     lengths: UInt8s1, columns: UInt8s2,
 ) -> int:  # fmt: skip
     """`paths_from` for several sources; the paths of source i to y begin behind those to smaller y.
@@ -247,7 +247,7 @@ def paths_of_sources(
     kept = np.empty((n, k, max_hops), np.uint8)
     row = 0
     for i in range(sources.size):
-        want = wanted[i].copy()
+        want = targets[i].copy()
         if ties == DISJOINT:
             disjoint_from(sources[i], want, k, budget, max_hops, ch, count[i], length, kept)
         else:

@@ -136,11 +136,11 @@ def _follow(
                 columns[row, hops] = c
                 hops += 1
                 x = ch.neighbour[x, c]
-            known = False
+            listed = False
             for other in range(begin, row):
                 if length[other] == hops and (columns[other, :hops] == columns[row, :hops]).all():
-                    known = True
-            if not known:
+                    listed = True
+            if not listed:
                 length[row] = hops
                 row += 1
         count[i] = row - begin

@@ -86,11 +86,11 @@ def _partition(network: Expander, lanes: int) -> list[Int64Array]:
 def _spanning_tree(network: Expander, root: int) -> BoolArray:
     """(switches, width) whether a channel is one of the tree's, in either direction."""
     ch = network.channels
-    found = np.zeros(ch.neighbour.shape, np.bool_)
+    in_tree = np.zeros(ch.neighbour.shape, np.bool_)
     for x, y in nx.bfs_edges(_graph(network), root):
         c = int(np.flatnonzero(ch.neighbour[x] == y)[0])
-        found[x, c] = found[y, ch.back[x, c]] = True
-    return found
+        in_tree[x, c] = in_tree[y, ch.back[x, c]] = True
+    return in_tree
 
 
 @EXPANDER.entry
@@ -109,16 +109,16 @@ def _route_lane(
     nearer = np.empty(n, np.int64)
     for tree in range(via.shape[0]):
         for k in range(own.size):
-            target, found = order[own[k]], via[tree, own[k]]
-            if not _grow_within(target, weight, ch, taken, found):
+            target, hops = order[own[k]], via[tree, own[k]]
+            if not _grow_within(target, weight, ch, taken, hops):
                 escaped += 1
                 for x in range(n):
-                    _forget(x, found, target, ch, taken)
-                assign(found, ways[k])
+                    _forget(x, hops, target, ch, taken)
+                assign(hops, ways[k])
                 for x in range(n):
-                    _depend(x, found, target, ch, taken)
-            _by_distance(target, found, ch, nearer)
-            add_weights(nearer, hosts, ch, found, weight)
+                    _depend(x, hops, target, ch, taken)
+            _by_distance(target, hops, ch, nearer)
+            add_weights(nearer, hosts, ch, hops, weight)
     return escaped
 
 
@@ -264,12 +264,12 @@ def _lead_elsewhere(y, e, x, c, target, ch, taken, via):
 def _by_distance(target, via, ch, order):
     """Switches in an order in which each comes behind the one that it goes by."""
     width = ch.neighbour.shape[1]
-    order[0], found, done = target, 1, 0
-    while done < found:
+    order[0], reached, done = target, 1, 0
+    while done < reached:
         x = order[done]
         done += 1
         for c in range(width):
             y = ch.neighbour[x, c]
             if y >= 0 and y != target and via[y] == ch.back[x, c]:
-                order[found] = y
-                found += 1
+                order[reached] = y
+                reached += 1

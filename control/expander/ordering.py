@@ -45,9 +45,9 @@ def empty_order(ch: Channels) -> Order:
 def _forward(begin, limit, ch, order):
     """Channels that `begin` leads to up to place `limit`, into `ahead`; their number, or -1 if one is at `limit`."""
     width = ch.neighbour.shape[1]
-    order.ahead[0], found, done = begin, 1, 0
+    order.ahead[0], reached, done = begin, 1, 0
     order.seen[begin] = True
-    while done < found:
+    while done < reached:
         i = order.ahead[done]
         done += 1
         y = ch.neighbour[i // width, i % width]
@@ -56,21 +56,21 @@ def _forward(begin, limit, ch, order):
                 continue
             to = y * width + d
             if order.place[to] == limit:
-                return -found
+                return -reached
             if order.place[to] < limit and not order.seen[to]:
                 order.seen[to] = True
-                order.ahead[found] = to
-                found += 1
-    return found
+                order.ahead[reached] = to
+                reached += 1
+    return reached
 
 
 @allocating
 def _backward(begin, limit, ch, order):
     """Channels that lead to `begin` from places beyond `limit`, into `behind`; their number."""
     width = ch.neighbour.shape[1]
-    order.behind[0], found, done = begin, 1, 0
+    order.behind[0], reached, done = begin, 1, 0
     order.seen[begin] = True
-    while done < found:
+    while done < reached:
         i = order.behind[done]
         done += 1
         x, c = i // width, i % width
@@ -81,9 +81,9 @@ def _backward(begin, limit, ch, order):
             before = y * width + ch.back[x, e]
             if order.count[before, c] and order.place[before] > limit and not order.seen[before]:
                 order.seen[before] = True
-                order.behind[found] = before
-                found += 1
-    return found
+                order.behind[reached] = before
+                reached += 1
+    return reached
 
 
 @allocating
@@ -94,11 +94,11 @@ def _sort(channels, count, order):
         gap = 3 * gap + 1
     while gap > 0:
         for i in range(gap, count):
-            one, at = channels[i], i
-            while at >= gap and order.place[channels[at - gap]] > order.place[one]:
+            channel, at = channels[i], i
+            while at >= gap and order.place[channels[at - gap]] > order.place[channel]:
                 channels[at] = channels[at - gap]
                 at -= gap
-            channels[at] = one
+            channels[at] = channel
         gap //= 3
 
 
@@ -117,9 +117,9 @@ def _reorder(ahead, behind, order):
             places[k] = order.place[order.ahead[j]]
             j += 1
     for k in range(behind + ahead):
-        one = order.behind[k] if k < behind else order.ahead[k - behind]
-        order.place[one] = places[k]
-        order.seen[one] = False
+        channel = order.behind[k] if k < behind else order.ahead[k - behind]
+        order.place[channel] = places[k]
+        order.seen[channel] = False
 
 
 @allocating

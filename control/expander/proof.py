@@ -99,8 +99,8 @@ def find_cycle(depends: BoolArray, network: Expander) -> tuple[int, ...]:
     Returns:
         Channel numbers x * width + c, each depending on the next, the last on the first."""
     width = depends.shape[1]
-    found = cycle_of(depends[:, :, None, :, None], network.channels.neighbour)
-    return tuple(x * width + c for x, c, _ in found)
+    cycle = cycle_of(depends[:, :, None, :, None], network.channels.neighbour)
+    return tuple(x * width + c for x, c, _ in cycle)
 
 
 def prove(routes: ExpanderRoutes, lane: UInt8Array | None = None) -> Proof:

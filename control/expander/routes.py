@@ -202,8 +202,8 @@ def compute(
     both_directions = pairs is None
     if pairs is None:
         pairs = all_pairs(network)
-    wanted = pairs[pairs[:, 0] < pairs[:, 1]] if both_directions else pairs
-    sources = np.unique(wanted[:, 0]).astype(np.int64)
+    computed = pairs[pairs[:, 0] < pairs[:, 1]] if both_directions else pairs
+    sources = np.unique(computed[:, 0]).astype(np.int64)
     ch = enumeration.native(network.channels)
     cores = len(os.sched_getaffinity(0))
     # Small enough for memory, and so many that no core is left without.
@@ -213,7 +213,9 @@ def compute(
     if report:
         report(0, sources.size)
     with ThreadPoolExecutor(cores) as threads:
-        for some, part in zip(chunks, threads.map(lambda some: _chunk(some, wanted, policy, ch), chunks), strict=True):
+        for some, part in zip(
+            chunks, threads.map(lambda some: _chunk(some, computed, policy, ch), chunks), strict=True
+        ):
             counts[some] = part[2]
             parts.append(part)
             done += some.size
@@ -234,8 +236,8 @@ def rows_anew(
     """Routes for some (source, destination) switches, and a row of them for each: path number `numbers[i]` of its pair,
     counted round; None if the pair has no path within the policy's priorities and hops. Raises `DetourError`: the
     policy makes no sense."""
-    wanted, which = np.unique(np.array(ends, np.int32).reshape(-1, 2), axis=0, return_inverse=True)
-    routes = compute(network, policy, wanted, partial=True)
+    distinct, which = np.unique(np.array(ends, np.int32).reshape(-1, 2), axis=0, return_inverse=True)
+    routes = compute(network, policy, distinct, partial=True)
     rows: list[int | None] = []
     for i, number in zip(which.ravel().tolist(), numbers, strict=True):
         low, count = int(routes.first[i]), int(routes.first[i + 1] - routes.first[i])
@@ -244,13 +246,13 @@ def rows_anew(
 
 
 def _chunk(
-    sources: Int64Array, wanted: Int32Array, policy: PathPolicy, ch: Channels
+    sources: Int64Array, targets: Int32Array, policy: PathPolicy, ch: Channels
 ) -> tuple[UInt8Array, UInt8Array, Int32Array]:
     """Lengths and columns of the paths of some sources, and their numbers (sources, switches)."""
     want = np.zeros((sources.size, ch.neighbour.shape[0]), np.bool_)
-    row = np.searchsorted(sources, wanted[:, 0])
-    mine = (row < sources.size) & (sources[np.minimum(row, sources.size - 1)] == wanted[:, 0])
-    want[row[mine], wanted[mine, 1]] = True
+    row = np.searchsorted(sources, targets[:, 0])
+    mine = (row < sources.size) & (sources[np.minimum(row, sources.size - 1)] == targets[:, 0])
+    want[row[mine], targets[mine, 1]] = True
     most = int(want.sum()) * policy.k
     length, columns = np.empty(most, np.uint8), np.empty((most, policy.max_hops), np.uint8)
     count = np.zeros(want.shape, np.int32)

@@ -82,8 +82,8 @@ class PhaseAssignment:
                 return True
             rows = self.at[0, p][self.at[0, p] >= 0]
             u, v = self.leaves[:, rows]
-            wanted = (over[0][u] | over[1][v]) & (u != v) if crowded else (self.spine[rows] < 0) & (u != v)
-            if not self._relieve(p, rows[wanted]):
+            candidates = (over[0][u] | over[1][v]) & (u != v) if crowded else (self.spine[rows] < 0) & (u != v)
+            if not self._relieve(p, rows[candidates]):
                 return False
         return False
 
@@ -91,9 +91,9 @@ class PhaseAssignment:
         """Exchanges a component with one of these rows, so that the other phase can be routed."""
         tried = 0
         for candidates in (_FEW, _MANY):
-            found = np.empty((candidates, 3), np.int32)
-            count = _components(p, rows, self.flows, _LONGEST, found)
-            new = found[tried:count]
+            components = np.empty((candidates, 3), np.int32)
+            count = _components(p, rows, self.flows, _LONGEST, components)
+            new = components[tried:count]
             if any(self._try(p, q, row) for _, row, q in new[np.argsort(new[:, 0], kind="stable")].tolist()):
                 return True
             tried = count
@@ -141,7 +141,7 @@ class PhaseAssignment:
 
 
 @FORS_PART.entry
-def _components(p: int, rows: Int32s1, flows: _Flows, longest: int, found: Int32s2) -> int:
+def _components(p: int, rows: Int32s1, flows: _Flows, longest: int, components: Int32s2) -> int:
     """Components that a row of phase p and another phase's flows make and that may be exchanged: cost, row, phase. They
     must not crowd the other phase, nor p at a leaf that is not crowded yet. The cost is the length, and more where the
     row would not find a free spine. Returns how many were found."""
@@ -162,12 +162,12 @@ def _components(p: int, rows: Int32s1, flows: _Flows, longest: int, found: Int32
                     size = _component(int64(row), p, q, flows, members)
                     if size < 1 or size > most or not _fits(members[:size], p, q, flows):
                         continue
-                    found[count, 0], found[count, 1], found[count, 2] = size + 4 * (not free), row, q
+                    components[count, 0], components[count, 1], components[count, 2] = size + 4 * (not free), row, q
                     count += 1
                     break
-                if count == len(found):
+                if count == len(components):
                     return count
-        if 2 * count >= len(found):
+        if 2 * count >= len(components):
             return count
     return count
 

@@ -148,17 +148,17 @@ def recoloured(fabric: FatTree, schedule: Schedule, seed: int = 1) -> np.ndarray
     rows, pair = rows[order], np.ascontiguousarray(pair[order], np.int32)
     bounds = np.searchsorted(schedule.phase[rows], np.arange(schedule.phases + 1))
     alive = fabric.alive
-    known: dict[bytes, np.ndarray] = {}
+    colours_of: dict[bytes, np.ndarray] = {}
     spine = np.full(len(schedule.phase), INSIDE, np.int32)
     for begin, end in pairwise(bounds):
         edges = pair[begin:end]
         name = edges.tobytes()
-        if name not in known:
+        if name not in colours_of:
             colours = _one_phase(edges // fabric.leaves, edges % fabric.leaves, alive, seed)
             if colours is None:
                 return None
-            known[name] = colours
-        spine[rows[begin:end]] = known[name]
+            colours_of[name] = colours
+        spine[rows[begin:end]] = colours_of[name]
     return spine
 
 

@@ -207,7 +207,7 @@ def _relieve(members, begin, middle, end, one, other, links, leaves, room, spine
     for k in range(count):
         side[k] = begin + k >= middle
         _count(int64(members[begin + k]), int64(side[k]), int64(1), links, leaves, per_link, per_leaf)
-    for wanted in range(2, -1, -1):
+    for least in range(2, -1, -1):
         for k in range(count):
             if side[k] > 1:
                 continue
@@ -215,12 +215,12 @@ def _relieve(members, begin, middle, end, one, other, links, leaves, room, spine
             over = 0
             for at in range(2):
                 over += _over(flow, part, at, phases[part], links, leaves, room, per_link, per_leaf)
-            if over == 0 or over < wanted:
+            if over == 0 or over < least:
                 continue
             if _fits(flow, 1 - part, phases[1 - part], links, leaves, room, per_link, per_leaf):
                 side[k] = 1 - part
                 _count(flow, int64(side[k]), int64(1), links, leaves, per_link, per_leaf)
-            elif wanted == 0:
+            elif least == 0:
                 side[k] = 2
             if side[k] != part:
                 _count(flow, part, int64(-1), links, leaves, per_link, per_leaf)

@@ -145,14 +145,14 @@ def _admitted(
         return Matching(*both, whole), []
     refused = []
     for s, d in zip(src.tolist(), dst.tolist(), strict=True):
-        one = Matching(np.append(phase.src, s), np.append(phase.dst, d), np.append(phase.colour, np.int32(-1)))
+        longer = Matching(np.append(phase.src, s), np.append(phase.dst, d), np.append(phase.colour, np.int32(-1)))
         if state.away[s, d]:
-            tried = _coloured(state, *one)
-            if (tried >= 0).sum() < state.away[one.src, one.dst].sum():
+            tried = _coloured(state, *longer)
+            if (tried >= 0).sum() < state.away[longer.src, longer.dst].sum():
                 refused.append((s, d))
                 continue
-            one = one._replace(colour=tried)
-        phase = one
+            longer = longer._replace(colour=tried)
+        phase = longer
     return phase, refused
 
 

@@ -42,7 +42,7 @@ class _Search(NamedTuple):
 
     queue: np.ndarray
     parent: np.ndarray
-    wanted: np.ndarray
+    loses: np.ndarray
 
 
 @FORS_PART.entry
@@ -78,30 +78,30 @@ def complete(
         rng = _next(rng)
         edge = stack[left - 1]
         u, v = source[edge], target[edge]
-        found = _free_colour(u, v, out, into, rng % colours)
-        if found < 0:
-            found = _by_ejection_chain(edge, graph, search, rng % colours)
-        if found < 0:
-            found = _by_kempe_chain(u, v, graph, chain)
+        new = _free_colour(u, v, out, into, rng % colours)
+        if new < 0:
+            new = _by_ejection_chain(edge, graph, search, rng % colours)
+        if new < 0:
+            new = _by_kempe_chain(u, v, graph, chain)
         left -= 1
-        if found < 0:
+        if new < 0:
             step += 1
             if step > budget:
                 return left + 1
             tabu = tabu_colour[edge] if tabu_until[edge] >= step else -1
-            found = _least_driven(u, v, out, into, tabu, rng)
-            if found < 0:
+            new = _least_driven(u, v, out, into, tabu, rng)
+            if new < 0:
                 return left + 1
             # Who is driven out goes to the bottom of the stack's top: it is tried next.
-            for loser in (out.at[u, found], into.at[v, found]):
+            for loser in (out.at[u, new], into.at[v, new]):
                 if loser >= 0 and colour[loser] >= 0:
                     _take(loser, graph)
                     colour[loser] = -1
-                    tabu_colour[loser] = found
+                    tabu_colour[loser] = new
                     tabu_until[loser] = step + _TENURE + rng % _TENURE
                     stack[left] = loser
                     left += 1
-        _give(edge, found, graph)
+        _give(edge, new, graph)
     return 0
 
 
@@ -175,7 +175,7 @@ def _by_ejection_chain(edge, graph, search, start) -> int:
             if y < 0:
                 return _shift(x, c, graph, search)
             parent[y] = x
-            search.wanted[y] = c
+            search.loses[y] = c
             queue[last] = y
             last += 1
     return -1
@@ -188,7 +188,7 @@ def _taken(x, c, graph, search):
     below = x
     at = search.parent[x]
     while at >= 0:
-        if search.wanted[below] == c and (source[at] == source[x] or target[at] == target[x]):
+        if search.loses[below] == c and (source[at] == source[x] or target[at] == target[x]):
             return True
         below = at
         at = search.parent[at]
@@ -205,7 +205,7 @@ def _shift(x, c, graph, search):
     at, new = x, c
     while search.parent[at] >= 0:
         _give(at, new, graph)
-        new = search.wanted[at]
+        new = search.loses[at]
         at = search.parent[at]
     return new
 
@@ -281,7 +281,7 @@ def _exchange(chain, a, b, graph):
 def _least_driven(u, v, out, into, tabu, rng) -> int:
     """The allowed colour, not `tabu`, that drives out fewest edges, ties by chance; -1: no colour is allowed."""
     colours = out.ok.shape[1]
-    best, found, ties = 3, -1, 1
+    best, cheapest, ties = 3, -1, 1
     fallback = -1
     for c in range(colours):
         if not (out.ok[u, c] and into.ok[v, c]):
@@ -291,10 +291,10 @@ def _least_driven(u, v, out, into, tabu, rng) -> int:
             continue
         cost = (out.at[u, c] >= 0) + (into.at[v, c] >= 0)
         if cost < best:
-            best, found, ties = cost, c, 1
+            best, cheapest, ties = cost, c, 1
         elif cost == best:
             ties += 1
             rng = _next(rng)
             if rng % ties == 0:
-                found = c
-    return found if found >= 0 else fallback
+                cheapest = c
+    return cheapest if cheapest >= 0 else fallback

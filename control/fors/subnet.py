@@ -161,12 +161,12 @@ class _Routes:
             return self._downlink(leaf, spine, down)
         return self._to_core(here, pod, spine, core) if fabric.alive[leaf, spine] else None
 
-    def _uplink(self, leaf: int, spine: int, wanted: int) -> int | None:
-        cable = _one_of(self._cables[leaf, spine], wanted)
+    def _uplink(self, leaf: int, spine: int, first: int) -> int | None:
+        cable = _one_of(self._cables[leaf, spine], first)
         return None if cable is None else self.fabric.hosts + 1 + spine * self.fabric.cables + cable
 
-    def _downlink(self, leaf: int, spine: int, wanted: int) -> int | None:
-        cable = _one_of(self._cables[leaf, spine], wanted)
+    def _downlink(self, leaf: int, spine: int, first: int) -> int | None:
+        cable = _one_of(self._cables[leaf, spine], first)
         return None if cable is None else leaf % self.fabric.leaves * self.fabric.cables + cable + 1
 
     def _to_core(self, here: int, pod: int, plane: int, core: int) -> int | None:
@@ -221,11 +221,11 @@ class _Routes:
         )
 
 
-def _one_of(usable: list[int], wanted: int) -> int | None:
+def _one_of(usable: list[int], first: int) -> int | None:
     """The wanted one, or another that is usable; None: there is none."""
     if not usable:
         return None
-    return wanted if wanted in usable else usable[wanted % len(usable)]
+    return first if first in usable else usable[first % len(usable)]
 
 
 def simulated(fabric: FatTree, guids: Guids) -> Iterator[str]:

@@ -108,8 +108,8 @@ def spread(fabric: FatTree, servers: int) -> tuple[int, ...]:
     that many places."""
     if not 1 <= servers <= fabric.slots:
         raise DetourError(f"{fabric.name} has places for 1..{fabric.slots} servers, not for {servers}")
-    each, more = divmod(servers, len(fabric.population))
-    return tuple(each + (leaf < more) for leaf in range(len(fabric.population)))
+    least, more = divmod(servers, len(fabric.population))
+    return tuple(least + (leaf < more) for leaf in range(len(fabric.population)))
 
 
 def _numbers(text: str, what: str, *, ranges: bool) -> tuple[int, ...]:

@@ -92,10 +92,10 @@ class SwitchClient:
 
     def _make(self) -> finsy.Switch:
         """finsy's switch is good for one connection."""
-        made = finsy.Switch(self.target.name, self.target.address, self._options)
-        made.ee.add_listener(finsy.SwitchEvent.CHANNEL_DOWN, lambda _: self.lost.set())
-        made.ee.add_listener(finsy.SwitchEvent.BECOME_BACKUP, self._on_backup)
-        return made
+        switch = finsy.Switch(self.target.name, self.target.address, self._options)
+        switch.ee.add_listener(finsy.SwitchEvent.CHANNEL_DOWN, lambda _: self.lost.set())
+        switch.ee.add_listener(finsy.SwitchEvent.BECOME_BACKUP, self._on_backup)
+        return switch
 
     @property
     def name(self) -> str:
@@ -163,13 +163,13 @@ class SwitchClient:
         decoded = [self.codec.decode(entity) async for entity in entities]
         return [entity for entity in decoded if entity is not None]
 
-    async def read_messages(self, wanted: Sequence[p4r.Entity]) -> list[p4r.Entity]:
+    async def read_messages(self, requests: Sequence[p4r.Entity]) -> list[p4r.Entity]:
         """What the switch answers, undecoded."""
-        return [entity async for entity in self._read(wanted)]
+        return [entity async for entity in self._read(requests)]
 
-    async def _read(self, wanted: Sequence[p4r.Entity]) -> AsyncIterator[p4r.Entity]:
+    async def _read(self, requests: Sequence[p4r.Entity]) -> AsyncIterator[p4r.Entity]:
         client = self._client()
-        request = p4r.ReadRequest(device_id=self.target.device_id, entities=wanted)
+        request = p4r.ReadRequest(device_id=self.target.device_id, entities=requests)
         try:
             async for reply in client.request_iter(request):
                 for entity in reply.entities:

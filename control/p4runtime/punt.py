@@ -96,9 +96,9 @@ def sid_problem(packet: bytes) -> tuple[int, int] | None:
                 return None  # not the first one: no upper layer to point at
             last = True
         elif packet[field] == _ROUTING:
-            found = _routing_problem(packet, at, length)
-            if found is not None or packet[at + 3]:
-                return found
+            problem = _routing_problem(packet, at, length)
+            if problem is not None or packet[at + 3]:
+                return problem
             last = True
         elif length > MAX_OPTIONS_BYTES:
             return HEADER_TOO_BIG, at

@@ -51,12 +51,12 @@ def updates(codec: Codec, change: Difference) -> list[p4r.Update]:
     ]
 
 
-async def reconcile_switch(switch: SwitchClient, wanted: list[Entity]) -> Written:
-    """Writes what `wanted` and the switch differ in. Raises `DetourError`: the switch refuses an update or is gone."""
-    change = difference(await switch.read(), wanted)
+async def reconcile_switch(switch: SwitchClient, target: list[Entity]) -> Written:
+    """Writes what `target` and the switch differ in. Raises `DetourError`: the switch refuses an update or is gone."""
+    change = difference(await switch.read(), target)
     await switch.write(updates(switch.codec, change))
     fresh, changed = len(change.insert), len(change.modify)
-    return Written(fresh, changed, len(change.delete), len(wanted) - fresh - changed)
+    return Written(fresh, changed, len(change.delete), len(target) - fresh - changed)
 
 
 async def reconcile(fabric: FabricClient, plan: Plan) -> Written:

@@ -295,12 +295,12 @@ def _shake(g: Coloured, lists: _Lists, trail: _Trail, members: Int32s2) -> None:
 @PLACEMENT.entry
 def _too_much(g: Coloured) -> int:
     """Edges beyond what vertices and groups take."""
-    found: Any = 0
+    excess: Any = 0
     for i in range(g.load.size):
-        found += max(0, g.load.flat[i] - g.room.flat[i])
+        excess += max(0, g.load.flat[i] - g.room.flat[i])
     for i in range(g.group_load.size):
-        found += max(0, g.group_load.flat[i] - g.group_room.flat[i])
-    return found
+        excess += max(0, g.group_load.flat[i] - g.group_room.flat[i])
+    return excess
 
 
 @PLACEMENT.entry

@@ -95,12 +95,12 @@ def busiest_bound(network: PlacementNetwork, source: Int32Array, target: Int32Ar
     """Least that the busiest link can carry: flows, or bytes, as `size` (flows,) says. From cuts alone. Of the j m + 1
     greatest flows that cross m links, some j + 1 share one."""
     best = 0
-    if len(size) and (one := int(size[0])) == size.max() == size.min():
+    if len(size) and (unit := int(size[0])) == size.max() == size.min():
         for crossing in (crossing for crossings in _crossings(network, source, target) for crossing in crossings):
             used = crossing.count > 0
-            total, links = one * crossing.count[used], crossing.links[used]
+            total, links = unit * crossing.count[used], crossing.links[used]
             best = max(
-                best, int(np.maximum(-(-total // links), one * -(-crossing.count[used] // links)).max(initial=0))
+                best, int(np.maximum(-(-total // links), unit * -(-crossing.count[used] // links)).max(initial=0))
             )
         return best
     for cut in _cuts(network, source, target):
@@ -137,7 +137,7 @@ def priced_bound(
     best = 0.0
     for sharpness in _SHARPNESS:
         price = np.where(network.alive, np.exp(sharpness * (load / load.max() - 1)), 0.0)
-        found = search.cheapest(network, pairs[:, 0], pairs[:, 1], price)
-        best = max(best, float((found * carried).sum() / price.sum()))
+        cost = search.cheapest(network, pairs[:, 0], pairs[:, 1], price)
+        best = max(best, float((cost * carried).sum() / price.sum()))
     # Rounding in the sums must not lift the bound over a whole number.
     return int(np.ceil(best * (1 - 1e-9)))

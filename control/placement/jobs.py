@@ -226,12 +226,12 @@ def _job(job: dict[Any, Any], topology: Topology) -> tuple[_Pairs, dict[int, Swi
     kind = job.get("collective")
     if kind != POINT_TO_POINT and (not isinstance(kind, str) or kind not in COLLECTIVES):
         raise DetourError(f"there is no collective {kind!r}; allowed: {', '.join(COLLECTIVES)}, {POINT_TO_POINT}")
-    wanted = "pairs" if kind == POINT_TO_POINT else "hosts"
+    needed = "pairs" if kind == POINT_TO_POINT else "hosts"
     allowed = _COMMON | ({"pairs"} if kind == POINT_TO_POINT else {"hosts", "shuffle"})
     if extra := set(job) - allowed:
         raise DetourError(f"{_listed(extra)}; allowed: {', '.join(sorted(allowed))}")
-    if wanted not in job:
-        raise DetourError(f"{kind} needs `{wanted}`")
+    if needed not in job:
+        raise DetourError(f"{kind} needs `{needed}`")
     times = job.get("connections", 1)
     if type(times) is not int or not 1 <= times <= 1024:
         raise DetourError(f"connections is {times!r}; it must be a whole number from 1 to 1024")

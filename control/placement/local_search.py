@@ -37,9 +37,9 @@ def local_search(
     path_rows[turns], links[turns] = -1, -1
     load = loads(network, path_rows, flows.size)
     source, target, size = flows.source, flows.target, flows.size
-    known = (path_rows[:, 0] >= 0) | lost
-    if not known.all():
-        source, target, size = source[known], target[known], size[known]
+    placed = (path_rows[:, 0] >= 0) | lost
+    if not placed.all():
+        source, target, size = source[placed], target[placed], size[placed]
     limit = bound.busiest_bound(network, source, target, size)
     ends = network.edge_of[flows.source], network.edge_of[flows.target]
     # Great flows first: small ones fit in beside them.

@@ -91,9 +91,9 @@ def _groups(vertex: Int32Array, size: int, first: NDArray[Any] | None) -> Int32A
     rank = np.arange(len(ordered)) - np.repeat(begins, degree)
     groups = -(-degree // size)
     offset = np.cumsum(groups) - groups
-    found = np.empty(len(ordered), np.int32)
-    found[order] = np.repeat(offset, degree) + rank // size
-    return found
+    group_of = np.empty(len(ordered), np.int32)
+    group_of[order] = np.repeat(offset, degree) + rank // size
+    return group_of
 
 
 def coloured_paths(network: PlacementNetwork, source: Int32Array, target: Int32Array, size: NDArray[Any]) -> Int32Array:

@@ -84,10 +84,10 @@ class Placement:
     @cached_property
     def bound(self) -> int:
         """The least that the busiest link of such a placement carries, as far as that is proven."""
-        known = max(self.cut_bound, self.least)
-        if known >= self.busiest:
-            return known
-        return max(known, bound.priced_bound(self.network, *self._placed, self.carried.astype(np.float64)))
+        proven = max(self.cut_bound, self.least)
+        if proven >= self.busiest:
+            return proven
+        return max(proven, bound.priced_bound(self.network, *self._placed, self.carried.astype(np.float64)))
 
     def path(self, flow: int) -> SwitchPath:
         """Switches that a flow passes; none if it has no path."""

@@ -67,15 +67,15 @@ def rebalanced(old: Placement, free: NDArray[np.integer], before: Int32Array) ->
         before: (flows, switches) path rows of before the damage. Where exchanging from `old` on does not lead to the
             bound, it is tried from these: what uses links that are down has not been pressed in anywhere there."""
     size = old.flows.size
-    if not old.network.tiers or not len(free) or (one := int(size[0])) != size.max() or one != size.min():
+    if not old.network.tiers or not len(free) or (unit := int(size[0])) != size.max() or unit != size.min():
         return old
     movable = np.zeros(len(old.flows), np.bool_)
     movable[free] = True
     best, least = old, old.cut_bound
     for path_rows in (old.path_rows, before):
         if best.busiest > least:
-            found = exchanged(old, movable, path_rows, least // one)
-            best = min(best, found, key=lambda placement: placement.busiest)
+            tried = exchanged(old, movable, path_rows, least // unit)
+            best = min(best, tried, key=lambda placement: placement.busiest)
     return best
 
 
@@ -88,11 +88,11 @@ def exchanged(old: Placement, movable: BoolArray, before: Int32Array, limit: int
     network, load = old.network, loads(old.network, path_rows).astype(np.int64)
     change = _change_spines if network.tiers == 2 else _change_ways
     left = change(network, path_rows, load, movable, limit)
-    found = replace(old, path_rows=path_rows)
+    new = replace(old, path_rows=path_rows)
     if not left:
-        return found
+        return new
     walk = search.walked(network, path_rows)
-    return local_search(found, np.flatnonzero(search.broken(walk) & movable), move=False, walk=walk)
+    return local_search(new, np.flatnonzero(search.broken(walk) & movable), move=False, walk=walk)
 
 
 def _loads_of(

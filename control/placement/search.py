@@ -71,7 +71,7 @@ def _expand(g, origin, toward, levels, most, back, size, prices, turn, tick, sid
     side.cost[0, origin], side.seen[0, origin], side.reached[0, 0] = 0.0, tick, origin
     count = 1
     for level in range(levels):
-        found = 0
+        reached = 0
         for i in range(count):
             x = side.reached[level, i]
             left = most - level if g.slack else toward[x]
@@ -87,12 +87,12 @@ def _expand(g, origin, toward, levels, most, back, size, prices, turn, tick, sid
                 cost = side.cost[level, x] + added(prices, link, size)
                 if side.seen[level + 1, y] != tick:
                     side.seen[level + 1, y] = tick
-                    side.reached[level + 1, found] = y
-                    found += 1
+                    side.reached[level + 1, reached] = y
+                    reached += 1
                 elif cost >= side.cost[level + 1, y]:
                     continue
                 side.cost[level + 1, y], side.before[level + 1, y], side.by[level + 1, y] = cost, x, link
-        count = found
+        count = reached
     return count
 
 
@@ -170,13 +170,13 @@ def _descend(
 
 
 @PLACEMENT.entry
-def _shortest(g: SearchGraph, a: Int32s1, b: Int32s1, prices: Prices, longest: int, found: Floats1) -> None:
+def _shortest(g: SearchGraph, a: Int32s1, b: Int32s1, prices: Prices, longest: int, cost: Floats1) -> None:
     """Fills in (flows,) cost of the cheapest path of each."""
     n = g.neighbour.shape[0]
     ahead, behind = _side((longest + 1) // 2, n), _side(longest // 2, n)
     path, used = np.empty(longest, np.int32), np.empty(longest - 1, np.int32)
     for flow in range(len(a)):
-        found[flow] = _cheapest(g, a[flow], b[flow], 1.0, prices, int64(0), flow + 1, ahead, behind, path, used)
+        cost[flow] = _cheapest(g, a[flow], b[flow], 1.0, prices, int64(0), flow + 1, ahead, behind, path, used)
 
 
 class Walked(NamedTuple):
@@ -258,6 +258,6 @@ def movable(
 
 def cheapest(network: PlacementNetwork, a: Int32Array, b: Int32Array, price: FloatArray) -> FloatArray:
     """(pairs,) cost of the cheapest path between pairs of switches at a `price` of each link."""
-    found, a, b = np.empty(len(a)), np.ascontiguousarray(a), np.ascontiguousarray(b)
-    _shortest(network.graph, a, b, Prices(price, 0.0, np.inf, 0.0), network.longest, found)
-    return found
+    cost, a, b = np.empty(len(a)), np.ascontiguousarray(a), np.ascontiguousarray(b)
+    _shortest(network.graph, a, b, Prices(price, 0.0, np.inf, 0.0), network.longest, cost)
+    return cost

@@ -129,13 +129,13 @@ def plan_ugal_graph(topology: Topology, policy: Policy, failures: Failures, swit
     for host in topology.hosts_of[switch.index]:
         yield TableEntry(schema.HOST_PORTS, ((schema.IN_PORT, host.port),), Action(schema.NO_ACTION))
     links, routes = hops(distances(topology, failures)), NextHops(topology, failures, switch.index)
-    known = _known_distances(topology, failures, policy.threshold)
+    remote = _known_distances(topology, failures, policy.threshold)
     for there in topology.switches:
         far = int(links[switch.index, there.index])
         if not 0 < far <= schema.MAX_LINKS:
             continue
         node = there.node_id
-        yield TableEntry(schema.DISTANCES, ((schema.DESTINATION_NODE, node),), known[node])
+        yield TableEntry(schema.DISTANCES, ((schema.DESTINATION_NODE, node),), remote[node])
         ports = [action["port"] for action in routes.actions(there.index).members()]
         direct, around = (
             ActionSet.of(Action.of(read, port=port, links=far) for port in ports)
@@ -153,7 +153,7 @@ def _known_distances(topology: Topology, failures: Failures, threshold: int) -> 
 
 
 def _far(topology: Topology, links: list[int], threshold: int) -> Action:
-    known = {s.node_id - 1: n for s, n in zip(topology.switches, links, strict=True) if n <= schema.MAX_LINKS}
-    one, two, four = (sum(1 << place for place, n in known.items() if n >> bit & 1) for bit in range(3))
+    lengths = {s.node_id - 1: n for s, n in zip(topology.switches, links, strict=True) if n <= schema.MAX_LINKS}
+    one, two, four = (sum(1 << place for place, n in lengths.items() if n >> bit & 1) for bit in range(3))
     others = len(links) - 2
     return Action.of(schema.ALL_FAR, one=one, two=two, four=four, switches=others, t=threshold)

@@ -130,9 +130,9 @@ class InstalledClasses:
         return self._follow(choices, np.arange(choices.shape[2]), range(_DSCPS))
 
     def _follow(self, choices: BoolArray, ends: Int64Array, begin: Iterable[int]) -> Waits:
-        known = self._classes.dscps
+        dscps = self._classes.dscps
         # DSCPs that no entry names are treated alike: the first of them is in `known`.
-        first = np.array([known.index(d) for d in begin if d in known], np.int64)
+        first = np.array([dscps.index(d) for d in begin if d in dscps], np.int64)
         hosts = np.array([len(ports) for ports in self._wires.host_ports], np.int64)
         choices = np.ascontiguousarray(choices)
         follows = self._depends, self._used
@@ -264,7 +264,7 @@ def _matching(ports: Sequence[int], field: object) -> list[int]:
 def plain_choices(state: Mapping[int, Iterable[Entity]], topology: Topology, wires: Wires) -> BoolArray:
     """(switches, width, switches) the columns that `route` chooses among for packets to any host of a switch."""
     n, width = wires.neighbour.shape
-    found = np.zeros((n, width, n), np.bool_)
+    choices = np.zeros((n, width, n), np.bool_)
     for x in range(n):
         route, column = SwitchTables(state.get(x + 1, ())).route, {p: c for c, p in enumerate(wires.port[x].tolist())}
         for host in topology.hosts:
@@ -272,8 +272,8 @@ def plain_choices(state: Mapping[int, Iterable[Entity]], topology: Topology, wir
             for action in entry.members() if entry is not None else ():
                 c = column.get(action.get("port") or 0)
                 if c is not None and wires.neighbour[x, c] >= 0:
-                    found[x, c, host.switch] = True
-    return found
+                    choices[x, c, host.switch] = True
+    return choices
 
 
 def shortest_choices(neighbour: Int32Array, distance: Int32Array) -> BoolArray:

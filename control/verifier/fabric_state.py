@@ -124,7 +124,7 @@ class FabricState:
 
 
 def _by_prefix(addresses: list[int], length: int) -> dict[int, IndexArray]:
-    found: dict[int, list[int]] = {}
+    columns_of: dict[int, list[int]] = {}
     for column, address in enumerate(addresses):
-        found.setdefault(address >> (128 - length), []).append(column)
-    return {prefix: np.array(columns) for prefix, columns in found.items()}
+        columns_of.setdefault(address >> (128 - length), []).append(column)
+    return {prefix: np.array(columns) for prefix, columns in columns_of.items()}

@@ -88,8 +88,8 @@ def solve_rows(book: ChoiceBook, choices: Choices, rows: IndexArray, beyond: Hop
     hops[:, rows] = LOST
     # Values only ever fall from LOST to the longest way, so sweeps end; what lies on a cycle stays LOST.
     losing, chosen = loses & (not endings), np.ascontiguousarray(rows, np.int64)
-    wanted = np.ascontiguousarray(choices, np.int32)
-    while relax_hops(following, count, losing, wanted, chosen, hops):
+    targets = np.ascontiguousarray(choices, np.int32)
+    while relax_hops(following, count, losing, targets, chosen, hops):
         pass
     return hops[:, rows]
 

@@ -30,9 +30,9 @@ def check_nodes(state: FabricState) -> Iterator[str]:
         yield f"node.config: {groups} groups for Valiant routing, {topology.spec} has {topology.valiant_groups}"
     for switch in live:
         node = state.tables[switch.index].node
-        wanted = Node(switch.node_id, switch.group, groups)
-        if node != wanted:
-            yield f"{switch.name}: node.config is {tuple(node)} (node id, group, groups), not {tuple(wanted)}"
+        expected = Node(switch.node_id, switch.group, groups)
+        if node != expected:
+            yield f"{switch.name}: node.config is {tuple(node)} (node id, group, groups), not {tuple(expected)}"
 
 
 def check_decisions(state: FabricState) -> Iterator[str]:
@@ -83,12 +83,12 @@ def _check_locators(state: FabricState, problems: list[tuple[str, int]]) -> int:
     choices = state.entry_columns(lambda s: state.tables[s].route, nodes, routed, DROP)
     local = state.entry_columns(lambda s: state.tables[s].local_sid, nodes, own, -1)
     hops = solve(state.book, np.where(local >= 0, local, choices).astype(np.int32))
-    wanted = distances(topology, state.failures) < FAR
-    wanted[list(state.down)] = False
-    for at, to in np.argwhere(wanted & (hops >= LOST)).tolist():
+    reachable = distances(topology, state.failures) < FAR
+    reachable[list(state.down)] = False
+    for at, to in np.argwhere(reachable & (hops >= LOST)).tolist():
         sid = address.prefix_text(address.locator(topology.switches[to].node_id), 48)
         problems.append((f"uN {sid}: from s{at}, some way does not end at s{to}", 1))
-    return int(wanted.sum())
+    return int(reachable.sum())
 
 
 def _check_links(state: FabricState, switch: Switch, problems: list[tuple[str, int]]) -> int:

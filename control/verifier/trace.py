@@ -157,8 +157,8 @@ def _detour(tables: SwitchTables, packet: _Packet) -> _Verdict | None:
     """The way to the intermediate group, None if there is no detour to make."""
     source, destination = packet.src >> 96 & 0xFFFF, packet.dst >> 96 & 0xFFFF
     prefixes = {packet.src >> 112, packet.dst >> 112}
-    wanted = packet.via is not None if tables.adaptive else packet.sport & DETOUR_BIT
-    if not wanted or prefixes != {address.HOST_PREFIX} or not tables.detours(source, destination):
+    detours = packet.via is not None if tables.adaptive else packet.sport & DETOUR_BIT
+    if not detours or prefixes != {address.HOST_PREFIX} or not tables.detours(source, destination):
         return None
     via = packet.via
     if not tables.adaptive or via is None:
