@@ -279,8 +279,8 @@ def _rivals(options: argparse.Namespace) -> int:
     if options.write is not None:
         write_block(options.write, _command(options), comparison)
     machines = f", machines {comparison.scale_up}" if comparison.scale_up else ""
-    caption = f"{comparison.topology}, {comparison.servers} servers{machines}, {comparison.sizes} of {comparison.mean_bytes:,} bytes"
-    caption += ": over the bound"
+    caption = f"{comparison.topology}, {comparison.servers} servers{machines}, "
+    caption += f"{comparison.sizes} of {comparison.mean_bytes:,} bytes: over the bound"
     present(comparison, options, lambda page: page.table(table(RivalRow, comparison.rows, caption)))
     return 0 if all(row.delivered is not False for row in comparison.rows) else 1
 

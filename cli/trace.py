@@ -248,9 +248,9 @@ def _render(page: Page, run: StfRun, options: argparse.Namespace) -> None:
     for played in run.packets:
         page.print(f"{options.stf}:{played.line}: packet of {len(played.frame)} bytes to port {played.port}", "bold")
         show_packet(page, document(played.found), options.verbose)
-    for command in run.commands:
-        page.print(f"{options.stf}:{command.line}: {command.command}", "bold")
-        for line in command.output:
+    for run_command in run.commands:
+        page.print(f"{options.stf}:{run_command.line}: {run_command.command}", "bold")
+        for line in run_command.output:
             page.print(f"    {line}")
     for mismatch in run.mismatches:
         page.print(f"{options.stf}:{mismatch.line}: {mismatch.text}", "bold red", whole=True)
