@@ -41,12 +41,9 @@ def asks(
 ) -> Parser:
     """Adds the command of an operation, whose parameters are its options.
 
-    Args:
-        show: prints the result for people; gets page, result and, if it takes them, `options`.
-        doing: what is said on standard error meanwhile.
-        check: refuses options that do not go together.
-        is_good: whether the exit code is 0, not 1.
-        wide: see `parser.command`."""
+    `show`: prints the result for people; gets page, result and, if it takes them, `options`. `doing`: what is said on
+    standard error meanwhile. `check`: refuses options that do not go together. `is_good`: whether the exit code is 0,
+    not 1. `wide`: see `parser.command`."""
     declared = OPERATIONS[name]
 
     def run(options: argparse.Namespace) -> int:

@@ -40,9 +40,7 @@ _TEXT = 'font-family="sans-serif" fill="#222"'
 def svg(topology: Topology, routes: Sequence[tuple[str, str, Sequence[int]]] = ()) -> str:
     """The picture as SVG text.
 
-    Args:
-        topology: what to draw.
-        routes: `(colour, label, switches)` of paths to draw over it."""
+    `topology`: what to draw; `routes`: `(colour, label, switches)` of paths to draw over it."""
     drawn = places(topology)
     switches, hosts, width, height = drawn
     parts = [

@@ -89,9 +89,8 @@ def _move_flows(
 def shares_of(first: Int64Array, flows: FloatArray) -> FloatArray:
     """Flows (paths,) as fractions of what their pair sends; a pair without flow splits evenly.
 
-    Args:
-        first: (pairs + 1,) paths of pair i are first[i] to first[i+1]-1.
-        flows: of any scale; those below 0 count as 0."""
+    `first`: (pairs + 1,) paths of pair i are first[i] to first[i+1]-1. `flows`: of any scale; those below 0 count as
+    0."""
     flows, count = np.maximum(flows, 0.0), np.diff(first)
     of_pair = np.repeat(np.add.reduceat(flows, first[:-1]), count)
     return np.where(of_pair > 0, flows / np.where(of_pair > 0, of_pair, 1.0), 1.0 / np.repeat(count, count))
@@ -109,14 +108,10 @@ def bounds_of(
     """What any flows and prices show: scaled to the demand, the flows load some channel 1/lower times; in units of the
     price of all that the channels carry the demands cost 1/upper at least.
 
-    Args:
-        first: (pairs + 1,) paths of pair i are first[i] to first[i+1]-1.
-        begin: (paths + 1,) channels of path r are channels[begin[r]:begin[r+1]].
-        channels: numbers from 0, every one in use.
-        demand: (pairs,).
-        flows: (paths,) of any scale; a pair without flow is taken to split evenly.
-        prices: (channels,) of a flow of 1, of any scale.
-        capacity: (channels,) what each carries."""
+    `first`: (pairs + 1,) paths of pair i are first[i] to first[i+1]-1. `begin`: (paths + 1,) channels of path r are
+    channels[begin[r]:begin[r+1]]. `channels`: numbers from 0, every one in use. `demand`: (pairs,). `flows`: (paths,)
+    of any scale; a pair without flow is taken to split evenly. `prices`: (channels,) of a flow of 1, of any scale.
+    `capacity`: (channels,) what each carries."""
     load, unit, whole = np.zeros(prices.size), 1.0 / capacity, prices * capacity
     _loads(first, begin, channels, demand, shares_of(first, flows), unit, load)
     cost = _cheapest(first, begin, channels, demand, np.ascontiguousarray(whole / whole.sum()), unit)
@@ -134,17 +129,10 @@ def solve(
 ) -> tuple[ThroughputBounds, FloatArray]:
     """Plays until upper / lower - 1 <= gap or the rounds are over.
 
-    Args:
-        first: (pairs + 1,) paths of pair i are first[i] to first[i+1]-1.
-        begin: (paths + 1,) channels of path r are channels[begin[r]:begin[r+1]].
-        channels: channel numbers.
-        demand: (pairs,).
-        gap: how close the bounds are to come.
-        rounds: at most.
-        capacity: what each channel carries, by its number; None: 1.
-
-    Returns:
-        The bounds, and the flows (paths,) behind the lower one as fractions of their pair's demand."""
+    `first`: (pairs + 1,) paths of pair i are first[i] to first[i+1]-1. `begin`: (paths + 1,) channels of path r are
+    channels[begin[r]:begin[r+1]]. `channels`: channel numbers. `demand`: (pairs,). `gap`: how close the bounds are to
+    come. `rounds`: at most. `capacity`: what each channel carries, by its number; None: 1. Returns the bounds, and the
+    flows (paths,) behind the lower one as fractions of their pair's demand."""
     used, renumbered = np.unique(channels, return_inverse=True)
     unit = np.ones(used.size) if capacity is None else 1.0 / capacity[used]
     game = _Game(first, begin, renumbered.astype(np.int32), demand, unit)

@@ -73,12 +73,8 @@ def mean_paths(
 ) -> FloatArray:
     """(max_hops + 1,) paths of a pair with exactly h links and at most priorities - 1 down-ups, mean over all pairs.
 
-    Args:
-        network: what is looked at.
-        max_hops: longest path.
-        priorities: lossless priorities, 0 for any path.
-        sources: only so many sources, spread evenly (None: all).
-        report: told of progress."""
+    `network`: what is looked at; `max_hops`: longest path; `priorities`: lossless priorities, 0 for any path;
+    `sources`: only so many sources, spread evenly (None: all); `report`: told of progress."""
     chosen = network.tors.astype(np.int64)
     if sources is not None and sources < chosen.size:
         chosen = chosen[np.linspace(0, chosen.size - 1, sources).astype(np.int64)]

@@ -98,11 +98,10 @@ def _path(source, hops, budget, free, ch, dead, table, columns):
 
 @allocating
 def disjoint_from(source, targets, k, budget, max_hops, ch, have, length, kept):
-    """Up to K paths from a source to every wanted switch, no two of the same pair with a link in common.
+    """Up to K paths from a source to every target, no two of the same pair with a link in common.
 
-    Args:
-        budget: down-ups of a path at most; as many as it likes if that is more than its links.
-        have, length, kept: as `enumeration.paths_from` has them."""
+    `budget`: down-ups of a path at most; as many as it likes if that is more than its links. `have`, `length`, `kept`:
+    as `enumeration.paths_from` has them."""
     n = ch.neighbour.shape[0]
     free = budget >= max_hops
     spare = 0 if free else budget

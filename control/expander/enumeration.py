@@ -26,7 +26,7 @@ FREE = 1 << 30
 
 @allocating
 def highest(targets, ch, hops, most):
-    """How high a path may come to a switch and still get to a wanted one: (most + 1, hops, switches) by down-ups that
+    """How high a path may come to a switch and still get to a target: (most + 1, hops, switches) by down-ups that
     are left and links that are left, exactly; -1: it cannot, `FREE`: at any position. Switches may come twice in that.
     """
     n, width = ch.neighbour.shape
@@ -63,16 +63,11 @@ def _grown(array):
 
 @allocating
 def walk(source, hops, budget, targets, top, ch, on_path, ends, columns):
-    """All simple paths of exactly `hops` links from a source to wanted switches, with at most `budget` down-ups.
+    """All simple paths of exactly `hops` links from a source to targets, with at most `budget` down-ups.
 
-    Args:
-        top: what `highest` says.
-        on_path: (switches,) all False; so again afterwards.
-        ends: (capacity, 1) destinations are put there.
-        columns: (capacity, at least hops) the columns that a path takes.
-
-    Returns:
-        (number of paths, ends, columns); the arrays may have been replaced by larger ones."""
+    `top`: what `highest` says. `on_path`: (switches,) all False; so again afterwards. `ends`: (capacity, 1)
+    destinations are put there. `columns`: (capacity, at least hops) the columns that a path takes. Returns (number of
+    paths, ends, columns); the arrays may have been replaced by larger ones."""
     width, most = ch.neighbour.shape[1], top.shape[0] - 1
     at = np.empty(hops + 1, np.int64)
     position = np.zeros(hops + 1, np.int64)
@@ -182,13 +177,11 @@ def _by_end(ends, count, n, start, order):
 
 @allocating
 def paths_from(source, targets, k, budget, ties, max_hops, ch, have, length, kept):
-    """The first K paths from a source to every wanted switch.
+    """The first K paths from a source to every target.
 
-    Args:
-        wanted: (switches,) destinations; all False afterwards but for those that lack paths.
-        have: (switches,) all 0; becomes the number of paths.
-        length: (switches, k) becomes their lengths.
-        kept: (switches, k, max_hops) becomes their columns."""
+    `targets`: (switches,) destinations; all False afterwards but for those that lack paths. `have`: (switches,) all 0;
+    becomes the number of paths. `length`: (switches, k) becomes their lengths. `kept`: (switches, k, max_hops) becomes
+    their columns."""
     n, width = ch.neighbour.shape
     on_path = np.zeros(n, np.bool_)
     start = np.zeros(n + 1, np.int64)
@@ -235,13 +228,8 @@ def paths_of_sources(
 ) -> int:  # fmt: skip
     """`paths_from` for several sources; the paths of source i to y begin behind those to smaller y.
 
-    Args:
-        wanted: (sources, switches).
-        count: (sources, switches) becomes the number of paths.
-        lengths: (rows,) and columns: (rows, max_hops) become the paths, one after the other.
-
-    Returns:
-        rows written."""
+    `targets`: (sources, switches); `count`: (sources, switches) becomes the number of paths; `lengths`: (rows,) and
+    columns: (rows, max_hops) become the paths, one after the other. Returns rows written."""
     n = ch.neighbour.shape[0]
     length = np.empty((n, k), np.uint8)
     kept = np.empty((n, k, max_hops), np.uint8)

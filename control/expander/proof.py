@@ -92,12 +92,9 @@ def _mark(
 def find_cycle(depends: BoolArray, network: Expander) -> tuple[int, ...]:
     """A cycle of dependencies, () if there is none.
 
-    Args:
-        depends: (switches, width, width) whether channel (x, c) depends on column d of the switch behind it.
-        network: whose channels they are.
-
-    Returns:
-        Channel numbers x * width + c, each depending on the next, the last on the first."""
+    `depends`: (switches, width, width) whether channel (x, c) depends on column d of the switch behind it; `network`:
+    whose channels they are. Returns channel numbers x * width + c, each depending on the next, the last on the
+    first."""
     width = depends.shape[1]
     cycle = cycle_of(depends[:, :, None, :, None], network.channels.neighbour)
     return tuple(x * width + c for x, c, _ in cycle)
@@ -156,12 +153,10 @@ def prove_installed(
 ) -> InstalledProof:
     """Follows all of them, one kind after the other.
 
-    Args:
-        checked: the classes of packets, which nothing has been followed by yet.
-        routes: those that are listed.
-        choices: (switches, width, switches) columns that plain packets choose among, by target.
-        distance: (switches, switches) links of shortest paths; every choice leads nearer, or does not count as lossy.
-        senders: paths, switch by switch, that are in use."""
+    `checked`: the classes of packets, which nothing has been followed by yet. `routes`: those that are listed.
+    `choices`: (switches, width, switches) columns that plain packets choose among, by target. `distance`: (switches,
+    switches) links of shortest paths; every choice leads nearer, or does not count as lossy. `senders`: paths, switch
+    by switch, that are in use."""
     source = np.ascontiguousarray(routes.pairs[:, 0].astype(np.int64))
     listed = checked.follow_listed(source, routes.first, routes.length, routes.columns)
     used = checked.follow_paths(senders)

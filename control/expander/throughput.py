@@ -107,14 +107,9 @@ def _model(
 def solve(routes: ExpanderRoutes, demand: Demand, method: str = "auto", gap: float = 0.01) -> Throughput:
     """Theta of a demand over given routes (of the same pairs, in the same order).
 
-    Args:
-        routes: paths of the demand's pairs.
-        demand: what is to be carried.
-        method: "exact", "approximate", or "auto" by size.
-        gap: how far apart the bounds of the approximation may be.
-
-    Raises:
-        DetourError: the method is unknown, or HiGHS fails."""
+    `routes`: paths of the demand's pairs; `demand`: what is to be carried; `method`: "exact", "approximate", or "auto"
+    by size; `gap`: how far apart the bounds of the approximation may be. Raises `DetourError`: the method is unknown,
+    or HiGHS fails."""
     if method not in METHODS:
         raise DetourError(f"method {method!r}; there are {', '.join(METHODS)}")
     if not np.array_equal(routes.pairs, demand.pairs):

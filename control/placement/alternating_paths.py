@@ -312,12 +312,8 @@ def _link_all(g: Coloured, lists: _Lists) -> None:
 def balance(g: Coloured, members: Int32Array | None = None) -> int:
     """Recolours edges, in place, until no vertex and no group carries more of a colour than it takes.
 
-    Args:
-        g: what is coloured; `load` and `group_load` follow.
-        members: (2, vertices) group of every vertex, -1: none; None: there are no groups.
-
-    Returns:
-        How much is left that is too much; 0: nothing."""
+    `g`: what is coloured; `load` and `group_load` follow. `members`: (2, vertices) group of every vertex, -1: none;
+    None: there are no groups. Returns how much is left that is too much; 0: nothing."""
     edges, vertices = len(g.colour), g.load.shape[1]
     lists = _Lists(
         np.full(g.load.shape, -1, np.int32), np.full((2, edges), -1, np.int32), np.full((2, edges), -1, np.int32)

@@ -61,11 +61,9 @@ def rebalanced(old: Placement, free: NDArray[np.integer], before: Int32Array) ->
     """The placement with a less busy busiest link if flows of `free` that exchange their paths lead to one; else the
     same.
 
-    Args:
-        old: where all flows are that have a path.
-        free: flows that may move.
-        before: (flows, switches) path rows of before the damage. Where exchanging from `old` on does not lead to the
-            bound, it is tried from these: what uses links that are down has not been pressed in anywhere there."""
+    `old`: where all flows are that have a path. `free`: flows that may move. `before`: (flows, switches) path rows of
+    before the damage. Where exchanging from `old` on does not lead to the bound, it is tried from these: what uses
+    links that are down has not been pressed in anywhere there."""
     size = old.flows.size
     if not old.network.tiers or not len(free) or (unit := int(size[0])) != size.max() or unit != size.min():
         return old

@@ -218,14 +218,9 @@ def descend(
     """Moves the flows `order`, in that order, to cheaper paths if there are any, in place, and places those without a
     path. Returns how many.
 
-    Args:
-        network: where.
-        order: flows.
-        ends: switches at which flows (all of them) begin and end.
-        size: (flows,) what each puts on its links.
-        walk: where flows are.
-        load: (links,) what is on the links.
-        limit: of what a link should carry."""
+    `network`: where; `order`: flows; `ends`: switches at which flows (all of them) begin and end; `size`: (flows,) what
+    each puts on its links; `walk`: where flows are; `load`: (links,) what is on the links; `limit`: of what a link
+    should carry."""
     # What exceeds the limit is dearer than any path that does not.
     steep = 2.0 * network.longest * max(float(load.max(initial=0)), limit) + float(size.max(initial=1))
     prices = Prices(load, 0.5, float(limit), steep)

@@ -57,9 +57,8 @@ def _strip(depends: Bools5, neighbour: Int32s2, degree: Int64s3, stack: Int64s1)
 def cycle_of(depends: Depends, neighbour: Int32Array) -> tuple[tuple[int, int, int], ...]:
     """A cycle, () if there is none: channels (x, c, l), each depending on the next, the last on the first.
 
-    Args:
-        depends: (switches, width, classes, width, classes).
-        neighbour: (switches, width) switch behind a column, -1 for none."""
+    `depends`: (switches, width, classes, width, classes); `neighbour`: (switches, width) switch behind a column, -1 for
+    none."""
     n, width, classes = depends.shape[:3]
     neighbour = np.ascontiguousarray(neighbour)
     degree = np.zeros((n, width, classes), np.int64)

@@ -279,9 +279,8 @@ def plain_choices(state: Mapping[int, Iterable[Entity]], topology: Topology, wir
 def shortest_choices(neighbour: Int32Array, distance: Int32Array) -> BoolArray:
     """(switches, width, switches) the columns that begin shortest paths, which is what the planner installs.
 
-    Args:
-        neighbour: (switches, width) switch behind a column, -1 for none.
-        distance: (switches, switches) links of shortest paths."""
+    `neighbour`: (switches, width) switch behind a column, -1 for none; `distance`: (switches, switches) links of
+    shortest paths."""
     return (distance[neighbour] + 1 == distance[:, None, :]) & (neighbour >= 0)[:, :, None]
 
 

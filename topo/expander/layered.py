@@ -53,16 +53,9 @@ def fcplus(
 
     Layers of a group are of equal size; a virtual switch of a group has N_gl links up and as many down.
 
-    Args:
-        n: switches.
-        s: links of a switch to others.
-        v: virtual switches of a switch; None: the paper's strategy.
-        hosts: of a switch; None: p - s.
-        p: ports of a switch.
-        seed: of the assignment and the wiring.
-
-    Raises:
-        DetourError: the rule that the parameters break."""
+    `n`: switches. `s`: links of a switch to others. `v`: virtual switches of a switch; None: the paper's strategy.
+    `hosts`: of a switch; None: p - s. `p`: ports of a switch. `seed`: of the assignment and the wiring. Raises
+    `DetourError`: the rule that the parameters break."""
     v = choose_v(s) if v is None else v
     group = layers_per_group(s, v)
     hosts = p - s if hosts is None else hosts
