@@ -22,21 +22,12 @@ _HELD = ("statements", "actions")  # what --fail-under is about
 
 def register(commands: Any) -> None:
     coverage = command(commands, "coverage", "what packets have reached of P4 programs, over their source", _coverage)
-    coverage.add_argument(
-        "files",
-        nargs="+",
-        type=Path,
-        metavar="FILE",
-        help="what --coverage of trace, switch, up or the tests has written",
-    )
+    text = "what --coverage of trace, switch, up or the tests has written"
+    coverage.add_argument("files", nargs="+", type=Path, metavar="FILE", help=text)
     coverage.option("--html", "write pages with the source into DIR", "DIR", output_folder)
     coverage.option("--lcov", "write a tracefile of LCOV", "FILE", output_file)
-    coverage.option(
-        "--fail-under",
-        "exit code 1 if a program has less than P %% of its statements or of its tables' outcomes",
-        "P",
-        _percent,
-    )
+    text = "exit code 1 if a program has less than P %% of its statements or of its tables' outcomes"
+    coverage.option("--fail-under", text, "P", _percent)
     coverage.option("--exceptions", "what need not be reached, and why (TOML)", "FILE", Path)
     coverage.option("--source", "a folder with P4 sources", "DIR", Path, action="append", default=[])
     coverage.add_argument("-v", "--verbose", action="store_true", help="all lines, not only what is missing")

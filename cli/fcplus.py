@@ -38,10 +38,8 @@ def register(commands: Any) -> None:
     paths = _routed(_add(kinds, "paths", "compute the paths of all pairs", _paths))
     paths.option("--out", "write one path a line with its priority per hop (CSV)", "FILE", output_file)
     prove = _routed(_add(kinds, "prove", "check that no buffer that PFC may block waits for itself", _prove))
-    prove.flag(
-        "--running",
-        "of the fabric that is up: what its switches hold, read back, with its failures and its senders' lists",
-    )
+    text = "of the fabric that is up: what its switches hold, read back, with its failures and its senders' lists"
+    prove.flag("--running", text)
     prove.set_defaults(default_of=prove.get_default)
     prove.flag("--tagger", "count the priorities that Tagger would need as well")
     through = _loaded(_routed(_add(kinds, "throughput", "multi-commodity flow over the paths", _throughput)))

@@ -47,12 +47,8 @@ def register(commands: Any) -> None:
     add_size_options(verify, cost=False)
     export = _add(kinds, "export", "a plan for other people's tools", _export, out=False)
     export.add_argument("file", type=Path, metavar="FILE", help="the plan: CSV with phase,src,dst,spine")
-    export.option(
-        "--format",
-        "opensm: forwarding tables (-R file -U); ibsim: the fabric; msccl: XML; json: phases, ranks and spines",
-        choices=_FORMATS,
-        required=True,
-    )
+    text = "opensm: forwarding tables (-R file -U); ibsim: the fabric; msccl: XML; json: phases, ranks and spines"
+    export.option("--format", text, choices=_FORMATS, required=True)
     export.option("--out", "what to write", "FILE", output_file, required=True)
     add_size_options(export, cost=False)
     export.option("--guids", "name,guid of switches and servers (made up)", "FILE", Path)
@@ -61,12 +57,8 @@ def register(commands: Any) -> None:
 
 def _add(kinds: Any, name: str, text: str, run: Any, *, out: bool = True) -> Parser:
     parser = command(kinds, name, text, run)
-    parser.option(
-        "--topo",
-        "m0=20,m1=18: spines, leaves; hosts=,cables=,speed=; ft3:...,fat-tree:k=",
-        "SPEC",
-        default="ft:m0=20,m1=18",
-    )
+    help_text = "m0=20,m1=18: spines, leaves; hosts=,cables=,speed=; ft3:...,fat-tree:k="
+    parser.option("--topo", help_text, "SPEC", default="ft:m0=20,m1=18")
     add_server_options(parser, "servers that are there, spread evenly (m0*m1)")
     parser.option("--fail", "links that are down; *:3 spine 3, 3:* leaf 3", "LEAF:SPINE[,...]")
     parser.option("--random-failures", "more links; leaves keep a common spine", "N", int)

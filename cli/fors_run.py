@@ -221,11 +221,8 @@ def _add_rivals_options(parser: Parser) -> None:
     parser.option("--failures", "links that fail, drawn (0,1,3,5)", "N,...", default="0,1,3,5")
     add_size_options(parser, cost=False)
     parser.option("--rate", "of servers' links (200G)", "BPS", byte_count, default=_RATE)
-    parser.option(
-        "--scale-up",
-        "FAST too: G servers of a leaf are a machine with a network inside, SPEED times a link, like 4:9",
-        "G:SPEED",
-    )
+    text = "FAST too: G servers of a leaf are a machine with a network inside, SPEED times a link, like 4:9"
+    parser.option("--scale-up", text, "G:SPEED")
     parser.flag("--ideal", "only what links need; nothing is run")
     parser.option("--seed", "of failures, sizes, hashes, host stacks (1)", "S", int, default=1)
     parser.option("--write", "write the table there as well (docs/fors-fabric.md)", "FILE", output_file)

@@ -74,12 +74,8 @@ def add_fabric_options(parser: Parser, target: str | None, without: str) -> None
         default=target,
         choices=("auto", "engine", "bmv2", "virtual"),
     )
-    parser.option(
-        "--topo",
-        "like dragonfly:p=2,a=4,h=2, net.graphml, .json, .csv, FILE.py:NAME (default d1)",
-        "SPEC",
-        default="d1",
-    )
+    text = "like dragonfly:p=2,a=4,h=2, net.graphml, .json, .csv, FILE.py:NAME (default d1)"
+    parser.option("--topo", text, "SPEC", default="d1")
     parser.option("--pcap", "write a pcapng file a port into DIR", "DIR")
     parser.option("--rate", "of every link, like 100M (bits a second)", "R", quantity(rate_bps_of))
     parser.option("--delay", "of every link, like 5us", "T", quantity(time_ps_of))

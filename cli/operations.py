@@ -23,13 +23,8 @@ if TYPE_CHECKING:
 def register(commands: Any) -> None:
     operation(commands, "status", _status)
     asks(commands, "provision", _show_provisioned, doing="writing tables")
-    asks(
-        commands,
-        "verify",
-        show_verification,
-        doing="reading all tables back and verifying them",
-        is_good=lambda result, _: result.verified,
-    )
+    text = "reading all tables back and verifying them"
+    asks(commands, "verify", show_verification, doing=text, is_good=lambda result, _: result.verified)
     asks(commands, "entries", show_entries, doing="reading tables", wide=True)
     asks(commands, "counters", show_counters)
     watch = operation(commands, "watch", _watch, wide=True)
@@ -37,12 +32,8 @@ def register(commands: Any) -> None:
     watch.flag("--all", "idle links as well")
     watch.flag("--once", "one update")
     asks(commands, "path", show_path, is_good=lambda result, _: result.delivered)
-    asks(
-        commands,
-        "fail",
-        lambda page, result: show_change(page, f"{result.failed} is down", result),
-        doing="withdrawing it from all tables",
-    )
+    text = "withdrawing it from all tables"
+    asks(commands, "fail", lambda page, result: show_change(page, f"{result.failed} is down", result), doing=text)
     asks(commands, "heal", _show_healed, doing="writing tables")
     asks(commands, "impair", _show_impaired)
     asks(

@@ -30,11 +30,8 @@ _LISTED = 20_000  # assignments that --json prints; beyond that they need --out
 def register(commands: Any) -> None:
     place = operation(commands, "place", _place)
     place.add_argument("jobs", type=Path, metavar="JOBS", help="job file, YAML or JSON (docs/placement.md)")
-    place.add_argument(
-        "--topo",
-        metavar="SPEC",
-        help="like fat-tree:k=8, d1, leaf-spine:leaves=,spines=,hosts=, a file or FILE.py:NAME",
-    )
+    text = "like fat-tree:k=8, d1, leaf-spine:leaves=,spines=,hosts=, a file or FILE.py:NAME"
+    place.add_argument("--topo", metavar="SPEC", help=text)
     place.add_argument(
         "--fail", action="append", default=[], metavar="LINK|SWITCH[,...]", help="is down; may be repeated"
     )

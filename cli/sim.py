@@ -50,35 +50,23 @@ def register(commands: Any) -> None:
     sim.option("--record", "write the run for `detour trace --run` and `detour web --run`", "FILE", output_file)
     sim.option("--trace", "trace packets as they pass, like 'src h3 and marked' (docs/trace.md); '' is all", "FILTER")
     sim.option("--trace-count", "with --trace: so many packets (10)", "N", traced_packets, default=10)
-    sim.option(
-        "--web",
-        f"show it in the browser as it goes, and then until Ctrl-C ({DEFAULT_PORT}; 0: any)",
-        "PORT",
-        port_number,
-        nargs="?",
-        const=DEFAULT_PORT,
-    )
+    help_text = f"show it in the browser as it goes, and then until Ctrl-C ({DEFAULT_PORT}; 0: any)"
+    sim.option("--web", help_text, "PORT", port_number, nargs="?", const=DEFAULT_PORT)
 
 
 def _what(sim: Parser) -> None:
     add_lab_options(sim)
     sim.option("--tick", "with --lab: unit of time in programs (1us, as in BMv2; 1ns)", "TIME")
     sim.option("--topo", "like leaf-spine:leaves=4,spines=4,hosts=8, d1, a file, FILE.py:NAME", "T")
-    sim.option(
-        "--workload",
-        "a pattern (permutation:bytes=1e6), a collective (ring:bytes=1e8), a job file, a flow file, FILE.py:NAME",
-        "W",
-    )
+    text = "a pattern (permutation:bytes=1e6), a collective (ring:bytes=1e8), a job file, a flow file, FILE.py:NAME"
+    sim.option("--workload", text, "W")
     sim.option("--scheme", "transport, choice of paths, congestion control (SprayLERP)", "S")
     sim.option("--cc", "another congestion control than the scheme's: dctcp, dcqcn, fixed, FILE.py:NAME", "C")
     sim.option("--program", "a P4 program of your own in all switches", "P4INFO,JSON")
     sim.option("--connections", "of two hosts at most, for messages of jobs (1); flows have their own", "N")
     sim.option("--duration", "virtual time after which the run ends, like 2ms (when all is delivered)", "TIME")
-    sim.option(
-        "--jitter",
-        "a host sends a full frame late by less than this (twice its time on the slowest link; 0: never)",
-        "TIME",
-    )
+    text = "a host sends a full frame late by less than this (twice its time on the slowest link; 0: never)"
+    sim.option("--jitter", text, "TIME")
     sim.option("--seed", "of all that is random (1)", "N")
 
 

@@ -164,11 +164,8 @@ def _detour(tables: SwitchTables, packet: _Packet) -> _Verdict | None:
     if not tables.adaptive or via is None:
         via = pick_via(packet.sport % PATHS, source, destination, tables.node.groups)
     if packet.hop_limit <= 1:
-        return _end(
-            packet,
-            schema.TOWARDS_GROUP if tables.adaptive else schema.DETOUR,
-            "the hop limit is exhausted (the controller answers)",
-        )
+        text = "the hop limit is exhausted (the controller answers)"
+        return _end(packet, schema.TOWARDS_GROUP if tables.adaptive else schema.DETOUR, text)
     entry = tables.detour(via, destination)
     return None if entry is None else _chosen(tables, entry, packet)
 
