@@ -30,15 +30,10 @@ def running() -> Operations:
 
 
 def asks(
-    commands: Any,
-    name: str,
-    show: Callable[..., None],
-    *,
-    doing: str | Callable[[argparse.Namespace], str] = "",
+    commands: Any, name: str, show: Callable[..., None], *, doing: str | Callable[[argparse.Namespace], str] = "",
     check: Callable[[argparse.Namespace], None] = lambda options: None,
-    is_good: Callable[[Any, argparse.Namespace], bool] = lambda result, options: True,
-    wide: bool = False,
-) -> Parser:
+    is_good: Callable[[Any, argparse.Namespace], bool] = lambda result, options: True, wide: bool = False,
+) -> Parser:  # fmt: skip
     """Adds the command of an operation, whose parameters are its options.
 
     `show`: prints the result for people; gets page, result and, if it takes them, `options`. `doing`: what is said on

@@ -111,13 +111,9 @@ def _show(page: Page, proof: _Proven) -> None:
 
 
 def _show_classes(
-    page: Page,
-    installed: ProvenClasses,
-    plain: ProvenPlain,
-    failed: ProvenAnywhere,
-    *,
+    page: Page, installed: ProvenClasses, plain: ProvenPlain, failed: ProvenAnywhere, *,
     senders: ProvenSenders | None = None,
-) -> None:
+) -> None:  # fmt: skip
     page.print(f"listed routes, as switches class them: {_verdict(installed.acyclic)}")
     if senders is not None:
         page.print(f"with the {senders.lists} uSID lists that senders use now: {_verdict(senders.acyclic)}")

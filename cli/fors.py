@@ -307,13 +307,9 @@ def _finish_sizes(options: argparse.Namespace, plan: UnequalPlan) -> int:
 
 
 def _checked(
-    options: argparse.Namespace,
-    plan: Any,
-    flows: ForsPlan,
-    check: Callable[[Any], list[str]],
-    write: Callable[[Any, Path], None],
-    optimal: bool,
-) -> dict[str, Any]:
+    options: argparse.Namespace, plan: Any, flows: ForsPlan, check: Callable[[Any], list[str]],
+    write: Callable[[Any, Path], None], optimal: bool,
+) -> dict[str, Any]:  # fmt: skip
     """Verifies a plan, of which `flows` are phases and paths, and writes it if that is asked for; what JSON says of
     plans of both kinds."""
     begin = time.perf_counter()

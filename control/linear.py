@@ -17,13 +17,9 @@ Floats = FloatArray
 
 
 def programme(
-    costs: Floats,
-    rows: tuple[Floats, Floats],
-    matrix: tuple[Int64Array, Int64Array, Floats],
-    *,
-    maximise: bool = False,
-    integers: int = 0,
-) -> highspy.HighsLp:
+    costs: Floats, rows: tuple[Floats, Floats], matrix: tuple[Int64Array, Int64Array, Floats], *,
+    maximise: bool = False, integers: int = 0,
+) -> highspy.HighsLp:  # fmt: skip
     """The programme over columns x >= 0 with rows[0] <= A x <= rows[1] in which costs x is least (or most). `costs`:
     (columns,). `rows`: two of (rows,), infinite where there is no bound. `matrix`: A by columns, (columns + 1,) where
     each begins, (entries,) rows, (entries,) values. `integers`: the first so many columns are."""

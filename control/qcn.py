@@ -262,10 +262,8 @@ def _notifications(topology: Topology, mechanism: Mechanism, switch: Switch) -> 
     yield DefaultAction(MECHANISM, mechanism.adapt(sum(transit)))
     for host in topology.hosts_of[switch.index]:
         yield TableEntry(OWN_HOSTS, ((schema.EGRESS_SPEC_FIELD, host.port),), Action(schema.NO_ACTION))
-    table, key = {
-        "input": (INPUT_POINTS, schema.IN_PORT),
-        "output": (OUTPUT_POINTS, schema.EGRESS_PORT_FIELD),
-    }[mechanism.points.where]
+    tables = {"input": (INPUT_POINTS, schema.IN_PORT), "output": (OUTPUT_POINTS, schema.EGRESS_PORT_FIELD)}
+    table, key = tables[mechanism.points.where]
     for port, peer in enumerate(switch.ports, start=1):
         if peer is not None and peer.kind in mechanism.points.kinds:
             yield TableEntry(table, ((key, port),), mechanism.points.action())

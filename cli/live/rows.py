@@ -85,13 +85,9 @@ class LiveRows(Generic[T]):
     """All rows of a kind."""
 
     def __init__(
-        self,
-        keys: tuple[SortKey[T], ...],
-        name: Callable[[T], str],
-        charted: Callable[[T], float],
-        idle: Callable[[T], bool],
-        urgent: Callable[[T], bool] = lambda now: False,
-    ) -> None:
+        self, keys: tuple[SortKey[T], ...], name: Callable[[T], str], charted: Callable[[T], float],
+        idle: Callable[[T], bool], urgent: Callable[[T], bool] = lambda now: False,
+    ) -> None:  # fmt: skip
         """`charted`: what the history is of; `idle`: a row that shows nothing; `urgent`: one that comes first."""
         self.keys, self._name, self._charted, self._idle, self._urgent = keys, name, charted, idle, urgent
         self.sort = keys[0].name

@@ -214,12 +214,9 @@ def _place(of: Mapping[str, Any]) -> Document | None:
 
 
 def _placed(
-    name: str,
-    first: str,
-    shown: Mapping[str, Document],
-    edges: Mapping[str, list[str]],
+    name: str, first: str, shown: Mapping[str, Document], edges: Mapping[str, list[str]],
     labels: Mapping[tuple[str, str], list[str]],
-) -> Document:
+) -> Document:  # fmt: skip
     layout = layered(first, edges)
 
     def at(place: tuple[float, float]) -> list[int]:

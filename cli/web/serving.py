@@ -26,13 +26,9 @@ Ready = Callable[[str], None]
 
 
 def serve(
-    asked: Operations,
-    port: int,
-    token: str | None,
-    interval_s: float = 0.5,
-    ready: Ready = lambda url: None,
+    asked: Operations, port: int, token: str | None, interval_s: float = 0.5, ready: Ready = lambda url: None,
     ended: asyncio.Event | None = None,
-) -> None:
+) -> None:  # fmt: skip
     """Serves a fabric's page until Ctrl-C or SIGTERM. Raises `DetourError`: no fabric is up, the port is taken, or
     aiohttp is missing."""
     with _listening(port) as (sockets, number), _fed(asked, token, interval_s) as (answers, feed):
@@ -40,13 +36,9 @@ def serve(
 
 
 def serve_page(
-    answers: PageAnswers,
-    feed: SampleHub,
-    port: int,
-    token: str | None = None,
-    ready: Ready = lambda url: None,
+    answers: PageAnswers, feed: SampleHub, port: int, token: str | None = None, ready: Ready = lambda url: None,
     ended: asyncio.Event | None = None,
-) -> None:
+) -> None:  # fmt: skip
     """The same for a page that shows something else. Raises `DetourError`: the port is taken."""
     with _listening(port) as (sockets, number):
         _serve_here(answers, feed, sockets, number, token, ready, ended)
@@ -110,14 +102,9 @@ def _address(number: int, token: str | None) -> str:
 
 
 def _serve_here(
-    answers: PageAnswers,
-    feed: SampleHub,
-    sockets: list[socket.socket],
-    number: int,
-    token: str | None,
-    ready: Ready,
+    answers: PageAnswers, feed: SampleHub, sockets: list[socket.socket], number: int, token: str | None, ready: Ready,
     ended: asyncio.Event | None,
-) -> None:
+) -> None:  # fmt: skip
     server = WebServer(answers, feed, Guard(number, token))
     asyncio.run(_until_ended(server, sockets, lambda: ready(_address(number, token)), ended))
 

@@ -97,14 +97,9 @@ def shares_of(first: Int64Array, flows: FloatArray) -> FloatArray:
 
 
 def bounds_of(
-    first: Int64Array,
-    begin: Int64Array,
-    channels: Int32Array,
-    demand: FloatArray,
-    flows: FloatArray,
-    prices: FloatArray,
-    capacity: FloatArray,
-) -> ThroughputBounds:
+    first: Int64Array, begin: Int64Array, channels: Int32Array, demand: FloatArray, flows: FloatArray,
+    prices: FloatArray, capacity: FloatArray,
+) -> ThroughputBounds:  # fmt: skip
     """What any flows and prices show: scaled to the demand, the flows load some channel 1/lower times; in units of the
     price of all that the channels carry the demands cost 1/upper at least.
 
@@ -119,14 +114,9 @@ def bounds_of(
 
 
 def solve(
-    first: Int64Array,
-    begin: Int64Array,
-    channels: Int32Array,
-    demand: FloatArray,
-    gap: float,
-    rounds: int = MAX_ROUNDS,
-    capacity: FloatArray | None = None,
-) -> tuple[ThroughputBounds, FloatArray]:
+    first: Int64Array, begin: Int64Array, channels: Int32Array, demand: FloatArray, gap: float,
+    rounds: int = MAX_ROUNDS, capacity: FloatArray | None = None,
+) -> tuple[ThroughputBounds, FloatArray]:  # fmt: skip
     """Plays until upper / lower - 1 <= gap or the rounds are over.
 
     `first`: (pairs + 1,) paths of pair i are first[i] to first[i+1]-1. `begin`: (paths + 1,) channels of path r are

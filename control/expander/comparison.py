@@ -91,12 +91,9 @@ class Terms:
 
 
 def compare(
-    network: Expander,
-    pattern: str,
-    demand: Demand,
-    terms: Terms,
+    network: Expander, pattern: str, demand: Demand, terms: Terms,
     report: Callable[[int, int], None] = lambda done, total: None,
-) -> Comparison:
+) -> Comparison:  # fmt: skip
     """Every routing of `terms` on a network; throughput is that of the demand, whose pattern is called so. Raises
     `DetourError`: the terms make no sense, or a routing has no paths for a pair."""
     terms.check()

@@ -65,12 +65,9 @@ def _count_from(sources: Int64s1, max_hops: int, budget: int, ch: Channels, tota
 
 
 def mean_paths(
-    network: Expander,
-    max_hops: int,
-    priorities: int = 1,
-    sources: int | None = None,
+    network: Expander, max_hops: int, priorities: int = 1, sources: int | None = None,
     report: SourcesProgress | None = None,
-) -> FloatArray:
+) -> FloatArray:  # fmt: skip
     """(max_hops + 1,) paths of a pair with exactly h links and at most priorities - 1 down-ups, mean over all pairs.
 
     `network`: what is looked at; `max_hops`: longest path; `priorities`: lossless priorities, 0 for any path;
@@ -166,13 +163,9 @@ def _counted(source: int, max_hops: int, budget: int, ch: Channels) -> Int64Arra
 
 
 def _examined_of(
-    routes: ExpanderRoutes,
-    mine: Int64Array,
-    last: Int64Array,
-    taken: Int64Array,
-    every: FloatArray,
+    routes: ExpanderRoutes, mine: Int64Array, last: Int64Array, taken: Int64Array, every: FloatArray,
     admitted: FloatArray,
-) -> FloatArray:
+) -> FloatArray:  # fmt: skip
     """K2 of the pairs `mine`, all from one source, whose longest paths have `last` links, of which `taken` are taken;
     every and admitted: (length, switch) numbers of paths."""
     target = routes.pairs[mine, 1]

@@ -145,12 +145,9 @@ class InstalledProof(NamedTuple):
 
 
 def prove_installed(
-    checked: InstalledClasses,
-    routes: ExpanderRoutes,
-    choices: BoolArray,
-    distance: Int32Array,
+    checked: InstalledClasses, routes: ExpanderRoutes, choices: BoolArray, distance: Int32Array,
     senders: Sequence[Sequence[int]] = (),
-) -> InstalledProof:
+) -> InstalledProof:  # fmt: skip
     """Follows all of them, one kind after the other.
 
     `checked`: the classes of packets, which nothing has been followed by yet. `routes`: those that are listed.
@@ -168,13 +165,9 @@ def prove_installed(
 
 
 def prove_running(
-    state: Mapping[int, Iterable[Entity]],
-    network: Expander,
-    failures: Failures,
-    policy: PathPolicy,
-    lossless: int,
+    state: Mapping[int, Iterable[Entity]], network: Expander, failures: Failures, policy: PathPolicy, lossless: int,
     senders: Sequence[Sequence[int]] = (),
-) -> InstalledProof:
+) -> InstalledProof:  # fmt: skip
     """The same of a fabric, from all that its switches hold: entities by device id, read back. Switches that are down
     hold nothing and forward nothing; links that are down count, for they may come back. Raises `DetourError`: the
     policy makes no sense for this network."""

@@ -188,12 +188,9 @@ def all_pairs(network: Expander) -> Int32Array:
 
 
 def compute(
-    network: Expander,
-    policy: PathPolicy,
-    pairs: Int32Array | None = None,
-    report: SourcesProgress | None = None,
+    network: Expander, policy: PathPolicy, pairs: Int32Array | None = None, report: SourcesProgress | None = None,
     partial: bool = False,
-) -> ExpanderRoutes:
+) -> ExpanderRoutes:  # fmt: skip
     """The routes of some pairs (None: all of them, of which half are computed and the others are their reverses). A
     reverse has as many down-ups and is as long. A pair that has fewer than K paths within `policy.max_hops` gets those
     that there are; `partial`: that may be none. Raises `DetourError`: the policy makes no sense, or a pair has no path
@@ -271,15 +268,9 @@ def _widened(columns: UInt8Array, width: int) -> UInt8Array:
 
 
 def _assembled(
-    network: Expander,
-    policy: PathPolicy,
-    pairs: Int32Array,
-    counts: Int32Array,
-    length: UInt8Array,
-    columns: UInt8Array,
-    both_directions: bool,
-    ch: Channels,
-) -> ExpanderRoutes:
+    network: Expander, policy: PathPolicy, pairs: Int32Array, counts: Int32Array, length: UInt8Array,
+    columns: UInt8Array, both_directions: bool, ch: Channels,
+) -> ExpanderRoutes:  # fmt: skip
     """Puts paths in the order of the pairs, and with `both_ways` their reverses."""
     start = np.zeros(counts.size + 1, np.int64)
     np.cumsum(counts.ravel(), out=start[1:])

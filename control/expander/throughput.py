@@ -83,11 +83,7 @@ def fractions(routes: ExpanderRoutes, demand: Demand, gap: float = 0.01) -> Floa
 
 
 def _model(
-    first: Int64Array,
-    begin: Int64Array,
-    rows: Int64Array,
-    capacity: FloatArray,
-    amount: FloatArray,
+    first: Int64Array, begin: Int64Array, rows: Int64Array, capacity: FloatArray, amount: FloatArray
 ) -> highspy.HighsLp:
     """Column 0 is theta, then the paths. Rows: channels (<= capacity), then pairs (flows - theta * demand = 0)."""
     pairs, total, length, channels = amount.size, begin.size - 1, np.diff(begin), capacity.size
@@ -131,12 +127,8 @@ def suits_highs(paths: int, channels: int) -> bool:
 
 
 def throughput(
-    network: Expander,
-    policy: PathPolicy,
-    demand: Demand,
-    method: str = "auto",
-    gap: float = 0.01,
+    network: Expander, policy: PathPolicy, demand: Demand, method: str = "auto", gap: float = 0.01,
     report: SourcesProgress | None = None,
-) -> Throughput:
+) -> Throughput:  # fmt: skip
     """Computes the routes that a demand needs, then its theta."""
     return solve(compute(network, policy, demand.pairs, report), demand, method, gap)

@@ -14,12 +14,9 @@ from detour.topo.keyvalues import check_keys, split_spec, whole_number
 
 
 def parse_fabric(
-    topo: str,
-    fail: str | None = None,
-    servers: int | None = None,
-    population: str | None = None,
+    topo: str, fail: str | None = None, servers: int | None = None, population: str | None = None,
     group: str | None = None,
-) -> FatTree:
+) -> FatTree:  # fmt: skip
     """The fabric of `ft:m0=20,m1=18` with failed links `0:0,5:1` (leaf:spine; `*:3`: spine 3).
 
     `ft:m0=4,m1=6,hosts=8,cables=2,speed=1/2`: eight servers at a leaf (m0), two cables from leaf to spine (1), each of

@@ -225,13 +225,9 @@ class FabricClient:
     """All switches of a fabric. An asynchronous context manager: open inside, closed after."""
 
     def __init__(
-        self,
-        targets: Iterable[SwitchTarget],
-        pipeline: PipelineConfig | None = None,
-        *,
-        election_id: int = ELECTION_ID,
-        on_packet_in: PacketIn | None = None,
-    ) -> None:
+        self, targets: Iterable[SwitchTarget], pipeline: PipelineConfig | None = None, *,
+        election_id: int = ELECTION_ID, on_packet_in: PacketIn | None = None,
+    ) -> None:  # fmt: skip
         pipeline = pipeline or PipelineConfig.fabric()
         self.switches = {t.device_id: SwitchClient(t, pipeline, election_id, on_packet_in) for t in targets}
 

@@ -122,11 +122,7 @@ def busiest_bound(network: PlacementNetwork, source: Int32Array, target: Int32Ar
 
 
 def priced_bound(
-    network: PlacementNetwork,
-    source: Int32Array,
-    target: Int32Array,
-    size: Int64Array,
-    load: FloatArray,
+    network: PlacementNetwork, source: Int32Array, target: Int32Array, size: Int64Array, load: FloatArray
 ) -> int:
     """The same from prices that follow the `load` (links,) of a placement."""
     a, b = network.edge_of[source], network.edge_of[target]

@@ -113,12 +113,7 @@ def coloured_paths(network: PlacementNetwork, source: Int32Array, target: Int32A
 
 
 def _three_tiers(
-    network: PlacementNetwork,
-    path_rows: Int32Array,
-    away: IndexArray,
-    a: Int32Array,
-    b: Int32Array,
-    size: NDArray[Any],
+    network: PlacementNetwork, path_rows: Int32Array, away: IndexArray, a: Int32Array, b: Int32Array, size: NDArray[Any]
 ) -> None:
     """Fills in the paths of the flows `away` from edge switches `a` to `b` of a fat-tree."""
     members = network.topology.members

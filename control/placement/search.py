@@ -207,14 +207,9 @@ def broken(walk: Walked) -> BoolArray:
 
 
 def descend(
-    network: PlacementNetwork,
-    order: NDArray[np.integer[Any]],
-    ends: tuple[Int32Array, Int32Array],
-    size: NDArray[Any],
-    walk: Walked,
-    load: FloatArray,
-    limit: float,
-) -> int:
+    network: PlacementNetwork, order: NDArray[np.integer[Any]], ends: tuple[Int32Array, Int32Array], size: NDArray[Any],
+    walk: Walked, load: FloatArray, limit: float,
+) -> int:  # fmt: skip
     """Moves the flows `order`, in that order, to cheaper paths if there are any, in place, and places those without a
     path. Returns how many.
 
@@ -229,11 +224,7 @@ def descend(
 
 
 def movable(
-    network: PlacementNetwork,
-    walk: Walked,
-    load: FloatArray,
-    size: NDArray[Any],
-    free: NDArray[np.integer[Any]],
+    network: PlacementNetwork, walk: Walked, load: FloatArray, size: NDArray[Any], free: NDArray[np.integer[Any]]
 ) -> IndexArray:
     """Those of the flows `free` that could gain: on a Clos network such as pass a link that carries more, by more than
     their size, than one beside it."""

@@ -231,13 +231,9 @@ class _ClassTables:
             yield entry.members()[0]["dscp"]
 
     def fill(
-        self,
-        dscps: tuple[int, ...],
-        ways_in: Sequence[int],
-        ways_out: Sequence[int],
-        dscp: UInt8Array,
+        self, dscps: tuple[int, ...], ways_in: Sequence[int], ways_out: Sequence[int], dscp: UInt8Array,
         priority: UInt8Array,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Fills in what becomes of DSCP and class, (ways in, ways out, dscps); ports are given by number."""
         row = {value: i for i, value in enumerate(dscps)}
         dscp[:] = np.arange(len(dscps))

@@ -64,12 +64,9 @@ class FabricState:
         return loses, tuple(neighbours), hosts
 
     def entry_columns(
-        self,
-        table: Callable[[int], LpmTable],
-        addresses: list[int],
-        number: Callable[[int, TableEntry, IndexArray], Int32Array | int],
-        missing: int,
-    ) -> Choices:
+        self, table: Callable[[int], LpmTable], addresses: list[int],
+        number: Callable[[int, TableEntry, IndexArray], Int32Array | int], missing: int,
+    ) -> Choices:  # fmt: skip
         """(switches, addresses) of what `number` makes of the longest-prefix match, `missing` without one."""
         by_prefix: dict[int, dict[int, IndexArray]] = {}
         numbers = np.full((len(self.topology.switches), len(addresses)), missing, dtype=np.int32)

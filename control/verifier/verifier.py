@@ -171,14 +171,7 @@ class _Proof:
         return variants
 
     def _judge_variants(
-        self,
-        group: int,
-        vias: list[int],
-        at: IndexArray,
-        rows: IndexArray,
-        columns: IndexArray,
-        hops: Hops,
-        ends: Hops,
+        self, group: int, vias: list[int], at: IndexArray, rows: IndexArray, columns: IndexArray, hops: Hops, ends: Hops
     ) -> int:
         """Judges the rows of the source group's switches, `at` in `rows`, for every intermediate group."""
         index, most = rows[at], 0

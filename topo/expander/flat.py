@@ -63,13 +63,9 @@ def _flat(family: str, spec: str, n: int, hosts: int, wire: Callable[[], Int32Ar
 
 
 def ordered_network(
-    family: str,
-    spec: str,
-    hosts: Int32Array,
-    links: Int32Array,
-    speed: FloatArray | None = None,
+    family: str, spec: str, hosts: Int32Array, links: Int32Array, speed: FloatArray | None = None,
     delay_ps: Int64Array | None = None,
-) -> Expander:
+) -> Expander:  # fmt: skip
     """Every switch is a layer: switch 0 the highest, the others below it in the order of a breadth-first search. The
     links join all switches; see `Expander` for what is given."""
     n = hosts.size
