@@ -249,14 +249,10 @@ def _compare(options: argparse.Namespace) -> int:
     _check_gap(options)
     network = _network(options)
     terms = comparison.Terms(
-        k=options.k,
-        trees=options.trees,
-        bounds=whole_numbers("--bounds", options.bounds),
-        schemes=tuple(name.strip() for name in options.routings.split(",")),
-        gap=options.gap,
-        seed=options.order_seed,
+        k=options.k, trees=options.trees, bounds=whole_numbers("--bounds", options.bounds),
+        schemes=tuple(name.strip() for name in options.routings.split(",")), gap=options.gap, seed=options.order_seed,
         max_hops=options.max_hops,
-    )
+    )  # fmt: skip
     terms.check()
     traffic = demand.demand_of(options.pattern, network, options.seed)
     EXPANDER.load()

@@ -53,16 +53,13 @@ def prove(options: argparse.Namespace, network: Expander, policy: PathPolicy) ->
     links = [f"s{a}-s{b}" for a, b in network.links[sorted(network.down)].tolist()]
     safe = proven.deadlock_free and held.listed.acyclic and held.plain.acyclic
     document = _Proven(
-        acyclic=[layer.acyclic for layer in proven.priorities],
-        channels=proven.channels,
-        dependencies=proven.dependencies,
-        seconds=seconds,
-        installed=ProvenClasses(*held.listed.sums),
+        acyclic=[layer.acyclic for layer in proven.priorities], channels=proven.channels,
+        dependencies=proven.dependencies, seconds=seconds, installed=ProvenClasses(*held.listed.sums),
         plain_traffic=ProvenPlain(*held.plain.sums, held.lossy),
         failed=ProvenAnywhere(*held.anywhere.sums, links, held.unrouted),
         tagger_priorities=UNSET if proven.deadlock_free and not options.tagger else tagger.assign(routes).priorities,
         cycle=UNSET if safe else cycle or list(held.plain.cycle),
-    )
+    )  # fmt: skip
     present(document, options, lambda page: _show(page, document))
     return 0 if safe else 1
 

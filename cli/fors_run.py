@@ -132,16 +132,11 @@ def _run(options: argparse.Namespace) -> int:
         except argparse.ArgumentTypeError as error:
             raise DetourError(f"--straggler: {error}") from error
     run = ExchangeRun(
-        fabric,
-        options.routing,
-        breaks,
-        options.phases,
+        fabric, options.routing, breaks, options.phases,
         Pace(options.message, options.arity, jitter_ps=options.jitter, stragglers=tuple(stragglers)),
-        Tuning(rate_bps=options.rate, seed=options.seed),
-        Delays(plan_ps=options.plan_time),
-        skip_unreachable=options.skip_unreachable,
-        sizes=sizes,
-    )
+        Tuning(rate_bps=options.rate, seed=options.seed), Delays(plan_ps=options.plan_time),
+        skip_unreachable=options.skip_unreachable, sizes=sizes,
+    )  # fmt: skip
     with shown_progress(options.json) as progress:
         warm.ensure(progress, RDMA)
         if breaks:

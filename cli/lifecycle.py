@@ -130,29 +130,17 @@ def up_options(options: argparse.Namespace) -> UpOptions:
         given = PipelineConfig.given(options.program)
         program = f"{given.p4info},{given.blob}"
     settings = UpOptions(
-        options.target or ("engine" if options.pace is None else "virtual"),
-        topology,
-        pcap,
-        rate_bps=options.rate,
-        delay_ps=options.delay,
-        queue_packets=options.queue,
-        loss=options.loss,
-        program=program,
-    )
+        options.target or ("engine" if options.pace is None else "virtual"), topology, pcap, rate_bps=options.rate,
+        delay_ps=options.delay, queue_packets=options.queue, loss=options.loss, program=program,
+    )  # fmt: skip
     if "grpc" not in options:
         return settings
     lab = lab_of_up(options)
     settings = replace(
-        settings,
-        grpc=options.grpc,
-        grpc_tls=_grpc_tls(options),
-        load=options.load,
-        linux=options.linux,
-        netns=options.netns,
-        mtu=options.mtu,
-        pace=options.pace,
+        settings, grpc=options.grpc, grpc_tls=_grpc_tls(options), load=options.load, linux=options.linux,
+        netns=options.netns, mtu=options.mtu, pace=options.pace,
         coverage=None if options.coverage is None else os.path.abspath(options.coverage),
-    )
+    )  # fmt: skip
     return settings if lab is None else replace(settings, lab=lab, solution=options.solution, lab_args=options.lab_args)
 
 

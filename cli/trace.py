@@ -90,15 +90,9 @@ def _trace(options: argparse.Namespace) -> int | None:
     else:
         with shown_progress(options.json) as progress:
             packet = running().trace(
-                options.source,
-                options.target,
-                sport=options.sport,
-                usid=options.usid,
-                length=options.bytes,
-                all_ways=options.all,
-                coverage=_absolute(options.coverage),
-                progress=progress,
-            )
+                options.source, options.target, sport=options.sport, usid=options.usid, length=options.bytes,
+                all_ways=options.all, coverage=_absolute(options.coverage), progress=progress,
+            )  # fmt: skip
     _show(packet, options)
     return None
 
@@ -188,13 +182,9 @@ def _live(options: argparse.Namespace) -> int:
     parse_filter(options.live, lambda name: "::")  # so that who has mistyped it hears of that, whatever is up
     with shown_progress(options.json) as progress:
         packets = running().trace_live(
-            options.live,
-            switch=options.switch,
-            count=options.count,
-            seconds=options.seconds,
-            coverage=_absolute(options.coverage),
-            progress=progress,
-        )
+            options.live, switch=options.switch, count=options.count, seconds=options.seconds,
+            coverage=_absolute(options.coverage), progress=progress,
+        )  # fmt: skip
 
     def render(page: Page) -> None:
         show_packets(page, packets.packets, options.verbose)

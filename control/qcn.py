@@ -189,19 +189,10 @@ class Mechanism:
         versus = max(2, round(self.fraction * ports)) if self.fraction else self.versus
         compared = ports if versus else 1
         return Action.of(
-            ADAPT,
-            source=int(self.source),
-            ports=compared,
-            versus=versus,
-            smooth=self.smooth,
-            decrease=decrease(self.limit, compared),
-            increase=increase(self.increase),
-            quiet=self.quiet,
-            steady=int(self.steady),
-            fade=self.fade,
-            classes=self.classes,
-            gentle=self.gentle,
-        )
+            ADAPT, source=int(self.source), ports=compared, versus=versus, smooth=self.smooth,
+            decrease=decrease(self.limit, compared), increase=increase(self.increase), quiet=self.quiet,
+            steady=int(self.steady), fade=self.fade, classes=self.classes, gentle=self.gentle,
+        )  # fmt: skip
 
 
 CONDITIONAL_OPENFLOW = Mechanism("Conditional-OpenFlow", condition="unless_paused")
@@ -209,16 +200,9 @@ QCN_BASE = Mechanism("QCN-Switch-base")
 QCN_SOURCE = Mechanism("QCN-Switch-source", source=True)
 QCN_COMPARISON = Mechanism("QCN-Switch-comparison", versus=1)
 QCN_COMPLETE = Mechanism(
-    "QCN-Switch-complete",
-    source=True,
-    fraction=1 / 2,
-    smooth=2,
-    fade=1,
-    gentle=3,
-    steady=True,
-    classes=1,
+    "QCN-Switch-complete", source=True, fraction=1 / 2, smooth=2, fade=1, gentle=3, steady=True, classes=1,
     points=CongestionPoints(period=16, classes=1),
-)
+)  # fmt: skip
 
 MECHANISMS = {m.name: m for m in (CONDITIONAL_OPENFLOW, QCN_BASE, QCN_SOURCE, QCN_COMPARISON, QCN_COMPLETE)}
 

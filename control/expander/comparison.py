@@ -117,18 +117,11 @@ def _row(
     seconds = time.monotonic() - began
     carried = solve(of_pairs(routed.routes, demand.pairs), demand, gap=terms.gap)
     return Compared(
-        scheme=scheme,
-        bound=bound,
-        priorities=routed.priorities,
-        acyclic=routed.proof.deadlock_free,
-        paths=round(routed.routes.mean_paths, 3),
-        mean_hops=round(routed.routes.mean_length, 4),
-        max_hops=int(routed.routes.length.max(initial=0)),
-        theta=round(carried.theta, 5),
-        gap=round(carried.gap, 5),
-        escaped=round(routed.escaped, 4),
-        seconds=round(seconds, 3),
-    )
+        scheme=scheme, bound=bound, priorities=routed.priorities, acyclic=routed.proof.deadlock_free,
+        paths=round(routed.routes.mean_paths, 3), mean_hops=round(routed.routes.mean_length, 4),
+        max_hops=int(routed.routes.length.max(initial=0)), theta=round(carried.theta, 5), gap=round(carried.gap, 5),
+        escaped=round(routed.escaped, 4), seconds=round(seconds, 3),
+    )  # fmt: skip
 
 
 def _routed(network: Expander, terms: Terms, scheme: str, bound: int | None, ksp: ExpanderRoutes) -> _Routed:

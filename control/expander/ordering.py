@@ -33,12 +33,9 @@ def empty_order(ch: Channels) -> Order:
     n, width = ch.neighbour.shape
     total = n * width
     return Order(
-        np.zeros((total, width), np.int32),
-        np.arange(total, dtype=np.int32),
-        np.zeros(total, np.bool_),
-        np.empty(total, np.int32),
-        np.empty(total, np.int32),
-    )
+        np.zeros((total, width), np.int32), np.arange(total, dtype=np.int32), np.zeros(total, np.bool_),
+        np.empty(total, np.int32), np.empty(total, np.int32),
+    )  # fmt: skip
 
 
 @allocating

@@ -78,21 +78,11 @@ class _Work:
         count = int(dense.max(initial=-1)) + 1
         gates, gate_room = paths.gates(a, b)
         work = cls(
-            paths=paths,
-            at_once=tree.at_once,
-            room=np.tile(up.astype(np.int64) * paths.lanes, 2),
-            gates=gates,
-            gate_room=gate_room,
-            src=src,
-            dst=dst,
-            a=a,
-            b=b,
-            phase=dense.astype(np.int64),
-            path=np.where(broken, INSIDE, path),
-            used=np.zeros((count, 2 * len(up)), np.int64),
-            turns=np.zeros((count, 2, tree.slots), np.int64),
-            off=np.zeros((2, tree.slots), np.int64),
-        )
+            paths=paths, at_once=tree.at_once, room=np.tile(up.astype(np.int64) * paths.lanes, 2), gates=gates,
+            gate_room=gate_room, src=src, dst=dst, a=a, b=b, phase=dense.astype(np.int64),
+            path=np.where(broken, INSIDE, path), used=np.zeros((count, 2 * len(up)), np.int64),
+            turns=np.zeros((count, 2, tree.slots), np.int64), off=np.zeros((2, tree.slots), np.int64),
+        )  # fmt: skip
         np.add.at(work.turns[:, 0], (work.phase, src), 1)
         np.add.at(work.turns[:, 1], (work.phase, dst), 1)
         kept = paths.crossed(a, b, work.path)

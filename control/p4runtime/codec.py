@@ -249,12 +249,9 @@ class Codec:
 def _table(table: p4i.Table) -> TableInfo:
     fields = [MatchField(f.id, f.name, f.bitwidth, f.match_type) for f in table.match_fields]
     return TableInfo(
-        table.preamble.id,
-        table.preamble.name,
-        {field.name: field for field in fields},
-        {field.id: field for field in fields},
-        bool(table.implementation_id),
-    )
+        table.preamble.id, table.preamble.name, {field.name: field for field in fields},
+        {field.id: field for field in fields}, bool(table.implementation_id),
+    )  # fmt: skip
 
 
 def _check_width(what: str, value: int, bits: int) -> None:

@@ -319,14 +319,10 @@ def balance(g: Coloured, members: Int32Array | None = None) -> int:
         np.full(g.load.shape, -1, np.int32), np.full((2, edges), -1, np.int32), np.full((2, edges), -1, np.int32)
     )
     trail = _Trail(
-        np.zeros((2, vertices), np.int64),
-        np.full((2, vertices), -1, np.int64),
-        np.zeros((2 * vertices, 2), np.int64),
-        np.zeros(vertices, np.int64),
-        np.full(vertices, -1, np.int64),
-        np.zeros((4 * vertices + 4, 2), np.int64),
+        np.zeros((2, vertices), np.int64), np.full((2, vertices), -1, np.int64), np.zeros((2 * vertices, 2), np.int64),
+        np.zeros(vertices, np.int64), np.full(vertices, -1, np.int64), np.zeros((4 * vertices + 4, 2), np.int64),
         np.array([0, 0, STEPS, 0, 1, 0, 0]),
-    )
+    )  # fmt: skip
     if members is None:
         members = np.full((2, vertices), -1, np.int32)
     _link_all(g, lists)

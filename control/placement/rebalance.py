@@ -47,14 +47,9 @@ def _pods_of(network: PlacementNetwork) -> _Pods:
     core = np.tile(cores + np.arange(half)[:, None] * half + at, (pods, 1))
     link = network.link.astype(np.int64)
     return _Pods(
-        half,
-        first,
-        cores,
-        link[edges[:, None], above],
-        link[above, edges[:, None]],
-        link[aggregations[:, None], core],
+        half, first, cores, link[edges[:, None], above], link[above, edges[:, None]], link[aggregations[:, None], core],
         link[core, aggregations[:, None]],
-    )
+    )  # fmt: skip
 
 
 def rebalanced(old: Placement, free: NDArray[np.integer], before: Int32Array) -> Placement:

@@ -45,12 +45,9 @@ class Side(NamedTuple):
 def _side(levels: int, n: int) -> Any:
     shape = (levels + 1, n)
     return Side(
-        np.empty(shape, np.float64),
+        np.empty(shape, np.float64), np.empty(shape, np.int32), np.empty(shape, np.int32), np.zeros(shape, np.int32),
         np.empty(shape, np.int32),
-        np.empty(shape, np.int32),
-        np.zeros(shape, np.int32),
-        np.empty(shape, np.int32),
-    )
+    )  # fmt: skip
 
 
 @allocating
