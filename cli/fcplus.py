@@ -12,7 +12,7 @@ from detour.base.errors import DetourError
 from detour.base.files import new_text
 from detour.base.tables import Table, fixed, left, right
 from detour.cli.output import Page, bar, present
-from detour.cli.parser import Parser, command, output_file, whole_numbers
+from detour.cli.parser import Parser, command, option_of, output_file, whole_numbers
 from detour.control.expander import COMPARED_ROUTINGS, DEMAND_PATTERNS
 
 if TYPE_CHECKING:
@@ -162,9 +162,7 @@ def _prove(options: argparse.Namespace) -> int:
         return prove(options, *_routed_network(options))
     for name in _NOT_OF_RUNNING:
         if getattr(options, name) != options.default_of(name):
-            raise DetourError(
-                f"--{name.replace('_', '-')} is not for --running: that is asked of the fabric that is up"
-            )
+            raise DetourError(f"{option_of(name)} is not for --running: that is asked of the fabric that is up")
     return prove_running(options)
 
 

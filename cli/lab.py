@@ -14,7 +14,7 @@ from detour.base.quantities import fraction_of, rate_bps_of, time_ps_of
 from detour.base.tables import Table, left, right
 from detour.base.times import NS
 from detour.cli.output import Page, present, shown_progress, timed_bar
-from detour.cli.parser import Parser, add_name_option, command, seconds
+from detour.cli.parser import Parser, add_name_option, command, option_of, refuse, seconds
 from detour.cli.trace_text import present_traced
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from detour.fabric.labs.running import LabStatus
     from detour.fabric.records import LinuxHost
 
-_NOT_WITH_SIM = ("scenario", "topo", "scheme", "cc", "connections", "buffer", "ecn", "fail", "reroute_after",
+_NOT_WITH_SIM = ("topo", "scheme", "cc", "connections", "buffer", "ecn", "fail", "reroute_after",
                  "place", "out", "record", "web")  # fmt: skip
 _DEFAULT_WORKLOAD = "ping"
 _SHOWN = 24
@@ -60,15 +60,6 @@ def add_lab_options(parser: Parser) -> None:
     parser.option("--lab-args", "with --lab: arguments of a lab's network.py, in one text", "ARGS")
 
 
-def refuse(options: argparse.Namespace, names: Sequence[str]) -> None:
-    """Options that are not for labs. Raises `DetourError`: one of them is given."""
-    for name in names:
-        given = getattr(options, name)
-        if given is not None and given is not False and given != []:
-            option = "a scenario" if name == "scenario" else f"--{name.replace('_', '-')}"
-            raise DetourError(f"{option} is not for labs (--lab)")
-
-
 def read(options: argparse.Namespace) -> Lab:
     """The lab that options name."""
     from detour.fabric.labs.folder import LabFolder
@@ -84,13 +75,11 @@ def lab_of_up(options: argparse.Namespace) -> str | None:
     """The lab that `up` is to boot, with its whole path; None: a fabric. Raises `DetourError`: an option is given that
     is not for labs, or one that is for labs only."""
     if options.lab is None:
-        for name in ("solution", "lab_args"):
-            if getattr(options, name):
-                raise DetourError(f"--{name.replace('_', '-')} is for labs (--lab)")
+        refuse(options, ("solution", "lab_args"), "is for labs (--lab)")
         return None
     for name, default in _NOT_WITH_UP.items():
         if getattr(options, name) != default:
-            raise DetourError(f"--{name.replace('_', '-')} is not for labs (--lab)")
+            raise DetourError(f"{option_of(name)} is not for labs (--lab)")
     if options.target == "bmv2":
         raise DetourError("--target bmv2 is not for labs (--lab), which run on the engine")
     if options.target == "virtual" and (options.linux or options.netns):
@@ -125,7 +114,9 @@ def show_lab(page: Page, status: LabStatus) -> None:
 
 def sim_lab(options: argparse.Namespace) -> None:
     """`detour sim --lab DIR`."""
-    refuse(options, _NOT_WITH_SIM)
+    if options.scenario is not None:
+        raise DetourError("a scenario is not for labs (--lab)")
+    refuse(options, _NOT_WITH_SIM, "is not for labs (--lab)")
     from detour.engine.clock import RealTime
     from detour.engine.jitter import AUTO
     from detour.experiments.sim import report

@@ -127,6 +127,13 @@ def add_options(parser: Parser, options: Mapping[str, CommandOption]) -> None:
     add_parameters(parser, {name: replace(one, flag=one.flag or option_of(name)) for name, one in options.items()})
 
 
+def refuse(options: argparse.Namespace, names: Iterable[str], why: str) -> None:
+    """Raises `DetourError` for the first of these options that is given; `why` follows its name."""
+    for name in names:
+        if getattr(options, name) not in (None, False, []):
+            raise DetourError(f"{option_of(name)} {why}")
+
+
 def option_of(name: str) -> str:
     """What an option is called that has this name in the code."""
     return f"--{name.replace('_', '-')}"

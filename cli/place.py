@@ -17,7 +17,7 @@ from detour.base.files import write_file
 from detour.base.tables import Table, left, right
 from detour.cli.asking import running
 from detour.cli.output import Page, present, shown_progress
-from detour.cli.parser import draws, operation, output_file
+from detour.cli.parser import draws, operation, output_file, refuse
 
 if TYPE_CHECKING:
     from detour.control.placement.placement import Assignment
@@ -48,14 +48,10 @@ def _place(options: argparse.Namespace) -> None:
     if options.apply:
         if options.topo or options.fail:
             raise DetourError("with --apply topology and failures are those of the fabric that is up")
-        for option in ("repair", "detours"):
-            if getattr(options, option):
-                raise DetourError(f"--{option} is for --topo, not for --apply")
+        refuse(options, ("repair", "detours"), "is for --topo, not for --apply")
         _apply(options)
         return
-    for option in ("reroute", "watch"):
-        if getattr(options, option):
-            raise DetourError(f"--{option} is for the fabric that is up: it needs --apply")
+    refuse(options, ("reroute", "watch"), "is for the fabric that is up: it needs --apply")
     if options.topo is None:
         raise DetourError("place needs --topo SPEC, or --apply for the fabric that is up")
     from detour.base.records import as_json

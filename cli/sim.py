@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from detour.base.errors import DetourError
 from detour.cli.lab import add_lab_options, sim_lab
 from detour.cli.output import Page, present, timed_bar
-from detour.cli.parser import Parser, command, output_file, output_folder, port_number, traced_packets
+from detour.cli.parser import Parser, command, output_file, output_folder, port_number, refuse, traced_packets
 from detour.cli.trace_text import present_traced
 from detour.cli.web.command import DEFAULT_PORT
 
@@ -74,9 +74,7 @@ def _sim(options: argparse.Namespace) -> int:
     if options.lab is not None:
         sim_lab(options)
         return 0
-    for option in ("solution", "lab_args", "tick"):
-        if getattr(options, option):
-            raise DetourError(f"--{option.replace('_', '-')} is for labs (--lab)")
+    refuse(options, ("solution", "lab_args", "tick"), "is for labs (--lab)")
     from detour.experiments.sim import report
     from detour.experiments.sim.replay.run_files import Checkpoints, RepeatableRun
     from detour.experiments.sim.results import by_size, result_of

@@ -18,6 +18,7 @@ from detour.cli.parser import (
     command,
     counted,
     output_file,
+    refuse,
     seconds,
     switch_port,
     traced_packets,
@@ -72,9 +73,8 @@ def _trace(options: argparse.Namespace) -> int | None:
         raise DetourError("--format is of one packet: not with --json, --live or --stf")
     if options.run_file is not None:
         return _of_the_run(options)
-    for name in ("flow", "psn", "first_drop", "first_mark", "longest_wait"):
-        if getattr(options, name) not in (None, False):
-            raise DetourError(f"--{name.replace('_', '-')} is about a run: --run FILE is missing")
+    run_options = ("flow", "psn", "first_drop", "first_mark", "longest_wait")
+    refuse(options, run_options, "is about a run: --run FILE is missing")
     if options.program is not None:
         return _program(options)
     if any(value is not None for value in (options.entries, options.packet, options.ethernet, options.stf)):
@@ -105,17 +105,8 @@ def _planned(options: argparse.Namespace) -> PacketTrace:
 
     with shown_progress(options.json) as progress, collecting(options.coverage):
         progress("planning tables")
-        return document(
-            trace_planned(
-                options.topo,
-                options.source,
-                options.target,
-                sport=options.sport,
-                usid=options.usid,
-                payload=options.bytes,
-                all_ways=options.all,
-            )
-        )
+        packet = {"sport": options.sport, "usid": options.usid, "payload": options.bytes, "all_ways": options.all}
+        return document(trace_planned(options.topo, options.source, options.target, **packet))
 
 
 def _program(options: argparse.Namespace) -> int | None:

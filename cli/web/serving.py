@@ -31,8 +31,8 @@ def serve(
 ) -> None:  # fmt: skip
     """Serves a fabric's page until Ctrl-C or SIGTERM. Raises `DetourError`: no fabric is up, the port is taken, or
     aiohttp is missing."""
-    with _listening(port) as (sockets, number), _fed(asked, token, interval_s) as (answers, feed):
-        _serve_here(answers, feed, sockets, number, token, ready, ended)
+    with _fed(asked, token, interval_s) as (answers, feed):
+        serve_page(answers, feed, port, token, ready, ended)
 
 
 def serve_page(
@@ -41,7 +41,8 @@ def serve_page(
 ) -> None:  # fmt: skip
     """The same for a page that shows something else. Raises `DetourError`: the port is taken."""
     with _listening(port) as (sockets, number):
-        _serve_here(answers, feed, sockets, number, token, ready, ended)
+        server = WebServer(answers, feed, Guard(number, token))
+        asyncio.run(_until_ended(server, sockets, lambda: ready(_address(number, token)), ended))
 
 
 @contextmanager
@@ -99,14 +100,6 @@ def _fed(asked: Operations, token: str | None, interval_s: float) -> Iterator[tu
 
 def _address(number: int, token: str | None) -> str:
     return f"http://{_HOST}:{number}/" + (f"?token={token}" if token else "")
-
-
-def _serve_here(
-    answers: PageAnswers, feed: SampleHub, sockets: list[socket.socket], number: int, token: str | None, ready: Ready,
-    ended: asyncio.Event | None,
-) -> None:  # fmt: skip
-    server = WebServer(answers, feed, Guard(number, token))
-    asyncio.run(_until_ended(server, sockets, lambda: ready(_address(number, token)), ended))
 
 
 async def _until_ended(

@@ -17,7 +17,7 @@ from detour.base.jit import allocating, int64
 from detour.control.fors.fabric import FatTree
 from detour.control.fors.paths import INSIDE
 from detour.control.fors.plan import ForsPlan
-from detour.control.fors.recolour import complete
+from detour.control.fors.recolour import recoloured
 from detour.control.native import FORS_PART
 
 TRIES = 2
@@ -28,15 +28,6 @@ _LONGEST = 160  # Flows of a component at most.
 _FEW, _MANY = 32, 256
 """Components that are tried for one phase: at first, and if none of these will do."""
 _ROUNDS = 6
-
-
-def recoloured(source: np.ndarray, target: np.ndarray, alive: np.ndarray, colour: np.ndarray) -> np.ndarray | None:
-    """Spines for one phase, as many as can be the given ones (-1: none yet), or None."""
-    for attempt in range(TRIES):
-        new = colour.astype(np.int32)
-        if complete(source, target, alive, alive, new, SWAP_BUDGET, attempt + 1) == 0:
-            return new
-    return None
 
 
 class _Flows(NamedTuple):
@@ -133,7 +124,7 @@ class PhaseAssignment:
         rows = self.at[0, p][self.at[0, p] >= 0]
         u, v = self.leaves[:, rows]
         rows, u, v = rows[u != v], u[u != v], v[u != v]
-        new = recoloured(u, v, self.alive, self.spine[rows])
+        new = recoloured(u, v, self.alive, self.spine[rows], SWAP_BUDGET, TRIES)
         if new is None:
             return False
         self.spine[rows] = new

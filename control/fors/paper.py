@@ -22,6 +22,7 @@ from detour.control.fors.fabric import FatTree
 from detour.control.fors.paths import INSIDE
 from detour.control.fors.plan import Schedule, by_phase
 from detour.control.fors.recolour import complete
+from detour.control.fors.recolour import recoloured as recoloured_edges
 
 _TRIES_INSIDE = 20
 _TRIES = 6
@@ -154,17 +155,10 @@ def recoloured(fabric: FatTree, schedule: Schedule, seed: int = 1) -> np.ndarray
         edges = pair[begin:end]
         name = edges.tobytes()
         if name not in colours_of:
-            colours = _one_phase(edges // fabric.leaves, edges % fabric.leaves, alive, seed)
+            ends, none = divmod(edges, fabric.leaves), np.full(len(edges), -1, np.int32)
+            colours = recoloured_edges(*ends, alive, none, _BUDGET, _TRIES, seed)
             if colours is None:
                 return None
             colours_of[name] = colours
         spine[rows[begin:end]] = colours_of[name]
     return spine
-
-
-def _one_phase(source: np.ndarray, target: np.ndarray, alive: np.ndarray, seed: int) -> np.ndarray | None:
-    for attempt in range(_TRIES):
-        colour = np.full(len(source), -1, np.int32)
-        if complete(source, target, alive, alive, colour, _BUDGET, seed + attempt) == 0:
-            return colour
-    return None

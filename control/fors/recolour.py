@@ -105,6 +105,17 @@ def complete(
     return 0
 
 
+def recoloured(
+    source: np.ndarray, target: np.ndarray, ok: np.ndarray, colour: np.ndarray, budget: int, tries: int, seed: int = 1
+) -> np.ndarray | None:
+    """Colours for all edges, as many as can be the given ones (-1: none yet), in so many attempts; None: none did."""
+    for attempt in range(tries):
+        new = colour.astype(np.int32)
+        if complete(source, target, ok, ok, new, budget, seed + attempt) == 0:
+            return new
+    return None
+
+
 @allocating
 def _next(rng: int) -> int:
     """A linear congruential generator: repeatable, and good enough to break ties. The multiplier is that of Park,
