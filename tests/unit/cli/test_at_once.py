@@ -17,18 +17,9 @@ with contextlib.suppress(SystemExit), contextlib.redirect_stdout(quiet), context
 print("\\n".join(sys.modules))
 """
 HEAVY = {
-    "numpy",
-    "numba",
-    "llvmlite",
-    "scipy",
-    "highspy",
-    "finsy",
-    "grpc",
-    "google.protobuf",
-    "rich",
-    "prompt_toolkit",
-    "yaml",
-}
+    "numpy", "numba", "llvmlite", "scipy", "highspy", "finsy", "grpc", "google.protobuf", "rich",
+    "prompt_toolkit", "yaml",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("argument", ["--version", "--help", "--no-such-option", "up --help", "fors route --wrong"])

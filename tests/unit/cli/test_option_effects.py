@@ -203,16 +203,12 @@ class Asked:
 @pytest.mark.parametrize(
     ("command", "option"),
     [
-        ("impair s0-s1", "--clear"),
-        ("trace --live dropped", "--switch s3"),
-        ("trace --live dropped", "--count 2"),
-        ("trace --live dropped", "--seconds 2"),
-        ("send h0 h1", "--bytes 9"),
-        ("send h0 h1", "--sport 0x8001"),
-        ("path h0 h1", "--sport 0x8001"),
+        ("impair s0-s1", "--clear"), ("trace --live dropped", "--switch s3"),
+        ("trace --live dropped", "--count 2"), ("trace --live dropped", "--seconds 2"),
+        ("send h0 h1", "--bytes 9"), ("send h0 h1", "--sport 0x8001"), ("path h0 h1", "--sport 0x8001"),
         ("path h0 h1", "--usid s1"),
     ],
-)
+)  # fmt: skip
 def test_an_option_changes_what_a_fabric_is_asked_for(command: str, option: str) -> None:
     asked = Asked()
     with ANSWERED_BY.set_to(cast(Any, asked)):

@@ -118,23 +118,15 @@ def test_what_is_wrong_with_the_command_line(
     ("text", "offered"),
     [
         ("mc_node_d", {"mc_node_destroy", "mc_node_dissociate"}),
-        ("table_add MyIngress.ex", {"MyIngress.exact_two"}),
-        ("table_add lpm", {"MyIngress.lpm_route"}),
-        ("table_add exact_two to", {"MyIngress.to_cpu"}),
-        ("table_add nothing ", set()),
-        ("act_prof_create_member ecmp set", set()),
-        ("act_prof_create_member ecmp forw", {"MyIngress.forward"}),
-        ("register_read MyIngress.o", {"MyIngress.octets"}),
-        ("pvs_get ", {"TheParser.ipv6_types"}),
-        ("meter_get_rates ra", {"MyIngress.rate"}),
-        ("counter_read port", {"MyIngress.port_counter"}),
-        ("help mirroring_g", {"mirroring_get"}),
-        ("nonsense ", set()),
-        ("load_new_config_file ", set()),
-        ("table_add", {"table_add"}),
-        ("table_indirect_create_member indirect forw", {"MyIngress.forward"}),
+        ("table_add MyIngress.ex", {"MyIngress.exact_two"}), ("table_add lpm", {"MyIngress.lpm_route"}),
+        ("table_add exact_two to", {"MyIngress.to_cpu"}), ("table_add nothing ", set()),
+        ("act_prof_create_member ecmp set", set()), ("act_prof_create_member ecmp forw", {"MyIngress.forward"}),
+        ("register_read MyIngress.o", {"MyIngress.octets"}), ("pvs_get ", {"TheParser.ipv6_types"}),
+        ("meter_get_rates ra", {"MyIngress.rate"}), ("counter_read port", {"MyIngress.port_counter"}),
+        ("help mirroring_g", {"mirroring_get"}), ("nonsense ", set()), ("load_new_config_file ", set()),
+        ("table_add", {"table_add"}), ("table_indirect_create_member indirect forw", {"MyIngress.forward"}),
     ],
-)
+)  # fmt: skip
 def test_what_the_prompt_offers(text: str, offered: set[str]) -> None:
     completer = RuntimeCompleter(CommandScope(ProgramNames(EVERYTHING.read_text())))
     found = completer.get_completions(Document(text), CompleteEvent())

@@ -15,12 +15,9 @@ from detour.control.fors.residual import residual
 
 Columns = tuple[np.ndarray, ...]
 SPECS = [
-    "fat-tree:k=4",
-    "ft3:pods=3,leaves=2,aggs=3,cores=2,hosts=3",
-    "ft:m0=2,m1=4,hosts=4,cables=2",
-    "ft:m0=3,m1=4,hosts=6,cables=2,speed=1/2",
-    "ft:m0=3,m1=4,hosts=4,speed=3/2",
-]
+    "fat-tree:k=4", "ft3:pods=3,leaves=2,aggs=3,cores=2,hosts=3", "ft:m0=2,m1=4,hosts=4,cables=2",
+    "ft:m0=3,m1=4,hosts=6,cables=2,speed=1/2", "ft:m0=3,m1=4,hosts=4,speed=3/2",
+]  # fmt: skip
 
 
 def rest_of(plan: ForsPlan, after: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -108,13 +105,10 @@ def test_what_nothing_joins_any_more_is_given_up(tree: FatTree, failed: list, si
 @pytest.mark.parametrize(
     ("failed", "extra"),
     [
-        ({(0, 0)}, 0.1),
-        ({(0, 0), (3, 2)}, 0.1),
-        ({(0, 0), (0, 1)}, 0.1),
-        ({(leaf, 2) for leaf in range(6)}, 0.1),
-        ({(0, 0), (0, 1), (1, 2), (1, 3), (2, 4), (2, 5)}, 0.5),
+        ({(0, 0)}, 0.1), ({(0, 0), (3, 2)}, 0.1), ({(0, 0), (0, 1)}, 0.1),
+        ({(leaf, 2) for leaf in range(6)}, 0.1), ({(0, 0), (0, 1), (1, 2), (1, 3), (2, 4), (2, 5)}, 0.5),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("shift", [False, True])
 def test_what_is_left_takes_few_phases_more_than_counting_allows(failed: set, extra: float, shift: bool) -> None:
     before = FatTree(6, 6)

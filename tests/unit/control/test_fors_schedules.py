@@ -127,17 +127,14 @@ def test_fabrics_as_text():
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("leaf-spine:leaves=2", None), "ft:m0=20,m1=18"),
-        (("ft:m0=4", None), "m1 missing"),
-        (("ft:m0=4,m1=0", None), r"m1=0 is not in 1\.\.256"),
-        (("ft:m0=4,m1=3", "3:0"), "no link 3:0"),
-        (("ft:m0=4,m1=3", "0:4"), "no link 0:4"),
-        (("ft:m0=4,m1=3", "0"), "'0' is not leaf:spine"),
+        (("leaf-spine:leaves=2", None), "ft:m0=20,m1=18"), (("ft:m0=4", None), "m1 missing"),
+        (("ft:m0=4,m1=0", None), r"m1=0 is not in 1\.\.256"), (("ft:m0=4,m1=3", "3:0"), "no link 3:0"),
+        (("ft:m0=4,m1=3", "0:4"), "no link 0:4"), (("ft:m0=4,m1=3", "0"), "'0' is not leaf:spine"),
         (("ft:m0=4,m1=3", "0:1,"), "'' is not leaf:spine"),
         (("ft:m0=4,m1=3", "-1:0"), "'-1:0' is not leaf:spine"),
         (("ft:m0=4,m1=3", None, 13), r"1\.\.12 servers, not for 13"),
     ],
-)
+)  # fmt: skip
 def test_what_is_no_fabric(arguments, text):
     with pytest.raises(DetourError, match=text):
         parse_fabric(*arguments)

@@ -90,13 +90,9 @@ def least_time(fabric: FatTree, sizes: np.ndarray) -> float:
         most[row, members] = 1
         most[row, -1] = -(room[name[1:]] if name[0] in ("up", "down") else 1)
     found = linprog(
-        np.r_[np.zeros(len(columns)), 1.0],
-        A_ub=most,
-        b_ub=np.zeros(len(loads)),
-        A_eq=equal,
-        b_eq=np.array(wanted) / unit,
-        method="highs-ds",
-    )
+        np.r_[np.zeros(len(columns)), 1.0], A_ub=most, b_ub=np.zeros(len(loads)), A_eq=equal,
+        b_eq=np.array(wanted) / unit, method="highs-ds",
+    )  # fmt: skip
     assert found.status == 0
     return float(found.fun) * unit
 

@@ -26,12 +26,9 @@ from detour.topo.expander.given import expander_of_graph, expander_of_topology
 from detour.topo.expander.growth import Growth, grow
 
 SPECS = (
-    "fcplus:n=24,s=10,v=4,hosts=2",
-    "fc:n=30,s=14,k=4,hosts=2",
-    "jellyfish:n=30,s=7,hosts=2",
-    "xpander:n=30,s=5,hosts=2",
-    "slimfly:n=50,s=7,hosts=2",
-)
+    "fcplus:n=24,s=10,v=4,hosts=2", "fc:n=30,s=14,k=4,hosts=2", "jellyfish:n=30,s=7,hosts=2",
+    "xpander:n=30,s=5,hosts=2", "slimfly:n=50,s=7,hosts=2",
+)  # fmt: skip
 
 
 def ends_of(network: Expander) -> set[tuple[int, int]]:

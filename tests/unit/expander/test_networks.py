@@ -172,14 +172,11 @@ def test_impossible_parameters_are_refused_with_the_rule(build, text):
 @pytest.mark.parametrize(
     "spec",
     [
-        "fcplus:n=24,s=10,v=4,hosts=2,seed=5",
-        "fc:n=24,s=10,k=4,hosts=2,seed=5",
-        "jellyfish:n=20,s=4,hosts=2,seed=5",
-        "xpander:n=20,s=4,hosts=2,seed=5",
-        "slimfly:n=18,s=5,hosts=2",
+        "fcplus:n=24,s=10,v=4,hosts=2,seed=5", "fc:n=24,s=10,k=4,hosts=2,seed=5",
+        "jellyfish:n=20,s=4,hosts=2,seed=5", "xpander:n=20,s=4,hosts=2,seed=5", "slimfly:n=18,s=5,hosts=2",
         "equal-cost-clos:servers=60,switches=40,p=8",
     ],
-)
+)  # fmt: skip
 def test_topologies_from_texts(spec):
     topology = parse_topology(spec)
     network = booted.network_of(spec)
