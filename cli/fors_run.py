@@ -78,7 +78,7 @@ def has_sizes(options: argparse.Namespace) -> bool:
 
 def sizes_of(options: argparse.Namespace, fabric: FatTree) -> Int64Array:
     """The sizes that the options name. Raises `DetourError`: both are given, or what is wrong with one."""
-    from detour.control.fors.sizes import drawn_sizes, read_sizes
+    from detour.control.fors.files import drawn_sizes, read_sizes
 
     if options.sizes is not None and options.skew is not None:
         raise DetourError("--sizes reads sizes from a file, --skew draws them: one of the two")

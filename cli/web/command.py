@@ -58,8 +58,7 @@ def _web(options: argparse.Namespace) -> None:
 
 def _play(options: argparse.Namespace) -> None:
     from detour.cli.web.feed import SampleHub
-    from detour.cli.web.recorder import RunAnswers
-    from detour.cli.web.runs import read_run
+    from detour.cli.web.recorder import RunAnswers, read_run
     from detour.cli.web.serving import serve_page
 
     run = read_run(options.recorded)

@@ -27,8 +27,7 @@ from detour.base.errors import DetourError
 from detour.base.jit import allocating, int64
 from detour.control.expander.enumeration import native
 from detour.control.expander.forests import add_weights, destinations, first_weight, routes_of_trees, trees_of
-from detour.control.expander.lanes import MAX_LANES, LaneRoutes
-from detour.control.expander.ordering import Order, add, drop, empty_order
+from detour.control.expander.lanes import MAX_LANES, LaneRoutes, Order, add, drop, empty_order
 from detour.control.native import EXPANDER, assign
 from detour.topo.expander.flat import breadth_first
 from detour.topo.expander.network import Channels, Expander

@@ -15,7 +15,7 @@ import numpy as np
 from detour.base.arrays import Bools3, Bools4, Int64s1, Int64s3, UInt8s1, UInt8s2
 from detour.base.jit import allocating, int64
 from detour.control.expander.enumeration import native
-from detour.control.expander.ordering import Order, add, drop, empty_order
+from detour.control.expander.lanes import Order, add, drop, empty_order
 from detour.control.expander.routes import ExpanderRoutes
 from detour.control.native import EXPANDER
 from detour.topo.expander.network import Channels

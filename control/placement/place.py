@@ -22,10 +22,9 @@ from detour.base.errors import DetourError
 from detour.control.edge_colouring import coloured
 from detour.control.placement import exact
 from detour.control.placement.jobs import FlowSet
-from detour.control.placement.local_search import local_search
 from detour.control.placement.network import PlacementNetwork, widened
 from detour.control.placement.placement import Placement
-from detour.control.placement.rebalance import rebalanced
+from detour.control.placement.rebalance import local_search, rebalanced
 from detour.topo import Topology
 from detour.topo.failures import NONE, Failures
 

@@ -9,11 +9,10 @@ import numpy as np
 
 from detour.base.arrays import BoolArray, IndexArray
 from detour.control.placement import search
-from detour.control.placement.local_search import local_search
 from detour.control.placement.network import PlacementNetwork, widened
 from detour.control.placement.place import place
 from detour.control.placement.placement import Placement
-from detour.control.placement.rebalance import rebalanced
+from detour.control.placement.rebalance import local_search, rebalanced
 from detour.control.placement.search import Walked
 from detour.topo.failures import Failures
 

@@ -13,10 +13,10 @@ from scipy.optimize import linprog
 
 from detour.base.errors import DetourError
 from detour.control.fors import FatTree, parse_fabric, random_failures
+from detour.control.fors.files import drawn_sizes, read_sizes
 from detour.control.fors.lp_bound import lp_bound
 from detour.control.fors.paths import INSIDE
 from detour.control.fors.preemptive import Crossbars, turns
-from detour.control.fors.sizes import drawn_sizes, read_sizes
 from detour.control.fors.unequal import UnequalPlan, plan_unequal, read_unequal, unequal_problems, write_unequal
 
 SKEWS = ("uniform", "zipf:0.8", "zipf:1.2", "moe:1")

@@ -19,12 +19,11 @@ from hypothesis import strategies as st
 from detour import cli
 from detour.base.errors import DetourError
 from detour.control.placement import ecmp
-from detour.control.placement.bound import lower_bound
 from detour.control.placement.exact import every_path
 from detour.control.placement.jobs import FlowSet, flows_of, read_jobs
 from detour.control.placement.network import PlacementNetwork, collisions, loads
 from detour.control.placement.place import balanced, place
-from detour.control.placement.placement import Placement
+from detour.control.placement.placement import Placement, lower_bound
 from detour.control.placement.repair import repair
 from detour.control.placement.report import compare
 from detour.control.planner import plan

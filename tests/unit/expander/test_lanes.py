@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from detour.base.errors import DetourError
-from detour.control.expander import comparison, forests, lanes, nue, ordering
+from detour.control.expander import comparison, forests, lanes, nue
 from detour.control.expander.demand import near_worst
 from detour.control.expander.enumeration import native
 from detour.control.expander.proof import prove
@@ -21,7 +21,7 @@ from detour.topo.expander import Expander, fcplus, jellyfish, slimfly, xpander
 from detour.topo.expander.given import expander_of_graph
 from tests.native import from_python
 
-add, drop = from_python(ordering.add), from_python(ordering.drop)
+add, drop = from_python(lanes.add), from_python(lanes.drop)
 
 QUICK = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 NETWORKS = [
@@ -134,7 +134,7 @@ def test_the_order_refuses_what_closes_a_cycle_and_nothing_else(network: Expande
     """Beside a graph of networkx, with dependencies that come and go."""
     ch = native(network.channels)
     width = ch.neighbour.shape[1]
-    order, graph = ordering.empty_order(ch), nx.DiGraph()
+    order, graph = lanes.empty_order(ch), nx.DiGraph()
     every = [
         (x * width + c, d)
         for x, c in np.argwhere(ch.neighbour >= 0).tolist()

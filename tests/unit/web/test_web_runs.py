@@ -13,8 +13,7 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.cli import main
-from detour.cli.web.recorder import RunAnswers, RunRecorder
-from detour.cli.web.runs import read_run, write_run
+from detour.cli.web.recorder import RunAnswers, RunRecorder, read_run, write_run
 from detour.experiments.sim.plan import SimPlan, plan_of
 from detour.experiments.sim.run import SimRun, run_workload
 from detour.experiments.sim.settings import SimOptions
