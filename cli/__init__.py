@@ -64,7 +64,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _reported(arguments: list[str]) -> int:
-    """Runs it and says what went wrong."""
     from detour.base.errors import DetourError, WriteError
     from detour.base.plugins import unpinned
     from detour.base.reports import report

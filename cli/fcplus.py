@@ -145,7 +145,6 @@ def _routed_network(options: argparse.Namespace) -> tuple[Expander, PathPolicy]:
 
 
 def _failed(topology: Topology, names: str) -> Failures:
-    """Links between switches by name."""
     from detour.topo.failures import parse_failure
 
     failures = frozenset(parse_failure(topology, name) for name in names.split(","))

@@ -147,7 +147,6 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _parts(fabric: FatTree, text: str | None) -> list[tuple[frozenset[TreeLink], frozenset[int]]]:
-    """Links and leaves that every part of `--fail` breaks."""
     from detour.control.fors.texts import parse_links
 
     parts: list[tuple[frozenset[TreeLink], frozenset[int]]] = []

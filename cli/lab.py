@@ -156,7 +156,6 @@ def sim_lab(options: argparse.Namespace) -> None:
 
 
 def _defaults(options: argparse.Namespace) -> LinkDefaults:
-    """Of links of which the lab says nothing."""
     from dataclasses import replace
 
     from detour.fabric.labs.virtual import DEFAULTS

@@ -98,7 +98,6 @@ class Prompt:
             self._console.print("interrupted")
 
     def _help(self, words: list[str]) -> None:
-        """All commands, or what one of them can be told."""
         if words:
             if words[0] not in self._commands.choices:
                 raise DetourError(f"there is no command {words[0]!r} (try `help`)")

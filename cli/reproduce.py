@@ -263,7 +263,6 @@ def _windows(text: str) -> tuple[int, int]:
 
 
 def _plot(text: str) -> CommandOption:
-    """Where figures are drawn."""
     return CommandOption(f"{text} (.png, .svg)", "FILE", kind=output_file)
 
 

@@ -75,7 +75,6 @@ def _connected(options: argparse.Namespace) -> Iterator[Api]:
 
 
 def _socket_of(switch: str | None) -> str:
-    """Where the switches of the fabric are served."""
     if switch is None:
         raise DetourError("name a switch of the fabric that is up, like s0, or give --thrift-port")
     from detour.fabric.daemon.state_dir import StateDir

@@ -116,7 +116,6 @@ def _exit_code(options: argparse.Namespace, *runs: SimRun) -> int:
 
 
 def _watched(options: argparse.Namespace, plan: SimPlan) -> AbstractContextManager[WatchedRun | None]:
-    """Who records the run or shows it, if anybody does."""
     if options.record is None and options.web is None:
         return nullcontext()
     from detour.cli.web.recorder import watched_run
@@ -126,7 +125,6 @@ def _watched(options: argparse.Namespace, plan: SimPlan) -> AbstractContextManag
 
 
 def _traced(options: argparse.Namespace, plan: SimPlan) -> TracedPackets | None:
-    """Who traces packets of the run, if anybody does."""
     if options.trace is None:
         return None
     from detour.experiments.sim.replay.tracing import TracedPackets
@@ -135,7 +133,6 @@ def _traced(options: argparse.Namespace, plan: SimPlan) -> TracedPackets | None:
 
 
 def _plan(options: argparse.Namespace) -> tuple[SimOptions, SimPlan]:
-    """What is said, and the run that it means."""
     from dataclasses import fields
 
     from detour.experiments.sim.placed import PLACED_SCHEME

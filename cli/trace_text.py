@@ -104,7 +104,6 @@ def _put(page: Page, depth: int, text: str, style: str | None, source: _Facts | 
 
 
 def _lines(event: _Facts, verbose: bool) -> Iterator[tuple[str, str | None]]:
-    """What is shown of an event."""
     kind = event["kind"]
     if kind in _QUIET and not verbose and not _matters(event):
         return

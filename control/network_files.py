@@ -251,7 +251,6 @@ class _Lines:
             self._edges.setdefault(ends, []).append(line)
 
     def of_node(self, name: str) -> str:
-        """`line 7`."""
         return f"line {self._nodes[name]}" if name in self._nodes else ""
 
     def of_edge(self, a: str, b: str, number: int) -> str:

@@ -70,7 +70,6 @@ def places(topology: Topology) -> Places:
 
 
 def _dragonfly_places(topology: Topology) -> list[Coordinates]:
-    """Groups on a circle, each group's switches on a smaller one."""
     count = len(topology.members)
     inner = 34 + 4 * len(topology.members[0])
     outer = max(250.0, count * inner * 0.47)
@@ -86,7 +85,6 @@ def _dragonfly_places(topology: Topology) -> list[Coordinates]:
 
 
 def _circle_places(topology: Topology) -> list[Coordinates]:
-    """All switches on a circle, in order."""
     count = len(topology.switches)
     radius = max(180.0, 9.0 * count)
     turns = [2 * math.pi * switch / count - math.pi / 2 for switch in range(count)]
@@ -94,7 +92,6 @@ def _circle_places(topology: Topology) -> list[Coordinates]:
 
 
 def _clos_places(topology: Topology) -> list[Coordinates]:
-    """Tiers in rows, the highest on top."""
     tiers = 1 + max(switch.tier for switch in topology.switches)
     rows = [[switch.index for switch in topology.switches if switch.tier == tier] for tier in range(tiers)]
     width = 70.0 * max(map(len, rows))

@@ -269,7 +269,6 @@ class ListedNetwork:
 
 
 def _plain(nodes: Sequence[ListedNode], edges: Sequence[ListedEdge]) -> networkx.Graph:
-    """Who is joined to whom."""
     import networkx
 
     graph = networkx.Graph([(edge.a, edge.b) for edge in edges])

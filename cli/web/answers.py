@@ -167,7 +167,6 @@ def _port(text: str) -> int | None:
 
 
 def _traced(arguments: Mapping[str, Any]) -> str:
-    """What a packet is called."""
     if "frame" in arguments:
         return f"a frame of {len(arguments['frame']) // 2} bytes from {arguments['source']}"
     return f"{arguments['source']} to {arguments['target']}" + (", all ways" if arguments.get("all_ways") else "")

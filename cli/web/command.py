@@ -94,7 +94,6 @@ def _token(options: argparse.Namespace) -> str | None:
 
 
 def _read_token(file: str) -> str:
-    """The first line of a file."""
     try:
         with open(0 if file == "-" else file, closefd=file != "-", errors="replace") as text:
             return text.readline(1024).strip()
@@ -103,7 +102,6 @@ def _read_token(file: str) -> str:
 
 
 def _said(options: argparse.Namespace, token: str | None, what: str) -> Callable[[str], None]:
-    """Prints the address."""
 
     def ready(url: str) -> None:
         if options.json:

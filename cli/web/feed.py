@@ -161,7 +161,6 @@ class Feed(SampleHub):
         )  # fmt: skip
 
     def _note_failures(self, failures: list[str]) -> None:
-        """What went down or came back, whoever did it."""
         before = failures if self._failures is None else self._failures
         self._noted += [{"kind": "fail", "text": f"{name} is down"} for name in failures if name not in before]
         self._noted += [{"kind": "heal", "text": f"{name} is back"} for name in before if name not in failures]

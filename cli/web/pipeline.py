@@ -128,7 +128,6 @@ def _control_part(program: Mapping[str, Any], pipeline: Mapping[str, Any], texts
 
 
 def _ways(table: Mapping[str, Any]) -> Iterator[tuple[str | None, str]]:
-    """Where a table leads to, and by what."""
     by: dict[str | None, list[str]] = {}
     for action, to in table["next_tables"].items():
         by.setdefault(to, []).append({"__HIT__": "hit", "__MISS__": "miss"}.get(action) or action.rsplit(".", 1)[-1])

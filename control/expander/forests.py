@@ -108,7 +108,6 @@ def routes_of_trees(network: Expander, order: Int64Array, via: Via) -> ExpanderR
 
 @EXPANDER.entry
 def _deepest(order: Int64s1, via: Int16s3, ch: Channels) -> int:
-    """Links of the longest path."""
     most = 1
     for tree in range(via.shape[0]):
         for k in range(order.size):

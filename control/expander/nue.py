@@ -123,7 +123,6 @@ def _route_lane(
 
 @allocating
 def _escape_tree(target, escape, ch, via):
-    """The ways along the spanning tree."""
     via[:] = -1
     stack, top = np.empty(via.size, np.int64), 1
     stack[0] = target
@@ -149,7 +148,6 @@ def _depend(x, via, target, ch, taken):
 
 @allocating
 def _forget(x, via, target, ch, taken):
-    """Gives it back."""
     if x != target and via[x] >= 0:
         y = ch.neighbour[x, via[x]]
         if y != target:

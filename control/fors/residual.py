@@ -65,7 +65,6 @@ class _Work:
         self.off_dst = np.zeros(fabric.slots, np.int64)
 
     def possible(self, flows: FlowArray) -> FlowArray:
-        """Those whose leaves can reach each other."""
         a, b = self.a[flows], self.b[flows]
         return flows[(a == b) | (self.common[a, b] > 0)]
 

@@ -317,7 +317,6 @@ def _settle(fabric: FatTree, board: Board, flows: Flows3) -> None:
 
 
 def _mark(fabric: FatTree, board: Board, flows: Flows3) -> None:
-    """Puts what flows have on the board."""
     placed = np.flatnonzero(flows.phase >= 0)
     for side, leaf in enumerate((flows.source, flows.target)):
         at = leaf[placed].astype(np.int64) * board.turn.shape[2] + flows.phase[placed]

@@ -57,20 +57,17 @@ def _bits(fabric: FatTree) -> int:
 
 
 def _counts(fabric: FatTree) -> dict[str, int]:
-    """How many switches there are of each kind."""
     spines = {"agg" if fabric.cores else "spine": fabric.pods * fabric.spines}
     return {"leaf": fabric.all_leaves, **spines, **({"core": fabric.spines * fabric.cores} if fabric.cores else {})}
 
 
 def _ports(fabric: FatTree, kind: str) -> int:
-    """Of a switch."""
     if kind == "leaf":
         return fabric.hosts + fabric.uplinks
     return fabric.pods if kind == "core" else fabric.leaves * fabric.cables + fabric.cores
 
 
 def _switches(fabric: FatTree) -> list[tuple[str, int]]:
-    """Kind and number, in the order of their LIDs, from 1 on."""
     return [(kind, number) for kind, count in _counts(fabric).items() for number in range(count)]
 
 
@@ -140,7 +137,6 @@ class _Routes:
         self._cables = {ends: np.flatnonzero(fabric.working[ends]).tolist() for ends in np.ndindex(fabric.alive.shape)}
 
     def to_leaf(self, kind: str, number: int, leaf: int, choice: int) -> int | None:
-        """From a switch to a leaf."""
         fabric = self.fabric
         over, down = divmod(choice, fabric.cables)
         spine, up = divmod(over, fabric.cables)

@@ -149,6 +149,5 @@ class Monitor:
 
 
 def _cells(numbers: Sequence[int]) -> list[Cell]:
-    """What `Monitor` reads of a switch with these ports."""
     cells = [(counter, port) for counter in PORT_COUNTERS.values() for port in numbers]
     return cells + [(REASONS_COUNTER, verdict) for verdict in range(len(REASONS))]

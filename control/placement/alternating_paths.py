@@ -71,7 +71,6 @@ class _Trail(NamedTuple):
 
 @allocating
 def _link(g, lists, e):
-    """Puts an edge into the lists of its ends."""
     for side in range(2):
         u, c = g.ends[side, e], g.colour[e]
         head = lists.first[side, u, c]
@@ -115,7 +114,6 @@ def _recolour(g, lists, trail, e, to):
 
 @allocating
 def _take_back(g, lists, trail):
-    """Undoes all changes that are noted."""
     n = trail.count[0]
     for i in range(n - 1, -1, -1):
         _recolour(g, lists, trail, trail.changed[i, 0], trail.changed[i, 1])

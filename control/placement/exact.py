@@ -219,7 +219,6 @@ def _fewest_collisions(problem: _Problem, busiest: int, worst: int) -> Int64Arra
 
 
 def _load(problem: _Problem, values: Int64Array) -> Int64Array:
-    """(links,) what all flows put on links."""
     load = problem.others.copy()
     for link, rows in problem.users.items():
         load[link] += int((values[rows] * _sizes(problem, rows).astype(np.int64)).sum())

@@ -153,7 +153,6 @@ class _Loader(yaml.SafeLoader):
     """Refuses what `yaml.safe_load` takes: keys that are there twice, of which the last would count."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """The mapping of a node."""
         seen = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
         twice = next((key for place, key in enumerate(seen) if key in seen[:place]), None)
         if twice is not None:

@@ -82,7 +82,6 @@ def balanced(left: Int32Array, right: Int32Array, colours: int, first: NDArray[A
 
 
 def _groups(vertex: Int32Array, size: int, first: NDArray[Any] | None) -> Int32Array:
-    """(edges,) the group of every edge at one of its ends."""
     order = np.lexsort((vertex,) if first is None else (first, vertex))
     ordered = vertex[order]
     begins = np.flatnonzero(np.diff(ordered, prepend=-1))

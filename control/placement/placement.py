@@ -50,7 +50,6 @@ def _exits(network: PlacementNetwork) -> tuple[Int64Array, Int64Array]:
 
 
 def _cuts(network: PlacementNetwork, source: Int32Array, target: Int32Array) -> Iterator[Cut]:
-    """All cuts."""
     a, b = network.edge_of[source], network.edge_of[target]
     group_a, group_b = network.group_of[a], network.group_of[b]
     degree, links = _exits(network)

@@ -177,7 +177,6 @@ def _entries_from(topology: Topology, failures: Failures, source: int) -> list[l
 
 
 def _targets(topology: Topology, failures: Failures, group: int) -> list[int]:
-    """Live switches with hosts of a group."""
     down = {failure.index for failure in failures if failure.kind == "switch"}
     return [s for s in topology.members[group] if topology.hosts_of[s] and s not in down]
 

@@ -220,7 +220,6 @@ class _ClassTables:
 
     @property
     def named(self) -> Iterator[int]:
-        """DSCPs that entries match or set."""
         yield from self._priority
         if self._otherwise is not None:
             yield self._otherwise["dscp"]

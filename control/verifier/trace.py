@@ -181,7 +181,6 @@ def _route(tables: SwitchTables, packet: _Packet) -> _Verdict:
 
 
 def _chosen(tables: SwitchTables, entry: TableEntry, packet: _Packet) -> _Verdict:
-    """What the action selector picks for this packet."""
     members = entry.members()
     if not members:
         return _end(packet, entry.table, "the entry's action set is empty")

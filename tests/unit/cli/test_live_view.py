@@ -20,8 +20,7 @@ import live_script
 import pyte
 import pytest
 
-from detour.cli.live.rows import link_rows, natural
-from detour.cli.live.screen import LINK_COLUMNS, WatchScreen, fitting, spark
+from detour.cli.live.screen import LINK_COLUMNS, WatchScreen, fitting, link_rows, natural, spark
 from detour.fabric.operations.results import LinkUse
 from tests.waiting import PATIENCE_S
 
