@@ -236,8 +236,7 @@ def break_cycles(routes: ExpanderRoutes) -> LaneRoutes:
     last = first[1:] - 1
     needs = np.delete(channels.astype(np.int64) * width + np.append(channels[1:] % width, 0), last)
     begin = first - np.arange(first.size)
-    start = np.zeros(n * width * width + 1, np.int64)
-    np.cumsum(np.bincount(needs, minlength=n * width * width), out=start[1:])
+    start = np.concatenate([[0], np.cumsum(np.bincount(needs, minlength=n * width * width))])
     users = np.repeat(np.arange(routes.total), np.diff(begin))[np.argsort(needs, kind="stable")]
     lane = np.zeros(routes.total, np.uint8)
     for number in range(MAX_LANES):

@@ -169,8 +169,7 @@ def share_over(routes: ExpanderRoutes, links: Collection[tuple[int, int]]) -> fl
 def channels_of(routes: ExpanderRoutes) -> tuple[Int64Array, Int32Array]:
     """(begin (R + 1,), channels): path r takes channels[begin[r]:begin[r+1]], numbered x * width + column."""
     neighbour, x = routes.network.channels.neighbour, routes.sources
-    begin = np.zeros(routes.total + 1, np.int64)
-    np.cumsum(routes.length, out=begin[1:])
+    begin = np.concatenate([[0], np.cumsum(routes.length)])
     channels = np.empty(begin[-1], np.int32)
     for h in range(routes.columns.shape[1]):
         on = np.flatnonzero(routes.length > h)
@@ -272,13 +271,11 @@ def _assembled(
     columns: UInt8Array, both_directions: bool, ch: Channels,
 ) -> ExpanderRoutes:  # fmt: skip
     """Puts paths in the order of the pairs, and with `both_ways` their reverses."""
-    start = np.zeros(counts.size + 1, np.int64)
-    np.cumsum(counts.ravel(), out=start[1:])
+    start = np.concatenate([[0], np.cumsum(counts.ravel())])
     begin = start[:-1].reshape(counts.shape)
     a, b = pairs[:, 0], pairs[:, 1]
     low, high = (np.minimum(a, b), np.maximum(a, b)) if both_directions else (a, b)
-    first = np.zeros(len(pairs) + 1, np.int64)
-    np.cumsum(counts[low, high], out=first[1:])
+    first = np.concatenate([[0], np.cumsum(counts[low, high])])
     new_length, new_columns = np.empty(first[-1], np.uint8), np.empty((first[-1], columns.shape[1]), np.uint8)
     turned = np.ascontiguousarray((a > b) & both_directions)
     _arrange(first, begin[low, high], low.astype(np.int64), turned, length, columns, ch, new_length, new_columns)
