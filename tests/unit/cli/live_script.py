@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`detour watch` on a fabric that is made up: every answer is known. `python live_script.py`, in a terminal."""
 
-from __future__ import annotations
-
 import time
 from types import SimpleNamespace
 from typing import Any

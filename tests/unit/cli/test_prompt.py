@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The prompt after the demo: carries out commands, prints what is wrong, and stays."""
 
-from __future__ import annotations
-
 import io
 import os
 import pty
@@ -56,7 +54,7 @@ def prompt() -> tuple[Prompt, FakeSession, io.StringIO]:
         ("fcplus prove --running", "prove"),
     ],
 )  # fmt: skip
-def test_commands(prompt: tuple[Prompt, FakeSession, io.StringIO], line: str, name: str) -> None:
+def test_commands(prompt, line, name):
     it, session, text = prompt
     it.do(line)
     assert [call[0] for call in session.calls] == [name]
@@ -73,16 +71,14 @@ def test_commands(prompt: tuple[Prompt, FakeSession, io.StringIO], line: str, na
         ("send --help", "usage"), ("send h0 h1 --bogus", "unrecognized arguments: --bogus"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_printed_and_the_prompt_stays(
-    prompt: tuple[Prompt, FakeSession, io.StringIO], capsys: pytest.CaptureFixture[str], line: str, says: str
-) -> None:
+def test_what_is_wrong_is_printed_and_the_prompt_stays(prompt, capsys, line, says):
     it, _, text = prompt
     it.do(line)
     assert says in text.getvalue() + capsys.readouterr().out
 
 
 @pytest.mark.parametrize("end", [b"quit\r", b"exit\r", b"\x04"])
-def test_a_terminal(end: bytes) -> None:
+def test_a_terminal(end):
     """On a real terminal: a command, a mistake, and each way to leave."""
     script = (
         "from tests.unit.cli.test_prompt import FakeSession\nfrom detour.cli.prompt import Prompt\n"
@@ -137,13 +133,13 @@ def completions(text: str) -> list[str]:
         ("flows --watch ", ["on", "off"], ["h0"]), ("fly ", [], ["h0"]),
     ],
 )  # fmt: skip
-def test_what_is_due_is_offered(text: str, some: list[str], none: list[str]) -> None:
+def test_what_is_due_is_offered(text, some, none):
     offered = completions(text)
     assert set(some) <= set(offered)
     assert not set(none) & set(offered)
 
 
-def test_the_prompt_knows_every_operation() -> None:
+def test_the_prompt_knows_every_operation():
     session = FakeSession()
     it = Prompt(session, Console(file=io.StringIO()))  # type: ignore[arg-type]
     assert len(ASKING_GROUPS) > 3

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables of a running fabric fit 80 columns with the names, addresses and counters of a large one, and lose no cell."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable
 
@@ -115,7 +113,7 @@ SHOWN: dict[str, tuple[Callable[[Page], None], list[str]]] = {
 
 
 @pytest.mark.parametrize("name", SHOWN)
-def test_tables_fit_80_columns(name: str) -> None:
+def test_tables_fit_80_columns(name):
     show, cells = SHOWN[name]
     text = io.StringIO()
     show(Page(Console(file=text, width=80)))
@@ -124,7 +122,7 @@ def test_tables_fit_80_columns(name: str) -> None:
     assert "…" not in text.getvalue()
 
 
-def test_flows_that_go_the_same_way_are_one_row() -> None:
+def test_flows_that_go_the_same_way_are_one_row():
     text = io.StringIO()
     other = Assignment("training-1", "h1023", "h1056", SWITCHES, ["100", "8420"])
     place.show_placement(Page(Console(file=text, width=80)), PLACED, [*ASSIGNED * 8, other])
@@ -137,7 +135,7 @@ _MANY = Table([left(f"column {n}", lambda row, n=n: f"{row}{n:08}") for n in ran
 
 
 @pytest.mark.parametrize("width", [80, 120, 1000])
-def test_tables_of_results_leave_out_what_does_not_fit_and_say_so(width: int) -> None:
+def test_tables_of_results_leave_out_what_does_not_fit_and_say_so(width):
     text = io.StringIO()
     Page(Console(file=text, width=width), fitting=True).table(_MANY)
     shown = text.getvalue().splitlines()
@@ -160,7 +158,7 @@ def _cells(table: Table[str], width: int, wide: bool) -> int:
 @pytest.mark.parametrize(
     ("name", "cells"), [("entries", ["priority", "s263"]), ("watch", ["global"]), ("flows", ["yes", USIDS, "12345678"])]
 )
-def test_all_columns_are_there_on_request(name: str, cells: list[str]) -> None:
+def test_all_columns_are_there_on_request(name, cells):
     text = io.StringIO()
     SHOWN[name][0](Page(Console(file=text, width=200), wide=True))
     assert not [cell for cell in cells if cell not in text.getvalue()]

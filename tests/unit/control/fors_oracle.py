@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What has nothing in common with our way: the whole problem as one integer programme, and a linear one for loads."""
 
-from __future__ import annotations
-
 import itertools
 
 import highspy

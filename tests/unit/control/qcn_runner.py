@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One switch with qcn.p4 and messages for it, for tests that look into its registers."""
 
-from __future__ import annotations
-
 import struct
 
 from detour.control import qcn, schema

@@ -45,7 +45,7 @@ def checked(reply: bytes | None) -> Packet:
     return packet
 
 
-def test_time_exceeded() -> None:
+def test_time_exceeded():
     original = frame(UDP(sport=9, dport=4791) / (b"x" * 100))
     packet = checked(punt.answer(original, punt.PUNT_HOP_LIMIT, HERE))
     assert packet.dst == "02:00:00:00:00:07"
@@ -54,20 +54,20 @@ def test_time_exceeded() -> None:
     assert bytes(packet)[54 + 8 :] == original[14:]
 
 
-def test_quotes_what_fits_into_the_minimal_mtu() -> None:
+def test_quotes_what_fits_into_the_minimal_mtu():
     original = frame(UDP() / (b"y" * 1400))
     packet = checked(punt.answer(original, punt.PUNT_HOP_LIMIT, HERE))
     assert len(packet) == 14 + 1280
     assert bytes(packet)[62:] == original[14 : 14 + 1232]
 
 
-def test_parameter_problem_points_at_the_upper_layer() -> None:
+def test_parameter_problem_points_at_the_upper_layer():
     packet = checked(punt.answer(frame(IPv6ExtHdrHopByHop() / UDP() / b"z"), punt.PUNT_SID_EXHAUSTED, HERE))
     assert packet[ICMPv6ParamProblem].code == 4
     assert packet[ICMPv6ParamProblem].ptr == 48
 
 
-def test_destination_unreachable() -> None:
+def test_destination_unreachable():
     original = frame(UDP(sport=9, dport=4791) / (b"x" * 100), dst="fd00:77::1")
     packet = checked(punt.answer(original, punt.PUNT_NO_ROUTE, HERE))
     assert (packet[IPv6].src, packet[IPv6].dst) == ("fcbb:bb00:5::", "fd00:0:1:1::1")
@@ -76,7 +76,7 @@ def test_destination_unreachable() -> None:
     assert bytes(packet)[54 + 8 :] == original[14:]
 
 
-def test_padding_is_not_quoted() -> None:
+def test_padding_is_not_quoted():
     original = frame(UDP(sport=9, dport=4791))
     assert punt.answer(original + b"pad", punt.PUNT_NO_ROUTE, HERE) == punt.answer(original, punt.PUNT_NO_ROUTE, HERE)
 
@@ -135,7 +135,7 @@ TRANSIT = Raw(b"\x2b\0\x3e\x04\0\0\0\0")
         (chain(AH(nh=17, payloadlen=4, icv=b"1" * 12), UDP()), punt.SR_UPPER_LAYER_HEADER, 40),
     ],
 )
-def test_parameter_problems_of_a_sid(packet: bytes, code: int, pointer: int) -> None:
+def test_parameter_problems_of_a_sid(packet, code, pointer):
     assert punt.sid_problem(packet) == (code, pointer)
     original = bytes(Ether(dst="02:00:00:ff:ff:ff", src="02:00:00:00:00:07"))[:12] + b"\x86\xdd" + packet
     reply = checked(
@@ -154,11 +154,11 @@ def test_parameter_problems_of_a_sid(packet: bytes, code: int, pointer: int) -> 
         behind(Raw(bytes(39)), nh=41),
     ],
 )
-def test_nothing_is_said_of_headers_that_are_not_there(packet: bytes) -> None:
+def test_nothing_is_said_of_headers_that_are_not_there(packet):
     assert punt.sid_problem(packet) is None
 
 
-def test_echo_requests_are_answered() -> None:
+def test_echo_requests_are_answered():
     assert punt.answer(frame(ICMPv6EchoRequest()), punt.PUNT_HOP_LIMIT, HERE) is not None
     assert punt.answer(frame(ICMPv6EchoRequest()), punt.PUNT_NO_ROUTE, HERE) is not None
     assert punt.answer(frame(ICMPv6ND_NS(tgt="fe80::1")), punt.PUNT_HOP_LIMIT, HERE) is not None
@@ -188,22 +188,22 @@ def test_echo_requests_are_answered() -> None:
 @pytest.mark.parametrize(
     "reason", [punt.PUNT_NO_ROUTE, punt.PUNT_HOP_LIMIT, punt.PUNT_SID_EXHAUSTED, punt.PUNT_BAD_SRH]
 )
-def test_silence_where_rfc_4443_wants_it(silent: bytes, reason: int) -> None:
+def test_silence_where_rfc_4443_wants_it(silent, reason):
     assert punt.answer(silent, reason, HERE) is None
 
 
-def test_other_reasons_are_not_answered() -> None:
+def test_other_reasons_are_not_answered():
     assert punt.answer(frame(UDP()), 10, HERE) is None
 
 
-def test_upper_layer_behind_a_later_fragment() -> None:
+def test_upper_layer_behind_a_later_fragment():
     packet = frame(IPv6ExtHdrFragment(offset=9, nh=17) / Raw(b"b" * 16))[14:]
     upper = punt.upper_layer(packet)
     assert upper is not None
     assert (upper.protocol, upper.offset, upper.fragment) == (17, 48, True)
 
 
-def test_token_bucket() -> None:
+def test_token_bucket():
     now = [0.0]
     bucket = punt.TokenBucket(rate=10, burst=2, clock=lambda: now[0])
     assert [bucket.take() for _ in range(3)] == [True, True, False]
@@ -213,7 +213,7 @@ def test_token_bucket() -> None:
     assert [bucket.take() for _ in range(3)] == [True, True, False]
 
 
-def test_responder_answers_and_holds_back() -> None:
+def test_responder_answers_and_holds_back():
     sent: list[bytes] = []
 
     async def packet_out(reply: bytes) -> None:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fixed-point arithmetic of qcn.p4, as compiled, against exact fractions."""
 
-from __future__ import annotations
-
 import random
 import socket
 from fractions import Fraction
@@ -34,7 +32,7 @@ def exact_feedback(queue: int, old: int, q_eq: int, w: int) -> int:
     return int(Fraction(value * 63, most))
 
 
-def test_feedback_is_quantised_exactly(runner: PacketRunner) -> None:
+def test_feedback_is_quantised_exactly(runner):
     rng = random.Random(1)
     table = runner.state.tables[qcn.INPUT_POINTS]
     packet = bytes(frame(ip(host(5), src=host(2)), udp()))
@@ -54,7 +52,7 @@ def test_feedback_is_quantised_exactly(runner: PacketRunner) -> None:
         table.delete(handle)
 
 
-def test_every_boundary_of_the_quantiser_is_right(runner: PacketRunner) -> None:
+def test_every_boundary_of_the_quantiser_is_right(runner):
     """One byte below each level and exactly at it."""
     most = qcn.fb_max(33_000, 2)
     scale = qcn.scale(most)
@@ -69,7 +67,7 @@ def _set(runner: PacketRunner, mechanism: Mechanism, ports: int) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, m in MECHANISMS.items() if m.condition == "by_probability"])
-def test_reactions_follow_the_exact_rule(runner: PacketRunner, name: str) -> None:
+def test_reactions_follow_the_exact_rule(runner, name):
     """Any state, any message: the probability is that of exact arithmetic up to the bounds of `control.qcn`."""
     mechanism, rng = MECHANISMS[name], random.Random(name)
     registers = runner.state.registers
@@ -100,7 +98,7 @@ def test_reactions_follow_the_exact_rule(runner: PacketRunner, name: str) -> Non
         assert abs(Fraction(after, ONE) - exact) <= Fraction(1, 1 << 22), (name, ports, last, feedback, before)
 
 
-def test_silence_brings_the_probability_back(runner: PacketRunner) -> None:
+def test_silence_brings_the_probability_back(runner):
     _set(runner, Mechanism("test", increase=0.25, quiet=10), 7)
     registers = runner.state.registers
     registers[qcn.DETOURED].write(PORT, ONE)
@@ -115,7 +113,7 @@ def test_silence_brings_the_probability_back(runner: PacketRunner) -> None:
 
 
 @pytest.mark.parametrize("gentle", [0, 1, 3, 8])
-def test_low_probabilities_rise_in_small_steps(runner: PacketRunner, gentle: int) -> None:
+def test_low_probabilities_rise_in_small_steps(runner, gentle):
     mechanism = Mechanism("test", increase=0.02, quiet=1, gentle=gentle)
     _set(runner, mechanism, 7)
     registers = runner.state.registers
@@ -131,7 +129,7 @@ def test_low_probabilities_rise_in_small_steps(runner: PacketRunner, gentle: int
         assert abs(Fraction(after, ONE) - exact) <= Fraction(1, 1 << 22)
 
 
-def test_messages_about_other_classes_do_not_count(runner: PacketRunner) -> None:
+def test_messages_about_other_classes_do_not_count(runner):
     _set(runner, Mechanism("test", classes=0b001), 7)
     registers = runner.state.registers
     registers[qcn.DETOURED].write(PORT, 0)
@@ -141,7 +139,7 @@ def test_messages_about_other_classes_do_not_count(runner: PacketRunner) -> None
     assert registers[qcn.DETOURED].read(PORT) > 0
 
 
-def test_a_clone_becomes_a_message_to_the_source(runner: PacketRunner) -> None:
+def test_a_clone_becomes_a_message_to_the_source(runner):
     """Egress of the clone: the PDU says what the congestion point found; after the turn it is cut to its length."""
     packet = bytes(frame(ip(host(5), src=host(2)), udp(payload=bytes(900))))
     runner.start(packet, port=PORT)
@@ -174,6 +172,6 @@ def test_a_clone_becomes_a_message_to_the_source(runner: PacketRunner) -> None:
         lambda: Mechanism("m", smooth=9),
     ],
 )
-def test_impossible_parameters_are_refused(make: object) -> None:
+def test_impossible_parameters_are_refused(make):
     with pytest.raises(DetourError):
         make()  # type: ignore[operator]

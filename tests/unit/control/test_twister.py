@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random numbers of native code are NumPy's."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -14,6 +12,6 @@ seeded, below = from_python(ejection.seeded), from_python(ejection.below)
 
 @pytest.mark.parametrize("seed", [0, 1, 4357, 2**32 - 1])
 @pytest.mark.parametrize("limit", [2, 3, 7, 64, 1000])
-def test_they_are_those_of_random_state(seed: int, limit: int) -> None:
+def test_they_are_those_of_random_state(seed, limit):
     state, expected = seeded(seed), np.random.RandomState(seed)
     assert [below(state, limit) for _ in range(2000)] == [expected.randint(limit) for _ in range(2000)]

@@ -67,7 +67,7 @@ def test_the_planner_raises_every_priority_and_the_last_into_a_class_that_nothin
 
 
 @pytest.mark.parametrize("channels", [1, 2])
-def test_other_packets_are_in_the_class_behind_the_last_one(channels: int):
+def test_other_packets_are_in_the_class_behind_the_last_one(channels):
     planned = plan(NETWORK.topology, FabricPolicy(valiant=False, channels=channels))[1]
     entries = [e for e in planned if isinstance(e, TableEntry) and e.table == schema.DSCP]
     classes = {e.field(schema.DSCP_FIELD): e.members()[0]["priority"] for e in entries}

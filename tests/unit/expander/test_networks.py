@@ -210,7 +210,7 @@ def test_a_network_with_links_down_has_the_same_columns_and_no_way_over_them():
             assert left[s, c] == (-1 if dead else whole[s, c])
 
 
-def test_between_parts_it_is_farther_than_any_path_goes() -> None:
+def test_between_parts_it_is_farther_than_any_path_goes():
     network = fcplus(12, 6, 3, hosts=1, seed=1)
     cut = [row for row, ends in enumerate(network.links.tolist()) if 4 in ends]
     parts = network.without(cut)
