@@ -304,21 +304,13 @@ def _grow(options: argparse.Namespace) -> int:
         for s in grown.steps
     ]
     result = {
-        "spec": grown.network.spec,
-        "switches": grown.network.size,
-        "added": added,
-        "rewired": sum(len(step.rewired) for step in grown.steps),
-        "least": sum(step.least for step in grown.steps),
-        "links": len(grown.network.links),
-        "priorities": policy.priorities,
-        "pairs": len(routes.pairs),
-        "paths": routes.total,
-        "mean_hops": round(routes.mean_length, 4),
-        "max_hops": int(routes.length.max(initial=0)),
-        "acyclic": [layer.acyclic for layer in proven.priorities],
-        "lengthened": round(share_over(before, taken), 4),
-        "seconds": round(time.monotonic() - began, 4),
-    }
+        "spec": grown.network.spec, "switches": grown.network.size, "added": added,
+        "rewired": sum(len(step.rewired) for step in grown.steps), "least": sum(step.least for step in grown.steps),
+        "links": len(grown.network.links), "priorities": policy.priorities, "pairs": len(routes.pairs),
+        "paths": routes.total, "mean_hops": round(routes.mean_length, 4),
+        "max_hops": int(routes.length.max(initial=0)), "acyclic": [layer.acyclic for layer in proven.priorities],
+        "lengthened": round(share_over(before, taken), 4), "seconds": round(time.monotonic() - began, 4),
+    }  # fmt: skip
     present(result, options, lambda page: _show_grown(page, result))
     return 0 if proven.deadlock_free else 1
 

@@ -285,16 +285,11 @@ def _finish_sizes(options: argparse.Namespace, plan: UnequalPlan) -> int:
 
     flows, bound, length = plan.plan, plan.plan.lower_bound, plan.length
     document = _checked(options, plan, flows, unequal_problems, write_unequal, length == bound) | {
-        "sizes": str(options.sizes or options.skew),
-        "total_bytes": int(plan.sizes.sum()),
-        "messages": int((plan.sizes > 0).sum()),
-        "pieces": flows.flows,
-        "length_bytes": length,
-        "bound_bytes": bound,
-        "bound_by_servers": plan.by_servers,
-        "bound_by_links": plan.by_links,
+        "sizes": str(options.sizes or options.skew), "total_bytes": int(plan.sizes.sum()),
+        "messages": int((plan.sizes > 0).sum()), "pieces": flows.flows, "length_bytes": length, "bound_bytes": bound,
+        "bound_by_servers": plan.by_servers, "bound_by_links": plan.by_links,
         "ratio": round(length / bound, 6) if bound else 1.0,
-    }
+    }  # fmt: skip
     decides = "the busiest server" if plan.by_servers >= plan.by_links else "links between leaves and spines"
     lines = [
         ("sizes", f"{document['sizes']}: {document['messages']:,} messages, {document['total_bytes']:,} bytes"),
@@ -318,17 +313,10 @@ def _checked(
     if getattr(options, "out", None) is not None:
         write(plan, options.out)
     return {
-        "fabric": flows.fabric.name,
-        "servers": flows.fabric.servers,
-        "failed": flows.fabric.failed_names(),
-        "phases": flows.phases,
-        "optimal": optimal and not problems,
-        "method": flows.method,
-        "verified": not problems,
-        "problems": problems,
-        "unreachable": [list(pair) for pair in flows.unreachable],
-        "seconds": vars(seconds),
-    }
+        "fabric": flows.fabric.name, "servers": flows.fabric.servers, "failed": flows.fabric.failed_names(),
+        "phases": flows.phases, "optimal": optimal and not problems, "method": flows.method, "verified": not problems,
+        "problems": problems, "unreachable": [list(pair) for pair in flows.unreachable], "seconds": vars(seconds),
+    }  # fmt: skip
 
 
 def _show(
@@ -341,12 +329,9 @@ def _show(
     right."""
     lines = [
         ("fabric", f"{document['fabric']}, {document['servers']} servers, {len(document['failed'])} failed links"),
-        *rows,
-        ("method", document["method"]),
-        ("verified", "yes" if document["verified"] else "NO"),
-        ("took", ", ".join(f"{name} {1000 * value:.1f} ms" for name, value in document["seconds"].items())),
-        *more,
-    ]
+        *rows, ("method", document["method"]), ("verified", "yes" if document["verified"] else "NO"),
+        ("took", ", ".join(f"{name} {1000 * value:.1f} ms" for name, value in document["seconds"].items())), *more,
+    ]  # fmt: skip
     if document["unreachable"]:
         lines.append(("left out", ", ".join(f"leaves {u} and {v}" for u, v in document["unreachable"])))
     lines += [("problem", text) for text in document["problems"]]

@@ -16,14 +16,9 @@ if TYPE_CHECKING:
 _WIDTH = 80
 _SOURCE = "bright_black"
 _STYLES = {
-    "stage": "bold cyan",
-    "table_lookup": "yellow",
-    "mark_to_drop": "bold red",
-    "clone": "magenta",
-    "multicast": "magenta",
-    "queue": "blue",
-    "assertion": "red",
-}
+    "stage": "bold cyan", "table_lookup": "yellow", "mark_to_drop": "bold red", "clone": "magenta",
+    "multicast": "magenta", "queue": "blue", "assertion": "red",
+}  # fmt: skip
 _QUIET = {"assign", "branch", "deparser_emit"}  # kinds that only `-v` shows
 _LOCAL = "scalars."
 _WIDE = 1 << 32
@@ -233,18 +228,10 @@ def _short(name: str) -> str:
 
 
 _SHOWN = {
-    "stage": _stage,
-    "packet_ingress": _ingress,
-    "parser_transition": _transition,
-    "table_lookup": _lookup,
-    "action": _action,
-    "branch": _branch,
-    "assign": _assign,
-    "queue": _queue,
-    "extern_call": _extern,
-    "deparser_emit": _emit,
-    "log_message": _log,
-}
+    "stage": _stage, "packet_ingress": _ingress, "parser_transition": _transition, "table_lookup": _lookup,
+    "action": _action, "branch": _branch, "assign": _assign, "queue": _queue, "extern_call": _extern,
+    "deparser_emit": _emit, "log_message": _log,
+}  # fmt: skip
 
 
 def present_traced(

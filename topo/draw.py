@@ -45,13 +45,10 @@ def svg(topology: Topology, routes: Sequence[tuple[str, str, Sequence[int]]] = (
     switches, hosts, width, height = drawn
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}">',
-        '<rect width="100%" height="100%" fill="white"/>',
-        *_links(topology, switches, hosts),
-        *_routes(routes, switches, height),
-        *_nodes(topology, switches, hosts),
-        *(_group_names(topology, switches) if topology.family == "dragonfly" else ()),
-        "</svg>",
-    ]
+        '<rect width="100%" height="100%" fill="white"/>', *_links(topology, switches, hosts),
+        *_routes(routes, switches, height), *_nodes(topology, switches, hosts),
+        *(_group_names(topology, switches) if topology.family == "dragonfly" else ()), "</svg>",
+    ]  # fmt: skip
     return "\n".join(parts) + "\n"
 
 

@@ -61,14 +61,9 @@ class Answers:
         status = as_json(self._asked.status())
         endpoints = status.pop("endpoints")
         return {
-            "version": __version__,
-            "kind": "fabric",
-            "writable": self._writable,
-            "graph": self._graph,
-            "directions": self._feed.directions,
-            "status": status,
-            "endpoints": endpoints,
-        }
+            "version": __version__, "kind": "fabric", "writable": self._writable, "graph": self._graph,
+            "directions": self._feed.directions, "status": status, "endpoints": endpoints,
+        }  # fmt: skip
 
     def switch(self, name: str) -> dict[str, Any]:
         """Tables with entries, counters of ports, verdicts, and where it is served."""

@@ -408,14 +408,9 @@ class RunAnswers:
 
     def _state(self, query: Query) -> dict[str, Any]:
         return {
-            "version": __version__,
-            "kind": "run",
-            "live": self.live,
-            "writable": False,
-            "graph": self._head["graph"],
-            "directions": self._head["directions"],
-            "status": self._head["status"],
-        }
+            "version": __version__, "kind": "run", "live": self.live, "writable": False, "graph": self._head["graph"],
+            "directions": self._head["directions"], "status": self._head["status"],
+        }  # fmt: skip
 
     def _flow(self, query: Query) -> dict[str, Any]:
         name = asked_for(query, "name")

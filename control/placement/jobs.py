@@ -105,12 +105,8 @@ def all_to_all(hosts: _Pairs) -> _Pairs:
 
 
 COLLECTIVES: dict[str, Callable[[_Pairs], _Pairs]] = {
-    "ring-all-reduce": ring,
-    "tree": tree,
-    "all-to-all": all_to_all,
-    "all-gather": ring,
-    "reduce-scatter": ring,
-}
+    "ring-all-reduce": ring, "tree": tree, "all-to-all": all_to_all, "all-gather": ring, "reduce-scatter": ring,
+}  # fmt: skip
 POINT_TO_POINT = "point-to-point"
 
 

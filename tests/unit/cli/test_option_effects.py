@@ -34,28 +34,14 @@ MESSAGES = "--topo ft:m0=2,m1=3 --skew zipf:1.2"
 PROGRAM = BUILD / "ugal"
 
 RUN = [
-    (INCAST, "--scheme LERP-shortest"),
-    (MARKED, "--cc fixed"),
-    (MARKED, "--ecn 10k"),
-    (MARKED, "--ecn off"),
-    (INCAST, "--rate 50G"),
-    (INCAST, "--delay 5us"),
-    (INCAST, "--buffer 20k"),
-    (INCAST, "--loss 0.01"),
-    (INCAST, "--fail s0-s2@3us"),
-    (f"{INCAST} --scheme LERP-shortest --fail s0-s2@3us", "--reroute-after 20us"),
-    (INCAST, "--duration 5us"),
-    (f"{INCAST} --loss 0.01", "--seed 2"),
-    (JOB, "--connections 2"),
-    (f"{LAB} --trace marked --trace-count 1", "--tick 1ns"),
-    (f"fcplus build {SMALL}", "--family jellyfish"),
-    (f"fcplus build {SMALL} --family fc", "--layers 3"),
-    (f"fcplus build {SMALL}", "--v 4"),
-    (f"fcplus build {SMALL}", "--seed 2"),
-    (f"fcplus build {SMALL}", "--hosts 1"),
-    (f"fcplus paths {SMALL}", "--k 2"),
-    (f"fcplus paths {SMALL} --k 4", "--max-hops 4"),
-    (f"fcplus paths {SMALL}", "--disjoint"),
+    (INCAST, "--scheme LERP-shortest"), (MARKED, "--cc fixed"), (MARKED, "--ecn 10k"), (MARKED, "--ecn off"),
+    (INCAST, "--rate 50G"), (INCAST, "--delay 5us"), (INCAST, "--buffer 20k"), (INCAST, "--loss 0.01"),
+    (INCAST, "--fail s0-s2@3us"), (f"{INCAST} --scheme LERP-shortest --fail s0-s2@3us", "--reroute-after 20us"),
+    (INCAST, "--duration 5us"), (f"{INCAST} --loss 0.01", "--seed 2"), (JOB, "--connections 2"),
+    (f"{LAB} --trace marked --trace-count 1", "--tick 1ns"), (f"fcplus build {SMALL}", "--family jellyfish"),
+    (f"fcplus build {SMALL} --family fc", "--layers 3"), (f"fcplus build {SMALL}", "--v 4"),
+    (f"fcplus build {SMALL}", "--seed 2"), (f"fcplus build {SMALL}", "--hosts 1"), (f"fcplus paths {SMALL}", "--k 2"),
+    (f"fcplus paths {SMALL} --k 4", "--max-hops 4"), (f"fcplus paths {SMALL}", "--disjoint"),
     (f"fcplus paths {SMALL}", "--priorities 2"),
     ("fcplus throughput --n 120 --s 22 --pattern near-worst", "--ties plain"),
     (f"fcplus throughput {SMALL} --k 4", "--pattern uniform"),
@@ -63,10 +49,9 @@ RUN = [
     (f"fcplus throughput {SMALL} --k 4 --gap 0.2", "--method approximate"),
     (f"fcplus compare {SMALL} --k 4 --routings dfsssp,nue", "--trees 1"),
     (f"fcplus compare {SMALL} --k 4 --routings nue --bounds 1", "--order-seed 2"),
-    (f"fors schedule {MESSAGES}", "--phase-cost 1M"),
-    (f"fors schedule {MESSAGES}", "--message 1M"),
+    (f"fors schedule {MESSAGES}", "--phase-cost 1M"), (f"fors schedule {MESSAGES}", "--message 1M"),
     (f"fors schedule {MESSAGES}", "--seed 2"),
-]
+]  # fmt: skip
 """a command, and an option with which it prints another document"""
 
 SELECTED = {
