@@ -69,9 +69,6 @@ def _add(kinds: Any, name: str, text: str, run: Any, *, out: bool = True) -> Par
     return parser
 
 
-# -- what the options describe ------------------------------------------------------------------------------
-
-
 def _fabric_of(options: argparse.Namespace, skip_unreachable: bool) -> FatTree:
     """The fabric. Raises `DetourError`: the options do not describe one, pairs of its leaves cannot reach each other
     and may not be skipped, or an option is for two levels."""
@@ -122,9 +119,6 @@ def _refuse(problems: Sequence[str], file: Path, fabric: FatTree) -> None:
     """A file that is no plan, with the first problem."""
     for text in problems:
         raise DetourError(f"{file} is no plan for {fabric.name} with {fabric.servers} servers: {text}")
-
-
-# -- commands -----------------------------------------------------------------------------------------------
 
 
 def _schedule(options: argparse.Namespace) -> int:
@@ -244,9 +238,6 @@ def _export(options: argparse.Namespace) -> int:
         lines = forwarding_tables(plan.fabric, names) if options.format == "opensm" else simulated(plan.fabric, names)
     write_file(options.out, "\n".join([*lines, ""]))
     return 0
-
-
-# -- results ------------------------------------------------------------------------------------------------
 
 
 def _finish(options: argparse.Namespace, plan: ForsPlan, change: Change | None = None) -> int:

@@ -51,9 +51,6 @@ def _cli(options: argparse.Namespace) -> int:
         return _read_lines(api, options.json)
 
 
-# -- which switch
-
-
 @contextmanager
 def _connected(options: argparse.Namespace) -> Iterator[Api]:
     from detour.base.addresses import TcpAddress, parse
@@ -98,9 +95,6 @@ def _socket_of(switch: str | None) -> str:
     return status.p4runtime.thrift
 
 
-# -- a file
-
-
 def _carry_out(path: Path, api: Api, as_json: bool) -> int:
     from detour.engine.bmv2api.commands.interpreter import carry_out, scope_of, understand_all
 
@@ -113,9 +107,6 @@ def _carry_out(path: Path, api: Api, as_json: bool) -> int:
     if as_json:
         print(json.dumps({"commands": done}))
     return 0
-
-
-# -- standard input
 
 
 def _read_lines(api: Api, as_json: bool) -> int:
@@ -155,9 +146,6 @@ def _try(line: str, scope: CommandScope, api: Api) -> tuple[list[str], str | Non
         scope.program = program  # of a new one that the switch did not take
         return output, error_line(error)
     return output, None
-
-
-# -- a terminal
 
 
 def _prompt(api: Api) -> int:

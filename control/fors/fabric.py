@@ -107,8 +107,6 @@ class FatTree:
         more += [f"speed={self.speed}"] if self.speed != 1 else []
         return f"FT(2;{self.spines},{self.leaves}{';' if more else ''}{','.join(more)})"
 
-    # -- servers ----------------------------------------------------------------------------------------
-
     @property
     def slots(self) -> int:
         """P of the paper: places for servers."""
@@ -146,8 +144,6 @@ class FatTree:
         others = ~self.taking_part().reshape(-1, self.hosts)
         offsets = np.argsort(others, axis=1, kind="stable").astype(np.int32)
         return offsets + np.arange(len(offsets), dtype=np.int32)[:, None] * self.hosts
-
-    # -- links ------------------------------------------------------------------------------------------
 
     @property
     def all_leaves(self) -> int:

@@ -165,9 +165,6 @@ class _Programme:
         return (np.clip(-duals, 0.0, 1.0) * _SCALE).astype(np.int64)
 
 
-# -- bounds -------------------------------------------------------------------------------------------------
-
-
 def joined_servers(fabric: FatTree) -> np.ndarray:
     """(leaves,) how many servers those of a leaf can send to, themselves included."""
     return _joined(fabric) @ fabric.sizes()
@@ -244,9 +241,6 @@ def least_phases(demand: LeafDemand) -> tuple[int, np.ndarray | None]:
         return bound, near
     links = ceil(fluid_bound(demand))
     return (links, fractional(demand, links)) if links > bound else (bound, None)
-
-
-# -- flows --------------------------------------------------------------------------------------------------
 
 
 def fractional(demand: LeafDemand, most: int) -> np.ndarray | None:

@@ -107,8 +107,6 @@ class _Work:
         numbers[there] = np.unique(self.phase[there], return_inverse=True)[1]
         return numbers
 
-    # -- one phase --------------------------------------------------------------------------------------
-
     def homeless(self, number: int) -> list[int]:
         """Flows of a phase that leave their leaf and have no path."""
         return np.flatnonzero((self.phase == number) & (self.a != self.b) & (self.path == INSIDE)).tolist()
@@ -215,8 +213,6 @@ class _Work:
         for flow, old in reversed(done):
             self._take(flow, old)
         return False
-
-    # -- what was put off -------------------------------------------------------------------------------
 
     def fill(self) -> None:
         """Phases for what was put off, flows of the servers that have most to do first."""

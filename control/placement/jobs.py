@@ -80,8 +80,6 @@ class FlowSet:
         return f"{self.names[self.job[flow]]}: h{self.source[flow]} to h{self.target[flow]}"
 
 
-# -- collectives --------------------------------------------------------------------------------------------
-
 _Pairs = Int32Array
 
 
@@ -108,9 +106,6 @@ COLLECTIVES: dict[str, Callable[[_Pairs], _Pairs]] = {
     "ring-all-reduce": ring, "tree": tree, "all-to-all": all_to_all, "all-gather": ring, "reduce-scatter": ring,
 }  # fmt: skip
 POINT_TO_POINT = "point-to-point"
-
-
-# -- files --------------------------------------------------------------------------------------------------
 
 
 def read_jobs(file: File, topology: Topology) -> FlowSet:

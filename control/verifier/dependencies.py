@@ -178,9 +178,6 @@ class InstalledClasses:
         return Waits(int(self._used.sum()), int(self._depends.sum()), names)
 
 
-# -- tables -----------------------------------------------------------------------------------------------
-
-
 def _classes_of(state: Mapping[int, Iterable[Entity]], wires: Wires) -> _Classes:
     tables = [_ClassTables(state.get(x + 1, ())) for x in range(len(wires.neighbour))]  # device ids count from 1
     named = {0} | {dscp for table in tables for dscp in table.named}
@@ -277,9 +274,6 @@ def shortest_choices(neighbour: Int32Array, distance: Int32Array) -> BoolArray:
     `neighbour`: (switches, width) switch behind a column, -1 for none; `distance`: (switches, switches) links of
     shortest paths."""
     return (distance[neighbour] + 1 == distance[:, None, :]) & (neighbour >= 0)[:, :, None]
-
-
-# -- packets ----------------------------------------------------------------------------------------------
 
 
 @VERIFIER.entry
