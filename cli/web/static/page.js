@@ -28,7 +28,7 @@ class Page {
     this.packet = new PacketView(this, $("pipeline"));
     const buttons = { pause: $("pause"), live: $("live"), speed: $("speed") };
     this.time = new TimeLine($("time"), $("when"), buttons, this.store, () => this.moment(), () => this.stamp());
-    this.wanted = null;
+    this.asked = null;
     this.count = 0;
     this.logged = -1;
     this.answers = new Map();
@@ -92,9 +92,9 @@ class Page {
   // A run is all there: it begins, or stands still at the time that the address names.
   opened() {
     if (!this.store.samples.length) return;
-    if (this.wanted !== null) this.time.seek(this.wanted);
+    if (this.asked !== null) this.time.seek(this.asked);
     else if (!this.store.state.live) this.time.begin();
-    this.wanted = null;
+    this.asked = null;
   }
 
   // Where a run stands still, its time is in the address.
@@ -163,11 +163,11 @@ class Page {
     if ("t" in this.given) {  // microseconds of a run
       const at = Number(this.given.t) / 1e6;
       delete this.given.t;
-      if (this.store.samples.length && Number.isFinite(at)) this.time.seek(at); else this.wanted = Number.isFinite(at) ? at : null;
+      if (this.store.samples.length && Number.isFinite(at)) this.time.seek(at); else this.asked = Number.isFinite(at) ? at : null;
     }
     $("unknown").textContent = "";
-    const known = this.store[KNOWN[this.view]];
-    if (known && !known.has(this.given.name)) { this.missing(`${this.view} ${this.given.name}`); this.view = this.tabs[0]; this.given = {}; }
+    const named = this.store[KNOWN[this.view]];
+    if (named && !named.has(this.given.name)) { this.missing(`${this.view} ${this.given.name}`); this.view = this.tabs[0]; this.given = {}; }
     if (this.view !== "packet") this.inside(false);
     this.picture.lit = [];
     this.picture.chosen = this.given.name ?? null;
