@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`send`, `probe`, `load`, `capture`: messages between hosts, and what passes ports."""
+"""What is asked of a fabric that is up: `status`, `verify`, `path`, `fail`, `send`, `watch` and their like."""
 
 from __future__ import annotations
 
@@ -37,13 +37,9 @@ def register(commands: Any) -> None:
     asks(commands, "heal", _show_healed, doing="writing tables")
     asks(commands, "impair", _show_impaired)
     asks(
-        commands,
-        "send",
-        show_send,
+        commands, "send", show_send, check=_check_files, is_good=_all_arrived,
         doing=lambda options: f"sending from {options.source} to {options.target}",
-        check=_check_files,
-        is_good=_all_arrived,
-    )
+    )  # fmt: skip
     asks(commands, "load", _show_load, doing=lambda options: "opening connections" if options.pattern else "asking")
     asks(commands, "capture", _show_capture)
     asks(commands, "probe", show_probe, doing="probing")

@@ -115,8 +115,7 @@ def _control_part(program: Mapping[str, Any], pipeline: Mapping[str, Any], texts
             continue
         chain = _chain(name, merged, onward)
         nodes[name] = _code(chain, tables, actions, texts) if name in code else _table(each)
-        last = tables[chain[-1]]
-        for to, label in _ways(last):
+        for to, label in _ways(tables[chain[-1]]):
             add(name, to, "" if name in code else label)
     for each in pipeline["conditionals"]:
         place = _place(each)
@@ -140,21 +139,16 @@ def _ways(table: Mapping[str, Any]) -> Iterator[tuple[str | None, str]]:
 def _merged(code: set[str], onward: Mapping[str, list[str | None]], pipeline: Mapping[str, Any]) -> dict[str, str]:
     """Code that can only follow other code, and the first of what it follows."""
     before: dict[str, list[str]] = {}
-    for name, to in onward.items():
-        for each in to:
-            if each is not None:
-                before.setdefault(each, []).append(name)
-    for each in pipeline["conditionals"]:
-        for to in (each["true_next"], each["false_next"]):
-            if to is not None:
-                before.setdefault(to, []).append(each["name"])
+    branches = {each["name"]: [each["true_next"], each["false_next"]] for each in pipeline["conditionals"]}
+    for name, ways in (*onward.items(), *branches.items()):
+        for to in filter(None, ways):
+            before.setdefault(to, []).append(name)
     behind = {ways[0]: name for name, ways in before.items() if name in code and len(ways) == 1}
     follows = {name: behind[name] for name in code & behind.keys() if len(onward[name]) == 1}
     heads: dict[str, str] = {}
     for head in code - set(follows.values()):
         at = head
-        while at in follows:
-            at = follows[at]
+        while at := follows.get(at, ""):
             heads[at] = head
     return heads
 
@@ -168,9 +162,8 @@ def _chain(name: str, merged: Mapping[str, str], onward: Mapping[str, list[str |
 
 
 def _table(table: Mapping[str, Any]) -> Document:
-    key = [each.get("name") or ".".join(map(str, each["target"])) for each in table["key"]]
-    short = table["name"].split(".", 1)[-1]
-    return {"kind": "table", "label": short, "key": key, "source": _place(table)}
+    key = [field.get("name") or ".".join(map(str, field["target"])) for field in table["key"]]
+    return {"kind": "table", "label": table["name"].split(".", 1)[-1], "key": key, "source": _place(table)}
 
 
 def _code(chain: list[str], tables: Mapping[str, Any], actions: Mapping[int, Any], texts: Document) -> Document:
@@ -224,8 +217,7 @@ def _placed(
     nodes = []
     for node, place in layout.place.items():
         x, y = at(place)
-        info = shown[node]
-        nodes.append({**info, "id": f"{name}/{node}", "label": info["label"][:_TEXT], "x": x, "y": y})
+        nodes.append({**shown[node], "id": f"{name}/{node}", "label": shown[node]["label"][:_TEXT], "x": x, "y": y})
     drawn = []
     for (a, b), bends in layout.bends.items():
         text = list(dict.fromkeys(label for label in labels[a, b] if label))

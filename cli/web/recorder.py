@@ -76,7 +76,9 @@ def _line(document: Mapping[str, Any]) -> bytes:
 def read_run(path: Path) -> RecordedRun:
     """Reads a file. Raises `DetourError`: it cannot be read, is none, is of another version, or ends too early."""
     with run_lines(path) as lines:
-        head = _head(path, lines.readline())
+        head = run_head(path, lines.readline())
+        if missing := [key for key in ("graph", "directions", "status") if key not in head]:
+            raise DetourError(f"{path}: the recorded run has no {', '.join(missing)}")
         rest = [json.loads(line) for line in lines]
     if not rest or not isinstance(rest[-1], dict) or rest[-1].get("samples") != len(rest) - 1 or len(rest) < 2:
         raise DetourError(f"{path}: {DAMAGED_RUN}")
@@ -86,13 +88,6 @@ def read_run(path: Path) -> RecordedRun:
         if not isinstance(sample, dict) or any(len(sample.get(column, ())) != directions for column in _COLUMNS):
             raise DetourError(f"{path}: sample {number} does not have {directions} directions of links")
     return RecordedRun(head, samples, last["paths"])
-
-
-def _head(path: Path, line: bytes) -> dict[str, Any]:
-    head = run_head(path, line)
-    if missing := [key for key in ("graph", "directions", "status") if key not in head]:
-        raise DetourError(f"{path}: the recorded run has no {', '.join(missing)}")
-    return head
 
 
 _FIRST_PS = US
@@ -198,9 +193,8 @@ class RunRecorder(Watcher):
         if self._looks and now == self._looks[-1].now_ps:
             return
         self._pauses_since()
-        if fabric.deadlock_found is not None and not self._stuck:
+        if (deadlock := fabric.deadlock_found) is not None and not self._stuck:
             self._stuck = True
-            deadlock = fabric.deadlock_found
             self._events.append({"t": deadlock.at_ps / 1e12, "kind": "deadlock", "text": str(deadlock)})
         self._looks.append(self._look(now))
         sample = self._sample(len(self._looks) - 1)
@@ -228,13 +222,9 @@ class RunRecorder(Watcher):
 
     def _marks(self) -> Int64Array:
         """Packets that were marked on their way out of each port."""
-        name = PORT_COUNTERS["marked"]
-        states = self._fabric.states
-        marks = []
-        for device, port in self._ends:
-            counter = states[device].counters.get(name)
-            marks.append(counter.read(port)[0] if counter is not None else 0)
-        return np.array(marks, np.int64)
+        name, states = PORT_COUNTERS["marked"], self._fabric.states
+        counters = ((states[device].counters.get(name), port) for device, port in self._ends)
+        return np.array([0 if counter is None else counter.read(port)[0] for counter, port in counters], np.int64)
 
     def _pauses_since(self) -> None:
         """An event of PFC frames that switches have sent since the last look."""
@@ -255,8 +245,7 @@ class RunRecorder(Watcher):
     def _thin(self) -> None:
         """Every second look goes; what happened, and the longest queue of both, stays."""
         kept = [self._looks[0]]
-        for number in range(2, len(self._looks), 2):
-            between, at = self._looks[number - 1], self._looks[number]
+        for between, at in zip(self._looks[1::2], self._looks[2::2], strict=False):
             queue = np.maximum(between.queue, at.queue)
             kept.append(replace(at, queue=queue, events=between.events + at.events))
         if len(self._looks) % 2 == 0:
@@ -270,8 +259,7 @@ class RunRecorder(Watcher):
         """Of every connection that sends, in words; those that spray have none of their own."""
         fabric = self._fabric
         hs, rows = fabric.hs, fabric.flows.sender
-        paths = self._path_of or [""] * len(rows)
-        paths = list(paths)
+        paths = list(self._path_of or [""] * len(rows))
         for number in np.flatnonzero(busy).tolist():
             row = rows[number]
             q = hs.qp[row]
@@ -287,8 +275,7 @@ class RunRecorder(Watcher):
         """Connections that have another path now, in one event."""
         moved = []
         for number in np.flatnonzero(busy).tolist():
-            path = paths[number]
-            before = self._path_of[number] if self._path_of else ""
+            path, before = paths[number], self._path_of[number] if self._path_of else ""
             if path == before:
                 continue
             name = self._names[number]
@@ -366,10 +353,7 @@ class WatchedRun:
             return
         self._answers = RunAnswers(self.recorder.head, self.recorder.paths, live=True)
         url = self._stack.enter_context(page_beside(self._answers, self._hub, self._port))
-        if self._as_json:
-            print(json.dumps({"url": url}), flush=True)
-        else:
-            print(url, flush=True)
+        print(json.dumps({"url": url}) if self._as_json else url, flush=True)
 
     def over(self, repeat: Mapping[str, Any] | None) -> None:
         """The run has ended: writes the file, if one is wanted. `repeat`: how to run it again, for the file. Raises

@@ -219,10 +219,15 @@ def compute(
                 report(done, sources.size)
     longest = max(part[1].shape[1] for part in parts)
     length = np.concatenate([part[0] for part in parts])
-    columns = np.concatenate([_widened(part[1], longest) for part in parts])
+    columns = np.concatenate([np.pad(part[1], ((0, 0), (0, longest - part[1].shape[1]))) for part in parts])
     routes = _assembled(network, policy, pairs, counts, length, columns, both_directions, ch)
-    if not partial:
-        _check_connected(routes)
+    none = np.flatnonzero(np.diff(routes.first) == 0)
+    if none.size and not partial:
+        a, b = pairs[none[0]]
+        raise DetourError(
+            f"{network.spec}: no path from s{a} to s{b} within {policy.max_hops} hops and"
+            f" {policy.priorities or 'any'} priorities ({none.size} pairs have none)"
+        )
     return routes
 
 
@@ -256,14 +261,6 @@ def _chunk(
         sources, want, policy.k, policy.budget, policy.rule, policy.max_hops, ch, count, length, columns
     )
     return length[:rows].copy(), columns[:rows, : max(1, int(length[:rows].max(initial=1)))].copy(), count
-
-
-def _widened(columns: UInt8Array, width: int) -> UInt8Array:
-    if columns.shape[1] == width:
-        return columns
-    wide = np.zeros((columns.shape[0], width), np.uint8)
-    wide[:, : columns.shape[1]] = columns
-    return wide
 
 
 def _assembled(
@@ -300,16 +297,6 @@ def _arrange(
                 c = columns[old, d]
                 new_columns[new, hops - 1 - d] = ch.back[x, c]
                 x = ch.neighbour[x, c]
-
-
-def _check_connected(routes: ExpanderRoutes) -> None:
-    none = np.flatnonzero(np.diff(routes.first) == 0)
-    if none.size:
-        a, b = routes.pairs[none[0]]
-        raise DetourError(
-            f"{routes.network.spec}: no path from s{a} to s{b} within {routes.policy.max_hops} hops and"
-            f" {routes.policy.priorities or 'any'} priorities ({none.size} pairs have none)"
-        )
 
 
 def write_csv(routes: ExpanderRoutes, file: Path) -> None:

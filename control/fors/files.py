@@ -78,10 +78,8 @@ def _header(fabric: FatTree) -> list[str]:
 
 def _table(path: Path, text: str, header: list[str]) -> np.ndarray:
     """(flows, columns) int64"""
-    try:
-        return np.array(list(_rows(path, text, header)), np.int64).reshape(-1, len(header))
-    except csv.Error as error:
-        raise DetourError(f"{path} is not a CSV file: {error}") from error
+    rows = [_row(path, number, line, header) for number, line in _lines(path, text, header)]
+    return np.array(rows, np.int64).reshape(-1, len(header))
 
 
 def _plan(fabric: FatTree, rows: np.ndarray, unreachable: tuple[tuple[int, int], ...]) -> ForsPlan:
@@ -96,7 +94,7 @@ def _plan(fabric: FatTree, rows: np.ndarray, unreachable: tuple[tuple[int, int],
 
 
 def _plain(text: str) -> np.ndarray | None:
-    """(flows, 4) of a file as `write` makes it, or None if something is different (then `_rows` says what)."""
+    """(flows, 4) of a file as `write` makes it, or None if something is different (then `_row` says what)."""
     header, _, body = text.partition("\n")
     lines = body.count("\n")
     if header != ",".join(HEADER) or body.strip("0123456789,\n") or not body.endswith("\n") or "\n\n" in body:
@@ -111,14 +109,16 @@ def _plain(text: str) -> np.ndarray | None:
     return rows.reshape(-1, 4)
 
 
-def _rows(path: Path, text: str, header: list[str]) -> Iterator[tuple[int, ...]]:
+def _lines(path: Path, text: str, header: list[str]) -> Iterator[tuple[int, list[str]]]:
+    """Those behind the header that are not empty, with their numbers."""
     lines = csv.reader(text.splitlines(), skipinitialspace=True)
-    first = next(lines, [])
-    if [name.strip() for name in first] != header:
-        raise DetourError(f"{path}, line 1: {','.join(first)!r} is not {','.join(header)!r}")
-    for number, line in enumerate(lines, 2):
-        if line:
-            yield _row(path, number, line, header)
+    try:
+        first = next(lines, [])
+        if [name.strip() for name in first] != header:
+            raise DetourError(f"{path}, line 1: {','.join(first)!r} is not {','.join(header)!r}")
+        yield from ((number, line) for number, line in enumerate(lines, 2) if line)
+    except csv.Error as error:
+        raise DetourError(f"{path} is not a CSV file: {error}") from error
 
 
 def _row(path: Path, number: int, line: list[str], header: list[str]) -> tuple[int, ...]:
@@ -163,7 +163,9 @@ def _from_json(fabric: FatTree, path: Path, text: str) -> Int64Array:
         raise DetourError(f"{path}: {error}") from error
     rows = document.get("sizes") if isinstance(document, dict) else document
     count = fabric.servers
-    if not (isinstance(rows, list) and len(rows) == count and all(_is_row(row, count) for row in rows)):
+    square = isinstance(rows, list) and len(rows) == count
+    square = square and all(isinstance(row, list) and len(row) == count for row in rows)
+    if not (square and all(type(value) is int and 0 <= value <= _MOST_SIZE for row in rows for value in row)):
         raise DetourError(
             f"{path} is not a list of {count} lists of {count} whole numbers of bytes (0..{_MOST_SIZE}), one for each "
             "server that takes part"
@@ -171,26 +173,12 @@ def _from_json(fabric: FatTree, path: Path, text: str) -> Int64Array:
     return np.array(rows, np.int64).reshape(count, count)
 
 
-def _is_row(row: Any, count: int) -> bool:
-    return (
-        isinstance(row, list)
-        and len(row) == count
-        and all(type(value) is int and 0 <= value <= _MOST_SIZE for value in row)
-    )
-
-
 def _from_csv(fabric: FatTree, path: Path, text: str) -> Int64Array:
     ranks = {server: rank for rank, server in enumerate(np.flatnonzero(fabric.taking_part()).tolist())}
     sizes = np.zeros((len(ranks), len(ranks)), np.int64)
     seen: set[tuple[int, int]] = set()
-    lines = csv.reader(text.splitlines(), skipinitialspace=True)
-    header = [name.strip() for name in next(lines, [])]
-    if header != SIZES_HEADER:
-        raise DetourError(f"{path}, line 1: {','.join(header)!r} is not {','.join(SIZES_HEADER)!r}")
-    for number, line in enumerate(lines, 2):
+    for number, line in _lines(path, text, SIZES_HEADER):
         fields = [field.strip() for field in line]
-        if not fields:
-            continue
         if len(fields) != 3 or not all(re.fullmatch(r"[0-9]{1,13}", field) for field in fields):
             raise DetourError(f"{path}, line {number}: {','.join(line)!r} is not src,dst,bytes (numbers from 0 on)")
         src, dst, size = (int(field) for field in fields)

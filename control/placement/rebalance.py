@@ -153,7 +153,7 @@ def _loads_of(
     from `ends` with a `colour` (-1: none) that are still to move."""
     links = np.stack([up, down])
     carried, room = np.where(links >= 0, load[links], 0), np.where(links >= 0, limit, 0).astype(np.int64)
-    links, carried, room = (np.ascontiguousarray(each) for each in (links, carried, room))
+    links, carried, room = map(np.ascontiguousarray, (links, carried, room))
     if (links < 0).any():
         _add_dead(links, ends, colour, carried)
     return carried, room
