@@ -161,7 +161,7 @@ def _from_json(fabric: FatTree, path: Path, text: str) -> Int64Array:
         document: Any = json.loads(text)
     except json.JSONDecodeError as error:
         raise DetourError(f"{path}: {error}") from error
-    rows = document.get("sizes") if isinstance(document, dict) else document
+    rows: Any = document.get("sizes") if isinstance(document, dict) else document
     count = fabric.servers
     square = isinstance(rows, list) and len(rows) == count
     square = square and all(isinstance(row, list) and len(row) == count for row in rows)

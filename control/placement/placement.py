@@ -228,11 +228,11 @@ class Placement:
         """Some of the flows."""
         return [
             Assignment(
-                self.flows.names[self.flows.job[flow]],
-                f"h{self.flows.source[flow]}",
-                f"h{self.flows.target[flow]}",
-                [f"s{switch}" for switch in self.path(flow)],
-                [f"{usid:x}" for usid in self.usids(flow)],
-            )  # fmt: skip
+                job=self.flows.names[self.flows.job[flow]],
+                source=f"h{self.flows.source[flow]}",
+                target=f"h{self.flows.target[flow]}",
+                path=[f"s{switch}" for switch in self.path(flow)],
+                usids=[f"{usid:x}" for usid in self.usids(flow)],
+            )
             for flow in which
         ]

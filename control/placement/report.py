@@ -88,11 +88,11 @@ def compare(
         PlacedLink(
             link=placement.network.names[i],
             flows=int(placement.load[i]),
-            collisions=int(pairs[i]),
             ecmp_mean=round(float(chance.load[i]), 2),
+            collisions=int(pairs[i]),
             ecmp_collisions_mean=round(float(chance.pairs[i]), 2),
             ecmp_collisions_worst=int(chance.worst_pairs[i]),
-        )  # fmt: skip
+        )
         for i in order.tolist()
         if placement.load[i] or chance.load[i]
     ]
