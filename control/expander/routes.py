@@ -169,7 +169,7 @@ def share_over(routes: ExpanderRoutes, links: Collection[tuple[int, int]]) -> fl
 def channels_of(routes: ExpanderRoutes) -> tuple[Int64Array, Int32Array]:
     """(begin (R + 1,), channels): path r takes channels[begin[r]:begin[r+1]], numbered x * width + column."""
     neighbour, x = routes.network.channels.neighbour, routes.sources
-    begin = np.concatenate([[0], np.cumsum(routes.length)])
+    begin = np.concatenate([[0], np.cumsum(routes.length, dtype=np.int64)])
     channels = np.empty(begin[-1], np.int32)
     for h in range(routes.columns.shape[1]):
         on = np.flatnonzero(routes.length > h)
