@@ -130,7 +130,7 @@ def add_options(parser: Parser, options: Mapping[str, CommandOption]) -> None:
 def refuse(options: argparse.Namespace, names: Iterable[str], why: str) -> None:
     """Raises `DetourError` for the first of these options that is given; `why` follows its name."""
     for name in names:
-        if getattr(options, name) not in (None, False, []):
+        if (value := getattr(options, name)) is not None and value is not False and value != []:
             raise DetourError(f"{option_of(name)} {why}")
 
 
