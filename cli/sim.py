@@ -172,12 +172,12 @@ def _place(options: argparse.Namespace, plan: SimPlan) -> int:
 
 
 def _files(options: argparse.Namespace, run: SimRun) -> None:
-    from detour.experiments.sim import report
+    from detour.experiments.sim import figures, report
 
     if options.out:
         report.write(options.out, run)
     if options.plot:
-        report.plot(options.plot, run)
+        figures.draw(options.plot, run)
 
 
 def _meter(update: Callable[[float, float, str], None], plan: SimPlan) -> SimProgress:

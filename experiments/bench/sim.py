@@ -27,7 +27,7 @@ from detour.base.progress import Progress, silent
 from detour.base.times import US
 from detour.control.policy import Amount, StepMarking
 from detour.engine.compiler.program import Program
-from detour.experiments.bench.processes import told_by
+from detour.experiments.bench.processes import output_of
 from detour.experiments.bench.report import BenchReport, Fact, Goal, report_of_facts
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.backends.virtual.scheme import TELEMETRY_LERP, RunSettings, Scheme
@@ -39,14 +39,8 @@ _PAYLOAD = 4096
 _WINDOW = 256
 _BDP_PACKETS = 40
 """100 Gb/s times the 13 us there and back across three tiers, in packets"""
-_SCHEME = Scheme(
-    "sim",
-    "lerp",
-    "dctcp",
-    "shortest",
-    StepMarking(Amount(100_000, "bytes")),
-    hosts=(("payload", _PAYLOAD), ("mtu", _PAYLOAD), ("line_rate_cwnd", _BDP_PACKETS)),
-)
+_HOSTS = (("payload", _PAYLOAD), ("mtu", _PAYLOAD), ("line_rate_cwnd", _BDP_PACKETS))
+_SCHEME = Scheme("sim", "lerp", "dctcp", "shortest", StepMarking(Amount(100_000, "bytes")), hosts=_HOSTS)
 _STEP_PS = 50 * US
 _RUNS = 3
 _LIMIT_PS = 100_000 * US
@@ -79,13 +73,12 @@ def permutation(k: int, message: int, progress: Progress = silent, seed: int = 1
     """Runs the reference on a fat-tree of `k` ports with messages of that many bytes. Raises `DetourError`: it does not
     end (a defect)."""
     topology = parse_topology(f"fat-tree:k={k}")
-    with VirtualFabric(
-        topology, _SCHEME, RunSettings(window=_WINDOW, seed=seed), queue_pairs=len(topology.hosts)
-    ) as fabric:
-        fabric.connect(derangement(len(topology.hosts), seed))
+    hosts, settings = len(topology.hosts), RunSettings(window=_WINDOW, seed=seed)
+    with VirtualFabric(topology, _SCHEME, settings, queue_pairs=hosts) as fabric:
+        fabric.connect(derangement(hosts, seed))
         fabric.run(1)  # loads native code
         fabric.send(message)
-        progress(f"{len(topology.hosts)} hosts are ready")
+        progress(f"{hosts} hosts are ready")
         begin = time.thread_time()
         while fabric.unfinished():
             if fabric.now_ps > _LIMIT_PS:
@@ -94,15 +87,8 @@ def permutation(k: int, message: int, progress: Progress = silent, seed: int = 1
             progress(f"{fabric.unfinished()} messages under way after {fabric.now_ps // US} us")
         spent = time.thread_time() - begin
         hops = fabric.network.switch_stats()["packets"].sum() + fabric.network.host_stats()["rx_packets"].sum()
-        return Speed(
-            len(topology.hosts),
-            len(topology.switches),
-            int(hops),
-            fabric.network.loop_stats()["events"],
-            spent,
-            fabric.last_done_ps,
-            int(fabric.column("st_retransmitted").sum()),
-        )
+        events, again = fabric.network.loop_stats()["events"], int(fabric.column("st_retransmitted").sum())
+        return Speed(hosts, len(topology.switches), int(hops), events, spent, fabric.last_done_ps, again)
 
 
 def compile_seconds() -> float:
@@ -134,8 +120,8 @@ def _hold(connections: int) -> None:
 
 def memory(connections: int = _CONNECTIONS) -> tuple[int, int]:
     """Peak resident bytes of D3 with that many connections, and how many of them delivered anything."""
-    found = told_by("detour.experiments.bench.sim", str(connections))
-    return found["peak"], found["delivered"]
+    held = output_of("detour.experiments.bench.sim", str(connections))
+    return held["peak"], held["delivered"]
 
 
 def run(k: int = 16, message: int = 2_000_000, progress: Progress = silent) -> BenchReport:

@@ -13,10 +13,10 @@ from detour.hosts.verbs import PathChoice
 
 
 def test_all_schemes_with_a_choice_of_paths_are_run() -> None:
-    found = gray.contenders()
-    assert {choice for _, choice in found.values()} == set(PathChoice) - {PathChoice.FIXED}
-    assert "TelemetryGBN" in found
-    assert "UGAL-L" not in found, "switches choose"
+    result = gray.contenders()
+    assert {choice for _, choice in result.values()} == set(PathChoice) - {PathChoice.FIXED}
+    assert "TelemetryGBN" in result
+    assert "UGAL-L" not in result, "switches choose"
 
 
 def test_only_these_rows_are_printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

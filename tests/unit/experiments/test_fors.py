@@ -65,9 +65,9 @@ def test_opensm_falls_back_to_min_hop_where_the_paper_says_so() -> None:
 
 @pytest.mark.parametrize(("m0", "m1"), fors.TOPOLOGIES[:3])
 def test_phases_of_fig_7_are_the_papers_but_for_those_that_servers_need_anyway(m0: int, m1: int) -> None:
-    found = fors.run(ForsPhasesPoint(spines=m0, leaves=m1))
-    assert isinstance(found, ForsPhases)
-    ours, paper = np.array(found.phases), np.array(found.paper_phases)
+    result = fors.run(ForsPhasesPoint(spines=m0, leaves=m1))
+    assert isinstance(result, ForsPhases)
+    ours, paper = np.array(result.phases), np.array(result.paper_phases)
     assert (ours == np.maximum(paper, m0 * m1 - 1)).all()
 
 
@@ -104,13 +104,13 @@ FOUND = [
 
 
 def test_rows_relate_to_fors_without_failures(tmp_path: Path) -> None:
-    found = fors.collect(FOUND)
-    row = found.throughput[1]
+    result = fors.collect(FOUND)
+    row = result.throughput[1]
     assert (row.fors_relative, row.default_relative, row.default) == (0.9706, 0.625, "minhop")
     assert (row.fors_paper, row.default_paper, row.ftree_ar_gbps) == (137.0, 87.0, None)
     assert row.ranges_gbps["minhop"] == [80.0, 85.0, pytest.approx(90.667, abs=0.001)]
-    assert "11520 of 11520" in printed(tables(found))
-    draw(found, tmp_path / "fors.svg")
+    assert "11520 of 11520" in printed(tables(result))
+    draw(result, tmp_path / "fors.svg")
     assert (tmp_path / "fors.svg").stat().st_size > 10_000
     with pytest.raises(DetourError, match="no finished point"):
         draw(fors.collect([]), tmp_path / "none.svg")

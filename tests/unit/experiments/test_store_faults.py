@@ -79,13 +79,13 @@ def test_a_process_killed_while_it_writes(tmp_path: Path) -> None:
         command = [sys.executable, "-c", _KEEP_ON, str(path), "0"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
-            said = [int(process.stdout.readline()) for _ in range(rng.randrange(1, 30))]
+            options = [int(process.stdout.readline()) for _ in range(rng.randrange(1, 30))]
             process.send_signal(signal.SIGKILL)
-            said += [int(line) for line in process.stdout.read().split("\n")[:-1]]
-        there = whole(Store(path, "v"), before + len(said) + 100)
-        assert set(said) <= set(there)  # what it said to be kept is kept
+            options += [int(line) for line in process.stdout.read().split("\n")[:-1]]
+        there = whole(Store(path, "v"), before + len(options) + 100)
+        assert set(options) <= set(there)  # what it said to be kept is kept
         assert there == list(range(len(there)))  # and nothing was computed twice or left out
-        assert said[0] == before
+        assert options[0] == before
         before = len(there)
 
 

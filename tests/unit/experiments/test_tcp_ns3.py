@@ -23,14 +23,14 @@ def test_the_sawtooth_of_a_known_curve_is_found() -> None:
     # From 40 to 79 in four seconds, a bottom of two samples; what lies before `settle` is something else.
     tooth = [39.0, *range(40, 79)]
     curve = Curve([500.0] * 200 + tooth * 20, 0.0)
-    found = sawtooth(curve, _ROAD)
-    assert (found.highest, found.lowest, found.period) == (78.0, 39.0, pytest.approx(4.0))
-    assert found.mean == pytest.approx(np.mean(tooth))
+    result = sawtooth(curve, _ROAD)
+    assert (result.highest, result.lowest, result.period) == (78.0, 39.0, pytest.approx(4.0))
+    assert result.mean == pytest.approx(np.mean(tooth))
 
 
 def test_a_window_that_hardly_moves_has_no_period() -> None:
-    found = sawtooth(Curve([40.0, 41.0, 39.5, 40.5] * 250, 0.0), _ROAD)
-    assert (found.highest, found.lowest, found.period) == (41.0, 39.5, None)
+    result = sawtooth(Curve([40.0, 41.0, 39.5, 40.5] * 250, 0.0), _ROAD)
+    assert (result.highest, result.lowest, result.period) == (41.0, 39.5, None)
 
 
 @pytest.fixture(scope="module")
@@ -95,9 +95,9 @@ def test_the_command_prints_and_draws(
     monkeypatch.setattr(ns3, "compare", lambda: beside_stored)
     picture = tmp_path / "windows.svg"
     assert main(["reproduce", "tcp", "--ns3", "--json", "--plot", str(picture)]) == 0
-    said: Any = json.loads(capsys.readouterr().out)
-    assert [row["control"] for row in said["rows"]] == [control for _, _, control in ns3.NS3_CASES]
-    assert {"road", "cc", "measured", "ns3_goodput", "ns3", "goodput", "ours"} <= set(said["rows"][0])
+    options: Any = json.loads(capsys.readouterr().out)
+    assert [row["control"] for row in options["rows"]] == [control for _, _, control in ns3.NS3_CASES]
+    assert {"road", "cc", "measured", "ns3_goodput", "ns3", "goodput", "ours"} <= set(options["rows"][0])
     assert picture.read_text().count("<path") > 20
     assert main(["reproduce", "tcp", "--plot", str(picture)]) == 2
     assert "--plot is for --ns3" in capsys.readouterr().err

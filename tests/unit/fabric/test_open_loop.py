@@ -13,7 +13,7 @@ from detour.control import qcn
 from detour.control.qcn import CONDITIONAL_OPENFLOW, QCN_COMPLETE, QCN_SOURCE
 from detour.experiments.qcn import experiment as qcn_switch
 from detour.experiments.qcn.experiment import QcnResult
-from detour.experiments.qcn.tables import collect
+from detour.experiments.qcn.tables import annotate, collect
 from detour.fabric.traffic.open_loop import OPEN_LOOP_BYTES, OpenLoop, reference
 from detour.hosts.openloop import configure
 from detour.topo import parse_topology
@@ -113,9 +113,9 @@ def test_notifications_turn_adversarial_traffic_away() -> None:
 def test_landmarks() -> None:
     points = qcn_switch.select(extent="quick")
     assert len(points) == 4 * len(qcn_switch.ROUTINGS)
-    left_out = qcn_switch.loads_left_out(points)
+    left_out = annotate(collect([]), points, []).loads_left_out
     assert [len(left_out[pattern]) for pattern in ("UN", "ADV", "ADVc")] == [18, 18, 20]
-    assert not qcn_switch.loads_left_out(qcn_switch.select(extent="full"))
+    assert not annotate(collect([]), qcn_switch.select(extent="full"), []).loads_left_out
     made = [
         QcnResult(
             routing=r,
