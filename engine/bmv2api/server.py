@@ -109,11 +109,7 @@ class ThriftServer:
         return joined(self._address.host, self.port) if isinstance(self._address, TcpAddress) else str(self._address)
 
     def bind(self, patience_s: float = 0.0, progress: Progress = silent) -> None:
-        """Takes the address; who connects is refused until it serves.
-
-        Raises:
-            DetourError: it cannot be had.
-        """
+        """Takes the address; who connects is refused until it serves. Raises DetourError if it cannot be had."""
         if isinstance(self._address, UnixAddress):
             self._place = UnixServerSocket(self._address.path, _WHAT)
         else:

@@ -14,11 +14,8 @@ _ZERO = {"type": "hexstr", "value": "0x0"}
 
 
 def without_empty_fields(source: Json) -> Json:
-    """The same program without its fields of 0 bits; itself if it has none.
-
-    Raises:
-        DetourError: it uses one where a constant cannot stand: in the key of a table, or by a number.
-    """
+    """The same program without its fields of 0 bits; itself if it has none. Raises DetourError if it uses one where a
+    constant cannot stand: in the key of a table, or by a number."""
     empty = {(kind["name"], f[0]) for kind in source["header_types"] for f in kind["fields"] if f[1] == 0}
     if not empty:
         return source

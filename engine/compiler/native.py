@@ -69,12 +69,8 @@ def compile_ir(text: str) -> bytes:
 
 
 def compile_apart(text: str, limits: CompileLimits | None = None) -> bytes:
-    """The same in a child process that ends when it takes too much.
-
-    Raises:
-        TooSlow: it took more than the limit of time.
-        MemoryError: it took more than the limit of memory, or the machine has no more.
-    """
+    """The same in a child process that ends when it takes too much. Raises TooSlow beyond the limit of time, and
+    MemoryError beyond the limit of memory or if the machine has no more."""
     limits = limits or CompileLimits()
     command = [sys.executable, "-P", objects.__file__, str(limits.cpu_s), str(limits.memory_bytes)]
     try:

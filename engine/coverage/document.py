@@ -120,11 +120,8 @@ class CoverageDocument:
         self.programs: dict[str, ProgramCoverage] = {}
 
     def add(self, program: ProgramCoverage, where: str) -> None:
-        """Takes in what was reached of a program.
-
-        Raises:
-            DetourError: there is another program of that name. `where` says whose coverage it is.
-        """
+        """Takes in what was reached of a program. Raises DetourError if there is another program of that name. `where`
+        says whose coverage it is."""
         known = self.programs.get(program.name)
         if known is None:
             self.programs[program.name] = program
@@ -136,11 +133,7 @@ class CoverageDocument:
         known.merge(program)
 
     def write(self, file: Path) -> None:
-        """Writes the file.
-
-        Raises:
-            DetourError: it cannot be written.
-        """
+        """Writes the file. Raises DetourError if it cannot be written."""
         programs = [
             {"name": p.name, "digest": p.digest, "points": [asdict(point) for point in p.points.values()]}
             for p in self.programs.values()
@@ -149,11 +142,8 @@ class CoverageDocument:
 
     @classmethod
     def read(cls, files: Sequence[Path]) -> CoverageDocument:
-        """What several files say together.
-
-        Raises:
-            DetourError: one of them cannot be read, is none, or is about another version of a program.
-        """
+        """What several files say together. Raises DetourError if one of them cannot be read, is none, or is about
+        another version of a program."""
         found = cls()
         for file in files:
             for program in _programs(file):
@@ -201,11 +191,7 @@ def document_of(collector: Collector) -> CoverageDocument:
 @contextmanager
 def collecting(file: Path | None) -> Iterator[None]:
     """Programs that are compiled inside count what packets reach, and the file is written at the end, however that
-    comes. None: nothing of all that.
-
-    Raises:
-        DetourError: the file cannot be written.
-    """
+    comes. None: nothing of all that. Raises DetourError if the file cannot be written."""
     if file is None:
         yield
         return

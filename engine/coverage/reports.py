@@ -32,11 +32,7 @@ def write_html(
     folder: Path, document: CoverageDocument, files_of: dict[str, tuple[list[SourceFile], list[Point]]]
 ) -> Path:
     """Writes the pages into a folder, which is made if it is not there; returns the first page. `files_of`: what
-    `sources.over_source` says of each program.
-
-    Raises:
-        DetourError: they cannot be written.
-    """
+    `sources.over_source` says of each program. Raises DetourError if they cannot be written."""
     names = {name: f"program-{number}.html" for number, name in enumerate(sorted(document.programs), 1)}
     with naming(folder):
         folder.mkdir(exist_ok=True)

@@ -26,11 +26,8 @@ _EACH = 1024
 
 
 def expand(send: Send, known: Assumed | None = None, most_runs: int = MOST_RUNS) -> TraceTree:
-    """The tree of all possibilities. `known`: what hashes may have come to, from an earlier switch.
-
-    Raises:
-        DetourError: there are too many.
-    """
+    """The tree of all possibilities. `known`: what hashes may have come to, from an earlier switch. Raises DetourError
+    if there are too many."""
     return _Expansion(send, most_runs).whole((), send(()), known or {})
 
 

@@ -58,11 +58,8 @@ class TraceNetwork:
 
     def visit(self, device_id: int, port: int, frame: bytes, choices: Sequence[int] = ()) -> Visit:
         """What a switch does with a frame that comes in by a port, one that it has. `choices`: what members, hashes and
-        random numbers come to, in order; those behind are as they are.
-
-        Raises:
-            DetourError: there is no such port, or the frame is too long or empty.
-        """
+        random numbers come to, in order; those behind are as they are. Raises DetourError if there is no such port, or
+        the frame is too long or empty."""
         recorder = self._on()
         recorder.choose({device_id: choices})
         recorder.allow(1)

@@ -24,10 +24,7 @@ class Ring:
 
     def __init__(self, size_bytes: int = RING_BYTES) -> None:
         """`size_bytes`: what records may take. Packets that come while it is half full are counted and not traced.
-
-        Raises:
-            DetourError: that is too little.
-        """
+        Raises DetourError if that is too little."""
         if size_bytes < _LEAST_BYTES:
             raise DetourError(f"{size_bytes} bytes for traces; {_LEAST_BYTES} is the least")
         capacity = size_bytes // 8

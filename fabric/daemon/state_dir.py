@@ -119,11 +119,7 @@ class StateDir:
             self.last_log.unlink()
 
     def open_log(self) -> int:
-        """A descriptor of a new log.
-
-        Raises:
-            OSError: there is no room, or it cannot be written.
-        """
+        """A descriptor of a new log. Raises OSError if there is no room, or it cannot be written."""
         return os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
     def release(self, died: bool = False) -> None:

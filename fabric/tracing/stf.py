@@ -208,11 +208,7 @@ def read_stf(path: Path) -> list[StfStatement]:
 
 
 def parse_stf(text: str) -> list[StfStatement]:
-    """The statements of a text.
-
-    Raises:
-        StfError: of the first line that is none.
-    """
+    """The statements of a text. Raises StfError for the first line that is none."""
     statements = []
     for number, line in enumerate(text.splitlines(), 1):
         stripped = line.split("#", 1)[0].strip()

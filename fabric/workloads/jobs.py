@@ -68,11 +68,8 @@ class _Course:
 
     @staticmethod
     def of(values: dict[str, Any], where: str) -> _Course:
-        """From values of a name or a file.
-
-        Raises:
-            DetourError: one of them is no time, or there are too many iterations.
-        """
+        """From values of a name or a file. Raises DetourError if one of them is no time, or there are too many
+        iterations."""
         names = ("compute", "reduce", "start")
         times = {f"{name}_ps": _said(time_ps_of, values.get(name, 0), f"{where}: {name}") for name in names}
         count = _said(
@@ -102,11 +99,8 @@ class _Course:
 
 
 def job_by_name(text: str, topology: Topology) -> TaskGraph:
-    """The tasks of a collective that is given by name and parameters.
-
-    Raises:
-        DetourError: there is no such collective or parameter, or it does not fit the topology.
-    """
+    """The tasks of a collective that is given by name and parameters. Raises DetourError if there is no such collective
+    or parameter, or it does not fit the topology."""
     name, values = split_spec(text)
     if name not in _NAMES:
         raise DetourError(f"{text!r}: there is no collective {name!r}; allowed: {', '.join(JOB_NAMES)}")
@@ -169,11 +163,8 @@ class JobRun:
 
 
 def read_job_run(file: Path, topology: Topology) -> JobRun:
-    """The tasks of a job file of `detour place`.
-
-    Raises:
-        DetourError: it is malformed, does not fit the topology, or does not say how much flows carry.
-    """
+    """The tasks of a job file of `detour place`. Raises DetourError if it is malformed, does not fit the topology, or
+    does not say how much flows carry."""
     flows = read_jobs(file, topology)
     if flows.bytes is None:
         raise DetourError(f"job file {file}: jobs that run need `bytes`, what each of their flows carries")

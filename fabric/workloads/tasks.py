@@ -57,12 +57,9 @@ _CYCLE_SHOWN = 12
 class TaskGraph:
     """`tasks`: (n,) of `TASK_FIELDS`. `dependencies`: (m, 2), the second task waits for the first one. `on_start`: (m,)
     bool, it waits only for the first one's beginning (None: nobody does). `steps`: what steps are called. `labels`:
-    what tasks are called in errors (None: by number).
-
-    Raises:
-        DetourError: unknown hosts or steps, messages of no bytes or to oneself, negative times, dependencies on what
-            the host that waits does not learn, or a circle of dependencies; none of it is ever executed.
-    """
+    what tasks are called in errors (None: by number). Raises DetourError for unknown hosts or steps, messages of no
+    bytes or to oneself, negative times, dependencies on what the host that waits does not learn, or a circle of
+    dependencies; none of it is ever executed."""
 
     hosts: int
     tasks: NDArray[Any]
@@ -260,11 +257,7 @@ class TaskList:
         self._on_start.append(on_start)
 
     def graph(self) -> TaskGraph:
-        """What was collected.
-
-        Raises:
-            DetourError: see `TaskGraph`.
-        """
+        """What was collected. Raises DetourError as `TaskGraph` does."""
         pairs = np.array([self._first, self._then], np.int32).T.reshape(-1, 2)
         labels = None
         if self._labels:
@@ -304,11 +297,8 @@ def flow_graph(
     *,
     labels: Sequence[str] | None = None,
 ) -> TaskGraph:
-    """Messages that wait for nothing but their time; (n,) each, or one number for all.
-
-    Raises:
-        DetourError: see `TaskGraph`.
-    """
+    """Messages that wait for nothing but their time; (n,) each, or one number for all. Raises DetourError as
+    `TaskGraph` does."""
     columns = np.broadcast_arrays(*(np.atleast_1d(value) for value in (source, destination, size, start_ps)))
     tasks = np.zeros(len(columns[0]), TASK_FIELDS)
     for name, values in zip(("source", "destination", "bytes", "start_ps"), columns, strict=True):

@@ -27,11 +27,7 @@ def constant(value: Callable[[ProgramNames], Any]) -> Argument:
 
 
 def parse_integer(text: str, what: str, low: int = 0, high: int = INT31) -> int:
-    """A decimal number.
-
-    Raises:
-        CommandError: `what` is none, or out of range.
-    """
+    """A decimal number. Raises CommandError if `what` is none, or out of range."""
     try:
         number = int(text)
     except ValueError:

@@ -106,11 +106,7 @@ PATH_CHOICES = {
 
 
 def program(name: str) -> Program:
-    """A P4 program of ours as machine code, compiled once in a process.
-
-    Raises:
-        DetourError: it has not been built.
-    """
+    """A P4 program of ours as machine code, compiled once in a process. Raises DetourError if it has not been built."""
     path = BUILD / f"{name}.json"
     if not path.exists():
         raise DetourError(f"p4src/build/{name}.json is missing; run `make p4`")
@@ -140,12 +136,8 @@ class VirtualFabric(NetworkFabric):
     ) -> None:
         """`queue_pairs`: connections that will be made at most. `own`: the program of all switches, in place of
         fabric.p4. `pace`: time passes by itself from `start` on. `serving`: where `start` serves P4Runtime (default: a
-        UNIX socket in a temporary folder).
-
-        Raises:
-            DetourError: the scheme does not fit the topology, a parameter is out of range, or the program lacks what
-                planners write.
-        """
+        UNIX socket in a temporary folder). Raises DetourError if the scheme does not fit the topology, a parameter is
+        out of range, or the program lacks what planners write."""
         self._own, self._served_by = own, serving
         settings = settings or RunSettings()
         self.scheme, self.settings = scheme, replace(settings, links=settings.links.of(topology))
@@ -261,12 +253,9 @@ class VirtualFabric(NetworkFabric):
         return {device: self.network.state(device) for device in self._states}  # a controller may set programs
 
     def start(self, progress: Progress = silent) -> None:
-        """Serves P4Runtime; without it, everything else works just the same.
-
-        Raises:
-            DetourError: switches read registers that are shared with their neighbours' or with queues, which would be
-                lost with the pipeline that a controller sets.
-        """
+        """Serves P4Runtime; without it, everything else works just the same. Raises DetourError if switches read
+        registers that are shared with their neighbours' or with queues, which would be lost with the pipeline that a
+        controller sets."""
         if self.scheme.policy.program != "fabric":
             raise DetourError(
                 f"scheme {self.scheme.name} runs {self.scheme.policy.program}.p4, whose registers no controller knows "
@@ -348,11 +337,7 @@ class VirtualFabric(NetworkFabric):
 
     @property
     def flows(self) -> Flows:
-        """The connections.
-
-        Raises:
-            DetourError: there are none yet.
-        """
+        """The connections. Raises DetourError if there are none yet."""
         if self._flows is None:
             raise DetourError("this fabric has no connections yet")
         return self._flows

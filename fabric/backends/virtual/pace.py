@@ -36,11 +36,7 @@ class TimePace:
 
     @classmethod
     def given(cls, text: str) -> TimePace:
-        """`1x`, `10x`, `0.5x`, `max`.
-
-        Raises:
-            DetourError: it is none of these.
-        """
+        """`1x`, `10x`, `0.5x`, `max`. Raises DetourError if it is none of these."""
         if text == "max":
             return cls(None)
         number = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)x?", text)

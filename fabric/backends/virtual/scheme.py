@@ -83,11 +83,8 @@ class SwitchMemory:
     alpha: float = 1.0
 
     def of_switch(self, ports: int, lossless: int, links: LinkSettings) -> Buffers:
-        """The memory of a switch with that many cabled ports.
-
-        Raises:
-            DetourError: PFC without headroom, or headroom beyond what there is.
-        """
+        """The memory of a switch with that many cabled ports. Raises DetourError for PFC without headroom, or headroom
+        beyond what there is."""
         room = headroom(links.rate_bps, links.longest_ps, PACKET_BYTES, links.overhead_bytes)
         return Buffers(
             self.port_bytes * ports,
@@ -156,11 +153,8 @@ class Scheme:
         )
 
     def with_control(self, text: str) -> Scheme:
-        """The same with another congestion control (`hosts.cc.algorithm`).
-
-        Raises:
-            DetourError: there is none of that name.
-        """
+        """The same with another congestion control (`hosts.cc.algorithm`). Raises DetourError if there is none of that
+        name."""
         return replace(self, control=cc.pinned(text))
 
 
@@ -299,11 +293,7 @@ SCHEME_REGISTRY: plugins.Registry[Scheme] = plugins.Registry(
 
 def scheme(name: str) -> Scheme:
     """One of the four schemes, or one of `OTHERS`, by its name, in any case; of an installed package, or
-    `FILE.py:NAME`.
-
-    Raises:
-        DetourError: there is no such scheme.
-    """
+    `FILE.py:NAME`. Raises DetourError if there is no such scheme."""
     former = _ALIASES.get(name.lower())
     if former is not None:
         return former
