@@ -56,7 +56,6 @@ def _cases(f: Function, lists: list[Json], argument: str) -> list[tuple[Json, st
 
 def write_preserve(program: CompilationUnit, keep_trace: bool = False) -> None:
     """Writes `preserve`: (list, src, dst): metadata of `dst` to zero, then the fields of the list from `src`.
-
     `keep_trace`: the number of the packet's trace as well."""
     head = "i64 @preserve(i64 %list, ptr noalias align 8 %src, ptr noalias align 8 %phv) nounwind"
     ctx = FunctionContext(program, head)

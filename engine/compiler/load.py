@@ -47,10 +47,7 @@ _MATCH_TYPES = ("exact", "lpm", "ternary", "range")
 
 
 def load(source: Json) -> Model:
-    """The model of a BMv2 JSON document.
-
-    Raises `DetourError` naming what is missing or malformed.
-    """
+    """The model of a BMv2 JSON document. Raises `DetourError` naming what is missing or malformed."""
     check_shape(source)
     model = _Loader(without_empty_fields(source)).model()
     _check(model)

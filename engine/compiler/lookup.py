@@ -96,9 +96,8 @@ class _Lookup:
         f.enter(maybe)
 
     def _probe(self, base: str, mask: Value, key: list[Value], found: str, missing: str, sift: bool = True) -> str:
-        """Searches one hash table; jumps to `found` or `missing`. Returns the pointer variable of the slot.
-
-        `sift`: looks at the filter first, which pays where most searches are in vain."""
+        """Searches one hash table; jumps to `found` or `missing`. Returns the pointer variable of the slot. `sift`:
+        looks at the filter first, which pays where most searches are in vain."""
         f = self.f
         position, where = f.alloca("i64"), f.alloca("ptr")
         h = hash_words(f, key)

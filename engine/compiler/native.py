@@ -52,7 +52,6 @@ class TooSlow(DetourError):
 @dataclass(frozen=True)
 class CompileLimits:
     """What a compilation apart may take: processor time, so that a busy machine does not count, and memory.
-
     `patience_s` is a bound on the time of the wall clock, for a machine that does not get on at all."""
 
     cpu_s: int = 30

@@ -34,9 +34,8 @@ _Readings = tuple[tuple[LogFormat, ...], tuple[TraceForm, ...], tuple[CoverageSi
 
 @contextmanager
 def _blame() -> Iterator[None]:
-    """Validation has names for all that a document may lack, so what else goes wrong is a mistake of the compiler.
-
-    It descends as deep as the document does, and so only what is nested too deep ends its recursion."""
+    """Validation has names for all that a document may lack, so what else goes wrong is a mistake of the compiler. It
+    descends as deep as the document does, and so only what is nested too deep ends its recursion."""
     try:
         yield
     except (DetourError, InternalError, MemoryError):
@@ -103,10 +102,8 @@ class Program:
 
     @classmethod
     def from_json(cls, source: Any, *, use_cache: bool = True, apart: native.CompileLimits | None = None) -> Program:
-        """From a dict, a JSON text or the path of a JSON file.
-
-        Raises `DetourError` naming the construct and its source line if the program needs what is not there.
-        """
+        """From a dict, a JSON text or the path of a JSON file. Raises `DetourError` naming the construct and its source
+        line if the program needs what is not there."""
         return cls(read_json(source), use_cache=use_cache, apart=apart)
 
     def _object(self, use_cache: bool) -> bytes:

@@ -105,10 +105,8 @@ def _get_bits(module: Module) -> None:
 
 @_writer
 def _wide_division(module: Module) -> None:
-    """__udivti3 and __umodti3, which LLVM calls for divisions of more than 64 bits: nothing else provides them.
-
-    Long division, a bit at a time.
-    """
+    """__udivti3 and __umodti3, which LLVM calls for divisions of more than 64 bits: nothing else provides them. Long
+    division, a bit at a time."""
     for name, wanted in (("__udivti3", 0), ("__umodti3", 1)):
         f = module.function(f"i128 @{name}(i128 %a, i128 %b) noinline nounwind")
         rest, quotient = f.alloca("i128", 16), f.alloca("i128", 16)

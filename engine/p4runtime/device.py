@@ -73,11 +73,8 @@ class P4Device:
         return self.before or self.pipelines.store
 
     async def exclusively(self, request: Callable[[], Awaitable[T]], *locks: asyncio.Lock) -> T:
-        """Awaits a request while nobody else has the locks (both, unless some are given).
-
-        It runs in a task of its own: a client that goes away cancels its call, but what has begun is finished. What
-        has not is never begun.
-        """
+        """Awaits a request while nobody else has the locks (both, unless some are given). It runs in a task of its own:
+        a client that goes away cancels its call, but what has begun is finished. What has not is never begun."""
         begun = False
 
         async def locked() -> T:

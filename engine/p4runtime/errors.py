@@ -74,11 +74,8 @@ def invalid(text: str) -> Refused:
 
 def refusal(error: BaseException) -> Refused:
     """The status that a client gets for an exception, without its traceback: that has all frames between with all that
-    is in them, some kilobytes, and a batch may have 100,000 refusals.
-
-    What is neither a refusal nor an error of the engine is our fault: it is logged with its traceback and
-    must not end the server.
-    """
+    is in them, some kilobytes, and a batch may have 100,000 refusals. What is neither a refusal nor an error of the
+    engine is our fault: it is logged with its traceback and must not end the server."""
     refused = _refusal(error)
     for each in (error, refused):  # what follows inside an `except` has the first as its context
         each.__cause__ = each.__context__ = each.__traceback__ = None
@@ -102,11 +99,9 @@ def _refusal(error: BaseException) -> Refused:
 
 
 class Outcomes:
-    """What became of the elements of a batch, by index: None or a refusal.
-
-    An object for each of 200,000 refusals would be 80 MB. Here each is a byte for its code, and the texts of those
-    beyond the first megabytes of them are left out.
-    """
+    """What became of the elements of a batch, by index: None or a refusal. An object for each of 200,000 refusals would
+    be 80 MB. Here each is a byte for its code, and the texts of those beyond the first megabytes of them are left
+    out."""
 
     def __init__(self, count: int) -> None:
         self._codes = bytearray(count)

@@ -96,10 +96,8 @@ class Budget:
 
 
 class Lane:
-    """A budget for which tasks of the event loop queue, first come, first served.
-
-    What alone exceeds the limit is let in when nobody else is inside: it is one request, and those have limits.
-    """
+    """A budget for which tasks of the event loop queue, first come, first served. What alone exceeds the limit is let
+    in when nobody else is inside: it is one request, and those have limits."""
 
     def __init__(self, limit: int, patience_s: float, what: str) -> None:
         """`what` names the purpose in the refusal."""

@@ -67,7 +67,6 @@ class HeaderCodec:
 
     def unpack(self, frame: bytes, into: p4r.PacketIn) -> bool:
         """Fills in a packet-in; False when the frame is too short to have the header, or nobody knows how long that is.
-
         Fields that are translated to strings come as the numbers that they are, as in reads."""
         if self._unknown or len(frame) < self.size:
             return False
@@ -79,10 +78,9 @@ class HeaderCodec:
 
 
 def header_codecs(info: p4i.P4Info, program: Model) -> tuple[HeaderCodec, HeaderCodec]:
-    """Codecs for packet-in and packet-out; without controller headers the frame is the payload.
-
-    P4Info has the controller's widths, which translated types change, and none for strings. What is on the wire says
-    the header of the program with the same fields."""
+    """Codecs for packet-in and packet-out; without controller headers the frame is the payload. P4Info has the
+    controller's widths, which translated types change, and none for strings. What is on the wire says the header of the
+    program with the same fields."""
     codecs = {"packet_in": HeaderCodec("packet_in", []), "packet_out": HeaderCodec("packet_out", [])}
     for header in info.controller_packet_metadata:
         name = header.preamble.name

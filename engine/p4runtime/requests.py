@@ -70,10 +70,8 @@ class Reception:
 
 
 class Batch(Generic[M]):
-    """A Write or Read request. `head` is all of it but its batch, unless it is small.
-
-    Who needs it longer than the call `keep`s it; everybody `close`s it.
-    """
+    """A Write or Read request. `head` is all of it but its batch, unless it is small. Who needs it longer than the call
+    `keep`s it; everybody `close`s it."""
 
     def __init__(self, kind: type[M], field: str, data: bytes, budgets: Budgets) -> None:
         """Takes what it needs of the budget for requests (RESOURCE_EXHAUSTED if there is too little left)."""

@@ -41,10 +41,8 @@ _IDLE_SCAN_S = 0.1
 
 
 class P4RuntimeServer:
-    """Serves switches of a network over P4Runtime at one address; also a context manager.
-
-    `promote_backup`: when a primary goes, promote the backup with the highest election id, as BMv2 does.
-    """
+    """Serves switches of a network over P4Runtime at one address; also a context manager. `promote_backup`: when a
+    primary goes, promote the backup with the highest election id, as BMv2 does."""
 
     def __init__(
         self,
@@ -56,9 +54,7 @@ class P4RuntimeServer:
         limits: Limits | None = None,
     ) -> None:
         """`address`: host:port, [IPv6]:port or unix:path; port 0 takes a free one. Or an endpoint, which may be bound.
-
-        Raises DetourError for an address other than loopback without client certificates.
-        """
+        Raises DetourError for an address other than loopback without client certificates."""
         self._limits = limits or Limits()
         self._endpoint = (
             address

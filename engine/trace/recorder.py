@@ -39,12 +39,9 @@ def traced(program: Program, covered: bool = False) -> Program:
 
 
 class Recorder:
-    """Traces packets of a network, from `start` to `stop`; also a context manager.
-
-    Packets that no filter wants run through the plain program. A collector of coverage, if there is one while the
-    recorder starts, counts what traced packets reach. Whatever changes a pipeline must stop the recorder first
-    and start it again.
-    """
+    """Traces packets of a network, from `start` to `stop`; also a context manager. Packets that no filter wants run
+    through the plain program. A collector of coverage, if there is one while the recorder starts, counts what traced
+    packets reach. Whatever changes a pipeline must stop the recorder first and start it again."""
 
     def __init__(
         self,

@@ -30,11 +30,9 @@ if TYPE_CHECKING:  # gRPC takes half a second, and sweeps in virtual time need n
 
 
 class Fabric(ABC):
-    """Switches, links and hosts of a topology on some target. `start` it once, `close` it once.
-
-    `hs`, `device`: all hosts' state and verbs; host i of the topology is host i there. `clock`: by which everybody
-    waits who waits for the fabric. `linux`: hosts that are namespaces of Linux and have no verbs.
-    """
+    """Switches, links and hosts of a topology on some target. `start` it once, `close` it once. `hs`, `device`: all
+    hosts' state and verbs; host i of the topology is host i there. `clock`: by which everybody waits who waits for the
+    fabric. `linux`: hosts that are namespaces of Linux and have no verbs."""
 
     target: ClassVar[str]
     clock: FabricClock

@@ -191,8 +191,7 @@ def _answering(
 def found_by_others(options: UpOptions) -> Iterator[Callable[[Session], AbstractContextManager[object]]]:
     """For a fabric that this process runs for itself: yields what lets commands elsewhere find a session, once there is
     one. `detour down` ends it as a signal would (`interruptible`). Where a fabric is up already that one is found and
-    this one is not; nor is it where the state folder cannot be used.
-    """
+    this one is not; nor is it where the state folder cannot be used."""
     state = StateDir()
     try:
         state.lock()

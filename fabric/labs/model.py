@@ -68,9 +68,8 @@ T = TypeVar("T", LabSwitch, LabHost)
 
 @dataclass(frozen=True)
 class LabTask:
-    """What a host does by itself, so many seconds after the lab is up, for so many at most (0: until it ends).
-    `name`: for errors; `command`: for a shell; `workload`: for a built-in host ("": nothing, None: it cannot)
-    """
+    """What a host does by itself, so many seconds after the lab is up, for so many at most (0: until it ends). `name`:
+    for errors; `command`: for a shell; `workload`: for a built-in host ("": nothing, None: it cannot)"""
 
     host: str
     name: str

@@ -23,10 +23,9 @@ _KINDS = {"pings": EchoTrain, "udp": UdpStream, "tcp": TcpFlow, "frames": FrameT
 
 
 def document_of(booted: BootedLab, jobs: Sequence[HostJob], end_ps: int, *, cut: bool = False) -> dict[str, Any]:
-    """The document; `cut`: something was under way when the run ended.
-
-    Its first part has the keys of `detour sim` (docs/sim.md), with None for the slowdown, since no empty network is
-    simulated beside it; then what each host did, by name, and what each port carried."""
+    """The document; `cut`: something was under way when the run ended. Its first part has the keys of `detour sim`
+    (docs/sim.md), with None for the slowdown, since no empty network is simulated beside it; then what each host did,
+    by name, and what each port carried."""
     parts = [part for job in jobs for part in job.parts()]
     ports = ports_of(booted, end_ps)
     to_hosts = sum(port["tx_bytes"] for port in ports if port["peer"] in {host.name for host in booted.lab.hosts})

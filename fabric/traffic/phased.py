@@ -64,7 +64,6 @@ class PhasedMessages:
 
     def sample(self, count: int, seed: int) -> PhasedMessages:
         """`count` of the phases, one drawn from each of so many equal parts of the schedule; all if there are no more.
-
         Drawn, because a schedule's phases repeat with the number of spines: every n-th one would be of one kind."""
         numbers = np.unique(self.phase)
         if count >= len(numbers):
@@ -141,9 +140,8 @@ class ExchangeCounts:
 
 
 class PhasedExchange:
-    """One exchange. `run` executes it; what happened is in its attributes.
-
-    `state` of every message: 0 waits, 1 under way, 2 delivered, 3 given up (nobody can deliver it)."""
+    """One exchange. `run` executes it; what happened is in its attributes. `state` of every message: 0 waits, 1 under
+    way, 2 delivered, 3 given up (nobody can deliver it)."""
 
     WAITS, SENT, DELIVERED, GIVEN_UP = 0, 1, 2, 3
 

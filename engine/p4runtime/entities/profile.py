@@ -104,11 +104,8 @@ def prepare_group(store: EntityStore, kind: int, message: p4r.ActionProfileGroup
 
 
 def _max_size(profile: ProfileStore, message: p4r.ActionProfileGroup) -> int:
-    """The limit of a group (spec, "Rules on Setting max_size").
-
-    The spec wants max_size to be positive when P4Info has a max_group_size, p4runtime.proto says that 0 then means
-    max_group_size; we accept what either accepts.
-    """
+    """The limit of a group (spec, "Rules on Setting max_size"). The spec wants max_size to be positive when P4Info has
+    a max_group_size, p4runtime.proto says that 0 then means max_group_size; we accept what either accepts."""
     largest, asked = profile.info.max_group_size, message.max_size
     if asked < 0 or 0 < largest < asked:
         raise invalid(f"action profile {profile.info.name}: max_size {asked} is not in 0..{largest or 'any'}")
@@ -189,10 +186,8 @@ def _weight(profile: Profile, message: Member) -> int:
 
 
 def _watch_port(profile: Profile, message: Member) -> int | None:
-    """The port whose state decides whether the member is used.
-
-    Ports may be attached to a switch after it is programmed, so any number that a port can have is accepted.
-    """
+    """The port whose state decides whether the member is used. Ports may be attached to a switch after it is
+    programmed, so any number that a port can have is accepted."""
     kind = message.WhichOneof("watch_kind")
     if kind is None or (kind == "watch_port" and not message.watch_port):
         return None

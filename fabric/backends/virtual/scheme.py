@@ -72,10 +72,9 @@ class LinkSettings:
 
 @dataclass(frozen=True)
 class SwitchMemory:
-    """Packet memory of switches: `port_bytes` for every port, shared by the whole switch.
-
-    `headroom_bytes`: what stays free for a port's packets after XOFF, `None`: `buffers.headroom`.
-    `alpha`: a lossy queue takes at most that many times what is free (Choudhury and Hahne)."""
+    """Packet memory of switches: `port_bytes` for every port, shared by the whole switch. `headroom_bytes`: what stays
+    free for a port's packets after XOFF, `None`: `buffers.headroom`. `alpha`: a lossy queue takes at most that many
+    times what is free (Choudhury and Hahne)."""
 
     port_bytes: int = 375_000
     headroom_bytes: int | None = None
