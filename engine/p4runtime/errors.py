@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from enum import IntEnum
 
+from finsy import GRPCStatusCode as Code
 from finsy.proto import p4r, rpc_status
 from google.protobuf.message import DecodeError
 
@@ -23,26 +23,6 @@ _TEXTS_BYTES = 2 << 20
 _TEXT_COST = 128  # of a kept text, beside its bytes
 _SLICE = 256
 _TYPE_URL = "type.googleapis.com/p4.v1.Error"
-
-
-class Code(IntEnum):
-    """google.rpc.Code."""
-
-    OK = 0
-    CANCELLED = 1
-    UNKNOWN = 2
-    INVALID_ARGUMENT = 3
-    DEADLINE_EXCEEDED = 4
-    NOT_FOUND = 5
-    ALREADY_EXISTS = 6
-    PERMISSION_DENIED = 7
-    RESOURCE_EXHAUSTED = 8
-    FAILED_PRECONDITION = 9
-    ABORTED = 10
-    OUT_OF_RANGE = 11
-    UNIMPLEMENTED = 12
-    INTERNAL = 13
-    UNAVAILABLE = 14
 
 
 _CODES: tuple[tuple[type[DetourError], Code], ...] = (
@@ -137,13 +117,8 @@ class Outcomes:
         for begin in range(0, len(self), _SLICE):
             # What is serialised in parts and put together is the message as a whole.
             status = rpc_status.Status()
-            for index in range(begin, min(begin + _SLICE, len(self))):
-                status.details.add(type_url=_TYPE_URL, value=self._detail(index))
+            for index, code in enumerate(self._codes[begin : begin + _SLICE], begin):
+                error = p4r.Error(canonical_code=code, message=self._texts.get(index, ""), space=SPACE)
+                status.details.add(type_url=_TYPE_URL, value=error.SerializeToString() if code else b"")
             parts.append(status.SerializeToString())
         return b"".join(parts)
-
-    def _detail(self, index: int) -> bytes:
-        code = self._codes[index]
-        if not code:
-            return b""
-        return p4r.Error(canonical_code=code, message=self._texts.get(index, ""), space=SPACE).SerializeToString()

@@ -47,10 +47,8 @@ class HeaderCodec:
     def pack(self, metadata: Iterable[p4r.PacketMetadata]) -> bytes:
         """The header of a packet-out. Every field must be given once."""
         if self._string is not None:
-            raise Refused(
-                Code.UNIMPLEMENTED,
-                f"{self.name}: the metadata field '{self._string}' is translated to strings, which is not supported",
-            )
+            what = f"{self.name}: the metadata field '{self._string}'"
+            raise Refused(Code.UNIMPLEMENTED, f"{what} is translated to strings, which is not supported")
         header, seen = 0, set()
         for m in metadata:
             if m.metadata_id not in self._fields:

@@ -79,8 +79,7 @@ class Batch(Generic[M]):
         self.small = len(data) <= _SMALL
         """soon taken apart, and never in slices"""
         self._held = len(data) * (_EXPANSION if self.small else 1)
-        if not budgets.requests.take(self._held):
-            raise Refused(Code.RESOURCE_EXHAUSTED, "too many requests wait for an answer; try again")
+        budgets.requests.require(self._held)
         self._users = 1
         self._parts: Parts | None = None
         self.status = b""

@@ -24,14 +24,12 @@ from detour.base.gil import shorten_switch_interval
 from detour.base.malloc import give_back_large_blocks
 from detour.engine.endpoint import GrpcEndpoint, Tls
 from detour.engine.p4runtime.arbitration import StreamClient
-from detour.engine.p4runtime.device import P4Device
+from detour.engine.p4runtime.device import P4Device, RoundRobin
 from detour.engine.p4runtime.errors import Code, Refused, log
-from detour.engine.p4runtime.handlers import register
 from detour.engine.p4runtime.limits import Limits
 from detour.engine.p4runtime.pipeline import Pipelines
 from detour.engine.p4runtime.requests import Work
-from detour.engine.p4runtime.round_robin import RoundRobin
-from detour.engine.p4runtime.service import Service
+from detour.engine.p4runtime.service import Service, register
 from detour.engine.p4runtime.target import NetworkLike, TargetSwitch
 
 T = TypeVar("T")

@@ -44,16 +44,10 @@ def scope_of(api: Api) -> CommandScope:
     return CommandScope(program_of(api))
 
 
-def words_of(line: str) -> list[str]:
-    """A line's words; none for an empty line or a comment."""
-    text = line.strip()
-    return [] if text.startswith(_COMMENTS) else text.split()
-
-
 def understand(line: str, scope: CommandScope) -> CommandWork | None:
     """What a line asks for; None: nothing. Raises CommandError if it asks for nothing that could be done."""
-    words = words_of(line)
-    if not words:
+    words = line.split()
+    if not words or words[0].startswith(_COMMENTS):
         return None
     name = words[0]
     if name == "shell" or name.startswith("!"):

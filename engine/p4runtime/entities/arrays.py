@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CounterEntry, MeterEntry and RegisterEntry, and those of table entries (spec, same titles).
+"""CounterEntry, MeterEntry and RegisterEntry, those of table entries, and ValueSetEntry (spec, same titles).
 
 All of them exist always, so they can only be modified: one cell, or without index all cells of an array. BMv2's own
 server refuses registers. Its meters have no counters per colour.
@@ -27,6 +27,7 @@ from detour.engine.p4runtime.entities.common import (
     selected,
 )
 from detour.engine.p4runtime.errors import Code, Refused, invalid
+from detour.engine.p4runtime.match import MatchCodec
 from detour.engine.p4runtime.p4data import DataType
 from detour.engine.p4runtime.store import EntityStore, TableStore
 
@@ -201,3 +202,50 @@ def _type(info: schema.Register) -> DataType:
 
 
 COUNTER_ENTRIES, METER_ENTRIES, REGISTER_ENTRIES = _Counters(), _Meters(), _Registers()
+
+
+# -- parser value sets
+
+
+def prepare_value_set(store: EntityStore, kind: int, entry: p4r.ValueSetEntry) -> PendingUpdate:
+    """MODIFY only: replaces all members."""
+    info = schema.find(store.schema.value_sets, entry.value_set_id, "value set")
+    what = f"value set {info.name}"
+    modify_only(kind, what)
+    if len(entry.members) > info.size:
+        raise Refused(Code.RESOURCE_EXHAUSTED, f"{what}: {len(entry.members)} members, it takes {info.size}")
+    if info.key is None:
+        raise Refused(Code.UNIMPLEMENTED, f"{what}: BMv2's value sets match exactly only")
+    values = [_pack(info.key, m) for m in entry.members]
+    if len(set(values)) < len(values):
+        raise Refused(Code.ALREADY_EXISTS, f"{what}: a member is given twice")
+    engine = store.state.value_sets[info.name]
+    return lambda: engine.replace(values)
+
+
+def _pack(key: MatchCodec, member: p4r.ValueSetMember) -> int:
+    """The components side by side, first on the left, as the engine wants them."""
+    value = 0
+    for f, element in zip(key.fields, key.decode(member.match), strict=True):
+        value = value << f.bits | element
+    return value
+
+
+def _unpack(key: MatchCodec, value: int) -> tuple[int, ...]:
+    elements = []
+    for f in reversed(key.fields):
+        elements.append(value & ((1 << f.bits) - 1))
+        value >>= f.bits
+    return tuple(reversed(elements))
+
+
+def read_value_sets(store: EntityStore, entry: p4r.ValueSetEntry, ids: Ids) -> Iterator[p4r.Entity]:
+    """One set or all sets, with all members."""
+    for info in selected(store.schema.value_sets, entry.value_set_id, "value set", ids):
+        entity = p4r.Entity()
+        out = entity.value_set_entry
+        out.value_set_id = info.id
+        if info.key is not None:
+            for value in store.state.value_sets[info.name].values:
+                info.key.encode(_unpack(info.key, value), out.members.add().match)
+        yield entity

@@ -91,9 +91,8 @@ def prepare_group(store: EntityStore, kind: int, message: p4r.ActionProfileGroup
         raise invalid(f"{where}: 0 is not a group id")
     if kind == DELETE:
         return partial(_delete_group, profile, group)
-    members = [
-        GroupMember(m.member_id, _weight(profile.info, m), _watch_port(profile.info, m)) for m in message.members
-    ]
+    info = profile.info
+    members = [GroupMember(m.member_id, _weight(info, m), _watch_port(info, m)) for m in message.members]
     if len({m.member for m in members}) < len(members):
         raise invalid(f"{where}: group {group} has a member twice; use its weight")
     limit = _max_size(profile, message)
