@@ -41,18 +41,18 @@ class Dispatcher:
 
     def __init__(self, apis: Mapping[str, Api]) -> None:
         """`apis`: by name; "" for the only one."""
-        self._found: dict[str, tuple[Method, Any]] = {}
+        self._methods: dict[str, tuple[Method, Any]] = {}
         for name, api in apis.items():
             prefix = f"{name}/" if name else ""
             handlers = ((Standard, api.standard), (SimplePreLag, api.multicast), (SimpleSwitch, api.target))
             for service, handler in handlers:
                 for method in methods(service).values():
-                    self._found[f"{prefix}{service.SERVICE}:{method.name}"] = method, handler
+                    self._methods[f"{prefix}{service.SERVICE}:{method.name}"] = method, handler
 
     def process(self, source: Any) -> bytes:
         """Reads one call and carries it out; the answer."""
         name, _, number = source.readMessageBegin()
-        method, handler = self._found.get(name, (None, None))
+        method, handler = self._methods.get(name, (None, None))
         if method is None:
             source.skip(TType.STRUCT)
             source.readMessageEnd()
