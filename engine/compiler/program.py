@@ -16,10 +16,16 @@ from detour.base.records import as_json, from_json
 from detour.engine.compiler import context, native
 from detour.engine.compiler.control import write_pipeline
 from detour.engine.compiler.covering import COLLECTOR, CoverageSite, SiteWriter
-from detour.engine.compiler.deparser import max_header_bytes, write_deparser
+from detour.engine.compiler.deparser import (
+    DigestList,
+    digest_lists,
+    max_header_bytes,
+    write_deparser,
+    write_digest,
+    write_preserve,
+)
 from detour.engine.compiler.ir import Module
 from detour.engine.compiler.layout import Layout
-from detour.engine.compiler.lists import DigestList, digest_lists, write_digest, write_preserve
 from detour.engine.compiler.load import load
 from detour.engine.compiler.log_ring import LogFormat
 from detour.engine.compiler.model import MAX_HEADER_BYTES, MAX_PHV_BYTES, Model, read_json, refuse

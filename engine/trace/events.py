@@ -131,7 +131,7 @@ class _StandIns(RecordedEvent):
 
 
 class EventForm:
-    """What events of a form of record have in common: `kind`, `source`, and `about`, what is known when compiling."""
+    """What events of a form of record have in common: `kind`, `source`, and `static`, what is known when compiling."""
 
     look: Callable[[RecordedEvent], Any] | None = None
     """Finds at once what an event has that is not in its record, or _UNTOLD."""
@@ -139,13 +139,13 @@ class EventForm:
     def __init__(self, reader: FormReader, kind: str = "") -> None:
         form = reader.form
         self.reader, self.kind = reader, kind or form.kind
-        self.about = {name: value for name, value in form.about.items() if value is not None}
+        self.static = {name: value for name, value in form.facts.items() if value is not None}
         self.source = None if form.source is None else SourcePlace(**form.source)
         self._template: Template | None = None
 
     def facts(self, event: RecordedEvent) -> Facts:
         """What there is to know of an event."""
-        return {**self.about, **event.values}
+        return {**self.static, **event.values}
 
     def text(self, event: RecordedEvent) -> str:
         """Its document as text."""
@@ -184,7 +184,7 @@ class _Assign(_OfElements):
     def facts(self, event: RecordedEvent) -> Facts:
         values = event.values
         values.pop(ELEMENT, None)
-        return {**self.about, "field": self.named(self.about["field"], event), **values}
+        return {**self.static, "field": self.named(self.static["field"], event), **values}
 
 
 class _Lookup(EventForm):
@@ -197,7 +197,7 @@ class _Lookup(EventForm):
     def look(self, event: RecordedEvent) -> Any:
         """The entry; a reader follows close behind the packets."""
         numbers = event.numbers
-        return self._entries.read(self.about["table"], numbers[self._row] - 1) if numbers[self._hit] else None
+        return self._entries.read(self.static["table"], numbers[self._row] - 1) if numbers[self._hit] else None
 
     def facts(self, event: RecordedEvent) -> Facts:
         values = event.values
@@ -205,10 +205,10 @@ class _Lookup(EventForm):
         hit = bool(values.pop("$hit"))
         key = [
             {"name": name, "value": value, "match": match}
-            for (name, value), match in zip(values.items(), self.about["match"], strict=True)
+            for (name, value), match in zip(values.items(), self.static["match"], strict=True)
         ]
         entry = event.more.facts if isinstance(event.more, Described) else event.more
-        return {"table": self.about["table"], "key": key, "hit": hit, "entry": entry}
+        return {"table": self.static["table"], "key": key, "hit": hit, "entry": entry}
 
     def text(self, event: RecordedEvent) -> str:
         numbers = event.numbers
@@ -229,12 +229,12 @@ class _Header(_OfElements):
 
     def __init__(self, reader: FormReader, model: Model) -> None:
         super().__init__(reader)
-        self._type = model.headers[self.about["header"]].type
-        self._inside = HeaderText(self.about["header"], self._type)
+        self._type = model.headers[self.static["header"]].type
+        self._inside = HeaderText(self.static["header"], self._type)
         self._source_text = json.dumps(self.source.as_json() if self.source else None)
 
     def facts(self, event: RecordedEvent) -> Facts:
-        name, fields = self.named(self.about["header"], event), fields_of(self._type, event.data)
+        name, fields = self.named(self.static["header"], event), fields_of(self._type, event.data)
         return {"header": name, "type": self._type.name, "fields": fields, "hex": event.data.hex()}
 
     def text(self, event: RecordedEvent) -> str:
@@ -258,7 +258,7 @@ class _Transition(EventForm):
     _extracting: Template | None = None
 
     def facts(self, event: RecordedEvent) -> Facts:
-        found: Facts = {**self.about, "key": [{"name": name, "value": value} for name, value in event.values.items()]}
+        found: Facts = {**self.static, "key": [{"name": name, "value": value} for name, value in event.values.items()]}
         if event.more is not None:
             found["extracted"] = [each.facts for each in event.more]
         return found
@@ -304,7 +304,7 @@ class _Choice(EventForm):
         super().__init__(reader, "extern_call")
 
     def facts(self, event: RecordedEvent) -> Facts:
-        found = {"extern": "choice", **self.about, **event.values}
+        found = {"extern": "choice", **self.static, **event.values}
         return found | {"input": event.data.hex()} if self.reader.form.data else found
 
     def text(self, event: RecordedEvent) -> str:
@@ -321,11 +321,11 @@ class _Plain(EventForm):
         self._facts_of = facts
 
     def facts(self, event: RecordedEvent) -> Facts:
-        return self._facts_of(self.about, event.values)
+        return self._facts_of(self.static, event.values)
 
 
-def _logged(about: Facts, values: Facts) -> Facts:
-    text = about["text"]
+def _logged(static: Facts, values: Facts) -> Facts:
+    text = static["text"]
     for value in values.values():
         text = text.replace("{}", str(value), 1)
     return {"text": text}
@@ -333,8 +333,8 @@ def _logged(about: Facts, values: Facts) -> Facts:
 
 _PLAIN: dict[str, tuple[str, Callable[[Facts, Facts], Facts]]] = {
     # kind of record: kind of event, facts
-    "action": ("action", lambda about, values: {**about, "parameters": values}),
-    "member": ("extern_call", lambda about, values: {"extern": "action_profile", "of": about["profile"], **values}),
+    "action": ("action", lambda static, values: {**static, "parameters": values}),
+    "member": ("extern_call", lambda static, values: {"extern": "action_profile", "of": static["profile"], **values}),
     "log_message": ("log_message", _logged),
 }
 

@@ -157,7 +157,7 @@ class RecordReader:
                     at_end = inside + way.width
                     end = self._readers[words[at_end] & _FORM]
                     yield Execution(
-                        begin.form.about["function"],
+                        begin.form.facts["function"],
                         Boundary(begin, words, raw, at),
                         Boundary(end, words, raw, at_end),
                         way,
