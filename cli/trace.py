@@ -261,7 +261,7 @@ def _render(page: Page, run: StfRun, options: argparse.Namespace) -> None:
 
     for played in run.packets:
         page.print(f"{options.stf}:{played.line}: packet of {len(played.frame)} bytes to port {played.port}", "bold")
-        show_packet(page, document(played.found), options.verbose)
+        show_packet(page, document(played.traced), options.verbose)
     for said in run.commands:
         page.print(f"{options.stf}:{said.line}: {said.command}", "bold")
         for line in said.output:

@@ -300,10 +300,9 @@ class MatchTable:
     # -- records
 
     def _match(self, handle: int) -> tuple[Match, int]:
-        found = self._matches.get(handle)
-        if found is None:
+        if handle not in self._matches:
             raise NoSuchEntry(f"{self.name}: there is no entry with handle {handle}")
-        return found
+        return self._matches[handle]
 
     def _priority(self, rank: int) -> int:
         return rank >> 32 if self._prioritised else 0

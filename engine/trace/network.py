@@ -68,11 +68,11 @@ class TraceNetwork:
         visits = recorder.collect()
         recorder.finish(why)
         recorder.forget()
-        found = visits[0]
         if why:
             self.network.flush(device_id)
-            found.tree.outcome = found.tree.outcome or (None if found.tree.fork else Dropped(why))
-        return found
+            tree = visits[0].tree
+            tree.outcome = tree.outcome or (None if tree.fork else Dropped(why))
+        return visits[0]
 
     def _until_gone(self, recorder: Recorder) -> str | None:
         """Lets a packet and its copies go their ways; why they did not come to an end."""

@@ -32,10 +32,10 @@ _TRACED: dict[str, Program] = {}
 def traced(program: Program, covered: bool = False) -> Program:
     """The second compilation of a program; once in a process. `covered`: with counters of what packets reach."""
     key = f"{id(program.json)} {covered}"
-    found = _TRACED.get(key)
-    if found is None or found.json is not program.json:
-        found = _TRACED[key] = Program(program.json, traced=True, covered=covered)
-    return found
+    second = _TRACED.get(key)
+    if second is None or second.json is not program.json:
+        second = _TRACED[key] = Program(program.json, traced=True, covered=covered)
+    return second
 
 
 class Recorder:
@@ -46,7 +46,7 @@ class Recorder:
     def __init__(
         self,
         network: Network,
-        wanted: Filter = EVERYTHING,
+        packets: Filter = EVERYTHING,
         *,
         switches: Iterable[int] | None = None,
         count: int = 1 << 23,
@@ -55,11 +55,11 @@ class Recorder:
     ) -> None:
         """`switches`: device ids (default: all with a program). `count`: traces, at most. `follow`: a packet that one
         switch has traced is traced by the next one too, whatever has become of its headers."""
-        self._network, self._wanted, self._follow = network, wanted, follow
+        self._network, self._follow = network, follow
         self._chosen = None if switches is None else list(switches)
         self._ring = Ring(ring_bytes)
         self._ring.allow(count)
-        self._ring.set_filter(wanted.words())
+        self._ring.set_filter(packets.words())
         self._controls: dict[int, TraceControl] = {}
         self._forms: list[TraceForm] = []
         self._readers: dict[int, EventReader] = {}

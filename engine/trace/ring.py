@@ -70,9 +70,9 @@ class Ring:
     def take(self) -> Int64Array:
         """What there is, and empties the ring. Only while no packet is in the middle of a function."""
         used = int(self._memory[words.USED])
-        found = self._memory[RING_HEAD : RING_HEAD + used].copy()
+        records = self._memory[RING_HEAD : RING_HEAD + used].copy()
         self._memory[words.USED] = 0
-        return found
+        return records
 
 
 class TraceControl:

@@ -75,15 +75,8 @@ class SwitchFlowMonitor(Windows):
         name = _name(flow, device)
         total = self._seen[name] - self._first[name]
         packets, octets, marked, _, _ = counts(total).tolist()
-        return extended(
-            SwitchFlowTotals,
-            self.last(name),
-            switch=f"s{device - 1}",
-            packets=packets,
-            bytes=octets,
-            ecn_packets=marked,
-            delays=total[2:, 0].tolist(),
-        )
+        sums = {"packets": packets, "bytes": octets, "ecn_packets": marked, "delays": total[2:, 0].tolist()}
+        return extended(SwitchFlowTotals, self.last(name), switch=f"s{device - 1}", **sums)
 
     def history(self, flow: str, device: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """As `series`, of a flow at a switch."""

@@ -46,7 +46,8 @@ class PhasedMessages:
     @staticmethod
     def of(plan: ForsPlan) -> PhasedMessages:
         """Those of a plan. Messages of a host to itself need no network and are left out."""
-        phase, src, dst, path = (np.asarray(one, np.int64) for one in (plan.phase, plan.src, plan.dst, plan.paths()))
+        sides = (plan.phase, plan.src, plan.dst, plan.paths())
+        phase, src, dst, path = (np.asarray(side, np.int64) for side in sides)
         return PhasedMessages(phase, src, dst, path).only(src != dst)
 
     def only(self, kept: Flags) -> PhasedMessages:
@@ -299,7 +300,7 @@ class PhasedExchange:
         busy = np.zeros(self.fabric.tree.slots, np.bool_)
         busy[self.messages.src[self.state == self.SENT]] = True
         heard = barrier.heard()
-        ready = barrier.members & ~busy & (barrier.told < barrier.forwarded) & (heard >= barrier.forwarded)
+        ready = barrier.members & ~busy & (barrier.notified < barrier.forwarded) & (heard >= barrier.forwarded)
         able, now = np.flatnonzero(ready), self.fabric.now_ps
         fresh = self._reporting.unknown(able)
         root = fresh == barrier.root  # it begins the next phase by its report

@@ -15,7 +15,7 @@ pod. Inside a leaf a message carries the plain address.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -184,8 +184,12 @@ class PinnedFabric(VirtualFabric):
             for row in senders.tolist():
                 rdma.move(self.hs.listing, row, 0, now)
 
+        self.call_of(change, senders)
+
+    def call_of(self, change: Callable[[], None], rows: Int64Array) -> None:
+        """Changes queue pairs, by their rows, while nothing happens; their hosts look at once."""
         self.network.call(change)
-        for host in np.unique(self.hs.qp["host"][senders]).tolist():
+        for host in np.unique(self.hs.qp["host"][rows]).tolist():
             self.network.kick_host(host)
 
     # -- failures ---------------------------------------------------------------------------------------

@@ -226,7 +226,7 @@ class _Trace:
         first = calls[0]
         for call in calls[1:]:
             for name in ("comm_type", "comm_size"):
-                mine, theirs = (one.node.attributes.get(name) for one in (call, first))
+                mine, theirs = (each.node.attributes.get(name) for each in (call, first))
                 if mine != theirs:
                     text = f"`{name}` is {mine}, but at NPU {first.npu} (node {first.node.number}) it is {theirs}"
                     raise self._error(call.npu, call.node, text)

@@ -197,7 +197,7 @@ def _objects(text: str) -> Iterator[Any]:
 
 def _dumped(entry: dict[str, Any], place: int) -> ChakraNode:
     """As protobuf writes it: large numbers as texts, what is 0 is not there."""
-    attributes = {one["name"]: _dumped_value(one) for one in entry.get("attr", ())}
+    attributes = {each["name"]: _dumped_value(each) for each in entry.get("attr", ())}
     kind = entry.get("type", NODE_TYPES[0])
     after = [int(number) for number in entry.get("dataDeps", ())]
     micros = int(entry.get("durationMicros", 0))

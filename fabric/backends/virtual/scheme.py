@@ -183,30 +183,10 @@ TELEMETRY_LERP = Scheme("TelemetryLERP", "lerp", "dctcp", "telemetry", STEADY_ST
 TELEMETRY_GBN = Scheme("TelemetryGBN", "gbn", "dcqcn", "telemetry", LOW_RED_MARKING, hosts=STEADY)
 """Section IV: "an ECN-based congestion control protocol, which is similar to DCQCN"."""
 BENCHMARK = Scheme(
-    "Benchmark",
-    "gbn",
-    "dcqcn",
-    "shortest",
-    LOW_RED_MARKING,
-    routing="adaptive",
-    pfc=True,
-    channels=3,
-    reorder=True,
-    threshold=10,
-    hosts=PATIENT,
-)
-SHORTEST_PATH = Scheme(
-    "ShortestPath",
-    "gbn",
-    "dcqcn",
-    "shortest",
-    LOW_RED_MARKING,
-    routing="minimal",
-    pfc=True,
-    channels=3,
-    reorder=True,
-    hosts=PATIENT,
-)
+    "Benchmark", "gbn", "dcqcn", "shortest", LOW_RED_MARKING, routing="adaptive", pfc=True, channels=3, reorder=True,
+    threshold=10, hosts=PATIENT,
+)  # fmt: skip
+SHORTEST_PATH = replace(BENCHMARK, name="ShortestPath", routing="minimal", threshold=0)
 TELEMETRY_LERP_LITERAL = Scheme("TelemetryLERP-literal", "lerp", "dctcp", "telemetry", STEP_MARKING)
 """section III with nothing added"""
 TELEMETRY_GBN_DCTCP = replace(TELEMETRY_GBN, name="TelemetryGBN-DCTCP", control="dctcp", ecn=STEADY_STEP)
@@ -264,14 +244,8 @@ RIVAL_SCHEMES = (
 SCHEMES = {s.name: s for s in (TELEMETRY_LERP, TELEMETRY_GBN, BENCHMARK, SHORTEST_PATH)}
 """the four schemes that section IV compares"""
 OTHERS = (
-    TELEMETRY_GBN_DCTCP,
-    TELEMETRY_LERP_LITERAL,
-    BENCHMARK_DCTCP,
-    SPRAY_LERP,
-    *RIVAL_SCHEMES,
-    REPS_NSCC,
-    OBLIVIOUS_NSCC,
-)
+    TELEMETRY_GBN_DCTCP, TELEMETRY_LERP_LITERAL, BENCHMARK_DCTCP, SPRAY_LERP, *RIVAL_SCHEMES, REPS_NSCC, OBLIVIOUS_NSCC,
+)  # fmt: skip
 """for comparison, by name only"""
 _ALIASES = {"telemetrygbn-dcqcn": TELEMETRY_GBN}
 """names that were given before"""
@@ -286,7 +260,7 @@ def _adopt(name: str, value: Any) -> Scheme:
 
 
 SCHEME_REGISTRY: plugins.Registry[Scheme] = plugins.Registry(
-    "schemes", "scheme", {known.name: known for known in (*SCHEMES.values(), *OTHERS)}, _adopt, any_case=True
+    "schemes", "scheme", {s.name: s for s in (*SCHEMES.values(), *OTHERS)}, _adopt, any_case=True
 )
 
 
