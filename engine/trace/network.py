@@ -62,7 +62,7 @@ class TraceNetwork:
         the frame is too long or empty."""
         recorder = self._on()
         recorder.choose({device_id: choices})
-        recorder.allow(1)
+        recorder.ring.allow(1)
         self.network.inject((device_id, port), frame)
         why = self._until_gone(recorder)
         visits = recorder.collect()
@@ -80,7 +80,7 @@ class TraceNetwork:
             self.network.run(self.network.now_ps + self.network.tick_ps)
             if not self.network.loop_stats()["used"]:
                 return None
-            if recorder.used > _MOST_MEMORY:
+            if recorder.ring.used > _MOST_MEMORY:
                 return TOO_MANY
         return CUT
 

@@ -55,7 +55,7 @@ class Ring:
 
     @property
     def used(self) -> float:
-        """How full it is, 0 to 1."""
+        """How full it is, 0 to 1; from a half on packets are missed."""
         return float(self._memory[words.USED]) / float(self._memory[words.CAPACITY])
 
     def allow(self, traces: int) -> None:

@@ -38,17 +38,12 @@ from detour.topo.paths import SwitchPath
 MAX_ITERATIONS = 10_000
 
 _Collective = Callable[[TaskList, Ranks, int], RankWaits]
-_NAMES: dict[str, str] = {
-    "ring": "",
-    "tree": "chunks",
-    "all-to-all": "at_once",
-    "all-gather": "",
-    "reduce-scatter": "",
-    "broadcast": "chunks",
-    "hierarchical": "group",
-}
+_NAMES = {
+    "ring": "", "tree": "chunks", "all-to-all": "at_once", "all-gather": "", "reduce-scatter": "",
+    "broadcast": "chunks", "hierarchical": "group",
+}  # fmt: skip
 JOB_NAMES = tuple(_NAMES)
-"""collectives that are known by name"""
+"""collectives that are known by name; each with the parameter of its own, if it has one"""
 _SIMPLE: dict[str, _Collective] = {
     "ring": collectives.ring_all_reduce,
     "all-gather": collectives.all_gather,
@@ -71,11 +66,9 @@ class _Course:
         """From values of a name or a file. Raises DetourError if one of them is no time, or there are too many
         iterations."""
         names = ("compute", "reduce", "start")
-        times = {f"{name}_ps": _said(time_ps_of, values.get(name, 0), f"{where}: {name}") for name in names}
-        count = _said(
-            lambda text: whole_number_of(text, MAX_ITERATIONS), values.get("iterations", 1), f"{where}: iterations"
-        )
-        return _Course(iterations=count, **times)
+        times = {f"{name}_ps": _quantity(time_ps_of, values.get(name, 0), f"{where}: {name}") for name in names}
+        count = partial(whole_number_of, most=MAX_ITERATIONS)
+        return _Course(iterations=_quantity(count, values.get("iterations", 1), f"{where}: iterations"), **times)
 
     def run(self, tasks: TaskList, ranks: Ranks, once: Callable[[TaskList, Ranks], RankWaits]) -> None:
         """Adds all iterations."""
@@ -108,7 +101,7 @@ def job_by_name(text: str, topology: Topology) -> TaskGraph:
     optional = ("ranks", "shuffle", "compute", "reduce", "iterations", "start", *([own] if own else []))
     check_keys(text, values, ("bytes",), optional)
     hosts = _hosts(text, values, topology)
-    size = _said(bytes_of, values["bytes"], f"{text!r}: bytes")
+    size = _quantity(bytes_of, values["bytes"], f"{text!r}: bytes")
     course = _Course.of(values, repr(text))
     once = _named(text, name, values, topology, len(hosts))
     tasks = TaskList(len(topology.hosts), serial=True)
@@ -256,7 +249,7 @@ class _FileJob:
         return ranks.done(waits)
 
 
-def _said(of: Callable[[str], int], value: Any, what: str) -> int:
+def _quantity(of: Callable[[str], int], value: Any, what: str) -> int:
     """A quantity of a name or a file (`base.quantities`); an error says which."""
     with told_of(what):
         return of(str(value))

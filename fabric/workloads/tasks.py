@@ -27,24 +27,15 @@ from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.base.times import MAX_TIME
 
-TASK_FIELDS = np.dtype(
-    [
-        ("source", np.int32),
-        ("destination", np.int32),
-        ("bytes", np.int64),
-        ("start_ps", np.int64),
-        ("compute_ps", np.int64),
-        ("step", np.int32),
-        ("connection", np.int32),
-        ("unit", np.int32),
-    ],
-    align=True,
-)
+TASK_FIELDS = np.dtype([
+    ("source", np.int32), ("destination", np.int32), ("bytes", np.int64), ("start_ps", np.int64),
+    ("compute_ps", np.int64), ("step", np.int32), ("connection", np.int32), ("unit", np.int32),
+], align=True)  # fmt: skip
 """A task: `destination` -1: it only computes; `bytes` of the message (0 without one); `start_ps`: not before; what
 passes at `source` from when nothing is waited for any more until the message is sent, or, without a message, until the
 task is over; `step` of the graph's `steps`, -1: none; `connection`: which of those of the two hosts takes the message,
--1: any that is idle; `unit`: which
-unit of the source computes, one thing at a time in the order in which things became ready, -1: one of its own."""
+-1: any that is idle; `unit`: which unit of the source computes, one thing at a time in the order in which things became
+ready, -1: one of its own."""
 
 MAX_MESSAGE = 1 << 40
 """bytes"""
@@ -259,21 +250,13 @@ class TaskList:
     def graph(self) -> TaskGraph:
         """What was collected. Raises DetourError as `TaskGraph` does."""
         pairs = np.array([self._first, self._then], np.int32).T.reshape(-1, 2)
-        labels = None
-        if self._labels:
-            labels = tuple(self._labels.get(k, f"task {k}") for k in range(len(self._rows)))
+        labels = tuple(self._labels.get(k, f"task {k}") for k in range(len(self._rows))) if self._labels else None
         try:
             tasks = np.array(self._rows, TASK_FIELDS)
         except OverflowError:
             raise DetourError("a task has a number beyond 64 bits") from None
-        return TaskGraph(
-            self._hosts,
-            tasks,
-            np.ascontiguousarray(pairs),
-            np.array(self._on_start, np.bool_),
-            tuple(self._steps),
-            labels,
-        )
+        dependencies, on_start = np.ascontiguousarray(pairs), np.array(self._on_start, np.bool_)
+        return TaskGraph(self._hosts, tasks, dependencies, on_start, tuple(self._steps), labels)
 
     def _step(self, name: str | None) -> int:
         return -1 if name is None else self._steps.setdefault(name, len(self._steps))
