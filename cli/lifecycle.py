@@ -232,7 +232,7 @@ def _down(options: argparse.Namespace) -> None:
 def _fabrics(options: argparse.Namespace) -> None:
     from detour.fabric.daemon.state_dir import all_fabrics
 
-    found = [{"name": name, **state.known()} for name, state in all_fabrics().items()]
+    found = [{"name": name, **state.noted()} for name, state in all_fabrics().items()]
 
     def render(page: Page) -> None:
         if not found:

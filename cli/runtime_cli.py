@@ -79,7 +79,7 @@ def _lab_switches() -> dict[str, str] | None:
     from detour.fabric.daemon.state_dir import StateDir
 
     state = StateDir()
-    known = state.known() if state.is_alive() else {}
+    known = state.noted() if state.is_alive() else {}
     return known.get("switches") if known.get("target") == "lab" else None
 
 
