@@ -75,7 +75,7 @@ def running_lab() -> LabStatus | None:
     from detour.fabric.daemon.state_dir import StateDir
 
     state = StateDir()
-    if not state.is_alive() or state.known().get("target") != "lab":
+    if not state.is_alive() or state.noted().get("target") != "lab":
         return None
     from detour.base.records import from_json
     from detour.fabric.labs.running import LabStatus

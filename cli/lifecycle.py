@@ -205,7 +205,7 @@ def _down(options: argparse.Namespace) -> None:
 def _fabrics(options: argparse.Namespace) -> None:
     from detour.fabric.daemon.state_dir import all_fabrics
 
-    fabrics = [{"name": name, **state.known()} for name, state in all_fabrics().items()]
+    fabrics = [{"name": name, **state.noted()} for name, state in all_fabrics().items()]
 
     def render(page: Page) -> None:
         if not fabrics:

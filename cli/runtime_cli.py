@@ -77,7 +77,7 @@ def _socket_of(switch: str | None) -> str:
     from detour.fabric.daemon.state_dir import StateDir
 
     state = StateDir()
-    record = state.known() if state.is_alive() else {}
+    record = state.noted() if state.is_alive() else {}
     lab = record.get("switches") if record.get("target") == "lab" else None
     if lab is not None:
         if switch not in lab:

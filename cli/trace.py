@@ -228,7 +228,7 @@ def _render(page: Page, run: StfRun, options: argparse.Namespace) -> None:
 
     for played in run.packets:
         page.print(f"{options.stf}:{played.line}: packet of {len(played.frame)} bytes to port {played.port}", "bold")
-        show_packet(page, document(played.found), options.verbose)
+        show_packet(page, document(played.traced), options.verbose)
     for run_command in run.commands:
         page.print(f"{options.stf}:{run_command.line}: {run_command.command}", "bold")
         for line in run_command.output:

@@ -55,14 +55,8 @@ class FabricCopy:
         self.topology, self._is_up = topology, is_up
         self._copy = TraceNetwork(tick_ps, seed)
         for switch in topology.switches:
-            install(
-                self._copy.network,
-                switch,
-                program,
-                entities.get(switch.device_id, ()),
-                priorities=_PRIORITIES,
-                seed=seed,
-            )
+            held = entities.get(switch.device_id, ())
+            install(self._copy.network, switch, program, held, priorities=_PRIORITIES, seed=seed)
             ports = {number: peer for number, peer in enumerate(switch.ports, 1) if peer is not None}
             self._copy.attach(switch.device_id, ports)
             state = self._copy.network.state(switch.device_id)

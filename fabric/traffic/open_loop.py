@@ -117,11 +117,9 @@ class OpenLoop(VirtualFabric):
                     self.network.mirror_input((switch.device_id, port), buffered=buffered, paused=paused)
 
     def measure(self, warm_ps: int, window_ps: int) -> Measured:
-        """Runs on for `warm_ps`, then counts for `window_ps`.
-
-        Half way to the window what waits in source queues is discarded: switches begin with minimal routes for
-        everything, and the flood until they have heard the first messages would take milliseconds to drain. Where more
-        is offered than goes through, the queues fill again."""
+        """Runs on for `warm_ps`, then counts for `window_ps`. Half way to the window what waits in source queues is
+        discarded: switches begin with minimal routes for everything, and the flood until they have heard the first
+        messages would take milliseconds to drain. Where more is offered than goes through, the queues fill again."""
         start = self.now_ps
         self.run(start + warm_ps // 2)
         discard_queues(self.hs, self.now_ps)

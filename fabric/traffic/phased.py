@@ -46,7 +46,8 @@ class PhasedMessages:
     @staticmethod
     def of(plan: ForsPlan) -> PhasedMessages:
         """Those of a plan. Messages of a host to itself need no network and are left out."""
-        phase, src, dst, path = (np.asarray(one, np.int64) for one in (plan.phase, plan.src, plan.dst, plan.paths()))
+        sides = (plan.phase, plan.src, plan.dst, plan.paths())
+        phase, src, dst, path = (np.asarray(side, np.int64) for side in sides)
         return PhasedMessages(phase, src, dst, path).only(src != dst)
 
     def only(self, kept: BoolArray) -> PhasedMessages:
@@ -64,7 +65,6 @@ class PhasedMessages:
 
     def sample(self, count: int, seed: int) -> PhasedMessages:
         """`count` of the phases, one drawn from each of so many equal parts of the schedule; all if there are no more.
-
         Drawn, because a schedule's phases repeat with the number of spines: every n-th one would be of one kind."""
         numbers = np.unique(self.phase)
         if count >= len(numbers):
@@ -141,9 +141,8 @@ class ExchangeCounts:
 
 
 class PhasedExchange:
-    """One exchange. `run` executes it; what happened is in its attributes.
-
-    `state` of every message: 0 waits, 1 under way, 2 delivered, 3 given up (nobody can deliver it)."""
+    """One exchange. `run` executes it; what happened is in its attributes. `state` of every message: 0 waits, 1 under
+    way, 2 delivered, 3 given up (nobody can deliver it)."""
 
     WAITS, SENT, DELIVERED, GIVEN_UP = 0, 1, 2, 3
 
@@ -301,7 +300,7 @@ class PhasedExchange:
         busy = np.zeros(self.fabric.tree.slots, np.bool_)
         busy[self.messages.src[self.state == self.SENT]] = True
         heard = barrier.heard()
-        ready = barrier.members & ~busy & (barrier.told < barrier.forwarded) & (heard >= barrier.forwarded)
+        ready = barrier.members & ~busy & (barrier.notified < barrier.forwarded) & (heard >= barrier.forwarded)
         able, now = np.flatnonzero(ready), self.fabric.now_ps
         fresh = self._reporting.unknown(able)
         root = fresh == barrier.root  # it begins the next phase by its report

@@ -60,8 +60,8 @@ class EngineSwitch:
             yield
             visits += recorder.collect()
             recorder.finish()
-        assert not recorder.missed
-        assert not recorder.lost
+        assert not recorder.ring.missed
+        assert not recorder.ring.lost
 
 
 @contextmanager

@@ -106,8 +106,8 @@ def _through(
                 network.run(end)
                 visits = recorder.collect()
                 recorder.finish()
-            if recorder.missed:
-                raise Finding(f"{name}: {recorder.missed} packets were not traced")
+            if recorder.ring.missed:
+                raise Finding(f"{name}: {recorder.ring.missed} packets were not traced")
     return sorted(sent), _state(subject.state), visits
 
 

@@ -30,17 +30,18 @@ def test_a_stack_is_filled_up_to_the_last_label() -> None:
     assert (summary["error"], summary["labels"], out) == (NO_ERROR, 2, data)
 
 
-def test_one_label_more_than_the_stack_takes() -> None:
-    data = labels(0, 0, 0, 1) + b"rest"
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [
+        (labels(0, 0, 0, 1) + b"rest", STACK_FULL),
+        *((labels(0, 0, 1)[:-cut], TOO_SHORT) for cut in range(1, 13)),
+        (b"\x02\x5d" + bytes(40), HEADER_TOO_SHORT),
+    ],
+    ids=["one label more than the stack takes", *(f"cut {n}" for n in range(1, 13)), "variable length too long"],
+)
+def test_where_parsing_ends(data: bytes, error: int) -> None:
     summary, out = send(data)
-    assert (summary["error"], out) == (STACK_FULL, data)
-
-
-@pytest.mark.parametrize("cut", range(1, 13))
-def test_a_packet_may_end_anywhere(cut: int) -> None:
-    data = labels(0, 0, 1)[:-cut]
-    summary, out = send(data)
-    assert (summary["error"], out) == (TOO_SHORT, data)
+    assert (summary["error"], out) == (error, data)
 
 
 @pytest.mark.parametrize("words", range(13))
@@ -48,12 +49,6 @@ def test_variable_length_in_the_middle_of_a_header(words: int) -> None:
     data = b"\x02" + bytes([0x50 | words]) + bytes(range(1, words + 1)) + b"\x77" + b"behind"
     summary, out = send(data)
     assert (summary["error"], out) == (NO_ERROR, data)
-
-
-def test_variable_length_beyond_its_maximum() -> None:
-    data = b"\x02\x5d" + bytes(40)
-    summary, out = send(data)
-    assert (summary["error"], out) == (HEADER_TOO_SHORT, data)
 
 
 @pytest.mark.parametrize("count", range(9))

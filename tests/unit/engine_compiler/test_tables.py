@@ -22,6 +22,11 @@ WIDTH = dict(KEY)
 WHICH = {"exact_table": 0, "lpm_table": 1, "ternary_table": 2, "range_table": 3, "const_table": 4, "small": 5}
 
 
+@pytest.fixture
+def matching() -> MiniSwitch:
+    return MiniSwitch(program("matching"))
+
+
 def look(switch: MiniSwitch, table: str, key: dict[str, int]) -> dict[str, int]:
     data = join(KEY, key | {"which": WHICH[table]})
     ((_, out),) = switch.send(0, data)
@@ -201,12 +206,11 @@ def test_many_entries_through_growth() -> None:
         assert result == ({"result": i, "hit": 0} if i % 2 else {"result": MISS, "hit": 200})
 
 
-def test_what_an_entry_can_be_asked() -> None:
-    switch = MiniSwitch(program("matching"))
-    t = table(switch, "exact_table")
+def test_what_an_entry_can_be_asked(matching: MiniSwitch) -> None:
+    t = table(matching, "exact_table")
     wide = 0xAABBCCDD_00000000_11223344
     handle = t.insert((5, 6, 7), "TheIngress.other", (wide, 9))
-    found = look(switch, "exact_table", {"addr": 5, "odd": 6, "port": 7})
+    found = look(matching, "exact_table", {"addr": 5, "odd": 6, "port": 7})
     assert found == {"result": 0xAABBCCDD ^ 0x11223344, "hit": 9}
     entry = t.get(handle)
     assert entry.action is not None
@@ -214,7 +218,7 @@ def test_what_an_entry_can_be_asked() -> None:
     assert t.find((5, 6, 7)) == handle
     assert t.counter(handle) == (1, 27)
     t.set_counter(handle, 100, 200)
-    look(switch, "exact_table", {"addr": 5, "odd": 6, "port": 7})
+    look(matching, "exact_table", {"addr": 5, "odd": 6, "port": 7})
     assert t.counter(handle) == (101, 227)
     t.modify(handle, "TheIngress.mark_exact", (1,))
     assert t.counter(handle) == (101, 227), "a change keeps the counter"
@@ -222,9 +226,8 @@ def test_what_an_entry_can_be_asked() -> None:
     assert t.counter(t.insert((5, 6, 7), "TheIngress.mark_exact", (1,))) == (0, 0)
 
 
-def test_keys_come_back_in_canonical_form() -> None:
-    switch = MiniSwitch(program("matching"))
-    t = table(switch, "ternary_table")
+def test_keys_come_back_in_canonical_form(matching: MiniSwitch) -> None:
+    t = table(matching, "ternary_table")
     handle = t.insert(((0xFF, 0xF0), None, 3, 1), "TheIngress.mark", (1,), 10)
     assert t.get(handle).key == ((0xF0, 0xF0), (0, 0), (3, 511), 1)
     assert t.get(handle).priority == 10
@@ -232,13 +235,12 @@ def test_keys_come_back_in_canonical_form() -> None:
     with pytest.raises(EntryExists):
         t.insert(((0xF5, 0xF0), (7, 0), (3, 511), 1), "TheIngress.mark", (2,), 10)
     t.insert(((0xF5, 0xF0), (7, 0), (3, 511), 1), "TheIngress.mark", (2,), 11)
-    lpm = table(switch, "lpm_table")
+    lpm = table(matching, "lpm_table")
     assert lpm.get(lpm.insert((1, (0xFF, 120)), "TheIngress.miss")).key == (1, (0, 120))
 
 
-def test_what_does_not_fit_is_refused() -> None:
-    switch = MiniSwitch(program("matching"))
-    exact, lpm, ranges = (table(switch, n) for n in ("exact_table", "lpm_table", "range_table"))
+def test_what_does_not_fit_is_refused(matching: MiniSwitch) -> None:
+    exact, lpm, ranges = (table(matching, n) for n in ("exact_table", "lpm_table", "range_table"))
     for bad, message in (
         (lambda: exact.insert((1, 2), "TheIngress.miss"), "3 fields"),
         (lambda: exact.insert((1, 512, 3), "TheIngress.miss"), "too wide"),
@@ -261,9 +263,8 @@ def test_what_does_not_fit_is_refused() -> None:
     assert len(exact) == len(lpm) == len(ranges) == 0
 
 
-def test_a_full_table() -> None:
-    switch = MiniSwitch(program("matching"))
-    t = table(switch, "small")
+def test_a_full_table(matching: MiniSwitch) -> None:
+    t = table(matching, "small")
     for i in range(4):
         t.insert((i,), "TheIngress.mark", (i,))
     with pytest.raises(TableFull, match="takes 4"):
@@ -272,36 +273,34 @@ def test_a_full_table() -> None:
         t.insert((3,), "TheIngress.mark", (4,))
     t.delete(t.find((2,)))
     t.insert((4,), "TheIngress.mark", (4,))
-    assert look(switch, "small", {"tiny": 4})["result"] == 4
-    assert look(switch, "small", {"tiny": 2})["result"] == 77
+    assert look(matching, "small", {"tiny": 4})["result"] == 4
+    assert look(matching, "small", {"tiny": 2})["result"] == 77
     t.clear()
     assert len(t) == 0
-    assert look(switch, "small", {"tiny": 4})["result"] == 77
+    assert look(matching, "small", {"tiny": 4})["result"] == 77
 
 
-def test_default_entries() -> None:
-    switch = MiniSwitch(program("matching"))
-    t = table(switch, "small")
+def test_default_entries(matching: MiniSwitch) -> None:
+    t = table(matching, "small")
     default = t.default
     assert default is not None
     assert default.action is not None
     assert (default.action.name, default.params, t.default_changed) == ("TheIngress.mark", (77,), False)
     t.set_default("TheIngress.mark", (78,))
-    assert look(switch, "small", {})["result"] == 78
+    assert look(matching, "small", {})["result"] == 78
     assert t.default_changed
     t.set_default("TheIngress.miss")
-    assert look(switch, "small", {})["result"] == MISS
+    assert look(matching, "small", {})["result"] == MISS
     t.reset_default()
-    assert look(switch, "small", {})["result"] == 77
+    assert look(matching, "small", {})["result"] == 77
     with pytest.raises(TableError, match="const"):
-        table(switch, "const_table").set_default("TheIngress.mark", (1,))
+        table(matching, "const_table").set_default("TheIngress.mark", (1,))
 
 
-def test_const_entries() -> None:
-    switch = MiniSwitch(program("matching"))
-    t = table(switch, "const_table")
+def test_const_entries(matching: MiniSwitch) -> None:
+    t = table(matching, "const_table")
     for word, result in ((0xABCD0001, 1), (0xABCDEF01, 1), (0xABCDEF02, 2), (0x12345678, 3), (0x99999999, 4)):
-        assert look(switch, "const_table", {"word": word})["result"] == result
+        assert look(matching, "const_table", {"word": word})["result"] == result
     assert [e.params[0] for e in t.entries()] == [1, 2, 3, 4]
     assert [MAX_PRIORITY - e.priority for e in t.entries()] == [1, 2, 3, 4]
     for change in (
@@ -315,56 +314,52 @@ def test_const_entries() -> None:
     assert len(t) == 4
 
 
-def test_equal_priorities_go_to_the_lower_handle() -> None:
-    switch = MiniSwitch(program("matching"))
-    t = table(switch, "ternary_table")
+def test_equal_priorities_go_to_the_lower_handle(matching: MiniSwitch) -> None:
+    t = table(matching, "ternary_table")
     first = t.insert((None, (1, 1), None, 0), "TheIngress.mark", (1,), 5)
     t.insert((None, (2, 2), None, 0), "TheIngress.mark", (2,), 5)
-    assert look(switch, "ternary_table", {"word": 3})["result"] == 1
+    assert look(matching, "ternary_table", {"word": 3})["result"] == 1
     t.delete(first)
-    assert look(switch, "ternary_table", {"word": 3})["result"] == 2
+    assert look(matching, "ternary_table", {"word": 3})["result"] == 2
     t.insert((None, (3, 3), None, 0), "TheIngress.mark", (3,), 5)  # takes the free handle 0
-    assert look(switch, "ternary_table", {"word": 3})["result"] == 3
+    assert look(matching, "ternary_table", {"word": 3})["result"] == 3
 
 
-def test_switch_on_the_action_that_ran() -> None:
-    switch = MiniSwitch(program("matching"))
-    t = table(switch, "ternary_table")
-    assert look(switch, "ternary_table", {}) == {"result": MISS, "hit": 3}
+def test_switch_on_the_action_that_ran(matching: MiniSwitch) -> None:
+    t = table(matching, "ternary_table")
+    assert look(matching, "ternary_table", {}) == {"result": MISS, "hit": 3}
     t.insert((None, (1, 1), None, 0), "TheIngress.mark", (5,), 1)
     t.insert((None, (2, 2), None, 0), "TheIngress.other", (7, 40), 1)
-    assert look(switch, "ternary_table", {"word": 1}) == {"result": 5, "hit": 1}
-    assert look(switch, "ternary_table", {"word": 2}) == {"result": 7, "hit": 40}
+    assert look(matching, "ternary_table", {"word": 1}) == {"result": 5, "hit": 1}
+    assert look(matching, "ternary_table", {"word": 2}) == {"result": 7, "hit": 40}
 
 
-def test_last_hits_for_idle_timeouts() -> None:
-    switch = MiniSwitch(program("matching"))
-    t = table(switch, "small")
-    switch.now = 99
-    look(switch, "small", {"tiny": 1})
+def test_last_hits_for_idle_timeouts(matching: MiniSwitch) -> None:
+    t = table(matching, "small")
+    matching.now = 99
+    look(matching, "small", {"tiny": 1})
     handle = t.insert((1,), "TheIngress.mark", (1,))
     assert t.last_hit(handle) == 100, "an entry's time begins with its insertion"
-    switch.now = 499
-    look(switch, "small", {"tiny": 1})
+    matching.now = 499
+    look(matching, "small", {"tiny": 1})
     assert t.last_hit(handle) == 500
-    switch.now = 799
-    look(switch, "small", {"tiny": 2})
+    matching.now = 799
+    look(matching, "small", {"tiny": 2})
     assert t.last_hit(handle) == 500
     t.touch(handle)
     assert t.last_hit(handle) == 800
 
 
-def test_direct_meters() -> None:
-    switch = MiniSwitch(program("matching"))
-    t = table(switch, "lpm_table")
+def test_direct_meters(matching: MiniSwitch) -> None:
+    t = table(matching, "lpm_table")
     handles = [t.insert((0, (i << 64, 64)), "TheIngress.mark_lpm", (i,)) for i in range(40)]
     t.set_meter(handles[33], MeterRates(cir=1, cburst=1, pir=1, pburst=2))
-    colours = [look(switch, "lpm_table", {"addr": 33 << 64})["hit"] for _ in range(4)]
+    colours = [look(matching, "lpm_table", {"addr": 33 << 64})["hit"] for _ in range(4)]
     assert colours == [0, 1, 2, 2]
-    assert look(switch, "lpm_table", {"addr": 32 << 64})["hit"] == 0
+    assert look(matching, "lpm_table", {"addr": 32 << 64})["hit"] == 0
     assert t.meter(handles[33]) == MeterRates(1, 1, 1, 2)
     assert t.meter(handles[1]) is None
     t.delete(handles[33])
     assert t.meter(t.insert((0, (33 << 64, 64)), "TheIngress.mark_lpm", (1,))) is None
     with pytest.raises(TableError, match="no direct meter"):
-        table(switch, "small").meter(table(switch, "small").insert((1,), "TheIngress.miss"))
+        table(matching, "small").meter(table(matching, "small").insert((1,), "TheIngress.miss"))

@@ -96,47 +96,42 @@ def test_lost_acks_behind_a_gap_are_made_up_for_by_the_bitmap() -> None:
     assert (stats["retransmitted"], stats["spurious"], stats["rtos"]) == (1, 0, 0), net.schedule()
 
 
+def changed(
+    size: int, moment: int, old: Path = SLOW, new: Path = FAST, slow: int = 60, keep: Any = None, **weather: Any
+) -> dict[str, Any]:
+    """Statistics of a message whose sender changes its path at a moment."""
+    pair = make_pair(attr_a=FIXED_WINDOW, connect={"path": old}, window=1024)
+    delay = {SLOW.sport: slow * US, FAST.sport: 2 * US}
+    net = Network(pair.hs, Weather(delay_of=lambda sport: delay.get(sport, 2 * US), **weather), filter=keep)
+    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, size), pair.mr_b.addr, pair.mr_b.rkey))
+    net.run(lambda: net.now > moment)
+    pair.qp_a.set_path(new, now_ps=net.now)
+    assert net.run(lambda: bool(pair.cq_a.poll())), net.schedule()
+    assert pair.mr_b.read(size) == pair.mr_a.read(size)
+    return pair.qp_a.stats() | {"schedule": net.schedule()}
+
+
 @pytest.mark.parametrize(("old", "new"), [(SLOW, FAST), (FAST, SLOW)])
 @pytest.mark.parametrize("slow", [60, 350])
 @pytest.mark.parametrize("moment", [3, 20, 800])
 def test_a_change_of_path_loses_and_repeats_nothing(old: Path, new: Path, slow: int, moment: int) -> None:
     """Even if the slow path's round trip is beyond the shortest timeout of the fast one."""
-    pair = make_pair(attr_a=FIXED_WINDOW, connect={"path": old}, window=1024)
-    delay = {SLOW.sport: slow * US, FAST.sport: 2 * US}
-    net = Network(pair.hs, Weather(delay_of=lambda sport: delay.get(sport, 2 * US), rate_bps=10**9))
-    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, 200_000), pair.mr_b.addr, pair.mr_b.rkey))
-    net.run(lambda: net.now > moment * US)
-    pair.qp_a.set_path(new, now_ps=net.now)
-    assert net.run(lambda: bool(pair.cq_a.poll())), net.schedule()
-    stats = pair.qp_a.stats()
-    assert (stats["retransmitted"], stats["spurious"], stats["lost"], stats["reroutes"]) == (0, 0, 0, 1), net.schedule()
-    assert pair.mr_b.read(200_000) == pair.mr_a.read(200_000)
+    stats = changed(200_000, moment * US, old, new, slow, rate_bps=10**9)
+    assert (stats["retransmitted"], stats["spurious"], stats["lost"], stats["reroutes"]) == (0, 0, 0, 1), stats[
+        "schedule"
+    ]
 
 
 def test_losses_on_the_old_path_are_found_on_the_old_path() -> None:
     """Order among the packets of the old path shows the first gap at once; the last of them needs a timeout."""
-    pair = make_pair(attr_a=FIXED_WINDOW, connect={"path": SLOW}, window=1024)
-    delay = {SLOW.sport: 60 * US, FAST.sport: 2 * US}
-    net = Network(pair.hs, Weather(delay_of=lambda sport: delay.get(sport, 2 * US)), filter=drop((3, 0), (39, 0)))
-    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, 250_000), pair.mr_b.addr, pair.mr_b.rkey))
-    net.run(lambda: net.now > 4 * US)
-    pair.qp_a.set_path(FAST, now_ps=net.now)
-    assert net.run(lambda: bool(pair.cq_a.poll())), net.schedule()
-    stats = pair.qp_a.stats()
-    assert (stats["retransmitted"], stats["spurious"], stats["rtos"]) == (2, 0, 0), net.schedule()
+    stats = changed(250_000, 4 * US, keep=drop((3, 0), (39, 0)))
+    assert (stats["retransmitted"], stats["spurious"], stats["rtos"]) == (2, 0, 0), stats["schedule"]
 
 
 def test_a_repeat_on_the_new_path_does_not_condemn_the_old_packets() -> None:
     """PSN 3 is lost on the slow path, repeated on the fast one and overtakes what is still under way there."""
-    pair = make_pair(attr_a=FIXED_WINDOW, connect={"path": SLOW}, window=1024)
-    delay = {SLOW.sport: 60 * US, FAST.sport: 2 * US}
-    net = Network(pair.hs, Weather(delay_of=lambda sport: delay.get(sport, 2 * US)), filter=drop((3, 0)))
-    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, 60_000), pair.mr_b.addr, pair.mr_b.rkey))
-    net.run(lambda: net.now > 62 * US + 500_000)
-    pair.qp_a.set_path(FAST, now_ps=net.now)
-    assert net.run(lambda: bool(pair.cq_a.poll())), net.schedule()
-    stats = pair.qp_a.stats()
-    assert (stats["retransmitted"], stats["spurious"]) == (1, 0), net.schedule()
+    stats = changed(60_000, 62 * US + 500_000, keep=drop((3, 0)))
+    assert (stats["retransmitted"], stats["spurious"]) == (1, 0), stats["schedule"]
 
 
 def test_a_dead_connection_fails_and_flushes() -> None:
