@@ -47,8 +47,7 @@ from tests.fuzz.guard import GuardedNumpy, Region
 from tests.fuzz.hosts_model import Fields, Receiver, Sender, read
 from tests.fuzz.hosts_model import Region as Allowed
 from tests.fuzz.hosts_mutations import Mutator
-from tests.property.lossy import US, add_delay, make_pair, mark
-from tests.property.test_hostile_frames import check
+from tests.property.lossy import US, add_delay, check, make_pair, mark
 
 STEPS = 2000
 """mutants of a round"""

@@ -25,7 +25,7 @@ from detour.hosts.config import HostConfig
 from detour.hosts.decode import decode
 from detour.hosts.endpoint import MAX_FRAME, MAX_TIME, Hosts, deadline, expire, make_hosts, receive, transmit
 from detour.hosts.state import set_host
-from detour.hosts.verbs import CQ, MR, PD, QP, AccessFlag, Context, Device, SendWR, WCStatus
+from detour.hosts.verbs import CQ, MR, PD, QP, AccessFlag, Context, Device, QPState, SendWR, WCStatus
 from detour.topo.address import USID_BLOCK
 
 US = 1_000_000
@@ -292,3 +292,40 @@ def transfer(pair: Pair, net: Network, packets: int) -> dict[str, Any]:
     """Writes so many whole packets (`complete`)."""
     pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, packets * 1000), pair.mr_b.addr, pair.mr_b.rkey))
     return complete(pair, net, packets)
+
+
+def check(pair: Pair) -> None:
+    """The lists of every QP are what its counters say."""
+    hs = pair.hs
+    for i in (pair.qp_a.index, pair.qp_b.index):
+        q = hs.qp[i]
+        assert q["snd_una"] <= q["snd_nxt"] <= q["snd_end"]
+        assert q["sq_una"] <= q["sq_end"] <= q["sq_una"] + hs.wqe.shape[1]
+        flight = _walk(hs.slot[i], int(q["flight_head"]), int(q["flight_tail"]), 1)
+        lost = _walk(hs.slot[i], int(q["lost_head"]), int(q["lost_tail"]), 2)
+        assert len(lost) == q["n_lost"]
+        current = [k for k in flight if hs.slot[i, k]["epoch"] == q["epoch"]]
+        assert len(current) == q["inflight"]
+        assert q["epoch_head"] == (current[0] if current else -1)
+        order = [int(hs.slot[i, k]["txn"]) for k in flight]
+        assert order == sorted(order)
+        assert not set(flight) & set(lost)
+        idle = q["snd_una"] == q["snd_end"] or q["state"] != QPState.RTS
+        assert idle or q["active"] or q["heap_pos"] >= 0, "work to do and nothing that would wake the QP"
+        assert q["heap_pos"] < 0 or hs.heap[q["host"], q["heap_pos"]]["who"] == i
+        assert q["rcv_early"] == np.count_nonzero(hs.arrival[i]["flags"])
+    for cq in (pair.cq_a, pair.cq_b):
+        assert 0 <= hs.cq[cq.index]["reserved"] <= hs.cqe.shape[1]
+
+
+def _walk(slots: np.ndarray, head: int, tail: int, state: int) -> list[int]:
+    """Indices on a list, which must end where its tail is."""
+    found: list[int] = []
+    index = head
+    while index != -1:
+        assert slots[index]["state"] == state
+        found.append(index)
+        assert len(found) <= len(slots)
+        index = int(slots[index]["next"])
+    assert (found[-1] if found else -1) == tail
+    return found

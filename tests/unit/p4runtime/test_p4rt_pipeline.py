@@ -387,6 +387,24 @@ def _cells(names: Names) -> list[p4r.Entity]:
     return [counter, meter, register, values]
 
 
+def valid_updates(names: Names) -> list[p4r.Update]:
+    """Valid updates of every kind."""
+    updates = [p4r.Update(type=p4r.Update.INSERT, entity=e) for e in _everything(names)]
+    updates += [p4r.Update(type=p4r.Update.MODIFY, entity=e) for e in _cells(names)]
+    group, session = p4r.Entity(), p4r.Entity()
+    group.action_profile_group.action_profile_id = names.ids["ecmp"]
+    group.action_profile_group.group_id = 1
+    group.action_profile_group.members.add(member_id=1, weight=2, watch_port=b"\3")
+    session.packet_replication_engine_entry.clone_session_entry.session_id = 5
+    session.packet_replication_engine_entry.clone_session_entry.replicas.add(port=b"\1", instance=1)
+    route = names.entry("lpm_route", (1 << 127, 1), action=("route", 1, 2))
+    direct = p4r.Entity(direct_counter_entry=p4r.DirectCounterEntry(table_entry=route.table_entry))
+    meter = p4r.Entity(direct_meter_entry=p4r.DirectMeterEntry(table_entry=names.entry("acl").table_entry))
+    updates += [p4r.Update(type=p4r.Update.INSERT, entity=e) for e in (group, session, route, direct, meter)]
+    default = names.entry("lpm_route", action=("to_cpu", 8), is_default_action=True)
+    return [*updates, p4r.Update(type=p4r.Update.MODIFY, entity=default)]
+
+
 ALL = [
     p4r.Entity(table_entry=p4r.TableEntry(counter_data=p4r.CounterData(), meter_config=p4r.MeterConfig())),
     p4r.Entity(table_entry=p4r.TableEntry(is_default_action=True)),
