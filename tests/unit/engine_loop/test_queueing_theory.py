@@ -15,9 +15,7 @@ BATCH = 500
 
 def departures(make, arrivals: np.ndarray) -> np.ndarray:
     """When packets that come at these times (ps) have left a link on which each takes `SERVICE_PS`."""
-    bench = make()
-    bench.switch()
-    bench.sink(1, 2, rate_bps=RATE_BPS, queue_packets=10_000)
+    bench = make().single(2, rate_bps=RATE_BPS, queue_packets=10_000)
     for first in range(0, len(arrivals), BATCH):
         batch = arrivals[first : first + BATCH]
         for time_ps in batch.tolist():
