@@ -71,11 +71,8 @@ def switch(priorities: int = PRIORITIES, drop_port: int = DROP_PORT) -> Iterator
         network.add_switch(1, priorities=priorities, cpu_port=0, drop_port=drop_port)
         with P4RuntimeServer(network, f"unix:{Path(folder)}/p4runtime") as server:
             server.add_device(1)
-            client = Client(server.target).open()
-            try:
+            with Client(server.target) as client:
                 yield EngineSwitch(network, client)
-            finally:
-                client.close()
 
 
 def run(case: Case, priorities: int = PRIORITIES, drop_port: int = DROP_PORT) -> Result:

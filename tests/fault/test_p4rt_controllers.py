@@ -18,36 +18,6 @@ from tests.waiting import PATIENCE_S, until
 BIG = 100_000
 
 
-@pytest.fixture
-def network() -> FakeNetwork:
-    return FakeNetwork()
-
-
-@pytest.fixture
-def server(network: FakeNetwork) -> Iterator[P4RuntimeServer]:
-    with P4RuntimeServer(network) as server:
-        server.add_device(1)
-        yield server
-
-
-@pytest.fixture
-def connect(server: P4RuntimeServer) -> Iterator[Callable[..., Client]]:
-    clients: list[Client] = []
-
-    def make(election: int = 1) -> Client:
-        clients.append(Client(server.target, 1, election))
-        return clients[-1]
-
-    yield make
-    for client in clients:
-        client.close()
-
-
-@pytest.fixture(scope="module")
-def names() -> Names:
-    return Names(config().p4info)
-
-
 def routes(names: Names, count: int, port: int = 1) -> list[p4r.Entity]:
     return [names.entry("lpm_route", ((0xFD << 120) | i << 64, 64), action=("route", port, i)) for i in range(count)]
 
@@ -73,7 +43,7 @@ def test_a_primary_dies_in_the_middle_of_a_batch(
     connect: Callable[..., Client], network: FakeNetwork, names: Names
 ) -> None:
     """Its batch is finished as a whole, and only then has the next primary its turn."""
-    dying, heir = connect(1), connect(2)
+    dying, heir = connect(election=1), connect(election=2)
     last_stream = dying.primary()
     dying.set_pipeline(config())
     wanted = routes(names, 2000)
@@ -120,7 +90,7 @@ def test_reads_go_on_beside_a_large_batch(connect: Callable[..., Client], networ
 def test_writes_that_wait_behind_a_change_of_primary_are_refused(
     server: P4RuntimeServer, connect: Callable[..., Client], network: FakeNetwork, names: Names
 ) -> None:
-    old, new = connect(1), connect(2)
+    old, new = connect(election=1), connect(election=2)
     old.primary()
     old.set_pipeline(config())
     gate = Gate(network, at_call=1)
@@ -181,7 +151,7 @@ class Contender(threading.Thread):
 
 def test_contending_controllers(connect: Callable[..., Client], names: Names) -> None:
     """Batches never mix: at any time all entries are of one batch, and the highest id wins in the end."""
-    first = connect(1)
+    first = connect(election=1)
     first.primary()
     first.set_pipeline(config())
     first.insert(*routes(names, 50))
@@ -196,7 +166,7 @@ def test_contending_controllers(connect: Callable[..., Client], names: Names) ->
         c.join()
         assert c.error is None
     assert sum(c.accepted for c in contenders) > 0
-    last = connect(10_000)
+    last = connect(election=10_000)
     last.primary()
     last.modify(*routes(names, 50, 7))
 
@@ -236,7 +206,7 @@ def test_errors_that_a_client_cannot_take(
 
 
 def test_a_reader_that_takes_its_time_holds_up_nobody(connect: Callable[..., Client], names: Names) -> None:
-    client, slow = connect(1), connect(2)
+    client, slow = connect(election=1), connect(election=2)
     client.primary()
     client.set_pipeline(config())
     blob = bytes(1 << 16)
