@@ -79,8 +79,7 @@ class Session:
         self._server.start()
         self._clients = [Client(self._server.target, device, 1) for device in (_FIRST, _SECOND)]
         for client in self._clients:
-            client.primary()
-            client.set_pipeline(config(PROGRAM))
+            client.ready(PROGRAM)
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -174,8 +173,7 @@ class Session:
         self._board.note(seed=self._seed, round=self._number, step=REQUESTS_PER_ROUND, method="none")
         client = Client(self._server.target, _FIRST, _HIGHEST)
         try:
-            client.primary()
-            client.set_pipeline(config(PROGRAM))
+            client.ready(PROGRAM)
             entry = self._names.entry("lpm_route", None, action=("to_cpu", 1))
             client.insert(entry)
             read = client.read(self._names.entry("lpm_route"))

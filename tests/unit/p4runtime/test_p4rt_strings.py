@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import queue
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import grpc
 import pytest
@@ -13,19 +11,17 @@ from finsy.proto import p4r
 
 from detour.engine.compiler.load import load
 from detour.engine.compiler.model import read_json
-from detour.engine.network import Network
-from detour.engine.p4runtime import P4RuntimeServer
 from detour.engine.p4runtime.packets import header_codecs
-from tests.unit.p4runtime.harness import Client, Names, Stream, codes, config
+from tests.unit.p4runtime.harness import Names, config
+from tests.unit.p4runtime.test_p4rt_engine import Switch, running
 
 UNIMPLEMENTED = 12
 
 
-class Switch(NamedTuple):
-    network: Network
-    client: Client
-    stream: Stream
-    out: queue.Queue[bytes]
+@pytest.fixture
+def switch() -> Iterator[Switch]:
+    with running("strings") as switch:
+        yield switch
 
 
 @pytest.fixture(scope="module")
@@ -33,32 +29,9 @@ def names() -> Names:
     return Names(config("strings").p4info)
 
 
-@pytest.fixture
-def switch() -> Iterator[Switch]:
-    with Network(packets=256) as network:
-        network.add_switch(1)
-        out: queue.Queue[bytes] = queue.Queue()
-        for port in (1, 2):
-            network.attach_sink((1, port), lambda frame, _: out.put(frame))
-        network.start()
-        with P4RuntimeServer(network) as server:
-            server.add_device(1)
-            client = Client(server.target)
-            stream = client.primary()
-            client.set_pipeline(config("strings"))
-            yield Switch(network, client, stream, out)
-            client.close()
-
-
-def refused(client: Client, entity: p4r.Entity) -> list[int]:
-    with pytest.raises(grpc.RpcError) as caught:
-        client.insert(entity)
-    return codes(caught.value)
-
-
 def test_a_packet_in_shows_the_numbers(switch: Switch) -> None:
     """9, 9 and 6 bits in front of the frame, whatever P4Info says of their widths: none, 32 and 6."""
-    switch.network.inject((1, 2), b"\x05payload")
+    switch.send(b"\x05payload", port=2)
     packet = switch.stream.next()
     assert packet.packet.payload == b"\x05payload"
     assert [(m.metadata_id, m.value) for m in packet.packet.metadata] == [(1, b"\x02"), (2, b"\x02"), (3, b"\x00")]
@@ -75,15 +48,15 @@ def test_a_packet_out_with_a_string_is_not_implemented(switch: Switch) -> None:
 
 
 def test_entries_with_strings_are_not_implemented(switch: Switch, names: Names) -> None:
-    assert refused(switch.client, names.entry("by_name", 1, action=("punt",))) == [UNIMPLEMENTED]
-    assert refused(switch.client, names.entry("by_kind", 5, action=("send", 1))) == [UNIMPLEMENTED]
+    assert switch.client.refusals(("INSERT", names.entry("by_name", 1, action=("punt",)))) == [UNIMPLEMENTED]
+    assert switch.client.refusals(("INSERT", names.entry("by_kind", 5, action=("send", 1)))) == [UNIMPLEMENTED]
 
 
 def test_entries_without_strings_work(switch: Switch, names: Names) -> None:
     entry = names.entry("by_kind", 5, action=("punt",))
     switch.client.insert(entry)
     assert switch.client.read(names.entry("by_kind")) == [entry]
-    switch.network.inject((1, 1), b"\x05x")
+    switch.send(b"\x05x", port=1)
     assert switch.stream.next().packet.payload == b"\x05x"
 
 
