@@ -9,29 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from detour.fabric.backends.virtual.fabric import VirtualFabric
-from detour.fabric.backends.virtual.scheme import LERP_WITHOUT_PFC, LinkSettings, RunSettings
-from detour.fabric.daemon.daemon import UpOptions, boot
 from detour.fabric.operations.session import Session
-from detour.topo import parse_topology
+from tests.unit.fabric.sessions import TARGETS, on
 
 TOPOLOGY = "dragonfly:p=1,a=2,h=1"  # 3 groups, 6 switches, 6 hosts
 SHORT, LONG = ["s0", "s5"], ["s0", "s1", "s2", "s3", "s4", "s5"]
 MESSAGE = 300_000
 
 
-@pytest.fixture(params=["engine", "virtual", pytest.param("bmv2", marks=pytest.mark.bmv2)])
+@pytest.fixture(params=TARGETS)
 def session(request: pytest.FixtureRequest) -> Iterator[Session]:
-    if request.param == "virtual":
-        settings = RunSettings(links=LinkSettings(1_000_000_000), payload=True)
-        running = Session(VirtualFabric(parse_topology(TOPOLOGY), LERP_WITHOUT_PFC, settings))
-        running.fabric.start()
-        running.connect()
-        running.provision()
-    else:
-        running = boot(UpOptions(request.param, TOPOLOGY))
-    yield running
-    running.close()
+    with on(request.param, TOPOLOGY) as running:
+        yield running
 
 
 def test_packets_take_all_lists_of_the_placement(session: Session, tmp_path: Path) -> None:

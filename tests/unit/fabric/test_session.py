@@ -26,33 +26,19 @@ from detour.control import schema
 from detour.control.entries import Plan, TableEntry
 from detour.fabric.backends.bmv2.fabric import Bmv2Fabric
 from detour.fabric.backends.network import NetworkFabric
-from detour.fabric.backends.virtual.fabric import VirtualFabric
-from detour.fabric.backends.virtual.scheme import LERP_WITHOUT_PFC, LinkSettings, RunSettings
-from detour.fabric.daemon.daemon import UpOptions, boot
 from detour.fabric.operations.registry import NOT_SENT, OPERATIONS
 from detour.fabric.operations.results import Captured, LinkUses, SentMessage
 from detour.fabric.operations.session import Session
-from detour.topo import parse_topology
 from tests.full_disk import small_files
+from tests.unit.fabric.sessions import TARGETS, on
 from tests.waiting import PATIENCE_S, until
 
 TOPOLOGY = "dragonfly:p=1,a=2,h=1"  # 3 groups, 6 switches, 6 hosts
 
 
-def in_virtual_time() -> Session:
-    """As `boot`, with links of 1 Gb/s, so that waiting for half a second is not much work."""
-    settings = RunSettings(links=LinkSettings(1_000_000_000), payload=True)
-    fabric = VirtualFabric(parse_topology(TOPOLOGY), LERP_WITHOUT_PFC, settings)
-    fabric.start()
-    running = Session(fabric)
-    running.connect()
-    running.provision()
-    return running
-
-
-@pytest.fixture(scope="module", params=["engine", "virtual", pytest.param("bmv2", marks=pytest.mark.bmv2)])
+@pytest.fixture(scope="module", params=TARGETS)
 def session(request: pytest.FixtureRequest) -> Iterator[Session]:
-    running = in_virtual_time() if request.param == "virtual" else boot(UpOptions(request.param, TOPOLOGY))
+    running = on(request.param, TOPOLOGY)
     yield running
     running.close()
     running.close()
