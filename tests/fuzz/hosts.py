@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import random
-import time
 from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -68,12 +67,10 @@ _CODEC = {
 def run(board: Board, seed: int, budget: Budget) -> dict[str, Any]:
     """Delivers mutants until the budget is used up; returns what became of them."""
     totals: Counter[str] = Counter()
-    began, number = time.monotonic(), budget.first
-    while not budget.spent(totals["mutants"], began):
+    for number in budget.rounds(lambda: totals["mutants"]):
         board.note(seed=seed, round=number)
         with _guarded_hosts():
             Round(board, random.Random(f"{seed} {number}"), totals, f"round {number}").run()
-        number += 1
     return {"rounds": number - budget.first, **dict(sorted(totals.items()))}
 
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import grpc
 import pytest
 from finsy.proto import p4r
 
+from detour.engine.compiler.load import load
+from detour.engine.compiler.model import read_json
+from detour.engine.p4runtime.packets import header_codecs
 from tests.unit.p4runtime.harness import (
     Names,
     config,
@@ -97,3 +101,66 @@ def test_a_value_set_of_two_fields(switch: Switch, odd: Names) -> None:
 def test_a_value_set_that_does_not_match_exactly(switch: Switch, odd: Names) -> None:
     assert switch.client.read(value_set(odd.ids["pairs"])) == [value_set(odd.ids["pairs"])]
     assert switch.client.refusals(("MODIFY", value_set(odd.ids["pairs"], (1, 2)))) == [UNIMPLEMENTED]
+
+
+# -- strings.p4 ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def stringing() -> Iterator[Switch]:
+    with running("strings") as stringing:
+        yield stringing
+
+
+@pytest.fixture(scope="module")
+def string_names() -> Names:
+    return Names(config("strings").p4info)
+
+
+def test_a_packet_in_shows_the_numbers(stringing: Switch) -> None:
+    """9, 9 and 6 bits in front of the frame, whatever P4Info says of their widths: none, 32 and 6."""
+    stringing.send(b"\x05payload", port=2)
+    packet = stringing.stream.next()
+    assert packet.packet.payload == b"\x05payload"
+    assert [(m.metadata_id, m.value) for m in packet.packet.metadata] == [(1, b"\x02"), (2, b"\x02"), (3, b"\x00")]
+
+
+def test_a_packet_out_with_a_string_is_not_implemented(stringing: Switch) -> None:
+    out = p4r.PacketOut(payload=b"\x05payload")
+    for id_, value in ((1, b"Ethernet1"), (2, b"\x00"), (3, b"\x00")):
+        out.metadata.add(metadata_id=id_, value=value)
+    stringing.stream.send(packet=out)
+    error = stringing.stream.next().error
+    assert error.canonical_code == UNIMPLEMENTED
+    assert "'egress_port' is translated to strings" in error.message
+
+
+def test_entries_with_strings_are_not_implemented(stringing: Switch, string_names: Names) -> None:
+    assert stringing.client.refusals(("INSERT", string_names.entry("by_name", 1, action=("punt",)))) == [UNIMPLEMENTED]
+    assert stringing.client.refusals(("INSERT", string_names.entry("by_kind", 5, action=("send", 1)))) == [
+        UNIMPLEMENTED
+    ]
+
+
+def test_entries_without_strings_work(stringing: Switch, string_names: Names) -> None:
+    entry = string_names.entry("by_kind", 5, action=("punt",))
+    stringing.client.insert(entry)
+    assert stringing.client.read(string_names.entry("by_kind")) == [entry]
+    stringing.send(b"\x05x", port=1)
+    assert stringing.stream.next().packet.payload == b"\x05x"
+
+
+def test_a_header_that_the_program_does_not_have(stringing: Switch) -> None:
+    """Nobody knows its size: packets cannot be taken apart, and that is all."""
+    wanted = config("strings")
+    wanted.p4info.controller_packet_metadata[0].metadata[0].name = "unheard"
+    stringing.client.set_pipeline(wanted)
+    packet_in, _ = header_codecs(wanted.p4info, load(read_json(wanted.p4_device_config.decode())))
+    assert not packet_in.unpack(bytes(100), p4r.PacketIn())
+
+
+def test_a_width_is_missing_only_of_strings(stringing: Switch) -> None:
+    wanted = config("strings")
+    wanted.p4info.controller_packet_metadata[0].metadata[2].bitwidth = 0
+    with pytest.raises(grpc.RpcError, match="without bitwidth"):
+        stringing.client.set_pipeline(wanted)

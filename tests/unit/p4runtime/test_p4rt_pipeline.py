@@ -15,6 +15,8 @@ from finsy.proto import p4i, p4r
 
 from detour.engine.compiler import native
 from detour.engine.compiler.native import CompileLimits
+from detour.engine.p4runtime import Code, Refused
+from detour.engine.p4runtime import config as compiling
 from tests.unit.p4runtime.harness import (
     WAIT_S,
     Client,
@@ -35,6 +37,7 @@ from tests.unit.p4runtime.harness import (
     uint128,
     value_set,
 )
+from tests.waiting import PATIENCE_S
 
 Type = p4r.GetForwardingPipelineConfigRequest.ResponseType
 
@@ -439,3 +442,36 @@ def test_writing_without_pipeline(fresh: Client, names: Names) -> None:
         fresh.insert(names.entry("lpm_route", None, action=("to_cpu", 1)))
     assert caught.value.code() is grpc.StatusCode.FAILED_PRECONDITION
     assert codes(caught.value) == []
+
+
+# -- workers that compile, when the server stops -------------------------------------------------------------
+
+
+def test_compilations_that_have_not_begun_end_with_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for them for ever, and they do not count when the server starts again."""
+    go_on = threading.Event()
+
+    def slow(text: bytes) -> None:
+        assert go_on.wait(PATIENCE_S)
+        raise Refused(Code.INVALID_ARGUMENT, "slow")
+
+    monkeypatch.setattr(compiling, "compile_program", slow)
+    compiler = compiling.Compiler()
+
+    def begin(number: int) -> compiling.Future[compiling.Compiled]:
+        message = p4r.ForwardingPipelineConfig(p4_device_config=b"{%d" % number)
+        message.p4info.SetInParent()
+        return compiler._begin(message)
+
+    waiting = [begin(number) for number in range(compiling._MOST)]
+    compiler.close()
+    for future in waiting[compiling._WORKERS :]:
+        with pytest.raises(Refused, match="the server stops"):
+            future.result(PATIENCE_S)
+    go_on.set()
+    for future in waiting[: compiling._WORKERS]:
+        with pytest.raises(Refused, match="slow"):
+            future.result(PATIENCE_S)
+    with pytest.raises(Refused, match="slow"):
+        begin(0).result(PATIENCE_S)
+    compiler.close()
