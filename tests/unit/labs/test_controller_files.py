@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from forwarding_lab import IPS, MACS, write_app, write_tutorial
 
-from detour.fabric.labs import programs
 from detour.fabric.labs.controllers import ControllerTopology
 from detour.fabric.labs.folder import LabFolder
 from detour.fabric.labs.programs import contents_of, programs_of
@@ -17,8 +16,7 @@ from detour.fabric.labs.reading import read_lab
 
 
 @pytest.fixture
-def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(programs.shutil, "which", lambda name: None)
+def app(tmp_path: Path, without_p4c: None) -> Path:
     return write_app(tmp_path / "lab", (9090, 9091), (9559, 9560))
 
 
