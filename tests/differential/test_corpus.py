@@ -43,12 +43,7 @@ def test_a_difference_is_found() -> None:
     program = Program("table_lpm")
     run, recorded = case.load(program.golden, *program.load())
     port, data = recorded.outputs[5][0]
-    changes = [
-        [(port, data[:-1] + bytes([data[-1] ^ 1]))],
-        [(port + 1, data)],
-        [],
-        [(port, data), (port, data)],
-    ]
+    changes = [[(port, data[:-1] + bytes([data[-1] ^ 1]))], [(port + 1, data)], [], [(port, data), (port, data)]]
     for change in changes:
         outputs = [*recorded.outputs[:5], change, *recorded.outputs[6:]]
         assert len(case.differences(run, recorded, case.Result(outputs))) == 1

@@ -64,15 +64,9 @@ def _try(tried: Tried, steps: int) -> None:
 def _ways(tried: Tried, entries: Entries, traffic: Traffic) -> list[tuple[int, Callable[[], None]]]:
     """(weight, step) of everything that can be done with the table."""
     ways: list[tuple[int, Callable[[], None]]] = [
-        (12, entries.insert),
-        (6, entries.delete),
-        (4, entries.modify),
-        (2, entries.wrong_handle),
-        (2, entries.wrong_key),
-        (2, entries.set_default),
-        (1, entries.read_back),
-        (2, traffic.arrays),
-    ]
+        (12, entries.insert), (6, entries.delete), (4, entries.modify), (2, entries.wrong_handle),
+        (2, entries.wrong_key), (2, entries.set_default), (1, entries.read_back), (2, traffic.arrays),
+    ]  # fmt: skip
     members = Members(tried)
     if tried.profile is not None:
         ways += [(4, members.member), (3, members.remove_member), (2, members.port)]

@@ -28,12 +28,7 @@ def fabric_of(network: Expander, priorities: int) -> ExpanderFabric:
 
 
 @settings(max_examples=12, deadline=None)
-@given(
-    shape=SHAPES,
-    seed=st.integers(1, 1000),
-    priorities=st.integers(1, 3),
-    failed=st.integers(1, 3),
-)
+@given(shape=SHAPES, seed=st.integers(1, 1000), priorities=st.integers(1, 3), failed=st.integers(1, 3))
 def test_no_circle_of_waits_when_links_fail(
     shape: tuple[int, int, int], seed: int, priorities: int, failed: int
 ) -> None:

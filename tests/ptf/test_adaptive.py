@@ -75,15 +75,7 @@ STRANGE = [frame(ip(host(5), src="2001:db8::1", fl=0xFFFFF, hlim=hlim), udp()) f
 ONE_PACKET = {
     # group, mode, port in, packet, packet out, port out, decisions
     "minimal": (0, ("minimal", {}), HOST_PORT, packet(), packet(hlim=63), DIRECT, (1, 0)),
-    "Valiant bit": (
-        0,
-        ("minimal", {}),
-        HOST_PORT,
-        packet(sport=0x8007),
-        packet(None, 0, 63, 0x8007),
-        DIRECT,
-        (1, 0),
-    ),
+    "Valiant bit": (0, ("minimal", {}), HOST_PORT, packet(sport=0x8007), packet(None, 0, 63, 0x8007), DIRECT, (1, 0)),
     "the default is minimal": (0, None, HOST_PORT, packet(), packet(hlim=63), DIRECT, (1, 0)),
     "T on idle links": (0, ugal(t=1), HOST_PORT, packet(), packet(hlim=63), DIRECT, (1, 0)),
     "a second switch, detour": (0, ugal(t=1), 2, packet(3), packet(3, hlim=63), PORTS[3], (0, 0)),

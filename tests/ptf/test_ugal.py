@@ -52,15 +52,7 @@ def chosen(switch: Switch, count: int = 60) -> tuple[int, int]:
 IDLE = {
     # the rule of local queues or none, what it looks at, port in, packet, packet out, port out, decisions
     "without queues": (LOCAL, True, HOST_PORT, packet(), packet(hlim=63), DIRECT, (1, 0)),
-    "Valiant bit set": (
-        LOCAL,
-        True,
-        HOST_PORT,
-        packet(sport=0x8007),
-        packet(None, 0, 63, 0x8007),
-        DIRECT,
-        (1, 0),
-    ),
+    "Valiant bit set": (LOCAL, True, HOST_PORT, packet(sport=0x8007), packet(None, 0, 63, 0x8007), DIRECT, (1, 0)),
     "the default is minimal": ("", False, HOST_PORT, packet(), packet(hlim=63), DIRECT, (1, 0)),
     "a second switch": (LOCAL, True, 2, packet(via=3), packet(via=3, hlim=63), PORTS[3], (0, 0)),
     "ports without entries are idle": (LOCAL, False, HOST_PORT, packet(), packet(hlim=63), DIRECT, (1, 0)),

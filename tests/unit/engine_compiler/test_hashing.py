@@ -22,20 +22,9 @@ from .mini_switch import MiniSwitch
 IN: Spec = [("a", 128), ("b", 12), ("c", 4), ("d", 64), ("more", 8)]
 EXTRA: Spec = [("p", 3), ("q", 13), ("r", 16)]
 OUT: Spec = [
-    ("crc32", 32),
-    ("crc32_custom", 32),
-    ("crc16", 16),
-    ("crc16_custom", 16),
-    ("csum16", 16),
-    ("xor16", 16),
-    ("identity", 64),
-    ("based", 16),
-    ("odd", 32),
-    ("optional", 32),
-    ("max0", 16),
-    ("random", 32),
-    ("loose", 16),
-]
+    ("crc32", 32), ("crc32_custom", 32), ("crc16", 16), ("crc16_custom", 16), ("csum16", 16), ("xor16", 16),
+    ("identity", 64), ("based", 16), ("odd", 32), ("optional", 32), ("max0", 16), ("random", 32), ("loose", 16),
+]  # fmt: skip
 
 
 def crc16(data: bytes) -> int:

@@ -16,14 +16,9 @@ from .mini_switch import MiniSwitch
 
 # name, bits, signed, padding of the input, padding of the output
 KINDS = [
-    ("8", 8, False, 0, 0),
-    ("13", 13, False, 6, 7),
-    ("64", 64, False, 0, 0),
-    ("130", 130, False, 4, 6),
-    ("s8", 8, True, 0, 0),
-    ("s33", 33, True, 6, 3),
-    ("s64", 64, True, 0, 0),
-]
+    ("8", 8, False, 0, 0), ("13", 13, False, 6, 7), ("64", 64, False, 0, 0), ("130", 130, False, 4, 6),
+    ("s8", 8, True, 0, 0), ("s33", 33, True, 6, 3), ("s64", 64, True, 0, 0),
+]  # fmt: skip
 RESULTS = ["add", "sub", "mul", "neg", "inv", "band", "bor", "bxor", "shl", "shr", "sadd", "ssub", "mux"]
 
 
@@ -116,22 +111,10 @@ def test_division_at_all_widths() -> None:
 
 WIDTHS_IN: Spec = [("a", 128), ("b", 48), ("c", 16), ("d", 16), ("w", 512)]
 WIDTHS_OUT: Spec = [
-    ("middle", 16),
-    ("swapped", 64),
-    ("replaced", 128),
-    ("joined", 32),
-    ("quotient", 48),
-    ("remainder", 48),
-    ("extended", 32),
-    ("narrowed", 8),
-    ("unsigned_of", 32),
-    ("wide_sum", 512),
-    ("wide_shift", 512),
-    ("top", 8),
-    ("shifted", 16),
-    ("flag", 1),
-    ("rest", 7),
-]
+    ("middle", 16), ("swapped", 64), ("replaced", 128), ("joined", 32), ("quotient", 48), ("remainder", 48),
+    ("extended", 32), ("narrowed", 8), ("unsigned_of", 32), ("wide_sum", 512), ("wide_shift", 512), ("top", 8),
+    ("shifted", 16), ("flag", 1), ("rest", 7),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("seed", range(50))

@@ -98,14 +98,10 @@ def beside_stored() -> ns3.Ns3Findings:
     ("road", "control", "near"),
     # What explains the wider ones stands in docs/hosts.md.
     [
-        ("short", "TcpNewReno", 0.05),
-        ("short", "TcpLinuxReno", 0.09),
-        ("short", "TcpCubic", 0.13),
-        ("long", "TcpNewReno", 0.20),
-        ("long", "TcpLinuxReno", 0.02),
-        ("long", "TcpCubic", 0.03),
+        ("short", "TcpNewReno", 0.05), ("short", "TcpLinuxReno", 0.09), ("short", "TcpCubic", 0.13),
+        ("long", "TcpNewReno", 0.20), ("long", "TcpLinuxReno", 0.02), ("long", "TcpCubic", 0.03),
     ],
-)
+)  # fmt: skip
 def test_our_windows_move_as_those_of_ns3(beside_stored: ns3.Ns3Findings, road: str, control: str, near: float) -> None:
     row = next(row for row in beside_stored.rows if (row.road, row.control) == (road, control))
     assert not row.measured

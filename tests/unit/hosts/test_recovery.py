@@ -14,17 +14,7 @@ from detour.base.errors import DetourError
 from detour.hosts.config import LITERAL_LOSS, HostConfig
 from detour.hosts.decode import decode
 from detour.hosts.verbs import CongestionControl, Path, QPInitAttr, QPState, SendWR, Transport, WCStatus
-from tests.property.lossy import (
-    US,
-    Network,
-    Weather,
-    check_cost,
-    complete,
-    ended,
-    losing,
-    make_pair,
-    transfer,
-)
+from tests.property.lossy import US, Network, Weather, check_cost, complete, ended, losing, make_pair, transfer
 
 FIXED_WINDOW = QPInitAttr(psn=0, congestion_control=CongestionControl.FIXED, initial_cwnd=40)
 SLOW, FAST = Path(0x0001), Path(0x0002)

@@ -14,20 +14,9 @@ from detour.fabric.labs.virtual import open_lab
 
 LABS = Path(__file__).parents[3] / "docs" / "labs"
 KEYS = [
-    "flows",
-    "completed",
-    "bytes",
-    "delivered_bytes",
-    "fct_us",
-    "slowdown",
-    "steps",
-    "wire_gbps",
-    "drops",
-    "seconds",
-    "ended_by",
-    "incomplete",
-    "virtual_s",
-]
+    "flows", "completed", "bytes", "delivered_bytes", "fct_us", "slowdown", "steps", "wire_gbps", "drops", "seconds",
+    "ended_by", "incomplete", "virtual_s",
+]  # fmt: skip
 
 
 @pytest.fixture

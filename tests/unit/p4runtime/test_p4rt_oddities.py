@@ -12,13 +12,7 @@ from finsy.proto import p4r
 from detour.engine.compiler.load import load
 from detour.engine.compiler.model import read_json
 from detour.engine.p4runtime.packets import header_codecs
-from tests.unit.p4runtime.harness import (
-    Names,
-    config,
-    digest,
-    register,
-    value_set,
-)
+from tests.unit.p4runtime.harness import Names, config, digest, register, value_set
 from tests.unit.p4runtime.test_p4rt_engine import Switch, running
 
 RANGE, UNIMPLEMENTED = 11, 12

@@ -76,11 +76,8 @@ def test_packet_in(stream: Stream, network: FakeNetwork) -> None:
     packet = stream.next().packet
     assert packet.payload == FRAME
     assert [(m.metadata_id, m.value) for m in packet.metadata] == [
-        (1, b"\x07"),
-        (2, b"\x01"),
-        (3, b"\x2a"),
-        (4, b"\xde\xad\xbe\xef"),
-    ]
+        (1, b"\x07"), (2, b"\x01"), (3, b"\x2a"), (4, b"\xde\xad\xbe\xef"),
+    ]  # fmt: skip
     network.packet_in[1](b"short", 0)
     network.packet_in[1](header, 0)
     assert stream.next().packet.payload == b""
