@@ -18,13 +18,11 @@ from tests.differential.case import Case, Result
 from tests.differential.packets import Frame
 from tests.differential.reference import DROP_PORT, PRIORITIES
 from tests.ptf.p4rt import Client
-from tests.waiting import PATIENCE_S
 
 MICROSECOND = 1_000_000
 GAP = 10 * MICROSECOND
 """Time between frames: what a frame causes happens in much less."""
 PORTS = range(512)
-DIGEST_SECONDS = PATIENCE_S
 
 
 class EngineSwitch:
