@@ -16,8 +16,7 @@ from detour.engine.compiler.hashes import CrcParameters, reflected
 from detour.engine.compiler.program import Program
 
 from .bitstring import Spec, join, split
-from .conftest import PROGRAMS, program
-from .mini_switch import MiniSwitch
+from .conftest import PROGRAMS, MiniSwitch, program
 
 IN: Spec = [("a", 128), ("b", 12), ("c", 4), ("d", 64), ("more", 8)]
 EXTRA: Spec = [("p", 3), ("q", 13), ("r", 16)]

@@ -11,8 +11,7 @@ import pytest
 from detour.engine.compiler.program import Program
 
 from .bitstring import Spec, join, signed, split
-from .conftest import PROGRAMS, program
-from .mini_switch import MiniSwitch
+from .conftest import PROGRAMS, MiniSwitch, program
 
 # name, bits, signed, padding of the input, padding of the output
 KINDS = [

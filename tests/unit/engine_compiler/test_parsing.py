@@ -15,8 +15,7 @@ from tests.packet_runner import PacketRunner
 from tests.unit.trace.logged import COMPILED
 
 from .bitstring import Spec, join, split
-from .conftest import program
-from .mini_switch import MiniSwitch
+from .conftest import MiniSwitch, program
 
 SUMMARY: Spec = [("error", 32), ("labels", 32), ("ahead", 16), ("hit", 8), ("union", 8)]
 LABEL: Spec = [("label", 20), ("tc", 3), ("bottom", 1), ("ttl", 8)]

@@ -15,8 +15,7 @@ from tests.fuzz.reference import Reference, Row
 from tests.fuzz.table_program import Key, Layout
 
 from .bitstring import Spec, join, split
-from .conftest import program
-from .mini_switch import MiniSwitch
+from .conftest import MiniSwitch, program
 
 KEY: Spec = [("addr", 128), ("word", 32), ("port", 16), ("port2", 16), ("odd", 9), ("tiny", 7), ("which", 8)]
 OUT: Spec = [("result", 32), ("hit", 8)]
