@@ -4,21 +4,22 @@
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 from typing import Any
 
 import pytest
 
 from detour.engine.compiler.model import MAX_PRIORITY
 from detour.engine.tables import EntryExists, MatchTable, MeterRates, NoSuchEntry, TableError, TableFull, index
+from tests.fuzz.reference import Reference, Row
+from tests.fuzz.table_program import Key, Layout
 
 from .bitstring import Spec, join, split
-from .conftest import program
-from .mini_switch import MiniSwitch
+from .conftest import MiniSwitch, program
 
 KEY: Spec = [("addr", 128), ("word", 32), ("port", 16), ("port2", 16), ("odd", 9), ("tiny", 7), ("which", 8)]
 OUT: Spec = [("result", 32), ("hit", 8)]
 MISS = 0xFFFFFFFF
-WIDTH = dict(KEY)
 WHICH = {"exact_table": 0, "lpm_table": 1, "ternary_table": 2, "range_table": 3, "const_table": 4, "small": 5}
 
 
@@ -37,36 +38,16 @@ def table(switch: MiniSwitch, name: str) -> MatchTable:
     return switch.state.tables[f"TheIngress.{name}"]
 
 
-def matches(t: MatchTable, entry_key: tuple[Any, ...], key: dict[str, int]) -> bool:
-    for f, element in zip(t.spec.key, entry_key, strict=True):
-        value = key.get(f.field, 0)
-        match f.match_type:
-            case "exact":
-                good = value == element
-            case "lpm":
-                shift = f.bits - element[1]
-                good = value >> shift == element[0] >> shift
-            case "ternary":
-                good = element is None or (
-                    value == element if isinstance(element, int) else (value ^ element[0]) & element[1] == 0
-                )
-            case _:
-                good = element[0] <= value <= element[1]
-        if not good:
-            return False
-    return True
+def reference(t: MatchTable) -> Reference:
+    """A list that is searched from end to end; keys of packets by the names of the header's fields."""
+    keys = tuple(Key(f.field, f.bits, f.match_type) for f in t.spec.key)
+    return Reference(Layout(keys, "", t.size, False, 8, 1))
 
 
-def winner(t: MatchTable, entries: dict[int, tuple[tuple[Any, ...], int, int]], key: dict[str, int]) -> int:
-    """The result of the entry that should be hit: longest prefix or highest priority, then lowest handle."""
-    best, result = None, MISS
-    for handle, (entry_key, priority, value) in entries.items():
-        if matches(t, entry_key, key):
-            prefix = next((e[1] for f, e in zip(t.spec.key, entry_key, strict=True) if f.match_type == "lpm"), 0)
-            rank = (prefix if t.spec.match_type == "lpm" else priority, -handle)
-            if best is None or rank > best:
-                best, result = rank, value
-    return result
+def winner(expected: Reference, key: dict[str, int]) -> int:
+    """The result of the entry that should be hit."""
+    row = expected.hit(defaultdict(int, key))
+    return MISS if row is None else row.target
 
 
 def few(rng: random.Random, bits: int) -> int:
@@ -98,31 +79,33 @@ def random_packet(rng: random.Random) -> dict[str, int]:
 ACTIONS = {"exact_table": "mark_exact", "lpm_table": "mark_lpm", "ternary_table": "mark", "range_table": "mark"}
 
 
-@pytest.mark.parametrize("name", ACTIONS)
-@pytest.mark.parametrize("seed", range(6))
-def test_lookups_find_what_a_search_finds(name: str, seed: int) -> None:
+_FEW = ("_MANY_GROUPS", "_LONG_CHAIN", "_MOST_GROUPS")
+_SCATTERED = ("_MANY_GROUPS", "_SPARSE_GROUPS", "_LONG_CHAIN", "_WORTH_A_GROUP", "_MOST_GROUPS")
+_RANKED = ("ternary_table", "range_table")
+
+
+@pytest.mark.parametrize(
+    ("names", "seeds", "limits"),
+    [
+        (tuple(ACTIONS), 6, {}),
+        # entries share coarse groups and long chains early
+        *((_RANKED, 1, dict(zip(_FEW, v, strict=True))) for v in ((0, 1, 1), (2, 2, 4), (4, 3, 1000), (0, 1000, 1000))),
+        # most entries go to bit-sliced blocks, and some from there to groups
+        *(
+            (_RANKED, 3, dict(zip(_SCATTERED, v, strict=True)))
+            for v in ((0, 0, 8, 1, 0), (0, 1, 1, 3, 1000), (1, 2, 2, 10, 4))
+        ),
+    ],
+)
+def test_lookups_find_what_a_search_finds(
+    names: tuple[str, ...], seeds: int, limits: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Insertions, changes and deletions in random order; between them random packets."""
-    _compare(name, seed)
-
-
-@pytest.mark.parametrize("name", ["ternary_table", "range_table"])
-@pytest.mark.parametrize("limits", [(0, 1, 1), (2, 2, 4), (4, 3, 1000), (0, 1000, 1000)])
-def test_lookups_with_few_groups(name: str, limits: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same with limits that make entries share coarse groups and long chains early."""
-    for limit, value in zip(("_MANY_GROUPS", "_LONG_CHAIN", "_MOST_GROUPS"), limits, strict=True):
+    for limit, value in limits.items():
         monkeypatch.setattr(index, limit, value)
-    _compare(name, 77)
-
-
-@pytest.mark.parametrize("name", ["ternary_table", "range_table"])
-@pytest.mark.parametrize("limits", [(0, 0, 8, 1, 0), (0, 1, 1, 3, 1000), (1, 2, 2, 10, 4)])
-def test_lookups_with_scattered_entries(name: str, limits: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same with limits that send most entries to bit-sliced blocks, and some from there to groups."""
-    names = ("_MANY_GROUPS", "_SPARSE_GROUPS", "_LONG_CHAIN", "_WORTH_A_GROUP", "_MOST_GROUPS")
-    for limit, value in zip(names, limits, strict=True):
-        monkeypatch.setattr(index, limit, value)
-    for seed in range(3):
-        _compare(name, seed)
+    for name in names:
+        for seed in range(seeds):
+            _compare(name, seed)
 
 
 @pytest.mark.parametrize("order", ["rising", "falling", "any"])
@@ -131,19 +114,20 @@ def test_blocks_split_and_go(order: str) -> None:
     rng = random.Random(order)
     switch = MiniSwitch(program("matching"))
     t = table(switch, "ternary_table")
-    entries: dict[int, tuple[tuple[Any, ...], int, int]] = {}
+    expected = reference(t)
+    entries = expected.rows
     priorities = sorted(rng.sample(range(1, 10_000), 400), reverse=order == "falling")
     if order == "any":
         rng.shuffle(priorities)
     for priority in priorities:
         key = tuple(_random_ternary(rng, f.bits) if f.match_type == "ternary" else 1 for f in t.spec.key)
         handle = t.insert(key, "TheIngress.mark", (priority,), priority)
-        entries[handle] = (key, priority, priority)
+        entries[handle] = Row(key, priority, handle, priority)
     while entries:
         for _ in range(25):
             entry = rng.choice(list(entries.values()))
-            packet = {f.field: e[0] if isinstance(e, tuple) else e for f, e in zip(t.spec.key, entry[0], strict=True)}
-            assert look(switch, "ternary_table", packet)["result"] == winner(t, entries, packet)
+            packet = {f.field: e[0] if isinstance(e, tuple) else e for f, e in zip(t.spec.key, entry.key, strict=True)}
+            assert look(switch, "ternary_table", packet)["result"] == winner(expected, packet)
         for handle in rng.sample(list(entries), min(40, len(entries))):
             t.delete(handle)
             del entries[handle]
@@ -160,7 +144,8 @@ def _compare(name: str, seed: int) -> None:
     switch = MiniSwitch(program("matching"))
     t = table(switch, name)
     action = f"TheIngress.{ACTIONS[name]}"
-    entries: dict[int, tuple[tuple[Any, ...], int, int]] = {}
+    expected = reference(t)
+    entries = expected.rows
     for step in range(600):
         choice = rng.random()
         if choice < 0.6:
@@ -170,7 +155,7 @@ def _compare(name: str, seed: int) -> None:
             except EntryExists:
                 continue
             assert handle not in entries
-            entries[handle] = (key, priority, value)
+            entries[handle] = Row(key, priority, handle, value)
         elif choice < 0.8 and entries:
             handle = rng.choice(list(entries))
             t.delete(handle)
@@ -178,11 +163,11 @@ def _compare(name: str, seed: int) -> None:
         elif entries:
             handle = rng.choice(list(entries))
             t.modify(handle, action, (step,))
-            entries[handle] = (*entries[handle][:2], step)
+            entries[handle].target = step
         packet = random_packet(rng)
-        assert look(switch, name, packet)["result"] == winner(t, entries, packet)
+        assert look(switch, name, packet)["result"] == winner(expected, packet)
     assert len(t) == len(entries)
-    assert {e.handle: e.params for e in t.entries()} == {h: (v,) for h, (_, _, v) in entries.items()}
+    assert {e.handle: e.params for e in t.entries()} == {h: (row.target,) for h, row in entries.items()}
     for handle in list(entries):
         t.delete(handle)
     assert look(switch, name, random_packet(rng))["result"] == MISS
