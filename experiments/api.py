@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from detour.base.errors import DetourError
 from detour.base.records import as_json
-from detour.control.topology_files import open_topology
+from detour.control.graph_files import open_topology
 from detour.experiments.sim.placed import PLACED_SCHEME, run_both
 from detour.experiments.sim.plan import plan_of
 from detour.experiments.sim.results import by_size, result_of

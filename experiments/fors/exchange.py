@@ -177,7 +177,7 @@ def execute(run: ExchangeRun, report: PhaseProgress | None = None) -> ExchangeRe
                 report(done, messages.phases)
         if controller:
             controller.finish(exchange)
-        dead = controller.known if controller else ()
+        dead = controller.failed if controller else ()
         return replace(
             _result(run, exchange, len(whole), phases),
             moves=adaptive.moves if adaptive else 0,

@@ -19,8 +19,8 @@ from detour.base.dataplane import PACKET_BYTES
 from detour.base.errors import DetourError
 from detour.base.records import from_json, given
 from detour.base.times import US
+from detour.control.graph_files import open_topology
 from detour.control.routes.adaptive import check_routing
-from detour.control.topology_files import open_topology
 from detour.experiments import running
 from detour.experiments.columns import cell, grouped, row, shown, taken
 from detour.experiments.nonshortest import paper, settings

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from detour.base.errors import DetourError
+from detour.control.graph_files import open_topology
 from detour.control.qcn import MECHANISMS
-from detour.control.topology_files import open_topology
 from detour.experiments.columns import row, shown, taken
 from detour.experiments.steady import judge
 from detour.fabric.traffic.open_loop import OPEN_LOOP_PATTERNS, OpenLoop, reference

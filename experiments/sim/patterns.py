@@ -23,7 +23,7 @@ from detour.experiments.nonshortest import workloads as published
 from detour.fabric.workloads.flow_table import FLOW, MOST_FLOWS, FlowTable, in_order
 from detour.fabric.workloads.sizes import SYNTHETIC, SizeDistribution, poisson_starts, read_sizes
 from detour.topo import Topology
-from detour.topo.keyvalues import check_keys, split_spec, whole_number
+from detour.topo.spec import check_keys, split_spec, whole_number
 from detour.topo.topology import HostPair
 
 _BYTES, _MEAN = 1_000_000, 100_000.0

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from detour.base.errors import DetourError
 from detour.base.files import read_text
 from detour.base.option_files import read_options
-from detour.control.topology_files import open_topology
+from detour.control.graph_files import open_topology
 from detour.experiments.sim.settings import OptionError, SimOptions, SimSettings, links_of, settings_of
 from detour.experiments.sim.workloads import SimWorkload, open_workload
 from detour.topo import Topology

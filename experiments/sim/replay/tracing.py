@@ -42,13 +42,13 @@ class Steps:
     def after(self, recorder: Recorder) -> int:
         """The next step, by how full the memory is, where nothing may be missed. Raises `DetourError`: it was too small
         for a step."""
-        if recorder.missed or recorder.lost:
+        if recorder.ring.missed or recorder.ring.lost:
             raise DetourError("more packets came at one moment than there is memory for traces")
         return self.limited(recorder)
 
     def limited(self, recorder: Recorder) -> int:
         """The same, where what is missed is counted."""
-        used = recorder.used
+        used = recorder.ring.used
         if used > _FULL:
             self.step_ps = max(_LEAST_STEP_PS, self.step_ps // 4)
         elif used < _EMPTY:
@@ -143,7 +143,7 @@ class TracedPackets(Watcher):
         self._recorder.collect()
         self._recorder.finish(UNDER_WAY)
         self._sort(True)
-        self.missed = self._recorder.missed
+        self.missed = self._recorder.ring.missed
         self._recorder.stop()
 
     def live_packets(self) -> LivePackets:
@@ -162,4 +162,4 @@ class TracedPackets(Watcher):
                 self.chains.append(chain)
         recorder.forget_traces({chain[0].trace for chain in over})
         if self._wanted.looks_back and len(self.chains) < self._count:
-            recorder.allow(self._count + _SPARE)
+            recorder.ring.allow(self._count + _SPARE)

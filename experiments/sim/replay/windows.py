@@ -171,7 +171,7 @@ def _places(forms: Sequence[TraceForm]) -> Int64Array:
     """Of `_READ` in the records with which an egress begins."""
     places = np.full((len(forms), len(_READ)), -1, np.int64)
     for number, form in enumerate(forms):
-        if form.kind != "begin" or form.about.get("function") != "egress":
+        if form.kind != "begin" or form.facts.get("function") != "egress":
             continue
         at = 0
         for value in form.values:

@@ -10,8 +10,11 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.base.records import as_json
+from detour.control.fors import parse_fabric
 from detour.control.fors.plan import PlanSeconds
+from detour.control.fors.solve import proven_bound
 from detour.experiments import reproduce
+from detour.experiments.bench import fors as bench
 from detour.experiments.fors import experiment as fors
 from detour.experiments.fors.results import (
     Crowd,
@@ -128,3 +131,26 @@ def test_it_is_listed_and_quick_leaves_out_what_is_dear() -> None:
     assert sum(map(fors.seconds, now)) <= 90
     assert {p.kind for p in now} >= {"exchange", "times", "phases"}
     assert len(now) + len(later) == len(fors.select("quick"))
+
+
+# -- bench fors ----------------------------------------------------------------------------------------------
+
+
+def test_goals():
+    report = bench.run(sets=8, phases=0)
+    goals: Any = report.numbers["goals"]
+    assert [set(goal) for goal in goals] == [{"name", "value", "goal", "at_most", "met"}] * 13
+    timeless = {goal["name"]: goal for goal in goals if "seconds" not in goal["name"]}
+    assert [goal["met"] for goal in timeless.values()] == [True] * 5 + [None]
+    assert timeless["random failures: sets with phases = lower bound"]["value"] == 8
+    assert timeless["FT(2;6,6), counterexample: phases"]["value"] == 45
+    assert timeless["throughput with one failed link, relative to none"]["goal"] == 0.97
+
+
+def test_one_more_failure_changes_neither_f_nor_phases():
+    fabric = parse_fabric("ft:m0=6,m1=5", "0:0,1:1,2:2,2:3")
+    after = bench.one_more(fabric, seed=1)
+    assert after is not None
+    assert len(after.failed - fabric.failed) == 1
+    assert (after.reduction, proven_bound(after)) == (2, proven_bound(fabric))
+    assert bench.one_more(parse_fabric("ft:m0=6,m1=5", "*:0"), seed=1) is None

@@ -10,8 +10,8 @@ import pytest
 from detour.base.errors import DetourError
 from detour.cli import main
 from detour.control.fors import FatTree, parse_fabric, random_failures
+from detour.control.fors.files import drawn_sizes
 from detour.control.fors.lp_bound import lp_bound
-from detour.control.fors.sizes import drawn_sizes
 from detour.experiments.fors.rivals import compare, phase_bytes, rival_schemes
 from detour.experiments.fors.rivals_fast import Levelled, ScaleUp, between_machines, fast, inside_bytes, machines_bound
 from detour.fabric.traffic.phased import PhasedMessages

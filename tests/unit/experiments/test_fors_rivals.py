@@ -12,9 +12,9 @@ from scipy.sparse import coo_array
 
 from detour.cli import main
 from detour.control.fors import FatTree, parse_fabric, random_failures
+from detour.control.fors.files import drawn_sizes
 from detour.control.fors.lp_bound import lp_bound, spine_shares
 from detour.control.fors.paths import INSIDE, TreePaths
-from detour.control.fors.sizes import drawn_sizes
 from detour.experiments.fors.rival_messages import concurrent_flow
 from detour.experiments.fors.rivals import compare, ideal_bytes, rival_schemes
 from detour.experiments.fors.rivals_tiers import tier_bound

@@ -112,3 +112,13 @@ def test_the_document_comes_from_kept_runs_alone(tmp_path: Path, capsys: pytest.
 def test_an_archive_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["reproduce", "all", "--from", str(tmp_path / "none"), "--folder", str(tmp_path)]) == 2
     assert "No such file" in capsys.readouterr().err
+
+
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+
+
+def test_the_document_is_made_of_the_runs_beside_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["reproduce", "all", "--from", str(DOCS / "runs.jsonl.xz"), "--folder", str(tmp_path)]) == 0
+    assert (tmp_path / "results.md").read_text() == (DOCS / "results.md").read_text(), capsys.readouterr().out
+    drawn = sorted(file.name for file in (tmp_path / "figures").iterdir())
+    assert [name for name in drawn if not (DOCS / "figures" / name).exists()] == []

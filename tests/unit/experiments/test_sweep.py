@@ -83,15 +83,6 @@ def test_other_sources_invalidate(tmp_path):
     assert sweep.run(points(log, 3), WORKER, Store(path, "new")).computed == 3
 
 
-def test_a_torn_line_loses_only_itself(tmp_path):
-    log, path = tmp_path / "log", tmp_path / "store"
-    sweep.run(points(log, 3), WORKER, Store(path, "v"))
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-10])
-    assert sweep.run(points(log, 3), WORKER, Store(path, "v")).computed == 1
-    assert sweep.run(points(log, 3), WORKER, Store(path, "v")).computed == 0
-
-
 def test_resumes_after_a_kill(tmp_path):
     log, path = tmp_path / "log", tmp_path / "store"
     work = points(log, 40, seconds=0.05)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from detour.base.errors import DetourError
-from detour.control import qcn_schema
+from detour.control import qcn
 from detour.control.qcn import CONDITIONAL_OPENFLOW, QCN_COMPLETE, QCN_SOURCE
 from detour.experiments.qcn import experiment as qcn_switch
 from detour.experiments.qcn.experiment import QcnResult
@@ -87,8 +87,8 @@ def test_programs_see_what_waits_of_every_input() -> None:
                 accounts = queues[first : first + int(row["priorities"])]
                 registers = fabric.states[device].registers
                 waiting = int(accounts["in_bytes"].sum() + accounts["in_headroom"].sum())
-                assert registers[qcn_schema.BUFFERED].read(int(row["number"])) == waiting
-                assert registers[qcn_schema.PAUSED].read(int(row["number"])) == int(row["paused"])
+                assert registers[qcn.BUFFERED].read(int(row["number"])) == waiting
+                assert registers[qcn.PAUSED].read(int(row["number"])) == int(row["paused"])
                 full += waiting > 4000
                 paused += row["paused"] != 0
         assert full > 0
