@@ -15,7 +15,7 @@ from detour.engine.bmv2api.runtime import BmRuntime
 from detour.engine.bmv2api.wire import ServiceError
 from detour.engine.network import Network
 from detour.engine.p4runtime import P4RuntimeServer
-from tests.unit.p4runtime.harness import Client, Names, config, group, member, multicast, refusals, session
+from tests.unit.p4runtime.harness import Client, Names, config, group, member, refusals, session
 
 from .conftest import EVERYTHING, SWITCH, Do, doing
 
@@ -125,6 +125,15 @@ def test_a_cleared_table_keeps_nothing(client: Client, both: Do, names: Names) -
     (entity,) = client.read(names.entry("exact_two"))
     assert entity.table_entry.metadata == b""
     client.insert(names.one_shot((1 << 127, 8), actions=[(3, 1)]))
+
+
+def multicast(number: int, *places: tuple[int, int]) -> p4r.Entity:
+    """With ports as numbers, as the server says them of groups that the API has made."""
+    entity = p4r.Entity()
+    message = entity.packet_replication_engine_entry.multicast_group_entry
+    message.multicast_group_id = number
+    message.replicas.extend(p4r.Replica(egress_port=port, instance=rid) for port, rid in places)
+    return entity
 
 
 def test_multicast_groups(client: Client, both: Do, network: Network) -> None:
