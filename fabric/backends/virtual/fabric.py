@@ -137,8 +137,9 @@ class VirtualFabric(NetworkFabric):
         own: OwnProgram | None = None,
         pace: TimePace | None = None,
         serving: Serving | None = None,
+        threads: int = 1,
     ) -> None:
-        """`queue_pairs`: connections that will be made at most. `own`: the program of all switches, in place of
+        """`queue_pairs`: connections that will be made at most. `threads`: that execute the run, with the same results. `own`: the program of all switches, in place of
         fabric.p4. `pace`: time passes by itself from `start` on. `serving`: where `start` serves P4Runtime (default: a
         UNIX socket in a temporary folder).
 
@@ -155,7 +156,7 @@ class VirtualFabric(NetworkFabric):
         super().__init__(topology, terms, address_hosts(hs, topology))
         self._rng = random.Random(f"paths {self.settings.seed}")
         self._network = Network(
-            Virtual(),
+            Virtual(threads=threads),
             seed=self.settings.seed,
             hosts=self.hs,
             packets=self.settings.frames,
