@@ -46,10 +46,13 @@ def divide(wiring: Wiring) -> Division:
     switches = wiring.switches.values()
     first_of: dict[int, int] = {}
     joined = [(first_of.setdefault(s.domain, s.index), s.index) for s in switches if s.domain >= 0]
-    inner = [(port, cable) for port, cable in wiring.cables.items() if cable.far is not None]
-    ends = np.array([[wiring.switch(p[0]).index for p in (port, cable.far)] for port, cable in inner if cable.far])
-    ends = ends.reshape(-1, 2)
-    delay = wiring.memory.column("channels", "delay_ps")[[cable.out_channel for _, cable in inner]]
+    cables = [
+        (wiring.switch(port[0]).index, wiring.switch(cable.far[0]).index, cable.out_channel)
+        for port, cable in wiring.cables.items()
+        if cable.far is not None
+    ]
+    ends = np.array(cables, np.int64).reshape(-1, 3)
+    ends, delay = ends[:, :2], wiring.memory.column("channels", "delay_ps")[ends[:, 2]]
     division = _division(len(switches), joined, ends, delay)
     while len(delay) and division.lookahead_ps < _WORTH_PS:
         joined += ends[delay <= division.lookahead_ps].tolist()

@@ -125,6 +125,8 @@ class Network:
         self._may_divide = isinstance(self.clock, Virtual) and self.clock.divide
         self._measured = (-1, -1)
         self._division = division.NONE
+        self._covered = False
+        """whether switches count in the same places what packets reach"""
         self._lookahead_ps = 0
         self._memory.g["inline_upcalls"] = int(self._virtual)
         self._wiring = Wiring(self._memory, seed, self.tick_ps)
@@ -178,6 +180,7 @@ class Network:
             )
         if switch.program is not None:
             entry.flush_switch(self._memory.address, switch.index)
+        self._covered |= getattr(program, "covered", False)
         self._memory.reserve_phv(program.phv_size)
         row = self._memory.row("switches", switch.index)
         for name in _FUNCTIONS:
@@ -399,17 +402,13 @@ class Network:
             self._lookahead_ps = wanted
             self.call(lambda: self._memory.divide(self._nodes_of_entities if wanted else None, wanted))
         if self._workers is not None:
-            self._workers.division = self._division if wanted and not self._covered() else None
+            self._workers.division = self._division if wanted and not self._covered else None
 
     def _latest_division(self) -> division.Division:
         size = len(self._wiring.switches), len(self._wiring.cables)
         if size != self._measured:  # neither goes away, and a cable keeps its delay: runs may be short and many
             self._measured, self._division = size, division.divide(self._wiring)
         return self._division
-
-    def _covered(self) -> bool:
-        """Whether switches count in the same places what packets reach."""
-        return any(switch.program is not None and switch.program.covered for switch in self._wiring.switches.values())
 
     def _nodes_of_entities(self) -> Int64Array:
         return division.nodes_of_entities(self._wiring, self._latest_division().of_switch)
@@ -429,6 +428,11 @@ class Network:
     @property
     def virtual(self) -> bool:
         return self._virtual
+
+    @property
+    def threads(self) -> int:
+        """How many execute the loop in the run that was last."""
+        return 1 if self._workers is None or self._workers.division is None else self._workers.count
 
     @property
     def lag_ps(self) -> int:

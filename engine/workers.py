@@ -23,7 +23,7 @@ _OFTEN = 64
 """slices after which nodes are divided anew"""
 _OWN = (
     *("worker", "slots_own", "fresh", "capacity", "free", "used", "used_peak", "pool_drops", "phv_free", "phv_fresh"),
-    *("events", "scratch", "system", "order_begin", "order_end", "round", "mail_time", "waited_ns"),
+    *("events", "scratch", "system", "node_begin", "node_end", "window_end", "first_arrival", "round", "waited_ns"),
 )
 """globals that each worker has for itself"""
 _SHARED = [name for name in layout.LoopGlobals.dtype.names or () if name not in _OWN]
@@ -44,7 +44,6 @@ class Workers:
         self._mailboxes["room"] = _MAILS
         self._progress = zeros(2 * count, layout.ProgressRecord.dtype)
         self._barrier = zeros(1, layout.ProgressRecord.dtype)
-        self._order = np.zeros(0, np.int32)
         self._stacks: list[list[int]] = []
         self._assigned: tuple[int, Division | None] = (-1, None)
         self._slices = 0
@@ -74,7 +73,6 @@ class Workers:
         memory.g["workers"] = self.count
         for name in _SHARED:
             memory.globals[name][1:] = memory.g[name]
-        memory.globals["mail_time"] = layout.MAX_TIME
         arguments = (until, budget * self.count)
         others = [self._threads.submit(entry.run_slice, address + k * size, *arguments) for k in range(1, self.count)]
         why = entry.run_slice(address, *arguments)
@@ -97,6 +95,7 @@ class Workers:
         self._assigned = what
         if self.division is None:
             self._memory.table("channels")["mailbox"] = 0
+            self._memory.g["node_begin"], self._memory.g["node_end"] = 0, self._memory.g["node_count"]
         else:
             self._cut(self.division)
 
@@ -106,10 +105,8 @@ class Workers:
         after = np.cumsum(cost)
         # The node in which a share ends goes to the worker that gets more than half of it.
         worker = ((after - cost / 2) * self.count // after[-1]).astype(np.int64)
-        self._order = np.arange(len(cost), dtype=np.int32)
-        memory.g["order"] = self._order.ctypes.data
-        memory.globals["order_begin"] = np.searchsorted(worker, np.arange(self.count))
-        memory.globals["order_end"] = np.searchsorted(worker, np.arange(self.count), side="right")
+        memory.globals["node_begin"] = np.searchsorted(worker, np.arange(self.count))
+        memory.globals["node_end"] = np.searchsorted(worker, np.arange(self.count), side="right")
         sender, receiver = (worker[nodes] for nodes in ends_of_channels(self._wiring, division.of_switch))
         channels = memory.table("channels")[: len(receiver)]
         channels["mailbox"] = np.where(sender == receiver, 0, receiver + 1)

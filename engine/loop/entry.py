@@ -181,8 +181,6 @@ def run_slice(globals_: int, until: int, budget: int) -> int:
     g = global_at(globals_, 0)
     if g.real_time != 0:
         return _run_paced(g)
-    if g.workers > 1:
-        return windows.run_share(g, until, budget)
     if g.node_count > 1:
         return windows.run_windows(g, until, budget)
     return windows.run_free(g, until, budget)

@@ -140,12 +140,13 @@ class LoopGlobals(NativeRecord, lines=True):
     backlog: Int64; polled_ns: Int64; held: Int64
     # links
     overhead_bytes: Int64
-    # workers (`mail`): which one this is, of how many; tables; its nodes are entries of `order`; slots of its own
+    # windows (`windows`): the end of this one, and when the first of the frames arrives that were sent in it and arrive
+    # later; which nodes are this worker's
+    window_end: Int64; first_arrival: Int64; node_begin: Int64; node_end: Int64
+    # workers (`mail`): which one this is, of how many; their tables; slots of its own
     worker: Int64; workers: Int64; progress: Int64; mailboxes: Int64; barrier: Int64
-    order: Int64; order_begin: Int64; order_end: Int64; slots_own: Int64; slots_share: Int64
-    waited_ns: Int64
-    round: Int64  # barriers passed
-    mail_time: Int64  # when the first frame arrives that it has mailed in this window
+    slots_own: Int64; slots_share: Int64
+    round: Int64; waited_ns: Int64  # barriers passed, and time at them
 
 
 class SlotRecord(NativeRecord):
@@ -171,7 +172,7 @@ class NodeRecord(NativeRecord, lines=True):
 class ProgressRecord(NativeRecord, lines=True):
     """What a worker says at a barrier; there are two of each, since one may be written while the other is read."""
 
-    next_time: Int64  # of the first event of its nodes, and of the first frame that it has mailed
+    next_time: Int64  # of the first event of its nodes, or when the first frame arrives that it has sent
     events: Int64  # executed in this slice
     free: Int64  # slots that it could take
     stop: Int64  # Python asks for the loop, or there are no more packets

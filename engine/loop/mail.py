@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from detour.base.jit import inner, int64
 from detour.base.memory import fetch_add, libc, load_acquire
-from detour.engine.loop.layout import MAX_TIME, LoopGlobals, MailboxRecord, ProgressRecord
+from detour.engine.loop.layout import LoopGlobals, MailboxRecord, ProgressRecord
 from detour.engine.loop.native import mail_at, mailbox_at, progress_at, slot_at
 from detour.engine.loop.socket_io import wall_ns
 
@@ -54,7 +54,6 @@ def post(g: LoopGlobals, receiver: int, channel: int, slot: int, arrival: int) -
     slot_at(g.slots, slot).time = arrival
     if _put(g, receiver, channel, slot):
         g.used -= 1
-        g.mail_time = min(g.mail_time, arrival)
     else:
         g.pool_drops += 1  # which ends the run
 
@@ -63,11 +62,10 @@ def post(g: LoopGlobals, receiver: int, channel: int, slot: int, arrival: int) -
 def meet(g: LoopGlobals, next_time: int, events: int, stop: bool) -> None:
     """Says how far this worker is, and waits until all others have come to the end of the window as well."""
     mine = progress(g, g.round, g.worker)
-    mine.next_time = min(next_time, g.mail_time)
+    mine.next_time = next_time
     mine.events = events
     mine.free = g.slots_own - g.used
     mine.stop = stop
-    g.mail_time = MAX_TIME
     g.round += 1
     wanted = g.round * g.workers
     if fetch_add(g.barrier, int64(1)) + 1 == wanted:

@@ -127,7 +127,7 @@ class Memory:
         position = np.arange(len(events)) - starts[node_of]
         heap[nodes["first"][node_of] + position] = events
         entities["position"][whose] = position
-        self.g["node_count"] = len(sizes)
+        self.g["node_count"] = self.g["node_end"] = len(sizes)
         self._settled = True
         self.settled += 1
 

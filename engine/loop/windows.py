@@ -7,7 +7,7 @@ node, and a window of time no longer than the shortest link between nodes is exe
 the window cannot reach another one before it ends (conservative synchronisation, Chandy and Misra). Each node executes
 its own events in the same order either way, so the results are the same.
 
-So they are if nodes are divided among workers, each of which is a thread with globals of its own (`run_share`).
+So they are if nodes are divided among workers, each of which is a thread with globals of its own (`run_windows`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from detour.engine.loop.layout import (
     LoopGlobals,
 )
 from detour.engine.loop.log import must_drain
-from detour.engine.loop.native import channel_at, entity_at, heap_at, load32, mail_at, node_at, slot_at
+from detour.engine.loop.native import channel_at, entity_at, heap_at, mail_at, node_at, slot_at
 
 _NO_CLASS = int64(0)
 """Of frames from sockets and from Python, which have left no queue."""
@@ -111,30 +111,6 @@ def run_free(g: LoopGlobals, until: int, budget: int) -> int:
 
 
 @inner()
-def run_windows(g: LoopGlobals, until: int, budget: int) -> int:
-    """Virtual time, many nodes. Between two slices loop time is the end of a window."""
-    last = g.events + budget
-    while g.events < last:
-        begin = MAX_TIME
-        for node in range(g.node_count):
-            begin = min(begin, heap.first_time(g, node))
-        if begin > until:
-            g.now = max(g.now, until)
-            return REACHED
-        # What a node does at `begin` reaches another one at `end` at the earliest, so all before `end` is known here.
-        end = min(begin + g.lookahead_ps, until + 1)
-        for node in range(g.node_count):
-            if heap.first_time(g, node) < end:
-                prefetch.prefetch_node(g, node, end)
-            while heap.first_time(g, node) < end:
-                step(g, node)
-        g.now = end - 1
-        if g.wake != 0:
-            return WOKEN
-    return BUDGET
-
-
-@inner()
 def _take_in(g: LoopGlobals) -> None:
     """What the other workers have mailed in the window that has ended."""
     for sender in range(g.workers):
@@ -153,10 +129,10 @@ def _take_in(g: LoopGlobals) -> None:
 
 @inner()
 def _run_nodes(g: LoopGlobals, end: int) -> int:
-    """A worker's nodes up to the end of a window; returns when the first event after it is."""
+    """A worker's nodes up to the end of a window; returns when the first event after it is, of those that they have
+    when it is their turn."""
     first = MAX_TIME
-    for k in range(g.order_begin, g.order_end):
-        node = int64(load32(g.order + 4 * k))
+    for node in range(g.node_begin, g.node_end):
         time = heap.first_time(g, node)
         if time < end:
             before = g.events
@@ -173,35 +149,42 @@ def _run_nodes(g: LoopGlobals, end: int) -> int:
 def _first_event(g: LoopGlobals) -> int:
     """Of a worker's nodes."""
     first = MAX_TIME
-    for k in range(g.order_begin, g.order_end):
-        first = min(first, heap.first_time(g, int64(load32(g.order + 4 * k))))
+    for node in range(g.node_begin, g.node_end):
+        first = min(first, heap.first_time(g, node))
     return first
 
 
 @inner()
-def run_share(g: LoopGlobals, until: int, budget: int) -> int:
-    """Virtual time, a worker's part of many nodes: `budget` events of all workers. All return the same."""
-    begin_events, begin_drops = g.events, g.pool_drops
+def run_windows(g: LoopGlobals, until: int, budget: int) -> int:
+    """Virtual time, many nodes: all, or with workers a worker's part. `budget` events of all workers, which all return
+    the same. Between two slices loop time is the end of a window."""
+    events_before, drops_before = g.events, g.pool_drops
     first = _first_event(g)
+    g.first_arrival = MAX_TIME
     while True:
-        exhausted = g.pool_drops != begin_drops
-        mail.meet(g, first, g.events - begin_events, g.wake + 2 * exhausted)
-        begin, events, stop = MAX_TIME, 0, 0
-        for worker in range(g.workers):
-            row = mail.progress(g, g.round - 1, worker)
-            begin = min(begin, row.next_time)
-            events += row.events
-            stop |= row.stop
-        _take_in(g)
-        if stop != 0 or begin > until or events >= budget:
-            break
-        mail.share_slots(g)
+        begin, events, stop = min(first, g.first_arrival), g.events - events_before, g.wake
+        if g.workers > 1:
+            stop += 2 * (g.pool_drops != drops_before)
+            mail.meet(g, begin, events, stop)
+            begin, events, stop = MAX_TIME, 0, 0
+            for worker in range(g.workers):
+                row = mail.progress(g, g.round - 1, worker)
+                begin = min(begin, row.next_time)
+                events += row.events
+                stop |= row.stop
+            _take_in(g)
+        if begin > until:
+            g.now = max(g.now, until)
+            return REACHED
+        if stop != 0:
+            return WOKEN if stop == 1 else EXHAUSTED
+        if events >= budget:
+            return BUDGET
+        # What a node does at `begin` reaches another one at `end` at the earliest, so all before `end` is known here.
         end = min(begin + g.lookahead_ps, until + 1)
+        g.window_end = end
+        g.first_arrival = MAX_TIME
+        if g.workers > 1:
+            mail.share_slots(g)
         first = _run_nodes(g, end)
         g.now = end - 1
-    if stop > 1:
-        return EXHAUSTED
-    if begin > until:
-        g.now = max(g.now, until)
-        return REACHED
-    return WOKEN if stop != 0 else BUDGET

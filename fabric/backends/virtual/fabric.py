@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from detour.base import pages
+from detour.base.cores import threads_for
 from detour.base.dataplane import PACKET_BYTES
 from detour.base.errors import DetourError
 from detour.base.p4build import BUILD
@@ -137,9 +138,10 @@ class VirtualFabric(NetworkFabric):
         own: OwnProgram | None = None,
         pace: TimePace | None = None,
         serving: Serving | None = None,
-        threads: int = 1,
+        threads: int | None = None,
     ) -> None:
-        """`queue_pairs`: connections that will be made at most. `threads`: that execute the run, with the same results. `own`: the program of all switches, in place of
+        """`queue_pairs`: connections that will be made at most. `threads`: that execute the run, with the same
+        results (default: `base.cores`). `own`: the program of all switches, in place of
         fabric.p4. `pace`: time passes by itself from `start` on. `serving`: where `start` serves P4Runtime (default: a
         UNIX socket in a temporary folder).
 
@@ -156,7 +158,7 @@ class VirtualFabric(NetworkFabric):
         super().__init__(topology, terms, address_hosts(hs, topology))
         self._rng = random.Random(f"paths {self.settings.seed}")
         self._network = Network(
-            Virtual(threads=threads),
+            Virtual(threads=threads or threads_for(len(topology.switches))),
             seed=self.settings.seed,
             hosts=self.hs,
             packets=self.settings.frames,
