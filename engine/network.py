@@ -435,6 +435,29 @@ class Network:
         return 1 if self._workers is None or self._workers.division is None else self._workers.count
 
     @property
+    def waited_s(self) -> float:
+        """Time that these have waited for each other, all together."""
+        return 0.0 if self._workers is None else self._workers.waited_s
+
+    @property
+    def window_ps(self) -> int:
+        """Length of the windows in which nodes are executed apart from each other, 0: they are not."""
+        return self._lookahead_ps
+
+    @property
+    def next_event_ps(self) -> int:
+        """When the next event is due, `MAX_TIME` if there is none."""
+        memory = self._memory
+        nodes = memory.table("nodes")[: int(memory.g["node_count"])]
+        times = memory.table("heap")["time"][nodes["first"][nodes["pending"] > 0]]
+        return int(times.min(initial=MAX_TIME))
+
+    def node_costs(self) -> Int64Array:
+        """(nodes,) ns that the loop has spent on each node since this was called first; with one thread only."""
+        self._memory.g["measured"] = 1
+        return self._memory.column("nodes", "cost_ns")[: int(self._memory.g["node_count"])]
+
+    @property
     def lag_ps(self) -> int:
         """How far loop time is behind the wall clock since `start` (0 in virtual time)."""
         g = self._memory.g

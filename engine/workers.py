@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.engine.division import Division, ends_of_channels
 from detour.engine.loop import entry, layout
@@ -27,6 +28,13 @@ _OWN = (
 )
 """globals that each worker has for itself"""
 _SHARED = [name for name in layout.LoopGlobals.dtype.names or () if name not in _OWN]
+
+
+def shares(cost: Int64Array, workers: int) -> Int64Array:
+    """(nodes,) worker of each node: ranges in order, with about the same part of the `cost` (nodes,) each. The node in
+    which a part ends belongs to the worker that gets more than half of it."""
+    after = np.cumsum(np.maximum(cost, 1))
+    return ((after - np.maximum(cost, 1) / 2) * workers // after[-1]).astype(np.int64)
 
 
 class Workers:
@@ -50,6 +58,11 @@ class Workers:
         memory.globals["worker"] = np.arange(count)
         for name in ("mailboxes", "progress", "barrier"):
             memory.g[name] = getattr(self, f"_{name}").ctypes.data
+
+    @property
+    def waited_s(self) -> float:
+        """Time that all threads have waited for each other."""
+        return float(self._memory.globals["waited_ns"].sum()) / 1e9
 
     def add_stacks(self, records: list[int]) -> None:
         """Addresses of records of a stack that has one for each worker; hosts are attached with the first one."""
@@ -101,10 +114,7 @@ class Workers:
 
     def _cut(self, division: Division) -> None:
         memory = self._memory
-        cost = memory.table("nodes")["events"][: int(memory.g["node_count"])] + 1
-        after = np.cumsum(cost)
-        # The node in which a share ends goes to the worker that gets more than half of it.
-        worker = ((after - cost / 2) * self.count // after[-1]).astype(np.int64)
+        worker = shares(memory.column("nodes", "events")[: int(memory.g["node_count"])], self.count)
         memory.globals["node_begin"] = np.searchsorted(worker, np.arange(self.count))
         memory.globals["node_end"] = np.searchsorted(worker, np.arange(self.count), side="right")
         sender, receiver = (worker[nodes] for nodes in ends_of_channels(self._wiring, division.of_switch))

@@ -143,6 +143,7 @@ class LoopGlobals(NativeRecord, lines=True):
     # windows (`windows`): the end of this one, and when the first of the frames arrives that were sent in it and arrive
     # later; which nodes are this worker's
     window_end: Int64; first_arrival: Int64; node_begin: Int64; node_end: Int64
+    measured: Int64  # whether nodes' time is
     # workers (`mail`): which one this is, of how many; their tables; slots of its own
     worker: Int64; workers: Int64; progress: Int64; mailboxes: Int64; barrier: Int64
     slots_own: Int64; slots_share: Int64
@@ -166,7 +167,7 @@ class NodeRecord(NativeRecord, lines=True):
     """A heap of its own: `pending` entries of the table `heap` from `first` on, whose `who` is a `heap.tie`."""
 
     first: Int64; pending: Int64
-    events: Int64  # executed so far by workers
+    events: Int64; cost_ns: Int64  # executed so far in windows, and the time that took if it is measured
 
 
 class ProgressRecord(NativeRecord, lines=True):

@@ -33,6 +33,7 @@ from detour.engine.loop.layout import (
 )
 from detour.engine.loop.log import must_drain
 from detour.engine.loop.native import channel_at, entity_at, heap_at, mail_at, node_at, slot_at
+from detour.engine.loop.socket_io import wall_ns
 
 _NO_CLASS = int64(0)
 """Of frames from sockets and from Python, which have left no queue."""
@@ -135,12 +136,15 @@ def _run_nodes(g: LoopGlobals, end: int) -> int:
     for node in range(g.node_begin, g.node_end):
         time = heap.first_time(g, node)
         if time < end:
-            before = g.events
+            before, begun = g.events, 0 if g.measured == 0 else wall_ns(g)
             prefetch.prefetch_node(g, node, end)
             while time < end:
                 step(g, node)
                 time = heap.first_time(g, node)
-            node_at(g.nodes, node).events += g.events - before
+            row = node_at(g.nodes, node)
+            row.events += g.events - before
+            if g.measured != 0:
+                row.cost_ns += wall_ns(g) - begun
         first = min(first, time)
     return first
 
