@@ -452,10 +452,12 @@ class Network:
         times = memory.table("heap")["time"][nodes["first"][nodes["pending"] > 0]]
         return int(times.min(initial=MAX_TIME))
 
-    def node_costs(self) -> Int64Array:
-        """(nodes,) ns that the loop has spent on each node since this was called first; with one thread only."""
+    def node_costs(self) -> tuple[Int64Array, Int64Array]:
+        """(nodes,) events of each node of a divided fabric so far, and ns that the loop has spent on them since this was
+        called first."""
         self._memory.g["measured"] = 1
-        return self._memory.column("nodes", "cost_ns")[: int(self._memory.g["node_count"])]
+        count = int(self._memory.g["node_count"])
+        return self._memory.column("nodes", "events")[:count], self._memory.column("nodes", "cost_ns")[:count]
 
     @property
     def lag_ps(self) -> int:
