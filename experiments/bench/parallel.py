@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import NamedTuple
 
@@ -57,7 +57,7 @@ class ThreadsRow:
 
 
 class CriticalPathRow(NamedTuple):
-    """What more workers would bring. `limit`: as many as there are nodes (Amdahl's)."""
+    """What more workers would bring. `limit`: one for every node (Amdahl's)."""
 
     workload: str
     workers: int
@@ -69,6 +69,7 @@ class Load:
     """A fabric and what it sends, ready to be run."""
 
     def __init__(self, name: str, k: int, message: int, threads: int) -> None:
+        self.name = name
         if name != D3:
             topology = parse_topology(f"fat-tree:k={k}")
             if name == SHORT_CABLE:
@@ -113,8 +114,8 @@ def digest(fabric: VirtualFabric) -> str:
     return total.hexdigest()
 
 
-def critical_path(load: Load) -> Callable[[int], float]:
-    """Runs a load window by window; returns a function: by how much so many workers would be faster than one."""
+def critical_path(load: Load) -> list[CriticalPathRow]:
+    """Runs a load window by window: by how much more workers would be faster than one."""
     network, executed = load.fabric.network, []
     begin_events, begin_ns = before, _ = network.node_costs()
     while not load.over:
@@ -126,25 +127,32 @@ def critical_path(load: Load) -> Callable[[int], float]:
     # Single windows are measured badly where others use the machine as well.
     cost = np.array(executed) * ((ns - begin_ns) / np.maximum(events - begin_events, 1))
 
-    def speedup(workers: int) -> float:
+    limit = cost.sum() / cost.max(axis=1).sum()
+    rows = []
+    for workers in _WORKERS:
         begins = np.searchsorted(shares(ns - begin_ns, workers), np.arange(workers))
         longest = np.add.reduceat(np.pad(cost, ((0, 0), (0, 1))), begins, axis=1).max(axis=1)
-        return float(cost.sum() / longest.sum())
+        rows.append(CriticalPathRow(load.name, workers, float(cost.sum() / longest.sum()), float(limit)))
+    return rows
 
-    return speedup
 
-
-def run(k: int = 16, message: int = 2_000_000, turns: int = 3, progress: Progress = silent) -> BenchReport:
-    """Measures both loads with 1, 2, 4 ... threads, as many as there are cores, and follows their critical paths."""
+def run(
+    k: int = 16,
+    message: int = 2_000_000,
+    turns: int = 3,
+    loads: Sequence[str] = (PERMUTATION, SHORT_CABLE, D3),
+    progress: Progress = silent,
+) -> BenchReport:
+    """Measures loads with 1, 2, 4 ... threads, as many as there are cores, and follows their critical paths."""
     counts = [count for count in (1, 2, 4, 8, 16, 32, 64) if count <= max(cores(), 2)]
     rows: list[ThreadsRow] = []
     paths: list[CriticalPathRow] = []
     identical = True
-    for name in (PERMUTATION, SHORT_CABLE, D3):
+    for name in loads:
         digests, seconds, waited = set(), {count: [] for count in counts}, {count: [] for count in counts}
         for turn in range(turns):
             for count in counts:
-                progress(f"{name}, {count} threads, turn {turn + 1} of {turns}")
+                progress(f"{name}, {count} thread{'s'[: count > 1]}, turn {turn + 1} of {turns}")
                 load = Load(name, k, message, count)
                 with load.fabric as fabric:
                     seconds[count].append(load.run())
@@ -166,10 +174,8 @@ def run(k: int = 16, message: int = 2_000_000, turns: int = 3, progress: Progres
             continue
         progress(f"{name}, the critical path")
         load = Load(name, k, message, 1)
-        with load.fabric as fabric:
-            speedup = critical_path(load)
-            limit = speedup(len(fabric.network.node_costs()[0]))
-            paths += [CriticalPathRow(name, count, speedup(count), limit) for count in _WORKERS]
+        with load.fabric:
+            paths += critical_path(load)
     return _report(rows, paths, identical)
 
 
