@@ -130,7 +130,11 @@ def fetch_add() -> Any:
     return generated(2, generate)
 
 
-@intrinsic(lambda address: ctypes.c_int64.from_address(int(address)).value)
+def _python_load_acquire(address: int) -> int:
+    return ctypes.c_int64.from_address(int(address)).value
+
+
+@intrinsic(_python_load_acquire)
 def load_acquire() -> Any:
     """`load_acquire(address)`: an aligned int64 that another thread writes; what that did before is visible after."""
 

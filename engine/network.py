@@ -453,8 +453,8 @@ class Network:
         return int(times.min(initial=MAX_TIME))
 
     def node_costs(self) -> tuple[Int64Array, Int64Array]:
-        """(nodes,) events of each node of a divided fabric so far, and ns that the loop has spent on them since this was
-        called first."""
+        """(nodes,) events of each node of a divided fabric so far, and ns that the loop has spent on them since the
+        first call of this."""
         self._memory.g["measured"] = 1
         count = int(self._memory.g["node_count"])
         return self._memory.column("nodes", "events")[:count], self._memory.column("nodes", "cost_ns")[:count]

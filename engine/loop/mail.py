@@ -59,7 +59,7 @@ def post(g: LoopGlobals, receiver: int, channel: int, slot: int, arrival: int) -
 
 
 @inner()
-def meet(g: LoopGlobals, next_time: int, events: int, stop: bool) -> None:
+def meet(g: LoopGlobals, next_time: int, events: int, stop: int) -> None:
     """Says how far this worker is, and waits until all others have come to the end of the window as well."""
     mine = progress(g, g.round, g.worker)
     mine.next_time = next_time
@@ -91,16 +91,16 @@ def share_slots(g: LoopGlobals) -> None:
 
 @inner()
 def _give_slots(g: LoopGlobals, receiver: int) -> None:
-    first = g.free
-    last = first
-    for _ in range(_BATCH):
+    first = last = g.free
+    for _ in range(_BATCH - 1):
         if last < 0:
             return
-        end = last
         last = slot_at(g.slots, last).next
-    slot_at(g.slots, first).start = end
+    if last < 0:
+        return
+    slot_at(g.slots, first).start = last
     if _put(g, receiver, SLOTS, first):
-        g.free = last
+        g.free = slot_at(g.slots, last).next
         g.used += _BATCH
 
 

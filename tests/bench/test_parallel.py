@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from detour.experiments.bench import parallel
 
 
 def test_threads_and_critical_path() -> None:
     report = parallel.run(k=4, message=50_000, turns=1, loads=(parallel.PERMUTATION, parallel.SHORT_CABLE))
-    numbers = report.numbers
+    numbers: Any = report.numbers
     assert numbers["identical"] is True
     rows = [row for row in numbers["threads"] if row["workload"] == parallel.PERMUTATION]
     assert [row["threads"] for row in rows[:2]] == [1, 2]

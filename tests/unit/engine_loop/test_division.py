@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -123,7 +124,8 @@ def test_switches_at_very_short_cables_are_one_node():
 
 def test_a_register_that_two_nodes_would_write_is_an_error():
     program = CrossProgram()
-    states, shared = [ScriptState(), ScriptState()], np.zeros(4)
+    states: list[Any] = [ScriptState(), ScriptState()]
+    shared = np.zeros(4)
     for state in states:
         state.registers = {"loads": SimpleNamespace(memory=shared)}
     with Network(Virtual()) as net:
