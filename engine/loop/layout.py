@@ -176,7 +176,7 @@ class ProgressRecord(NativeRecord, lines=True):
     next_time: Int64  # of the first event of its nodes, or when the first frame arrives that it has sent
     events: Int64  # executed in this slice
     free: Int64  # slots that it could take
-    stop: Int64  # Python asks for the loop, or there are no more packets
+    stop: Int64  # 1: Python asks for the loop; 2: this worker has no more packets
 
 
 class MailboxRecord(NativeRecord, lines=True):
