@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 Int32Array: TypeAlias = NDArray[np.int32]
 Int64Array: TypeAlias = NDArray[np.int64]
 UInt8Array: TypeAlias = NDArray[np.uint8]
+FloatArray: TypeAlias = NDArray[np.float64]
+BoolArray: TypeAlias = NDArray[np.bool_]
+IndexArray: TypeAlias = NDArray[np.intp]
 
 Bools1 = Annotated[NDArray[np.bool_], 1]
 Bools2 = Annotated[NDArray[np.bool_], 2]

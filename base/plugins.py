@@ -69,11 +69,8 @@ class Registry(Generic[T]):
         return in_file(name) or self._own_name(name) is not None or any(p.name == name for p in self._installed())
 
     def find(self, name: str) -> T:
-        """What has that name.
-
-        Raises:
-            DetourError: there is none; the file or package cannot be imported; it is no such thing.
-        """
+        """What has that name. Raises `DetourError`: there is none; the file or package cannot be imported; it is no
+        such thing."""
         if in_file(name):
             return self._adopt(name, load(name, self.what))
         own = self._own_name(name)
@@ -95,16 +92,16 @@ class Registry(Generic[T]):
         return tuple(entry_points(group=self.group))
 
     def _of_package(self, name: str) -> Any:
-        found = {point.value: point for point in self._installed() if point.name == name}
-        if not found:
+        points = {point.value: point for point in self._installed() if point.name == name}
+        if not points:
             raise DetourError(
                 f"there is no {self.what} {name!r}; {near(name, self.names())}, and FILE.py:NAME for one of your own"
             )
-        if len(found) > 1:
+        if len(points) > 1:
             raise DetourError(
-                f"{self.what} {name!r}: {' and '.join(sorted(found))} of installed packages both claim it"
+                f"{self.what} {name!r}: {' and '.join(sorted(points))} of installed packages both claim it"
             )
-        point = next(iter(found.values()))
+        point = next(iter(points.values()))
         package = point.dist.name if point.dist is not None else "a package"
         with blaming(f"{self.what} {name!r}, {point.value} of {package}"):
             return point.load()
@@ -112,48 +109,45 @@ class Registry(Generic[T]):
 
 def in_file(text: str) -> bool:
     """Whether a name is of the form FILE.py:NAME."""
-    found = _IN_FILE.fullmatch(text)
-    return found is not None and found["rest"] is None
+    match = _IN_FILE.fullmatch(text)
+    return match is not None and match["rest"] is None
 
 
 def split(text: str) -> tuple[str, str]:
     """A name and what follows behind its colon ("" for nothing)."""
-    found = _IN_FILE.fullmatch(text.strip())
-    if found is None:
+    match = _IN_FILE.fullmatch(text.strip())
+    if match is None:
         name, _, rest = text.partition(":")
         return name.strip(), rest
-    end = found.end() if found["rest"] is None else found.start("rest") - 1
-    return found.string[:end], found["rest"] or ""
+    end = match.end() if match["rest"] is None else match.start("rest") - 1
+    return match.string[:end], match["rest"] or ""
 
 
 def absolute(text: str) -> str:
     """The same text for a process that may be in another folder."""
-    found = _IN_FILE.fullmatch(text.strip())
-    return text if found is None else f"{Path(found['file']).absolute()}{text.strip()[found.end('file') :]}"
+    match = _IN_FILE.fullmatch(text.strip())
+    return text if match is None else f"{Path(match['file']).absolute()}{text.strip()[match.end('file') :]}"
 
 
 def near(name: str, names: Iterable[str]) -> str:
     """`did you mean this? allowed: ...`, for errors."""
-    known = list(names)
+    candidates = list(names)
     import difflib
 
-    like = difflib.get_close_matches(name.casefold(), [one.casefold() for one in known], 2)
-    close = [one for one in known if one.casefold() in like]
-    return (f"did you mean {' or '.join(close)}? " if close else "") + f"allowed: {', '.join(known) or 'none'}"
+    like = difflib.get_close_matches(name.casefold(), [one.casefold() for one in candidates], 2)
+    close = [one for one in candidates if one.casefold() in like]
+    return (f"did you mean {' or '.join(close)}? " if close else "") + f"allowed: {', '.join(candidates) or 'none'}"
 
 
 def load(text: str, what: str = "what is named") -> Any:
     """The attribute that FILE.py:NAME names. A file is executed once, and again when it has changed. With a digest
-    behind it (`pinned`) a file that has changed is refused.
-
-    Raises:
-        DetourError: no such file, no such name, it has changed, or what its code raised, with the line.
-    """
-    found = _IN_FILE.fullmatch(text)
-    if found is None or found["rest"] is not None:
+    behind it (`pinned`) a file that has changed is refused. Raises `DetourError`: no such file, no such name, it has
+    changed, or what its code raised, with the line."""
+    match = _IN_FILE.fullmatch(text)
+    if match is None or match["rest"] is not None:
         raise DetourError(f"{text!r} is not of the form FILE.py:NAME")
-    path, name = Path(found["file"]), found["name"]
-    if found["digest"] not in (None, _digest(read_bytes(path))):
+    path, name = Path(match["file"]), match["name"]
+    if match["digest"] not in (None, _digest(read_bytes(path))):
         raise DetourError(f"{path} has changed since {text!r} was its state")
     module = _module(path)
     public = [key for key in vars(module) if not key.startswith("_") and _is_its_own(module, key)]
@@ -173,15 +167,11 @@ def _is_its_own(module: ModuleType, key: str) -> bool:
 
 def pinned(text: str) -> str:
     """FILE.py:NAME with a digest of the file, by which results of other versions are told apart; other names as they
-    are.
-
-    Raises:
-        DetourError: the file cannot be read.
-    """
-    found = _IN_FILE.fullmatch(text)
-    if found is None or found["digest"] is not None:
+    are. Raises `DetourError`: the file cannot be read."""
+    match = _IN_FILE.fullmatch(text)
+    if match is None or match["digest"] is not None:
         return text
-    return f"{found['file']}:{found['name']}#{_digest(read_bytes(Path(found['file'])))}"
+    return f"{match['file']}:{match['name']}#{_digest(read_bytes(Path(match['file'])))}"
 
 
 def unpinned(text: str) -> str:
@@ -196,9 +186,9 @@ def _digest(content: bytes) -> str:
 def _module(path: Path) -> ModuleType:
     content, where = read_bytes(path), path.absolute()
     digest = _digest(content)
-    known = _MODULES.get(where)
-    if known is not None and known[0] == digest:
-        return known[1]
+    loaded = _MODULES.get(where)
+    if loaded is not None and loaded[0] == digest:
+        return loaded[1]
     # A name by which pickled values find it again, and the file's folder as with `python FILE.py`.
     name = f"{_PREFIX}{path.stem}_{hashlib.sha256(bytes(where)).hexdigest()[:8]}"
     module = ModuleType(name)
@@ -222,11 +212,8 @@ def _module(path: Path) -> ModuleType:
 
 @contextmanager
 def blaming(what: str) -> Iterator[None]:
-    """What code of others raises inside becomes one line that says where: `what`, line and error.
-
-    Raises:
-        DetourError: that line; a `DetourError` of the code goes through as it is.
-    """
+    """What code of others raises inside becomes one line that says where: `what`, line and error. Raises `DetourError`:
+    that line; a `DetourError` of the code goes through as it is."""
     try:
         yield
     except (DetourError, KeyboardInterrupt):
@@ -251,23 +238,16 @@ def _files() -> set[str]:
     return {str(module.__file__) for name, module in list(sys.modules.items()) if name.startswith(_PREFIX)}
 
 
-def function_of(name: str, found: Any, of: str) -> Callable[..., Any]:
-    """What is found, if it can be called. `of`: what it is to take, in words.
-
-    Raises:
-        DetourError: it cannot.
-    """
-    if not callable(found):
-        raise DetourError(f"{name} is a {type(found).__name__}, and not a function of {of}")
-    return found
+def function_of(name: str, value: Any, of: str) -> Callable[..., Any]:
+    """What is found, if it can be called. `of`: what it is to take, in words. Raises `DetourError`: it cannot."""
+    if not callable(value):
+        raise DetourError(f"{name} is a {type(value).__name__}, and not a function of {of}")
+    return value
 
 
 def call(what: str, function: Callable[..., Any], **values: Any) -> Any:
-    """Calls what others have written, with values that its signature takes.
-
-    Raises:
-        DetourError: a value is missing or not known, or what the function raised, with the line.
-    """
+    """Calls what others have written, with values that its signature takes. Raises `DetourError`: a value is missing or
+    not known, or what the function raised, with the line."""
     try:
         inspect.signature(function).bind(**values)
     except TypeError as error:
@@ -278,29 +258,26 @@ def call(what: str, function: Callable[..., Any], **values: Any) -> Any:
 
 def parameters_text(function: Callable[..., Any]) -> str:
     """`x=, y=, [seed=]`, or `no parameters`."""
-    found = [
+    parts = [
         f"{p.name}=" if p.default is p.empty else f"[{p.name}=]"
         for p in inspect.signature(function).parameters.values()
         if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)
     ]
-    return ", ".join(found) or "no parameters"
+    return ", ".join(parts) or "no parameters"
 
 
 def values_of(text: str, rest: str) -> dict[str, Any]:
-    """`key=value,key=value` behind a name: whole numbers, other numbers and words, as they look.
-
-    Raises:
-        DetourError: a part is not of that form, or a key is there twice.
-    """
-    found: dict[str, Any] = {}
+    """`key=value,key=value` behind a name: whole numbers, other numbers and words, as they look. Raises `DetourError`:
+    a part is not of that form, or a key is there twice."""
+    values: dict[str, Any] = {}
     for part in rest.split(",") if rest.strip() else []:
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if not (key.isidentifier() and equals and value):
             raise DetourError(f"{text!r}: {part.strip()!r} is not of the form key=value")
-        if key in found:
+        if key in values:
             raise DetourError(f"{text!r}: {key} is given twice")
-        found[key] = _value(value)
-    return found
+        values[key] = _value(value)
+    return values
 
 
 def _value(text: str) -> Any:

@@ -17,8 +17,7 @@ from detour.base.secure_dir import Folder
 INTERNAL = 70
 """Exit code for a mistake of detour's own (EX_SOFTWARE of sysexits.h)."""
 _NAME = "errors.log"
-_ADDRESS_SPACE = 1_400 << 20
-"""what the threads of gRPC and of a switch reserve; little of it is ever used"""
+_ADDRESS_SPACE = 1_400 << 20  # what the threads of gRPC and of a switch reserve; little of it is ever used
 
 
 def report(error: BaseException, command: str = "detour") -> int:
@@ -28,15 +27,10 @@ def report(error: BaseException, command: str = "detour") -> int:
         return 2
     if not isinstance(error, InternalError):
         # A daemon thread may have caught it elsewhere; the traceback is kept with the exception.
-        error = _internal(error)
+        caught, error = error, InternalError.of("running a command", error)
+        error.__cause__ = caught
     print(f"{command}: {error}{_kept(keep(error))}", file=sys.stderr)
     return INTERNAL
-
-
-def _internal(error: BaseException) -> InternalError:
-    internal = InternalError.of("running a command", error)
-    internal.__cause__ = error
-    return internal
 
 
 def _kept(path: Path | None) -> str:
@@ -60,9 +54,8 @@ def keep(error: BaseException) -> Path | None:
 
 
 def need_address_space(size: int = _ADDRESS_SPACE) -> None:
-    """Raises `DetourError` if the process may not have so many bytes of address space (`ulimit -v`).
-
-    gRPC and LLVM end the process with a signal when a thread or a page is refused, so it is asked before they start."""
+    """Raises `DetourError` if the process may not have so many bytes of address space (`ulimit -v`). gRPC and LLVM end
+    the process with a signal when a thread or a page is refused, so it is asked before they start."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit != resource.RLIM_INFINITY and limit < size:
         raise DetourError(
@@ -81,10 +74,10 @@ def _lacks_memory(error: BaseException) -> bool:
 
 def out_of_memory(error: BaseException) -> str:
     """What was asked for, as far as it is known, and the limit that stood in the way."""
-    wanted = " ".join(str(error).split())[:200]
+    text = " ".join(str(error).split())[:200]
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit == resource.RLIM_INFINITY:
         bound = "the machine has no more"
     else:
         bound = f"this process may have {limit >> 20} MiB of address space (ulimit -v)"
-    return f"out of memory{': ' + wanted if wanted else ''}: {bound}"
+    return f"out of memory{': ' + text if text else ''}: {bound}"

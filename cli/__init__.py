@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from detour.cli.parser import Parser
 
 _GROUPS = (
-    "lifecycle", "exec", "status", "tables", "paths", "traffic", "sim", "lab", "place", "metrics", "fors", "demo",
+    "lifecycle", "operations", "sim", "lab", "place", "metrics", "fors", "demo",
     "bench", "reproduce", "fcplus", "trace", "coverage", "web.command", "runtime_cli", "shell_completion",
 )  # fmt: skip
 
@@ -64,7 +64,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _reported(arguments: list[str]) -> int:
-    """Runs it and says what went wrong."""
     from detour.base.errors import DetourError, WriteError
     from detour.base.plugins import unpinned
     from detour.base.reports import report

@@ -30,24 +30,15 @@ def running() -> Operations:
 
 
 def asks(
-    commands: Any,
-    name: str,
-    show: Callable[..., None],
-    *,
-    doing: str | Callable[[argparse.Namespace], str] = "",
+    commands: Any, name: str, show: Callable[..., None], *, doing: str | Callable[[argparse.Namespace], str] = "",
     check: Callable[[argparse.Namespace], None] = lambda options: None,
-    is_good: Callable[[Any, argparse.Namespace], bool] = lambda result, options: True,
-    wide: bool = False,
-) -> Parser:
+    is_good: Callable[[Any, argparse.Namespace], bool] = lambda result, options: True, wide: bool = False,
+) -> Parser:  # fmt: skip
     """Adds the command of an operation, whose parameters are its options.
 
-    Args:
-        show: prints the result for people; gets page, result and, if it takes them, `options`.
-        doing: what is said on standard error meanwhile.
-        check: refuses options that do not go together.
-        is_good: whether the exit code is 0, not 1.
-        wide: see `parser.command`.
-    """
+    `show`: prints the result for people; gets page, result and, if it takes them, `options`. `doing`: what is said on
+    standard error meanwhile. `check`: refuses options that do not go together. `is_good`: whether the exit code is 0,
+    not 1. `wide`: see `parser.command`."""
     declared = OPERATIONS[name]
 
     def run(options: argparse.Namespace) -> int:
@@ -84,7 +75,7 @@ def running_lab() -> LabStatus | None:
     from detour.fabric.daemon.state_dir import StateDir
 
     state = StateDir()
-    if not state.is_alive() or state.known().get("target") != "lab":
+    if not state.is_alive() or state.noted().get("target") != "lab":
         return None
     from detour.base.records import from_json
     from detour.fabric.labs.running import LabStatus

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 def _speeds(text: str) -> tuple[float, ...]:
     """Megabits a second, separated by commas."""
-    found = floats(text)
-    if not found or not all(0 < value <= 1e6 for value in found):
+    speeds = floats(text)
+    if not speeds or not all(0 < value <= 1e6 for value in speeds):
         raise argparse.ArgumentTypeError(f"{text!r} is not speeds in Mb/s, like 1,100,10000")
-    return found
+    return speeds
 
 
 def _lasting(text: str) -> dict[str, CommandOption]:
@@ -108,8 +108,7 @@ _BENCHMARKS: dict[str, tuple[str, dict[str, CommandOption]]] = {
 }
 """by name: what it measures, and its options by the parameters that its module's `run` has"""
 _OF_ALL = ("switch", "fabric", "pipeline", "p4runtime", "memory", "tables", "sim", "parallel", "setup")
-_PARTS = {"transport": ("gray", "fairness"), "all": _OF_ALL}
-"""those that are several"""
+_PARTS = {"transport": ("gray", "fairness"), "all": _OF_ALL}  # those that are several
 
 
 def register(commands: Any) -> None:

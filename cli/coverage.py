@@ -17,27 +17,17 @@ if TYPE_CHECKING:
     from detour.engine.coverage.document import CoverageDocument, Point, ProgramCoverage
     from detour.engine.coverage.sources import SourceFile, SourceLine
 
-_HELD = ("statements", "actions")
-"""what --fail-under is about"""
+_HELD = ("statements", "actions")  # what --fail-under is about
 
 
 def register(commands: Any) -> None:
     coverage = command(commands, "coverage", "what packets have reached of P4 programs, over their source", _coverage)
-    coverage.add_argument(
-        "files",
-        nargs="+",
-        type=Path,
-        metavar="FILE",
-        help="what --coverage of trace, switch, up or the tests has written",
-    )
+    text = "what --coverage of trace, switch, up or the tests has written"
+    coverage.add_argument("files", nargs="+", type=Path, metavar="FILE", help=text)
     coverage.option("--html", "write pages with the source into DIR", "DIR", output_folder)
     coverage.option("--lcov", "write a tracefile of LCOV", "FILE", output_file)
-    coverage.option(
-        "--fail-under",
-        "exit code 1 if a program has less than P %% of its statements or of its tables' outcomes",
-        "P",
-        _percent,
-    )
+    text = "exit code 1 if a program has less than P %% of its statements or of its tables' outcomes"
+    coverage.option("--fail-under", text, "P", _percent)
     coverage.option("--exceptions", "what need not be reached, and why (TOML)", "FILE", Path)
     coverage.option("--source", "a folder with P4 sources", "DIR", Path, action="append", default=[])
     coverage.add_argument("-v", "--verbose", action="store_true", help="all lines, not only what is missing")
@@ -85,21 +75,21 @@ def _coverage(options: argparse.Namespace) -> int:
 
 def _under(totals: dict[str, dict[str, dict[str, int]]], least: float | None) -> list[str]:
     """What is below the least percentage, a line each."""
-    found = []
-    for name, said in totals.items():
+    shortfalls = []
+    for name, counts in totals.items():
         for what in _HELD:
-            covered, reachable = said[what]["covered"], said[what]["reachable"]
+            covered, reachable = counts[what]["covered"], counts[what]["reachable"]
             if least is not None and 100 * covered < least * reachable:
-                found.append(f"{name}: {covered} of {reachable} {what} are covered, less than {least:g} %")
-    return found
+                shortfalls.append(f"{name}: {covered} of {reachable} {what} are covered, less than {least:g} %")
+    return shortfalls
 
 
 def _summary(document: CoverageDocument) -> Table[Any]:
     from detour.engine.coverage.document import percent
 
     def cell(program: ProgramCoverage, what: str) -> str:
-        said = program.totals()[what]
-        return f"{said['covered']}/{said['reachable']} {percent(said):.1f} %"
+        counts = program.totals()[what]
+        return f"{counts['covered']}/{counts['reachable']} {percent(counts):.1f} %"
 
     columns = (
         left("program", lambda program: program.name),

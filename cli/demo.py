@@ -32,7 +32,7 @@ def register(commands: Any) -> None:
 
 def _demo(options: argparse.Namespace) -> int:
     from detour.base.interrupting import interruptible
-    from detour.control.topology_files import open_topology
+    from detour.control.graph_files import open_topology
     from detour.fabric.backends.targets import explained
     from detour.fabric.daemon.daemon import boot, found_by_others
     from detour.fabric.traffic.workload import pairs_of
@@ -87,14 +87,14 @@ def _rows(shortest: WorkloadResult, telemetry: WorkloadResult, ways: tuple[int, 
         return name, str(of(shortest)), str(of(telemetry))
 
     return [
-        both("throughput", lambda found: f"{found.throughput_mbps:.1f} Mb/s"),
+        both("throughput", lambda result: f"{result.throughput_mbps:.1f} Mb/s"),
         ("paths between the groups", *map(str, ways)),
-        both("queuing delay", lambda found: NOTHING if found.delay_ms is None else f"{found.delay_ms:.1f} ms"),
-        both("packets retransmitted", lambda found: found.retransmitted),
-        both("packets with ECN marks", lambda found: found.ecn_marked),
-        both("reroutes", lambda found: found.reroutes),
-        both("bytes that arrived as sent", lambda found: bytes_text(found.bytes_ok)),
-        both("pairs intact", lambda found: f"{found.pairs_ok} of {found.pairs}"),
+        both("queuing delay", lambda result: NOTHING if result.delay_ms is None else f"{result.delay_ms:.1f} ms"),
+        both("packets retransmitted", lambda result: result.retransmitted),
+        both("packets with ECN marks", lambda result: result.ecn_marked),
+        both("reroutes", lambda result: result.reroutes),
+        both("bytes that arrived as sent", lambda result: bytes_text(result.bytes_ok)),
+        both("pairs intact", lambda result: f"{result.pairs_ok} of {result.pairs}"),
     ]
 
 

@@ -4,15 +4,15 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
 from detour.base.files import new_text
 from detour.base.tables import Table, fixed, left, right
 from detour.cli.output import Page, bar, present
-from detour.cli.parser import Parser, command, output_file, whole_numbers
+from detour.cli.parser import Parser, command, option_of, output_file, whole_numbers
 from detour.control.expander import COMPARED_ROUTINGS, DEMAND_PATTERNS
 
 if TYPE_CHECKING:
@@ -38,17 +38,23 @@ def register(commands: Any) -> None:
     paths = _routed(_add(kinds, "paths", "compute the paths of all pairs", _paths))
     paths.option("--out", "write one path a line with its priority per hop (CSV)", "FILE", output_file)
     prove = _routed(_add(kinds, "prove", "check that no buffer that PFC may block waits for itself", _prove))
-    prove.flag(
-        "--running",
-        "of the fabric that is up: what its switches hold, read back, with its failures and its senders' lists",
-    )
+    text = "of the fabric that is up: what its switches hold, read back, with its failures and its senders' lists"
+    prove.flag("--running", text)
     prove.set_defaults(default_of=prove.get_default)
     prove.flag("--tagger", "count the priorities that Tagger would need as well")
     through = _loaded(_routed(_add(kinds, "throughput", "multi-commodity flow over the paths", _throughput)))
     through.option(
         "--method", "HiGHS or our own (auto: by size)", choices=("auto", "exact", "approximate"), default="auto"
     )
-    _compared(_loaded(_add(kinds, "compare", "beside LASH, DFSSSP and Nue", _compare)))
+    parser = _loaded(_add(kinds, "compare", "beside LASH, DFSSSP and Nue", _compare))
+    parser.option("--k", "paths of a pair of DF-KSP and KSP (32)", "K", int, default=32)
+    parser.option("--trees", "paths of a pair of the others, one a tree (a tree for every host)", "T", int)
+    parser.option("--bounds", "priorities that DF-KSP and Nue are given (1,2)", "N[,N]", default="1,2")
+    parser.option(
+        "--routings", f"which ({','.join(COMPARED_ROUTINGS)})", "NAME[,NAME]", default=",".join(COMPARED_ROUTINGS)
+    )
+    parser.option("--max-hops", "longest path of DF-KSP and KSP (12)", "N", int, default=12)
+    parser.option("--order-seed", "of the order of destinations (1)", "N", int, default=1)
     growing = _routed(_add(kinds, "grow", "add single switches, rewiring as few links as can be", _grow))
     growing.option("--add", "switches (1)", "N", int, default=1)
 
@@ -83,20 +89,6 @@ def _routed(parser: Parser) -> Parser:
     parser.option("--max-hops", "longest path (12)", "N", int, default=12)
     parser.option("--fail", "links that are down, like s0-s3: routes go around them", "LINK[,LINK]")
     return parser
-
-
-def _compared(parser: Parser) -> None:
-    parser.option("--k", "paths of a pair of DF-KSP and KSP (32)", "K", int, default=32)
-    parser.option("--trees", "paths of a pair of the others, one a tree (a tree for every host)", "T", int)
-    parser.option("--bounds", "priorities that DF-KSP and Nue are given (1,2)", "N[,N]", default="1,2")
-    parser.option(
-        "--routings", f"which ({','.join(COMPARED_ROUTINGS)})", "NAME[,NAME]", default=",".join(COMPARED_ROUTINGS)
-    )
-    parser.option("--max-hops", "longest path of DF-KSP and KSP (12)", "N", int, default=12)
-    parser.option("--order-seed", "of the order of destinations (1)", "N", int, default=1)
-
-
-# -- what they do -------------------------------------------------------------------------------------------
 
 
 _PARTS = {"family": "fcplus", "n": 120, "s": 22, "v": None, "p": 32, "hosts": None, "layers": None, "seed": 1}
@@ -153,14 +145,13 @@ def _routed_network(options: argparse.Namespace) -> tuple[Expander, PathPolicy]:
 
 
 def _failed(topology: Topology, names: str) -> Failures:
-    """Links between switches by name."""
     from detour.topo.failures import parse_failure
 
-    found = frozenset(parse_failure(topology, name) for name in names.split(","))
-    for failure in found:
+    failures = frozenset(parse_failure(topology, name) for name in names.split(","))
+    for failure in failures:
         if failure.kind != "link" or topology.links[failure.index].kind == "host":
             raise DetourError(f"--fail {names}: only links between switches can be down here, like s0-s3 or s0:5")
-    return found
+    return failures
 
 
 def _prove(options: argparse.Namespace) -> int:
@@ -170,9 +161,7 @@ def _prove(options: argparse.Namespace) -> int:
         return prove(options, *_routed_network(options))
     for name in _NOT_OF_RUNNING:
         if getattr(options, name) != options.default_of(name):
-            raise DetourError(
-                f"--{name.replace('_', '-')} is not for --running: that is asked of the fabric that is up"
-            )
+            raise DetourError(f"{option_of(name)} is not for --running: that is asked of the fabric that is up")
     return prove_running(options)
 
 
@@ -191,7 +180,11 @@ def _build(options: argparse.Namespace) -> None:
     began = time.monotonic()
     network = _network(options)
     if options.out:
-        _write_links(network, options.out)
+        with new_text(options.out) as out:
+            writer = csv.writer(out, lineterminator="\n")
+            writer.writerow(("a", "b", "virtual_a", "virtual_b", "layer_a", "layer_b"))
+            for ends, virtual, layer in zip(network.links, network.virtual, network.layer, strict=True):
+                writer.writerow((*ends.tolist(), *virtual.tolist(), *layer.tolist()))
     seconds = round(time.monotonic() - began, 4)
     hosts = int(network.hosts.sum())
     _present(
@@ -199,16 +192,6 @@ def _build(options: argparse.Namespace) -> None:
         {"spec": network.spec, "switches": network.size, "hosts": hosts, "links": len(network.links),
          "layers": network.layers, "seconds": seconds},
     )  # fmt: skip
-
-
-def _write_links(network: Expander, file: Path) -> None:
-    import csv
-
-    with new_text(file) as out:
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(("a", "b", "virtual_a", "virtual_b", "layer_a", "layer_b"))
-        for ends, virtual, layer in zip(network.links, network.virtual, network.layer, strict=True):
-            writer.writerow((*ends.tolist(), *virtual.tolist(), *layer.tolist()))
 
 
 def _paths(options: argparse.Namespace) -> None:
@@ -227,8 +210,8 @@ def _paths(options: argparse.Namespace) -> None:
         short = round(float(counts.mean_paths(network, 4, policy.priorities, report=report).sum()), 4)
     if options.out:
         write_csv(routes, options.out)
-    found = {"pairs": len(routes.pairs), "paths": routes.total, "k2_mean": k2, "n_p4": short, "seconds": seconds}
-    _present(options, found, ("mean length", round(routes.mean_length, 4)))
+    document = {"pairs": len(routes.pairs), "paths": routes.total, "k2_mean": k2, "n_p4": short, "seconds": seconds}
+    _present(options, document, ("mean length", round(routes.mean_length, 4)))
 
 
 def _throughput(options: argparse.Namespace) -> None:
@@ -239,20 +222,20 @@ def _throughput(options: argparse.Namespace) -> None:
     network, policy = _routed_network(options)
     EXPANDER.load()
     began = time.monotonic()
-    wanted = demand.demand_of(options.pattern, network, options.seed)
+    traffic = demand.demand_of(options.pattern, network, options.seed)
     with bar("paths", options.json) as report:
-        carried = throughput.throughput(network, policy, wanted, options.method, options.gap, report)
-    bound = demand.upper_bound(network, wanted)
+        carried = throughput.throughput(network, policy, traffic, options.method, options.gap, report)
+    bound = demand.upper_bound(network, traffic)
     seconds = round(time.monotonic() - began, 4)
-    found = {"theta": round(carried.theta, 6), "upper_bound": round(bound, 6), "gap": round(carried.gap, 6)}
-    _present(options, found | {"seconds": seconds}, ("method", carried.method))
+    document = {"theta": round(carried.theta, 6), "upper_bound": round(bound, 6), "gap": round(carried.gap, 6)}
+    _present(options, document | {"seconds": seconds}, ("method", carried.method))
 
 
-def _present(options: argparse.Namespace, found: dict[str, Any], *more: tuple[str, Any]) -> None:
+def _present(options: argparse.Namespace, document: dict[str, Any], *more: tuple[str, Any]) -> None:
     """A row for every key, then what else people see."""
-    rows = [*((name.replace("_", " "), value) for name, value in found.items()), *more]
+    rows = [*((name.replace("_", " "), value) for name, value in document.items()), *more]
     table = Table((left("what", lambda row: row[0]), right("value", lambda row: row[1])), rows)
-    present(found, options, lambda page: page.table(table))
+    present(document, options, lambda page: page.table(table))
 
 
 def _compare(options: argparse.Namespace) -> int:
@@ -263,24 +246,20 @@ def _compare(options: argparse.Namespace) -> int:
     _check_gap(options)
     network = _network(options)
     terms = comparison.Terms(
-        k=options.k,
-        trees=options.trees,
-        bounds=whole_numbers("--bounds", options.bounds),
-        schemes=tuple(name.strip() for name in options.routings.split(",")),
-        gap=options.gap,
-        seed=options.order_seed,
+        k=options.k, trees=options.trees, bounds=whole_numbers("--bounds", options.bounds),
+        schemes=tuple(name.strip() for name in options.routings.split(",")), gap=options.gap, seed=options.order_seed,
         max_hops=options.max_hops,
-    )
+    )  # fmt: skip
     terms.check()
-    wanted = demand.demand_of(options.pattern, network, options.seed)
+    traffic = demand.demand_of(options.pattern, network, options.seed)
     EXPANDER.load()
     with bar("routings", options.json) as report:
-        found = comparison.compare(network, options.pattern, wanted, terms, report)
-    present(found, options, lambda page: _show_comparison(page, found))
-    return 0 if all(row.acyclic for row in found.rows) else 1
+        compared = comparison.compare(network, options.pattern, traffic, terms, report)
+    present(compared, options, lambda page: _show_comparison(page, compared))
+    return 0 if all(row.acyclic for row in compared.rows) else 1
 
 
-def _show_comparison(page: Page, found: Comparison) -> None:
+def _show_comparison(page: Page, comparison: Comparison) -> None:
     def name(row: Compared) -> str:
         return row.scheme if row.bound is None else f"{row.scheme}, {row.bound} given"
 
@@ -290,13 +269,13 @@ def _show_comparison(page: Page, found: Comparison) -> None:
         left("acyclic", lambda row: "yes" if row.acyclic else "NO"),
         right("paths", lambda row: fixed(row.paths, 1), means="of a pair, mean"),
         right("links", lambda row: f"{fixed(row.mean_hops, 2)} / {row.max_hops}", means="of a path, mean / most"),
-        right("throughput", lambda row: fixed(row.theta, 3), means=f"{found.pattern} traffic"),
+        right("throughput", lambda row: fixed(row.theta, 3), means=f"{comparison.pattern} traffic"),
         right("escaped", lambda row: f"{row.escaped:.0%}" if row.scheme == "nue" else "", means="to the spanning tree"),
         right("seconds", lambda row: fixed(row.seconds, 2)),
     )
-    page.print(found.spec, whole=True)
-    page.table(Table(columns, found.rows))
-    page.print(f"KSP, K = {found.k}, with Tagger: {found.tagger} priorities")
+    page.print(comparison.spec, whole=True)
+    page.table(Table(columns, comparison.rows))
+    page.print(f"KSP, K = {comparison.k}, with Tagger: {comparison.tagger} priorities")
 
 
 def _grow(options: argparse.Namespace) -> int:
@@ -313,50 +292,42 @@ def _grow(options: argparse.Namespace) -> int:
         raise DetourError(f"--add {options.add} is less than 1 switch")
     EXPANDER.load()
     began = time.monotonic()
-    found = growth.grow(network, options.add)
+    grown = growth.grow(network, options.add)
     with bar("paths", options.json) as report:
         before = compute(network, policy, report=report)
-        routes = compute(found.network, policy, report=report)
+        routes = compute(grown.network, policy, report=report)
     proven = proof.prove(routes)
     # Those that were there before: a switch may come in where an earlier new one has its links.
-    taken = {pair for step in found.steps for pair in step.rewired if max(pair) < network.size}
+    taken = {pair for step in grown.steps for pair in step.rewired if max(pair) < network.size}
     added = [
         {"switch": f"s{s.switch}", "rewired": [f"s{a}-s{b}" for a, b in s.rewired], "least": s.least}
-        for s in found.steps
+        for s in grown.steps
     ]
     result = {
-        "spec": found.network.spec,
-        "switches": found.network.size,
-        "added": added,
-        "rewired": sum(len(step.rewired) for step in found.steps),
-        "least": sum(step.least for step in found.steps),
-        "links": len(found.network.links),
-        "priorities": policy.priorities,
-        "pairs": len(routes.pairs),
-        "paths": routes.total,
-        "mean_hops": round(routes.mean_length, 4),
-        "max_hops": int(routes.length.max(initial=0)),
-        "acyclic": [layer.acyclic for layer in proven.priorities],
-        "lengthened": round(share_over(before, taken), 4),
-        "seconds": round(time.monotonic() - began, 4),
-    }
+        "spec": grown.network.spec, "switches": grown.network.size, "added": added,
+        "rewired": sum(len(step.rewired) for step in grown.steps), "least": sum(step.least for step in grown.steps),
+        "links": len(grown.network.links), "priorities": policy.priorities, "pairs": len(routes.pairs),
+        "paths": routes.total, "mean_hops": round(routes.mean_length, 4),
+        "max_hops": int(routes.length.max(initial=0)), "acyclic": [layer.acyclic for layer in proven.priorities],
+        "lengthened": round(share_over(before, taken), 4), "seconds": round(time.monotonic() - began, 4),
+    }  # fmt: skip
     present(result, options, lambda page: _show_grown(page, result))
     return 0 if proven.deadlock_free else 1
 
 
-def _show_grown(page: Page, found: dict[str, Any]) -> None:
+def _show_grown(page: Page, document: dict[str, Any]) -> None:
     columns = (
         left("new switch", lambda row: row["switch"]),
         right("rewired", lambda row: len(row["rewired"])),
         right("least possible", lambda row: row["least"]),
         left("links that made way", lambda row: " ".join(row["rewired"])),
     )
-    page.table(Table(columns, found["added"]))
-    page.print(found["spec"], whole=True)
-    old = f"{found['lengthened']:.1%} of the old paths passed one"
-    page.print(f"{found['switches']} switches, {found['links']} links; {old}")
+    page.table(Table(columns, document["added"]))
+    page.print(document["spec"], whole=True)
+    old = f"{document['lengthened']:.1%} of the old paths passed one"
+    page.print(f"{document['switches']} switches, {document['links']} links; {old}")
     page.print(
-        f"{found['paths']} paths of {found['pairs']} pairs, {fixed(found['mean_hops'], 2)} links in the mean, "
-        f"{found['max_hops']} at most, in {found['priorities']} priorities"
+        f"{document['paths']} paths of {document['pairs']} pairs, {fixed(document['mean_hops'], 2)} links in the mean, "
+        f"{document['max_hops']} at most, in {document['priorities']} priorities"
     )
-    page.print("cannot deadlock" if all(found["acyclic"]) else "may deadlock")
+    page.print("cannot deadlock" if all(document["acyclic"]) else "may deadlock")

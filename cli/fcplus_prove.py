@@ -17,7 +17,7 @@ from detour.cli.output import Page, bar, present, shown_progress
 from detour.fabric.operations.results import ProvenAnywhere, ProvenClasses, ProvenPlain
 
 if TYPE_CHECKING:
-    from detour.control.expander.installed import InstalledProof
+    from detour.control.expander.proof import InstalledProof
     from detour.control.expander.routes import ExpanderRoutes, PathPolicy
     from detour.fabric.operations.results import ProvenFabric, ProvenSenders
     from detour.topo.expander import Expander
@@ -52,25 +52,22 @@ def prove(options: argparse.Namespace, network: Expander, policy: PathPolicy) ->
     held = _installed(routes)
     links = [f"s{a}-s{b}" for a, b in network.links[sorted(network.down)].tolist()]
     safe = proven.deadlock_free and held.listed.acyclic and held.plain.acyclic
-    found = _Proven(
-        acyclic=[layer.acyclic for layer in proven.priorities],
-        channels=proven.channels,
-        dependencies=proven.dependencies,
-        seconds=seconds,
-        installed=ProvenClasses(*held.listed.sums),
+    document = _Proven(
+        acyclic=[layer.acyclic for layer in proven.priorities], channels=proven.channels,
+        dependencies=proven.dependencies, seconds=seconds, installed=ProvenClasses(*held.listed.sums),
         plain_traffic=ProvenPlain(*held.plain.sums, held.lossy),
         failed=ProvenAnywhere(*held.anywhere.sums, links, held.unrouted),
         tagger_priorities=UNSET if proven.deadlock_free and not options.tagger else tagger.assign(routes).priorities,
         cycle=UNSET if safe else cycle or list(held.plain.cycle),
-    )
-    present(found, options, lambda page: _show(page, found))
+    )  # fmt: skip
+    present(document, options, lambda page: _show(page, document))
     return 0 if safe else 1
 
 
 def _installed(routes: ExpanderRoutes) -> InstalledProof:
     """What follows from the entries for classes that switches hold."""
     from detour.control.expander.demand import hop_distances
-    from detour.control.expander.installed import prove_installed
+    from detour.control.expander.proof import prove_installed
     from detour.control.verifier.dependencies import InstalledClasses, shortest_choices, wires_of
     from detour.fabric.traffic.expander import installed_classes
 
@@ -85,39 +82,35 @@ def prove_running(options: argparse.Namespace) -> int:
     """The same of the fabric that is up, from what its switches hold now."""
     with shown_progress(options.json) as progress:
         progress("reading all tables back and following packets by them")
-        found = running().prove(options.k)
-    present(found, options, lambda page: show_running(page, found))
-    return 0 if found.deadlock_free else 1
+        proof = running().prove(options.k)
+    present(proof, options, lambda page: show_running(page, proof))
+    return 0 if proof.deadlock_free else 1
 
 
-def show_running(page: Page, found: ProvenFabric) -> None:
+def show_running(page: Page, proof: ProvenFabric) -> None:
     """What was proven of a fabric that is up."""
-    classes = ", ".join(map(str, found.lossless))
-    page.print(f"{found.topology}, {found.entries} entries of {found.switches} switches, lossless classes: {classes}")
-    _show_classes(page, found.installed, found.plain_traffic, found.failed, senders=found.senders)
-    if found.cycle:
-        page.print("a cycle: " + ", ".join(found.cycle))
+    classes = ", ".join(map(str, proof.lossless))
+    page.print(f"{proof.topology}, {proof.entries} entries of {proof.switches} switches, lossless classes: {classes}")
+    _show_classes(page, proof.installed, proof.plain_traffic, proof.failed, senders=proof.senders)
+    if proof.cycle:
+        page.print("a cycle: " + ", ".join(proof.cycle))
 
 
-def _show(page: Page, found: _Proven) -> None:
+def _show(page: Page, proof: _Proven) -> None:
     columns = (right("priority", lambda row: row[0]), left("acyclic", lambda row: "yes" if row[1] else "NO"))
-    page.table(Table(columns, list(enumerate(found.acyclic, 1))))
-    page.print(f"{found.channels} channels, {found.dependencies} dependencies, {found.seconds} s")
-    if found.cycle:
-        page.print("a cycle: " + " ".join(found.cycle))
-    if found.tagger_priorities:
-        page.print(f"Tagger needs {found.tagger_priorities} priorities for these routes")
-    _show_classes(page, found.installed, found.plain_traffic, found.failed)
+    page.table(Table(columns, list(enumerate(proof.acyclic, 1))))
+    page.print(f"{proof.channels} channels, {proof.dependencies} dependencies, {proof.seconds} s")
+    if proof.cycle:
+        page.print("a cycle: " + " ".join(proof.cycle))
+    if proof.tagger_priorities:
+        page.print(f"Tagger needs {proof.tagger_priorities} priorities for these routes")
+    _show_classes(page, proof.installed, proof.plain_traffic, proof.failed)
 
 
 def _show_classes(
-    page: Page,
-    installed: ProvenClasses,
-    plain: ProvenPlain,
-    failed: ProvenAnywhere,
-    *,
+    page: Page, installed: ProvenClasses, plain: ProvenPlain, failed: ProvenAnywhere, *,
     senders: ProvenSenders | None = None,
-) -> None:
+) -> None:  # fmt: skip
     page.print(f"listed routes, as switches class them: {_verdict(installed.acyclic)}")
     if senders is not None:
         page.print(f"with the {senders.lists} uSID lists that senders use now: {_verdict(senders.acyclic)}")

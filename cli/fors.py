@@ -47,12 +47,8 @@ def register(commands: Any) -> None:
     add_size_options(verify, cost=False)
     export = _add(kinds, "export", "a plan for other people's tools", _export, out=False)
     export.add_argument("file", type=Path, metavar="FILE", help="the plan: CSV with phase,src,dst,spine")
-    export.option(
-        "--format",
-        "opensm: forwarding tables (-R file -U); ibsim: the fabric; msccl: XML; json: phases, ranks and spines",
-        choices=_FORMATS,
-        required=True,
-    )
+    text = "opensm: forwarding tables (-R file -U); ibsim: the fabric; msccl: XML; json: phases, ranks and spines"
+    export.option("--format", text, choices=_FORMATS, required=True)
     export.option("--out", "what to write", "FILE", output_file, required=True)
     add_size_options(export, cost=False)
     export.option("--guids", "name,guid of switches and servers (made up)", "FILE", Path)
@@ -61,12 +57,8 @@ def register(commands: Any) -> None:
 
 def _add(kinds: Any, name: str, text: str, run: Any, *, out: bool = True) -> Parser:
     parser = command(kinds, name, text, run)
-    parser.option(
-        "--topo",
-        "m0=20,m1=18: spines, leaves; hosts=,cables=,speed=; ft3:...,fat-tree:k=",
-        "SPEC",
-        default="ft:m0=20,m1=18",
-    )
+    help_text = "m0=20,m1=18: spines, leaves; hosts=,cables=,speed=; ft3:...,fat-tree:k="
+    parser.option("--topo", help_text, "SPEC", default="ft:m0=20,m1=18")
     add_server_options(parser, "servers that are there, spread evenly (m0*m1)")
     parser.option("--fail", "links that are down; *:3 spine 3, 3:* leaf 3", "LEAF:SPINE[,...]")
     parser.option("--random-failures", "more links; leaves keep a common spine", "N", int)
@@ -75,9 +67,6 @@ def _add(kinds: Any, name: str, text: str, run: Any, *, out: bool = True) -> Par
     if out:
         parser.option("--out", "write the plan as CSV: phase,src,dst,spine", "FILE", output_file)
     return parser
-
-
-# -- what the options describe ------------------------------------------------------------------------------
 
 
 def _fabric_of(options: argparse.Namespace, skip_unreachable: bool) -> FatTree:
@@ -130,9 +119,6 @@ def _refuse(problems: Sequence[str], file: Path, fabric: FatTree) -> None:
     """A file that is no plan, with the first problem."""
     for text in problems:
         raise DetourError(f"{file} is no plan for {fabric.name} with {fabric.servers} servers: {text}")
-
-
-# -- commands -----------------------------------------------------------------------------------------------
 
 
 def _schedule(options: argparse.Namespace) -> int:
@@ -246,19 +232,12 @@ def _export(options: argparse.Namespace) -> int:
     elif options.format == "json":
         lines = [schedule_json(plan, sent).rstrip("\n")]
     else:
-        lines = _subnet(plan.fabric, options.format, options.guids)
+        from detour.control.fors.subnet import forwarding_tables, made_up_guids, read_guids, simulated
+
+        names = made_up_guids(plan.fabric) if options.guids is None else read_guids(plan.fabric, options.guids)
+        lines = forwarding_tables(plan.fabric, names) if options.format == "opensm" else simulated(plan.fabric, names)
     write_file(options.out, "\n".join([*lines, ""]))
     return 0
-
-
-def _subnet(fabric: FatTree, form: str, guids: Path | None) -> Iterable[str]:
-    from detour.control.fors.subnet import forwarding_tables, made_up_guids, read_guids, simulated
-
-    names = made_up_guids(fabric) if guids is None else read_guids(fabric, guids)
-    return forwarding_tables(fabric, names) if form == "opensm" else simulated(fabric, names)
-
-
-# -- results ------------------------------------------------------------------------------------------------
 
 
 def _finish(options: argparse.Namespace, plan: ForsPlan, change: Change | None = None) -> int:
@@ -297,16 +276,11 @@ def _finish_sizes(options: argparse.Namespace, plan: UnequalPlan) -> int:
 
     flows, bound, length = plan.plan, plan.plan.lower_bound, plan.length
     document = _checked(options, plan, flows, unequal_problems, write_unequal, length == bound) | {
-        "sizes": str(options.sizes or options.skew),
-        "total_bytes": int(plan.sizes.sum()),
-        "messages": int((plan.sizes > 0).sum()),
-        "pieces": flows.flows,
-        "length_bytes": length,
-        "bound_bytes": bound,
-        "bound_by_servers": plan.by_servers,
-        "bound_by_links": plan.by_links,
+        "sizes": str(options.sizes or options.skew), "total_bytes": int(plan.sizes.sum()),
+        "messages": int((plan.sizes > 0).sum()), "pieces": flows.flows, "length_bytes": length, "bound_bytes": bound,
+        "bound_by_servers": plan.by_servers, "bound_by_links": plan.by_links,
         "ratio": round(length / bound, 6) if bound else 1.0,
-    }
+    }  # fmt: skip
     decides = "the busiest server" if plan.by_servers >= plan.by_links else "links between leaves and spines"
     lines = [
         ("sizes", f"{document['sizes']}: {document['messages']:,} messages, {document['total_bytes']:,} bytes"),
@@ -319,13 +293,9 @@ def _finish_sizes(options: argparse.Namespace, plan: UnequalPlan) -> int:
 
 
 def _checked(
-    options: argparse.Namespace,
-    plan: Any,
-    flows: ForsPlan,
-    check: Callable[[Any], list[str]],
-    write: Callable[[Any, Path], None],
-    optimal: bool,
-) -> dict[str, Any]:
+    options: argparse.Namespace, plan: Any, flows: ForsPlan, check: Callable[[Any], list[str]],
+    write: Callable[[Any, Path], None], optimal: bool,
+) -> dict[str, Any]:  # fmt: skip
     """Verifies a plan, of which `flows` are phases and paths, and writes it if that is asked for; what JSON says of
     plans of both kinds."""
     begin = time.perf_counter()
@@ -334,17 +304,10 @@ def _checked(
     if getattr(options, "out", None) is not None:
         write(plan, options.out)
     return {
-        "fabric": flows.fabric.name,
-        "servers": flows.fabric.servers,
-        "failed": flows.fabric.failed_names(),
-        "phases": flows.phases,
-        "optimal": optimal and not problems,
-        "method": flows.method,
-        "verified": not problems,
-        "problems": problems,
-        "unreachable": [list(pair) for pair in flows.unreachable],
-        "seconds": vars(seconds),
-    }
+        "fabric": flows.fabric.name, "servers": flows.fabric.servers, "failed": flows.fabric.failed_names(),
+        "phases": flows.phases, "optimal": optimal and not problems, "method": flows.method, "verified": not problems,
+        "problems": problems, "unreachable": [list(pair) for pair in flows.unreachable], "seconds": vars(seconds),
+    }  # fmt: skip
 
 
 def _show(
@@ -357,12 +320,9 @@ def _show(
     right."""
     lines = [
         ("fabric", f"{document['fabric']}, {document['servers']} servers, {len(document['failed'])} failed links"),
-        *rows,
-        ("method", document["method"]),
-        ("verified", "yes" if document["verified"] else "NO"),
-        ("took", ", ".join(f"{name} {1000 * value:.1f} ms" for name, value in document["seconds"].items())),
-        *more,
-    ]
+        *rows, ("method", document["method"]), ("verified", "yes" if document["verified"] else "NO"),
+        ("took", ", ".join(f"{name} {1000 * value:.1f} ms" for name, value in document["seconds"].items())), *more,
+    ]  # fmt: skip
     if document["unreachable"]:
         lines.append(("left out", ", ".join(f"leaves {u} and {v}" for u, v in document["unreachable"])))
     lines += [("problem", text) for text in document["problems"]]

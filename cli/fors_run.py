@@ -78,7 +78,7 @@ def has_sizes(options: argparse.Namespace) -> bool:
 
 def sizes_of(options: argparse.Namespace, fabric: FatTree) -> Int64Array:
     """The sizes that the options name. Raises `DetourError`: both are given, or what is wrong with one."""
-    from detour.control.fors.sizes import drawn_sizes, read_sizes
+    from detour.control.fors.files import drawn_sizes, read_sizes
 
     if options.sizes is not None and options.skew is not None:
         raise DetourError("--sizes reads sizes from a file, --skew draws them: one of the two")
@@ -89,27 +89,14 @@ def sizes_of(options: argparse.Namespace, fabric: FatTree) -> Int64Array:
 
 def _time(text: str) -> int:
     """Picoseconds."""
-    found = _TIME.fullmatch(text)
-    if not found:
+    match = _TIME.fullmatch(text)
+    if not match:
         raise argparse.ArgumentTypeError(f"{text!r} is not a time like 500us, 1.5ms or 1s")
-    return round(float(found[1]) * _UNITS[found[2]])
-
-
-def _stragglers(text: str | None) -> tuple[tuple[int, int], ...]:
-    """Servers and ps."""
-    found = []
-    for part in text.split(",") if text is not None else ():
-        server, colon, late = part.strip().partition(":")
-        if not colon or not (server.isascii() and server.isdecimal()):
-            raise DetourError(f"--straggler: {part.strip()!r} is not SERVER:TIME, like 3:20us")
-        try:
-            found.append((int(server), _time(late)))
-        except argparse.ArgumentTypeError as error:
-            raise DetourError(f"--straggler: {error}") from error
-    return tuple(found)
+    return round(float(match[1]) * _UNITS[match[2]])
 
 
 def _run(options: argparse.Namespace) -> int:
+    from detour.control.fors import parse_fabric, random_failures
     from detour.control.fors.texts import parse_links
     from detour.control.native import FORS_PART
     from detour.engine import warm
@@ -119,7 +106,8 @@ def _run(options: argparse.Namespace) -> int:
     from detour.fabric.traffic.pinned import Tuning
     from detour.hosts.rdma import RDMA
 
-    fabric = _fabric(options)
+    bare = parse_fabric(options.topo, None, options.servers, options.population, options.group)
+    fabric = random_failures(bare, options.random_failures, options.seed)
     breaks: tuple[Break, ...] = ()
     if options.fail_at:
         breaks = _breaks(_parts(fabric, options.fail), options.fail_at, options.silent)
@@ -134,17 +122,21 @@ def _run(options: argparse.Namespace) -> int:
         if fabric.cores:
             raise DetourError(f"--sizes and --skew are for two levels (ft:...); {options.topo!r} has three")
         sizes = sizes_of(options, fabric)
+    stragglers: list[tuple[int, int]] = []  # servers and ps
+    for part in options.straggler.split(",") if options.straggler is not None else ():
+        server, colon, late = part.strip().partition(":")
+        if not colon or not (server.isascii() and server.isdecimal()):
+            raise DetourError(f"--straggler: {part.strip()!r} is not SERVER:TIME, like 3:20us")
+        try:
+            stragglers.append((int(server), _time(late)))
+        except argparse.ArgumentTypeError as error:
+            raise DetourError(f"--straggler: {error}") from error
     run = ExchangeRun(
-        fabric,
-        options.routing,
-        breaks,
-        options.phases,
-        Pace(options.message, options.arity, jitter_ps=options.jitter, stragglers=_stragglers(options.straggler)),
-        Tuning(rate_bps=options.rate, seed=options.seed),
-        Delays(plan_ps=options.plan_time),
-        skip_unreachable=options.skip_unreachable,
-        sizes=sizes,
-    )
+        fabric, options.routing, breaks, options.phases,
+        Pace(options.message, options.arity, jitter_ps=options.jitter, stragglers=tuple(stragglers)),
+        Tuning(rate_bps=options.rate, seed=options.seed), Delays(plan_ps=options.plan_time),
+        skip_unreachable=options.skip_unreachable, sizes=sizes,
+    )  # fmt: skip
     with shown_progress(options.json) as progress:
         warm.ensure(progress, RDMA)
         if breaks:
@@ -154,16 +146,7 @@ def _run(options: argparse.Namespace) -> int:
     return 1 if result.exchange.missing or result.exchange.repeated else 0
 
 
-def _fabric(options: argparse.Namespace) -> FatTree:
-    """The fabric, with the links that were drawn failed."""
-    from detour.control.fors import parse_fabric, random_failures
-
-    bare = parse_fabric(options.topo, None, options.servers, options.population, options.group)
-    return random_failures(bare, options.random_failures, options.seed)
-
-
 def _parts(fabric: FatTree, text: str | None) -> list[tuple[frozenset[TreeLink], frozenset[int]]]:
-    """Links and leaves that every part of `--fail` breaks."""
     from detour.control.fors.texts import parse_links
 
     parts: list[tuple[frozenset[TreeLink], frozenset[int]]] = []
@@ -187,8 +170,8 @@ def _breaks(
         raise DetourError("--fail-at says when, and --fail what fails; the latter is missing")
     if len(times) not in (1, len(parts)):
         raise DetourError(f"--fail-at has {len(times)} times for {len(parts)} parts of --fail; it takes 1 or as many")
-    each = times * len(parts) if len(times) == 1 else times
-    return tuple(Break(at, links, leaves, silent) for at, (links, leaves) in zip(each, parts, strict=True))
+    moments = times * len(parts) if len(times) == 1 else times
+    return tuple(Break(at, links, leaves, silent) for at, (links, leaves) in zip(moments, parts, strict=True))
 
 
 def _measured(result: ExchangeResult) -> Table[tuple[str, str]]:
@@ -210,7 +193,7 @@ def _measured(result: ExchangeResult) -> Table[tuple[str, str]]:
         rows.insert(
             5, ("at least", f"{result.bound_us / 1e3:.3f} ms of bytes; the exchange took {result.over_bound:.3f} of it")
         )
-    rows += [(f"links {', '.join(each.links[:6])}", _story(each)) for each in result.detections]
+    rows += [(f"links {', '.join(detection.links[:6])}", _story(detection)) for detection in result.detections]
     if result.planning_seconds:
         took = ", ".join(f"{1000 * seconds:.2f}" for seconds in result.planning_seconds)
         counted = "counted as measured" if result.plan_time == "measured" else "counted as --plan-time says"
@@ -218,16 +201,13 @@ def _measured(result: ExchangeResult) -> Table[tuple[str, str]]:
     return Table((left("what", lambda row: row[0]), left("measured", lambda row: row[1])), rows)
 
 
-def _story(found: Detection) -> str:
-    text = f"{found.detected_by}: noticed at {found.detected_us:.1f} us"
-    if found.hosts_told_us is not None:
-        text += f", hosts told at {found.hosts_told_us:.1f} us"
-    if found.in_force_us is None:
+def _story(detection: Detection) -> str:
+    text = f"{detection.detected_by}: noticed at {detection.detected_us:.1f} us"
+    if detection.hosts_told_us is not None:
+        text += f", hosts told at {detection.hosts_told_us:.1f} us"
+    if detection.in_force_us is None:
         return text + ", the exchange was over before the new plan"
-    return text + f", new plan in force at {found.in_force_us:.1f} us from phase {found.in_force_from_phase} on"
-
-
-# -- rivals -------------------------------------------------------------------------------------------------
+    return text + f", new plan in force at {detection.in_force_us:.1f} us from phase {detection.in_force_from_phase} on"
 
 
 def _add_rivals_options(parser: Parser) -> None:
@@ -235,11 +215,8 @@ def _add_rivals_options(parser: Parser) -> None:
     parser.option("--failures", "links that fail, drawn (0,1,3,5)", "N,...", default="0,1,3,5")
     add_size_options(parser, cost=False)
     parser.option("--rate", "of servers' links (200G)", "BPS", byte_count, default=_RATE)
-    parser.option(
-        "--scale-up",
-        "FAST too: G servers of a leaf are a machine with a network inside, SPEED times a link, like 4:9",
-        "G:SPEED",
-    )
+    text = "FAST too: G servers of a leaf are a machine with a network inside, SPEED times a link, like 4:9"
+    parser.option("--scale-up", text, "G:SPEED")
     parser.flag("--ideal", "only what links need; nothing is run")
     parser.option("--seed", "of failures, sizes, hashes, host stacks (1)", "S", int, default=1)
     parser.option("--write", "write the table there as well (docs/fors-fabric.md)", "FILE", output_file)
@@ -287,16 +264,16 @@ def _rivals(options: argparse.Namespace) -> int:
         if not options.ideal:
             warm.ensure(progress, RDMA)
         name = str(options.sizes or options.skew)
-        found = compare(
+        comparison = compare(
             fabric, sizes, failures, name, tuning, scale_up=scale_up, measure=not options.ideal, report=progress
         )
     if options.write is not None:
-        write_block(options.write, _command(options), found)
-    machines = f", machines {found.scale_up}" if found.scale_up else ""
-    caption = f"{found.topology}, {found.servers} servers{machines}, {found.sizes} of {found.mean_bytes:,} bytes"
-    caption += ": over the bound"
-    present(found, options, lambda page: page.table(table(RivalRow, found.rows, caption)))
-    return 0 if all(row.delivered is not False for row in found.rows) else 1
+        write_block(options.write, _command(options), comparison)
+    machines = f", machines {comparison.scale_up}" if comparison.scale_up else ""
+    caption = f"{comparison.topology}, {comparison.servers} servers{machines}, "
+    caption += f"{comparison.sizes} of {comparison.mean_bytes:,} bytes: over the bound"
+    present(comparison, options, lambda page: page.table(table(RivalRow, comparison.rows, caption)))
+    return 0 if all(row.delivered is not False for row in comparison.rows) else 1
 
 
 def _command(options: argparse.Namespace) -> str:

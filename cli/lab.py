@@ -14,7 +14,7 @@ from detour.base.quantities import fraction_of, rate_bps_of, time_ps_of
 from detour.base.tables import Table, left, right
 from detour.base.times import NS
 from detour.cli.output import Page, present, shown_progress, timed_bar
-from detour.cli.parser import Parser, add_name_option, command, seconds
+from detour.cli.parser import Parser, add_name_option, command, option_of, refuse, seconds
 from detour.cli.trace_text import present_traced
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from detour.fabric.labs.running import LabStatus
     from detour.fabric.records import LinuxHost
 
-_NOT_WITH_SIM = ("scenario", "topo", "scheme", "cc", "connections", "buffer", "ecn", "fail", "reroute_after",
+_NOT_WITH_SIM = ("topo", "scheme", "cc", "connections", "buffer", "ecn", "fail", "reroute_after",
                  "place", "out", "record", "web")  # fmt: skip
 _DEFAULT_WORKLOAD = "ping"
 _SHOWN = 24
@@ -41,18 +41,15 @@ def register(commands: Any) -> None:
 def _lab(options: argparse.Namespace) -> None:
     from detour.fabric.daemon import client
 
-    found = client.ask("hosts", workload=_absolute(options.workload), seconds=options.seconds)
+    # Paths are whole ones: who is up may live in another folder.
+    workload = re.sub(r"(?<=[:,])file=([^,;]+)", lambda m: f"file={os.path.abspath(m[1].strip())}", options.workload)
+    document = client.ask("hosts", workload=workload, seconds=options.seconds)
 
     def render(page: Page) -> None:
-        for table in lab_tables(found):
+        for table in lab_tables(document):
             page.table(table)
 
-    present(found, options, render)
-
-
-def _absolute(workload: str) -> str:
-    """With whole paths: who is up may live in another folder."""
-    return re.sub(r"(?<=[:,])file=([^,;]+)", lambda found: f"file={os.path.abspath(found[1].strip())}", workload)
+    present(document, options, render)
 
 
 def add_lab_options(parser: Parser) -> None:
@@ -61,15 +58,6 @@ def add_lab_options(parser: Parser) -> None:
     parser.flag("--solution", "with --lab: files of DIR/solution go before those of DIR")
 
     parser.option("--lab-args", "with --lab: arguments of a lab's network.py, in one text", "ARGS")
-
-
-def refuse(options: argparse.Namespace, names: Sequence[str]) -> None:
-    """Options that are not for labs. Raises `DetourError`: one of them is given."""
-    for name in names:
-        given = getattr(options, name)
-        if given is not None and given is not False and given != []:
-            option = "a scenario" if name == "scenario" else f"--{name.replace('_', '-')}"
-            raise DetourError(f"{option} is not for labs (--lab)")
 
 
 def read(options: argparse.Namespace) -> Lab:
@@ -87,13 +75,11 @@ def lab_of_up(options: argparse.Namespace) -> str | None:
     """The lab that `up` is to boot, with its whole path; None: a fabric. Raises `DetourError`: an option is given that
     is not for labs, or one that is for labs only."""
     if options.lab is None:
-        for name in ("solution", "lab_args"):
-            if getattr(options, name):
-                raise DetourError(f"--{name.replace('_', '-')} is for labs (--lab)")
+        refuse(options, ("solution", "lab_args"), "is for labs (--lab)")
         return None
     for name, default in _NOT_WITH_UP.items():
         if getattr(options, name) != default:
-            raise DetourError(f"--{name.replace('_', '-')} is not for labs (--lab)")
+            raise DetourError(f"{option_of(name)} is not for labs (--lab)")
     if options.target == "bmv2":
         raise DetourError("--target bmv2 is not for labs (--lab), which run on the engine")
     if options.target == "virtual" and (options.linux or options.netns):
@@ -128,7 +114,9 @@ def show_lab(page: Page, status: LabStatus) -> None:
 
 def sim_lab(options: argparse.Namespace) -> None:
     """`detour sim --lab DIR`."""
-    refuse(options, _NOT_WITH_SIM)
+    if options.scenario is not None:
+        raise DetourError("a scenario is not for labs (--lab)")
+    refuse(options, _NOT_WITH_SIM, "is not for labs (--lab)")
     from detour.engine.clock import RealTime
     from detour.engine.jitter import AUTO
     from detour.experiments.sim import report
@@ -168,19 +156,18 @@ def sim_lab(options: argparse.Namespace) -> None:
 
 
 def _defaults(options: argparse.Namespace) -> LinkDefaults:
-    """Of links of which the lab says nothing."""
     from dataclasses import replace
 
     from detour.fabric.labs.virtual import DEFAULTS
 
-    found = DEFAULTS
+    defaults = DEFAULTS
     if options.rate is not None:
-        found = replace(found, rate_bps=rate_bps_of(options.rate))
+        defaults = replace(defaults, rate_bps=rate_bps_of(options.rate))
     if options.delay is not None:
-        found = replace(found, delay_ps=time_ps_of(options.delay))
+        defaults = replace(defaults, delay_ps=time_ps_of(options.delay))
     if options.loss is not None:
-        found = replace(found, loss=fraction_of(options.loss))
-    return found
+        defaults = replace(defaults, loss=fraction_of(options.loss))
+    return defaults
 
 
 def _tick(text: str) -> int:
@@ -234,7 +221,7 @@ _TEXTS = ("src", "dst", "switch", "peer", "to", "control")
 
 def lab_tables(document: dict[str, Any]) -> list[Table[Any]]:
     """One for each kind of what hosts did, and one of ports."""
-    found = []
+    tables = []
     for name in ("pings", "udp", "tcp", "frames", "ports"):
         rows = document.get(name, [])[:_SHOWN]
         if rows:
@@ -243,8 +230,8 @@ def lab_tables(document: dict[str, Any]) -> list[Table[Any]]:
                 for key in rows[0]
             )
             more = len(document[name]) - len(rows)
-            found.append(Table(columns, rows, f"{name}{f' (the first; {more} more in --json)' if more > 0 else ''}"))
-    return found
+            tables.append(Table(columns, rows, f"{name}{f' (the first; {more} more in --json)' if more > 0 else ''}"))
+    return tables
 
 
 def linux_lines(linux: Sequence[LinuxHost] | None) -> list[str]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +16,9 @@ from detour.base.errors import DetourError
 from detour.base.files import read_text
 from detour.base.quantities import fraction_of, rate_bps_of, time_ps_of
 from detour.base.tables import Table, left, right
-from detour.cli.asking import running
+from detour.cli.asking import running, running_lab
 from detour.cli.lab import add_lab_options, lab_of_up, show_lab
+from detour.cli.operations import show_status
 from detour.cli.output import Page, present, shown_progress
 from detour.cli.parser import (
     Parser,
@@ -28,7 +30,6 @@ from detour.cli.parser import (
     packet_count,
     quantity,
 )
-from detour.cli.status import show_status
 
 if TYPE_CHECKING:
     from detour.fabric.daemon.client import UpOptions
@@ -41,7 +42,11 @@ def register(commands: Any) -> None:
     )
     up.flag("--detach", "return when it is up; `detour down` ends it")
     add_fabric_options(up, None, "default: engine, or virtual with --pace")
-    _add_linux_options(up)
+    up.option(
+        "--linux", "hosts that are network namespaces for programs of Linux, like h0,h71 (`detour exec`)", "HOSTS"
+    )
+    up.option("--netns", "hosts that are the network namespaces of processes, like h3=4711", "HOST=PID")
+    up.option("--mtu", "of Linux hosts' interfaces (1500)", "BYTES", mtu_bytes)
     add_lab_options(up)
     up.option("--pace", "of virtual time beside the wall clock: 1x (default), 10x, max; --target virtual", "PACE")
     up.option("--load", "keep traffic going, like adv1 or unf:pairs=100 (`detour load`)", "PATTERN")
@@ -57,6 +62,7 @@ def register(commands: Any) -> None:
     add_name_option(shell)
     shell.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- ARG", help="passed on to p4runtime-shell")
     command(commands, "warm", "compile all native code now instead of on first use", _warm)
+    _add_exec(commands)
 
 
 def add_fabric_options(parser: Parser, target: str | None, without: str) -> None:
@@ -68,26 +74,14 @@ def add_fabric_options(parser: Parser, target: str | None, without: str) -> None
         default=target,
         choices=("auto", "engine", "bmv2", "virtual"),
     )
-    parser.option(
-        "--topo",
-        "like dragonfly:p=2,a=4,h=2, net.graphml, .json, .csv, FILE.py:NAME (default d1)",
-        "SPEC",
-        default="d1",
-    )
+    text = "like dragonfly:p=2,a=4,h=2, net.graphml, .json, .csv, FILE.py:NAME (default d1)"
+    parser.option("--topo", text, "SPEC", default="d1")
     parser.option("--pcap", "write a pcapng file a port into DIR", "DIR")
     parser.option("--rate", "of every link, like 100M (bits a second)", "R", quantity(rate_bps_of))
     parser.option("--delay", "of every link, like 5us", "T", quantity(time_ps_of))
     parser.option("--queue", "packets in each of a port's queues", "N", packet_count)
     parser.option("--loss", "of frames between switches, like 0.001", "F", quantity(fraction_of))
     parser.option("--program", "what p4c made of a P4 program that has fabric.p4's tables", "P4INFO,JSON")
-
-
-def _add_linux_options(up: Parser) -> None:
-    up.option(
-        "--linux", "hosts that are network namespaces for programs of Linux, like h0,h71 (`detour exec`)", "HOSTS"
-    )
-    up.option("--netns", "hosts that are the network namespaces of processes, like h3=4711", "HOST=PID")
-    up.option("--mtu", "of Linux hosts' interfaces (1500)", "BYTES", mtu_bytes)
 
 
 def _add_grpc_options(up: Parser) -> None:
@@ -126,8 +120,8 @@ def _grpc_tls(options: argparse.Namespace) -> dict[str, str] | None:
 
 def up_options(options: argparse.Namespace) -> UpOptions:
     """What the options say."""
+    from detour.control.graph_files import absolute
     from detour.control.p4runtime.pipeline import PipelineConfig
-    from detour.control.topology_files import absolute
     from detour.fabric.daemon.client import UpOptions
 
     pcap, topology = None if options.pcap is None else os.path.abspath(options.pcap), absolute(options.topo)
@@ -135,31 +129,19 @@ def up_options(options: argparse.Namespace) -> UpOptions:
     if program is not None and getattr(options, "lab", None) is None:
         given = PipelineConfig.given(options.program)
         program = f"{given.p4info},{given.blob}"
-    found = UpOptions(
-        options.target or ("engine" if options.pace is None else "virtual"),
-        topology,
-        pcap,
-        rate_bps=options.rate,
-        delay_ps=options.delay,
-        queue_packets=options.queue,
-        loss=options.loss,
-        program=program,
-    )
+    settings = UpOptions(
+        options.target or ("engine" if options.pace is None else "virtual"), topology, pcap, rate_bps=options.rate,
+        delay_ps=options.delay, queue_packets=options.queue, loss=options.loss, program=program,
+    )  # fmt: skip
     if "grpc" not in options:
-        return found
+        return settings
     lab = lab_of_up(options)
-    found = replace(
-        found,
-        grpc=options.grpc,
-        grpc_tls=_grpc_tls(options),
-        load=options.load,
-        linux=options.linux,
-        netns=options.netns,
-        mtu=options.mtu,
-        pace=options.pace,
+    settings = replace(
+        settings, grpc=options.grpc, grpc_tls=_grpc_tls(options), load=options.load, linux=options.linux,
+        netns=options.netns, mtu=options.mtu, pace=options.pace,
         coverage=None if options.coverage is None else os.path.abspath(options.coverage),
-    )
-    return found if lab is None else replace(found, lab=lab, solution=options.solution, lab_args=options.lab_args)
+    )  # fmt: skip
+    return settings if lab is None else replace(settings, lab=lab, solution=options.solution, lab_args=options.lab_args)
 
 
 _IN_FILES = (
@@ -168,33 +150,32 @@ _IN_FILES = (
 )  # fmt: skip
 
 
-def _read_scenario(options: argparse.Namespace) -> None:
-    """Takes what a file says for options that are not given otherwise. Raises `DetourError`: what is wrong in it, with
-    file and line."""
-    from detour.base.option_files import read_options
-
-    parser, file = options.parser, options.scenario
-    for key, said in read_options(file, read_text(file), _IN_FILES).items():
-        try:
-            value = getattr(parser.parse_args([f"--{key}={said.value}"]), key)
-        except DetourError as error:
-            raise DetourError(f"{file}, line {said.line}: {error}") from None
-        if getattr(options, key) == parser.get_default(key):
-            setattr(options, key, value)
-    choose_fabric(options.name)
-
-
 def _up(options: argparse.Namespace) -> None:
     from detour.fabric.daemon import client
 
     if options.scenario is not None:
-        _read_scenario(options)
+        from detour.base.option_files import read_options
+
+        parser, file = options.parser, options.scenario
+        for key, entry in read_options(file, read_text(file), _IN_FILES).items():
+            try:
+                value = getattr(parser.parse_args([f"--{key}={entry.value}"]), key)
+            except DetourError as error:
+                raise DetourError(f"{file}, line {entry.line}: {error}") from None
+            if getattr(options, key) == parser.get_default(key):
+                setattr(options, key, value)
+        choose_fabric(options.name)
     with ExitStack() as shown:
         progress = shown.enter_context(shown_progress(options.json, log=True))
 
         def ready(status: Any) -> None:
             shown.close()
-            _show_up(status, options)
+
+            def render(page: Page) -> None:
+                _show(page, status, options)
+                page.print("Ctrl-C (or `detour down`) ends it.")
+
+            present(status, options, render)
 
         if not options.detach:
             from detour.fabric.daemon import daemon
@@ -212,14 +193,6 @@ def _show(page: Page, status: Any, options: argparse.Namespace) -> None:
         show_status(page, status, endpoints=False)
 
 
-def _show_up(status: Any, options: argparse.Namespace) -> None:
-    def render(page: Page) -> None:
-        _show(page, status, options)
-        page.print("Ctrl-C (or `detour down`) ends it.")
-
-    present(status, options, render)
-
-
 def _down(options: argparse.Namespace) -> None:
     from detour.fabric.daemon import client
 
@@ -232,10 +205,10 @@ def _down(options: argparse.Namespace) -> None:
 def _fabrics(options: argparse.Namespace) -> None:
     from detour.fabric.daemon.state_dir import all_fabrics
 
-    found = [{"name": name, **state.known()} for name, state in all_fabrics().items()]
+    fabrics = [{"name": name, **state.noted()} for name, state in all_fabrics().items()]
 
     def render(page: Page) -> None:
-        if not found:
+        if not fabrics:
             page.print("no fabric is up")
             return
         columns = (
@@ -244,23 +217,23 @@ def _fabrics(options: argparse.Namespace) -> None:
             left("target", lambda row: row.get("target", "?")),
             right("process", lambda row: row.get("pid", "?")),
         )
-        page.table(Table(columns, found))
+        page.table(Table(columns, fabrics))
 
-    present({"fabrics": found}, options, render)
+    present({"fabrics": fabrics}, options, render)
 
 
 def _shell(options: argparse.Namespace) -> int:
     from detour.control.p4runtime import shell
     from detour.control.p4runtime.client import ELECTION_ID
 
-    found = running().status()
-    endpoints = found.endpoints
+    status = running().status()
+    endpoints = status.endpoints
     endpoint = endpoints.get(options.switch)
     if endpoint is None:
         raise DetourError(f"there is no switch {options.switch!r}; the fabric has s0 to s{len(endpoints) - 1}")
     arguments = options.arguments[1:] if options.arguments[:1] == ["--"] else options.arguments
     election_id = ELECTION_ID + 1 if options.primary else 1
-    address = found.p4runtime.socket if found.p4runtime else endpoint.address
+    address = status.p4runtime.socket if status.p4runtime else endpoint.address
     with shown_progress(as_json=False, log=True) as progress:
         python = shell.environment(progress)
     return shell.run(python, address, endpoint.device_id, election_id, arguments)
@@ -273,3 +246,44 @@ def _warm(options: argparse.Namespace) -> None:
         warmed = warm(progress)
     if options.json:
         print(json.dumps(warmed))
+
+
+def _add_exec(commands: Any) -> None:
+    text = "run a command on a Linux host (`detour up --linux`); its exit status is the command's"
+    parser = command(commands, "exec", text, _exec, json=False)
+    add_name_option(parser)
+    parser.add_argument("host", metavar="HOST", help="like h0")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="and what it is to be told")
+
+
+def _exec(options: argparse.Namespace) -> None:
+    from detour.fabric.linux.keeper import attended, enter
+
+    arguments = _command_of(options.arguments)
+    if not arguments:
+        raise DetourError(f"nothing to run: `detour exec {options.host} -- COMMAND`")
+    lab = running_lab()
+    hosts = {host.host: host for host in (running().status().linux if lab is None else lab.linux) or []}
+    if not hosts:
+        what, names = ("fabric", "h0,h71") if lab is None else ("lab", "all")
+        raise DetourError(f"the {what} has no Linux hosts; `detour up --linux {names}` makes some")
+    linux_host = hosts.get(options.host)
+    if linux_host is None:
+        raise DetourError(f"{options.host} is no Linux host; these are: {', '.join(hosts)}")
+    line = [*enter(linux_host.process, linux_host.user), *attended(os.getcwd(), arguments)]
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_IGN)
+    try:
+        os.execvp(line[0], line)
+    except OSError as error:
+        raise DetourError(f"{line[0]}: {error.strerror}") from None
+
+
+def _command_of(words: list[str]) -> list[str]:
+    """What is to be run, of what stands behind the host: `--name` may stand there as well, before `--`."""
+    if words and words[0].split("=")[0] == "--name" and "--" in words:
+        parser = Parser(prog="detour exec")
+        add_name_option(parser)
+        choose_fabric(parser.parse_args(words[: words.index("--")]).name)
+        words = words[words.index("--") :]
+    return words[1:] if words[:1] == ["--"] else words

@@ -38,7 +38,6 @@ def _metrics(options: argparse.Namespace) -> None:
 
 
 def _current() -> str:
-    """The metrics of the fabric as they are now."""
     return _text(running().metrics())
 
 
@@ -85,7 +84,6 @@ def show_flows(page: Page, result: FlowRows) -> None:
 
 
 def _window(of: Callable[[Any], FlowWindow]) -> tuple[Column[Any], ...]:
-    """Columns of the window of a row."""
     return (
         right("Mb/s", lambda row: fixed(of(row).rate_bps / 1e6, 2)),
         right("drop", lambda row: percent(of(row).drop), means="how much less than usual"),

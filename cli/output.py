@@ -27,10 +27,8 @@ PRINTED_TO: Scoped[Console | None] = Scoped(None)
 """where results for people go, instead of standard output"""
 _NO_TERMINAL = 1_000
 """characters: without a terminal there is no width to fit into, lines are as long as they need to be"""
-_FITTING = 120
-"""characters of tables that leave out what does not fit, where there is no terminal"""
-_SENTENCE = 24
-"""a cell from so many characters on may be broken between its words"""
+_FITTING = 120  # characters of tables that leave out what does not fit, where there is no terminal
+_SENTENCE = 24  # a cell from so many characters on may be broken between its words
 
 
 class Page:
@@ -73,14 +71,14 @@ def for_terminal(shown: tables.Table[Any], wide: bool, room: int) -> Table:
     parts = [[column.name, *(row[index] for row in rows)] for index, column in enumerate(columns)]
     widths = _shared([max(map(len, part)) for part in parts], list(map(_least, parts)), _cells_room(room, len(columns)))
     title = Text(unpinned(shown.title)) if shown.title else None
-    found = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
     for column, width in zip(columns, widths, strict=True):
-        found.add_column(
+        table.add_column(
             Text(column.name), justify="right" if column.right else "left", min_width=width, max_width=width
         )
     for row in rows:
-        found.add_row(*(Text(cell) for cell in row))
-    return found
+        table.add_row(*(Text(cell) for cell in row))
+    return table
 
 
 def _fitted(shown: tables.Table[Any], room: int) -> tables.Table[Any]:
@@ -109,13 +107,13 @@ def _least(part: list[str]) -> int:
 
 def _shared(widths: list[int], least: list[int], room: int) -> list[int]:
     """Widths that fit together if they can; who can spare most gives."""
-    found = list(widths)
-    while sum(found) > room:
-        spare = [width - needed for width, needed in zip(found, least, strict=True)]
+    shares = list(widths)
+    while sum(shares) > room:
+        spare = [width - needed for width, needed in zip(shares, least, strict=True)]
         if not any(spare):
             break
-        found[spare.index(max(spare))] -= 1
-    return found
+        shares[spare.index(max(spare))] -= 1
+    return shares
 
 
 def _unbroken(cell: str) -> int:
@@ -140,9 +138,9 @@ def _console() -> Console:
         return PRINTED_TO.value
     from rich.console import Console
 
-    found = Console() if sys.stdout.isatty() else Console(width=_NO_TERMINAL)
-    found.on_broken_pipe = _reader_gone
-    return found
+    console = Console() if sys.stdout.isatty() else Console(width=_NO_TERMINAL)
+    console.on_broken_pipe = _reader_gone
+    return console
 
 
 def _reader_gone() -> None:
@@ -153,9 +151,7 @@ def _reader_gone() -> None:
 @contextmanager
 def shown_progress(as_json: bool, *, log: bool = False) -> Iterator[Progress]:
     """A function that tells what happens: a line that changes on a terminal, `lines` elsewhere, nothing with `--json`.
-
-    `log`: without a terminal every new thing is told at once, not only what takes long.
-    """
+    `log`: without a terminal every new thing is told at once, not only what takes long."""
     if as_json:
         yield silent
     elif sys.stderr.isatty():
@@ -238,8 +234,7 @@ def bar(text: str, as_json: bool) -> Iterator[Callable[..., None]]:
         yield lambda done, total, text=text: shown.update(task, completed=done, total=total, description=text)
 
 
-_QUICK_S = 3.0
-"""work that is over by then shows no bar"""
+_QUICK_S = 3.0  # work that is over by then shows no bar
 
 
 @contextmanager

@@ -44,11 +44,11 @@ class Parser(argparse.ArgumentParser):
         if not words and any(isinstance(a, argparse._SubParsersAction) and a.required for a in self._actions):
             self.print_help()
             self.exit()
-        found, unknown = super().parse_known_args(words, namespace)
+        parsed, unknown = super().parse_known_args(words, namespace)
         if unknown:  # told by the command that they were given to; argparse leaves that to the outermost parser
             like = _like((word.partition("=")[0] for word in unknown), self._option_string_actions)
             self.error(f"unrecognized arguments: {' '.join(unknown)}{like}")
-        return found, unknown
+        return parsed, unknown
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         try:
@@ -60,9 +60,9 @@ class Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, f"{error.message}{like}") from None
 
 
-def _like(words: Iterable[str], known: Iterable[str]) -> str:
+def _like(words: Iterable[str], candidates: Iterable[str]) -> str:
     """`; did you mean status?` for what was mistyped."""
-    names = list(known)
+    names = list(candidates)
     import difflib
 
     like = [name for word in words for name in difflib.get_close_matches(word, names, 1)]
@@ -125,6 +125,13 @@ def add_parameters(
 def add_options(parser: Parser, options: Mapping[str, CommandOption]) -> None:
     """Options by the names of the parameters that they are for, which they are called by unless they have a flag."""
     add_parameters(parser, {name: replace(one, flag=one.flag or option_of(name)) for name, one in options.items()})
+
+
+def refuse(options: argparse.Namespace, names: Iterable[str], why: str) -> None:
+    """Raises `DetourError` for the first of these options that is given; `why` follows its name."""
+    for name in names:
+        if (value := getattr(options, name)) is not None and value is not False and value != []:
+            raise DetourError(f"{option_of(name)} {why}")
 
 
 def option_of(name: str) -> str:
@@ -272,18 +279,18 @@ def whole_numbers(option: str, text: str) -> tuple[int, ...]:
 
 def fractions(text: str) -> tuple[float, ...]:
     """Fractions between 0 and 1, separated by commas."""
-    found = floats(text)
-    if not found or not all(0 < value < 1 for value in found):
+    numbers = floats(text)
+    if not numbers or not all(0 < value < 1 for value in numbers):
         raise argparse.ArgumentTypeError(f"{text!r} is not fractions between 0 and 1, like 0.001,0.01")
-    return found
+    return numbers
 
 
 def delays(text: str) -> tuple[float, ...]:
     """Three times in microseconds, separated by commas."""
-    found = floats(text)
-    if len(found) != 3 or not all(0 <= value <= 1e6 for value in found):
+    numbers = floats(text)
+    if len(numbers) != 3 or not all(0 <= value <= 1e6 for value in numbers):
         raise argparse.ArgumentTypeError(f"{text!r} is not three times in microseconds, like 1,0.05,0.5")
-    return found
+    return numbers
 
 
 _KINDS: dict[str, Callable[[str], Any]] = {

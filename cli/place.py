@@ -17,25 +17,21 @@ from detour.base.files import write_file
 from detour.base.tables import Table, left, right
 from detour.cli.asking import running
 from detour.cli.output import Page, present, shown_progress
-from detour.cli.parser import draws, operation, output_file
+from detour.cli.parser import draws, operation, output_file, refuse
 
 if TYPE_CHECKING:
     from detour.control.placement.placement import Assignment
     from detour.control.placement.report import PlacementReport
 
 _SHOWN = 16
-_LISTED = 20_000
-"""assignments that --json prints; beyond that they need --out"""
+_LISTED = 20_000  # assignments that --json prints; beyond that they need --out
 
 
 def register(commands: Any) -> None:
     place = operation(commands, "place", _place)
     place.add_argument("jobs", type=Path, metavar="JOBS", help="job file, YAML or JSON (docs/placement.md)")
-    place.add_argument(
-        "--topo",
-        metavar="SPEC",
-        help="like fat-tree:k=8, d1, leaf-spine:leaves=,spines=,hosts=, a file or FILE.py:NAME",
-    )
+    text = "like fat-tree:k=8, d1, leaf-spine:leaves=,spines=,hosts=, a file or FILE.py:NAME"
+    place.add_argument("--topo", metavar="SPEC", help=text)
     place.add_argument(
         "--fail", action="append", default=[], metavar="LINK|SWITCH[,...]", help="is down; may be repeated"
     )
@@ -52,21 +48,17 @@ def _place(options: argparse.Namespace) -> None:
     if options.apply:
         if options.topo or options.fail:
             raise DetourError("with --apply topology and failures are those of the fabric that is up")
-        for option in ("repair", "detours"):
-            if getattr(options, option):
-                raise DetourError(f"--{option} is for --topo, not for --apply")
+        refuse(options, ("repair", "detours"), "is for --topo, not for --apply")
         _apply(options)
         return
-    for option in ("reroute", "watch"):
-        if getattr(options, option):
-            raise DetourError(f"--{option} is for the fabric that is up: it needs --apply")
+    refuse(options, ("reroute", "watch"), "is for the fabric that is up: it needs --apply")
     if options.topo is None:
         raise DetourError("place needs --topo SPEC, or --apply for the fabric that is up")
     from detour.base.records import as_json
+    from detour.control.graph_files import open_topology
     from detour.control.native import PLACEMENT
     from detour.control.placement.jobs import read_jobs
     from detour.control.placement.report import compare
-    from detour.control.topology_files import open_topology
     from detour.topo import parse_failure
 
     topology = open_topology(options.topo)
@@ -78,11 +70,11 @@ def _place(options: argparse.Namespace) -> None:
     with shown_progress(options.json) as progress:
         progress("loading native code")
         PLACEMENT.load()  # so that `seconds` is of the placement, on a machine's first run too
-        found, report = compare(
+        placement, report = compare(
             topology, flows, failures, options.seeds, progress, detours=options.detours, repaired=options.repair
         )
         listed = range(len(flows)) if options.out or len(flows) <= _LISTED else range(_SHOWN)
-        rows = found.assignments(listed)
+        rows = placement.assignments(listed)
     if options.out:
         document = {"topology": topology.spec, "failures": names, "assignments": as_json(rows)}
         write_file(options.out, json.dumps(document))

@@ -25,7 +25,7 @@ from detour.cli.parser import Parser
 from detour.fabric.operations.session import Session
 from detour.topo import Topology
 
-ASKING_GROUPS = ("status", "tables", "paths", "traffic", "trace", "metrics", "place", "fcplus")
+ASKING_GROUPS = ("operations", "trace", "metrics", "place", "fcplus")
 """modules of the command line whose commands ask a running fabric"""
 _ENDS = ("quit", "exit")
 
@@ -98,7 +98,6 @@ class Prompt:
             self._console.print("interrupted")
 
     def _help(self, words: list[str]) -> None:
-        """All commands, or what one of them can be told."""
         if words:
             if words[0] not in self._commands.choices:
                 raise DetourError(f"there is no command {words[0]!r} (try `help`)")

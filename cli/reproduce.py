@@ -40,10 +40,8 @@ Extent: TypeAlias = Literal["quick", "normal", "full"]
 
 QUICK_SECONDS = 45.0
 """what --quick may take, so that with starting up it stays below a minute"""
-_QUICK_RIVALS_SECONDS = 240.0
-"""for the usual selection on two idle cores"""
-_NAMED = 10
-"""points left out that are named"""
+_QUICK_RIVALS_SECONDS = 240.0  # for the usual selection on two idle cores
+_NAMED = 10  # points left out that are named
 _ALL_TEXT = "docs/results.md with every number and figure"
 
 
@@ -53,8 +51,7 @@ _ALL_TEXT = "docs/results.md with every number and figure"
 class ReproduceCommand:
     """The command of an experiment, whose options select its points. Some do more than that; they say so in these."""
 
-    besides: frozenset[str] = frozenset({"plot"})
-    """options that its experiment's `select` does not have as parameters"""
+    besides: frozenset[str] = frozenset({"plot"})  # options that its experiment's `select` does not have as parameters
 
     def __init__(self, name: str, text: str, **options: CommandOption) -> None:
         self.name, self.text, self.options = name, text, options
@@ -73,7 +70,7 @@ class ReproduceCommand:
         """How points are run."""
         return means_of(options, self.name)
 
-    def after(self, options: argparse.Namespace, found: Reproduction[Any, Any]) -> None:
+    def after(self, options: argparse.Namespace, reproduction: Reproduction[Any, Any]) -> None:
         """What is written besides."""
 
     def selected_by(self, options: argparse.Namespace) -> dict[str, Any]:
@@ -90,17 +87,27 @@ class ReproduceCommand:
         experiment = self.variant(options)
         points = experiment.select(extent_of(options), **self.selected_by(options))
         with points_bar(experiment.name, options.json) as report:
-            found = reproduce.reproduce(experiment, points, self.means(options), report)
+            reproduction = reproduce.reproduce(experiment, points, self.means(options), report)
         if getattr(options, "plot", None) and experiment.draw is not None:
-            experiment.draw(found.collected, options.plot)
-        self.after(options, found)
+            experiment.draw(reproduction.collected, options.plot)
+        self.after(options, reproduction)
 
         def render(page: Page) -> None:
-            page.tables(experiment.tables(found.collected))
-            _rest(page, found, experiment)
+            page.tables(experiment.tables(reproduction.collected))
+            from detour.experiments.reproduce import describe
 
-        present(reproduce.document(found), options, render)
-        return 1 if found.failures else 0
+            for failure in reproduction.failures:
+                page.print(f"failed: {describe(failure.point)}: {failure.reason}")
+            if reproduction.left_out:
+                page.print(
+                    f"left out: {len(reproduction.left_out)} points beyond the time of --quick (--json names them)"
+                )
+                left_out = sorted(reproduction.left_out, key=describe)
+                for line in experiment.groups(left_out) if experiment.groups else map(describe, left_out[:_NAMED]):
+                    page.print(f"  {line}")
+
+        present(reproduce.document(reproduction), options, render)
+        return 1 if reproduction.failures else 0
 
 
 def _add(kinds: Any, name: str, text: str, run: CommandFunction, *, wide: bool = True) -> Parser:
@@ -142,19 +149,6 @@ def points_bar(text: str, as_json: bool) -> Iterator[SweepProgress]:
         yield report
 
 
-def _rest(page: Page, found: Reproduction[Any, Any], experiment: Experiment[Any, Any, Any]) -> None:
-    """Failures and points left out, in groups where they are too many to be named."""
-    from detour.experiments.reproduce import describe
-
-    for failure in found.failures:
-        page.print(f"failed: {describe(failure.point)}: {failure.reason}")
-    if found.left_out:
-        page.print(f"left out: {len(found.left_out)} points beyond the time of --quick (--json names them)")
-        left_out = sorted(found.left_out, key=describe)
-        for line in experiment.groups(left_out) if experiment.groups else map(describe, left_out[:_NAMED]):
-            page.print(f"  {line}")
-
-
 # -- those that do more -------------------------------------------------------------------------------------
 
 
@@ -168,11 +162,11 @@ class _Nonshortest(ReproduceCommand):
             return reproduce.TUNING
         return reproduce.ADDITIONS_WORTH if options.settings else reproduce.NONSHORTEST
 
-    def after(self, options: argparse.Namespace, found: Reproduction[Any, Any]) -> None:
+    def after(self, options: argparse.Namespace, reproduction: Reproduction[Any, Any]) -> None:
         if options.tune:
             from detour.experiments.nonshortest import settings
 
-            settings.write(options.tune, found.collected)
+            settings.write(options.tune, reproduction.collected)
 
 
 class _Paths(ReproduceCommand):
@@ -206,10 +200,10 @@ class _Rivals(ReproduceCommand):
     besides = frozenset({"write"})
 
     def means(self, options: argparse.Namespace) -> Means:
-        found = replace(super().means(options), archive=options.source)
-        return replace(found, budget_s=_QUICK_RIVALS_SECONDS) if options.quick else found
+        means = replace(super().means(options), archive=options.source)
+        return replace(means, budget_s=_QUICK_RIVALS_SECONDS) if options.quick else means
 
-    def after(self, options: argparse.Namespace, found: Reproduction[Any, Any]) -> None:
+    def after(self, options: argparse.Namespace, reproduction: Reproduction[Any, Any]) -> None:
         from detour.experiments.rivals import page, points
 
         if options.keep is not None:
@@ -219,7 +213,7 @@ class _Rivals(ReproduceCommand):
             extent = " --quick" if options.quick else " --full" if options.full else ""
             source = "" if options.source is None else f" --from {options.source}"
             command = f"detour reproduce rivals{extent}{source} --write {options.write}"
-            page.write(options.write, found.collected, selection, command)
+            page.write(options.write, reproduction.collected, selection, command)
 
 
 class _Tcp(ReproduceCommand):
@@ -255,10 +249,10 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _loads(text: str) -> tuple[float, ...]:
-    found = floats(text)
-    if not found:
+    loads = floats(text)
+    if not loads:
         raise DetourError(f"--loads {text}: loads are numbers, such as 0.1,0.4")
-    return found
+    return loads
 
 
 def _windows(text: str) -> tuple[int, int]:
@@ -269,7 +263,6 @@ def _windows(text: str) -> tuple[int, int]:
 
 
 def _plot(text: str) -> CommandOption:
-    """Where figures are drawn."""
     return CommandOption(f"{text} (.png, .svg)", "FILE", kind=output_file)
 
 

@@ -51,9 +51,6 @@ def _cli(options: argparse.Namespace) -> int:
         return _read_lines(api, options.json)
 
 
-# -- which switch
-
-
 @contextmanager
 def _connected(options: argparse.Namespace) -> Iterator[Api]:
     from detour.base.addresses import TcpAddress, parse
@@ -74,20 +71,14 @@ def _connected(options: argparse.Namespace) -> Iterator[Api]:
         yield connection
 
 
-def _lab_switches() -> dict[str, str] | None:
-    """Where the switches of a lab that is up are served, by name; None: no lab is up."""
+def _socket_of(switch: str | None) -> str:
+    if switch is None:
+        raise DetourError("name a switch of the fabric that is up, like s0, or give --thrift-port")
     from detour.fabric.daemon.state_dir import StateDir
 
     state = StateDir()
-    known = state.known() if state.is_alive() else {}
-    return known.get("switches") if known.get("target") == "lab" else None
-
-
-def _socket_of(switch: str | None) -> str:
-    """Where the switches of the fabric are served."""
-    if switch is None:
-        raise DetourError("name a switch of the fabric that is up, like s0, or give --thrift-port")
-    lab = _lab_switches()
+    record = state.noted() if state.is_alive() else {}
+    lab = record.get("switches") if record.get("target") == "lab" else None
     if lab is not None:
         if switch not in lab:
             raise DetourError(f"there is no switch {switch!r}; the lab has {', '.join(lab)}")
@@ -104,24 +95,18 @@ def _socket_of(switch: str | None) -> str:
     return status.p4runtime.thrift
 
 
-# -- a file
-
-
 def _carry_out(path: Path, api: Api, as_json: bool) -> int:
     from detour.engine.bmv2api.commands.interpreter import carry_out, scope_of, understand_all
 
     commands = understand_all(path, read_text(Path(path)), scope_of(api))
     done = []
-    for each, said in carry_out(path, commands, api):
-        done.append({"line": each.line, "command": each.text, "output": said})
+    for line, output in carry_out(path, commands, api):
+        done.append({"line": line.line, "command": line.text, "output": output})
         if not as_json:
-            print(*said, sep="\n", end="\n" if said else "")
+            print(*output, sep="\n", end="\n" if output else "")
     if as_json:
         print(json.dumps({"commands": done}))
     return 0
-
-
-# -- standard input
 
 
 def _read_lines(api: Api, as_json: bool) -> int:
@@ -135,11 +120,11 @@ def _read_lines(api: Api, as_json: bool) -> int:
     for number, line in enumerate(sys.stdin, 1):
         if line.strip() in _ENDS:
             break
-        said, error = _try(line, scope, api)
+        output, error = _try(line, scope, api)
         failed |= error is not None
-        done.append({"line": number, "command": line.strip(), "output": said, "error": error})
+        done.append({"line": number, "command": line.strip(), "output": output, "error": error})
         if not as_json:
-            lines = said if error is None else [*said, error]
+            lines = output if error is None else [*output, error]
             print(PROMPT + "\n".join(lines), end="\n" if lines else "", flush=True)
     print(json.dumps({"commands": done}) if as_json else PROMPT)
     return 2 if failed else 0
@@ -151,19 +136,16 @@ def _try(line: str, scope: CommandScope, api: Api) -> tuple[list[str], str | Non
     from detour.engine.bmv2api.commands.interpreter import understand
     from detour.engine.bmv2api.wire import ServiceError
 
-    said: list[str] = []
+    output: list[str] = []
     program = scope.program
     try:
         work = understand(line, scope)
         if work is not None:
-            work(api, said.append)
+            work(api, output.append)
     except (DetourError, ServiceError) as error:
         scope.program = program  # of a new one that the switch did not take
-        return said, error_line(error)
-    return said, None
-
-
-# -- a terminal
+        return output, error_line(error)
+    return output, None
 
 
 def _prompt(api: Api) -> int:
@@ -185,8 +167,8 @@ def _prompt(api: Api) -> int:
             if words[:1] in (["help"], ["?"]):
                 print(help_text(words[1:]))
                 continue
-            said, error = _try(line, scope, api)
-            print(*said, *([] if error is None else [error]), sep="\n", end="\n" if said or error else "")
+            output, error = _try(line, scope, api)
+            print(*output, *([] if error is None else [error]), sep="\n", end="\n" if output or error else "")
         except DetourError as error:
             print(error)
         except EOFError:

@@ -72,7 +72,6 @@ class _Server(ThreadingHTTPServer):
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """In the thread."""
         try:
             super().process_request_thread(request, client_address)
         finally:

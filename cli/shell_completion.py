@@ -12,13 +12,8 @@ SHELLS = ("bash", "zsh", "tcsh")
 
 
 def register(commands: Any) -> None:
-    parser = command(
-        commands,
-        "completion",
-        'print what a shell needs to complete commands and options, like eval "$(detour completion bash)"',
-        _completion,
-        json=False,
-    )
+    text = 'print what a shell needs to complete commands and options, like eval "$(detour completion bash)"'
+    parser = command(commands, "completion", text, _completion, json=False)
     parser.add_argument("shell", choices=SHELLS)
 
 

@@ -15,7 +15,16 @@ from detour.base.cores import THREADS
 from detour.base.errors import DetourError
 from detour.cli.lab import add_lab_options, sim_lab
 from detour.cli.output import Page, present, timed_bar
-from detour.cli.parser import Parser, command, output_file, output_folder, port_number, thread_count, traced_packets
+from detour.cli.parser import (
+    Parser,
+    command,
+    output_file,
+    output_folder,
+    port_number,
+    refuse,
+    thread_count,
+    traced_packets,
+)
 from detour.cli.trace_text import present_traced
 from detour.cli.web.command import DEFAULT_PORT
 
@@ -38,51 +47,6 @@ def register(commands: Any) -> None:
         "scenario", nargs="?", type=Path, metavar="SCENARIO", help="a YAML file that says it all (docs/sim.md)"
     )
     _what(sim)
-    _fabric(sim)
-    sim.flag("--place", "twice, with a placement's paths and with ECMP's: how much faster it is")
-    sim.option("--plot", "draw it all (sim.png; .svg, .pdf)", "FILE", output_file, nargs="?", const=Path("sim.png"))
-    sim.option("--out", "write flows.csv, result.json and report.html there", "DIR", output_folder)
-    _watching(sim)
-
-
-def _watching(sim: Parser) -> None:
-    sim.option("--record", "write the run for `detour trace --run` and `detour web --run`", "FILE", output_file)
-    sim.option("--trace", "trace packets as they pass, like 'src h3 and marked' (docs/trace.md); '' is all", "FILTER")
-    sim.option("--trace-count", "with --trace: so many packets (10)", "N", traced_packets, default=10)
-    sim.option(
-        "--web",
-        f"show it in the browser as it goes, and then until Ctrl-C ({DEFAULT_PORT}; 0: any)",
-        "PORT",
-        port_number,
-        nargs="?",
-        const=DEFAULT_PORT,
-    )
-
-
-def _what(sim: Parser) -> None:
-    add_lab_options(sim)
-    sim.option("--tick", "with --lab: unit of time in programs (1us, as in BMv2; 1ns)", "TIME")
-    sim.option("--topo", "like leaf-spine:leaves=4,spines=4,hosts=8, d1, a file, FILE.py:NAME", "T")
-    sim.option(
-        "--workload",
-        "a pattern (permutation:bytes=1e6), a collective (ring:bytes=1e8), a job file, a flow file, FILE.py:NAME",
-        "W",
-    )
-    sim.option("--scheme", "transport, choice of paths, congestion control (SprayLERP)", "S")
-    sim.option("--cc", "another congestion control than the scheme's: dctcp, dcqcn, fixed, FILE.py:NAME", "C")
-    sim.option("--program", "a P4 program of your own in all switches", "P4INFO,JSON")
-    sim.option("--connections", "of two hosts at most, for messages of jobs (1); flows have their own", "N")
-    sim.option("--duration", "virtual time after which the run ends, like 2ms (when all is delivered)", "TIME")
-    sim.option(
-        "--jitter",
-        "a host sends a full frame late by less than this (twice its time on the slowest link; 0: never)",
-        "TIME",
-    )
-    sim.option("--seed", "of all that is random (1)", "N")
-    sim.option("--threads", "threads of the run, which change no result (one a core if it is large)", "N", thread_count)
-
-
-def _fabric(sim: Parser) -> None:
     sim.option("--rate", "of links (100G)", "RATE")
     sim.option("--delay", "of links (1us)", "TIME")
     sim.option("--buffer", "packet memory for each port of a switch, shared (375k)", "BYTES")
@@ -90,6 +54,31 @@ def _fabric(sim: Parser) -> None:
     sim.option("--ecn", "thresholds in bytes (the scheme's)", "K|KMIN,KMAX,PMAX|off")
     sim.option("--fail", "goes down then, like s0-s3@50us; repeatable", "LINK@TIME", action="append", default=[])
     sim.option("--reroute-after", "the controller routes around a failure so long after it (never)", "TIME")
+    sim.flag("--place", "twice, with a placement's paths and with ECMP's: how much faster it is")
+    sim.option("--plot", "draw it all (sim.png; .svg, .pdf)", "FILE", output_file, nargs="?", const=Path("sim.png"))
+    sim.option("--out", "write flows.csv, result.json and report.html there", "DIR", output_folder)
+    sim.option("--record", "write the run for `detour trace --run` and `detour web --run`", "FILE", output_file)
+    sim.option("--trace", "trace packets as they pass, like 'src h3 and marked' (docs/trace.md); '' is all", "FILTER")
+    sim.option("--trace-count", "with --trace: so many packets (10)", "N", traced_packets, default=10)
+    help_text = f"show it in the browser as it goes, and then until Ctrl-C ({DEFAULT_PORT}; 0: any)"
+    sim.option("--web", help_text, "PORT", port_number, nargs="?", const=DEFAULT_PORT)
+
+
+def _what(sim: Parser) -> None:
+    add_lab_options(sim)
+    sim.option("--tick", "with --lab: unit of time in programs (1us, as in BMv2; 1ns)", "TIME")
+    sim.option("--topo", "like leaf-spine:leaves=4,spines=4,hosts=8, d1, a file, FILE.py:NAME", "T")
+    text = "a pattern (permutation:bytes=1e6), a collective (ring:bytes=1e8), a job file, a flow file, FILE.py:NAME"
+    sim.option("--workload", text, "W")
+    sim.option("--scheme", "transport, choice of paths, congestion control (SprayLERP)", "S")
+    sim.option("--cc", "another congestion control than the scheme's: dctcp, dcqcn, fixed, FILE.py:NAME", "C")
+    sim.option("--program", "a P4 program of your own in all switches", "P4INFO,JSON")
+    sim.option("--connections", "of two hosts at most, for messages of jobs (1); flows have their own", "N")
+    sim.option("--duration", "virtual time after which the run ends, like 2ms (when all is delivered)", "TIME")
+    text = "a host sends a full frame late by less than this (twice its time on the slowest link; 0: never)"
+    sim.option("--jitter", text, "TIME")
+    sim.option("--seed", "of all that is random (1)", "N")
+    sim.option("--threads", "threads of the run, which change no result (one a core if it is large)", "N", thread_count)
 
 
 def _sim(options: argparse.Namespace) -> int:
@@ -101,9 +90,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.lab is not None:
         sim_lab(options)
         return 0
-    for option in ("solution", "lab_args", "tick"):
-        if getattr(options, option):
-            raise DetourError(f"--{option.replace('_', '-')} is for labs (--lab)")
+    refuse(options, ("solution", "lab_args", "tick"), "is for labs (--lab)")
     from detour.experiments.sim import report
     from detour.experiments.sim.replay.run_files import Checkpoints, RepeatableRun
     from detour.experiments.sim.results import by_size, result_of
@@ -112,7 +99,7 @@ def _run(options: argparse.Namespace) -> int:
 
     report.check_folder(options.out)
     report.check_plot(options.plot)
-    said, plan = _plan(options)
+    given, plan = _plan(options)
     if options.place:
         if options.record or options.web is not None or options.trace is not None:
             raise DetourError("--place is two runs; --record, --web and --trace show one")
@@ -125,11 +112,11 @@ def _run(options: argparse.Namespace) -> int:
             watcher = Watchers(watchers) if watchers else None
             run = run_workload(plan.topology, plan.workload, plan.settings, _meter(update, plan), watcher=watcher)
         if watched is not None:
-            watched.over(None if checkpoints is None else RepeatableRun.of(said, checkpoints.taken).as_json())
+            watched.over(None if checkpoints is None else RepeatableRun.of(given, checkpoints.taken).as_json())
         _files(options, run)
         result = result_of(run)
-        found = None if traced is None else traced.live_packets()
-        present_traced(result, options, lambda page: show_sim(page, run, result, by_size(run)), found)
+        packets = None if traced is None else traced.live_packets()
+        present_traced(result, options, lambda page: show_sim(page, run, result, by_size(run)), packets)
         if watched is not None:
             watched.wait()
     return _exit_code(options, run)
@@ -145,17 +132,15 @@ def _exit_code(options: argparse.Namespace, *runs: SimRun) -> int:
 
 
 def _watched(options: argparse.Namespace, plan: SimPlan) -> AbstractContextManager[WatchedRun | None]:
-    """Who records the run or shows it, if anybody does."""
     if options.record is None and options.web is None:
         return nullcontext()
     from detour.cli.web.recorder import watched_run
 
-    about = f"{plan.workload.text}, {plan.settings.scheme.name}"
-    return watched_run(options.record, options.web, about, options.json)
+    description = f"{plan.workload.text}, {plan.settings.scheme.name}"
+    return watched_run(options.record, options.web, description, options.json)
 
 
 def _traced(options: argparse.Namespace, plan: SimPlan) -> TracedPackets | None:
-    """Who traces packets of the run, if anybody does."""
     if options.trace is None:
         return None
     from detour.experiments.sim.replay.tracing import TracedPackets
@@ -164,16 +149,15 @@ def _traced(options: argparse.Namespace, plan: SimPlan) -> TracedPackets | None:
 
 
 def _plan(options: argparse.Namespace) -> tuple[SimOptions, SimPlan]:
-    """What is said, and the run that it means."""
     from dataclasses import fields
 
     from detour.experiments.sim.placed import PLACED_SCHEME
     from detour.experiments.sim.plan import plan_of, read_scenario
     from detour.experiments.sim.settings import SimOptions
 
-    said: dict[str, Any] = {each.name: getattr(options, each.name) for each in fields(SimOptions)}
-    said["fail"] = tuple(options.fail)
-    given = SimOptions(**said)
+    values: dict[str, Any] = {each.name: getattr(options, each.name) for each in fields(SimOptions)}
+    values["fail"] = tuple(options.fail)
+    given = SimOptions(**values)
     if options.scenario is None:
         given = _named(given, options, PLACED_SCHEME)
         return given, plan_of(given)
@@ -183,11 +167,11 @@ def _plan(options: argparse.Namespace) -> tuple[SimOptions, SimPlan]:
         return under, plan_of(under)
 
 
-def _named(said: SimOptions, options: argparse.Namespace, scheme: str) -> SimOptions:
+def _named(given: SimOptions, options: argparse.Namespace, scheme: str) -> SimOptions:
     """With the scheme that placements need, if none is named."""
     from dataclasses import replace
 
-    return replace(said, scheme=scheme) if options.place and said.scheme is None else said
+    return replace(given, scheme=scheme) if options.place and given.scheme is None else given
 
 
 def _place(options: argparse.Namespace, plan: SimPlan) -> int:
@@ -204,12 +188,12 @@ def _place(options: argparse.Namespace, plan: SimPlan) -> int:
 
 
 def _files(options: argparse.Namespace, run: SimRun) -> None:
-    from detour.experiments.sim import report
+    from detour.experiments.sim import figures, report
 
     if options.out:
         report.write(options.out, run)
     if options.plot:
-        report.plot(options.plot, run)
+        figures.draw(options.plot, run)
 
 
 def _meter(update: Callable[[float, float, str], None], plan: SimPlan) -> SimProgress:

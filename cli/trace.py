@@ -12,13 +12,13 @@ from detour.base.errors import DetourError
 from detour.cli.asking import running
 from detour.cli.output import Page, present, shown_progress
 from detour.cli.parser import (
-    Parser,
     add_name_option,
     add_parameters,
     byte_count,
     command,
     counted,
     output_file,
+    refuse,
     seconds,
     switch_port,
     traced_packets,
@@ -41,34 +41,16 @@ def register(commands: Any) -> None:
     trace.option("--bytes", "payload, a multiple of 4 (1000)", "N", byte_count, default=1000)
     trace.flag("--all", "in all ways that hashes, selectors and random numbers leave open")
     trace.option("--topo", "of a fabric that need not be up, like d1", "T")
-    _of_a_program(trace)
-    _of_packets_that_pass(trace)
-    _of_a_run(trace)
-    trace.add_argument("-v", "--verbose", action="store_true", help="assignments as well, and headers in full")
-    trace.option(
-        "--format", "as text of 4ward's TraceTree or of BMv2's PacketTrace (protobuf)", choices=("4ward", "bmv2")
-    )
-    trace.option("--coverage", "write what the packet reaches of the program (`coverage`)", "FILE", output_file)
-    add_name_option(trace)
-
-
-def _of_a_program(trace: Parser) -> None:
     trace.option("--program", "one switch with any v1model program, nothing booted", "P4INFO,JSON")
     trace.option("--entries", "a P4Runtime WriteRequest as text, or a tutorial's runtime.json", "FILE", Path)
     trace.option("--packet", "the frame that comes in; the first of a pcap or pcapng file", "HEX|FILE")
     trace.option("--ethernet", "MAC addresses for a capture of IP without Ethernet (RAW)", "DST/SRC")
     trace.option("--stf", "a packet test in p4c's STF; 1 is returned if it fails", "FILE", Path)
     trace.option("--port", "the port by which it comes in (1)", "N", switch_port, default=1)
-
-
-def _of_packets_that_pass(trace: Parser) -> None:
     trace.option("--live", "packets as they pass, like 'dst h71 and dropped'; '' is all", "FILTER")
     trace.option("--switch", "with --live: only at this switch", "S")
     trace.option("--count", "with --live: how many packets (1)", "N", traced_packets, default=1)
     trace.option("--seconds", "with --live: how long to wait (10)", "S", seconds, default=10.0)
-
-
-def _of_a_run(trace: Parser) -> None:
     trace.option(
         "--run", "a packet of a run that `detour sim --record FILE` wrote: it runs again", "FILE", Path, dest="run_file"
     )
@@ -78,6 +60,12 @@ def _of_a_run(trace: Parser) -> None:
     which.add_argument("--first-mark", action="store_true", help="with --run: the first packet that came with a mark")
     which.add_argument("--longest-wait", action="store_true", help="with --run: who waited longest in one queue")
     trace.option("--psn", "with --flow: its packet number N, from 0 on", "N", counted)
+    trace.add_argument("-v", "--verbose", action="store_true", help="assignments as well, and headers in full")
+    trace.option(
+        "--format", "as text of 4ward's TraceTree or of BMv2's PacketTrace (protobuf)", choices=("4ward", "bmv2")
+    )
+    trace.option("--coverage", "write what the packet reaches of the program (`coverage`)", "FILE", output_file)
+    add_name_option(trace)
 
 
 def _trace(options: argparse.Namespace) -> int | None:
@@ -85,12 +73,11 @@ def _trace(options: argparse.Namespace) -> int | None:
         raise DetourError("--format is of one packet: not with --json, --live or --stf")
     if options.run_file is not None:
         return _of_the_run(options)
-    for name in ("flow", "psn", "first_drop", "first_mark", "longest_wait"):
-        if getattr(options, name) not in (None, False):
-            raise DetourError(f"--{name.replace('_', '-')} is about a run: --run FILE is missing")
+    run_options = ("flow", "psn", "first_drop", "first_mark", "longest_wait")
+    refuse(options, run_options, "is about a run: --run FILE is missing")
     if options.program is not None:
         return _program(options)
-    if any(said is not None for said in (options.entries, options.packet, options.ethernet, options.stf)):
+    if any(value is not None for value in (options.entries, options.packet, options.ethernet, options.stf)):
         raise DetourError(
             "--entries, --packet, --ethernet and --stf are about a program: --program P4INFO,JSON is missing"
         )
@@ -99,20 +86,14 @@ def _trace(options: argparse.Namespace) -> int | None:
     if options.source is None or options.target is None:
         raise DetourError("trace: between which hosts? SRC and DST, or --program, or --live FILTER")
     if options.topo is not None:
-        found = _planned(options)
+        packet = _planned(options)
     else:
         with shown_progress(options.json) as progress:
-            found = running().trace(
-                options.source,
-                options.target,
-                sport=options.sport,
-                usid=options.usid,
-                length=options.bytes,
-                all_ways=options.all,
-                coverage=_absolute(options.coverage),
-                progress=progress,
-            )
-    _show(found, options)
+            packet = running().trace(
+                options.source, options.target, sport=options.sport, usid=options.usid, length=options.bytes,
+                all_ways=options.all, coverage=_absolute(options.coverage), progress=progress,
+            )  # fmt: skip
+    _show(packet, options)
     return None
 
 
@@ -124,17 +105,8 @@ def _planned(options: argparse.Namespace) -> PacketTrace:
 
     with shown_progress(options.json) as progress, collecting(options.coverage):
         progress("planning tables")
-        return document(
-            trace_planned(
-                options.topo,
-                options.source,
-                options.target,
-                sport=options.sport,
-                usid=options.usid,
-                payload=options.bytes,
-                all_ways=options.all,
-            )
-        )
+        packet = {"sport": options.sport, "usid": options.usid, "payload": options.bytes, "all_ways": options.all}
+        return document(trace_planned(options.topo, options.source, options.target, **packet))
 
 
 def _program(options: argparse.Namespace) -> int | None:
@@ -157,8 +129,8 @@ def _program(options: argparse.Namespace) -> int | None:
     with collecting(options.coverage), TracedProgram(files) as switch:
         if options.entries is not None:
             switch.write(*read_updates(options.entries, switch.p4info))
-        found = document(switch.trace(frame, options.port, all_ways=options.all))
-    _show(found, options)
+        packet = document(switch.trace(frame, options.port, all_ways=options.all))
+    _show(packet, options)
     return None
 
 
@@ -176,19 +148,19 @@ def _of_the_run(options: argparse.Namespace) -> int | None:
     with shown_progress(options.json) as progress:
         replay = Replay.of_file(options.run_file, progress)
         if options.flow is not None:
-            found = replay.packet(options.flow, options.psn)
+            packet = replay.packet(options.flow, options.psn)
         elif options.first_drop:
-            found = replay.first_drop()
+            packet = replay.first_drop()
         elif options.first_mark:
-            found = replay.first_mark()
+            packet = replay.first_mark()
         elif options.longest_wait:
-            found = replay.longest_wait()
+            packet = replay.longest_wait()
         else:
             raise DetourError("--run: which packet? --flow F --psn N, --first-drop, --first-mark or --longest-wait")
-    shown = document(found.followed)
+    shown = document(packet.followed)
 
     def render(page: Page) -> None:
-        page.print(found.about, style="bold")
+        page.print(packet.about, style="bold")
         show_packet(page, shown, options.verbose)
 
     present(shown, options, render)
@@ -200,21 +172,20 @@ def _live(options: argparse.Namespace) -> int:
 
     parse_filter(options.live, lambda name: "::")  # so that who has mistyped it hears of that, whatever is up
     with shown_progress(options.json) as progress:
-        found = running().trace_live(
-            options.live,
-            switch=options.switch,
-            count=options.count,
-            seconds=options.seconds,
-            coverage=_absolute(options.coverage),
-            progress=progress,
-        )
+        packets = running().trace_live(
+            options.live, switch=options.switch, count=options.count, seconds=options.seconds,
+            coverage=_absolute(options.coverage), progress=progress,
+        )  # fmt: skip
 
     def render(page: Page) -> None:
-        show_packets(page, found.packets, options.verbose)
-        page.print(f"{len(found.packets)} of {options.count} packets" + _missed(found.missed))
+        show_packets(page, packets.packets, options.verbose)
+        page.print(
+            f"{len(packets.packets)} of {options.count} packets"
+            + (f"; {packets.missed} more came too fast to be traced" if packets.missed else "")
+        )
 
-    present(found, options, render)
-    return 0 if found.packets else 1
+    present(packets, options, render)
+    return 0 if packets.packets else 1
 
 
 def _absolute(file: Path | None) -> str | None:
@@ -222,19 +193,15 @@ def _absolute(file: Path | None) -> str | None:
     return None if file is None else os.path.abspath(file)
 
 
-def _missed(count: int) -> str:
-    return f"; {count} more came too fast to be traced" if count else ""
-
-
-def _show(found: PacketTrace, options: argparse.Namespace) -> None:
+def _show(packet: PacketTrace, options: argparse.Namespace) -> None:
     if options.format is not None:
         from detour.fabric.tracing.text_proto import text_protos
 
-        for hop in found.hops:
+        for hop in packet.hops:
             for message in text_protos(hop, options.format):
                 print(f"# {hop['switch']}, port {hop['port']}\n{message}", end="")
         return
-    present(found, options, lambda page: show_packet(page, found, options.verbose))
+    present(packet, options, lambda page: show_packet(page, packet, options.verbose))
 
 
 def trace_stf(options: argparse.Namespace) -> int:
@@ -261,17 +228,13 @@ def _render(page: Page, run: StfRun, options: argparse.Namespace) -> None:
 
     for played in run.packets:
         page.print(f"{options.stf}:{played.line}: packet of {len(played.frame)} bytes to port {played.port}", "bold")
-        show_packet(page, document(played.found), options.verbose)
-    for said in run.commands:
-        page.print(f"{options.stf}:{said.line}: {said.command}", "bold")
-        for line in said.output:
+        show_packet(page, document(played.traced), options.verbose)
+    for run_command in run.commands:
+        page.print(f"{options.stf}:{run_command.line}: {run_command.command}", "bold")
+        for line in run_command.output:
             page.print(f"    {line}")
-    for each in run.mismatches:
-        page.print(f"{options.stf}:{each.line}: {each.text}", "bold red", whole=True)
-    page.print(_summary(run))
-
-
-def _summary(run: StfRun) -> str:
+    for mismatch in run.mismatches:
+        page.print(f"{options.stf}:{mismatch.line}: {mismatch.text}", "bold red", whole=True)
     unchecked = f"; {run.unchecked} frames left by ports that the file does not name" if run.unchecked else ""
     wrong = f"{len(run.mismatches)} not as expected" if run.mismatches else "all as expected"
-    return f"{len(run.packets)} packets, {run.expected} expectations: {wrong}{unchecked}"
+    page.print(f"{len(run.packets)} packets, {run.expected} expectations: {wrong}{unchecked}")

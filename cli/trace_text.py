@@ -16,40 +16,34 @@ if TYPE_CHECKING:
 _WIDTH = 80
 _SOURCE = "bright_black"
 _STYLES = {
-    "stage": "bold cyan",
-    "table_lookup": "yellow",
-    "mark_to_drop": "bold red",
-    "clone": "magenta",
-    "multicast": "magenta",
-    "queue": "blue",
-    "assertion": "red",
-}
-_QUIET = {"assign", "branch", "deparser_emit"}
-"""kinds that only `-v` shows"""
+    "stage": "bold cyan", "table_lookup": "yellow", "mark_to_drop": "bold red", "clone": "magenta",
+    "multicast": "magenta", "queue": "blue", "assertion": "red",
+}  # fmt: skip
+_QUIET = {"assign", "branch", "deparser_emit"}  # kinds that only `-v` shows
 _LOCAL = "scalars."
 _WIDE = 1 << 32
 
 _Facts = dict[str, Any]
 
 
-def show_packets(page: Page, found: Iterable[PacketTrace], verbose: bool) -> None:
+def show_packets(page: Page, packets: Iterable[PacketTrace], verbose: bool) -> None:
     """One after the other, with their numbers."""
-    for number, packet in enumerate(found, 1):
+    for number, packet in enumerate(packets, 1):
         page.print(f"packet {number}", style="bold")
         show_packet(page, packet, verbose)
 
 
-def show_packet(page: Page, found: PacketTrace, verbose: bool) -> None:
+def show_packet(page: Page, packet: PacketTrace, verbose: bool) -> None:
     """All hops, and what becomes of the packet."""
-    for hop in found.hops:
+    for hop in packet.hops:
         share = f"  {hop['fraction']:.1%} of the traffic" if "fraction" in hop else ""
         when = f"  at {hop['at_ns'] / 1000:.3f} us" if hop["at_ns"] else ""
         page.print(f"{hop['switch']}, port {hop['port']}{when}{share}", style="bold")
         _show_tree(page, hop["trace"], 1, verbose)
-    for ending in found.outcomes:
+    for ending in packet.outcomes:
         page.print(_ending(ending))
-    if found.note:
-        page.print(found.note)
+    if packet.note:
+        page.print(packet.note)
 
 
 def _ending(ending: _Facts) -> str:
@@ -105,7 +99,6 @@ def _put(page: Page, depth: int, text: str, style: str | None, source: _Facts | 
 
 
 def _lines(event: _Facts, verbose: bool) -> Iterator[tuple[str, str | None]]:
-    """What is shown of an event."""
     kind = event["kind"]
     if kind in _QUIET and not verbose and not _matters(event):
         return
@@ -235,18 +228,10 @@ def _short(name: str) -> str:
 
 
 _SHOWN = {
-    "stage": _stage,
-    "packet_ingress": _ingress,
-    "parser_transition": _transition,
-    "table_lookup": _lookup,
-    "action": _action,
-    "branch": _branch,
-    "assign": _assign,
-    "queue": _queue,
-    "extern_call": _extern,
-    "deparser_emit": _emit,
-    "log_message": _log,
-}
+    "stage": _stage, "packet_ingress": _ingress, "parser_transition": _transition, "table_lookup": _lookup,
+    "action": _action, "branch": _branch, "assign": _assign, "queue": _queue, "extern_call": _extern,
+    "deparser_emit": _emit, "log_message": _log,
+}  # fmt: skip
 
 
 def present_traced(

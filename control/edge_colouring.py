@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.base.arrays import Int32s1
+from detour.base.arrays import Int32Array, Int32s1
 from detour.base.jit import allocating
 from detour.control.native import COLOURING
 
@@ -22,13 +22,11 @@ IntegerArray = NDArray[np.integer[Any]]
 
 def coloured(
     left: IntegerArray, right: IntegerArray, colours: int, limit: IntegerArray | None = None, *, last: bool = False
-) -> NDArray[np.int32]:
-    """(edges,) colours from 0, no two the same at an end; edge e goes from `left[e]` to `right[e]`.
-
-    `limit`: (edges,) edge e may have colours below limit[e] only, the same for edges that share an end; without it, all
-    `colours`. `last`: where no colour is free at both ends, the last free one of each is taken
-    rather than the first. No end may have more edges than it has colours.
-    """
+) -> Int32Array:
+    """(edges,) colours from 0, no two the same at an end; edge e goes from `left[e]` to `right[e]`. `limit`: (edges,)
+    edge e may have colours below limit[e] only, the same for edges that share an end; without it, all `colours`.
+    `last`: where no colour is free at both ends, the last free one of each is taken rather than the first. No end may
+    have more edges than it has colours."""
     colour = np.full(len(left), -1, np.int32)
     if limit is None:
         limit = np.full(len(left), colours, np.int32)

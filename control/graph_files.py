@@ -26,8 +26,9 @@ from detour.topo.expander.given import expander_of_graph
 from detour.topo.expander.growth import grow
 from detour.topo.expander.network import Expander
 from detour.topo.keyvalues import check_keys, split_spec, whole_number
-from detour.topo.listed import DROPPABLE, ListedNetwork
+from detour.topo.listed import DROPPABLE, ListedNetwork, topology_of_lists
 from detour.topo.spec import SHORT_NAMES, TOPOLOGY_REGISTRY, parse_topology
+from detour.topo.topology import Topology
 
 _log = logging.getLogger(__name__)
 _PREFIX = "graph:"
@@ -64,11 +65,8 @@ def _parts(text: str) -> re.Match[str]:
 
 
 def network_from(text: str) -> Expander:
-    """The network of switches that a text describes: an expander, or what is in a file.
-
-    Raises:
-        DetourError: it is neither, or see `parse_topology` and `read_graph`.
-    """
+    """The network of switches that a text describes: an expander, or what is in a file. Raises `DetourError`: it is
+    neither, or see `parse_topology` and `read_graph`."""
     if names_file(text):
         return read_graph(text)
     topology = parse_topology(text)
@@ -80,18 +78,35 @@ def network_from(text: str) -> Expander:
 
 
 def absolute(text: str) -> str:
-    """The same file's text for a process that may be in another folder."""
+    """The same topology's text for a process that may be in another folder."""
+    if not names_file(text):
+        return plugins.absolute(text)
     text = text.strip()
     prefix = _PREFIX if text.lower().startswith(_PREFIX) else ""
     return f"{prefix}{Path(text[len(prefix) :]).absolute()}"
 
 
-def read_graph(text: str) -> Expander:
-    """The network of switches in a file.
+def open_topology(text: str, gbps: float | None = None, delay_ns: float | None = None) -> Topology:
+    """The topology that a text names: a specification (`topo.spec`), a file, or `FILE.py:NAME`. `gbps`, `delay_ns`: of
+    links of a file that say nothing (None: 100 Gb/s or the greatest rate beside others that say their rate, else what
+    the fabric's settings say). Raises `DetourError`: what is wrong, with file, line or element and rule."""
+    text = text.strip()
+    if not names_file(text):
+        return parse_topology(text)
+    file = NetworkFile.given(text)
+    network = file.read()
+    if file.of_switches(network):
+        topology = file.expander(network, gbps, delay_ns).topology
+    else:
+        topology = topology_of_lists(network, gbps, delay_ns, file.spec)
+    for note in file.notes:
+        warn_once(note)
+    return topology
 
-    Raises:
-        DetourError: the file cannot be read, is not of its form, has changed, or describes no network.
-    """
+
+def read_graph(text: str) -> Expander:
+    """The network of switches in a file. Raises `DetourError`: the file cannot be read, is not of its form, has
+    changed, or describes no network."""
     file = NetworkFile.given(text)
     network = file.expander(file.read())
     for note in file.notes:
@@ -114,11 +129,7 @@ class NetworkFile:
 
     @staticmethod
     def given(text: str) -> NetworkFile:
-        """What a text says.
-
-        Raises:
-            DetourError: it names no file, or a value means nothing.
-        """
+        """What a text says. Raises `DetourError`: it names no file, or a value means nothing."""
         text = text.strip()
         switches = text.lower().startswith(_PREFIX)
         match = _parts(text[len(_PREFIX) :] if switches else text)
@@ -155,11 +166,8 @@ class NetworkFile:
         return f"{self.path}{self._drop_text}#{self._digest}"
 
     def read(self) -> ListedNetwork:
-        """What is in the file, without what is to be dropped; notes what that was.
-
-        Raises:
-            DetourError: what is wrong with it.
-        """
+        """What is in the file, without what is to be dropped; notes what that was. Raises `DetourError`: what is wrong
+        with it."""
         if self.given_digest not in (None, self._digest):
             raise DetourError(f"{self.path} has changed since {self.text!r} was read from it")
         network, dropped = read_network(self.path, self._content, self.switches).without(self.drops)
@@ -169,11 +177,8 @@ class NetworkFile:
         return network
 
     def of_switches(self, network: ListedNetwork) -> bool:
-        """Whether each switch gets hosts of its own; notes it if that is a guess.
-
-        Raises:
-            DetourError: it would, but the file names hosts.
-        """
+        """Whether each switch gets hosts of its own; notes it if that is a guess. Raises `DetourError`: it would, but
+        the file names hosts."""
         if self.switches:
             return True
         hosts, own = network.hosts(), self.hosts is not None or self.grown > 0
@@ -181,17 +186,14 @@ class NetworkFile:
             raise DetourError(
                 f"{self.text!r}: the file names hosts, like {min(hosts)}; hosts= and grown= do not go with it"
             )
-        said = any("hosts" in data for data in (network.data, *(node.data for node in network.nodes)))
-        if not (hosts or own or said):
+        given = any("hosts" in data for data in (network.data, *(node.data for node in network.nodes)))
+        if not (hosts or own or given):
             self.notes.append(f"{self.path} names no hosts: every switch gets one (FILE,hosts=N for another number)")
         return not hosts
 
     def expander(self, network: ListedNetwork, gbps: float | None = None, delay_ns: float | None = None) -> Expander:
-        """The network of switches. `gbps`, `delay_ns`: of links that say nothing.
-
-        Raises:
-            DetourError: see `ListedNetwork.graph_of_switches` and `expander_of_graph`.
-        """
+        """The network of switches. `gbps`, `delay_ns`: of links that say nothing. Raises `DetourError`: see
+        `ListedNetwork.graph_of_switches` and `expander_of_graph`."""
         own = "" if self.hosts is None else f",hosts={self.hosts}"
         spec = f"{_PREFIX}{self.path}{own}{self._drop_text}#{self._digest}"
         whole = expander_of_graph(network.graph_of_switches(), spec, self.hosts, gbps, delay_ns)

@@ -6,30 +6,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from detour.base.arrays import Int64Array
+from detour.base.arrays import FloatArray, Int64Array
 from detour.base.errors import DetourError
 
 if TYPE_CHECKING:
     import highspy
 
-Floats = NDArray[np.float64]
+Floats = FloatArray
 
 
 def programme(
-    costs: Floats,
-    rows: tuple[Floats, Floats],
-    matrix: tuple[Int64Array, Int64Array, Floats],
-    *,
-    maximise: bool = False,
-    integers: int = 0,
-) -> highspy.HighsLp:
-    """The programme over columns x >= 0 with rows[0] <= A x <= rows[1] in which costs x is least (or most).
-
-    `costs`: (columns,). `rows`: two of (rows,), infinite where there is no bound. `matrix`: A by columns,
-    (columns + 1,) where each begins, (entries,) rows, (entries,) values. `integers`: the first so many columns are.
-    """
+    costs: Floats, rows: tuple[Floats, Floats], matrix: tuple[Int64Array, Int64Array, Floats], *,
+    maximise: bool = False, integers: int = 0,
+) -> highspy.HighsLp:  # fmt: skip
+    """The programme over columns x >= 0 with rows[0] <= A x <= rows[1] in which costs x is least (or most). `costs`:
+    (columns,). `rows`: two of (rows,), infinite where there is no bound. `matrix`: A by columns, (columns + 1,) where
+    each begins, (entries,) rows, (entries,) values. `integers`: the first so many columns are."""
     # Here, so that whoever plans nothing by it does not wait for it. With OR-Tools in the same process it would have
     # to be imported first.
     import highspy

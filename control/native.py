@@ -14,7 +14,7 @@ def _part(name: str, package: str, *modules: str) -> Part:
 
 
 COLOURING = _part("colouring", "", "edge_colouring")
-VERIFIER = _part("verifier", "verifier.", "cycles", "dependencies", "reach")
+VERIFIER = _part("verifier", "verifier.", "cycles", "dependencies", "fabric_state")
 FORS_PART = _part("fors", "fors.", "ejection", "exchange", "incremental", "phase_assignment", "recolour")
 PLACEMENT = _part("placement", "placement.", "alternating_paths", "ecmp", "network", "rebalance", "search")
 EXPANDER = _part(

@@ -33,11 +33,8 @@ _EARTH_M, _FIBRE_NS_PER_M = 6_371_000, 5.0
 
 
 def read_network(path: Path, content: bytes, switches: bool = False) -> ListedNetwork:
-    """What is in a file. `switches`: of switches alone, so that any two words in a line may be a link.
-
-    Raises:
-        DetourError: what is wrong, with file, line or element; of a file that fits no form, what stopped each.
-    """
+    """What is in a file. `switches`: of switches alone, so that any two words in a line may be a link. Raises
+    `DetourError`: what is wrong, with file, line or element; of a file that fits no form, what stopped each."""
     for _, endings, read in FORMS:
         if path.suffix.lower() in endings:
             return read(path, content)
@@ -82,11 +79,8 @@ def _distance_m(a: tuple[float, float], b: tuple[float, float]) -> float:
 
 
 def _both_ways(path: Path, edges: Edges) -> Edges:
-    """Those of a directed graph: the n-th edge from b to a is the other direction of the n-th from a to b.
-
-    Raises:
-        DetourError: a link is not alike in both.
-    """
+    """Those of a directed graph: the n-th edge from b to a is the other direction of the n-th from a to b. Raises
+    `DetourError`: a link is not alike in both."""
     count: Counter[tuple[str, str]] = Counter()
     links: dict[tuple[str, str, int], ListedEdge] = {}
     for edge in edges:
@@ -123,7 +117,11 @@ def _from_csv(path: Path, content: bytes) -> ListedNetwork:
             if not any(cells) or cells[0].startswith("#"):
                 continue
             if not columns:
-                columns = _columns(path, where, cells)
+                more = cells[2:]
+                if cells[:2] != ["a", "b"] or sorted(more) != sorted({"gbps", "delay_ns"} & {*more}):
+                    allowed = "a,b,gbps,delay_ns (the last two may be left out)"
+                    raise DetourError(f"{path}, {where}: columns are {allowed}, not {','.join(cells)}")
+                columns = cells
                 continue
             if len(cells) != len(columns):
                 raise DetourError(f"{path}, {where}: {len(cells)} values for the {len(columns)} columns {columns}")
@@ -139,14 +137,6 @@ def _from_csv(path: Path, content: bytes) -> ListedNetwork:
     if not edges:
         raise DetourError(f"{path}: it has no links")
     return _network(path, list(nodes.values()), edges)
-
-
-def _columns(path: Path, where: str, cells: list[str]) -> list[str]:
-    if cells[:2] != ["a", "b"] or not set(cells[2:]) <= {"gbps", "delay_ns"} or len(set(cells)) < len(cells):
-        raise DetourError(
-            f"{path}, {where}: columns are a,b,gbps,delay_ns (the last two may be left out), not {','.join(cells)}"
-        )
-    return cells
 
 
 def _number(path: Path, where: str, key: str, text: str) -> float:
@@ -261,7 +251,6 @@ class _Lines:
             self._edges.setdefault(ends, []).append(line)
 
     def of_node(self, name: str) -> str:
-        """`line 7`."""
         return f"line {self._nodes[name]}" if name in self._nodes else ""
 
     def of_edge(self, a: str, b: str, number: int) -> str:

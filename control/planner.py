@@ -18,8 +18,7 @@ from detour.control.entries import Action, ActionSet, DefaultAction, Entity, Pla
 from detour.control.policy import Policy
 from detour.control.routes.adaptive import check_routing, plan_adaptive, plan_ugal_graph
 from detour.control.routes.queueing import guarded, plan_channels, plan_marking, plan_priorities, plan_punting
-from detour.control.routes.routing import plan_routes, plan_sids
-from detour.control.routes.valiant import plan_detours
+from detour.control.routes.routing import plan_detours, plan_routes, plan_sids
 from detour.topo.failures import NONE, Failures, dead_links, dead_switches
 from detour.topo.topology import Switch, Topology
 
@@ -29,9 +28,8 @@ SHORTEST_PATHS = "shortest-paths"
 
 
 def plan(topology: Topology, policy: Policy | None = None, failures: Failures = NONE) -> Plan:
-    """Entities of every live switch, by device id (switch index + 1); failed switches are left out.
-
-    A destination that cannot be reached has no route: its packets are counted, and the controller tells their senders
+    """Entities of every live switch, by device id (switch index + 1); failed switches are left out. A destination that
+    cannot be reached has no route: its packets are counted, and the controller tells their senders
     (`routing.unreachable_hosts` names those). Raises `DetourError`: the topology does not allow what the policy says; a
     table or an action selector would overflow."""
     policy = policy or Policy()

@@ -81,8 +81,7 @@ class Policy:
     virtual channels for lossless classes: a packet with DSCP v has priority v, and v rises by one whenever it comes in
     over a global link. 3 is what detours need to be free of deadlock, 2 is enough for shortest paths. In FC+ and FC
     (where 1 has a meaning as well) v rises where a path has come down and goes up again: `channels` are the lossless
-    priorities of the routes there, and who would rise further goes on in priority `channels`, which is not lossless.
-    """
+    priorities of the routes there, and who would rise further goes on in priority `channels`, which is not lossless."""
 
     ecn: Ecn = field(default_factory=lambda: StepMarking(Amount(100_000, "bytes")))
     packet_bytes: int = PACKET_BYTES
@@ -118,10 +117,6 @@ class Policy:
                 raise DetourError(f"policy: DSCP {dscp} -> priority {priority}: DSCP is 0 to 63, priority 0 to 7")
         if len({dscp for dscp, _ in self.priorities}) < len(self.priorities):
             raise DetourError("policy: a DSCP is given two priorities")
-        self._check_routing()
-        self._check_channels()
-
-    def _check_routing(self) -> None:
         if self.routing not in get_args(Routing):
             raise DetourError(f"policy: routing={self.routing} is unknown; there are {', '.join(get_args(Routing))}")
         if not 0 <= self.threshold <= MAX_THRESHOLD:
@@ -130,6 +125,7 @@ class Policy:
             raise DetourError(f"policy: threshold={self.threshold} has no meaning with routing={self.routing}")
         if self.routing in (*BY_LOAD, "random") and not self.valiant:
             raise DetourError(f"policy: routing={self.routing} needs detours, which valiant=False forbids")
+        self._check_channels()
 
     def _check_channels(self) -> None:
         if not 0 <= self.channels <= MAX_LOSSLESS:

@@ -20,14 +20,47 @@ from typing import Literal, TypeAlias
 
 from detour.base.dataplane import RECIRCULATION_PORT
 from detour.base.errors import DetourError
-from detour.control import qcn_schema, schema
+from detour.control import schema
 from detour.control.entries import Action, ActionSet, CloneSession, DefaultAction, Entity, Plan, Replica, TableEntry
 from detour.control.planner import plan_switch
 from detour.control.policy import NoMarking, Policy
 from detour.control.routes.adaptive import group_links
-from detour.control.routes.valiant import ports_into
+from detour.control.routes.routing import ports_into
 from detour.topo.failures import NONE
 from detour.topo.topology import Switch, Topology
+
+CONDITION = "FabricIngress.conditional.condition"
+CONDITIONAL_HOST_PORTS = "FabricIngress.conditional.host_ports"
+MINIMAL_RULE = "FabricIngress.conditional.minimal_rule"
+CONDITIONAL_TOWARDS_GROUP = "FabricIngress.conditional.towards_group"
+CONDITIONAL_DECISIONS = "FabricIngress.conditional.decisions"
+PAUSED = "FabricIngress.conditional.paused"
+DETOURED = "detoured"
+MECHANISM = "FabricIngress.reaction.mechanism"
+OWN_HOSTS = "FabricIngress.reaction.host_ports"
+LAST_FEEDBACK = "FabricIngress.reaction.last"
+LAST_SUM = "FabricIngress.reaction.last_sum"
+SENT = "FabricIngress.reaction.sent"
+INPUT_POINTS = "FabricEgress.congestion.input_points"
+OUTPUT_POINTS = "FabricEgress.congestion.output_points"
+Q_OLD = "FabricEgress.congestion.q_old"
+BUFFERED = "buffered"
+
+CONDITIONAL_MINIMAL = "FabricIngress.conditional.minimal"
+CONDITIONAL_TOWARDS = "FabricIngress.conditional.towards"
+ADAPT = "FabricIngress.reaction.adapt"
+INPUT_BUFFER = "FabricEgress.congestion.input_buffer"
+OUTPUT_QUEUE = "FabricEgress.congestion.output_queue"
+
+CONDITIONS = {
+    "always": "FabricIngress.conditional.always",
+    "unless_paused": "FabricIngress.conditional.unless_paused",
+    "by_probability": "FabricIngress.conditional.by_probability",
+}
+
+# headers.p4
+NOTIFICATION_SESSION = 2
+
 
 PROGRAM = "qcn"
 ALL_CLASSES = 0b111
@@ -73,8 +106,7 @@ class CongestionPoints:
     program; `output`, an output queue's packets times `packet_bytes`, which any v1model target has. `kinds`: links
     whose ports have one. `period`: packets between samples. `wait_ticks`: waiting time from which on any packet may be
     the victim; below, with a chance in proportion. 0: any. `classes`: bit v: packets of virtual channel v may be
-    victims.
-    """
+    victims."""
 
     where: Literal["input", "output"] = "input"
     kinds: tuple[str, ...] = ("local", "global")
@@ -102,8 +134,8 @@ class CongestionPoints:
         own = {name: getattr(self, name) for name in ("period", "q_eq", "w", "wait_ticks", "classes")}
         values = {**own, "fb_max": most, "scale": scale(most)}
         if self.where == "input":
-            return Action.of(qcn_schema.INPUT_BUFFER, **values)
-        return Action.of(qcn_schema.OUTPUT_QUEUE, **values, packet_bytes=self.packet_bytes)
+            return Action.of(INPUT_BUFFER, **values)
+        return Action.of(OUTPUT_QUEUE, **values, packet_bytes=self.packet_bytes)
 
 
 @dataclass(frozen=True)
@@ -117,8 +149,7 @@ class Mechanism:
     message has the weight 2^-smooth. `steady`: every PC_l packets raise the probability, and nothing else does;
     otherwise PC_l packets without a message, and messages below what they are compared with. `fade`: every PC_l packets
     take 2^-fade off a port's Fb (0: nothing). `gentle`: a probability p rises by A_i * (p + (1 - p) * 2^-gentle), 0: by
-    A_i. `classes`: bit v: messages about victims of virtual channel v count.
-    """
+    A_i. `classes`: bit v: messages about victims of virtual channel v count."""
 
     name: str
     condition: Condition = "by_probability"
@@ -158,19 +189,10 @@ class Mechanism:
         versus = max(2, round(self.fraction * ports)) if self.fraction else self.versus
         compared = ports if versus else 1
         return Action.of(
-            qcn_schema.ADAPT,
-            source=int(self.source),
-            ports=compared,
-            versus=versus,
-            smooth=self.smooth,
-            decrease=decrease(self.limit, compared),
-            increase=increase(self.increase),
-            quiet=self.quiet,
-            steady=int(self.steady),
-            fade=self.fade,
-            classes=self.classes,
-            gentle=self.gentle,
-        )
+            ADAPT, source=int(self.source), ports=compared, versus=versus, smooth=self.smooth,
+            decrease=decrease(self.limit, compared), increase=increase(self.increase), quiet=self.quiet,
+            steady=int(self.steady), fade=self.fade, classes=self.classes, gentle=self.gentle,
+        )  # fmt: skip
 
 
 CONDITIONAL_OPENFLOW = Mechanism("Conditional-OpenFlow", condition="unless_paused")
@@ -178,16 +200,9 @@ QCN_BASE = Mechanism("QCN-Switch-base")
 QCN_SOURCE = Mechanism("QCN-Switch-source", source=True)
 QCN_COMPARISON = Mechanism("QCN-Switch-comparison", versus=1)
 QCN_COMPLETE = Mechanism(
-    "QCN-Switch-complete",
-    source=True,
-    fraction=1 / 2,
-    smooth=2,
-    fade=1,
-    gentle=3,
-    steady=True,
-    classes=1,
+    "QCN-Switch-complete", source=True, fraction=1 / 2, smooth=2, fade=1, gentle=3, steady=True, classes=1,
     points=CongestionPoints(period=16, classes=1),
-)
+)  # fmt: skip
 
 MECHANISMS = {m.name: m for m in (CONDITIONAL_OPENFLOW, QCN_BASE, QCN_SOURCE, QCN_COMPARISON, QCN_COMPLETE)}
 
@@ -212,34 +227,28 @@ def _plan_switch(topology: Topology, mechanism: Mechanism, switch: Switch) -> It
     groups = topology.valiant_groups
     node = Action.of(schema.SET_NODE, node_id=switch.node_id, group=switch.group, groups=groups)
     yield DefaultAction(schema.NODE_CONFIG, node)
-    yield from _conditional_rules(topology, mechanism, switch)
+    yield DefaultAction(CONDITION, Action(CONDITIONS[mechanism.condition]))
+    for host in topology.hosts_of[switch.index]:
+        yield TableEntry(CONDITIONAL_HOST_PORTS, ((schema.IN_PORT, host.port),), Action(schema.NO_ACTION))
+    for group in range(topology.valiant_groups):
+        if group != switch.group:
+            (port,) = ports_into(topology, NONE, switch.index, group)
+            rule = Action.of(CONDITIONAL_MINIMAL, port=port)
+            yield TableEntry(MINIMAL_RULE, ((schema.DESTINATION_GROUP, group),), rule)
+            towards = ActionSet.of([Action.of(CONDITIONAL_TOWARDS, port=port)])
+            yield TableEntry(CONDITIONAL_TOWARDS_GROUP, ((schema.VIA, group),), towards)
     if mechanism.condition == "by_probability":
         yield from _notifications(topology, mechanism, switch)
 
 
-def _conditional_rules(topology: Topology, mechanism: Mechanism, switch: Switch) -> Iterator[Entity]:
-    yield DefaultAction(qcn_schema.CONDITION, Action(qcn_schema.CONDITIONS[mechanism.condition]))
-    for host in topology.hosts_of[switch.index]:
-        yield TableEntry(qcn_schema.CONDITIONAL_HOST_PORTS, ((schema.IN_PORT, host.port),), Action(schema.NO_ACTION))
-    for group in range(topology.valiant_groups):
-        if group != switch.group:
-            (port,) = ports_into(topology, NONE, switch.index, group)
-            rule = Action.of(qcn_schema.CONDITIONAL_MINIMAL, port=port)
-            yield TableEntry(qcn_schema.MINIMAL_RULE, ((schema.DESTINATION_GROUP, group),), rule)
-            towards = ActionSet.of([Action.of(qcn_schema.CONDITIONAL_TOWARDS, port=port)])
-            yield TableEntry(qcn_schema.CONDITIONAL_TOWARDS_GROUP, ((schema.VIA, group),), towards)
-
-
 def _notifications(topology: Topology, mechanism: Mechanism, switch: Switch) -> Iterator[Entity]:
     transit = [peer is not None and peer.kind != "host" for peer in switch.ports]
-    yield DefaultAction(qcn_schema.MECHANISM, mechanism.adapt(sum(transit)))
+    yield DefaultAction(MECHANISM, mechanism.adapt(sum(transit)))
     for host in topology.hosts_of[switch.index]:
-        yield TableEntry(qcn_schema.OWN_HOSTS, ((schema.EGRESS_SPEC_FIELD, host.port),), Action(schema.NO_ACTION))
-    table, key = {
-        "input": (qcn_schema.INPUT_POINTS, schema.IN_PORT),
-        "output": (qcn_schema.OUTPUT_POINTS, schema.EGRESS_PORT_FIELD),
-    }[mechanism.points.where]
+        yield TableEntry(OWN_HOSTS, ((schema.EGRESS_SPEC_FIELD, host.port),), Action(schema.NO_ACTION))
+    tables = {"input": (INPUT_POINTS, schema.IN_PORT), "output": (OUTPUT_POINTS, schema.EGRESS_PORT_FIELD)}
+    table, key = tables[mechanism.points.where]
     for port, peer in enumerate(switch.ports, start=1):
         if peer is not None and peer.kind in mechanism.points.kinds:
             yield TableEntry(table, ((key, port),), mechanism.points.action())
-    yield CloneSession(qcn_schema.NOTIFICATION_SESSION, (Replica(RECIRCULATION_PORT, 1),))
+    yield CloneSession(NOTIFICATION_SESSION, (Replica(RECIRCULATION_PORT, 1),))

@@ -89,10 +89,10 @@ class ReroutingController:
 
     def decide(self, reports: Iterable[FlowReport], now_ps: int) -> dict[str, SwitchPath]:
         """New paths for the flows that should move; flows that have nowhere better to go stay."""
-        known = {report.flow: report for report in reports if report.flow in self._paths}
-        ill = {flow for flow, report in known.items() if self._thresholds.congested(report)}
+        placed = {report.flow: report for report in reports if report.flow in self._paths}
+        ill = {flow for flow, report in placed.items() if self._thresholds.congested(report)}
         suspect = {hop for flow in ill for hop in pairwise(self._paths[flow])}
-        suspect -= {hop for flow in known.keys() - ill for hop in pairwise(self._paths[flow])}
+        suspect -= {hop for flow in placed.keys() - ill for hop in pairwise(self._paths[flow])}
         load = Counter(hop for path in self._paths.values() for hop in pairwise(path))
         chosen: dict[str, SwitchPath] = {}
         for flow in sorted(ill):

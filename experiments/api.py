@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from detour.base.errors import DetourError
 from detour.base.records import as_json
-from detour.control.topology_files import open_topology
+from detour.control.graph_files import open_topology
 from detour.experiments.sim.placed import PLACED_SCHEME, run_both
 from detour.experiments.sim.plan import plan_of
 from detour.experiments.sim.results import by_size, result_of
@@ -49,9 +49,7 @@ lab = open_lab
 def topology(what: str | networkx.Graph, *, gbps: float | None = None, delay_ns: float | None = None) -> Topology:
     """A topology by its text (`fat-tree:k=4`, a file, `FILE.py:NAME`), or of a networkx graph whose nodes are switches
     but for those with `kind="host"`. `gbps`, `delay_ns`: of links of a file that say nothing.
-
-    Raises:
-        DetourError: what is wrong with it.
+    Raises `DetourError`: what is wrong with it.
     """
     if isinstance(what, str):
         return open_topology(what, gbps, delay_ns)
@@ -82,8 +80,8 @@ class Simulation:
     @property
     def summary(self) -> dict[str, Any]:
         """What `detour sim --json` prints."""
-        found: dict[str, Any] = as_json(result_of(self.run))
-        return found
+        document: dict[str, Any] = as_json(result_of(self.run))
+        return document
 
     @property
     def flows(self) -> NDArray[Any]:
@@ -92,10 +90,10 @@ class Simulation:
         from detour.experiments.sim.report import flow_columns
 
         columns = flow_columns(self.run)
-        found = np.empty(len(columns["source"]), [(name, values.dtype) for name, values in columns.items()])
+        rows = np.empty(len(columns["source"]), [(name, values.dtype) for name, values in columns.items()])
         for name, values in columns.items():
-            found[name] = values
-        return found
+            rows[name] = values
+        return rows
 
     @property
     def by_size(self) -> list[dict[str, Any]]:
@@ -111,9 +109,7 @@ class Simulation:
 
     def save(self, folder: str | Path) -> None:
         """Writes flows.csv, result.json and report.html, as `detour sim --out`.
-
-        Raises:
-            DetourError: the folder cannot be written.
+        Raises `DetourError`: the folder cannot be written.
         """
         from detour.experiments.sim import report
 
@@ -122,22 +118,18 @@ class Simulation:
 
     def plot(self, file: str | Path) -> None:
         """Draws completion times, slowdown, links, queues, delays and reordering (.png, .svg, .pdf).
-
-        Raises:
-            DetourError: nothing is complete, matplotlib is missing, or the file cannot be written.
+        Raises `DetourError`: nothing is complete, matplotlib is missing, or the file cannot be written.
         """
-        from detour.experiments.sim import report
+        from detour.experiments.sim import figures, report
 
         report.check_plot(Path(file))
-        report.plot(Path(file), self.run)
+        figures.draw(Path(file), self.run)
 
 
 def replay(file: str | Path) -> Replay:
     """Goes back to packets of a run that `detour sim --record` wrote: `packet(flow, psn)`, `first_drop()`,
     `first_mark()`, `longest_wait()` (docs/trace.md).
-
-    Raises:
-        DetourError: the file is none, or of another version, or a file that the run read is not what it was.
+    Raises `DetourError`: the file is none, or of another version, or a file that the run read is not what it was.
     """
     from detour.experiments.sim.replay.replay import Replay
 
@@ -145,24 +137,21 @@ def replay(file: str | Path) -> Replay:
 
 
 def simulate(
-    topology: str | Topology, workload: WorkloadLike, *, placed: bool = False, fail: Iterable[str] = (), **said: Any
+    topology: str | Topology, workload: WorkloadLike, *, placed: bool = False, fail: Iterable[str] = (), **options: Any
 ) -> Simulation:
-    """Runs a workload in virtual time until all of it has arrived.
+    """Runs a workload in virtual time until all of it has arrived. Raises `DetourError`: what is missing or wrong.
 
     Args:
         topology: a text or a topology.
         workload: a text, a graph of tasks, or rows of flows (`FlowTuple`).
         placed: on the paths of a placement, and beside it with those that hashes pick (`Simulation.ecmp`).
         fail: links and switches that go down, like `s0-s3@50us`.
-        said: the other options of `detour sim`, with `_` for `-`, as texts or numbers: `scheme`, `cc`, `rate`, `delay`,
-            `buffer`, `loss`, `ecn`, `reroute_after`, `duration`, `connections`, `program`, `seed`, `jitter`.
-
-    Raises:
-        DetourError: what is missing or wrong.
+        options: the other options of `detour sim`, with `_` for `-`, as texts or numbers: `scheme`, `cc`, `rate`,
+            `delay`, `buffer`, `loss`, `ecn`, `reroute_after`, `duration`, `connections`, `program`, `seed`, `jitter`.
     """
     if placed:
-        said.setdefault("scheme", PLACED_SCHEME)
-    texts = _texts(said, topo=topology, workload=workload)
+        options.setdefault("scheme", PLACED_SCHEME)
+    texts = _texts(options, topo=topology, workload=workload)
     plan = plan_of(
         SimOptions(fail=tuple(fail), **texts),
         None if isinstance(topology, str) else topology,
@@ -176,12 +165,12 @@ def simulate(
     return Simulation(pinned, Simulation(hashed))
 
 
-def _texts(said: dict[str, Any], **named: Any) -> dict[str, str]:
+def _texts(options: dict[str, Any], **named: Any) -> dict[str, str]:
     """Options as the command takes them; of topology and workload only what is text."""
-    known = SimOptions.__dataclass_fields__.keys() - {"topo", "workload", "fail"}
-    if unknown := sorted(said.keys() - known):
-        raise DetourError(f"simulate has no {', '.join(unknown)}; allowed: {', '.join(sorted(known))}")
-    texts = {name: str(value) for name, value in said.items() if value is not None}
+    allowed = SimOptions.__dataclass_fields__.keys() - {"topo", "workload", "fail"}
+    if unknown := sorted(options.keys() - allowed):
+        raise DetourError(f"simulate has no {', '.join(unknown)}; allowed: {', '.join(sorted(allowed))}")
+    texts = {name: str(value) for name, value in options.items() if value is not None}
     return texts | {name: value for name, value in named.items() if isinstance(value, str)}
 
 
@@ -191,33 +180,29 @@ def _made(workload: TaskGraph | Iterable[FlowTuple], topology: Topology) -> SimW
     return workload_of_rows("rows", workload, topology)
 
 
-def boot(topology: str = "d1", *, target: str = "engine", **said: Any) -> Session:
+def boot(topology: str = "d1", *, target: str = "engine", **options: Any) -> Session:
     """A fabric in real time, provisioned; its methods are the commands of a running fabric (`send`, `path`, `fail`,
-    `heal`, `verify`, `probe`, `load`, `capture`, ...). To be used with `with`, or closed.
+    `heal`, `verify`, `probe`, `load`, `capture`, ...). To be used with `with`, or closed. Raises `DetourError`:
+    something is wrong or missing; nothing is left running.
 
     Args:
         topology: its text.
         target: `engine`, `bmv2`, or `auto`.
-        said: `rate_bps`, `delay_ps`, `queue_packets`, `loss`, `program`, `pcap`, `load` (`UpOptions`).
-
-    Raises:
-        DetourError: something is wrong or missing; nothing is left running.
+        options: `rate_bps`, `delay_ps`, `queue_packets`, `loss`, `program`, `pcap`, `load` (`UpOptions`).
     """
     from detour.fabric.daemon.daemon import UpOptions
     from detour.fabric.daemon.daemon import boot as booted
 
-    known = UpOptions.__dataclass_fields__.keys() - {"target", "topology", "grpc", "grpc_tls"}
-    if unknown := sorted(said.keys() - known):
-        raise DetourError(f"boot has no {', '.join(unknown)}; allowed: {', '.join(sorted(known))}")
-    return booted(UpOptions(target, topology, **said))
+    allowed = UpOptions.__dataclass_fields__.keys() - {"target", "topology", "grpc", "grpc_tls"}
+    if unknown := sorted(options.keys() - allowed):
+        raise DetourError(f"boot has no {', '.join(unknown)}; allowed: {', '.join(sorted(allowed))}")
+    return booted(UpOptions(target, topology, **options))
 
 
 def place(topology: str | Topology, jobs: str | Path, *, seeds: int = 100) -> PlacementReport:
     """Paths for the flows of AI jobs that share as few links as can be, beside ECMP's. `jobs`: a job file; `seeds`: of
     hashing.
-
-    Raises:
-        DetourError: the file is wrong, or hosts of a job are not connected.
+    Raises `DetourError`: the file is wrong, or hosts of a job are not connected.
     """
     from detour.control.placement.jobs import read_jobs
     from detour.control.placement.report import compare

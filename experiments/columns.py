@@ -20,11 +20,13 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from itertools import count
+from operator import attrgetter, methodcaller
 from typing import Any, NamedTuple, TypeVar, dataclass_transform
 
 from detour.base.tables import CellValue, Column, Table, yes_no
 
 T = TypeVar("T")
+K = TypeVar("K")
 Form = str | Callable[[Any], CellValue]
 """of a cell: a format like `.1f`, or a function; a value that is None has none"""
 Over = Callable[[list[Any]], Any]
@@ -94,20 +96,28 @@ def cell(head: str, *, left: bool = False, wide: bool = False, means: str = "") 
 
 def columns(kind: type) -> tuple[Column[Any], ...]:
     """Those of a kind of row."""
-    found = {}
-    for one in fields(kind):
-        if how := one.metadata.get("shown"):
-            found[how.place] = how.column(lambda row, name=one.name: getattr(row, name), str(one.type))
+    placed = {}
+    for member in fields(kind):
+        if how := member.metadata.get("shown"):
+            placed[how.place] = how.column(attrgetter(member.name), str(member.type))
     for name in dir(kind):
         how = getattr(getattr(kind, name), "shown", None)
         if isinstance(how, Shown):
-            found[how.place] = how.column(lambda row, name=name: getattr(row, name)())
-    return tuple(found[place] for place in sorted(found))
+            placed[how.place] = how.column(methodcaller(name))
+    return tuple(placed[place] for place in sorted(placed))
 
 
 def table(kind: type[T], rows: Sequence[T], title: str = "", notes: Sequence[str] = ()) -> Table[T]:
     """Rows of a kind with its columns."""
     return Table(columns(kind), rows, title, notes)
+
+
+def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """Items by their key, in the order in which they come."""
+    groups: dict[K, list[T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
 
 
 def mean(digits: int) -> Over:
@@ -128,15 +138,15 @@ def largest(values: Iterable[Any]) -> Any:
 def taken(kind: type[T], *records: Any, **given: Any) -> T:
     """The record of a kind with what is given, and the other fields of the first record that has them."""
     values = dict(given)
-    for one in fields(kind):  # type: ignore[arg-type]
-        source = next((record for record in records if hasattr(record, one.name)), None)
-        if one.name not in given and source is not None:
-            values[one.name] = getattr(source, one.name)
+    for member in fields(kind):  # type: ignore[arg-type]
+        source = next((record for record in records if hasattr(record, member.name)), None)
+        if member.name not in given and source is not None:
+            values[member.name] = getattr(source, member.name)
     return kind(**values)
 
 
 def combined(kind: type[T], runs: Sequence[Any], **given: Any) -> T:
     """The row of a kind that runs make: what is given, what `over` makes of their values, else the first one's."""
-    overs = {one.name: one.metadata["over"] for one in fields(kind) if one.metadata.get("over")}  # type: ignore[arg-type]
-    made = {name: over([getattr(run, name) for run in runs]) for name, over in overs.items() if name not in given}
-    return taken(kind, runs[0], **made, **given)
+    overs = {member.name: member.metadata.get("over") for member in fields(kind)}  # type: ignore[arg-type]
+    values = {n: over([getattr(run, n) for run in runs]) for n, over in overs.items() if over and n not in given}
+    return taken(kind, runs[0], **values, **given)

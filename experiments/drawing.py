@@ -48,12 +48,14 @@ def row(columns: int, width: float = 4.3) -> tuple[Any, Any, Any]:
 
 def legend(figure: Any, axes: Any, columns: int = 4) -> None:
     """One legend for all axes of a figure, below them, each label once."""
-    found: dict[str, Any] = {}
+    handles: dict[str, Any] = {}
     for axis in axes:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
-            found.setdefault(label, handle)
-    if found:
-        figure.legend(list(found.values()), list(found), loc="outside lower center", ncols=min(columns, len(found)))
+            handles.setdefault(label, handle)
+    if handles:
+        figure.legend(
+            list(handles.values()), list(handles), loc="outside lower center", ncols=min(columns, len(handles))
+        )
 
 
 Style = tuple[str, str, str]

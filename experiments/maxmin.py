@@ -23,7 +23,7 @@ def routes(topology: Topology, pairs: Sequence[HostPair], seed: int) -> list[lis
     direction: 2 * index, plus 1 from its end `b` to its end `a`."""
     rng = random.Random(f"routes {seed}")
     hops: dict[tuple[int, int], list[int]] = {}
-    found = []
+    paths = []
     host_links = {link.b[0]: link.index for link in topology.links if link.kind == "host"}
     for source, target in pairs:
         at, end = topology.hosts[source].switch, topology.hosts[target].switch
@@ -35,8 +35,8 @@ def routes(topology: Topology, pairs: Sequence[HostPair], seed: int) -> list[lis
             assert peer is not None
             path.append(2 * peer.link + (topology.links[peer.link].a[0] != at))
             at = peer.index
-        found.append([*path, 2 * host_links[target]])
-    return found
+        paths.append([*path, 2 * host_links[target]])
+    return paths
 
 
 def max_min(paths: Sequence[Sequence[int]], capacity: float, links: int) -> np.ndarray:

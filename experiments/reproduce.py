@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -53,11 +53,11 @@ class Experiment(Generic[P, R, C]):
 
     `select`: the points of an extent (`quick`, `normal`, `full`) and of what is asked for besides; `run`: computes a
     point, in another process if need be, which finds it by its module's name and its own; `decode`: a result from its
-    JSON (`base.records.decoder`); `collect`: what comes of the results, of which those of points that failed or were
-    left out are None; `told`: what is said besides of the points that were selected; `tables`, `draw`: how it is shown;
-    `groups`: lines for points left out, where they are too many to be named; `seconds`: a point's rough cost on one
-    core; `prepare`: compiles what points need before processes are started; `quick_fraction`: of the time of --quick,
-    what points may take beside that.
+    JSON (`base.records.decoder`); `collect`: what comes of the results of all points that were run; `annotate`: what is
+    said besides, given the points that were selected and the result of each (None: it failed or was left out);
+    `tables`, `draw`: how it is shown; `groups`: lines for points left out, where they are too many to be named;
+    `seconds`: a point's rough cost on one core; `prepare`: compiles what points need before processes are started;
+    `quick_fraction`: of the time of --quick, what points may take beside that.
     """
 
     name: str
@@ -65,10 +65,10 @@ class Experiment(Generic[P, R, C]):
     select: Callable[..., Sequence[P]]
     run: Callable[[P], R]
     decode: Callable[[Any], R]
-    collect: Callable[[Iterable[R | None]], C]
+    collect: Callable[[Sequence[R]], C]
     seconds: Callable[[P], float]
     tables: Callable[[C], Sequence[Table[Any]]]
-    told: Callable[[C, Sequence[P]], C] | None = None
+    annotate: Callable[[C, Sequence[P], Sequence[R | None]], C] | None = None
     draw: Callable[[C, Path], None] | None = None
     groups: Callable[[Sequence[P]], list[str]] | None = None
     prepare: Callable[[Sequence[P]], None] = _warm_engine
@@ -80,10 +80,10 @@ def _declared(name: str, text: str, *parts: Any, **more: Any) -> Experiment[Any,
     first one that does; `results`, kinds of them, stand for `decode`."""
     if "results" in more:
         more["decode"] = decoder(*more.pop("results"))
-    known = {field.name for field in fields(Experiment)}
+    members = {field.name for field in fields(Experiment)}
     for module in parts:
         own = {key: value for key, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__}
-        more = {key: value for key, value in own.items() if key in known} | more
+        more = {key: value for key, value in own.items() if key in members} | more
     return Experiment(name=name, text=text, **more)
 
 
@@ -93,7 +93,7 @@ NONSHORTEST = _declared(
     nonshortest,
     nonshortest_tables,
     select=nonshortest.select_asked,
-    draw=lambda found, file: nonshortest_figures.throughput(found.points, file),
+    draw=lambda findings, file: nonshortest_figures.throughput(findings.points, file),
 )
 ADDITIONS_WORTH = replace(
     NONSHORTEST, select=ablation.select_asked, collect=ablation.collect, tables=nonshortest_tables.additions, draw=None
@@ -103,7 +103,7 @@ TUNING = replace(
     NONSHORTEST,
     select=tuning.select_asked,
     collect=list,
-    told=tuning.choices,
+    annotate=tuning.choices,
     tables=nonshortest_tables.tried,
     draw=None,
 )
@@ -113,7 +113,7 @@ PFC_GAIN = _declared(
     "Table I: LERP without PFC against RoCEv2 with PFC on a 1:4 fat-tree with 512 hosts",
     pfc_gain,
     results=[pfc_gain.PfcGainRun],
-    draw=lambda found, file: nonshortest_figures.pfc_gain(found.points, file),
+    draw=lambda findings, file: nonshortest_figures.pfc_gain(findings.points, file),
 )
 DEADLOCK = _declared(
     "deadlock",
@@ -131,7 +131,6 @@ FCPLUS = _declared(
     "fcplus",
     "Tables I to VIII and Figs. 3 to 7 of the FC+ paper: paths, throughput and packet level of expanders",
     *(fcplus, fcplus_results, fcplus_tables, fcplus_figures),
-    groups=fcplus_tables.grouped,
     quick_fraction=0.15,
 )
 FORS = _declared(
@@ -237,27 +236,23 @@ def reproduce(
     budget_s = None if means.budget_s is None else means.budget_s * experiment.quick_fraction
     now, later = affordable(missing, experiment.seconds, budget_s, means.processes)
     experiment.prepare(now)
-    wanted = [point for point in points if point in store or point in now]
     # Long points first, so that no process is left alone with one at the end.
-    wanted.sort(key=experiment.seconds, reverse=True)
+    chosen = sorted((p for p in points if p in store or p in now), key=experiment.seconds, reverse=True)
     worker = sweep.name_of(experiment.run)
-    outcome = sweep.run(wanted, worker, store, processes=means.processes, ray=means.ray, report=report)
+    outcome = sweep.run(chosen, worker, store, processes=means.processes, ray=means.ray, report=report)
     return Reproduction(experiment.name, _collected(experiment, points, store), outcome.failures, later)
 
 
 def _collected(experiment: Experiment[P, R, C], points: Sequence[P], store: Store[R]) -> C:
-    collected = experiment.collect(store.get(point) for point in points)
-    return experiment.told(collected, points) if experiment.told else collected
+    results = [store.get(point) for point in points]
+    collected = experiment.collect([result for result in results if result is not None])
+    return experiment.annotate(collected, points, results) if experiment.annotate else collected
 
 
-def document(found: Reproduction[Any, Any]) -> dict[str, Any]:
+def document(outcome: Reproduction[Any, Any]) -> dict[str, Any]:
     """The one JSON document of a reproduction: what was collected, `failures` (point and reason) and `left_out`."""
-    return {
-        "experiment": found.experiment,
-        **as_json(found.collected),
-        "failures": as_json(found.failures),
-        "left_out": as_json(found.left_out),
-    }
+    rest = {"failures": as_json(outcome.failures), "left_out": as_json(outcome.left_out)}
+    return {"experiment": outcome.experiment, **as_json(outcome.collected), **rest}
 
 
 _TELLING = (

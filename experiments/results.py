@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 from detour.base.dataplane import PACKET_BYTES, PAYLOAD
 from detour.base.files import naming, write_file
-from detour.base.tables import Table, left, markdown, right
+from detour.base.tables import Column, Table, left, markdown, right
 from detour.control.policy import Ecn, NoMarking, RedMarking
-from detour.experiments.columns import table
+from detour.experiments.columns import grouped, table
 from detour.experiments.nonshortest import ablation, deadlock, figures, paper, pfc_gain, settings, tables, tuning
 from detour.experiments.nonshortest import experiment as nonshortest
 from detour.experiments.nonshortest.ablation import SettingFindings
@@ -96,7 +96,7 @@ _CURVES: dict[str, dict[tuple[str, str], tuple[int, ...]]] = {
 """numbers of pairs by extent, topology and pattern"""
 
 _CONNECTIONS = {"quick": (16, 64), "normal": (16, 64, 256, 1_024, 4_096, 16_384, 65_535), "full": pfc_gain.CONNECTIONS}
-_BESIDE = tuple(one.name for one in (TELEMETRY_GBN, SHORTEST_PATH, TELEMETRY_LERP_LITERAL))
+_BESIDE = (TELEMETRY_GBN.name, SHORTEST_PATH.name, TELEMETRY_LERP_LITERAL.name)
 """schemes that Table III does not compare: one draw on D2 and D3, unless all is asked for"""
 _LOSSES = (0.0, 1e-4, 1e-3, 1e-2)
 _LOSS_PAIRS = 64
@@ -110,21 +110,19 @@ _ELSEWHERE = (("permutation", 72), ("two-jobs", 288))
 
 def selections(extent: str) -> list[NonshortestSelection]:
     """What is run of the schemes: the curves, and where a load of Table III falls on them, all variants and draws."""
-    found = []
+    chosen = []
     for (topology, pattern), counts in _CURVES[extent].items():
         for count in counts:
             plain = NonshortestSelection(topology, pattern, (count,), tuple(SCHEMES), times=extent)
             if nonshortest.load_of(topology, pattern, count) is None:
-                found.append(plain)
+                chosen.append(plain)
                 continue
-            often = draws_of(extent)
             few = _BESIDE if topology != "D1" and extent == "normal" else ()
-            all_of_them = (*SCHEMES, BENCHMARK_DCTCP.name, TELEMETRY_LERP_LITERAL.name)
-            many = tuple(name for name in all_of_them if name not in few)
-            found.append(replace(plain, schemes=many, seeds=often))
-            if few:
-                found.append(replace(plain, schemes=few))
-    return found
+            every = (*SCHEMES, BENCHMARK_DCTCP.name, TELEMETRY_LERP_LITERAL.name)
+            often = tuple(name for name in every if name not in few)
+            chosen.append(replace(plain, schemes=often, seeds=draws_of(extent)))
+            chosen += [replace(plain, schemes=few)] if few else []
+    return chosen
 
 
 def extras(extent: str) -> list[NonshortestSelection]:
@@ -143,13 +141,11 @@ def ablations(extent: str) -> list[NonshortestPoint]:
         return []
     schemes = tuple(name for name in ablation.ABLATED_SCHEMES if name != TELEMETRY_GBN.name)
     cells = [(schemes, cell) for cell in _SENSITIVE] + [((TELEMETRY_LERP.name,), cell) for cell in _ELSEWHERE]
-    return [
-        point
+    selected = [
+        NonshortestSelection("D1", pattern, (pairs,), chosen, seeds=draws_of(extent), times=extent)
         for chosen, (pattern, pairs) in cells
-        for point in ablation.select(
-            NonshortestSelection("D1", pattern, (pairs,), chosen, seeds=draws_of(extent), times=extent)
-        )
     ]
+    return [point for selection in selected for point in ablation.select(selection)]
 
 
 def sensitivity(extent: str) -> list[NonshortestSelection]:
@@ -157,13 +153,13 @@ def sensitivity(extent: str) -> list[NonshortestSelection]:
     if extent == "quick":
         return []
     changes = [{name: value} for name, values in _DELTAS.items() for value in values]
-    found = []
+    chosen = []
     for pattern, pairs in _SENSITIVE:
         plain = NonshortestSelection("D1", pattern, (pairs,), (TELEMETRY_LERP.name,), draws_of(extent), times=extent)
-        found += [replace(plain, hosts=hosts) for hosts in ({}, *changes)]
+        chosen += [replace(plain, hosts=hosts) for hosts in ({}, *changes)]
         waiting = replace(plain, schemes=(TELEMETRY_GBN.name,))
-        found += [waiting, replace(waiting, hosts={"idle_wait": False})]
-    return found
+        chosen += [waiting, replace(waiting, hosts={"idle_wait": False})]
+    return chosen
 
 
 def points_of(what: Sequence[NonshortestSelection]) -> list[NonshortestPoint]:
@@ -199,18 +195,14 @@ def write(folder: Path, extent: str, means: Means, report: SweepProgress | None 
     folder cannot be written."""
     if means.budget_s is not None:
         means = replace(means, budget_s=means.budget_s / 3)
-    found = Evaluation(*(reproduce(experiment, points, means, report) for experiment, points in parts(extent)))
+    outcome = Evaluation(*(reproduce(experiment, points, means, report) for experiment, points in parts(extent)))
     file = folder / DOCUMENT
     with naming(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    drawn = draw(found, folder / FIGURES)
-    write_file(file, document(found, extent, drawn, left_out(extent)))
-    return WrittenResults(
-        str(file),
-        found.shown,
-        [failure for part in found for failure in part.failures],
-        [point for part in found for point in part.left_out],
-    )
+    drawn = draw(outcome, folder / FIGURES)
+    write_file(file, document(outcome, extent, drawn, left_out(extent)))
+    failures = [failure for part in outcome for failure in part.failures]
+    return WrittenResults(str(file), outcome.shown, failures, [point for part in outcome for point in part.left_out])
 
 
 def keep(file: Path, extent: str, means: Means) -> int:
@@ -220,10 +212,10 @@ def keep(file: Path, extent: str, means: Means) -> int:
     return Store(means.store, source_version()).archive(file, points)
 
 
-def draw(found: Evaluation, folder: Path) -> dict[str, str]:
+def draw(outcome: Evaluation, folder: Path) -> dict[str, str]:
     """All figures; by name the file's place seen from the document."""
     drawn = {}
-    points, table_1 = found.curves.collected.points, found.table_1.collected.points
+    points, table_1 = outcome.curves.collected.points, outcome.table_1.collected.points
     for number, topology in ((5, "D1"), (6, "D2"), (7, "D3")):
         mine = [run for run in points if run.topology == topology]
         if mine:
@@ -242,21 +234,19 @@ def draw(found: Evaluation, folder: Path) -> dict[str, str]:
 
 def left_out(extent: str) -> list[tuple[str, str]]:
     """(what `--full` would run besides, command for it), by topology and pattern."""
-    found = []
+    if extent == "full":
+        return []
+    lines = []
     for (topology, pattern), counts in _CURVES["full"].items():
-        missing = sorted(set(counts) - set(_CURVES[extent].get((topology, pattern), ())))
-        if missing and extent != "full":
+        if missing := sorted(set(counts) - set(_CURVES[extent].get((topology, pattern), ()))):
             numbers = ",".join(map(str, missing))
             command = f"detour reproduce nonshortest --topology {topology} --pattern {pattern} --pairs {numbers}"
-            found.append((f"{topology} {pattern.upper()}: {numbers.replace(',', ', ')} pairs", f"{command} --full"))
-    missing_connections = sorted(set(pfc_gain.CONNECTIONS) - set(_CONNECTIONS[extent]))
-    if missing_connections:
-        numbers = ",".join(map(str, missing_connections))
+            lines.append((f"{topology} {pattern.upper()}: {numbers.replace(',', ', ')} pairs", f"{command} --full"))
+    if missing := sorted(set(pfc_gain.CONNECTIONS) - set(_CONNECTIONS[extent])):
+        numbers = ",".join(map(str, missing))
         what = f"Table I: {numbers.replace(',', ', ')} connections"
-        found.append((what, f"detour reproduce pfc-gain --connections {numbers} --full"))
-    if extent != "full":
-        found.append(("more draws of pairs (the paper: 10 to 20)", "detour reproduce all --full"))
-    return found
+        lines.append((what, f"detour reproduce pfc-gain --connections {numbers} --full"))
+    return [*lines, ("more draws of pairs (the paper: 10 to 20)", "detour reproduce all --full")]
 
 
 # -- the document -------------------------------------------------------------------------------------------
@@ -276,51 +266,48 @@ class Evaluation(NamedTuple):
     hold_outs: Reproduction[NonshortestPoint, NonshortestFindings]
     extras: Reproduction[NonshortestPoint, NonshortestFindings]
     settings: Reproduction[NonshortestPoint, SettingFindings]
-    sensitivity: Reproduction[NonshortestPoint, Sequence[NonshortestRun | None]]
+    sensitivity: Reproduction[NonshortestPoint, Sequence[NonshortestRun]]
     table_1: Reproduction[PfcGainPoint, PfcGainFindings]
     figure_2: Reproduction[Figure2Point, Figure2Findings]
-
-    @property
-    def changed(self) -> list[NonshortestRun]:
-        """Of `sensitivity`, those that were run."""
-        return [run for run in self.sensitivity.collected if run is not None]
 
     @property
     def shown(self) -> int:
         """Runs that it shows."""
         several = (self.curves, self.hold_outs, self.extras, self.settings, self.table_1, self.figure_2)
-        return sum(len(part.collected.points) for part in several) + len(self.changed)
+        return sum(len(part.collected.points) for part in several) + len(self.sensitivity.collected)
 
 
-def document(found: Evaluation, extent: str, drawn: dict[str, str], left_out: list[tuple[str, str]]) -> str:
+def document(outcome: Evaluation, extent: str, drawn: dict[str, str], left_out: list[tuple[str, str]]) -> str:
     """The whole text. `drawn`: files of figures by name; `left_out`: (what the extent has not, command for it)."""
-    curves, extras = found.curves.collected, found.extras.collected.points
+    curves, hold_outs, extras = outcome.curves.collected, outcome.hold_outs.collected, outcome.extras.collected
+    additions, changed = outcome.settings.collected, outcome.sensitivity.collected
+    table_1, figure_2 = outcome.table_1.collected, outcome.figure_2.collected
+    verdicts = claims(curves.points, changed, table_1.points, figure_2.points)
+    stored = settings.stored().topologies
     sections = [
         _TEXTS["head"],
-        _claims(found),
+        _section("claims", table(Claim, verdicts)),
         _table_3(curves),
-        _differences(curves),
-        _hold_outs(found.hold_outs.collected),
-        _set_to(),
-        _settings(found.settings.collected),
-        _sensitivity(found.changed),
-        _text("table_2", table=markdown(tables.table_2())),
+        _section("reasons", tables.differences(curves.gains, curves.points)),
+        _hold_outs(hold_outs),
+        _section("set_to", tables.choices(list(stored.values())), seed=settings.TUNING_SEED),
+        _settings(additions),
+        _section("sensitivity", tables.sensitivity(changed)),
+        _section("table_2", tables.table_2()),
         _curves(curves.points, drawn),
-        _loss(extras),
-        _completion(extras),
-        _table_1(found.table_1.collected, drawn),
-        _deadlock(found.figure_2.collected),
+        _loss(extras.points),
+        _completion(extras.points),
+        _table_1(table_1, drawn),
+        _deadlock(figure_2),
         _parameters(),
-        _missing(found, extent, left_out),
+        _missing(outcome, extent, left_out),
     ]
     return "\n".join(section for section in sections if section)
 
 
-def _claims(found: Evaluation) -> str:
-    made = claims(
-        found.curves.collected.points, found.changed, found.table_1.collected.points, found.figure_2.collected.points
-    )
-    return _text("claims", table=markdown(table(Claim, made))) if made else ""
+def _section(name: str, shown: Table[Any], **values: Any) -> str:
+    """A text with its table; nothing, if that has no rows."""
+    return _text(name, table=markdown(shown), **values) if shown.rows else ""
 
 
 def _table_3(curves: NonshortestFindings) -> str:
@@ -342,58 +329,36 @@ def _count(gains: Sequence[Gain]) -> str:
     return _text("count", ahead=ahead, cells=len(gains), behind=behind, neither=neither, steady=steady)
 
 
-def _differences(curves: NonshortestFindings) -> str:
-    differences = tables.differences(curves.gains, curves.points)
-    return _text("reasons", table=markdown(differences)) if differences.rows else ""
+def _hold_outs(hold_outs: NonshortestFindings) -> str:
+    by_rival = grouped(hold_outs.gains, lambda gain: gain.rival)
+    counts = "\n".join(f"Against {rival}: {_count(gains)}" for rival, gains in by_rival.items())
+    return _section("hold_outs", tables.hold_outs(hold_outs.gains, hold_outs.points), counts=counts)
 
 
-def _hold_outs(found: NonshortestFindings) -> str:
-    if not found.gains:
-        return ""
-    counts = [
-        f"Against {rival}: {_count([gain for gain in found.gains if gain.rival == rival])}"
-        for rival in dict.fromkeys(gain.rival for gain in found.gains)
-    ]
-    cells = markdown(tables.hold_outs(found.gains, found.points))
-    return _text("hold_outs", table=cells, counts="\n".join(counts))
+def _settings(additions: SettingFindings) -> str:
+    parts = [f"{shown.title}:\n\n{markdown(shown)}\n" for shown in tables.settings(additions)]
+    return _text("settings", tables="\n".join(parts)) if additions.settings else ""
 
 
-def _set_to() -> str:
-    known = settings.stored().topologies
-    choices = markdown(tables.choices(list(known.values())))
-    return _text("set_to", seed=settings.TUNING_SEED, table=choices) if known else ""
-
-
-def _settings(found: SettingFindings) -> str:
-    parts = [f"{each.title}:\n\n{markdown(each)}\n" for each in tables.settings(found)]
-    return _text("settings", tables="\n".join(parts)) if found.settings else ""
-
-
-def _sensitivity(runs: Sequence[NonshortestRun]) -> str:
-    return _text("sensitivity", table=markdown(tables.sensitivity(runs))) if runs else ""
-
-
-def _rates(points: Sequence[NonshortestRun]) -> Table[list[tables.SchemeRuns]]:
+def _rates(points: Sequence[NonshortestRun]) -> Table[dict[str, tables.SchemeRuns]]:
     """A row for each pattern and number of pairs, a column for each scheme."""
-    rows: dict[tuple[str, int], list[tables.SchemeRuns]] = {}
-    for runs in tables.by_scheme(points):
-        rows.setdefault((runs.one.pattern, runs.one.pairs), []).append(runs)
-    schemes = dict.fromkeys(runs.one.scheme for row in rows.values() for runs in row)
+    cells = grouped(tables.by_scheme(points), lambda runs: (runs.first.pattern, runs.first.pairs)).values()
+    rows = [{runs.first.scheme: runs for runs in cell} for cell in cells]
+
+    def rate(scheme: str) -> Column[dict[str, tables.SchemeRuns]]:
+        def text(row: dict[str, tables.SchemeRuns]) -> str | None:
+            star = "" if scheme not in row or row[scheme].steady == "yes" else " *"
+            return f"{row[scheme].mean(lambda run: run.wire_gbps):.0f}{star}" if scheme in row else None
+
+        return right(scheme, text)
+
     columns = [
-        left("pattern", lambda row: row[0].one.pattern.upper()),
-        right("pairs", lambda row: f"{row[0].one.pairs:,}"),
-        right("ceiling", lambda row: f"{row[0].mean(lambda run: run.ceiling_gbps):.0f}"),
-        *(right(scheme, lambda row, scheme=scheme: _rate(row, scheme)) for scheme in schemes),
+        left("pattern", lambda row: next(iter(row.values())).first.pattern.upper()),
+        right("pairs", lambda row: f"{next(iter(row.values())).first.pairs:,}"),
+        right("ceiling", lambda row: f"{next(iter(row.values())).mean(lambda run: run.ceiling_gbps):.0f}"),
+        *map(rate, dict.fromkeys(scheme for row in rows for scheme in row)),
     ]
-    return Table(columns, list(rows.values()))
-
-
-def _rate(row: Sequence[tables.SchemeRuns], scheme: str) -> str | None:
-    for runs in row:
-        if runs.one.scheme == scheme:
-            rate = f"{runs.mean(lambda run: run.wire_gbps):.0f}"
-            return rate if runs.steady == "yes" else f"{rate} *"
-    return None
+    return Table(columns, rows)
 
 
 def _curves(points: Sequence[NonshortestRun], drawn: dict[str, str]) -> str:
@@ -423,30 +388,28 @@ def _loss(extras: Sequence[NonshortestRun]) -> str:
 
 
 def _completion(extras: Sequence[NonshortestRun]) -> str:
-    found = "\n".join(f"{each.title}; us.\n\n{markdown(each)}\n" for each in tables.completion(extras))
-    return f"## Completion times\n\n{found}" if found else ""
+    parts = "\n".join(f"{shown.title}; us.\n\n{markdown(shown)}\n" for shown in tables.completion(extras))
+    return f"## Completion times\n\n{parts}" if parts else ""
 
 
-def _table_1(found: PfcGainFindings, drawn: dict[str, str]) -> str:
+def _table_1(table_1: PfcGainFindings, drawn: dict[str, str]) -> str:
     picture = f"\n![Table I as curves]({drawn['table1']})\n" if "table1" in drawn else ""
-    return _text("table_1", topology=found.topology, table=markdown(pfc_gain.tables(found)[0]), picture=picture)
+    return _text("table_1", topology=table_1.topology, table=markdown(pfc_gain.tables(table_1)[0]), picture=picture)
 
 
-def _deadlock(found: Figure2Findings) -> str:
-    stuck = "\n".join(f"- {line}" for line in deadlock.stuck(found))
+def _deadlock(figure_2: Figure2Findings) -> str:
+    stuck = "\n".join(f"- {line}" for line in deadlock.stuck(figure_2))
     listed = f"\n\nQueues that can never move again:\n\n{stuck}" if stuck else ""
-    return _text("deadlock", topology=found.topology, table=markdown(deadlock.tables(found)[0]), stuck=listed)
+    return _text("deadlock", topology=figure_2.topology, table=markdown(deadlock.tables(figure_2)[0]), stuck=listed)
 
 
 def _parameters() -> str:
     links, memory = LinkSettings(), SwitchMemory()
+    shared = f"{memory.port_bytes:,} bytes a port, shared by the switch; lossy queues: alpha {memory.alpha:g}"
     rows = [
         ("link", f"{links.rate_bps / 1e9:g} Gb/s, {links.host_delay_ps / 1e6:g} us"),
         ("packet", f"{PAYLOAD} bytes of payload in {PACKET_BYTES} bytes"),
-        (
-            "packet memory",
-            f"{memory.port_bytes:,} bytes a port, shared by the switch; lossy queues: alpha {memory.alpha:g}",
-        ),
+        ("packet memory", shared),
         *((s.name, _describe(s)) for s in (*SCHEMES.values(), BENCHMARK_DCTCP, LERP_WITHOUT_PFC, ROCE_WITH_PFC)),
     ]
     columns = left("what", lambda row: row[0]), left("value", lambda row: row[1])
@@ -470,11 +433,11 @@ def _ecn(ecn: Ecn) -> str:
     return f"above {ecn.k.value / 1e3:g} kB"
 
 
-def _missing(found: Evaluation, extent: str, left_out: list[tuple[str, str]]) -> str:
+def _missing(outcome: Evaluation, extent: str, left_out: list[tuple[str, str]]) -> str:
     lines = [f"- {what}: `{command}`" for what, command in left_out]
-    beyond = sum(len(part.left_out) for part in found)
+    beyond = sum(len(part.left_out) for part in outcome)
     if beyond:
         lines.append(f"- {beyond} points of this extent for which there was no time: `make results`")
-    failures = [f"- failed: {describe(one.point)}: {one.reason}" for part in found for one in part.failures]
+    failures = [f"- failed: {describe(fail.point)}: {fail.reason}" for part in outcome for fail in part.failures]
     text = "Everything was run." if not lines else "Left out, with the command that runs it:\n\n" + "\n".join(lines)
     return f"## What was left out (extent: {extent})\n\n{text}\n" + ("\n" + "\n".join(failures) if failures else "")

@@ -109,14 +109,14 @@ def settle(fabric: VirtualFabric, times: RunTimes, progress: Callable[[float], N
             progress(number / INTERVALS)
         if stuck:
             break
-    found = judge(series.wire_gbps, times.tolerance)
+    judgement = judge(series.wire_gbps, times.tolerance)
     end = len(series.wire_gbps)
-    first = round(found.begin / BATCH_INTERVALS)  # a deadlocked run may end with less than a batch
+    first = round(judgement.begin / BATCH_INTERVALS)  # a deadlocked run may end with less than a batch
     return Steady(
-        wire_gbps=found.mean,
-        goodput_gbps=float(np.mean(series.goodput_gbps[found.begin :])),
-        steady=found.steady and not stuck,
-        warm_s=found.begin * interval / 1e12,
+        wire_gbps=judgement.mean,
+        goodput_gbps=float(np.mean(series.goodput_gbps[judgement.begin :])),
+        steady=judgement.steady and not stuck,
+        warm_s=judgement.begin * interval / 1e12,
         series=series,
         per_connection_gbps=_gbps(counted[-1] - counted[first], (end - first * BATCH_INTERVALS) * interval),
         deadlock=stuck,
@@ -210,22 +210,19 @@ class CompletionRun(MeasuredRun):
     unfinished: int
 
 
+LINKS, MEMORY = LinkSettings(), SwitchMemory()
+
+
 def window(connections: int) -> int:
     """Packets that a connection may have under way, where there are so many."""
     return next(packets for least, packets in reversed(_WINDOWS) if connections >= least)
 
 
 def settings(
-    connections: int,
-    seed: int,
-    links: LinkSettings | None = None,
-    memory: SwitchMemory | None = None,
-    loss: float = 0.0,
+    connections: int, seed: int, links: LinkSettings = LINKS, memory: SwitchMemory = MEMORY, loss: float = 0.0
 ) -> RunSettings:
     """Sizes that fit a number of connections."""
-    return RunSettings(
-        links or LinkSettings(), memory or SwitchMemory(), window=window(connections), loss=loss, seed=seed
-    )
+    return RunSettings(links, memory, window=window(connections), loss=loss, seed=seed)
 
 
 def open_fabric(topology: Topology, scheme: Scheme, pairs: Sequence[HostPair], chosen: RunSettings) -> VirtualFabric:
@@ -283,11 +280,7 @@ def completion_times(
 ) -> CompletionRun:
     """Every connection sends one message: how long each takes. The rates are over the time of the last one."""
     with open_fabric(topology, scheme, pairs, chosen) as fabric:
-        start(fabric, message_bytes)
-        stuck: list[tuple[int, int, int]] = []
-        while not stuck and fabric.unfinished() and fabric.now_ps < FCT_MOST_PS:
-            fabric.run(fabric.now_ps + FCT_POLL_PS)
-            stuck = fabric.deadlock()
+        stuck = deliver(fabric, message_bytes)
         times = np.sort(fabric.completion_times_ps()) / US
         last = max(fabric.last_done_ps, 1)
         payload = len(times) * message_bytes
@@ -299,7 +292,7 @@ def completion_times(
             goodput_gbps=round(payload * 8e3 / last, 3),
             message_bytes=message_bytes,
             steady=False,
-            fct_us=_summed_up(times) if len(times) else None,
+            fct_us=CompletionTimes(*mean_and_percentiles(times, (50, 90, 99, 100))) if len(times) else None,
             unfinished=fabric.unfinished(),
             deadlock=bool(stuck),
             deadlocked_queues=tuple(stuck),
@@ -307,10 +300,20 @@ def completion_times(
         )
 
 
-def _summed_up(times_us: np.ndarray) -> CompletionTimes:
-    """Of times in order."""
-    median, p90, p99 = (round(float(np.percentile(times_us, p)), 3) for p in (50, 90, 99))
-    return CompletionTimes(round(float(times_us.mean()), 3), median, p90, p99, round(float(times_us[-1]), 3))
+def deliver(fabric: VirtualFabric, message_bytes: int) -> list[tuple[int, int, int]]:
+    """Lets every connection send one message, until all have arrived, `FCT_MOST_PS` is over, or queues are stuck:
+    these."""
+    start(fabric, message_bytes)
+    stuck: list[tuple[int, int, int]] = []
+    while not stuck and fabric.unfinished() and fabric.now_ps < FCT_MOST_PS:
+        fabric.run(fabric.now_ps + FCT_POLL_PS)
+        stuck = fabric.deadlock()
+    return stuck
+
+
+def mean_and_percentiles(values: np.ndarray, percents: Sequence[float], digits: int = 3) -> list[float]:
+    """Of some values, rounded."""
+    return [round(float(value), digits) for value in (values.mean(), *np.percentile(values, percents))]
 
 
 def counters(fabric: VirtualFabric) -> RunCounters:
@@ -383,15 +386,10 @@ def run_until_stuck(fabric: VirtualFabric, until_ps: int) -> StuckRun:
     ended, before = fabric.now_ps, received(fabric)
     circle = fabric.network.cyclic_wait() if stuck else []
     fabric.run(ended + AFTER_PS)
-    return StuckRun(
-        tuple(stuck),
-        tuple(queue_name(fabric.topology, queue) for queue in stuck),
-        tuple(queue_name(fabric.topology, queue) for queue in circle),
-        ended,
-        before * 8e3 / ended,
-        (received(fabric) - before) * 8e3 / AFTER_PS,
-        bool(stuck) and set(stuck) <= set(fabric.deadlock()),
-    )
+    names, cycle = (tuple(queue_name(fabric.topology, queue) for queue in queues) for queues in (stuck, circle))
+    after = received(fabric) - before
+    remains = bool(stuck) and set(stuck) <= set(fabric.deadlock())
+    return StuckRun(tuple(stuck), names, cycle, ended, before * 8e3 / ended, after * 8e3 / AFTER_PS, remains)
 
 
 def received(fabric: VirtualFabric) -> int:

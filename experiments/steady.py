@@ -57,18 +57,14 @@ def judge(rates: Sequence[float], tolerance: float = TOLERANCE) -> Judgement:
         half = len(rates) // 2
         return Judgement(half, statistics.fmean(rates[half:]), False)
     batches = np.asarray(rates[-count * BATCH_INTERVALS :], float).reshape(count, BATCH_INTERVALS).mean(axis=1)
-    cut = _warm_up(batches)
+    # At most half of the batches go: those behind which the standard error of the mean is least.
+    rest = range(len(batches) // 2 + 1)
+    cut = min(rest, key=lambda cut: float(batches[cut:].var()) / (len(batches) - cut))
     kept = batches[cut:]
     steady = kept.mean() > 0 and _is_level(kept, count, tolerance)
     if not steady:
         kept = batches[count // 2 :]
     return Judgement(len(rates) - len(kept) * BATCH_INTERVALS, float(kept.mean()), bool(steady))
-
-
-def _warm_up(batches: np.ndarray) -> int:
-    """Batches before the cut, at most half of them, behind which the standard error of the mean is least."""
-    rest = range(len(batches) // 2 + 1)
-    return min(rest, key=lambda cut: float(batches[cut:].var()) / (len(batches) - cut))
 
 
 def _is_level(kept: np.ndarray, count: int, tolerance: float) -> bool:
@@ -108,5 +104,5 @@ def spread(values: Sequence[float], digits: int | None = None) -> float | None:
     """Sample standard deviation over draws, rounded to so many digits if said; None of a single one."""
     if len(values) < 2:
         return None
-    found = statistics.stdev(values)
-    return found if digits is None else round(found, digits)
+    deviation = statistics.stdev(values)
+    return deviation if digits is None else round(deviation, digits)

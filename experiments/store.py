@@ -107,9 +107,9 @@ class Store(Generic[R]):
     @classmethod
     def of_archive(cls, file: Path, decode: Callable[[Any], R] = unchanged) -> Store[R]:
         """What `archive` wrote, whatever the sources were. Raises `DetourError`: the file cannot be read."""
-        found = cls(None, "", decode)
-        found._kept = archived(file)
-        return found
+        store = cls(None, "", decode)
+        store._kept = archived(file)
+        return store
 
     def archive(self, file: Path, points: Iterable[Any] | None = None) -> int:
         """Adds what is known of points (None: of all) to a compressed file, in place of what it has of them, and
@@ -130,8 +130,8 @@ class Store(Generic[R]):
 
     def get(self, point: Any) -> R | None:
         """The point's result, `None` if it has none yet."""
-        found = self._kept.get(self.key(point))
-        return None if found is None else self._decode(found["result"])
+        record = self._kept.get(self.key(point))
+        return None if record is None else self._decode(record["result"])
 
     def add(self, point: Any, result: R, seconds: float) -> None:
         """Keeps a finished point; returns after it is on disk. Where there is no room one line says so, and the point
@@ -142,20 +142,18 @@ class Store(Generic[R]):
         if self.path is None:
             return
         try:
-            self._append(canonical(record).encode() + b"\n")
+            line = canonical(record).encode() + b"\n"
+            assert self.path is not None
+            make_folders(self.path.parent)
+            # A line that a kill or a full disk cut short must not swallow the next one.
+            torn = self.path.exists() and self.path.stat().st_size > 0 and not self._ends_with_newline()
+            with self.path.open("ab", buffering=0) as file:
+                data = memoryview(b"\n" + line if torn else line)
+                while data:
+                    data = data[file.write(data) :]
+                os.fsync(file.fileno())
         except OSError as error:
             without(error, f"keeping points in {self.path}")
-
-    def _append(self, line: bytes) -> None:
-        assert self.path is not None
-        make_folders(self.path.parent)
-        # A line that a kill or a full disk cut short must not swallow the next one.
-        torn = self.path.exists() and self.path.stat().st_size > 0 and not self._ends_with_newline()
-        with self.path.open("ab", buffering=0) as file:
-            data = memoryview(b"\n" + line if torn else line)
-            while data:
-                data = data[file.write(data) :]
-            os.fsync(file.fileno())
 
     def _ends_with_newline(self) -> bool:
         assert self.path is not None

@@ -81,20 +81,20 @@ def run(
     """
     if processes < 1:
         raise DetourError(f"a sweep needs at least 1 process, not {processes}")
-    wanted = list(points)
-    missing = list({store.key(point): point for point in wanted if point not in store}.values())
+    asked = list(points)
+    missing = list({store.key(point): point for point in asked if point not in store}.values())
     failures: list[FailedPoint[P]] = []
     source = _on_ray(missing, worker, ray) if ray else _on_processes(missing, worker, processes)
     if report:
-        report(len(wanted) - len(missing), 0, len(wanted))
+        report(len(asked) - len(missing), 0, len(asked))
     for done, (point, result, failure, seconds) in enumerate(source, 1):
         if failure:
             failures.append(failure)
         else:
             store.add(point, result, seconds)
         if report:
-            report(len(wanted) - len(missing) + done - len(failures), len(failures), len(wanted))
-    results = [store.get(point) for point in wanted]
+            report(len(asked) - len(missing) + done - len(failures), len(failures), len(asked))
+    results = [store.get(point) for point in asked]
     return SweepResult(results, failures, len(missing) - len(failures))
 
 

@@ -67,11 +67,8 @@ def adjacency_sid(node: int, port: int) -> int:
 
 
 def usid_address(usids: Sequence[int]) -> int:
-    """The destination address that carries a uSID list.
-
-    Raises:
-        DetourError: there are none or too many, or one is not 1 to 0xffff.
-    """
+    """The destination address that carries a uSID list. Raises `DetourError`: there are none or too many, or one is not
+    1 to 0xffff."""
     if not 1 <= len(usids) <= MAX_USIDS:
         raise DetourError(f"a uSID list holds 1 to {MAX_USIDS} uSIDs, not {len(usids)}: {usid_text(usids)}")
     value = USID_BLOCK << 96

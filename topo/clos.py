@@ -5,8 +5,7 @@ every rail of GPU servers."""
 from __future__ import annotations
 
 from detour.base.errors import DetourError
-from detour.topo.builder import Builder, check_counts, check_limits
-from detour.topo.topology import Topology
+from detour.topo.topology import Builder, Topology, check_counts, check_limits
 
 
 def leaf_spine(leaves: int, spines: int, hosts: int, cables: int = 1, speed: float = 1.0) -> Topology:
@@ -31,11 +30,10 @@ def leaf_spine(leaves: int, spines: int, hosts: int, cables: int = 1, speed: flo
 
 
 def fat_tree(k: int, blocking: int = 1) -> Topology:
-    """k pods of k/2 edge and k/2 aggregation switches, (k/2)^2 cores.
-
-    An edge switch has k/2 links up and `blocking` times as many hosts: blocking=4 oversubscribes 4 to 1 at
-    the edge (k=8, blocking=4: 512 hosts). Links inside a pod are "local", those to the cores "global". A pod
-    is a group, edges first; the cores form group k. Raises `DetourError`: the rule that the parameters break."""
+    """k pods of k/2 edge and k/2 aggregation switches, (k/2)^2 cores. An edge switch has k/2 links up and `blocking`
+    times as many hosts: blocking=4 oversubscribes 4 to 1 at the edge (k=8, blocking=4: 512 hosts). Links inside a pod
+    are "local", those to the cores "global". A pod is a group, edges first; the cores form group k. Raises
+    `DetourError`: the rule that the parameters break."""
     if k < 2 or k % 2:
         raise DetourError(f"fat-tree: k={k} is not an even number from 2 on")
     if blocking < 1:

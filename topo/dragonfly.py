@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from detour.base.errors import DetourError
-from detour.topo.builder import Builder, check_counts, check_limits
-from detour.topo.topology import Topology
+from detour.topo.topology import Builder, Topology, check_counts, check_limits
 
 # Both wirings number the global ports of a group j = 0 .. a*h-1 (port j % h of switch j // h) and say which group
 # lies behind j and which of its ports is at the other end; g - 1 ports, one a group, make a round.

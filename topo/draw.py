@@ -40,21 +40,15 @@ _TEXT = 'font-family="sans-serif" fill="#222"'
 def svg(topology: Topology, routes: Sequence[tuple[str, str, Sequence[int]]] = ()) -> str:
     """The picture as SVG text.
 
-    Args:
-        topology: what to draw.
-        routes: `(colour, label, switches)` of paths to draw over it.
-    """
+    `topology`: what to draw; `routes`: `(colour, label, switches)` of paths to draw over it."""
     drawn = places(topology)
     switches, hosts, width, height = drawn
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}">',
-        '<rect width="100%" height="100%" fill="white"/>',
-        *_links(topology, switches, hosts),
-        *_routes(routes, switches, height),
-        *_nodes(topology, switches, hosts),
-        *(_group_names(topology, switches) if topology.family == "dragonfly" else ()),
-        "</svg>",
-    ]
+        '<rect width="100%" height="100%" fill="white"/>', *_links(topology, switches, hosts),
+        *_routes(routes, switches, height), *_nodes(topology, switches, hosts),
+        *(_group_names(topology, switches) if topology.family == "dragonfly" else ()), "</svg>",
+    ]  # fmt: skip
     return "\n".join(parts) + "\n"
 
 
@@ -73,7 +67,6 @@ def places(topology: Topology) -> Places:
 
 
 def _dragonfly_places(topology: Topology) -> list[Coordinates]:
-    """Groups on a circle, each group's switches on a smaller one."""
     count = len(topology.members)
     inner = 34 + 4 * len(topology.members[0])
     outer = max(250.0, count * inner * 0.47)
@@ -89,7 +82,6 @@ def _dragonfly_places(topology: Topology) -> list[Coordinates]:
 
 
 def _circle_places(topology: Topology) -> list[Coordinates]:
-    """All switches on a circle, in order."""
     count = len(topology.switches)
     radius = max(180.0, 9.0 * count)
     turns = [2 * math.pi * switch / count - math.pi / 2 for switch in range(count)]
@@ -97,7 +89,6 @@ def _circle_places(topology: Topology) -> list[Coordinates]:
 
 
 def _clos_places(topology: Topology) -> list[Coordinates]:
-    """Tiers in rows, the highest on top."""
     tiers = 1 + max(switch.tier for switch in topology.switches)
     rows = [[switch.index for switch in topology.switches if switch.tier == tier] for tier in range(tiers)]
     width = 70.0 * max(map(len, rows))

@@ -24,11 +24,8 @@ NONE: Failures = frozenset()
 
 
 def parse_failure(topology: Topology, text: str) -> Failure:
-    """A switch `s3`, a link by its ends `s0-s3` or by a port `s0:5`, or a host's link `h7`.
-
-    Raises:
-        DetourError: there is no such thing in the topology.
-    """
+    """A switch `s3`, a link by its ends `s0-s3` or by a port `s0:5`, or a host's link `h7`. Raises `DetourError`: there
+    is no such thing in the topology."""
     name = text.strip()
     if "-" in name or ":" in name:
         return Failure("link", topology.link(name).index)

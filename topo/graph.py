@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from detour.base.arrays import BoolArray, Int32Array
 from detour.topo.failures import NONE, Failures, dead_links
 from detour.topo.topology import Topology
 
@@ -21,16 +21,16 @@ GLOBAL = 1 << 16
 LOCAL = 1
 FAR = 1 << 29  # farther than any path, and twice of it still fits an int32
 
-Matrix = NDArray[np.int32]
+Matrix = Int32Array
 
 
 class Graph(NamedTuple):
     """Live links between switches. Row s, column c: what is behind port `ports[c]` of switch s."""
 
-    ports: NDArray[np.int32]  # (columns,) port numbers that lead to a switch somewhere
+    ports: Int32Array  # (columns,) port numbers that lead to a switch somewhere
     neighbour: Matrix  # (switches, columns) switch, -1 for none
     weight: Matrix  # (switches, columns) GLOBAL or LOCAL, FAR for none
-    group: NDArray[np.int32]  # (switches,)
+    group: Int32Array  # (switches,)
 
 
 @lru_cache(maxsize=16)
@@ -86,7 +86,7 @@ def hops(distance: Matrix) -> Matrix:
 
 
 @lru_cache(maxsize=16)
-def exits(topology: Topology, failures: Failures = NONE) -> NDArray[np.bool_]:
+def exits(topology: Topology, failures: Failures = NONE) -> BoolArray:
     """(switches, groups) whether a switch has a live global link to a group."""
     graph = live_graph(topology, failures)
     direct = np.zeros((len(topology.switches), len(topology.members)), dtype=np.bool_)
@@ -108,7 +108,7 @@ def exit_distances(topology: Topology, failures: Failures = NONE) -> Matrix:
     return distance
 
 
-def columns_into(topology: Topology, at: int, group: int, failures: Failures = NONE) -> NDArray[np.bool_]:
+def columns_into(topology: Topology, at: int, group: int, failures: Failures = NONE) -> BoolArray:
     """(columns,) of a switch in `live_graph`: direct links to a group if it has any, else local links one hop closer to
     one."""
     graph, left = live_graph(topology, failures), exit_distances(topology, failures)

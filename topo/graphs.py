@@ -20,8 +20,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
-from detour.topo.builder import Builder, check_limits
-from detour.topo.topology import MAX_PORT, LinkKind, Topology
+from detour.topo.topology import MAX_PORT, Builder, LinkKind, Topology, check_limits
 
 if TYPE_CHECKING:
     import networkx
@@ -59,12 +58,9 @@ def from_networkx(
     graph: networkx.Graph, gbps: float | None = None, delay_ns: float | None = None, spec: str | None = None
 ) -> Topology:
     """The topology that a graph describes; its `spec` is `graph:` and a digest of all that makes it up, or what is
-    given. `gbps`, `delay_ns`: of links that say nothing.
-
-    Raises:
-        DetourError: a host that does not have one switch, a link to itself, ports that are taken, wrong groups, rates
-            or delays, or more than addresses and port numbers can hold.
-    """
+    given. `gbps`, `delay_ns`: of links that say nothing. Raises `DetourError`: a host that does not have one switch, a
+    link to itself, ports that are taken, wrong groups, rates or delays, or more than addresses and port numbers can
+    hold."""
     if graph.is_directed():
         raise DetourError("graph: links have no direction; use graph.to_undirected()")
     kinds = graph.nodes(data="kind")
@@ -138,18 +134,18 @@ def _terms(
 ) -> tuple[LinkTerms, int]:
     """Also the rate of which speeds are multiples: the fastest one of a host, or 0 if nothing is said of rates."""
     usual = USUAL_GBPS if gbps is None else gbps
-    said = gbps is not None or any("gbps" in data for _, _, data in links)
+    given = gbps is not None or any("gbps" in data for _, _, data in links)
     rates = [_quantity(a, b, data, "gbps", usual, MAX_GBPS) for a, b, data in links]
     waits = [_quantity(a, b, data, "delay_ns", delay_ns, MAX_DELAY_NS) for a, b, data in links]
     slow = next((link for link, rate in zip(links, rates, strict=True) if rate == 0), None)
     if slow is not None:
         raise DetourError(f"graph: the link {slow[0]}-{slow[1]}: gbps=0 carries nothing")
     of_hosts = [rate or 0.0 for (_, b, _), rate in zip(links, rates, strict=True) if b not in names]
-    most = max(of_hosts, default=usual) if said else usual
+    most = max(of_hosts, default=usual) if given else usual
     terms: LinkTerms = {}
     for (_, _, data), rate, wait in zip(links, rates, waits, strict=True):
-        terms[id(data)] = (rate or usual) / most if said else 1.0, None if wait is None else round(1000 * wait)
-    return terms, round(most * 1e9) if said else 0
+        terms[id(data)] = (rate or usual) / most if given else 1.0, None if wait is None else round(1000 * wait)
+    return terms, round(most * 1e9) if given else 0
 
 
 def _quantity(
@@ -217,9 +213,9 @@ class _Ports:
         for a, b, data in links:
             if data.get("ports") is not None:
                 ports[id(data)] = self.take(a, data["ports"][a]), self.take(b, data["ports"][b])
-        for wanted in ("local", "global"):
+        for order in ("local", "global"):
             for (a, b, data), kind in zip(links, kinds, strict=True):
-                if kind == wanted and id(data) not in ports:
+                if kind == order and id(data) not in ports:
                     ports[id(data)] = self.take(a), self.take(b)
         return ports
 

@@ -14,8 +14,7 @@ from itertools import product
 from math import prod
 
 from detour.base.errors import DetourError
-from detour.topo.builder import Builder, check_limits
-from detour.topo.topology import Topology
+from detour.topo.topology import Builder, Topology, check_limits
 
 _MOST_DIMENSIONS = 8
 

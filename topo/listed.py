@@ -165,8 +165,8 @@ class ListedNetwork:
         graph = networkx.Graph(**{key: value for key, value in self.data.items() if key == "hosts"})
         graph.add_nodes_from((node.name, node.data) for node in self.nodes)
         for edge in self.edges:
-            said = {key: edge.data[key] for key in BETWEEN_KEYS if edge.data.get(key) is not None}
-            graph.add_edge(edge.a, edge.b, **said)
+            given = {key: edge.data[key] for key in BETWEEN_KEYS if edge.data.get(key) is not None}
+            graph.add_edge(edge.a, edge.b, **given)
         return graph
 
     def check_data(self, node_keys: tuple[str, ...], edge_keys: tuple[str, ...]) -> None:
@@ -187,11 +187,11 @@ class ListedNetwork:
             if edge.data.get("gbps") == 0:
                 self._refuse(edge.where, f"{what}: gbps=0 carries nothing")
 
-    def _check_names(self, where: str, what: str, data: Mapping[str, Any], known: tuple[str, ...]) -> None:
+    def _check_names(self, where: str, what: str, data: Mapping[str, Any], names: tuple[str, ...]) -> None:
         """One that looks like a known one is a mistake."""
         for key in data:
-            like = _OF_OTHERS.get(key) or next(iter(difflib.get_close_matches(key.lower(), known, 1, 0.75)), None)
-            if key not in known and like is not None:
+            like = _OF_OTHERS.get(key) or next(iter(difflib.get_close_matches(key.lower(), names, 1, 0.75)), None)
+            if key not in names and like is not None:
                 self._refuse(where, f"{what} has an attribute {key!r}; did you mean {like}?")
 
     def check_edges(self) -> None:
@@ -212,8 +212,8 @@ class ListedNetwork:
 
     def hosts(self) -> set[str]:
         """Names of the hosts."""
-        said = any(node.data.get("kind") is not None for node in self.nodes)
-        if said:
+        given = any(node.data.get("kind") is not None for node in self.nodes)
+        if given:
             return {node.name for node in self.nodes if node.data.get("kind") == "host"}
         return {name for name, edges in self._of.items() if len(edges) == 1 and name.startswith("h")}
 
@@ -269,7 +269,6 @@ class ListedNetwork:
 
 
 def _plain(nodes: Sequence[ListedNode], edges: Sequence[ListedEdge]) -> networkx.Graph:
-    """Who is joined to whom."""
     import networkx
 
     graph = networkx.Graph([(edge.a, edge.b) for edge in edges])

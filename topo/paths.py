@@ -27,12 +27,9 @@ class Bounds(NamedTuple):
 
 
 def bounds(topology: Topology, failures: Failures = NONE) -> Bounds:
-    """The longest paths that the rules allow, from the graph alone.
-
-    Intact, that is the longest shortest path; and the way inside the source group to the intermediate one, one
-    global hop, and the longest shortest path from there. Where failures split a group, packets of one part may
-    first have to reach the other one by a shortest path.
-    """
+    """The longest paths that the rules allow, from the graph alone. Intact, that is the longest shortest path; and the
+    way inside the source group to the intermediate one, one global hop, and the longest shortest path from there. Where
+    failures split a group, packets of one part may first have to reach the other one by a shortest path."""
     length = hops(distances(topology, failures))
     targets = sorted({host.switch for host in topology.hosts})
     to_hosts = np.where(length[:, targets] < FAR, length[:, targets], 0)
@@ -60,10 +57,8 @@ def next_hops(topology: Topology, at: int, to: int, failures: Failures = NONE) -
 
 
 def shortest_paths(topology: Topology, source: int, target: int, failures: Failures = NONE) -> Iterator[SwitchPath]:
-    """All shortest paths between two switches (none if there is no connection).
-
-    Two parallel links make one path: a path names switches.
-    """
+    """All shortest paths between two switches (none if there is no connection). Two parallel links make one path: a
+    path names switches."""
     if source == target:
         yield (source,)
         return
@@ -85,11 +80,8 @@ def host_paths(topology: Topology, source: Host, target: Host, failures: Failure
 def via_paths(
     topology: Topology, source: int, target: int, via: int, failures: Failures = NONE
 ) -> Iterator[SwitchPath]:
-    """All paths that the data plane takes by way of a group: to it over a direct link, on from there.
-
-    Raises:
-        DetourError: `via` is no intermediate group for these two switches.
-    """
+    """All paths that the data plane takes by way of a group: to it over a direct link, on from there. Raises
+    `DetourError`: `via` is no intermediate group for these two switches."""
     here, there = topology.switches[source].group, topology.switches[target].group
     if not 0 <= via < topology.valiant_groups or via in (here, there) or here == there:
         raise DetourError(
@@ -112,15 +104,15 @@ def _into(topology: Topology, source: int, via: int, failures: Failures) -> Iter
 
 
 def path_usids(topology: Topology, path: SwitchPath, target: Host) -> tuple[int, ...]:
-    """The uSID list that pins a path: one uSID for every switch after the first, then the host's.
-
-    A list too long is thinned out: the uSID of a switch that lies on the only shortest path between those
-    named around it says nothing.
-
-    Raises:
-        DetourError: it is no path of this topology, does not end at the host, or needs more than six uSIDs.
-    """
-    _check_path(topology, path, target)
+    """The uSID list that pins a path: one uSID for every switch after the first, then the host's. A list too long is
+    thinned out: the uSID of a switch that lies on the only shortest path between those named around it says nothing.
+    Raises `DetourError`: it is no path of this topology, does not end at the host, or needs more than six uSIDs."""
+    if not path or path[-1] != target.switch:
+        raise DetourError(f"a path to {target.name} ends at s{target.switch}, not at {path[-1:] or 'nothing'}")
+    for a, b in pairwise(path):
+        peers = {peer.index for peer in topology.switches[a].ports if peer is not None and peer.kind != "host"}
+        if b not in peers:
+            raise DetourError(f"path: s{a} and s{b} are not neighbours in {topology.spec}")
     usids = (*(topology.switches[s].node_id for s in path[1:]), target.node_id)
     if len(usids) > address.MAX_USIDS:
         usids = (*(topology.switches[s].node_id for s in _waypoints(topology, path)), target.node_id)
@@ -128,15 +120,6 @@ def path_usids(topology: Topology, path: SwitchPath, target: Host) -> tuple[int,
         names = " ".join(f"s{s}" for s in path)
         raise DetourError(f"path {names} to {target.name} needs {len(usids)} uSIDs, at most {address.MAX_USIDS} fit")
     return usids
-
-
-def _check_path(topology: Topology, path: SwitchPath, target: Host) -> None:
-    if not path or path[-1] != target.switch:
-        raise DetourError(f"a path to {target.name} ends at s{target.switch}, not at {path[-1:] or 'nothing'}")
-    for a, b in pairwise(path):
-        peers = {peer.index for peer in topology.switches[a].ports if peer is not None and peer.kind != "host"}
-        if b not in peers:
-            raise DetourError(f"path: s{a} and s{b} are not neighbours in {topology.spec}")
 
 
 def completed_usids(topology: Topology, usids: tuple[int, ...], target: Host) -> tuple[int, ...]:
@@ -193,13 +176,9 @@ def _is_only_path(topology: Topology, path: SwitchPath) -> bool:
 
 
 def parse_usid_list(topology: Topology, text: str) -> tuple[int, ...]:
-    """uSIDs from a text like `s1,s7,h12` or `2,8,800c` (hexadecimal); separated by commas, colons or blanks.
-
-    `e003` (or `p3`) is the link behind port 3 of the switch named before it.
-
-    Raises:
-        DetourError: a part means no uSID, or there are none or too many.
-    """
+    """uSIDs from a text like `s1,s7,h12` or `2,8,800c` (hexadecimal); separated by commas, colons or blanks. `e003` (or
+    `p3`) is the link behind port 3 of the switch named before it. Raises `DetourError`: a part means no uSID, or there
+    are none or too many."""
     parts = text.replace(",", " ").replace(":", " ").split()
     usids = tuple(_parse_usid(topology, part) for part in parts)
     address.usid_address(usids)

@@ -73,11 +73,8 @@ def _adopt(name: str, given: Any) -> Family:
 
 
 def topology_of(name: str, given: Any) -> Topology:
-    """A topology, or a networkx graph as one (`topo.graphs`), that code of others has made.
-
-    Raises:
-        DetourError: it is neither, or the graph describes no topology.
-    """
+    """A topology, or a networkx graph as one (`topo.graphs`), that code of others has made. Raises `DetourError`: it is
+    neither, or the graph describes no topology."""
     if isinstance(given, Topology):
         return given
     if not (hasattr(given, "nodes") and hasattr(given, "edges") and hasattr(given, "adj")):
@@ -95,11 +92,8 @@ _DIGEST = re.compile(r"(?P<text>.*)#(?P<digest>[0-9a-f]{16})", re.DOTALL)
 
 
 def parse_topology(text: str) -> Topology:
-    """The topology that a text describes; `FILE.py:NAME` and families of installed packages among them.
-
-    Raises:
-        DetourError: what is wrong with the text and what is allowed, or the rule that its numbers break.
-    """
+    """The topology that a text describes; `FILE.py:NAME` and families of installed packages among them. Raises
+    `DetourError`: what is wrong with the text and what is allowed, or the rule that its numbers break."""
     text = SHORT_NAMES.get(text.strip().lower(), text)
     name, _ = plugins.split(text)
     if name.lower() not in FAMILIES:

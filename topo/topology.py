@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, TypeAlias
 
@@ -45,8 +46,7 @@ class Switch:
     group: int
     position: int
     tier: int
-    ports: tuple[Peer | None, ...]
-    """What is behind port p is `ports[p - 1]`; None: nothing."""
+    ports: tuple[Peer | None, ...]  # What is behind port p is `ports[p - 1]`; None: nothing.
 
     @property
     def name(self) -> str:
@@ -107,10 +107,8 @@ class Link:
     b: tuple[int, int]
     name: str
     """`s0-s3`, `s0-h1`; parallel links have `#2`, `#3`... appended."""
-    speed: float = 1.0
-    """in multiples of the fabric's rate, which links to hosts have where nothing else is said"""
-    delay_ps: int | None = None
-    """None: what the fabric's settings say for this kind of link"""
+    speed: float = 1.0  # in multiples of the fabric's rate, which links to hosts have where nothing else is said
+    delay_ps: int | None = None  # None: what the fabric's settings say for this kind of link
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,8 +117,7 @@ class Topology:
 
     `groups` counts the groups that have hosts; `valiant_groups` is the number of groups among which a packet
     may be sent by way of a third one, 0 if that makes no sense in this family. `rate_bps`: the rate of which links'
-    speeds are multiples, where the network says it (a file with rates); 0: the fabric's settings say.
-    """
+    speeds are multiples, where the network says it (a file with rates); 0: the fabric's settings say."""
 
     family: str
     spec: str
@@ -161,11 +158,7 @@ class Topology:
         return {name: link for link in self.links for name in (link.name, _reversed(link.name))}
 
     def switch(self, name: str) -> Switch:
-        """The switch of that name (`s0`...).
-
-        Raises:
-            DetourError: there is none.
-        """
+        """The switch of that name (`s0`...). Raises `DetourError`: there is none."""
         return self.switches[_number(name, "s", "switch", len(self.switches), self.spec)]
 
     def switch_name(self, device_id: int) -> str:
@@ -183,19 +176,12 @@ class Topology:
         return Behind(link, place=(self.switches[peer.index].device_id, peer.port))
 
     def host(self, name: str) -> Host:
-        """The host of that name (`h0`...).
-
-        Raises:
-            DetourError: there is none.
-        """
+        """The host of that name (`h0`...). Raises `DetourError`: there is none."""
         return self.hosts[_number(name, "h", "host", len(self.hosts), self.spec)]
 
     def link(self, name: str) -> Link:
-        """The link between two neighbours, `s0-s3` or `s3-s0`, or behind a port, `s0:5`.
-
-        Raises:
-            DetourError: there is none.
-        """
+        """The link between two neighbours, `s0-s3` or `s3-s0`, or behind a port, `s0:5`. Raises `DetourError`: there is
+        none."""
         if name in self._link_by_name:
             return self._link_by_name[name]
         switch_name, colon, port = name.partition(":")
@@ -226,3 +212,73 @@ def _number(name: str, letter: str, what: str, count: int, spec: str) -> int:
     if len(digits) > 9 or int(digits) >= count:
         raise DetourError(f"{what} {name!r}: {spec} has {letter}0 to {letter}{count - 1}")
     return int(digits)
+
+
+@dataclass
+class Builder:
+    """Collects what a family's function describes; `build` checks the limits of addresses and of the data plane."""
+
+    family: str
+    spec: str
+    _place: list[tuple[int, int, int]] = field(default_factory=list)
+    _ports: list[dict[int, Peer]] = field(default_factory=list)
+    _hosts: list[Host] = field(default_factory=list)
+    _links: list[Link] = field(default_factory=list)
+    _names: dict[str, int] = field(default_factory=dict)
+
+    def add_switch(self, group: int, position: int, tier: int = 0) -> int:
+        """Adds a switch, returns its index."""
+        self._place.append((group, position, tier))
+        self._ports.append({})
+        return len(self._place) - 1
+
+    def add_hosts(self, switch: int, count: int, terms: Sequence[tuple[float, int | None]] = ()) -> None:
+        """Hosts at the first ports of a switch. `terms`: speed and delay of every one's link, if they are not the
+        usual ones (`Link`)."""
+        group, position, _ = self._place[switch]
+        for i in range(count):
+            host = Host(len(self._hosts), switch, i + 1, group, position, i)
+            speed, delay_ps = terms[i] if terms else (1.0, None)
+            name = f"s{switch}-{host.name}"
+            link = Link(len(self._links), "host", (switch, i + 1), (host.index, 0), name, speed, delay_ps)
+            self._ports[switch][i + 1] = Peer("host", host.index, 0, link.index)
+            self._hosts.append(host)
+            self._links.append(link)
+
+    def connect(
+        self, kind: LinkKind, a: tuple[int, int], b: tuple[int, int], speed: float = 1.0, delay_ps: int | None = None
+    ) -> None:
+        """A link between two (switch, port); see `Link` for its speed and delay."""
+        name = f"s{a[0]}-s{b[0]}"
+        copy = self._names[name] = self._names.get(name, 0) + 1
+        link = Link(len(self._links), kind, a, b, name if copy == 1 else f"{name}#{copy}", speed, delay_ps)
+        self._links.append(link)
+        self._ports[a[0]][a[1]] = Peer(kind, b[0], b[1], link.index)
+        self._ports[b[0]][b[1]] = Peer(kind, a[0], a[1], link.index)
+
+    def build(self, groups: int, valiant_groups: int = 0, rate_bps: int = 0) -> Topology:
+        """The finished topology."""
+        switches = tuple(
+            Switch(i, *place, tuple(ports.get(port) for port in range(1, 1 + max(ports, default=0))))
+            for i, (place, ports) in enumerate(zip(self._place, self._ports, strict=True))
+        )
+        hosts, links = tuple(self._hosts), tuple(self._links)
+        return Topology(self.family, self.spec, groups, valiant_groups, switches, hosts, links, rate_bps)
+
+
+def check_counts(family: str, **counts: int) -> None:
+    """Refuses what there must be one of at least. Raises `DetourError`: the first count below 1."""
+    for name, count in counts.items():
+        if count < 1:
+            raise DetourError(f"{family}: {name}={count} is less than 1")
+
+
+def check_limits(spec: str, switches: int, hosts: int, ports: int) -> None:
+    """Refuses what addresses and port numbers cannot hold, before any of it is built. Raises `DetourError`: which limit
+    is exceeded."""
+    if ports > MAX_PORT:
+        raise DetourError(f"{spec}: a switch needs {ports} ports, at most {MAX_PORT} can be numbered")
+    if switches > address.MAX_SWITCHES:
+        raise DetourError(f"{spec}: {switches} switches, at most {address.MAX_SWITCHES} have a uSID below 0x8000")
+    if hosts > address.MAX_HOSTS:
+        raise DetourError(f"{spec}: {hosts} hosts, at most {address.MAX_HOSTS} have a uSID from 0x8000 to 0xdfff")

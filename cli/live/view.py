@@ -68,20 +68,18 @@ class Live:
         if self._failure is not None:
             raise self._failure
 
-    # -- what the fabric says -------------------------------------------------------------------------------
-
     def _ask(self) -> None:
         screen = self.screen
         while not self._end.is_set():
             try:
-                found = self._asked.watch(self._interval)
+                uses = self._asked.watch(self._interval)
                 flows = self._asked.flows().flows if screen.in_flows else None
             except DetourError as error:
                 self._failure = error
                 self._app.exit()
                 return
             if not screen.paused:
-                screen.links.rows.update(found.links)
+                screen.links.rows.update(uses.links)
                 if flows is not None:
                     screen.flows.rows.update(flows)
             self._app.invalidate()
@@ -99,15 +97,13 @@ class Live:
         self.screen.message = text
         threading.Thread(target=job, name="watch job", daemon=True).start()
 
-    # -- what the user sees and says ------------------------------------------------------------------------
-
     def _text(self) -> StyleAndTextTuples:
         size = get_app().output.get_size()
         lines = self.screen.lines(size.columns, size.rows)
-        found: StyleAndTextTuples = []
+        parts: StyleAndTextTuples = []
         for number, line in enumerate(lines):
-            found += [("", "\n"), *line] if number else line
-        return found
+            parts += [("", "\n"), *line] if number else line
+        return parts
 
     def _keys(self) -> KeyBindings:
         keys, screen = KeyBindings(), self.screen

@@ -32,11 +32,9 @@ CHANGING = (
 )
 """operations that the page may ask for; those that send packets or change something, with the token"""
 KEPT_PACKETS = 64
-_EXACT = 1 << 53
-"""numbers of JavaScript are exact below"""
+_EXACT = 1 << 53  # numbers of JavaScript are exact below
 _MOST_BYTES = 100_000_000
-_SHORT = 64
-"""bytes of payload of a packet that somebody builds"""
+_SHORT = 64  # bytes of payload of a packet that somebody builds
 
 
 class Answers:
@@ -63,19 +61,14 @@ class Answers:
         status = as_json(self._asked.status())
         endpoints = status.pop("endpoints")
         return {
-            "version": __version__,
-            "kind": "fabric",
-            "writable": self._writable,
-            "graph": self._graph,
-            "directions": self._feed.directions,
-            "status": status,
-            "endpoints": endpoints,
-        }
+            "version": __version__, "kind": "fabric", "writable": self._writable, "graph": self._graph,
+            "directions": self._feed.directions, "status": status, "endpoints": endpoints,
+        }  # fmt: skip
 
     def switch(self, name: str) -> dict[str, Any]:
         """Tables with entries, counters of ports, verdicts, and where it is served."""
         try:
-            found = self._topology.switch(name)
+            switch = self._topology.switch(name)
         except DetourError as error:
             raise NotThereError(str(error)) from None
         status = self._asked.status()
@@ -84,8 +77,8 @@ class Answers:
         displaced = status.displaced.get(name)
         return {
             "switch": name,
-            "group": found.group,
-            "node_id": found.node_id,
+            "group": switch.group,
+            "node_id": switch.node_id,
             "p4runtime": {
                 "address": endpoint.address,
                 "device_id": endpoint.device_id,
@@ -99,9 +92,9 @@ class Answers:
 
     def path(self, source: str, target: str, sport: str, usid: str) -> dict[str, Any]:
         """The hops of a packet, each with the destination address with which it comes there."""
-        found = self._asked.path(source, target, _port(sport), usid or None)
-        answer = as_json(found)
-        nodes = [self._topology.switch(hop.switch).node_id for hop in found.hops]
+        traced = self._asked.path(source, target, _port(sport), usid or None)
+        answer = as_json(traced)
+        nodes = [self._topology.switch(hop.switch).node_id for hop in traced.hops]
         host = self._topology.host(target)
         if usid:
             usids = completed_usids(self._topology, parse_usid_list(self._topology, usid), host)
@@ -114,8 +107,8 @@ class Answers:
         source, target = _ends(query)
         sport, usid = query.get("sport", ""), query.get("usid", "")
         with self._one_at_a_time:  # a copy of all switches takes memory, and everybody on the machine may ask
-            found = self._asked.trace(source, target, sport=_port(sport), usid=usid or None, all_ways=True)
-        return self._shelf.keep(as_json(found), f"{source} to {target}, all ways")
+            packet = self._asked.trace(source, target, sport=_port(sport), usid=usid or None, all_ways=True)
+        return self._shelf.keep(as_json(packet), f"{source} to {target}, all ways")
 
     def frame(self, query: Query) -> dict[str, Any]:
         """A data packet between two hosts, in hex, for who wants to change it before it is sent."""
@@ -151,8 +144,8 @@ class Answers:
             self._feed.now_failed(answer["failures"])
         if name in ("trace", "trace_frame"):
             return self._shelf.keep(answer, _traced(decoded))
-        if said := _said(name, decoded, answer):
-            self._feed.note(name, said)
+        if text := _said(name, decoded, answer):
+            self._feed.note(name, text)
         return answer
 
 
@@ -169,7 +162,6 @@ def _port(text: str) -> int | None:
 
 
 def _traced(arguments: Mapping[str, Any]) -> str:
-    """What a packet is called."""
     if "frame" in arguments:
         return f"a frame of {len(arguments['frame']) // 2} bytes from {arguments['source']}"
     return f"{arguments['source']} to {arguments['target']}" + (", all ways" if arguments.get("all_ways") else "")
@@ -193,12 +185,12 @@ def addresses_on(usids: Sequence[int], nodes: Sequence[int]) -> list[str]:
     """The address with which a packet comes to each switch of its path. `usids`: its list, the host's last; `nodes`:
     node ids of the switches, in order. A switch whose uSID is the active one shifts it out (RFC 9800, 4.1.1), and so it
     does with that of one of its links (uA), which is known to nobody else."""
-    left, found = list(usids), []
+    left, addresses = list(usids), []
     for node in nodes:
-        found.append(address.ipv6_text(address.usid_address(left)))
+        addresses.append(address.ipv6_text(address.usid_address(left)))
         while len(left) > 1 and (left[0] == node or left[0] >= address.FIRST_FUNCTION):
             left.pop(0)
-    return found
+    return addresses
 
 
 class PacketShelf:
@@ -210,23 +202,23 @@ class PacketShelf:
         self._lock = threading.Lock()
         self._packets: OrderedDict[int, dict[str, Any]] = OrderedDict()
 
-    def keep(self, document: dict[str, Any], about: str) -> dict[str, Any]:
-        """The document (docs/trace.md) with its `id` and what it is `about`."""
+    def keep(self, document: dict[str, Any], description: str) -> dict[str, Any]:
+        """The document (docs/trace.md) with its `id` and what it is `description`."""
         with self._lock:
-            found = {"id": self._next, "about": about, **_readable(document)}
-            self._packets[self._next] = found
+            packet = {"id": self._next, "about": description, **_readable(document)}
+            self._packets[self._next] = packet
             self._next += 1
             while len(self._packets) > self._kept:
                 self._packets.popitem(last=False)
-        return found
+        return packet
 
     def find(self, number: str) -> dict[str, Any]:
         """The packet of that number. Raises `NotThereError`: there is none any more."""
         with self._lock:
-            found = self._packets.get(int(number)) if number.isascii() and number.isdigit() else None
-        if found is None:
+            packet = self._packets.get(int(number)) if number.isascii() and number.isdigit() else None
+        if packet is None:
             raise NotThereError(f"packet {number[:20]} is not there: the server keeps the last {self._kept}")
-        return found
+        return packet
 
     def listed(self) -> list[dict[str, Any]]:
         """Numbers and what they are about, the newest first."""

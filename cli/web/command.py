@@ -25,23 +25,15 @@ def register(commands: Any) -> None:
     web = command(commands, "web", "a page that shows the fabric that is up and lets it be changed, until Ctrl-C", _web)
     web.option("--port", f"on loopback ({DEFAULT_PORT}; 0: any)", "N", port_number, default=DEFAULT_PORT)
     what = web.add_mutually_exclusive_group()
-    what.add_argument(
-        "--run",
-        dest="recorded",
-        type=Path,
-        metavar="FILE",
-        help="play back a run of `detour sim --record FILE` instead",
-    )
+    text = "play back a run of `detour sim --record FILE` instead"
+    what.add_argument("--run", dest="recorded", type=Path, metavar="FILE", help=text)
     what.add_argument("--program", metavar="P4INFO,JSON", help="packets through a v1model program, nothing booted")
     web.option(
         "--entries", "with --program: a P4Runtime WriteRequest as text, or a tutorial's runtime.json", "FILE", Path
     )
     who = web.add_mutually_exclusive_group()
-    who.add_argument(
-        "--token",
-        metavar="TEXT",
-        help=f"that lets the page change the fabric (default: ${_TOKEN_VARIABLE}, or random); all users see it in ps",
-    )
+    text = f"that lets the page change the fabric (default: ${_TOKEN_VARIABLE}, or random); all users see it in ps"
+    who.add_argument("--token", metavar="TEXT", help=text)
     who.add_argument("--token-file", metavar="FILE", help="the same, from a file (-: standard input)")
     who.add_argument("--read-only", action="store_true", help="nobody changes anything by the page")
     web.option("--interval", "between updates (0.5)", "S", seconds, default=0.5)
@@ -66,8 +58,7 @@ def _web(options: argparse.Namespace) -> None:
 
 def _play(options: argparse.Namespace) -> None:
     from detour.cli.web.feed import SampleHub
-    from detour.cli.web.recorder import RunAnswers
-    from detour.cli.web.runs import read_run
+    from detour.cli.web.recorder import RunAnswers, read_run
     from detour.cli.web.serving import serve_page
 
     run = read_run(options.recorded)
@@ -103,7 +94,6 @@ def _token(options: argparse.Namespace) -> str | None:
 
 
 def _read_token(file: str) -> str:
-    """The first line of a file."""
     try:
         with open(0 if file == "-" else file, closefd=file != "-", errors="replace") as text:
             return text.readline(1024).strip()
@@ -112,7 +102,6 @@ def _read_token(file: str) -> str:
 
 
 def _said(options: argparse.Namespace, token: str | None, what: str) -> Callable[[str], None]:
-    """Prints the address."""
 
     def ready(url: str) -> None:
         if options.json:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from detour.base.errors import DetourError
@@ -136,7 +136,18 @@ class Feed(SampleHub):
                 self.directions = [{"link": row.link, "from": row.from_} for row in uses.links]
             if changes == self._changes:  # otherwise the status may be older than what was noted since
                 self._note_failures(status.failures)
-            self._note_paths(now, {flow.name: flow.path for flow in flows})
+            paths = {flow.name: flow.path for flow in flows}
+            moved = []
+            for name, path in paths.items():
+                had = self._paths.setdefault(name, [])
+                if had and had[-1]["path"] != path:
+                    moved.append(f"{name} to {path}")
+                if not had or had[-1]["path"] != path:
+                    had.append({"t": now, "path": path})
+                    del had[:-_PATHS_KEPT]
+            self._noted += moved_event(moved)
+            for name in self._paths.keys() - paths.keys():
+                del self._paths[name]
             events, self._noted = self._noted, []
         shown = [
             {"name": f.name, "path": f.path, "mbps": round(f.rate_bps / 1e6, 3), "ecn": round(f.ecn_share, 4),
@@ -150,25 +161,10 @@ class Feed(SampleHub):
         )  # fmt: skip
 
     def _note_failures(self, failures: list[str]) -> None:
-        """What went down or came back, whoever did it."""
         before = failures if self._failures is None else self._failures
         self._noted += [{"kind": "fail", "text": f"{name} is down"} for name in failures if name not in before]
         self._noted += [{"kind": "heal", "text": f"{name} is back"} for name in before if name not in failures]
         self._failures = failures
-
-    def _note_paths(self, now: float, paths: Mapping[str, str]) -> None:
-        """Flows that have another path now, in one event."""
-        moved = []
-        for name, path in paths.items():
-            had = self._paths.setdefault(name, [])
-            if had and had[-1]["path"] != path:
-                moved.append(f"{name} to {path}")
-            if not had or had[-1]["path"] != path:
-                had.append({"t": now, "path": path})
-                del had[:-_PATHS_KEPT]
-        self._noted += moved_event(moved)
-        for name in self._paths.keys() - paths.keys():
-            del self._paths[name]
 
 
 def moved_event(moved: Sequence[str]) -> list[dict[str, Any]]:

@@ -39,8 +39,7 @@ def graph_of(topology: Topology) -> dict[str, Any]:
 
 
 _SWEEPS = 8
-_POINT = 0.12
-"""columns that an edge takes where it passes a layer"""
+_POINT = 0.12  # columns that an edge takes where it passes a layer
 
 Edge = tuple[str, str]
 
@@ -89,7 +88,7 @@ def _depths(order: list[str], edges: Mapping[str, Sequence[str]]) -> dict[str, i
 
 def _chains(nodes: list[str], edges: Mapping[str, Sequence[str]], layer: dict[str, int]) -> dict[Edge, list[str]]:
     """For every edge a point in each layer that it passes; points get their layers."""
-    found: dict[Edge, list[str]] = {}
+    chains: dict[Edge, list[str]] = {}
     for node in nodes:
         for onward in dict.fromkeys(edges.get(node, ())):
             points = []
@@ -97,8 +96,8 @@ def _chains(nodes: list[str], edges: Mapping[str, Sequence[str]], layer: dict[st
                 point = f"{node}\0{onward}\0{between}"
                 layer[point] = between
                 points.append(point)
-            found[node, onward] = points
-    return found
+            chains[node, onward] = points
+    return chains
 
 
 def _columns(rows: list[list[str]], after: Mapping[str, Sequence[str]]) -> dict[str, float]:
@@ -113,9 +112,9 @@ def _columns(rows: list[list[str]], after: Mapping[str, Sequence[str]]) -> dict[
     for sweep in range(_SWEEPS):
         beside, order = (before, rows) if sweep % 2 == 0 else (after, rows[::-1])
         for row in order:
-            wanted = {node: _mean([column[each] for each in beside.get(node, ())], column[node]) for node in row}
-            row.sort(key=wanted.__getitem__)
-            _apart(row, wanted, column)
+            aims = {node: _mean([column[each] for each in beside.get(node, ())], column[node]) for node in row}
+            row.sort(key=aims.__getitem__)
+            _apart(row, aims, column)
     least = min(column.values())
     return {node: at - least for node, at in column.items()}
 
@@ -124,14 +123,14 @@ def _mean(values: Sequence[float], otherwise: float) -> float:
     return sum(values) / len(values) if values else otherwise
 
 
-def _apart(row: list[str], wanted: Mapping[str, float], column: dict[str, float]) -> None:
+def _apart(row: list[str], aim_of: Mapping[str, float], column: dict[str, float]) -> None:
     """Columns for a row in order: where they are wanted if that is a column apart from those before, and all of them
     moved so that they are there on average."""
-    aims = [wanted[node] for node in row]
+    aims = [aim_of[node] for node in row]
     at, right = -1e9, 0.0
     for node in row:
         half = _POINT / 2 if "\0" in node else 0.5
-        at = max(wanted[node], at + right + half)
+        at = max(aim_of[node], at + right + half)
         column[node], right = at, half
     shift = sum(column[node] - aim for node, aim in zip(row, aims, strict=True)) / len(row)
     for node in row:

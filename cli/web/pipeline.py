@@ -33,23 +33,19 @@ def pipeline_of(blob: Path, sources: Path | None = None) -> Document:
     the folder of the program's text. Raises `DetourError`: the file cannot be read, or is no BMv2 JSON."""
     try:
         program = json.loads(read_bytes(blob))
-        return _document(program, [sources] if sources else list(blob.absolute().parents)[:3])
+        texts = _texts(program, [sources] if sources else list(blob.absolute().parents)[:3])
+        parts = [_parser_part(program)]
+        parts += [_control_part(program, each, texts) for each in program["pipelines"]]
+        return {
+            "program": program.get("program", ""),
+            "parts": [part for part in parts if part["nodes"]],
+            "headers": _headers(program),
+            "deparser": [name for each in program["deparsers"] for name in each["order"]],
+            "parser": _states(program),
+            "sources": texts,
+        }
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
         raise DetourError(f"{blob}: this is no BMv2 JSON: {error}") from None
-
-
-def _document(program: Mapping[str, Any], folders: list[Path]) -> Document:
-    texts = _texts(program, folders)
-    parts = [_parser_part(program)]
-    parts += [_control_part(program, each, texts) for each in program["pipelines"]]
-    return {
-        "program": program.get("program", ""),
-        "parts": [part for part in parts if part["nodes"]],
-        "headers": _headers(program),
-        "deparser": [name for each in program["deparsers"] for name in each["order"]],
-        "parser": _states(program),
-        "sources": texts,
-    }
 
 
 # -- parser ----------------------------------------------------------------------------------------------------
@@ -89,11 +85,11 @@ def _parser_part(program: Mapping[str, Any]) -> Document:
             to = onward["next_state"] or "accept"
             edges.setdefault(name, []).append(to)
             labels.setdefault((name, to), []).append(onward["value"] or "")
-    known = {name: {"kind": "state", "label": name, "source": None} for name in (*states, "accept")}
+    nodes = {name: {"kind": "state", "label": name, "source": None} for name in (*states, "accept")}
     for name, state in states.items():
         headers = [op["parameters"][0]["value"] for op in state["parser_ops"] if op["op"].startswith("extract")]
-        known[name]["extracts"] = headers
-    return _placed("parser", parser["init_state"], known, edges, labels)
+        nodes[name]["extracts"] = headers
+    return _placed("parser", parser["init_state"], nodes, edges, labels)
 
 
 # -- controls --------------------------------------------------------------------------------------------------
@@ -105,7 +101,7 @@ def _control_part(program: Mapping[str, Any], pipeline: Mapping[str, Any], texts
     actions = {each["id"]: each for each in program["actions"]}
     onward = {name: [to for to, _ in _ways(each)] for name, each in tables.items()}
     merged = _merged(code, onward, pipeline)
-    known: dict[str, Document] = {}
+    nodes: dict[str, Document] = {}
     edges: dict[str, list[str]] = {}
     labels: dict[tuple[str, str], list[str]] = {}
 
@@ -118,20 +114,19 @@ def _control_part(program: Mapping[str, Any], pipeline: Mapping[str, Any], texts
         if name in merged:
             continue
         chain = _chain(name, merged, onward)
-        known[name] = _code(chain, tables, actions, texts) if name in code else _table(each)
-        last = tables[chain[-1]]
-        for to, label in _ways(last):
+        nodes[name] = _code(chain, tables, actions, texts) if name in code else _table(each)
+        for to, label in _ways(tables[chain[-1]]):
             add(name, to, "" if name in code else label)
     for each in pipeline["conditionals"]:
-        known[each["name"]] = _condition(each)
+        place = _place(each)
+        nodes[each["name"]] = {"kind": "condition", "label": (place or {}).get("text") or each["name"], "source": place}
         add(each["name"], each["true_next"], "yes")
         add(each["name"], each["false_next"], "no")
-    known["end"] = {"kind": "end", "label": f"end of {pipeline['name']}", "source": None}
-    return _placed(pipeline["name"], pipeline["init_table"] or "end", known, edges, labels)
+    nodes["end"] = {"kind": "end", "label": f"end of {pipeline['name']}", "source": None}
+    return _placed(pipeline["name"], pipeline["init_table"] or "end", nodes, edges, labels)
 
 
 def _ways(table: Mapping[str, Any]) -> Iterator[tuple[str | None, str]]:
-    """Where a table leads to, and by what."""
     by: dict[str | None, list[str]] = {}
     for action, to in table["next_tables"].items():
         by.setdefault(to, []).append({"__HIT__": "hit", "__MISS__": "miss"}.get(action) or action.rsplit(".", 1)[-1])
@@ -144,42 +139,31 @@ def _ways(table: Mapping[str, Any]) -> Iterator[tuple[str | None, str]]:
 def _merged(code: set[str], onward: Mapping[str, list[str | None]], pipeline: Mapping[str, Any]) -> dict[str, str]:
     """Code that can only follow other code, and the first of what it follows."""
     before: dict[str, list[str]] = {}
-    for name, to in onward.items():
-        for each in to:
-            if each is not None:
-                before.setdefault(each, []).append(name)
-    for each in pipeline["conditionals"]:
-        for to in (each["true_next"], each["false_next"]):
-            if to is not None:
-                before.setdefault(to, []).append(each["name"])
+    branches = {each["name"]: [each["true_next"], each["false_next"]] for each in pipeline["conditionals"]}
+    for name, ways in (*onward.items(), *branches.items()):
+        for to in filter(None, ways):
+            before.setdefault(to, []).append(name)
     behind = {ways[0]: name for name, ways in before.items() if name in code and len(ways) == 1}
     follows = {name: behind[name] for name in code & behind.keys() if len(onward[name]) == 1}
-    found: dict[str, str] = {}
+    heads: dict[str, str] = {}
     for head in code - set(follows.values()):
         at = head
-        while at in follows:
-            at = follows[at]
-            found[at] = head
-    return found
+        while at := follows.get(at, ""):
+            heads[at] = head
+    return heads
 
 
 def _chain(name: str, merged: Mapping[str, str], onward: Mapping[str, list[str | None]]) -> list[str]:
     """A table, and the code that is one node with it."""
-    found = [name]
-    while (to := onward[found[-1]][0]) is not None and merged.get(to) == name:
-        found.append(to)
-    return found
+    chain = [name]
+    while (to := onward[chain[-1]][0]) is not None and merged.get(to) == name:
+        chain.append(to)
+    return chain
 
 
 def _table(table: Mapping[str, Any]) -> Document:
-    key = [each.get("name") or ".".join(map(str, each["target"])) for each in table["key"]]
-    short = table["name"].split(".", 1)[-1]
-    return {"kind": "table", "label": short, "key": key, "source": _place(table)}
-
-
-def _condition(condition: Mapping[str, Any]) -> Document:
-    place = _place(condition)
-    return {"kind": "condition", "label": (place or {}).get("text") or condition["name"], "source": place}
+    key = [field.get("name") or ".".join(map(str, field["target"])) for field in table["key"]]
+    return {"kind": "table", "label": table["name"].split(".", 1)[-1], "key": key, "source": _place(table)}
 
 
 def _code(chain: list[str], tables: Mapping[str, Any], actions: Mapping[int, Any], texts: Document) -> Document:
@@ -210,43 +194,39 @@ def _line(place: Document, texts: Document) -> str:
 
 
 def _place(of: Mapping[str, Any]) -> Document | None:
-    found = of.get("source_info")
-    if not found or not found.get("filename"):
+    info = of.get("source_info")
+    if not info or not info.get("filename"):
         return None
     return {
-        "file": found["filename"],
-        "line": found.get("line", 0),
-        "column": found.get("column", 0),
-        "text": " ".join(str(found.get("source_fragment", "")).split()),
+        "file": info["filename"],
+        "line": info.get("line", 0),
+        "column": info.get("column", 0),
+        "text": " ".join(str(info.get("source_fragment", "")).split()),
     }
 
 
 def _placed(
-    name: str,
-    first: str,
-    known: Mapping[str, Document],
-    edges: Mapping[str, list[str]],
+    name: str, first: str, shown: Mapping[str, Document], edges: Mapping[str, list[str]],
     labels: Mapping[tuple[str, str], list[str]],
-) -> Document:
-    found = layered(first, edges)
+) -> Document:  # fmt: skip
+    layout = layered(first, edges)
 
     def at(place: tuple[float, float]) -> list[int]:
         return [round((place[0] + 0.5) * _WIDE), round((place[1] + 0.5) * _HIGH)]
 
     nodes = []
-    for node, place in found.place.items():
+    for node, place in layout.place.items():
         x, y = at(place)
-        about = known[node]
-        nodes.append({**about, "id": f"{name}/{node}", "label": about["label"][:_TEXT], "x": x, "y": y})
+        nodes.append({**shown[node], "id": f"{name}/{node}", "label": shown[node]["label"][:_TEXT], "x": x, "y": y})
     drawn = []
-    for (a, b), bends in found.bends.items():
+    for (a, b), bends in layout.bends.items():
         text = list(dict.fromkeys(label for label in labels[a, b] if label))
         label = ", ".join(text[:2]) + (f" … {len(text)}" if len(text) > 2 else "")
-        points = [at(place) for place in (found.place[a], *bends, found.place[b])]
+        points = [at(place) for place in (layout.place[a], *bends, layout.place[b])]
         drawn.append({"from": f"{name}/{a}", "to": f"{name}/{b}", "label": label, "points": points})
     return {
         "name": name, "first": f"{name}/{first}", "nodes": nodes, "edges": drawn,
-        "width": round(found.columns * _WIDE), "height": found.layers * _HIGH,
+        "width": round(layout.columns * _WIDE), "height": layout.layers * _HIGH,
     }  # fmt: skip
 
 
@@ -256,15 +236,15 @@ def _placed(
 def _headers(program: Mapping[str, Any]) -> Document:
     types = {each["name"]: each for each in program["header_types"]}
     by_id = {header["id"]: header["name"] for header in program["headers"]}
-    found: Document = {}
+    headers: Document = {}
     for each in program["headers"]:
         fields = [[field[0], field[1]] for field in types[each["header_type"]]["fields"]]
-        found[each["name"]] = {"fields": fields, "metadata": bool(each["metadata"])}
+        headers[each["name"]] = {"fields": fields, "metadata": bool(each["metadata"])}
     for each in program.get("header_stacks", ()):
         members = [by_id[number] for number in each["header_ids"]]
-        fields = found[members[0]]["fields"] if members else []
-        found[each["name"]] = {"members": members, "metadata": False, "fields": fields}
-    return found
+        fields = headers[members[0]]["fields"] if members else []
+        headers[each["name"]] = {"members": members, "metadata": False, "fields": fields}
+    return headers
 
 
 def _texts(program: Mapping[str, Any], folders: list[Path]) -> Document:
@@ -274,11 +254,11 @@ def _texts(program: Mapping[str, Any], folders: list[Path]) -> Document:
     for place in _all_places(program):
         lines = quoted.setdefault(place["file"], {})
         lines[place["line"]] = max(lines.get(place["line"], ""), place["text"], key=len)
-    found: Document = {}
+    texts: Document = {}
     for file, lines in quoted.items():
         text = _read(file, folders)
-        found[file] = {"text": text} if text is not None else {"lines": {str(k): v for k, v in sorted(lines.items())}}
-    return found
+        texts[file] = {"text": text} if text is not None else {"lines": {str(k): v for k, v in sorted(lines.items())}}
+    return texts
 
 
 def _all_places(value: Any) -> Iterator[Document]:

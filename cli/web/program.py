@@ -78,8 +78,8 @@ class ProgramAnswers:
             if not isinstance(text, str) or not isinstance(port, int) or isinstance(port, bool):
                 raise DetourError("trace_frame: frame is hex, port is a number")
             frame = hex_frame(text)
-            found = document(self._switch.trace(frame, port, all_ways=bool(all_ways)))
-        return self._shelf.keep(as_json(found), f"{len(frame)} bytes by port {port}")
+            traced = document(self._switch.trace(frame, port, all_ways=bool(all_ways)))
+        return self._shelf.keep(as_json(traced), f"{len(frame)} bytes by port {port}")
 
     def close(self) -> None:
         """Ends the switch."""

@@ -3,14 +3,20 @@
 
 Looks are a microsecond apart at first. When there are too many every second one goes and the distance is doubled;
 counters are cumulative, so nothing is lost by that but resolution.
-"""
+
+A file (`detour sim --record`, `detour web --run`) is lines of JSON, compressed by gzip. The first line is the head:
+`detour_recorded_run`, the version of the format; `program_version`, of detour; `graph` and `directions` as the page
+draws them; `status`, what was run; `repeat`, how to run it again (`experiments.sim.replay.run_files`). A line for each
+sample follows (docs/web.md), and last `{"paths": ..., "samples": N}`: the paths of flows by name, each with `t`, `path`
+and, where it is one path, `switches`."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,22 +27,71 @@ import numpy as np
 from detour import __version__
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
+from detour.base.files import new_file
 from detour.base.times import US
 from detour.cli.web.feed import NAMED, SampleHub, moved_event
 from detour.cli.web.layers import graph_of
-from detour.cli.web.runs import FlowPaths, RunSample, write_run
 from detour.cli.web.server import NotThereError, Query, Question, asked_for
 from detour.cli.web.serving import page_beside
 from detour.control.p4runtime.monitor import PORT_COUNTERS
 from detour.control.verifier.trace import Tracer
+from detour.experiments.sim.replay.run_files import DAMAGED_RUN, RUN_FORMAT, RUN_MARK, run_head, run_lines
 from detour.experiments.sim.watching import Watcher
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.hosts import verbs
 from detour.topo.address import ipv6_text
 
+_COLUMNS = ("use", "up", "queue", "drops", "marks")
+
+RunSample = dict[str, Any]
+FlowPaths = Mapping[str, list[dict[str, Any]]]
+
+
+@dataclass(frozen=True)
+class RecordedRun:
+    """What a file holds."""
+
+    head: dict[str, Any]
+    samples: list[RunSample]
+    paths: FlowPaths
+
+
+def write_run(path: Path, head: Mapping[str, Any], samples: Iterable[RunSample], paths: FlowPaths) -> None:
+    """Writes a file. Raises `DetourError`: it cannot be written."""
+    first = {RUN_MARK: RUN_FORMAT, "program_version": __version__, **head}
+    count = 0
+    # The same run gives the same bytes: no time stamp, no name.
+    with new_file(path) as raw, gzip.GzipFile("", "wb", compresslevel=6, fileobj=raw, mtime=0) as packed:
+        packed.write(_line(first))
+        for sample in samples:
+            packed.write(_line(sample))
+            count += 1
+        packed.write(_line({"paths": paths, "samples": count}))
+
+
+def _line(document: Mapping[str, Any]) -> bytes:
+    return json.dumps(document, separators=(",", ":")).encode() + b"\n"
+
+
+def read_run(path: Path) -> RecordedRun:
+    """Reads a file. Raises `DetourError`: it cannot be read, is none, is of another version, or ends too early."""
+    with run_lines(path) as lines:
+        head = run_head(path, lines.readline())
+        if missing := [key for key in ("graph", "directions", "status") if key not in head]:
+            raise DetourError(f"{path}: the recorded run has no {', '.join(missing)}")
+        rest = [json.loads(line) for line in lines]
+    if not rest or not isinstance(rest[-1], dict) or rest[-1].get("samples") != len(rest) - 1 or len(rest) < 2:
+        raise DetourError(f"{path}: {DAMAGED_RUN}")
+    *samples, last = rest
+    directions = len(head["directions"])
+    for number, sample in enumerate(samples, 1):
+        if not isinstance(sample, dict) or any(len(sample.get(column, ())) != directions for column in _COLUMNS):
+            raise DetourError(f"{path}: sample {number} does not have {directions} directions of links")
+    return RecordedRun(head, samples, last["paths"])
+
+
 _FIRST_PS = US
-_MOST_VALUES = 1_500_000
-"""looks times directions of links"""
+_MOST_VALUES = 1_500_000  # looks times directions of links
 _MOST, _LEAST = 600, 64
 _FLOWS_SHOWN = 200
 _PATHS_SHOWN = 20
@@ -100,7 +155,12 @@ class RunRecorder(Watcher):
         self._most = max(_LEAST, min(_MOST, _MOST_VALUES // max(1, len(links))))
         hs, flows = fabric.hs, fabric.flows
         pairs = list(zip(hs.qp["host"][flows.sender].tolist(), hs.qp["host"][flows.receiver].tolist(), strict=True))
-        self._names, self._pairs = _named(pairs), pairs
+        seen: dict[tuple[int, int], int] = {}
+        names = []
+        for pair in pairs:
+            copy = seen[pair] = seen.get(pair, 0) + 1
+            names.append(f"h{pair[0]}-h{pair[1]}" + (f"#{copy}" if copy > 1 else ""))
+        self._names, self._pairs = names, pairs
         directions = [{"link": link.name, "from": f"s{device - 1}:{port}"} for link, (device, port) in links]
         status = {
             "topology": topology.spec, "target": "virtual time", "switches": len(topology.switches),
@@ -133,10 +193,9 @@ class RunRecorder(Watcher):
         if self._looks and now == self._looks[-1].now_ps:
             return
         self._pauses_since()
-        if fabric.deadlock_found is not None and not self._stuck:
+        if (deadlock := fabric.deadlock_found) is not None and not self._stuck:
             self._stuck = True
-            found = fabric.deadlock_found
-            self._events.append({"t": found.at_ps / 1e12, "kind": "deadlock", "text": str(found)})
+            self._events.append({"t": deadlock.at_ps / 1e12, "kind": "deadlock", "text": str(deadlock)})
         self._looks.append(self._look(now))
         sample = self._sample(len(self._looks) - 1)
         if len(self._looks) > 1:
@@ -163,13 +222,9 @@ class RunRecorder(Watcher):
 
     def _marks(self) -> Int64Array:
         """Packets that were marked on their way out of each port."""
-        name = PORT_COUNTERS["marked"]
-        states = self._fabric.states
-        found = []
-        for device, port in self._ends:
-            counter = states[device].counters.get(name)
-            found.append(counter.read(port)[0] if counter is not None else 0)
-        return np.array(found, np.int64)
+        name, states = PORT_COUNTERS["marked"], self._fabric.states
+        counters = ((states[device].counters.get(name), port) for device, port in self._ends)
+        return np.array([0 if counter is None else counter.read(port)[0] for counter, port in counters], np.int64)
 
     def _pauses_since(self) -> None:
         """An event of PFC frames that switches have sent since the last look."""
@@ -190,8 +245,7 @@ class RunRecorder(Watcher):
     def _thin(self) -> None:
         """Every second look goes; what happened, and the longest queue of both, stays."""
         kept = [self._looks[0]]
-        for number in range(2, len(self._looks), 2):
-            between, at = self._looks[number - 1], self._looks[number]
+        for between, at in zip(self._looks[1::2], self._looks[2::2], strict=False):
             queue = np.maximum(between.queue, at.queue)
             kept.append(replace(at, queue=queue, events=between.events + at.events))
         if len(self._looks) % 2 == 0:
@@ -205,25 +259,23 @@ class RunRecorder(Watcher):
         """Of every connection that sends, in words; those that spray have none of their own."""
         fabric = self._fabric
         hs, rows = fabric.hs, fabric.flows.sender
-        found = self._path_of or [""] * len(rows)
-        found = list(found)
+        paths = list(self._path_of or [""] * len(rows))
         for number in np.flatnonzero(busy).tolist():
             row = rows[number]
             q = hs.qp[row]
             if q["sprays"]:
-                found[number] = f"sprayed over {int(q['n_cand'])} paths"
+                paths[number] = f"sprayed over {int(q['n_cand'])} paths"
                 continue
             way = hs.candidate[row, int(q["cand"])]
             address = (int(way["dst_hi"]) & (1 << 64) - 1) << 64 | int(way["dst_lo"]) & (1 << 64) - 1
-            found[number] = f"usid:{ipv6_text(address)}" if address else str(verbs.Path(int(way["sport"])))
-        return found
+            paths[number] = f"usid:{ipv6_text(address)}" if address else str(verbs.Path(int(way["sport"])))
+        return paths
 
     def _note_paths(self, now: int, paths: list[str], busy: np.ndarray) -> None:
         """Connections that have another path now, in one event."""
         moved = []
         for number in np.flatnonzero(busy).tolist():
-            path = paths[number]
-            before = self._path_of[number] if self._path_of else ""
+            path, before = paths[number], self._path_of[number] if self._path_of else ""
             if path == before:
                 continue
             name = self._names[number]
@@ -246,8 +298,8 @@ class RunRecorder(Watcher):
             if self._tracer is None:
                 self._tracer = Tracer(fabric.installed(), fabric.topology)
             a, b = (fabric.topology.hosts[host] for host in self._pairs[number])
-            found = self._tracer.trace(a, b, int(path.removeprefix("sport:"), 16))
-            self._ways[number, path] = [fabric.topology.switches[each].name for each in found.switches]
+            traced = self._tracer.trace(a, b, int(path.removeprefix("sport:"), 16))
+            self._ways[number, path] = [fabric.topology.switches[each].name for each in traced.switches]
         return self._ways[number, path]
 
     # -- what comes of it -----------------------------------------------------------------------------------
@@ -286,16 +338,6 @@ class RunRecorder(Watcher):
         return rows, max(0, len(order) - _FLOWS_SHOWN)
 
 
-def _named(pairs: list[tuple[int, int]]) -> list[str]:
-    """`h0-h9`, `h0-h9#2` for another one of the same hosts."""
-    seen: dict[tuple[int, int], int] = {}
-    found = []
-    for pair in pairs:
-        copy = seen[pair] = seen.get(pair, 0) + 1
-        found.append(f"h{pair[0]}-h{pair[1]}" + (f"#{copy}" if copy > 1 else ""))
-    return found
-
-
 class WatchedRun:
     """Of `watched_run`."""
 
@@ -311,10 +353,7 @@ class WatchedRun:
             return
         self._answers = RunAnswers(self.recorder.head, self.recorder.paths, live=True)
         url = self._stack.enter_context(page_beside(self._answers, self._hub, self._port))
-        if self._as_json:
-            print(json.dumps({"url": url}), flush=True)
-        else:
-            print(url, flush=True)
+        print(json.dumps({"url": url}) if self._as_json else url, flush=True)
 
     def over(self, repeat: Mapping[str, Any] | None) -> None:
         """The run has ended: writes the file, if one is wanted. `repeat`: how to run it again, for the file. Raises
@@ -353,14 +392,9 @@ class RunAnswers:
 
     def _state(self, query: Query) -> dict[str, Any]:
         return {
-            "version": __version__,
-            "kind": "run",
-            "live": self.live,
-            "writable": False,
-            "graph": self._head["graph"],
-            "directions": self._head["directions"],
-            "status": self._head["status"],
-        }
+            "version": __version__, "kind": "run", "live": self.live, "writable": False, "graph": self._head["graph"],
+            "directions": self._head["directions"], "status": self._head["status"],
+        }  # fmt: skip
 
     def _flow(self, query: Query) -> dict[str, Any]:
         name = asked_for(query, "name")

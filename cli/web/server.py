@@ -25,13 +25,10 @@ _POLICY = (
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 HEADERS = {
-    "Content-Security-Policy": _POLICY,
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
+    "Content-Security-Policy": _POLICY, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
-}
+}  # fmt: skip
 
 
 class Guard:
@@ -39,8 +36,7 @@ class Guard:
 
     The page listens on loopback, but every page in a browser can send requests there, and a name of somebody else's can
     be made to lead there (DNS rebinding). So requests must name this server by a name of loopback, must not come from
-    another page, and change something only by POST with the token that is printed with the address.
-    """
+    another page, and change something only by POST with the token that is printed with the address."""
 
     def __init__(self, port: int, token: str | None) -> None:
         self._hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
@@ -78,13 +74,10 @@ class Guard:
 
 
 _STATIC = Path(__file__).with_name("static")
-_WAITING = 64
-"""samples for somebody who does not read; then the connection ends, and the page makes a new one"""
-_AT_ONCE = 64
-"""samples of the past in a message"""
+_WAITING = 64  # samples for somebody who does not read; then the connection ends, and the page makes a new one
+_AT_ONCE = 64  # samples of the past in a message
 _THREADS = 8
-_LONGEST_REQUEST = 1 << 18
-"""bytes: a frame in hex and more"""
+_LONGEST_REQUEST = 1 << 18  # bytes: a frame in hex and more
 
 
 Query = Mapping[str, str]
@@ -141,8 +134,6 @@ class WebServer:
         await self._runner.cleanup()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    # -- answers --------------------------------------------------------------------------------------------
-
     async def _index(self, request: web.Request) -> web.StreamResponse:
         return web.FileResponse(_STATIC / "index.html")
 
@@ -167,8 +158,6 @@ class WebServer:
         except DetourError as error:
             status = 404 if isinstance(error, NotThereError) else 400
             return web.json_response({"error": unpinned(str(error))}, status=status)
-
-    # -- samples --------------------------------------------------------------------------------------------
 
     async def _live(self, request: web.Request) -> web.StreamResponse:
         connection = web.WebSocketResponse(heartbeat=20.0, max_msg_size=1024, compress=False)

@@ -15,7 +15,7 @@ from detour.base.tcp_listener import PATIENCE_S, take_tcp
 from detour.cli.web.answers import Answers
 from detour.cli.web.feed import Feed, SampleHub
 from detour.cli.web.server import Guard, PageAnswers, WebServer
-from detour.control.topology_files import open_topology
+from detour.control.graph_files import open_topology
 from detour.fabric.operations.registry import Operations
 
 _HOST = "127.0.0.1"
@@ -26,30 +26,23 @@ Ready = Callable[[str], None]
 
 
 def serve(
-    asked: Operations,
-    port: int,
-    token: str | None,
-    interval_s: float = 0.5,
-    ready: Ready = lambda url: None,
+    asked: Operations, port: int, token: str | None, interval_s: float = 0.5, ready: Ready = lambda url: None,
     ended: asyncio.Event | None = None,
-) -> None:
+) -> None:  # fmt: skip
     """Serves a fabric's page until Ctrl-C or SIGTERM. Raises `DetourError`: no fabric is up, the port is taken, or
     aiohttp is missing."""
-    with _listening(port) as (sockets, number), _fed(asked, token, interval_s) as (answers, feed):
-        _serve_here(answers, feed, sockets, number, token, ready, ended)
+    with _fed(asked, token, interval_s) as (answers, feed):
+        serve_page(answers, feed, port, token, ready, ended)
 
 
 def serve_page(
-    answers: PageAnswers,
-    feed: SampleHub,
-    port: int,
-    token: str | None = None,
-    ready: Ready = lambda url: None,
+    answers: PageAnswers, feed: SampleHub, port: int, token: str | None = None, ready: Ready = lambda url: None,
     ended: asyncio.Event | None = None,
-) -> None:
+) -> None:  # fmt: skip
     """The same for a page that shows something else. Raises `DetourError`: the port is taken."""
     with _listening(port) as (sockets, number):
-        _serve_here(answers, feed, sockets, number, token, ready, ended)
+        server = WebServer(answers, feed, Guard(number, token))
+        asyncio.run(_until_ended(server, sockets, lambda: ready(_address(number, token)), ended))
 
 
 @contextmanager
@@ -107,19 +100,6 @@ def _fed(asked: Operations, token: str | None, interval_s: float) -> Iterator[tu
 
 def _address(number: int, token: str | None) -> str:
     return f"http://{_HOST}:{number}/" + (f"?token={token}" if token else "")
-
-
-def _serve_here(
-    answers: PageAnswers,
-    feed: SampleHub,
-    sockets: list[socket.socket],
-    number: int,
-    token: str | None,
-    ready: Ready,
-    ended: asyncio.Event | None,
-) -> None:
-    server = WebServer(answers, feed, Guard(number, token))
-    asyncio.run(_until_ended(server, sockets, lambda: ready(_address(number, token)), ended))
 
 
 async def _until_ended(

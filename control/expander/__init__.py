@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Routing on expanders: DF-KSP, KSP, edge-disjoint up-down paths; their deadlock freedom, their throughput."""
 
-__all__ = ["comparison", "counts", "demand", "installed", "proof", "routes", "tagger", "throughput"]
+__all__ = ["comparison", "counts", "demand", "proof", "routes", "tagger", "throughput"]
 
 DEMAND_PATTERNS = ("all-to-all", "uniform", "near-worst")
 COMPARED_ROUTINGS = ("df-ksp", "ksp-lash", "lash", "dfsssp", "nue")

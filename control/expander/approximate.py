@@ -13,14 +13,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from detour.base.arrays import Floats1, Int32s1, Int64s1
+from detour.base.arrays import FloatArray, Floats1, Int32Array, Int32s1, Int64Array, Int64s1
 from detour.control.native import EXPANDER
 
 MAX_ROUNDS = 5_000
-_CHECK = 20
-"""rounds between two looks at the bounds"""
+_CHECK = 20  # rounds between two looks at the bounds
 _PRICE_STEP, _FLOW_STEP = 1.0, 2.0
 """steps to begin with; both are halved when flows and prices begin to chase each other"""
 
@@ -88,39 +86,27 @@ def _move_flows(
             mean[row] += weight * (fraction[row] - mean[row])
 
 
-def shares_of(first: NDArray[np.int64], flows: NDArray[np.float64]) -> NDArray[np.float64]:
+def shares_of(first: Int64Array, flows: FloatArray) -> FloatArray:
     """Flows (paths,) as fractions of what their pair sends; a pair without flow splits evenly.
 
-    Args:
-        first: (pairs + 1,) paths of pair i are first[i] to first[i+1]-1.
-        flows: of any scale; those below 0 count as 0.
-    """
+    `first`: (pairs + 1,) paths of pair i are first[i] to first[i+1]-1. `flows`: of any scale; those below 0 count as
+    0."""
     flows, count = np.maximum(flows, 0.0), np.diff(first)
     of_pair = np.repeat(np.add.reduceat(flows, first[:-1]), count)
     return np.where(of_pair > 0, flows / np.where(of_pair > 0, of_pair, 1.0), 1.0 / np.repeat(count, count))
 
 
 def bounds_of(
-    first: NDArray[np.int64],
-    begin: NDArray[np.int64],
-    channels: NDArray[np.int32],
-    demand: NDArray[np.float64],
-    flows: NDArray[np.float64],
-    prices: NDArray[np.float64],
-    capacity: NDArray[np.float64],
-) -> ThroughputBounds:
+    first: Int64Array, begin: Int64Array, channels: Int32Array, demand: FloatArray, flows: FloatArray,
+    prices: FloatArray, capacity: FloatArray,
+) -> ThroughputBounds:  # fmt: skip
     """What any flows and prices show: scaled to the demand, the flows load some channel 1/lower times; in units of the
     price of all that the channels carry the demands cost 1/upper at least.
 
-    Args:
-        first: (pairs + 1,) paths of pair i are first[i] to first[i+1]-1.
-        begin: (paths + 1,) channels of path r are channels[begin[r]:begin[r+1]].
-        channels: numbers from 0, every one in use.
-        demand: (pairs,).
-        flows: (paths,) of any scale; a pair without flow is taken to split evenly.
-        prices: (channels,) of a flow of 1, of any scale.
-        capacity: (channels,) what each carries.
-    """
+    `first`: (pairs + 1,) paths of pair i are first[i] to first[i+1]-1. `begin`: (paths + 1,) channels of path r are
+    channels[begin[r]:begin[r+1]]. `channels`: numbers from 0, every one in use. `demand`: (pairs,). `flows`: (paths,)
+    of any scale; a pair without flow is taken to split evenly. `prices`: (channels,) of a flow of 1, of any scale.
+    `capacity`: (channels,) what each carries."""
     load, unit, whole = np.zeros(prices.size), 1.0 / capacity, prices * capacity
     _loads(first, begin, channels, demand, shares_of(first, flows), unit, load)
     cost = _cheapest(first, begin, channels, demand, np.ascontiguousarray(whole / whole.sum()), unit)
@@ -128,28 +114,15 @@ def bounds_of(
 
 
 def solve(
-    first: NDArray[np.int64],
-    begin: NDArray[np.int64],
-    channels: NDArray[np.int32],
-    demand: NDArray[np.float64],
-    gap: float,
-    rounds: int = MAX_ROUNDS,
-    capacity: NDArray[np.float64] | None = None,
-) -> tuple[ThroughputBounds, NDArray[np.float64]]:
+    first: Int64Array, begin: Int64Array, channels: Int32Array, demand: FloatArray, gap: float,
+    rounds: int = MAX_ROUNDS, capacity: FloatArray | None = None,
+) -> tuple[ThroughputBounds, FloatArray]:  # fmt: skip
     """Plays until upper / lower - 1 <= gap or the rounds are over.
 
-    Args:
-        first: (pairs + 1,) paths of pair i are first[i] to first[i+1]-1.
-        begin: (paths + 1,) channels of path r are channels[begin[r]:begin[r+1]].
-        channels: channel numbers.
-        demand: (pairs,).
-        gap: how close the bounds are to come.
-        rounds: at most.
-        capacity: what each channel carries, by its number; None: 1.
-
-    Returns:
-        The bounds, and the flows (paths,) behind the lower one as fractions of their pair's demand.
-    """
+    `first`: (pairs + 1,) paths of pair i are first[i] to first[i+1]-1. `begin`: (paths + 1,) channels of path r are
+    channels[begin[r]:begin[r+1]]. `channels`: channel numbers. `demand`: (pairs,). `gap`: how close the bounds are to
+    come. `rounds`: at most. `capacity`: what each channel carries, by its number; None: 1. Returns the bounds, and the
+    flows (paths,) behind the lower one as fractions of their pair's demand."""
     used, renumbered = np.unique(channels, return_inverse=True)
     unit = np.ones(used.size) if capacity is None else 1.0 / capacity[used]
     game = _Game(first, begin, renumbered.astype(np.int32), demand, unit)

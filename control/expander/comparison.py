@@ -91,12 +91,9 @@ class Terms:
 
 
 def compare(
-    network: Expander,
-    pattern: str,
-    demand: Demand,
-    terms: Terms,
+    network: Expander, pattern: str, demand: Demand, terms: Terms,
     report: Callable[[int, int], None] = lambda done, total: None,
-) -> Comparison:
+) -> Comparison:  # fmt: skip
     """Every routing of `terms` on a network; throughput is that of the demand, whose pattern is called so. Raises
     `DetourError`: the terms make no sense, or a routing has no paths for a pair."""
     terms.check()
@@ -120,18 +117,11 @@ def _row(
     seconds = time.monotonic() - began
     carried = solve(of_pairs(routed.routes, demand.pairs), demand, gap=terms.gap)
     return Compared(
-        scheme=scheme,
-        bound=bound,
-        priorities=routed.priorities,
-        acyclic=routed.proof.deadlock_free,
-        paths=round(routed.routes.mean_paths, 3),
-        mean_hops=round(routed.routes.mean_length, 4),
-        max_hops=int(routed.routes.length.max(initial=0)),
-        theta=round(carried.theta, 5),
-        gap=round(carried.gap, 5),
-        escaped=round(routed.escaped, 4),
-        seconds=round(seconds, 3),
-    )
+        scheme=scheme, bound=bound, priorities=routed.priorities, acyclic=routed.proof.deadlock_free,
+        paths=round(routed.routes.mean_paths, 3), mean_hops=round(routed.routes.mean_length, 4),
+        max_hops=int(routed.routes.length.max(initial=0)), theta=round(carried.theta, 5), gap=round(carried.gap, 5),
+        escaped=round(routed.escaped, 4), seconds=round(seconds, 3),
+    )  # fmt: skip
 
 
 def _routed(network: Expander, terms: Terms, scheme: str, bound: int | None, ksp: ExpanderRoutes) -> _Routed:
@@ -146,10 +136,10 @@ def _routed(network: Expander, terms: Terms, scheme: str, bound: int | None, ksp
     if scheme == "nue":
         assert bound is not None
         grown = nue.nue(network, bound, terms.trees, terms.seed)
-        made, escaped = grown.lanes, grown.escaped / grown.trees
+        assigned, escaped = grown.lanes, grown.escaped / grown.trees
     elif scheme == "ksp-lash":
-        made = lanes.lash(ksp)
+        assigned = lanes.lash(ksp)
     else:
         balanced = forests.balanced(network, terms.trees, terms.seed)
-        made = lanes.lash(balanced) if scheme == "lash" else lanes.break_cycles(balanced)
-    return _Routed(made.routes, made.lanes, prove(made.routes, made.lane), escaped)
+        assigned = lanes.lash(balanced) if scheme == "lash" else lanes.break_cycles(balanced)
+    return _Routed(assigned.routes, assigned.lanes, prove(assigned.routes, assigned.lane), escaped)

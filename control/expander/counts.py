@@ -8,9 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from detour.base.arrays import Bools1, Floats2, Int64s1, Int64s2
+from detour.base.arrays import Bools1, FloatArray, Floats2, Int64Array, Int64s1, Int64s2
 from detour.control.expander.enumeration import FREE, native
 from detour.control.expander.routes import ExpanderRoutes, SourcesProgress
 from detour.control.native import EXPANDER
@@ -21,7 +20,7 @@ _EXACT_WALKS = 4e9
 
 
 @EXPANDER.entry
-def _count(source: int, max_hops: int, budget: int, ch: Channels, on_path: Bools1, found: Int64s2) -> None:
+def _count(source: int, max_hops: int, budget: int, ch: Channels, on_path: Bools1, paths: Int64s2) -> None:
     """Adds to found[h, y] the simple paths of h links from a source to y with at most `budget` down-ups."""
     width = ch.neighbour.shape[1]
     at = np.empty(max_hops + 1, np.int64)
@@ -41,7 +40,7 @@ def _count(source: int, max_hops: int, budget: int, ch: Channels, on_path: Bools
             c += 1
             if y < 0 or more > budget or on_path[y]:
                 continue
-            found[depth + 1, y] += 1
+            paths[depth + 1, y] += 1
             if not last:
                 turn[depth] = c
                 depth += 1
@@ -59,28 +58,20 @@ def _count_from(sources: Int64s1, max_hops: int, budget: int, ch: Channels, tota
     n = ch.neighbour.shape[0]
     on_path = np.zeros(n, np.bool_)
     for i in range(sources.size):
-        found = np.zeros((max_hops + 1, n), np.int64)
-        _count(sources[i], max_hops, budget, ch, on_path, found)
+        paths = np.zeros((max_hops + 1, n), np.int64)
+        _count(sources[i], max_hops, budget, ch, on_path, paths)
         for h in range(max_hops + 1):
-            total[h] += found[h].sum()
+            total[h] += paths[h].sum()
 
 
 def mean_paths(
-    network: Expander,
-    max_hops: int,
-    priorities: int = 1,
-    sources: int | None = None,
+    network: Expander, max_hops: int, priorities: int = 1, sources: int | None = None,
     report: SourcesProgress | None = None,
-) -> NDArray[np.float64]:
+) -> FloatArray:  # fmt: skip
     """(max_hops + 1,) paths of a pair with exactly h links and at most priorities - 1 down-ups, mean over all pairs.
 
-    Args:
-        network: what is looked at.
-        max_hops: longest path.
-        priorities: lossless priorities, 0 for any path.
-        sources: only so many sources, spread evenly (None: all).
-        report: told of progress.
-    """
+    `network`: what is looked at; `max_hops`: longest path; `priorities`: lossless priorities, 0 for any path;
+    `sources`: only so many sources, spread evenly (None: all); `report`: told of progress."""
     chosen = network.tors.astype(np.int64)
     if sources is not None and sources < chosen.size:
         chosen = chosen[np.linspace(0, chosen.size - 1, sources).astype(np.int64)]
@@ -93,9 +84,6 @@ def mean_paths(
     return total / (chosen.size * (network.tors.size - 1))
 
 
-# -- K2 ------------------------------------------------------------------------------------------------------
-
-
 class Examined(NamedTuple):
     """Paths of a pair that are looked at before K are found: mean over pairs; whether all were counted one by one."""
 
@@ -104,7 +92,7 @@ class Examined(NamedTuple):
 
 
 @EXPANDER.entry
-def _walks(source: int, max_hops: int, ch: Channels, found: Floats2) -> None:
+def _walks(source: int, max_hops: int, ch: Channels, walks: Floats2) -> None:
     """Adds to found[h, y] the walks of h links from a source to y that never turn back nor see the source again."""
     n, width = ch.neighbour.shape
     now = np.zeros((n, width), np.float64)
@@ -114,7 +102,7 @@ def _walks(source: int, max_hops: int, ch: Channels, found: Floats2) -> None:
             now[y, ch.back[source, c]] = 1.0
     for h in range(1, max_hops + 1):
         for y in range(n):
-            found[h, y] += now[y].sum()
+            walks[h, y] += now[y].sum()
         then = np.zeros((n, width), np.float64)
         for x in range(n):
             every = now[x].sum()
@@ -133,8 +121,7 @@ def examined(routes: ExpanderRoutes, report: SourcesProgress | None = None) -> E
     that never turn back are counted instead; they are more by the few that meet themselves.
 
     Of paths that share no link there are seldom K: all paths are examined until the last one that is taken, and of its
-    length those that are taken are the admitted ones.
-    """
+    length those that are taken are the admitted ones."""
     network, policy = routes.network, routes.policy
     if not policy.priorities and not policy.disjoint:
         return Examined(routes.mean_paths, True)
@@ -160,39 +147,35 @@ def examined(routes: ExpanderRoutes, report: SourcesProgress | None = None) -> E
 
     total = 0.0
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
-        for i, found in enumerate(threads.map(of_source, range(sources.size))):
-            total += found
+        for i, counted in enumerate(threads.map(of_source, range(sources.size))):
+            total += counted
             if report:
                 report(i + 1, sources.size)
     return Examined(total / len(routes.pairs), exact)
 
 
-def _counted(source: int, max_hops: int, budget: int, ch: Channels) -> NDArray[np.int64]:
+def _counted(source: int, max_hops: int, budget: int, ch: Channels) -> Int64Array:
     """(max_hops + 1, switches) simple paths from a source, by links and where they end."""
     n = ch.neighbour.shape[0]
-    found = np.zeros((max_hops + 1, n), np.int64)
-    _count(source, max_hops, budget, ch, np.zeros(n, np.bool_), found)
-    return found
+    paths = np.zeros((max_hops + 1, n), np.int64)
+    _count(source, max_hops, budget, ch, np.zeros(n, np.bool_), paths)
+    return paths
 
 
 def _examined_of(
-    routes: ExpanderRoutes,
-    mine: NDArray[np.int64],
-    last: NDArray[np.int64],
-    taken: NDArray[np.int64],
-    every: NDArray[np.float64],
-    admitted: NDArray[np.float64],
-) -> NDArray[np.float64]:
+    routes: ExpanderRoutes, mine: Int64Array, last: Int64Array, taken: Int64Array, every: FloatArray,
+    admitted: FloatArray,
+) -> FloatArray:  # fmt: skip
     """K2 of the pairs `mine`, all from one source, whose longest paths have `last` links, of which `taken` are taken;
     every and admitted: (length, switch) numbers of paths."""
     target = routes.pairs[mine, 1]
     shorter = np.cumsum(every, axis=0)[last - 1, target]
     if routes.policy.disjoint:
         return shorter + taken * (np.maximum(every[last, target], taken) + 1) / (taken + 1)
-    found = np.diff(routes.first)[mine]
-    rest = found - np.cumsum(admitted, axis=0)[last - 1, target]
+    paths = np.diff(routes.first)[mine]
+    rest = paths - np.cumsum(admitted, axis=0)[last - 1, target]
     at_last = np.maximum(every[last, target], admitted[last, target])
     full = rest >= admitted[last, target]
     in_part = rest * (at_last + 1) / (admitted[last, target] + 1)
     # A pair that never got K paths has all of them examined.
-    return shorter + np.where(full & (found < routes.policy.k), at_last, in_part)
+    return shorter + np.where(full & (paths < routes.policy.k), at_last, in_part)

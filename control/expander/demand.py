@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from detour.base.arrays import Int32s2
+from detour.base.arrays import FloatArray, Int32Array, Int32s2
 from detour.base.errors import DetourError
 from detour.base.jit import allocating
 from detour.control.expander import DEMAND_PATTERNS
@@ -25,8 +24,8 @@ FAN_OUT = 0.125  # share of all other switches that a switch sends to under unif
 class Demand(NamedTuple):
     """`pairs` (P, 2) source and destination switch; `amount` (P,) servers' line rates."""
 
-    pairs: NDArray[np.int32]
-    amount: NDArray[np.float64]
+    pairs: Int32Array
+    amount: FloatArray
 
 
 @allocating
@@ -46,24 +45,24 @@ def _breadth_first(source, neighbour, distance, queue):
 
 
 @EXPANDER.entry
-def _all_distances(neighbour: Int32s2, found: Int32s2) -> None:
+def _all_distances(neighbour: Int32s2, distance: Int32s2) -> None:
     queue = np.empty(neighbour.shape[0], np.int64)
     for source in range(neighbour.shape[0]):
-        _breadth_first(source, neighbour, found[source], queue)
+        _breadth_first(source, neighbour, distance[source], queue)
 
 
-def hop_distances(network: Expander, *, partial: bool = False) -> NDArray[np.int32]:
+def hop_distances(network: Expander, *, partial: bool = False) -> Int32Array:
     """(switches, switches) links of the shortest path, whatever its layers. `partial`: the network may be in parts;
     between these it is the number of switches, which is more than any path has. Raises `DetourError`: the network is in
     parts."""
-    found = np.empty((network.size, network.size), np.int32)
-    _all_distances(np.ascontiguousarray(network.channels.neighbour), found)
+    distance = np.empty((network.size, network.size), np.int32)
+    _all_distances(np.ascontiguousarray(network.channels.neighbour), distance)
     if partial:
-        return np.where(found < 0, np.int32(network.size), found)
-    if (found < 0).any():
-        a, b = np.argwhere(found < 0)[0]
+        return np.where(distance < 0, np.int32(network.size), distance)
+    if (distance < 0).any():
+        a, b = np.argwhere(distance < 0)[0]
         raise DetourError(f"{network.spec}: there is no path from s{a} to s{b}")
-    return found
+    return distance
 
 
 def all_to_all(network: Expander) -> Demand:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.base.arrays import Floats2, Int16s1, Int16s3, Int32s1, Int32s2, Int64s1, UInt8s1, UInt8s2
+from detour.base.arrays import Floats2, Int16s1, Int16s3, Int32s1, Int32s2, Int64Array, Int64s1, UInt8s1, UInt8s2
 from detour.base.errors import DetourError
 from detour.base.jit import allocating
 from detour.control.expander.enumeration import native
@@ -38,7 +38,7 @@ def first_weight(network: Expander, trees: int) -> float:
     return float(trees * network.hosts.sum() * network.tors.size + 1)
 
 
-def destinations(network: Expander, seed: int) -> NDArray[np.int64]:
+def destinations(network: Expander, seed: int) -> Int64Array:
     """The switches with hosts in the order in which trees are grown: at random, as numbers may have a meaning."""
     return np.random.default_rng([seed, 0x7E]).permutation(network.tors.astype(np.int64))
 
@@ -91,7 +91,7 @@ def add_weights(order, hosts, ch, via, weight):
         paths[ch.neighbour[x, via[x]]] += paths[x]
 
 
-def routes_of_trees(network: Expander, order: NDArray[np.int64], via: Via) -> ExpanderRoutes:
+def routes_of_trees(network: Expander, order: Int64Array, via: Via) -> ExpanderRoutes:
     """The different paths of every pair, those of earlier trees first."""
     ch, pairs = native(network.channels), all_pairs(network)
     number = np.full(network.size, -1, np.int64)
@@ -99,8 +99,7 @@ def routes_of_trees(network: Expander, order: NDArray[np.int64], via: Via) -> Ex
     columns = np.zeros((len(pairs) * len(via), _deepest(order, via, ch)), np.uint8)
     length, count = np.zeros(len(columns), np.uint8), np.zeros(len(pairs), np.int64)
     rows = _follow(pairs, number, via, ch, columns, length, count)
-    first = np.zeros(len(pairs) + 1, np.int64)
-    np.cumsum(count, out=first[1:])
+    first = np.concatenate([[0], np.cumsum(count)])
     longest = int(length[:rows].max(initial=1))
     policy = PathPolicy(len(via), 0, max_hops=longest)
     return ExpanderRoutes(network, policy, pairs, first, length[:rows].copy(), columns[:rows, :longest].copy())
@@ -108,7 +107,6 @@ def routes_of_trees(network: Expander, order: NDArray[np.int64], via: Via) -> Ex
 
 @EXPANDER.entry
 def _deepest(order: Int64s1, via: Int16s3, ch: Channels) -> int:
-    """Links of the longest path."""
     most = 1
     for tree in range(via.shape[0]):
         for k in range(order.size):
@@ -136,11 +134,11 @@ def _follow(
                 columns[row, hops] = c
                 hops += 1
                 x = ch.neighbour[x, c]
-            known = False
+            listed = False
             for other in range(begin, row):
                 if length[other] == hops and (columns[other, :hops] == columns[row, :hops]).all():
-                    known = True
-            if not known:
+                    listed = True
+            if not listed:
                 length[row] = hops
                 row += 1
         count[i] = row - begin

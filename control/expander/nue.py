@@ -21,15 +21,13 @@ from typing import NamedTuple
 
 import networkx as nx
 import numpy as np
-from numpy.typing import NDArray
 
-from detour.base.arrays import Bools2, Floats2, Int16s3, Int32s1, Int64s1
+from detour.base.arrays import BoolArray, Bools2, Floats2, Int16s3, Int32s1, Int64Array, Int64s1
 from detour.base.errors import DetourError
 from detour.base.jit import allocating, int64
 from detour.control.expander.enumeration import native
 from detour.control.expander.forests import add_weights, destinations, first_weight, routes_of_trees, trees_of
-from detour.control.expander.lanes import MAX_LANES, LaneRoutes
-from detour.control.expander.ordering import Order, add, drop, empty_order
+from detour.control.expander.lanes import MAX_LANES, LaneRoutes, Order, add, drop, empty_order
 from detour.control.native import EXPANDER, assign
 from detour.topo.expander.flat import breadth_first
 from detour.topo.expander.network import Channels, Expander
@@ -55,7 +53,9 @@ def nue(network: Expander, lanes: int, trees: int | None = None, seed: int = 1) 
     escaped = 0
     for part in parts:
         own = np.flatnonzero(np.isin(order, part))
-        escape = _spanning_tree(network, _centre(network, part))
+        graph, among = _graph(network), part.tolist()
+        central = nx.betweenness_centrality_subset(graph, among, among)
+        escape = _spanning_tree(network, max(central, key=lambda x: (central[x], graph.degree(x), -x)))
         escaped += _route_lane(own, order, escape, network.hosts, weight, ch, empty_order(ch), via)
     routes = routes_of_trees(network, order, via)
     lane_of = np.zeros(network.size, np.uint8)
@@ -74,7 +74,7 @@ def _graph(network: Expander) -> nx.Graph:
     return graph
 
 
-def _partition(network: Expander, lanes: int) -> list[NDArray[np.int64]]:
+def _partition(network: Expander, lanes: int) -> list[Int64Array]:
     """Destinations of every lane, as many in each, give or take one."""
     links = network.links[network.speeds > 0]
     order = breadth_first(network.size, links, int(network.tors[0]))
@@ -82,21 +82,14 @@ def _partition(network: Expander, lanes: int) -> list[NDArray[np.int64]]:
     return [part for part in np.array_split(near, lanes) if part.size]
 
 
-def _centre(network: Expander, part: NDArray[np.int64]) -> int:
-    """The switch that most shortest paths between some switches pass (betweenness centrality, section 4.3)."""
-    graph, among = _graph(network), part.tolist()
-    central = nx.betweenness_centrality_subset(graph, among, among)
-    return max(central, key=lambda x: (central[x], graph.degree(x), -x))
-
-
-def _spanning_tree(network: Expander, root: int) -> NDArray[np.bool_]:
+def _spanning_tree(network: Expander, root: int) -> BoolArray:
     """(switches, width) whether a channel is one of the tree's, in either direction."""
     ch = network.channels
-    found = np.zeros(ch.neighbour.shape, np.bool_)
+    in_tree = np.zeros(ch.neighbour.shape, np.bool_)
     for x, y in nx.bfs_edges(_graph(network), root):
         c = int(np.flatnonzero(ch.neighbour[x] == y)[0])
-        found[x, c] = found[y, ch.back[x, c]] = True
-    return found
+        in_tree[x, c] = in_tree[y, ch.back[x, c]] = True
+    return in_tree
 
 
 @EXPANDER.entry
@@ -115,22 +108,21 @@ def _route_lane(
     nearer = np.empty(n, np.int64)
     for tree in range(via.shape[0]):
         for k in range(own.size):
-            target, found = order[own[k]], via[tree, own[k]]
-            if not _grow_within(target, weight, ch, taken, found):
+            target, hops = order[own[k]], via[tree, own[k]]
+            if not _grow_within(target, weight, ch, taken, hops):
                 escaped += 1
                 for x in range(n):
-                    _forget(x, found, target, ch, taken)
-                assign(found, ways[k])
+                    _forget(x, hops, target, ch, taken)
+                assign(hops, ways[k])
                 for x in range(n):
-                    _depend(x, found, target, ch, taken)
-            _by_distance(target, found, ch, nearer)
-            add_weights(nearer, hosts, ch, found, weight)
+                    _depend(x, hops, target, ch, taken)
+            _by_distance(target, hops, ch, nearer)
+            add_weights(nearer, hosts, ch, hops, weight)
     return escaped
 
 
 @allocating
 def _escape_tree(target, escape, ch, via):
-    """The ways along the spanning tree."""
     via[:] = -1
     stack, top = np.empty(via.size, np.int64), 1
     stack[0] = target
@@ -156,7 +148,6 @@ def _depend(x, via, target, ch, taken):
 
 @allocating
 def _forget(x, via, target, ch, taken):
-    """Gives it back."""
     if x != target and via[x] >= 0:
         y = ch.neighbour[x, via[x]]
         if y != target:
@@ -270,12 +261,12 @@ def _lead_elsewhere(y, e, x, c, target, ch, taken, via):
 def _by_distance(target, via, ch, order):
     """Switches in an order in which each comes behind the one that it goes by."""
     width = ch.neighbour.shape[1]
-    order[0], found, done = target, 1, 0
-    while done < found:
+    order[0], reached, done = target, 1, 0
+    while done < reached:
         x = order[done]
         done += 1
         for c in range(width):
             y = ch.neighbour[x, c]
             if y >= 0 and y != target and via[y] == ch.back[x, c]:
-                order[found] = y
-                found += 1
+                order[reached] = y
+                reached += 1

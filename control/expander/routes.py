@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from detour.base.arrays import Bools1, Int64s1, UInt8s1, UInt8s2
+from detour.base.arrays import Bools1, Int32Array, Int64Array, Int64s1, UInt8Array, UInt8s1, UInt8s2
 from detour.base.errors import DetourError
 from detour.base.files import new_text
 from detour.control.expander import enumeration
@@ -37,8 +36,7 @@ _CHUNK_ROWS = 500_000  # paths that a thread computes at a time at most
 class PathPolicy:
     """Which paths: the `k` shortest with at most `priorities` - 1 down-ups (0 priorities: any path, KSP).
 
-    `ties`: among equal lengths, "diverse" or "plain". `disjoint`: only paths that share no link (FC).
-    """
+    `ties`: among equal lengths, "diverse" or "plain". `disjoint`: only paths that share no link (FC)."""
 
     k: int = 32
     priorities: int = 1
@@ -83,15 +81,14 @@ class ExpanderRoutes:
     """Paths of (source, destination) pairs. Those of pair i are rows first[i] to first[i+1]-1, the shortest first.
 
     `pairs` (P, 2) switches; `first` (P + 1,); `length` (R,) links of a path; `columns` (R, longest) the column of
-    `network.channels` taken at every switch, anything behind the length.
-    """
+    `network.channels` taken at every switch, anything behind the length."""
 
     network: Expander
     policy: PathPolicy
-    pairs: NDArray[np.int32]
-    first: NDArray[np.int64]
-    length: NDArray[np.uint8]
-    columns: NDArray[np.uint8]
+    pairs: Int32Array
+    first: Int64Array
+    length: UInt8Array
+    columns: UInt8Array
 
     @property
     def total(self) -> int:
@@ -99,7 +96,7 @@ class ExpanderRoutes:
         return int(self.length.size)
 
     @property
-    def sources(self) -> NDArray[np.int64]:
+    def sources(self) -> Int64Array:
         """(R,) the switch that each path begins at."""
         return np.repeat(self.pairs[:, 0].astype(np.int64), np.diff(self.first))
 
@@ -141,7 +138,7 @@ class ExpanderRoutes:
                 yield source, target, *self.path(row, source)
 
 
-def of_pairs(routes: ExpanderRoutes, pairs: NDArray[np.int32]) -> ExpanderRoutes:
+def of_pairs(routes: ExpanderRoutes, pairs: Int32Array) -> ExpanderRoutes:
     """The paths of some of the pairs, in their order. Raises `DetourError`: a pair has none."""
     number = {pair: i for i, pair in enumerate(map(tuple, routes.pairs.tolist()))}
     missing = next((pair for pair in map(tuple, pairs.tolist()) if pair not in number), None)
@@ -169,11 +166,10 @@ def share_over(routes: ExpanderRoutes, links: Collection[tuple[int, int]]) -> fl
     return float(hit.mean()) if routes.total else 0.0
 
 
-def channels_of(routes: ExpanderRoutes) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def channels_of(routes: ExpanderRoutes) -> tuple[Int64Array, Int32Array]:
     """(begin (R + 1,), channels): path r takes channels[begin[r]:begin[r+1]], numbered x * width + column."""
     neighbour, x = routes.network.channels.neighbour, routes.sources
-    begin = np.zeros(routes.total + 1, np.int64)
-    np.cumsum(routes.length, out=begin[1:])
+    begin = np.concatenate([[0], np.cumsum(routes.length, dtype=np.int64)])
     channels = np.empty(begin[-1], np.int32)
     for h in range(routes.columns.shape[1]):
         on = np.flatnonzero(routes.length > h)
@@ -183,7 +179,7 @@ def channels_of(routes: ExpanderRoutes) -> tuple[NDArray[np.int64], NDArray[np.i
     return begin, channels
 
 
-def all_pairs(network: Expander) -> NDArray[np.int32]:
+def all_pairs(network: Expander) -> Int32Array:
     """(P, 2) every switch with hosts to every other one, by source, then destination."""
     tors = network.tors
     a, b = np.repeat(tors, tors.size), np.tile(tors, tors.size)
@@ -191,23 +187,19 @@ def all_pairs(network: Expander) -> NDArray[np.int32]:
 
 
 def compute(
-    network: Expander,
-    policy: PathPolicy,
-    pairs: NDArray[np.int32] | None = None,
-    report: SourcesProgress | None = None,
+    network: Expander, policy: PathPolicy, pairs: Int32Array | None = None, report: SourcesProgress | None = None,
     partial: bool = False,
-) -> ExpanderRoutes:
-    """The routes of some pairs (None: all of them, of which half are computed and the others are their reverses).
-
-    A reverse has as many down-ups and is as long. A pair that has fewer than K paths within `policy.max_hops` gets
-    those that there are; `partial`: that may be none. Raises `DetourError`: the policy makes no sense, or a pair has no
-    path at all."""
+) -> ExpanderRoutes:  # fmt: skip
+    """The routes of some pairs (None: all of them, of which half are computed and the others are their reverses). A
+    reverse has as many down-ups and is as long. A pair that has fewer than K paths within `policy.max_hops` gets those
+    that there are; `partial`: that may be none. Raises `DetourError`: the policy makes no sense, or a pair has no path
+    at all."""
     policy.check(network)
     both_directions = pairs is None
     if pairs is None:
         pairs = all_pairs(network)
-    wanted = pairs[pairs[:, 0] < pairs[:, 1]] if both_directions else pairs
-    sources = np.unique(wanted[:, 0]).astype(np.int64)
+    computed = pairs[pairs[:, 0] < pairs[:, 1]] if both_directions else pairs
+    sources = np.unique(computed[:, 0]).astype(np.int64)
     ch = enumeration.native(network.channels)
     cores = len(os.sched_getaffinity(0))
     # Small enough for memory, and so many that no core is left without.
@@ -217,7 +209,9 @@ def compute(
     if report:
         report(0, sources.size)
     with ThreadPoolExecutor(cores) as threads:
-        for some, part in zip(chunks, threads.map(lambda some: _chunk(some, wanted, policy, ch), chunks), strict=True):
+        for some, part in zip(
+            chunks, threads.map(lambda some: _chunk(some, computed, policy, ch), chunks), strict=True
+        ):
             counts[some] = part[2]
             parts.append(part)
             done += some.size
@@ -225,10 +219,15 @@ def compute(
                 report(done, sources.size)
     longest = max(part[1].shape[1] for part in parts)
     length = np.concatenate([part[0] for part in parts])
-    columns = np.concatenate([_widened(part[1], longest) for part in parts])
+    columns = np.concatenate([np.pad(part[1], ((0, 0), (0, longest - part[1].shape[1]))) for part in parts])
     routes = _assembled(network, policy, pairs, counts, length, columns, both_directions, ch)
-    if not partial:
-        _check_connected(routes)
+    none = np.flatnonzero(np.diff(routes.first) == 0)
+    if none.size and not partial:
+        a, b = pairs[none[0]]
+        raise DetourError(
+            f"{network.spec}: no path from s{a} to s{b} within {policy.max_hops} hops and"
+            f" {policy.priorities or 'any'} priorities ({none.size} pairs have none)"
+        )
     return routes
 
 
@@ -238,8 +237,8 @@ def rows_anew(
     """Routes for some (source, destination) switches, and a row of them for each: path number `numbers[i]` of its pair,
     counted round; None if the pair has no path within the policy's priorities and hops. Raises `DetourError`: the
     policy makes no sense."""
-    wanted, which = np.unique(np.array(ends, np.int32).reshape(-1, 2), axis=0, return_inverse=True)
-    routes = compute(network, policy, wanted, partial=True)
+    distinct, which = np.unique(np.array(ends, np.int32).reshape(-1, 2), axis=0, return_inverse=True)
+    routes = compute(network, policy, distinct, partial=True)
     rows: list[int | None] = []
     for i, number in zip(which.ravel().tolist(), numbers, strict=True):
         low, count = int(routes.first[i]), int(routes.first[i + 1] - routes.first[i])
@@ -248,13 +247,13 @@ def rows_anew(
 
 
 def _chunk(
-    sources: NDArray[np.int64], wanted: NDArray[np.int32], policy: PathPolicy, ch: Channels
-) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.int32]]:
+    sources: Int64Array, targets: Int32Array, policy: PathPolicy, ch: Channels
+) -> tuple[UInt8Array, UInt8Array, Int32Array]:
     """Lengths and columns of the paths of some sources, and their numbers (sources, switches)."""
     want = np.zeros((sources.size, ch.neighbour.shape[0]), np.bool_)
-    row = np.searchsorted(sources, wanted[:, 0])
-    mine = (row < sources.size) & (sources[np.minimum(row, sources.size - 1)] == wanted[:, 0])
-    want[row[mine], wanted[mine, 1]] = True
+    row = np.searchsorted(sources, targets[:, 0])
+    mine = (row < sources.size) & (sources[np.minimum(row, sources.size - 1)] == targets[:, 0])
+    want[row[mine], targets[mine, 1]] = True
     most = int(want.sum()) * policy.k
     length, columns = np.empty(most, np.uint8), np.empty((most, policy.max_hops), np.uint8)
     count = np.zeros(want.shape, np.int32)
@@ -264,32 +263,16 @@ def _chunk(
     return length[:rows].copy(), columns[:rows, : max(1, int(length[:rows].max(initial=1)))].copy(), count
 
 
-def _widened(columns: NDArray[np.uint8], width: int) -> NDArray[np.uint8]:
-    if columns.shape[1] == width:
-        return columns
-    wide = np.zeros((columns.shape[0], width), np.uint8)
-    wide[:, : columns.shape[1]] = columns
-    return wide
-
-
 def _assembled(
-    network: Expander,
-    policy: PathPolicy,
-    pairs: NDArray[np.int32],
-    counts: NDArray[np.int32],
-    length: NDArray[np.uint8],
-    columns: NDArray[np.uint8],
-    both_directions: bool,
-    ch: Channels,
-) -> ExpanderRoutes:
+    network: Expander, policy: PathPolicy, pairs: Int32Array, counts: Int32Array, length: UInt8Array,
+    columns: UInt8Array, both_directions: bool, ch: Channels,
+) -> ExpanderRoutes:  # fmt: skip
     """Puts paths in the order of the pairs, and with `both_ways` their reverses."""
-    start = np.zeros(counts.size + 1, np.int64)
-    np.cumsum(counts.ravel(), out=start[1:])
+    start = np.concatenate([[0], np.cumsum(counts.ravel())])
     begin = start[:-1].reshape(counts.shape)
     a, b = pairs[:, 0], pairs[:, 1]
     low, high = (np.minimum(a, b), np.maximum(a, b)) if both_directions else (a, b)
-    first = np.zeros(len(pairs) + 1, np.int64)
-    np.cumsum(counts[low, high], out=first[1:])
+    first = np.concatenate([[0], np.cumsum(counts[low, high])])
     new_length, new_columns = np.empty(first[-1], np.uint8), np.empty((first[-1], columns.shape[1]), np.uint8)
     turned = np.ascontiguousarray((a > b) & both_directions)
     _arrange(first, begin[low, high], low.astype(np.int64), turned, length, columns, ch, new_length, new_columns)
@@ -314,16 +297,6 @@ def _arrange(
                 c = columns[old, d]
                 new_columns[new, hops - 1 - d] = ch.back[x, c]
                 x = ch.neighbour[x, c]
-
-
-def _check_connected(routes: ExpanderRoutes) -> None:
-    none = np.flatnonzero(np.diff(routes.first) == 0)
-    if none.size:
-        a, b = routes.pairs[none[0]]
-        raise DetourError(
-            f"{routes.network.spec}: no path from s{a} to s{b} within {routes.policy.max_hops} hops and"
-            f" {routes.policy.priorities or 'any'} priorities ({none.size} pairs have none)"
-        )
 
 
 def write_csv(routes: ExpanderRoutes, file: Path) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from detour.base.arrays import Bools3, Bools4, Int64s1, Int64s3, UInt8s1, UInt8s2
 from detour.base.jit import allocating, int64
 from detour.control.expander.enumeration import native
-from detour.control.expander.ordering import Order, add, drop, empty_order
+from detour.control.expander.lanes import Order, add, drop, empty_order
 from detour.control.expander.routes import ExpanderRoutes
 from detour.control.native import EXPANDER
 from detour.topo.expander.network import Channels
@@ -31,12 +31,9 @@ class Tags(NamedTuple):
 class _Hops(NamedTuple):
     """Channels by the hop that takes them, and what these need: c and d are columns of the switch x and of the next."""
 
-    used: Bools3
-    """(hops, x, c)"""
-    depends: Bools4
-    """(hops - 1, x, c, d): hop h of some path takes channel (x, c), hop h + 1 column d behind it"""
-    tag: Int64s3
-    """(hops, x, c) from 1; 0: none yet"""
+    used: Bools3  # (hops, x, c)
+    depends: Bools4  # (hops - 1, x, c, d): hop h of some path takes channel (x, c), hop h + 1 column d behind it
+    tag: Int64s3  # (hops, x, c) from 1; 0: none yet
 
 
 @EXPANDER.entry

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from detour.base.arrays import FloatArray, Int64Array
 from detour.base.errors import DetourError
 from detour.control.expander import approximate
 from detour.control.expander.demand import Demand
@@ -39,14 +39,12 @@ class Throughput(NamedTuple):
     method: str
 
 
-def _capacity(routes: ExpanderRoutes) -> NDArray[np.float64]:
+def _capacity(routes: ExpanderRoutes) -> FloatArray:
     """(channels,) what each carries, by its number."""
     return routes.network.speeds[native(routes.network.channels).link.ravel()]
 
 
-def _solved(
-    routes: ExpanderRoutes, demand: Demand, corner: bool
-) -> tuple[approximate.ThroughputBounds, NDArray[np.float64]]:
+def _solved(routes: ExpanderRoutes, demand: Demand, corner: bool) -> tuple[approximate.ThroughputBounds, FloatArray]:
     """Bounds and flows (paths,) by linear programming; `corner`: with crossover, if the program is small. Raises
     `DetourError`: HiGHS ends with nothing that could be used."""
     begin, channels = channels_of(routes)
@@ -72,10 +70,9 @@ def exact(routes: ExpanderRoutes, demand: Demand) -> approximate.ThroughputBound
     return _solved(routes, demand, corner=True)[0]
 
 
-def fractions(routes: ExpanderRoutes, demand: Demand, gap: float = 0.01) -> NDArray[np.float64]:
-    """How the demands are to be split among their paths to carry the most: (paths,), those of a pair add up to 1.
-
-    Of all optimal flows the interior point in their middle is taken: it spreads over what is equally good. Raises
+def fractions(routes: ExpanderRoutes, demand: Demand, gap: float = 0.01) -> FloatArray:
+    """How the demands are to be split among their paths to carry the most: (paths,), those of a pair add up to 1. Of
+    all optimal flows the interior point in their middle is taken: it spreads over what is equally good. Raises
     `DetourError`: HiGHS fails."""
     if routes.total <= EXACT_PATHS:
         flows = _solved(routes, demand, corner=False)[1]
@@ -86,11 +83,7 @@ def fractions(routes: ExpanderRoutes, demand: Demand, gap: float = 0.01) -> NDAr
 
 
 def _model(
-    first: NDArray[np.int64],
-    begin: NDArray[np.int64],
-    rows: NDArray[np.int64],
-    capacity: NDArray[np.float64],
-    amount: NDArray[np.float64],
+    first: Int64Array, begin: Int64Array, rows: Int64Array, capacity: FloatArray, amount: FloatArray
 ) -> highspy.HighsLp:
     """Column 0 is theta, then the paths. Rows: channels (<= capacity), then pairs (flows - theta * demand = 0)."""
     pairs, total, length, channels = amount.size, begin.size - 1, np.diff(begin), capacity.size
@@ -110,15 +103,9 @@ def _model(
 def solve(routes: ExpanderRoutes, demand: Demand, method: str = "auto", gap: float = 0.01) -> Throughput:
     """Theta of a demand over given routes (of the same pairs, in the same order).
 
-    Args:
-        routes: paths of the demand's pairs.
-        demand: what is to be carried.
-        method: "exact", "approximate", or "auto" by size.
-        gap: how far apart the bounds of the approximation may be.
-
-    Raises:
-        DetourError: the method is unknown, or HiGHS fails.
-    """
+    `routes`: paths of the demand's pairs; `demand`: what is to be carried; `method`: "exact", "approximate", or "auto"
+    by size; `gap`: how far apart the bounds of the approximation may be. Raises `DetourError`: the method is unknown,
+    or HiGHS fails."""
     if method not in METHODS:
         raise DetourError(f"method {method!r}; there are {', '.join(METHODS)}")
     if not np.array_equal(routes.pairs, demand.pairs):
@@ -140,12 +127,8 @@ def suits_highs(paths: int, channels: int) -> bool:
 
 
 def throughput(
-    network: Expander,
-    policy: PathPolicy,
-    demand: Demand,
-    method: str = "auto",
-    gap: float = 0.01,
+    network: Expander, policy: PathPolicy, demand: Demand, method: str = "auto", gap: float = 0.01,
     report: SourcesProgress | None = None,
-) -> Throughput:
+) -> Throughput:  # fmt: skip
     """Computes the routes that a demand needs, then its theta."""
     return solve(compute(network, policy, demand.pairs, report), demand, method, gap)

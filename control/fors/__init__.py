@@ -16,5 +16,5 @@ from detour.control.fors.texts import parse_fabric
 __all__ = [
     "FatTree", "ForsPlan", "Schedule", "baselines", "collective", "fabric", "files", "incremental", "loads",
     "lp_bound", "paper", "parse_fabric", "paths", "plan", "preemptive", "random_failures", "repair", "residual",
-    "sizes", "solve", "subnet", "texts", "unequal", "verify",
+    "solve", "subnet", "texts", "unequal", "verify",
 ]  # fmt: skip

@@ -38,10 +38,8 @@ def exclusive_or(fabric: FatTree) -> Schedule:
 
 
 def bandwidth_optimal(fabric: FatTree) -> Schedule:
-    """Prisacari et al. (ICS 2013): at most M0 - floor(M0/M1) flows leave a leaf in a phase.
-
-    As many phases as places: servers have their own parts in different ones. For as many spines as places of a leaf.
-    """
+    """Prisacari et al. (ICS 2013): at most M0 - floor(M0/M1) flows leave a leaf in a phase. As many phases as places:
+    servers have their own parts in different ones. For as many spines as places of a leaf."""
     flows = only_present(fabric, closed_form(fabric.hosts, fabric.leaves))
     return Schedule(-(-flows.phases // fabric.at_once), flows.phase // fabric.at_once, flows.src, flows.dst)
 
@@ -51,10 +49,8 @@ SCHEDULES = {"linear-shift": linear_shift, "xor": exclusive_or, "bandwidth-optim
 
 def ftree(fabric: FatTree, schedule: Schedule) -> ForsPlan:
     """A schedule routed by destination, as Ftree does: the a-th server of a leaf is reached over its a-th uplink, the
-    first cables of all spines before the second ones.
-
-    Blind to failures; free of contention for a linear shift on a full fabric without any and with as many uplinks.
-    """
+    first cables of all spines before the second ones. Blind to failures; free of contention for a linear shift on a
+    full fabric without any and with as many uplinks."""
     outside = schedule.src // fabric.hosts != schedule.dst // fabric.hosts
     uplink = schedule.dst % fabric.hosts % fabric.uplinks
     cable = np.where(outside, uplink // fabric.spines, 0)
@@ -69,17 +65,13 @@ def _of_ranks(fabric: FatTree, phases: int, phase: np.ndarray, src: np.ndarray, 
     return Schedule(-(-phases // fabric.at_once), *(column.astype(np.int32) for column in columns))
 
 
-# -- OpenSM -------------------------------------------------------------------------------------------------
-
 ForwardingTable = np.ndarray
 """(leaves, slots) int32: the spine by which a leaf reaches a server; `INSIDE` for its own, and where there is none"""
 
 
 def ftree_table(fabric: FatTree) -> ForwardingTable:
-    """Ftree: servers in order take the spines in turn (the a-th server of a leaf spine a, if no spine is down).
-
-    A server's spine is one that its leaf has a link to; a leaf that has none to it takes its least used common one.
-    """
+    """Ftree: servers in order take the spines in turn (the a-th server of a leaf spine a, if no spine is down). A
+    server's spine is one that its leaf has a link to; a leaf that has none to it takes its least used common one."""
     alive = fabric.alive
     down = np.full(fabric.slots, INSIDE, np.int32)
     turn = 0

@@ -33,15 +33,12 @@ def ranks_of(plan: ForsPlan) -> np.ndarray:
 
 def schedule_json(plan: ForsPlan, sent: np.ndarray | None = None) -> str:
     """The plan as JSON: who sends to whom in every phase, over which spine (null inside a leaf), or over which
-    aggregation switch and core of its plane.
-
-    `sent`: (flows,) bytes, where they are unlike.
-    """
+    aggregation switch and core of its plane. `sent`: (flows,) bytes, where they are unlike."""
     ranks = ranks_of(plan)
     phases: list[list[dict[str, int | None]]] = [[] for _ in range(plan.phases)]
     over = _over(plan)
     for row, (phase, src, dst) in enumerate(
-        zip(*(one.tolist() for one in (plan.phase, plan.src, plan.dst)), strict=True)
+        zip(*(part.tolist() for part in (plan.phase, plan.src, plan.dst)), strict=True)
     ):
         flow = {"src": int(ranks[src]), "dst": int(ranks[dst])}
         flow |= {name: None if column[row] < 0 else int(column[row]) for name, column in over.items()}
@@ -54,7 +51,7 @@ def schedule_json(plan: ForsPlan, sent: np.ndarray | None = None) -> str:
         "failed": plan.fabric.failed_names(),
         "servers": np.flatnonzero(ranks >= 0).tolist(),
     }
-    lines = ",\n".join(json.dumps(one) for one in phases)
+    lines = ",\n".join(json.dumps(part) for part in phases)
     return json.dumps(head)[:-1] + f', "phases": [\n{lines}\n]}}\n'
 
 

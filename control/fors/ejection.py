@@ -16,8 +16,55 @@ import numpy as np
 from detour.base.arrays import Int32s1, Int32s4, Int32s5
 from detour.base.jit import allocating, int64
 from detour.control.fors.fabric import FatTree
-from detour.control.fors.twister import below, seeded
 from detour.control.native import FORS_PART
+
+_WORDS, _MIDDLE = 624, 397
+_ALL, _UPPER, _LOWER = 0xFFFFFFFF, 0x80000000, 0x7FFFFFFF
+
+
+@allocating
+def seeded(seed: int) -> Any:
+    """The state, and behind it how many of its words have been used."""
+    state = np.empty(_WORDS + 1, np.int64)
+    word = np.int64(seed) & _ALL
+    for i in range(_WORDS):
+        state[i] = word
+        word = (1812433253 * (word ^ (word >> 30)) + i + 1) & _ALL
+    state[_WORDS] = _WORDS
+    return state
+
+
+@allocating
+def _twist(state: Any) -> None:
+    for i in range(_WORDS):
+        word = (state[i] & _UPPER) | (state[(i + 1) % _WORDS] & _LOWER)
+        state[i] = state[(i + _MIDDLE) % _WORDS] ^ (word >> 1) ^ (0x9908B0DF if word & 1 else 0)
+    state[_WORDS] = 0
+
+
+@allocating
+def _word(state: Any) -> Any:
+    if state[_WORDS] == _WORDS:
+        _twist(state)
+    y = state[state[_WORDS]]
+    state[_WORDS] += 1
+    y ^= y >> 11
+    y ^= (y << 7) & 0x9D2C5680
+    y ^= (y << 15) & 0xEFC60000
+    return y ^ (y >> 18)
+
+
+@allocating
+def below(state: Any, limit: int) -> Any:
+    """A number from 0 to `limit` - 1; `limit` is 2 at least."""
+    mask = 1
+    while mask < limit - 1:
+        mask = 2 * mask + 1
+    number = _word(state) & mask
+    while number >= limit:
+        number = _word(state) & mask
+    return number
+
 
 _FREE, _CLOSED = -1, -2
 """what a link carries in a phase, beside numbers of flows"""
@@ -28,12 +75,9 @@ _NOTHING = 1 << 60
 class Board:
     """Who has what in each phase, by numbers of flows; first axis: out of a switch 0, into it 1."""
 
-    turn: np.ndarray
-    """(2, leaves, phases, hosts)"""
-    low: np.ndarray
-    """(2, leaves, planes, phases)"""
-    high: np.ndarray
-    """(2, pods, planes, cores, phases)"""
+    turn: np.ndarray  # (2, leaves, phases, hosts)
+    low: np.ndarray  # (2, leaves, planes, phases)
+    high: np.ndarray  # (2, pods, planes, cores, phases)
 
     @classmethod
     def empty(cls, fabric: FatTree, phases: int) -> Board:

@@ -17,50 +17,31 @@ from detour.base.jit import allocating, int64
 from detour.control.fors.fabric import FatTree
 from detour.control.fors.paths import INSIDE
 from detour.control.fors.plan import ForsPlan
-from detour.control.fors.recolour import complete
+from detour.control.fors.recolour import recoloured
 from detour.control.native import FORS_PART
 
 TRIES = 2
 """Attempts to route a phase"""
 SWAP_BUDGET = 60
 """and how many flows may drive others out in each."""
-_LONGEST = 160
-"""Flows of a component at most."""
+_LONGEST = 160  # Flows of a component at most.
 _FEW, _MANY = 32, 256
 """Components that are tried for one phase: at first, and if none of these will do."""
 _ROUNDS = 6
 
 
-def recoloured(source: np.ndarray, target: np.ndarray, alive: np.ndarray, colour: np.ndarray) -> np.ndarray | None:
-    """Spines for one phase, as many as can be the given ones (-1: none yet), or None."""
-    for attempt in range(TRIES):
-        new = colour.astype(np.int32)
-        if complete(source, target, alive, alive, new, SWAP_BUDGET, attempt + 1) == 0:
-            return new
-    return None
-
-
 class _Flows(NamedTuple):
     """What native code sees of an assignment."""
 
-    phase: Int32s1
-    """(flows,) int32"""
-    spine: Int32s1
-    """(flows,) int32"""
-    src: Int32s1
-    """(flows,) int32 servers"""
-    dst: Int32s1
-    """(flows,) int32 servers"""
-    leaves: Int32s2
-    """(2, flows) int32: of the senders, of the receivers"""
-    at: Int32s3
-    """(2, phases, servers) int32: the flow that a server sends and the one that it receives, -1: none"""
-    loads: Int32s3
-    """(2, phases, leaves) int32: flows out of a leaf and into it"""
-    alive: Bools2
-    """(leaves, spines) bool: links"""
-    links: Int32s1
-    """(leaves,) int32: how many are alive"""
+    phase: Int32s1  # (flows,) int32
+    spine: Int32s1  # (flows,) int32
+    src: Int32s1  # (flows,) int32 servers
+    dst: Int32s1  # (flows,) int32 servers
+    leaves: Int32s2  # (2, flows) int32: of the senders, of the receivers
+    at: Int32s3  # (2, phases, servers) int32: the flow that a server sends and the one that it receives, -1: none
+    loads: Int32s3  # (2, phases, leaves) int32: flows out of a leaf and into it
+    alive: Bools2  # (leaves, spines) bool: links
+    links: Int32s1  # (leaves,) int32: how many are alive
 
 
 class PhaseAssignment:
@@ -92,8 +73,8 @@ class PhaseAssignment:
                 return True
             rows = self.at[0, p][self.at[0, p] >= 0]
             u, v = self.leaves[:, rows]
-            wanted = (over[0][u] | over[1][v]) & (u != v) if crowded else (self.spine[rows] < 0) & (u != v)
-            if not self._relieve(p, rows[wanted]):
+            candidates = (over[0][u] | over[1][v]) & (u != v) if crowded else (self.spine[rows] < 0) & (u != v)
+            if not self._relieve(p, rows[candidates]):
                 return False
         return False
 
@@ -101,9 +82,9 @@ class PhaseAssignment:
         """Exchanges a component with one of these rows, so that the other phase can be routed."""
         tried = 0
         for candidates in (_FEW, _MANY):
-            found = np.empty((candidates, 3), np.int32)
-            count = _components(p, rows, self.flows, _LONGEST, found)
-            new = found[tried:count]
+            components = np.empty((candidates, 3), np.int32)
+            count = _components(p, rows, self.flows, _LONGEST, components)
+            new = components[tried:count]
             if any(self._try(p, q, row) for _, row, q in new[np.argsort(new[:, 0], kind="stable")].tolist()):
                 return True
             tried = count
@@ -143,7 +124,7 @@ class PhaseAssignment:
         rows = self.at[0, p][self.at[0, p] >= 0]
         u, v = self.leaves[:, rows]
         rows, u, v = rows[u != v], u[u != v], v[u != v]
-        new = recoloured(u, v, self.alive, self.spine[rows])
+        new = recoloured(u, v, self.alive, self.spine[rows], SWAP_BUDGET, TRIES)
         if new is None:
             return False
         self.spine[rows] = new
@@ -151,12 +132,10 @@ class PhaseAssignment:
 
 
 @FORS_PART.entry
-def _components(p: int, rows: Int32s1, flows: _Flows, longest: int, found: Int32s2) -> int:
-    """Components that a row of phase p and another phase's flows make and that may be exchanged: cost, row, phase.
-
-    They must not crowd the other phase, nor p at a leaf that is not crowded yet. The cost is the length, and more where
-    the row would not find a free spine. Returns how many were found.
-    """
+def _components(p: int, rows: Int32s1, flows: _Flows, longest: int, components: Int32s2) -> int:
+    """Components that a row of phase p and another phase's flows make and that may be exchanged: cost, row, phase. They
+    must not crowd the other phase, nor p at a leaf that is not crowded yet. The cost is the length, and more where the
+    row would not find a free spine. Returns how many were found."""
     members = np.empty(longest, np.int32)
     phases = flows.at.shape[1]
     stride = 7 if phases % 7 else 1
@@ -174,12 +153,12 @@ def _components(p: int, rows: Int32s1, flows: _Flows, longest: int, found: Int32
                     size = _component(int64(row), p, q, flows, members)
                     if size < 1 or size > most or not _fits(members[:size], p, q, flows):
                         continue
-                    found[count, 0], found[count, 1], found[count, 2] = size + 4 * (not free), row, q
+                    components[count, 0], components[count, 1], components[count, 2] = size + 4 * (not free), row, q
                     count += 1
                     break
-                if count == len(found):
+                if count == len(components):
                     return count
-        if 2 * count >= len(found):
+        if 2 * count >= len(components):
             return count
     return count
 

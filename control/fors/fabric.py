@@ -70,7 +70,12 @@ class FatTree:
                 raise DetourError(f"{_LEVELS[3]}: {self.cables} cables of speed {self.speed}; there is one of speed 1")
         else:
             _check_numbers(2, m0=self.spines, m1=self.leaves, hosts=self.hosts)
-            self._check_cables()
+            if not 1 <= self.cables <= _MOST_CABLES:
+                raise DetourError(f"{_LEVELS[2]}: cables={self.cables} is not in 1..{_MOST_CABLES}")
+            if self.uplinks * self.speed.numerator > 4 * _MOST[2]:
+                raise DetourError(f"{_LEVELS[2]}: {self.uplinks} cables of a leaf for {self.speed} are too many")
+            if not (self.speed > 0 and max(self.speed.numerator, self.speed.denominator) <= _MOST_CABLES):
+                raise DetourError(f"{_LEVELS[2]}: speed={self.speed} is not a fraction of numbers in 1..{_MOST_CABLES}")
             if self.pods != 1:
                 raise DetourError(f"{_LEVELS[2]}: {self.pods} pods, which only cores could join")
         if not self.population:
@@ -91,27 +96,16 @@ class FatTree:
         if len(set(self.group)) < len(self.group):
             raise DetourError(f"{self.name}: a server takes part once, and the group names one twice")
 
-    def _check_cables(self) -> None:
-        if not 1 <= self.cables <= _MOST_CABLES:
-            raise DetourError(f"{_LEVELS[2]}: cables={self.cables} is not in 1..{_MOST_CABLES}")
-        if self.uplinks * self.speed.numerator > 4 * _MOST[2]:
-            raise DetourError(f"{_LEVELS[2]}: {self.uplinks} cables of a leaf for {self.speed} are too many")
-        if not (self.speed > 0 and max(self.speed.numerator, self.speed.denominator) <= _MOST_CABLES):
-            raise DetourError(f"{_LEVELS[2]}: speed={self.speed} is not a fraction of numbers in 1..{_MOST_CABLES}")
-
     @property
     def name(self) -> str:
-        """`FT(2;20,18)`; what the paper does not have comes behind: `FT(2;4,6;hosts=8,cables=2,speed=1/2)`.
-
-        Three levels: `FT(3;pods,leaves,aggs,cores,hosts)`."""
+        """`FT(2;20,18)`; what the paper does not have comes behind: `FT(2;4,6;hosts=8,cables=2,speed=1/2)`. Three
+        levels: `FT(3;pods,leaves,aggs,cores,hosts)`."""
         if self.cores:
             return f"FT(3;{self.pods},{self.leaves},{self.spines},{self.cores},{self.hosts})"
         more = [f"hosts={self.hosts}"] if self.hosts != self.spines else []
         more += [f"cables={self.cables}"] if self.cables != 1 else []
         more += [f"speed={self.speed}"] if self.speed != 1 else []
         return f"FT(2;{self.spines},{self.leaves}{';' if more else ''}{','.join(more)})"
-
-    # -- servers ----------------------------------------------------------------------------------------
 
     @property
     def slots(self) -> int:
@@ -150,8 +144,6 @@ class FatTree:
         others = ~self.taking_part().reshape(-1, self.hosts)
         offsets = np.argsort(others, axis=1, kind="stable").astype(np.int32)
         return offsets + np.arange(len(offsets), dtype=np.int32)[:, None] * self.hosts
-
-    # -- links ------------------------------------------------------------------------------------------
 
     @property
     def all_leaves(self) -> int:

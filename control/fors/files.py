@@ -3,16 +3,21 @@
 
 Where several cables join leaf and spine, `up,down` come behind: which one at the sender's leaf, which one at the
 receiver's; empty like the spine. On three levels it is `phase,src,dst,agg,core`; what a flow does not use is empty.
-"""
+
+And sizes of messages that are unlike (all-to-all-v, tokens to experts), from files or drawn with a skew."""
 
 from __future__ import annotations
 
 import csv
+import json
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.base.files import new_text, read_text
 from detour.control.fors.fabric import FatTree
@@ -73,10 +78,8 @@ def _header(fabric: FatTree) -> list[str]:
 
 def _table(path: Path, text: str, header: list[str]) -> np.ndarray:
     """(flows, columns) int64"""
-    try:
-        return np.array(list(_rows(path, text, header)), np.int64).reshape(-1, len(header))
-    except csv.Error as error:
-        raise DetourError(f"{path} is not a CSV file: {error}") from error
+    rows = [_row(path, number, line, header) for number, line in _lines(path, text, header)]
+    return np.array(rows, np.int64).reshape(-1, len(header))
 
 
 def _plan(fabric: FatTree, rows: np.ndarray, unreachable: tuple[tuple[int, int], ...]) -> ForsPlan:
@@ -91,7 +94,7 @@ def _plan(fabric: FatTree, rows: np.ndarray, unreachable: tuple[tuple[int, int],
 
 
 def _plain(text: str) -> np.ndarray | None:
-    """(flows, 4) of a file as `write` makes it, or None if something is different (then `_rows` says what)."""
+    """(flows, 4) of a file as `write` makes it, or None if something is different (then `_row` says what)."""
     header, _, body = text.partition("\n")
     lines = body.count("\n")
     if header != ",".join(HEADER) or body.strip("0123456789,\n") or not body.endswith("\n") or "\n\n" in body:
@@ -106,14 +109,16 @@ def _plain(text: str) -> np.ndarray | None:
     return rows.reshape(-1, 4)
 
 
-def _rows(path: Path, text: str, header: list[str]) -> Iterator[tuple[int, ...]]:
+def _lines(path: Path, text: str, header: list[str]) -> Iterator[tuple[int, list[str]]]:
+    """Those behind the header that are not empty, with their numbers."""
     lines = csv.reader(text.splitlines(), skipinitialspace=True)
-    first = next(lines, [])
-    if [name.strip() for name in first] != header:
-        raise DetourError(f"{path}, line 1: {','.join(first)!r} is not {','.join(header)!r}")
-    for number, line in enumerate(lines, 2):
-        if line:
-            yield _row(path, number, line, header)
+    try:
+        first = next(lines, [])
+        if [name.strip() for name in first] != header:
+            raise DetourError(f"{path}, line 1: {','.join(first)!r} is not {','.join(header)!r}")
+        yield from ((number, line) for number, line in enumerate(lines, 2) if line)
+    except csv.Error as error:
+        raise DetourError(f"{path} is not a CSV file: {error}") from error
 
 
 def _row(path: Path, number: int, line: list[str], header: list[str]) -> tuple[int, ...]:
@@ -132,3 +137,85 @@ def _row(path: Path, number: int, line: list[str], header: list[str]) -> tuple[i
 
 def _is_number(field: str, most: int) -> bool:
     return field.isascii() and field.isdecimal() and int(field) <= most
+
+
+SIZES_HEADER = ["src", "dst", "bytes"]
+_MOST_SIZE = 10**12  # of a message
+
+
+def read_sizes(fabric: FatTree, path: Path) -> Int64Array:
+    """(n, n) bytes from each server that takes part to each other one. CSV has lines `src,dst,bytes` with servers'
+    numbers, each pair at most once (others send nothing). JSON is a list of n lists of n numbers, servers that take
+    part in order, by itself or under `sizes`. What a server has for itself does not count. Raises `DetourError`: the
+    file cannot be read, or what in it is wrong."""
+    text = read_text(path)
+    sizes = _from_json(fabric, path, text) if text.lstrip()[:1] in ("[", "{") else _from_csv(fabric, path, text)
+    np.fill_diagonal(sizes, 0)
+    if not sizes.any():
+        raise DetourError(f"{path}: nobody sends anything to another server")
+    return sizes
+
+
+def _from_json(fabric: FatTree, path: Path, text: str) -> Int64Array:
+    try:
+        document: Any = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise DetourError(f"{path}: {error}") from error
+    rows: Any = document.get("sizes") if isinstance(document, dict) else document
+    count = fabric.servers
+    square = isinstance(rows, list) and len(rows) == count
+    square = square and all(isinstance(row, list) and len(row) == count for row in rows)
+    if not (square and all(type(value) is int and 0 <= value <= _MOST_SIZE for row in rows for value in row)):
+        raise DetourError(
+            f"{path} is not a list of {count} lists of {count} whole numbers of bytes (0..{_MOST_SIZE}), one for each "
+            "server that takes part"
+        )
+    return np.array(rows, np.int64).reshape(count, count)
+
+
+def _from_csv(fabric: FatTree, path: Path, text: str) -> Int64Array:
+    ranks = {server: rank for rank, server in enumerate(np.flatnonzero(fabric.taking_part()).tolist())}
+    sizes = np.zeros((len(ranks), len(ranks)), np.int64)
+    seen: set[tuple[int, int]] = set()
+    for number, line in _lines(path, text, SIZES_HEADER):
+        fields = [field.strip() for field in line]
+        if len(fields) != 3 or not all(re.fullmatch(r"[0-9]{1,13}", field) for field in fields):
+            raise DetourError(f"{path}, line {number}: {','.join(line)!r} is not src,dst,bytes (numbers from 0 on)")
+        src, dst, size = (int(field) for field in fields)
+        for server in (src, dst):
+            if server not in ranks:
+                raise DetourError(f"{path}, line {number}: no server {server} takes part in {fabric.name}")
+        if size > _MOST_SIZE:
+            raise DetourError(f"{path}, line {number}: {size} bytes are more than {_MOST_SIZE}")
+        if (src, dst) in seen:
+            raise DetourError(f"{path}, line {number}: {src} -> {dst} is there twice")
+        seen.add((src, dst))
+        sizes[ranks[src], ranks[dst]] = size
+    return sizes
+
+
+def drawn_sizes(servers: int, skew: str, mean: int, seed: int) -> Int64Array:
+    """(servers, servers) bytes, `mean` on average over pairs, at least 1.
+
+    `uniform`: all alike. `zipf:S`: the k-th largest message is k^-S of the largest, pairs in an order drawn by seed.
+    `moe:S`: the k-th most wanted receiver gets k^-S of what the first one gets, from every sender alike up to a factor
+    of 0.5 to 1.5 (experts that attract tokens); the order of receivers and these factors are drawn. Raises
+    `DetourError`: the skew is none of these."""
+    match = re.fullmatch(r"uniform|(zipf|moe):(\d{1,2}(?:\.\d{1,3})?)", skew.strip(), re.ASCII)
+    if not match:
+        raise DetourError(f"skew {skew!r} is not uniform, zipf:S or moe:S, like zipf:1.2")
+    away = ~np.eye(servers, dtype=bool)
+    rng = np.random.default_rng([seed, 23])
+    share = np.ones((servers, servers))
+    if match[1]:
+        count = servers if match[1] == "moe" else servers * (servers - 1)
+        ranked = np.arange(1, count + 1, dtype=float) ** -float(match[2])
+        rng.shuffle(ranked)
+        if match[1] == "moe":
+            share = ranked[None, :] * rng.uniform(0.5, 1.5, (servers, servers))
+        else:
+            share[away] = ranked
+    sizes = np.zeros((servers, servers), np.int64)
+    if servers > 1:
+        sizes[away] = np.clip(np.rint(share[away] / share[away].mean() * mean), 1, _MOST_SIZE)
+    return sizes

@@ -136,27 +136,25 @@ def _kept(plan: ForsPlan, fabric: FatTree) -> tuple[ForsPlan, int] | None:
 def _recolour_phases(
     fabric: FatTree, phase: np.ndarray, source: np.ndarray, target: np.ndarray, spine: np.ndarray, which: np.ndarray
 ) -> list[int]:
-    """Finds spines, in place, for flows of these phases that have none (-1); returns the phases that resist.
-
-    Phases with the same flows between leaves over the same spines are recoloured once.
-    """
-    wanted = np.zeros(int(phase.max(initial=0)) + 1, bool)
-    wanted[which] = True
-    rows = np.flatnonzero((source != target) & wanted[phase])
+    """Finds spines, in place, for flows of these phases that have none (-1); returns the phases that resist. Phases
+    with the same flows between leaves over the same spines are recoloured once."""
+    broken = np.zeros(int(phase.max(initial=0)) + 1, bool)
+    broken[which] = True
+    rows = np.flatnonzero((source != target) & broken[phase])
     key = (source[rows] * fabric.leaves + target[rows]) * (fabric.spines + 1) + spine[rows] + 1
     order = by_phase(phase[rows], key)
     rows, key = rows[order], key[order]
     alive = fabric.alive
     links = alive.sum(axis=1)
-    known: dict[bytes, np.ndarray | None] = {}
+    colours: dict[bytes, np.ndarray | None] = {}
     resisting = []
     for p, begin, end in zip(which.tolist(), *np.searchsorted(phase[rows], [which, which + 1]).tolist(), strict=True):
         name, part = key[begin:end].tobytes(), rows[begin:end]
-        if name not in known:
+        if name not in colours:
             colour = spine[part]
-            found = _fewest_moves(source[part], target[part], alive, links, colour)
-            known[name] = colour if found else None
-        colour = known[name]
+            succeeded = _fewest_moves(source[part], target[part], alive, links, colour)
+            colours[name] = colour if succeeded else None
+        colour = colours[name]
         if colour is None:
             resisting.append(p)
         else:

@@ -3,12 +3,12 @@
 
 Minimise T over integers x[u, v, c] >= 0 with sum_c x[u, v, c] = n_u * n_v for all u != v, x = 0 on failed links, and no
 link with more than T flows for each that it has room for in a phase (1, or what parallel and fast cables allow), in
-either direction. T phases are then enough (`phase_assignment.py`, `server_assignment.py`), and fewer never. What u
+either direction. T phases are then enough (`phase_assignment.py`, X fewer never. What u
 sends to v may be taken to be what v sends to u: then there is one variable for both, and a solution of the linear
 programme loses nothing by it (average x with its transpose).
 
 On three levels c is a plane, and flows between pods P and Q cross it over real numbers z[P, Q, c, i] of its cores i, as
-many in sum as x between the pods' leaves. T phases are needed there too; whether they are enough decides `tiered`.
+many in sum as x between the pods' leaves. T phases are needed there too; whether they are enough decides `solve`.
 """
 
 from __future__ import annotations
@@ -80,8 +80,7 @@ class _Programme:
     """The programme in HiGHS: a row for each pair's flows, for what two pods exchange over a plane, and for each link's
     load. Columns are paths, then crossings. T is given or the last column.
 
-    `directed`, on two levels: columns for both directions, those from u to v first; the rows twice as well.
-    """
+    `directed`, on two levels: columns for both directions, those from u to v first; the rows twice as well."""
 
     def __init__(self, demand: LeafDemand, most: int | None, *, integer: bool = False, directed: bool = False) -> None:
         self.demand, self.solver = demand, solver(random_seed=1)
@@ -90,7 +89,6 @@ class _Programme:
 
     def _entries(self) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray], int]:
         """(columns, 4) rows in which columns are, -1 for none; bounds of rows, links' rows in flows of a phase; paths.
-
         Rows: pairs, sums of two pods over a plane, links."""
         demand, fabric = self.demand, self.demand.fabric
         count, pods, spines = len(demand.pairs), fabric.pods, fabric.spines
@@ -167,9 +165,6 @@ class _Programme:
         return (np.clip(-duals, 0.0, 1.0) * _SCALE).astype(np.int64)
 
 
-# -- bounds -------------------------------------------------------------------------------------------------
-
-
 def joined_servers(fabric: FatTree) -> np.ndarray:
     """(leaves,) how many servers those of a leaf can send to, themselves included."""
     return _joined(fabric) @ fabric.sizes()
@@ -213,11 +208,9 @@ def concurrent_flow(demand: LeafDemand) -> tuple[np.ndarray, np.ndarray]:
 
 
 def fluid_bound(demand: LeafDemand) -> Fraction:
-    """The linear programme's least T, proven by its dual prices in integer arithmetic.
-
-    Any prices of links give a bound: a flow pays at least what the cheapest of its paths costs, and all links together
-    take in at most T times the sum of price and room.
-    """
+    """The linear programme's least T, proven by its dual prices in integer arithmetic. Any prices of links give a
+    bound: a flow pays at least what the cheapest of its paths costs, and all links together take in at most T times the
+    sum of price and room."""
     if not len(demand.pairs):
         return Fraction(0)
     fabric = demand.fabric
@@ -239,10 +232,9 @@ def fluid_bound(demand: LeafDemand) -> Fraction:
 
 
 def least_phases(demand: LeafDemand) -> tuple[int, np.ndarray | None]:
-    """The proven bound, and real numbers x (paths,) that meet it on links (None: the solver found none).
-
-    Flows that meet what counting says prove that links do not need more; the programme for the least T is solved only
-    where there are none."""
+    """The proven bound, and real numbers x (paths,) that meet it on links (None: the solver found none). Flows that
+    meet what counting says prove that links do not need more; the programme for the least T is solved only where there
+    are none."""
     bound = counting_bound(demand.fabric)
     near = fractional(demand, bound)
     if near is not None:
@@ -251,15 +243,10 @@ def least_phases(demand: LeafDemand) -> tuple[int, np.ndarray | None]:
     return (links, fractional(demand, links)) if links > bound else (bound, None)
 
 
-# -- flows --------------------------------------------------------------------------------------------------
-
-
 def fractional(demand: LeafDemand, most: int) -> np.ndarray | None:
     """(paths,) a solution of the linear programme with T = `most` from the middle of all solutions; None: no solution.
-
     From the middle, because it leaves `whole` most room: a vertex has integers where they need not be. Where the
-    interior point method gives up, the simplex method's vertex is better than nothing.
-    """
+    interior point method gives up, the simplex method's vertex is better than nothing."""
     if not len(demand.pairs):
         return np.zeros(0)
     model = _Programme(demand, most)
@@ -330,9 +317,7 @@ def _rounded(demand: LeafDemand, phases: int, near: np.ndarray) -> np.ndarray | 
 
 def dealt_out(demand: LeafDemand) -> np.ndarray:
     """(paths, 2) int flows without a solver: each pair of leaves fills the spines whose links have least, in turn.
-
-    Never none, and not the fewest phases: for fabrics of two levels on which the solver gives up.
-    """
+    Never none, and not the fewest phases: for fabrics of two levels on which the solver gives up."""
     load, room = np.zeros(len(demand.room), np.int64), np.maximum(demand.room, 1)
     flows = np.zeros((len(demand.paths), 2), np.int64)
     one, other = demand.ends()

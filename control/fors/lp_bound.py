@@ -57,7 +57,7 @@ class _Paths(NamedTuple):
     and link down."""
 
     pairs: Int64Array
-    wanted: Int64Array
+    volume: Int64Array
     pair: Int64Array
     spine: Int64Array
     up: Int64Array
@@ -85,9 +85,9 @@ def _volume(fabric: FatTree, sizes: Int64Array) -> Int64Array:
 
 def _solved(fabric: FatTree, paths: _Paths) -> tuple[np.ndarray, np.ndarray]:
     """Values of the paths and T (relative to the greatest volume), and prices of the links, up then down."""
-    pairs, wanted, pair, up, down = paths.pairs, paths.wanted, paths.pair, paths.up, paths.down
+    pairs, volume, pair, up, down = paths.pairs, paths.volume, paths.pair, paths.up, paths.down
     links = fabric.leaves * fabric.spines
-    unit = float(wanted.max())  # the programme's numbers are around 1
+    unit = float(volume.max())  # the programme's numbers are around 1
     entries = np.stack([pair, len(pairs) + up, len(pairs) + down], axis=1).ravel()
     load = np.tile(fabric.room().ravel().astype(float), 2)
     matrix = (
@@ -95,8 +95,8 @@ def _solved(fabric: FatTree, paths: _Paths) -> tuple[np.ndarray, np.ndarray]:
         np.concatenate([entries, len(pairs) + np.arange(2 * links)]),
         np.concatenate([np.ones(len(entries)), -load]),
     )
-    lower = np.concatenate([wanted / unit, np.full(2 * links, -np.inf)])
-    upper = np.concatenate([wanted / unit, np.zeros(2 * links)])
+    lower = np.concatenate([volume / unit, np.full(2 * links, -np.inf)])
+    upper = np.concatenate([volume / unit, np.zeros(2 * links)])
     model = solver(random_seed=1)
     model.passModel(programme(np.append(np.zeros(len(pair)), 1.0), (lower, upper), matrix))
     model.run()
@@ -116,7 +116,7 @@ def _shared(fabric: FatTree, volume: Int64Array) -> tuple[int, np.ndarray]:
     cheapest = [2 * _SCALE] * len(pairs)
     for number, one, other in zip(*(column.tolist() for column in (paths.pair, paths.up, paths.down)), strict=True):
         cheapest[number] = min(cheapest[number], whole[one] + whole[other])
-    paid = sum(size * cost for size, cost in zip(paths.wanted.tolist(), cheapest, strict=True))
+    paid = sum(size * cost for size, cost in zip(paths.volume.tolist(), cheapest, strict=True))
     total = sum(cost * count for cost, count in zip(whole, load.tolist(), strict=True))
     if total:
         price[pairs[:, 0], pairs[:, 1]] = np.array(cheapest, float) / max(max(cheapest), 1)

@@ -5,7 +5,7 @@ for them (Algorithm 2), and recolouring of phases where that does not apply.
 Both schedules are *shifts*: in a phase, the a-th server of every leaf sends the same number of leaves further. So a
 phase's flows between leaves form a circulant multigraph, and there are few different ones. The number of a server is
 s = a + g * M0, P = M0 * M1. The paper counts a server's own part as a message that takes a phase, as in MPI's
-all-to-all, and so has P phases at least. Nothing is sent for it, and where P - 1 are enough `exact.py` finds them: it
+all-to-all, and so has P phases at least. Nothing is sent for it, and where P - 1 are enough `solve.py` finds them: it
 spreads the flows out of a leaf evenly over phases, which linear shift does not, and so a link that breaks later costs
 few phases more.
 """
@@ -22,6 +22,7 @@ from detour.control.fors.fabric import FatTree
 from detour.control.fors.paths import INSIDE
 from detour.control.fors.plan import Schedule, by_phase
 from detour.control.fors.recolour import complete
+from detour.control.fors.recolour import recoloured as recoloured_edges
 
 _TRIES_INSIDE = 20
 _TRIES = 6
@@ -37,9 +38,8 @@ def phases_needed(spines: int, leaves: int, reduction: int) -> int:
 
 
 def schedule(spines: int, leaves: int, reduction: int) -> Schedule | None:
-    """All pairs on FT(2; M0, M1) in which no leaf sends or receives more than M0 - f flows a phase over spines.
-
-    None where P - 1 phases are enough. Raises `DetourError`: f is not in 0..M0-1."""
+    """All pairs on FT(2; M0, M1) in which no leaf sends or receives more than M0 - f flows a phase over spines. None
+    where P - 1 phases are enough. Raises `DetourError`: f is not in 0..M0-1."""
     if phases_needed(spines, leaves, reduction) < spines * leaves:
         return None
     if reduction <= spines // leaves:
@@ -49,9 +49,7 @@ def schedule(spines: int, leaves: int, reduction: int) -> Schedule | None:
 
 def closed_form(spines: int, leaves: int) -> Schedule:
     """The bandwidth-optimal schedule (Prisacari et al., ICS 2013): P phases, at most M0 - floor(M0/M1) flows of a leaf.
-
-    Right for every f <= floor(M0/M1).
-    """
+    Right for every f <= floor(M0/M1)."""
     slots = spines * leaves
     p, a, g = np.ogrid[:slots, :spines, :leaves]
     n = p + a
@@ -76,10 +74,8 @@ def algorithm_1(spines: int, leaves: int, reduction: int) -> Schedule:
 
 
 def inter_leaf(spines: int, leaves: int, reduction: int) -> Schedule:
-    """The flows between leaves (section 4): M0 (P - M0) a leaf, spread as evenly as can be over the phases.
-
-    The printed algorithm is wrong in two places: docs/facts.md, "FORS: what is printed wrong".
-    """
+    """The flows between leaves (section 4): M0 (P - M0) a leaf, spread as evenly as can be over the phases. The printed
+    algorithm is wrong in two places: docs/facts.md, "FORS: what is printed wrong"."""
     phases = phases_needed(spines, leaves, reduction)
     if leaves == 1:
         return Schedule(phases, *(np.zeros(0, np.int32) for _ in range(3)))
@@ -95,11 +91,10 @@ def inter_leaf(spines: int, leaves: int, reduction: int) -> Schedule:
 
 
 def intra_leaf(spines: int, phases: int, between: Schedule) -> Schedule:
-    """One leaf's own M0 * M0 pairs (a server with itself among them) in the idle phases of leaf 0.
-
-    All leaves are idle in the same pattern, so leaf 0 stands for each. This is an edge colouring of K(M0, M0) in which
-    a sender and a receiver each have their own list of colours, the phases in which they are idle. Raises
-    `DetourError`: no such colouring was found."""
+    """One leaf's own M0 * M0 pairs (a server with itself among them) in the idle phases of leaf 0. All leaves are idle
+    in the same pattern, so leaf 0 stands for each. This is an edge colouring of K(M0, M0) in which a sender and a
+    receiver each have their own list of colours, the phases in which they are idle. Raises `DetourError`: no such
+    colouring was found."""
     sending = np.ones((spines, phases), bool)
     receiving = np.ones((spines, phases), bool)
     out = between.src < spines
@@ -125,16 +120,11 @@ def _without_self(phases: int, phase: np.ndarray, src: np.ndarray, dst: np.ndarr
     return _schedule(phases, phase[keep], src[keep], dst[keep])
 
 
-# -- spines -------------------------------------------------------------------------------------------------
-
-
 def algorithm_2(fabric: FatTree, schedule: Schedule) -> np.ndarray | None:
-    """Spines (flows,) int32 by Algorithm 2, or None where it does not apply.
-
-    It uses the spines without any failed link only, the i-th of them for the i-th flow out of a leaf; the index begins
-    anew at every source leaf (docs/facts.md, "FORS: what is printed wrong"). It applies if no leaf sends more flows a
-    phase than there are such spines: with f of them impacted. The schedule has to be a shift.
-    """
+    """Spines (flows,) int32 by Algorithm 2, or None where it does not apply. It uses the spines without any failed link
+    only, the i-th of them for the i-th flow out of a leaf; the index begins anew at every source leaf (docs/facts.md,
+    "FORS: what is printed wrong"). It applies if no leaf sends more flows a phase than there are such spines: with f of
+    them impacted. The schedule has to be a shift."""
     healthy = np.flatnonzero(fabric.alive.all(axis=0)).astype(np.int32)
     src_leaf, dst_leaf = schedule.src // fabric.hosts, schedule.dst // fabric.hosts
     rows = np.flatnonzero(src_leaf != dst_leaf)
@@ -150,11 +140,8 @@ def algorithm_2(fabric: FatTree, schedule: Schedule) -> np.ndarray | None:
 
 
 def recoloured(fabric: FatTree, schedule: Schedule, seed: int = 1) -> np.ndarray | None:
-    """Spines (flows,) int32 by recolouring, or None if a phase resisted (which proves nothing).
-
-    A phase's routing depends on how many flows go from which leaf to which only; every such multigraph is coloured
-    once.
-    """
+    """Spines (flows,) int32 by recolouring, or None if a phase resisted (which proves nothing). A phase's routing
+    depends on how many flows go from which leaf to which only; every such multigraph is coloured once."""
     src_leaf, dst_leaf = schedule.src // fabric.hosts, schedule.dst // fabric.hosts
     rows = np.flatnonzero(src_leaf != dst_leaf)
     pair = src_leaf[rows] * fabric.leaves + dst_leaf[rows]
@@ -162,23 +149,16 @@ def recoloured(fabric: FatTree, schedule: Schedule, seed: int = 1) -> np.ndarray
     rows, pair = rows[order], np.ascontiguousarray(pair[order], np.int32)
     bounds = np.searchsorted(schedule.phase[rows], np.arange(schedule.phases + 1))
     alive = fabric.alive
-    known: dict[bytes, np.ndarray] = {}
+    colours_of: dict[bytes, np.ndarray] = {}
     spine = np.full(len(schedule.phase), INSIDE, np.int32)
     for begin, end in pairwise(bounds):
         edges = pair[begin:end]
         name = edges.tobytes()
-        if name not in known:
-            colours = _one_phase(edges // fabric.leaves, edges % fabric.leaves, alive, seed)
+        if name not in colours_of:
+            ends, none = divmod(edges, fabric.leaves), np.full(len(edges), -1, np.int32)
+            colours = recoloured_edges(*ends, alive, none, _BUDGET, _TRIES, seed)
             if colours is None:
                 return None
-            known[name] = colours
-        spine[rows[begin:end]] = known[name]
+            colours_of[name] = colours
+        spine[rows[begin:end]] = colours_of[name]
     return spine
-
-
-def _one_phase(source: np.ndarray, target: np.ndarray, alive: np.ndarray, seed: int) -> np.ndarray | None:
-    for attempt in range(_TRIES):
-        colour = np.full(len(source), -1, np.int32)
-        if complete(source, target, alive, alive, colour, _BUDGET, seed + attempt) == 0:
-            return colour
-    return None

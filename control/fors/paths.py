@@ -13,14 +13,11 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from detour.base.arrays import Int64Array
+from detour.base.arrays import BoolArray, Int64Array
 from detour.control.fors.fabric import FatTree, TreeLink
 
 INSIDE = -1  # The path, and the spine, of a flow that does not leave its leaf.
-
-Flags = NDArray[np.bool_]
 
 
 class Probe(NamedTuple):
@@ -46,7 +43,7 @@ class TreePaths:
         """All links between switches, by number."""
         return [*np.ndindex(self.tree.all_leaves, self.tree.uplinks), *np.ndindex(self.tree.high.shape)]
 
-    def working(self) -> Flags:
+    def working(self) -> BoolArray:
         """(links,) which have not failed."""
         return np.concatenate([self.tree.working.ravel(), self.tree.high.ravel()])
 
@@ -83,7 +80,7 @@ class TreePaths:
         high = (self.first_high + (pod * tree.spines + spine) * tree.cores + core for pod in pods)
         return np.stack([up, *(np.where(core < 0, -1, link) for link in high), down], axis=1)
 
-    def usable(self, source: int, target: int, up: Flags) -> Int64Array:
+    def usable(self, source: int, target: int, up: BoolArray) -> Int64Array:
         """The paths between two different leaves over links that are `up`, in order."""
         tree = self.tree
         low = up[: self.first_high].reshape(tree.working.shape)
@@ -139,7 +136,6 @@ def crowd(
     paths: TreePaths, phase: Int64Array, source: Int64Array, target: Int64Array, path: Int64Array
 ) -> tuple[Int64Array, Int64Array]:
     """The phases that have flows, and the most flows that share a link in one direction in each of them (1 at least).
-
     `source`, `target`: leaves."""
     numbers, place = np.unique(phase, return_inverse=True)
     links = paths.crossed(source, target, path)
@@ -152,7 +148,7 @@ def crowd(
     return numbers, worst
 
 
-def islands(tree: FatTree, up: Flags) -> Int64Array:
+def islands(tree: FatTree, up: BoolArray) -> Int64Array:
     """(leaves,) a number for each part that links which are up hold together."""
     import networkx
 

@@ -31,7 +31,6 @@ def phases_of(
     phases: int, source: np.ndarray, target: np.ndarray, spine: np.ndarray, population: np.ndarray, spines: int
 ) -> np.ndarray:
     """(flows,) int32: a phase for each flow from leaf `source` to leaf `target` over `spine` (-1: inside a leaf).
-
     `population`: (leaves,) flows that a phase may have out of a leaf, and into it. `spine`: (flows,), or (2, flows) for
     a flow that has one number at its source and another at its target (a cable's, say), all below `spines`. Raises
     `DetourError`: the flows do not fit (a set is too large)."""
@@ -63,11 +62,9 @@ def phases_of(
 
 
 def _one_of_three(links: np.ndarray, leaves: np.ndarray, room: np.ndarray, spines: int) -> np.ndarray:
-    """(flows,) bool: flows for one phase, such that the others fit into two.
-
-    Of a set with k flows and room for n in a phase at least k - 2n and at most n: constraints that are totally
-    unimodular, and a third of every flow satisfies them.
-    """
+    """(flows,) bool: flows for one phase, such that the others fit into two. Of a set with k flows and room for n in a
+    phase at least k - 2n and at most n: constraints that are totally unimodular, and a third of every flow satisfies
+    them."""
     sets, flows = len(room) * spines, links.shape[1]
     outer = 2 * len(room)
     entries = np.stack([leaves[0], leaves[1] + len(room), links[0] + outer, links[1] + outer + sets], axis=1)
@@ -88,10 +85,8 @@ def _one_of_three(links: np.ndarray, leaves: np.ndarray, room: np.ndarray, spine
 @allocating
 def _pair(members, link, leaf, open_link, open_leaf, mate):
     """Pairs members inside links, then those left over inside leaves; `mate` gets positions, -1 for who stays alone.
-
     Those left over are paired with each other before flows that stay inside: so a leaf's flows over spines are evenly
-    spread as well.
-    """
+    spread as well."""
     for k in range(len(members)):
         mate[k] = -1
         at = link[members[k]]
@@ -212,7 +207,7 @@ def _relieve(members, begin, middle, end, one, other, links, leaves, room, spine
     for k in range(count):
         side[k] = begin + k >= middle
         _count(int64(members[begin + k]), int64(side[k]), int64(1), links, leaves, per_link, per_leaf)
-    for wanted in range(2, -1, -1):
+    for least in range(2, -1, -1):
         for k in range(count):
             if side[k] > 1:
                 continue
@@ -220,12 +215,12 @@ def _relieve(members, begin, middle, end, one, other, links, leaves, room, spine
             over = 0
             for at in range(2):
                 over += _over(flow, part, at, phases[part], links, leaves, room, per_link, per_leaf)
-            if over == 0 or over < wanted:
+            if over == 0 or over < least:
                 continue
             if _fits(flow, 1 - part, phases[1 - part], links, leaves, room, per_link, per_leaf):
                 side[k] = 1 - part
                 _count(flow, int64(side[k]), int64(1), links, leaves, per_link, per_leaf)
-            elif wanted == 0:
+            elif least == 0:
                 side[k] = 2
             if side[k] != part:
                 _count(flow, part, int64(-1), links, leaves, per_link, per_leaf)
@@ -270,11 +265,9 @@ def _fits(flow, part, phases, links, leaves, room, per_link, per_leaf):
 
 @FORS_PART.entry
 def _bring_in(phases: int, links: Int32s2, leaves: Int32s2, room: Int32s1, spines: int, phase: Int32s1) -> bool:
-    """Finds phases for the flows that have none; whether all got one.
-
-    A flow needs room in its two sets at each end. Up to four phases that have it between them, divided anew together
-    with the flow, hold everything again: four times a set's room is not exceeded, and four is a power of two.
-    """
+    """Finds phases for the flows that have none; whether all got one. A flow needs room in its two sets at each end. Up
+    to four phases that have it between them, divided anew together with the flow, hold everything again: four times a
+    set's room is not exceeded, and four is a power of two."""
     total = 0
     for n in room:
         total += n
@@ -344,9 +337,7 @@ def _clear(p, links, leaves, at_link, at_leaf, held, size):
 @allocating
 def _choose(flow, phases, links, leaves, room, at_link, at_leaf, chosen):
     """One, two or four phases that together have room for a flow in all its sets; returns how many (0: there are none).
-
-    For each end: a phase with room in both sets, else one with room in the one and another with room in the other.
-    """
+    For each end: a phase with room in both sets, else one with room in the one and another with room in the other."""
     need = np.full(4, -1, np.int32)
     for end in range(2):
         leaf, link = leaves[end, flow], links[end, flow]

@@ -77,12 +77,9 @@ def by_phase(phase: np.ndarray, key: np.ndarray) -> np.ndarray:
 
 
 def arranged(
-    fabric: FatTree,
-    schedule: Schedule,
-    spine: np.ndarray,
-    cables: np.ndarray | None = None,
+    fabric: FatTree, schedule: Schedule, spine: np.ndarray, cables: np.ndarray | None = None,
     core: np.ndarray | None = None,
-) -> ForsPlan:
+) -> ForsPlan:  # fmt: skip
     """A plan with its rows in order; method, bound and times are for the caller to add."""
     order = by_phase(schedule.phase, schedule.src)
     phase, src, dst, spines = (

@@ -66,11 +66,9 @@ class Turn(NamedTuple):
 def turns(
     sizes: Int64Array, crossbars: Crossbars, least: int, shortest: int, most: int | None = None
 ) -> list[Turn] | None:
-    """Phases that send `sizes` (n, n) bytes (0 on the diagonal, and where leaves are not joined).
-
-    `least`: bytes that the whole takes at least (a bound); `shortest`: a phase is not cut shorter than so many bytes
-    to keep to it. `most`: phases at most, if that is to be limited; None is returned if they are not enough.
-    """
+    """Phases that send `sizes` (n, n) bytes (0 on the diagonal, and where leaves are not joined). `least`: bytes that
+    the whole takes at least (a bound); `shortest`: a phase is not cut shorter than so many bytes to keep to it. `most`:
+    phases at most, if that is to be limited; None is returned if they are not enough."""
     left = sizes.astype(np.int64).copy()
     time = least
     phases: list[Turn] = []
@@ -147,14 +145,14 @@ def _admitted(
         return Matching(*both, whole), []
     refused = []
     for s, d in zip(src.tolist(), dst.tolist(), strict=True):
-        one = Matching(np.append(phase.src, s), np.append(phase.dst, d), np.append(phase.colour, np.int32(-1)))
+        longer = Matching(np.append(phase.src, s), np.append(phase.dst, d), np.append(phase.colour, np.int32(-1)))
         if state.away[s, d]:
-            tried = _coloured(state, *one)
-            if (tried >= 0).sum() < state.away[one.src, one.dst].sum():
+            tried = _coloured(state, *longer)
+            if (tried >= 0).sum() < state.away[longer.src, longer.dst].sum():
                 refused.append((s, d))
                 continue
-            one = one._replace(colour=tried)
-        phase = one
+            longer = longer._replace(colour=tried)
+        phase = longer
     return phase, refused
 
 

@@ -17,8 +17,7 @@ from detour.base.arrays import Bools2, Int32s1
 from detour.base.jit import allocating, int64
 from detour.control.native import FORS_PART
 
-_TENURE = 7
-"""An edge may not return to the colour it was driven from for this many steps, and some at random."""
+_TENURE = 7  # An edge may not return to the colour it was driven from for this many steps, and some at random.
 
 
 class _Side(NamedTuple):
@@ -43,7 +42,7 @@ class _Search(NamedTuple):
 
     queue: np.ndarray
     parent: np.ndarray
-    wanted: np.ndarray
+    loses: np.ndarray
 
 
 @FORS_PART.entry
@@ -55,8 +54,7 @@ def complete(
     source, target, colour: (edges,) int32. out_ok: (sources, colours) bool, in_ok: (targets, colours) bool. Colours
     that are there already must be consistent; they change along the shortest chains that can be found, and only where
     there are none further. `budget`: how many edges may drive others out before it is given up. `seed`: an odd one
-    takes the edges in their order, an even one in the opposite order.
-    """
+    takes the edges in their order, an even one in the opposite order."""
     edges, colours = len(source), out_ok.shape[1]
     out = _Side(source, out_ok, np.full(out_ok.shape, -1, np.int32))
     into = _Side(target, in_ok, np.full(in_ok.shape, -1, np.int32))
@@ -80,41 +78,50 @@ def complete(
         rng = _next(rng)
         edge = stack[left - 1]
         u, v = source[edge], target[edge]
-        found = _free_colour(u, v, out, into, rng % colours)
-        if found < 0:
-            found = _by_ejection_chain(edge, graph, search, rng % colours)
-        if found < 0:
-            found = _by_kempe_chain(u, v, graph, chain)
+        new = _free_colour(u, v, out, into, rng % colours)
+        if new < 0:
+            new = _by_ejection_chain(edge, graph, search, rng % colours)
+        if new < 0:
+            new = _by_kempe_chain(u, v, graph, chain)
         left -= 1
-        if found < 0:
+        if new < 0:
             step += 1
             if step > budget:
                 return left + 1
             tabu = tabu_colour[edge] if tabu_until[edge] >= step else -1
-            found = _least_driven(u, v, out, into, tabu, rng)
-            if found < 0:
+            new = _least_driven(u, v, out, into, tabu, rng)
+            if new < 0:
                 return left + 1
             # Who is driven out goes to the bottom of the stack's top: it is tried next.
-            for loser in (out.at[u, found], into.at[v, found]):
+            for loser in (out.at[u, new], into.at[v, new]):
                 if loser >= 0 and colour[loser] >= 0:
                     _take(loser, graph)
                     colour[loser] = -1
-                    tabu_colour[loser] = found
+                    tabu_colour[loser] = new
                     tabu_until[loser] = step + _TENURE + rng % _TENURE
                     stack[left] = loser
                     left += 1
-        _give(edge, found, graph)
+        _give(edge, new, graph)
     return 0
+
+
+def recoloured(
+    source: np.ndarray, target: np.ndarray, ok: np.ndarray, colour: np.ndarray, budget: int, tries: int, seed: int = 1
+) -> np.ndarray | None:
+    """Colours for all edges, as many as can be the given ones (-1: none yet), in so many attempts; None: none did."""
+    for attempt in range(tries):
+        new = colour.astype(np.int32)
+        if complete(source, target, ok, ok, new, budget, seed + attempt) == 0:
+            return new
+    return None
 
 
 @allocating
 def _next(rng: int) -> int:
-    """A linear congruential generator: repeatable, and good enough to break ties.
-
-    The multiplier is that of Park, Miller and Stockmeyer (1993), but theirs adds nothing and must not begin at 0. With
-    an increment modulo the same prime 0 is like any other, and 1973665155 is the one state that is never left; from all
-    others the period is 2^31 - 2.
-    """
+    """A linear congruential generator: repeatable, and good enough to break ties. The multiplier is that of Park,
+    Miller and Stockmeyer (1993), but theirs adds nothing and must not begin at 0. With an increment modulo the same
+    prime 0 is like any other, and 1973665155 is the one state that is never left; from all others the period is 2^31 -
+    2."""
     return (rng * 48271 + 11) % 2147483647
 
 
@@ -148,11 +155,9 @@ def _free_colour(u, v, out, into, first) -> int:
 
 @allocating
 def _by_ejection_chain(edge, graph, search, start) -> int:
-    """The colour for an edge after the fewest others have each gone to another colour; -1: none was found.
-
-    Breadth first over edges: one takes a colour that a single other edge has at one of its ends, that one has to find
-    another colour in turn, until one finds a free colour. `start`: the first one to look at.
-    """
+    """The colour for an edge after the fewest others have each gone to another colour; -1: none was found. Breadth
+    first over edges: one takes a colour that a single other edge has at one of its ends, that one has to find another
+    colour in turn, until one finds a free colour. `start`: the first one to look at."""
     out, into = graph.out, graph.into
     queue, parent = search.queue, search.parent
     colours = out.ok.shape[1]
@@ -181,7 +186,7 @@ def _by_ejection_chain(edge, graph, search, start) -> int:
             if y < 0:
                 return _shift(x, c, graph, search)
             parent[y] = x
-            search.wanted[y] = c
+            search.loses[y] = c
             queue[last] = y
             last += 1
     return -1
@@ -194,7 +199,7 @@ def _taken(x, c, graph, search):
     below = x
     at = search.parent[x]
     while at >= 0:
-        if search.wanted[below] == c and (source[at] == source[x] or target[at] == target[x]):
+        if search.loses[below] == c and (source[at] == source[x] or target[at] == target[x]):
             return True
         below = at
         at = search.parent[at]
@@ -211,18 +216,16 @@ def _shift(x, c, graph, search):
     at, new = x, c
     while search.parent[at] >= 0:
         _give(at, new, graph)
-        new = search.wanted[at]
+        new = search.loses[at]
         at = search.parent[at]
     return new
 
 
 @allocating
 def _by_kempe_chain(u, v, graph, chain) -> int:
-    """Frees a colour for an edge u -> v by exchanging two colours along the shortest chain; -1: there is none.
-
-    a is free at u, b is free at v. The chain of a and b that begins at v cannot come to u (it would arrive by a), the
-    one that begins at u cannot come to v; either may be exchanged if all its edges may have the other colour.
-    """
+    """Frees a colour for an edge u -> v by exchanging two colours along the shortest chain; -1: there is none. a is
+    free at u, b is free at v. The chain of a and b that begins at v cannot come to u (it would arrive by a), the one
+    that begins at u cannot come to v; either may be exchanged if all its edges may have the other colour."""
     out, into = graph.out, graph.into
     colours = out.ok.shape[1]
     best, best_a, best_b, best_end = chain.shape[0] + 1, -1, -1, 0
@@ -289,7 +292,7 @@ def _exchange(chain, a, b, graph):
 def _least_driven(u, v, out, into, tabu, rng) -> int:
     """The allowed colour, not `tabu`, that drives out fewest edges, ties by chance; -1: no colour is allowed."""
     colours = out.ok.shape[1]
-    best, found, ties = 3, -1, 1
+    best, cheapest, ties = 3, -1, 1
     fallback = -1
     for c in range(colours):
         if not (out.ok[u, c] and into.ok[v, c]):
@@ -299,10 +302,10 @@ def _least_driven(u, v, out, into, tabu, rng) -> int:
             continue
         cost = (out.at[u, c] >= 0) + (into.at[v, c] >= 0)
         if cost < best:
-            best, found, ties = cost, c, 1
+            best, cheapest, ties = cost, c, 1
         elif cost == best:
             ties += 1
             rng = _next(rng)
             if rng % ties == 0:
-                found = c
-    return found if found >= 0 else fallback
+                cheapest = c
+    return cheapest if cheapest >= 0 else fallback

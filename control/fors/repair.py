@@ -30,7 +30,6 @@ def repaired(
 ) -> tuple[Int64Array, Int64Array]:
     """Phases and paths for flows (arrays of equal length, phases in the order in which they were to come) on the links
     of `tree` that work. The plan is free of contention if the given one was; `GONE` where two leaves have no path.
-
     `same_spine`: on two levels, another cable to a flow's spine comes before another spine."""
     work = _Work.of(tree, *(np.asarray(one, np.int64) for one in (phase, src, dst, path)))
     if same_spine:
@@ -79,21 +78,11 @@ class _Work:
         count = int(dense.max(initial=-1)) + 1
         gates, gate_room = paths.gates(a, b)
         work = cls(
-            paths=paths,
-            at_once=tree.at_once,
-            room=np.tile(up.astype(np.int64) * paths.lanes, 2),
-            gates=gates,
-            gate_room=gate_room,
-            src=src,
-            dst=dst,
-            a=a,
-            b=b,
-            phase=dense.astype(np.int64),
-            path=np.where(broken, INSIDE, path),
-            used=np.zeros((count, 2 * len(up)), np.int64),
-            turns=np.zeros((count, 2, tree.slots), np.int64),
-            off=np.zeros((2, tree.slots), np.int64),
-        )
+            paths=paths, at_once=tree.at_once, room=np.tile(up.astype(np.int64) * paths.lanes, 2), gates=gates,
+            gate_room=gate_room, src=src, dst=dst, a=a, b=b, phase=dense.astype(np.int64),
+            path=np.where(broken, INSIDE, path), used=np.zeros((count, 2 * len(up)), np.int64),
+            turns=np.zeros((count, 2, tree.slots), np.int64), off=np.zeros((2, tree.slots), np.int64),
+        )  # fmt: skip
         np.add.at(work.turns[:, 0], (work.phase, src), 1)
         np.add.at(work.turns[:, 1], (work.phase, dst), 1)
         kept = paths.crossed(a, b, work.path)
@@ -117,8 +106,6 @@ class _Work:
         numbers = np.full(len(self.phase), GONE, np.int64)
         numbers[there] = np.unique(self.phase[there], return_inverse=True)[1]
         return numbers
-
-    # -- one phase --------------------------------------------------------------------------------------
 
     def homeless(self, number: int) -> list[int]:
         """Flows of a phase that leave their leaf and have no path."""
@@ -226,8 +213,6 @@ class _Work:
         for flow, old in reversed(done):
             self._take(flow, old)
         return False
-
-    # -- what was put off -------------------------------------------------------------------------------
 
     def fill(self) -> None:
         """Phases for what was put off, flows of the servers that have most to do first."""

@@ -26,10 +26,8 @@ def residual(
     fabric: FatTree, phase: FlowArray, src: FlowArray, dst: FlowArray, spine: FlowArray
 ) -> tuple[Int64Array, Int64Array]:
     """Phases and spines for flows (arrays of equal length, the phases in the order in which they were to come) on
-    `fabric`, of two levels with one cable from leaf to spine.
-
-    The plan is free of contention if the given one was; `GONE` where two leaves have no common spine left.
-    """
+    `fabric`, of two levels with one cable from leaf to spine. The plan is free of contention if the given one was;
+    `GONE` where two leaves have no common spine left."""
     work = _Work(fabric, np.asarray(src), np.asarray(dst), np.asarray(spine, np.int32).copy())
     groups = _groups(np.asarray(phase))
     waiting: list[int] = []
@@ -67,7 +65,6 @@ class _Work:
         self.off_dst = np.zeros(fabric.slots, np.int64)
 
     def possible(self, flows: FlowArray) -> FlowArray:
-        """Those whose leaves can reach each other."""
         a, b = self.a[flows], self.b[flows]
         return flows[(a == b) | (self.common[a, b] > 0)]
 
@@ -116,8 +113,6 @@ class _Work:
         routed = colour != INSIDE
         self.spine[away[routed]] = colour[routed]
         return away[~routed].tolist()
-
-    # -- what was put off -------------------------------------------------------------------------------
 
     def fill(self, phases: list[FlowArray], waiting: list[int]) -> list[int]:
         """Puts flows into phases in which both servers rest and links allow it; returns those that fit nowhere."""

@@ -57,20 +57,17 @@ def _bits(fabric: FatTree) -> int:
 
 
 def _counts(fabric: FatTree) -> dict[str, int]:
-    """How many switches there are of each kind."""
     spines = {"agg" if fabric.cores else "spine": fabric.pods * fabric.spines}
     return {"leaf": fabric.all_leaves, **spines, **({"core": fabric.spines * fabric.cores} if fabric.cores else {})}
 
 
 def _ports(fabric: FatTree, kind: str) -> int:
-    """Of a switch."""
     if kind == "leaf":
         return fabric.hosts + fabric.uplinks
     return fabric.pods if kind == "core" else fabric.leaves * fabric.cables + fabric.cores
 
 
 def _switches(fabric: FatTree) -> list[tuple[str, int]]:
-    """Kind and number, in the order of their LIDs, from 1 on."""
     return [(kind, number) for kind, count in _counts(fabric).items() for number in range(count)]
 
 
@@ -140,7 +137,6 @@ class _Routes:
         self._cables = {ends: np.flatnonzero(fabric.working[ends]).tolist() for ends in np.ndindex(fabric.alive.shape)}
 
     def to_leaf(self, kind: str, number: int, leaf: int, choice: int) -> int | None:
-        """From a switch to a leaf."""
         fabric = self.fabric
         over, down = divmod(choice, fabric.cables)
         spine, up = divmod(over, fabric.cables)
@@ -161,12 +157,12 @@ class _Routes:
             return self._downlink(leaf, spine, down)
         return self._to_core(here, pod, spine, core) if fabric.alive[leaf, spine] else None
 
-    def _uplink(self, leaf: int, spine: int, wanted: int) -> int | None:
-        cable = _one_of(self._cables[leaf, spine], wanted)
+    def _uplink(self, leaf: int, spine: int, first: int) -> int | None:
+        cable = _one_of(self._cables[leaf, spine], first)
         return None if cable is None else self.fabric.hosts + 1 + spine * self.fabric.cables + cable
 
-    def _downlink(self, leaf: int, spine: int, wanted: int) -> int | None:
-        cable = _one_of(self._cables[leaf, spine], wanted)
+    def _downlink(self, leaf: int, spine: int, first: int) -> int | None:
+        cable = _one_of(self._cables[leaf, spine], first)
         return None if cable is None else leaf % self.fabric.leaves * self.fabric.cables + cable + 1
 
     def _to_core(self, here: int, pod: int, plane: int, core: int) -> int | None:
@@ -180,19 +176,16 @@ class _Routes:
         if (kind, number) == (to, other):
             return 0
         if to == "leaf":
-            return self._to_leaf_switch(kind, number, other)
+            fabric = self.fabric
+            if fabric.cores:
+                return self.to_leaf(kind, number, other, other % (fabric.spines * fabric.cores))
+            if kind == "spine":
+                return self._downlink(other, number, number % fabric.cables)
+            shared = np.flatnonzero(fabric.planes[number, other]).tolist()
+            return self._uplink(number, shared[other % len(shared)], other % fabric.cables) if shared else None
         if to == "core":
             return self._to_core_switch(kind, number, *divmod(other, self.fabric.cores))
         return self._to_spine(kind, number, other)
-
-    def _to_leaf_switch(self, kind: str, number: int, leaf: int) -> int | None:
-        fabric = self.fabric
-        if fabric.cores:
-            return self.to_leaf(kind, number, leaf, leaf % (fabric.spines * fabric.cores))
-        if kind == "spine":
-            return self._downlink(leaf, number, number % fabric.cables)
-        shared = np.flatnonzero(fabric.planes[number, leaf]).tolist()
-        return self._uplink(number, shared[leaf % len(shared)], leaf % fabric.cables) if shared else None
 
     def _to_core_switch(self, kind: str, number: int, plane: int, core: int) -> int | None:
         fabric = self.fabric
@@ -224,11 +217,11 @@ class _Routes:
         )
 
 
-def _one_of(usable: list[int], wanted: int) -> int | None:
+def _one_of(usable: list[int], first: int) -> int | None:
     """The wanted one, or another that is usable; None: there is none."""
     if not usable:
         return None
-    return wanted if wanted in usable else usable[wanted % len(usable)]
+    return first if first in usable else usable[first % len(usable)]
 
 
 def simulated(fabric: FatTree, guids: Guids) -> Iterator[str]:

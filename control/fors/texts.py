@@ -14,12 +14,9 @@ from detour.topo.keyvalues import check_keys, split_spec, whole_number
 
 
 def parse_fabric(
-    topo: str,
-    fail: str | None = None,
-    servers: int | None = None,
-    population: str | None = None,
+    topo: str, fail: str | None = None, servers: int | None = None, population: str | None = None,
     group: str | None = None,
-) -> FatTree:
+) -> FatTree:  # fmt: skip
     """The fabric of `ft:m0=20,m1=18` with failed links `0:0,5:1` (leaf:spine; `*:3`: spine 3).
 
     `ft:m0=4,m1=6,hosts=8,cables=2,speed=1/2`: eight servers at a leaf (m0), two cables from leaf to spine (1), each of
@@ -34,7 +31,16 @@ def parse_fabric(
     if kind.lower() not in _KINDS:
         raise DetourError(f"topology {topo!r}: FORS runs on fat-trees of two levels, like ft:m0=20,m1=18")
     bare = _KINDS[kind.lower()](topo, values)
-    return _populated(bare, servers, population, group).with_failed(parse_links(bare, fail))
+    if servers is not None and population is not None:
+        raise DetourError("--servers spreads servers over leaves, --population says how many each has: one of the two")
+    changes: dict[str, tuple[int, ...]] = {}
+    if servers is not None:
+        changes["population"] = spread(bare, servers)
+    if population is not None:
+        changes["population"] = _numbers(population, f"population {population!r}", ranges=False)
+    if group is not None:
+        changes["group"] = _numbers(group, f"group {group!r}", ranges=True)
+    return replace(bare, **changes).with_failed(parse_links(bare, fail))
 
 
 def _two_levels(topo: str, values: dict[str, str]) -> FatTree:
@@ -75,7 +81,6 @@ _LINK = re.compile(rf"(?:{_END}/)?{_END}:{_END}(?::{_END})?", re.ASCII)
 
 def parse_links(fabric: FatTree, text: str | None) -> frozenset[TreeLink]:
     """Links given as `leaf:spine,...`, with `*` for all leaves or all spines (a switch that is down).
-
     `leaf:spine:cable` is one of several parallel cables; on three levels `pod/plane:core` is a link to a core. Raises
     `DetourError`: a part is not of that form, or there is no such link."""
     links: set[TreeLink] = set()
@@ -95,26 +100,13 @@ def parse_links(fabric: FatTree, text: str | None) -> frozenset[TreeLink]:
     return frozenset(links)
 
 
-def _populated(fabric: FatTree, servers: int | None, population: str | None, group: str | None) -> FatTree:
-    if servers is not None and population is not None:
-        raise DetourError("--servers spreads servers over leaves, --population says how many each has: one of the two")
-    changes: dict[str, tuple[int, ...]] = {}
-    if servers is not None:
-        changes["population"] = spread(fabric, servers)
-    if population is not None:
-        changes["population"] = _numbers(population, f"population {population!r}", ranges=False)
-    if group is not None:
-        changes["group"] = _numbers(group, f"group {group!r}", ranges=True)
-    return replace(fabric, **changes)
-
-
 def spread(fabric: FatTree, servers: int) -> tuple[int, ...]:
     """A population of `servers`, as even as it can be, the first leaves one more. Raises `DetourError`: there are not
     that many places."""
     if not 1 <= servers <= fabric.slots:
         raise DetourError(f"{fabric.name} has places for 1..{fabric.slots} servers, not for {servers}")
-    each, more = divmod(servers, len(fabric.population))
-    return tuple(each + (leaf < more) for leaf in range(len(fabric.population)))
+    least, more = divmod(servers, len(fabric.population))
+    return tuple(least + (leaf < more) for leaf in range(len(fabric.population)))
 
 
 def _numbers(text: str, what: str, *, ranges: bool) -> tuple[int, ...]:

@@ -58,11 +58,10 @@ class UnequalPlan:
 def plan_unequal(
     fabric: FatTree, sizes: Int64Array, phase_cost: int = 0, *, skip_unreachable: bool = False
 ) -> UnequalPlan:
-    """A plan for `sizes` (n, n) bytes, n the servers that take part.
-
-    `phase_cost`: what a phase costs beside its length (a barrier), in bytes; of some plans the one that is cheapest
-    with it is taken. Equal sizes get the plan of `solve`. Raises `DetourError`: sizes that are not for these servers,
-    leaves without a common spine (unless they are skipped), or cables slower than servers' links."""
+    """A plan for `sizes` (n, n) bytes, n the servers that take part. `phase_cost`: what a phase costs beside its length
+    (a barrier), in bytes; of some plans the one that is cheapest with it is taken. Equal sizes get the plan of `solve`.
+    Raises `DetourError`: sizes that are not for these servers, leaves without a common spine (unless they are skipped),
+    or cables slower than servers' links."""
     begin = time.perf_counter()
     count = fabric.servers
     if sizes.shape != (count, count) or (sizes < 0).any():
@@ -75,7 +74,10 @@ def plan_unequal(
         raise DetourError(unreachable_text(fabric, lost))
     sizes = _without(fabric, sizes, lost)
     bound = lp_bound(fabric, sizes)
-    crossbars = _crossbars(fabric, bound.price)
+    # Colours are spines; where cables carry several flows, those of each are numbered on, the same at both ends.
+    room = fabric.room()
+    lanes = np.arange(max(int(room.max(initial=0)), 1)) < room[:, :, None]
+    crossbars = Crossbars(_leaves(fabric), lanes.reshape(fabric.leaves, -1), bound.price)
     shortest = [bound.bytes // (parts * max(count, 1)) for parts in _PARTS]
     candidates = [turns(sizes, crossbars, bound.bytes, shortest[0])]
     candidates += [turns(sizes, crossbars, bound.bytes, least, _MOST_PHASES * count) for least in shortest[1:]]
@@ -112,13 +114,6 @@ def _without(fabric: FatTree, sizes: Int64Array, lost: tuple[tuple[int, int], ..
     return kept
 
 
-def _crossbars(fabric: FatTree, price: np.ndarray) -> Crossbars:
-    """Colours are spines; where cables carry several flows, those of each are numbered on, the same at both ends."""
-    room = fabric.room()
-    lanes = np.arange(max(int(room.max(initial=0)), 1)) < room[:, :, None]
-    return Crossbars(_leaves(fabric), lanes.reshape(fabric.leaves, -1), price)
-
-
 def _arranged(fabric: FatTree, sizes: Int64Array, phases: list[Turn]) -> UnequalPlan:
     """Ranks become servers, colours spines and cables."""
     servers = np.flatnonzero(fabric.taking_part())
@@ -145,11 +140,9 @@ def _arranged(fabric: FatTree, sizes: Int64Array, phases: list[Turn]) -> Unequal
 
 
 def unequal_problems(plan: UnequalPlan, most: int = 10) -> list[str]:
-    """What is wrong with a plan, a line each, at most `most`; from its rows alone, as `verify.problems`.
-
-    Checked: every pair's pieces are its bytes, none is empty, and in a phase nobody sends or receives twice, no link
-    carries more than it can, and none has failed.
-    """
+    """What is wrong with a plan, a line each, at most `most`; from its rows alone, as `verify.problems`. Checked: every
+    pair's pieces are its bytes, none is empty, and in a phase nobody sends or receives twice, no link carries more than
+    it can, and none has failed."""
     if len(plan.sent) != plan.plan.flows:
         return [f"bytes: {len(plan.sent)} values for {plan.plan.flows} flows"]
     problems = contention_problems(plan.plan)

@@ -18,8 +18,7 @@ def problems(plan: ForsPlan, most: int = 10) -> list[str]:
     them, and it may name only such); a server sends at most once and receives at most once a phase; a link between
     switches carries at most one flow a phase in each direction; no failed link is used; flows take spines and cores
     where, and only where, they leave their leaf and pod. Where cables are faster or slower than servers' links, a cable
-    carries at most `fabric.lanes` flows and a server sends and receives at most `fabric.at_once`.
-    """
+    carries at most `fabric.lanes` flows and a server sends and receives at most `fabric.at_once`."""
     wrong = list(_ranges(plan))
     if not wrong:
         wrong += [*_pairs(plan), *contention_problems(plan)]

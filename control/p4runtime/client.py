@@ -58,8 +58,7 @@ class Displaced:
 class SwitchClient:
     """One switch. Made by `FabricClient`.
 
-    `lost`: set while there is no connection.
-    """
+    `lost`: set while there is no connection."""
 
     def __init__(
         self, target: SwitchTarget, pipeline: PipelineConfig, election_id: int, on_packet_in: PacketIn | None = None
@@ -93,10 +92,10 @@ class SwitchClient:
 
     def _make(self) -> finsy.Switch:
         """finsy's switch is good for one connection."""
-        made = finsy.Switch(self.target.name, self.target.address, self._options)
-        made.ee.add_listener(finsy.SwitchEvent.CHANNEL_DOWN, lambda _: self.lost.set())
-        made.ee.add_listener(finsy.SwitchEvent.BECOME_BACKUP, self._on_backup)
-        return made
+        switch = finsy.Switch(self.target.name, self.target.address, self._options)
+        switch.ee.add_listener(finsy.SwitchEvent.CHANNEL_DOWN, lambda _: self.lost.set())
+        switch.ee.add_listener(finsy.SwitchEvent.BECOME_BACKUP, self._on_backup)
+        return switch
 
     @property
     def name(self) -> str:
@@ -164,13 +163,13 @@ class SwitchClient:
         decoded = [self.codec.decode(entity) async for entity in entities]
         return [entity for entity in decoded if entity is not None]
 
-    async def read_messages(self, wanted: Sequence[p4r.Entity]) -> list[p4r.Entity]:
+    async def read_messages(self, requests: Sequence[p4r.Entity]) -> list[p4r.Entity]:
         """What the switch answers, undecoded."""
-        return [entity async for entity in self._read(wanted)]
+        return [entity async for entity in self._read(requests)]
 
-    async def _read(self, wanted: Sequence[p4r.Entity]) -> AsyncIterator[p4r.Entity]:
+    async def _read(self, requests: Sequence[p4r.Entity]) -> AsyncIterator[p4r.Entity]:
         client = self._client()
-        request = p4r.ReadRequest(device_id=self.target.device_id, entities=wanted)
+        request = p4r.ReadRequest(device_id=self.target.device_id, entities=requests)
         try:
             async for reply in client.request_iter(request):
                 for entity in reply.entities:
@@ -226,18 +225,19 @@ class FabricClient:
     """All switches of a fabric. An asynchronous context manager: open inside, closed after."""
 
     def __init__(
-        self,
-        targets: Iterable[SwitchTarget],
-        pipeline: PipelineConfig | None = None,
-        *,
-        election_id: int = ELECTION_ID,
-        on_packet_in: PacketIn | None = None,
-    ) -> None:
+        self, targets: Iterable[SwitchTarget], pipeline: PipelineConfig | None = None, *,
+        election_id: int = ELECTION_ID, on_packet_in: PacketIn | None = None,
+    ) -> None:  # fmt: skip
         pipeline = pipeline or PipelineConfig.fabric()
         self.switches = {t.device_id: SwitchClient(t, pipeline, election_id, on_packet_in) for t in targets}
 
     async def __aenter__(self) -> FabricClient:
-        _prepare_finsy()
+        logger = logging.getLogger("finsy")
+        if _FAILURES not in logger.handlers:
+            logger.addHandler(_FAILURES)
+            logger.propagate = False
+        # finsy allows a call ten seconds; setting a pipeline may mean compiling it, on a busy machine.
+        finsy.p4client._DEFAULT_RPC_TIMEOUT = RPC_SECONDS  # pyright: ignore[reportAttributeAccessIssue]
         try:
             await self.each(lambda switch: switch.open())
         except BaseException:
@@ -306,12 +306,3 @@ class _Failures(logging.Handler):
 
 
 _FAILURES = _Failures()
-
-
-def _prepare_finsy() -> None:
-    logger = logging.getLogger("finsy")
-    if _FAILURES not in logger.handlers:
-        logger.addHandler(_FAILURES)
-        logger.propagate = False
-    # finsy allows a call ten seconds; setting a pipeline may mean compiling it, on a machine that does other things.
-    finsy.p4client._DEFAULT_RPC_TIMEOUT = RPC_SECONDS  # pyright: ignore[reportAttributeAccessIssue]

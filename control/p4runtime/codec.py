@@ -64,8 +64,7 @@ class Codec:
     """Encodes and decodes the entities of one P4Info.
 
     `port_bytes`: replicas name their ports by byte strings (P4Runtime 1.5) and not by the number that earlier
-    servers, BMv2's among them, understand.
-    """
+    servers, BMv2's among them, understand."""
 
     def __init__(self, p4info: p4i.P4Info, port_bytes: bool = False) -> None:
         self.p4info = p4info
@@ -141,13 +140,13 @@ class Codec:
         return entry
 
     def _encode_action(self, action: Action) -> p4r.Action:
-        known = self._actions.get(action.name)
-        if known is None:
+        declared = self._actions.get(action.name)
+        if declared is None:
             raise DetourError(f"the pipeline has no action {action.name!r}")
         params = self._params[action.name]
         if {name for name, _ in action.params} != set(params):
             raise DetourError(f"action {action.name} takes {', '.join(params) or 'nothing'}; {action} does not fit")
-        message = p4r.Action(action_id=known.preamble.id)
+        message = p4r.Action(action_id=declared.preamble.id)
         for name, value in action.params:
             number, bits = params[name]
             _check_width(f"{action.name}.{name}", value, bits)
@@ -221,23 +220,23 @@ class Codec:
         return None
 
     def _decode_action(self, message: p4r.Action) -> Action:
-        known = self._actions_by_id[message.action_id]
-        names = {number: name for name, (number, _) in self._params[known.preamble.name].items()}
-        return Action(known.preamble.name, tuple((names[p.param_id], from_bytes(p.value)) for p in message.params))
+        declared = self._actions_by_id[message.action_id]
+        names = {number: name for name, (number, _) in self._params[declared.preamble.name].items()}
+        return Action(declared.preamble.name, tuple((names[p.param_id], from_bytes(p.value)) for p in message.params))
 
     # -- what to ask for --------------------------------------------------------------------------------
 
     def read_everything(self) -> list[p4r.Entity]:
         """Wildcards that together cover all state that our model holds."""
-        wanted = [p4r.Entity(table_entry=p4r.TableEntry())]
+        requests = [p4r.Entity(table_entry=p4r.TableEntry())]
         # A selector's table has no settable default action; BMv2 answers with an empty entry.
         direct = [table for table in self.tables.values() if not table.selector]
-        wanted += [p4r.Entity(table_entry=p4r.TableEntry(table_id=t.id, is_default_action=True)) for t in direct]
-        wanted += [p4r.Entity(meter_entry=p4r.MeterEntry(meter_id=number)) for number in self._meters.values()]
+        requests += [p4r.Entity(table_entry=p4r.TableEntry(table_id=t.id, is_default_action=True)) for t in direct]
+        requests += [p4r.Entity(meter_entry=p4r.MeterEntry(meter_id=number)) for number in self._meters.values()]
         groups, sessions = p4r.Entity(), p4r.Entity()
         groups.packet_replication_engine_entry.multicast_group_entry.SetInParent()
         sessions.packet_replication_engine_entry.clone_session_entry.SetInParent()
-        return [*wanted, groups, sessions]
+        return [*requests, groups, sessions]
 
     def read_counters(self, cells: Iterable[tuple[str, int]]) -> list[p4r.Entity]:
         """Cells of indirect counters, as (counter, index)."""
@@ -250,12 +249,9 @@ class Codec:
 def _table(table: p4i.Table) -> TableInfo:
     fields = [MatchField(f.id, f.name, f.bitwidth, f.match_type) for f in table.match_fields]
     return TableInfo(
-        table.preamble.id,
-        table.preamble.name,
-        {field.name: field for field in fields},
-        {field.id: field for field in fields},
-        bool(table.implementation_id),
-    )
+        table.preamble.id, table.preamble.name, {field.name: field for field in fields},
+        {field.id: field for field in fields}, bool(table.implementation_id),
+    )  # fmt: skip
 
 
 def _check_width(what: str, value: int, bits: int) -> None:

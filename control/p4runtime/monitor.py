@@ -90,11 +90,11 @@ class CellReader:
         self._fabric = fabric
         self._asked: dict[int, tuple[Sequence[Cell], list[p4r.Entity]]] = {}
 
-    def _request(self, switch: SwitchClient, wanted: Sequence[Cell]) -> list[p4r.Entity]:
+    def _request(self, switch: SwitchClient, cells: Sequence[Cell]) -> list[p4r.Entity]:
         """The request, which is mostly that of the last time."""
         device = switch.target.device_id
-        if device not in self._asked or self._asked[device][0] != wanted:
-            self._asked[device] = wanted, switch.codec.read_counters(wanted)
+        if device not in self._asked or self._asked[device][0] != cells:
+            self._asked[device] = cells, switch.codec.read_counters(cells)
         return self._asked[device][1]
 
     async def read(
@@ -105,17 +105,17 @@ class CellReader:
         answer."""
 
         async def ask(switch: SwitchClient) -> list[tuple[int, int]]:
-            wanted = cells[switch.target.device_id]
+            own = cells[switch.target.device_id]
             values: dict[Cell, tuple[int, int]] = {}
-            messages = await switch.read_messages(self._request(switch, wanted))
+            messages = await switch.read_messages(self._request(switch, own))
             answered(switch.target.device_id)
             for message in messages:
                 entry = message.counter_entry
                 key = switch.codec.counter_names[entry.counter_id], entry.index.index
                 values[key] = entry.data.packet_count, entry.data.byte_count
-            return [values[cell] for cell in wanted]
+            return [values[cell] for cell in own]
 
-        return await self._fabric.each(ask, [device for device, wanted in cells.items() if wanted])
+        return await self._fabric.each(ask, [device for device, own in cells.items() if own])
 
 
 class Monitor:
@@ -149,6 +149,5 @@ class Monitor:
 
 
 def _cells(numbers: Sequence[int]) -> list[Cell]:
-    """What `Monitor` reads of a switch with these ports."""
     cells = [(counter, port) for counter in PORT_COUNTERS.values() for port in numbers]
     return cells + [(REASONS_COUNTER, verdict) for verdict in range(len(REASONS))]

@@ -49,13 +49,13 @@ class PipelineConfig:
         """Whether it is not one of ours."""
         return self.blob.parent != BUILD
 
-    def require(self, wanted: Plan) -> None:
+    def require(self, plan: Plan) -> None:
         """Sees that switches with this program can hold entries. Raises `DetourError`: the P4Info is none, or lacks a
         table, a field, an action or a meter, which is named."""
         from detour.control.p4runtime.codec import Codec
 
         codec = Codec(read_p4info(self.p4info))
-        for entities in wanted.values():
+        for entities in plan.values():
             for entity in entities:
                 try:
                     codec.encode(entity)

@@ -57,10 +57,8 @@ class UpperLayer:
 
 
 def upper_layer(packet: bytes) -> UpperLayer | None:
-    """The upper-layer header of an IPv6 packet; None if the packet ends before it.
-
-    In a fragment other than the first: what the first one begins with, which may be an extension header.
-    """
+    """The upper-layer header of an IPv6 packet; None if the packet ends before it. In a fragment other than the first:
+    what the first one begins with, which may be an extension header."""
     protocol, at = packet[6], _IPV6
     while protocol in _EXTENSIONS:
         if at + 8 > len(packet):
@@ -79,11 +77,9 @@ def upper_layer(packet: bytes) -> UpperLayer | None:
 
 
 def sid_problem(packet: bytes) -> tuple[int, int] | None:
-    """Code and pointer of the Parameter Problem about a packet that a switch's SID can do nothing with.
-
-    Extension headers are processed in order (RFC 8200, section 4; RFC 8986, 4.1) until one is at fault or beyond what
-    the switch takes apart (RFC 8883). None: nothing is to be said, as of a packet that ends within its headers.
-    """
+    """Code and pointer of the Parameter Problem about a packet that a switch's SID can do nothing with. Extension
+    headers are processed in order (RFC 8200, section 4; RFC 8986, 4.1) until one is at fault or beyond what the switch
+    takes apart (RFC 8883). None: nothing is to be said, as of a packet that ends within its headers."""
     field, at, options, last = _NEXT_HEADER, _IPV6, 0, False
     while packet[field] in (_HOP_BY_HOP, _DESTINATION, _ROUTING, _FRAGMENT):
         if at + 8 > len(packet):
@@ -100,9 +96,9 @@ def sid_problem(packet: bytes) -> tuple[int, int] | None:
                 return None  # not the first one: no upper layer to point at
             last = True
         elif packet[field] == _ROUTING:
-            found = _routing_problem(packet, at, length)
-            if found is not None or packet[at + 3]:
-                return found
+            problem = _routing_problem(packet, at, length)
+            if problem is not None or packet[at + 3]:
+                return problem
             last = True
         elif length > MAX_OPTIONS_BYTES:
             return HEADER_TOO_BIG, at
@@ -157,10 +153,8 @@ def _packet(frame: bytes) -> bytes | None:
 
 
 def answer(frame: bytes, reason: int, source: int) -> bytes | None:
-    """The ICMPv6 error, as an Ethernet frame, to the sender of a frame that a switch gave up.
-
-    `reason`: the verdict in the packet-in. `source`: the switch's IPv6 address. None: there is nothing to answer.
-    """
+    """The ICMPv6 error, as an Ethernet frame, to the sender of a frame that a switch gave up. `reason`: the verdict in
+    the packet-in. `source`: the switch's IPv6 address. None: there is nothing to answer."""
     packet = _packet(frame)
     if packet is None or not may_answer(frame):
         return None

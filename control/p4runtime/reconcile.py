@@ -51,12 +51,12 @@ def updates(codec: Codec, change: Difference) -> list[p4r.Update]:
     ]
 
 
-async def reconcile_switch(switch: SwitchClient, wanted: list[Entity]) -> Written:
-    """Writes what `wanted` and the switch differ in. Raises `DetourError`: the switch refuses an update or is gone."""
-    change = difference(await switch.read(), wanted)
+async def reconcile_switch(switch: SwitchClient, target: list[Entity]) -> Written:
+    """Writes what `target` and the switch differ in. Raises `DetourError`: the switch refuses an update or is gone."""
+    change = difference(await switch.read(), target)
     await switch.write(updates(switch.codec, change))
     fresh, changed = len(change.insert), len(change.modify)
-    return Written(fresh, changed, len(change.delete), len(wanted) - fresh - changed)
+    return Written(fresh, changed, len(change.delete), len(target) - fresh - changed)
 
 
 async def reconcile(fabric: FabricClient, plan: Plan) -> Written:
@@ -64,8 +64,6 @@ async def reconcile(fabric: FabricClient, plan: Plan) -> Written:
     done = await fabric.each(lambda s: reconcile_switch(s, plan[s.target.device_id]), list(plan))
     return sum(done.values(), Written())
 
-
-# -- lost connections ---------------------------------------------------------------------------------------
 
 FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 2.0  # between two attempts to reach a switch
@@ -77,8 +75,7 @@ Returned = Callable[[SwitchClient], Awaitable[None]]
 class Keeper:
     """See the module. Made and used in the event loop of the client.
 
-    `lost`: switches that are not reached, or do not hold again what they must, and why; by name.
-    """
+    `lost`: switches that are not reached, or do not hold again what they must, and why; by name."""
 
     def __init__(self, switches: Iterable[SwitchClient], returned: Returned) -> None:
         self._returned = returned

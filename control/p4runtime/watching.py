@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from detour.base.arrays import Int64Array
 from detour.base.dataplane import MAX_FLOW_LABEL
 from detour.base.errors import DetourError
 from detour.control import schema
@@ -32,7 +32,7 @@ def slot_cells(slot: int) -> tuple[Cell, ...]:
     return ((schema.FLOW_PASSED, 2 * slot), (schema.FLOW_PASSED, 2 * slot + 1), *waited)
 
 
-def _class_bounds() -> NDArray[np.int64]:
+def _class_bounds() -> Int64Array:
     octaves = np.arange(schema.DELAY_SHIFT, schema.DELAY_SHIFT + (schema.DELAY_CLASSES - 2) // 2)
     lower = np.stack([1 << octaves, 3 << (octaves - 1)], axis=1).ravel()
     return np.concatenate([[0], lower, [1 << int(octaves[-1] + 1)]])
@@ -42,7 +42,7 @@ CLASS_BOUNDS = _class_bounds()
 """(classes,) the least delay of every class, in ticks: 0, 16, 24, 32, 48 ... 2**19; two classes an octave"""
 
 
-def _class_means() -> NDArray[np.int64]:
+def _class_means() -> Int64Array:
     between = (CLASS_BOUNDS[:-1] + CLASS_BOUNDS[1:]) // 2
     between[0] = 0  # nearly all of these did not wait at all
     return np.append(between, CLASS_BOUNDS[-1])
@@ -139,7 +139,7 @@ def _free(taken: set[int], first: int, end: int) -> int | None:
     return next((number for number in range(first, end) if number not in taken), None)
 
 
-def counts(cells: NDArray[np.int64]) -> NDArray[np.int64]:
+def counts(cells: Int64Array) -> Int64Array:
     """(5,) packets, bytes, marked packets, ticks in the queue, and packets whose ticks are known, from (`CELLS`, 2)
     packets and bytes of the cells of a slot."""
     waited = cells[2:, 0]

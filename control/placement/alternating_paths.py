@@ -15,9 +15,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from detour.base.arrays import Int32Array, Int32s1, Int32s2, Int32s3, Int64s1, Int64s2, Int64s3
+from detour.base.arrays import Int32Array, Int32s1, Int32s2, Int32s3, Int64Array, Int64s1, Int64s2, Int64s3
 from detour.base.jit import allocating, int64
 from detour.control.native import PLACEMENT
 
@@ -36,20 +35,13 @@ STEPS = 10_000_000
 class Coloured(NamedTuple):
     """Edges, and what vertices of both sides (0: left, 1: right) and groups carry and take of each colour."""
 
-    ends: Int32s2
-    """(2, edges) vertex at either side"""
-    group: Int32s2
-    """(2, edges) group that the edge counts for, -1: none"""
-    colour: Int32s1
-    """(edges,)"""
-    load: Int64s3
-    """(2, vertices, colours), with edges that cannot move and are not among these"""
-    room: Int64s3
-    """(2, vertices, colours) what it may be; 0: no edge at all"""
-    group_load: Int64s3
-    """(2, groups, colours)"""
-    group_room: Int64s3
-    """(2, groups, colours)"""
+    ends: Int32s2  # (2, edges) vertex at either side
+    group: Int32s2  # (2, edges) group that the edge counts for, -1: none
+    colour: Int32s1  # (edges,)
+    load: Int64s3  # (2, vertices, colours), with edges that cannot move and are not among these
+    room: Int64s3  # (2, vertices, colours) what it may be; 0: no edge at all
+    group_load: Int64s3  # (2, groups, colours)
+    group_room: Int64s3  # (2, groups, colours)
 
 
 class _Lists(NamedTuple):
@@ -79,7 +71,6 @@ class _Trail(NamedTuple):
 
 @allocating
 def _link(g, lists, e):
-    """Puts an edge into the lists of its ends."""
     for side in range(2):
         u, c = g.ends[side, e], g.colour[e]
         head = lists.first[side, u, c]
@@ -123,7 +114,6 @@ def _recolour(g, lists, trail, e, to):
 
 @allocating
 def _take_back(g, lists, trail):
-    """Undoes all changes that are noted."""
     n = trail.count[0]
     for i in range(n - 1, -1, -1):
         _recolour(g, lists, trail, trail.changed[i, 0], trail.changed[i, 1])
@@ -303,12 +293,12 @@ def _shake(g: Coloured, lists: _Lists, trail: _Trail, members: Int32s2) -> None:
 @PLACEMENT.entry
 def _too_much(g: Coloured) -> int:
     """Edges beyond what vertices and groups take."""
-    found: Any = 0
+    excess: Any = 0
     for i in range(g.load.size):
-        found += max(0, g.load.flat[i] - g.room.flat[i])
+        excess += max(0, g.load.flat[i] - g.room.flat[i])
     for i in range(g.group_load.size):
-        found += max(0, g.group_load.flat[i] - g.group_room.flat[i])
-    return found
+        excess += max(0, g.group_load.flat[i] - g.group_room.flat[i])
+    return excess
 
 
 @PLACEMENT.entry
@@ -320,26 +310,17 @@ def _link_all(g: Coloured, lists: _Lists) -> None:
 def balance(g: Coloured, members: Int32Array | None = None) -> int:
     """Recolours edges, in place, until no vertex and no group carries more of a colour than it takes.
 
-    Args:
-        g: what is coloured; `load` and `group_load` follow.
-        members: (2, vertices) group of every vertex, -1: none; None: there are no groups.
-
-    Returns:
-        How much is left that is too much; 0: nothing.
-    """
+    `g`: what is coloured; `load` and `group_load` follow. `members`: (2, vertices) group of every vertex, -1: none;
+    None: there are no groups. Returns how much is left that is too much; 0: nothing."""
     edges, vertices = len(g.colour), g.load.shape[1]
     lists = _Lists(
         np.full(g.load.shape, -1, np.int32), np.full((2, edges), -1, np.int32), np.full((2, edges), -1, np.int32)
     )
     trail = _Trail(
-        np.zeros((2, vertices), np.int64),
-        np.full((2, vertices), -1, np.int64),
-        np.zeros((2 * vertices, 2), np.int64),
-        np.zeros(vertices, np.int64),
-        np.full(vertices, -1, np.int64),
-        np.zeros((4 * vertices + 4, 2), np.int64),
+        np.zeros((2, vertices), np.int64), np.full((2, vertices), -1, np.int64), np.zeros((2 * vertices, 2), np.int64),
+        np.zeros(vertices, np.int64), np.full(vertices, -1, np.int64), np.zeros((4 * vertices + 4, 2), np.int64),
         np.array([0, 0, STEPS, 0, 1, 0, 0]),
-    )
+    )  # fmt: skip
     if members is None:
         members = np.full((2, vertices), -1, np.int32)
     _link_all(g, lists)
@@ -351,6 +332,6 @@ def balance(g: Coloured, members: Int32Array | None = None) -> int:
     return int(trail.count[3])
 
 
-def without_groups(colours: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def without_groups(colours: int) -> tuple[Int64Array, Int64Array]:
     """`group_load` and `group_room` of none."""
     return np.zeros((2, 0, colours), np.int64), np.zeros((2, 0, colours), np.int64)

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.base.arrays import Int32Array
+from detour.base.arrays import FloatArray, IndexArray, Int32Array, Int64Array
 from detour.control.linear import solver
 from detour.control.placement.jobs import FlowSet
 from detour.control.placement.network import PlacementNetwork, collisions, loads
@@ -44,13 +44,13 @@ class _Problem:
     """`class_of`: (flows,) of the free flows; `count`, `size`: (classes,); `start`: paths of class k are start[k] to
     start[k + 1]; `users`: the paths that pass a link; `others`: (links,) what other flows put there."""
 
-    class_of: NDArray[np.intp]
-    count: NDArray[np.int64]
-    size: NDArray[np.int64]
+    class_of: IndexArray
+    count: Int64Array
+    size: Int64Array
     paths: list[SwitchPath]
     start: list[int]
     users: dict[int, list[int]]
-    others: NDArray[np.int64]
+    others: Int64Array
 
     def class_of_path(self, row: int) -> int:
         return int(np.searchsorted(self.start, row, side="right")) - 1
@@ -96,7 +96,10 @@ def solve(
         return Solved(path_rows, least) if least > bound else None
     new = path_rows.copy()
     new[free] = -1
-    for flow, row in zip(free.tolist(), _hand_out(problem, values).tolist(), strict=True):
+    order = np.argsort(problem.class_of, kind="stable")
+    chosen = np.empty(len(problem.class_of), np.int32)
+    chosen[order] = np.repeat(np.arange(len(values)), values)
+    for flow, row in zip(free.tolist(), chosen.tolist(), strict=True):
         new[flow, : len(problem.paths[row])] = problem.paths[row]
     return Solved(new, least)
 
@@ -137,7 +140,7 @@ def _model(problem: _Problem) -> Any:
     return model
 
 
-def _values(model: Any, problem: _Problem) -> tuple[NDArray[np.int64] | None, float]:
+def _values(model: Any, problem: _Problem) -> tuple[Int64Array | None, float]:
     """(flows on each path, None: there is no solution; what the solver says that the cost is at least: infinite, if
     there is none, and -inf, if it does not know)."""
     import highspy
@@ -154,11 +157,11 @@ def _values(model: Any, problem: _Problem) -> tuple[NDArray[np.int64] | None, fl
     return values, model.getInfo().mip_dual_bound
 
 
-def _sizes(problem: _Problem, rows: list[int]) -> NDArray[np.float64]:
+def _sizes(problem: _Problem, rows: list[int]) -> FloatArray:
     return np.array([problem.size[problem.class_of_path(row)] for row in rows], np.float64)
 
 
-def _least_busy(problem: _Problem, bound: int, busiest: int) -> tuple[NDArray[np.int64] | None, int]:
+def _least_busy(problem: _Problem, bound: int, busiest: int) -> tuple[Int64Array | None, int]:
     """A placement whose busiest link carries less than `busiest`, the least there is (None: none was found), and what
     that of every placement carries at least."""
     step = int(np.gcd.reduce(np.append(problem.size, problem.others)))  # all loads are multiples of it
@@ -186,14 +189,18 @@ def _least_busy(problem: _Problem, bound: int, busiest: int) -> tuple[NDArray[np
     return values, least
 
 
-def _fewest_collisions(problem: _Problem, busiest: int, worst: int) -> NDArray[np.int64] | None:
+def _fewest_collisions(problem: _Problem, busiest: int, worst: int) -> Int64Array | None:
     """A placement with the fewest collisions of those that put no more than `busiest` flows on a link; None: not found
     in time. `worst`: collisions of a known placement."""
     steps: dict[int, int] = {}
     for link, rows in problem.users.items():
         begin = int(problem.others[link])
         classes = {problem.class_of_path(row) for row in rows}
-        most = min(int(problem.count[list(classes)].sum()), _most(begin, worst), max(0, busiest - begin))
+        count, cost = 0, 0  # flows that the link can take without more than `worst` collisions in all
+        while cost + begin + count <= worst:
+            cost += begin + count
+            count += 1
+        most = min(int(problem.count[list(classes)].sum()), max(1, count), max(0, busiest - begin))
         steps[link] = most
     if len(problem.paths) + sum(steps.values()) > MAX_UNKNOWNS:
         return None
@@ -211,30 +218,12 @@ def _fewest_collisions(problem: _Problem, busiest: int, worst: int) -> NDArray[n
     return _values(model, problem)[0]
 
 
-def _most(begin: int, worst: int) -> int:
-    """Flows that a link with `begin` others can take without more than `worst` collisions in all."""
-    count, cost = 0, 0
-    while cost + begin + count <= worst:
-        cost += begin + count
-        count += 1
-    return max(1, count)
-
-
-def _load(problem: _Problem, values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """(links,) what all flows put on links."""
+def _load(problem: _Problem, values: Int64Array) -> Int64Array:
     load = problem.others.copy()
     for link, rows in problem.users.items():
         load[link] += int((values[rows] * _sizes(problem, rows).astype(np.int64)).sum())
     return load
 
 
-def _busiest(problem: _Problem, values: NDArray[np.int64]) -> int:
+def _busiest(problem: _Problem, values: Int64Array) -> int:
     return int(_load(problem, values).max(initial=0))
-
-
-def _hand_out(problem: _Problem, values: NDArray[np.int64]) -> Int32Array:
-    """(flows,) gives every free flow one of the places that its class has."""
-    order = np.argsort(problem.class_of, kind="stable")
-    chosen = np.empty(len(problem.class_of), np.int32)
-    chosen[order] = np.repeat(np.arange(len(values)), values)
-    return chosen

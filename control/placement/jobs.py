@@ -30,8 +30,8 @@ from typing import Any
 
 import numpy as np
 import yaml
-from numpy.typing import NDArray
 
+from detour.base.arrays import Int32Array, Int64Array
 from detour.base.errors import DetourError
 from detour.base.files import read_text
 from detour.topo import Topology
@@ -51,19 +51,19 @@ class FlowSet:
     """Flows as arrays, one element each. `job` indexes `names`; `pinned`: flow -> the path that its job demands;
     `bytes`: what each carries, None if the jobs do not say."""
 
-    source: NDArray[np.int32]
-    target: NDArray[np.int32]
-    job: NDArray[np.int32]
+    source: Int32Array
+    target: Int32Array
+    job: Int32Array
     names: tuple[str, ...]
     pinned: dict[int, SwitchPath] = field(default_factory=dict)
-    bytes: NDArray[np.int64] | None = None
+    bytes: Int64Array | None = None
 
     def __post_init__(self) -> None:
         if self.bytes is not None and (total := sum(self.bytes.tolist())) > MAX_TOTAL_BYTES:
             raise DetourError(f"flows carry {total} bytes in all; it may be {MAX_TOTAL_BYTES} at most")
 
     @cached_property
-    def size(self) -> NDArray[np.int64]:
+    def size(self) -> Int64Array:
         """(flows,) what a flow counts on a link: its bytes, or 1."""
         return np.ones(len(self), np.int64) if self.bytes is None else self.bytes
 
@@ -80,9 +80,7 @@ class FlowSet:
         return f"{self.names[self.job[flow]]}: h{self.source[flow]} to h{self.target[flow]}"
 
 
-# -- collectives --------------------------------------------------------------------------------------------
-
-_Pairs = NDArray[np.int32]
+_Pairs = Int32Array
 
 
 def ring(hosts: _Pairs) -> _Pairs:
@@ -105,16 +103,9 @@ def all_to_all(hosts: _Pairs) -> _Pairs:
 
 
 COLLECTIVES: dict[str, Callable[[_Pairs], _Pairs]] = {
-    "ring-all-reduce": ring,
-    "tree": tree,
-    "all-to-all": all_to_all,
-    "all-gather": ring,
-    "reduce-scatter": ring,
-}
+    "ring-all-reduce": ring, "tree": tree, "all-to-all": all_to_all, "all-gather": ring, "reduce-scatter": ring,
+}  # fmt: skip
 POINT_TO_POINT = "point-to-point"
-
-
-# -- files --------------------------------------------------------------------------------------------------
 
 
 def read_jobs(file: File, topology: Topology) -> FlowSet:
@@ -153,7 +144,6 @@ class _Loader(yaml.SafeLoader):
     """Refuses what `yaml.safe_load` takes: keys that are there twice, of which the last would count."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """The mapping of a node."""
         seen = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
         twice = next((key for place, key in enumerate(seen) if key in seen[:place]), None)
         if twice is not None:
@@ -199,7 +189,7 @@ def flows_of(document: Any, topology: Topology) -> FlowSet:
     return FlowSet(pairs[:, 0].copy(), pairs[:, 1].copy(), job_of, tuple(names), pinned, _bytes(jobs, names, job_of))
 
 
-def _bytes(jobs: list[dict[Any, Any]], names: list[str], job_of: NDArray[np.int32]) -> NDArray[np.int64] | None:
+def _bytes(jobs: list[dict[Any, Any]], names: list[str], job_of: Int32Array) -> Int64Array | None:
     """(flows,) what each flow carries, None if no job says so."""
     given = [job.get("bytes") for job in jobs]
     if all(value is None for value in given):
@@ -226,12 +216,12 @@ def _job(job: dict[Any, Any], topology: Topology) -> tuple[_Pairs, dict[int, Swi
     kind = job.get("collective")
     if kind != POINT_TO_POINT and (not isinstance(kind, str) or kind not in COLLECTIVES):
         raise DetourError(f"there is no collective {kind!r}; allowed: {', '.join(COLLECTIVES)}, {POINT_TO_POINT}")
-    wanted = "pairs" if kind == POINT_TO_POINT else "hosts"
+    needed = "pairs" if kind == POINT_TO_POINT else "hosts"
     allowed = _COMMON | ({"pairs"} if kind == POINT_TO_POINT else {"hosts", "shuffle"})
     if extra := set(job) - allowed:
         raise DetourError(f"{_listed(extra)}; allowed: {', '.join(sorted(allowed))}")
-    if wanted not in job:
-        raise DetourError(f"{kind} needs `{wanted}`")
+    if needed not in job:
+        raise DetourError(f"{kind} needs `{needed}`")
     times = job.get("connections", 1)
     if type(times) is not int or not 1 <= times <= 1024:
         raise DetourError(f"connections is {times!r}; it must be a whole number from 1 to 1024")

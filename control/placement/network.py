@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.base.arrays import Floats1, Int32Array, Int32s1, Int32s2
+from detour.base.arrays import BoolArray, FloatArray, Floats1, IndexArray, Int32Array, Int32s1, Int32s2, Int64Array
 from detour.control.native import PLACEMENT
 from detour.control.routes.routing import NextHops
 from detour.topo import Topology
@@ -37,7 +37,7 @@ class DirectedLinks(NamedTuple):
 @lru_cache(maxsize=4)
 def directed_links(topology: Topology) -> DirectedLinks:
     """Those of a topology; numbers stay the same whatever fails."""
-    found: dict[tuple[int, int], int] = {}
+    link_at: dict[tuple[int, int], int] = {}
     rows: list[list[tuple[int, int, int]]] = [[] for _ in topology.switches]
     of_link = np.full((len(topology.links), 2), -1, np.int32)
     host_links = np.zeros(len(topology.hosts), np.int32)
@@ -46,14 +46,14 @@ def directed_links(topology: Topology) -> DirectedLinks:
             host_links[link.b[0]] = link.index
             continue
         for way, (a, b) in enumerate(((link.a[0], link.b[0]), (link.b[0], link.a[0]))):
-            if (a, b) not in found:
-                found[a, b] = len(found)
-                rows[a].append((b, found[a, b], GLOBAL if link.kind == "global" else LOCAL))
-            of_link[link.index, way] = found[a, b]
+            if (a, b) not in link_at:
+                link_at[a, b] = len(link_at)
+                rows[a].append((b, link_at[a, b], GLOBAL if link.kind == "global" else LOCAL))
+            of_link[link.index, way] = link_at[a, b]
     table = np.full((3, len(rows), max(1, *map(len, rows))), -1, np.int32)
     for switch, row in enumerate(rows):
         table[:, switch, : len(row)] = np.array(row, np.int32).reshape(-1, 3).T
-    return DirectedLinks(table[0], table[1], table[2], of_link, host_links, [f"s{a}-s{b}" for a, b in found])
+    return DirectedLinks(table[0], table[1], table[2], of_link, host_links, [f"s{a}-s{b}" for a, b in link_at])
 
 
 class SearchGraph(NamedTuple):
@@ -77,7 +77,11 @@ class PlacementNetwork:
         self.group_of = np.array([switch.group for switch in topology.switches], np.int32)
         self.wiring = directed_links(topology)
         self.names = self.wiring.names
-        self.alive = self._alive()  # (links,) whether a directed link is there
+        kept = np.ones(len(self.topology.links), np.bool_)
+        kept[list(dead_links(self.topology, self.failures))] = False
+        numbers = self.wiring.of_link[kept].ravel()
+        self.alive = np.zeros(len(self.names), np.bool_)  # (links,) whether a directed link is there
+        self.alive[numbers[numbers >= 0]] = True
         neighbour, number, weight = self.wiring[:3]
         there = (neighbour >= 0) & self.alive[number]
         self.link = np.full((len(topology.switches),) * 2, -1, np.int32)
@@ -86,14 +90,6 @@ class PlacementNetwork:
         self.link[rows, neighbour[rows, columns]] = number[rows, columns]
         self._live = np.where(there, neighbour, -1).astype(np.int32)
         self._cost = np.where(weight > 0, 1, weight).astype(np.int32) if detours else weight
-
-    def _alive(self) -> NDArray[np.bool_]:
-        kept = np.ones(len(self.topology.links), np.bool_)
-        kept[list(dead_links(self.topology, self.failures))] = False
-        numbers = self.wiring.of_link[kept].ravel()
-        found = np.zeros(len(self.names), np.bool_)
-        found[numbers[numbers >= 0]] = True
-        return found
 
     @property
     def links(self) -> int:
@@ -104,9 +100,9 @@ class PlacementNetwork:
     def ends(self) -> tuple[Int32Array, Int32Array]:
         """(links,) switches at which directed links begin and end."""
         tail, column = np.nonzero(self.wiring.neighbour >= 0)
-        found = np.empty((2, self.links), np.int32)
-        found[:, self.wiring.number[tail, column]] = tail, self.wiring.neighbour[tail, column]
-        return found[0], found[1]
+        ends = np.empty((2, self.links), np.int32)
+        ends[:, self.wiring.number[tail, column]] = tail, self.wiring.neighbour[tail, column]
+        return ends[0], ends[1]
 
     @property
     def broken(self) -> bool:
@@ -139,12 +135,12 @@ class PlacementNetwork:
         return np.array([switch.tier for switch in self.topology.switches], np.int32)
 
     @cached_property
-    def lost_hosts(self) -> NDArray[np.bool_]:
+    def lost_hosts(self) -> BoolArray:
         """(hosts,) whether a host's switch or link is down."""
         dead, down = dead_links(self.topology, self.failures), dead_switches(self.failures)
         return np.isin(self.wiring.host_links, list(dead)) | np.isin(self.edge_of, list(down))
 
-    def unreachable(self, source: Int32Array, target: Int32Array) -> NDArray[np.intp]:
+    def unreachable(self, source: Int32Array, target: Int32Array) -> IndexArray:
         """Which of the pairs of hosts have no path between them."""
         graph = self.graph
         far = graph.distance[graph.row_of[self.edge_of[target]], self.edge_of[source]] >= FAR
@@ -172,35 +168,35 @@ class PlacementNetwork:
         switches = self.topology.switches
         edges = np.unique(self.edge_of).tolist()
         number = np.full((len(switches), len(switches)), -1, np.int32)
-        found: dict[tuple[int, ...], int] = {}
+        rows: dict[tuple[int, ...], int] = {}
         for switch in switches:
             routes = NextHops(self.topology, self.failures, switch.index)
-            known: dict[int, int] = {}
+            row_of: dict[int, int] = {}
             for edge in edges:
                 if edge == switch.index or not routes.reachable(edge):
                     continue
                 # Equal choices are the same object.
                 choice = routes.actions(edge)
-                if id(choice) not in known:
+                if id(choice) not in row_of:
                     ports = (each.action["port"] for each in choice.choices)
                     peers = tuple(peer.index for port in ports if (peer := switch.peer(port)) is not None)
-                    known[id(choice)] = found.setdefault(peers, len(found))
-                number[switch.index, edge] = known[id(choice)]
-        widest = max(map(len, found), default=1)
-        following = np.full((max(1, len(found)), widest), -1, np.int32)
-        for peers, row in found.items():
+                    row_of[id(choice)] = rows.setdefault(peers, len(rows))
+                number[switch.index, edge] = row_of[id(choice)]
+        widest = max(map(len, rows), default=1)
+        following = np.full((max(1, len(rows)), widest), -1, np.int32)
+        for peers, row in rows.items():
             following[row, : len(peers)] = peers
         return number, (following >= 0).sum(axis=1).astype(np.int32), following
 
 
 @PLACEMENT.entry
-def _distances(neighbour: Int32s2, weight: Int32s2, ends: Int32s1, found: Int32s2) -> None:
+def _distances(neighbour: Int32s2, weight: Int32s2, ends: Int32s1, distance: Int32s2) -> None:
     """Fills in (ends, switches) distance of every switch to each end, relaxed from the end until nothing changes."""
     n, width = neighbour.shape
-    found[:] = FAR
+    distance[:] = FAR
     queue, waiting = np.empty(n, np.int32), np.zeros(n, np.bool_)
     for row in range(len(ends)):
-        found[row, ends[row]] = 0
+        distance[row, ends[row]] = 0
         queue[0] = ends[row]
         head, held = 0, 1
         while held:
@@ -210,34 +206,34 @@ def _distances(neighbour: Int32s2, weight: Int32s2, ends: Int32s1, found: Int32s
             waiting[x] = False
             for c in range(width):
                 y = neighbour[x, c]
-                if y >= 0 and found[row, x] + weight[x, c] < found[row, y]:
-                    found[row, y] = found[row, x] + weight[x, c]
+                if y >= 0 and distance[row, x] + weight[x, c] < distance[row, y]:
+                    distance[row, y] = distance[row, x] + weight[x, c]
                     if not waiting[y]:
                         waiting[y] = True
                         queue[(head + held) % n] = y
                         held += 1
 
 
-def loads(network: PlacementNetwork, path_rows: Int32Array, size: NDArray[Any] | None = None) -> NDArray[np.float64]:
+def loads(network: PlacementNetwork, path_rows: Int32Array, size: NDArray[Any] | None = None) -> FloatArray:
     """(links,) what every directed link carries: flows, or their `size` (flows,)."""
-    found = np.zeros(network.links, np.float64)
+    load = np.zeros(network.links, np.float64)
     sizes = np.ones(1) if size is None else np.ascontiguousarray(size, np.float64)
-    _add_loads(network.link, path_rows, sizes, found)
-    return found
+    _add_loads(network.link, path_rows, sizes, load)
+    return load
 
 
 @PLACEMENT.entry
-def _add_loads(link: Int32s2, path_rows: Int32s2, size: Floats1, found: Floats1) -> None:
+def _add_loads(link: Int32s2, path_rows: Int32s2, size: Floats1, load: Floats1) -> None:
     """`size`: of every flow, or a single one for all."""
-    one = len(size) == 1
+    alike = len(size) == 1
     for flow in range(len(path_rows)):
-        x, what = path_rows[flow, 0], size[0 if one else flow]
+        x, what = path_rows[flow, 0], size[0 if alike else flow]
         for hop in range(1, path_rows.shape[1]):
             y = path_rows[flow, hop]
             if y < 0:
                 break
             if link[x, y] >= 0:
-                found[link[x, y]] += what
+                load[link[x, y]] += what
             x = y
 
 
@@ -253,7 +249,7 @@ def collisions(load: NDArray[Any]) -> int:
     return int(colliding(load).sum())
 
 
-def colliding(load: NDArray[Any]) -> NDArray[np.int64]:
+def colliding(load: NDArray[Any]) -> Int64Array:
     """(links,) pairs of flows that meet on every link."""
     wide = load.astype(np.int64)
     return wide * (wide - 1) // 2

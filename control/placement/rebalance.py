@@ -5,7 +5,8 @@ flows that move cannot: flows exchange their paths along alternating paths (`alt
 Two tiers: flows are edges between leaves, spines their colours. Three tiers: the same twice, as in `colouring`, first
 aggregation switches; there the flows of a pod that use one and go to other pods are no more than its links to cores
 take. Then, for each aggregation switch whose links to cores are still too busy, cores.
-"""
+
+Single flows look for the cheapest path among what the others carry, in turns, until nobody gains (`local_search`)."""
 
 from __future__ import annotations
 
@@ -15,31 +16,82 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.base.arrays import Bools1, Int32Array, Int32s1, Int32s2, Int64Array, Int64s1, Int64s3
+from detour.base.arrays import BoolArray, Bools1, FloatArray, Int32Array, Int32s1, Int32s2, Int64Array, Int64s1, Int64s3
 from detour.control.native import PLACEMENT
 from detour.control.placement import search
 from detour.control.placement.alternating_paths import Coloured, balance, without_groups
-from detour.control.placement.local_search import local_search
 from detour.control.placement.network import PlacementNetwork, loads, widened
-from detour.control.placement.placement import Placement
+from detour.control.placement.placement import Placement, busiest_bound
+from detour.control.placement.search import Walked
+
+PASSES = 50  # turns of every flow at most; each lowers the cost or is the last
+MAX_TURNS = 1_000_000
+"""turns of all flows together at most, but at least one of those that nothing else has placed: some seconds"""
+
+
+def local_search(
+    old: Placement, free: NDArray[np.integer], *, move: bool = True, walk: Walked | None = None
+) -> Placement:
+    """Gives those of the flows `free` a path that have none or whose path is down; then, unless `move` is False, lets
+    all of `free` go where it is better for all. `walk`: where flows are, if that is known already; it is changed."""
+    network, flows = old.network, old.flows
+    if walk is None:
+        walk = search.walked(network, widened(old.path_rows, network.longest).copy())
+    path_rows, links = walk
+    lost = search.broken(walk)
+    if len(free) < len(flows):
+        chosen = np.zeros(len(flows), np.bool_)
+        chosen[free] = True
+        lost &= chosen
+    turns = np.flatnonzero(lost)
+    path_rows[turns], links[turns] = -1, -1
+    load = loads(network, path_rows, flows.size)
+    source, target, size = flows.source, flows.target, flows.size
+    placed = (path_rows[:, 0] >= 0) | lost
+    if not placed.all():
+        source, target, size = source[placed], target[placed], size[placed]
+    limit = busiest_bound(network, source, target, size)
+    ends = network.edge_of[flows.source], network.edge_of[flows.target]
+    # Great flows first: small ones fit in beside them.
+    turns = turns[np.argsort(-flows.size[turns], kind="stable")].astype(np.int32)
+    search.descend(network, turns, ends, flows.size, walk, load, limit)
+    placement = replace(old, path_rows=path_rows)
+    return _lowered(placement, walk, load, free, float(limit)) if move else placement
+
+
+def _lowered(
+    placement: Placement, walk: Walked, load: FloatArray, free: NDArray[np.integer], bound: float
+) -> Placement:
+    """Lets the flows `free` move as long as anybody gains. Where the busiest link stays above the bound, it is tried
+    again with a limit just below what it carries, until that is in vain."""
+    network, flows = placement.network, placement.flows
+    ends = network.edge_of[flows.source], network.edge_of[flows.target]
+    limit, best, left = bound, (np.inf, walk.switches), MAX_TURNS
+    while True:
+        for _ in range(PASSES):
+            turns = search.movable(network, walk, load, flows.size, free)[:left].astype(np.int32)
+            left -= len(turns)
+            if not search.descend(network, turns, ends, flows.size, walk, load, limit):
+                break
+        busiest = load.max(initial=0)
+        if busiest >= best[0]:
+            return replace(placement, path_rows=best[1])
+        best = busiest, walk.switches.copy()
+        if busiest <= bound or left <= 0:
+            return replace(placement, path_rows=best[1])
+        limit = max(bound, busiest - max(1, busiest // 100))
 
 
 class _Pods(NamedTuple):
     """A fat-tree by numbers: link (edge or aggregation switch, way up) to its number, -1 where it is down."""
 
     half: int
-    first: Int32Array
-    """(pods,) index of the first edge switch; aggregation switches follow the edges"""
-    cores: int
-    """index of the first core"""
-    up: NDArray[np.int64]
-    """(pods * half, half) link from an edge switch to an aggregation switch of its pod"""
-    down: NDArray[np.int64]
-    """the other way round"""
-    out: NDArray[np.int64]
-    """(pods * half, half) link from an aggregation switch to one of its cores"""
-    back: NDArray[np.int64]
-    """the other way round"""
+    first: Int32Array  # (pods,) index of the first edge switch; aggregation switches follow the edges
+    cores: int  # index of the first core
+    up: Int64Array  # (pods * half, half) link from an edge switch to an aggregation switch of its pod
+    down: Int64Array  # the other way round
+    out: Int64Array  # (pods * half, half) link from an aggregation switch to one of its cores
+    back: Int64Array  # the other way round
 
 
 def _pods_of(network: PlacementNetwork) -> _Pods:
@@ -53,40 +105,32 @@ def _pods_of(network: PlacementNetwork) -> _Pods:
     core = np.tile(cores + np.arange(half)[:, None] * half + at, (pods, 1))
     link = network.link.astype(np.int64)
     return _Pods(
-        half,
-        first,
-        cores,
-        link[edges[:, None], above],
-        link[above, edges[:, None]],
-        link[aggregations[:, None], core],
+        half, first, cores, link[edges[:, None], above], link[above, edges[:, None]], link[aggregations[:, None], core],
         link[core, aggregations[:, None]],
-    )
+    )  # fmt: skip
 
 
 def rebalanced(old: Placement, free: NDArray[np.integer], before: Int32Array) -> Placement:
     """The placement with a less busy busiest link if flows of `free` that exchange their paths lead to one; else the
     same.
 
-    Args:
-        old: where all flows are that have a path.
-        free: flows that may move.
-        before: (flows, switches) path rows of before the damage. Where exchanging from `old` on does not lead to the
-            bound, it is tried from these: what uses links that are down has not been pressed in anywhere there.
-    """
+    `old`: where all flows are that have a path. `free`: flows that may move. `before`: (flows, switches) path rows of
+    before the damage. Where exchanging from `old` on does not lead to the bound, it is tried from these: what uses
+    links that are down has not been pressed in anywhere there."""
     size = old.flows.size
-    if not old.network.tiers or not len(free) or (one := int(size[0])) != size.max() or one != size.min():
+    if not old.network.tiers or not len(free) or (unit := int(size[0])) != size.max() or unit != size.min():
         return old
     movable = np.zeros(len(old.flows), np.bool_)
     movable[free] = True
     best, least = old, old.cut_bound
     for path_rows in (old.path_rows, before):
         if best.busiest > least:
-            found = exchanged(old, movable, path_rows, least // one)
-            best = min(best, found, key=lambda placement: placement.busiest)
+            tried = exchanged(old, movable, path_rows, least // unit)
+            best = min(best, tried, key=lambda placement: placement.busiest)
     return best
 
 
-def exchanged(old: Placement, movable: NDArray[np.bool_], before: Int32Array, limit: int) -> Placement:
+def exchanged(old: Placement, movable: BoolArray, before: Int32Array, limit: int) -> Placement:
     """The placement after all that `movable` flows can do, from `before` on, so that no link has more than `limit`."""
     now = widened(old.path_rows, before.shape[1])
     path_rows = widened(before, now.shape[1]).copy()
@@ -95,21 +139,21 @@ def exchanged(old: Placement, movable: NDArray[np.bool_], before: Int32Array, li
     network, load = old.network, loads(old.network, path_rows).astype(np.int64)
     change = _change_spines if network.tiers == 2 else _change_ways
     left = change(network, path_rows, load, movable, limit)
-    found = replace(old, path_rows=path_rows)
+    new = replace(old, path_rows=path_rows)
     if not left:
-        return found
+        return new
     walk = search.walked(network, path_rows)
-    return local_search(found, np.flatnonzero(search.broken(walk) & movable), move=False, walk=walk)
+    return local_search(new, np.flatnonzero(search.broken(walk) & movable), move=False, walk=walk)
 
 
 def _loads_of(
-    load: Int64Array, up: NDArray[np.int64], down: NDArray[np.int64], limit: int, ends: Int32Array, colour: Int32Array
+    load: Int64Array, up: Int64Array, down: Int64Array, limit: int, ends: Int32Array, colour: Int32Array
 ) -> tuple[Int64Array, Int64Array]:
     """(2, vertices, colours) what links carry, and what they may: nothing where they are down. There it is the edges
     from `ends` with a `colour` (-1: none) that are still to move."""
     links = np.stack([up, down])
     carried, room = np.where(links >= 0, load[links], 0), np.where(links >= 0, limit, 0).astype(np.int64)
-    links, carried, room = (np.ascontiguousarray(each) for each in (links, carried, room))
+    links, carried, room = map(np.ascontiguousarray, (links, carried, room))
     if (links < 0).any():
         _add_dead(links, ends, colour, carried)
     return carried, room
@@ -124,7 +168,7 @@ def _add_dead(links: Int64s3, ends: Int32s2, colour: Int32s1, carried: Int64s3) 
 
 
 def _change_spines(
-    network: PlacementNetwork, path_rows: Int32Array, load: Int64Array, movable: NDArray[np.bool_], limit: int
+    network: PlacementNetwork, path_rows: Int32Array, load: Int64Array, movable: BoolArray, limit: int
 ) -> int:
     leaves, spines = np.unique(network.edge_of), network.spines
     number = np.full(len(network.group_of), -1, np.int32)
@@ -144,7 +188,7 @@ def _change_spines(
 
 
 def _change_ways(
-    network: PlacementNetwork, path_rows: Int32Array, load: Int64Array, movable: NDArray[np.bool_], limit: int
+    network: PlacementNetwork, path_rows: Int32Array, load: Int64Array, movable: BoolArray, limit: int
 ) -> int:
     pods = _pods_of(network)
     half, count = pods.half, len(pods.first)

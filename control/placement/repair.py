@@ -6,16 +6,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from detour.base.arrays import Int32Array
+from detour.base.arrays import BoolArray, IndexArray
 from detour.control.placement import search
-from detour.control.placement.jobs import FlowSet
-from detour.control.placement.local_search import local_search
 from detour.control.placement.network import PlacementNetwork, widened
 from detour.control.placement.place import place
 from detour.control.placement.placement import Placement
-from detour.control.placement.rebalance import rebalanced
+from detour.control.placement.rebalance import local_search, rebalanced
 from detour.control.placement.search import Walked
 from detour.topo.failures import Failures
 
@@ -31,16 +28,15 @@ class Repair:
     because their hosts are cut off or the path that their job demands is down."""
 
     placement: Placement
-    moved: NDArray[np.intp]
-    lost: NDArray[np.intp]
+    moved: IndexArray
+    lost: IndexArray
 
 
 def repair(old: Placement, failures: Failures) -> Repair:
-    """Moves the flows whose path has lost a link, and gives flows that had none one if they can have it.
-
-    Others move only if they have to: after a failure if the busiest link is well above the bound (`WORTH`),
-    and exchanging the paths of some flows (`rebalance`) helps, or else if it is more than a flow above; where something
-    has come back if collisions are above the bound."""
+    """Moves the flows whose path has lost a link, and gives flows that had none one if they can have it. Others move
+    only if they have to: after a failure if the busiest link is well above the bound (`WORTH`), and exchanging the
+    paths of some flows (`rebalance`) helps, or else if it is more than a flow above; where something has come back if
+    collisions are above the bound."""
     network = PlacementNetwork(old.network.topology, failures, detours=old.network.detours)
     walk = search.walked(network, widened(old.path_rows, network.longest).copy())
     broken, cut = _broken(network, old, walk)
@@ -49,27 +45,30 @@ def repair(old: Placement, failures: Failures) -> Repair:
     free[pinned] = False
     gone = np.flatnonzero(broken | cut)
     walk.switches[gone], walk.links[gone] = -1, -1
-    if pinned:
-        _restore_pinned(network, old.flows, walk.switches, cut)
+    if pinned:  # flows whose job demands a path have that, or none
+        for flow, path in old.flows.pinned.items():
+            walk.switches[flow] = -1
+            if not cut[flow] and (network.link[list(path[:-1]), list(path[1:])] >= 0).all():
+                walk.switches[flow, : len(path)] = path
         walk = search.walked(network, walk.switches)
     home = old.path_rows if old.home is None else old.home
     start = replace(old, network=network, path_rows=walk.switches, least=0, home=home)
-    found = local_search(start, np.flatnonzero(free), move=False, walk=walk)
+    new = local_search(start, np.flatnonzero(free), move=False, walk=walk)
     able = ~cut
     able[pinned + sorted(old.rerouted)] = False
     others = np.flatnonzero(able)
     if (network.alive & ~old.network.alive).any() or (old.network.lost_hosts & ~network.lost_hosts).any():
-        found = _better(found, others, whole=not (cut.any() or pinned or old.rerouted))
-        return _compared(old, found)
-    least = found.cut_bound
-    if found.busiest > least * (1 + WORTH):
-        found = rebalanced(found, others, old.path_rows)
-    if found.busiest > least + CLOSE * int(found.flows.size.max(initial=1)):
-        found = local_search(found, others)
-    return _compared(old, found)
+        new = _better(new, others, whole=not (cut.any() or pinned or old.rerouted))
+        return _compared(old, new)
+    least = new.cut_bound
+    if new.busiest > least * (1 + WORTH):
+        new = rebalanced(new, others, old.path_rows)
+    if new.busiest > least + CLOSE * int(new.flows.size.max(initial=1)):
+        new = local_search(new, others)
+    return _compared(old, new)
 
 
-def _broken(network: PlacementNetwork, old: Placement, walk: Walked) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def _broken(network: PlacementNetwork, old: Placement, walk: Walked) -> tuple[BoolArray, BoolArray]:
     """(flows,) which have no path that is whole, and which of these can have none."""
     flows, broken = old.flows, search.broken(walk)
     cut = np.zeros(len(flows), np.bool_)
@@ -80,46 +79,38 @@ def _broken(network: PlacementNetwork, old: Placement, walk: Walked) -> tuple[ND
     return broken, cut
 
 
-def _restore_pinned(network: PlacementNetwork, flows: FlowSet, path_rows: Int32Array, cut: NDArray[np.bool_]) -> None:
-    """Flows whose job demands a path have that, or none."""
-    for flow, path in flows.pinned.items():
-        path_rows[flow] = -1
-        if not cut[flow] and (network.link[list(path[:-1]), list(path[1:])] >= 0).all():
-            path_rows[flow, : len(path)] = path
-
-
-def _better(found: Placement, others: NDArray[np.intp], *, whole: bool) -> Placement:
+def _better(placement: Placement, others: IndexArray, *, whole: bool) -> Placement:
     """Uses what has come back: flows return to where they were placed, then move as long as that is better for all, and
     if that does not lead to the bound all are placed anew (`whole`: if all of them may be)."""
-    if _at_bound(found):
-        return found
-    found = _homeward(found, others)
-    if not _at_bound(found):
-        found = local_search(found, others)
-    if whole and not _at_bound(found):
-        anew = place(found.network.topology, found.flows, found.network.failures, detours=found.network.detours)
-        if (anew.busiest, anew.collisions) < (found.busiest, found.collisions):
-            return anew
-    return found
-
-
-def _homeward(found: Placement, others: NDArray[np.intp]) -> Placement:
-    """The flows `others` are back where they were placed at first, as far as these paths are whole."""
-    assert found.home is not None
-    width = max(found.home.shape[1], found.path_rows.shape[1])
-    home, path_rows = widened(found.home, width), widened(found.path_rows, width).copy()
-    links = search.walked(found.network, home).links
+    if _at_bound(placement):
+        return placement
+    assert placement.home is not None
+    # The flows are back where they were placed at first, as far as these paths are whole.
+    width = max(placement.home.shape[1], placement.path_rows.shape[1])
+    home, path_rows = widened(placement.home, width), widened(placement.path_rows, width).copy()
+    links = search.walked(placement.network, home).links
     back = others[((home[others, 1:] < 0) | (links[others] >= 0)).all(axis=1)]
     path_rows[back] = home[back]
-    return replace(found, path_rows=path_rows)
+    placement = replace(placement, path_rows=path_rows)
+    if not _at_bound(placement):
+        placement = local_search(placement, others)
+    if whole and not _at_bound(placement):
+        anew = place(
+            placement.network.topology, placement.flows, placement.network.failures, detours=placement.network.detours
+        )
+        if (anew.busiest, anew.collisions) < (placement.busiest, placement.collisions):
+            return anew
+    return placement
 
 
-def _at_bound(found: Placement) -> bool:
-    return found.busiest <= found.cut_bound and (found.flows.bytes is not None or found.collisions <= found.lower_bound)
+def _at_bound(placement: Placement) -> bool:
+    return placement.busiest <= placement.cut_bound and (
+        placement.flows.bytes is not None or placement.collisions <= placement.lower_bound
+    )
 
 
-def _compared(old: Placement, found: Placement) -> Repair:
-    width = max(old.path_rows.shape[1], found.path_rows.shape[1])
-    before, after = widened(old.path_rows, width), widened(found.path_rows, width)
+def _compared(old: Placement, new: Placement) -> Repair:
+    width = max(old.path_rows.shape[1], new.path_rows.shape[1])
+    before, after = widened(old.path_rows, width), widened(new.path_rows, width)
     moved = (before != after).any(axis=1) & (after[:, 0] >= 0)
-    return Repair(found, np.flatnonzero(moved), np.flatnonzero(after[:, 0] < 0))
+    return Repair(new, np.flatnonzero(moved), np.flatnonzero(after[:, 0] < 0))

@@ -67,15 +67,9 @@ class PlacementReport:
 
 
 def compare(
-    topology: Topology,
-    flows: FlowSet,
-    failures: Failures = NONE,
-    seeds: int = SEEDS,
-    progress: Callable[[str], None] = lambda text: None,
-    *,
-    detours: bool = False,
-    repaired: bool = False,
-) -> tuple[Placement, PlacementReport]:
+    topology: Topology, flows: FlowSet, failures: Failures = NONE, seeds: int = SEEDS,
+    progress: Callable[[str], None] = lambda text: None, *, detours: bool = False, repaired: bool = False,
+) -> tuple[Placement, PlacementReport]:  # fmt: skip
     """Places the flows; (placement, report). `detours`: see `place`; `repaired`: they are placed without the failures,
     and that is repaired. Raises `DetourError`: see `place`."""
     progress("placing")
@@ -103,23 +97,10 @@ def compare(
         if placement.load[i] or chance.load[i]
     ]
     return placement, PlacementReport(
-        topology=topology.spec,
-        flows=len(flows),
-        jobs=len(flows.names),
-        method=placement.method,
-        collisions=count,
-        lower_bound=floor,
-        gap=round(count / floor - 1, 6) if floor else (0.0 if count == 0 else None),
-        ecmp_mean=chance.mean,
-        ecmp_worst=chance.worst,
-        busiest=placement.busiest,
-        bound=placement.bound,
-        busiest_gap=round(placement.busiest / placement.bound - 1, 6) if placement.bound else 0.0,
-        unit=flows.unit,
-        ecmp_busiest_mean=float(np.mean(chance.busiest)),
-        ecmp_busiest_worst=max(chance.busiest),
-        seeds=seeds,
-        seconds=round(seconds, 3),
-        links=links,
-        moved=None if change is None else len(change.moved),
-    )
+        topology=topology.spec, flows=len(flows), jobs=len(flows.names), method=placement.method, collisions=count,
+        lower_bound=floor, gap=round(count / floor - 1, 6) if floor else (0.0 if count == 0 else None),
+        ecmp_mean=chance.mean, ecmp_worst=chance.worst, busiest=placement.busiest, bound=placement.bound,
+        busiest_gap=round(placement.busiest / placement.bound - 1, 6) if placement.bound else 0.0, unit=flows.unit,
+        ecmp_busiest_mean=float(np.mean(chance.busiest)), ecmp_busiest_worst=max(chance.busiest), seeds=seeds,
+        seconds=round(seconds, 3), links=links, moved=None if change is None else len(change.moved),
+    )  # fmt: skip

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.base.arrays import Floats1, Int32Array, Int32s1, Int32s2, Int64s1
+from detour.base.arrays import BoolArray, FloatArray, Floats1, IndexArray, Int32Array, Int32s1, Int32s2, Int64s1
 from detour.base.jit import allocating, int64
 from detour.control.native import PLACEMENT, assign
 from detour.control.placement.network import PlacementNetwork, SearchGraph
@@ -34,7 +34,7 @@ class Side(NamedTuple):
     """Of the search from one end, by links from there and switch: cost, switch and link before, tick of the last visit,
     and the switches in order of visit."""
 
-    cost: NDArray[np.float64]
+    cost: FloatArray
     before: Int32Array
     by: Int32Array
     seen: Int32Array
@@ -45,12 +45,9 @@ class Side(NamedTuple):
 def _side(levels: int, n: int) -> Any:
     shape = (levels + 1, n)
     return Side(
-        np.empty(shape, np.float64),
+        np.empty(shape, np.float64), np.empty(shape, np.int32), np.empty(shape, np.int32), np.zeros(shape, np.int32),
         np.empty(shape, np.int32),
-        np.empty(shape, np.int32),
-        np.zeros(shape, np.int32),
-        np.empty(shape, np.int32),
-    )
+    )  # fmt: skip
 
 
 @allocating
@@ -65,16 +62,13 @@ def added(prices: Prices, link: int, size: Any) -> Any:
 @allocating
 def _expand(g, origin, toward, levels, most, back, size, prices, turn, tick, side):
     """Cheapest ways from `origin` to whatever lies on a path of at most `most` links towards the other end. Returns the
-    number of switches at the last level.
-
-    `toward`: (switches,) distance to the other end; `back`: 1 if ways lead to the origin; `turn`: the search begins at
-    another neighbour, so that equal choices are spread.
-    """
+    number of switches at the last level. `toward`: (switches,) distance to the other end; `back`: 1 if ways lead to the
+    origin; `turn`: the search begins at another neighbour, so that equal choices are spread."""
     width = g.neighbour.shape[1]
     side.cost[0, origin], side.seen[0, origin], side.reached[0, 0] = 0.0, tick, origin
     count = 1
     for level in range(levels):
-        found = 0
+        reached = 0
         for i in range(count):
             x = side.reached[level, i]
             left = most - level if g.slack else toward[x]
@@ -90,12 +84,12 @@ def _expand(g, origin, toward, levels, most, back, size, prices, turn, tick, sid
                 cost = side.cost[level, x] + added(prices, link, size)
                 if side.seen[level + 1, y] != tick:
                     side.seen[level + 1, y] = tick
-                    side.reached[level + 1, found] = y
-                    found += 1
+                    side.reached[level + 1, reached] = y
+                    reached += 1
                 elif cost >= side.cost[level + 1, y]:
                     continue
                 side.cost[level + 1, y], side.before[level + 1, y], side.by[level + 1, y] = cost, x, link
-        count = found
+        count = reached
     return count
 
 
@@ -173,13 +167,13 @@ def _descend(
 
 
 @PLACEMENT.entry
-def _shortest(g: SearchGraph, a: Int32s1, b: Int32s1, prices: Prices, longest: int, found: Floats1) -> None:
+def _shortest(g: SearchGraph, a: Int32s1, b: Int32s1, prices: Prices, longest: int, cost: Floats1) -> None:
     """Fills in (flows,) cost of the cheapest path of each."""
     n = g.neighbour.shape[0]
     ahead, behind = _side((longest + 1) // 2, n), _side(longest // 2, n)
     path, used = np.empty(longest, np.int32), np.empty(longest - 1, np.int32)
     for flow in range(len(a)):
-        found[flow] = _cheapest(g, a[flow], b[flow], 1.0, prices, int64(0), flow + 1, ahead, behind, path, used)
+        cost[flow] = _cheapest(g, a[flow], b[flow], 1.0, prices, int64(0), flow + 1, ahead, behind, path, used)
 
 
 class Walked(NamedTuple):
@@ -204,32 +198,21 @@ def _walk(link: Int32s2, path_rows: Int32s2, links: Int32s2) -> None:
             links[flow, hop] = link[path_rows[flow, hop], y] if y >= 0 else -1
 
 
-def broken(walk: Walked) -> NDArray[np.bool_]:
+def broken(walk: Walked) -> BoolArray:
     """(flows,) which have no path, or one with a link that is down."""
     return (walk.switches[:, 0] < 0) | ((walk.links < 0) & (walk.switches[:, 1:] >= 0)).any(axis=1)
 
 
 def descend(
-    network: PlacementNetwork,
-    order: NDArray[np.integer[Any]],
-    ends: tuple[Int32Array, Int32Array],
-    size: NDArray[Any],
-    walk: Walked,
-    load: NDArray[np.float64],
-    limit: float,
-) -> int:
+    network: PlacementNetwork, order: NDArray[np.integer[Any]], ends: tuple[Int32Array, Int32Array], size: NDArray[Any],
+    walk: Walked, load: FloatArray, limit: float,
+) -> int:  # fmt: skip
     """Moves the flows `order`, in that order, to cheaper paths if there are any, in place, and places those without a
     path. Returns how many.
 
-    Args:
-        network: where.
-        order: flows.
-        ends: switches at which flows (all of them) begin and end.
-        size: (flows,) what each puts on its links.
-        walk: where flows are.
-        load: (links,) what is on the links.
-        limit: of what a link should carry.
-    """
+    `network`: where; `order`: flows; `ends`: switches at which flows (all of them) begin and end; `size`: (flows,) what
+    each puts on its links; `walk`: where flows are; `load`: (links,) what is on the links; `limit`: of what a link
+    should carry."""
     # What exceeds the limit is dearer than any path that does not.
     steep = 2.0 * network.longest * max(float(load.max(initial=0)), limit) + float(size.max(initial=1))
     prices = Prices(load, 0.5, float(limit), steep)
@@ -238,12 +221,8 @@ def descend(
 
 
 def movable(
-    network: PlacementNetwork,
-    walk: Walked,
-    load: NDArray[np.float64],
-    size: NDArray[Any],
-    free: NDArray[np.integer[Any]],
-) -> NDArray[np.intp]:
+    network: PlacementNetwork, walk: Walked, load: FloatArray, size: NDArray[Any], free: NDArray[np.integer[Any]]
+) -> IndexArray:
     """Those of the flows `free` that could gain: on a Clos network such as pass a link that carries more, by more than
     their size, than one beside it."""
     if not network.tiers:
@@ -260,10 +239,8 @@ def movable(
     return free.astype(np.intp)[excess[walk.links[free]].max(axis=1, initial=-np.inf) > size[free]]
 
 
-def cheapest(
-    network: PlacementNetwork, a: Int32Array, b: Int32Array, price: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def cheapest(network: PlacementNetwork, a: Int32Array, b: Int32Array, price: FloatArray) -> FloatArray:
     """(pairs,) cost of the cheapest path between pairs of switches at a `price` of each link."""
-    found, a, b = np.empty(len(a)), np.ascontiguousarray(a), np.ascontiguousarray(b)
-    _shortest(network.graph, a, b, Prices(price, 0.0, np.inf, 0.0), network.longest, found)
-    return found
+    cost, a, b = np.empty(len(a)), np.ascontiguousarray(a), np.ascontiguousarray(b)
+    _shortest(network.graph, a, b, Prices(price, 0.0, np.inf, 0.0), network.longest, cost)
+    return cost

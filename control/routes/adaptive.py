@@ -4,7 +4,7 @@
 
 The switch that takes a packet in from a host decides; those behind it follow what the packet says, so all switches of a
 group must know the way to every group that one of them may choose. A link counts as usable if it is reached inside the
-group; a group cut off from the destination (see `valiant.py`) is none to go by.
+group; a group cut off from the destination (see `routing.py`) is none to go by.
 
 ugal_graph.p4 is UGAL-L between the switches of any graph (Singh, 2005). A switch that the destination cannot be reached
 from, or that failures have put too far from it, has no distance, and one that cannot be reached from here no path, so
@@ -20,8 +20,7 @@ from detour.base.errors import DetourError
 from detour.control import schema
 from detour.control.entries import Action, ActionSet, DefaultAction, Entity, TableEntry
 from detour.control.policy import Policy
-from detour.control.routes.routing import NextHops
-from detour.control.routes.valiant import cut_off_groups, ports_into
+from detour.control.routes.routing import NextHops, cut_off_groups, ports_into
 from detour.topo.expander.booted import is_expander
 from detour.topo.failures import NONE, Failures, dead_links
 from detour.topo.graph import FAR, distances, exit_distances, hops
@@ -56,10 +55,9 @@ def check_routing(topology: Topology, policy: Policy) -> None:
 
 
 def group_links(topology: Topology, group: int, failures: Failures = NONE) -> dict[int, End]:
-    """The live global links of a group: peer group -> (device id, port) that the link is at.
-
-    What waits at that port is what cell `peer group` of register `group_load` tells all switches of the group. Raises
-    `DetourError`: several links join two groups, so that there is not one load."""
+    """The live global links of a group: peer group -> (device id, port) that the link is at. What waits at that port is
+    what cell `peer group` of register `group_load` tells all switches of the group. Raises `DetourError`: several links
+    join two groups, so that there is not one load."""
     dead = dead_links(topology, failures)
     ends: dict[int, End] = {}
     for index in topology.members[group]:
@@ -109,9 +107,6 @@ def _mode(policy: Policy, usable: Iterable[int]) -> Action:
     return Action.of(_RULES[policy.routing], usable=links, t=policy.threshold)
 
 
-# -- ugal_graph.p4 ------------------------------------------------------------------------------------------
-
-
 def _check_graph(topology: Topology) -> None:
     """Whether ugal_graph.p4 can know the topology's distances. Raises `DetourError`: there are too many switches, none
     to go by, or they are too far from one another."""
@@ -134,13 +129,13 @@ def plan_ugal_graph(topology: Topology, policy: Policy, failures: Failures, swit
     for host in topology.hosts_of[switch.index]:
         yield TableEntry(schema.HOST_PORTS, ((schema.IN_PORT, host.port),), Action(schema.NO_ACTION))
     links, routes = hops(distances(topology, failures)), NextHops(topology, failures, switch.index)
-    known = _known_distances(topology, failures, policy.threshold)
+    remote = _known_distances(topology, failures, policy.threshold)
     for there in topology.switches:
         far = int(links[switch.index, there.index])
         if not 0 < far <= schema.MAX_LINKS:
             continue
         node = there.node_id
-        yield TableEntry(schema.DISTANCES, ((schema.DESTINATION_NODE, node),), known[node])
+        yield TableEntry(schema.DISTANCES, ((schema.DESTINATION_NODE, node),), remote[node])
         ports = [action["port"] for action in routes.actions(there.index).members()]
         direct, around = (
             ActionSet.of(Action.of(read, port=port, links=far) for port in ports)
@@ -158,7 +153,7 @@ def _known_distances(topology: Topology, failures: Failures, threshold: int) -> 
 
 
 def _far(topology: Topology, links: list[int], threshold: int) -> Action:
-    known = {s.node_id - 1: n for s, n in zip(topology.switches, links, strict=True) if n <= schema.MAX_LINKS}
-    one, two, four = (sum(1 << place for place, n in known.items() if n >> bit & 1) for bit in range(3))
+    lengths = {s.node_id - 1: n for s, n in zip(topology.switches, links, strict=True) if n <= schema.MAX_LINKS}
+    one, two, four = (sum(1 << place for place, n in lengths.items() if n >> bit & 1) for bit in range(3))
     others = len(links) - 2
     return Action.of(schema.ALL_FAR, one=one, two=two, four=four, switches=others, t=threshold)

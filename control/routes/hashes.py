@@ -72,9 +72,7 @@ def _first_paths(choices: int, start: int) -> tuple[int, ...]:
 
 def via_ports(source: int, destination: int, groups: int, start: int = 0) -> dict[int, int]:
     """For every intermediate group between two groups a UDP source port (most significant bit 1) that chooses it.
-
-    `start` (0 to 32767) is where the search begins: different values give different ports for the same groups.
-    """
+    `start` (0 to 32767) is where the search begins: different values give different ports for the same groups."""
     if groups < 3 or source == destination:
         return {}
     ports = _first_paths(groups - 2, start % PATHS)
@@ -83,8 +81,6 @@ def via_ports(source: int, destination: int, groups: int, start: int = 0) -> dic
 
 
 def probe_ports(source: int, destination: int, groups: int, start: int = 0) -> tuple[int, ...]:
-    """The |G| - 1 candidates to probe between two groups: a shortest path first, then one by every other group.
-
-    Mizrahi et al., section III; one candidate inside a group and where there is no Valiant routing.
-    """
+    """The |G| - 1 candidates to probe between two groups: a shortest path first, then one by every other group. Mizrahi
+    et al., section III; one candidate inside a group and where there is no Valiant routing."""
     return (start % PATHS, *via_ports(source, destination, groups, start).values())

@@ -57,8 +57,7 @@ def plan_channels(topology: Topology, switch: Switch, policy: Policy) -> Iterato
     lossless (`plan_rising`): nothing can deadlock, however packets are led. Elsewhere it is
     behind a global link: a shortest path passes one and a detour two, each with at most one local link before, between
     and after. So in every channel packets wait for local links, then for a global one, then for the next
-    channel: no cycle. Detours around failed links may be longer, and then stay in the last channel.
-    """
+    channel: no cycle. Detours around failed links may be longer, and then stay in the last channel."""
     if guarded(topology, policy):
         yield from plan_rising(expander_of(topology), switch.index, policy.channels)
         return
@@ -71,10 +70,8 @@ def plan_channels(topology: Topology, switch: Switch, policy: Policy) -> Iterato
 
 
 def rising_ports(network: Expander, switch: int) -> list[tuple[int, int]]:
-    """The (in-port, out-port) of a switch at which the lossless priority rises by one, ascending.
-
-    Ports as in `network.topology`, those of links that are down left out; a packet that a host sends in never rises.
-    """
+    """The (in-port, out-port) of a switch at which the lossless priority rises by one, ascending. Ports as in
+    `network.topology`, those of links that are down left out; a packet that a host sends in never rises."""
     ch, first = network.channels, int(network.hosts[switch]) + 1
     columns = np.flatnonzero(ch.neighbour[switch] >= 0)
     entered = ch.enter[ch.neighbour[switch, columns], ch.back[switch, columns]]
@@ -84,8 +81,7 @@ def rising_ports(network: Expander, switch: int) -> list[tuple[int, int]]:
 
 def plan_rising(network: Expander, switch: int, priorities: int) -> Iterator[TableEntry]:
     """The entries of `channel` that raise a packet's priority (its DSCP) by one at `rising_ports`: out of the last one
-    into number `priorities`, which is not lossless. `routes.compute` makes no path that rises so far.
-    """
+    into number `priorities`, which is not lossless. `routes.compute` makes no path that rises so far."""
     for into, out in rising_ports(network, switch):
         for v in range(priorities):
             match = {
@@ -118,12 +114,10 @@ def marking_action(ecn: Ecn, packet_bytes: int) -> Action | None:
             low, high = kmin.packets(packet_bytes), kmax.packets(packet_bytes)
             if low >= high:
                 raise DetourError(f"ECN: kmin is {low} packets, not below kmax, {high} packets")
-            return Action.of(schema.RED, kmin=low, kmax=high, slope=_slope(high - low, pmax))
-
-
-def _slope(width: int, pmax: float) -> int:
-    # The P4 program multiplies 32 bits wide: slope times width must stay below 2^32 or "always" becomes "never".
-    return min(round(pmax * 2**32 / width), (2**32 - 1) // width)
+            width = high - low
+            # The P4 program multiplies 32 bits wide: slope times width stays below 2^32 or "always" becomes "never".
+            slope = min(round(pmax * 2**32 / width), (2**32 - 1) // width)
+            return Action.of(schema.RED, kmin=low, kmax=high, slope=slope)
 
 
 def plan_punting(policy: Policy) -> Iterator[CloneSession | MeterConfig]:

@@ -12,6 +12,7 @@ group with an unreachable switch has none anywhere.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from detour.control import schema
 from detour.control.entries import Action, ActionSet, Lpm, TableEntry
 from detour.topo import address
 from detour.topo.failures import Failures, dead_links, dead_switches
-from detour.topo.graph import FAR, distances, live_graph
+from detour.topo.graph import FAR, GLOBAL, columns_into, distances, exit_distances, exits, live_graph
 from detour.topo.topology import Switch, Topology
 
 
@@ -59,7 +60,13 @@ class NextHops:
 def plan_routes(topology: Topology, failures: Failures, switch: Switch) -> Iterator[TableEntry]:
     """All entries of `route` of one live switch."""
     routes = NextHops(topology, failures, switch.index)
-    yield from _deliveries(topology, failures, switch)
+    dead = dead_links(topology, failures)
+    for host in topology.hosts_of[switch.index]:
+        peer = switch.peer(host.port)
+        if peer is not None and peer.link not in dead:
+            action = ActionSet.of([Action.of(schema.DELIVER, port=host.port, mac=host.mac)])
+            yield _route(host.address, address.HOST_BITS, action)
+            yield _route(address.locator(host.node_id), address.LOCATOR_BITS, action)
     for group in range(topology.groups):
         targets = [s for s in topology.members[group] if topology.hosts_of[s] and s != switch.index]
         if group == switch.group:
@@ -69,17 +76,6 @@ def plan_routes(topology: Topology, failures: Failures, switch: Switch) -> Itera
     for target in topology.switches:
         if routes.reachable(target.index):
             yield _route(address.locator(target.node_id), address.LOCATOR_BITS, routes.actions(target.index))
-
-
-def _deliveries(topology: Topology, failures: Failures, switch: Switch) -> Iterator[TableEntry]:
-    """Own hosts, by address and by the last uSID of a list."""
-    dead = dead_links(topology, failures)
-    for host in topology.hosts_of[switch.index]:
-        peer = switch.peer(host.port)
-        if peer is not None and peer.link not in dead:
-            action = ActionSet.of([Action.of(schema.DELIVER, port=host.port, mac=host.mac)])
-            yield _route(host.address, address.HOST_BITS, action)
-            yield _route(address.locator(host.node_id), address.LOCATOR_BITS, action)
 
 
 def _switch_routes(topology: Topology, routes: NextHops, targets: Sequence[int]) -> Iterator[TableEntry]:
@@ -104,10 +100,8 @@ def _route(value: int, prefix_len: int, action: ActionSet) -> TableEntry:
 
 
 def plan_sids(switch: Switch, dead: frozenset[int]) -> Iterator[TableEntry]:
-    """uN as /48; uA of every live port as /48 (local function) and as /64 (node and function).
-
-    `dead` are links that carry nothing: a uA over one of them is no local SID, its packets are dropped and counted.
-    """
+    """uN as /48; uA of every live port as /48 (local function) and as /64 (node and function). `dead` are links that
+    carry nothing: a uA over one of them is no local SID, its packets are dropped and counted."""
     node = switch.node_id
     yield _sid(address.locator(node), 48, Action.of(schema.UN))
     for port, peer in enumerate(switch.ports, start=1):
@@ -133,3 +127,75 @@ def unreachable_hosts(topology: Topology, failures: Failures) -> tuple[str, ...]
         parts.setdefault(part, []).append(index)
     largest = set(max(parts.values(), key=len, default=[]))
     return tuple(host.name for host in topology.hosts if host.index not in largest)
+
+
+def plan_detours(topology: Topology, failures: Failures, switch: Switch) -> Iterator[TableEntry]:
+    """All entries of `detour` and `cut_off` of one live switch of a topology with Valiant routing."""
+    left = exit_distances(topology, failures)[switch.index]
+    cut = cut_off_groups(topology, failures, switch.group)
+    for via in range(topology.valiant_groups):
+        if via != switch.group and left[via] < FAR:
+            ports = ports_into(topology, failures, switch.index, via)
+            choice = ActionSet.of(Action.of(schema.TOWARDS, port=port) for port in ports)
+            yield TableEntry(schema.DETOUR, ((schema.VIA, via),), choice)
+            for group in cut[via]:
+                match = ((schema.VIA, via), (schema.DESTINATION_GROUP, group))
+                yield TableEntry(schema.CUT_OFF, match, Action(schema.NO_ACTION))
+
+
+def ports_into(topology: Topology, failures: Failures, at: int, via: int) -> list[int]:
+    """Direct links to the group if the switch has any, else local links one hop closer to one; at most 64."""
+    chosen = columns_into(topology, at, via, failures)
+    return live_graph(topology, failures).ports[chosen][: schema.MAX_GROUP_SIZE].tolist()
+
+
+@lru_cache(maxsize=1024)
+def cut_off_groups(topology: Topology, failures: Failures, source: int) -> tuple[tuple[int, ...], ...]:
+    """For packets of the source group: by intermediate group, the destination groups it is cut off from."""
+    direct, touched = exits(topology, failures), _touched_groups(topology, failures)
+    joined = np.array([direct[list(members)].any(axis=0) for members in topology.members])
+    populated = [group for group in range(topology.valiant_groups) if _targets(topology, failures, group)]
+    return tuple(
+        tuple(
+            group
+            for group in populated
+            if group not in (via, source)
+            and (not joined[via, group] or any(source in touched.get((e, group), ()) for e in entries))
+        )
+        for via, entries in enumerate(_entries_from(topology, failures, source))
+    )
+
+
+def _entries_from(topology: Topology, failures: Failures, source: int) -> list[list[int]]:
+    """By group: the switches at which live links from the source group arrive."""
+    graph = live_graph(topology, failures)
+    arrivals: list[set[int]] = [set() for _ in range(topology.valiant_groups)]
+    for s in topology.members[source]:
+        for peer in graph.neighbour[s][graph.weight[s] == GLOBAL].tolist():
+            arrivals[int(graph.group[peer])].add(peer)
+    return [sorted(entries) for entries in arrivals]
+
+
+def _targets(topology: Topology, failures: Failures, group: int) -> list[int]:
+    down = {failure.index for failure in failures if failure.kind == "switch"}
+    return [s for s in topology.members[group] if topology.hosts_of[s] and s not in down]
+
+
+@lru_cache(maxsize=16)
+def _touched_groups(topology: Topology, failures: Failures) -> dict[tuple[int, int], frozenset[int]]:
+    """(switch, destination group) -> groups on the way, for those whose way takes more than one global hop. A single
+    global hop leads from a group straight into the destination group and touches no other."""
+    distance, group_of = distances(topology, failures), live_graph(topology, failures).group
+    touched: dict[tuple[int, int], frozenset[int]] = {}
+    for group in range(topology.valiant_groups):
+        targets = _targets(topology, failures, group)
+        if not targets:
+            continue
+        to = distance[:, targets]
+        indirect = ((to < FAR) & (to >= 2 * GLOBAL)).any(axis=1)
+        for switch in np.flatnonzero(indirect).tolist():
+            if topology.switches[switch].group != group:
+                # A switch is on a shortest path if the distances to both ends add up.
+                shortest = (distance[switch][:, None] + to == to[switch]) & (to[switch] < FAR)
+                touched[switch, group] = frozenset(group_of[shortest.any(axis=1)].tolist())
+    return touched

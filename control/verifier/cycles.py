@@ -9,21 +9,18 @@ the switch behind the link only, so dependencies are an array (switches, width, 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from detour.base.arrays import Bools5, Int32Array, Int32s2, Int64s1, Int64s3
+from detour.base.arrays import BoolArray, Bools5, Int32Array, Int32s2, Int64s1, Int64s3
 from detour.control.native import VERIFIER
 
-Depends = NDArray[np.bool_]
+Depends = BoolArray
 """dependencies as above"""
 
 
 @VERIFIER.entry
 def _strip(depends: Bools5, neighbour: Int32s2, degree: Int64s3, stack: Int64s1) -> int:
     """Removes channels on which nothing depends until none is left or every one is (Kahn); returns how many remain.
-
-    degree[x, c, l] becomes the number of remaining channels that depend on the channel, -1 if it was removed.
-    """
+    degree[x, c, l] becomes the number of remaining channels that depend on the channel, -1 if it was removed."""
     n, width, classes = degree.shape
     degree[:] = 0
     for x in range(n):
@@ -60,10 +57,8 @@ def _strip(depends: Bools5, neighbour: Int32s2, degree: Int64s3, stack: Int64s1)
 def cycle_of(depends: Depends, neighbour: Int32Array) -> tuple[tuple[int, int, int], ...]:
     """A cycle, () if there is none: channels (x, c, l), each depending on the next, the last on the first.
 
-    Args:
-        depends: (switches, width, classes, width, classes).
-        neighbour: (switches, width) switch behind a column, -1 for none.
-    """
+    `depends`: (switches, width, classes, width, classes); `neighbour`: (switches, width) switch behind a column, -1 for
+    none."""
     n, width, classes = depends.shape[:3]
     neighbour = np.ascontiguousarray(neighbour)
     degree = np.zeros((n, width, classes), np.int64)

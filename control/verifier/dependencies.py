@@ -21,9 +21,22 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from detour.base.arrays import Bools3, Bools5, Floats1, Int32Array, Int32s2, Int64s1, Int64s2, UInt8s1, UInt8s2, UInt8s4
+from detour.base.arrays import (
+    BoolArray,
+    Bools3,
+    Bools5,
+    Floats1,
+    Int32Array,
+    Int32s2,
+    Int64Array,
+    Int64s1,
+    Int64s2,
+    UInt8Array,
+    UInt8s1,
+    UInt8s2,
+    UInt8s4,
+)
 from detour.control import schema
 from detour.control.entries import Action, DefaultAction, Entity, TableEntry, Ternary
 from detour.control.native import VERIFIER
@@ -70,10 +83,9 @@ class _Classes(NamedTuple):
     """What switches do to DSCP and class, by switch, way in (columns, then ports of hosts), column out and DSCP (a row
     of `dscps`)."""
 
-    dscp: NDArray[np.uint8]
-    priority: NDArray[np.uint8]
-    dscps: tuple[int, ...]
-    """those that entries name, and one that stands for all others"""
+    dscp: UInt8Array
+    priority: UInt8Array
+    dscps: tuple[int, ...]  # those that entries name, and one that stands for all others
 
 
 @dataclass(frozen=True)
@@ -113,23 +125,21 @@ class InstalledClasses:
         choices = (self._wires.neighbour >= 0)[:, :, None]
         return self._follow(choices, np.array([-1]), range(_DSCPS))
 
-    def follow_choices(self, choices: NDArray[np.bool_]) -> Waits:
+    def follow_choices(self, choices: BoolArray) -> Waits:
         """Packets that hosts send, with any DSCP, by choices (switches, width, switches) of columns by target."""
         return self._follow(choices, np.arange(choices.shape[2]), range(_DSCPS))
 
-    def _follow(self, choices: NDArray[np.bool_], ends: NDArray[np.int64], begin: Iterable[int]) -> Waits:
-        known = self._classes.dscps
+    def _follow(self, choices: BoolArray, ends: Int64Array, begin: Iterable[int]) -> Waits:
+        dscps = self._classes.dscps
         # DSCPs that no entry names are treated alike: the first of them is in `known`.
-        first = np.array([known.index(d) for d in begin if d in known], np.int64)
+        first = np.array([dscps.index(d) for d in begin if d in dscps], np.int64)
         hosts = np.array([len(ports) for ports in self._wires.host_ports], np.int64)
         choices = np.ascontiguousarray(choices)
         follows = self._depends, self._used
         _follow(*self._wires[:2], *self._classes[:2], self._row, choices, ends, first, hosts, *follows)
         return self._waits()
 
-    def follow_listed(
-        self, source: NDArray[np.int64], first: NDArray[np.int64], length: NDArray[np.uint8], columns: NDArray[np.uint8]
-    ) -> Waits:
+    def follow_listed(self, source: Int64Array, first: Int64Array, length: UInt8Array, columns: UInt8Array) -> Waits:
         """Packets with DSCP 0 on the paths of pairs: source (pairs,) switch; rows first[i] to first[i+1]-1 of `length`
         (paths,) links and `columns` (paths, longest) of every switch on the way are those of pair i."""
         zero = self._classes.dscps.index(0)
@@ -148,7 +158,7 @@ class InstalledClasses:
         source = np.array([path[0] for path in paths], np.int64)
         return self.follow_listed(source, np.arange(len(paths) + 1), length, columns)
 
-    def share_lossy(self, choices: NDArray[np.bool_], distance: Int32Array) -> float:
+    def share_lossy(self, choices: BoolArray, distance: Int32Array) -> float:
         """The share of packets with DSCP 0, as many from every host to every host of another switch, evenly spread
         over the choices, that leaves the lossless classes on its way. `distance` (switches, switches): every
         choice leads nearer."""
@@ -166,9 +176,6 @@ class InstalledClasses:
         cycle = cycle_of(self._depends, neighbour)
         names = tuple(f"s{x}>s{neighbour[x, c]} in {classes[k]}" for x, c, k in cycle)
         return Waits(int(self._used.sum()), int(self._depends.sum()), names)
-
-
-# -- tables -----------------------------------------------------------------------------------------------
 
 
 def _classes_of(state: Mapping[int, Iterable[Entity]], wires: Wires) -> _Classes:
@@ -210,7 +217,6 @@ class _ClassTables:
 
     @property
     def named(self) -> Iterator[int]:
-        """DSCPs that entries match or set."""
         yield from self._priority
         if self._otherwise is not None:
             yield self._otherwise["dscp"]
@@ -221,13 +227,9 @@ class _ClassTables:
             yield entry.members()[0]["dscp"]
 
     def fill(
-        self,
-        dscps: tuple[int, ...],
-        ways_in: Sequence[int],
-        ways_out: Sequence[int],
-        dscp: NDArray[np.uint8],
-        priority: NDArray[np.uint8],
-    ) -> None:
+        self, dscps: tuple[int, ...], ways_in: Sequence[int], ways_out: Sequence[int], dscp: UInt8Array,
+        priority: UInt8Array,
+    ) -> None:  # fmt: skip
         """Fills in what becomes of DSCP and class, (ways in, ways out, dscps); ports are given by number."""
         row = {value: i for i, value in enumerate(dscps)}
         dscp[:] = np.arange(len(dscps))
@@ -251,10 +253,10 @@ def _matching(ports: Sequence[int], field: object) -> list[int]:
     return list(range(len(ports)))
 
 
-def plain_choices(state: Mapping[int, Iterable[Entity]], topology: Topology, wires: Wires) -> NDArray[np.bool_]:
+def plain_choices(state: Mapping[int, Iterable[Entity]], topology: Topology, wires: Wires) -> BoolArray:
     """(switches, width, switches) the columns that `route` chooses among for packets to any host of a switch."""
     n, width = wires.neighbour.shape
-    found = np.zeros((n, width, n), np.bool_)
+    choices = np.zeros((n, width, n), np.bool_)
     for x in range(n):
         route, column = SwitchTables(state.get(x + 1, ())).route, {p: c for c, p in enumerate(wires.port[x].tolist())}
         for host in topology.hosts:
@@ -262,21 +264,16 @@ def plain_choices(state: Mapping[int, Iterable[Entity]], topology: Topology, wir
             for action in entry.members() if entry is not None else ():
                 c = column.get(action.get("port") or 0)
                 if c is not None and wires.neighbour[x, c] >= 0:
-                    found[x, c, host.switch] = True
-    return found
+                    choices[x, c, host.switch] = True
+    return choices
 
 
-def shortest_choices(neighbour: Int32Array, distance: Int32Array) -> NDArray[np.bool_]:
+def shortest_choices(neighbour: Int32Array, distance: Int32Array) -> BoolArray:
     """(switches, width, switches) the columns that begin shortest paths, which is what the planner installs.
 
-    Args:
-        neighbour: (switches, width) switch behind a column, -1 for none.
-        distance: (switches, switches) links of shortest paths.
-    """
+    `neighbour`: (switches, width) switch behind a column, -1 for none; `distance`: (switches, switches) links of
+    shortest paths."""
     return (distance[neighbour] + 1 == distance[:, None, :]) & (neighbour >= 0)[:, :, None]
-
-
-# -- packets ----------------------------------------------------------------------------------------------
 
 
 @VERIFIER.entry

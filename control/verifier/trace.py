@@ -82,11 +82,8 @@ class Tracer:
     def trace(
         self, source: Host, target: Host, sport: int = 0, usids: Sequence[int] | None = None, via: int | None = None
     ) -> Trace:
-        """The way of a packet with that UDP source port, or with that uSID list as destination address.
-
-        `via` is what the first switch of a fabric with adaptive.p4 is to decide: the group to go by, None for the
-        shortest path.
-        """
+        """The way of a packet with that UDP source port, or with that uSID list as destination address. `via` is what
+        the first switch of a fabric with adaptive.p4 is to decide: the group to go by, None for the shortest path."""
         dst = target.address if usids is None else address.usid_address(usids)
         packet, at, in_port = _Packet(source.address, dst, sport, via), source.switch, source.port
         peer = self._topology.switches[at].peer(in_port)
@@ -160,18 +157,15 @@ def _detour(tables: SwitchTables, packet: _Packet) -> _Verdict | None:
     """The way to the intermediate group, None if there is no detour to make."""
     source, destination = packet.src >> 96 & 0xFFFF, packet.dst >> 96 & 0xFFFF
     prefixes = {packet.src >> 112, packet.dst >> 112}
-    wanted = packet.via is not None if tables.adaptive else packet.sport & DETOUR_BIT
-    if not wanted or prefixes != {address.HOST_PREFIX} or not tables.detours(source, destination):
+    detours = packet.via is not None if tables.adaptive else packet.sport & DETOUR_BIT
+    if not detours or prefixes != {address.HOST_PREFIX} or not tables.detours(source, destination):
         return None
     via = packet.via
     if not tables.adaptive or via is None:
         via = pick_via(packet.sport % PATHS, source, destination, tables.node.groups)
     if packet.hop_limit <= 1:
-        return _end(
-            packet,
-            schema.TOWARDS_GROUP if tables.adaptive else schema.DETOUR,
-            "the hop limit is exhausted (the controller answers)",
-        )
+        text = "the hop limit is exhausted (the controller answers)"
+        return _end(packet, schema.TOWARDS_GROUP if tables.adaptive else schema.DETOUR, text)
     entry = tables.detour(via, destination)
     return None if entry is None else _chosen(tables, entry, packet)
 
@@ -187,7 +181,6 @@ def _route(tables: SwitchTables, packet: _Packet) -> _Verdict:
 
 
 def _chosen(tables: SwitchTables, entry: TableEntry, packet: _Packet) -> _Verdict:
-    """What the action selector picks for this packet."""
     members = entry.members()
     if not members:
         return _end(packet, entry.table, "the entry's action set is empty")

@@ -10,21 +10,133 @@ live port is left by its uA, every host has its uSID on its own switch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-from detour.control.entries import Entity, TableEntry
-from detour.control.verifier.fabric_state import FabricState
-from detour.control.verifier.reach import LOST, Hops, solve, solve_rows, touching
-from detour.control.verifier.sid_checks import check_decisions, check_nodes, check_sids
+from detour.base.arrays import BoolArray, IndexArray, Int32Array, Int64Array
+from detour.control import schema
+from detour.control.entries import Action, Entity, TableEntry
+from detour.control.verifier.fabric_state import ARRIVE, DROP, LOST, FabricState, Hops, solve, solve_rows, touching
+from detour.control.verifier.forwarding import Node
 from detour.topo import address
 from detour.topo.failures import NONE, Failures
 from detour.topo.graph import FAR, distances
 from detour.topo.paths import Bounds, bounds
-from detour.topo.topology import Host, Topology
+from detour.topo.topology import Host, Switch, Topology
+
+# Stands for the uSIDs that follow: a uSID at the end of a list is no path of its own.
+_REST = address.host_node_id(0)
+
+
+def check_nodes(state: FabricState) -> Iterator[str]:
+    """`node.config` of every live switch must tell it its node id and group, and all the same number of groups."""
+    topology = state.topology
+    live = [switch for switch in topology.switches if switch.index not in state.down]
+    groups = max((state.tables[switch.index].node.groups for switch in live), default=0)
+    if groups not in (0, topology.valiant_groups):
+        yield f"node.config: {groups} groups for Valiant routing, {topology.spec} has {topology.valiant_groups}"
+    for switch in live:
+        node = state.tables[switch.index].node
+        expected = Node(switch.node_id, switch.group, groups)
+        if node != expected:
+            yield f"{switch.name}: node.config is {tuple(node)} (node id, group, groups), not {tuple(expected)}"
+
+
+def check_decisions(state: FabricState) -> Iterator[str]:
+    """adaptive.p4: packets from the ports of the hosts, and no others, must be decided upon. And the switches of a
+    group must agree on what may be chosen: those behind the first one follow its decision."""
+    topology = state.topology
+    for switch in topology.switches:
+        tables = state.tables[switch.index]
+        if switch.index in state.down or not tables.adaptive:
+            continue
+        ports = {host.port for host in topology.hosts_of[switch.index]}
+        if tables.host_ports != ports:
+            yield f"{switch.name}: host_ports are {sorted(map(str, tables.host_ports))}, hosts are at {sorted(ports)}"
+        first = state.tables[next(s for s in topology.members[switch.group] if s not in state.down)]
+        for destination in range(topology.valiant_groups):
+            differ = tables.usable(destination) ^ first.usable(destination)
+            both = [via for via in range(topology.valiant_groups) if tables.knows(via) and first.knows(via)]
+            for via in (via for via in both if differ >> via & 1):
+                yield f"{switch.name}: does not agree with its group on going to group {destination} by way of {via}"
+
+
+def check_sids(state: FabricState) -> tuple[int, list[tuple[str, int]]]:
+    """(uSIDs looked up, (problem, count) of those that lead elsewhere)."""
+    problems: list[tuple[str, int]] = []
+    looked_up = _check_locators(state, problems)
+    for switch in state.topology.switches:
+        if switch.index not in state.down:
+            looked_up += _check_links(state, switch, problems)
+            looked_up += _check_hosts(state, switch, problems)
+    return looked_up, problems
+
+
+def _check_locators(state: FabricState, problems: list[tuple[str, int]]) -> int:
+    """Every switch must be reached by its uN from every other one that has any path to it."""
+    topology = state.topology
+    nodes = [address.usid_address([switch.node_id, _REST]) for switch in topology.switches]
+
+    def routed(switch: int, entry: TableEntry, columns: IndexArray) -> int:
+        effects = [state.effect(switch, action) for action in entry.members()]
+        neighbours = tuple(sorted({neighbour for neighbour, _ in effects if neighbour is not None}))
+        loses = not neighbours or any(neighbour is None for neighbour, _ in effects)
+        return state.book.number(loses, neighbours)
+
+    def own(switch: int, entry: TableEntry, columns: IndexArray) -> Int32Array:
+        arrives = (columns == switch) & (entry.members()[0].name == schema.UN)
+        return np.where(arrives, ARRIVE, DROP).astype(np.int32)
+
+    choices = state.entry_columns(lambda s: state.tables[s].route, nodes, routed, DROP)
+    local = state.entry_columns(lambda s: state.tables[s].local_sid, nodes, own, -1)
+    hops = solve(state.book, np.where(local >= 0, local, choices).astype(np.int32))
+    reachable = distances(topology, state.failures) < FAR
+    reachable[list(state.down)] = False
+    for at, to in np.argwhere(reachable & (hops >= LOST)).tolist():
+        sid = address.prefix_text(address.locator(topology.switches[to].node_id), 48)
+        problems.append((f"uN {sid}: from s{at}, some way does not end at s{to}", 1))
+    return int(reachable.sum())
+
+
+def _check_links(state: FabricState, switch: Switch, problems: list[tuple[str, int]]) -> int:
+    """Every live port must be left by its uA, in both forms."""
+    count, table = 0, state.tables[switch.index].local_sid
+    for port, peer in enumerate(switch.ports, start=1):
+        if peer is None or peer.link in state.dead_links:
+            continue
+        function = address.adjacency_function(port)
+        for usids, name in (((function, _REST), schema.UA), ((switch.node_id, function, _REST), schema.NODE_UA)):
+            count += 1
+            entry = table.lookup(address.usid_address(usids))
+            action = entry.members()[0] if entry is not None else Action("nothing")
+            if action.name != name or action.get("port") != port:
+                sid = address.ipv6_text(address.usid_address(usids[:-1]))
+                problems.append((f"{switch.name}: uA {sid} does not leave by port {port} but does {_text(action)}", 1))
+    return count
+
+
+def _check_hosts(state: FabricState, switch: Switch, problems: list[tuple[str, int]]) -> int:
+    """Every host with a link must get what its own switch sees with its uSID as destination."""
+    count, tables = 0, state.tables[switch.index]
+    for host in state.topology.hosts_of[switch.index]:
+        if host in state.live_hosts:
+            count += 1
+            destination = address.locator(host.node_id)
+            entry = None if tables.local_sid.lookup(destination) else tables.route.lookup(destination)
+            actions = entry.members() if entry is not None else (Action("nothing"),)
+            for action in actions:
+                if state.effect(switch.index, action) != (None, host.index):
+                    sid = address.prefix_text(destination, 48)
+                    problems.append((f"{switch.name}: uSID {sid} does not lead to {host.name}: {_text(action)}", 1))
+    return count
+
+
+def _text(action: Action) -> str:
+    arguments = ", ".join(f"{name}={value}" for name, value in action.params)
+    return action.name.rsplit(".", 1)[-1] + (f"({arguments})" if arguments else "")
+
 
 MAX_EXAMPLES = 10
 
@@ -88,23 +200,6 @@ class _Proof:
         self.plain_ends = solve(state.book, state.choices, endings=True)
 
     def run(self) -> None:
-        self._count_pairs()
-        self._judge(self.plain, self.plain_ends, self.report.bound.shortest, None, None)
-        longest = self._longest(self.plain)
-        detours = 0
-        for group in range(self.state.topology.groups):
-            detours = max(detours, self._detours_from(group))
-        self.report.longest = Bounds(longest, max(detours, longest))
-
-    def _weights(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-        """(rows, classes) ordered host pairs from live hosts of a switch to hosts of a class."""
-        weights = self.live[rows, None] * self.size[None, :]
-        own = rows[:, None] == self.home[None, :]
-        # Nobody sends to itself; a host without link is in the class but not among the live ones.
-        alive = self.connected[self.home, np.arange(len(self.home))]
-        return weights - np.where(own & alive[None, :], self.size[None, :], 0)
-
-    def _count_pairs(self) -> None:
         every = np.arange(len(self.state.topology.switches))
         weights = self._weights(every)
         self.report.pairs = int(weights[self.connected].sum())
@@ -112,12 +207,23 @@ class _Proof:
         self.report.disconnected = hosts * (hosts - 1) - self.report.pairs
         self.report.proofs = 2 * self.report.pairs
         self.report.paths += self.report.pairs
+        self._judge(self.plain, self.plain_ends, self.report.bound.shortest, None, None)
+        seen = self.connected & (self.plain < LOST) & (self.live[:, None] > 0)
+        longest = int(np.where(seen, self.plain, 0).max(initial=0))
+        detours = 0
+        for group in range(self.state.topology.groups):
+            detours = max(detours, self._detours_from(group))
+        self.report.longest = Bounds(longest, max(detours, longest))
 
-    def _longest(self, hops: Hops) -> int:
-        seen = self.connected & (hops < LOST) & (self.live[:, None] > 0)
-        return int(np.where(seen, hops, 0).max(initial=0))
+    def _weights(self, rows: IndexArray) -> Int64Array:
+        """(rows, classes) ordered host pairs from live hosts of a switch to hosts of a class."""
+        weights = self.live[rows, None] * self.size[None, :]
+        own = rows[:, None] == self.home[None, :]
+        # Nobody sends to itself; a host without link is in the class but not among the live ones.
+        alive = self.connected[self.home, np.arange(len(self.home))]
+        return weights - np.where(own & alive[None, :], self.size[None, :], 0)
 
-    def _judge(self, hops: Hops, ends: Hops, bound: int, via: int | None, rows: NDArray[np.intp] | None) -> None:
+    def _judge(self, hops: Hops, ends: Hops, bound: int, via: int | None, rows: IndexArray | None) -> None:
         """Counts the pairs that fail and spells out the first ones. `hops` has a row for each of `rows`."""
         index = np.arange(len(self.state.topology.switches)) if rows is None else rows
         weights = self._weights(index)
@@ -151,7 +257,8 @@ class _Proof:
         elsewhere = np.flatnonzero(self.class_group != group)
         vias = [via for via in range(topology.valiant_groups) if via != group]
         if not sending.any() or not vias or not len(elsewhere):
-            return self._plainly(sources)
+            self.report.paths += int(self._weights(sources)[self.connected[sources]].sum())
+            return 0
         choices = state.choices[:, elsewhere]
         rows = np.flatnonzero(touching(state.book, choices, sending))
         rows = np.union1d(rows, sources)
@@ -160,14 +267,9 @@ class _Proof:
         ends = solve_rows(state.book, variants, rows, self.plain_ends[:, elsewhere], endings=True)
         return self._judge_variants(group, vias, np.searchsorted(rows, sources), rows, elsewhere, hops, ends)
 
-    def _plainly(self, sources: NDArray[np.intp]) -> int:
-        """Without detours the source bit changes nothing, and the shortest paths have been judged."""
-        self.report.paths += int(self._weights(sources)[self.connected[sources]].sum())
-        return 0
-
     def _variants(
-        self, group: int, vias: list[int], rows: NDArray[np.intp], sending: NDArray[np.bool_], columns: NDArray[np.intp]
-    ) -> NDArray[np.int32]:
+        self, group: int, vias: list[int], rows: IndexArray, sending: BoolArray, columns: IndexArray
+    ) -> Int32Array:
         """(vias, rows, columns) choices for packets that an intermediate group was picked for."""
         state = self.state
         variants = np.repeat(state.choices[np.ix_(rows, columns)][None], len(vias), axis=0)
@@ -181,14 +283,7 @@ class _Proof:
         return variants
 
     def _judge_variants(
-        self,
-        group: int,
-        vias: list[int],
-        at: NDArray[np.intp],
-        rows: NDArray[np.intp],
-        columns: NDArray[np.intp],
-        hops: Hops,
-        ends: Hops,
+        self, group: int, vias: list[int], at: IndexArray, rows: IndexArray, columns: IndexArray, hops: Hops, ends: Hops
     ) -> int:
         """Judges the rows of the source group's switches, `at` in `rows`, for every intermediate group."""
         index, most = rows[at], 0
@@ -208,8 +303,7 @@ class _Proof:
 class _Counterexample:
     """A path that goes wrong, hop by hop: the first one found in a depth-first search of all paths of a pair's packets.
 
-    A pair that is not `connected` may lose its packets, but not send them round.
-    """
+    A pair that is not `connected` may lose its packets, but not send them round."""
 
     def __init__(self, state: FabricState, source: Host, target: Host, via: int | None, connected: bool) -> None:
         self._state, self._source, self._target, self._via = state, source, target, via

@@ -81,10 +81,7 @@ class BmDevice:
     @property
     def state(self) -> SwitchState:
         """Tables and arrays: those that packets run on or, from `prepare` to `swap`, those that they will run on.
-
-        Raises:
-            NoProgram: there are none.
-        """
+        Raises NoProgram if there are none."""
         state = self._next.state if self._next is not None else self.network.state(self.switch)
         if state is None:
             raise NoProgram("the switch has no program yet")
@@ -139,11 +136,8 @@ class BmDevice:
         return self._next is not None
 
     def prepare(self, text: bytes) -> None:
-        """Makes a program without P4Info and its state, on which everything acts from now on but packets.
-
-        Raises:
-            DetourError: what the engine cannot realise.
-        """
+        """Makes a program without P4Info and its state, on which everything acts from now on but packets. Raises
+        DetourError for what the engine cannot realise."""
         program = compile_program(text)
         self._next = GivenProgram(text, program, self.target.new_state(program))
 

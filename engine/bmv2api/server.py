@@ -41,18 +41,18 @@ class Dispatcher:
 
     def __init__(self, apis: Mapping[str, Api]) -> None:
         """`apis`: by name; "" for the only one."""
-        self._found: dict[str, tuple[Method, Any]] = {}
+        self._methods: dict[str, tuple[Method, Any]] = {}
         for name, api in apis.items():
             prefix = f"{name}/" if name else ""
             handlers = ((Standard, api.standard), (SimplePreLag, api.multicast), (SimpleSwitch, api.target))
             for service, handler in handlers:
                 for method in methods(service).values():
-                    self._found[f"{prefix}{service.SERVICE}:{method.name}"] = method, handler
+                    self._methods[f"{prefix}{service.SERVICE}:{method.name}"] = method, handler
 
     def process(self, source: Any) -> bytes:
         """Reads one call and carries it out; the answer."""
         name, _, number = source.readMessageBegin()
-        method, handler = self._found.get(name, (None, None))
+        method, handler = self._methods.get(name, (None, None))
         if method is None:
             source.skip(TType.STRUCT)
             source.readMessageEnd()
@@ -109,11 +109,7 @@ class ThriftServer:
         return joined(self._address.host, self.port) if isinstance(self._address, TcpAddress) else str(self._address)
 
     def bind(self, patience_s: float = 0.0, progress: Progress = silent) -> None:
-        """Takes the address; who connects is refused until it serves.
-
-        Raises:
-            DetourError: it cannot be had.
-        """
+        """Takes the address; who connects is refused until it serves. Raises DetourError if it cannot be had."""
         if isinstance(self._address, UnixAddress):
             self._place = UnixServerSocket(self._address.path, _WHAT)
         else:

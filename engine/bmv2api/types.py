@@ -14,11 +14,7 @@ from detour.engine.bmv2api.wire import I16, I32, I64, ServiceError, Struct
 class MatchType(IntEnum):
     """Which member of a `MatchParam` is set."""
 
-    EXACT = 0
-    LPM = 1
-    TERNARY = 2
-    VALID = 3
-    RANGE = 4
+    EXACT, LPM, TERNARY, VALID, RANGE = range(5)
 
 
 class ExactParam(Struct):
@@ -67,10 +63,7 @@ class EntryOptions(Struct):
 class ActionType(IntEnum):
     """What an entry does: nothing (no default entry), an action, a member or a group."""
 
-    NONE = 0
-    ACTION_DATA = 1
-    MBR_HANDLE = 2
-    GRP_HANDLE = 3
+    NONE, ACTION_DATA, MBR_HANDLE, GRP_HANDLE = range(4)
 
 
 class ActionEntry(Struct):
@@ -161,45 +154,20 @@ class MirroringSessionConfig(Struct):
 class ResourceType(IntEnum):
     """What `bm_get_id_from_name` looks for."""
 
-    MATCH_TABLE = 0
-    ACTION_PROFILE = 1
-    COUNTER = 2
-    METER = 3
-    REGISTER = 4
-    LEARNING_LIST = 5
+    MATCH_TABLE, ACTION_PROFILE, COUNTER, METER, REGISTER, LEARNING_LIST = range(6)
 
 
 # -- errors
 
 
 class TableCode(IntEnum):
-    TABLE_FULL = 1
-    INVALID_HANDLE = 2
-    EXPIRED_HANDLE = 3
-    COUNTERS_DISABLED = 4
-    METERS_DISABLED = 5
-    AGEING_DISABLED = 6
-    INVALID_TABLE_NAME = 7
-    INVALID_ACTION_NAME = 8
-    WRONG_TABLE_TYPE = 9
-    INVALID_MBR_HANDLE = 10
-    MBR_STILL_USED = 11
-    MBR_ALREADY_IN_GRP = 12
-    MBR_NOT_IN_GRP = 13
-    INVALID_GRP_HANDLE = 14
-    GRP_STILL_USED = 15
-    EMPTY_GRP = 16
-    DUPLICATE_ENTRY = 17
-    BAD_MATCH_KEY = 18
-    INVALID_METER_OPERATION = 19
-    DEFAULT_ACTION_IS_CONST = 20
-    DEFAULT_ENTRY_IS_CONST = 21
-    NO_DEFAULT_ENTRY = 22
-    INVALID_ACTION_PROFILE_NAME = 23
-    NO_ACTION_PROFILE_SELECTION = 24
-    IMMUTABLE_TABLE_ENTRIES = 25
-    BAD_ACTION_DATA = 26
-    NO_TABLE_KEY = 27
+    TABLE_FULL, INVALID_HANDLE, EXPIRED_HANDLE, COUNTERS_DISABLED, METERS_DISABLED, AGEING_DISABLED = range(1, 7)
+    INVALID_TABLE_NAME, INVALID_ACTION_NAME, WRONG_TABLE_TYPE = range(7, 10)
+    INVALID_MBR_HANDLE, MBR_STILL_USED, MBR_ALREADY_IN_GRP, MBR_NOT_IN_GRP = range(10, 14)
+    INVALID_GRP_HANDLE, GRP_STILL_USED, EMPTY_GRP, DUPLICATE_ENTRY, BAD_MATCH_KEY = range(14, 19)
+    INVALID_METER_OPERATION, DEFAULT_ACTION_IS_CONST, DEFAULT_ENTRY_IS_CONST, NO_DEFAULT_ENTRY = range(19, 23)
+    INVALID_ACTION_PROFILE_NAME, NO_ACTION_PROFILE_SELECTION, IMMUTABLE_TABLE_ENTRIES = range(23, 26)
+    BAD_ACTION_DATA, NO_TABLE_KEY = range(26, 28)
     ERROR = 100
 
 

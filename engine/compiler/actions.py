@@ -145,22 +145,22 @@ def _extern(ctx: FunctionContext, extern: Extern, args: list[Json], call: Json, 
     values: list[tuple[str, Any]] = [(name, low(ctx, args[i], bits)) for name, (i, bits) in extern.numbers.items()]
     if op == "register_write":
         values.append(("value", exact(ctx, args[2])))
-    about: dict[str, Any] = {"extern": extern.name or op}
+    facts: dict[str, Any] = {"extern": extern.name or op}
     if extern.of is not None:
-        about["of"] = _name(args[extern.of])
-    if about["extern"] == "hash":
-        calculation = ctx.model.calculations.get(str(about["of"]))
-        about["algorithm"] = calculation["algo"] if calculation else None
+        facts["of"] = _name(args[extern.of])
+    if facts["extern"] == "hash":
+        calculation = ctx.model.calculations.get(str(facts["of"]))
+        facts["algorithm"] = calculation["algo"] if calculation else None
     run()
     if extern.result is not None:
         ref, name = lvalue(ctx, args[extern.result])
         result = steps.value_of(ctx, ref, name)
-        about["to"] = f"{ref.header.name}.{name}"
+        facts["to"] = f"{ref.header.name}.{name}"
         values += [] if result is None else [("result", result)]
     kind = "extern_call"
     if op.startswith("clone_"):
-        kind, about = "clone", {"from": "ingress" if "ingress" in op else "egress"}
-    steps.writer(ctx).record(ctx.f, kind, values, at=call, **about)
+        kind, facts = "clone", {"from": "ingress" if "ingress" in op else "egress"}
+    steps.writer(ctx).record(ctx.f, kind, values, at=call, **facts)
 
 
 def _name(e: Json) -> str | None:

@@ -205,8 +205,8 @@ class _Graph:
         empty, run = f.block("empty"), f.block("member")
         # NO_ACTION_ID: no default was set.
         unset = f.block("default") if any(a.name == _NO_ACTION for a in table.actions) else empty
-        f.branch(f.compare("eq", where, const(32, -1)), unset, one := f.block("set"))
-        f.enter(one)
+        f.branch(f.compare("eq", where, const(32, -1)), unset, some := f.block("set"))
+        f.enter(some)
         if profile.selector:
             group = f.compare("ne", f.load(32, f.at(record, 8 * slots.ACTION + 4), 4), const(32, 0))
             choose = f.block("choose")
@@ -239,7 +239,7 @@ class _Graph:
         h = hash_of(ctx, profile.selector.algorithm, profile.selector.inputs)
         n = f.raw("urem", f.resize(h, 32), f.resize(size, 32))
         if ctx.trace:
-            about = {"profile": profile.name, "algorithm": profile.selector.algorithm}
-            n = ctx.trace.choice(f, "selector", f.resize(n, 64), size, **about)
+            facts = {"profile": profile.name, "algorithm": profile.selector.algorithm}
+            n = ctx.trace.choice(f, "selector", f.resize(n, 64), size, **facts)
         at = f.op("add", f.load(64, row, 8), f.resize(n, 64))
         f.store(f.load(64, f.at(ctx.slot(slot + slots.GROUP_MEMBERS), f.shl(at, 3)), 8), member, 8)

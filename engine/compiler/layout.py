@@ -34,10 +34,8 @@ _TAG_BYTES = 8
 
 @dataclass(frozen=True, slots=True)
 class FieldPlace:
-    """A field's memory: `size` bytes at `offset`, of which `bits` count (one more than the width if signed).
-
-    A variable-length field is `size` raw bytes in network order; `length` is where its length in bits is.
-    """
+    """A field's memory: `size` bytes at `offset`, of which `bits` count (one more than the width if signed). A
+    variable-length field is `size` raw bytes in network order; `length` is where its length in bits is."""
 
     offset: int
     size: int

@@ -24,10 +24,8 @@ class LogFormat:
 
 
 class LogRing:
-    """Layout: words written so far, then records `[format, argument words...]`.
-
-    A record begins at its position modulo `RING_WORDS` and never wraps: there is room for one behind the end.
-    """
+    """Layout: words written so far, then records `[format, argument words...]`. A record begins at its position modulo
+    `RING_WORDS` and never wraps: there is room for one behind the end."""
 
     def __init__(self, formats: tuple[LogFormat, ...]) -> None:
         self._formats = formats

@@ -95,10 +95,9 @@ class _Lookup:
         f.branch(f.compare("eq", f.op("and", bits, const(64, 1)), const(64, 0)), missing, maybe)
         f.enter(maybe)
 
-    def _probe(self, base: str, mask: Value, key: list[Value], found: str, missing: str, sift: bool = True) -> str:
-        """Searches one hash table; jumps to `found` or `missing`. Returns the pointer variable of the slot.
-
-        `sift`: looks at the filter first, which pays where most searches are in vain."""
+    def _probe(self, base: str, mask: Value, key: list[Value], hit: str, missing: str, sift: bool = True) -> str:
+        """Searches one hash table; jumps to `hit` or `missing`. Returns the pointer variable of the slot. `sift`:
+        looks at the filter first, which pays where most searches are in vain."""
         f = self.f
         position, where = f.alloca("i64"), f.alloca("ptr")
         h = hash_words(f, key)
@@ -116,7 +115,7 @@ class _Lookup:
         for w, word in enumerate(key):
             have = f.load(64, f.at(at, 8 * (slots.HASH_HEAD + w)), 8)
             differ = f.op("or", differ, f.op("xor", have, word))
-        f.branch(f.compare("eq", differ, const(64, 0)), found, no)
+        f.branch(f.compare("eq", differ, const(64, 0)), hit, no)
         f.enter(no)
         f.store(f.op("and", f.op("add", i, const(64, 1)), mask), position, 8)
         f.jump(again)
@@ -234,10 +233,10 @@ class _Lookup:
         f.enter(higher)
         node = f.op("sub", f.load(64, at, 8), const(64, 1))
         nodes = f.load_pointer(f.at("%sw", 8 * (self.slot + slots.NODES)))
-        found = f.at(nodes, f.op("mul", node, const(64, 8 * (slots.NODE_HEAD + 2 * self.hashed))))
-        f.branch(self._node_matches(f.at(found, 8 * slots.NODE_HEAD)), take, again)
+        at = f.at(nodes, f.op("mul", node, const(64, 8 * (slots.NODE_HEAD + 2 * self.hashed))))
+        f.branch(self._node_matches(f.at(at, 8 * slots.NODE_HEAD)), take, again)
         f.enter(take)
-        f.store(f.load(64, found, 8), best, 8)
+        f.store(f.load(64, at, 8), best, 8)
         f.store(r, rank, 8)
         f.jump(again)
 

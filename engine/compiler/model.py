@@ -48,10 +48,10 @@ def one_line(text: Any) -> str:
 
 def find(objects: Mapping[Any, T], key: Any, kind: str, at: Json = None) -> T:
     """What the document calls by a name or an id; refused if there is none."""
-    found = objects.get(key)
-    if found is None:
+    value = objects.get(key)
+    if value is None:
         raise refuse(f"there is no {kind} {key!r}" if isinstance(key, str) else f"there is no {kind} with id {key}", at)
-    return found
+    return value
 
 
 def named(objects: Mapping[str, T], e: Json, kind: str, at: Json) -> T:

@@ -29,15 +29,10 @@ def _source_digest() -> bytes:
     """Of everything that decides what code comes out, but for the program itself."""
     digest = hashlib.sha256(f"llvmlite {version('llvmlite')}".encode())
     digest.update(" ".join(objects.processors()[0]).encode())
-    for path in _sources():
+    engine = PACKAGE / "engine"
+    for path in sorted([*(engine / "compiler").glob("*.py"), Path(objects.__file__), engine / "phv.py"]):
         digest.update(path.read_bytes())
     return digest.digest()
-
-
-@cache
-def _sources() -> list[Path]:
-    engine = PACKAGE / "engine"
-    return sorted([*(engine / "compiler").glob("*.py"), Path(objects.__file__), engine / "phv.py"])
 
 
 def cache_name(key: bytes) -> str:
@@ -52,7 +47,6 @@ class TooSlow(DetourError):
 @dataclass(frozen=True)
 class CompileLimits:
     """What a compilation apart may take: processor time, so that a busy machine does not count, and memory.
-
     `patience_s` is a bound on the time of the wall clock, for a machine that does not get on at all."""
 
     cpu_s: int = 30
@@ -69,12 +63,8 @@ def compile_ir(text: str) -> bytes:
 
 
 def compile_apart(text: str, limits: CompileLimits | None = None) -> bytes:
-    """The same in a child process that ends when it takes too much.
-
-    Raises:
-        TooSlow: it took more than the limit of time.
-        MemoryError: it took more than the limit of memory, or the machine has no more.
-    """
+    """The same in a child process that ends when it takes too much. Raises TooSlow beyond the limit of time, and
+    MemoryError beyond the limit of memory or if the machine has no more."""
     limits = limits or CompileLimits()
     command = [sys.executable, "-P", objects.__file__, str(limits.cpu_s), str(limits.memory_bytes)]
     try:
@@ -92,7 +82,7 @@ def compile_apart(text: str, limits: CompileLimits | None = None) -> bytes:
 
 
 def _result(done: subprocess.CompletedProcess[bytes], limits: CompileLimits) -> bytes:
-    said = " ".join(done.stderr.decode(errors="replace").split())[-300:]
+    message = " ".join(done.stderr.decode(errors="replace").split())[-300:]
     if done.returncode == 0:
         return done.stdout
     if done.returncode == -signal.SIGXCPU:
@@ -100,11 +90,11 @@ def _result(done: subprocess.CompletedProcess[bytes], limits: CompileLimits) -> 
             f"P4 program: compiling it takes more than {limits.cpu_s} s of processor time, which is the limit"
         )
     # LLVM has no way to say that memory is short: it ends the process, or the kernel does.
-    short = any(words in said for words in ("memory", "Memory", "bad_alloc", "failed to map"))
+    short = any(words in message for words in ("memory", "Memory", "bad_alloc", "failed to map"))
     if done.returncode in (objects.NO_MEMORY, -signal.SIGKILL) or short:
         raise MemoryError(f"compiling a P4 program takes more than {limits.memory_bytes >> 20} MiB, or than there is")
     raise InternalError(
-        f"internal error of detour while compiling a P4 program: LLVM ended with {done.returncode}: {said}"
+        f"internal error of detour while compiling a P4 program: LLVM ended with {done.returncode}: {message}"
     )
 
 

@@ -341,12 +341,12 @@ class _Parser:
         for v in reversed(parts):
             size = (v.bits + 7) // 8 * 8
             low_bits = (1 << size) - 1
-            wanted, m = value & low_bits, mask & low_bits
+            expected, m = value & low_bits, mask & low_bits
             full = (1 << v.bits) - 1
-            if wanted & m & ~full:
+            if expected & m & ~full:
                 cond = FALSE  # bits that the component does not have
             masked = f.op("and", v, const(v.bits, m)) if m & full != full else v
-            cond = f.op("and", cond, f.compare("eq", masked, const(v.bits, wanted & m)))
+            cond = f.op("and", cond, f.compare("eq", masked, const(v.bits, expected & m)))
             value >>= size
             mask >>= size
         return cond
@@ -366,21 +366,21 @@ class _Parser:
         wide = f.resize(packed, (bits + 63) // 64 * 64)
         return self._search(ctx.slot(slot), ctx.word(slot + 1), wide)
 
-    def _search(self, base: str, count: Value, wanted: Value) -> Value:
+    def _search(self, base: str, count: Value, value: Value) -> Value:
         f = self.f
-        index, found = f.variable(64), f.variable(8)
+        index, is_member = f.variable(64), f.variable(8)
         head, look, done = f.block("search"), f.block("look"), f.block("searched")
         f.enter(head)
         i = f.load(64, index, 8)
-        more = f.op("and", f.compare("ult", i, count), f.compare("eq", f.load(8, found), const(8, 0)))
+        more = f.op("and", f.compare("ult", i, count), f.compare("eq", f.load(8, is_member), const(8, 0)))
         f.branch(more, look, done)
         f.enter(look)
-        have = f.load(wanted.bits, f.at(base, f.op("mul", i, const(64, wanted.bits // 8))), 8)
-        f.store(f.resize(f.compare("eq", have, wanted), 8), found)
+        have = f.load(value.bits, f.at(base, f.op("mul", i, const(64, value.bits // 8))), 8)
+        f.store(f.resize(f.compare("eq", have, value), 8), is_member)
         f.store(f.op("add", i, const(64, 1)), index, 8)
         f.jump(head)
         f.enter(done)
-        return f.compare("ne", f.load(8, found), const(8, 0))
+        return f.compare("ne", f.load(8, is_member), const(8, 0))
 
 
 def _cyclic(states: dict[str, Json]) -> set[str]:

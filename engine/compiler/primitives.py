@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from detour.engine import phv
+from detour.engine.compiler import values
 from detour.engine.compiler.calculations import hash_by
 from detour.engine.compiler.context import FunctionContext, HeaderRef, UnionRef
 from detour.engine.compiler.expressions import Number, exact, header, loggable, low, lvalue, stack_name, union
@@ -19,17 +20,6 @@ from detour.engine.compiler.log_ring import RING_WORDS, LogFormat
 from detour.engine.compiler.model import Array, Json, Stack, named, parse_hex, refuse
 from detour.engine.compiler.runtime import runtime
 from detour.engine.compiler.slots import COUNTER_USED, LOG, METER_WORDS, NOW, RECENT_ERROR
-from detour.engine.compiler.values import (
-    add_header,
-    assign_header,
-    assign_stack,
-    assign_union,
-    assign_variable,
-    pop,
-    push,
-    remove_header,
-    store,
-)
 
 Write = Callable[[FunctionContext, list[Json], Json], None]
 """compiles a call, given its parameters and itself"""
@@ -74,7 +64,7 @@ def assign_number(ctx: FunctionContext, target: Json, n: Number) -> None:
     ref, name = lvalue(ctx, target)
     if name == "$valid$":
         raise refuse(f"assignment to the validity of '{ref.header.name}'", target)
-    store(ctx, ref, find_field(ref.header, name, target), n.value, n.signed)
+    values.store(ctx, ref, find_field(ref.header, name, target), n.value, n.signed)
 
 
 @_primitive("assign modify_field assign_VL", 2, "assign")
@@ -83,9 +73,9 @@ def assign(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     spec = find_field(ref.header, name, call)
     if spec.variable:
         src, of = lvalue(ctx, args[1])
-        assign_variable(ctx, ref, spec, src, find_field(src.header, of, call))
+        values.assign_variable(ctx, ref, spec, src, find_field(src.header, of, call))
     elif spec.signed or spec.saturating:
-        store(ctx, ref, spec, *exact(ctx, args[1]))
+        values.store(ctx, ref, spec, *exact(ctx, args[1]))
     else:
         ctx.store_field(ref, spec, low(ctx, args[1], spec.bits))
 
@@ -134,14 +124,14 @@ def _on_headers(names: str, write: Callable[..., None], *kinds: Callable[..., An
     _primitive(names, len(kinds), assigns)(with_arguments)
 
 
-_on_headers("assign_header copy_header", assign_header, _header, _header)
-_on_headers("assign_union", assign_union, _union, _union)
-_on_headers("assign_header_stack assign_union_stack", assign_stack, _stack, _stack)
-_on_headers("add_header", add_header, _header, assigns="setValid")
+_on_headers("assign_header copy_header", values.assign_header, _header, _header)
+_on_headers("assign_union", values.assign_union, _union, _union)
+_on_headers("assign_header_stack assign_union_stack", values.assign_stack, _stack, _stack)
+_on_headers("add_header", values.add_header, _header, assigns="setValid")
 _on_headers("add_header_fast", lambda ctx, ref: ctx.set_valid(ref, True), _header, assigns="setValid")
-_on_headers("remove_header", remove_header, _header, assigns="setInvalid")
-_on_headers("push", push, _stack, _amount)
-_on_headers("pop", pop, _stack, _amount)
+_on_headers("remove_header", values.remove_header, _header, assigns="setInvalid")
+_on_headers("push", values.push, _stack, _amount)
+_on_headers("pop", values.pop, _stack, _amount)
 
 
 # -- what becomes of the packet
@@ -152,7 +142,7 @@ def _mark_to_drop(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     """Sets the fields of the header that is given, which may be a copy of standard_metadata."""
     ref = header(ctx, args[0])
     for name, value in (("egress_spec", ctx.drop_port()), ("mcast_grp", const(32, 0))):
-        store(ctx, ref, find_field(ref.header, name, call), value)
+        values.store(ctx, ref, find_field(ref.header, name, call), value)
 
 
 @_primitive("drop", 0)
@@ -350,12 +340,12 @@ def _log(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     """Leaves the arguments in the log ring if somebody listens."""
     f = ctx.f
     listener = ctx.word(LOG)
-    values = list(args[1]["value"])
+    arguments = list(args[1]["value"])
     if args[0]["type"] != "string" or args[1]["type"] != "parameters_vector":
         raise refuse("log_msg without a text", call)
 
     def write() -> None:
-        numbers = [loggable(ctx, e) for e in values]
+        numbers = [loggable(ctx, e) for e in arguments]
         fmt = LogFormat(args[0]["value"], tuple((n.value.bits, n.signed) for n in numbers))
         ctx.program.log_formats.append(fmt)
         ring = ctx.slot(LOG)

@@ -16,10 +16,16 @@ from detour.base.records import as_json, from_json
 from detour.engine.compiler import context, native
 from detour.engine.compiler.control import write_pipeline
 from detour.engine.compiler.covering import COLLECTOR, CoverageSite, SiteWriter
-from detour.engine.compiler.deparser import max_header_bytes, write_deparser
+from detour.engine.compiler.deparser import (
+    DigestList,
+    digest_lists,
+    max_header_bytes,
+    write_deparser,
+    write_digest,
+    write_preserve,
+)
 from detour.engine.compiler.ir import Module
 from detour.engine.compiler.layout import Layout
-from detour.engine.compiler.lists import DigestList, digest_lists, write_digest, write_preserve
 from detour.engine.compiler.load import load
 from detour.engine.compiler.log_ring import LogFormat
 from detour.engine.compiler.model import MAX_HEADER_BYTES, MAX_PHV_BYTES, Model, read_json, refuse
@@ -34,9 +40,8 @@ _Readings = tuple[tuple[LogFormat, ...], tuple[TraceForm, ...], tuple[CoverageSi
 
 @contextmanager
 def _blame() -> Iterator[None]:
-    """Validation has names for all that a document may lack, so what else goes wrong is a mistake of the compiler.
-
-    It descends as deep as the document does, and so only what is nested too deep ends its recursion."""
+    """Validation has names for all that a document may lack, so what else goes wrong is a mistake of the compiler. It
+    descends as deep as the document does, and so only what is nested too deep ends its recursion."""
     try:
         yield
     except (DetourError, InternalError, MemoryError):
@@ -103,10 +108,8 @@ class Program:
 
     @classmethod
     def from_json(cls, source: Any, *, use_cache: bool = True, apart: native.CompileLimits | None = None) -> Program:
-        """From a dict, a JSON text or the path of a JSON file.
-
-        Raises `DetourError` naming the construct and its source line if the program needs what is not there.
-        """
+        """From a dict, a JSON text or the path of a JSON file. Raises `DetourError` naming the construct and its source
+        line if the program needs what is not there."""
         return cls(read_json(source), use_cache=use_cache, apart=apart)
 
     def _object(self, use_cache: bool) -> bytes:

@@ -105,11 +105,9 @@ def _get_bits(module: Module) -> None:
 
 @_writer
 def _wide_division(module: Module) -> None:
-    """__udivti3 and __umodti3, which LLVM calls for divisions of more than 64 bits: nothing else provides them.
-
-    Long division, a bit at a time.
-    """
-    for name, wanted in (("__udivti3", 0), ("__umodti3", 1)):
+    """__udivti3 and __umodti3, which LLVM calls for divisions of more than 64 bits: nothing else provides them. Long
+    division, a bit at a time."""
+    for name, part in (("__udivti3", 0), ("__umodti3", 1)):
         f = module.function(f"i128 @{name}(i128 %a, i128 %b) noinline nounwind")
         rest, quotient = f.alloca("i128", 16), f.alloca("i128", 16)
         f.store(Value(128, "%a"), quotient, 16)
@@ -126,7 +124,7 @@ def _wide_division(module: Module) -> None:
             f.store(f.op("or", f.shl(q, 1), f.resize(fits, 128)), quotient, 16)
 
         loop(f, const(64, 128), step)
-        f.ret(f.load(128, (quotient, rest)[wanted], 16))
+        f.ret(f.load(128, (quotient, rest)[part], 16))
 
 
 @_writer

@@ -88,8 +88,8 @@ def _row(*inner: Check, more: Iterable[Check] = ()) -> Check:
     def check(value: Json) -> None:
         if type(value) is not list or not len(inner) <= len(value) <= len(inner) + len(rest):
             raise _malformed(value, f"a list of {len(inner)}")
-        for item, one in zip(value, (*inner, *rest), strict=False):
-            one(item)
+        for item, check_item in zip(value, (*inner, *rest), strict=False):
+            check_item(item)
 
     return check
 
@@ -102,13 +102,13 @@ def _object(members: str, more: str = "") -> Check:
     def check(value: Json) -> None:
         _is_object(value)
         try:
-            for key, one in have:
+            for key, check_value in have:
                 if key not in value:
                     raise _Wrong(f"lacks '{key}'")
-                one(value[key])
-            for key, one in allowed:
+                check_value(value[key])
+            for key, check_value in allowed:
                 if value.get(key) is not None:
-                    one(value[key])
+                    check_value(value[key])
         except _Wrong as e:
             if e.at is None or "name" not in e.at:
                 e.at = value if "name" in value or "source_info" in value else e.at
@@ -218,8 +218,8 @@ def _parser_operation(op: Json) -> None:
         return  # refused by name, if its state is compiled
     if len(parameters) != len(checks):
         raise _Wrong(f"is malformed: the parser operation '{kind}' takes {len(checks)} parameters")
-    for one, check in zip(parameters, checks, strict=True):
-        check(one)
+    for parameter, check in zip(parameters, checks, strict=True):
+        check(parameter)
 
 
 def _table_key(k: Json) -> None:

@@ -95,10 +95,8 @@ class KeyPlace:
 
 @dataclass(frozen=True, slots=True)
 class KeyLayout:
-    """Packing of a table's key. Range fields stand apart: they are compared, not hashed.
-
-    `places` has one entry a key field; for range fields it is the place in the low/high words of a node.
-    """
+    """Packing of a table's key. Range fields stand apart: they are compared, not hashed. `places` has one entry a key
+    field; for range fields it is the place in the low/high words of a node."""
 
     words: int
     places: tuple[KeyPlace, ...]

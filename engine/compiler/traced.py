@@ -19,9 +19,8 @@ from detour.engine.compiler import traced_steps as steps
 from detour.engine.compiler import tracing as words
 from detour.engine.compiler.context import CONTROL, DEPARSE, PARSE, CompilationUnit, FunctionContext
 from detour.engine.compiler.control import write_pipeline
-from detour.engine.compiler.deparser import write_deparser
+from detour.engine.compiler.deparser import write_deparser, write_digest, write_preserve
 from detour.engine.compiler.ir import Function, Value, const
-from detour.engine.compiler.lists import write_digest, write_preserve
 from detour.engine.compiler.parser import write_parser
 from detour.engine.compiler.prefetch import write_prefetch
 from detour.engine.compiler.slots import TRACE_CONTROL
@@ -97,8 +96,8 @@ def _parse(program: CompilationUnit, tracer: RecordWriter) -> None:
     def ask() -> None:
         match = f.load_pointer(f.at(d.control, 8 * words.MATCH))
         arguments = [pointer(f, d.control), pointer(f, "%phv"), pointer(f, "%pkt"), Value(64, "%length")]
-        found = f.value(f"call i64 {match}({', '.join(a.typed for a in arguments)})")
-        f.store(f.resize(Value(64, found), 32), number, 4)
+        new = f.value(f"call i64 {match}({', '.join(a.typed for a in arguments)})")
+        f.store(f.resize(Value(64, new), 32), number, 4)
 
     # The copy of a packet that becomes a clone is parsed before its length is set; its number comes with `preserve`.
     fresh = f.compare("ne", ctx.fixed(phv.PACKET_LENGTH), const(32, 0))
@@ -130,14 +129,9 @@ def _control(
 
 def _decisions(ctx: FunctionContext) -> list[tuple[str, Value]]:
     """What the program wants done beside forwarding."""
-    places = {
-        "clone_session": phv.CLONE_SESSION,
-        "resubmit": phv.RESUBMIT,
-        "recirculate": phv.RECIRCULATE,
-        "digest": phv.DIGEST_LIST,
-        "error": phv.ERROR,
-    }
-    return [(name, ctx.fixed(at)) for name, at in places.items()]
+    names = ("clone_session", "resubmit", "recirculate", "digest", "error")
+    places = (phv.CLONE_SESSION, phv.RESUBMIT, phv.RECIRCULATE, phv.DIGEST_LIST, phv.ERROR)
+    return [(name, ctx.fixed(at)) for name, at in zip(names, places, strict=True)]
 
 
 def _deparse(program: CompilationUnit, tracer: RecordWriter) -> None:

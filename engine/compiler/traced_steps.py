@@ -33,8 +33,8 @@ def extracted(ctx: FunctionContext, ref: HeaderRef, here: str, count: Value, op:
 def transition(ctx: FunctionContext, state: Json, to: str | None, key: list[Value], chosen: Json) -> None:
     """A parser state is left; `chosen` is the transition in the JSON."""
     values = [(_key_name(k), v) for k, v in zip(state["transition_key"], key, strict=True)]
-    about = {"state": state["name"], "next": to or "accept", "case": case_of(chosen)}
-    writer(ctx).record(ctx.f, "parser_transition", values, at=state, **about)
+    facts = {"state": state["name"], "next": to or "accept", "case": case_of(chosen)}
+    writer(ctx).record(ctx.f, "parser_transition", values, at=state, **facts)
 
 
 def row_of(f: Function, table: TableIr, record: str, base: str) -> Value:

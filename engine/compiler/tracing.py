@@ -52,12 +52,12 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class TraceForm:
-    """What records of one number say. `about`: what is known when compiling; `data`: bytes follow the values."""
+    """What records of one number say. `facts`: what is known when compiling; `data`: bytes follow the values."""
 
     kind: str
     values: tuple[Recorded, ...] = ()
     data: bool = False
-    about: dict[str, Any] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
     source: dict[str, Any] | None = None
 
 
@@ -90,12 +90,12 @@ class RecordWriter:
         values: Sequence[tuple[str, AnyNumber]] = (),
         data: tuple[str, Value] | None = None,
         at: Json = None,
-        **about: Any,
+        **facts: Any,
     ) -> None:
         """Writes a record here: `values` by name, and `data`, an address with a number of bytes (i64)."""
         numbers = [(name, *((v, False) if isinstance(v, Value) else v)) for name, v in values]
         recorded = tuple(Recorded(name, v.bits, signed) for name, v, signed in numbers)
-        self.forms.append(TraceForm(kind, recorded, data is not None, about, source_of(at)))
+        self.forms.append(TraceForm(kind, recorded, data is not None, facts, source_of(at)))
         fixed = 1 + sum(r.words for r in recorded)
         words = const(64, fixed)
         if data is not None:
@@ -130,21 +130,21 @@ class RecordWriter:
         f.ret(f"ptr {f.at(ring, f.shl(f.op('add', place, const(64, RING_HEAD)), 3))}")
         return name
 
-    def choice(self, f: Function, what: str, natural: Value, size: Value, at: Json = None, **about: Any) -> Value:
+    def choice(self, f: Function, what: str, natural: Value, size: Value, at: Json = None, **facts: Any) -> Value:
         """A number below `size` (i64) that could be another one: the next of the choices that Python has set, or the
         natural one. Both are recorded."""
         control = f.load_pointer(f.at("%sw", 8 * TRACE_CONTROL))
-        made = f.load(64, f.at(control, 8 * CHOICES_MADE), 8)
+        number = f.load(64, f.at(control, 8 * CHOICES_MADE), 8)
         chosen = f.variable(64, natural)
         given, on = f.block("given"), f.block("chosen")
-        f.branch(f.compare("ult", made, f.load(64, f.at(control, 8 * CHOICES), 8)), given, on)
+        f.branch(f.compare("ult", number, f.load(64, f.at(control, 8 * CHOICES), 8)), given, on)
         f.enter(given)
-        f.store(f.load(64, f.at(f.load_pointer(f.at(control, 8 * CHOICE_LIST)), f.shl(made, 3)), 8), chosen, 8)
+        f.store(f.load(64, f.at(f.load_pointer(f.at(control, 8 * CHOICE_LIST)), f.shl(number, 3)), 8), chosen, 8)
         f.enter(on)
-        f.store(f.op("add", made, const(64, 1)), f.at(control, 8 * CHOICES_MADE), 8)
+        f.store(f.op("add", number, const(64, 1)), f.at(control, 8 * CHOICES_MADE), 8)
         value = f.load(64, chosen, 8)
         hashed, self.hashed = self.hashed, None
-        self.record(f, "choice", [("value", value), ("size", size)], hashed, at=at, what=what, **about)
+        self.record(f, "choice", [("value", value), ("size", size)], hashed, at=at, what=what, **facts)
         return value
 
 

@@ -206,13 +206,13 @@ def _swap(ctx: FunctionContext, a: tuple[Header, ...], b: tuple[Header, ...]) ->
         _swap_bytes(f, f.at("%phv", lay.valid[x.name]), f.at("%phv", lay.valid[y.name]), 1)
 
 
-def _swap_bytes(f: Function, one: str, two: str, size: int) -> None:
+def _swap_bytes(f: Function, a: str, b: str, size: int) -> None:
     if size == 1:
-        x, y = f.load(8, one), f.load(8, two)
-        f.store(y, one)
-        f.store(x, two)
+        x, y = f.load(8, a), f.load(8, b)
+        f.store(y, a)
+        f.store(x, b)
     elif size:
         spare = f.alloca(f"[{size} x i8]")
-        f.copy(spare, one, size)
-        f.copy(one, two, size)
-        f.copy(two, spare, size)
+        f.copy(spare, a, size)
+        f.copy(a, b, size)
+        f.copy(b, spare, size)

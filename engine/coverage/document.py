@@ -77,14 +77,14 @@ class ProgramCoverage:
     @classmethod
     def of(cls, name: str, digest: str, points: Iterable[Point]) -> ProgramCoverage:
         """Of points, of which those with the same key are added up."""
-        found = cls(name, digest)
+        program = cls(name, digest)
         for point in points:
-            found._add(point)
-        return found
+            program._add(point)
+        return program
 
     def _add(self, point: Point) -> None:
-        known = self.points.get(point.key)
-        self.points[point.key] = point if known is None else replace(known, hits=known.hits + point.hits)
+        before = self.points.get(point.key)
+        self.points[point.key] = point if before is None else replace(before, hits=before.hits + point.hits)
 
     def merge(self, other: ProgramCoverage) -> None:
         """Adds what another run of the same program has reached."""
@@ -100,11 +100,11 @@ class ProgramCoverage:
 
     def totals(self) -> dict[str, dict[str, int]]:
         """`covered` and `reachable` of `statements`, `branches` and `actions`."""
-        found = {}
+        totals = {}
         for kind, plural in PLURALS.items():
             points = self.of_kind(kind)
-            found[plural] = {"covered": sum(bool(p.hits) for p in points), "reachable": len(points)}
-        return found
+            totals[plural] = {"covered": sum(bool(p.hits) for p in points), "reachable": len(points)}
+        return totals
 
 
 def percent(totals: Mapping[str, int]) -> float:
@@ -120,27 +120,17 @@ class CoverageDocument:
         self.programs: dict[str, ProgramCoverage] = {}
 
     def add(self, program: ProgramCoverage, where: str) -> None:
-        """Takes in what was reached of a program.
-
-        Raises:
-            DetourError: there is another program of that name. `where` says whose coverage it is.
-        """
-        known = self.programs.get(program.name)
-        if known is None:
-            self.programs[program.name] = program
-            return
-        if known.digest != program.digest:
-            raise DetourError(
-                f"{where}: {program.name} is another version of that program than in what was read before"
-            )
-        known.merge(program)
+        """Takes in what was reached of a program. Raises DetourError if there is another program of that name. `where`
+        says whose coverage it is."""
+        same = self.programs.setdefault(program.name, program)
+        if same.digest != program.digest:
+            what = "is another version of that program than in what was read before"
+            raise DetourError(f"{where}: {program.name} {what}")
+        if same is not program:
+            same.merge(program)
 
     def write(self, file: Path) -> None:
-        """Writes the file.
-
-        Raises:
-            DetourError: it cannot be written.
-        """
+        """Writes the file. Raises DetourError if it cannot be written."""
         programs = [
             {"name": p.name, "digest": p.digest, "points": [asdict(point) for point in p.points.values()]}
             for p in self.programs.values()
@@ -149,39 +139,36 @@ class CoverageDocument:
 
     @classmethod
     def read(cls, files: Sequence[Path]) -> CoverageDocument:
-        """What several files say together.
-
-        Raises:
-            DetourError: one of them cannot be read, is none, or is about another version of a program.
-        """
-        found = cls()
+        """What several files say together. Raises DetourError if one of them cannot be read, is none, or is about
+        another version of a program."""
+        document = cls()
         for file in files:
             for program in _programs(file):
-                found.add(program, str(file))
-        return found
+                document.add(program, str(file))
+        return document
 
 
 def _programs(file: Path) -> list[ProgramCoverage]:
     try:
-        said = json.loads(read_bytes(file))
+        document = json.loads(read_bytes(file))
     except (ValueError, RecursionError):
         raise DetourError(f"{file}: this is no coverage file: it is not JSON") from None
-    version = said.get("detour_coverage") if isinstance(said, dict) else None
+    version = document.get("detour_coverage") if isinstance(document, dict) else None
     if version is None:
         raise DetourError(f"{file}: this is no coverage file of detour")
     if version != VERSION:
         raise DetourError(f"{file}: coverage files of version {one_line(version)} cannot be read, only {VERSION}")
     try:
-        return [_program(each) for each in said["programs"]]
+        return [_program(each) for each in document["programs"]]
     except (KeyError, TypeError, ValueError, AttributeError, msgspec.ValidationError):
         raise DetourError(f"{file}: this coverage file is damaged") from None
 
 
-def _program(said: dict[str, Any]) -> ProgramCoverage:
-    points = msgspec.convert(said["points"], list[Point])
+def _program(entry: dict[str, Any]) -> ProgramCoverage:
+    points = msgspec.convert(entry["points"], list[Point])
     if any(p.kind not in PLURALS or min(p.line, p.column, p.hits) < 0 for p in points):
         raise ValueError
-    name, digest = msgspec.convert((said["name"], said["digest"]), tuple[str, str])
+    name, digest = msgspec.convert((entry["name"], entry["digest"]), tuple[str, str])
     return ProgramCoverage.of(name, digest, points)
 
 
@@ -201,11 +188,7 @@ def document_of(collector: Collector) -> CoverageDocument:
 @contextmanager
 def collecting(file: Path | None) -> Iterator[None]:
     """Programs that are compiled inside count what packets reach, and the file is written at the end, however that
-    comes. None: nothing of all that.
-
-    Raises:
-        DetourError: the file cannot be written.
-    """
+    comes. None: nothing of all that. Raises DetourError if the file cannot be written."""
     if file is None:
         yield
         return

@@ -24,7 +24,7 @@ from detour.engine.compiler.covering import BRANCH, STATEMENT, TABLE_OUTCOME
 from detour.engine.coverage.document import CoverageDocument, Point, ProgramCoverage
 
 _KEYS = {"statement": STATEMENT, "branch": BRANCH, "table": TABLE_OUTCOME}
-_KNOWN = {"program", "outcome", "reason", *_KEYS}
+_ENTRY = {"program", "outcome", "reason", *_KEYS}
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,8 @@ class CoverageRules:
     exceptions: tuple[CoverageException, ...] = ()
 
     def apply(self, document: CoverageDocument) -> None:
-        """Takes what is excepted out of a document.
-
-        Raises:
-            DetourError: a program is missing, or an exception is about nothing that there is, or is reached after all.
-        """
+        """Takes what is excepted out of a document. Raises DetourError if a program is missing, or an exception is
+        about nothing that there is, or is reached after all."""
         missing = [name for name in self.programs if name not in document.programs]
         if missing:
             raise DetourError(f"{self.file}: there is no coverage of {', '.join(missing)}")
@@ -68,56 +65,53 @@ class CoverageRules:
 
 
 def _take_out(program: ProgramCoverage, exception: CoverageException) -> None:
-    found = {key: point for key, point in program.points.items() if exception.means(point)}
+    excepted = {key: point for key, point in program.points.items() if exception.means(point)}
     what = exception.place + (f", {exception.outcome}" if exception.outcome else "")
-    if not found:
+    if not excepted:
         raise DetourError(f"{exception.where}: {program.name} has no such {exception.kind}: {what}")
-    reached = [point for point in found.values() if point.hits]
+    reached = [point for point in excepted.values() if point.hits]
     if reached:
         raise DetourError(f"{exception.where}: {program.name}: {what} is covered after all: {reached[0].title}")
-    for key in found:
+    for key in excepted:
         del program.points[key]
 
 
 def read_exceptions(file: Path) -> CoverageRules:
-    """Reads such a file.
-
-    Raises:
-        DetourError: it cannot be read, or something in it is wrong.
-    """
+    """Reads such a file. Raises DetourError if it cannot be read, or something in it is wrong."""
     try:
-        said = tomllib.loads(read_text(file))
+        rules = tomllib.loads(read_text(file))
     except tomllib.TOMLDecodeError as error:
         raise DetourError(f"{file}: {error}") from None
-    unknown = set(said) - {"programs", "exception"}
+    unknown = set(rules) - {"programs", "exception"}
     if unknown:
         raise DetourError(f"{file}: {sorted(unknown)[0]!r} is unknown; there are programs and [[exception]]")
-    entries = said.get("exception", [])
+    entries = rules.get("exception", [])
     if not isinstance(entries, list) or not all(isinstance(each, dict) for each in entries):
         raise DetourError(f"{file}: exceptions are written as [[exception]]")
     exceptions = tuple(_exception(each, f"{file}: exception {n}") for n, each in enumerate(entries, 1))
-    return CoverageRules(file, _texts(said.get("programs", []), f"{file}: programs"), exceptions)
+    return CoverageRules(file, _texts(rules.get("programs", []), f"{file}: programs"), exceptions)
 
 
-def _exception(said: dict[str, Any], where: str) -> CoverageException:
-    unknown = set(said) - _KNOWN
+def _exception(entry: dict[str, Any], where: str) -> CoverageException:
+    unknown = set(entry) - _ENTRY
     if unknown:
-        raise DetourError(f"{where}: {sorted(unknown)[0]!r} is unknown; there are {', '.join(sorted(_KNOWN))}")
-    about = [key for key in _KEYS if key in said]
-    if len(about) != 1:
+        raise DetourError(f"{where}: {sorted(unknown)[0]!r} is unknown; there are {', '.join(sorted(_ENTRY))}")
+    kinds = [key for key in _KEYS if key in entry]
+    if len(kinds) != 1:
         raise DetourError(f"{where}: one of statement, branch and table says what it is about")
-    for key in (about[0], "reason"):
-        if not isinstance(said.get(key), str) or not said[key].strip():
+    kind = kinds[0]
+    for key in (kind, "reason"):
+        if not isinstance(entry.get(key), str) or not entry[key].strip():
             raise DetourError(f"{where}: {key} is missing, or is no text")
-    outcome = said.get("outcome")
-    if (outcome is not None and not isinstance(outcome, str)) or (outcome is None and about[0] == "table"):
+    outcome = entry.get("outcome")
+    if (outcome is not None and not isinstance(outcome, str)) or (outcome is None and kind == "table"):
         raise DetourError(f"{where}: outcome is missing, or is no text")
-    programs = said.get("program")
+    programs = entry.get("program")
     names = _texts([programs] if isinstance(programs, str) else programs, f"{where}: program")
-    return CoverageException(names, _KEYS[about[0]], said[about[0]], outcome, said["reason"], where)
+    return CoverageException(names, _KEYS[kind], entry[kind], outcome, entry["reason"], where)
 
 
-def _texts(said: Any, where: str) -> tuple[str, ...]:
-    if not isinstance(said, Sequence) or isinstance(said, str) or not all(isinstance(each, str) for each in said):
+def _texts(names: Any, where: str) -> tuple[str, ...]:
+    if not isinstance(names, Sequence) or isinstance(names, str) or not all(isinstance(name, str) for name in names):
         raise DetourError(f"{where}: a name or a list of names is wanted")
-    return tuple(said)
+    return tuple(names)

@@ -32,11 +32,7 @@ def write_html(
     folder: Path, document: CoverageDocument, files_of: dict[str, tuple[list[SourceFile], list[Point]]]
 ) -> Path:
     """Writes the pages into a folder, which is made if it is not there; returns the first page. `files_of`: what
-    `sources.over_source` says of each program.
-
-    Raises:
-        DetourError: they cannot be written.
-    """
+    `sources.over_source` says of each program. Raises DetourError if they cannot be written."""
     names = {name: f"program-{number}.html" for number, name in enumerate(sorted(document.programs), 1)}
     with naming(folder):
         folder.mkdir(exist_ok=True)
@@ -64,10 +60,10 @@ def _index(document: CoverageDocument, names: dict[str, str]) -> str:
 
 def _totals(program: ProgramCoverage) -> str:
     cells = []
-    for said in program.totals().values():
-        covered, reachable = said["covered"], said["reachable"]
+    for totals in program.totals().values():
+        covered, reachable = totals["covered"], totals["reachable"]
         kind = "yes" if covered == reachable else "part" if covered else "no"
-        cells.append(f'<td class="{kind}">{covered} of {reachable} ({percent(said):.1f} %)</td>')
+        cells.append(f'<td class="{kind}">{covered} of {reachable} ({percent(totals):.1f} %)</td>')
     return "".join(cells)
 
 
@@ -131,9 +127,9 @@ def _branches(line: SourceLine) -> list[str]:
     blocks: dict[tuple[str, str, int], list[Point]] = {}
     for point in line.outcomes:
         blocks.setdefault((point.kind, point.name if point.kind != BRANCH else "", point.column), []).append(point)
-    found = []
+    records = []
     for block, points in enumerate(blocks.values()):
         reached = any(point.hits for point in points)
         for number, point in enumerate(points):
-            found.append(f"BRDA:{line.number},{block},{number},{point.hits if reached else '-'}")
-    return found
+            records.append(f"BRDA:{line.number},{block},{number},{point.hits if reached else '-'}")
+    return records

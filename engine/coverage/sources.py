@@ -72,17 +72,17 @@ def over_source(program: ProgramCoverage, folders: Sequence[Path] = ()) -> tuple
     texts = _with_includes({name: _find(name, named.get(name, []), bases) for name in [f"{program.name}.p4", *named]})
     points = [_placed(point, texts) for point in program.points.values()]
     files = []
-    for name, found in texts.items():
+    for name, text in texts.items():
         here = [point for point in points if point.file == name]
         if here:
-            files.append(_file(name, found, here))
+            files.append(_file(name, text, here))
     return files, [point for point in points if not point.file]
 
 
-_Found = tuple[Path, list[str]] | None
+_Text = tuple[Path, list[str]] | None
 
 
-def _find(name: str, points: Sequence[Point], bases: Iterable[Path]) -> _Found:
+def _find(name: str, points: Sequence[Point], bases: Iterable[Path]) -> _Text:
     """The first file of that name whose text is what p4c read; of one that has changed since nothing would be true."""
     for base in bases:
         lines = _read(base / name)
@@ -109,51 +109,50 @@ def _fits(lines: list[str], points: Sequence[Point]) -> bool:
     return 2 * right >= len(points)
 
 
-def _with_includes(texts: dict[str, _Found]) -> dict[str, _Found]:
+def _with_includes(texts: dict[str, _Text]) -> dict[str, _Text]:
     """And the files that those include, by the names that p4c would give them."""
-    found = dict(texts)
+    whole = dict(texts)
     waiting = list(texts)
-    while waiting and len(found) < _MOST_FILES:
+    while waiting and len(whole) < _MOST_FILES:
         name = waiting.pop()
-        here = found[name]
+        here = whole[name]
         if here is None:
             continue
         for included in _INCLUDE.findall("\n".join(here[1])):
             beside = (Path(name).parent / included).as_posix()
             lines = _read(here[0].parent / included)
-            if beside not in found and lines is not None:
-                found[beside] = here[0].parent / included, lines
+            if beside not in whole and lines is not None:
+                whole[beside] = here[0].parent / included, lines
                 waiting.append(beside)
-    return found
+    return whole
 
 
-def _placed(point: Point, texts: dict[str, _Found]) -> Point:
+def _placed(point: Point, texts: dict[str, _Text]) -> Point:
     """With a place, if it has none and there is just one that it can be."""
     if point.file:
         return point
     state, emitted = _STATE.match(point.name), _EMIT.match(point.name)
     if state:
-        wanted = re.compile(rf"\bstate\s+{re.escape(state[1])}\b")
+        pattern = re.compile(rf"\bstate\s+{re.escape(state[1])}\b")
     elif emitted:
-        wanted = re.compile(rf"\.emit\s*\(\s*(\w+\.)*{re.escape(emitted[1])}\s*\)")
+        pattern = re.compile(rf"\.emit\s*\(\s*(\w+\.)*{re.escape(emitted[1])}\s*\)")
     else:
         return point
     places = [
         (name, number)
-        for name, found in texts.items()
-        if found is not None
-        for number, line in enumerate(found[1], 1)
-        if wanted.search(line)
+        for name, text in texts.items()
+        if text is not None
+        for number, line in enumerate(text[1], 1)
+        if pattern.search(line)
     ]
     return replace(point, file=places[0][0], line=places[0][1]) if len(places) == 1 else point
 
 
-def _file(name: str, found: _Found, points: list[Point]) -> SourceFile:
-    if found is None:
-        said = {p.line: p.text.split("\n")[0] for p in points}
-        lines = {number: SourceLine(number, text) for number, text in sorted(said.items())}
-    else:
-        lines = {number: SourceLine(number, text) for number, text in enumerate(found[1], 1)}
+def _file(name: str, text: _Text, points: list[Point]) -> SourceFile:
+    numbered = (
+        sorted({p.line: p.text.split("\n")[0] for p in points}.items()) if text is None else enumerate(text[1], 1)
+    )
+    lines = {number: SourceLine(number, line) for number, line in numbered}
     for point in points:
         lines.setdefault(point.line, SourceLine(point.line, point.text)).points.append(point)
-    return SourceFile(name, found[0] if found else None, list(lines.values()))
+    return SourceFile(name, text[0] if text else None, list(lines.values()))

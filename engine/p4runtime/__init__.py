@@ -2,7 +2,7 @@
 """The engine's P4Runtime server (p4.v1.P4Runtime): many switches at one endpoint, told apart by device_id.
 
 - `server`     the gRPC server: address, TLS, its thread; what the rest of detour uses
-- `service`    the six RPCs; `stream`, `arbitration` and `roles` what a StreamChannel is about
+- `service`    the six RPCs; `stream` and `arbitration` what a StreamChannel is about
 - `device`     one switch: pipelines, arbitration, locks, notifications
 - `pipeline`   SetForwardingPipelineConfig and its actions; `config` one ForwardingPipelineConfig
 - `schema`     P4Info, checked against the BMv2 JSON, as codecs: `match`, `actions`, `p4data`, `packets`

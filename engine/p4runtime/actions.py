@@ -28,10 +28,8 @@ class ActionCodec:
     def decode(self, params: Iterable[p4r.Action.Param]) -> tuple[int, ...]:
         """The arguments in the order of the JSON. Every parameter must be given once."""
         if self._untranslated:
-            raise Refused(
-                Code.UNIMPLEMENTED,
-                f"action '{self.name}': '{self._untranslated}' is translated to strings, which is not supported",
-            )
+            what = f"action '{self.name}': '{self._untranslated}'"
+            raise Refused(Code.UNIMPLEMENTED, f"{what} is translated to strings, which is not supported")
         values = self._blank.copy()
         slots = self._slots
         for p in params:
@@ -92,6 +90,5 @@ class TableActions:
     def encode(self, action: model.ActionIr, params: tuple[int, ...], into: p4r.Action) -> None:
         """Fills in the message for an action as read back from the engine."""
         codec = self._by_name.get(action.name)
-        if codec is None:  # const entries may run an action that P4Info hides
-            return
-        codec.encode(params, into)
+        if codec is not None:  # const entries may run an action that P4Info hides
+            codec.encode(params, into)

@@ -8,21 +8,53 @@ promoted: the server waits for an arbitration update. BMv2 promotes the next bes
 A role is kept as long as a stream has it. Of a role that nobody has any more only the highest election id is
 remembered, and so many of these a device: beyond, those are forgotten that have been without a stream for the longest
 time. The default role is never forgotten.
+
+The scheme of `role.config` is left to agreement (spec, "Role Config"); ours is Stratum's P4RoleConfig, which comes with
+finsy: P4Info ids that the role may write, alone or shared, whether and which packet-ins it gets, and whether it may
+push pipelines. A role without config may do everything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from finsy.proto import p4r
+from finsy.proto import p4r, stratum
 
 from detour.engine.p4runtime.errors import Code, Refused, invalid
 from detour.engine.p4runtime.limits import Budgets, Limits
-from detour.engine.p4runtime.roles import FULL_ACCESS, RoleConfig, check_size, parse, role_name
 from detour.engine.p4runtime.session import StreamSession
 
 _MAX_STREAMS = 256  # for one device and role
+_ROLE_BYTES = 2048
+_EXPANSION = 32  # an id takes a few bytes in a message and some 60 in a set, and there are three copies
+
+
+@dataclass(frozen=True)
+class RoleConfig:
+    """What a role may do. `ids` None: everything."""
+
+    exclusive: frozenset[int] = frozenset()
+    ids: frozenset[int] | None = None
+    receives_packet_ins: bool = True
+    packet_in_filter: tuple[int, int] | None = None  # metadata id, value
+    can_push_pipeline: bool = True
+
+    def sees(self, id_: int) -> bool:
+        """Whether the role gets notifications of that object."""
+        return self.ids is None or id_ in self.ids
+
+    def wants(self, packet: p4r.PacketIn) -> bool:
+        """Whether the role gets that packet-in."""
+        if not self.receives_packet_ins:
+            return False
+        if self.packet_in_filter is None:
+            return True
+        id_, value = self.packet_in_filter
+        return any(m.metadata_id == id_ and int.from_bytes(m.value, "big") == value for m in packet.metadata)
+
+
+FULL_ACCESS = RoleConfig()
 
 
 @dataclass(frozen=True)
@@ -78,8 +110,8 @@ class Arbiter:
 
     async def update(self, session: StreamSession, update: p4r.MasterArbitrationUpdate, first: bool) -> None:
         """Handles an update of a stream that belongs to this device; raises Refused to end the stream."""
-        size = check_size(update.role, self._budgets.limits)
-        name = role_name(update.role)
+        size = _size(update.role, self._budgets.limits)
+        name = _name(update.role)
         if not first and name != session.role_name:
             raise Refused(Code.FAILED_PRECONDITION, f"this stream has role '{session.role_name}', not '{name}'")
         role = self.roles.get(name) or Role(self._vacated.get(name))
@@ -88,7 +120,7 @@ class Arbiter:
         if election is not None and any(s.election == election for s in role.sessions if s is not session):
             raise invalid(f"device {self._device_id}: election id {election} is used by another live controller")
         others = [r.config for n, r in self.roles.items() if n != name]
-        config = parse(update.role, others)
+        config = _parse(update.role, others)
         if first and len(role.sessions) >= _MAX_STREAMS:
             raise Refused(Code.RESOURCE_EXHAUSTED, f"role '{name}' has {_MAX_STREAMS} streams already")
         self._count(session, size)
@@ -101,8 +133,8 @@ class Arbiter:
         session.election = election
         if election is not None and (role.highest is None or election >= self._bar(role, session)):
             await self._become_primary(role, session, election, config)
-        else:
-            self._become_backup(role, session)
+        elif not self._resign(role, session):
+            self._notify(role, session)
 
     def _count(self, session: StreamSession, size: int) -> None:
         """What a stream's role takes of the server's memory."""
@@ -138,15 +170,6 @@ class Arbiter:
             role.primary, role.pending = session, None
             self._notify(role, session)
 
-    def _become_backup(self, role: Role, session: StreamSession) -> None:
-        if session in (role.primary, role.pending):  # it downgraded itself
-            role.primary = role.pending = None
-            self._successor(role)
-            for other in role.sessions:
-                self._notify(role, other)
-        else:
-            self._notify(role, session)
-
     def leave(self, session: StreamSession) -> None:
         """The stream is gone."""
         self._budgets.roles.give(session.role_bytes)
@@ -158,28 +181,24 @@ class Arbiter:
         self._resign(role, session)
         if not role.sessions and session.role_name:
             del self.roles[session.role_name]
-            self._remember(session.role_name, role)
+            if role.highest is not None:
+                self._vacated[session.role_name] = role.highest
+            while len(self._vacated) > self._budgets.limits.vacated_roles:
+                del self._vacated[next(iter(self._vacated))]
 
-    def _remember(self, name: str, role: Role) -> None:
-        if role.highest is not None:
-            self._vacated[name] = role.highest
-        while len(self._vacated) > self._budgets.limits.vacated_roles:
-            del self._vacated[next(iter(self._vacated))]
-
-    def _resign(self, role: Role, session: StreamSession) -> None:
-        """A primary is one no more."""
-        if session in (role.primary, role.pending):
-            role.primary = role.pending = None
-            self._successor(role)
-            for other in role.sessions:
-                self._notify(role, other)
-
-    def _successor(self, role: Role) -> None:
-        """BMv2's behaviour, if it is asked for: the best of those that are left."""
+    def _resign(self, role: Role, session: StreamSession) -> bool:
+        """A primary is one no more; False if it was none. BMv2's behaviour, if it is asked for: the best of those that
+        are left becomes primary."""
+        if session not in (role.primary, role.pending):
+            return False
+        role.primary = role.pending = None
         candidates = [s for s in role.sessions if s.election is not None]
         if self._promote and candidates:
             role.primary = max(candidates, key=lambda s: s.election or 0)
             role.highest = role.primary.election
+        for other in role.sessions:
+            self._notify(role, other)
+        return True
 
     def _notify(self, role: Role, session: StreamSession) -> None:
         """The advisory message (spec, "Client Arbitration Notifications")."""
@@ -231,3 +250,43 @@ class Arbiter:
 
 def _number(id_: p4r.Uint128) -> int:
     return id_.high << 64 | id_.low
+
+
+# -- roles
+
+
+def _name(role: p4r.Role) -> str:
+    """The name of a role; clients of versions before 1.4 number theirs."""
+    return role.name or (str(role.id) if role.id else "")
+
+
+def _size(role: p4r.Role, limits: Limits) -> int:
+    """About the bytes that a role takes while somebody holds it; INVALID_ARGUMENT if it is too long."""
+    name, config = len(role.name.encode()), role.config.ByteSize()
+    if name > limits.role_name:
+        raise invalid(f"the name of a role has {name} bytes, it may have {limits.role_name}")
+    if config > limits.role_config:
+        raise invalid(f"role '{_name(role)}': its config has {config} bytes, it may have {limits.role_config}")
+    return _ROLE_BYTES + name + _EXPANSION * config
+
+
+def _parse(role: p4r.Role, others: Iterable[RoleConfig]) -> RoleConfig:
+    """The configuration in an arbitration update; INVALID_ARGUMENT if it is not of the scheme."""
+    if not role.HasField("config"):
+        return FULL_ACCESS
+    message = stratum.P4RoleConfig()
+    try:
+        is_ours = role.config.Unpack(message)
+    except Exception as e:  # whatever protobuf says to bytes that are none
+        raise invalid(f"role '{_name(role)}': its config cannot be read: {e}") from e
+    if not is_ours:
+        raise invalid(f"role '{_name(role)}': its config is {role.config.type_url}, not stratum.P4RoleConfig")
+    exclusive = frozenset(message.exclusive_p4_ids)
+    ids = exclusive | frozenset(message.shared_p4_ids)
+    for other in others:
+        if exclusive & (other.ids or frozenset()) or other.exclusive & ids:
+            raise invalid(f"role '{_name(role)}' and another role claim an object, one of them for itself alone")
+    only = None
+    if message.HasField("packet_in_filter"):
+        only = message.packet_in_filter.metadata_id, int.from_bytes(message.packet_in_filter.value, "big")
+    return RoleConfig(exclusive, ids, message.receives_packet_ins, only, message.can_push_pipeline)

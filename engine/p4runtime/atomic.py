@@ -18,15 +18,13 @@ from finsy.proto import p4r
 
 from detour.engine.p4runtime.collector import HELD_OFF
 from detour.engine.p4runtime.entities import ENTITIES, table_read
-from detour.engine.p4runtime.entities.common import DELETE, INSERT, MODIFY, Ids, PendingUpdate
+from detour.engine.p4runtime.entities.common import DELETE, INSERT, MODIFY, WHOLE_ENTRY, Ids, PendingUpdate
 from detour.engine.p4runtime.errors import Code, Outcomes, Refused, log, refusal
 from detour.engine.p4runtime.store import EntityStore, TableStore
 from detour.engine.p4runtime.write import Updates, prepare
 from detour.engine.tables import NoSuchEntry
 
 _OPPOSITE: dict[int, Any] = {INSERT: DELETE, MODIFY: MODIFY, DELETE: INSERT}
-# With these fields set, an entry is read back with all that belongs to it.
-_WHOLE = p4r.TableEntry(counter_data=p4r.CounterData(), meter_config=p4r.MeterConfig())
 
 
 def write_atomically(store: EntityStore, updates: Updates, ids: Ids = None) -> Outcomes:
@@ -124,7 +122,7 @@ def _before(store: EntityStore, table: TableStore, entry: p4r.TableEntry) -> p4r
     """An entry as it is now, in a form that can be written."""
     key = table.info.key.decode(entry.match)
     now = table.engine.get(table.engine.find(key, entry.priority))
-    entity = table_read.show(store, table, now, _WHOLE)
+    entity = table_read.show(store, table, now, WHOLE_ENTRY)
     if entity.table_entry.is_const:  # only its direct resources can be written
         entity.table_entry.is_const = False
         entity.table_entry.ClearField("action")

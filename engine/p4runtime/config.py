@@ -30,10 +30,8 @@ _MOST = 8
 
 @dataclass(frozen=True)
 class Compiled:
-    """A config that the engine can run, as it was given (but for the cookie) and as it is used.
-
-    One object serves all switches that get the same config.
-    """
+    """A config that the engine can run, as it was given (but for the cookie) and as it is used. One object serves all
+    switches that get the same config."""
 
     message: p4r.ForwardingPipelineConfig
     info: schema.Schema
@@ -139,11 +137,9 @@ def _schema(message: p4r.ForwardingPipelineConfig, program: Program) -> schema.S
 
 
 def device_data(config: bytes) -> bytes:
-    """The JSON, which older clients (p4lang's tutorials) wrap in a p4.tmp.P4DeviceConfig.
-
-    That message is `bool reassign = 1; Extras extras = 2; bytes device_data = 3`. A JSON document begins with "{"
-    (or white space), which would be a field of wire type 3, so the two cannot be confused.
-    """
+    """The JSON, which older clients (p4lang's tutorials) wrap in a p4.tmp.P4DeviceConfig. That message is `bool
+    reassign = 1; Extras extras = 2; bytes device_data = 3`. A JSON document begins with "{" (or white space), which
+    would be a field of wire type 3, so the two cannot be confused."""
     if config.lstrip()[:1] == b"{":
         return config
     with suppress(Refused):

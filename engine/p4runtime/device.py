@@ -18,14 +18,48 @@ from detour.engine.p4runtime.entities.table_read import any_ageing, idle_notific
 from detour.engine.p4runtime.errors import Code, Refused, log
 from detour.engine.p4runtime.limits import Budgets, Limits
 from detour.engine.p4runtime.pipeline import Pipelines
-from detour.engine.p4runtime.round_robin import RoundRobin
 from detour.engine.p4runtime.session import StreamSession
 from detour.engine.p4runtime.store import EntityStore
 from detour.engine.p4runtime.target import TargetSwitch
 
 T = TypeVar("T")
 _QUANTUM_S = 0.002  # for packet-ins and digests
+_PAUSE = 12  # iterations of the event loop after a delivery; one in which nothing happens takes 20 us
 _RECORD_BYTES = 128  # of a frame or digest in the inbox, beside its bytes
+
+
+class RoundRobin:
+    """Devices hand packet-ins and digests to streams in turn, and everybody else runs in between: gRPC accepts one call
+    in each iteration of the event loop. If a device delivered in each iteration, then a flood of packet-ins would let
+    in one call a delivery."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiting: dict[Callable[[], bool], None] = {}  # in order; each once, however often it asks
+        self._running = False
+
+    def ask(self, deliver: Callable[[], bool]) -> None:
+        """Calls `deliver` when it is due, and again for as long as it returns True (there is more)."""
+        self._waiting[deliver] = None
+        if not self._running:
+            self._running = True
+            self._loop.call_soon(self._next)
+
+    def _next(self) -> None:
+        if not self._waiting:
+            self._running = False
+            return
+        deliver = next(iter(self._waiting))
+        del self._waiting[deliver]
+        if deliver():
+            self._waiting[deliver] = None
+        self._loop.call_soon(self._pause, _PAUSE)
+
+    def _pause(self, iterations: int) -> None:
+        if iterations:
+            self._loop.call_soon(self._pause, iterations - 1)
+        else:
+            self._next()
 
 
 class P4Device:
@@ -73,11 +107,8 @@ class P4Device:
         return self.before or self.pipelines.store
 
     async def exclusively(self, request: Callable[[], Awaitable[T]], *locks: asyncio.Lock) -> T:
-        """Awaits a request while nobody else has the locks (both, unless some are given).
-
-        It runs in a task of its own: a client that goes away cancels its call, but what has begun is finished. What
-        has not is never begun.
-        """
+        """Awaits a request while nobody else has the locks (both, unless some are given). It runs in a task of its own:
+        a client that goes away cancels its call, but what has begun is finished. What has not is never begun."""
         begun = False
 
         async def locked() -> T:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from enum import IntEnum
 
+from finsy import GRPCStatusCode as Code
 from finsy.proto import p4r, rpc_status
 from google.protobuf.message import DecodeError
 
@@ -23,26 +23,6 @@ _TEXTS_BYTES = 2 << 20
 _TEXT_COST = 128  # of a kept text, beside its bytes
 _SLICE = 256
 _TYPE_URL = "type.googleapis.com/p4.v1.Error"
-
-
-class Code(IntEnum):
-    """google.rpc.Code."""
-
-    OK = 0
-    CANCELLED = 1
-    UNKNOWN = 2
-    INVALID_ARGUMENT = 3
-    DEADLINE_EXCEEDED = 4
-    NOT_FOUND = 5
-    ALREADY_EXISTS = 6
-    PERMISSION_DENIED = 7
-    RESOURCE_EXHAUSTED = 8
-    FAILED_PRECONDITION = 9
-    ABORTED = 10
-    OUT_OF_RANGE = 11
-    UNIMPLEMENTED = 12
-    INTERNAL = 13
-    UNAVAILABLE = 14
 
 
 _CODES: tuple[tuple[type[DetourError], Code], ...] = (
@@ -74,11 +54,8 @@ def invalid(text: str) -> Refused:
 
 def refusal(error: BaseException) -> Refused:
     """The status that a client gets for an exception, without its traceback: that has all frames between with all that
-    is in them, some kilobytes, and a batch may have 100,000 refusals.
-
-    What is neither a refusal nor an error of the engine is our fault: it is logged with its traceback and
-    must not end the server.
-    """
+    is in them, some kilobytes, and a batch may have 100,000 refusals. What is neither a refusal nor an error of the
+    engine is our fault: it is logged with its traceback and must not end the server."""
     refused = _refusal(error)
     for each in (error, refused):  # what follows inside an `except` has the first as its context
         each.__cause__ = each.__context__ = each.__traceback__ = None
@@ -102,11 +79,9 @@ def _refusal(error: BaseException) -> Refused:
 
 
 class Outcomes:
-    """What became of the elements of a batch, by index: None or a refusal.
-
-    An object for each of 200,000 refusals would be 80 MB. Here each is a byte for its code, and the texts of those
-    beyond the first megabytes of them are left out.
-    """
+    """What became of the elements of a batch, by index: None or a refusal. An object for each of 200,000 refusals would
+    be 80 MB. Here each is a byte for its code, and the texts of those beyond the first megabytes of them are left
+    out."""
 
     def __init__(self, count: int) -> None:
         self._codes = bytearray(count)
@@ -142,13 +117,8 @@ class Outcomes:
         for begin in range(0, len(self), _SLICE):
             # What is serialised in parts and put together is the message as a whole.
             status = rpc_status.Status()
-            for index in range(begin, min(begin + _SLICE, len(self))):
-                status.details.add(type_url=_TYPE_URL, value=self._detail(index))
+            for index, code in enumerate(self._codes[begin : begin + _SLICE], begin):
+                error = p4r.Error(canonical_code=code, message=self._texts.get(index, ""), space=SPACE)
+                status.details.add(type_url=_TYPE_URL, value=error.SerializeToString() if code else b"")
             parts.append(status.SerializeToString())
         return b"".join(parts)
-
-    def _detail(self, index: int) -> bytes:
-        code = self._codes[index]
-        if not code:
-            return b""
-        return p4r.Error(canonical_code=code, message=self._texts.get(index, ""), space=SPACE).SerializeToString()

@@ -79,6 +79,11 @@ class Budget:
             self.peak = max(self.peak, self.held)
             return True
 
+    def require(self, size: int) -> None:
+        """Takes bytes; RESOURCE_EXHAUSTED if there are not so many left."""
+        if not self.take(size):
+            raise Refused(Code.RESOURCE_EXHAUSTED, "too many requests wait for an answer; try again")
+
     def give(self, size: int) -> None:
         """Gives bytes back."""
         with self._lock:
@@ -86,9 +91,8 @@ class Budget:
 
     @contextmanager
     def holding(self, size: int) -> Iterator[None]:
-        """Takes bytes for as long as the block lasts; RESOURCE_EXHAUSTED if there are not so many left."""
-        if not self.take(size):
-            raise Refused(Code.RESOURCE_EXHAUSTED, "too many requests wait for an answer; try again")
+        """`require`, for as long as the block lasts."""
+        self.require(size)
         try:
             yield
         finally:
@@ -96,10 +100,8 @@ class Budget:
 
 
 class Lane:
-    """A budget for which tasks of the event loop queue, first come, first served.
-
-    What alone exceeds the limit is let in when nobody else is inside: it is one request, and those have limits.
-    """
+    """A budget for which tasks of the event loop queue, first come, first served. What alone exceeds the limit is let
+    in when nobody else is inside: it is one request, and those have limits."""
 
     def __init__(self, limit: int, patience_s: float, what: str) -> None:
         """`what` names the purpose in the refusal."""

@@ -109,7 +109,10 @@ def data_type(spec: p4t.P4DataTypeSpec, info: p4t.P4TypeInfo, depth: int = 0) ->
     kind = spec.WhichOneof("type_spec")
     match kind:
         case "bitstring":
-            return _bitstring(spec.bitstring)
+            form = spec.bitstring.WhichOneof("type_spec")
+            if form in ("bit", "int"):
+                return _wide(Leaf(form, getattr(spec.bitstring, form).bitwidth))
+            raise Unsupported("varbit")
         case "bool":
             return Leaf("bool", 1)
         case "struct":
@@ -130,15 +133,6 @@ def data_type(spec: p4t.P4DataTypeSpec, info: p4t.P4TypeInfo, depth: int = 0) ->
             if new.translated_type.WhichOneof("sdn_type") == "sdn_bitwidth":
                 return Leaf("bit", new.translated_type.sdn_bitwidth)
     raise Unsupported(f"the type {kind or 'that is not given'}")
-
-
-def _bitstring(spec: p4t.P4BitstringLikeTypeSpec) -> Leaf:
-    match spec.WhichOneof("type_spec"):
-        case "bit":
-            return _wide(Leaf("bit", spec.bit.bitwidth))
-        case "int":
-            return _wide(Leaf("int", spec.int.bitwidth))
-    raise Unsupported("varbit")
 
 
 def _wide(leaf: Leaf) -> Leaf:

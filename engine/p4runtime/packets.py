@@ -47,10 +47,8 @@ class HeaderCodec:
     def pack(self, metadata: Iterable[p4r.PacketMetadata]) -> bytes:
         """The header of a packet-out. Every field must be given once."""
         if self._string is not None:
-            raise Refused(
-                Code.UNIMPLEMENTED,
-                f"{self.name}: the metadata field '{self._string}' is translated to strings, which is not supported",
-            )
+            what = f"{self.name}: the metadata field '{self._string}'"
+            raise Refused(Code.UNIMPLEMENTED, f"{what} is translated to strings, which is not supported")
         header, seen = 0, set()
         for m in metadata:
             if m.metadata_id not in self._fields:
@@ -67,7 +65,6 @@ class HeaderCodec:
 
     def unpack(self, frame: bytes, into: p4r.PacketIn) -> bool:
         """Fills in a packet-in; False when the frame is too short to have the header, or nobody knows how long that is.
-
         Fields that are translated to strings come as the numbers that they are, as in reads."""
         if self._unknown or len(frame) < self.size:
             return False
@@ -79,10 +76,9 @@ class HeaderCodec:
 
 
 def header_codecs(info: p4i.P4Info, program: Model) -> tuple[HeaderCodec, HeaderCodec]:
-    """Codecs for packet-in and packet-out; without controller headers the frame is the payload.
-
-    P4Info has the controller's widths, which translated types change, and none for strings. What is on the wire says
-    the header of the program with the same fields."""
+    """Codecs for packet-in and packet-out; without controller headers the frame is the payload. P4Info has the
+    controller's widths, which translated types change, and none for strings. What is on the wire says the header of the
+    program with the same fields."""
     codecs = {"packet_in": HeaderCodec("packet_in", []), "packet_out": HeaderCodec("packet_out", [])}
     for header in info.controller_packet_metadata:
         name = header.preamble.name

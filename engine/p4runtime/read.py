@@ -25,10 +25,8 @@ _TURN_S = 0.01
 
 
 class Reader:
-    """Answers one request in pieces. `errors` has one element a request when all pieces are taken.
-
-    The caller keeps writers away until then, or gives a snapshot.
-    """
+    """Answers one request in pieces. `errors` has one element a request when all pieces are taken. The caller keeps
+    writers away until then, or gives a snapshot."""
 
     def __init__(self, store: EntityStore, requests: Sequence[p4r.Entity], ids: Ids = None) -> None:
         self._store, self._requests, self._ids = store, requests, ids

@@ -11,12 +11,26 @@ from collections.abc import Iterator
 
 from finsy.proto import p4r
 
+from detour.engine.p4runtime.entities.common import INSERT, MODIFY, WHOLE_ENTRY
 from detour.engine.p4runtime.errors import invalid
 from detour.engine.p4runtime.read import Reader
-from detour.engine.p4runtime.store import EntityStore
+from detour.engine.p4runtime.store import EntityStore, TableStore
 from detour.engine.p4runtime.write import write
 
 _BATCH = 1024
+_EVERYTHING = (
+    # how it is written again, what is read
+    (INSERT, p4r.Entity(action_profile_member=p4r.ActionProfileMember())),
+    (INSERT, p4r.Entity(action_profile_group=p4r.ActionProfileGroup())),
+    (INSERT, p4r.Entity(table_entry=WHOLE_ENTRY)),
+    (MODIFY, p4r.Entity(table_entry=p4r.TableEntry(is_default_action=True))),
+    (INSERT, p4r.Entity(packet_replication_engine_entry=p4r.PacketReplicationEngineEntry())),
+    (INSERT, p4r.Entity(digest_entry=p4r.DigestEntry())),
+    (MODIFY, p4r.Entity(value_set_entry=p4r.ValueSetEntry())),
+    (MODIFY, p4r.Entity(counter_entry=p4r.CounterEntry())),
+    (MODIFY, p4r.Entity(meter_entry=p4r.MeterEntry())),
+    (MODIFY, p4r.Entity(register_entry=p4r.RegisterEntry())),
+)
 
 
 def carry_over(old: EntityStore, new: EntityStore) -> None:
@@ -30,7 +44,7 @@ def carry_over(old: EntityStore, new: EntityStore) -> None:
 
 def _batches(old: EntityStore, new: EntityStore) -> Iterator[list[p4r.Update]]:
     """Members before groups before entries; what depends on an entry is part of it."""
-    for kind, request in _everything():
+    for kind, request in _EVERYTHING:
         reader = Reader(old, [request])
         for response in reader.chunks():
             updates = [u for e in response.entities if (u := _update(kind, e, old, new)) is not None]
@@ -40,58 +54,32 @@ def _batches(old: EntityStore, new: EntityStore) -> Iterator[list[p4r.Update]]:
             raise error
 
 
-def _everything() -> Iterator[tuple[int, p4r.Entity]]:
-    insert, modify = p4r.Update.INSERT, p4r.Update.MODIFY
-    entity = p4r.Entity
-    table = p4r.TableEntry(counter_data=p4r.CounterData(), meter_config=p4r.MeterConfig())
-    yield insert, entity(action_profile_member=p4r.ActionProfileMember())
-    yield insert, entity(action_profile_group=p4r.ActionProfileGroup())
-    yield insert, entity(table_entry=table)
-    yield modify, entity(table_entry=p4r.TableEntry(is_default_action=True))
-    yield insert, entity(packet_replication_engine_entry=p4r.PacketReplicationEngineEntry())
-    yield insert, entity(digest_entry=p4r.DigestEntry())
-    yield modify, entity(value_set_entry=p4r.ValueSetEntry())
-    yield modify, entity(counter_entry=p4r.CounterEntry())
-    yield modify, entity(meter_entry=p4r.MeterEntry())
-    yield modify, entity(register_entry=p4r.RegisterEntry())
-
-
 def _update(kind: int, entity: p4r.Entity, old: EntityStore, new: EntityStore) -> p4r.Update | None:
     """The update that carries an entity over, None if the new state has it by itself."""
     match entity.WhichOneof("entity"):
         case "table_entry":
-            return _table_update(kind, entity, old, new)
+            entry = entity.table_entry
+            table, counterpart = old.tables[entry.table_id], new.tables.get(entry.table_id)
+            if entry.is_const or (entry.is_default_action and not table.engine.default_changed):
+                return None
+            if table.info.preset and counterpart is not None and _initial(counterpart, entry):
+                kind = MODIFY
         case "value_set_entry" if not entity.value_set_entry.members:
             return None
         case "counter_entry" if not (entity.counter_entry.data.packet_count or entity.counter_entry.data.byte_count):
             return None
         case "meter_entry" if not entity.meter_entry.HasField("config"):
             return None
-        case "register_entry" if _is_zero(entity.register_entry.data):
-            return None
+        case "register_entry":
+            data = entity.register_entry.data
+            if not any(data.bitstring) and not any(data.enum_value) and not data.bool:
+                return None
     return p4r.Update(type=kind, entity=entity)  # type: ignore[arg-type]
 
 
-def _table_update(kind: int, entity: p4r.Entity, old: EntityStore, new: EntityStore) -> p4r.Update | None:
-    entry = entity.table_entry
-    table = old.tables[entry.table_id]
-    if entry.is_const:
-        return None
-    if entry.is_default_action:
-        return p4r.Update(type=kind, entity=entity) if table.engine.default_changed else None  # type: ignore[arg-type]
-    counterpart = new.tables.get(entry.table_id)
-    if table.info.preset and counterpart is not None and _initial(counterpart, entry):
-        return p4r.Update(type=p4r.Update.MODIFY, entity=entity)
-    return p4r.Update(type=kind, entity=entity)  # type: ignore[arg-type]
-
-
-def _initial(table, entry: p4r.TableEntry) -> bool:  # type: ignore[no-untyped-def]
+def _initial(table: TableStore, entry: p4r.TableEntry) -> bool:
     try:
         table.engine.find(table.info.key.decode(entry.match), entry.priority)
     except Exception:
         return False
     return True
-
-
-def _is_zero(data) -> bool:  # type: ignore[no-untyped-def]
-    return not any(data.bitstring) and not any(data.enum_value) and not data.bool

@@ -70,10 +70,8 @@ class Reception:
 
 
 class Batch(Generic[M]):
-    """A Write or Read request. `head` is all of it but its batch, unless it is small.
-
-    Who needs it longer than the call `keep`s it; everybody `close`s it.
-    """
+    """A Write or Read request. `head` is all of it but its batch, unless it is small. Who needs it longer than the call
+    `keep`s it; everybody `close`s it."""
 
     def __init__(self, kind: type[M], field: str, data: bytes, budgets: Budgets) -> None:
         """Takes what it needs of the budget for requests (RESOURCE_EXHAUSTED if there is too little left)."""
@@ -81,8 +79,7 @@ class Batch(Generic[M]):
         self.small = len(data) <= _SMALL
         """soon taken apart, and never in slices"""
         self._held = len(data) * (_EXPANSION if self.small else 1)
-        if not budgets.requests.take(self._held):
-            raise Refused(Code.RESOURCE_EXHAUSTED, "too many requests wait for an answer; try again")
+        budgets.requests.require(self._held)
         self._users = 1
         self._parts: Parts | None = None
         self.status = b""

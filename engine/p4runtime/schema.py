@@ -188,10 +188,8 @@ class _Builder:
                 self.absent.append(str(e))
 
     def _check_absent(self) -> None:
-        """p4c leaves out of the JSON what no packet can reach, so P4Info may name more than there is.
-
-        But if the JSON has objects as well that P4Info lacks, the two are not of one program.
-        """
+        """p4c leaves out of the JSON what no packet can reach, so P4Info may name more than there is. But if the JSON
+        has objects as well that P4Info lacks, the two are not of one program."""
         if not self.absent:
             return
         named = {p.name for p in _preambles(self.info)}
@@ -416,10 +414,8 @@ def _preambles(info: p4i.P4Info) -> Iterator[p4i.Preamble]:
 
 
 def _width(info: int, program: int, what: str) -> int:
-    """Values must fit both: with a translated type P4Info gives the width that the controller uses.
-
-    P4Info has no width for strings, errors and enums without representation.
-    """
+    """Values must fit both: with a translated type P4Info gives the width that the controller uses. P4Info has no width
+    for strings, errors and enums without representation."""
     info = info or program
     if not 0 < info <= MAX_P4INFO_BITS or not 0 < program <= MAX_P4INFO_BITS:
         raise invalid(f"P4Info: {what}: a width of {info} bits (BMv2 JSON: {program}) is not in 1..{MAX_P4INFO_BITS}")

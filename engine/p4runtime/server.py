@@ -24,14 +24,12 @@ from detour.base.gil import shorten_switch_interval
 from detour.base.malloc import give_back_large_blocks
 from detour.engine.endpoint import GrpcEndpoint, Tls
 from detour.engine.p4runtime.arbitration import StreamClient
-from detour.engine.p4runtime.device import P4Device
+from detour.engine.p4runtime.device import P4Device, RoundRobin
 from detour.engine.p4runtime.errors import Code, Refused, log
-from detour.engine.p4runtime.handlers import register
 from detour.engine.p4runtime.limits import Limits
 from detour.engine.p4runtime.pipeline import Pipelines
 from detour.engine.p4runtime.requests import Work
-from detour.engine.p4runtime.round_robin import RoundRobin
-from detour.engine.p4runtime.service import Service
+from detour.engine.p4runtime.service import Service, register
 from detour.engine.p4runtime.target import NetworkLike, TargetSwitch
 
 T = TypeVar("T")
@@ -41,10 +39,8 @@ _IDLE_SCAN_S = 0.1
 
 
 class P4RuntimeServer:
-    """Serves switches of a network over P4Runtime at one address; also a context manager.
-
-    `promote_backup`: when a primary goes, promote the backup with the highest election id, as BMv2 does.
-    """
+    """Serves switches of a network over P4Runtime at one address; also a context manager. `promote_backup`: when a
+    primary goes, promote the backup with the highest election id, as BMv2 does."""
 
     def __init__(
         self,
@@ -56,9 +52,7 @@ class P4RuntimeServer:
         limits: Limits | None = None,
     ) -> None:
         """`address`: host:port, [IPv6]:port or unix:path; port 0 takes a free one. Or an endpoint, which may be bound.
-
-        Raises DetourError for an address other than loopback without client certificates.
-        """
+        Raises DetourError for an address other than loopback without client certificates."""
         self._limits = limits or Limits()
         self._endpoint = (
             address

@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The six RPCs of p4.v1.P4Runtime."""
+"""The six RPCs of p4.v1.P4Runtime. Messages come as bytes, and few at a time (`requests`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 import grpc
 from finsy.proto import p4r
 
 from detour.engine.p4runtime import pipeline, snapshot, stream
+from detour.engine.p4runtime.arbitration import RoleConfig
 from detour.engine.p4runtime.atomic import write_atomically
 from detour.engine.p4runtime.collector import HELD_OFF
 from detour.engine.p4runtime.config import Compiler
 from detour.engine.p4runtime.device import P4Device
-from detour.engine.p4runtime.errors import Code, Outcomes, Refused
+from detour.engine.p4runtime.errors import Code, Outcomes, Refused, refusal
 from detour.engine.p4runtime.limits import Budgets, Limits
 from detour.engine.p4runtime.read import CHUNK_BYTES, Reader
-from detour.engine.p4runtime.requests import Batch, Reception, Work
-from detour.engine.p4runtime.roles import RoleConfig
+from detour.engine.p4runtime.requests import Batch, Reception, Work, parse
 from detour.engine.p4runtime.store import EntityStore
 from detour.engine.p4runtime.write import write
 
@@ -32,6 +32,13 @@ _WRITE: dict[int, tuple[BatchMethod, bool]] = {
     p4r.WriteRequest.ROLLBACK_ON_ERROR: (write_atomically, False),
     p4r.WriteRequest.DATAPLANE_ATOMIC: (write_atomically, False),
 }
+_UNARY: dict[str, Any] = {
+    "SetForwardingPipelineConfig": p4r.SetForwardingPipelineConfigRequest,
+    "GetForwardingPipelineConfig": p4r.GetForwardingPipelineConfigRequest,
+    "Capabilities": p4r.CapabilitiesRequest,
+}
+_STATUS = {c.value[0]: c for c in grpc.StatusCode}
+RpcHandler = Callable[[AsyncIterator[bytes], Any], Awaitable[Any]]
 
 
 class Service:
@@ -207,8 +214,7 @@ class _Reading:
         await self._hold(self._batch.whole_weight)  # nothing for a small request, which waits for nobody
         short = await self._device.exclusively(self._short, self._device.lock)
         if isinstance(short, bytes):
-            if not self._budgets.requests.take(len(short)):
-                raise Refused(Code.RESOURCE_EXHAUSTED, "too many requests wait for an answer; try again")
+            self._budgets.requests.require(len(short))
             self._answer = len(short)
             return iter((short,))
         # What is held is given back before more is waited for, lest Reads wait for each other.
@@ -286,3 +292,55 @@ async def _abort_batch(context: Any, message: str, batch: Batch[Any]) -> None:
         await context.abort(grpc.StatusCode.UNKNOWN, message, (("grpc-status-details-bin", batch.status),))
     finally:
         context.set_trailing_metadata(())  # the context stays until the garbage collector comes by
+
+
+# -- from gRPC's calls to the methods of the service
+
+
+def register(service: Service, server: grpc.aio.Server) -> None:
+    """Lets a server answer for the service."""
+    handlers: dict[str, Any] = {
+        "Write": grpc.stream_unary_rpc_method_handler(_guarded(service.Write)),
+        "Read": grpc.stream_stream_rpc_method_handler(_guarded(service.Read)),
+        "StreamChannel": grpc.stream_stream_rpc_method_handler(_guarded(service.StreamChannel)),
+    }
+    for name, kind in _UNARY.items():
+        call = _guarded(_unary(service, getattr(service, name), kind))
+        handlers[name] = grpc.stream_unary_rpc_method_handler(call)
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("p4.v1.P4Runtime", handlers),))
+
+
+def _guarded(method: Callable[[Any], Awaitable[Any]]) -> RpcHandler:
+    """Ends a call with the status of its error. Only then, and from here: what aborts a call leaves its frames to the
+    garbage collector, and those of the method have requests in them."""
+
+    async def call(_: AsyncIterator[bytes], context: Any) -> Any:
+        try:
+            return await method(context)
+        except (grpc.aio.AbortError, grpc.aio.InternalError):
+            raise  # it has been answered, or nobody is left to be answered
+        except Exception as e:
+            error = refusal(e)
+        await context.abort(_STATUS[error.code], error.brief)
+
+    return call
+
+
+def _unary(service: Service, method: Callable[[Any], Awaitable[Any]], kind: Any) -> Callable[[Any], Awaitable[bytes]]:
+    async def call(context: Any) -> bytes:
+        data = await service.reception.only(context)
+        _count(service, context, len(data))
+        request = parse(kind, data)
+        del data
+        answer = (await method(request)).SerializeToString()
+        _count(service, context, len(answer))
+        return answer
+
+    return call
+
+
+def _count(service: Service, context: Any, size: int) -> None:
+    """Takes bytes of the budget for requests until the call has ended."""
+    budget = service.budgets.requests
+    budget.require(size)
+    context.add_done_callback(lambda _: budget.give(size))

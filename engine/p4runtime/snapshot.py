@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
+from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
 from finsy.proto import p4r
@@ -64,7 +65,10 @@ class Scope:
     def bytes(self) -> int:
         """About the memory that a snapshot takes."""
         store = self.store
-        size = sum(_table_bytes(store.tables[id_]) for id_ in self.tables)
+        size = 0
+        for table in (store.tables[id_] for id_ in self.tables):
+            size += table.engine.snapshot_bytes + sum(len(note.metadata) for note in table.notes.values())
+            size += sum(shot.message.ByteSize() + _MESSAGE_BYTES for shot in table.one_shots.values())
         size += sum(store.profiles[id_].engine.snapshot_bytes for id_ in self.profiles)
         size += sum(_array(store, kind, id_).snapshot_bytes for kind, id_ in self.arrays)
         if self.replication:
@@ -82,20 +86,6 @@ def _array(store: EntityStore, kind: str, id_: int) -> Any:
     return getattr(store.state, kind)[getattr(store.schema, kind)[id_].name]
 
 
-def _table_bytes(table: TableStore) -> int:
-    notes = sum(len(note.metadata) for note in table.notes.values())
-    shots = sum(shot.message.ByteSize() + _MESSAGE_BYTES for shot in table.one_shots.values())
-    return table.engine.snapshot_bytes + notes + shots
-
-
-class _State:
-    """Arrays by name: copies of those that are read, the others as they are."""
-
-    def __init__(self, store: EntityStore) -> None:
-        for _, kind in _ARRAYS.values():
-            setattr(self, kind, dict(getattr(store.state, kind)))
-
-
 class _Snapshot:
     """What readers of entities use of a `EntityStore`."""
 
@@ -103,14 +93,20 @@ class _Snapshot:
         store = scope.store
         self._run = store.run if live else None
         self.schema, self.target = store.schema, store.target
-        self.profiles = {**store.profiles, **{id_: _profile(store.profiles[id_]) for id_ in scope.profiles}}
-        self.tables = {**store.tables, **{id_: self._table(store.tables[id_]) for id_ in scope.tables}}
-        self.state = _State(store)
+        self.profiles = store.profiles | {id_: self._profile(store.profiles[id_]) for id_ in scope.profiles}
+        self.tables = store.tables | {id_: self._table(store.tables[id_]) for id_ in scope.tables}
+        # Arrays by name: copies of those that are read, the others as they are.
+        self.state = SimpleNamespace(**{kind: dict(getattr(store.state, kind)) for _, kind in _ARRAYS.values()})
         for kind, id_ in scope.arrays:
             getattr(self.state, kind)[getattr(store.schema, kind)[id_].name] = _array(store, kind, id_).snapshot()
         self.groups = dict(store.groups) if scope.replication else store.groups
         self.sessions = dict(store.sessions) if scope.replication else store.sessions
         self.digests = dict(store.digests) if scope.digests else store.digests
+
+    def _profile(self, profile: ProfileStore) -> ProfileStore:
+        other = copy(profile)
+        other.engine, other.sizes = profile.engine.snapshot(), dict(profile.sizes)
+        return other
 
     def _table(self, table: TableStore) -> TableStore:
         other = copy(table)
@@ -131,12 +127,6 @@ class _Snapshot:
     def now_ps(self) -> int:
         """Loop time."""
         return self.target.now_ps
-
-
-def _profile(profile: ProfileStore) -> ProfileStore:
-    other = copy(profile)
-    other.engine, other.sizes = profile.engine.snapshot(), dict(profile.sizes)
-    return other
 
 
 def take(scope: Scope, live: bool = False) -> EntityStore:

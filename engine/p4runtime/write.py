@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 from operator import attrgetter
-from typing import Any, Protocol
+from typing import Protocol
 
 from finsy.proto import p4r
 
@@ -71,7 +71,9 @@ def prepare(store: EntityStore, update: p4r.Update, ids: Ids) -> PendingUpdate:
         raise unknown_entity(name)
     message = getattr(entity, name)
     if ids is not None and ENTITIES[name].id_path:
-        _check_role(message, ENTITIES[name].id_path, ids)
+        id_ = attrgetter(ENTITIES[name].id_path)(message)
+        if id_ not in ids:
+            raise Refused(Code.PERMISSION_DENIED, f"the role may not write the object with id {id_:#x}")
     return ENTITIES[name].prepare(store, kind, message)
 
 
@@ -80,10 +82,3 @@ def unknown_entity(name: str | None) -> Refused:
     if name is None:
         return invalid("the entity is empty")
     return Refused(Code.UNIMPLEMENTED, f"{name}: v1model has no externs of this kind")
-
-
-def _check_role(message: Any, path: str, ids: Any) -> None:
-    """PERMISSION_DENIED for an object that is not the role's."""
-    value = attrgetter(path)(message)
-    if value not in ids:
-        raise Refused(Code.PERMISSION_DENIED, f"the role may not write the object with id {value:#x}")

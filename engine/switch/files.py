@@ -20,11 +20,9 @@ _PAUSE_S = 0.001
 
 
 class Files:
-    """Plays `NAME_in.pcap` of every port into the switch and writes `NAME_out.pcap`.
-
-    As in BMv2 the order of packets is that of their times over all files, but they are not waited for: the next ones
-    come in when the ones before have left, so that no queue overflows.
-    """
+    """Plays `NAME_in.pcap` of every port into the switch and writes `NAME_out.pcap`. As in BMv2 the order of packets is
+    that of their times over all files, but they are not waited for: the next ones come in when the ones before have
+    left, so that no queue overflows."""
 
     def __init__(self, network: Network, switch: int, names: Mapping[int, str], log: logging.Logger) -> None:
         self._network, self._switch, self._names, self._log = network, switch, dict(names), log

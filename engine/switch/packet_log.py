@@ -45,7 +45,7 @@ class PacketLog:
                 return
             self._recorder.stop()
             self._drain(self._recorder)
-            self._packets += self._recorder.begun
+            self._packets += self._recorder.ring.begun
             self._recorder = None
 
     def drain(self) -> None:
@@ -55,7 +55,7 @@ class PacketLog:
             if recorder is None:
                 return
             self._drain(recorder)
-            if recorder.begun >= _MOST_TRACES:
+            if recorder.ring.begun >= _MOST_TRACES:
                 program = self._network.state(self._switch).program
                 self.stop()
                 self.start(program)
@@ -68,7 +68,7 @@ class PacketLog:
                 self._lines.replication = lambda: self._network.replication(self._switch)
             for level, text in self._lines.lines(run):
                 self._log.log(level, "%s", text)
-        lost = recorder.missed + recorder.lost
+        lost = recorder.ring.missed + recorder.ring.lost
         if lost > self._lost:
             self._log.warning("%d packets came too fast to be logged", lost - self._lost)
             self._lost = lost

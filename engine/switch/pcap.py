@@ -44,11 +44,8 @@ def packet(time_ns: int, data: bytes) -> bytes:
 
 def read(path: Path, ethernet: bytes | None = None, advice: str = "wanted is Ethernet") -> Iterator[Frame]:
     """The frames of a file, in its order. `ethernet`: both addresses of the header that IP packets without one get;
-    `advice`: to whom could have given them.
-
-    Raises:
-        DetourError: it is no capture, is cut off, or its frames are not those of Ethernet.
-    """
+    `advice`: to whom could have given them. Raises DetourError if it is no capture, is cut off, or its frames are not
+    those of Ethernet."""
     try:
         with path.open("rb") as file:
             magic = file.read(4)

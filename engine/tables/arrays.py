@@ -75,9 +75,8 @@ class MeterRates:
 
 
 class MeterArray(_Copied):
-    """Two-rate three-colour markers (RFC 2698 in BMv2's reading: token counters over integer ticks).
-
-    Tokens are counted exactly, as RFC 2698 adds them one by one: by time t there were floor(t * rate) of them."""
+    """Two-rate three-colour markers (RFC 2698 in BMv2's reading: token counters over integer ticks). Tokens are counted
+    exactly, as RFC 2698 adds them one by one: by time t there were floor(t * rate) of them."""
 
     _NUMBERS = "rows"
 

@@ -33,11 +33,8 @@ PackedKey = tuple[int, ...]
 
 
 def hash_key(key: PackedKey) -> int:
-    """The hash of the words of a packed, masked key.
-
-    Slots are chosen by its low bits, and prefixes have information in their words' high bits only: hence the shift
-    before the multiplication, which carries upwards.
-    """
+    """The hash of the words of a packed, masked key. Slots are chosen by its low bits, and prefixes have information in
+    their words' high bits only: hence the shift before the multiplication, which carries upwards."""
     h = 0
     for word in key:
         h ^= word

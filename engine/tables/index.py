@@ -67,11 +67,9 @@ class ExactIndex:
 
 
 class _Group:
-    """A hash group with what is known of its ranks. `top` may be too high after deletions, never too low.
-
-    A bucket is sorted (rank, value), the last one wins; its values are records or, in a chain, nodes. Groups of LPM
-    tables have no buckets: a key is in them once.
-    """
+    """A hash group with what is known of its ranks. `top` may be too high after deletions, never too low. A bucket is
+    sorted (rank, value), the last one wins; its values are records or, in a chain, nodes. Groups of LPM tables have no
+    buckets: a key is in them once."""
 
     __slots__ = ("buckets", "chained", "hash", "mask", "removed", "top")
 
@@ -281,10 +279,8 @@ class RankedIndex:
     # -- chains
 
     def _choose(self, match: Match) -> list[tuple[PackedKey, _Group]]:
-        """The coarsest masks under which the entry's chains stay short; none if the entry is to be scattered.
-
-        While groups are few, the finest mask is taken at once; when they are many, no new one is made.
-        """
+        """The coarsest masks under which the entry's chains stay short; none if the entry is to be scattered. While
+        groups are few, the finest mask is taken at once; when they are many, no new one is made."""
         for level in self._levels():
             blocks = self._blocks(match, level)
             group = self._groups.find(blocks[0][1], True)
@@ -407,10 +403,8 @@ class RankedIndex:
         return node + 1
 
     def _link(self, group: _Group, key: PackedKey, bucket: list[tuple[int, int]], at: int) -> bool:
-        """Writes the links around position `at` of a chain and, if it is the head, the hash slot.
-
-        A node leads to the one before it in the bucket, which has the next lower rank.
-        """
+        """Writes the links around position `at` of a chain and, if it is the head, the hash slot. A node leads to the
+        one before it in the bucket, which has the next lower rank."""
         flat, stride = self._nodes.flat, self._nodes.stride
         for i in range(at, min(at + 2, len(bucket))):
             flat[(bucket[i][1] - 1) * stride + 2] = bucket[i - 1][1] if i else 0

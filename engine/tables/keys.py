@@ -51,10 +51,8 @@ class KeyCodec:
         return tuple((value >> (64 * i)) & 0xFFFFFFFFFFFFFFFF for i in range(self._words))
 
     def encode(self, key: tuple[Any, ...], priority: int = 0) -> Match:
-        """The canonical form of a key; bits outside masks and prefixes are cleared.
-
-        `priority`: part of the identity in ternary and range tables, 0 in others.
-        """
+        """The canonical form of a key; bits outside masks and prefixes are cleared. `priority`: part of the identity in
+        ternary and range tables, 0 in others."""
         if len(key) != len(self._fields):
             raise TableError(f"{self._table}: the key has {len(self._fields)} fields, not {len(key)}")
         try:

@@ -114,10 +114,8 @@ class MatchTable:
     # -- entries
 
     def insert(self, key: tuple[Any, ...], action: EntryTarget, params: tuple[int, ...] = (), priority: int = 0) -> int:
-        """Adds an entry and returns its handle.
-
-        Raises EntryExists, TableFull or, for what does not fit the table, TableError.
-        """
+        """Adds an entry and returns its handle. Raises EntryExists, TableFull or, for what does not fit the table,
+        TableError."""
         self._check_mutable()
         if not self._prioritised:
             priority = 0
@@ -192,10 +190,8 @@ class MatchTable:
         self._reset_entries()
 
     def snapshot(self, profile: ActionProfile | None) -> MatchTable:
-        """A copy to be read: writes go on in the original. `profile`: a snapshot of the action profile.
-
-        Counters are copied as they are; whoever wants those of one moment lets no packet run meanwhile.
-        """
+        """A copy to be read: writes go on in the original. `profile`: a snapshot of the action profile. Counters are
+        copied as they are; whoever wants those of one moment lets no packet run meanwhile."""
         other = copy(self)
         other.profile = profile
         other._rows = self._rows.snapshot(self._handles.end + 1)
@@ -304,10 +300,9 @@ class MatchTable:
     # -- records
 
     def _match(self, handle: int) -> tuple[Match, int]:
-        found = self._matches.get(handle)
-        if found is None:
+        if handle not in self._matches:
             raise NoSuchEntry(f"{self.name}: there is no entry with handle {handle}")
-        return found
+        return self._matches[handle]
 
     def _priority(self, rank: int) -> int:
         return rank >> 32 if self._prioritised else 0

@@ -38,11 +38,8 @@ class _Group:
 
 
 class ActionProfile:
-    """Members and groups by the ids that the controller gives them.
-
-    A group's members are chosen by hash % size, in the order in which the members were created (BMv2's
-    order of handles), each as often as its weight says.
-    """
+    """Members and groups by the ids that the controller gives them. A group's members are chosen by hash % size, in the
+    order in which the members were created (BMv2's order of handles), each as often as its weight says."""
 
     def __init__(
         self, spec: model.ActionProfileIr, sw: NDArray[np.int64], slot: int, actions: list[model.ActionIr]

@@ -18,10 +18,8 @@ def _packer(count: int) -> struct.Struct:
 
 
 class Rows:
-    """`stride` words a row; `flat` is a memoryview: the fastest way to single words in Python.
-
-    `slot` of the state block `sw` gets the address, `size_slot` (0: none) the size in bytes.
-    """
+    """`stride` words a row; `flat` is a memoryview: the fastest way to single words in Python. `slot` of the state
+    block `sw` gets the address, `size_slot` (0: none) the size in bytes."""
 
     __slots__ = ("_bytes", "_size_slot", "_slot", "_sw", "array", "flat", "rows", "stride")
 

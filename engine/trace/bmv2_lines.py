@@ -7,6 +7,7 @@ functions ran, so that copies of packets and packets that wait in queues stand w
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -22,18 +23,13 @@ from detour.engine.trace.tree import Event, SourcePlace
 
 _NAME_WIDTH, _KIND_WIDTH = 20, 10
 _FIRST = {phv.TYPE_NORMAL}
-_PRIORITISED = {"ternary", "range"}
-_KINDS = {"optional": "TERNARY"}
+_PRIORITISED = {"ternary", "range", "optional"}
 _NODES = {"table_lookup", "action", "branch"}
 _JUMPS = {"_jump", "_jump_if_zero"}
-_EXTERN_NAMES = {
-    "modify_field_with_hash_based_offset": "hash",
-    "modify_field_rng_uniform": "random",
-    "execute_meter": "meter",
-    "count": "count",
-    "register_read": "register_read",
-    "register_write": "register_write",
-}
+_EXTERNS = {
+    "modify_field_with_hash_based_offset": "hash", "modify_field_rng_uniform": "random", "execute_meter": "meter"
+}  # fmt: skip
+"""of primitives: those that traces call otherwise"""
 _Replicas = Mapping[int, Sequence[tuple[int, int]]]
 
 
@@ -50,33 +46,28 @@ class _Copies:
     def __init__(self, port: int) -> None:
         """`port`: by which the packet came."""
         self.port = port
-        self.made = 0
-        self.current = 0
-        self.arrived = 0
+        self.numbers = itertools.count(1)
+        self.current = self.arrived = 0
         """which copy was at ingress last: it starts over under a new number"""
         self.reserved: dict[int, list[int]] = {}
         """numbers of copies that wait for their egress, by kind"""
         self.parsed: list[LogLine] = []
         """what the parser said last: an ingress clone is parsed once more"""
 
-    def new(self) -> int:
-        self.made += 1
-        return self.made
-
     def reserve(self, kind: int) -> None:
         """Gives a copy its number, which has it from when it is made."""
-        self.reserved.setdefault(kind, []).append(self.new())
+        self.reserved.setdefault(kind, []).append(next(self.numbers))
 
     def at_egress(self, kind: int) -> int:
         """The number of a copy that comes to its egress."""
         if kind in _FIRST:
             return self.arrived
         waiting = self.reserved.get(kind)
-        return waiting.pop(0) if waiting else self.new()
+        return waiting.pop(0) if waiting else next(self.numbers)
 
 
 class PacketLines:
-    """RoundRobin the executions of one switch into lines."""
+    """Turns the executions of one switch into lines."""
 
     def __init__(self, model: Model, reader: EventReader, drop_port: int, first: int = 0) -> None:
         """`first`: number of the first packet."""
@@ -99,7 +90,7 @@ class PacketLines:
             copies = self._copies[run.trace] = _Copies(run.begin["ingress_port"])
             self._copies.pop(run.trace - _REMEMBERED, None)
         if run.function == "parse" and run.begin["instance_type"] not in _FIRST:
-            copies.current = copies.arrived = copies.new()
+            copies.current = copies.arrived = next(copies.numbers)
         elif run.function == "egress":
             copies.current = copies.at_egress(run.begin["instance_type"])
         for level, text in getattr(self, f"_{run.function}")(run):
@@ -118,7 +109,7 @@ class PacketLines:
     def _parsed(self, run: Execution, name: str) -> Iterator[LogLine]:
         yield _debug(f"Parser '{name}': start")
         state: str | None = self._model.json["parsers"][0]["init_state"]
-        found: list[RecordedEvent] = []
+        events: list[RecordedEvent] = []
         position = 0
         extracted: list[str] = []
         verified: dict[str, Event] = {}
@@ -126,32 +117,32 @@ class PacketLines:
             if event.kind == "parser_transition" and event.facts.get("parser_error"):
                 error = event.facts["parser_error"]
                 yield _debug(f"Parser '{name}' entering state '{state}'")
-                yield from self._operations(state, found, extracted, error)
+                yield from self._operations(state, events, extracted, error)
                 yield LogLine(logging.ERROR, f"Exception while parsing: {error}")
-                found = []
-                state = None
+                state, events = None, []
             elif event.kind == "parser_transition":
                 yield _debug(f"Parser '{name}' entering state '{state}'")
-                yield from self._operations(state, found, extracted)
+                yield from self._operations(state, events, extracted)
                 yield _left(event)
-                position += _parsed_bytes(found)
+                position += sum(len(each.data) for each in events if each.kind == "extract")
+                position += sum(each.facts["bytes"] for each in events if _advances(each))
                 yield _trace(f"Bytes parsed: {position}")
-                state, found = event.facts["next"], []
+                state, events = event.facts["next"], []
             elif event.kind == "extern_call" and event.facts["extern"] == "verify_checksum":
                 verified[event.facts["of"]] = event
             else:
-                found.append(event)
+                events.append(event)
         for checksum in self._model.json["checksums"]:
             if checksum["verify"]:
                 yield from self._verified(checksum, verified.get(".".join(checksum["target"])), set(extracted))
         yield _debug(f"Parser '{name}': end")
 
     def _operations(
-        self, state: str | None, found: list[RecordedEvent], extracted: list[str], error: str | None = None
+        self, state: str | None, events: list[RecordedEvent], extracted: list[str], error: str | None = None
     ) -> Iterator[LogLine]:
         """What a state did, by its operations; what was recorded says which of them were come to. `extracted`: headers
         so far, to which its own are added. `error`: what ended the parser there."""
-        waiting = list(found)
+        waiting = list(events)
         for op in self._states.get(state or "", {}).get("parser_ops", ()):
             kind, parameters = op["op"], op["parameters"]
             if kind not in _OPERATIONS:
@@ -236,7 +227,7 @@ class PacketLines:
         if not replicas:
             return
         kind = phv.TYPE_INGRESS_CLONE if where == "ingress" else phv.TYPE_EGRESS_CLONE
-        original, clone = copies.current, copies.new()
+        original, clone = copies.current, next(copies.numbers)
         if where == "ingress":
             copies.current = clone
             yield from copies.parsed
@@ -245,8 +236,8 @@ class PacketLines:
             copies.reserved.setdefault(kind, []).append(clone)
             yield _debug(f"Cloning packet to egress port {replicas[0][0]}")
             return
-        known = (number for number, each in groups.items() if tuple(each) == replicas)
-        yield _debug(f"Cloning packet to MGID {next(known, _GROUPS_OF_SESSIONS + session)}")
+        same = (number for number, each in groups.items() if tuple(each) == replicas)
+        yield _debug(f"Cloning packet to MGID {next(same, _GROUPS_OF_SESSIONS + session)}")
         copies.current = clone
         yield from _replicated(replicas, copies, kind)
         copies.current = original
@@ -261,8 +252,10 @@ class PacketLines:
                 if not steps or steps[0].kind != "branch":
                     break  # an error has ended the packet
                 event = steps.popleft()
-                yield _condition(event)
-                node = pipeline.conditionals[node]["true_next" if event.facts["value"] else "false_next"]
+                value = "true" if event.facts["value"] else "false"
+                text = event.facts["name"] if event.source is None else event.source.text
+                yield _trace(f'{_where(event.source)}Condition "{text}" ({event.facts["name"]}) is {value}')
+                node = pipeline.conditionals[node][f"{value}_next"]
                 continue
             node, exited = yield from self._apply(pipeline, node, steps)
             if exited and node is not None:
@@ -283,7 +276,9 @@ class PacketLines:
         elif table.is_statement:
             assert table.default is not None
             action = table.default.action
-            yield from _keyless(node)
+            yield _trace(f"Applying table '{node}'")
+            yield _debug("Looking up key:\n")
+            yield _debug(f"Table '{node}': miss")
         else:
             if not steps or steps[0].kind != "table_lookup":
                 return None, False
@@ -329,7 +324,7 @@ class PacketLines:
         if any(each["op"] in _JUMPS for each in primitives):
             for event in events:
                 yield _trace(f"{_where(event.source)}Primitive {_text(event.source)}")
-                yield from self._said(event)
+                yield from self._own_lines(event)
             return
         left = list(events)
         for primitive in primitives:
@@ -337,9 +332,9 @@ class PacketLines:
             yield _trace(f"{_where(source)}Primitive {_text(source)}")
             at = next((i for i, event in enumerate(left) if _belongs(event, primitive["op"])), None)
             if at is not None:
-                yield from self._said(left.pop(at))
+                yield from self._own_lines(left.pop(at))
 
-    def _said(self, event: Event) -> Iterator[LogLine]:
+    def _own_lines(self, event: Event) -> Iterator[LogLine]:
         """What a primitive says itself."""
         facts = event.facts
         if event.kind == "log_message":
@@ -356,9 +351,8 @@ class PacketLines:
             yield _debug(f"Executing meter {facts['of']}[{facts['index']}]")
             what = f"Updated meter '{facts['of']}' at index {facts['index']},"
             yield _trace(f"{what} assigning dest field the color result {facts.get('result')}")
-        if facts["extern"] in _SAID:
-            level, text = _SAID[facts["extern"]]
-            yield LogLine(level, text.format_map({"result": None, **facts}))
+        if facts["extern"] in _EXTERN_LINES:
+            yield _trace(_EXTERN_LINES[facts["extern"]].format_map({"result": None, **facts}))
 
     # -- deparser
 
@@ -420,19 +414,14 @@ def _taken(waiting: list[RecordedEvent], kind: str, parameters: Json) -> Recorde
             return by in _VALIDITY or (event.kind == "extern_call" and event.facts["extern"] == parameters[0]["op"])
         return event.kind == "extract"
 
-    found = next((event for event in waiting if fits(event)), None)
-    if found is not None:
-        waiting.remove(found)
-    return found
+    event = next(filter(fits, waiting), None)
+    if event is not None:
+        waiting.remove(event)
+    return event
 
 
 def _advances(event: RecordedEvent) -> bool:
     return event.kind == "extern_call" and event.facts["extern"] == "advance"
-
-
-def _parsed_bytes(found: list[RecordedEvent]) -> int:
-    moved = sum(len(event.data) for event in found if event.kind == "extract")
-    return moved + sum(event.facts["bytes"] for event in found if _advances(event))
 
 
 def _next_node(table: TableIr, action: ActionIr | None, hit: bool) -> str | None:
@@ -446,19 +435,18 @@ def _next_node(table: TableIr, action: ActionIr | None, hit: bool) -> str | None
 def _events_of(action: ActionIr, steps: deque[RecordedEvent]) -> list[Event]:
     """Takes the events of an action that has begun."""
     places = [_source_in(each) for each in action.json["primitives"]]
-    found = []
+    events = []
     while steps and steps[0].kind not in _NODES and (steps[0].source is None or steps[0].source in places):
-        found.append(steps.popleft())
-    return found
+        events.append(steps.popleft())
+    return events
 
 
-_SAID = {
-    # extern: level, and what it says of its facts
-    "hash": (LOG_TRACE, "hash(base={base}, max={max}) = {result}"),
-    "random": (LOG_TRACE, "random(lo={low}, hi={high}) = {result}"),
-    "count": (LOG_TRACE, "Updated counter '{of}' at index {index}"),
-    "register_read": (LOG_TRACE, "Read register '{of}' at index {index} read value {result}"),
-    "register_write": (LOG_TRACE, "Wrote register '{of}' at index {index} with value {value}"),
+_EXTERN_LINES = {
+    "hash": "hash(base={base}, max={max}) = {result}",
+    "random": "random(lo={low}, hi={high}) = {result}",
+    "count": "Updated counter '{of}' at index {index}",
+    "register_read": "Read register '{of}' at index {index} read value {result}",
+    "register_write": "Wrote register '{of}' at index {index} with value {value}",
 }
 _BOUNDS = {
     "count": "update counter '{}' with size {} at out-of-bounds index {}.  No counters were updated.",
@@ -484,19 +472,6 @@ def _where(source: SourcePlace | None) -> str:
 
 def _text(source: SourcePlace | None) -> str:
     return "(no source info)" if source is None else source.text
-
-
-def _condition(event: Event) -> LogLine:
-    name, value = event.facts["name"], "true" if event.facts["value"] else "false"
-    shown = name if event.source is None else event.source.text
-    return _trace(f'{_where(event.source)}Condition "{shown}" ({name}) is {value}')
-
-
-def _keyless(table: str) -> Iterator[LogLine]:
-    """p4c makes a table without a key of statements between tables."""
-    yield _trace(f"Applying table '{table}'")
-    yield _debug("Looking up key:\n")
-    yield _debug(f"Table '{table}': miss")
 
 
 def _left(event: RecordedEvent) -> LogLine:
@@ -535,9 +510,9 @@ def _dumped(table: TableIr, entry: dict[str, Any], bits: Sequence[int]) -> str:
     names = [part["name"] for part in entry["key"]]
     lines = [f"Dumping entry {entry['handle']}\nMatch key:\n"]
     for part, width in zip(entry["key"], bits, strict=False):
-        kind = _KINDS.get(part["match"], part["match"].upper())
+        kind = "TERNARY" if part["match"] == "optional" else part["match"].upper()
         lines.append(_key_line(part["name"], f"{kind:<{_KIND_WIDTH}}", _matched(part, width), names))
-    if any(spec.match_type in (*_PRIORITISED, *_KINDS) for spec in table.key):
+    if any(spec.match_type in _PRIORITISED for spec in table.key):
         lines.append(f"Priority: {MAX_PRIORITY - entry['priority']}\n")
     if "action" in entry:
         lines.append(f"Action entry: {_entry_of(entry['action'], entry['parameters'].values())}\n")
@@ -566,4 +541,4 @@ def _belongs(event: Event, op: str) -> bool:
     """Whether an event is one of which a primitive says more than that it ran."""
     if event.kind == "log_message":
         return op == "log_msg"
-    return event.kind == "extern_call" and _EXTERN_NAMES.get(op) == event.facts["extern"]
+    return event.kind == "extern_call" and _EXTERNS.get(op, op) == event.facts["extern"]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from detour.engine import phv
 from detour.engine.network import Network
 from detour.engine.trace.events import EventReader
-from detour.engine.trace.records import Boundary, Execution
+from detour.engine.trace.records import Execution
 from detour.engine.trace.tree import Branch, Dropped, Event, Fork, Output, SourcePlace, TraceTree, Visit
 
 SlotOf = Callable[[int], int]
@@ -44,26 +44,26 @@ class ReplicaReader:
     def __init__(self, network: Network) -> None:
         self._network = network
         self._changes: dict[int, int] = {}
-        self._known: dict[int, tuple[dict[int, Copies], dict[int, Copies]] | None] = {}
+        self._read: dict[int, tuple[dict[int, Copies], dict[int, Copies]] | None] = {}
 
     def look(self, switches: Iterable[int]) -> None:
         for switch in switches:
             changes = self._network.replication_changes(switch)
             if self._changes.get(switch) != changes:
-                self._known[switch] = None if switch in self._changes else self._network.replication(switch)
+                self._read[switch] = None if switch in self._changes else self._network.replication(switch)
                 self._changes[switch] = changes
-            elif self._known[switch] is None:
-                self._known[switch] = self._network.replication(switch)
+            elif self._read[switch] is None:
+                self._read[switch] = self._network.replication(switch)
 
     def of_group(self, switch: int, group: int) -> Copies | None:
         """What a packet of a multicast group becomes; None: not known."""
-        known = self._known.get(switch)
-        return None if known is None else known[0].get(group, ())
+        tables = self._read.get(switch)
+        return None if tables is None else tables[0].get(group, ())
 
     def of_session(self, switch: int, session: int) -> Copies | None:
         """What a clone becomes; None: not known."""
-        known = self._known.get(switch)
-        return None if known is None else known[1].get(session, ())
+        tables = self._read.get(switch)
+        return None if tables is None else tables[1].get(session, ())
 
 
 @dataclass(slots=True)
@@ -107,9 +107,9 @@ class TreeBuilder:
         self._replicas = replicas
         self._open: dict[tuple[int, int], _Open] = {}
 
-    def add(self, found: Iterable[Execution]) -> None:
+    def add(self, executions: Iterable[Execution]) -> None:
         """Puts executions into the trees that they belong to."""
-        for execution in found:
+        for execution in executions:
             getattr(self, f"_{execution.function}")(execution)
 
     # -- parser and ingress ---------------------------------------------------------------------------------
@@ -120,16 +120,9 @@ class TreeBuilder:
         key = run.trace, run.switch
         reader = self._readers[run.switch]
         if again is None or key not in self._open:
-            visit = Visit(
-                run.trace,
-                run.switch,
-                values["ingress_port"],
-                values["ingress_global_timestamp"],
-                run.begin.data,
-                TraceTree(),
-                self._slot(values["packet"]),
-            )
-            arrived = {"port": visit.port, "bytes": values["packet_length"], "time_ticks": visit.time_ticks}
+            port, ticks, slot = values["ingress_port"], values["ingress_global_timestamp"], self._slot(values["packet"])
+            visit = Visit(run.trace, run.switch, port, ticks, run.begin.data, TraceTree(), slot)
+            arrived = {"port": port, "bytes": values["packet_length"], "time_ticks": ticks}
             visit.tree.parts.append(Event("packet_ingress", arrived))
             opened = _Open(visit, reader, self._drop_ports[run.switch], visit.tree)
             self._open[key] = opened
@@ -160,7 +153,8 @@ class TreeBuilder:
         elif run.after("egress_spec") == opened.drop_port:
             trace.outcome = Dropped("dropped in ingress", _drop_source(trace))
         else:
-            trace.parts.append(_traffic_manager(run))
+            facts = {"egress_spec": run.after("egress_spec"), "priority": run.after("priority")}
+            trace.parts.append(Event("stage", {"stage": "traffic_manager", **facts}))
             opened.waiting.append(_Waiting(phv.TYPE_NORMAL, trace, depth=opened.depth))
 
     def _clone(self, opened: _Open, trace: TraceTree, run: Execution, where: str, kind: int) -> TraceTree | None:
@@ -185,7 +179,8 @@ class TreeBuilder:
             opened.current = TraceTree()  # of which nobody will hear
             return
         opened.egress_port = values["egress_port"]
-        trace.parts += [_queue(values), _EGRESS, opened.reader.events(run)]
+        queue = Event("queue", {fact: values[name] for fact, name in _QUEUE_FACTS.items()})
+        trace.parts += [queue, _EGRESS, opened.reader.events(run)]
         if run.after("error"):
             trace.outcome = Dropped(_DROPS[run.after("error")], _last_source(trace))
             return
@@ -280,39 +275,25 @@ class _Stage(Event):
 _PARSER, _INGRESS, _EGRESS, _DEPARSER = (_Stage(name) for name in ("parser", "ingress", "egress", "deparser"))
 
 
-def _traffic_manager(run: Execution) -> Event:
-    facts = {"stage": "traffic_manager", "egress_spec": run.after("egress_spec"), "priority": run.after("priority")}
-    return Event("stage", facts)
-
-
-def _queue(values: Boundary) -> Event:
-    """What the packet met in its queue, from its standard metadata."""
-    facts = {
-        "port": values["egress_port"],
-        "rid": values["egress_rid"],
-        "priority": values["priority"],
-        "depth_found": values["enq_qdepth"],
-        "depth_left": values["deq_qdepth"],
-        "wait_ticks": values["deq_timedelta"],
-        "enqueued_at_ticks": values["enq_timestamp"],
-    }
-    return Event("queue", facts)
+_QUEUE_FACTS = {
+    "port": "egress_port", "rid": "egress_rid", "priority": "priority", "depth_found": "enq_qdepth",
+    "depth_left": "deq_qdepth", "wait_ticks": "deq_timedelta", "enqueued_at_ticks": "enq_timestamp",
+}  # fmt: skip
+"""what the packet met in its queue -> its standard metadata"""
 
 
 def _drop_source(trace: TraceTree) -> SourcePlace | None:
     """Where the packet was marked to be dropped: the last mark, or the last write to egress_spec."""
-    return _source(trace.latest(_may_drop))
 
+    def may_drop(event: Event) -> bool:
+        if event.kind == "assign":
+            return event.facts.get("field") == "standard_metadata.egress_spec"
+        return event.kind == "mark_to_drop"
 
-def _may_drop(event: Event) -> bool:
-    if event.kind == "assign":
-        return event.facts.get("field") == "standard_metadata.egress_spec"
-    return event.kind == "mark_to_drop"
+    event = trace.latest(may_drop)
+    return event and event.source
 
 
 def _last_source(trace: TraceTree) -> SourcePlace | None:
-    return _source(trace.latest(lambda event: event.source is not None))
-
-
-def _source(event: Event | None) -> SourcePlace | None:
-    return None if event is None else event.source
+    event = trace.latest(lambda event: event.source is not None)
+    return event and event.source

@@ -25,13 +25,10 @@ _EACH = 1024
 """A choice among more values is sampled at as many, evenly spread."""
 
 
-def expand(send: Send, known: Assumed | None = None, most_runs: int = MOST_RUNS) -> TraceTree:
-    """The tree of all possibilities. `known`: what hashes may have come to, from an earlier switch.
-
-    Raises:
-        DetourError: there are too many.
-    """
-    return _Expansion(send, most_runs).whole((), send(()), known or {})
+def expand(send: Send, assumed: Assumed | None = None, most_runs: int = MOST_RUNS) -> TraceTree:
+    """The tree of all possibilities. `assumed`: what hashes may have come to, from an earlier switch. Raises
+    DetourError if there are too many."""
+    return _Expansion(send, most_runs).whole((), send(()), assumed or {})
 
 
 @dataclass(slots=True)
@@ -44,16 +41,16 @@ class _Expansion:
     def __init__(self, send: Send, most_runs: int) -> None:
         self._send, self._left = send, most_runs
 
-    def whole(self, prefix: tuple[int, ...], trace: TraceTree, known: Assumed) -> TraceTree:
+    def whole(self, prefix: tuple[int, ...], trace: TraceTree, assumed: Assumed) -> TraceTree:
         """What can become of a packet after the choices in `prefix`, if `trace` is what does with natural ones after
         them."""
         while (place := _place(trace, len(prefix))) is not None:
             facts = trace.events[place].facts
             key = _key(facts)
-            values = known.get(key) if key else None
+            values = assumed.get(key) if key else None
             values = _values(facts["size"]) if values is None else values
             if len(values) > 1:
-                return self._forked(prefix, trace, place, values, known)
+                return self._forked(prefix, trace, place, values, assumed)
             only = next(iter(values))
             prefix = (*prefix, only)
             if facts["value"] != only:
@@ -61,7 +58,7 @@ class _Expansion:
         return trace
 
     def _forked(
-        self, prefix: tuple[int, ...], trace: TraceTree, place: int, values: Sequence[int], known: Assumed
+        self, prefix: tuple[int, ...], trace: TraceTree, place: int, values: Sequence[int], assumed: Assumed
     ) -> TraceTree:
         """A fork at a choice: a branch for all values with which the same happens."""
         event = trace.events[place]
@@ -69,22 +66,19 @@ class _Expansion:
         alternatives: dict[object, _Alternative] = {}
         for value in values:
             chosen = (*prefix, value)
-            assumed = known if key is None else {**known, key: (value,)}
-            found = self.whole(chosen, self._run(chosen), assumed)
-            rest = TraceTree([*found.events[place + 1 :]], found.outcome, found.fork)
+            whole = self.whole(chosen, self._run(chosen), assumed if key is None else {**assumed, key: (value,)})
+            rest = TraceTree([*whole.events[place + 1 :]], whole.outcome, whole.fork)
             alternatives.setdefault(_shape(rest), _Alternative([], rest)).values.append(value)
-        branches = [self._branch(event, key, each, len(values)) for each in alternatives.values()]
-        if len(branches) == 1:
-            only = branches[0].trace
+        if len(alternatives) == 1:
+            only = next(iter(alternatives.values())).trace
             return TraceTree([*trace.events[: place + 1], *only.events], only.outcome, only.fork)
+        branches = [
+            Branch(_label(event, a.values), len(a.values) / len(values), a.trace, {key: tuple(a.values)} if key else {})
+            for a in alternatives.values()
+        ]
         facts = event.facts
         reason = f"{facts['what']} of {facts['profile']}" if "profile" in facts else facts["what"]
         return TraceTree([*trace.events[: place + 1]], None, Fork(reason, False, branches))
-
-    def _branch(self, event: Event, key: ChoiceKey | None, found: _Alternative, of: int) -> Branch:
-        assumed = {} if key is None else {key: tuple(found.values)}
-        label = _label(event, found.values, event.facts["size"])
-        return Branch(label, len(found.values) / of, found.trace, assumed)
 
     def _run(self, choices: tuple[int, ...]) -> TraceTree:
         if self._left <= 0:
@@ -139,8 +133,8 @@ def _step(event: Event) -> object:
     return None
 
 
-def _label(event: Event, values: list[int], size: int) -> str:
-    what = event.facts["what"]
+def _label(event: Event, values: list[int]) -> str:
+    what, size = event.facts["what"], event.facts["size"]
     shown = ", ".join(str(v) for v in values[:8]) + (f", ... ({len(values)} in all)" if len(values) > 8 else "")
     sampled = f" (of {_EACH} samples)" if size > _EACH else ""
     return f"{what} {shown} of {size}{sampled}"

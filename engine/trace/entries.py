@@ -45,22 +45,17 @@ class EntryReader:
         kept = self._kept.get(table)
         if kept is None or kept.changes != now or len(kept.entries) >= _KEPT:
             kept = self._kept[table] = _Kept(now)
-        found = kept.entries.get(handle)
-        if found is None:
+        if handle not in kept.entries:
             try:
                 facts = describe_entry(self._tables[table], handle)
             except TableError:
                 return None
-            found = kept.entries[handle] = Described(facts, json.dumps(facts))
-        return found
+            kept.entries[handle] = Described(facts, json.dumps(facts))
+        return kept.entries[handle]
 
 
 def describe_entry(table: MatchTable, handle: int) -> dict[str, Any]:
-    """The entry with that handle, by the names of P4Info.
-
-    Raises:
-        TableError: there is none.
-    """
+    """The entry with that handle, by the names of P4Info. Raises TableError if there is none."""
     entry = table.get(handle)
     key = [_matched(spec, value) for spec, value in zip(table.spec.key, entry.key, strict=True)]
     return {"handle": handle, "key": key, "priority": entry.priority, **_does(entry)}
@@ -78,7 +73,6 @@ def _matched(spec: KeyField, value: Any) -> dict[str, Any]:
 
 
 def _does(entry: Entry) -> dict[str, Any]:
-    """What an entry does: an action with its parameters, a member or a group."""
     if entry.action is not None:
         names = [p.name for p in entry.action.params]
         return {"action": entry.action.name, "parameters": dict(zip(names, entry.params, strict=True))}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 from detour.engine.compiler.model import HeaderType, Model
@@ -19,8 +20,8 @@ from detour.engine.trace.records import MOST_WAYS, Execution, FormReader, Way, p
 from detour.engine.trace.tree import Event, SourcePlace, UnmadeEvents
 
 Facts = dict[str, Any]
-_UNTOLD = object()
-"""found for a record that is no event"""
+_NO_EVENT = object()
+"""what `look` gives for a record that is no event"""
 
 
 # -- JSON text without a dictionary for each event: what all of a kind have in common is text already
@@ -48,7 +49,7 @@ class Template:
 
     def __init__(self, document: dict[str, Any]) -> None:
         text = json.dumps(document)
-        self.order = [int(found) - _STAND_IN for found in _STAND_INS.findall(text)]
+        self.order = [int(number) - _STAND_IN for number in _STAND_INS.findall(text)]
         self.format = _STAND_INS.sub("%s", text.replace("%", "%%"))
 
     def fill(self, values: Sequence[Any]) -> str:
@@ -131,27 +132,34 @@ class _StandIns(RecordedEvent):
 
 
 class EventForm:
-    """What events of a form of record have in common: `kind`, `source`, and `about`, what is known when compiling."""
+    """What events of a form of record have in common: `kind`, `source`, and `static`, what is known when compiling."""
 
     look: Callable[[RecordedEvent], Any] | None = None
-    """Finds at once what an event has that is not in its record, or _UNTOLD."""
+    """Finds at once what an event has that is not in its record, or _NO_EVENT."""
 
     def __init__(self, reader: FormReader, kind: str = "") -> None:
         form = reader.form
         self.reader, self.kind = reader, kind or form.kind
-        self.about = {name: value for name, value in form.about.items() if value is not None}
+        self.static = {name: value for name, value in form.facts.items() if value is not None}
         self.source = None if form.source is None else SourcePlace(**form.source)
-        self._template: Template | None = None
+
+    @cached_property
+    def plain(self) -> Template:
+        """The text of events without `more`."""
+        return self.template(False)
+
+    @cached_property
+    def full(self) -> Template:
+        """The text of events with `more`."""
+        return self.template(True)
 
     def facts(self, event: RecordedEvent) -> Facts:
         """What there is to know of an event."""
-        return {**self.about, **event.values}
+        return {**self.static, **event.values}
 
     def text(self, event: RecordedEvent) -> str:
         """Its document as text."""
-        if self._template is None:
-            self._template = self.template(False)
-        return self._template.fill(event.numbers)
+        return self.plain.fill(event.numbers)
 
     def template(self, has_more: bool) -> Template:
         """For events with `more`, or for those without."""
@@ -159,7 +167,7 @@ class EventForm:
 
     def text_of_words(self) -> Template | None:
         """What makes the text of events without `more` from the words of their values alone; None if nothing does."""
-        return self.template(False) if self.reader.plain and type(self).text is EventForm.text else None
+        return self.plain if self.reader.plain and type(self).text is EventForm.text else None
 
 
 class _OfElements(EventForm):
@@ -177,14 +185,14 @@ class _OfElements(EventForm):
         return json.dumps(event.as_json()) if self.chosen else super().text(event)
 
     def text_of_words(self) -> Template | None:
-        return self.template(False) if self.reader.plain and not self.chosen else None
+        return self.plain if self.reader.plain and not self.chosen else None
 
 
 class _Assign(_OfElements):
     def facts(self, event: RecordedEvent) -> Facts:
         values = event.values
         values.pop(ELEMENT, None)
-        return {**self.about, "field": self.named(self.about["field"], event), **values}
+        return {**self.static, "field": self.named(self.static["field"], event), **values}
 
 
 class _Lookup(EventForm):
@@ -192,12 +200,11 @@ class _Lookup(EventForm):
         super().__init__(reader)
         self._entries = entries
         self._row, self._hit = (reader.names.index(name) for name in ("$row", "$hit"))
-        self._hit_template: Template | None = None
 
     def look(self, event: RecordedEvent) -> Any:
         """The entry; a reader follows close behind the packets."""
         numbers = event.numbers
-        return self._entries.read(self.about["table"], numbers[self._row] - 1) if numbers[self._hit] else None
+        return self._entries.read(self.static["table"], numbers[self._row] - 1) if numbers[self._hit] else None
 
     def facts(self, event: RecordedEvent) -> Facts:
         values = event.values
@@ -205,23 +212,19 @@ class _Lookup(EventForm):
         hit = bool(values.pop("$hit"))
         key = [
             {"name": name, "value": value, "match": match}
-            for (name, value), match in zip(values.items(), self.about["match"], strict=True)
+            for (name, value), match in zip(values.items(), self.static["match"], strict=True)
         ]
         entry = event.more.facts if isinstance(event.more, Described) else event.more
-        return {"table": self.about["table"], "key": key, "hit": hit, "entry": entry}
+        return {"table": self.static["table"], "key": key, "hit": hit, "entry": entry}
 
     def text(self, event: RecordedEvent) -> str:
         numbers = event.numbers
         if not numbers[self._hit]:
             return super().text(event)
-        if self._hit_template is None:
-            self._hit_template = self.template(True)
-        return self._hit_template.fill([*numbers, "", "null" if event.more is None else event.more.text])
+        return self.full.fill([*numbers, "", "null" if event.more is None else event.more.text])
 
     def template(self, has_more: bool) -> Template:
-        found = _StandIns(self, has_more)
-        document = found.as_json() | {"hit": has_more}
-        return Template(document)
+        return Template(_StandIns(self, has_more).as_json() | {"hit": has_more})
 
 
 class _Header(_OfElements):
@@ -229,12 +232,12 @@ class _Header(_OfElements):
 
     def __init__(self, reader: FormReader, model: Model) -> None:
         super().__init__(reader)
-        self._type = model.headers[self.about["header"]].type
-        self._inside = HeaderText(self.about["header"], self._type)
+        self._type = model.headers[self.static["header"]].type
+        self._inside = HeaderText(self.static["header"], self._type)
         self._source_text = json.dumps(self.source.as_json() if self.source else None)
 
     def facts(self, event: RecordedEvent) -> Facts:
-        name, fields = self.named(self.about["header"], event), fields_of(self._type, event.data)
+        name, fields = self.named(self.static["header"], event), fields_of(self._type, event.data)
         return {"header": name, "type": self._type.name, "fields": fields, "hex": event.data.hex()}
 
     def text(self, event: RecordedEvent) -> str:
@@ -255,28 +258,23 @@ class _Header(_OfElements):
 class _Transition(EventForm):
     """`more` of its events: those of the headers that the state extracted."""
 
-    _extracting: Template | None = None
-
     def facts(self, event: RecordedEvent) -> Facts:
-        found: Facts = {**self.about, "key": [{"name": name, "value": value} for name, value in event.values.items()]}
-        if event.more is not None:
-            found["extracted"] = [each.facts for each in event.more]
-        return found
+        key = [{"name": name, "value": value} for name, value in event.values.items()]
+        extracted = {} if event.more is None else {"extracted": [each.facts for each in event.more]}
+        return {**self.static, "key": key, **extracted}
 
     def text(self, event: RecordedEvent) -> str:
         if event.more is None:
             return super().text(event)
-        if self._extracting is None:
-            self._extracting = self.template(True)
         extracted = ", ".join([each.form.facts_text(each) for each in event.more])
-        return self._extracting.fill([*event.numbers, "", f"[{extracted}]"])
+        return self.full.fill([*event.numbers, "", f"[{extracted}]"])
 
     def template(self, has_more: bool) -> Template:
-        found, count = _StandIns(self, False).as_json(), len(self.reader.names)
+        document = _StandIns(self, False).as_json()
         if has_more:
-            source = found.pop("source")
-            found |= {"extracted": stand_in(count + 1), "source": source}
-        return Template(found)
+            source = document.pop("source")
+            document |= {"extracted": stand_in(len(self.reader.names) + 1), "source": source}
+        return Template(document)
 
 
 class _Parsed(EventForm):
@@ -290,7 +288,7 @@ class _Parsed(EventForm):
         """The error's name."""
         number = event.values["parser_error"]
         error = self._errors.get(number, str(number))
-        return _UNTOLD if error == "NoError" else error
+        return _NO_EVENT if error == "NoError" else error
 
     def facts(self, event: RecordedEvent) -> Facts:
         return {"state": None, "next": "reject", "case": event.more, "key": [], "parser_error": event.more}
@@ -304,13 +302,11 @@ class _Choice(EventForm):
         super().__init__(reader, "extern_call")
 
     def facts(self, event: RecordedEvent) -> Facts:
-        found = {"extern": "choice", **self.about, **event.values}
-        return found | {"input": event.data.hex()} if self.reader.form.data else found
+        hashed = {"input": event.data.hex()} if self.reader.form.data else {}
+        return {"extern": "choice", **self.static, **event.values, **hashed}
 
     def text(self, event: RecordedEvent) -> str:
-        if self._template is None:
-            self._template = self.template(False)
-        return self._template.fill([*event.numbers, event.data.hex()])
+        return self.plain.fill([*event.numbers, event.data.hex()])
 
 
 class _Plain(EventForm):
@@ -321,11 +317,11 @@ class _Plain(EventForm):
         self._facts_of = facts
 
     def facts(self, event: RecordedEvent) -> Facts:
-        return self._facts_of(self.about, event.values)
+        return self._facts_of(self.static, event.values)
 
 
-def _logged(about: Facts, values: Facts) -> Facts:
-    text = about["text"]
+def _logged(static: Facts, values: Facts) -> Facts:
+    text = static["text"]
     for value in values.values():
         text = text.replace("{}", str(value), 1)
     return {"text": text}
@@ -333,8 +329,8 @@ def _logged(about: Facts, values: Facts) -> Facts:
 
 _PLAIN: dict[str, tuple[str, Callable[[Facts, Facts], Facts]]] = {
     # kind of record: kind of event, facts
-    "action": ("action", lambda about, values: {**about, "parameters": values}),
-    "member": ("extern_call", lambda about, values: {"extern": "action_profile", "of": about["profile"], **values}),
+    "action": ("action", lambda static, values: {**static, "parameters": values}),
+    "member": ("extern_call", lambda static, values: {"extern": "action_profile", "of": static["profile"], **values}),
     "log_message": ("log_message", _logged),
 }
 
@@ -448,26 +444,26 @@ class RunEvents(UnmadeEvents):
 
     def steps(self) -> list[RecordedEvent]:
         """One for each record that tells something."""
-        found = [self._looked.get(place) or self._event(place) for place in range(len(self._way.forms))]
-        return [event for event in found if event.more is not _UNTOLD]
+        events = [self._looked.get(place) or self._event(place) for place in range(len(self._way.forms))]
+        return [event for event in events if event.more is not _NO_EVENT]
 
     def made(self) -> list[Event]:
         """What was extracted belongs to the transition out of the state that did."""
-        found: list[Event] = []
+        events: list[Event] = []
         for place, form in enumerate(self._way.forms):
             if form.kind == "extract":
                 continue
             event = self.step(place)
-            if event.more is _UNTOLD:
+            if event.more is _NO_EVENT:
                 continue
             if isinstance(form, _Parsed) and place in self._way.before:
                 event.facts["extracted"] = [self._event(each).facts for each in self._way.before[place]]
-            found.append(event)
-        return found
+            events.append(event)
+        return events
 
     def json(self) -> str:
         """The texts of all, one behind the other."""
-        if all(event.more is _UNTOLD for event in self._looked.values() if isinstance(event.form, _Parsed)):
+        if all(event.more is _NO_EVENT for event in self._looked.values() if isinstance(event.form, _Parsed)):
             return self._way.text(self)
         return ", ".join([event.json() for event in self.made()])
 
@@ -477,9 +473,9 @@ def fields_of(kind: HeaderType, data: bytes) -> dict[str, int]:
     bits = 8 * len(data)
     value = int.from_bytes(data, "big")
     rest = bits - sum(f.bits for f in kind.fields if not f.variable)
-    found = {}
+    fields = {}
     for each in kind.fields:
         width = rest if each.variable else each.bits
         bits -= width
-        found[each.name] = (value >> bits) & ((1 << width) - 1) if bits >= 0 else 0
-    return found
+        fields[each.name] = (value >> bits) & ((1 << width) - 1) if bits >= 0 else 0
+    return fields

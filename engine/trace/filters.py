@@ -100,12 +100,12 @@ class Filter:
     def words(self) -> Int64Array:
         """For native code: a number of alternatives, and for each how many conditions and those."""
         alternatives = [()] if self.expression is None else _alternatives(self.expression, False)
-        found = [len(alternatives)]
+        words = [len(alternatives)]
         for conditions in alternatives:
-            found.append(len(conditions))
+            words.append(len(conditions))
             for condition, negated in conditions:
-                found += [condition.key, condition.mask, condition.value, int(negated)]
-        return np.array(found, np.uint64).view(np.int64)
+                words += [condition.key, condition.mask, condition.value, int(negated)]
+        return np.array(words, np.uint64).view(np.int64)
 
     def keeps(self, visit: Visit, tick_ps: int) -> bool:
         """Whether a packet that was traced is wanted."""
@@ -116,11 +116,8 @@ EVERYTHING = Filter("")
 
 
 def parse_filter(text: str, address_of: AddressOf = lambda name: None) -> Filter:
-    """Reads a filter. `address_of`: for names of hosts.
-
-    Raises:
-        FilterError: it does not parse; the message shows where.
-    """
+    """Reads a filter. `address_of`: for names of hosts. Raises FilterError if it does not parse; the message shows
+    where."""
     return Filter(text, _Parser(text, address_of).whole())
 
 
@@ -132,21 +129,20 @@ class _Parser:
         self._words: list[tuple[str, int]] = []
         at = 0
         while at < len(text.rstrip()):
-            found = _WORDS.match(text, at)
-            if found is None:
+            match = _WORDS.match(text, at)
+            if match is None:
                 raise self._error("what is this", at)
-            word = found.group(1) or found.group(2)
-            self._words.append((word, found.end() - len(word)))
-            at = found.end()
+            self._words.append((match[match.lastindex or 0], match.start(match.lastindex or 0)))
+            at = match.end()
         self._at = 0
 
     def whole(self) -> Any:
         if not self._words:
             return None
-        found = self._either()
+        expression = self._either()
         if self._at < len(self._words):
             raise self._here("'and' or 'or' is missing before")
-        return found
+        return expression
 
     def _either(self) -> Any:
         return self._joined("or", lambda: self._joined("and", self._one))
@@ -178,13 +174,15 @@ class _Parser:
         if word in _NUMBERS:
             return self._number(*_NUMBERS[word])
         if word == "proto":
-            return self._protocol()
+            if self._peek() in _PROTOCOLS:
+                return KeyCondition(Key.PROTOCOL, _ALL, _PROTOCOLS[self._next("")])
+            return self._number(Key.PROTOCOL, 255, "a protocol")
         if word == "waited":
             return self._waited()
         raise self._here("no condition is called", back=1)
 
-    def _number(self, key: Key, most: int) -> KeyCondition:
-        word = self._next("a number")
+    def _number(self, key: Key, most: int, what: str = "a number") -> KeyCondition:
+        word = self._next(what)
         try:
             value = int(word, 0)
         except ValueError:
@@ -192,13 +190,6 @@ class _Parser:
         if not 0 <= value <= most:
             raise self._here(f"a number from 0 to {most} should be at", back=1)
         return KeyCondition(key, _ALL, value)
-
-    def _protocol(self) -> KeyCondition:
-        word = self._next("a protocol")
-        if word in _PROTOCOLS:
-            return KeyCondition(Key.PROTOCOL, _ALL, _PROTOCOLS[word])
-        self._at -= 1
-        return self._number(Key.PROTOCOL, 255)
 
     def _waited(self) -> Became:
         if self._next("'>'") not in (">", ">="):
@@ -215,8 +206,8 @@ class _Parser:
             network = ipaddress.ip_network(self._address_of(word) or word, strict=False)
         except ValueError:
             raise self._here("an address, or a host's name, should be at", back=1) from None
-        found = [_prefix(side, network) for side in sides]
-        return found[0] if len(found) == 1 else Joined("or", tuple(found))
+        either = tuple(_prefix(side, network) for side in sides)
+        return either[0] if len(either) == 1 else Joined("or", either)
 
     def _peek(self) -> str | None:
         return self._words[self._at][0] if self._at < len(self._words) else None
@@ -237,9 +228,8 @@ class _Parser:
 
 def _prefix(side: str, network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> Joined:
     """Conditions on an address of a side."""
-    family = KeyCondition(Key.FAMILY, _ALL, network.version)
     value, mask = int(network.network_address), int(network.netmask)
-    parts = [family]
+    parts = [KeyCondition(Key.FAMILY, _ALL, network.version)]
     for part, shift in (("HIGH", 64), ("LOW", 0)):
         word_mask = (mask >> shift) & _ALL
         if word_mask:
@@ -268,12 +258,12 @@ def _alternatives(expression: Any, negated: bool) -> list[tuple[tuple[KeyConditi
     parts = [_alternatives(part, negated) for part in expression.parts]
     if (expression.how == "or") != negated:
         return [each for part in parts for each in part]
-    found: list[tuple[tuple[KeyCondition, bool], ...]] = [()]
+    alternatives: list[tuple[tuple[KeyCondition, bool], ...]] = [()]
     for part in parts:
-        found = [(*before, *each) for before in found for each in part]
-        if len(found) > _MOST_ALTERNATIVES:
+        alternatives = [(*before, *each) for before in alternatives for each in part]
+        if len(alternatives) > _MOST_ALTERNATIVES:
             raise FilterError(f"filter: it has more than {_MOST_ALTERNATIVES} alternatives")
-    return found
+    return alternatives
 
 
 def _holds(expression: Any, visit: Visit, tick_ps: int) -> bool:
@@ -288,12 +278,12 @@ def _holds(expression: Any, visit: Visit, tick_ps: int) -> bool:
     return _became(expression, visit, tick_ps)
 
 
-def _became(wanted: Became, visit: Visit, tick_ps: int) -> bool:
-    if wanted.what == "dropped":
+def _became(end: Became, visit: Visit, tick_ps: int) -> bool:
+    if end.what == "dropped":
         return any(isinstance(leaf.outcome, Dropped) for _, leaf in visit.tree.leaves())
-    if wanted.what == "waited":
+    if end.what == "waited":
         waits = (e.facts["wait_ticks"] for e in visit.tree.all_events() if e.kind == "queue")
-        return any(wait * tick_ps > wanted.ps for wait in waits)
+        return any(wait * tick_ps > end.ps for wait in waits)
     before = int(read_key(visit.frame, visit.port)[Key.ECN])
     outputs = (leaf.outcome for _, leaf in visit.tree.leaves())
     return before != 3 and any(

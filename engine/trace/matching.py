@@ -17,21 +17,8 @@ from detour.base.arrays import Int64Array
 from detour.base.jit import inner
 from detour.base.parts import Part
 from detour.engine import phv
-from detour.engine.compiler.tracing import (
-    CAPACITY,
-    FILTER,
-    INNER_PORTS,
-    KEY_WORDS,
-    LAST_ID,
-    MARKS,
-    MISSED,
-    NEXT_ID,
-    POOL_BYTES,
-    POOL_STRIDE,
-    RING_ADDRESS,
-    RING_HEAD,
-    USED,
-)
+from detour.engine.compiler import tracing as words
+from detour.engine.compiler.tracing import KEY_WORDS, RING_HEAD
 from detour.engine.loop.native import load8, load32, load64, store32, store64
 from detour.hosts.stacks import address_of
 
@@ -152,28 +139,29 @@ def _wanted(conditions: int, key: int) -> bool:
 @MATCHING.entry
 def trace_of(control: int, std: int, packet: int, length: int) -> int:
     """The number of the trace that a packet belongs to, 0: none. A number is new if it is as high as NEXT_ID was."""
-    ring = load64(control + 8 * RING_ADDRESS)
-    marks = load64(control + 8 * MARKS)
+    ring = load64(control + 8 * words.RING_ADDRESS)
+    marks = load64(control + 8 * words.MARKS)
     if marks != 0:
-        mark = marks + 4 * ((packet - load64(control + 8 * POOL_BYTES)) // load64(control + 8 * POOL_STRIDE))
+        slot = (packet - load64(control + 8 * words.POOL_BYTES)) // load64(control + 8 * words.POOL_STRIDE)
+        mark = marks + 4 * slot
         number = load32(mark)
         if number != 0:
             store32(mark, 0)
             # What comes by any other port is a new packet, in a slot that one had which has left the switches.
-            if load8(load64(control + 8 * INNER_PORTS) + load32(std + phv.INGRESS_PORT)) != 0:
+            if load8(load64(control + 8 * words.INNER_PORTS) + load32(std + phv.INGRESS_PORT)) != 0:
                 return number
     key = ring + _KEY
     _read_key(key, std, packet, length)
-    if not _wanted(load64(ring + 8 * FILTER), key):
+    if not _wanted(load64(ring + 8 * words.FILTER), key):
         return 0
     # A trace that has begun has half of the ring to itself: it is whole, or it is not there.
-    if 2 * load64(ring + 8 * USED) > load64(ring + 8 * CAPACITY):
-        store64(ring + 8 * MISSED, load64(ring + 8 * MISSED) + 1)
+    if 2 * load64(ring + 8 * words.USED) > load64(ring + 8 * words.CAPACITY):
+        store64(ring + 8 * words.MISSED, load64(ring + 8 * words.MISSED) + 1)
         return 0
-    number = load64(ring + 8 * NEXT_ID)
-    if number > load64(ring + 8 * LAST_ID) or number > _MAX_TRACE:
+    number = load64(ring + 8 * words.NEXT_ID)
+    if number > load64(ring + 8 * words.LAST_ID) or number > _MAX_TRACE:
         return 0
-    store64(ring + 8 * NEXT_ID, number + 1)
+    store64(ring + 8 * words.NEXT_ID, number + 1)
     return number
 
 

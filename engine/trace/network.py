@@ -58,24 +58,21 @@ class TraceNetwork:
 
     def visit(self, device_id: int, port: int, frame: bytes, choices: Sequence[int] = ()) -> Visit:
         """What a switch does with a frame that comes in by a port, one that it has. `choices`: what members, hashes and
-        random numbers come to, in order; those behind are as they are.
-
-        Raises:
-            DetourError: there is no such port, or the frame is too long or empty.
-        """
+        random numbers come to, in order; those behind are as they are. Raises DetourError if there is no such port, or
+        the frame is too long or empty."""
         recorder = self._on()
         recorder.choose({device_id: choices})
-        recorder.allow(1)
+        recorder.ring.allow(1)
         self.network.inject((device_id, port), frame)
         why = self._until_gone(recorder)
         visits = recorder.collect()
         recorder.finish(why)
         recorder.forget()
-        found = visits[0]
         if why:
             self.network.flush(device_id)
-            found.tree.outcome = found.tree.outcome or (None if found.tree.fork else Dropped(why))
-        return found
+            tree = visits[0].tree
+            tree.outcome = tree.outcome or (None if tree.fork else Dropped(why))
+        return visits[0]
 
     def _until_gone(self, recorder: Recorder) -> str | None:
         """Lets a packet and its copies go their ways; why they did not come to an end."""
@@ -83,7 +80,7 @@ class TraceNetwork:
             self.network.run(self.network.now_ps + self.network.tick_ps)
             if not self.network.loop_stats()["used"]:
                 return None
-            if recorder.used > _MOST_MEMORY:
+            if recorder.ring.used > _MOST_MEMORY:
                 return TOO_MANY
         return CUT
 

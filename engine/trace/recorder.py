@@ -32,24 +32,21 @@ _TRACED: dict[str, Program] = {}
 def traced(program: Program, covered: bool = False) -> Program:
     """The second compilation of a program; once in a process. `covered`: with counters of what packets reach."""
     key = f"{id(program.json)} {covered}"
-    found = _TRACED.get(key)
-    if found is None or found.json is not program.json:
-        found = _TRACED[key] = Program(program.json, traced=True, covered=covered)
-    return found
+    second = _TRACED.get(key)
+    if second is None or second.json is not program.json:
+        second = _TRACED[key] = Program(program.json, traced=True, covered=covered)
+    return second
 
 
 class Recorder:
-    """Traces packets of a network, from `start` to `stop`; also a context manager.
-
-    Packets that no filter wants run through the plain program. A collector of coverage, if there is one while the
-    recorder starts, counts what traced packets reach. Whatever changes a pipeline must stop the recorder first
-    and start it again.
-    """
+    """Traces packets of a network, from `start` to `stop`; also a context manager. Packets that no filter wants run
+    through the plain program. A collector of coverage, if there is one while the recorder starts, counts what traced
+    packets reach. Whatever changes a pipeline must stop the recorder first and start it again."""
 
     def __init__(
         self,
         network: Network,
-        wanted: Filter = EVERYTHING,
+        packets: Filter = EVERYTHING,
         *,
         switches: Iterable[int] | None = None,
         count: int = 1 << 23,
@@ -58,11 +55,12 @@ class Recorder:
     ) -> None:
         """`switches`: device ids (default: all with a program). `count`: traces, at most. `follow`: a packet that one
         switch has traced is traced by the next one too, whatever has become of its headers."""
-        self._network, self._wanted, self._follow = network, wanted, follow
+        self._network, self._follow = network, follow
         self._chosen = None if switches is None else list(switches)
-        self._ring = Ring(ring_bytes)
-        self._ring.allow(count)
-        self._ring.set_filter(wanted.words())
+        self.ring = Ring(ring_bytes)
+        """what is recorded goes there: it counts traces, and says what there was no room for"""
+        self.ring.allow(count)
+        self.ring.set_filter(packets.words())
         self._controls: dict[int, TraceControl] = {}
         self._forms: list[TraceForm] = []
         self._readers: dict[int, EventReader] = {}
@@ -87,7 +85,7 @@ class Recorder:
             if id(code) not in first:
                 first[id(code)] = len(self._forms)
                 self._forms += code.trace_forms
-            control = TraceControl(self._ring, switch.device_id, switch.program, first[id(code)])
+            control = TraceControl(self.ring, switch.device_id, switch.program, first[id(code)])
             if self._follow:
                 inner = self._network.inner_ports(switch.device_id)
                 control.follow(self._marks, place.pool_bytes, place.pool_stride, inner)
@@ -144,19 +142,18 @@ class Recorder:
 
     def _take(self) -> Int64Array:
         self._replicas.look(self._controls)
-        return self._ring.take()
+        return self.ring.take()
 
     def executions(self) -> list[tuple[Execution, EventReader]]:
         """In place of `collect`: what functions did since the last call, in the order in which they ran, each with the
         reader of its switch."""
-        taken = self._network.call(self._ring.take)
+        taken = self._network.call(self.ring.take)
         assert self._records is not None
         with _no_collection():
             return [(run, self._readers[run.switch]) for run in self._records.executions(taken)]
 
     def finish(self, why: str | None = None) -> None:
-        """Nothing is under way any more: what has not come to an egress was dropped, because of a full queue, or
-        because of `why`."""
+        """Nothing is under way any more: what came to no egress was dropped by a full queue, or because of `why`."""
         self._built.finish(why)
 
     def forget(self) -> None:
@@ -166,37 +163,14 @@ class Recorder:
         """Lets go of the visits of some packets."""
         self._built.visits = [visit for visit in self._built.visits if visit.trace not in traces]
 
-    def allow(self, traces: int) -> None:
-        """That many packets may be traced from now on."""
-        self._ring.allow(traces)
-
     @property
     def _built(self) -> TreeBuilder:
         assert self._builder is not None, "the recorder was not started"
         return self._builder
 
-    @property
-    def lost(self) -> int:
-        """Records for which there was no room, of packets that were being traced."""
-        return self._ring.lost
-
-    @property
-    def missed(self) -> int:
-        """Packets that were wanted and for which there was no room."""
-        return self._ring.missed
-
-    @property
-    def begun(self) -> int:
-        return self._ring.begun
-
-    @property
-    def used(self) -> float:
-        """How full the memory for records is, 0 to 1; from a half on packets are missed."""
-        return self._ring.used
-
     def take(self) -> tuple[Int64Array, Sequence[TraceForm]]:
         """The records so far as they are, for who needs no trees (`collect`), and the forms that say what they mean."""
-        return self._network.call(self._ring.take), self._forms
+        return self._network.call(self.ring.take), self._forms
 
     def __enter__(self) -> Recorder:
         self.start()

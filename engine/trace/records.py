@@ -47,15 +47,15 @@ class FormReader:
 
     def decoded(self, words: Sequence[int]) -> Sequence[int]:
         """The values in their words."""
-        found, at = [], 0
+        values, at = [], 0
         for each in self.form.values:
             value = words[at]
             for i in range(1, each.words):
                 value |= words[at + i] << 64 * i
             value &= (1 << each.bits) - 1
-            found.append(value - (1 << each.bits) if each.signed and value >> (each.bits - 1) else value)
+            values.append(value - (1 << each.bits) if each.signed and value >> (each.bits - 1) else value)
             at += each.words
-        return found
+        return values
 
     def data(self, words: Sequence[int], raw: bytes, start: int) -> bytes:
         """The data of the record whose values begin at word `start`; `raw`: the words as bytes."""
@@ -143,9 +143,9 @@ class RecordReader:
         self._ways: dict[tuple[int, ...], Way] = {}
         self._last: dict[int, deque[Way]] = {}
 
-    def executions(self, found: Int64Array) -> Iterator[Execution]:
+    def executions(self, records: Int64Array) -> Iterator[Execution]:
         """Whole functions, in the order in which they ran, from what `Ring.take` gave."""
-        words, raw = tuple(found.view(np.uint64).tolist()), found.tobytes()
+        words, raw = tuple(records.view(np.uint64).tolist()), records.tobytes()
         at, last = 0, len(words)
         while at < last:
             head = words[at]
@@ -156,14 +156,9 @@ class RecordReader:
                 if isinstance(way, Way):
                     at_end = inside + way.width
                     end = self._readers[words[at_end] & _FORM]
-                    yield Execution(
-                        begin.form.about["function"],
-                        Boundary(begin, words, raw, at),
-                        Boundary(end, words, raw, at_end),
-                        way,
-                        words[inside:at_end],
-                        raw[8 * inside : 8 * at_end],
-                    )
+                    first, last_one = Boundary(begin, words, raw, at), Boundary(end, words, raw, at_end)
+                    own, own_raw = words[inside:at_end], raw[8 * inside : 8 * at_end]
+                    yield Execution(begin.form.facts["function"], first, last_one, way, own, own_raw)
                     at_end += words[at_end] >> 32
                 else:
                     at_end = way
@@ -182,10 +177,10 @@ class RecordReader:
                     del tried[place]
                     tried.appendleft(way)
                 return way
-        found = self._walked(words, at)
-        if isinstance(found, Way):
-            tried.appendleft(found)
-        return found
+        walked = self._walked(words, at)
+        if isinstance(walked, Way):
+            tried.appendleft(walked)
+        return walked
 
     def _walked(self, words: tuple[int, ...], at: int) -> Way | int:
         """The same, looked at record by record."""
@@ -195,7 +190,7 @@ class RecordReader:
             head = words[at]
             reader = self._readers[head & _FORM]
             if reader.kind == "end":
-                return self._known(tuple(heads), readers)
+                return self._way_of(tuple(heads), readers)
             if reader.kind == "begin":
                 break
             heads.append(head)
@@ -203,10 +198,10 @@ class RecordReader:
             at += head >> 32
         return at
 
-    def _known(self, heads: tuple[int, ...], readers: list[FormReader]) -> Way:
-        found = self._ways.get(heads)
-        if found is None:
+    def _way_of(self, heads: tuple[int, ...], readers: list[FormReader]) -> Way:
+        way = self._ways.get(heads)
+        if way is None:
             if len(self._ways) >= MOST_WAYS:
                 self._ways.clear()
-            found = self._ways[heads] = Way(heads, readers)
-        return found
+            way = self._ways[heads] = Way(heads, readers)
+        return way

@@ -24,10 +24,7 @@ class Ring:
 
     def __init__(self, size_bytes: int = RING_BYTES) -> None:
         """`size_bytes`: what records may take. Packets that come while it is half full are counted and not traced.
-
-        Raises:
-            DetourError: that is too little.
-        """
+        Raises DetourError if that is too little."""
         if size_bytes < _LEAST_BYTES:
             raise DetourError(f"{size_bytes} bytes for traces; {_LEAST_BYTES} is the least")
         capacity = size_bytes // 8
@@ -58,7 +55,7 @@ class Ring:
 
     @property
     def used(self) -> float:
-        """How full it is, 0 to 1."""
+        """How full it is, 0 to 1; from a half on packets are missed."""
         return float(self._memory[words.USED]) / float(self._memory[words.CAPACITY])
 
     def allow(self, traces: int) -> None:
@@ -73,9 +70,9 @@ class Ring:
     def take(self) -> Int64Array:
         """What there is, and empties the ring. Only while no packet is in the middle of a function."""
         used = int(self._memory[words.USED])
-        found = self._memory[RING_HEAD : RING_HEAD + used].copy()
+        records = self._memory[RING_HEAD : RING_HEAD + used].copy()
         self._memory[words.USED] = 0
-        return found
+        return records
 
 
 class TraceControl:

@@ -165,17 +165,14 @@ class TraceTree:
     @property
     def events(self) -> Sequence[Event]:
         """In the order in which they happened. Made now, and kept."""
-        made = _made(self.parts)
-        self.parts = [*made]
-        return made
+        events = _made(self.parts)
+        self.parts = [*events]
+        return events
 
-    def latest(self, wanted: Callable[[Event], bool]) -> Event | None:
-        """The last event that is wanted; those that were not made yet stay so."""
-        for part in reversed(self.parts):
-            for event in reversed(_made([part])):
-                if wanted(event):
-                    return event
-        return None
+    def latest(self, fits: Callable[[Event], bool]) -> Event | None:
+        """The last event that fits; those that were not made yet stay so."""
+        events = (event for part in reversed(self.parts) for event in reversed(_made([part])))
+        return next(filter(fits, events), None)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TraceTree) and self.as_json() == other.as_json()
@@ -183,21 +180,14 @@ class TraceTree:
     __hash__ = None  # type: ignore[assignment]  # events may be added
 
     def as_json(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"events": [event.as_json() for event in self.events]}
-        if self.fork is not None:
-            found["fork"] = self.fork.as_json()
-        else:
-            found["outcome"] = None if self.outcome is None else self.outcome.as_json()
-        return found
+        end = {"fork": self.fork.as_json()} if self.fork else {"outcome": self.outcome and self.outcome.as_json()}
+        return {"events": [event.as_json() for event in self.events], **end}
 
     def json(self) -> str:
         """The same as text, much faster than by way of the document."""
-        found = {"events": _array([text for part in self.parts if (text := part.json())])}
-        if self.fork is not None:
-            found["fork"] = self.fork.json()
-        else:
-            found["outcome"] = json.dumps(None if self.outcome is None else self.outcome.as_json())
-        return _object(found)
+        outcome = self.outcome and self.outcome.as_json()
+        end = {"fork": self.fork.json()} if self.fork else {"outcome": json.dumps(outcome)}
+        return _object({"events": _array([text for part in self.parts if (text := part.json())]), **end})
 
     def ways(self) -> Iterator[tuple[float, TraceTree, Assumed]]:
         """Where the packet ends, each with its fraction of the traffic and what is assumed there."""
@@ -219,13 +209,7 @@ class TraceTree:
 
 
 def _made(parts: Sequence[Event | UnmadeEvents]) -> list[Event]:
-    found: list[Event] = []
-    for part in parts:
-        if isinstance(part, UnmadeEvents):
-            found += part.made()
-        else:
-            found.append(part)
-    return found
+    return [event for part in parts for event in (part.made() if isinstance(part, UnmadeEvents) else (part,))]
 
 
 @dataclass(slots=True)

@@ -43,12 +43,8 @@ class Client:
     def pipeline(self, info: p4i.P4Info, config: bytes) -> p4r.SetForwardingPipelineConfigRequest:
         """The request that sets a pipeline."""
         action = p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT
-        return p4r.SetForwardingPipelineConfigRequest(
-            device_id=self._device,
-            election_id=_ELECTION,
-            action=action,
-            config=p4r.ForwardingPipelineConfig(p4info=info, p4_device_config=config),
-        )
+        terms = {"action": action, "config": p4r.ForwardingPipelineConfig(p4info=info, p4_device_config=config)}
+        return p4r.SetForwardingPipelineConfigRequest(device_id=self._device, election_id=_ELECTION, **terms)
 
     def set_pipeline(self, request: p4r.SetForwardingPipelineConfigRequest) -> None:
         """Sets it."""
@@ -56,13 +52,9 @@ class Client:
 
     def requests(self, updates: Sequence[p4r.Update], batch: int) -> list[p4r.WriteRequest]:
         """Writes in batches."""
-        starts, role = range(0, len(updates), batch), self._role
-        return [
-            p4r.WriteRequest(
-                device_id=self._device, role=role, election_id=_ELECTION, updates=updates[start : start + batch]
-            )
-            for start in starts
-        ]
+        parts = [updates[start : start + batch] for start in range(0, len(updates), batch)]
+        terms = {"device_id": self._device, "role": self._role, "election_id": _ELECTION}
+        return [p4r.WriteRequest(**terms, updates=part) for part in parts]
 
     def write(self, requests: Iterable[p4r.WriteRequest]) -> None:
         """Sends them one after the other."""

@@ -81,12 +81,12 @@ def between(pairs: Sequence[tuple[Host, Host]], size: int, count: int, seed: int
     """`count` packets that live long: (host from which it starts, packet) between partners, half of it by non-shortest
     paths. Where partners' ports are cabled to each other, a packet that arrives sets out again."""
     random_numbers = random.Random(seed)
-    found = []
+    frames = []
     for number in range(count):
         one, other = pairs[number % len(pairs)][:: 1 if number // len(pairs) % 2 else -1]
         port = random_numbers.randrange(0x8000) | (_NON_SHORTEST if random_numbers.random() < 0.5 else 0)
-        found.append((one, frame(one, other.address, port, size, MOST_HOPS)))
-    return found
+        frames.append((one, frame(one, other.address, port, size, MOST_HOPS)))
+    return frames
 
 
 D1 = "dragonfly:p=2,a=4,h=2"

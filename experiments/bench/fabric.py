@@ -144,7 +144,10 @@ def _bmv2_load(fabric: BenchFabric, far: dict[int, Host], packets: int, seconds:
     refill()
     time.sleep(_WINDOW)
     hops = _windows(_hops, refill, seconds)
-    _die_out()
+    # Waits until no packet is left.
+    count = -1
+    while count != (count := _hops()):
+        time.sleep(_WINDOW)
     return LoadPoint(packets, hops)
 
 
@@ -157,30 +160,20 @@ def _send(host: Host, frame: bytes) -> None:
         sock.send(frame)
 
 
-def _die_out() -> None:
-    """Waits until no packet is left."""
-    count = -1
-    while count != (count := _hops()):
-        time.sleep(_WINDOW)
-
-
 # -- together ----------------------------------------------------------------------------------------------
 
 
 def run(seconds: float = 3.0, progress: Progress = silent) -> BenchReport:
     """Measures. `seconds`: how long each load runs."""
     fabric = BenchFabric()
-    notes: list[str] = []
+    absent = processes.no_bmv2()
+    if not absent and (why := namespace.unavailable()):
+        absent = f"not compared with BMv2: {why}"
     other: list[LoadPoint] = []
-    if not processes.installed():
-        notes.append(f"not compared with BMv2: {processes.BMV2_COMMAND} is not on PATH")
-    elif why := namespace.unavailable():
-        notes.append(f"not compared with BMv2: {why}")
-    else:
+    if not absent:
         namespace.enter()
         other = bmv2(fabric, seconds, progress)
-    own = engine(fabric, seconds, progress)
-    return report(own, other, notes)
+    return report(engine(fabric, seconds, progress), other, [absent] if absent else [])
 
 
 def report(own: list[LoadPoint], other: list[LoadPoint], notes: list[str]) -> BenchReport:
@@ -188,14 +181,14 @@ def report(own: list[LoadPoint], other: list[LoadPoint], notes: list[str]) -> Be
     kept = [load for load in own if load.lag_ms * 1e9 <= _MAX_LAG_PS] or own[:1]
     best = max(load.hops for load in kept)
     best_bmv2 = max((load.hops for load in other), default=None)
-    found = ratio(best, best_bmv2)
+    times_bmv2 = ratio(best, best_bmv2)
     rows = [("engine", str(load.packets), rate(load.hops), f"{load.lag_ms:.1f}") for load in own]
     rows += [("BMv2", str(load.packets), rate(load.hops), "-") for load in other]
     return BenchReport(
         name="fabric",
-        numbers={"engine_hops_per_s": best, "bmv2_hops_per_s": best_bmv2, "ratio": found},
+        numbers={"engine_hops_per_s": best, "bmv2_hops_per_s": best_bmv2, "ratio": times_bmv2},
         columns=("36 switches", "packets in flight", "packet-hops/s", "ms behind the clock"),
         rows=tuple(rows),
-        goals=(Goal("times BMv2's packet-hops/s,", found, GOAL),),
+        goals=(Goal("times BMv2's packet-hops/s,", times_bmv2, GOAL),),
         notes=tuple(notes),
     )

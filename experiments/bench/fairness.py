@@ -92,9 +92,8 @@ def rdma_shares(scheme: schemes.Scheme, port_bytes: int | None, packets: int, se
     """(senders,) bytes that each of them has brought to the last host of a star."""
     topology = parse_topology(f"leaf-spine:leaves=1,spines=1,hosts={senders + 1}")
     memory = schemes.SwitchMemory() if port_bytes is None else schemes.SwitchMemory(port_bytes=port_bytes)
-    with VirtualFabric(
-        topology, scheme, schemes.RunSettings(memory=memory, seed=seed, jitter_ps=AUTO), queue_pairs=senders
-    ) as fabric:
+    settings = schemes.RunSettings(memory=memory, seed=seed, jitter_ps=AUTO)
+    with VirtualFabric(topology, scheme, settings, queue_pairs=senders) as fabric:
         fabric.connect([(host, senders) for host in range(senders)])
         for host in range(senders):
             fabric.send(ENDLESS, np.array([host]))
@@ -139,19 +138,19 @@ def rows(
     """A row for every transport and number of senders."""
     kinds = {name: partial(rdma_shares, *terms) for name, terms in RDMA_SENDERS.items()}
     kinds |= {"UDP": udp_shares} | {f"TCP, {control}": partial(tcp_shares, control) for control in _TCP}
-    found = []
+    measured = []
     for name, shares in kinds.items():
         for count in senders:
             indices = [jain(shares(count, seed)) for seed in seeds]
             average, least = round(float(np.mean(indices)), 4), round(min(indices), 4)
-            found.append(FairnessRow(transport=name, senders=count, jain_mean=average, jain_min=least))
-            progress(f"{name}, {count} senders: Jain's index at least {found[-1].jain_min:.4f}")
-    return found
+            measured.append(FairnessRow(transport=name, senders=count, jain_mean=average, jain_min=least))
+            progress(f"{name}, {count} senders: Jain's index at least {measured[-1].jain_min:.4f}")
+    return measured
 
 
 def run(progress: Progress = silent) -> BenchReport:
     """`detour bench transport --fairness`."""
-    found = rows(progress=progress)
-    least = min(row.jain_min for row in found if row.transport != _ONLY_SHOWN)
+    measured = rows(progress=progress)
+    least = min(row.jain_min for row in measured if row.transport != _ONLY_SHOWN)
     goals = [Goal("Jain's index of equal senders, in each run", least, FAIR_INDEX)]
-    return report_of_rows("transport", FairnessRow, found, {"fairness": [asdict(one) for one in found]}, goals)
+    return report_of_rows("transport", FairnessRow, measured, {"fairness": [asdict(one) for one in measured]}, goals)

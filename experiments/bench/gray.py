@@ -106,17 +106,9 @@ class GrayRun:
         set_host(self.hs, 0, "fd00:0:0:1::1")
         set_host(self.hs, 1, "fd00:0:1:2::1")
         ports = DETOURS if scheme.paths == "valiant" else SHORTEST + DETOURS
-        self.flows = connect_many(
-            Device(self.hs),
-            [0],
-            [1],
-            transport=TRANSPORT_KINDS[scheme.transport],
-            congestion_control=algorithm(scheme.control),
-            reordering=scheme.reorder,
-            ports=np.array([ports]),
-            choice=PATH_CHOICES[scheme.paths] if choice is None else choice,
-            seed=seed,
-        )
+        chosen = {"ports": np.array([ports]), "choice": PATH_CHOICES[scheme.paths] if choice is None else choice}
+        terms = {"transport": TRANSPORT_KINDS[scheme.transport], "congestion_control": algorithm(scheme.control)}
+        self.flows = connect_many(Device(self.hs), [0], [1], reordering=scheme.reorder, seed=seed, **terms, **chosen)
         self.now, self._gap, self._last = 0, 0, 0
         self._fault, self._rate = fault, config.link_rate_bps
         self._buf = np.zeros(2 * MAX_FRAME, np.uint8)
@@ -148,7 +140,6 @@ class GrayRun:
         self._gap, self._last = max(self._gap, self.now - self._last), self.now
 
     def _step(self) -> None:
-        """Whatever is next."""
         for host in (0, 1):
             while self._free[host] <= self.now and self._send(host):
                 pass
@@ -194,9 +185,9 @@ class GrayRow:
 
 def contenders() -> dict[str, tuple[Scheme, PathChoice]]:
     """All in which the sender has a choice of paths, by name."""
-    known = (*SCHEMES.values(), *OTHERS)
-    found = {scheme.name: (scheme, PATH_CHOICES[scheme.paths]) for scheme in known if scheme.paths in PATH_CHOICES}
-    return found | {REACTING: (SPRAY_LERP, PathChoice.REACTING)}
+    schemes = (*SCHEMES.values(), *OTHERS)
+    choices = {scheme.name: (scheme, PATH_CHOICES[scheme.paths]) for scheme in schemes if scheme.paths in PATH_CHOICES}
+    return choices | {REACTING: (SPRAY_LERP, PathChoice.REACTING)}
 
 
 def gray_row(name: str, kind: str, seeds: Sequence[int]) -> GrayRow:
@@ -206,7 +197,7 @@ def gray_row(name: str, kind: str, seeds: Sequence[int]) -> GrayRow:
         GrayRun(scheme, Fault(LOSS_KINDS[kind], frozenset(SHORTEST[:count]), begin), seed, choice).deliver(size)
         for count, begin, size, seed in itertools.product(AFFECTED, BREAKS, SIZES, seeds)
     ]
-    failed, worst = sum(one.failed for one in outcomes), max(one.gap_rtt for one in outcomes)
+    failed, worst = sum(outcome.failed for outcome in outcomes), max(outcome.gap_rtt for outcome in outcomes)
     return GrayRow(scheme=name, kind=kind, failed=failed, runs=len(outcomes), worst_gap_rtt=round(worst, 2))
 
 
@@ -216,9 +207,9 @@ def run(progress: Progress = silent) -> BenchReport:
     for name, kind in itertools.product(contenders(), LOSS_KINDS):
         rows.append(gray_row(name, kind, GRAY_SEEDS))
         progress(f"{name}, {kind}: {rows[-1].failed} of {rows[-1].runs} failed")
-    ours = max(one.worst_gap_rtt for one in rows if one.scheme == SPRAY_LERP.name)
+    ours = max(line.worst_gap_rtt for line in rows if line.scheme == SPRAY_LERP.name)
     goals = (
-        Goal("messages that failed although paths worked", sum(one.failed for one in rows), 0, most=True),
+        Goal("messages that failed although paths worked", sum(line.failed for line in rows), 0, most=True),
         Goal("SprayLERP's longest gap, round trips", ours, GOAL_RTT, most=True),
     )
-    return report_of_rows("transport --gray", GrayRow, rows, {"gray": [asdict(one) for one in rows]}, goals)
+    return report_of_rows("transport --gray", GrayRow, rows, {"gray": [asdict(line) for line in rows]}, goals)

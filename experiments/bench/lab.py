@@ -31,7 +31,7 @@ from detour.engine.clock import Virtual
 from detour.engine.network import Network
 from detour.engine.state import SwitchState
 from detour.experiments.bench import p4sim
-from detour.experiments.bench.processes import told_by
+from detour.experiments.bench.processes import output_of
 from detour.experiments.bench.report import BenchReport, Goal, Numbers, report_of_rows
 from detour.experiments.columns import cell, row, shown
 from detour.fabric.backends.clock import PS
@@ -90,11 +90,10 @@ class LabNetwork:
     def _config(self, host: int) -> IpHostConfig:
         mac = self.topology.hosts[host].mac.to_bytes(6, "big").hex(":")
         gateway = "10.255.255.254"
-        return IpHostConfig(f"h{host}", mac, f"{_address(host)}/8", gateway, neighbours=self._neighbours(host))
-
-    def _neighbours(self, host: int) -> dict[str, str]:
-        """Whom a host will send to: MACs are the switch's business, so that any will do."""
-        return {_address(other): "02:00:00:ff:ff:01" for other in range(len(self.topology.hosts)) if other != host}
+        others = [other.index for other in self.topology.hosts if other.index != host]
+        # MACs are the switch's business, so that any will do.
+        neighbours = {_address(other): "02:00:00:ff:ff:01" for other in others}
+        return IpHostConfig(f"h{host}", mac, f"{_address(host)}/8", gateway, neighbours=neighbours)
 
     def _routes(self, switch: int) -> Iterator[tuple[int, int]]:
         """(host, port) of a switch: one of the ports that are next on shortest paths, by the host's number."""
@@ -191,19 +190,11 @@ class LabCase:
 # -- in a process of its own --------------------------------------------------------------------------------
 
 
-def _link_rate(mbps: float) -> int:
-    return max(_SLOWEST_LINK, round(mbps * 1e6) * _LINK_FACTOR)
-
-
-def _flows(case: LabCase) -> list[LabFlow]:
-    hosts = len(parse_topology(case.network).hosts)
-    return [LabFlow(host, hosts - 1 - host, case.mbps * 1e6, LAB_PAYLOAD) for host in range(hosts // 2)]
-
-
 def traffic(case: LabCase) -> LabRow:
     """Sends and counts. Raises `DetourError`: not all arrived (a defect: links are faster than what is sent)."""
-    topology, rate = parse_topology(case.network), _link_rate(case.mbps)
-    flows = _flows(case)
+    topology, rate = parse_topology(case.network), max(_SLOWEST_LINK, round(case.mbps * 1e6) * _LINK_FACTOR)
+    hosts = len(parse_topology(case.network).hosts)
+    flows = [LabFlow(host, hosts - 1 - host, case.mbps * 1e6, LAB_PAYLOAD) for host in range(hosts // 2)]
     packets = round(case.mbps * 1e6 * case.seconds / (8 * LAB_PAYLOAD))
     with LabNetwork(topology, lambda link: rate) as lab:
         ports = [lab.stack.host(flow.b).udp_port(9_093) for flow in flows]
@@ -250,7 +241,7 @@ def ecn_minute(seconds: float = ECN_SECONDS) -> LabRow:
 
 def _apart(*arguments: str) -> LabRow:
     """A row that a process of its own measures."""
-    return LabRow(**told_by("detour.experiments.bench.lab", *arguments))
+    return LabRow(**output_of("detour.experiments.bench.lab", *arguments))
 
 
 # -- all of it ----------------------------------------------------------------------------------------------
@@ -269,8 +260,8 @@ def run(
         rounds = [_round(mbps, seconds, program, progress) for _ in range(turns)]
         rows += [_middle(list(column)) for column in zip(*rounds, strict=True)]
     progress(LAB_FAT_TREE)
-    tree = LabCase(LAB_FAT_TREE, _FAT_TREE_MBPS, seconds)
-    rows.append(_middle([_apart(*_arguments(tree)) for _ in range(turns)]))
+    tree = LAB_FAT_TREE, f"{_FAT_TREE_MBPS}", f"{seconds}"
+    rows.append(_middle([_apart(*tree) for _ in range(turns)]))
     progress("a minute of the ECN road")
     rows.append(_middle([_apart("ecn") for _ in range(turns)]))
     if program is None:
@@ -278,19 +269,15 @@ def run(
     return report(rows, program is not None)
 
 
-def _arguments(case: LabCase) -> tuple[str, ...]:
-    return case.network, f"{case.mbps}", f"{case.seconds}"
-
-
 def _round(mbps: float, seconds: float, program: p4sim.Path | None, progress: Progress) -> list[LabRow]:
     progress(f"{mbps:g} Mb/s: detour")
-    found = [_apart(*_arguments(LabCase(ONE_SWITCH, mbps, seconds)))]
+    measured = [_apart(ONE_SWITCH, f"{mbps}", f"{seconds}")]
     if program is not None:
         for system in (p4sim.P4SIM, p4sim.BRIDGE):
             progress(f"{mbps:g} Mb/s: {system}")
             other = p4sim.run(program, system, mbps, LAB_PAYLOAD, seconds, _CABLE_BPS)
-            found.append(LabRow.of(system, mbps, other.packets, other.seconds))
-    return found
+            measured.append(LabRow.of(system, mbps, other.packets, other.seconds))
+    return measured
 
 
 def _middle(rows: list[LabRow]) -> LabRow:

@@ -24,6 +24,7 @@ from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
 from detour.experiments.bench import namespace, processes
 from detour.experiments.bench.report import BenchReport, Goal, ratio
+from detour.experiments.columns import grouped
 from detour.fabric.backends.base import Fabric
 from detour.fabric.backends.settings import BackendSettings, real_time
 from detour.fabric.linux.hosts import LinuxRequest, request
@@ -84,8 +85,8 @@ def measure(system: str, switches: int, seconds: float, progress: Progress = sil
         session = open_now.enter_context(Session(fabric))
         session.connect()
         session.provision()
-        found = _iperf(fabric, seconds)
-    sent, received = found["end"]["sum_sent"], found["end"]["sum_received"]
+        document = _iperf(fabric, seconds)
+    sent, received = document["end"]["sum_sent"], document["end"]["sum_received"]
     return LinuxRun(system, switches, received["bits_per_second"] / 1e6, sent["retransmits"])
 
 
@@ -101,15 +102,15 @@ def _iperf(fabric: Fabric, seconds: float) -> dict:
         end = time.monotonic() + _LISTENS_S
         while True:  # the server may not listen yet
             done = subprocess.run(client, capture_output=True, text=True, check=False, timeout=seconds + _MORE_S)
-            found = json.loads(done.stdout)
-            if "error" not in found or time.monotonic() > end:
+            document = json.loads(done.stdout)
+            if "error" not in document or time.monotonic() > end:
                 break
     finally:
         server.send_signal(signal.SIGKILL)
         server.wait()
-    if "error" in found:
-        raise DetourError(f"iperf3: {found['error']}")
-    return found
+    if "error" in document:
+        raise DetourError(f"iperf3: {document['error']}")
+    return document
 
 
 def unavailable() -> str:
@@ -124,27 +125,28 @@ def run(seconds: float = _SECONDS, rounds: int = _ROUNDS, progress: Progress = s
     """Measures. Raises `DetourError`: that is not possible here."""
     if why := unavailable():
         raise DetourError(f"bench linux: {why}")
-    notes: list[str] = []
-    systems = ["engine"]
-    if processes.installed():
-        systems.append("bmv2")
-    else:
-        notes.append(f"not compared with BMv2: {processes.BMV2_COMMAND} is not on PATH")
+    absent = processes.no_bmv2()
+    systems = ["engine"] if absent else ["engine", "bmv2"]
     runs = [
         measure(system, switches, seconds, progress)
         for switches in SWITCHES
         for _ in range(rounds)
         for system in systems
     ]
-    return report(runs, notes)
+    return report(runs, [absent] if absent else [])
 
 
 def report(runs: Sequence[LinuxRun], notes: Sequence[str]) -> BenchReport:
     """Means over the rounds; the worst ratio is *the* ratio."""
-    found = {(run.system, run.switches): [r for r in runs if (r.system, r.switches) == (run.system, run.switches)]
-             for run in runs}  # fmt: skip
-    means = {key: mean(run.mbps for run in several) for key, several in found.items()}
+    by_case = grouped(runs, lambda run: (run.system, run.switches))
+    means = {case: mean(run.mbps for run in several) for case, several in by_case.items()}
+    again = {case: f"{mean(run.retransmits for run in several):,.0f}" for case, several in by_case.items()}
     ratios = {n: ratio(means.get(("engine", n)), means.get(("bmv2", n))) for n in SWITCHES}
+    rows = []
+    for n in SWITCHES:
+        both = ("engine", n), ("bmv2", n)
+        speeds = (_number(means.get(case)) for case in both)
+        rows.append((str(n), *speeds, _number(ratios[n], 1), " / ".join(again.get(case, "-") for case in both)))
     return BenchReport(
         name="linux",
         numbers={
@@ -153,15 +155,7 @@ def report(runs: Sequence[LinuxRun], notes: Sequence[str]) -> BenchReport:
             "ratios": {str(n): value for n, value in ratios.items()},
         },
         columns=("switches", "engine, Mb/s", "BMv2, Mb/s", "times BMv2", "sent again (engine / BMv2)"),
-        rows=tuple(
-            (
-                str(n),
-                *(_number(means.get((system, n))) for system in ("engine", "bmv2")),
-                _number(ratios[n], 1),
-                " / ".join(_again(found.get((system, n))) for system in ("engine", "bmv2")),
-            )
-            for n in SWITCHES
-        ),
+        rows=tuple(rows),
         goals=tuple(Goal(f"{n} switch{'es' if n > 1 else ''}: times BMv2's TCP,", ratios[n], GOAL) for n in SWITCHES),
         notes=tuple(notes),
     )
@@ -169,7 +163,3 @@ def report(runs: Sequence[LinuxRun], notes: Sequence[str]) -> BenchReport:
 
 def _number(value: float | None, digits: int = 0) -> str:
     return "-" if value is None else f"{value:,.{digits}f}"
-
-
-def _again(runs: Sequence[LinuxRun] | None) -> str:
-    return "-" if not runs else f"{mean(run.retransmits for run in runs):,.0f}"

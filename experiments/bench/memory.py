@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import sys
 import tempfile
-from dataclasses import dataclass
 
 from detour.base.p4build import BUILD
 from detour.base.progress import Progress, silent
@@ -21,25 +20,12 @@ from detour.control.p4runtime.pipeline import read_p4info
 from detour.control.planner import plan
 from detour.experiments.bench.client import Client
 from detour.experiments.bench.dragonfly import BENCH_PRIORITIES, D3
-from detour.experiments.bench.processes import Child, resident
+from detour.experiments.bench.processes import MIB, Child, resident
 from detour.experiments.bench.report import BenchReport, Fact, Goal, report_of_facts
-from detour.topo import Topology, parse_topology
+from detour.topo import parse_topology
 
 GOAL_MIB = 1024.0
 _BATCH = 2_000
-
-
-@dataclass(frozen=True)
-class Resident:
-    """Resident bytes of the process at four moments, and what it holds then."""
-
-    switches: int
-    entries: int
-    empty: int
-    """with the loop and the compiler loaded"""
-    with_switches: int
-    with_pipelines: int
-    with_entries: int
 
 
 # -- the process that is measured ----------------------------------------------------------------------------
@@ -57,78 +43,63 @@ def _serve(spec: str, address: str) -> None:
         network.start()
         network.call(lambda: None)
         print(resident(), flush=True)
-        _wire(network, topology)
+        for switch in topology.switches:
+            network.add_switch(switch.device_id, priorities=BENCH_PRIORITIES)
+        for link in topology.links:
+            ends = (link.a,) if link.kind == "host" else (link.a, link.b)
+            ports = [(topology.switches[at].device_id, port) for at, port in ends]
+            if link.kind == "host":
+                network.attach_sink(ports[0], lambda frame, time_ps: None)
+            else:
+                network.connect(ports[0], ports[1])
         for switch in topology.switches:
             server.add_device(switch.device_id)
         for _ in sys.stdin:
             print(resident(), flush=True)
 
 
-def _wire(network, topology: Topology) -> None:
-    for switch in topology.switches:
-        network.add_switch(switch.device_id, priorities=BENCH_PRIORITIES)
-    for link in topology.links:
-        ends = [(topology.switches[at].device_id, port) for at, port in (link.a, link.b)[: 1 + (link.kind != "host")]]
-        if link.kind == "host":
-            network.attach_sink(ends[0], lambda frame, time_ps: None)
-        else:
-            network.connect(ends[0], ends[1])
-
-
 # -- measuring it --------------------------------------------------------------------------------------------
 
 
 def _ask(child: Child) -> int:
-    """The process's resident memory now."""
     child.nudge()
     return int(child.answer())
 
 
-def measure(spec: str = D3, progress: Progress = silent) -> Resident:
-    """Programs all switches of a topology and asks for the process's memory in between."""
+def run(progress: Progress = silent) -> BenchReport:
+    """Programs all switches of D3 and asks for the process's memory in between. Bytes a switch: ports, queues, program
+    and empty tables. Bytes an entry: what the tables add."""
     info = read_p4info(BUILD / "fabric.p4info.txtpb")
     config = (BUILD / "fabric.json").read_bytes()
     codec = Codec(info, True)
-    wanted = plan(parse_topology(spec))
-    entries = sum(isinstance(entity, TableEntry) for entities in wanted.values() for entity in entities)
-    with tempfile.TemporaryDirectory() as folder, Child(__name__, spec, f"unix:{folder}/p4runtime") as child:
+    planned = plan(parse_topology(D3))
+    switches = len(planned)
+    entries = sum(isinstance(entity, TableEntry) for entities in planned.values() for entity in entities)
+    with tempfile.TemporaryDirectory() as folder, Child(__name__, D3, f"unix:{folder}/p4runtime") as child:
         empty = int(child.answer())
         with_switches = _ask(child)
-        progress(f"{len(wanted)} switches added")
+        progress(f"{switches} switches added")
         with contextlib.ExitStack() as stack:
-            clients = {d: stack.enter_context(Client(f"unix:{folder}/p4runtime", d)) for d in wanted}
+            clients = {d: stack.enter_context(Client(f"unix:{folder}/p4runtime", d)) for d in planned}
             for client in clients.values():
                 client.set_pipeline(client.pipeline(info, config))
             with_pipelines = _ask(child)
             progress("pipelines set")
             for device, client in clients.items():
-                client.write(client.requests([codec.insert(entity) for entity in wanted[device]], _BATCH))
+                client.write(client.requests([codec.insert(entity) for entity in planned[device]], _BATCH))
             with_entries = _ask(child)
-        return Resident(len(wanted), entries, empty, with_switches, with_pipelines, with_entries)
-
-
-def run(progress: Progress = silent) -> BenchReport:
-    """Measures D3."""
-    return report(measure(D3, progress))
-
-
-def report(found: Resident) -> BenchReport:
-    """Bytes a switch: ports, queues, program and empty tables. Bytes an entry: what the tables add."""
-    per_switch = (found.with_pipelines - found.empty) / found.switches
-    per_entry = (found.with_entries - found.with_pipelines) / found.entries
-    mib = 1 << 20
     facts = (
-        Fact("", "nothing built", found.empty / mib, ".0f"),
-        Fact("switches", "", found.switches),
-        Fact("", f"{found.switches} switches", found.with_switches / mib, ".0f"),
-        Fact("", "their pipelines", found.with_pipelines / mib, ".0f"),
-        Fact("entries", "", found.entries),
-        Fact("", f"their {found.entries:,} entries", found.with_entries / mib, ".0f"),
-        Fact("bytes_per_switch", "bytes a switch", per_switch, ",.0f"),
-        Fact("bytes_per_entry", "bytes an entry", per_entry, ",.0f"),
-        Fact("total_bytes", "", found.with_entries),
+        Fact("", "nothing built", empty / MIB, ".0f"),
+        Fact("switches", "", switches),
+        Fact("", f"{switches} switches", with_switches / MIB, ".0f"),
+        Fact("", "their pipelines", with_pipelines / MIB, ".0f"),
+        Fact("entries", "", entries),
+        Fact("", f"their {entries:,} entries", with_entries / MIB, ".0f"),
+        Fact("bytes_per_switch", "bytes a switch", (with_pipelines - empty) / switches, ",.0f"),
+        Fact("bytes_per_entry", "bytes an entry", (with_entries - with_pipelines) / entries, ",.0f"),
+        Fact("total_bytes", "", with_entries),
     )
-    goal = Goal(f"{found.switches} switches with their tables: MiB,", found.with_entries / mib, GOAL_MIB, True)
+    goal = Goal(f"{switches} switches with their tables: MiB,", with_entries / MIB, GOAL_MIB, True)
     return report_of_facts("memory", ("process with", "resident MiB"), facts, [goal])
 
 

@@ -12,26 +12,26 @@ of its own too: the one that does all this has little time for it.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import statistics
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import grpc
-from finsy.proto import p4i, p4r, p4r_grpc
+from finsy.proto import p4r, p4r_grpc
 
-from detour.base.errors import DetourError
 from detour.base.p4build import BUILD
 from detour.base.progress import Progress, silent
 from detour.control.p4runtime.pipeline import read_p4info
 from detour.experiments.bench.client import Client
 from detour.experiments.bench.p4runtime import updates_of
-from detour.experiments.bench.processes import Child, resident
+from detour.experiments.bench.processes import MIB, Child, resident
 from detour.experiments.bench.report import BenchReport, Fact, Goal, report_of_facts
 
 GOAL_MB = 512.0
@@ -40,7 +40,6 @@ _DEVICES = 4
 _ENTRIES = 20_000
 _FRAME_BYTES = 60_000
 _SAMPLE_S = 0.02
-_MIB = 1 << 20
 _UNLIMITED = [
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
@@ -85,151 +84,106 @@ def _flood(devices: list[Any], on: threading.Event) -> None:
 
 # -- what is done to it --------------------------------------------------------------------------------------
 
+Work = Callable[[p4r_grpc.P4RuntimeStub, threading.Event], object]
+"""what a client does again and again: by its connection, until an event says that all of them end"""
+_ALL_TABLES = [p4r.Entity(table_entry=p4r.TableEntry())] * 200
+_NUMBERS = itertools.count()
 
-@dataclass
-class Attack:
-    """Threads that go on until they are told to end, and what they got."""
 
-    address: str
-    ended: threading.Event = field(default_factory=threading.Event)
-    threads: list[threading.Thread] = field(default_factory=list)
-    counts: dict[str, int] = field(default_factory=dict)
+class _Attack:
+    """Threads that repeat some work until they are told to end, each with a connection of its own; refusals are
+    counted."""
 
-    def begin(self, name: str, work: Callable[[p4r_grpc.P4RuntimeStub], object], times: int = 1) -> None:
-        """Repeats some work in threads, each with a connection of its own; refusals are counted."""
-        for _ in range(times):
-            thread = threading.Thread(target=self._repeat, args=(name, work), daemon=True)
-            self.threads.append(thread)
+    def __init__(self, address: str, works: Mapping[str, tuple[Work, int]]) -> None:
+        """`works`: by name, and in how many threads."""
+        self._address, self._ended = address, threading.Event()
+        self.counts: Counter[str] = Counter()
+        jobs = [(name, work) for name, (work, times) in works.items() for _ in range(times)]
+        self._threads = [threading.Thread(target=self._repeat, args=job, daemon=True) for job in jobs]
+        for thread in self._threads:
             thread.start()
 
-    def _repeat(self, name: str, work: Callable[[p4r_grpc.P4RuntimeStub], object]) -> None:
-        with grpc.insecure_channel(self.address, options=_UNLIMITED) as channel:
+    def _repeat(self, name: str, work: Work) -> None:
+        with grpc.insecure_channel(self._address, options=_UNLIMITED) as channel:
             stub = p4r_grpc.P4RuntimeStub(channel)
-            while not self.ended.is_set():
+            while not self._ended.is_set():
                 try:
-                    work(stub)
+                    work(stub, self._ended)
                     what = "done"
                 except grpc.RpcError as error:
                     what = error.code().name  # type: ignore[attr-defined]
                 except StopIteration:
                     what = "ended"
-                key = f"{name} {what}"
-                self.counts[key] = self.counts.get(key, 0) + 1
-                self.ended.wait(0.01)
+                self.counts[f"{name} {what}"] += 1
+                self._ended.wait(0.01)
 
     def end(self) -> None:
-        """Tells them, and waits."""
-        self.ended.set()
-        for thread in self.threads:
+        self._ended.set()
+        for thread in self._threads:
             thread.join(30.0)
 
 
-def _cancelled_read(stub: p4r_grpc.P4RuntimeStub) -> None:
-    wanted = p4r.Entity(table_entry=p4r.TableEntry())
-    call = stub.Read(p4r.ReadRequest(device_id=1, entities=[wanted] * 200))
+def _cancelled_read(stub: p4r_grpc.P4RuntimeStub, ended: threading.Event) -> None:
+    call = stub.Read(p4r.ReadRequest(device_id=1, entities=_ALL_TABLES))
     next(iter(call))
     time.sleep(1.0)
     call.cancel()
 
 
-def _unread_reads(attack: Attack) -> Callable[[p4r_grpc.P4RuntimeStub], None]:
-    def work(stub: p4r_grpc.P4RuntimeStub) -> None:
-        request = p4r.ReadRequest(device_id=2, entities=[p4r.Entity(table_entry=p4r.TableEntry())] * 200)
-        calls = [stub.Read(request) for _ in range(50)]
-        attack.ended.wait(10.0)
-        for call in calls:
-            call.cancel()
-
-    return work
+def _unread_reads(stub: p4r_grpc.P4RuntimeStub, ended: threading.Event) -> None:
+    request = p4r.ReadRequest(device_id=2, entities=_ALL_TABLES)
+    _leave_unread([stub.Read(request) for _ in range(50)], ended, 10.0)
 
 
-def _unread_streams(attack: Attack) -> Callable[[p4r_grpc.P4RuntimeStub], None]:
-    """Streams whose answers nobody reads, with packets of megabytes before any arbitration."""
-    packet = p4r.StreamMessageRequest(packet=p4r.PacketOut(payload=bytes(4 << 20)))
-
-    def requests(begun: float) -> Iterator[p4r.StreamMessageRequest]:
-        while not attack.ended.is_set() and time.monotonic() < begun + 10:
-            yield packet
-
-    def work(stub: p4r_grpc.P4RuntimeStub) -> None:
-        call = stub.StreamChannel(requests(time.monotonic()))
-        attack.ended.wait(10.0)
+def _leave_unread(calls: Sequence[Any], ended: threading.Event, seconds: float) -> None:
+    ended.wait(seconds)
+    for call in calls:
         call.cancel()
 
-    return work
+
+def _unread_streams(stub: p4r_grpc.P4RuntimeStub, ended: threading.Event) -> None:
+    """A stream whose answers nobody reads, with packets of megabytes before any arbitration."""
+    packet, end = p4r.StreamMessageRequest(packet=p4r.PacketOut(payload=bytes(4 << 20))), time.monotonic() + 10
+
+    def requests() -> Iterator[p4r.StreamMessageRequest]:
+        while not ended.is_set() and time.monotonic() < end:
+            yield packet
+
+    _leave_unread([stub.StreamChannel(requests())], ended, 10.0)
 
 
-def _unread_primaries(attack: Attack) -> Callable[[p4r_grpc.P4RuntimeStub], None]:
+def _arbitration(device: int, role: str, election: int) -> p4r.StreamMessageRequest:
+    update = p4r.MasterArbitrationUpdate(device_id=device, role=p4r.Role(name=role))
+    update.election_id.low = election
+    return p4r.StreamMessageRequest(arbitration=update)
+
+
+def _unread_primaries(stub: p4r_grpc.P4RuntimeStub, ended: threading.Event) -> None:
     """Primaries of roles of their own, which get all packet-ins and digests and take none."""
 
-    def work(stub: p4r_grpc.P4RuntimeStub) -> None:
-        calls = []
-        for number in range(75):
-            role = p4r.Role(name=f"unread {number}")
-            update = p4r.MasterArbitrationUpdate(device_id=1 + number % _DEVICES, role=role)
-            update.election_id.low = time.monotonic_ns()
+    def requests(number: int) -> Iterator[p4r.StreamMessageRequest]:
+        yield _arbitration(1 + number % _DEVICES, f"unread {number}", time.monotonic_ns())
+        ended.wait(15.0)
 
-            def requests(update: p4r.MasterArbitrationUpdate = update) -> Iterator[p4r.StreamMessageRequest]:
-                yield p4r.StreamMessageRequest(arbitration=update)
-                attack.ended.wait(15.0)
-
-            calls.append(stub.StreamChannel(requests()))
-        attack.ended.wait(15.0)
-        for call in calls:
-            call.cancel()
-
-    return work
+    _leave_unread([stub.StreamChannel(requests(number)) for number in range(75)], ended, 15.0)
 
 
-def _roles(attack: Attack) -> Callable[[p4r_grpc.P4RuntimeStub], None]:
+def _roles(stub: p4r_grpc.P4RuntimeStub, ended: threading.Event) -> None:
     """Streams with long and ever new names of roles."""
-    count = iter(range(1 << 60))
-
-    def work(stub: p4r_grpc.P4RuntimeStub) -> None:
-        for length in (8, 8, 8, 2_700_000):
-            name = f"{next(count)}".rjust(length, "x")
-            update = p4r.MasterArbitrationUpdate(device_id=3, role=p4r.Role(name=name))
-            update.election_id.low = 1
-            call = stub.StreamChannel(iter((p4r.StreamMessageRequest(arbitration=update),)))
-            with contextlib.suppress(grpc.RpcError, StopIteration):
-                next(iter(call))
-            call.cancel()
-
-    return work
+    for length in (8, 8, 8, 2_700_000):
+        call = stub.StreamChannel(iter((_arbitration(3, f"{next(_NUMBERS)}".rjust(length, "x"), 1),)))
+        with contextlib.suppress(grpc.RpcError, StopIteration):
+            next(iter(call))
+        call.cancel()
 
 
-def _large_writes(info: p4i.P4Info) -> Callable[[p4r_grpc.P4RuntimeStub], object]:
-    """Eleven megabytes of updates, all of which are refused: the entries are there."""
-    made = updates_of(info, "lpm", _ENTRIES)
-    request = p4r.WriteRequest(device_id=4, updates=made * 9)
+def _writes(updates: Sequence[p4r.Update]) -> Work:
+    request = p4r.WriteRequest(device_id=4, updates=updates)
     request.election_id.low = 1
-    size = request.ByteSize()
-    if not 8 * _MIB < size < 16 * _MIB:
-        raise DetourError(f"bench p4rt-soak: a write of {size} bytes")
-    return lambda stub: stub.Write(request, timeout=120.0)
-
-
-def _empty_updates(stub: p4r_grpc.P4RuntimeStub) -> None:
-    request = p4r.WriteRequest(device_id=4, updates=[p4r.Update()] * 200_000)
-    request.election_id.low = 1
-    stub.Write(request, timeout=120.0)
+    return lambda stub, ended: stub.Write(request, timeout=120.0)
 
 
 # -- measuring -----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Soak:
-    """Bytes that were resident; what the honest controller got done meanwhile."""
-
-    before: int
-    peak: int
-    after: int
-    seconds: float
-    honest: int
-    slowest_s: float
-    median_s: float
-    counts: dict[str, int]
 
 
 class _Watch:
@@ -247,18 +201,9 @@ class _Watch:
                 self.peak = max(self.peak, resident(self._process))
 
     def end(self) -> int:
-        """The highest that was seen."""
         self._ended.set()
         self._thread.join()
         return self.peak
-
-
-def _fill(stack: contextlib.ExitStack, address: str, info: p4i.P4Info, config: bytes) -> None:
-    clients = [stack.enter_context(Client(address, device)) for device in range(1, _DEVICES + 1)]
-    made = updates_of(info, "lpm", _ENTRIES)
-    for client in clients:
-        client.set_pipeline(client.pipeline(info, config))
-        client.write(client.requests(made, 2_000))
 
 
 def _honest(address: str, seconds: float) -> None:
@@ -288,68 +233,59 @@ def _drain(client: Client) -> None:
             client.receive()
 
 
-def measure(seconds: float = SECONDS, progress: Progress = silent) -> Soak:
-    """Does all of it at once for some time."""
+def run(seconds: float = SECONDS, progress: Progress = silent) -> BenchReport:
+    """Does all of it at once for some time. The highest above the start counts."""
     info = read_p4info(BUILD / "bench_tables.p4info.txtpb")
     config = (BUILD / "bench_tables.json").read_bytes()
+    updates = updates_of(info, "lpm", _ENTRIES)
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         address = f"unix:{folder}/p4runtime"
         served = stack.enter_context(Child(__name__, "serve", address))
         served.answer()
-        _fill(stack, address, info, config)
+        for client in [stack.enter_context(Client(address, device)) for device in range(1, _DEVICES + 1)]:
+            client.set_pipeline(client.pipeline(info, config))
+            client.write(client.requests(updates, 2_000))
         progress(f"{_DEVICES} switches with {_ENTRIES:,} entries each")
         before, watch = resident(served.pid), _Watch(served.pid)
-        attack = Attack(address)
         served.nudge()
-        attack.begin("cancelled reads:", _cancelled_read, 4)
-        attack.begin("unread reads:", _unread_reads(attack), 4)
-        attack.begin("unread streams:", _unread_streams(attack), 8)
-        attack.begin("unread primaries:", _unread_primaries(attack), 4)
-        attack.begin("roles:", _roles(attack), 8)
-        attack.begin("writes of 11 MiB:", _large_writes(info), 12)
-        attack.begin("writes of empty updates:", _empty_updates, 2)
+        works: dict[str, tuple[Work, int]] = {
+            "cancelled reads:": (_cancelled_read, 4),
+            "unread reads:": (_unread_reads, 4),
+            "unread streams:": (_unread_streams, 8),
+            "unread primaries:": (_unread_primaries, 4),
+            "roles:": (_roles, 8),
+            # All of these are refused: the entries are there.
+            "writes of 11 MiB:": (_writes(updates * 9), 12),
+            "writes of empty updates:": (_writes([p4r.Update()] * 200_000), 2),
+        }
+        attack = _Attack(address, works)
         progress("all begun")
         try:
             with Child(__name__, "honest", address, f"{seconds}") as honest:
                 honest.answer()
-                found = json.loads(honest.answer())
+                service = json.loads(honest.answer())
         finally:
             attack.end()
             served.nudge()
         time.sleep(1.0)
-        return Soak(
-            before=before,
-            peak=watch.end(),
-            after=resident(served.pid),
-            seconds=seconds,
-            honest=found["count"],
-            slowest_s=found["slowest_s"],
-            median_s=found["median_s"],
-            counts=dict(sorted(attack.counts.items())),
-        )
+        memory = {"before": before, "peak": watch.end(), "after": resident(served.pid)}
+    return _report(memory, seconds, service, dict(sorted(attack.counts.items())))
 
 
-def run(seconds: float = SECONDS, progress: Progress = silent) -> BenchReport:
-    """Measures."""
-    return report(measure(seconds, progress))
-
-
-def report(found: Soak) -> BenchReport:
-    """The highest above the start counts."""
-    above = (found.peak - found.before) / 1e6
+def _report(memory: dict[str, int], seconds: float, service: dict[str, float], counts: dict[str, int]) -> BenchReport:
+    heads = {"before": "resident before, MiB", "peak": "highest, MiB", "after": "afterwards, MiB"}
     facts = (
-        Fact("", "resident before, MiB", found.before / _MIB, ".0f"),
-        Fact("", "highest, MiB", found.peak / _MIB, ".0f"),
-        Fact("", "afterwards, MiB", found.after / _MIB, ".0f"),
-        *(Fact(f"{when}_bytes", "", getattr(found, when)) for when in ("before", "peak", "after")),
-        Fact("seconds", "", found.seconds),
-        Fact("honest", "writes and reads of an honest controller meanwhile", found.honest, ","),
-        Fact("honest_slowest_s", "the slowest of them, s", found.slowest_s, ".2f"),
-        Fact("honest_median_s", "the median of them, s", found.median_s, ".3f"),
-        Fact("outcomes", "", found.counts),
-        *(Fact("", what, count, ",") for what, count in found.counts.items()),
+        *(Fact("", head, memory[when] / MIB, ".0f") for when, head in heads.items()),
+        *(Fact(f"{when}_bytes", "", size) for when, size in memory.items()),
+        Fact("seconds", "", seconds),
+        Fact("honest", "writes and reads of an honest controller meanwhile", service["count"], ","),
+        Fact("honest_slowest_s", "the slowest of them, s", service["slowest_s"], ".2f"),
+        Fact("honest_median_s", "the median of them, s", service["median_s"], ".3f"),
+        Fact("outcomes", "", counts),
+        *(Fact("", what, count, ",") for what, count in counts.items()),
     )
-    goal = Goal(f"MB above the start, in {found.seconds:g} s of everything at once,", above, GOAL_MB, True)
+    above = (memory["peak"] - memory["before"]) / 1e6
+    goal = Goal(f"MB above the start, in {seconds:g} s of everything at once,", above, GOAL_MB, True)
     return report_of_facts("p4rt-soak", ("what", "value"), facts, [goal])
 
 

@@ -39,12 +39,11 @@ class WriteRate:
     delete_per_s: float = shown("deleted/s", ",.0f")
 
 
-def _updates(info: p4i.P4Info, kind: str, known: list[BenchEntry]) -> list[p4r.TableEntry]:
-    """The entries as messages."""
-    table = next(each for each in info.tables if each.preamble.name == table_name(kind))
-    forward = next(each for each in info.actions if each.preamble.name == "BenchIngress.forward")
+def _updates(info: p4i.P4Info, kind: str, entries: list[BenchEntry]) -> list[p4r.TableEntry]:
+    table = next(table for table in info.tables if table.preamble.name == table_name(kind))
+    forward = next(action for action in info.actions if action.preamble.name == "BenchIngress.forward")
     messages = []
-    for (value,), priority in known:
+    for (value,), priority in entries:
         message = p4r.TableEntry(table_id=table.preamble.id, priority=priority)
         match = message.match.add(field_id=table.match_fields[0].id)
         if kind == "exact":
@@ -84,18 +83,14 @@ def _measure(client: Client, info: p4i.P4Info, kind: str, count: int, batch: int
         requests = client.requests(updates, batch)
         return timed(lambda: client.write(requests))
 
-    insert, modify = seconds(p4r.Update.INSERT), seconds(p4r.Update.MODIFY)
     wildcard = p4r.Entity(table_entry=p4r.TableEntry(table_id=messages[0].table_id))
-    read = timed(lambda: client.read([wildcard]))
-    delete = seconds(p4r.Update.DELETE)
-    return WriteRate(
-        kind=kind,
-        entries=count,
-        insert_per_s=count / insert,
-        modify_per_s=count / modify,
-        read_per_s=count / read,
-        delete_per_s=count / delete,
-    )
+    times = {
+        "insert": seconds(p4r.Update.INSERT),
+        "modify": seconds(p4r.Update.MODIFY),
+        "read": timed(lambda: client.read([wildcard])),
+        "delete": seconds(p4r.Update.DELETE),
+    }
+    return WriteRate(kind=kind, entries=count, **{f"{what}_per_s": count / took for what, took in times.items()})
 
 
 def run(entries: int = ENTRIES, batch: int = BATCH, progress: Progress = silent) -> BenchReport:
@@ -105,23 +100,14 @@ def run(entries: int = ENTRIES, batch: int = BATCH, progress: Progress = silent)
     points = []
     with Switches("engine", {_DEVICE: {}}) as switches, Client(switches.target(_DEVICE).address, _DEVICE) as client:
         for process in switches.process_ids():
-            _bind_to_one_core(process)
+            core = {max(os.sched_getaffinity(0))}
+            for thread in os.listdir(f"/proc/{process}/task"):
+                os.sched_setaffinity(int(thread), core)
         client.set_pipeline(client.pipeline(info, config))
         for kind in PORTS:
             points.append(_measure(client, info, kind, entries, batch))
             progress(f"{kind}: {points[-1].insert_per_s:,.0f} entries/s written")
-    return report(points)
-
-
-def _bind_to_one_core(process: int) -> None:
-    """All threads of a process."""
-    core = {max(os.sched_getaffinity(0))}
-    for thread in os.listdir(f"/proc/{process}/task"):
-        os.sched_setaffinity(int(thread), core)
-
-
-def report(points: list[WriteRate]) -> BenchReport:
-    """The slowest kind of table counts."""
+    # The slowest kind of table counts.
     written = min(point.insert_per_s for point in points)
     numbers = {
         "written_per_s": written,

@@ -46,8 +46,8 @@ def find() -> Path | None:
     """The program, if it is there. Raises `DetourError`: the variable names something else."""
     named = os.environ.get(VARIABLE)
     if not named:
-        found = shutil.which(PROGRAM_NAME)
-        return None if found is None else Path(found)
+        program = shutil.which(PROGRAM_NAME)
+        return None if program is None else Path(program)
     path = Path(named)
     if not (path.is_file() and os.access(path, os.X_OK)):
         raise DetourError(f"{VARIABLE}={named}: this is not a program; it is to be p4sim's {PROGRAM_NAME}")
@@ -71,12 +71,8 @@ def run(program: Path, system: str, mbps: float, payload: int, seconds: float, l
         "pcap": "false",
     }
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(
-        [program, *(f"--{name}={value}" for name, value in arguments.items())],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [program, *(f"--{name}={value}" for name, value in arguments.items())]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     sent = re.search(r"^ +RX: ([0-9]+) bytes", done.stdout, re.MULTILINE)
     if done.returncode != 0 or sent is None:

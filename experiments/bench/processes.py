@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,6 +24,7 @@ from detour.control.p4runtime.client import FabricClient, SwitchTarget
 from detour.control.p4runtime.reconcile import reconcile
 from detour.engine import phv
 
+MIB = 1 << 20
 _PAGE = 4096
 
 
@@ -31,7 +33,7 @@ def resident(process: int | str = "self") -> int:
     return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * _PAGE
 
 
-def told_by(module: str, *arguments: str) -> Any:
+def output_of(module: str, *arguments: str) -> Any:
     """What `python -m module arguments` prints, as JSON. Raises `DetourError`: it fails."""
     done = subprocess.run([sys.executable, "-m", module, *arguments], capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -84,13 +86,9 @@ _PRIORITIES = 8
 _PR_SET_PDEATHSIG = 1
 
 
-def installed() -> bool:
-    """Whether there is a BMv2 to compare with."""
-    return shutil.which(BMV2_COMMAND) is not None
-
-
-def _die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+def no_bmv2() -> str:
+    """Why there is no BMv2 to compare with; empty: there is one."""
+    return "" if shutil.which(BMV2_COMMAND) else f"not compared with BMv2: {BMV2_COMMAND} is not on PATH"
 
 
 class Switches:
@@ -104,7 +102,13 @@ class Switches:
         self._folder = Path(tempfile.mkdtemp(prefix="detour-bench-"))
         self._processes = {device: self._start(device, mine) for device, mine in ports.items()}
         try:
-            self._wait()
+            deadline = time.monotonic() + _START_SECONDS
+            for device, process in self._processes.items():
+                while not (self._folder / str(device)).exists():
+                    if process.poll() is not None or time.monotonic() > deadline:
+                        log = (self._folder / f"{device}.log").read_text(errors="replace")[-500:]
+                        raise DetourError(f"{self._kind} switch {device} did not start: {log}")
+                    time.sleep(0.02)
         except BaseException:
             self.close()
             raise
@@ -121,20 +125,9 @@ class Switches:
             command += ["-i", f"{port}@{interface}"]
         command += ["--", "--grpc-server-addr", f"unix:{self._folder}/{device}"]
         command += ["--cpu-port", str(phv.CPU_PORT), "--priority-queues", str(_PRIORITIES)]
-        log = (self._folder / f"{device}.log").open("wb")
-        with log:
-            return subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=_die_with_parent
-            )
-
-    def _wait(self) -> None:
-        deadline = time.monotonic() + _START_SECONDS
-        for device, process in self._processes.items():
-            while not (self._folder / str(device)).exists():
-                if process.poll() is not None or time.monotonic() > deadline:
-                    log = (self._folder / f"{device}.log").read_text(errors="replace")[-500:]
-                    raise DetourError(f"{self._kind} switch {device} did not start: {log}")
-                time.sleep(0.02)
+        dies = partial(ctypes.CDLL(None).prctl, _PR_SET_PDEATHSIG, signal.SIGKILL)  # when this process does
+        with (self._folder / f"{device}.log").open("wb") as log:
+            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=dies)
 
     def process_ids(self) -> list[int]:
         """The processes."""
@@ -142,11 +135,12 @@ class Switches:
 
     def provision(self, plan: Plan) -> None:
         """Pushes fabric.p4 and writes the entries of a plan."""
-        asyncio.run(self._provision(plan))
 
-    async def _provision(self, plan: Plan) -> None:
-        async with FabricClient([self.target(device) for device in self._processes]) as client:
-            await reconcile(client, plan)
+        async def provision() -> None:
+            async with FabricClient([self.target(device) for device in self._processes]) as client:
+                await reconcile(client, plan)
+
+        asyncio.run(provision())
 
     def close(self) -> None:
         """Ends the processes."""

@@ -61,14 +61,8 @@ def run(largest: str = "d3", connections: int = CONNECTIONS, progress: Progress 
         Goal("us to change one multicast group of 65,535", group_us, 500.0, most=True),
         Goal("frames/s of two drivers over UNIX sockets", frames, 5000.0),
     )
-    numbers = {
-        "build_s": build,
-        "proof_s": proofs,
-        "connections": connections,
-        "connect_us": connect_us,
-        "group_us": group_us,
-        "driver_frames_per_s": frames,
-    }
+    numbers = {"build_s": build, "proof_s": proofs, "connections": connections, "connect_us": connect_us}
+    numbers |= {"group_us": group_us, "driver_frames_per_s": frames}
     rows = tuple((goal.text, f"{goal.value:,.4g}") for goal in goals)
     return BenchReport("setup", numbers, ("what", "value"), rows, goals)
 
@@ -91,16 +85,8 @@ def proof_seconds(spec: str) -> float:
 
 def connect_seconds(count: int) -> float:
     """Seconds to connect `count` pairs of 64 hosts with 32 candidate paths each, and to post a message on all."""
-    hs = make_hosts(
-        64,
-        2 * count,
-        1 << 41,
-        config=HostConfig(elide_payload=True),
-        window=64,
-        sq_depth=4,
-        max_candidates=32,
-        cq_depth=max(64, count // 4),
-    )
+    sizes = {"window": 64, "sq_depth": 4, "max_candidates": 32, "cq_depth": max(64, count // 4)}
+    hs = make_hosts(64, 2 * count, 1 << 41, config=HostConfig(elide_payload=True), **sizes)
     for host in range(64):
         set_host(hs, host, f"fd00:0:0:{host:x}::1")
     pairs = np.random.default_rng(3).integers(0, 64, (2, count))

@@ -27,7 +27,7 @@ from detour.base.progress import Progress, silent
 from detour.base.times import US
 from detour.control.policy import Amount, StepMarking
 from detour.engine.compiler.program import Program
-from detour.experiments.bench.processes import told_by
+from detour.experiments.bench.processes import output_of
 from detour.experiments.bench.report import BenchReport, Fact, Goal, report_of_facts
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.backends.virtual.scheme import TELEMETRY_LERP, RunSettings, Scheme
@@ -38,14 +38,8 @@ GOAL_GIB = 4.0
 _PAYLOAD = 4096
 _BDP_PACKETS = 40
 """100 Gb/s times the 13 us there and back across three tiers, in packets"""
-SCHEME = Scheme(
-    "sim",
-    "lerp",
-    "dctcp",
-    "shortest",
-    StepMarking(Amount(100_000, "bytes")),
-    hosts=(("payload", _PAYLOAD), ("mtu", _PAYLOAD), ("line_rate_cwnd", _BDP_PACKETS)),
-)
+_HOSTS = (("payload", _PAYLOAD), ("mtu", _PAYLOAD), ("line_rate_cwnd", _BDP_PACKETS))
+SCHEME = Scheme("sim", "lerp", "dctcp", "shortest", StepMarking(Amount(100_000, "bytes")), hosts=_HOSTS)
 SETTINGS = RunSettings(window=256, seed=1)
 _STEP_PS = 50 * US
 _RUNS = 3
@@ -79,13 +73,14 @@ def derangement(n: int, seed: int) -> list[tuple[int, int]]:
 def permutation(k: int, message: int, progress: Progress = silent, seed: int = 1, threads: int = 1) -> Speed:
     """Runs the reference on a fat-tree of `k` ports with messages of that many bytes. Raises `DetourError`: it does not
     end (a defect)."""
-    topology, settings = parse_topology(f"fat-tree:k={k}"), replace(SETTINGS, seed=seed)
+    topology = parse_topology(f"fat-tree:k={k}")
+    hosts, settings = len(topology.hosts), replace(SETTINGS, seed=seed)
     clock = time.thread_time if threads == 1 else time.perf_counter
-    with VirtualFabric(topology, SCHEME, settings, queue_pairs=len(topology.hosts), threads=threads) as fabric:
-        fabric.connect(derangement(len(topology.hosts), seed))
+    with VirtualFabric(topology, SCHEME, settings, queue_pairs=hosts, threads=threads) as fabric:
+        fabric.connect(derangement(hosts, seed))
         fabric.run(1)  # loads native code
         fabric.send(message)
-        progress(f"{len(topology.hosts)} hosts are ready")
+        progress(f"{hosts} hosts are ready")
         begin = clock()
         while fabric.unfinished():
             if fabric.now_ps > _LIMIT_PS:
@@ -94,15 +89,8 @@ def permutation(k: int, message: int, progress: Progress = silent, seed: int = 1
             progress(f"{fabric.unfinished()} messages under way after {fabric.now_ps // US} us")
         spent = clock() - begin
         hops = fabric.network.switch_stats()["packets"].sum() + fabric.network.host_stats()["rx_packets"].sum()
-        return Speed(
-            len(topology.hosts),
-            len(topology.switches),
-            int(hops),
-            fabric.network.loop_stats()["events"],
-            spent,
-            fabric.last_done_ps,
-            int(fabric.column("st_retransmitted").sum()),
-        )
+        events, again = fabric.network.loop_stats()["events"], int(fabric.column("st_retransmitted").sum())
+        return Speed(hosts, len(topology.switches), int(hops), events, spent, fabric.last_done_ps, again)
 
 
 def compile_seconds() -> float:
@@ -123,9 +111,8 @@ def _hold(connections: int) -> None:
     rng = np.random.default_rng(1)
     source = rng.integers(0, len(topology.hosts), connections)
     target = (source + 32 + rng.integers(0, len(topology.hosts) - 64, connections)) % len(topology.hosts)
-    with VirtualFabric(
-        topology, TELEMETRY_LERP, replace(SETTINGS, seed=RunSettings.seed), queue_pairs=connections
-    ) as fabric:
+    settings = replace(SETTINGS, seed=RunSettings.seed)
+    with VirtualFabric(topology, TELEMETRY_LERP, settings, queue_pairs=connections) as fabric:
         fabric.connect(list(zip(source.tolist(), target.tolist(), strict=True)))
         fabric.send(1 << 30)
         fabric.run(_MEMORY_RUN_PS)
@@ -136,8 +123,8 @@ def _hold(connections: int) -> None:
 
 def memory(connections: int = _CONNECTIONS) -> tuple[int, int]:
     """Peak resident bytes of D3 with that many connections, and how many of them delivered anything."""
-    found = told_by("detour.experiments.bench.sim", str(connections))
-    return found["peak"], found["delivered"]
+    held = output_of("detour.experiments.bench.sim", str(connections))
+    return held["peak"], held["delivered"]
 
 
 def run(

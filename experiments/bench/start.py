@@ -8,6 +8,8 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -40,25 +42,21 @@ class StartCost:
 
 def run(times: int = 3, progress: Progress = silent) -> BenchReport:
     """Each as often as said, of which the one with the median processor time counts."""
-    found = []
-    for what, measure in (
-        ("switch-answers", _switch),
-        ("sim-small", lambda: _command(*_SIM)),
-        ("up-d1", _up),
-        ("status", _status),
-    ):
+    rows = []
+    measures = {"switch-answers": _switch, "sim-small": lambda: _command(*_SIM), "up-d1": _up, "status": _status}
+    for what, measure in measures.items():
         progress(what)
         measure()  # fills the caches
         costs = sorted((measure() for _ in range(times)), key=lambda cost: cost[1])
         clock, cpu, rss = (round(number, 3) for number in costs[times // 2])
-        found.append(StartCost(what=what, seconds=clock, cpu_seconds=cpu, rss_mib=rss))
+        rows.append(StartCost(what=what, seconds=clock, cpu_seconds=cpu, rss_mib=rss))
     goals = [
         Goal(f"{row.what}: {unit}", value, _GOALS[row.what][at], most=True)
-        for row in found
+        for row in rows
         if row.what in _GOALS
         for at, (unit, value) in enumerate((("CPU s", row.cpu_seconds), ("MiB", row.rss_mib)))
     ]
-    return report_of_rows("start", StartCost, found, {"rows": [asdict(one) for one in found]}, goals)
+    return report_of_rows("start", StartCost, rows, {"rows": [asdict(one) for one in rows]}, goals)
 
 
 Cost = tuple[float, float, float]
@@ -79,36 +77,33 @@ def _command(*arguments: str) -> Cost:
     """Of a command that ends, without the processes that it leaves."""
     command = (sys.executable, "-ISc", _MEASURED, *_DETOUR, *arguments)
     done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
-    *said, last = done.stderr.strip().splitlines() or [""]
+    *errors, last = done.stderr.strip().splitlines() or [""]
     code, *cost = json.loads(last)
     if code:
-        raise DetourError(f"detour {' '.join(arguments)}: {' '.join(said)}")
+        raise DetourError(f"detour {' '.join(arguments)}: {' '.join(errors)}")
     return cost[0], cost[1], cost[2]
 
 
 def _up() -> Cost:
     """The command and the daemon that it leaves, until that is up."""
-    with _Fabric() as fabric:
-        seconds, used, _ = fabric.cost
-        return seconds, used + _cpu(fabric.process), _rss(fabric.process)
+    with _fabric() as (_, (seconds, used, _), process):
+        return seconds, used + _cpu(process), _rss(process)
 
 
 def _status() -> Cost:
-    with _Fabric() as fabric:
-        return _command("status", "--name", fabric.name)
+    with _fabric() as (name, *_):
+        return _command("status", "--name", name)
 
 
-class _Fabric:
-    """D1, detached, for as long as it is used."""
-
-    def __enter__(self) -> _Fabric:
-        self.name = f"bench{os.getpid()}"
-        self.cost = _command("up", "--detach", "--name", self.name)
-        self.process = all_fabrics()[self.name].process() or 0
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        _command("down", "--name", self.name)
+@contextmanager
+def _fabric() -> Iterator[tuple[str, Cost, int]]:
+    """D1, detached, for as long as it is used: its name, what it cost, and its process."""
+    name = f"bench{os.getpid()}"
+    cost = _command("up", "--detach", "--name", name)
+    try:
+        yield name, cost, all_fabrics()[name].process() or 0
+    finally:
+        _command("down", "--name", name)
 
 
 def _switch() -> Cost:

@@ -13,6 +13,7 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -44,19 +45,12 @@ _SEND_BUFFER = 8 << 20
 _DRAIN_S = 0.3
 
 
-@dataclass(frozen=True)
-class Sent:
-    """What a run of the generator did."""
+class Sent(NamedTuple):
+    """What a run of the generator did. `refused`: frames that the kernel did not take."""
 
     packets: int
     refused: int
-    """frames that the kernel did not take"""
     seconds: float
-
-    @property
-    def rate(self) -> float:
-        """Packets a second."""
-        return self.packets / self.seconds
 
 
 @allocating
@@ -100,19 +94,14 @@ class Generator:
     def __init__(self, frames: dict[str, Sequence[bytes]]) -> None:
         """`frames`: what goes into each interface; equally many for each."""
         self.per_port = len(next(iter(frames.values())))
-        if any(len(each) != self.per_port for each in frames.values()):
+        if any(len(several) != self.per_port for several in frames.values()):
             raise ValueError("every interface gets the same number of frames")
         self._sockets = [_open(name) for name in frames]
-        self._bytes: list[np.ndarray] = []
-        self._iovecs = np.zeros((len(frames) * self.per_port, 2), np.uint64)
-        self._messages = np.zeros((len(frames) * self.per_port, _MESSAGE_BYTES // 8), np.uint64)
-        everything = [frame for each in frames.values() for frame in each]
-        for number, frame in enumerate(everything):
-            data = np.frombuffer(frame, np.uint8).copy()
-            self._bytes.append(data)
-            self._iovecs[number] = data.ctypes.data, len(frame)
-            self._messages[number, 2] = self._iovecs[number].ctypes.data
-            self._messages[number, 3] = 1
+        self._bytes = [np.frombuffer(frame, np.uint8).copy() for several in frames.values() for frame in several]
+        self._iovecs = np.array([(data.ctypes.data, len(data)) for data in self._bytes], np.uint64)
+        self._messages = np.zeros((len(self._bytes), _MESSAGE_BYTES // 8), np.uint64)
+        self._messages[:, 2] = [iovec.ctypes.data for iovec in self._iovecs]
+        self._messages[:, 3] = 1
 
     def run(self, rate: float, seconds: float) -> Sent:
         """Sends `rate` packets a second in total, or as many as it can if that is more."""
@@ -165,7 +154,7 @@ def offer(generator: Generator, sinks: Sequence[str], rate: float, seconds: floa
     time.sleep(_DRAIN_S)
     in_all = arrived(sinks) - before
     lost = 1 - in_all / sent.packets if sent.packets else 0.0
-    return Rate(sent.rate, meanwhile / sent.seconds, max(0.0, lost))
+    return Rate(sent.packets / sent.seconds, meanwhile / sent.seconds, max(0.0, lost))
 
 
 GROWTH = 1.25
@@ -187,18 +176,18 @@ def best_rate(offer: Callable[[float], Rate], first: float, most: float = 20e6) 
     top, idle, short = 0.0, 0, 0
     rate = first
     while rate <= most and idle < _PATIENCE and short < _PATIENCE:
-        found = offer(rate)
-        rates.append(found)
-        if found.offered < rate / GROWTH:
+        measured = offer(rate)
+        rates.append(measured)
+        if measured.offered < rate / GROWTH:
             short += 1
-            top = max(top, found.delivered)
+            top = max(top, measured.delivered)
             continue
         short = 0
-        idle = idle + 1 if found.lost > LOSS and found.delivered <= top else 0
-        top = max(top, found.delivered)
+        idle = idle + 1 if measured.lost > LOSS and measured.delivered <= top else 0
+        top = max(top, measured.delivered)
         rate *= GROWTH
     # The best load again, for whatever else the machine did meanwhile.
-    favourite = max(rates, key=lambda found: found.delivered).offered
+    favourite = max(rates, key=lambda measured: measured.delivered).offered
     return rates + [offer(favourite) for _ in range(_AGAIN)]
 
 
@@ -256,10 +245,10 @@ def _best(kind: processes.Kind, sinks: list[str], frames: list[bytes], seconds: 
     with Generator({"t1": frames}) as generator:
 
         def measure(load: float) -> Rate:
-            found = offer(generator, sinks, load, seconds)
-            rates = f"{found.offered:,.0f}/s offered, {found.delivered:,.0f}/s delivered"
+            measured = offer(generator, sinks, load, seconds)
+            rates = f"{measured.offered:,.0f}/s offered, {measured.delivered:,.0f}/s delivered"
             progress(f"{kind}: {len(frames[0])} bytes, {rates}")
-            return found
+            return measured
 
         offer(generator, sinks, 1000.0, _WARM_UP)
         return best(best_rate(measure, _FIRST_RATE))
@@ -274,37 +263,32 @@ def run(sizes: Sequence[int] = SIZES, seconds: float = 1.0, progress: Progress =
         notes.append(f"not measured over veth: {why}")
     else:
         namespace.enter()
-        kinds: list[processes.Kind] = ["engine"]
-        if processes.installed():
-            kinds.append("bmv2")
-        else:
-            notes.append(f"not compared with BMv2: {processes.BMV2_COMMAND} is not on PATH")
-        for kind in kinds:
-            veth[kind] = over_veth(kind, fabric, sizes, seconds, progress)
-    found = []
+        kinds: tuple[processes.Kind, ...] = ("engine", "bmv2")
+        if absent := processes.no_bmv2():
+            notes.append(absent)
+            kinds = ("engine",)
+        veth = {kind: over_veth(kind, fabric, sizes, seconds, progress) for kind in kinds}
+    measured = []
     for number, size in enumerate(sizes):
         progress(f"in process: {size} bytes")
         rates = {kind: some[number] for kind, some in veth.items()}
-        found.append(Size(size, in_process(fabric, size, seconds), rates.get("engine"), rates.get("bmv2")))
-    return report(found, notes)
+        measured.append(Size(size, in_process(fabric, size, seconds), rates.get("engine"), rates.get("bmv2")))
+    return report(measured, notes)
 
 
-def report(found: list[Size], notes: list[str]) -> BenchReport:
+def report(measured: list[Size], notes: list[str]) -> BenchReport:
     """The worst ratio over the sizes is *the* ratio."""
-    inside = [ratio(size.engine_pps, size.bmv2_pps) for size in found]
-    veth = [ratio(size.engine_veth_pps, size.bmv2_pps) for size in found]
+    inside = [ratio(size.engine_pps, size.bmv2_pps) for size in measured]
+    veth = [ratio(size.engine_veth_pps, size.bmv2_pps) for size in measured]
     ratio_in_process, ratio_veth = _least(inside), _least(veth)
+    ratios = {"ratio_in_process": ratio_in_process, "ratio_veth": ratio_veth}
     return BenchReport(
         name="switch",
-        numbers={
-            "sizes": [vars(size) for size in found],
-            "ratio_in_process": ratio_in_process,
-            "ratio_veth": ratio_veth,
-        },
+        numbers={"sizes": [vars(size) for size in measured], **ratios},
         columns=("bytes", "engine in process, packets/s", "engine over veth", "BMv2 over veth", "ratios"),
         rows=tuple(
             (str(size.bytes), rate(size.engine_pps), rate(size.engine_veth_pps), rate(size.bmv2_pps), _ratios(a, b))
-            for size, a, b in zip(found, inside, veth, strict=True)
+            for size, a, b in zip(measured, inside, veth, strict=True)
         ),
         goals=(
             Goal("in process: times BMv2's best rate,", ratio_in_process, IN_PROCESS_GOAL),
@@ -315,8 +299,7 @@ def report(found: list[Size], notes: list[str]) -> BenchReport:
 
 
 def _least(ratios: list[float | None]) -> float | None:
-    known = [value for value in ratios if value is not None]
-    return min(known) if known else None
+    return min((value for value in ratios if value is not None), default=None)
 
 
 def _ratios(*values: float | None) -> str:

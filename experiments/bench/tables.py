@@ -58,15 +58,15 @@ def random_entries(kind: str, count: int, seed: int = 1) -> dict[int, BenchEntry
     """
     numbers = random.Random(seed)
     masks = [_two_prefixes(numbers.randrange(16, 65), numbers.randrange(0, 65)) for _ in range(MASKS)]
-    found: dict[int, BenchEntry] = {}
+    entries: dict[int, BenchEntry] = {}
     seen: set[Any] = set()
-    while len(found) < count:
+    while len(entries) < count:
         value = numbers.getrandbits(64 if kind == "exact" else 128)
         entry = _entry(kind, value, numbers, masks)
         if entry[0] not in seen:
             seen.add(entry[0])
-            found[value] = entry
-    return found
+            entries[value] = entry
+    return entries
 
 
 def _two_prefixes(high: int, low: int) -> int:
@@ -91,12 +91,12 @@ def frame(kind: str, key: int) -> bytes:
     return struct.pack("!Q", exact) + lpm.to_bytes(16, "big") + ternary.to_bytes(16, "big") + bytes(24)
 
 
-def _measure(program: Program, kind: str, known: dict[int, BenchEntry], port: int, seconds: float) -> float:
+def _measure(program: Program, kind: str, entries: dict[int, BenchEntry], port: int, seconds: float) -> float:
     state = SwitchState(program, 1, Virtual.tick_ps)
-    for key, priority in known.values():
+    for key, priority in entries.values():
         state.tables[table_name(kind)].insert(key, _FORWARD, (_OUT,), priority)
     numbers = random.Random(2)
-    keys = list(known)
+    keys = list(entries)
 
     def batch() -> list[bytes]:
         return [frame(kind, key) for key in numbers.choices(keys, k=inprocess.INJECT_BATCH)]

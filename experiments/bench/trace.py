@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -54,7 +55,6 @@ class _Bench:
     frames: list[bytes]
 
     def run(self) -> float:
-        """Processor time of a batch, seconds."""
         network, at = self.network, self.network.now_ps + 1
 
         def arrive() -> None:
@@ -81,23 +81,20 @@ def _bench(entries: bool) -> _Bench:
 
 def _packets_per_second(bench: _Bench, ways: dict[str, Filter | None]) -> dict[str, float]:
     """By turns: without a recorder (None), or with one that has this filter."""
-    found: dict[str, list[float]] = {name: [] for name in ways}
+    measured: dict[str, list[float]] = {name: [] for name in ways}
     for turn in range(_TURNS + 1):
-        for name, wanted in ways.items():
-            recorder = None if wanted is None else Recorder(bench.network, wanted, ring_bytes=256 << 20)
-            if recorder is not None:
-                recorder.start()
-            busy = bench.run()
-            if recorder is not None:
-                recorder.stop()
+        for name, selection in ways.items():
+            traced = nullcontext() if selection is None else Recorder(bench.network, selection, ring_bytes=256 << 20)
+            with traced:
+                busy = bench.run()
             if turn:
-                found[name].append(_BATCH / busy)
-    return {name: statistics.median(rates) for name, rates in found.items()}
+                measured[name].append(_BATCH / busy)
+    return {name: statistics.median(rates) for name, rates in measured.items()}
 
 
 def _json_per_second(bench: _Bench) -> float:
     """Traces that become JSON, what records cost when they are made left out."""
-    found = []
+    rates = []
     for turn in range(_TURNS + 1):
         with Recorder(bench.network, EVERYTHING, ring_bytes=256 << 20) as recorder:
             bench.run()
@@ -107,8 +104,8 @@ def _json_per_second(bench: _Bench) -> float:
                 visit.tree.json()
             busy = time.thread_time() - begin
         if turn:
-            found.append(len(visits) / busy)
-    return statistics.median(found)
+            rates.append(len(visits) / busy)
+    return statistics.median(rates)
 
 
 def bmv2_log_pps(frames: list[bytes]) -> float | None:
@@ -156,16 +153,14 @@ def _stamps(file: Path) -> list[tuple[int, float]]:
         lines = file.read_bytes().splitlines()
     except OSError:
         return []  # it was renamed just now
-    found = [_ARRIVED.match(line) for line in lines]
-    return [(int(each[2]), _seconds(each[1].decode())) for each in found if each is not None]
-
-
-def _seconds(clock: str) -> float:
-    return (datetime.strptime(clock, "%H:%M:%S.%f") - datetime(1900, 1, 1)).total_seconds()
+    arrivals = [_ARRIVED.match(line) for line in lines]
+    clocks = [
+        (int(arrival[2]), datetime.strptime(arrival[1].decode(), "%H:%M:%S.%f")) for arrival in arrivals if arrival
+    ]
+    return [(number, (clock - datetime(1900, 1, 1)).total_seconds()) for number, clock in clocks]
 
 
 def run(progress: Progress = silent, log: Callable[[list[bytes]], float | None] = bmv2_log_pps) -> BenchReport:
-    """Measures all of it."""
     progress("packets that are not traced")
     bench = _bench(entries=True)
     one_in_a_thousand = parse_filter("sport 7")

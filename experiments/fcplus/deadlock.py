@@ -21,15 +21,13 @@ import numpy as np
 from detour.base.times import US
 from detour.control.expander.routes import ExpanderRoutes, compute
 from detour.control.policy import NoMarking
-from detour.experiments.fcplus import results as fcplus_networks
 from detour.experiments.fcplus.packets import FCPLUS_MAX_HOPS, HOSTS, RATE_BPS
-from detour.experiments.fcplus.results import PRIORITIES_OF, StuckPoint, found
+from detour.experiments.fcplus.results import PRIORITIES_OF, StuckPoint, answered, network_of, policy_of
 from detour.experiments.running import AFTER_PS, received, run_until_stuck
 from detour.fabric.backends.virtual.fabric import ENDLESS
-from detour.fabric.backends.virtual.scheme import LinkSettings, RunSettings, Scheme, SwitchMemory
+from detour.fabric.backends.virtual.scheme import LinkSettings, RunSettings, SwitchMemory
 from detour.fabric.traffic.expander import EXPANDER_RED_MARKING, ExpanderFabric, lists_anew, lists_of, scheme_of
-from detour.topo.expander import Expander
-from detour.topo.failures import Failures, parse_failure
+from detour.topo.failures import parse_failure
 
 SHALLOW = SwitchMemory(port_bytes=40_000)
 
@@ -52,15 +50,19 @@ def draw(routes: ExpanderRoutes, each: int, seed: int) -> tuple[list[tuple[int, 
 def run(point: StuckPoint) -> StuckPoint:
     """Runs until something is stuck for good, or the point's time is over; where links are down, on with routes that
     are computed anew."""
-    network = fcplus_networks.network(point)
-    routes = compute(network, fcplus_networks.policy(point, FCPLUS_MAX_HOPS))
+    network = network_of(point)
+    routes = compute(network, policy_of(point, FCPLUS_MAX_HOPS))
     pairs, rows = draw(routes, point.each, point.seed)
-    chosen = _scheme(point)
+    marking = EXPANDER_RED_MARKING if point.dcqcn else NoMarking()
+    chosen = scheme_of(point.network, PRIORITIES_OF[point.network], marking, tuple(HOSTS.items()))
+    if point.guard is False:
+        chosen = replace(chosen, guarded=False)
     settings = RunSettings(LinkSettings(rate_bps=RATE_BPS), SHALLOW, seed=point.seed)
     with ExpanderFabric(network, chosen, settings, queue_pairs=len(pairs)) as fabric:
         lists = lists_of(routes, pairs, rows)
         fabric.connect_routed(pairs, lists)
-        failures = _failures(point, network)
+        names = point.fail.split(",") if isinstance(point.fail, str) else []
+        failures = frozenset(parse_failure(network.topology, name) for name in names)
         if failures:
             fabric.apply_failures(failures)
             fabric.replan(failures)
@@ -69,9 +71,14 @@ def run(point: StuckPoint) -> StuckPoint:
         more: dict[str, Any] = {}
         if failures:
             fabric.lead(lists_anew(routes, pairs, rows, lists, failures))
-            more = {"circle": list(stuck.circle), "goodput_gbps_anew": round(_rate_anew(fabric), 1)}
+            # In the last `AFTER_PS` of twice that time.
+            fabric.run(fabric.now_ps + AFTER_PS)
+            before = received(fabric)
+            fabric.run(fabric.now_ps + AFTER_PS)
+            anew = round((received(fabric) - before) * 8e3 / AFTER_PS, 1)
+            more = {"circle": list(stuck.circle), "goodput_gbps_anew": anew}
         stats = [fabric.network.buffer_stats(switch.device_id) for switch in fabric.topology.switches]
-    return found(
+    return answered(
         point,
         deadlock=bool(stuck.queues),
         stuck_queues=len(stuck.queues),
@@ -84,22 +91,3 @@ def run(point: StuckPoint) -> StuckPoint:
         mean_hops=round(float(np.mean([routes.length[row] for row in rows])), 3),
         **more,
     )
-
-
-def _scheme(point: StuckPoint) -> Scheme:
-    marking = EXPANDER_RED_MARKING if point.dcqcn else NoMarking()
-    chosen = scheme_of(point.network, PRIORITIES_OF[point.network], marking, tuple(HOSTS.items()))
-    return replace(chosen, guarded=False) if point.guard is False else chosen
-
-
-def _failures(point: StuckPoint, network: Expander) -> Failures:
-    names = point.fail.split(",") if isinstance(point.fail, str) else []
-    return frozenset(parse_failure(network.topology, name) for name in names)
-
-
-def _rate_anew(fabric: ExpanderFabric) -> float:
-    """Gb/s in the last `AFTER_PS` of twice that time."""
-    fabric.run(fabric.now_ps + AFTER_PS)
-    before = received(fabric)
-    fabric.run(fabric.now_ps + AFTER_PS)
-    return (received(fabric) - before) * 8e3 / AFTER_PS

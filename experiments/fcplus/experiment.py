@@ -6,17 +6,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from importlib import import_module
+from itertools import product
 from typing import Any
 
 import numpy as np
+from msgspec import UNSET
 
 from detour.base.errors import DetourError
 from detour.base.progress import silent
-from detour.experiments.fcplus import packet_level as fcplus_packet_level
 from detour.experiments.fcplus import paper
-from detour.experiments.fcplus import results as fcplus_networks
-from detour.experiments.fcplus.packet_level import NETWORKS
 from detour.experiments.fcplus.results import (
+    NETWORKS,
     FcCountsPoint,
     FcPathsPoint,
     FcplusCountsPoint,
@@ -27,8 +28,12 @@ from detour.experiments.fcplus.results import (
     PacketsPoint,
     StuckPoint,
     TransportPoint,
-    found,
+    answered,
+    network_of,
+    policy_of,
 )
+from detour.experiments.fcplus.settings import SETTINGS_SEED, candidates, chosen_setting
+from detour.experiments.steady import DRAWS
 
 FIRST_SET = (52, 100, 152, 200, 252, 300, 400, 500)
 SECOND_SET = (100, 300, 500, 1000, 1500, 2000)
@@ -52,9 +57,9 @@ def select(extent: str, seeds: int | None = None, sizes: str = "equal", part: st
         raise DetourError(f"--seeds {seeds} is less than 1")
     full = extent == "full"
     if part == "transports":
-        return [*fcplus_packet_level.transports(extent, seeds)]
+        return [*transports(extent, seeds)]
     if part == "settings":
-        return [*fcplus_packet_level.transport_settings()]
+        return [*transport_settings()]
     seeds = seeds or 1
     points = [
         *_counts(full),
@@ -63,7 +68,7 @@ def select(extent: str, seeds: int | None = None, sizes: str = "equal", part: st
         *_figure_3(),
         *_figures_4_and_5(full),
         *_figure_6(full),
-        *fcplus_packet_level.select(full, sizes),
+        *packet_level(full, sizes),
     ]
     return list(dict.fromkeys(points))
 
@@ -134,6 +139,69 @@ def _figure_6(full: bool) -> list[FcplusPoint]:
     return points + [LengthPoint(n=n, s=18, network=name, k=32) for n in FIRST_SET for name in NETWORKS[:3]]
 
 
+ARRIVALS_US = {"normal": 600, "full": 5_000}
+"""for how long messages arrive"""
+_SMALL = StuckPoint(n=12, s=6, v=3, hosts=3, k=8, each=4, us=2_000, network="KSP", dcqcn=False)
+_LARGE = StuckPoint(n=120, s=22, v=None, hosts=10, k=32, each=4, us=300, network="KSP", dcqcn=False)
+_DOWN = "s6-s1,s0-s10,s7-s2"
+"""links of the small network whose failure locks it up where packets in the last class stay there"""
+
+
+def packet_level(full: bool, sizes: str = "equal") -> list[FcplusPoint]:
+    """Five networks under three patterns; routes with and without deadlock on a small network and the paper's, and on
+    the small one while links are down."""
+    times = ARRIVALS_US["full" if full else "normal"]
+    packets = [
+        PacketsPoint(n=120, s=22, network=network, pattern=pattern, k=32, us=times, sizes=sizes)
+        for pattern in paper.TABLE_8_FCT
+        for network in NETWORKS
+    ]
+    deadlock = [
+        replace(size, network=network, dcqcn=dcqcn)
+        for size in (_SMALL, _LARGE)
+        for dcqcn in (False, True)
+        for network in ("KSP", "FC+ 1L", "FC+ 2L")
+    ]
+    failed = [
+        replace(_SMALL, network=network, fail=_DOWN, guard=guard)
+        for network, guard in (("FC+ 1L", False), ("FC+ 1L", UNSET), ("FC+ 2L", UNSET))
+    ]
+    return [*packets, *deadlock, *failed]
+
+
+ROUTING_NAMES = ("FC+ 1L", "FC+ 2L", "ECMP", "KSP", "shortest-union", "UGAL-L", "UGAL-L per packet", "SprayLERP")
+TRANSPORT_NAMES = ("lossless", "lossy", "shallow")
+"""RoCEv2 with PFC; LERP without; the same with little memory. `transports.TRANSPORTS` says what each is"""
+_COMPARED = ("near-worst", "uniform")
+_SMALL_TRANSPORTS: dict[str, Any] = {"n": 32, "s": 10, "hosts": 5, "us": 1000, "load": 0.6}
+_LARGE_TRANSPORTS: dict[str, Any] = {"n": 120, "s": 22, "hosts": 10, "us": 600, "load": 0.6}
+
+
+def transports(extent: str, seeds: int | None = None) -> list[TransportPoint]:
+    """Every routing under every transport and two patterns, at its best setting: on 32 switches, or ("full") the
+    paper's 120. `seeds`: draws, None for as many as a comparison has (`experiments.steady`), one if "quick"."""
+    draws = seeds or (1 if extent == "quick" else DRAWS)
+    size = _LARGE_TRANSPORTS if extent == "full" else _SMALL_TRANSPORTS
+    chosen = {pair: chosen_setting(*pair) for pair in product(TRANSPORT_NAMES, ROUTING_NAMES)}
+    return [
+        TransportPoint(routing=routing, transport=transport, pattern=pattern, seed=seed, setting=setting, **size)
+        for pattern in _COMPARED
+        for (transport, routing), setting in chosen.items()
+        for seed in range(1, draws + 1)
+    ]
+
+
+def transport_settings() -> list[TransportPoint]:
+    """All that is tried to find the best settings, on the small network."""
+    size = {"seed": SETTINGS_SEED, **_SMALL_TRANSPORTS}
+    return [
+        TransportPoint(routing=routing, transport=transport, pattern=pattern, setting=setting, **size)
+        for transport, routing in product(TRANSPORT_NAMES, ROUTING_NAMES)
+        for setting in candidates(transport, routing)
+        for pattern in _COMPARED
+    ]
+
+
 def _flow_seconds(point: FlowPoint) -> float:
     from detour.control.expander.throughput import suits_highs
 
@@ -175,7 +243,7 @@ def _fc_paths(point: FcPathsPoint) -> FcPathsPoint:
     pairs = _sampled(network, SAMPLE)
     disjoint = compute(network, PathPolicy(64, 1, disjoint=True, max_hops=hops), pairs)
     up_down = round(float(mean_paths(network, hops, sources=SAMPLE).sum()), 3)
-    return found(point, up_down=up_down, disjoint=round(disjoint.mean_paths, 3))
+    return answered(point, up_down=up_down, disjoint=round(disjoint.mean_paths, 3))
 
 
 def _fc_counts(point: FcCountsPoint) -> FcCountsPoint:
@@ -185,7 +253,7 @@ def _fc_counts(point: FcCountsPoint) -> FcCountsPoint:
     network = fc(point.n, point.s, point.layers, seed=point.seed)
     paths = mean_paths(network, 2 * (point.layers - 1), sources=point.sources)
     n_p, n_p6, n_p4 = (round(float(some.sum()), 3) for some in (paths, paths[:7], paths[:5]))
-    return found(point, n_p=n_p, n_p6=n_p6, n_p4=n_p4)
+    return answered(point, n_p=n_p, n_p6=n_p6, n_p4=n_p4)
 
 
 def _fcplus_counts(point: FcplusCountsPoint) -> FcplusCountsPoint:
@@ -196,7 +264,7 @@ def _fcplus_counts(point: FcplusCountsPoint) -> FcplusCountsPoint:
     network = fcplus(point.n, point.s, point.v, seed=point.seed)
     routes = compute(network, PathPolicy(32, 1))
     mean = np.add.reduceat(routes.length, routes.first[:-1], dtype=np.int64) / np.diff(routes.first)
-    return found(
+    return answered(
         point,
         longest=round(float(mean.max()), 3),
         shortest=round(float(mean.min()), 3),
@@ -211,7 +279,7 @@ def _k2(point: K2Point) -> K2Point:
 
     network = fcplus(point.n, point.s, seed=point.seed)
     paths = examined(compute(network, PathPolicy(point.k, 2), _sampled(network, point.sources)))
-    return found(point, k2=round(paths.mean, 3), exact=paths.exact)
+    return answered(point, k2=round(paths.mean, 3), exact=paths.exact)
 
 
 def _sampled(network: Any, sources: int | None) -> Any:
@@ -228,31 +296,38 @@ def _sampled(network: Any, sources: int | None) -> Any:
 def _length(point: LengthPoint) -> LengthPoint:
     from detour.control.expander.routes import compute
 
-    network = fcplus_networks.network(point)
-    routes = compute(network, fcplus_networks.policy(point), _sampled(network, SAMPLE))
-    return found(point, mean_length=round(routes.mean_length, 4))
+    network = network_of(point)
+    routes = compute(network, policy_of(point), _sampled(network, SAMPLE))
+    return answered(point, mean_length=round(routes.mean_length, 4))
 
 
 def _throughput(point: FlowPoint) -> FlowPoint:
     from detour.control.expander import demand, throughput
     from detour.topo.expander.folded import choose_shape
 
-    network = fcplus_networks.network(point)
+    network = network_of(point)
     if point.network == "Clos":
         # Nothing is oversubscribed above the edge switches: the links up of one against its servers.
         theta = round(choose_shape(int(network.hosts.sum()), point.n).up / int(network.hosts.max()), 5)
-        return found(point, theta=theta, upper_bound=theta, gap=0.0, method="closed form")
-    wanted = demand.demand_of(point.pattern, network, point.seed)
-    flow = throughput.throughput(network, fcplus_networks.policy(point), wanted, gap=GAP[point.pattern])
-    return found(
+        return answered(point, theta=theta, upper_bound=theta, gap=0.0, method="closed form")
+    volumes = demand.demand_of(point.pattern, network, point.seed)
+    flow = throughput.throughput(network, policy_of(point), volumes, gap=GAP[point.pattern])
+    return answered(
         point,
         theta=round(flow.theta, 5),
-        upper_bound=round(demand.upper_bound(network, wanted), 5),
+        upper_bound=round(demand.upper_bound(network, volumes), 5),
         gap=round(flow.gap, 5),
         method=flow.method,
     )
 
 
+def _in_virtual_time(module: str) -> Callable[[Any], FcplusPoint]:
+    """`run` of a module that is loaded when a point is run: it takes the engine along."""
+    return lambda point: import_module(f"detour.experiments.fcplus.{module}").run(point)
+
+
+_PACKETS_SECONDS = {"near-worst": 0.032, "uniform": 0.028, "all-to-all": 0.026}
+"""of a microsecond of arrivals"""
 _KINDS: dict[type[FcplusPoint], tuple[Callable[[Any], FcplusPoint], Callable[[Any], float]]] = {
     FcPathsPoint: (_fc_paths, lambda p: 0.1 + (p.n / 500) ** 1.5 * 2 * (4 if p.layers > 5 else 1)),
     FcCountsPoint: (_fc_counts, lambda p: 4.0 if p.layers == 10 else p.layers / 20),
@@ -260,7 +335,9 @@ _KINDS: dict[type[FcplusPoint], tuple[Callable[[Any], FcplusPoint], Callable[[An
     K2Point: (_k2, lambda p: 0.1 + (40 if p.k == 100 and p.n > 500 else p.n / 200)),
     LengthPoint: (_length, lambda p: 0.1 + (p.n / 2000) ** 2 * 80),
     FlowPoint: (_throughput, _flow_seconds),
-    **dict.fromkeys((PacketsPoint, StuckPoint, TransportPoint), (fcplus_packet_level.run, fcplus_packet_level.seconds)),
+    PacketsPoint: (_in_virtual_time("packets"), lambda p: 15 + p.us * _PACKETS_SECONDS[p.pattern]),
+    StuckPoint: (_in_virtual_time("deadlock"), lambda p: 4 + p.n * p.s * p.us / 25_000),
+    TransportPoint: (_in_virtual_time("transports"), lambda p: 1 + p.n * p.hosts * p.us / 40_000),
 }
 """by kind of point: what computes it, and roughly what that costs on one core"""
 
@@ -272,5 +349,5 @@ def seconds(point: FcplusPoint) -> float:
 def run(point: FcplusPoint) -> FcplusPoint:
     """The point with what is asked of its network."""
     began = time.monotonic()
-    answered = _KINDS[type(point)][0](point)
-    return replace(answered, seconds=round(time.monotonic() - began, 2))
+    result = _KINDS[type(point)][0](point)
+    return replace(result, seconds=round(time.monotonic() - began, 2))

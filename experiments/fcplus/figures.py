@@ -10,9 +10,8 @@ from typing import Any
 
 from detour.experiments import drawing
 from detour.experiments.fcplus.experiment import FIGURE_3
-from detour.experiments.fcplus.packet_level import NETWORKS
 from detour.experiments.fcplus.paper import TABLE_8_FCT
-from detour.experiments.fcplus.results import FcplusPoint, FlowPoint, LengthPoint, PacketsPoint, flows
+from detour.experiments.fcplus.results import NETWORKS, FcplusPoint, FlowPoint, LengthPoint, PacketsPoint, flows
 from detour.experiments.fcplus.tables import FcplusFindings
 
 _STYLES = {
@@ -38,9 +37,9 @@ class _Chart:
     percentiles: bool = False
 
 
-def draw(found: FcplusFindings, file: Path) -> None:
+def draw(findings: FcplusFindings, file: Path) -> None:
     """Draws what there are points for. Raises `DetourError`: there are none, or the file cannot be written."""
-    points = found.points
+    points = findings.points
     charts = [
         _figure_3(points),
         *(_throughput_of(points, 18, pattern, 32) for pattern in ("all-to-all", "uniform", "near-worst")),

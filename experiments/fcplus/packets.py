@@ -26,8 +26,8 @@ from detour.base.times import US
 from detour.control.expander import throughput
 from detour.control.expander.demand import Demand, demand_of
 from detour.control.expander.routes import ExpanderRoutes, compute
-from detour.experiments.fcplus import results as fcplus_networks
-from detour.experiments.fcplus.results import PRIORITIES_OF, PacketsPoint, Percentiles, found
+from detour.experiments.fcplus.results import PRIORITIES_OF, PacketsPoint, Percentiles, answered, network_of, policy_of
+from detour.experiments.running import mean_and_percentiles
 from detour.fabric.backends.virtual.scheme import LinkSettings, RunSettings
 from detour.fabric.traffic.expander import ExpanderFabric, lists_of, scheme_of
 from detour.hosts.config import DCQCN_PAPER
@@ -49,7 +49,7 @@ PERCENTILES = tuple(range(101))
 
 def run(point: PacketsPoint) -> PacketsPoint:
     """Completion times of one network under one pattern."""
-    network = fcplus_networks.network(point)
+    network = network_of(point)
     demand = demand_of(point.pattern, network, point.seed)
     messages = draw(network, demand, LOAD, RATE_BPS, point.us * US, point.sizes, point.seed)
     lists, hops = _paths(point, network, demand, messages)
@@ -59,8 +59,15 @@ def run(point: PacketsPoint) -> PacketsPoint:
     pairs = _pairs(messages)
     with ExpanderFabric(network, chosen, settings, queue_pairs=len(pairs)) as fabric:
         fabric.connect_routed(pairs, lists)
-        _feed(fabric, messages)
-        stuck = _drain(fabric, (1 + DRAIN_TIMES) * point.us * US)
+        ticks, begin = np.unique(messages.at_ps, return_index=True)
+        for tick, some in zip(ticks.tolist(), np.split(np.arange(len(messages.size)), begin[1:]), strict=True):
+            fabric.run(tick)
+            fabric.send(messages.size[some], some)
+        stuck = fabric.deadlock()
+        while not stuck and fabric.unfinished() and fabric.now_ps < (1 + DRAIN_TIMES) * point.us * US:
+            fabric.run(fabric.now_ps + POLL_PS)
+            stuck = fabric.deadlock()
+
         return _result(point, fabric, messages, hops, bool(stuck))
 
 
@@ -78,28 +85,11 @@ def _paths(
 
         far = hop_distances(network)[demand.pairs[:, 0], demand.pairs[:, 1]]
         return np.zeros((len(pairs), 2), np.int64), float(np.average(far, weights=demand.amount))
-    routes = compute(network, fcplus_networks.policy(point, FCPLUS_MAX_HOPS), demand.pairs)
+    routes = compute(network, policy_of(point, FCPLUS_MAX_HOPS), demand.pairs)
     count = np.diff(routes.first)
     fractions = throughput.fractions(routes, demand, GAP) if point.split == "optimal" else 1 / np.repeat(count, count)
     hops = float(np.average(routes.length, weights=fractions * np.repeat(demand.amount, count)))
     return lists_of(routes, pairs, choose_paths(routes, fractions, messages).tolist()), hops
-
-
-def _feed(fabric: ExpanderFabric, messages: MessageArrivals) -> None:
-    """Lets every message arrive at its time."""
-    ticks, begin = np.unique(messages.at_ps, return_index=True)
-    for tick, some in zip(ticks.tolist(), np.split(np.arange(len(messages.size)), begin[1:]), strict=True):
-        fabric.run(tick)
-        fabric.send(messages.size[some], some)
-
-
-def _drain(fabric: ExpanderFabric, until_ps: int) -> list[tuple[int, int, int]]:
-    """Runs on until all is done, time is over, or nothing can move any more; returns queues that are stuck."""
-    stuck = fabric.deadlock()
-    while not stuck and fabric.unfinished() and fabric.now_ps < until_ps:
-        fabric.run(fabric.now_ps + POLL_PS)
-        stuck = fabric.deadlock()
-    return stuck
 
 
 def ideal_ps(size: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -113,7 +103,7 @@ def _result(
     point: PacketsPoint, fabric: ExpanderFabric, messages: MessageArrivals, hops: float, stuck: bool
 ) -> PacketsPoint:
     slowdown, measured = measure(fabric, messages)
-    return found(
+    return answered(
         point,
         **measured,
         mean_hops=round(hops, 3),
@@ -134,21 +124,14 @@ def measure(fabric: ExpanderFabric, messages: MessageArrivals) -> tuple[NDArray[
     stats = [fabric.network.buffer_stats(switch.device_id) for switch in fabric.topology.switches]
     return slowdown, {
         "messages": len(taken),
-        "fct_us": percentiles(taken / US),
-        "slowdown": percentiles(slowdown),
+        "fct_us": Percentiles(*mean_and_percentiles(taken / US, (50, 90, 99))),
+        "slowdown": Percentiles(*mean_and_percentiles(slowdown, (50, 90, 99))),
         "unfinished": fabric.unfinished(),
         "pauses": sum(s["pauses_sent"] for s in stats),
         "drops": sum(s["headroom_drops"] + s["buffer_drops"] for s in stats),
         "retransmitted": int(fabric.column("st_retransmitted").sum()),
         "buffer_peak_bytes": max(s["buffer_peak"] for s in stats),
     }
-
-
-def percentiles(values: NDArray[np.float64]) -> Percentiles:
-    """Mean and percentiles of what messages took."""
-    return Percentiles(
-        round(float(values.mean()), 3), *(round(float(np.percentile(values, p)), 3) for p in (50, 90, 99))
-    )
 
 
 # -- messages -----------------------------------------------------------------------------------------------
@@ -222,6 +205,6 @@ def choose_paths(
     """The row of `routes` for every message: one of its pair's, with the probability that `fractions` gives."""
     total = np.concatenate([[0.0], np.cumsum(fractions)])
     low, high = routes.first[messages.pair], routes.first[messages.pair + 1]
-    wanted = total[low] + messages.draw * (total[high] - total[low])
-    rows = np.searchsorted(total, wanted, side="right") - 1
+    share = total[low] + messages.draw * (total[high] - total[low])
+    rows = np.searchsorted(total, share, side="right") - 1
     return np.clip(rows, low, high - 1)

@@ -231,7 +231,7 @@ _POINTS: tuple[type[FcplusPoint], ...] = (
 T = TypeVar("T", bound=FcplusPoint)
 
 
-def found(point: T, **answers: Any) -> T:
+def answered(point: T, **answers: Any) -> T:
     """The result of a point."""
     return replace(point, experiment=UNSET, **answers)
 
@@ -241,21 +241,21 @@ _of_json = decoder(*_POINTS)
 
 def decode(value: Any) -> FcplusPoint:
     """A result of JSON."""
-    return found(_of_json(value))
+    return answered(_of_json(value))
 
 
 def flows(results: Iterable[FcplusPoint], **values: int | str | None) -> list[FlowPoint]:
     """Throughput of the points with these values."""
-    wanted = values.items()
     throughput = (result for result in results if isinstance(result, FlowPoint))
-    return [result for result in throughput if all(getattr(result, name) == value for name, value in wanted)]
+    return [flow for flow in throughput if all(getattr(flow, name) == value for name, value in values.items())]
 
 
 PRIORITIES_OF = {"FC+ 2L": 2, "FC+ 1L": 1, "KSP": 0, "FC": 1, "Clos": 1}
 """lossless priorities that the routes may use; KSP has one and takes no regard to it"""
+NETWORKS = tuple(PRIORITIES_OF)
 
 
-def network(point: NetworkPoint) -> Expander:
+def network_of(point: NetworkPoint) -> Expander:
     """The wiring. KSP runs on FC+'s; the Clos has as many servers and about as many switches."""
     n, s, seed = point.n, point.s, point.seed
     match point.network:
@@ -266,7 +266,7 @@ def network(point: NetworkPoint) -> Expander:
     return expander.fcplus(n, s, point.v or None, hosts=point.hosts or None, seed=seed)
 
 
-def policy(point: NetworkPoint, max_hops: int | None = None) -> PathPolicy:
+def policy_of(point: NetworkPoint, max_hops: int | None = None) -> PathPolicy:
     """The routes; `max_hops` shortens them."""
     name = point.network
     if name == "FC":

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from detour.base.errors import DetourError
 from detour.base.records import from_json
-from detour.experiments.columns import row, shown
+from detour.experiments.columns import grouped, row, shown
 from detour.experiments.fcplus.results import TransportPoint, TransportSetting
 
 TRANSPORT_SETTINGS_FILE = Path(__file__).parent / "chosen.json"
@@ -50,7 +50,7 @@ def candidates(transport: str, routing: str) -> list[TransportSetting]:
     some = _LOSSLESS if transport == "lossless" else _STEPS
     if not routing.startswith("UGAL-L"):
         return list(some)
-    return [replace(one, bias_bytes=bias) for one in some for bias in _BIASES]
+    return [replace(setting, bias_bytes=bias) for setting in some for bias in _BIASES]
 
 
 def text_of(setting: TransportSetting) -> str:
@@ -95,30 +95,27 @@ class SweptSettings:
 
 def swept(results: Sequence[TransportPoint]) -> list[SweptSettings]:
     """What the runs of a sweep say, by transport and routing."""
-    found: dict[tuple[str, str], dict[TransportSetting, list[TransportPoint]]] = {}
-    for result in results:
-        if isinstance(result.setting, TransportSetting) and result.seed == SETTINGS_SEED:
-            mine = found.setdefault((result.transport, result.routing), {})
-            mine.setdefault(result.setting, []).append(result)
-    return [SweptSettings(*names, _ranked(some)) for names, some in found.items()]
+    runs = [r for r in results if isinstance(r.setting, TransportSetting) and r.seed == SETTINGS_SEED]
+    by_routing = grouped(runs, lambda run: (run.transport, run.routing))
+    return [SweptSettings(*names, _ranked(mine)) for names, mine in by_routing.items()]
 
 
-def _ranked(some: dict[TransportSetting, list[TransportPoint]]) -> list[TriedTransportSetting]:
+def _ranked(runs: Sequence[TransportPoint]) -> list[TriedTransportSetting]:
     """Best first; the first of equal ones. A setting of which a run is missing is left out."""
-    most: dict[str, float] = {}
-    for results in some.values():
-        for one in results:
-            most[one.pattern] = max(most.get(one.pattern, 0.0), one.goodput_gbps)
+    most = {name: max(run.goodput_gbps for run in mine) for name, mine in grouped(runs, lambda r: r.pattern).items()}
     tried = []
-    for setting, results in some.items():
-        gbps = {one.pattern: one.goodput_gbps for one in results}
-        p99 = {one.pattern: one.slowdown.p99 for one in results}
-        if gbps.keys() == most.keys():
+    for setting, mine in grouped(runs, lambda run: run.setting).items():
+        gbps = {run.pattern: run.goodput_gbps for run in mine}
+        p99 = {run.pattern: run.slowdown.p99 for run in mine}
+        if isinstance(setting, TransportSetting) and gbps.keys() == most.keys():
             score = round(statistics.geometric_mean(p99.values()), 3)
             text = text_of(setting)
             tried.append(TriedTransportSetting(setting=setting, text=text, gbps=gbps, p99=p99, score=score))
-    enough = {one.text: all(one.gbps[name] >= CLOSE_ENOUGH * most[name] for name in most) for one in tried}
-    return sorted(tried, key=lambda one: (not enough[one.text], one.score))
+
+    def rank(row: TriedTransportSetting) -> tuple[bool, float]:
+        return any(row.gbps[name] < CLOSE_ENOUGH * most[name] for name in most), row.score
+
+    return sorted(tried, key=rank)
 
 
 @cache
@@ -132,7 +129,7 @@ def stored_settings() -> list[SweptSettings]:
 
 def chosen_setting(transport: str, routing: str) -> TransportSetting:
     """The best setting of a routing over a transport. Raises `DetourError`: none has been sought."""
-    for one in stored_settings():
-        if (one.transport, one.routing) == (transport, routing) and one.tried:
-            return one.tried[0].setting
+    for swept in stored_settings():
+        if (swept.transport, swept.routing) == (transport, routing) and swept.tried:
+            return swept.tried[0].setting
     raise DetourError(f"{TRANSPORT_SETTINGS_FILE}: nothing about {routing} over {transport}")

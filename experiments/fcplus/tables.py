@@ -6,16 +6,16 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
-from msgspec import UNSET
+from itertools import combinations
+from operator import attrgetter, itemgetter
+from typing import Any, TypeVar
 
 from detour.base.records import given
-from detour.base.tables import CellValue, Column, Table, right
-from detour.experiments.columns import cell, columns, combined, mean, row, shown, table, taken
+from detour.base.tables import Column, Table, right
+from detour.experiments.columns import cell, columns, combined, grouped, mean, row, shown, table, taken
 from detour.experiments.fcplus import paper
-from detour.experiments.fcplus.packet_level import NETWORKS
 from detour.experiments.fcplus.results import (
+    NETWORKS,
     FcCountsPoint,
     FcPathsPoint,
     FcplusCountsPoint,
@@ -30,6 +30,8 @@ from detour.experiments.fcplus.results import (
 )
 from detour.experiments.fcplus.settings import SETTINGS_SEED, SweptSettings, TriedTransportSetting, swept, text_of
 from detour.experiments.steady import spread
+
+R = TypeVar("R", bound="OrderOfTies")
 
 SAME = 0.02
 """completion times that differ by less are of equal rank: the paper's FC+ 2L and KSP are within 0.8 % of one another
@@ -258,13 +260,12 @@ class FcplusFindings:
 # -- of points ----------------------------------------------------------------------------------------------
 
 
-def collect(results: Iterable[FcplusPoint | None]) -> FcplusFindings:
+def collect(points: Sequence[FcplusPoint]) -> FcplusFindings:
     """All results, and tables of rows with ours beside the paper's."""
-    points = [result for result in results if result is not None]
     transports = [point for point in points if isinstance(point, TransportPoint)]
     times = completion(points)
     return FcplusFindings(
-        points=points,
+        points=list(points),
         table_1=[
             _row_of(p, *_DISJOINT[:3], paper_disjoint=disjoint, up_down=p.up_down, paper_up_down=up_down)
             for p in _fc_results(points, 18, paper.TABLE_1)
@@ -312,172 +313,144 @@ def theta_of(points: Sequence[FcplusPoint], **values: int | str) -> float | None
     return round(statistics.median(theta), 5) if theta else None
 
 
+def _by_ties(points: Sequence[FcplusPoint], kind: type[R], values: dict[str, Any], printed: float, **more: Any) -> R:
+    """The row of the points with these values, in both orders of ties. `more`: values that a row does not have."""
+    plain, diverse = (theta_of(points, ties=ties, **values, **more) for ties in ("plain", "diverse"))
+    return kind(**values, plain=plain, diverse=diverse, paper=printed)
+
+
 def _table_5_rows(points: Sequence[FcplusPoint]) -> list[VirtualRow]:
-    rows = []
-    for v, printed in paper.TABLE_5.items():
-        plain, diverse = (theta_of(points, n=400, s=18, v=v, ties=ties) for ties in ("plain", "diverse"))
-        if plain or diverse:
-            rows.append(VirtualRow(v=v, plain=plain, diverse=diverse, paper=printed))
-    return rows
+    rows = [_by_ties(points, VirtualRow, {"v": v}, printed, n=400, s=18) for v, printed in paper.TABLE_5.items()]
+    return [row for row in rows if row.plain or row.diverse]
 
 
 def _table_8_rows(points: Sequence[FcplusPoint]) -> list[ThroughputRow]:
-    rows = []
-    for network, printed in paper.TABLE_8.items():
-        for pattern, value in printed.items():
-            plain, diverse = (
-                theta_of(points, n=120, s=22, network=network, pattern=pattern, k=32, ties=ties)
-                for ties in ("plain", "diverse")
-            )
-            if plain or diverse:
-                rows.append(ThroughputRow(network=network, pattern=pattern, plain=plain, diverse=diverse, paper=value))
-    return rows
+    rows = [
+        _by_ties(points, ThroughputRow, {"network": network, "pattern": pattern}, value, n=120, s=22, k=32)
+        for network, printed in paper.TABLE_8.items()
+        for pattern, value in printed.items()
+    ]
+    return [row for row in rows if row.plain or row.diverse]
 
 
 def completion(results: Sequence[FcplusPoint]) -> list[CompletionRow]:
     """Table VIII's completion times beside the paper's."""
-    return [_row(result) for result in results if isinstance(result, PacketsPoint)]
-
-
-def _row(result: PacketsPoint) -> CompletionRow:
-    p50, p99 = paper.TABLE_8_FCT[result.pattern][result.network]
-    return taken(
-        CompletionRow,
-        result,
-        p50=result.slowdown.p50,
-        p99=result.slowdown.p99,
-        p50_us=result.fct_us.p50,
-        p99_us=result.fct_us.p99,
-        paper_p50=p50,
-        paper_p99=p99,
-    )
+    rows = []
+    for result in results:
+        if isinstance(result, PacketsPoint):
+            theirs = zip(("paper_p50", "paper_p99"), paper.TABLE_8_FCT[result.pattern][result.network], strict=True)
+            slowdown, us = result.slowdown, result.fct_us
+            ours = {"p50": slowdown.p50, "p99": slowdown.p99, "p50_us": us.p50, "p99_us": us.p99}
+            rows.append(taken(CompletionRow, result, **ours, **dict(theirs)))
+    return rows
 
 
 def orders(rows: Sequence[CompletionRow]) -> list[NetworkOrder]:
     """Networks by median, per pattern."""
-    found = []
-    for pattern in paper.TABLE_8_FCT:
-        mine = [row for row in rows if row.pattern == pattern]
-        names = [network for network in NETWORKS if any(row.network == network for row in mine)]
-        ours = {name: statistics.median(row.p50 for row in mine if row.network == name) for name in names}
-        theirs = {name: paper.TABLE_8_FCT[pattern][name][0] for name in names}
+    ordered = []
+    for pattern, printed in paper.TABLE_8_FCT.items():
+        mine = grouped((row for row in rows if row.pattern == pattern), lambda row: row.network)
+        ours = {name: statistics.median(row.p50 for row in mine[name]) for name in NETWORKS if name in mine}
+        theirs = {name: printed[name][0] for name in ours}
         if mine:
             by_ours, by_theirs = sorted(ours, key=ours.__getitem__), sorted(theirs, key=theirs.__getitem__)
-            found.append(NetworkOrder(pattern, by_ours, by_theirs, agrees(ours, theirs)))
-    return found
+            ordered.append(NetworkOrder(pattern, by_ours, by_theirs, agrees(ours, theirs)))
+    return ordered
 
 
 def agrees(ours: dict[str, float], theirs: dict[str, float]) -> bool:
     """Whether no two networks are the other way round, where either side tells them apart by more than `SAME`."""
-    names = list(ours)
-    for i, a in enumerate(names):
-        for b in names[i + 1 :]:
-            close = any(abs(side[a] - side[b]) <= SAME * max(side[a], side[b]) for side in (ours, theirs))
-            if not close and (ours[a] < ours[b]) != (theirs[a] < theirs[b]):
-                return False
+    for a, b in combinations(ours, 2):
+        close = any(abs(side[a] - side[b]) <= SAME * max(side[a], side[b]) for side in (ours, theirs))
+        if not close and (ours[a] < ours[b]) != (theirs[a] < theirs[b]):
+            return False
     return True
 
 
 def deadlocks(results: Sequence[FcplusPoint]) -> list[DeadlockRow]:
     """One row a run."""
-    return [
-        taken(
-            DeadlockRow,
-            result,
-            possible=result.network == "KSP" or result.guard is False,
-            failed=given(result.fail, ""),
-            guarded=result.guard is not False,
-            goodput_gbps_anew=None if result.goodput_gbps_anew is UNSET else result.goodput_gbps_anew,
-        )
-        for result in results
-        if isinstance(result, StuckPoint)
-    ]
+    rows = []
+    for result in results:
+        if isinstance(result, StuckPoint):
+            guarded, anew = result.guard is not False, given(result.goodput_gbps_anew, None)
+            terms = {"guarded": guarded, "possible": result.network == "KSP" or not guarded}
+            rows.append(taken(DeadlockRow, result, **terms, failed=given(result.fail, ""), goodput_gbps_anew=anew))
+    return rows
+
+
+def _setting_text(run: TransportPoint) -> str:
+    return text_of(run.setting) if isinstance(run.setting, TransportSetting) else ""
 
 
 def transport_rows(results: Sequence[TransportPoint]) -> list[TransportRow]:
     """A row for every pattern, transport, routing and setting, over its draws; the sweep's are none."""
-    found: dict[tuple[str, str, str, str, int], list[TransportPoint]] = {}
-    for one in results:
-        if one.seed != SETTINGS_SEED:
-            setting = text_of(one.setting) if isinstance(one.setting, TransportSetting) else ""
-            found.setdefault((one.pattern, one.transport, one.routing, setting, one.n), []).append(one)
-    return [_transport_row(names[3], some) for names, some in found.items()]
+    draws = [run for run in results if run.seed != SETTINGS_SEED]
+    rows = grouped(draws, lambda run: (run.pattern, run.transport, run.routing, _setting_text(run), run.n))
+    return [_transport_row(runs) for runs in rows.values()]
 
 
-def _transport_row(setting: str, some: Sequence[TransportPoint]) -> TransportRow:
+def _transport_row(runs: Sequence[TransportPoint]) -> TransportRow:
     slow = _over_draws(3)
     return combined(
         TransportRow,
-        some,
-        setting=setting,
-        draws=len(some),
-        steady=sum(one.steady for one in some),
-        p50=slow([one.slowdown.p50 for one in some]),
-        p99=slow([one.slowdown.p99 for one in some]),
-        p99_us=_over_draws(1)([one.fct_us.p99 for one in some]),
-        buffer_kb=round(max(one.buffer_peak_bytes for one in some) / 1000, 1),
-        deadlocks=sum(one.deadlock for one in some),
+        runs,
+        setting=_setting_text(runs[0]),
+        draws=len(runs),
+        steady=sum(run.steady for run in runs),
+        p50=slow([run.slowdown.p50 for run in runs]),
+        p99=slow([run.slowdown.p99 for run in runs]),
+        p99_us=_over_draws(1)([run.fct_us.p99 for run in runs]),
+        buffer_kb=round(max(run.buffer_peak_bytes for run in runs) / 1000, 1),
+        deadlocks=sum(run.deadlock for run in runs),
     )
 
 
 # -- tables -------------------------------------------------------------------------------------------------
 
 
-def tables(found: FcplusFindings) -> list[Table[Any]]:
+def tables(findings: FcplusFindings) -> list[Table[Any]]:
     """Tables I to VIII, completion times, deadlocks."""
     ties = columns(OrderOfTies)
-    by_v, by_network = (right("v", _of("v"), means="virtual switches of a switch"),), _words("network", "pattern")
+    by_v = right("v", attrgetter("v"), means="virtual switches of a switch")
+    by_network = [Column(name, attrgetter(name)) for name in ("network", "pattern")]
+    orders = [str(order) for order in findings.order]
+    slowdown = "Table VIII: slowdown of messages at load 0.7, packet by packet"
     return [
-        Table(_heads(*_DISJOINT, "up_down", "paper_up_down"), found.table_1, "Table I: paths of FC"),
-        Table(_heads("n", "k", "k2", "paper"), found.table_2, "Table II: K2"),
-        Table(_beside_paper(_FC_COUNTS), found.table_3, "Table III: up-down paths of FC"),
-        Table(_beside_paper(_FCPLUS_COUNTS), found.table_4, "Table IV: paths of FC+ by v"),
-        Table((*by_v, *ties), found.table_5, "Table V: near-worst throughput by v, 400 switches"),
-        Table(_heads(*_DISJOINT), found.table_6, "Table VI: paths of FC, s = 18"),
-        Table(_heads(*_DISJOINT), found.table_7, "Table VII: paths of FC, s = 22"),
-        Table((*by_network, *ties), found.table_8, "Table VIII: throughput, 120 switches"),
-        table(
-            CompletionRow,
-            found.completion,
-            "Table VIII: slowdown of messages at load 0.7, packet by packet",
-            [str(order) for order in found.order],
-        ),
-        table(DeadlockRow, found.deadlocks, "PFC with shallow buffers"),
-        table(TransportRow, found.transport_rows, "Routings under real transports, at their best settings"),
+        Table(_heads(*_DISJOINT, "up_down", "paper_up_down"), findings.table_1, "Table I: paths of FC"),
+        Table(_heads("n", "k", "k2", "paper"), findings.table_2, "Table II: K2"),
+        Table(_beside_paper(_FC_COUNTS), findings.table_3, "Table III: up-down paths of FC"),
+        Table(_beside_paper(_FCPLUS_COUNTS), findings.table_4, "Table IV: paths of FC+ by v"),
+        Table((by_v, *ties), findings.table_5, "Table V: near-worst throughput by v, 400 switches"),
+        Table(_heads(*_DISJOINT), findings.table_6, "Table VI: paths of FC, s = 18"),
+        Table(_heads(*_DISJOINT), findings.table_7, "Table VII: paths of FC, s = 22"),
+        Table((*by_network, *ties), findings.table_8, "Table VIII: throughput, 120 switches"),
+        table(CompletionRow, findings.completion, slowdown, orders),
+        table(DeadlockRow, findings.deadlocks, "PFC with shallow buffers"),
+        table(TransportRow, findings.transport_rows, "Routings under real transports, at their best settings"),
         *(
-            table(TriedTransportSetting, one.tried, f"Settings of {one.routing}, {one.transport}, the best first")
-            for one in found.settings
+            table(TriedTransportSetting, swept.tried, f"Settings of {swept.routing}, {swept.transport}, the best first")
+            for swept in findings.settings
         ),
     ]
 
 
-def _of(name: str) -> Callable[[Any], CellValue]:
-    return lambda row: getattr(row, name)
-
-
-def _words(*names: str) -> tuple[Column[Any], ...]:
-    return tuple(Column(name, _of(name)) for name in names)
-
-
 def _heads(*names: str) -> list[Column[Any]]:
     heads = [(name, *_PAPER_HEADS[name]) for name in names]
-    return [right(head, lambda row, name=name: row[name], means=means) for name, head, means in heads]
+    return [right(head, itemgetter(name), means=means) for name, head, means in heads]
 
 
 def _beside_paper(names: Sequence[str]) -> list[Column[Any]]:
     """What a network is, and behind each number of ours the paper's."""
     network, size, *ours = _heads(*names)
-    beside = [(one, right("paper", lambda row, at=at: row["paper"][at])) for at, one in enumerate(ours)]
+    beside = [(column, right("paper", lambda row, at=at: row["paper"][at])) for at, column in enumerate(ours)]
     return [network, size, *(column for pair in beside for column in pair)]
 
 
-def grouped(points: Sequence[FcplusPoint]) -> list[str]:
+def groups(points: Sequence[FcplusPoint]) -> list[str]:
     """A line for every question and pattern: which networks and how large."""
-    found: dict[str, list[FcplusPoint]] = {}
-    for point in points:
-        found.setdefault(f"{getattr(point, 'kind', '')} {getattr(point, 'pattern', '')}".strip(), []).append(point)
+    questions = grouped(points, lambda point: f"{getattr(point, 'kind', '')} {getattr(point, 'pattern', '')}".strip())
     lines = []
-    for what, mine in found.items():
+    for what, mine in questions.items():
         sizes = ", ".join(map(str, sorted({point.n for point in mine})))
         networks = {point.network for point in mine if isinstance(point, NetworkPoint)}
         names = ", ".join(name for name in NETWORKS if name in networks)

@@ -18,12 +18,12 @@ may deadlock, which is watched. SprayLERP is LERP there as well, as go-back-N wa
 packet the receiver puts them in order before go-back-N sees them. Lossy: LERP, no PFC;
 nothing can deadlock. Shallow: the same with `SHALLOW` packet memory. Control and marks are the point's `setting`;
 without one, DCQCN with the packet level's marks, and DCTCP with the paper's losses. To add a transport is an entry of
-`TRANSPORTS` and its name in `packet_level.TRANSPORT_NAMES`.
+`TRANSPORTS` and its name in `experiment.TRANSPORT_NAMES`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -52,7 +52,7 @@ from detour.experiments.fcplus.packets import (
     draw,
     measure,
 )
-from detour.experiments.fcplus.results import TransportPoint, TransportSetting, found
+from detour.experiments.fcplus.results import TransportPoint, TransportSetting, answered
 from detour.experiments.running import received
 from detour.experiments.steady import judge
 from detour.fabric.backends.virtual import scheme as schemes
@@ -99,8 +99,8 @@ def _lossless(routing: str, setting: TransportSetting | None) -> schemes.Scheme:
     if setting is None:
         return scheme_of(routing, priorities, hosts=tuple(HOSTS.items()))
     least = {"dcqcn_min_bps": setting.least_mbps * 1_000_000} if setting.least_mbps else {}
-    found = scheme_of(routing, priorities, _marking(setting), tuple((HOSTS | least).items()))
-    return replace(found, control=setting.control)
+    scheme = scheme_of(routing, priorities, _marking(setting), tuple((HOSTS | least).items()))
+    return replace(scheme, control=setting.control)
 
 
 def _lossy(routing: str, setting: TransportSetting | None) -> schemes.Scheme:
@@ -110,13 +110,6 @@ def _lossy(routing: str, setting: TransportSetting | None) -> schemes.Scheme:
     return schemes.Scheme(
         routing, "lerp", "dctcp", "pinned", _marking(setting) if setting else schemes.STEP_MARKING, hosts=hosts
     )
-
-
-def _by_switches(scheme: schemes.Scheme, setting: TransportSetting | None) -> schemes.Scheme:
-    """The same, where switches choose: they have a program for it, and go-back-N a receiver that reorders."""
-    threshold = round((setting.bias_bytes if setting else 0) / PACKET_BYTES)
-    reorder = scheme.transport == "gbn"
-    return replace(scheme, paths="shortest", routing="ugal-graph", reorder=reorder, threshold=threshold)
 
 
 class Carrier(NamedTuple):
@@ -168,12 +161,14 @@ def run(point: TransportPoint) -> TransportPoint:
     pairs = list(zip(messages.source.tolist(), messages.target.tolist(), strict=True))
     setting = point.setting if isinstance(point.setting, TransportSetting) else None
     carrier = TRANSPORTS[point.transport]
-    settings = schemes.RunSettings(
-        schemes.LinkSettings(rate_bps=RATE_BPS), carrier.memory, window=WINDOW, seed=point.seed
-    )
+    links = schemes.LinkSettings(rate_bps=RATE_BPS)
+    settings = schemes.RunSettings(links, carrier.memory, window=WINDOW, seed=point.seed)
     scheme = carrier.scheme(point.routing, setting)
     if point.routing == BY_SWITCHES:
-        scheme = _by_switches(scheme, setting)
+        # They have a program for it, and go-back-N a receiver that reorders.
+        threshold = round((setting.bias_bytes if setting else 0) / PACKET_BYTES)
+        reorder = scheme.transport == "gbn"
+        scheme = replace(scheme, paths="shortest", routing="ugal-graph", reorder=reorder, threshold=threshold)
     with ExpanderFabric(network, scheme, settings, queue_pairs=len(pairs)) as fabric:
         if point.routing == SPRAYING:
             sprays = _sprays(point, network, demand, messages, pairs)
@@ -187,8 +182,12 @@ def run(point: TransportPoint) -> TransportPoint:
             fabric.run(fabric.now_ps + POLL_PS)
         if point.routing == BY_SWITCHES:
             return _result(point, fabric, messages, *_chosen_by_switches(fabric, fed))
-        hops = _hops_of_packets(fabric, sprays) if point.routing == SPRAYING else _mean_hops(fed, messages)
-        return _result(point, fabric, messages, fed, hops)
+        if point.routing == SPRAYING:
+            links = sprays.links
+            weights = fabric.hs.candidate["packets"][fabric.flows.sender, : links.shape[1]]
+        else:
+            links, weights = fed.links, messages.size
+        return _result(point, fabric, messages, fed, float(np.average(links, weights=weights)))
 
 
 def _sprays(
@@ -209,21 +208,12 @@ def _sprays(
     return Sprays(lists, links, counts, shortest if by_length else counts)
 
 
-def _hops_of_packets(fabric: ExpanderFabric, sprays: Sprays) -> float:
-    packets = fabric.hs.candidate["packets"][fabric.flows.sender, : sprays.links.shape[1]]
-    return float(np.average(sprays.links, weights=packets))
-
-
 def _chosen_by_switches(fabric: ExpanderFabric, fed: Fed) -> tuple[Fed, float]:
     """What was fed, with the packets that took a detour, and links of a packet in the mean."""
     states = fabric.states.values()
     detours = sum(int(state.counters[schema.DECISIONS].read(1)[0]) for state in states)
     taken = [sum(int(state.counters[schema.LINKS_TAKEN].read(n)[0]) for state in states) for n in range(MOST_LINKS + 1)]
     return fed._replace(detours=detours), float(np.average(np.arange(MOST_LINKS + 1), weights=taken))
-
-
-def _mean_hops(fed: Fed, messages: MessageArrivals) -> float:
-    return float(np.average(fed.links, weights=messages.size))
 
 
 def _ways(
@@ -233,23 +223,16 @@ def _ways(
     if point.routing == "ECMP":
         return Ways(np.zeros((len(pairs), 2), np.int64), far[messages.pair])
     if point.routing == BY_SWITCHES:
-        return Ways(_ends(network, pairs), far[messages.pair])
+        # Lists name the last switch and the host, and leave the path to the switches.
+        topology = network.topology
+        targets = [topology.hosts[target] for _, target in pairs]
+        lists = [to_words(usid_address((topology.switches[one.switch].node_id, one.node_id))) for one in targets]
+        return Ways(np.array(lists, np.int64), far[messages.pair])
     routes, fractions = _routes(point, network, demand)
     rows = choose_paths(routes, fractions, messages)
     lists, links = lists_of(routes, pairs, rows.tolist()), routes.length[rows].astype(np.int64)
-    return (
-        _with_detours(point, routes, rows, messages, Ways(lists, links))
-        if point.routing == "UGAL-L"
-        else Ways(lists, links)
-    )
-
-
-def _ends(network: Expander, pairs: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
-    """Lists (n, 2) that name the last switch and the host, and leave the way to the switches."""
-    topology = network.topology
-    targets = [topology.hosts[target] for _, target in pairs]
-    lists = [to_words(usid_address((topology.switches[one.switch].node_id, one.node_id))) for one in targets]
-    return np.array(lists, np.int64)
+    ways = Ways(lists, links)
+    return _with_detours(point, routes, rows, messages, ways) if point.routing == "UGAL-L" else ways
 
 
 def _routes(point: TransportPoint, network: Expander, demand: Demand) -> tuple[ExpanderRoutes, NDArray[np.float64]]:
@@ -273,7 +256,10 @@ def _with_detours(
     """UGAL's second choice for every message: by a shortest path to a random switch and by one on from there. A message
     for which none is found that visits no switch twice has its first choice again."""
     rng, topology = np.random.default_rng([point.seed, 0x06A1]), routes.network.topology
-    onward = _next_hops(routes.network)
+    # [x][y]: neighbours of x that are nearer to y.
+    distance, n = hop_distances(routes.network), routes.network.size
+    near = [[int(z) for z in row if z >= 0] for row in routes.network.channels.neighbour]
+    onward = [[[z for z in near[x] if distance[z, y] < distance[x, y]] for y in range(n)] for x in range(n)]
     lists, links, ports = ways.lists.copy(), ways.links.copy(), np.zeros((rows.size, 2), np.int64)
     for k, row in enumerate(rows.tolist()):
         host = topology.hosts[int(messages.target[k])]
@@ -291,20 +277,12 @@ def _with_detours(
     return ways._replace(other=lists, other_links=links, ports=ports)
 
 
-def _next_hops(network: Expander) -> list[list[list[int]]]:
-    """[x][y]: neighbours of x that are nearer to y."""
-    distance, n = hop_distances(network), network.size
-    near = [[int(z) for z in row if z >= 0] for row in network.channels.neighbour]
-    return [[[z for z in near[x] if distance[z, y] < distance[x, y]] for y in range(n)] for x in range(n)]
-
-
 def _walk(onward: list[list[list[int]]], source: int, target: int, rng: np.random.Generator) -> list[int]:
-    """A random shortest path."""
-    found = [source]
-    while found[-1] != target:
-        choices = onward[found[-1]][target]
-        found.append(choices[int(rng.integers(len(choices)))])
-    return found
+    path = [source]
+    while path[-1] != target:
+        choices = onward[path[-1]][target]
+        path.append(choices[int(rng.integers(len(choices)))])
+    return path
 
 
 def _port(network: Expander, a: int, b: int) -> int:
@@ -331,7 +309,10 @@ def _feed(
         if some is None:
             continue
         if ways is not None and ways.other is not None and ways.other_links is not None and ways.ports is not None:
-            waits = _queues(fabric, ways.ports[some])
+            stats = fabric.network.port_stats()
+            keys = stats["device_id"].astype(np.int64) * 1024 + stats["port"]
+            order = np.argsort(keys)
+            waits = stats["queue_bytes"][order[np.searchsorted(keys, ways.ports[some], sorter=order)]].astype(np.int64)
             moved = some[(waits[:, 1] + bias) * ways.other_links[some] < waits[:, 0] * ways.links[some]]
             detours += moved.size
             if moved.size:
@@ -341,21 +322,13 @@ def _feed(
     return Fed(links, detours, arrived)
 
 
-def _queues(fabric: ExpanderFabric, ports: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Bytes that wait at ports."""
-    stats = fabric.network.port_stats()
-    keys = stats["device_id"].astype(np.int64) * 1024 + stats["port"]
-    order = np.argsort(keys)
-    return stats["queue_bytes"][order[np.searchsorted(keys, ports, sorter=order)]].astype(np.int64)
-
-
 def _result(
     point: TransportPoint, fabric: ExpanderFabric, messages: MessageArrivals, fed: Fed, hops: float
 ) -> TransportPoint:
     per_gbps = point.us * US / 8e3
     rates = np.diff([0, *fed.arrived]) * RATE_INTERVALS / per_gbps
     settled = judge(rates.tolist())
-    return found(
+    return answered(
         point,
         **measure(fabric, messages)[1],
         offered_gbps=round(float(messages.size.sum()) / per_gbps, 1),

@@ -69,9 +69,8 @@ class ExchangeRun:
             if self.sizes is not None:
                 raise DetourError(f"{self.fabric.name}: messages of unlike size are for two levels (ft:...)")
         elif not self.fabric.single and self.routing == "ftree-ar":
-            raise DetourError(
-                f"{self.fabric.name}: ftree-ar needs one cable between leaf and spine, as fast as a server's"
-            )
+            text = "ftree-ar needs one cable between leaf and spine, as fast as a server's"
+            raise DetourError(f"{self.fabric.name}: {text}")
 
 
 def planned(fabric: FatTree, routing: str, *, skip_unreachable: bool = False) -> tuple[PhasedMessages, int]:
@@ -80,7 +79,13 @@ def planned(fabric: FatTree, routing: str, *, skip_unreachable: bool = False) ->
     lost = tuple(fabric.unreachable())
     if lost and not skip_unreachable:
         raise DetourError(unreachable_text(fabric, lost))
-    _refuse_islands(fabric)
+    # Servers that no link joins with others, not even by a longer path, would never hear of a barrier's end.
+    here = np.flatnonzero(fabric.sizes() > 0)
+    part = islands(fabric, TreePaths(fabric).working())[here]
+    alone = here[part != np.bincount(part).argmax()] if len(part) else here
+    if len(alone):
+        why = "has no link left" if not _beside(fabric, int(alone[0])) else "is cut off from the others"
+        raise DetourError(f"{fabric.name}: leaf {alone[0]} {why}, so its servers cannot keep step with others")
     if routing == "fors":
         plan = solve(fabric, skip_unreachable=skip_unreachable)
         return PhasedMessages.of(plan), plan.phases
@@ -95,16 +100,6 @@ def planned(fabric: FatTree, routing: str, *, skip_unreachable: bool = False) ->
         plan = replace(plan, cables=baselines.cables_of(fabric, table, schedule.src, schedule.dst))
     messages = PhasedMessages.of(plan)
     return messages, messages.phases
-
-
-def _refuse_islands(fabric: FatTree) -> None:
-    """Servers that no link joins with others, not even by a longer path, would never hear of a barrier's end."""
-    here = np.flatnonzero(fabric.sizes() > 0)
-    part = islands(fabric, TreePaths(fabric).working())[here]
-    alone = here[part != np.bincount(part).argmax()] if len(part) else here
-    if len(alone):
-        why = "has no link left" if not _beside(fabric, int(alone[0])) else "is cut off from the others"
-        raise DetourError(f"{fabric.name}: leaf {alone[0]} {why}, so its servers cannot keep step with others")
 
 
 def _beside(fabric: FatTree, leaf: int) -> bool:
@@ -134,11 +129,8 @@ def planned_sizes(run: ExchangeRun) -> tuple[PhasedMessages, int, int]:
 def planner_of(routing: str) -> Planner:
     """What a routing makes of the messages that wait when links have failed."""
 
-    def fors(
-        fabric: FatTree, phase: Int64Array, src: Int64Array, dst: Int64Array, path: Int64Array
-    ) -> tuple[Int64Array, Int64Array]:
-        plan_rest = repaired if fabric.cores or not fabric.single else residual
-        return plan_rest(fabric, phase, src, dst, path)
+    def fors(fabric: FatTree, *messages: Int64Array) -> tuple[Int64Array, Int64Array]:
+        return (repaired if fabric.cores or not fabric.single else residual)(fabric, *messages)
 
     def by_table(
         fabric: FatTree, phase: Int64Array, src: Int64Array, dst: Int64Array, path: Int64Array
@@ -176,15 +168,16 @@ def execute(run: ExchangeRun, report: PhaseProgress | None = None) -> ExchangeRe
             OutageController.needs_probes(fabric, run.breaks)
             controller = OutageController(exchange, planner_of(run.routing), run.delays)
             exchange.add(controller)
-        adaptive = LeafAdaptive(exchange, period_ps=run.look_ps) if run.routing == "ftree-ar" else None
-        if adaptive:
+        adaptive = None
+        if run.routing == "ftree-ar":
+            adaptive = LeafAdaptive(exchange, period_ps=run.look_ps)
             exchange.add(adaptive)
         for done in exchange.steps():
             if report is not None:
                 report(done, messages.phases)
         if controller:
             controller.finish(exchange)
-        dead = controller.known if controller else ()
+        dead = controller.failed if controller else ()
         return replace(
             _result(run, exchange, len(whole), phases),
             moves=adaptive.moves if adaptive else 0,

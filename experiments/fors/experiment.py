@@ -13,7 +13,7 @@ from __future__ import annotations
 import random
 import statistics
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from msgspec import UNSET
@@ -25,6 +25,7 @@ from detour.control.fors import FatTree, baselines, solve
 from detour.control.fors.paper import phases_needed
 from detour.control.fors.plan import PlanSeconds
 from detour.control.fors.verify import problems
+from detour.experiments.columns import taken
 from detour.experiments.fors.exchange import ExchangeRun, execute
 from detour.experiments.fors.results import (
     ForsBreak,
@@ -100,15 +101,9 @@ def select(extent: str = "normal", seed: int = 1, message: int = MESSAGE) -> lis
     for scenario in SCENARIOS:
         chosen = baselines.by_default(fabric_of(scenario, seed))
         tables = ("ftree", "minhop") if extent == "full" else (chosen,)
+        terms = {"scenario": scenario, "phases": PHASES[extent], "message": message, "seed": seed}
         points += [
-            ForsExchangePoint(
-                scenario=scenario,
-                routing=routing,
-                default=routing == chosen,
-                phases=PHASES[extent],
-                message=message,
-                seed=seed,
-            )
+            ForsExchangePoint(routing=routing, default=routing == chosen, **terms)
             for routing in ("fors", *tables, *(() if extent == "quick" else ("ftree-ar",)))
         ]
         points.append(ForsTimesPoint(scenario=scenario, seed=seed))
@@ -128,7 +123,11 @@ def seconds(point: ForsPoint) -> float:
 def run(point: ForsPoint) -> ForsResult:
     match point:
         case ForsExchangePoint():
-            return _exchange(point)
+            fabric = fabric_of(point.scenario, point.seed)
+            pace, tuning = Pace(message=point.message), Tuning(seed=point.seed)
+            result = execute(ExchangeRun(fabric, point.routing, phases=point.phases, pace=pace, tuning=tuning))
+            kept = replace(result, planning_seconds=UNSET, plan_time=UNSET)
+            return extended(ForsExchange, kept, scenario=point.scenario, default=point.default)
         case ForsBreakPoint():
             return _break(point)
         case ForsTimesPoint():
@@ -137,26 +136,12 @@ def run(point: ForsPoint) -> ForsResult:
             return _phases(point)
 
 
-def _exchange(point: ForsExchangePoint) -> ForsExchange:
-    fabric = fabric_of(point.scenario, point.seed)
-    pace, tuning = Pace(message=point.message), Tuning(seed=point.seed)
-    found = execute(ExchangeRun(fabric, point.routing, phases=point.phases, pace=pace, tuning=tuning))
-    kept = replace(found, planning_seconds=UNSET, plan_time=UNSET)
-    return extended(ForsExchange, kept, scenario=point.scenario, default=point.default)
-
-
 def _break(point: ForsBreakPoint) -> ForsBreak:
     """One link breaks in the midst of an exchange that began without failures."""
     # Min-Hop begins as what OpenSM chooses without failures; on a linear shift the two are the same then.
-    run = ExchangeRun(
-        FatTree(SPINES, LEAVES),
-        point.routing,
-        (Break(BREAK_US * US, frozenset({BREAK_LINK})),),
-        point.phases,
-        Pace(message=point.message),
-        Tuning(seed=point.seed),
-        Delays(plan_ps=PLAN_US * US),
-    )
+    breaks = (Break(BREAK_US * US, frozenset({BREAK_LINK})),)
+    terms = Pace(message=point.message), Tuning(seed=point.seed), Delays(plan_ps=PLAN_US * US)
+    run = ExchangeRun(FatTree(SPINES, LEAVES), point.routing, breaks, point.phases, *terms)
     return extended(ForsBreak, replace(execute(run), planning_seconds=UNSET, plan_time=UNSET), broke_us=BREAK_US)
 
 
@@ -168,15 +153,8 @@ def _times(point: ForsTimesPoint) -> ForsTimes:
     begin = time.perf_counter()
     wrong = problems(plan)
     verified = time.perf_counter() - begin
-    return ForsTimes(
-        scenario=point.scenario,
-        phases=plan.phases,
-        lower_bound=plan.lower_bound,
-        optimal=plan.optimal,
-        method=plan.method,
-        verified=not wrong,
-        seconds=PlanSeconds(*(round(spent, 4) for spent in (plan.seconds.schedule, plan.seconds.route, verified))),
-    )
+    times = PlanSeconds(*(round(spent, 4) for spent in (plan.seconds.schedule, plan.seconds.route, verified)))
+    return taken(ForsTimes, point, plan, verified=not wrong, seconds=times)
 
 
 def _phases(point: ForsPhasesPoint) -> ForsPhases:
@@ -195,18 +173,17 @@ def _phases(point: ForsPhasesPoint) -> ForsPhases:
     )
 
 
-def collect(results: Iterable[ForsResult | None]) -> ForsFindings:
+def collect(results: Sequence[ForsResult]) -> ForsFindings:
     """A row for each scenario, and what is behind them."""
-    found = list(results)
-    runs = [result for result in found if isinstance(result, ForsExchange)]
+    runs = [result for result in results if isinstance(result, ForsExchange)]
     base = next((run.throughput_gbps for run in runs if (run.scenario, run.routing) == ("0F", "fors")), None)
     return ForsFindings(
         topology=f"FT(2;{SPINES},{LEAVES})",
         throughput=[_row(name, runs, base) for name in SCENARIOS if any(run.scenario == name for run in runs)],
-        times=[result for result in found if isinstance(result, ForsTimes)],
-        phases=[result for result in found if isinstance(result, ForsPhases)],
+        times=[result for result in results if isinstance(result, ForsTimes)],
+        phases=[result for result in results if isinstance(result, ForsPhases)],
         paper_seconds=PAPER_SECONDS,
-        breaks=[result for result in found if isinstance(result, ForsBreak)],
+        breaks=[result for result in results if isinstance(result, ForsBreak)],
         runs=runs,
     )
 

@@ -75,15 +75,15 @@ def _divided(
 ) -> PhasedMessages:
     """`parts`: of what a leaf has for another, paths and how much goes over each, 1 in sum."""
     columns: list[list[int]] = [[], [], [], []]
-    known: dict[tuple[int, int], tuple[Int64Array, np.ndarray]] = {}
+    divisions: dict[tuple[int, int], tuple[Int64Array, np.ndarray]] = {}
     for src, dst, size in zip(*(column.tolist() for column in _pairs(fabric, sizes)), strict=True):
         u, v = src // fabric.hosts, dst // fabric.hosts
         if u == v:
             pieces = [(INSIDE, size)]
         else:
-            if (u, v) not in known:
-                known[u, v] = parts(u, v)
-            path, share = known[u, v]
+            if (u, v) not in divisions:
+                divisions[u, v] = parts(u, v)
+            path, share = divisions[u, v]
             edges = np.rint(np.cumsum(share) * size).astype(int)
             pieces = list(zip(path.tolist(), np.diff(edges, prepend=0).tolist(), strict=True))
         for path, part in pieces:
@@ -140,7 +140,7 @@ def emptiest(fabric: FatTree, src: Int64Array, dst: Int64Array) -> Int64Array:
     paths = TreePaths(fabric)
     up = paths.working()
     load = np.zeros((2, len(paths.links)))
-    found = np.full(len(src), INSIDE, np.int64)
+    chosen = np.full(len(src), INSIDE, np.int64)
     for k, (u, v) in enumerate(zip((src // fabric.hosts).tolist(), (dst // fabric.hosts).tolist(), strict=True)):
         if u == v:
             continue
@@ -150,7 +150,7 @@ def emptiest(fabric: FatTree, src: Int64Array, dst: Int64Array) -> Int64Array:
         sides = crossed[:, :half], crossed[:, half:]
         fullest = np.stack([np.where(side >= 0, load[end, side], 0) for end, side in enumerate(sides)]).max(axis=(0, 2))
         best = int(np.argmin(fullest))
-        found[k] = usable[best]
+        chosen[k] = usable[best]
         for end, side in enumerate(sides):
             load[end, side[best][side[best] >= 0]] += 1
-    return found
+    return chosen

@@ -151,25 +151,21 @@ def compare(
 
 def _row(fabric: FatTree, sizes: Int64Array, bound: int, count: int, way: RivalWay, *, measure: bool) -> RivalRow:
     messages = way.messages
-    ideal = round(_ideal(fabric, way) / bound, 4)
+    phases = phase_bytes(fabric, way.planned)
+    ideal = round((float(phases.sum()) if way.inside is None else way.inside.whole(phases)) / bound, 4)
     planned = RivalRow(failures=count, scheme=way.scheme, phases=messages.phases, pieces=len(messages), ideal=ideal)
     if not measure:
         return planned
     mean = max(round(float(sizes.mean())), 1)
-    found = execute(ExchangeRun(fabric, messages=messages, pace=Pace(mean), tuning=way.tuning))
-    took = _whole_us(way, found.phase_lengths_us) / (bound * 8e6 / way.tuning.rate_bps)
+    result = execute(ExchangeRun(fabric, messages=messages, pace=Pace(mean), tuning=way.tuning))
+    took = _whole_us(way, result.phase_lengths_us) / (bound * 8e6 / way.tuning.rate_bps)
     return replace(
         planned,
         measured=round(took, 4),
-        most_flows_on_a_link=None if way.sent is not None else found.most_flows_on_a_link.max,
-        retransmitted_packets=found.exchange.retransmitted_packets,
-        delivered=found.exchange.delivered == found.exchange.messages,
+        most_flows_on_a_link=None if way.sent is not None else result.most_flows_on_a_link.max,
+        retransmitted_packets=result.exchange.retransmitted_packets,
+        delivered=result.exchange.delivered == result.exchange.messages,
     )
-
-
-def _ideal(fabric: FatTree, way: RivalWay) -> float:
-    phases = phase_bytes(fabric, way.planned)
-    return float(phases.sum()) if way.inside is None else way.inside.whole(phases)
 
 
 def _whole_us(way: RivalWay, phases_us: Sequence[float]) -> float:
@@ -233,11 +229,10 @@ def _on_the_fabric(fabric: FatTree, sizes: Int64Array, tuning: Tuning) -> Iterat
 
 
 def _planned(fabric: FatTree, routing: str, sizes: Int64Array, tuning: Tuning) -> PhasedMessages:
-    """Phases of FORS, or a linear shift under Min-Hop."""
     if fabric.cores:
         size = int(sizes.max())
-        found = PhasedMessages.of(solve(fabric)) if routing == "fors" else tier_min_hop(fabric)
-        return replace(found, size=np.full(len(found), size, np.int64))
+        messages = PhasedMessages.of(solve(fabric)) if routing == "fors" else tier_min_hop(fabric)
+        return replace(messages, size=np.full(len(messages), size, np.int64))
     return planned_sizes(ExchangeRun(fabric, routing, tuning=tuning, sizes=sizes))[0]
 
 
@@ -248,11 +243,11 @@ _WIDTH = 120
 """of lines of documents"""
 
 
-def write_block(page: Path, command: str, found: Rivals) -> None:
+def write_block(page: Path, command: str, rivals: Rivals) -> None:
     """Writes the block of `command` (its options, without `--write`). Raises `DetourError`: the page cannot be read or
     written, or a block in it has no end."""
     begin = fill(f"<!-- {command} -->", _WIDTH, break_long_words=False, break_on_hyphens=False)
-    block = f"{begin}\n{_caption(found)}\n\n{markdown(_table(found))}\n{_END}"
+    block = f"{begin}\n{_caption(rivals)}\n\n{markdown(_table(rivals))}\n{_END}"
     try:
         text = page.read_text() if page.exists() else ""
         before, mark, behind = text.partition(begin)
@@ -267,18 +262,18 @@ def write_block(page: Path, command: str, found: Rivals) -> None:
         raise DetourError(f"{page}: {getattr(error, 'strerror', None) or 'is no text'}") from error
 
 
-def _caption(found: Rivals) -> str:
-    what = "in brackets ideal" if found.rows[0].measured is not None else "ideal"
-    machines = f", machines {found.scale_up}" if found.scale_up else ""
-    return f"{found.topology}, {found.servers} servers{machines}, {found.sizes}, {found.mean_bytes:,} bytes; {what}:"
+def _caption(rivals: Rivals) -> str:
+    what = "in brackets ideal" if rivals.rows[0].measured is not None else "ideal"
+    machines = f", machines {rivals.scale_up}" if rivals.scale_up else ""
+    messages = f"{rivals.sizes}, {rivals.mean_bytes:,} bytes"
+    return f"{rivals.topology}, {rivals.servers} servers{machines}, {messages}; {what}:"
 
 
-def _table(found: Rivals) -> Table[int]:
-    cells = {(row.failures, row.scheme): _cell(row) for row in found.rows}
-    schemes = dict.fromkeys(row.scheme for row in found.rows)
+def _table(rivals: Rivals) -> Table[int]:
+    cells: dict[tuple[int, str], str] = {}
+    for rival in rivals.rows:
+        text = f"{rival.ideal:.3f}" if rival.measured is None else f"{rival.measured:.3f} ({rival.ideal:.3f})"
+        cells[rival.failures, rival.scheme] = text
+    schemes = dict.fromkeys(row.scheme for row in rivals.rows)
     columns = [left(name, lambda count, name=name: cells[count, name]) for name in schemes]
-    return Table((right("f", str), *columns), list(found.bounds_us))
-
-
-def _cell(row: RivalRow) -> str:
-    return f"{row.ideal:.3f}" if row.measured is None else f"{row.measured:.3f} ({row.ideal:.3f})"
+    return Table((right("f", str), *columns), list(rivals.bounds_us))

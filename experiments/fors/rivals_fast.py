@@ -126,10 +126,10 @@ class Levelled:
     def peers(self) -> Int64Array:
         """(n, n) bytes as they go over the fabric: from each server to the one in its own place of other machines."""
         count, hosts = len(self.held), self.scale_up.hosts
-        found, place = np.zeros((count, count), np.int64), np.arange(count) % hosts
+        sizes, place = np.zeros((count, count), np.int64), np.arange(count) % hosts
         for machine in range(count // hosts):
-            found[np.arange(count), machine * hosts + place] = self.share[:, machine]
-        return found
+            sizes[np.arange(count), machine * hosts + place] = self.share[:, machine]
+        return sizes
 
     def work(self, messages: PhasedMessages) -> InsideWork:
         """What is inside machines before, during and after these phases, which send all of `peers`."""

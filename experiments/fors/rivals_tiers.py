@@ -43,11 +43,11 @@ def tier_shares(fabric: FatTree) -> Callable[[int, int], tuple[Int64Array, np.nd
     def parts(source: int, target: int) -> tuple[Int64Array, np.ndarray]:
         usable = paths.usable(source, target, up)
         plane, core, *_ = paths.parts(usable)
-        found = share[source, target, plane]
+        part = share[source, target, plane]
         pods = fabric.pod_of[source], fabric.pod_of[target]
         if pods[0] != pods[1]:
-            found = found * over[pods[0], pods[1], plane, core]
-        return usable, found / found.sum()
+            part = part * over[pods[0], pods[1], plane, core]
+        return usable, part / part.sum()
 
     return parts
 
@@ -70,5 +70,5 @@ def tier_min_hop(fabric: FatTree) -> PhasedMessages:
     leaf, pod = src // fabric.hosts, src // (fabric.hosts * fabric.leaves)
     chosen = np.where(leaf == dst // fabric.hosts, INSIDE, plane[leaf, dst])
     above = np.where(pod == dst // (fabric.hosts * fabric.leaves), -1, core[pod, chosen, dst])
-    found = PhasedMessages(shift, src, dst, paths.of(chosen, above, np.zeros_like(chosen), np.zeros_like(chosen)))
-    return found.only((leaf == dst // fabric.hosts) | (chosen != INSIDE))
+    messages = PhasedMessages(shift, src, dst, paths.of(chosen, above, np.zeros_like(chosen), np.zeros_like(chosen)))
+    return messages.only((leaf == dst // fabric.hosts) | (chosen != INSIDE))

@@ -16,16 +16,16 @@ from detour.experiments.columns import columns, table
 from detour.experiments.fors.results import ForsBreak, ForsFindings, ForsPhases, ForsRow, ForsTimes
 
 
-def tables(found: ForsFindings) -> list[Table[Any]]:
+def tables(findings: ForsFindings) -> list[Table[Any]]:
     """All, in the order in which they are read."""
-    phases = [_ForPhases(each, f) for each in found.phases for f in (1, len(each.phases) // 4, len(each.phases) // 2)]
-    mean = found.paper_seconds["mean"]
+    phases = [_ForPhases(of, f) for of in findings.phases for f in (1, len(of.phases) // 4, len(of.phases) // 2)]
+    mean = findings.paper_seconds["mean"]
     return [
-        table(ForsRow, found.throughput, f"{found.topology}: throughput a server, Gb/s"),
-        Table(_BREAKS, found.breaks, "a link breaks in the midst of an exchange, us"),
+        table(ForsRow, findings.throughput, f"{findings.topology}: throughput a server, Gb/s"),
+        Table(_BREAKS, findings.breaks, "a link breaks in the midst of an exchange, us"),
         Table(
             (*columns(ForsTimes), *map(_took, ("schedule", "route", "verify"))),
-            found.times,
+            findings.times,
             f"computing, ms (paper: {mean} s on average where its ILP is needed)",
         ),
         Table(_PHASES, phases, "phases with f failed links at a leaf (Fig. 7)"),
@@ -94,16 +94,16 @@ _BARS: tuple[tuple[str, str, Callable[[ForsRow], tuple[str | None, float | None,
 """label, colour, (routing, its Gb/s, the paper's) of a scenario"""
 
 
-def draw(found: ForsFindings, file: Path) -> None:
+def draw(findings: ForsFindings, file: Path) -> None:
     """FORS: throughput a server in every scenario (Figs. 3 and 6), factors of phases (Fig. 7), and how long phases take
     when a link breaks."""
-    rows = found.throughput
+    rows = findings.throughput
     drawing.need(rows)
-    plt, figure, axes = drawing.row(3 if found.breaks else 2, 6.0)
+    plt, figure, axes = drawing.row(3 if findings.breaks else 2, 6.0)
     _fors_throughput(axes[0], rows)
-    if found.breaks:
-        _fors_break(axes[2], found.breaks)
-    for k, entry in enumerate(found.phases):
+    if findings.breaks:
+        _fors_break(axes[2], findings.breaks)
+    for k, entry in enumerate(findings.phases):
         most = max(entry.reduction)
         axes[1].plot(entry.reduction, entry.factor, ".-", color=f"C{k}", label=entry.topology)
         axes[1].plot(entry.reduction, entry.paper_factor, "x", color=f"C{k}", markersize=4)

@@ -9,7 +9,7 @@ congestion control.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
@@ -21,8 +21,8 @@ from detour.base.times import US
 from detour.control.policy import Amount, RedMarking, StepMarking
 from detour.engine.jitter import AUTO
 from detour.experiments import running
-from detour.experiments.columns import cell, combined, mean, row, shown, table, taken
-from detour.experiments.running import RunTimes, Steady, jain
+from detour.experiments.columns import cell, combined, grouped, mean, row, shown, table, taken
+from detour.experiments.running import RunTimes, jain
 from detour.experiments.steady import draws_of, spread
 from detour.fabric.backends.virtual.fabric import ENDLESS, VirtualFabric
 from detour.fabric.backends.virtual.scheme import LinkSettings, RunSettings, Scheme
@@ -79,10 +79,16 @@ def select(
 ) -> list[LossPoint]:
     """The points: every transport without loss, with each loss, with reordering, and with contention. Raises
     `DetourError`: no such probability, or more senders than hosts."""
-    _check(loss, senders)
+    for probability in loss:
+        if not 0 < probability < 1:
+            raise DetourError(f"a loss of {probability:g} is no probability between 0 and 1")
+    hosts = len(parse_topology(ROAD_TOPOLOGY).hosts) // 2
+    for count in senders:
+        if not 2 <= count <= hosts:
+            raise DetourError(f"{count} senders; 2 to {hosts} can share the link")
     plain = LossPoint(virtual_us=_VIRTUAL_US[extent], transport="", control="")
     middle = sorted(loss)[len(loss) // 2] if loss else 0.0
-    roads = dict.fromkeys([(0.0, 0.0), *((each, 0.0) for each in loss), (0.0, REORDERING), (middle, REORDERING)])
+    roads = dict.fromkeys([(0.0, 0.0), *((lost, 0.0) for lost in loss), (0.0, REORDERING), (middle, REORDERING)])
     return [
         replace(point, transport=transport, control=control, seed=1 + draw)
         for transport, control in LOSS_SCHEMES
@@ -92,16 +98,6 @@ def select(
         )
         for draw in range(draws_of(extent) if seeds is None else seeds)
     ]
-
-
-def _check(losses: Sequence[float], senders: Sequence[int]) -> None:
-    for loss in losses:
-        if not 0 < loss < 1:
-            raise DetourError(f"a loss of {loss:g} is no probability between 0 and 1")
-    hosts = len(parse_topology(ROAD_TOPOLOGY).hosts) // 2
-    for count in senders:
-        if not 2 <= count <= hosts:
-            raise DetourError(f"{count} senders; 2 to {hosts} can share the link")
 
 
 def seconds(point: LossPoint) -> float:
@@ -131,33 +127,27 @@ def run(point: LossPoint) -> LossRun:
     scheme = LOSS_SCHEMES[point.transport, point.control]
     # Who shares a full queue depends on phases; a connection alone does not.
     jitter_ps = AUTO if point.senders > 1 else None
-    with VirtualFabric(
-        topology, scheme, RunSettings(links=ROAD_LINKS, seed=point.seed, jitter_ps=jitter_ps), queue_pairs=point.senders
-    ) as fabric:
+    settings = RunSettings(links=ROAD_LINKS, seed=point.seed, jitter_ps=jitter_ps)
+    with VirtualFabric(topology, scheme, settings, queue_pairs=point.senders) as fabric:
         link = next(link for link in topology.links if link.kind != "host")
-        late_ps = LATE_PACKETS * _PACKET_TIME_PS
-        fabric.network.set_faults(
-            fabric.link_ends(link.index)[0], loss=point.loss, late=point.reordering, late_ps=late_ps
-        )
+        faults = {"loss": point.loss, "late": point.reordering, "late_ps": LATE_PACKETS * _PACKET_TIME_PS}
+        fabric.network.set_faults(fabric.link_ends(link.index)[0], **faults)
         fabric.connect([(number, half + number) for number in range(point.senders)])
         fabric.send(ENDLESS)
-        return _summed_up(point, fabric, running.settle(fabric, point))
-
-
-def _summed_up(point: LossPoint, fabric: VirtualFabric, found: Steady) -> LossRun:
-    counted = {name: int(fabric.column(f"st_{name}").sum()) for name in ("lost", "spurious", "retransmitted")}
-    return taken(
-        LossRun,
-        point,
-        goodput_gbps=round(found.goodput_gbps, 3),
-        steady=found.steady,
-        virtual_ms=round(found.seconds * 1e3, 3),
-        jain=round(jain(found.per_connection_gbps), 4),
-        mean_queue_bytes=_mean_queue(fabric, point),
-        drops=int(fabric.network.port_stats()["queue_drops"].sum()),
-        timeouts=int(fabric.column("st_rtos").sum()),
-        **counted,
-    )
+        steady = running.settle(fabric, point)
+        counted = {name: int(fabric.column(f"st_{name}").sum()) for name in ("lost", "spurious", "retransmitted")}
+        return taken(
+            LossRun,
+            point,
+            goodput_gbps=round(steady.goodput_gbps, 3),
+            steady=steady.steady,
+            virtual_ms=round(steady.seconds * 1e3, 3),
+            jain=round(jain(steady.per_connection_gbps), 4),
+            mean_queue_bytes=_mean_queue(fabric, point),
+            drops=int(fabric.network.port_stats()["queue_drops"].sum()),
+            timeouts=int(fabric.column("st_rtos").sum()),
+            **counted,
+        )
 
 
 def _mean_queue(fabric: VirtualFabric, point: LossPoint) -> int:
@@ -226,12 +216,9 @@ class LossFindings:
     contention: Sequence[ContentionRow]
 
 
-def collect(results: Iterable[LossRun | None]) -> LossFindings:
+def collect(results: Sequence[LossRun]) -> LossFindings:
     """The rows, in the order of the points."""
-    cells: dict[tuple[Any, ...], list[LossRun]] = {}
-    for one in results:
-        if one is not None:
-            cells.setdefault((one.transport, one.control, one.loss, one.reordering, one.senders), []).append(one)
+    cells = grouped(results, lambda run: (run.transport, run.control, run.loss, run.reordering, run.senders))
     rows, contention = [], []
     for (transport, control, _, _, senders), runs in cells.items():
         if senders > 1:
@@ -241,25 +228,24 @@ def collect(results: Iterable[LossRun | None]) -> LossFindings:
         good = {run.seed: run.goodput_gbps for run in cells.get((transport, control, 0.0, 0.0, 1), [])}
         whole = [run for run in runs if good.get(run.seed)]
         if whole:
-            rows.append(_road(whole, [run.goodput_gbps / good[run.seed] for run in whole]))
+            fractions = [run.goodput_gbps / good[run.seed] for run in whole]
+            lost = sum(run.lost for run in whole)
+            rows.append(
+                combined(
+                    RoadRow,
+                    whole,
+                    fraction_of_lossless=round(fmean(fractions), 4),
+                    spread=spread(fractions, 4),
+                    draws=len(whole),
+                    spurious_fraction=round(sum(run.spurious for run in whole) / lost, 4) if lost else None,
+                )
+            )
     return LossFindings(rows, contention)
 
 
-def _road(runs: list[LossRun], fractions: list[float]) -> RoadRow:
-    lost = sum(run.lost for run in runs)
-    return combined(
-        RoadRow,
-        runs,
-        fraction_of_lossless=round(fmean(fractions), 4),
-        spread=spread(fractions, 4),
-        draws=len(runs),
-        spurious_fraction=round(sum(run.spurious for run in runs) / lost, 4) if lost else None,
-    )
-
-
-def tables(found: LossFindings) -> list[Table[Any]]:
+def tables(findings: LossFindings) -> list[Table[Any]]:
     """One connection on a bad road, and several on a full link."""
     return [
-        table(RoadRow, found.rows, f"One connection, 100 Gb/s ({ROAD_TOPOLOGY})"),
-        table(ContentionRow, found.contention, "Several connections on one link"),
+        table(RoadRow, findings.rows, f"One connection, 100 Gb/s ({ROAD_TOPOLOGY})"),
+        table(ContentionRow, findings.contention, "Several connections on one link"),
     ]

@@ -3,22 +3,20 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from msgspec import UNSET
 
 from detour.base.errors import DetourError
-from detour.experiments.columns import row, shown, taken
+from detour.experiments.columns import grouped, row, shown, taken
 from detour.experiments.nonshortest import experiment as nonshortest
 from detour.experiments.nonshortest.additions import Addition, additions_of
 from detour.experiments.nonshortest.experiment import (
     NonshortestPoint,
     NonshortestRun,
     NonshortestSelection,
-    TrafficCase,
     find_topology,
     gain_over,
 )
@@ -38,11 +36,11 @@ def cells(topology: str, pattern: str | None, pairs: tuple[int, ...]) -> list[tu
     or pattern."""
     network = find_topology(topology)[1]
     if pattern is None and not pairs:
-        found = [(name, min(count, pair_count(network, name))) for name, count in ABLATED]
+        traffic = [(name, min(count, pair_count(network, name))) for name, count in ABLATED]
     else:
         name = pattern or "adv1"
-        found = [(name, count) for count in pairs or (pairs_of_load(network, name, load) for load in LOADS)]
-    return list(dict.fromkeys(found))
+        traffic = [(name, count) for count in pairs or (pairs_of_load(network, name, load) for load in LOADS)]
+    return list(dict.fromkeys(traffic))
 
 
 @dataclass(frozen=True)
@@ -86,7 +84,7 @@ def select(what: NonshortestSelection) -> list[NonshortestPoint]:
     `DetourError`: the rule that a parameter breaks."""
     points = []
     for name in what.schemes:
-        left_out = [UNSET, *(one.name for one in _additions(what.topology, name))]
+        left_out = [UNSET, *(addition.name for addition in _additions(what.topology, name))]
         points += [
             point
             for without in left_out
@@ -116,29 +114,20 @@ def select_asked(
 
 def _additions(topology: str, name: str) -> list[Addition]:
     """Those that make a difference to the scheme as it is set on a topology."""
-    one = scheme(name)
-    return additions_of(chosen(find_topology(topology)[1], one).of(one))
+    plain = scheme(name)
+    return additions_of(chosen(find_topology(topology)[1], plain).of(plain))
 
 
-def collect(results: Iterable[NonshortestRun | None]) -> SettingFindings:
-    """What is known of every addition of every scheme that was run."""
-    runs = [run for run in results if run is not None]
-    cells: defaultdict[tuple[str, TrafficCase, str], list[NonshortestRun]] = defaultdict(list)
-    for run in runs:
-        cells[run.scheme, run.traffic, run.without or ""].append(run)
-    traffics = {name: dict.fromkeys(run.traffic for run in runs if run.scheme == name) for name in ABLATED_SCHEMES}
+def collect(runs: Sequence[NonshortestRun]) -> SettingFindings:
+    """What every addition of every scheme that was run is worth, on the draws of which both were run."""
+    cells = grouped(runs, lambda run: (run.scheme, run.traffic, run.without or ""))
     rows = []
-    for name, cases in traffics.items():
-        found = {one.name: one for case in cases for one in _additions(case.topology, name)}
-        for one in found.values():
-            worth = [_worth(case, cells[name, case, ""], cells[name, case, one.name]) for case in cases]
-            known = [each for each in worth if each is not None]
-            rows.append(taken(SettingRow, one, scheme=name, worth=known))
-    set_to = {run.scheme: run.setting for run in runs if not run.without}
-    return SettingFindings(set_to, rows, runs)
-
-
-def _worth(traffic: TrafficCase, whole: Sequence[NonshortestRun], without: Sequence[NonshortestRun]) -> Worth | None:
-    """On the draws of which both were run."""
-    gain = gain_over(traffic, whole, without)
-    return Worth(*traffic, gain.gain, gain.draws, gain.spread, gain.steady) if gain else None
+    for name in ABLATED_SCHEMES:
+        cases = dict.fromkeys(run.traffic for run in runs if run.scheme == name)
+        additions = {addition.name: addition for case in cases for addition in _additions(case.topology, name)}
+        for addition in additions.values():
+            pairs = {c: (cells.get((name, c, ""), ()), cells.get((name, c, addition.name), ())) for c in cases}
+            gains = {case: gain_over(case, *pair) for case, pair in pairs.items()}
+            worth = [Worth(*case, g.gain, g.draws, g.spread, g.steady) for case, g in gains.items() if g]
+            rows.append(taken(SettingRow, addition, scheme=name, worth=worth))
+    return SettingFindings({run.scheme: run.setting for run in runs if not run.without}, rows, runs)

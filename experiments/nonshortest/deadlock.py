@@ -9,7 +9,7 @@ and the number of virtual channels only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -96,37 +96,28 @@ def run(point: Figure2Point) -> Figure2Run:
     chosen = case_scheme(point.case)
     with running.open_fabric(topology, chosen, pairs, running.settings(len(pairs), point.seed)) as fabric:
         running.start(fabric, ENDLESS)
-        found = run_until_stuck(fabric, RUN_PS)
-        return taken(
-            Figure2Run,
-            point,
-            chosen,
-            running.counters(fabric),
-            found,
-            deadlock=bool(found.queues),
-            paper=PAPER[point.case],
-            queues=found.names,
-            goodput_gbps_before=round(found.goodput_gbps_before, 3),
-            goodput_gbps_after=round(found.goodput_gbps_after, 3),
-        )
+        stuck = run_until_stuck(fabric, RUN_PS)
+        rates = {name: round(getattr(stuck, name), 3) for name in ("goodput_gbps_before", "goodput_gbps_after")}
+        terms = {"deadlock": bool(stuck.queues), "paper": PAPER[point.case], "queues": stuck.names}
+        return taken(Figure2Run, point, chosen, running.counters(fabric), stuck, **terms, **rates)
 
 
-def collect(results: Iterable[Figure2Run | None]) -> Figure2Findings:
+def collect(runs: Sequence[Figure2Run]) -> Figure2Findings:
     """All runs."""
-    return Figure2Findings(FIGURE_2, [result for result in results if result is not None])
+    return Figure2Findings(FIGURE_2, runs)
 
 
-def tables(found: Figure2Findings) -> list[Table[Figure2Run]]:
+def tables(findings: Figure2Findings) -> list[Table[Figure2Run]]:
     """A row for every run, runs of several seeds told apart, and the queues that are stuck."""
-    several = len({run.seed for run in found.points}) > 1
+    several = len({run.seed for run in findings.points}) > 1
     shown_columns = [column for column in columns(Figure2Run) if several or column.name != "seed"]
-    lines = [f"  {line}" for line in stuck(found)]
+    lines = [f"  {line}" for line in stuck(findings)]
     notes = ["Queues that can never move again:", *lines] if lines else ()
-    return [Table(shown_columns, found.points, found.topology, notes)]
+    return [Table(shown_columns, findings.points, findings.topology, notes)]
 
 
-def stuck(found: Figure2Findings) -> list[str]:
+def stuck(findings: Figure2Findings) -> list[str]:
     """Queues that can never move again, a line for every run that has some."""
-    several = len({run.seed for run in found.points}) > 1
-    names = {run: f"{run.case}, seed {run.seed}" if several else run.case for run in found.points}
+    several = len({run.seed for run in findings.points}) > 1
+    names = {run: f"{run.case}, seed {run.seed}" if several else run.case for run in findings.points}
     return [f"{name}: {'; '.join(run.queues)}" for run, name in names.items() if run.queues]

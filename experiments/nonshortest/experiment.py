@@ -10,6 +10,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 from msgspec import UNSET, UnsetType
@@ -18,14 +19,14 @@ from detour.base.dataplane import PACKET_BYTES
 from detour.base.errors import DetourError
 from detour.base.records import from_json, given
 from detour.base.times import US
+from detour.control.graph_files import open_topology
 from detour.control.routes.adaptive import check_routing
-from detour.control.topology_files import open_topology
 from detour.experiments import running
-from detour.experiments.columns import cell, row, shown, taken
-from detour.experiments.nonshortest import paper
+from detour.experiments.columns import cell, grouped, row, shown, taken
+from detour.experiments.nonshortest import paper, settings
 from detour.experiments.nonshortest.additions import undo
 from detour.experiments.nonshortest.paper import LoadLevel
-from detour.experiments.nonshortest.settings import THRESHOLDS, Setting, chosen
+from detour.experiments.nonshortest.settings import THRESHOLDS, Setting
 from detour.experiments.nonshortest.workloads import PATTERNS, ceiling, pair_count, pairs_of_load, sample
 from detour.experiments.running import CompletionRun, MeasuredRun, RunTimes, SteadyRun
 from detour.experiments.steady import TOLERANCE, draws_of, spread
@@ -185,9 +186,9 @@ def decode(value: Any) -> NonshortestRun:
 def find_topology(name: str) -> tuple[str, Topology]:
     """(D1, D2, D3 or the text itself, topology). Of a file or of code of one's own the text says in which state. Raises
     `DetourError`: there is no such topology, or its links have rates of their own, which ceilings do not count."""
-    known = paper.TOPOLOGIES.get(name.upper())
-    if known:
-        return name.upper(), parse_topology(known)
+    spec = paper.TOPOLOGIES.get(name.upper())
+    if spec:
+        return name.upper(), parse_topology(spec)
     topology = open_topology(name)
     if topology.rate_bps or any(link.speed != 1 or link.delay_ps is not None for link in topology.links):
         raise DetourError(f"{name}: its links have rates or delays of their own; here all links are alike")
@@ -215,12 +216,12 @@ def select(what: NonshortestSelection) -> list[NonshortestPoint]:
     for count in what.pairs:
         sample(topology, what.pattern, count, 1)
     points = []
-    for one in map(scheme, what.schemes):
-        _check(topology, one, what)
+    for chosen in map(scheme, what.schemes):
+        _check(topology, chosen, what)
         if what.without is not UNSET:
-            undo(one, what.without)
-        point = _point(name, topology, what, one)
-        thresholds = what.thresholds if one.routing == "adaptive" and what.thresholds else (point.threshold,)
+            undo(chosen, what.without)
+        point = _point(name, topology, what, chosen)
+        thresholds = what.thresholds if chosen.routing == "adaptive" and what.thresholds else (point.threshold,)
         points += [
             replace(point, pairs=count, seed=what.first_seed + draw, threshold=threshold)
             for count in what.pairs
@@ -280,45 +281,31 @@ def run_times(topology: Topology, pattern: str, extent: str) -> RunTimes:
 
 def _check(topology: Topology, chosen: Scheme, what: NonshortestSelection) -> None:
     """Whether the scheme's entries and buffers are possible there."""
-
     if chosen.paths == "telemetry" and topology.valiant_groups < 3:
-        raise DetourError(
-            f"{chosen.name} goes by way of a third group; {topology.spec} has {topology.groups} groups of hosts"
-        )
+        groups = f"{topology.spec} has {topology.groups} groups of hosts"
+        raise DetourError(f"{chosen.name} goes by way of a third group; {groups}")
     check_routing(topology, chosen.policy)
+    memory, links = SwitchMemory(headroom_bytes=given(what.headroom_bytes, None)), _links(what.delays_us)
     for switch in topology.switches:
         cabled = sum(peer is not None for peer in switch.ports)
-        buffers = SwitchMemory(headroom_bytes=given(what.headroom_bytes, None)).of_switch(
-            cabled, chosen.lossless, _links(what.delays_us)
-        )
-        buffers.shared_bytes(cabled)
+        memory.of_switch(cabled, chosen.lossless, links).shared_bytes(cabled)
 
 
-def _point(name: str, topology: Topology, what: NonshortestSelection, one: Scheme) -> NonshortestPoint:
+def _point(name: str, topology: Topology, what: NonshortestSelection, plain: Scheme) -> NonshortestPoint:
     """Of a scheme, with the first number and draw of pairs."""
-    setting = dict(what.settings).get(one.name) or chosen(topology, one)
+    setting = dict(what.settings).get(plain.name) or settings.chosen(topology, plain)
     if what.step_bytes is not None and len(setting.ecn_bytes) == 1:
         setting = replace(setting, ecn_bytes=(what.step_bytes,))
-    return taken(
-        NonshortestPoint,
-        what,
-        run_times(topology, what.pattern, what.times),
-        setting,
-        topology=name,
-        scheme=one.name,
-        pairs=what.pairs[0],
-        seed=what.first_seed,
-        control=what.control or setting.control,
-        loss=what.loss or UNSET,
-        hosts=what.hosts or UNSET,
-    )
+    times = run_times(topology, what.pattern, what.times)
+    draw = {"topology": name, "scheme": plain.name, "pairs": what.pairs[0], "seed": what.first_seed}
+    changes = {"control": what.control or setting.control, "loss": what.loss or UNSET, "hosts": what.hosts or UNSET}
+    return taken(NonshortestPoint, what, times, setting, **draw, **changes)
 
 
 def _links(delays_us: Sequence[float], overhead_bytes: int = 0) -> LinkSettings:
     host, local, between = (round(delay * US) for delay in delays_us)
-    return LinkSettings(
-        host_delay_ps=host, local_delay_ps=local, global_delay_ps=between, overhead_bytes=overhead_bytes
-    )
+    delays = {"host_delay_ps": host, "local_delay_ps": local, "global_delay_ps": between}
+    return LinkSettings(**delays, overhead_bytes=overhead_bytes)
 
 
 def seconds(point: NonshortestPoint) -> float:
@@ -330,12 +317,12 @@ def seconds(point: NonshortestPoint) -> float:
     return _START_SECONDS + len(topology.switches) / 50 + packets * _HOPS_A_PACKET / _HOPS_A_SECOND
 
 
-def changed(one: Scheme, point: NonshortestPoint) -> Scheme:
+def changed(plain: Scheme, point: NonshortestPoint) -> Scheme:
     """The scheme with what the point sets it to and changes about it."""
-    one = point.setting.of(one)
+    tuned = point.setting.of(plain)
     if point.without is not UNSET:
-        one = undo(one, point.without)
-    return replace(one, hosts=(*one.hosts, *given(point.hosts, {}).items()))
+        tuned = undo(tuned, point.without)
+    return replace(tuned, hosts=(*tuned.hosts, *given(point.hosts, {}).items()))
 
 
 def run(point: NonshortestPoint) -> NonshortestRun:
@@ -344,21 +331,18 @@ def run(point: NonshortestPoint) -> NonshortestRun:
     pairs = sample(topology, point.pattern, point.pairs, point.seed)
     memory = SwitchMemory(headroom_bytes=given(point.headroom_bytes, None))
     loss = given(point.loss, 0.0)
-    settings = running.settings(
-        len(pairs), point.seed, _links(point.delays_us, given(point.overhead_bytes, 0)), memory, loss
-    )
+    links = _links(point.delays_us, given(point.overhead_bytes, 0))
+    terms = topology, chosen, pairs, running.settings(len(pairs), point.seed, links, memory, loss)
     most = ceiling(topology, pairs, shortest_only=chosen.routing == "minimal")
     if point.message_bytes is not UNSET:
-        kind = CompletionNonshortestRun
-        found = running.completion_times(topology, chosen, pairs, settings, point.message_bytes)
+        kind, measured = CompletionNonshortestRun, running.completion_times(*terms, point.message_bytes)
     else:
-        kind = SteadyNonshortestRun
-        found = running.steady_state(topology, chosen, pairs, settings, point)
+        kind, measured = SteadyNonshortestRun, running.steady_state(*terms, point)
     return taken(
         kind,
-        found,
+        measured,
         point,
-        ceiling_gbps=most.gbps(settings.links.rate_bps),
+        ceiling_gbps=most.gbps(links.rate_bps),
         ceiling_bound=most.bound,
         loss=loss,
         paper=paper.throughput(point.topology, point.pattern, point.scheme, point.pairs),
@@ -414,37 +398,29 @@ class NonshortestFindings:
     gains: Sequence[Gain]
 
 
-def collect(results: Iterable[NonshortestRun | None]) -> NonshortestFindings:
+def collect(results: Iterable[NonshortestRun]) -> NonshortestFindings:
     """Ours beside the paper's."""
-    cells: dict[tuple[TrafficCase, str], dict[int, list[NonshortestRun]]] = {}
-    for result in results:
-        if result is not None:
-            cells.setdefault((result.traffic, result.scheme), {}).setdefault(result.threshold, []).append(result)
-    points = [point for cell in cells.values() for point in _of_one_cell(_with_best_threshold(cell))]
+    points: list[NonshortestRun] = []
+    for draws in grouped(results, lambda run: (run.traffic, run.scheme)).values():
+        runs = _with_best_threshold(draws)
+        between = spread([run.wire_gbps for run in runs], 3)
+        points += [replace(run, draws=len(runs), spread=between) for run in runs]
     return NonshortestFindings(points, gains(points))
 
 
-def _of_one_cell(runs: list[NonshortestRun]) -> list[NonshortestRun]:
-    """Each with what all of them say."""
-    found = spread([run.wire_gbps for run in runs], 3)
-    return [replace(run, draws=len(runs), spread=found) for run in runs]
-
-
-def _with_best_threshold(cell: dict[int, list[NonshortestRun]]) -> list[NonshortestRun]:
+def _with_best_threshold(cell: Sequence[NonshortestRun]) -> Sequence[NonshortestRun]:
     """The points of the T whose mean over seeds is highest. T is a parameter of the scheme: it does not know which
     pairs will be drawn. One that was not run with as many seeds as others does not count."""
-    most = max(map(len, cell.values()))
-    chosen = max(
-        (threshold for threshold, runs in cell.items() if len(runs) == most),
-        key=lambda threshold: mean(cell[threshold], lambda run: run.wire_gbps),
-    )
-    if len(cell) == 1:
-        return cell[chosen]
-    return [replace(run, wire_gbps_by_threshold=_by_threshold(cell, run.seed)) for run in cell[chosen]]
-
-
-def _by_threshold(cell: dict[int, list[NonshortestRun]], seed: int) -> dict[str, float]:
-    return {str(threshold): run.wire_gbps for threshold, runs in cell.items() for run in runs if run.seed == seed}
+    by_threshold = grouped(cell, lambda run: run.threshold)
+    if len(by_threshold) == 1:
+        return cell
+    most = max(map(len, by_threshold.values()))
+    whole = [runs for runs in by_threshold.values() if len(runs) == most]
+    by_seed: dict[int, dict[str, float]] = {}
+    for run in chain(*by_threshold.values()):
+        by_seed.setdefault(run.seed, {})[str(run.threshold)] = run.wire_gbps
+    chosen = max(whole, key=lambda runs: mean(runs, lambda run: run.wire_gbps))
+    return [replace(run, wire_gbps_by_threshold=by_seed[run.seed]) for run in chosen]
 
 
 def mean(runs: Iterable[NonshortestRun], of: Callable[[NonshortestRun], float]) -> float:
@@ -454,15 +430,13 @@ def mean(runs: Iterable[NonshortestRun], of: Callable[[NonshortestRun], float]) 
 
 def gains(points: Sequence[NonshortestRun]) -> list[Gain]:
     """A gain wherever both schemes were run."""
-    by_traffic: dict[TrafficCase, dict[str, list[NonshortestRun]]] = {}
-    for point in points:
-        by_traffic.setdefault(point.traffic, {}).setdefault(point.scheme, []).append(point)
-    found = []
-    for rival in (BENCHMARK.name, BENCHMARK_DCTCP.name):
-        for traffic, runs in by_traffic.items():
-            gain = gain_over(traffic, runs.get(TELEMETRY_LERP.name, []), runs.get(rival, []))
-            found += [gain] if gain else []
-    return found
+    runs = grouped(points, lambda point: (point.traffic, point.scheme))
+    measured = [
+        gain_over(traffic, runs.get((traffic, TELEMETRY_LERP.name), ()), runs.get((traffic, rival), ()))
+        for rival in (BENCHMARK.name, BENCHMARK_DCTCP.name)
+        for traffic in dict.fromkeys(point.traffic for point in points)
+    ]
+    return [gain for gain in measured if gain]
 
 
 def gain_over(traffic: TrafficCase, ours: Sequence[NonshortestRun], theirs: Sequence[NonshortestRun]) -> Gain | None:
@@ -471,17 +445,10 @@ def gain_over(traffic: TrafficCase, ours: Sequence[NonshortestRun], theirs: Sequ
     pairs = [(a, b) for a in ours for b in theirs if a.seed == b.seed]
     if not pairs or not any(b.wire_gbps for _, b in pairs):
         return None
-    each = [100 * (a.wire_gbps / b.wire_gbps - 1) for a, b in pairs if b.wire_gbps]
+    gains = [100 * (a.wire_gbps / b.wire_gbps - 1) for a, b in pairs if b.wire_gbps]
     whole = 100 * (sum(a.wire_gbps for a, _ in pairs) / sum(b.wire_gbps for _, b in pairs) - 1)
     load = load_of(*traffic)
     printed = paper.TABLE_3[traffic.topology, traffic.pattern, load] if load else None
-    return Gain(
-        **traffic._asdict(),
-        gain=round(whole, 2),
-        load=load,
-        paper_gain=printed,
-        rival=theirs[0].scheme,
-        draws=len(pairs),
-        spread=spread(each, 2),
-        steady=all(a.steady and b.steady for a, b in pairs),
-    )
+    steady = all(a.steady and b.steady for a, b in pairs)
+    terms: dict[str, Any] = {"load": load, "paper_gain": printed, "rival": theirs[0].scheme, "draws": len(pairs)}
+    return Gain(**traffic._asdict(), **terms, gain=round(whole, 2), spread=spread(gains, 2), steady=steady)

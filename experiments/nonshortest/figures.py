@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from detour.experiments import drawing
+from detour.experiments.columns import grouped
 from detour.experiments.nonshortest.experiment import NonshortestRun, SteadyNonshortestRun
 from detour.experiments.nonshortest.paper import TABLE_1
 from detour.experiments.nonshortest.pfc_gain import PfcGain
@@ -70,11 +71,14 @@ def _curves(axis: Any, runs: Sequence[NonshortestRun]) -> None:
     # Schemes that carry the same stand beside each other, not behind.
     shift = {name: 2 ** (_APART * (place - (len(names) - 1) / 2)) for place, name in enumerate(names)}
     for name, (colour, marker, line) in _STYLES.items():
-        found = _by_pairs([p for p in runs if p.scheme == name], lambda run: run.wire_gbps)
-        if found:
-            x, y = [pairs * shift[name] for pairs in found], [statistics.fmean(values) for values in found.values()]
-            spread = [[m - min(v) for m, v in zip(y, found.values(), strict=True)],
-                      [max(v) - m for m, v in zip(y, found.values(), strict=True)]]  # fmt: skip
+        by_pairs = _by_pairs([p for p in runs if p.scheme == name], lambda run: run.wire_gbps)
+        if by_pairs:
+            x, y = (
+                [pairs * shift[name] for pairs in by_pairs],
+                [statistics.fmean(values) for values in by_pairs.values()],
+            )
+            spread = [[m - min(v) for m, v in zip(y, by_pairs.values(), strict=True)],
+                      [max(v) - m for m, v in zip(y, by_pairs.values(), strict=True)]]  # fmt: skip
             style = drawing.line_of(len(x), line)
             axis.errorbar(x, y, spread, color=colour, marker=marker, linestyle=style, label=name, capsize=2)
     rings = [(pairs * shift[name], mean) for name, pairs, mean in _transients(runs)]
@@ -102,28 +106,24 @@ def _bars(axis: Any, runs: Sequence[NonshortestRun]) -> None:
 
 def _ceilings(runs: Sequence[NonshortestRun]) -> dict[int, float]:
     """Pairs -> mean over draws of what they can get."""
-    found = _by_pairs([p for p in runs if p.scheme != "ShortestPath"], lambda run: run.ceiling_gbps)
-    return {pairs: statistics.fmean(values) for pairs, values in found.items()}
+    by_pairs = _by_pairs([p for p in runs if p.scheme != "ShortestPath"], lambda run: run.ceiling_gbps)
+    return {pairs: statistics.fmean(values) for pairs, values in by_pairs.items()}
 
 
 def _transients(runs: Sequence[NonshortestRun]) -> list[tuple[str, int, float]]:
     """(scheme, connections, mean wire rate) of a scheme's runs of which not all were steady."""
-    found: dict[tuple[str, int], list[NonshortestRun]] = {}
-    for run in runs:
-        if isinstance(run, SteadyNonshortestRun):
-            found.setdefault((run.scheme, run.pairs), []).append(run)
+    endless = [run for run in runs if isinstance(run, SteadyNonshortestRun)]
+    by_scheme = grouped(endless, lambda run: (run.scheme, run.pairs))
     return [
         (name, pairs, statistics.fmean(run.wire_gbps for run in some))
-        for (name, pairs), some in found.items()
+        for (name, pairs), some in by_scheme.items()
         if not all(run.steady for run in some)
     ]
 
 
 def _by_pairs(runs: Sequence[NonshortestRun], of: Callable[[NonshortestRun], float]) -> dict[int, list[float]]:
-    found: dict[int, list[float]] = {}
-    for run in sorted(runs, key=lambda run: run.pairs):
-        found.setdefault(run.pairs, []).append(of(run))
-    return found
+    by_pairs = grouped(sorted(runs, key=lambda run: run.pairs), lambda run: run.pairs)
+    return {pairs: list(map(of, some)) for pairs, some in by_pairs.items()}
 
 
 def pfc_gain(points: Sequence[PfcGain], file: Path) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -127,15 +127,14 @@ def run(point: PfcGainPoint) -> PfcGainRun:
     topology = parse_topology(point.tree)
     pairs = draw(topology, point.connections, point.seed)
     settings = running.settings(len(pairs), point.seed)
-    found = running.steady_state(topology, PFC_GAIN_SCHEMES[point.scheme], pairs, settings, point)
+    measured = running.steady_state(topology, PFC_GAIN_SCHEMES[point.scheme], pairs, settings, point)
     bound = bound_gbps(topology, pairs, settings.links.rate_bps, point.seed)
     bounds = {"bound_wire_gbps": round(bound, 1), "bound_gbps": round(bound * PAYLOAD / PACKET_BYTES, 1)}
-    return taken(PfcGainRun, found, point, **bounds)
+    return taken(PfcGainRun, measured, point, **bounds)
 
 
-def collect(results: Iterable[PfcGainRun | None]) -> PfcGainFindings:
+def collect(runs: Sequence[PfcGainRun]) -> PfcGainFindings:
     """Ours beside Table I."""
-    runs = [result for result in results if result is not None]
     rows = [_row(count, runs) for count in dict.fromkeys(run.connections for run in runs)]
     return PfcGainFindings(FAT_TREE, [row for row in rows if row], runs)
 
@@ -167,6 +166,6 @@ def _mean(runs: Sequence[PfcGainRun], of: Callable[[PfcGainRun], float]) -> floa
     return statistics.fmean(map(of, runs)) if runs else 0.0
 
 
-def tables(found: PfcGainFindings) -> list[Table[PfcGain]]:
+def tables(findings: PfcGainFindings) -> list[Table[PfcGain]]:
     """What removing PFC gains."""
-    return [table(PfcGain, found.points, f"{found.topology}, goodput in Gb/s")]
+    return [table(PfcGain, findings.points, f"{findings.topology}, goodput in Gb/s")]

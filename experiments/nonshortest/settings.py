@@ -146,28 +146,28 @@ def read(file: Path) -> StoredSettings:
         raise DetourError(f"{file}: {error}") from None
 
 
-def write(file: Path, found: TopologySettings) -> None:
+def write(file: Path, choices: TopologySettings) -> None:
     """Puts a topology's choices into a file, beside those of others. Raises `DetourError`: the file cannot be
     written."""
-    known = read(file).topologies | {found.topology: found}
-    ordered = {name: known[name] for name in sorted(known)}
+    topologies = read(file).topologies | {choices.topology: choices}
+    ordered = {name: topologies[name] for name in sorted(topologies)}
     write_file(file, json.dumps(as_json(StoredSettings(ordered)), indent=1) + "\n")
 
 
 def choices_for(topology: Topology, scheme: str) -> TopologySettings | None:
     """The stored choices of the topology nearest in its number of hosts, of those that a scheme was swept on."""
-    known = {name: found for name, found in stored().topologies.items() if scheme in found.schemes}
+    swept = {name: choices for name, choices in stored().topologies.items() if scheme in choices.schemes}
 
     def distance(name: str) -> float:
         return abs(math.log(len(parse_topology(paper.TOPOLOGIES[name]).hosts) / len(topology.hosts)))
 
-    return known[min(known, key=distance)] if known else None
+    return swept[min(swept, key=distance)] if swept else None
 
 
 def chosen(topology: Topology, scheme: Scheme) -> Setting:
     """What a scheme is set to on a topology: its best setting, or what it is defined with if none was sought."""
-    found = choices_for(topology, scheme.name)
-    return found.schemes[scheme.name].setting if found else setting_of(scheme)
+    choices = choices_for(topology, scheme.name)
+    return choices.schemes[scheme.name].setting if choices else setting_of(scheme)
 
 
 def best(

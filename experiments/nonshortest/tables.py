@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from detour.base.tables import Column, Table, fixed, left, right
-from detour.experiments.columns import columns, table
+from detour.experiments.columns import columns, grouped, table
 from detour.experiments.maxmin import hosts_bound_gbps
 from detour.experiments.nonshortest import paper
 from detour.experiments.nonshortest.ablation import SettingFindings, SettingRow
@@ -41,7 +41,7 @@ class SchemeRuns:
     runs: Sequence[NonshortestRun]
 
     @property
-    def one(self) -> NonshortestRun:
+    def first(self) -> NonshortestRun:
         """For what all have in common."""
         return self.runs[0]
 
@@ -57,8 +57,8 @@ class SchemeRuns:
     @property
     def min_fraction(self) -> float | None:
         """Packets that took a shortest path, of all for which there was a choice."""
-        found = [run.min_share for run in self.runs if run.min_share is not None]
-        return statistics.fmean(found) if found else None
+        shares = [run.min_share for run in self.runs if run.min_share is not None]
+        return statistics.fmean(shares) if shares else None
 
     @property
     def detour_fraction(self) -> float | None:
@@ -68,8 +68,8 @@ class SchemeRuns:
     @property
     def fairness(self) -> float | None:
         """Jain's index, of endless connections."""
-        found = [run.fairness for run in self.runs if isinstance(run, SteadyNonshortestRun)]
-        return statistics.fmean(found) if found else None
+        indices = [run.fairness for run in self.runs if isinstance(run, SteadyNonshortestRun)]
+        return statistics.fmean(indices) if indices else None
 
     @property
     def steady(self) -> str:
@@ -82,17 +82,17 @@ class SchemeRuns:
     @property
     def spread(self) -> float | None:
         """Sample standard deviation of the wire rate over draws, relative to its mean."""
-        found, rate = self.one.spread, self.mean(lambda run: run.wire_gbps)
-        return None if found is None or not rate else found / rate
+        spread, rate = self.first.spread, self.mean(lambda run: run.wire_gbps)
+        return None if spread is None or not rate else spread / rate
 
 
 def by_scheme(points: Sequence[NonshortestRun]) -> list[SchemeRuns]:
     """Runs by traffic and scheme, those of the same pairs side by side."""
-    found: dict[tuple[int, int, int], list[NonshortestRun]] = {}
-    for run in points:
-        place = (*PATTERNS, *HOLD_OUTS).index(run.pattern), run.pairs, _ORDER.index(run.scheme)
-        found.setdefault(place, []).append(run)
-    return [SchemeRuns(found[place]) for place in sorted(found)]
+
+    def place(run: NonshortestRun) -> tuple[int, int, int]:
+        return (*PATTERNS, *HOLD_OUTS).index(run.pattern), run.pairs, _ORDER.index(run.scheme)
+
+    return [SchemeRuns(runs) for _, runs in sorted(grouped(points, place).items())]
 
 
 def _mean(of: Callable[[NonshortestRun], float]) -> Callable[[SchemeRuns], str | None]:
@@ -105,7 +105,7 @@ def _hundred(fraction: float | None, digits: int = 0) -> str | None:
 
 
 def _thresholds(row: SchemeRuns) -> str | None:
-    return "/".join(map(str, sorted({run.threshold for run in row.runs}))) if row.one.threshold else None
+    return "/".join(map(str, sorted({run.threshold for run in row.runs}))) if row.first.threshold else None
 
 
 def _marked(row: SchemeRuns) -> str | None:
@@ -113,15 +113,15 @@ def _marked(row: SchemeRuns) -> str | None:
 
 
 _THROUGHPUT: tuple[Column[SchemeRuns], ...] = (
-    left("pattern", lambda row: row.one.pattern.upper(), wide=True),
-    right("pairs", lambda row: f"{row.one.pairs:,}"),
-    left("scheme", lambda row: row.one.scheme),
+    left("pattern", lambda row: row.first.pattern.upper(), wide=True),
+    right("pairs", lambda row: f"{row.first.pairs:,}"),
+    left("scheme", lambda row: row.first.scheme),
     right("wire", _mean(lambda run: run.wire_gbps), means="whole data frames that arrived, Gb/s"),
     right("goodput", _mean(lambda run: run.goodput_gbps), wide=True, means="payload that arrived, Gb/s"),
     right("± %", lambda row: _hundred(row.spread, 1), means="standard deviation of wire over draws of pairs"),
     right("ceiling", _mean(lambda run: run.ceiling_gbps), wide=True, means="what these pairs can carry at most, Gb/s"),
     right("% of it", lambda row: _hundred(row.ceiling_fraction), means="wire, of what these pairs can carry at most"),
-    right("paper", lambda row: fixed(row.one.paper, 0)),
+    right("paper", lambda row: fixed(row.first.paper, 0)),
     right("T", _thresholds, means="Benchmark's threshold for a detour (PiggyBack's rule), packets"),
     right("fairness", lambda row: fixed(row.fairness, 2), wide=True, means="Jain's index: 1 if all get the same"),
     right("MIN %", lambda row: _hundred(row.min_fraction), means="packets that took a shortest path"),
@@ -139,38 +139,38 @@ def throughput(points: Sequence[NonshortestRun]) -> Table[SchemeRuns]:
     """Of points on one topology: a row for every pattern, number of pairs and scheme, averaged over draws."""
     rows = by_scheme(points)
     draws = max((len(row.runs) for row in rows), default=1)
-    patterns = dict.fromkeys(row.one.pattern.upper() for row in rows)
+    patterns = dict.fromkeys(row.first.pattern.upper() for row in rows)
     title = ", ".join([*dict.fromkeys(run.topology for run in points), *patterns])
     return Table(_THROUGHPUT, rows, title, [f"means over {draws} draws of pairs"] if draws > 1 else ())
 
 
-def tables(found: NonshortestFindings) -> list[Table[Any]]:
+def tables(findings: NonshortestFindings) -> list[Table[Any]]:
     """Throughput, gains and completion times, as far as there are some."""
-    return [throughput(found.points), gains(found.gains), *completion(found.points)]
+    return [throughput(findings.points), gains(findings.gains), *completion(findings.points)]
 
 
-def gains(found: Sequence[Gain]) -> Table[Gain]:
+def gains(measured: Sequence[Gain]) -> Table[Gain]:
     """What was gained wherever it was measured."""
-    notes = ["* not all of the runs were steady"] if not all(gain.steady for gain in found) else ()
-    return table(Gain, found, "By how much TelemetryLERP is ahead", notes)
+    notes = ["* not all of the runs were steady"] if not all(gain.steady for gain in measured) else ()
+    return table(Gain, measured, "By how much TelemetryLERP is ahead", notes)
 
 
-def set_to(found: SettingFindings) -> Table[tuple[str, str]]:
+def set_to(findings: SettingFindings) -> Table[tuple[str, str]]:
     """What schemes are set to."""
     heads = left("scheme", lambda row: row[0]), left("set to", lambda row: row[1])
-    return Table(heads, list(found.schemes.items()), "Settings")
+    return Table(heads, list(findings.schemes.items()), "Settings")
 
 
-def additions(found: SettingFindings) -> list[Table[Any]]:
+def additions(findings: SettingFindings) -> list[Table[Any]]:
     """What schemes are set to, and their additions."""
-    return [set_to(found), *settings(found)]
+    return [set_to(findings), *settings(findings)]
 
 
-def settings(found: SettingFindings) -> list[Table[SettingRow]]:
+def settings(findings: SettingFindings) -> list[Table[SettingRow]]:
     """Two tables for every scheme: its additions, and what each is worth on each traffic in percent of the rate."""
     shown = []
-    for name in dict.fromkeys(row.scheme for row in found.settings):
-        rows = [row for row in found.settings if row.scheme == name]
+    for name in dict.fromkeys(row.scheme for row in findings.settings):
+        rows = [row for row in findings.settings if row.scheme == name]
         shown.append(table(SettingRow, rows, f"{name}: what was added"))
         cases = dict.fromkeys((each.topology, each.pattern, each.pairs) for row in rows for each in row.worth)
         worth = (columns(SettingRow)[0], *(right(f"{a} {b.upper()} {c:,}", _worth_on((a, b, c))) for a, b, c in cases))
@@ -187,8 +187,8 @@ _WORTH = (
 
 def _worth_on(case: tuple[str, str, int]) -> Callable[[SettingRow], str | None]:
     def cell(row: SettingRow) -> str | None:
-        found = next((each for each in row.worth if (each.topology, each.pattern, each.pairs) == case), None)
-        return None if found is None else gain_text(found.gain, found.spread, found.steady)
+        worth = next((each for each in row.worth if (each.topology, each.pattern, each.pairs) == case), None)
+        return None if worth is None else gain_text(worth.gain, worth.spread, worth.steady)
 
     return cell
 
@@ -198,9 +198,9 @@ def gain_text(gain: float, spread: float | None, steady: bool) -> str:
     return marked(f"{gain:+.1f}", spread, steady)
 
 
-def tried(found: TopologySettings) -> list[Table[tuple[str, TriedSetting]]]:
+def tried(choices: TopologySettings) -> list[Table[tuple[str, TriedSetting]]]:
     """Everything that a sweep tried, best first."""
-    rows = [(scheme, one) for scheme, choice in found.schemes.items() for one in choice.tried]
+    rows = [(scheme, one) for scheme, choice in choices.schemes.items() for one in choice.tried]
     cells = list(rows[0][1].cells) if rows else []
 
     def cell(name: str) -> Column[tuple[str, TriedSetting]]:
@@ -212,7 +212,7 @@ def tried(found: TopologySettings) -> list[Table[tuple[str, TriedSetting]]]:
         right("score", lambda row: _hundred(row[1].score, 1), means="mean of the cells, % of the ceiling"),
         *map(cell, cells),
     )
-    return [Table(heads, rows, f"{found.topology}, draw {found.seed}")]
+    return [Table(heads, rows, f"{choices.topology}, draw {choices.seed}")]
 
 
 def table_2() -> Table[str]:
@@ -236,9 +236,9 @@ def table_2() -> Table[str]:
     return Table(heads, list(paper.TOPOLOGIES))
 
 
-def table_3(found: Sequence[Gain], rival: str) -> Table[tuple[str, LoadLevel]]:
+def table_3(gains: Sequence[Gain], rival: str) -> Table[tuple[str, LoadLevel]]:
     """Gains over a rival by pattern and load, beside the paper's over Benchmark, topology by topology."""
-    measured = {(gain.topology, gain.pattern, gain.load): gain for gain in found if gain.rival == rival}
+    measured = {(gain.topology, gain.pattern, gain.load): gain for gain in gains if gain.rival == rival}
 
     def ours(topology: str, pattern: str, load: LoadLevel) -> str:
         gain = measured.get((topology, pattern, load))
@@ -296,14 +296,14 @@ _DIFFERENCES: tuple[Column[GainDifference], ...] = (
 )
 
 
-def differences(found: Sequence[Gain], points: Sequence[NonshortestRun]) -> Table[GainDifference]:
+def differences(gains: Sequence[Gain], points: Sequence[NonshortestRun]) -> Table[GainDifference]:
     """Cells of Table III whose factor is off by more than half, with what was measured there."""
     runs = {
         name: [run for run in points if run.scheme == name]
         for name in (schemes.TELEMETRY_LERP.name, schemes.BENCHMARK.name)
     }
     rows = []
-    for gain in found:
+    for gain in gains:
         stated = gain.paper_gain
         if gain.rival == schemes.BENCHMARK.name and stated is not None and abs(gain.gain - stated) > 0.5 * stated:
             ours, theirs = (SchemeRuns([run for run in some if run.traffic == gain.traffic]) for some in runs.values())
@@ -330,12 +330,10 @@ def _again(runs: SchemeRuns) -> str | None:
     return _hundred(runs.mean(lambda run: run.retransmitted) / runs.mean(lambda run: run.packets), 2)
 
 
-def hold_outs(found: Sequence[Gain], points: Sequence[NonshortestRun]) -> Table[TrafficCase]:
+def hold_outs(gains: Sequence[Gain], points: Sequence[NonshortestRun]) -> Table[TrafficCase]:
     """Wire rates as fractions of the ceiling, and by how much TelemetryLERP is ahead of its rivals."""
-    runs = {(run.traffic, run.scheme): [] for run in points}
-    for run in points:
-        runs[run.traffic, run.scheme].append(run)
-    by_rival = {(gain.traffic, gain.rival): gain for gain in found}
+    runs = grouped(points, lambda run: (run.traffic, run.scheme))
+    by_rival = {(gain.traffic, gain.rival): gain for gain in gains}
 
     def reached(name: str) -> Column[TrafficCase]:
         def cell(case: TrafficCase) -> str | None:
@@ -351,7 +349,7 @@ def hold_outs(found: Sequence[Gain], points: Sequence[NonshortestRun]) -> Table[
 
         return right(f"ahead of {rival}, %", cell)
 
-    rivals = dict.fromkeys(gain.rival for gain in found)
+    rivals = dict.fromkeys(gain.rival for gain in gains)
     heads = (
         left("topology", lambda case: f"`{case.topology}`"),
         left("pattern", lambda case: case.pattern),
@@ -359,10 +357,10 @@ def hold_outs(found: Sequence[Gain], points: Sequence[NonshortestRun]) -> Table[
         *map(reached, (schemes.TELEMETRY_LERP.name, *rivals)),
         *map(ahead, rivals),
     )
-    return Table(heads, list(dict.fromkeys(gain.traffic for gain in found)))
+    return Table(heads, list(dict.fromkeys(gain.traffic for gain in gains)))
 
 
-def choices(found: Sequence[TopologySettings]) -> Table[tuple[TopologySettings, str]]:
+def choices(several: Sequence[TopologySettings]) -> Table[tuple[TopologySettings, str]]:
     """The best setting of every scheme on every topology, and the next best."""
 
     def runner_up(row: tuple[TopologySettings, str]) -> str | None:
@@ -377,23 +375,20 @@ def choices(found: Sequence[TopologySettings]) -> Table[tuple[TopologySettings, 
         left("next best", runner_up),
         right("tried", lambda row: len(row[0].schemes[row[1]].tried)),
     )
-    return Table(heads, [(one, name) for one in found for name in one.schemes])
+    return Table(heads, [(one, name) for one in several for name in one.schemes])
 
 
 def sensitivity(runs: Sequence[NonshortestRun]) -> Table[tuple[str, str]]:
     """Wire rates by scheme and changed parameter, a column for each traffic."""
-    cells: dict[tuple[tuple[str, str], TrafficCase], list[NonshortestRun]] = {}
-    for run in runs:
-        cells.setdefault(((run.scheme, run.changes or "as it is"), run.traffic), []).append(run)
+    cells = grouped(runs, lambda run: ((run.scheme, run.changes or "as it is"), run.traffic))
 
     def rate(case: TrafficCase) -> Column[tuple[str, str]]:
         def cell(row: tuple[str, str]) -> str | None:
             some = cells.get((row, case))
             if not some:
                 return None
-            found = spread([run.wire_gbps for run in some])
             rate = f"{mean_of(some, lambda run: run.wire_gbps):.0f}"
-            return marked(rate, found, all(run.steady for run in some), 0)
+            return marked(rate, spread([run.wire_gbps for run in some]), all(run.steady for run in some), 0)
 
         return right(f"{case.topology} {case.pattern.upper()} {case.pairs:,}", cell)
 
@@ -441,11 +436,11 @@ _COMPLETION: tuple[Column[Completion], ...] = (
 def completion(points: Sequence[NonshortestRun]) -> list[Table[Completion]]:
     """How long messages took, a table for every traffic and draw of pairs."""
     several = len({run.seed for run in points}) > 1
-    found: dict[str, list[Completion]] = {}
+    by_title: dict[str, list[Completion]] = {}
     for run in points:
         if isinstance(run, CompletionNonshortestRun) and run.fct_us:
             draw = f" (draw {run.seed})" if several else ""
             where = f"{run.topology}, {run.pattern.upper()}, {run.pairs} pairs{draw}"
             title = f"{where}, one message of {run.message_bytes:,} bytes each"
-            found.setdefault(title, []).append((run, run.fct_us))
-    return [Table(_COMPLETION, rows, title, ["times in us"]) for title, rows in found.items()]
+            by_title.setdefault(title, []).append((run, run.fct_us))
+    return [Table(_COMPLETION, rows, title, ["times in us"]) for title, rows in by_title.items()]

@@ -9,7 +9,7 @@ best on the next smaller one (`SHORTLISTS`), of the three schemes that Table III
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from detour.base.errors import DetourError
@@ -36,12 +36,12 @@ def selections(extent: str, draws: int = DRAWS) -> list[NonshortestSelection]:
     """Both loads of the four other patterns on D1, and of the paper's three on the two other topologies."""
     cells = [("D1", pattern) for pattern in HOLD_OUTS]
     cells += [(topology, pattern) for topology in OTHER_DRAGONFLIES for pattern in PATTERNS]
-    found = []
+    selected = []
     for topology, pattern in cells:
         network = find_topology(topology)[1]
         pairs = tuple(dict.fromkeys(pairs_of_load(network, pattern, load) for load in LOADS))
-        found.append(NonshortestSelection(topology, pattern, pairs, HELD_OUT, seeds=draws, times=extent))
-    return found
+        selected.append(NonshortestSelection(topology, pattern, pairs, HELD_OUT, seeds=draws, times=extent))
+    return selected
 
 
 EXTENT = "tune"
@@ -54,12 +54,11 @@ def candidates(topology: str, whole: bool = False) -> dict[str, tuple[Setting, .
     if whole or topology not in SHORTLISTS:
         return settings.CANDIDATES
     smaller, count = SHORTLISTS[topology]
-    known = settings.stored().topologies.get(smaller)
-    if known is None:
-        raise DetourError(
-            f"{topology} is tried with the best of {smaller}, which was not swept; --full tries everything"
-        )
-    return {scheme: tuple(one.setting for one in known.schemes[scheme].tried[:count]) for scheme in HELD_OUT}
+    swept = settings.stored().topologies.get(smaller)
+    if swept is None:
+        text = f"{topology} is tried with the best of {smaller}, which was not swept; --full tries everything"
+        raise DetourError(text)
+    return {scheme: tuple(tried.setting for tried in swept.schemes[scheme].tried[:count]) for scheme in HELD_OUT}
 
 
 def select(topology: str, whole: bool = False) -> list[NonshortestPoint]:
@@ -68,13 +67,16 @@ def select(topology: str, whole: bool = False) -> list[NonshortestPoint]:
     name = topology.upper()
     if name not in paper.TOPOLOGIES:
         raise DetourError(f"settings are sought on {', '.join(paper.TOPOLOGIES)}, not on {topology!r}")
-    return [
-        point
+    network = find_topology(name)[1]
+    pairs = {pattern: tuple(pairs_of_load(network, pattern, load) for load in LOADS) for pattern in PATTERNS}
+    terms = {"times": EXTENT, "first_seed": settings.TUNING_SEED}
+    selected = [
+        NonshortestSelection(name, pattern, pairs[pattern], (scheme,), settings=((scheme, setting),), **terms)
         for scheme, some in candidates(name, whole).items()
         for setting in some
         for pattern in PATTERNS
-        for point in nonshortest.select(_selection(name, scheme, setting, pattern))
     ]
+    return [point for selection in selected for point in nonshortest.select(selection)]
 
 
 def select_asked(extent: str = "normal", *, topology: str = "D1", **others: Any) -> list[NonshortestPoint]:
@@ -82,31 +84,20 @@ def select_asked(extent: str = "normal", *, topology: str = "D1", **others: Any)
     return select(topology, extent == "full")
 
 
-def _selection(topology: str, scheme: str, setting: Setting, pattern: str) -> NonshortestSelection:
-    network = nonshortest.find_topology(topology)[1]
-    pairs = tuple(pairs_of_load(network, pattern, load) for load in paper.LOADS)
-    return NonshortestSelection(
-        topology,
-        pattern,
-        pairs,
-        (scheme,),
-        times=EXTENT,
-        settings=((scheme, setting),),
-        first_seed=settings.TUNING_SEED,
-    )
-
-
-def choices(results: Iterable[NonshortestRun | None], points: Sequence[NonshortestPoint]) -> TopologySettings:
+def choices(
+    _: Sequence[NonshortestRun], points: Sequence[NonshortestPoint], results: Sequence[NonshortestRun | None]
+) -> TopologySettings:
     """The best setting of every scheme. One of which a run failed or was left out does not count."""
     cells: dict[tuple[str, Setting], dict[str, float | None]] = {}
     for point, run in zip(points, results, strict=True):
         value = None if run is None else run.wire_gbps / run.ceiling_gbps
         cells.setdefault((point.scheme, point.setting), {})[f"{point.pattern} {point.pairs}"] = value
+    whole = {key: {c: v for c, v in values.items() if v is not None} for key, values in cells.items()}
     tried = {
         scheme: [
-            settings.tried(setting, {cell: value for cell, value in values.items() if value is not None})
-            for (name, setting), values in cells.items()
-            if name == scheme and None not in values.values()
+            settings.tried(setting, values)
+            for (name, setting), values in whole.items()
+            if name == scheme and len(values) == len(cells[name, setting])
         ]
         for scheme in settings.CANDIDATES
     }

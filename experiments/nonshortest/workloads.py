@@ -17,6 +17,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from detour.base.errors import DetourError
 from detour.experiments.nonshortest.paper import LoadLevel
@@ -27,34 +28,13 @@ PATTERNS = ("unf", "adv1", "adv2")
 """the paper's"""
 HOLD_OUTS = ("permutation", "advc", "bit-reverse", "two-jobs")
 
-_RULES = {
-    "unf": "total_hosts * (total_hosts - hosts_per_group) (Table II)",
-    "adv1": "hosts_per_group * hosts_per_group (Table II)",
-    "adv2": "(number_of_groups - 1) * hosts_per_group * hosts_per_group (Table II)",
-    "permutation": "one for every host",
-    "advc": "total_hosts * h * hosts_per_group",
-    "bit-reverse": "one for every host number that is not its own mirror image",
-    "two-jobs": "those of different hosts of one job",
-}
-
 
 def pair_count(topology: Topology, pattern: str) -> int:
     """How many pairs a pattern has in all. Raises `DetourError`: there is no such pattern, or the topology has no two
     groups of equal size."""
     if pattern not in _RULES:
         raise DetourError(f"there is no traffic pattern {pattern!r}; allowed: {', '.join(_RULES)}")
-    per_group = _hosts_per_group(topology, pattern)
-    hosts = len(topology.hosts)
-    jobs = hosts // 2, hosts - hosts // 2
-    return {
-        "unf": lambda: hosts * (hosts - per_group),
-        "adv1": lambda: per_group * per_group,
-        "adv2": lambda: (topology.groups - 1) * per_group * per_group,
-        "permutation": lambda: hosts,
-        "advc": lambda: hosts * _followers(topology) * per_group,
-        "bit-reverse": lambda: len(_mirrored(hosts)),
-        "two-jobs": lambda: sum(size * (size - 1) for size in jobs),
-    }[pattern]()
+    return _RULES[pattern].count(topology, _hosts_per_group(topology, pattern))
 
 
 def pairs_of_load(topology: Topology, pattern: str, load: LoadLevel) -> int:
@@ -95,18 +75,22 @@ def sample(topology: Topology, pattern: str, count: int, seed: int) -> list[Host
     `DetourError`: there are not so many, or there is no such pattern."""
     most = pair_count(topology, pattern)
     if not 1 <= count <= most:
-        raise DetourError(f"{count} pairs of {pattern} on {topology.spec}: there are 1 to {most}, {_RULES[pattern]}")
+        raise DetourError(
+            f"{count} pairs of {pattern} on {topology.spec}: there are 1 to {most}, {_RULES[pattern].text}"
+        )
     rng = random.Random(f"{pattern} {seed}")
     by_group = [[h.index for h in topology.hosts if h.group == group] for group in range(topology.groups)]
-    numbered = _NUMBERED[pattern](topology, by_group, rng)
+    numbered = _RULES[pattern].numbered(topology, by_group, rng)
     return [numbered(number) for number in rng.sample(range(most), count)]
 
 
 Numbered = Callable[[int], HostPair]
 """a pair by its number among all of a pattern"""
+Groups = list[list[int]]
+"""hosts by group"""
 
 
-def _unf(topology: Topology, by_group: list[list[int]], rng: random.Random) -> Numbered:
+def _unf(topology: Topology, by_group: Groups, rng: random.Random) -> Numbered:
     per_group = len(by_group[0])
 
     def pair(number: int) -> HostPair:
@@ -118,12 +102,12 @@ def _unf(topology: Topology, by_group: list[list[int]], rng: random.Random) -> N
     return pair
 
 
-def _adv1(topology: Topology, by_group: list[list[int]], rng: random.Random) -> Numbered:
+def _adv1(topology: Topology, by_group: Groups, rng: random.Random) -> Numbered:
     first, second = rng.sample(range(topology.groups), 2)
     return _each_to_each(by_group[first], by_group[second])
 
 
-def _adv2(topology: Topology, by_group: list[list[int]], rng: random.Random) -> Numbered:
+def _adv2(topology: Topology, by_group: Groups, rng: random.Random) -> Numbered:
     _, target = rng.sample(range(topology.groups), 2)
     sources = [host for group, hosts in enumerate(by_group) if group != target for host in hosts]
     return _each_to_each(sources, by_group[target])
@@ -133,13 +117,13 @@ def _each_to_each(sources: Sequence[int], targets: Sequence[int]) -> Numbered:
     return lambda number: (sources[number // len(targets)], targets[number % len(targets)])
 
 
-def _permutation(topology: Topology, by_group: list[list[int]], rng: random.Random) -> Numbered:
+def _permutation(topology: Topology, by_group: Groups, rng: random.Random) -> Numbered:
     """One circle through all hosts in random order, so that nobody sends to itself."""
     order = rng.sample(range(len(topology.hosts)), len(topology.hosts))
     return lambda number: (order[number], order[(number + 1) % len(order)])
 
 
-def _advc(topology: Topology, by_group: list[list[int]], rng: random.Random) -> Numbered:
+def _advc(topology: Topology, by_group: Groups, rng: random.Random) -> Numbered:
     followers, per_group = _followers(topology), len(by_group[0])
 
     def pair(number: int) -> HostPair:
@@ -150,11 +134,7 @@ def _advc(topology: Topology, by_group: list[list[int]], rng: random.Random) -> 
     return pair
 
 
-def _bit_reverse(topology: Topology, by_group: list[list[int]], rng: random.Random) -> Numbered:
-    return _mirrored(len(topology.hosts)).__getitem__
-
-
-def _two_jobs(topology: Topology, by_group: list[list[int]], rng: random.Random) -> Numbered:
+def _two_jobs(topology: Topology, by_group: Groups, rng: random.Random) -> Numbered:
     order = rng.sample(range(len(topology.hosts)), len(topology.hosts))
     half = len(order) // 2
     jobs, first = (order[:half], order[half:]), half * (half - 1)
@@ -167,15 +147,40 @@ def _two_jobs(topology: Topology, by_group: list[list[int]], rng: random.Random)
     return pair
 
 
-_NUMBERED: dict[str, Callable[[Topology, list[list[int]], random.Random], Numbered]] = {
-    "unf": _unf,
-    "adv1": _adv1,
-    "adv2": _adv2,
-    "permutation": _permutation,
-    "advc": _advc,
-    "bit-reverse": _bit_reverse,
-    "two-jobs": _two_jobs,
-}
+class _Rule(NamedTuple):
+    """A pattern: how many pairs it has, in words and of (topology, hosts of a group), and which they are."""
+
+    text: str
+    count: Callable[[Topology, int], int]
+    numbered: Callable[[Topology, Groups, random.Random], Numbered]
+
+
+_RULES = {
+    "unf": _Rule(
+        "total_hosts * (total_hosts - hosts_per_group) (Table II)",
+        lambda topology, group: len(topology.hosts) * (len(topology.hosts) - group), _unf,
+    ),
+    "adv1": _Rule("hosts_per_group * hosts_per_group (Table II)", lambda topology, group: group * group, _adv1),
+    "adv2": _Rule(
+        "(number_of_groups - 1) * hosts_per_group * hosts_per_group (Table II)",
+        lambda topology, group: (topology.groups - 1) * group * group, _adv2,
+    ),
+    "permutation": _Rule("one for every host", lambda topology, _: len(topology.hosts), _permutation),
+    "advc": _Rule(
+        "total_hosts * h * hosts_per_group",
+        lambda topology, group: len(topology.hosts) * _followers(topology) * group, _advc,
+    ),
+    "bit-reverse": _Rule(
+        "one for every host number that is not its own mirror image",
+        lambda topology, _: len(_mirrored(len(topology.hosts))),
+        lambda topology, by_group, rng: _mirrored(len(topology.hosts)).__getitem__,
+    ),
+    "two-jobs": _Rule(
+        "those of different hosts of one job",
+        lambda topology, _: sum(n // 2 * (n // 2 - 1) for n in (len(topology.hosts), len(topology.hosts) + 1)),
+        _two_jobs,
+    ),
+}  # fmt: skip
 
 
 # -- ceilings -----------------------------------------------------------------------------------------------
@@ -202,7 +207,13 @@ def ceiling(topology: Topology, pairs: Sequence[HostPair], *, shortest_only: boo
     * `shortest_only`: the direct links of the pairs of groups that occur.
     """
     groups = [(topology.hosts[a].group, topology.hosts[b].group) for a, b in pairs]
-    between = _links_between(topology)
+    # Global links by (group, group), in both directions.
+    between: Counter[tuple[int, int]] = Counter()
+    for link in topology.links:
+        if link.kind == "global":
+            a, b = (topology.switches[end[0]].group for end in (link.a, link.b))
+            between[a, b] += 1
+            between[b, a] += 1
     bounds = [Ceiling(matching(pairs), "links of hosts")]
     for side, what in ((0, "global links out of groups"), (1, "global links into groups")):
         hosts = {(group[side], pair[side]) for group, pair in zip(groups, pairs, strict=True) if group[0] != group[1]}
@@ -214,17 +225,6 @@ def ceiling(topology: Topology, pairs: Sequence[HostPair], *, shortest_only: boo
         direct = sum(between[ends] for ends in {ends for ends in groups if ends[0] != ends[1]})
         bounds.append(Ceiling(direct + sum(a == b for a, b in groups), "direct links between groups"))
     return min(bounds, key=lambda bound: bound.links)
-
-
-def _links_between(topology: Topology) -> Counter[tuple[int, int]]:
-    """Global links by (group, group), in both directions."""
-    found: Counter[tuple[int, int]] = Counter()
-    for link in topology.links:
-        if link.kind == "global":
-            a, b = (topology.switches[end[0]].group for end in (link.a, link.b))
-            found[a, b] += 1
-            found[b, a] += 1
-    return found
 
 
 def matching(pairs: Sequence[HostPair]) -> int:

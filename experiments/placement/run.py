@@ -20,7 +20,8 @@ from detour.base.dataplane import PACKET_BYTES, PAYLOAD
 from detour.base.errors import DetourError
 from detour.control.p4runtime.watching import CLASS_MEANS
 from detour.control.rerouting import FlowReport, ReroutingController
-from detour.experiments.placement import scenario
+from detour.experiments.placement import experiment as scenario
+from detour.experiments.placement.experiment import PathPoint, PathRun, SwitchOnPath, ThroughputSeries, recovery
 from detour.fabric.backends.base import Fabric
 from detour.fabric.backends.clock import PS, ps
 from detour.fabric.backends.settings import BMV2, ENGINE, BackendSettings
@@ -28,7 +29,7 @@ from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.backends.virtual.scheme import STEP_MARKING, LinkSettings, RunSettings, Scheme
 from detour.fabric.daemon.control_socket import ControlServer, call
 from detour.fabric.monitoring.windows import FLOW_FIELDS
-from detour.fabric.operations.path_placement import Push, Rerouter, usid_text
+from detour.fabric.operations.path_placement import Rerouter, usid_text
 from detour.fabric.operations.results import ReroutedFlow
 from detour.fabric.operations.session import Session
 from detour.fabric.traffic.flows import Choice, Flow
@@ -77,31 +78,32 @@ def _settings(how: scenario.Backend, base: BackendSettings) -> BackendSettings:
 # -- runs ---------------------------------------------------------------------------------------------------
 
 
-def run(how: scenario.Backend, footing: str, mode: str, seconds: float) -> scenario.RunCourse:
+def run(point: PathPoint) -> PathRun:
     """Carries out a run; see `experiment`."""
+    how = scenario.BACKENDS[point.footing]
     with ExitStack() as stack:
-        fabric = make(how, footing)
+        fabric = make(how, point.footing)
         stack.callback(fabric.close)
         fabric.start()
-        session = Session(fabric, how.window_s, kept=round(seconds / how.window_s) + 2)
+        session = Session(fabric, how.window_s, kept=round(point.seconds / how.window_s) + 2)
         stack.callback(session.close)
         session.connect()
         session.provision()
         if how.warm_bytes:
             usid = usid_text(scenario.SPINE_PATHS[0], scenario.RECEIVER)
             session.send(f"h{scenario.SENDER}", f"h{scenario.RECEIVER}", how.warm_bytes, usid=usid)
-        return _Run(session, how, mode, seconds).measure()
+        return _Run(session, how, point).measure()
 
 
 class _Run:
     """A fabric with its one flow."""
 
-    def __init__(self, session: Session, how: scenario.Backend, mode: str, seconds: float) -> None:
-        self.session, self.how, self.mode, self.seconds = session, how, mode, seconds
+    def __init__(self, session: Session, how: scenario.Backend, point: PathPoint) -> None:
+        self.session, self.how, self.point = session, how, point
         self.fabric, self.clock = session.fabric, session.fabric.clock
         target = session.topology.hosts[scenario.RECEIVER]
         paths = tuple(Path(0, path_usids(session.topology, way, target)) for way in scenario.SPINE_PATHS)
-        choice = Choice(paths, react=True) if mode == "nic" else Choice(paths[:1])
+        choice = Choice(paths, react=True) if point.mode == "nic" else Choice(paths[:1])
         stream = PatternSource(_SEED), PatternSink(_SEED)
         self.flow: Flow = session.pump.open(
             scenario.SENDER, scenario.RECEIVER, choice, stream, slots=how.slots, slot_bytes=how.message_bytes
@@ -126,13 +128,13 @@ class _Run:
         self.onset_ps = self.fabric.now_ps
 
     def _reroute(self, flow: str, usid: str) -> ReroutedFlow:
-        found = self.session.reroute(flow, usid)
+        rerouted = self.session.reroute(flow, usid)
         self.moves.append(self.fabric.now_ps)
-        return found
+        return rerouted
 
     def _progress(self) -> bool:
         """Called every now and then: notices what tells nobody; whether the run is over."""
-        if self.mode == "nic" and self.row("st_reroutes") > len(self.moves):
+        if self.point.mode == "nic" and self.row("st_reroutes") > len(self.moves):
             self.moves.append(int(self.flow.qp.path_state["moved"]))
         return bool(self.flow.failure)
 
@@ -143,36 +145,36 @@ class _Run:
             folder = File(stack.enter_context(tempfile.TemporaryDirectory(prefix="detour-")))
             operations = {"reroute": self._reroute, "flows": self.session.flows}
             stack.enter_context(ControlServer(folder / "socket", operations))
-            socket = folder / "socket"
-            push = self._later(lambda flow, usid: call(socket, "reroute", {"flow": flow, "usid": usid}))
-            rerouter = Rerouter(ReroutingController(self.session.topology, self.how.thresholds), push)
+            socket, clock, delay_ps = folder / "socket", self.clock, ps(self.how.push_s)
+
+            def push(flow: str, usid: str) -> None:
+                call(socket, "reroute", {"flow": flow, "usid": usid})
+
+            def push_later(flow: str, usid: str) -> None:
+                clock.at(clock.now_ps + delay_ps, lambda: push(flow, usid))
+
+            controller = ReroutingController(self.session.topology, self.how.thresholds)
+            rerouter = Rerouter(controller, push_later if delay_ps else push)
             rerouter.add(name, scenario.SPINE_PATHS[0], scenario.RECEIVER)
             listeners = self.session.live.listeners
             listeners.append(rerouter.listen)
             stack.callback(listeners.remove, rerouter.listen)
             yield
 
-    def _later(self, push: Push) -> Push:
-        """The same after `Backend.push_s`."""
-        if not self.how.push_s:
-            return push
-        return lambda flow, usid: self.clock.at(self.clock.now_ps + ps(self.how.push_s), lambda: push(flow, usid))
-
     # -- all of it
 
-    def measure(self) -> scenario.RunCourse:
-        """The run, and what became of every message."""
+    def measure(self) -> PathRun:
         session, flow, live = self.session, self.flow, self.session.live
         self.begin = self.fabric.now_ps
         name = live.open(flow)
         if self.how.watched:
             session.watch_flows(True)
-        if self.mode != "uncongested":
-            self.clock.at(self.begin + ps(self.seconds * scenario.ONSET), self._throttle)
+        if self.point.mode != "uncongested":
+            self.clock.at(self.begin + ps(self.point.seconds * scenario.ONSET), self._throttle)
         try:
             live.listeners.append(self._heard)
-            with self._controller(name) if self.mode == "controller" else ExitStack():
-                session.pump.run([flow], self._progress, self.seconds)
+            with self._controller(name) if self.point.mode == "controller" else ExitStack():
+                session.pump.run([flow], self._progress, self.point.seconds)
             live.listeners.remove(self._heard)
             session.watched.switches.stop()
             delivered = self.row("st_rx_bytes", receiver=True)
@@ -180,35 +182,43 @@ class _Run:
             if flow.failure:
                 raise DetourError(f"the flow failed: {flow.failure}")
             session.watched.switches.sample()
-            return self._course(delivered, self._hops(name))
+            return self._result(delivered, self._hops(name))
         finally:
             live.close(name)
 
-    def _course(self, delivered: int, hops: tuple[scenario.SwitchOnPath, ...]) -> scenario.RunCourse:
+    def _result(self, delivered: int, hops: tuple[SwitchOnPath, ...]) -> PathRun:
+        seconds, flow = self.point.seconds, self.flow
         times = [(when - self.begin) / PS for when, _ in self.samples]
-        inside = [k for k, when in enumerate(times) if 0 < when <= self.seconds]
+        inside = [k for k, when in enumerate(times) if 0 < when <= seconds]
         ends, rates = scenario.bins([times[k] for k in inside], [self.samples[k][1] for k in inside], self.how.bin_s)
-        flow = self.flow
-        return scenario.RunCourse(
-            times_s=ends,
-            rates_bps=rates,
-            onset_s=None if self.onset_ps is None else (self.onset_ps - self.begin) / PS,
-            rerouted_s=tuple((when - self.begin) / PS for when in self.moves),
-            delivered_bytes=delivered,
-            sent_bytes=flow.bytes_sent,
-            arrived_bytes=flow.bytes_ok,
+        onset = None if self.onset_ps is None else (self.onset_ps - self.begin) / PS
+        moves = [(when - self.begin) / PS for when in self.moves]
+        reroute = None if onset is None else next((when - onset for when in moves if when >= onset), None)
+        rtt = (self.rtt_ps or self.row("srtt")) / PS
+        return PathRun(
+            mode=self.point.mode,
+            footing=self.point.footing,
+            seconds=seconds,
+            delivered_gb=delivered * 8 / 1e9,
+            reroute_s=reroute,
+            reroute_rtts=None if reroute is None else reroute / rtt,
+            recovery_s=None if onset is None else recovery(ends, rates, onset),
+            reroutes=len(moves),
+            lost_bytes=flow.bytes_sent - flow.bytes_ok,
             duplicate_bytes=self.row("st_rx_duplicates", receiver=True) * PAYLOAD,
-            messages=flow.posted,
             in_order=flow.bytes_wrong == 0,
+            messages=flow.posted,
             retransmitted=self.row("st_retransmitted"),
             ecn_marked=self.row("st_ecn_marked"),
-            rtt_s=(self.rtt_ps or self.row("srtt")) / PS,
+            rtt_s=rtt,
+            onset_s=onset,
             switches=hops,
+            series=ThroughputSeries(tuple(np.round(ends, 9).tolist()), tuple(np.round(rates / 1e6, 3).tolist())),
         )
 
-    def _hops(self, name: str) -> tuple[scenario.SwitchOnPath, ...]:
+    def _hops(self, name: str) -> tuple[SwitchOnPath, ...]:
         """What the switches saw of the flow, in the order of its path; nothing if they did not watch it."""
-        found = []
+        hops = []
         flows, tick_ps = self.session.watched.switches, self.fabric.terms.hosts.tick_ps
         for row in flows.rows(name):
             _, windows = flows.monitor.history(name, self.session.topology.switch(row.switch).device_id)
@@ -216,5 +226,5 @@ class _Run:
             mean = float(delays @ CLASS_MEANS) / max(int(delays.sum()), 1) * tick_ps
             worst = float(windows[:, FLOW_FIELDS.index("delay_ps")].max(initial=0.0))
             seen = scenario.NAMES[row.switch], row.packets, row.ecn_packets
-            found.append(scenario.SwitchOnPath(*seen, delay_s=mean / PS, worst_window_delay_s=worst / PS))
-        return tuple(found)
+            hops.append(SwitchOnPath(*seen, delay_s=mean / PS, worst_window_delay_s=worst / PS))
+        return tuple(hops)

@@ -4,7 +4,7 @@ the switches saw of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,7 @@ from typing import Any
 from detour.base.tables import Table, left, percent, right
 from detour.experiments import drawing
 from detour.experiments.columns import columns, row, taken
-from detour.experiments.placement.experiment import PathRun
-from detour.experiments.placement.scenario import NAMES, THROTTLE, TOPOLOGY
+from detour.experiments.placement.experiment import NAMES, THROTTLE, TOPOLOGY, PathRun
 
 PAPER_GB = {"none": 69.81, "controller": 98.00}
 
@@ -57,18 +56,17 @@ class NoPathFindings(PathFindings):
     failures: tuple[()] = ()
 
 
-def collect(results: Iterable[PathRun | None]) -> PathFindings:
+def collect(runs: Sequence[PathRun]) -> PathFindings:
     """The runs beside each other and beside the paper's."""
-    found = [result for result in results if result is not None]
-    full = next((run.delivered_gb for run in found if run.mode == "uncongested"), None)
-    return PathFindings(
-        tuple(taken(ComparedRun, run, delivered_fraction=run.delivered_gb / full if full else None) for run in found)
-    )
+    full = next((run.delivered_gb for run in runs if run.mode == "uncongested"), None)
+    shares = [run.delivered_gb / full if full else None for run in runs]
+    compared = zip(runs, shares, strict=True)
+    return PathFindings(tuple(taken(ComparedRun, run, delivered_fraction=share) for run, share in compared))
 
 
-def tables(found: PathFindings) -> list[Table[Any]]:
+def tables(findings: PathFindings) -> list[Table[Any]]:
     """Ours beside the paper's, and a second one if switches watched the flow."""
-    paper, volumes = found.paper, found.paper.delivered_gb
+    paper, volumes = findings.paper, findings.paper.delivered_gb
     mode, delivered, *others = columns(PathRun)
     shares = (
         right("share", lambda run: percent(run.delivered_fraction, 2), means="of what the uncongested run delivered"),
@@ -86,10 +84,10 @@ def tables(found: PathFindings) -> list[Table[Any]]:
         right("mean delay", lambda row: f"{row[1].delay_s * 1e6:.2f} us"),
         right("in the worst window", lambda row: f"{row[1].worst_window_delay_s * 1e6:.2f} us"),
     )
-    seen = [(run.mode, switch) for run in found.runs for switch in run.switches]
-    title = f"{found.throttled} at {found.throttle:.0%} of its rate"
+    seen = [(run.mode, switch) for run in findings.runs for switch in run.switches]
+    title = f"{findings.throttled} at {findings.throttle:.0%} of its rate"
     return [
-        Table((mode, delivered, *shares, *others), found.runs, title, [note]),
+        Table((mode, delivered, *shares, *others), findings.runs, title, [note]),
         *([Table(watched, seen, "the flow as the switches saw it")] if seen else []),
     ]
 
@@ -102,10 +100,10 @@ _REROUTING = {
 }
 
 
-def draw(found: PathFindings, file: Path) -> None:
+def draw(findings: PathFindings, file: Path) -> None:
     """Throughput at the receiver over time, as Fig. 3 of the path placement paper; a vertical line where the link was
     throttled."""
-    runs = found.runs
+    runs = findings.runs
     drawing.need(runs)
     plt, figure, axes = drawing.row(1, 6.5)
     axis = axes[0]

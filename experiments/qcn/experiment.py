@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from detour.base.errors import DetourError
+from detour.control.graph_files import open_topology
 from detour.control.qcn import MECHANISMS
-from detour.control.topology_files import open_topology
 from detour.experiments.columns import row, shown, taken
 from detour.experiments.steady import judge
 from detour.fabric.traffic.open_loop import OPEN_LOOP_PATTERNS, OpenLoop, reference
@@ -103,31 +103,21 @@ def select(
     """The points. Empty: all, or what the extent says; `windows`: warm-up and counting, us. Raises `DetourError`: a
     name or a load that does not exist."""
     spec = open_topology(topology or (SMALL if extent == "quick" else FULL_SIZE)).spec
-    for name, allowed in ((routing, ROUTINGS), (pattern, OPEN_LOOP_PATTERNS)):
-        for one in name:
-            if one not in allowed:
-                raise DetourError(
-                    f"there is no {one!r} in the QCN-Switch paper's evaluation; allowed: {', '.join(allowed)}"
-                )
+    for names, allowed in ((routing, ROUTINGS), (pattern, OPEN_LOOP_PATTERNS)):
+        unknown = next((name for name in names if name not in allowed), None)
+        if unknown is not None:
+            text = f"there is no {unknown!r} in the QCN-Switch paper's evaluation; allowed: {', '.join(allowed)}"
+            raise DetourError(text)
     for load in loads:
         if not 0 < load <= 1:
             raise DetourError(f"an offered load is above 0 and at most 1, not {load:g}")
     warm, count = (given or usual for given, usual in zip(windows, WINDOWS_US[extent], strict=True))
     return [
-        QcnPoint(spec, one, name, load, warm, count, seed)
-        for one in routing or ROUTINGS
+        QcnPoint(spec, route, name, load, warm, count, seed)
+        for route in routing or ROUTINGS
         for name in pattern or OPEN_LOOP_PATTERNS
         for load in loads or LOADS[extent][name]
     ]
-
-
-def loads_left_out(points: Sequence[QcnPoint]) -> dict[str, list[float]]:
-    """By pattern: loads of `full` at which no routing was measured."""
-    run = {(point.pattern, point.load) for point in points}
-    missing = {
-        pattern: [load for load in loads if (pattern, load) not in run] for pattern, loads in LOADS["full"].items()
-    }
-    return {pattern: loads for pattern, loads in missing.items() if loads}
 
 
 def seconds(point: QcnPoint) -> float:
@@ -143,17 +133,13 @@ def run(point: QcnPoint) -> QcnResult:
     routing = MECHANISMS[name] if name in MECHANISMS else reference(name, THRESHOLD if name == "PB" else 0)
     topology = open_topology(point.topology)
     with OpenLoop(topology, routing, load=point.load, pattern=point.pattern, seed=point.seed) as fabric:
-        found = fabric.measure(point.warm_us * 1_000_000, point.window_us * 1_000_000)
+        measured = fabric.measure(point.warm_us * 1_000_000, point.window_us * 1_000_000)
+    digits = {"accepted": 5, "latency_ns": 1, "network_ns": 1, "switches": 4, "minimal": 5}
     return taken(
         QcnResult,
         point,
-        accepted=round(found.accepted, 5),
-        latency_ns=round(found.latency_ns, 1),
-        network_ns=round(found.network_ns, 1),
-        switches=round(found.switches, 4),
-        minimal=round(found.minimal, 5),
-        messages=found.messages,
-        lost=found.lost,
-        steady=judge(found.arrived, STEADY_WITHIN).steady,
-        injected=[round(float(found.injected[switch]), 5) for switch in topology.members[0]],
+        measured,
+        **{name: round(getattr(measured, name), digit) for name, digit in digits.items()},
+        steady=judge(measured.arrived, STEADY_WITHIN).steady,
+        injected=[round(float(measured.injected[switch]), 5) for switch in topology.members[0]],
     )

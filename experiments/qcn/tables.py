@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,11 @@ from detour.experiments.columns import columns, row, shown, table, taken
 from detour.experiments.qcn.experiment import (
     ACCEPTED,
     FAIR_LOAD,
+    LOADS,
     ROUTINGS,
     QcnLoad,
     QcnPoint,
     QcnResult,
-    loads_left_out,
 )
 from detour.fabric.traffic.open_loop import OPEN_LOOP_PATTERNS
 
@@ -80,40 +80,41 @@ class QcnFindings:
     loads_left_out: dict[str, list[float]] = field(default_factory=dict)
 
 
-def collect(results: Iterable[QcnResult | None]) -> QcnFindings:
+def collect(results: Sequence[QcnResult]) -> QcnFindings:
     """Curves, fairness (switches of group 0 under ADV at load 0.4), landmarks by routing, and the paper's words."""
-    found = [result for result in results if result is not None]
     return QcnFindings(
-        [taken(QcnLoad, one) for one in found],
+        [taken(QcnLoad, run) for run in results],
         [
-            QcnInjection(one.routing, f"SW{number}", injected)
-            for one in found
-            if one.pattern == "ADV" and one.load == FAIR_LOAD
-            for number, injected in enumerate(one.injected)
+            QcnInjection(run.routing, f"SW{number}", injected)
+            for run in results
+            if run.pattern == "ADV" and run.load == FAIR_LOAD
+            for number, injected in enumerate(run.injected)
         ],
-        [landmarks(name, found) for name in ROUTINGS if any(one.routing == name for one in found)],
+        [landmarks(name, results) for name in ROUTINGS if any(run.routing == name for run in results)],
         [QcnStatement(pattern=pattern, routing=routing, says=says) for pattern, routing, says in PAPER],
     )
 
 
-def told(found: QcnFindings, points: Sequence[QcnPoint]) -> QcnFindings:
-    """With the loads that were left out."""
-    return replace(found, loads_left_out=loads_left_out(points))
+def annotate(findings: QcnFindings, points: Sequence[QcnPoint], _: Sequence[QcnResult | None]) -> QcnFindings:
+    """With the loads of `full` at which no routing was measured."""
+    measured = {(point.pattern, point.load) for point in points}
+    missing = {name: [load for load in loads if (name, load) not in measured] for name, loads in LOADS["full"].items()}
+    return replace(findings, loads_left_out={name: loads for name, loads in missing.items() if loads})
 
 
-def landmarks(name: str, found: Sequence[QcnResult]) -> QcnLandmarks:
+def landmarks(name: str, results: Sequence[QcnResult]) -> QcnLandmarks:
     """Of one routing, with VAL's to compare with."""
-    mine = [one for one in found if one.routing == name]
+    mine = [run for run in results if run.routing == name]
     saturation, saturated = {}, {}
     for pattern in OPEN_LOOP_PATTERNS:
-        points = [(one.accepted, one.load) for one in mine if one.pattern == pattern]
+        points = [(run.accepted, run.load) for run in mine if run.pattern == pattern]
         saturation[pattern] = max((accepted for accepted, _ in points), default=None)
         saturated[pattern] = any(accepted < ACCEPTED * load for accepted, load in points)
-    uniform = sorted((one for one in mine if one.pattern == "UN"), key=lambda one: one.load)
-    low = {one.load: one.latency_ns for one in mine if one.pattern == "ADV" and one.load <= 0.3}
-    valiant = {one.load: one.latency_ns for one in found if (one.routing, one.pattern) == ("VAL", "ADV")}
+    uniform = sorted((run for run in mine if run.pattern == "UN"), key=lambda run: run.load)
+    low = {run.load: run.latency_ns for run in mine if run.pattern == "ADV" and run.load <= 0.3}
+    valiant = {run.load: run.latency_ns for run in results if (run.routing, run.pattern) == ("VAL", "ADV")}
     ratios = [latency / valiant[load] for load, latency in low.items() if load in valiant]
-    fair = next((one.injected for one in mine if (one.pattern, one.load) == ("ADV", FAIR_LOAD)), None)
+    fair = next((run.injected for run in mine if (run.pattern, run.load) == ("ADV", FAIR_LOAD)), None)
     return QcnLandmarks(
         routing=name,
         saturation=saturation,
@@ -124,30 +125,27 @@ def landmarks(name: str, found: Sequence[QcnResult]) -> QcnLandmarks:
     )
 
 
-def tables(found: QcnFindings) -> list[Table[Any]]:
+def tables(findings: QcnFindings) -> list[Table[Any]]:
     """All, in the order in which they are read."""
-    rows = sorted(found.curves, key=lambda one: (one.pattern, one.routing, one.load))
-    name, *landmarks_ = columns(QcnLandmarks)
+    rows = sorted(findings.curves, key=lambda row: (row.pattern, row.routing, row.load))
+    name, *others = columns(QcnLandmarks)
+    heads = (name, *map(_saturation, OPEN_LOOP_PATTERNS), *others)
     notes = [
         f"{pattern}: not measured at loads {', '.join(f'{load:g}' for load in loads)} (--full does)"
-        for pattern, loads in found.loads_left_out.items()
+        for pattern, loads in findings.loads_left_out.items()
     ]
     return [
         table(QcnLoad, rows, "accepted throughput and latency"),
-        Table(
-            (name, *map(_saturation, OPEN_LOOP_PATTERNS), *landmarks_),
-            found.landmarks,
-            "saturation throughput and other landmarks",
-        ),
-        table(QcnStatement, found.paper, notes=notes),
+        Table(heads, findings.landmarks, "saturation throughput and other landmarks"),
+        table(QcnStatement, findings.paper, notes=notes),
     ]
 
 
 def _saturation(pattern: str) -> Column[QcnLandmarks]:
-    def text(one: QcnLandmarks) -> str | None:
+    def text(landmark: QcnLandmarks) -> str | None:
         """Beyond the highest load that was measured there may be more."""
-        found = fixed(one.saturation[pattern], 3)
-        return found if one.saturated[pattern] or found is None else f"> {found}"
+        most = fixed(landmark.saturation[pattern], 3)
+        return most if landmark.saturated[pattern] or most is None else f"> {most}"
 
     return right(pattern, text)
 
@@ -166,17 +164,17 @@ _MOST_US = 40.0
 """where the axis of latency ends: beyond saturation latency grows as long as one measures"""
 
 
-def draw(found: QcnFindings, file: Path) -> None:
+def draw(findings: QcnFindings, file: Path) -> None:
     """A row for every traffic pattern: latency, accepted throughput; then injection by switch. Raises `DetourError`:
     there is nothing to draw, or the file cannot be written."""
-    patterns = list(dict.fromkeys(one.pattern for one in found.curves))
+    patterns = list(dict.fromkeys(row.pattern for row in findings.curves))
     drawing.need(patterns)
-    rows = len(patterns) + bool(found.fairness)
+    rows = len(patterns) + bool(findings.fairness)
     plt, figure, axes = drawing.canvas(rows, 2, 5.2)
     for (latency, accepted), pattern in zip(axes, patterns, strict=False):
-        _pattern(latency, accepted, [one for one in found.curves if one.pattern == pattern], pattern)
-    if found.fairness:
-        _fairness(axes[-1][0], found.fairness)
+        _pattern(latency, accepted, [row for row in findings.curves if row.pattern == pattern], pattern)
+    if findings.fairness:
+        _fairness(axes[-1][0], findings.fairness)
         axes[-1][1].axis("off")
     drawing.legend(figure, axes.ravel())
     drawing.save(plt, figure, file)
@@ -184,11 +182,14 @@ def draw(found: QcnFindings, file: Path) -> None:
 
 def _pattern(left: Any, right: Any, points: Sequence[QcnLoad], pattern: str) -> None:
     for place, (name, style) in enumerate(_STYLES.items()):
-        mine = sorted((one for one in points if one.routing == name), key=lambda one: one.load)
+        mine = sorted((point for point in points if point.routing == name), key=lambda point: point.load)
         # Without lines, points that are the same stand beside each other.
         apart = 0.004 * (place - len(_STYLES) / 2) if len(mine) < drawing.ENOUGH else 0.0
-        loads = [one.load + apart for one in mine]
-        for axis, y in ((left, [one.latency_ns / 1e3 for one in mine]), (right, [one.accepted for one in mine])):
+        loads = [point.load + apart for point in mine]
+        for axis, y in (
+            (left, [point.latency_ns / 1e3 for point in mine]),
+            (right, [point.accepted for point in mine]),
+        ):
             drawing.curve(axis, loads, y, style, name, markersize=4, linewidth=1)
     left.set(ylabel="mean latency, us", ylim=(0, _MOST_US), title=f"{pattern}: latency")
     right.set(ylabel="accepted, share of the hosts' links", ylim=(0, None), title=f"{pattern}: throughput")

@@ -4,7 +4,7 @@
 Points: waits of one queue (M/D/1, M/M/1) at several loads; waits of three classes in strict priority; shares of three
 queues in deficit round robin; what strict priority leaves when more is offered than the line takes, with the rates of
 p4sim's example of priority queues; queues with rates of their own. Everything is measured by the P4 program of the
-switch from its own metadata (`bench`).
+switch from its own metadata (`QueueBench`).
 
 Theory: L. Kleinrock, Queueing Systems, volume 1 (Wiley 1975): Pollaczek and Khinchine's formula, section 5.6;
 priorities without preemption (A. Cobham 1954) in volume 2, section 3.3.
@@ -12,7 +12,7 @@ priorities without preemption (A. Cobham 1954) in volume 2, section 3.3.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,8 +21,11 @@ import numpy as np
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.base.tables import Table
+from detour.engine.clock import Virtual
+from detour.engine.network import Network
+from detour.engine.state import SwitchState
 from detour.experiments.columns import row, shown, table, taken
-from detour.experiments.queues.bench import LINE_BPS, PS_OF_A_BYTE, QueueBench, QueueCounts
+from detour.fabric.backends.virtual.fabric import program
 
 LOADS = (0.3, 0.5, 0.7, 0.8, 0.9)
 GOAL = 0.01
@@ -39,6 +42,15 @@ _SHORTEST = 64
 _LONGEST = 1_500
 _PIECE = 1 << 18
 _PS = 10**12
+
+_QUEUES = 8
+LINE_BPS = 8_000_000_000
+PS_OF_A_BYTE = 8 * 10**12 // LINE_BPS
+_TICK_PS = 1_000
+_HEADER = 14
+ENDLESS_QUEUE = 1 << 40
+_BATCH = 4096
+_PORT = (1, 2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,24 +106,17 @@ class QueueFindings(QueueRun):
 
 def select(extent: str = "normal", load: Sequence[float] = LOADS, seed: int = 1) -> list[QueuePoint]:
     """The points. Raises `DetourError`: a load at which a queue grows without end, or none at all."""
-    for one in load:
-        if not 0 < one < 1:
-            raise DetourError(f"a load of {one:g}; waits are finite above 0 and below 1")
-    packets = _PACKETS[extent]
-    waits = [
-        QueuePoint(kind=kind, load=one, packets=_enough(packets, one), seed=seed)
-        for kind in ("md1", "mm1")
-        for one in load
-    ]
+    packets, enough = _PACKETS[extent], {}
+    for r in load:
+        if not 0 < r < 1:
+            raise DetourError(f"a load of {r:g}; waits are finite above 0 and below 1")
+        # Long queues change slowly: the variance of a mean wait grows with 1 / (1 - r)^2 (of M/M/1, relative to its
+        # square, (2 + 5 r - 4 r^2 + r^3) / (r (1 - r)^2 n) for n packets at load r).
+        enough[r] = round(packets * max(1.0, (_STEADY_SPARE / (1 - r)) ** 2))
+    waits = [QueuePoint(kind=kind, load=r, packets=enough[r], seed=seed) for kind in ("md1", "mm1") for r in load]
     others = [QueuePoint(kind="priority", load=0.8, packets=packets, seed=seed)]
     few = min(packets, 1_000_000)
     return [*waits, *others, *(QueuePoint(kind=kind, packets=few, seed=seed) for kind in ("drr", "strict", "rates"))]
-
-
-def _enough(packets: int, load: float) -> int:
-    """Long queues change slowly: the variance of a mean wait grows with 1 / (1 - load)^2 (of M/M/1, relative to its
-    square, (2 + 5 r - 4 r^2 + r^3) / (r (1 - r)^2 n) for n packets at load r)."""
-    return round(packets * max(1.0, (_STEADY_SPARE / (1 - load)) ** 2))
 
 
 def seconds(point: QueuePoint) -> float:
@@ -122,16 +127,82 @@ def run(point: QueuePoint) -> QueueRun:
     return QueueRun(_RUNS[point.kind](point))
 
 
-def collect(results: Iterable[QueueRun | None]) -> QueueFindings:
+def collect(results: Sequence[QueueRun]) -> QueueFindings:
     """The rows, in the order of the points."""
-    rows = [row for each in results if each is not None for row in each.rows]
+    rows = [row for result in results for row in result.rows]
     largest = max((row.error for row in rows), default=0.0)
     return QueueFindings(rows, largest, bool(rows) and largest <= GOAL)
 
 
-def tables(found: QueueFindings) -> list[Table[Any]]:
+def tables(findings: QueueFindings) -> list[Table[Any]]:
     """All rows."""
-    return [table(QueueRow, found.rows, "The traffic manager and queueing theory")]
+    return [table(QueueRow, findings.rows, "The traffic manager and queueing theory")]
+
+
+# -- the port ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class QueueCounts:
+    """What left a queue: frames and their bytes; sums of how long they waited, in ps, and of how many they found."""
+
+    packets: int
+    bytes: int
+    waited_ps: int
+    waiting: int
+
+
+class QueueBench:
+    """One output port with queues, fed from outside, that measures itself: `p4src/queues.p4` adds up, for each queue,
+    how long frames waited (`deq_timedelta`) and how many they found (`enq_qdepth`). The line has 8 Gb/s, so a byte
+    takes a nanosecond. What leaves it arrives at a second switch without a program. A context manager."""
+
+    def __init__(self, depth: int = ENDLESS_QUEUE, line_bps: int = LINE_BPS, packets: int = 1 << 17) -> None:
+        """`depth`: of each queue, in packets. `packets`: that may be there at once."""
+        code = program("queues")
+        self.network = Network(Virtual(), _TICK_PS, packets=packets, frame_bytes=64)
+        self.network.add_switch(1, priorities=_QUEUES)
+        self.network.add_switch(2)
+        self._state = SwitchState(code, 1, _TICK_PS)
+        self.network.set_pipeline(1, code, self._state)
+        self.network.connect(_PORT, (2, 1), line_bps, 0, depth)
+
+    def set_queue(self, priority: int, **settings: int) -> None:
+        """As `Network.set_queue`."""
+        self.network.set_queue(_PORT, priority=priority, **settings)
+
+    def offer(self, times_ps: Int64Array, sizes: Int64Array, queues: Int64Array) -> None:
+        """Lets frames come in at these times (rising), of these bytes on the wire, for these queues. Raises
+        `DetourError`: more of them wait than there is memory for."""
+        for first in range(0, len(times_ps), _BATCH):
+            part = slice(first, first + _BATCH)
+            frames = np.zeros((len(times_ps[part]), _HEADER), np.uint8)
+            frames[:, 5] = queues[part]
+            if self.network.inject_many(_PORT, times_ps[part], frames, sizes[part]) < len(frames):
+                raise DetourError("more frames wait than the packet pool holds")
+            self.network.run(int(times_ps[part][-1]))
+
+    def drain(self) -> None:
+        """Lets everything leave that waits."""
+        while self.network.loop_stats()["used"]:
+            self.network.run(self.network.now_ps + 10**9)
+
+    def counts(self) -> list[QueueCounts]:
+        """What has left each queue."""
+        names = ("packets", "octets", "waited", "found")
+        values = [self._state.registers[f"QueuesEgress.{name}"].values() for name in names]
+        rows = zip(*values, strict=True)
+        return [QueueCounts(packets, octets, waited * _TICK_PS, waiting) for packets, octets, waited, waiting in rows]
+
+    def drops(self) -> int:
+        """Frames that found their queue full."""
+        return sum(state.drops for state in self.network.queue_states(_PORT))
+
+    def __enter__(self) -> QueueBench:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.network.stop()
 
 
 # -- waits --------------------------------------------------------------------------------------------------
@@ -148,7 +219,6 @@ class _Source:
 
     @property
     def theory(self) -> TrafficClass:
-        """In ps."""
         service = self.size * PS_OF_A_BYTE
         return (exponential if self.exponential else fixed)(self.load, service)
 
@@ -164,16 +234,14 @@ def _waits(point: QueuePoint, sources: Sequence[_Source]) -> list[QueueRow]:
         _offer(bench, sources, point)
         bench.drain()
         counts = bench.counts()
-    expected = waits([source.theory for source in sources])
     rows = []
-    for source, wait in zip(sources, expected, strict=True):
-        left = counts[source.queue]
-        unit = source.theory.mean
-        waited = _row(point, "mean wait", source.queue, left.waited_ps / left.packets / unit, wait / unit, "services")
-        found = _row(
-            point, "found waiting", source.queue, left.found / left.packets, source.theory.rate * wait, "frames"
-        )
-        rows += [waited, found]
+    for source, wait in zip(sources, waits([source.theory for source in sources]), strict=True):
+        queue, unit, rate = source.queue, source.theory.mean, source.theory.rate
+        left = counts[queue]
+        rows += [
+            _row(point, "mean wait", queue, left.waited_ps / left.packets / unit, wait / unit, "services"),
+            _row(point, "found waiting", queue, left.waiting / left.packets, rate * wait, "frames"),
+        ]
     return rows
 
 
@@ -197,30 +265,9 @@ def _offer(bench: QueueBench, sources: Sequence[_Source], point: QueuePoint) -> 
 
 def _row(point: QueuePoint, what: str, queue: int, measured: float, expected: float, unit: str) -> QueueRow:
     error = abs(measured - expected) / expected if expected else abs(measured)
-    return taken(
-        QueueRow,
-        point,
-        what=what,
-        queue=queue,
-        measured=round(measured, 6),
-        theory=round(expected, 6),
-        error=round(error, 6),
-        unit=unit,
-    )
-
-
-def _md1(point: QueuePoint) -> list[QueueRow]:
-    return _waits(point, [_Source(0, point.load, _FIXED_BYTES)])
-
-
-def _mm1(point: QueuePoint) -> list[QueueRow]:
-    return _waits(point, [_Source(0, point.load, _MEAN_BYTES, exponential=True)])
-
-
-def _priority(point: QueuePoint) -> list[QueueRow]:
-    """Three classes whose frames differ in length, each a third of the load."""
-    sources = [_Source(queue, point.load / 3, size) for queue, size in ((0, 1500), (1, 1000), (2, 500))]
-    return _waits(point, sources)
+    numbers = {"measured": measured, "theory": expected, "error": error}
+    rounded = {name: round(value, 6) for name, value in numbers.items()}
+    return taken(QueueRow, point, what=what, queue=queue, unit=unit, **rounded)
 
 
 # -- shares -------------------------------------------------------------------------------------------------
@@ -239,7 +286,7 @@ def _flood(bench: QueueBench, queues: Sequence[int], point: QueuePoint) -> tuple
     bench.offer(times[begin:], sizes[begin:], whose[begin:])
     pairs = zip(before, bench.counts(), strict=True)
     left = [
-        QueueCounts(b.packets - a.packets, b.bytes - a.bytes, b.waited_ps - a.waited_ps, b.found - a.found)
+        QueueCounts(b.packets - a.packets, b.bytes - a.bytes, b.waited_ps - a.waited_ps, b.waiting - a.waiting)
         for a, b in pairs
     ]
     return left, float(times[-1] - times[begin - 1]) / _PS
@@ -252,11 +299,9 @@ def _drr(point: QueuePoint) -> list[QueueRow]:
         for queue, quantum in quanta.items():
             bench.set_queue(queue, quantum=quantum)
         left, took = _flood(bench, list(quanta), point)
-    line = LINE_BPS / 1e9
+    line, whole = LINE_BPS / 1e9, sum(quanta.values())
     rows = [
-        _row(
-            point, f"quantum {quantum}", queue, _gbps(left[queue], took), line * quantum / sum(quanta.values()), "Gb/s"
-        )
+        _row(point, f"quantum {quantum}", queue, _gbps(left[queue], took), line * quantum / whole, "Gb/s")
         for queue, quantum in quanta.items()
     ]
     return [*rows, _row(point, "all", 0, sum(row.measured for row in rows), line, "Gb/s")]
@@ -288,12 +333,8 @@ P4SIM_LINES_MBPS = (12.0, 8.0, 4.0)
 _P4SIM_BYTES = 1_000
 
 
-def _strict(point: QueuePoint) -> list[QueueRow]:
-    """p4sim's three flows on lines that take all of them, two and a part, and less than one."""
-    return [row for line in P4SIM_LINES_MBPS for row in _strict_on(point, line)]
-
-
 def _strict_on(point: QueuePoint, line: float) -> list[QueueRow]:
+    """p4sim's three flows."""
     flows = P4SIM_FLOWS_MBPS
     seconds = 100.0
     with QueueBench(depth=64, line_bps=round(line * 1e6)) as bench:
@@ -315,11 +356,15 @@ def _strict_on(point: QueuePoint, line: float) -> list[QueueRow]:
 
 
 _RUNS: dict[str, Callable[[QueuePoint], list[QueueRow]]] = {
-    "md1": _md1,
-    "mm1": _mm1,
-    "priority": _priority,
+    "md1": lambda point: _waits(point, [_Source(0, point.load, _FIXED_BYTES)]),
+    "mm1": lambda point: _waits(point, [_Source(0, point.load, _MEAN_BYTES, exponential=True)]),
+    # Three classes whose frames differ in length, each a third of the load.
+    "priority": lambda point: _waits(
+        point, [_Source(queue, point.load / 3, size) for queue, size in enumerate((1500, 1000, 500))]
+    ),
     "drr": _drr,
-    "strict": _strict,
+    # On lines that take all flows, two and a part, and less than one.
+    "strict": lambda point: [row for line in P4SIM_LINES_MBPS for row in _strict_on(point, line)],
     "rates": _rates,
 }
 
@@ -355,10 +400,10 @@ def waits(classes: Sequence[TrafficClass]) -> list[float]:
     """Mean wait of each class, the first of lowest priority, none of which interrupts a service.
 
     Of one class alone it is that of M/G/1: rate * square / (2 (1 - load))."""
-    residual = sum(each.rate * each.square for each in classes) / 2
-    found, above = [0.0] * len(classes), 0.0
+    residual = sum(traffic.rate * traffic.square for traffic in classes) / 2
+    mean_waits, above = [0.0] * len(classes), 0.0
     for number in range(len(classes) - 1, -1, -1):
         with_it = above + classes[number].load
-        found[number] = residual / ((1 - above) * (1 - with_it))
+        mean_waits[number] = residual / ((1 - above) * (1 - with_it))
         above = with_it
-    return found
+    return mean_waits

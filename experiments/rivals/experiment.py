@@ -113,30 +113,26 @@ def _most(topology: Topology, pairs: list[HostPair]) -> float:
 
 def _endless(point: RivalPoint, topology: Topology, fabric: VirtualFabric, pairs: list[HostPair]) -> RivalRun:
     running.start(fabric, ENDLESS)
-    found = settle(fabric, point)
+    steady = settle(fabric, point)
     return _summed_up(
         point,
         fabric,
-        steady=found.steady,
-        throughput_fraction=round(found.wire_gbps / _most(topology, pairs), 4),
-        goodput_gbps=round(found.goodput_gbps, 3),
-        jain=round(jain(found.per_connection_gbps), 4),
+        steady=steady.steady,
+        throughput_fraction=round(steady.wire_gbps / _most(topology, pairs), 4),
+        goodput_gbps=round(steady.goodput_gbps, 3),
+        jain=round(jain(steady.per_connection_gbps), 4),
     )
 
 
 def _completion(point: RivalPoint, fabric: VirtualFabric, pairs: list[HostPair]) -> RivalRun:
-    running.start(fabric, point.message_bytes)
-    stuck = False
-    while fabric.unfinished() and fabric.now_ps < running.FCT_MOST_PS and not stuck:
-        fabric.run(fabric.now_ps + running.FCT_POLL_PS)
-        stuck = bool(fabric.deadlock())
+    running.deliver(fabric, point.message_bytes)
     times = fabric.completion_times_ps() / US
     last = max(fabric.last_done_ps, 1)
     return _summed_up(
         point,
         fabric,
         goodput_gbps=round(len(times) * point.message_bytes * 8e3 / last, 3),
-        fct_us=_times(times) if len(times) else None,
+        fct_us=RivalTimes(*running.mean_and_percentiles(times, (50, 99, 99.9))) if len(times) else None,
         unfinished=fabric.unfinished(),
         least_p99_us=round(least_p99(pairs, point.message_bytes), 3),
     )
@@ -156,11 +152,6 @@ def least_p99(pairs: list[HostPair], size: int) -> float:
         least = np.concatenate([np.arange(1, count + 1) * each_us for count in counts])
         bounds.append(float(np.percentile(least, 99)))
     return max(0.0, max(bounds) - running.START_SPREAD_PS / US)
-
-
-def _times(times_us: np.ndarray) -> RivalTimes:
-    p50, p99, p999 = (round(float(np.percentile(times_us, p)), 3) for p in (50, 99, 99.9))
-    return RivalTimes(round(float(times_us.mean()), 3), p50, p99, p999)
 
 
 def _event(point: RivalPoint, topology: Topology, fabric: VirtualFabric, pairs: list[HostPair]) -> RivalRun:
@@ -217,9 +208,11 @@ def _watch(fabric: VirtualFabric, sending: np.ndarray) -> tuple[np.ndarray, np.n
     return longest[sending], (last - half) * 8e3 / (fabric.now_ps - middle)
 
 
-def _summed_up(point: RivalPoint, fabric: VirtualFabric, **found: object) -> RivalRun:
+def _summed_up(point: RivalPoint, fabric: VirtualFabric, **measured: object) -> RivalRun:
     sent = max(int(fabric.column("st_packets").sum()), 1)
     shortest, detours = fabric.packets_by_path()
+    counts = fabric.lateness()
+    total = max(int(counts.sum()), 1)
     return taken(
         RivalRun,
         point,
@@ -229,12 +222,6 @@ def _summed_up(point: RivalPoint, fabric: VirtualFabric, **found: object) -> Riv
         detour_fraction=round(detours / (shortest + detours), 4) if fabric.scheme.routing == "valiant" else None,
         timeouts=int(fabric.column("st_rtos").sum()),
         held_packets_peak=int(fabric.column("st_rx_held_peak").max(initial=0)),
-        late=_late(fabric),
-        **found,
+        late=tuple(round(int(count) / total, 6) for count in np.trim_zeros(counts, "b")),
+        **measured,
     )
-
-
-def _late(fabric: VirtualFabric) -> tuple[float, ...]:
-    counts = fabric.lateness()
-    total = max(int(counts.sum()), 1)
-    return tuple(round(int(count) / total, 6) for count in np.trim_zeros(counts, "b"))

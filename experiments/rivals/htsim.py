@@ -23,6 +23,7 @@ import numpy as np
 from detour.base.tables import Table, fixed, left, right
 from detour.base.times import US
 from detour.experiments import running
+from detour.experiments.columns import grouped
 from detour.experiments.nonshortest.experiment import find_topology
 from detour.experiments.rivals.points import draw
 
@@ -80,14 +81,11 @@ def times(text: str, begins: dict[int, float]) -> dict[str, float]:
 
 def rows(cells: Iterable[Any]) -> list[SimulatorRow]:
     """What both have."""
-    runs: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for run in json.loads(DATA.read_text())["runs"]:
-        runs.setdefault((run["pattern"], run["load_balancing"]), []).append(run)
+    runs = grouped(json.loads(DATA.read_text())["runs"], lambda run: (run["pattern"], run["load_balancing"]))
     both = []
     for cell in cells:
-        theirs = [
-            run for run in runs.get((cell.pattern, _SCHEMES.get(cell.scheme, "")), ()) if run["seed"] <= cell.draws
-        ]
+        same = runs.get((cell.pattern, _SCHEMES.get(cell.scheme, "")), ())
+        theirs = [run for run in same if run["seed"] <= cell.draws]
         if cell.topology == BOTH_TOPOLOGY and cell.fct_us is not None and len(theirs) == cell.draws:
             both.append(SimulatorRow(cell, {time: fmean(run[time] for run in theirs) for time in _TIMES}))
     return both
@@ -121,8 +119,8 @@ def main(folder: Path, outputs: list[Path]) -> None:
         pattern, seed, algorithm = output.stem.split("-")
         lines = (folder / f"{pattern}-{seed}.cm").read_text().splitlines()[2:]
         begins = {number: float(line.split()[4]) for number, line in enumerate(lines, start=1)}
-        found = times(output.read_text(), begins)
-        print(json.dumps({"pattern": pattern, "seed": int(seed), "load_balancing": algorithm, **found}))
+        completion = times(output.read_text(), begins)
+        print(json.dumps({"pattern": pattern, "seed": int(seed), "load_balancing": algorithm, **completion}))
 
 
 if __name__ == "__main__":

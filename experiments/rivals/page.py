@@ -37,9 +37,9 @@ from detour.fabric.backends.virtual.scheme import TELEMETRY_LERP
 _TEXTS = prose(__file__)
 
 
-def write(file: Path, found: RivalFindings, what: RivalSelection, command: str) -> None:
+def write(file: Path, findings: RivalFindings, what: RivalSelection, command: str) -> None:
     """Writes the short page. `command`: how to write it again."""
-    ours = RivalFindings([cell for cell in found.cells if cell.topology != htsim.BOTH_TOPOLOGY])
+    ours = RivalFindings([cell for cell in findings.cells if cell.topology != htsim.BOTH_TOPOLOGY])
     groups = workloads(ours)
     text = _TEXTS["page"].format(
         command=command,
@@ -48,7 +48,7 @@ def write(file: Path, found: RivalFindings, what: RivalSelection, command: str) 
         limits=_filled(_limits(groups)),
         schemes=markdown(_schemes_table(groups)),
         patterns=markdown(_patterns_table(groups)),
-        simulators=_filled(_simulators(found)),
+        simulators=_filled(_simulators(findings)),
     )
     write_file(file, text)
 
@@ -57,18 +57,17 @@ def _filled(text: str) -> str:
     return textwrap.fill(text, 120, break_on_hyphens=False)
 
 
-def every_cell(found: RivalFindings) -> str:
+def every_cell(findings: RivalFindings) -> str:
     """The page of all tables."""
     uet = json.loads(htsim.DATA.read_text())
     command = textwrap.fill(uet["command"], 110, break_on_hyphens=False).replace("\n", " \\\n        ")
     head = _TEXTS["cells"].format(**uet | {"command": command}, topology=htsim.BOTH_TOPOLOGY)
-    some = [table for table in all_tables(found) if table.rows]
+    some = [table for table in all_tables(findings) if table.rows]
     parts = [f"## {table.title}\n\n{markdown(table)}\n\n{'; '.join(table.legend(True))}\n" for table in some]
     return "\n".join([head, *parts])
 
 
 def _coverage(cells: list[RivalCell], what: RivalSelection) -> str:
-    """How much of everything is there."""
     draws = Counter(cell.draws for cell in cells)
     endless = [cell.steady for cell in cells if not cell.message_bytes and cell.pattern not in EVENTS]
     have = Counter(cell.scheme for cell in cells)
@@ -135,7 +134,6 @@ class _Measure:
     text: Callable[[float], str]
 
     def values(self, group: Group) -> dict[str, float]:
-        """By scheme, of a workload."""
         return {cell.scheme: value for cell in group if (value := self.of(cell)) is not None}
 
 
@@ -199,8 +197,8 @@ def _best_other(measure: _Measure, groups: list[Group]) -> str | None:
     return f"{measure.text(median(value for value, _ in best))} {who}"
 
 
-def _simulators(found: RivalFindings) -> str:
-    ratios = [row.ratio(time) for row in htsim.rows(found.cells) for time in row.theirs]
+def _simulators(findings: RivalFindings) -> str:
+    ratios = [row.ratio(time) for row in htsim.rows(findings.cells) for time in row.theirs]
     if not ratios:
         return ""
     return _TEXTS["simulators"].format(topology=htsim.BOTH_TOPOLOGY, least=min(ratios), most=max(ratios))

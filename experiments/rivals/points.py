@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeAlias
 
 from detour.base.dataplane import PACKET_BYTES
 from detour.base.errors import DetourError
-from detour.base.records import decoder
+from detour.base.records import decoder, extended
 from detour.base.times import US
 from detour.experiments.nonshortest import workloads
 from detour.experiments.nonshortest.experiment import find_topology
@@ -58,24 +58,20 @@ def draw(topology: Topology, pattern: str, load: Load | None, seed: int) -> list
     if pattern == "all-to-all":
         return [(a, b) for a in hosts for b in hosts if a != b]
     if pattern == "incast":
-        return _incast(topology, seed)
+        # Senders of the incast come first; the rest is a permutation of hosts that have no part in it.
+        rng = random.Random(f"incast {seed}")
+        group = Counter(host.group for host in topology.hosts).most_common(1)[0][1]
+        order = rng.sample(range(len(topology.hosts)), len(topology.hosts))
+        receiver, senders, others = order[0], order[1 : 1 + group], order[1 + group :]
+        return [(sender, receiver) for sender in senders] + list(zip(others, others[1:] + others[:1], strict=True))
     name = "permutation" if pattern in EVENTS else pattern
     return workloads.sample(topology, name, workloads.pair_count(topology, name), seed)
 
 
 def _count(topology: Topology, pattern: str, load: Load) -> int:
     """Pairs of a load; medium is the geometric mean of the paper's two (`workloads.pairs_of_load`)."""
-    light, heavy = (workloads.pairs_of_load(topology, pattern, one) for one in ("light", "heavy"))
+    light, heavy = (workloads.pairs_of_load(topology, pattern, end) for end in ("light", "heavy"))
     return {"light": light, "medium": round((light * heavy) ** 0.5), "heavy": heavy}[load]
-
-
-def _incast(topology: Topology, seed: int) -> list[HostPair]:
-    """Senders of the incast come first; the rest is a permutation of hosts that have no part in it."""
-    rng = random.Random(f"incast {seed}")
-    group = Counter(host.group for host in topology.hosts).most_common(1)[0][1]
-    order = rng.sample(range(len(topology.hosts)), len(topology.hosts))
-    receiver, senders, others = order[0], order[1 : 1 + group], order[1 + group :]
-    return [(sender, receiver) for sender in senders] + list(zip(others, others[1:] + others[:1], strict=True))
 
 
 def busiest_global_link(topology: Topology, pairs: list[HostPair]) -> int:
@@ -160,23 +156,16 @@ def select(what: RivalSelection) -> list[RivalPoint]:
             raise DetourError(f"a message of {size} bytes; 1 to 2**36 are possible, or 0 for connections without end")
     for name in what.topologies:
         called, topology = find_topology(name)
+        endless_us = _ENDLESS_US[what.extent] * min(1.0, (72 / len(topology.hosts)) ** _LARGER)
+        times = RunTimes(virtual_us=round(max(600, endless_us)), tolerance=0.02)
         for pattern in what.patterns:
             for load in _loads(pattern, what.extent):
                 draw(topology, pattern, load, 1)
                 for size in _sizes(pattern, what.sizes):
-                    first = RivalPoint(
-                        virtual_us=_time(topology, what.extent),
-                        tolerance=0.02,
-                        topology=called,
-                        pattern=pattern,
-                        load=load,
-                        message_bytes=size,
-                        scheme="",
-                        seed=1,
-                    )
+                    workload = {"topology": called, "pattern": pattern, "load": load, "message_bytes": size}
                     points += [
-                        replace(first, scheme=scheme(one).name, seed=1 + number)
-                        for one in what.schemes
+                        extended(RivalPoint, times, **workload, scheme=scheme(chosen).name, seed=1 + number)
+                        for chosen in what.schemes
                         for number in range(what.draws)
                     ]
     return points
@@ -195,11 +184,6 @@ def _sizes(pattern: str, sizes: Sequence[int]) -> list[int]:
     return [size for size in sizes if size or pattern not in ("incast", "all-to-all")]
 
 
-def _time(topology: Topology, extent: str) -> int:
-    """Virtual time of endless connections, us: less on larger fabrics."""
-    return round(max(600, _ENDLESS_US[extent] * min(1.0, (72 / len(topology.hosts)) ** _LARGER)))
-
-
 def seconds(point: RivalPoint) -> float:
     topology = find_topology(point.topology)[1]
     pairs = draw(topology, point.pattern, point.load, point.seed)
@@ -215,35 +199,24 @@ def seconds(point: RivalPoint) -> float:
 _POINT = decoder(RivalPoint)
 
 
-def points_in(file: Path, wanted: RivalSelection, topologies: Iterable[str] | None = None) -> list[RivalPoint]:
+def points_in(file: Path, what: RivalSelection, topologies: Iterable[str] | None = None) -> list[RivalPoint]:
     """The points of a file that a selection has, in order of the tables; of all topologies unless some are named.
     Raises `DetourError`: the file cannot be read."""
     named = set(topologies or ())
     points: list[RivalPoint] = [_POINT(record["point"]) for record in archived(file).values()]
-    chosen = [
-        point
-        for point in points
-        if (not named or point.topology in named)
-        and point.pattern in wanted.patterns
-        and point.message_bytes in wanted.sizes
-        and (point.scheme in wanted.schemes or point.scheme not in COMPARED)
-        and point.seed <= wanted.draws
-    ]
-    return sorted(chosen, key=_place)
 
+    def is_chosen(point: RivalPoint) -> bool:
+        traffic = point.pattern in what.patterns and point.message_bytes in what.sizes and point.seed <= what.draws
+        return traffic and (not named or point.topology in named) and point.scheme in (*what.schemes, *others)
 
-def _place(point: RivalPoint) -> tuple[object, ...]:
-    scheme = COMPARED.index(point.scheme) if point.scheme in COMPARED else len(COMPARED)
-    return (
-        not point.topology.startswith("D"),
-        point.topology,
-        RIVAL_PATTERNS.index(point.pattern),
-        LOADS.index(point.load) if point.load else 0,
-        point.message_bytes,
-        scheme,
-        point.scheme,
-        point.seed,
-    )
+    def place(point: RivalPoint) -> tuple[object, ...]:
+        workload = RIVAL_PATTERNS.index(point.pattern), LOADS.index(point.load) if point.load else 0
+        scheme = COMPARED.index(point.scheme) if point.scheme in COMPARED else len(COMPARED)
+        topology = not point.topology.startswith("D"), point.topology
+        return *topology, *workload, point.message_bytes, scheme, point.scheme, point.seed
+
+    others = {point.scheme for point in points}.difference(COMPARED)
+    return sorted(filter(is_chosen, points), key=place)
 
 
 def keep(file: Path, store: Path | None) -> int:
@@ -266,8 +239,8 @@ def select_asked(
 ) -> list[RivalPoint]:
     """The points of what is asked for: of `source` all that it has, also of what is not usual; those that `keep` lacks.
     Raises `DetourError`: no such topology, pattern, size or scheme, or a file that cannot be read."""
-    wanted, topologies = selection(extent, **asked), asked.get("topologies")
+    chosen, topologies = selection(extent, **asked), asked.get("topologies")
     if source is not None:
-        return points_in(source, replace(wanted, sizes=asked.get("sizes") or SIZES), topologies)
-    known = set(points_in(keep, wanted, topologies)) if keep is not None and keep.exists() else ()
-    return [point for point in select(wanted) if point not in known]
+        return points_in(source, replace(chosen, sizes=asked.get("sizes") or SIZES), topologies)
+    kept = set(points_in(keep, chosen, topologies)) if keep is not None and keep.exists() else ()
+    return [point for point in select(chosen) if point not in kept]

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
 from detour.base.tables import Column, Table, fixed, left, right, yes_no
-from detour.experiments.columns import cell, columns, combined, kept, largest, mean, row, shown
+from detour.experiments.columns import cell, columns, combined, grouped, kept, largest, mean, row, shown
 from detour.experiments.rivals import htsim
 from detour.experiments.rivals.experiment import RivalRun, RivalTimes
 from detour.experiments.rivals.points import EVENTS, Load
@@ -39,11 +39,8 @@ def _mean_each(several: list[Sequence[float]]) -> list[float]:
 
 
 def _mean_times(several: list[RivalTimes | None]) -> RivalTimes | None:
-    times = [one for one in several if one is not None]
-    if not times:
-        return None
-    names = ("mean", "p50", "p99", "p999")
-    return RivalTimes(*(round(statistics.fmean(getattr(one, name) for one in times), 3) for name in names))
+    times = [astuple(draw) for draw in several if draw is not None]
+    return RivalTimes(*(round(statistics.fmean(values), 3) for values in zip(*times, strict=True))) if times else None
 
 
 @row
@@ -103,26 +100,21 @@ class RivalFindings:
     cells: Sequence[RivalCell]
 
 
-def collect(results: Iterable[RivalRun | None]) -> RivalFindings:
+def _workload(run: RivalRun | RivalCell) -> tuple[object, ...]:
+    return run.topology, run.pattern, run.load, run.message_bytes
+
+
+def collect(results: Sequence[RivalRun]) -> RivalFindings:
     """A cell of every scheme's draws."""
-    runs: dict[tuple[object, ...], list[RivalRun]] = {}
-    for one in results:
-        if one is not None:
-            runs.setdefault((one.topology, one.pattern, one.load, one.message_bytes, one.scheme), []).append(one)
-    return RivalFindings([_cell(some) for some in runs.values()])
+    return RivalFindings([_cell(runs) for runs in grouped(results, lambda run: (*_workload(run), run.scheme)).values()])
 
 
 def _cell(runs: list[RivalRun]) -> RivalCell:
-    one = runs[0]
     fractions = [run.throughput_fraction for run in runs if run.throughput_fraction is not None]
     tails = [run.fct_us.p99 for run in runs if run.fct_us is not None]
-    return combined(
-        RivalCell,
-        runs,
-        chosen_on=one.topology == TUNED_TOPOLOGY and one.pattern in TUNED and one.message_bytes == 0,
-        draws=len(runs),
-        spread=spread(fractions or tails, 4),
-    )
+    chosen_on = runs[0].topology == TUNED_TOPOLOGY and runs[0].pattern in TUNED and runs[0].message_bytes == 0
+    between = spread(fractions or tails, 4)
+    return combined(RivalCell, runs, chosen_on=chosen_on, draws=len(runs), spread=between)
 
 
 _COLUMNS = {column.name: column for column in columns(RivalCell)}
@@ -143,10 +135,11 @@ def _table(
     return Table([*chosen[:at], *more, *chosen[at:]], list(cells), title)
 
 
-def tables(found: RivalFindings) -> list[Table[RivalCell]]:
+def tables(findings: RivalFindings) -> list[Table[RivalCell]]:
     """Throughput, completion times, and what broke."""
-    broken = [cell for cell in found.cells if cell.recovery_us is not None]
-    endless = [cell for cell in found.cells if cell.throughput_fraction is not None and cell.recovery_us is None]
+    cells = findings.cells
+    broken = [cell for cell in cells if cell.recovery_us is not None]
+    endless = [cell for cell in cells if cell.throughput_fraction is not None and cell.recovery_us is None]
     slowed = {"of ceiling": {"means": "afterwards, of the whole fabric's"}, "detours": {"means": ""}}
     some = [
         _table(
@@ -154,7 +147,7 @@ def tables(found: RivalFindings) -> list[Table[RivalCell]]:
             "Connections that send without end",
             ("of ceiling", "±", "Jain", "detours", "marked", "repeated", "steady", "hold-out"),
         ),
-        _times([cell for cell in found.cells if cell.message_bytes]),
+        _times([cell for cell in cells if cell.message_bytes]),
         _table(
             (cell for cell in endless if cell.pattern in EVENTS),
             "A global link has half of its rate from now on, and nobody is told",
@@ -185,9 +178,10 @@ def _times(cells: Sequence[RivalCell]) -> Table[RivalCell]:
     )
 
 
-def all_tables(found: RivalFindings) -> list[Table[Any]]:
+def all_tables(findings: RivalFindings) -> list[Table[Any]]:
     """Those, packets out of order, both simulators, and the goals."""
-    return [*tables(found), lateness_table(found.cells), htsim.table(found.cells), goals_table(found)]
+    cells = findings.cells
+    return [*tables(findings), lateness_table(cells), htsim.table(cells), goals_table(findings)]
 
 
 _BEHIND = (0, 1, 3, 7, 15, 31, 63, 127, 255)
@@ -239,36 +233,30 @@ class SprayGoal:
         return f"{sum(some)} of {len(some)}"
 
 
-def workloads(found: RivalFindings) -> list[Group]:
+def workloads(findings: RivalFindings) -> list[Group]:
     """SprayLERP's cell of each workload, and after it those of other schemes with as many draws, if there are some."""
-    groups: dict[tuple[object, ...], Group] = {}
-    for one in found.cells:
-        groups.setdefault((one.topology, one.pattern, one.load, one.message_bytes), []).append(one)
     compared = []
-    for group in groups.values():
+    for group in grouped(findings.cells, _workload).values():
         ours = next((cell for cell in group if cell.scheme == SPRAY_LERP.name), None)
         if ours is not None:
             compared.append([ours, *(cell for cell in group if cell is not ours and cell.draws == ours.draws)])
     return [group for group in compared if len(group) > 1]
 
 
-def goals(found: RivalFindings) -> list[SprayGoal]:
+def goals(findings: RivalFindings) -> list[SprayGoal]:
     """The goals that were set before anything was measured, against the cells that there are."""
-    groups = workloads(found)
-    return [
-        _goal("throughput first or within 1 % of first", groups, _throughput_gap),
-        _goal("p99 of messages of 1 MB and more at most 0.6 of TelemetryLERP's", groups, _tail_of_telemetry),
-        _goal("p99 no more than 5 % above any rival's", groups, _tail_gap),
-        _goal("mean of 64 kB messages no more than that of shortest paths", groups, _short_messages),
-        _goal("recovery within 3 round trips, as they were before", groups, _recovery_gap),
-    ]
-
-
-def _goal(
-    text: str, groups: Iterable[Group], judge: Callable[[RivalCell, Group], tuple[bool, str] | None]
-) -> SprayGoal:
-    judged = [(ours, judge(ours, others)) for ours, *others in groups]
-    return SprayGoal(text, [GoalVerdict(cell, *verdict) for cell, verdict in judged if verdict is not None])
+    judges = {
+        "throughput first or within 1 % of first": _throughput_gap,
+        "p99 of messages of 1 MB and more at most 0.6 of TelemetryLERP's": _tail_of_telemetry,
+        "p99 no more than 5 % above any rival's": _tail_gap,
+        "mean of 64 kB messages no more than that of shortest paths": _short_messages,
+        "recovery within 3 round trips, as they were before": _recovery_gap,
+    }
+    reached = []
+    for text, judge in judges.items():
+        judged = [(ours, judge(ours, others)) for ours, *others in workloads(findings)]
+        reached.append(SprayGoal(text, [GoalVerdict(cell, *verdict) for cell, verdict in judged if verdict]))
+    return reached
 
 
 def _throughput_gap(ours: RivalCell, others: Group) -> tuple[bool, str] | None:
@@ -317,14 +305,14 @@ def _recovery_gap(ours: RivalCell, others: Group) -> tuple[bool, str] | None:
     return ours.recovery_us <= 3 * ours.rtt_us, f"{ours.recovery_us:.0f} us, {ours.recovery_us / ours.rtt_us:.1f}"
 
 
-def goals_table(found: RivalFindings) -> Table[SprayGoal]:
+def goals_table(findings: RivalFindings) -> Table[SprayGoal]:
     """The goals, met or not."""
     columns = [
         left("goal for SprayLERP", lambda goal: goal.text),
         right("met", lambda goal: goal.met()),
         left("not in", lambda goal: "; ".join(f"{_cell_name(v.cell)}: {v.figures}" for v in goal.missed) or None),
     ]
-    return Table(columns, [goal for goal in goals(found) if goal.verdicts], "Goals")
+    return Table(columns, [goal for goal in goals(findings) if goal.verdicts], "Goals")
 
 
 def _cell_name(cell: RivalCell) -> str:

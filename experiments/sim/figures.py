@@ -20,8 +20,7 @@ from detour.experiments.sim.results import by_size, flow_times
 from detour.experiments.sim.run import SimRun
 from detour.experiments.sim.tables import bin_text, size_text
 
-_BLUE, _ORANGE, _GREEN, _RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
-"""of Okabe and Ito's palette, which colour-blind people can tell apart"""
+_BLUE, _ORANGE, _GREEN, _RED = drawing.BLUE, drawing.ORANGE, drawing.GREEN, drawing.VERMILION
 _INTERVALS = 100
 """of use over time"""
 _SHORTEST = 7
@@ -29,7 +28,7 @@ _SHORTEST = 7
 _NONE = "no flow is complete"
 
 
-def _said(axis: Any, text: str) -> None:
+def _say(axis: Any, text: str) -> None:
     axis.text(0.5, 0.5, text, ha="center", va="center", transform=axis.transAxes, color="dimgray")
 
 
@@ -44,7 +43,7 @@ def _completion(axis: Any, run: SimRun) -> None:
     _, times, _ = flow_times(run)
     axis.set(xlabel="completion time, us", ylabel="fraction of flows", ylim=(0, 1.02), title="Completion times")
     if not len(times):
-        return _said(axis, _NONE)
+        return _say(axis, _NONE)
     ideal = run.ideal.task_ps[run.graph.is_message] / US
     _distribution(axis, times, len(ideal), color=_BLUE, linewidth=1.8, label="measured")
     _distribution(axis, ideal, len(ideal), color=_ORANGE, linewidth=1.5, linestyle="--", label="empty fabric")
@@ -59,7 +58,7 @@ def _slowdown(axis: Any, run: SimRun) -> None:
     bins = [one for one in by_size(run) if one.completed]
     axis.set(title="Slowdown")
     if not len(slowdowns):
-        return _said(axis, _NONE)
+        return _say(axis, _NONE)
     if len(bins) < 2:
         _distribution(axis, slowdowns, len(slowdowns), color=_BLUE, linewidth=1.8)
         axis.set(xlabel="slowdown", ylabel="fraction of complete flows", ylim=(0, 1.02))
@@ -111,7 +110,7 @@ def _delays(axis: Any, run: SimRun) -> None:
     delays = run.counts.delay_ps / US
     axis.set(xlabel="mean queuing delay of a connection, us", ylabel="share of packets", title="Queuing delay")
     if not run.counts.received.sum():
-        return _said(axis, "no packet has arrived")
+        return _say(axis, "no packet has arrived")
     axis.hist(delays, bins=30, weights=run.counts.received / run.counts.received.sum(), color=_GREEN)
     return None
 
@@ -121,19 +120,15 @@ def _reordering(axis: Any, run: SimRun) -> None:
     held = run.counts.held_peak
     axis.set(xlabel="most packets held at a time", ylabel="connections", title="Reordering")
     if not held.any():
-        return _said(axis, "every packet came in order")
+        return _say(axis, "every packet came in order")
     axis.hist(held, bins=min(30, int(held.max()) + 1), color=_ORANGE)
     return None
 
 
 PANELS: dict[str, Callable[[Any, SimRun], None]] = {
-    "completion": _completion,
-    "slowdown": _slowdown,
-    "links": _use,
-    "queues": _queues,
-    "delays": _delays,
-    "reordering": _reordering,
-}
+    "completion": _completion, "slowdown": _slowdown, "links": _use,
+    "queues": _queues, "delays": _delays, "reordering": _reordering,
+}  # fmt: skip
 
 
 def draw(file: Path, run: SimRun) -> None:
@@ -146,7 +141,7 @@ def draw(file: Path, run: SimRun) -> None:
 
 def panels_svg(run: SimRun) -> dict[str, str]:
     """Each panel as an SVG element, the same for the same run."""
-    found = {}
+    panels = {}
     for name, panel in PANELS.items():
         plt, figure, axes = drawing.canvas(1, 1, 5.2, 3.6)
         panel(axes[0][0], run)
@@ -154,5 +149,5 @@ def panels_svg(run: SimRun) -> dict[str, str]:
         text = io.StringIO()
         figure.savefig(text, format="svg", metadata={"Date": None})
         plt.close(figure)
-        found[name] = text.getvalue()[text.getvalue().index("<svg") :]
-    return found
+        panels[name] = text.getvalue()[text.getvalue().index("<svg") :]
+    return panels

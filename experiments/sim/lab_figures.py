@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -21,9 +20,21 @@ def draw_lab(file: Path, series: LabSeries) -> None:
     """Queue, rate and delivery of the busiest ports and flows. Raises `DetourError`: matplotlib is not installed, or
     the file cannot be written."""
     plt, figure, (axes,) = drawing.canvas(1, 3, 4.8, 4.2)
-    _queues(axes[0], series)
-    _rates(axes[1], series)
-    _flows(axes[2], series)
+    for i in _busiest(series.queue_packets.max(axis=0, initial=0)):
+        drops = int(series.queue_drops[-1, i])
+        label = series.ports[i] + (f", {drops} dropped" if drops else "")
+        axes[0].plot(series.times_ps / MS, series.queue_packets[:, i], linewidth=1.2, label=label)
+    axes[0].set(title="Queues", ylabel="packets that wait")
+    for i in _busiest(series.tx_bytes[-1]):
+        middle, rate = _rate(series.times_ps, series.tx_bytes[:, i])
+        axes[1].plot(middle, rate, linewidth=1.4, label=series.ports[i])
+    axes[1].set(title="Ports", ylabel="Mb/s on the wire")
+    for i in _busiest(series.delivered[-1]):
+        middle, rate = _rate(series.times_ps, series.delivered[:, i])
+        marked = int(series.marked[-1, i])
+        label = series.flows[i] + (f", {marked} marked" if marked else "")
+        axes[2].plot(middle, rate, linewidth=1.4, label=label)
+    axes[2].set(title="Receivers", ylabel="Mb/s of payload")
     for axis, nothing in zip(axes, ("nothing waited", "nothing was sent", "no streams or connections"), strict=True):
         axis.set(xlabel="time, ms", ylim=(0, None))
         if axis.get_legend_handles_labels()[0]:
@@ -38,33 +49,6 @@ def draw_lab(file: Path, series: LabSeries) -> None:
 def _busiest(totals: np.ndarray) -> list[int]:
     """Columns with the largest totals, those with none left out; in their own order."""
     return sorted(int(i) for i in np.argsort(-totals, kind="stable")[:_SHOWN] if totals[i] > 0)
-
-
-def _queues(axis: Any, series: LabSeries) -> None:
-    """Packets that wait, and what found the queue full."""
-    for i in _busiest(series.queue_packets.max(axis=0, initial=0)):
-        drops = int(series.queue_drops[-1, i])
-        label = series.ports[i] + (f", {drops} dropped" if drops else "")
-        axis.plot(series.times_ps / MS, series.queue_packets[:, i], linewidth=1.2, label=label)
-    axis.set(title="Queues", ylabel="packets that wait")
-
-
-def _rates(axis: Any, series: LabSeries) -> None:
-    """Bits that ports send, all of the frame."""
-    for i in _busiest(series.tx_bytes[-1]):
-        middle, rate = _rate(series.times_ps, series.tx_bytes[:, i])
-        axis.plot(middle, rate, linewidth=1.4, label=series.ports[i])
-    axis.set(title="Ports", ylabel="Mb/s on the wire")
-
-
-def _flows(axis: Any, series: LabSeries) -> None:
-    """Payload that came, and how much of it bore a mark."""
-    for i in _busiest(series.delivered[-1]):
-        middle, rate = _rate(series.times_ps, series.delivered[:, i])
-        marked = int(series.marked[-1, i])
-        label = series.flows[i] + (f", {marked} marked" if marked else "")
-        axis.plot(middle, rate, linewidth=1.4, label=label)
-    axis.set(title="Receivers", ylabel="Mb/s of payload")
 
 
 def _rate(times_ps: np.ndarray, count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from detour.experiments.nonshortest import workloads as published
 from detour.fabric.workloads.flow_table import FLOW, MOST_FLOWS, FlowTable, in_order
 from detour.fabric.workloads.sizes import SYNTHETIC, SizeDistribution, poisson_starts, read_sizes
 from detour.topo import Topology
-from detour.topo.keyvalues import check_keys, split_spec, whole_number
+from detour.topo.spec import check_keys, split_spec, whole_number
 from detour.topo.topology import HostPair
 
 _BYTES, _MEAN = 1_000_000, 100_000.0
@@ -70,17 +71,10 @@ def _read(text: str, key: str, value: str) -> Any:
         raise DetourError(f"workload {text!r}: {key}: {error}") from None
 
 
-def _count(text: str, key: str, value: str) -> int:
+def _number(least: int, text: str, key: str, value: str) -> int:
     number = whole_number(text, key, value)
-    if number < 1:
-        raise DetourError(f"{value} is less than 1")
-    return number
-
-
-def _seed(text: str, key: str, value: str) -> int:
-    number = whole_number(text, key, value)
-    if number < 0:
-        raise DetourError(f"{value} is less than 0")
+    if number < least:
+        raise DetourError(f"{value} is less than {least}")
     return number
 
 
@@ -98,10 +92,8 @@ _READERS: dict[str, Callable[[str, str, str], Any]] = {
     "time": lambda text, key, value: time_ps_of(value),
     "sizes": lambda text, key, value: value,
     "load": _load,
-    "seed": _seed,
-    "pairs": _count,
-    "senders": _count,
-    "receivers": _count,
+    "seed": partial(_number, 0),
+    **dict.fromkeys(("pairs", "senders", "receivers"), partial(_number, 1)),
 }
 
 
@@ -120,31 +112,18 @@ def _messages(pairs: list[HostPair], of: DrawnFor, values: PatternValues) -> Flo
     return table
 
 
-def _whole(name: str) -> Draw:
-    """All pairs of a pattern of `nonshortest.workloads`."""
-
-    def draw(of: DrawnFor, values: PatternValues) -> FlowTable:
-        return _messages(published.sample(of.topology, name, _all(of, name), of.seed), of, values)
-
-    return draw
-
-
-def _all(of: DrawnFor, name: str) -> int:
-    count = published.pair_count(of.topology, name)
+def _bit_reverse(of: DrawnFor, values: PatternValues) -> FlowTable:
+    """All pairs of that pattern."""
+    count = published.pair_count(of.topology, "bit-reverse")
     if count > MOST_FLOWS:
-        raise DetourError(f"{name} on {of.topology.spec} has {count} pairs; at most {MOST_FLOWS} are possible")
-    return count
+        raise DetourError(f"bit-reverse on {of.topology.spec} has {count} pairs; at most {MOST_FLOWS} are possible")
+    return _messages(published.sample(of.topology, "bit-reverse", count, of.seed), of, values)
 
 
-def _part(name: str) -> Draw:
+def _part(name: str, of: DrawnFor, values: PatternValues) -> FlowTable:
     """`pairs` of a pattern, drawn without repetition; by default as many as its light load has."""
-
-    def draw(of: DrawnFor, values: PatternValues) -> FlowTable:
-        usual = published.pairs_of_load(of.topology, name, "light")
-        pairs = published.sample(of.topology, name, values.get("pairs", usual), of.seed)
-        return _messages(pairs, of, values)
-
-    return draw
+    usual = published.pairs_of_load(of.topology, name, "light")
+    return _messages(published.sample(of.topology, name, values.get("pairs", usual), of.seed), of, values)
 
 
 def _permutation(of: DrawnFor, values: PatternValues) -> FlowTable:
@@ -158,14 +137,12 @@ def _incast(of: DrawnFor, values: PatternValues) -> FlowTable:
     hosts = len(of.topology.hosts)
     receivers = values.get("receivers", 1)
     senders = values.get("senders", min(8, hosts // receivers - 1))
-    wanted = (senders + 1) * receivers
-    if senders < 1 or wanted > hosts:
-        raise DetourError(
-            f"incast of {senders} senders to each of {receivers} receivers needs {wanted} hosts; "
-            f"{of.topology.spec} has {hosts}"
-        )
-    order = random.Random(f"incast {of.seed}").sample(range(hosts), wanted)
-    groups = [order[first : first + senders + 1] for first in range(0, wanted, senders + 1)]
+    needed = (senders + 1) * receivers
+    if senders < 1 or needed > hosts:
+        text = f"incast of {senders} senders to each of {receivers} receivers needs {needed} hosts"
+        raise DetourError(f"{text}; {of.topology.spec} has {hosts}")
+    order = random.Random(f"incast {of.seed}").sample(range(hosts), needed)
+    groups = [order[first : first + senders + 1] for first in range(0, needed, senders + 1)]
     return _messages([(sender, group[0]) for group in groups for sender in group[1:]], of, values)
 
 
@@ -204,12 +181,12 @@ _SOME = _MESSAGES | {"pairs": "how many are drawn (its light load)"}
 
 NAMED_WORKLOADS: dict[str, PatternKind] = {
     "permutation": PatternKind(_permutation, "every host sends to one and gets from one", _MESSAGES),
-    "unf": PatternKind(_part("unf"), "any host to any host of another group", _SOME),
-    "adv1": PatternKind(_part("adv1"), "all from one group to one other", _SOME),
-    "adv2": PatternKind(_part("adv2"), "from all groups to one", _SOME),
-    "advc": PatternKind(_part("advc"), "from every group to the ones that follow it", _SOME),
-    "two-jobs": PatternKind(_part("two-jobs"), "hosts of two random jobs, each among its own", _SOME),
-    "bit-reverse": PatternKind(_whole("bit-reverse"), "to the host whose number has its bits reversed", _MESSAGES),
+    "unf": PatternKind(partial(_part, "unf"), "any host to any host of another group", _SOME),
+    "adv1": PatternKind(partial(_part, "adv1"), "all from one group to one other", _SOME),
+    "adv2": PatternKind(partial(_part, "adv2"), "from all groups to one", _SOME),
+    "advc": PatternKind(partial(_part, "advc"), "from every group to the ones that follow it", _SOME),
+    "two-jobs": PatternKind(partial(_part, "two-jobs"), "hosts of two random jobs, each among its own", _SOME),
+    "bit-reverse": PatternKind(_bit_reverse, "to the host whose number has its bits reversed", _MESSAGES),
     "incast": PatternKind(_incast, "many to one", _MESSAGES | {"senders": "to each (8)", "receivers": "(1)"}),
     "poisson": PatternKind(
         _poisson,

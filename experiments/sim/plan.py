@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from detour.base.errors import DetourError
 from detour.base.files import read_text
 from detour.base.option_files import read_options
-from detour.control.topology_files import open_topology
+from detour.control.graph_files import open_topology
 from detour.experiments.sim.settings import OptionError, SimOptions, SimSettings, links_of, settings_of
 from detour.experiments.sim.workloads import SimWorkload, open_workload
 from detour.topo import Topology
@@ -41,23 +41,23 @@ class SimPlan:
 
 
 def plan_of(
-    said: SimOptions, topology: Topology | None = None, workload: Callable[[Topology], SimWorkload] | None = None
+    options: SimOptions, topology: Topology | None = None, workload: Callable[[Topology], SimWorkload] | None = None
 ) -> SimPlan:
     """What is said, understood. `topology`, `workload` (of the topology): these, instead of what texts name. Raises
     `OptionError`: what is missing or wrong, named by its option."""
     for name, given in (("topo", topology), ("workload", workload)):
-        if given is None and getattr(said, name) is None:
+        if given is None and getattr(options, name) is None:
             raise OptionError(name, f"a run needs {name}: --{name}, or `{name}:` in a scenario file")
-    links = links_of(said)
+    links = links_of(options)
     if topology is None:
-        gbps = None if said.rate is None else links.rate_bps / 1e9
-        delay_ns = None if said.delay is None else links.host_delay_ps / 1e3
-        topology = _opened("topo", str(said.topo), partial(open_topology, gbps=gbps, delay_ns=delay_ns))
-    settings = settings_of(topology, said)
+        gbps = None if options.rate is None else links.rate_bps / 1e9
+        delay_ns = None if options.delay is None else links.host_delay_ps / 1e3
+        topology = _opened("topo", str(options.topo), partial(open_topology, gbps=gbps, delay_ns=delay_ns))
+    settings = settings_of(topology, options)
     if workload is not None:
         return SimPlan(topology, workload(topology), settings)
     opened = partial(open_workload, topology=topology, rate_bps=settings.links.rate_bps, seed=settings.seed)
-    return SimPlan(topology, _opened("workload", str(said.workload), opened), settings)
+    return SimPlan(topology, _opened("workload", str(options.workload), opened), settings)
 
 
 def _opened(option: str, text: str, open_it: Callable[[str], T]) -> T:
@@ -75,15 +75,15 @@ _NAMES = {each.name.replace("_", "-"): each.name for each in fields(SimOptions)}
 
 @dataclass(frozen=True)
 class Scenario:
-    """`said`: what a file says; `lines`: where, by option."""
+    """`options`: what a file says; `lines`: where, by option."""
 
     file: Path
-    said: SimOptions
+    options: SimOptions
     lines: Mapping[str, int]
 
     def under(self, given: SimOptions) -> SimOptions:
         """The file's, but for what is given otherwise."""
-        return replace(self.said, **{name: value for name, value in vars(given).items() if value not in (None, ())})
+        return replace(self.options, **{name: value for name, value in vars(given).items() if value not in (None, ())})
 
     @contextmanager
     def blaming(self, given: SimOptions) -> Iterator[None]:
@@ -99,6 +99,6 @@ class Scenario:
 def read_scenario(file: Path) -> Scenario:
     """What a scenario file says, not yet understood. Raises `DetourError`: it cannot be read, is no YAML, or has a key
     that no option is called, or one twice."""
-    said = read_options(file, read_text(file), _NAMES, _LISTS)
-    values: dict[str, Any] = {_NAMES[key]: one.value for key, one in said.items()}
-    return Scenario(file, SimOptions(**values), {_NAMES[key]: one.line for key, one in said.items()})
+    lines = read_options(file, read_text(file), _NAMES, _LISTS)
+    values: dict[str, Any] = {_NAMES[key]: one.value for key, one in lines.items()}
+    return Scenario(file, SimOptions(**values), {_NAMES[key]: one.line for key, one in lines.items()})

@@ -19,7 +19,6 @@ from detour.base.plugins import unpinned
 from detour.base.records import as_json
 from detour.base.tables import Table
 from detour.base.times import US
-from detour.experiments.sim import figures
 from detour.experiments.sim.figures import panels_svg
 from detour.experiments.sim.results import by_size, flow_times, result_of
 from detour.experiments.sim.run import SimRun
@@ -65,17 +64,19 @@ def write(folder: Path, run: SimRun) -> None:
     columns = flow_columns(run)
     with naming(folder):
         folder.mkdir(exist_ok=True)
-    _write_csv(folder / "flows.csv", columns)
+    with new_text(folder / "flows.csv") as out:
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(columns)
+        texts = [[_cell(value) for value in column.tolist()] for column in columns.values()]
+        writer.writerows(zip(*texts, strict=True))
     if importlib.util.find_spec("pyarrow") is not None:
-        _write_parquet(folder / "flows.parquet", columns)
+        import pyarrow  # type: ignore[import-not-found]
+        import pyarrow.parquet  # type: ignore[import-not-found]
+
+        with new_file(folder / "flows.parquet") as out:
+            pyarrow.parquet.write_table(pyarrow.table(columns), out)
     write_file(folder / "result.json", json.dumps(document(run), indent=1) + "\n")
     write_file(folder / "report.html", page(run, document(run)))
-
-
-def plot(file: Path, run: SimRun) -> None:
-    """Draws completion times and slowdowns. Raises `DetourError`: no flow is complete, or the file cannot be
-    written."""
-    figures.draw(file, run)
 
 
 def flow_columns(run: SimRun) -> dict[str, np.ndarray]:
@@ -83,54 +84,31 @@ def flow_columns(run: SimRun) -> dict[str, np.ndarray]:
     what connections count is left out."""
     complete, times, slowdowns = flow_times(run)
     message, graph = np.flatnonzero(run.graph.is_message), run.graph
-    found = {
+    of_tasks = np.full((2, len(graph)), np.nan)
+    of_tasks[:, complete] = times, slowdowns
+    sent_ps = run.tasks.sent_ps[message]
+    shown = {
         "source": graph.tasks["source"][message],
         "target": graph.tasks["destination"][message],
         "bytes": graph.tasks["bytes"][message],
-        "start_us": _times_us(run.tasks.sent_ps[message]),
-        "fct_us": _spread(len(graph), complete, times)[message],
+        "start_us": np.where(sent_ps >= 0, sent_ps / US, np.nan),
+        "fct_us": of_tasks[0, message],
         "ideal_us": run.ideal.task_ps[message] / US,
-        "slowdown": _spread(len(graph), complete, slowdowns)[message],
+        "slowdown": of_tasks[1, message],
     }
     if not run.workload.flows:
         names = np.array([*graph.steps, ""])
-        return {"step": names[graph.tasks["step"][message]], **found}
+        return {"step": names[graph.tasks["step"][message]], **shown}
     lane, counts = run.tasks.lane[message], run.counts
     for name in ("delivered", "packets", "retransmitted", "duplicates", "marked", "held_peak"):
-        found[name] = np.where(lane >= 0, getattr(counts, name)[lane], 0)
-    return found | {"mean_queuing_us": np.where(lane >= 0, counts.delay_ps[lane] / US, np.nan)}
-
-
-def _times_us(ps: np.ndarray) -> np.ndarray:
-    return np.where(ps >= 0, ps / US, np.nan)
-
-
-def _spread(count: int, which: np.ndarray, values: np.ndarray) -> np.ndarray:
-    found = np.full(count, np.nan)
-    found[which] = values
-    return found
-
-
-def _write_csv(file: Path, columns: dict[str, np.ndarray]) -> None:
-    with new_text(file) as out:
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(columns)
-        texts = [[_cell(value) for value in column.tolist()] for column in columns.values()]
-        writer.writerows(zip(*texts, strict=True))
+        shown[name] = np.where(lane >= 0, getattr(counts, name)[lane], 0)
+    return shown | {"mean_queuing_us": np.where(lane >= 0, counts.delay_ps[lane] / US, np.nan)}
 
 
 def _cell(value: float | str) -> str:
     if not isinstance(value, float):
         return str(value)
     return "" if value != value else f"{value:.6f}".rstrip("0").rstrip(".")
-
-
-def _write_parquet(file: Path, columns: dict[str, np.ndarray]) -> None:
-    import pyarrow  # type: ignore[import-not-found]
-    import pyarrow.parquet  # type: ignore[import-not-found]
-
-    with new_file(file) as out:
-        pyarrow.parquet.write_table(pyarrow.table(columns), out)
 
 
 def document(run: SimRun) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from detour.base.times import US
 from detour.experiments.columns import cell, row, shown
+from detour.experiments.running import mean_and_percentiles
 from detour.experiments.sim.run import EndReason, SimRun
 
 SIZE_BINS = (1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000)
@@ -83,8 +84,7 @@ def percentiles(values: NDArray[np.float64]) -> SimPercentiles:
     """Of any number of values."""
     if not len(values):
         return SimPercentiles(None, None, None, None, None)
-    found = np.percentile(values, (50, 95, 99, 99.9))
-    return SimPercentiles(*(round(float(value), _DIGITS) for value in (values.mean(), *found)))
+    return SimPercentiles(*mean_and_percentiles(values, (50, 95, 99, 99.9), _DIGITS))
 
 
 def flow_times(run: SimRun) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
@@ -127,15 +127,15 @@ def by_size(run: SimRun) -> list[SizeBin]:
     complete, times, slowdowns = flow_times(run)
     sizes = run.graph.tasks["bytes"]
     edges = (0, *SIZE_BINS, None)
-    found = []
+    bins = []
     for low, high in pairwise(edges):
         inside = run.graph.is_message & (sizes > (low or 0)) & ((sizes <= high) if high is not None else True)
         if inside.any():
             done = inside[complete]
-            found.append(
+            bins.append(
                 SizeBin(
                     low or 0, high, int(inside.sum()), int(done.sum()),
                     percentiles(times[done]), percentiles(slowdowns[done]),
                 )
             )  # fmt: skip
-    return found
+    return bins

@@ -116,26 +116,17 @@ class Sampler:
         self._sent.append(np.concatenate([stats["tx_bytes"][self._out], stats["rx_bytes"][self._back]]))
         self._longest.append(int(queued.max(initial=0)))
         if len(self._times) > _MOST:
-            self._thin()
+            # Every second look goes; of what was longest the longest of both stays.
+            pairs = zip(self._longest[1::2], [*self._longest[2::2], 0], strict=False)
+            self._longest = [self._longest[0], *(max(pair) for pair in pairs)][: len(self._times[::2])]
+            self._times, self._sent = self._times[::2], self._sent[::2]
+            self._every *= 2
         self.due_ps = now + self._every
-
-    def _thin(self) -> None:
-        """Every second look goes; of what was longest the longest of both stays."""
-        pairs = zip(self._longest[1::2], [*self._longest[2::2], 0], strict=False)
-        self._longest = [self._longest[0], *(max(pair) for pair in pairs)][: len(self._times[::2])]
-        self._times, self._sent = self._times[::2], self._sent[::2]
-        self._every *= 2
 
     def series(self) -> LinkSeries:
         """All looks that were kept."""
-        return LinkSeries(
-            np.array(self._times, np.int64),
-            np.array(self._sent, np.int64),
-            self._names,
-            self._host,
-            self._rates,
-            np.array(self._longest, np.int64),
-        )
+        times, sent, longest = (np.array(values, np.int64) for values in (self._times, self._sent, self._longest))
+        return LinkSeries(times, sent, self._names, self._host, self._rates, longest)
 
 
 # -- runs ---------------------------------------------------------------------------------------------------
@@ -243,9 +234,8 @@ def run_workload(
     if connections > MOST_CONNECTIONS:
         raise DetourError(f"the workload needs {connections} connections; at most {MOST_CONNECTIONS} are possible")
     chosen = settings.of_run(connections)
-    with VirtualFabric(
-        topology, settings.scheme, chosen, queue_pairs=max(connections, 1), own=settings.program
-    ) as fabric:
+    pairs = max(connections, 1)
+    with VirtualFabric(topology, settings.scheme, chosen, queue_pairs=pairs, own=settings.program) as fabric:
         tasks = TaskRun(fabric, workload.graph, lanes=lanes)
         if placed:
             place_tasks(tasks, workload.pinned)
@@ -257,22 +247,14 @@ def run_workload(
 
 
 def _go(
-    fabric: VirtualFabric,
-    tasks: TaskRun,
-    sampler: Sampler,
-    faults: TimedFaults,
-    until_ps: int,
-    progress: SimProgress,
+    fabric: VirtualFabric, tasks: TaskRun, sampler: Sampler, faults: TimedFaults, until_ps: int, progress: SimProgress,
     watcher: Watcher,
-) -> None:
-    """To the end."""
+) -> None:  # fmt: skip
     arrived, moved_ps, patience_ps = -1, 0, _PATIENCE * fabric.config.retry_ps
     while not tasks.over and fabric.now_ps < until_ps and fabric.deadlock_found is None:
         # Senders may ask dead paths for ever.
         at_rest = fabric.network.idle or fabric.now_ps - moved_ps > patience_ps
-        if at_rest and faults.due_ps >= until_ps:
-            break
-        if watcher.enough:
+        if watcher.enough or (at_rest and faults.due_ps >= until_ps):
             break
         faults.act()
         fabric.run(min(until_ps, faults.due_ps, sampler.due_ps, watcher.due_ps))
@@ -293,6 +275,15 @@ def _found(
 ) -> SimRun:
     counts = _counts(fabric)
     finish = tasks.finish_ps
+    # Data frames that came to hosts again count as full ones, if the message fills one.
+    overhead = DATA_OVERHEAD + fabric.settings.links.overhead_bytes
+    sizes = tasks.graph.tasks["bytes"]
+    padding = int((-sizes % 4)[tasks.finished & tasks.graph.is_message].sum())
+    again = min(fabric.config.payload, int(sizes.max())) + overhead
+    arrived = counts.received.sum() * overhead + counts.delivered.sum()
+    ports = fabric.network.port_stats()
+    lost = sum(int(ports[name].sum()) for name in ("queue_drops", "link_drops"))
+    stats = (fabric.network.buffer_stats(switch.device_id) for switch in fabric.topology.switches)
     return SimRun(
         topology=fabric.topology,
         settings=settings,
@@ -301,8 +292,8 @@ def _found(
         ideal=ideal_ps(tasks.graph, wire_terms(fabric.topology, settings.links)),
         counts=counts,
         end_ps=int(finish.max()) if tasks.completed else fabric.now_ps,
-        wire_bytes=_wire_bytes(fabric, tasks, counts),
-        drops=_drops(fabric),
+        wire_bytes=int(arrived + padding + counts.duplicates.sum() * again),
+        drops=lost + sum(one["headroom_drops"] for one in stats),
         links=sampler.series(),
         queues=sampler.queues,
         deadlock=None if fabric.deadlock_found is None else str(fabric.deadlock_found),
@@ -323,24 +314,6 @@ def _counts(fabric: VirtualFabric) -> ConnectionCounts:
         held_peak=column("st_rx_held_peak"),
         delay_ps=column("st_rx_delay_sum") * float(fabric.config.tick_ps) / samples,
     )
-
-
-def _wire_bytes(fabric: VirtualFabric, tasks: TaskResult, counts: ConnectionCounts) -> int:
-    """Data frames that came to hosts; those that came again count as full ones, if the message fills one."""
-    overhead = DATA_OVERHEAD + fabric.settings.links.overhead_bytes
-    sizes = tasks.graph.tasks["bytes"]
-    padding = int((-sizes % 4)[tasks.finished & tasks.graph.is_message].sum())
-    again = min(fabric.config.payload, int(sizes.max())) + overhead
-    arrived = counts.received.sum() * overhead + counts.delivered.sum()
-    return int(arrived + padding + counts.duplicates.sum() * again)
-
-
-def _drops(fabric: VirtualFabric) -> int:
-    """Frames that were lost anywhere."""
-    ports = fabric.network.port_stats()
-    lost = sum(int(ports[name].sum()) for name in ("queue_drops", "link_drops"))
-    stats = (fabric.network.buffer_stats(switch.device_id) for switch in fabric.topology.switches)
-    return lost + sum(one["headroom_drops"] for one in stats)
 
 
 class TimedFaults:

@@ -98,26 +98,27 @@ class SimSettings:
         return MAX_TIME if self.duration_ps is None else self.duration_ps
 
 
-def settings_of(topology: Topology, said: SimOptions) -> SimSettings:
+def settings_of(topology: Topology, options: SimOptions) -> SimSettings:
     """A run as options say it. Raises `OptionError`: which of them is wrong, and what it may be."""
-    chosen = read_option("scheme", said.scheme or DEFAULT_SCHEME, scheme)
-    if said.cc is not None:
-        chosen = read_option("cc", said.cc, chosen.with_control)
-    if said.ecn is not None:
-        chosen = read_option("ecn", said.ecn, partial(_with_ecn, chosen))
-    port_bytes = SwitchMemory().port_bytes if said.buffer is None else read_option("buffer", said.buffer, _buffer)
+
+    def read(option: str, reader: Callable[[str], T], default: T) -> T:
+        text = getattr(options, option)
+        return default if text is None else read_option(option, text, reader)
+
+    chosen = read_option("scheme", options.scheme or DEFAULT_SCHEME, scheme)
+    chosen = read("cc", chosen.with_control, chosen)
     return SimSettings(
-        scheme=chosen,
-        program=None if said.program is None else read_option("program", said.program, read_program),
-        links=links_of(said).of(topology),
-        memory=SwitchMemory(port_bytes=port_bytes),
-        loss=0.0 if said.loss is None else read_option("loss", said.loss, _loss),
-        seed=1 if said.seed is None else read_option("seed", said.seed, _seed),
-        failures=tuple(sorted(read_option("fail", text, partial(_failure, topology)) for text in said.fail)),
-        reroute_after_ps=_time("reroute_after", said.reroute_after),
-        duration_ps=_time("duration", said.duration),
-        connections=1 if said.connections is None else read_option("connections", said.connections, _connections),
-        jitter_ps=AUTO if said.jitter is None else read_option("jitter", said.jitter, jitter_of),
+        scheme=read("ecn", partial(_with_ecn, chosen), chosen),
+        program=read("program", read_program, None),
+        links=links_of(options).of(topology),
+        memory=SwitchMemory(port_bytes=read("buffer", _buffer, SwitchMemory().port_bytes)),
+        loss=read("loss", _loss, 0.0),
+        seed=read("seed", _seed, 1),
+        failures=tuple(sorted(read_option("fail", text, partial(_failure, topology)) for text in options.fail)),
+        reroute_after_ps=read("reroute_after", _time, None),
+        duration_ps=read("duration", _time, None),
+        connections=read("connections", _connections, 1),
+        jitter_ps=read("jitter", jitter_of, AUTO),
     )
 
 
@@ -129,66 +130,44 @@ def read_option(option: str, text: str, read: Callable[[str], T]) -> T:
         raise OptionError(option, f"{option.replace('_', '-')}: {error}") from None
 
 
-def links_of(said: SimOptions) -> LinkSettings:
+def links_of(options: SimOptions) -> LinkSettings:
     """Rates and delays of links that say nothing themselves. Raises `OptionError`: they are none."""
     links = LinkSettings()
-    if said.rate is not None:
-        links = replace(links, rate_bps=read_option("rate", said.rate, rate_bps_of))
-    if said.delay is not None:
-        delay = read_option("delay", said.delay, _delay)
+    if options.rate is not None:
+        links = replace(links, rate_bps=read_option("rate", options.rate, rate_bps_of))
+    if options.delay is not None:
+        delay = read_option("delay", options.delay, _delay)
         links = replace(links, host_delay_ps=delay, local_delay_ps=delay, global_delay_ps=delay)
     return links
 
 
-def _delay(text: str) -> int:
-    delay = time_ps_of(text)
-    if not 1_000 <= delay <= _LONGEST_DELAY_PS:
-        raise DetourError(f"{text!r}; 1ns to 100ms are possible")
-    return delay
+def _checked(read: Callable[[str], T], allowed: Callable[[T], bool], rule: str) -> Callable[[str], T]:
+    """Reads a value and refuses, by a rule, what is not allowed."""
+
+    def checked(text: str) -> T:
+        value = read(text)
+        if not allowed(value):
+            raise DetourError(f"{text!r}{rule}")
+        return value
+
+    return checked
 
 
-def jitter_of(text: str) -> int:
-    """A time by which senders are late at most, in ps. Raises `DetourError`: it is none."""
-    jitter = time_ps_of(text)
-    if jitter > LONGEST_PS:
-        raise DetourError(f"{text!r}; 0 to 100ms are possible")
-    return jitter
+def _digits(text: str) -> int:
+    """A whole number of a few digits; -1: it is none."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 9 else -1
 
 
-def _time(option: str, text: str | None) -> int | None:
-    """A time above 0; None stays none."""
-    if text is None:
-        return None
-    time = read_option(option, text, time_ps_of)
-    if not time:
-        raise OptionError(option, f"{option.replace('_', '-')}: {text!r} is no time above 0")
-    return time
-
-
-def _seed(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= 9):
-        raise DetourError(f"{text!r} is not a whole number from 0 to 999999999")
-    return int(text)
-
-
-def _connections(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 1 <= int(text[:5]) <= _MOST_CONNECTIONS):
-        raise DetourError(f"{text!r} is not a whole number from 1 to {_MOST_CONNECTIONS}")
-    return int(text)
-
-
-def _buffer(text: str) -> int:
-    size = bytes_of(text)
-    if size < _LEAST_BUFFER:
-        raise DetourError(f"{text!r}; a port needs {_LEAST_BUFFER} bytes, two packets")
-    return size
-
-
-def _loss(text: str) -> float:
-    loss = fraction_of(text)
-    if loss >= 1:
-        raise DetourError(f"{text!r}; links that lose all carry nothing")
-    return loss
+_delay = _checked(time_ps_of, lambda delay: 1_000 <= delay <= _LONGEST_DELAY_PS, "; 1ns to 100ms are possible")
+_time = _checked(time_ps_of, bool, " is no time above 0")
+_seed = _checked(_digits, lambda seed: seed >= 0, " is not a whole number from 0 to 999999999")
+_connections = _checked(
+    _digits, lambda count: 1 <= count <= _MOST_CONNECTIONS, f" is not a whole number from 1 to {_MOST_CONNECTIONS}"
+)
+_buffer = _checked(bytes_of, lambda size: size >= _LEAST_BUFFER, f"; a port needs {_LEAST_BUFFER} bytes, two packets")
+_loss = _checked(fraction_of, lambda loss: loss < 1, "; links that lose all carry nothing")
+jitter_of = _checked(time_ps_of, lambda jitter: jitter <= LONGEST_PS, "; 0 to 100ms are possible")
+"""a time by which senders are late at most, in ps"""
 
 
 def _failure(topology: Topology, text: str) -> TimedFailure:

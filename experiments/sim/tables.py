@@ -50,12 +50,12 @@ def sim_tables(result: SimResult, bins: Sequence[SizeBin], steps: int | None = N
     rows = [SimRow("completion time, us", result.fct_us, 1), SimRow("slowdown", result.slowdown, 3)]
     main = Table((left("of flows", lambda row: row.what), *_percentile_columns(2)), rows)
     sizes = (left("bytes", bin_text), right("flows", lambda row: row.flows), *_percentile_columns(2, "slowdown"))
-    found = [main]
+    shown = [main]
     if len(bins) > 1:
-        found.append(Table(sizes, bins, "slowdown by size"))
+        shown.append(Table(sizes, bins, "slowdown by size"))
     if result.steps:
-        found.append(_steps(result.steps[:steps], len(result.steps)))
-    return found
+        shown.append(_steps(result.steps[:steps], len(result.steps)))
+    return shown
 
 
 def _steps(steps: Sequence[SimStep], count: int) -> Table[SimStep]:

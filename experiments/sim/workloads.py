@@ -57,11 +57,8 @@ def open_workload(text: str, topology: Topology, rate_bps: int, seed: int) -> Si
     name, rest = plugins.split(text)
     if WORKLOAD_REGISTRY.knows(name) or not _is_path(text):
         return WORKLOAD_REGISTRY.find(name)(text, rest, DrawnFor(topology, rate_bps, seed))
-    return _of_file(text, Path(text), topology)
-
-
-def _of_file(text: str, file: Path, topology: Topology) -> SimWorkload:
-    """A trace by the names of its files, a schedule by its first line, a job file by its ending; else a flow file."""
+    # A trace by the names of its files, a schedule by its first line, a job file by its ending; else a flow file.
+    file = Path(text)
     hosts = len(topology.hosts)
     if _is_trace(file):
         return SimWorkload(text, read_chakra(file, hosts), False)
@@ -101,20 +98,19 @@ def _job(text: str, rest: str, of: DrawnFor) -> SimWorkload:
     return SimWorkload(text, job_by_name(text, of.topology), False)
 
 
-def _adopt(name: str, found: Any) -> Opener:
-    """Another's function."""
-    if not callable(found):
-        raise DetourError(f"{name} is a {type(found).__name__}, and not a function of a topology")
+def _adopt(name: str, function: Any) -> Opener:
+    if not callable(function):
+        raise DetourError(f"{name} is a {type(function).__name__}, and not a function of a topology")
 
     def opened(text: str, rest: str, of: DrawnFor) -> SimWorkload:
         values = plugins.values_of(text, rest)
-        if "seed" in inspect.signature(found).parameters:
+        if "seed" in inspect.signature(function).parameters:
             values.setdefault("seed", of.seed)
-        made = plugins.call(name, found, topology=of.topology, **values)
-        if isinstance(made, TaskGraph):
-            return SimWorkload(text, made, not len(made.dependencies) and bool(made.is_message.all()))
+        workload = plugins.call(name, function, topology=of.topology, **values)
+        if isinstance(workload, TaskGraph):
+            return SimWorkload(text, workload, not len(workload.dependencies) and bool(workload.is_message.all()))
         with plugins.blaming(name):
-            rows = list(made)
+            rows = list(workload)
         return workload_of_rows(text, rows, of.topology)
 
     return opened

@@ -40,7 +40,14 @@ class Dumbbell:
         clock = clock or Virtual()
         elide = isinstance(clock, Virtual)
         sides = [(side, number) for side in (1, 2) for number in range(pairs)]
-        self.stack = IpStack([_host(side, number) for side, number in sides], seed=seed, elide=elide)
+        # Relays leave MACs as they are, so a host's gateway is its partner.
+        hosts = []
+        for side, number in sides:
+            gateway, partner = f"10.0.{side}.254", _mac(3 - side, number)
+            terms = f"{address(side, number)}/24", gateway
+            name = f"{'ab'[side - 1]}{number}"
+            hosts.append(IpHostConfig(name, _mac(side, number), *terms, neighbours={gateway: partner}))
+        self.stack = IpStack(hosts, seed=seed, elide=elide)
         self.network = Network(clock, _TICK_PS, seed, frame_bytes=_STORED_BYTES if elide else None)
         code = Relay()
         for switch in (1, 2):
@@ -72,14 +79,3 @@ def address(side: int, place: int) -> str:
 
 def _mac(side: int, place: int) -> str:
     return f"02:00:00:00:{side:02x}:{place:02x}"
-
-
-def _host(side: int, place: int) -> IpHostConfig:
-    """Relays leave MACs as they are, so a host's gateway is its partner."""
-    return IpHostConfig(
-        f"{'ab'[side - 1]}{place}",
-        _mac(side, place),
-        f"{address(side, place)}/24",
-        f"10.0.{side}.254",
-        neighbours={f"10.0.{side}.254": _mac(3 - side, place)},
-    )

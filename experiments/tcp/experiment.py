@@ -9,8 +9,8 @@ how n flows share a cable (Jain's index) and how much of it they use; DCTCP's qu
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -96,10 +96,8 @@ def select(
     points += [
         TcpPoint(kind="share", cc=cc, rtt_ms=20.0, flows=n, seconds=share, seed=seed) for cc in SHARING for n in flows
     ]
-    return points + [
-        TcpPoint(kind="queue", cc="dctcp", rtt_ms=_QUEUE_RTT_PS / MS, flows=n, seconds=0.2, seed=seed)
-        for n in QUEUE_FLOWS
-    ]
+    queue = TcpPoint(kind="queue", cc="dctcp", rtt_ms=_QUEUE_RTT_PS / MS, seconds=0.2, seed=seed)
+    return points + [replace(queue, flows=n) for n in QUEUE_FLOWS]
 
 
 def seconds(point: TcpPoint) -> float:
@@ -114,14 +112,14 @@ def run(point: TcpPoint) -> TcpRun:
     return TcpRun(_RUNS[point.kind](point))
 
 
-def collect(results: Iterable[TcpRun | None]) -> TcpRun:
+def collect(results: Sequence[TcpRun]) -> TcpRun:
     """The rows, in the order of the points."""
-    return TcpRun([row for each in results if each is not None for row in each.rows])
+    return TcpRun([row for result in results for row in result.rows])
 
 
-def tables(found: TcpRun) -> list[Table[Any]]:
+def tables(findings: TcpRun) -> list[Table[Any]]:
     """All rows."""
-    return [table(TcpRow, found.rows, "TCP of the IP hosts and theory")]
+    return [table(TcpRow, findings.rows, "TCP of the IP hosts and theory")]
 
 
 def _row(point: TcpPoint, what: str, measured: float, expected: float, unit: str) -> TcpRow:

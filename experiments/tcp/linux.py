@@ -131,10 +131,9 @@ class _Comparison:
         configs = []
         for number in range(len(cells)):
             for side, own, other in ((1, _A, _B), (2, _B, _A)):
-                macs = [f"02:00:00:02:{s:02x}:{number:02x}" for s in (side, 3 - side)]
-                configs.append(
-                    IpHostConfig(f"{'ab'[side - 1]}{number}", macs[0], f"{own}/8", neighbours={other: macs[1]})
-                )
+                mac, far = (f"02:00:00:02:{s:02x}:{number:02x}" for s in (side, 3 - side))
+                name = f"{'ab'[side - 1]}{number}"
+                configs.append(IpHostConfig(name, mac, f"{own}/8", neighbours={other: far}))
         stack = IpStack(configs, sockets=16)
         for number, cell in enumerate(cells):
             for side, device in enumerate(self._cable(cell)):
@@ -142,7 +141,6 @@ class _Comparison:
         return stack
 
     def run(self) -> LinuxFindings:
-        """Everything, then the rows."""
         names = [self.add_linux(number, cell) for number, cell in enumerate(self.cells)]
         stack = self.add_ours(self.cells)
         settle = self.seconds * _SETTLE
@@ -159,10 +157,8 @@ class _Comparison:
         time.sleep(settle)
         before = [flow.result().acked for flow in flows]
         time.sleep(self.seconds - settle)
-        mine = [
-            (flow.result().acked - start) * 8 / (self.seconds - settle)
-            for flow, start in zip(flows, before, strict=True)
-        ]
+        counting = self.seconds - settle
+        mine = [(flow.result().acked - start) * 8 / counting for flow, start in zip(flows, before, strict=True)]
         theirs = [float(receiver.communicate(timeout=self.seconds)[0].split()[-1]) for receiver in receivers]
         for sender in senders:
             sender.kill()
@@ -181,15 +177,12 @@ class _Comparison:
         for loss in COMPARED_LOSSES:
             for rtt in COMPARED_RTTS_MS:
                 chosen = [k for k, cell in enumerate(self.cells) if (cell.loss, cell.rtt_ms) == (loss, rtt)]
-                linux, ours = ([rates[k] / 1e6 for k in chosen] for rates in (theirs, mine))
-                a, b = statistics.fmean(linux), statistics.fmean(ours)
-                errors = [statistics.stdev(x) / len(x) ** 0.5 if len(x) > 1 else 0.0 for x in (linux, ours)]
-                rows.append(
-                    LinuxRow(
-                        cc=self.cc, loss=loss, rtt_ms=rtt, linux=a, linux_error=errors[0], ours=b, ours_error=errors[1],
-                        difference=b / a - 1 if a else 0.0, replicas=len(chosen),
-                    )
-                )  # fmt: skip
+                both = [[rates[k] / 1e6 for k in chosen] for rates in (theirs, mine)]
+                linux, ours = map(statistics.fmean, both)
+                errors = [statistics.stdev(x) / len(x) ** 0.5 if len(x) > 1 else 0.0 for x in both]
+                cell: dict[str, Any] = {"cc": self.cc, "loss": loss, "rtt_ms": rtt, "replicas": len(chosen)}
+                means: dict[str, Any] = {"linux": linux, "ours": ours, "difference": ours / linux - 1 if linux else 0.0}
+                rows.append(LinuxRow(**cell, **means, linux_error=errors[0], ours_error=errors[1]))
         return LinuxFindings(rows, self.seconds, COMPARED_BPS, lag_ms)
 
 
@@ -212,9 +205,10 @@ def compare(cc: str = "cubic", seconds: float = COMPARED_SECONDS, replicas: int 
         return _Comparison(cc, seconds, replicas, stack).run()
 
 
-def linux_table(found: LinuxFindings) -> Table[LinuxRow]:
+def linux_table(findings: LinuxFindings) -> Table[LinuxRow]:
     """Both beside each other."""
-    title = f"TCP of the IP hosts and Linux: {found.rows[0].cc}, {found.seconds:g} s on {found.rate_bps / 1e6:g} Mb/s"
-    if found.lag_ms > 0:
-        title += f" (the machine was too slow: times are {found.lag_ms:.0f} ms wrong)"
-    return table(LinuxRow, found.rows, title)
+    run = f"{findings.rows[0].cc}, {findings.seconds:g} s on {findings.rate_bps / 1e6:g} Mb/s"
+    title = f"TCP of the IP hosts and Linux: {run}"
+    if findings.lag_ms > 0:
+        title += f" (the machine was too slow: times are {findings.lag_ms:.0f} ms wrong)"
+    return table(LinuxRow, findings.rows, title)

@@ -108,9 +108,8 @@ def _turns(window: np.ndarray) -> tuple[list[int], list[int]]:
 def ours(road: LinkConditions, cc: str) -> Curve:
     """Our TCP on it, with an ACK for each segment, as ns-3 was told to."""
     config = TcpConfig(cc=cc, delayed_ack_ps=1, receive_buffer=1 << 24)
-    cable = Bottleneck(
-        round(road.mbps * 1e6), round(road.rtt_ms * MS / 2), road.queue, marking_depth=road.marks or _NO_MARKS
-    )
+    rate_bps, delay_ps = round(road.mbps * 1e6), round(road.rtt_ms * MS / 2)
+    cable = Bottleneck(rate_bps, delay_ps, road.queue, marking_depth=road.marks or _NO_MARKS)
     steps = round(road.seconds / road.step)
     window, counted_from = [], 0
     with Dumbbell(1, cable) as bell:
@@ -118,10 +117,10 @@ def ours(road: LinkConditions, cc: str) -> Curve:
         flow = bell.stack.host("a0").tcp(address(2, 0), config=config)
         for step in range(1, steps + 1):
             bell.network.run(round(step * road.step * _SECOND))
-            found = flow.result()
-            window.append(found.cwnd)
+            state = flow.result()
+            window.append(state.cwnd)
             if step * road.step <= road.settle:
-                counted_from = found.acked
+                counted_from = state.acked
         acked = flow.result().acked - counted_from
     return Curve(window, acked * 8 / (road.seconds - road.settle) / 1e6)
 
@@ -133,15 +132,8 @@ NS3_ROADS = (
     LinkConditions("long", 50.0, 100.0, 200, 200.0, 0.2, 40.0),
     LinkConditions("marking", 10.0, 20.0, 100, 60.0, 0.05, 10.0, marks=20),
 )
-NS3_CASES = (
-    ("short", "newreno", "TcpNewReno"),
-    ("short", "newreno", "TcpLinuxReno"),
-    ("short", "cubic", "TcpCubic"),
-    ("long", "newreno", "TcpNewReno"),
-    ("long", "newreno", "TcpLinuxReno"),
-    ("long", "cubic", "TcpCubic"),
-    ("marking", "dctcp", "TcpDctcp"),
-)
+_UNMARKED = (("newreno", "TcpNewReno"), ("newreno", "TcpLinuxReno"), ("cubic", "TcpCubic"))
+NS3_CASES = (*((road, *pair) for road in ("short", "long") for pair in _UNMARKED), ("marking", "dctcp", "TcpDctcp"))
 """road, our congestion control, the class of ns-3's"""
 _SOURCE = Path(__file__).with_name("ns3_flow.cc")
 _STORED = Path(__file__).with_name("ns3_curves.json")
@@ -202,16 +194,9 @@ def _run(command: Sequence[str]) -> str:
 
 def theirs(program: Path, road: LinkConditions, control: str) -> Curve:
     """ns-3's TCP on it. Raises `DetourError`: the program fails."""
-    values = {
-        "control": control,
-        "rate": round(road.mbps * 1e6 * _PPP_FRAME / _ETHERNET_FRAME),
-        "delay": road.rtt_ms / 2e3,
-        "queue": road.queue,
-        "marks": road.marks,
-        "seconds": road.seconds,
-        "step": road.step,
-        "settle": road.settle,
-    }
+    rate = round(road.mbps * 1e6 * _PPP_FRAME / _ETHERNET_FRAME)
+    values: dict[str, Any] = {"control": control, "rate": rate, "delay": road.rtt_ms / 2e3}
+    values |= {name: getattr(road, name) for name in ("queue", "marks", "seconds", "step", "settle")}
     lines = _run([str(program), *(f"--{name}={value}" for name, value in values.items())]).split()
     numbers: dict[str, list[float]] = {"cwnd": [], "acked": []}
     for name, value in zip(lines[::2], lines[1::2], strict=True):
@@ -225,8 +210,8 @@ def measure(cases: Sequence[tuple[str, str, str]] = NS3_CASES) -> dict[str, Curv
         raise DetourError(why)
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
         program = build(Path(folder))
-        found = pool.map(lambda case: theirs(program, road_of(case[0]), case[2]), cases)
-        return {_key(road, control): curve for (road, _, control), curve in zip(cases, found, strict=True)}
+        curves = pool.map(lambda case: theirs(program, road_of(case[0]), case[2]), cases)
+        return {_key(road, control): curve for (road, _, control), curve in zip(cases, curves, strict=True)}
 
 
 def stored() -> dict[str, Curve]:
@@ -257,26 +242,26 @@ def compare(cases: Sequence[tuple[str, str, str]] = NS3_CASES) -> Ns3Findings:
     return Ns3Findings(rows, curves)
 
 
-def ns3_document(found: Ns3Findings) -> dict[str, Any]:
+def ns3_document(findings: Ns3Findings) -> dict[str, Any]:
     """For --json: the rows, and the roads they were measured on."""
-    return {"rows": [asdict(row) for row in found.rows], "roads": [asdict(road) for road in NS3_ROADS]}
+    return {"rows": [asdict(row) for row in findings.rows], "roads": [asdict(road) for road in NS3_ROADS]}
 
 
-def ns3_table(found: Ns3Findings) -> Table[Ns3Row]:
+def ns3_table(findings: Ns3Findings) -> Table[Ns3Row]:
     """Both beside each other: ns-3's value, then ours."""
-    of_windows: list[Column[Ns3Row]] = []
-    for head, name, digits, means in (
-        ("highest", "highest", 1, "window in segments, mean of the tops"),
-        ("lowest", "lowest", 1, "mean of the bottoms"),
-        ("mean", "mean", 1, ""),
-        ("period, s", "period", 2, "from top to top"),
-    ):
-        of_windows += [
-            right(head, lambda row, name=name, digits=digits: fixed(getattr(row.ns3, name), digits), means=means),
-            right("ours", lambda row, name=name, digits=digits: fixed(getattr(row.ours, name), digits)),
-        ]
-    how = "both run here" if all(row.measured for row in found.rows) else "ns-3's curves are stored ones"
-    return Table((*columns(Ns3Row), *of_windows), found.rows, f"TCP of the IP hosts and ns-3 ({how})")
+
+    def pair(head: str, name: str, digits: int, means: str) -> tuple[Column[Ns3Row], Column[Ns3Row]]:
+        theirs = right(head, lambda row: fixed(getattr(row.ns3, name), digits), means=means)
+        return theirs, right("ours", lambda row: fixed(getattr(row.ours, name), digits))
+
+    of_windows = (
+        *pair("highest", "highest", 1, "window in segments, mean of the tops"),
+        *pair("lowest", "lowest", 1, "mean of the bottoms"),
+        *pair("mean", "mean", 1, ""),
+        *pair("period, s", "period", 2, "from top to top"),
+    )
+    how = "both run here" if all(row.measured for row in findings.rows) else "ns-3's curves are stored ones"
+    return Table((*columns(Ns3Row), *of_windows), findings.rows, f"TCP of the IP hosts and ns-3 ({how})")
 
 
 def keep(curves: Mapping[str, Curve], file: Path = _STORED) -> None:
@@ -290,36 +275,31 @@ def keep(curves: Mapping[str, Curve], file: Path = _STORED) -> None:
 
 # -- a figure -----------------------------------------------------------------------------------------------
 
-_PANELS = (
-    ("short", "newreno", "NewReno"),
-    ("short", "cubic", "CUBIC"),
-    ("marking", "dctcp", "DCTCP"),
-    ("long", "newreno", "NewReno"),
-    ("long", "cubic", "CUBIC"),
-)
+_PANELS = (("short", "newreno"), ("short", "cubic"), ("marking", "dctcp"), ("long", "newreno"), ("long", "cubic"))
+_TITLES = {"newreno": "NewReno", "cubic": "CUBIC", "dctcp": "DCTCP"}
 _SHOWN = {"short": (10.0, 22.0), "marking": (0.0, 12.0), "long": (0.0, 200.0)}
 """seconds"""
 _COLOURS = (drawing.ORANGE, drawing.GREEN)
 
 
-def draw(found: Ns3Findings, file: Path) -> None:
+def draw(findings: Ns3Findings, file: Path) -> None:
     """A panel for each road and control."""
     plt, figure, axes = drawing.canvas(2, 3, 4.6, 3.2)
-    for axis, (name, cc, title) in zip(axes.flat, _PANELS, strict=False):
+    for axis, (name, cc) in zip(axes.flat, _PANELS, strict=False):
         road = road_of(name)
-        controls = [row.control for row in found.rows if (row.road, row.cc) == (name, cc)]
+        controls = [row.control for row in findings.rows if (row.road, row.cc) == (name, cc)]
         for control, colour in zip(controls, _COLOURS, strict=False):
-            _curve(axis, found, road, control, label=f"ns-3: {control}", color=colour)
-        _curve(axis, found, road, cc, label="ours", color=drawing.BLUE)
-        axis.set(title=f"{title}: {_text(road)}", xlabel="time, s", ylabel="window, segments", xlim=_SHOWN[name])
+            _curve(axis, findings, road, control, label=f"ns-3: {control}", color=colour)
+        _curve(axis, findings, road, cc, label="ours", color=drawing.BLUE)
+        axis.set(title=f"{_TITLES[cc]}: {_text(road)}", xlabel="time, s", ylabel="window, segments", xlim=_SHOWN[name])
         axis.set_ylim(bottom=0)
         axis.legend(loc="upper right" if name == "marking" else "lower right", fontsize="small")
     axes.flat[-1].set_axis_off()
     drawing.save(plt, figure, file)
 
 
-def _curve(axis: Any, found: Ns3Findings, road: LinkConditions, control: str, **looks: Any) -> None:
-    window = found.curves[f"{road.name} {control}"].cwnd
+def _curve(axis: Any, findings: Ns3Findings, road: LinkConditions, control: str, **looks: Any) -> None:
+    window = findings.curves[f"{road.name} {control}"].cwnd
     first, last = _SHOWN[road.name]
     points = [(road.step * (at + 1), value) for at, value in enumerate(window)]
     shown = [point for point in points if first <= point[0] <= last]

@@ -30,11 +30,9 @@ if TYPE_CHECKING:  # gRPC takes half a second, and sweeps in virtual time need n
 
 
 class Fabric(ABC):
-    """Switches, links and hosts of a topology on some target. `start` it once, `close` it once.
-
-    `hs`, `device`: all hosts' state and verbs; host i of the topology is host i there. `clock`: by which everybody
-    waits who waits for the fabric. `linux`: hosts that are namespaces of Linux and have no verbs.
-    """
+    """Switches, links and hosts of a topology on some target. `start` it once, `close` it once. `hs`, `device`: all
+    hosts' state and verbs; host i of the topology is host i there. `clock`: by which everybody waits who waits for the
+    fabric. `linux`: hosts that are namespaces of Linux and have no verbs."""
 
     target: ClassVar[str]
     clock: FabricClock
@@ -49,11 +47,8 @@ class Fabric(ABC):
 
     @abstractmethod
     def start(self, progress: Progress = silent) -> None:
-        """Boots all of it; on return every endpoint answers.
-
-        Raises:
-            DetourError: naming the missing part and what to install, or what failed. Nothing is left running.
-        """
+        """Boots all of it; on return every endpoint answers. Raises DetourError naming the missing part and what to
+        install, or what failed. Nothing is left running."""
 
     @abstractmethod
     def close(self) -> None:
@@ -78,11 +73,7 @@ class Fabric(ABC):
     @abstractmethod
     def set_loss(self, link: int, fraction: float) -> None:
         """From now on a link loses that fraction of its frames, in both directions, and looks as if it were up (0:
-        none).
-
-        Raises:
-            DetourError: the target cannot do that.
-        """
+        none). Raises DetourError if the target cannot do that."""
 
     @abstractmethod
     def ports(self) -> dict[tuple[int, int], PortState]:
@@ -122,11 +113,7 @@ class Fabric(ABC):
         return frozenset(host.index for host in self.topology.hosts if self.linux and host.name in self.linux)
 
     def own_host(self, name: str) -> Host:
-        """A host that has verbs, by its name.
-
-        Raises:
-            DetourError: there is none, or it is a namespace of Linux.
-        """
+        """A host that has verbs, by its name. Raises DetourError if there is none, or it is a namespace of Linux."""
         host = self.topology.host(name)
         if host.index in self.linux_hosts():
             raise DetourError(f"{name} is a Linux host: its own programs send, like `detour exec {name} -- ping6 ...`")

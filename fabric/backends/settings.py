@@ -134,11 +134,7 @@ class BackendChanges:
 
     def applied(self, settings: BackendSettings) -> BackendSettings:
         """The settings of a backend, changed. Timeouts follow rate and queue; K is a smaller part of a smaller queue,
-        and stays what it is in a longer one.
-
-        Raises:
-            DetourError: there is no such link.
-        """
+        and stays what it is in a longer one. Raises DetourError if there is no such link."""
         rate = settings.rate_bps if self.rate_bps is None else self.rate_bps
         changed = settings
         if self.rate_bps is not None or self.queue_packets is not None:

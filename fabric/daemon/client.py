@@ -76,10 +76,9 @@ def ask(
 
 
 def down(state: StateDir | None = None) -> bool:
-    """Ends the fabric that is up and waits until all of it is gone; False if there was none.
-
-    One that does not answer is told by SIGTERM, one that does not end by SIGKILL; what it leaves is removed. Raises
-    DetourError: it does not end."""
+    """Ends the fabric that is up and waits until all of it is gone; False if there was none. One that does not answer
+    is told by SIGTERM, one that does not end by SIGKILL; what it leaves is removed. Raises DetourError: it does not
+    end."""
     state = state or StateDir()
     if not state.is_alive():
         state.remove_stale()

@@ -78,8 +78,7 @@ class ControlServer:
         self._operations = operations
         self._socket: socket.socket | None = None
         self._place: UnixServerSocket | None = None
-        self._threads: set[threading.Thread] = set()
-        self._connections: set[socket.socket] = set()
+        self._clients: dict[socket.socket, threading.Thread] = {}
         self._lock = threading.Lock()
         self._acceptor = threading.Thread(target=self._accept, name="control socket", daemon=True)
 
@@ -103,10 +102,10 @@ class ControlServer:
                 self._acceptor.join()
             self._socket.close()
         with self._lock:
-            for connection in self._connections:
+            for connection in self._clients:
                 with suppress(OSError):
                     connection.shutdown(socket.SHUT_RD)
-            waiting = list(self._threads)
+            waiting = list(self._clients.values())
         end = time.monotonic() + _END_S
         for thread in waiting:
             if thread is not threading.current_thread():
@@ -140,22 +139,19 @@ class ControlServer:
             self._admit(connection)
 
     def _admit(self, connection: socket.socket) -> None:
+        thread = threading.Thread(target=self._serve, args=(connection,), name="control client", daemon=True)
         with self._lock:
-            full = len(self._connections) >= self._most
+            full = len(self._clients) >= self._most
             if not full:
-                self._connections.add(connection)
+                self._clients[connection] = thread
         if full:
             _turn_away(connection, f"the fabric serves {self._most} clients already; try again")
             return
-        thread = threading.Thread(target=self._serve, args=(connection,), name="control client", daemon=True)
-        with self._lock:
-            self._threads.add(thread)
         try:
             thread.start()
         except RuntimeError:  # there are too many threads
             with self._lock:
-                self._threads.discard(thread)
-                self._connections.discard(connection)
+                del self._clients[connection]
             _turn_away(connection, "the fabric can start no more threads; try again")
 
     def _serve(self, connection: socket.socket) -> None:
@@ -165,16 +161,14 @@ class ControlServer:
         finally:
             self._reserve.refill()
             with self._lock:
-                self._threads.discard(threading.current_thread())
-                self._connections.discard(connection)
+                del self._clients[connection]
 
     def _answer(self, connection: socket.socket) -> None:
         request = _receive(connection, self._request_s)
         if not request:
             return
         connection.settimeout(None)
-        timeout = struct.pack("@ll", int(_SEND_S), 0)
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("@ll", int(_SEND_S), 0))
         lock = threading.Lock()
 
         def say(what: dict[str, Any]) -> None:
@@ -185,9 +179,8 @@ class ControlServer:
                 raise _ClientGoneError from None
 
         cancelled = threading.Event()
-        watcher = threading.Thread(
-            target=_watch, args=(connection, cancelled, say), name="control watcher", daemon=True
-        )
+        arguments = connection, cancelled, say
+        watcher = threading.Thread(target=_watch, args=arguments, name="control watcher", daemon=True)
         watcher.start()
         try:
             say({"result": self._do(request, say, cancelled)})

@@ -26,9 +26,9 @@ from detour.base.interrupting import Interrupted, interruptible
 from detour.base.progress import Progress, silent
 from detour.base.records import as_json
 from detour.base.reports import need_address_space, report
+from detour.control.graph_files import open_topology
 from detour.control.p4runtime.pipeline import PipelineConfig
 from detour.control.planner import plan
-from detour.control.topology_files import open_topology
 from detour.fabric.backends.settings import BackendChanges
 from detour.fabric.backends.targets import make_fabric
 from detour.fabric.daemon import log
@@ -123,17 +123,13 @@ def run(
             state.release(died)
 
 
-@contextmanager
-def _covered(options: UpOptions) -> Iterator[None]:
-    """Collects coverage meanwhile if that is wanted. Raises DetourError: the fabric's switches are BMv2's, or the file
-    cannot be written."""
+def _covered(options: UpOptions) -> AbstractContextManager[object]:
+    """Collects coverage meanwhile if that is wanted. Raises DetourError: the file cannot be written."""
     if options.coverage is None:
-        yield
-        return
+        return nullcontext()
     from detour.engine.coverage.document import collecting  # takes half a second
 
-    with collecting(Path(options.coverage)):
-        yield
+    return collecting(Path(options.coverage))
 
 
 def _run_fabric(
@@ -191,8 +187,7 @@ def _answering(
 def found_by_others(options: UpOptions) -> Iterator[Callable[[Session], AbstractContextManager[object]]]:
     """For a fabric that this process runs for itself: yields what lets commands elsewhere find a session, once there is
     one. `detour down` ends it as a signal would (`interruptible`). Where a fabric is up already that one is found and
-    this one is not; nor is it where the state folder cannot be used.
-    """
+    this one is not; nor is it where the state folder cannot be used."""
     state = StateDir()
     try:
         state.lock()

@@ -49,11 +49,11 @@ def begin(state: StateDir, progress: Progress) -> Progress:
     _log.setLevel(logging.INFO)
     _log.info("process %d starts", os.getpid())
 
-    def told(text: str) -> None:
+    def note(text: str) -> None:
         _log.info("%s", text)
         progress(text)
 
-    return told
+    return note
 
 
 def up() -> None:

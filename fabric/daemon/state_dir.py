@@ -119,11 +119,7 @@ class StateDir:
             self.last_log.unlink()
 
     def open_log(self) -> int:
-        """A descriptor of a new log.
-
-        Raises:
-            OSError: there is no room, or it cannot be written.
-        """
+        """A descriptor of a new log. Raises OSError if there is no room, or it cannot be written."""
         return os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
     def release(self, died: bool = False) -> None:
@@ -166,7 +162,7 @@ class StateDir:
                 return line, path
         return None
 
-    def known(self) -> dict[str, Any]:
+    def noted(self) -> dict[str, Any]:
         """What the fabric has noted of itself (`record`), as far as it can be read."""
         try:
             record = json.loads((self.path / _RECORD).read_text())
@@ -176,7 +172,7 @@ class StateDir:
 
     def process(self) -> int | None:
         """The process that has noted itself here, None if nothing can be read."""
-        pid = self.known().get("pid")
+        pid = self.noted().get("pid")
         return pid if isinstance(pid, int) else None
 
     def signal(self, process: int, number: int) -> None:
@@ -242,7 +238,7 @@ class StateDir:
                 path.unlink()
 
     def _who(self) -> str:
-        noted = self.known()
+        noted = self.noted()
         if not noted.keys() >= {"target", "topology", "pid"}:
             return ""
         return f" ({noted['target']}, {noted['topology']}, process {noted['pid']})"

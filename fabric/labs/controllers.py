@@ -70,11 +70,6 @@ def _with_programs(topology: str, contents: Sequence[SwitchContent]) -> str:
     return json.dumps(document)
 
 
-def cpu_interface(switch: str) -> str:
-    """What the controllers' end of a switch's CPU port is called."""
-    return f"{switch}-cpu-eth1"
-
-
 def has_cpu_interfaces(lab: Lab) -> bool:
     """Whether a lab expects such interfaces and this user can have them: root, with /dev/net/tun."""
     return lab.topology is not None and os.geteuid() == 0 and kind() == "tap"
@@ -85,7 +80,7 @@ def attach_cpu_interfaces(booted: BootedLab) -> None:
     for switch in booted.lab.switches:
         if switch.cpu_port is None:
             continue
-        name = cpu_interface(switch.name)
+        name = f"{switch.name}-cpu-eth1"  # the controllers' end
         with suppress(OSError):
             socket.if_nametoindex(name)
             raise DetourError(

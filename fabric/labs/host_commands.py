@@ -39,8 +39,7 @@ def check_commands(lab: Lab, with_shell: Container[str] = ()) -> None:
     Args:
         with_shell: names of hosts that have one.
 
-    Raises:
-        DetourError: a built-in host is told what it does not understand, and what it would.
+    Raises DetourError if a built-in host is told what it does not understand; it says what it would.
     """
     for host in lab.hosts:
         for command in () if host.name in with_shell else host.shell:

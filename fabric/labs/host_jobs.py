@@ -12,7 +12,7 @@ from typing import Any
 from detour.base.errors import DetourError
 from detour.base.times import MS, US
 from detour.engine.network import Network
-from detour.fabric.labs.model import IpAddress, LabHost
+from detour.fabric.labs.model import LabHost
 from detour.fabric.labs.workloads import FIRST_SOURCE_PORT, Activity, EchoTrain, FrameTrain, TcpFlow, UdpStream
 from detour.hosts.ip.arrival_process import Spacing
 from detour.hosts.ip.connections import TcpListener
@@ -96,18 +96,15 @@ class HostJobs:
         for activity in activities:
             if not isinstance(activity, UdpStream | TcpFlow):
                 continue
-            for name in self._receivers(activity.dst, activity.src):
+            owner = [host.name for host in self._hosts if host.address.ip == activity.dst]
+            # What is sent to a virtual address any host but the sender may get.
+            for name in owner or [host.name for host in self._hosts if host.name != activity.src]:
                 place, host = (name, activity.dport), self._stack.host(name)
                 if isinstance(activity, TcpFlow) and place not in self._tcp:
                     self._tcp[place] = host.tcp_port(activity.dport, config=TcpConfig(cc=activity.control))
                 elif isinstance(activity, UdpStream) and place not in self._udp:
                     senders = max(_SENDERS, sum(each.dport == activity.dport for each in streams))
                     self._udp[place] = host.udp_port(activity.dport, senders=senders)
-
-    def _receivers(self, to: IpAddress, source: str) -> list[str]:
-        """Who may get what is sent to an address: the host that has it, or, of a virtual one, any but the sender."""
-        owner = [host.name for host in self._hosts if host.address.ip == to]
-        return owner or [host.name for host in self._hosts if host.name != source]
 
     def _begun(self, activity: Activity, now: int) -> HostJob:
         match activity:
@@ -141,13 +138,8 @@ class _Ping(HostJob):
 
     def row(self) -> dict[str, Any]:
         result = self._ping.result()
-        trips = result.answered_ps / US
-        row = {
-            "src": self.activity.src,
-            "dst": str(self.activity.dst),
-            "sent": result.sent,
-            "received": result.received,
-        }
+        trips, ends = result.answered_ps / US, {"src": self.activity.src, "dst": str(self.activity.dst)}
+        row: dict[str, Any] = ends | {"sent": result.sent, "received": result.received}
         for name, of in (("min", trips.min), ("mean", trips.mean), ("max", trips.max)):
             row[f"rtt_{name}_us"] = round(float(of()), 3) if trips.size else None
         return row

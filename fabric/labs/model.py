@@ -68,9 +68,8 @@ T = TypeVar("T", LabSwitch, LabHost)
 
 @dataclass(frozen=True)
 class LabTask:
-    """What a host does by itself, so many seconds after the lab is up, for so many at most (0: until it ends).
-    `name`: for errors; `command`: for a shell; `workload`: for a built-in host ("": nothing, None: it cannot)
-    """
+    """What a host does by itself, so many seconds after the lab is up, for so many at most (0: until it ends). `name`:
+    for errors; `command`: for a shell; `workload`: for a built-in host ("": nothing, None: it cannot)"""
 
     host: str
     name: str
@@ -214,9 +213,13 @@ def _check_links(lab: Lab) -> None:
                 key = (end.node, 0)
                 again = f"{end.node} has a second link; hosts have one"
             elif end.node in switches:
-                key = (end.node, end.port)
+                key, where = (end.node, end.port), link.where
                 again = f"port {end.port} of {end.node} has a second link"
-                _check_port(switches[end.node], end.port, link.where)
+                if not 0 <= end.port < _MOST_PORTS:
+                    possible = f"0 to {_MOST_PORTS - 1} are possible"
+                    raise DetourError(f"{where}: {end.node} cannot have port {end.port}; {possible}")
+                if end.port == switches[end.node].cpu_port:
+                    raise DetourError(f"{where}: port {end.port} of {end.node} is its CPU port")
             else:
                 raise DetourError(
                     f"{link.where}: there is no node {end.node!r}; switches: {names(lab.switches)}; "
@@ -232,10 +235,3 @@ def _check_links(lab: Lab) -> None:
     for host in lab.hosts:
         if (host.name, 0) not in taken:
             raise DetourError(f"{host.where}: host {host.name} has no link")
-
-
-def _check_port(switch: LabSwitch, port: int, where: str) -> None:
-    if not 0 <= port < _MOST_PORTS:
-        raise DetourError(f"{where}: {switch.name} cannot have port {port}; 0 to {_MOST_PORTS - 1} are possible")
-    if port == switch.cpu_port:
-        raise DetourError(f"{where}: port {port} of {switch.name} is its CPU port")

@@ -36,6 +36,14 @@ _REFUSED = {
 }
 
 
+def _setter(name: str, value: bool) -> Callable[[NetworkAPI], None]:
+    return lambda self: setattr(self.network, name, value)
+
+
+def _strategy(name: str) -> Callable[[NetworkAPI], None]:
+    return lambda self: assign(self.network, name)
+
+
 class NetworkStarted(BaseException):
     """The script has said all: what follows is for a network that runs."""
 
@@ -90,26 +98,9 @@ class NetworkAPI:
         task = P4UtilsTask(name, name_of_exe, start, duration, list(args), dict(kwargs or {}), module, self._where())
         self.network.tasks.append(task)
 
-    def enableArpTables(self) -> None:
-        self.network.arp_tables = True
-
-    def disableArpTables(self) -> None:
-        self.network.arp_tables = False
-
-    def enableGwArp(self) -> None:
-        self.network.gateway_arp = True
-
-    def disableGwArp(self) -> None:
-        self.network.gateway_arp = False
-
-    def l2(self) -> None:
-        assign(self.network, "l2")
-
-    def mixed(self) -> None:
-        assign(self.network, "mixed")
-
-    def l3(self) -> None:
-        assign(self.network, "l3")
+    enableArpTables, disableArpTables = (_setter("arp_tables", value) for value in (True, False))
+    enableGwArp, disableGwArp = (_setter("gateway_arp", value) for value in (True, False))
+    l2, mixed, l3 = (_strategy(name) for name in ("l2", "mixed", "l3"))
 
     # -- nodes ------------------------------------------------------------------------------------------
 

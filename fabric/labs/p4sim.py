@@ -35,7 +35,9 @@ def read(folder: LabFolder, path: Path) -> Lab:
     cables, macs = _links(path, lines[1 : links + 1], switches, hosts)
     if len(cables) < links:
         raise DetourError(f"{path}, line 1: {links} links are announced, {len(cables)} are there")
-    _check_rest(path, lines, links, switches)
+    for number, words in enumerate(lines[links + 1 :], links + 2):  # they name what switches are for
+        if words and (len(words) != 2 or not words[0].isdigit() or int(words[0]) >= switches):
+            raise DetourError(f"{path}, line {number}: wanted is a switch (0 to {switches - 1}) and what it is for")
     base = _base(folder.path)
     return Lab(
         folder.path,
@@ -82,24 +84,11 @@ def _node(where: str, index: str, kind: str, switches: int, hosts: int) -> str:
     raise DetourError(f"{where}: there is no node {index} {kind}; {allowed}")
 
 
-def _check_rest(path: Path, lines: list[list[str]], links: int, switches: int) -> None:
-    """Lines behind the links name what switches are for."""
-    for number, words in enumerate(lines[links + 1 :], links + 2):
-        if words and (len(words) != 2 or not words[0].isdigit() or int(words[0]) >= switches):
-            raise DetourError(f"{path}, line {number}: wanted is a switch (0 to {switches - 1}) and what it is for")
-
-
 def _switch(folder: LabFolder, number: int, path: Path) -> LabSwitch:
     tables = (folder.find(name) for name in (f"flowtable_{number}.txt", f"flowtable_{number}"))
     commands = next((each for each in tables if each is not None), None)
-    return LabSwitch(
-        f"s{number}",
-        number,
-        commands=commands,
-        grpc_port=FIRST_GRPC_PORT + number,
-        thrift_port=FIRST_THRIFT_PORT + number,
-        where=f"{path}, line 1",
-    )
+    grpc, thrift, where = FIRST_GRPC_PORT + number, FIRST_THRIFT_PORT + number, f"{path}, line 1"
+    return LabSwitch(f"s{number}", number, commands=commands, grpc_port=grpc, thrift_port=thrift, where=where)
 
 
 def _base(folder: Path) -> str:

@@ -101,15 +101,11 @@ def _link(link: P4UtilsLink, where: str) -> LabLink:
     for name, value in (("bw", bandwidth), ("loss", loss), ("max_queue_size", options.get("max_queue_size"))):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
             raise DetourError(f"{where}: {name} of a link is {value!r}; wanted is a number")
-    return LabLink(
-        LabEnd(link.node1, options["port1"]),
-        LabEnd(link.node2, options["port2"]),
-        None if bandwidth is None else mbps_bps(bandwidth, where),
-        None if delay is None else tc_time_ps(str(delay), where),
-        options.get("max_queue_size"),
-        0.0 if loss is None else loss_of_percent(loss, where),
-        where,
-    )
+    ends = LabEnd(link.node1, options["port1"]), LabEnd(link.node2, options["port2"])
+    rate_bps = None if bandwidth is None else mbps_bps(bandwidth, where)
+    delay_ps = None if delay is None else tc_time_ps(str(delay), where)
+    share = 0.0 if loss is None else loss_of_percent(loss, where)
+    return LabLink(*ends, rate_bps, delay_ps, options.get("max_queue_size"), share, where)
 
 
 def topology_document(network: P4UtilsNetwork) -> dict[str, Any]:
@@ -120,16 +116,12 @@ def topology_document(network: P4UtilsNetwork) -> dict[str, Any]:
         attributes = {"id": node.name, ("isSwitch" if node.kind == "switch" else "isHost"): True}
         if node.kind == "switch":
             attributes |= {"isP4Switch": True, "isP4RuntimeSwitch": bool(node.options.get("p4runtime"))}
-            attributes |= {
-                key: node.options[key] for key in ("device_id", "thrift_port", "grpc_port") if key in node.options
-            }
+            numbers = ("device_id", "thrift_port", "grpc_port")
+            attributes |= {key: node.options[key] for key in numbers if key in node.options}
             attributes |= {"sw_id": node.options["device_id"], "cpu_port": bool(node.options.get("cpu_port"))}
             if (cpu := _cpu_port(network, node.name)) is not None:
-                attributes |= {
-                    "cpu_port_num": cpu,
-                    "cpu_intf": f"{node.name}-cpu-eth0",
-                    "cpu_ctl_intf": f"{node.name}-cpu-eth1",
-                }
+                stem = f"{node.name}-cpu-eth"
+                attributes |= {"cpu_port_num": cpu, "cpu_intf": f"{stem}0", "cpu_ctl_intf": f"{stem}1"}
             attributes |= {key: node.options[key] for key in ("json_path", "p4rt_path") if key in node.options}
         else:
             link = next(network.links_of(node.name))

@@ -20,14 +20,8 @@ from detour.fabric.labs.model import LabTask
 TRAFFIC = "p4utils.utils.traffic_utils"
 SENDS, RECEIVES = "send_udp_flow", "recv_udp_flow"
 _SEND_USUAL = {
-    "dst": "10.0.0.2",
-    "sport": 5000,
-    "dport": 5001,
-    "tos": 0,
-    "rate": "10M",
-    "duration": 0,
-    "packet_size": 1400,
-}
+    "dst": "10.0.0.2", "sport": 5000, "dport": 5001, "tos": 0, "rate": "10M", "duration": 0, "packet_size": 1400,
+}  # fmt: skip
 _ENDLESS_S = 3600.0
 """of what a task does without an end"""
 

@@ -172,14 +172,10 @@ def _run(source: Path, arguments: list[str], whatever: bool = False) -> subproce
     except OSError as error:
         raise DetourError(f"{source}: {P4C} cannot be run: {error.strerror}") from None
     if done.returncode and not (whatever and done.stdout):
-        raise DetourError(f"{source}: {P4C}: {_first_error(done.stderr.decode(errors='replace'))}")
+        lines = [line.strip() for line in done.stderr.decode(errors="replace").splitlines() if line.strip()]
+        first = next((line for line in lines if "error" in line), lines[0] if lines else "ended without a word")
+        raise DetourError(f"{source}: {P4C}: {first}")
     return done
-
-
-def _first_error(text: str) -> str:
-    """p4c's first error, which names file and line."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return next((line for line in lines if "error" in line), lines[0] if lines else "ended without a word")
 
 
 # -- what switches are to hold -------------------------------------------------------------------------------------

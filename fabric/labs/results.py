@@ -19,14 +19,14 @@ MOST_SAMPLES = 1_024
 """A run that goes on is looked at half as often, and what is between is forgotten."""
 _FIRST_STEP_PS = 10 * US
 _DIGITS = 3
+_SHARES = ("mean", "p50", "p95", "p99", "p999")
 _KINDS = {"pings": EchoTrain, "udp": UdpStream, "tcp": TcpFlow, "frames": FrameTrain}
 
 
 def document_of(booted: BootedLab, jobs: Sequence[HostJob], end_ps: int, *, cut: bool = False) -> dict[str, Any]:
-    """The document; `cut`: something was under way when the run ended.
-
-    Its first part has the keys of `detour sim` (docs/sim.md), with None for the slowdown, since no empty network is
-    simulated beside it; then what each host did, by name, and what each port carried."""
+    """The document; `cut`: something was under way when the run ended. Its first part has the keys of `detour sim`
+    (docs/sim.md), with None for the slowdown, since no empty network is simulated beside it; then what each host did,
+    by name, and what each port carried."""
     parts = [part for job in jobs for part in job.parts()]
     ports = ports_of(booted, end_ps)
     to_hosts = sum(port["tx_bytes"] for port in ports if port["peer"] in {host.name for host in booted.lab.hosts})
@@ -37,7 +37,7 @@ def document_of(booted: BootedLab, jobs: Sequence[HostJob], end_ps: int, *, cut:
         "bytes": sum(part.bytes for part in parts),
         "delivered_bytes": sum(part.delivered for part in parts),
         "fct_us": _percentiles(parts),
-        "slowdown": dict.fromkeys(("mean", "p50", "p95", "p99", "p999")),
+        "slowdown": dict.fromkeys(_SHARES),
         "steps": [],
         "wire_gbps": round(to_hosts * 8e-9 / seconds, 6) if seconds else 0.0,
         "drops": sum(port["queue_drops"] for port in ports) + booted.network.link_drops(),
@@ -70,10 +70,9 @@ def _percentiles(parts: Sequence[FlowShare]) -> dict[str, float | None]:
     """Of the times of what is complete, in us."""
     times = np.array([part.time_ps for part in parts if part.complete and part.time_ps is not None]) / US
     if not times.size:
-        return dict.fromkeys(("mean", "p50", "p95", "p99", "p999"))
+        return dict.fromkeys(_SHARES)
     values = (times.mean(), *np.percentile(times, (50, 95, 99, 99.9)))
-    names = ("mean", "p50", "p95", "p99", "p999")
-    return {name: round(float(value), _DIGITS) for name, value in zip(names, values, strict=True)}
+    return {name: round(float(value), _DIGITS) for name, value in zip(_SHARES, values, strict=True)}
 
 
 def peers_of(booted: BootedLab) -> dict[LabEnd, str]:

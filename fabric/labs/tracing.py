@@ -34,7 +34,7 @@ def lab_traces(booted: BootedLab, text: str | None, count: int) -> Iterator[Call
         tick = network.tick_ps
         chains = [each for each in by_packet(recorder.collect()) if any(chosen.keeps(visit, tick) for visit in each)]
         shown = [document(packets(booted, chain, tick)[0]) for chain in chains[:count]]
-        return LivePackets(shown, recorder.missed + len(chains) - len(shown))
+        return LivePackets(shown, recorder.ring.missed + len(chains) - len(shown))
 
     with recorder:
         yield traced

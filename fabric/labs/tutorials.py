@@ -56,10 +56,8 @@ def read(folder: LabFolder, topology: Path) -> Lab:
     file = JsonFile(topology)
     file.only(file.root, ("hosts", "switches", "links"), "a topology")
     listed = [*file.objects(file.require(file.root, "switches", JsonObject, 'switches by name, {"s1": {}}'))]
-    form = 'hosts by name, {"h1": {"ip": ..., "mac": ...}}'
-    hosts = [
-        _host(file, name, entry) for name, entry in file.objects(file.require(file.root, "hosts", JsonObject, form))
-    ]
+    by_name = file.require(file.root, "hosts", JsonObject, 'hosts by name, {"h1": {"ip": ..., "mac": ...}}')
+    hosts = [_host(file, name, entry) for name, entry in file.objects(by_name)]
     listed.sort(key=lambda item: natural(item[0]))
     switches = [_switch(file, folder, number, name, entry) for number, (name, entry) in enumerate(listed)]
     names = {each.name for each in hosts}
@@ -75,23 +73,17 @@ def _switch(file: JsonFile, folder: LabFolder, number: int, name: str, entry: Js
     commands = folder.require(text["cli_input"], where, "the file of commands") if text["cli_input"] else None
     program = None
     if runtime is not None:
-        program = _program_of_runtime(folder, runtime)
+        named = JsonFile(runtime)
+        json = named.require(named.root, "bmv2_json", str, "the program's BMv2 JSON, like build/basic.json")
+        p4info = named.require(named.root, "p4info", str, "the program's P4Info, like build/basic.p4.p4info.txtpb")
+        program = named_by_build(folder, json, p4info, str(runtime))
     elif text["program"]:
         program = named_by_build(folder, text["program"], None, where)
     elif stem := _set_in_makefile(folder, "DEFAULT_PROG", r"\S+(?=\.p4)"):  # of switches that name none
         program = named_by_build(folder, f"build/{stem}.json", None, where)
-    return LabSwitch(
-        name,
-        number,
-        program,
-        runtime,
-        commands,
-        FIRST_GRPC_PORT + number,
-        FIRST_THRIFT_PORT + number,
-        _number(file, entry, "cpu_port"),
-        _number(file, entry, "priority_queues") or 1,
-        where,
-    )
+    ports = FIRST_GRPC_PORT + number, FIRST_THRIFT_PORT + number, _number(file, entry, "cpu_port")
+    queues = _number(file, entry, "priority_queues") or 1
+    return LabSwitch(name, number, program, runtime, commands, *ports, queues, where)
 
 
 def _number(file: JsonFile, entry: JsonObject, key: str) -> int | None:
@@ -102,14 +94,6 @@ def _number(file: JsonFile, entry: JsonObject, key: str) -> int | None:
             raise file.error(entry, f"{key} is {value!r}; wanted is a whole number")
         value = int(value)
     return value
-
-
-def _program_of_runtime(folder: LabFolder, runtime: Path) -> LabProgram:
-    """What a file of entries was written for."""
-    file = JsonFile(runtime)
-    json = file.require(file.root, "bmv2_json", str, "the program's BMv2 JSON, like build/basic.json")
-    p4info = file.require(file.root, "p4info", str, "the program's P4Info, like build/basic.p4.p4info.txtpb")
-    return named_by_build(folder, json, p4info, str(runtime))
 
 
 def named_by_build(folder: LabFolder, json: str, p4info: str | None, where: str) -> LabProgram:

@@ -170,8 +170,7 @@ def open_lab(
         tick_ps: unit of time in programs, BMv2's microsecond if nothing else is wanted.
         jitter_ps: by how much hosts send a full frame late at most (default: twice its time on the slowest link).
 
-    Raises:
-        DetourError: what is wrong with it, by file and line.
+    Raises DetourError with what is wrong with it, by file and line.
     """
     lab = read_lab(LabFolder.given(str(folder), solution))
     contents = contents_of(lab, programs_of(lab, program))

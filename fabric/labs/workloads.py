@@ -19,7 +19,7 @@ from detour.base.quantities import bytes_of, rate_bps_of, time_ps_of, whole_numb
 from detour.base.times import MS
 from detour.fabric.labs.model import IpAddress, Lab
 from detour.fabric.tracing.frames import ethernet_of, read_capture
-from detour.topo.keyvalues import check_keys, split_spec
+from detour.topo.spec import check_keys, split_spec
 
 SECOND_PS = 1_000 * MS
 FIRST_SOURCE_PORT, _IPERF_PORT = 40_000, 5_201

@@ -50,13 +50,13 @@ class LinuxRequest:
 
 
 def request(
-    topology: Topology, wanted: str | None, netns: str | None = None, mtu: int | None = None, queue: int | None = None
+    topology: Topology, linux: str | None, netns: str | None = None, mtu: int | None = None, queue: int | None = None
 ) -> LinuxRequest:
     """Hosts of a fabric of ours, by name: `h0,h71` and `h3=4711`. `queue`: packets of the switches' queues; those of
     the hosts are as long. Raises DetourError: there is no such host, one is there twice, or something is not a
     process."""
     processes, hosts = processes_of(netns), {host.name: host for host in topology.hosts}
-    names = hosts_named([*listed(wanted), *processes], hosts, f"the fabric has h0 to h{len(hosts) - 1}")
+    names = hosts_named([*listed(linux), *processes], hosts, f"the fabric has h0 to h{len(hosts) - 1}")
     size, packets = mtu_of(names, mtu), QUEUE_PACKETS if queue is None else queue
     interfaces = {name: of_fabric(hosts[name], size, packets) for name in names}
     return LinuxRequest(interfaces, names_of_fabric(topology), processes)
@@ -173,20 +173,12 @@ class LinuxHosts:
             stats = network.outside_stats()
             ends = zip(stats["device_id"].tolist(), stats["port"].tolist(), strict=True)
             oversized = dict(zip(ends, stats["rx_oversized"].tolist(), strict=True))
-        return [
-            LinuxHost(
-                name,
-                self._keepers[name].pid,
-                self._keepers[name].user,
-                interface.name,
-                self._kinds.get(name, "veth"),
-                interface.mtu,
-                list(interface.addresses),
-                oversized.get(ports.get(name)),
-            )
-            for name, interface in self.request.interfaces.items()
-            if name in self._keepers
-        ]
+        rows = []
+        for name, keeper in self._keepers.items():
+            interface, kind = self.request.interfaces[name], self._kinds.get(name, "veth")
+            has = (interface.name, kind, interface.mtu, list(interface.addresses), oversized.get(ports.get(name)))
+            rows.append(LinuxHost(name, keeper.pid, keeper.user, *has))
+        return rows
 
     def close(self) -> None:
         """Ends what is scheduled and lets all namespaces go. May be called twice."""

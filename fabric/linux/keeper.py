@@ -107,10 +107,9 @@ def enter(process: int, user: bool) -> list[str]:
 
 
 def attended(folder: str, command: Sequence[str]) -> list[str]:
-    """A command for `enter` that ends with who runs it, and begins in a folder: who enters is in the root.
-
-    nsenter waits for it as a process of its own and is to ignore what a terminal sends to both; it does not pass on
-    what is sent to it alone."""
+    """A command for `enter` that ends with who runs it, and begins in a folder: who enters is in the root. nsenter
+    waits for it as a process of its own and is to ignore what a terminal sends to both; it does not pass on what is
+    sent to it alone."""
     signals = "--default-signal=INT,QUIT,PIPE"
     return ["setpriv", "--pdeathsig", "TERM", "env", signals, "sh", "-c", _AT, "detour", folder, *command]
 

@@ -44,9 +44,8 @@ _COUNT, _THEN, _TICK, _TIMES = 0, 1, 2, 3
 
 
 class Windows:
-    """Windows of many flows. Not for several threads at once.
-
-    Every flow has a place, an index of all arrays; places of flows that have ended are used again."""
+    """Windows of many flows. Not for several threads at once. Every flow has a place, an index of all arrays; places of
+    flows that have ended are used again."""
 
     def __init__(self, counts: NDArray[np.int64], tick_ps: int, kept: int = KEPT) -> None:
         """`counts`: (rows, 5) what was counted so far, in the order of `COUNTS`."""

@@ -66,19 +66,19 @@ class ControlPlane:
         self._cells = CellReader(client)
 
     async def _keep(self, client: FabricClient) -> Keeper:
+        def give(device: int) -> None:
+            """A switch is connected again, whatever it holds now: it gets what it has to hold."""
+            with self.changing:
+                self.reconcile([device])
+
         async def restore(switch: SwitchClient) -> None:
-            work = asyncio.ensure_future(asyncio.to_thread(self._restore, switch.target.device_id))
+            work = asyncio.ensure_future(asyncio.to_thread(give, switch.target.device_id))
             try:
                 await asyncio.shield(work)
             finally:  # no thread is left behind that waits for a loop which has ended
                 await asyncio.gather(work, return_exceptions=True)
 
         return Keeper(client.switches.values(), restore)
-
-    def _restore(self, device: int) -> None:
-        """A switch is connected again, whatever it holds now: it gets what it has to hold."""
-        with self.changing:
-            self.reconcile([device])
 
     def close(self) -> None:
         """Ends the connections. May be called twice."""

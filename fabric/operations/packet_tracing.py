@@ -130,7 +130,7 @@ class PacketTracing:
             with recorder:
                 visits = _gathered(recorder, chosen, network.tick_ps, count, over)
         documents = [document(each) for each in packets(topology, visits, network.tick_ps)]
-        return LivePackets(documents, recorder.missed)
+        return LivePackets(documents, recorder.ring.missed)
 
     def _running(self) -> Network:
         if not isinstance(self._fabric, NetworkFabric):
@@ -158,7 +158,7 @@ def _gathered(recorder: Recorder, chosen: Filter, tick_ps: int, count: int, over
             return [visit for each in kept[:count] for visit in each]
         if chosen.looks_back:
             recorder.forget_traces({each[0].trace for each in whole} - {each[0].trace for each in kept})
-            recorder.allow(_MOST_LIVE)
+            recorder.ring.allow(_MOST_LIVE)
 
 
 def document(packet: TracedPacket) -> PacketTrace:

@@ -46,10 +46,9 @@ REROUTING_THRESHOLDS = Thresholds(delay_ps=DELAY_PS, hold_ps=100 * MS, penalty_p
 
 
 class Placed:
-    """The placement that a running fabric holds: which uSID list the next connection between two hosts gets.
-
-    A flow of the placement that several connections could take goes to them in turn. Replaced as a whole or not at all.
-    Not for several threads at once."""
+    """The placement that a running fabric holds: which uSID list the next connection between two hosts gets. A flow of
+    the placement that several connections could take goes to them in turn. Replaced as a whole or not at all. Not for
+    several threads at once."""
 
     def __init__(self, topology: Topology) -> None:
         self._topology = topology

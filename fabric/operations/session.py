@@ -51,18 +51,8 @@ class Session(Operations):
         self.capturing, self.loading = Capturing(fabric), Loading(fabric, pump, live)
         links = Links(fabric, control, placement, rerouting, watched)
         transfers, tracing = Transfers(fabric, pump, paths, placement, live), PacketTracing(fabric, control, paths)
-        self._parts = (
-            Tables(control, live),
-            links,
-            self.counting,
-            self.capturing,
-            paths,
-            watched,
-            placement,
-            transfers,
-            self.loading,
-            tracing,
-        )
+        fabric_parts = (Tables(control, live), links, self.counting, self.capturing)
+        self._parts = (*fabric_parts, paths, watched, placement, transfers, self.loading, tracing)
 
     def method(self, operation: str) -> Callable[..., Any]:
         """What carries an operation out."""

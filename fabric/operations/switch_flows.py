@@ -34,10 +34,9 @@ READING_SHARE = 0.1
 
 
 class SwitchFlowMonitor(Windows):
-    """Windows of flows at switches. Not for several threads at once.
-
-    Counters of switches only grow, until the switch is restarted, and a slot is used by one flow after the other, so
-    what they were when a flow got the slot is taken off."""
+    """Windows of flows at switches. Not for several threads at once. Counters of switches only grow, until the switch
+    is restarted, and a slot is used by one flow after the other, so what they were when a flow got the slot is taken
+    off."""
 
     def __init__(self, tick_ps: int, kept: int = KEPT) -> None:
         self._first: dict[str, NDArray[np.int64]] = {}
@@ -76,15 +75,8 @@ class SwitchFlowMonitor(Windows):
         name = _name(flow, device)
         total = self._seen[name] - self._first[name]
         packets, octets, marked, _, _ = counts(total).tolist()
-        return extended(
-            SwitchFlowTotals,
-            self.last(name),
-            switch=f"s{device - 1}",
-            packets=packets,
-            bytes=octets,
-            ecn_packets=marked,
-            delays=total[2:, 0].tolist(),
-        )
+        sums = {"packets": packets, "bytes": octets, "ecn_packets": marked, "delays": total[2:, 0].tolist()}
+        return extended(SwitchFlowTotals, self.last(name), switch=f"s{device - 1}", **sums)
 
     def history(self, flow: str, device: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """As `series`, of a flow at a switch."""
@@ -96,10 +88,8 @@ def _name(flow: str, device: int) -> str:
 
 
 def next_window(now_s: float, least_s: float, reading_s: float) -> float:
-    """Length of the window after one of `now_s` at whose end reading took `reading_s`, in seconds.
-
-    It at most doubles: one reading may have been held up by something else, many flows take their time every time.
-    """
+    """Length of the window after one of `now_s` at whose end reading took `reading_s`, in seconds. It at most doubles:
+    one reading may have been held up by something else, many flows take their time every time."""
     return min(2 * now_s, max(least_s, reading_s / READING_SHARE))
 
 

@@ -8,9 +8,8 @@ import time
 from msgspec import UNSET
 
 from detour.base.errors import DetourError
-from detour.control.describe import TABLE_NAMES, entity_text
-from detour.control.entries import Plan
-from detour.control.expander.installed import LIST_HOPS, prove_running
+from detour.control.entries import TABLE_NAMES, Plan, entity_text
+from detour.control.expander.proof import LIST_HOPS, prove_running
 from detour.control.expander.routes import PathPolicy
 from detour.control.verifier.trace import Tracer
 from detour.control.verifier.verifier import verify
@@ -31,13 +30,9 @@ class Tables:
         """Plans for the present failures and writes what differs."""
         with self._control.changing:
             begin = time.monotonic()
-            written = self._control.reconcile()
-            return results.Provisioned(
-                switches=len(self._topology.switches),
-                seconds=since(begin),
-                entries=written.entries,
-                **written.as_dict(),
-            )
+            written, switches = self._control.reconcile(), len(self._topology.switches)
+            changes = {"entries": written.entries, **written.as_dict()}
+            return results.Provisioned(switches=switches, seconds=since(begin), **changes)
 
     def verify(self) -> results.Verification:
         """Reads all tables back and proves that every pair of hosts is connected by them."""
@@ -99,12 +94,8 @@ class Tables:
     def _lists(self, held: Plan) -> list[tuple[int, ...]]:
         """The switches that packets pass by the uSID lists that senders use."""
         hosts, flows = self._topology.hosts, [live.flow for live in self._live.all()]
-        ways = [
-            (hosts[flow.source_host], hosts[flow.target_host], path)
-            for flow in flows
-            for path in flow.paths
-            if path.usids
-        ]
-        tracer = Tracer(held, self._topology, self._control.failures)
-        passed = (tracer.trace(a, b, path.sport, path.usids).switches for a, b, path in ways)
-        return [switches for switches in passed if switches]  # none: the host has lost its link
+        tracer, lists = Tracer(held, self._topology, self._control.failures), []
+        for flow in flows:
+            a, b = hosts[flow.source_host], hosts[flow.target_host]
+            lists += [tracer.trace(a, b, path.sport, path.usids).switches for path in flow.paths if path.usids]
+        return [switches for switches in lists if switches]  # none: the host has lost its link

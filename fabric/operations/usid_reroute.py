@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from detour.base.errors import DetourError
-from detour.control.expander.installed import LIST_HOPS
+from detour.control.expander.proof import LIST_HOPS
 from detour.control.expander.routes import PathPolicy, rows_anew
 from detour.control.policy import Policy
 from detour.fabric.operations.live_flows import LiveFlow, LiveFlows

@@ -73,10 +73,8 @@ class Ending:
 
 @dataclass(slots=True)
 class TracedPacket:
-    """All hops in the order in which the packet came there, and what becomes of it.
-
-    A copy (multicast, clone) counts as a packet of its own: its endings have the fraction of what it was copied from.
-    """
+    """All hops in the order in which the packet came there, and what becomes of it. A copy (multicast, clone) counts as
+    a packet of its own: its endings have the fraction of what it was copied from."""
 
     hops: list[TracedHop] = field(default_factory=list)
     outcomes: list[Ending] = field(default_factory=list)

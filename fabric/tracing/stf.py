@@ -33,23 +33,11 @@ _BASES = {"0x": 16, "0b": 2, "0o": 8}
 
 # commands of simple_switch_CLI that pass through: what they take, n a number, N one or more, q a name, R rates
 _PASSED = {
-    "mirroring_add": "nn",
-    "mirroring_add_mc": "nn",
-    "mirroring_delete": "n",
-    "mirroring_get": "n",
-    "mc_mgrp_create": "n",
-    "mc_node_create": "nN",
-    "mc_node_update": "nN",
-    "mc_node_associate": "nn",
-    "counter_read": "qn",
-    "counter_write": "qnnn",
-    "register_read": "qn",
-    "register_write": "qnn",
-    "register_reset": "q",
-    "meter_get_rates": "qn",
-    "meter_set_rates": "qnR",
-    "meter_array_set_rates": "qR",
-}
+    "mirroring_add": "nn", "mirroring_add_mc": "nn", "mirroring_delete": "n", "mirroring_get": "n",
+    "mc_mgrp_create": "n", "mc_node_create": "nN", "mc_node_update": "nN", "mc_node_associate": "nn",
+    "counter_read": "qn", "counter_write": "qnnn", "register_read": "qn", "register_write": "qnn",
+    "register_reset": "q", "meter_get_rates": "qn", "meter_set_rates": "qnR", "meter_array_set_rates": "qR",
+}  # fmt: skip
 
 
 class StfError(DetourError):
@@ -179,11 +167,11 @@ class StfCheckCounter(StfStatement):
     index: int | str
     unit: str | None
     condition: str
-    wanted: int
+    expected: int
 
     def holds(self, count: int) -> bool:
         """Whether a counter that stands at `count` is as it should be."""
-        return _CONDITIONS[self.condition](count, self.wanted)
+        return _CONDITIONS[self.condition](count, self.expected)
 
 
 @dataclass(frozen=True)
@@ -208,11 +196,7 @@ def read_stf(path: Path) -> list[StfStatement]:
 
 
 def parse_stf(text: str) -> list[StfStatement]:
-    """The statements of a text.
-
-    Raises:
-        StfError: of the first line that is none.
-    """
+    """The statements of a text. Raises StfError for the first line that is none."""
     statements = []
     for number, line in enumerate(text.splitlines(), 1):
         stripped = line.split("#", 1)[0].strip()
@@ -342,14 +326,11 @@ class _Line:
             name = self._qualified("a field of the key, or an action")
             if not self._skip(":"):
                 break
-            key.append(self._match(name))
+            value = self._number(f"a value for {name}")
+            key.append(StfMatch(name, value, self._whole("a prefix length") if self._skip("/") else None))
         action = self._action(name)
         name_of = self._take("name", "a name for the entry") if self._skip("=") else None
         return StfAdd(self.number, self.text, table, priority, tuple(key), action, name_of)
-
-    def _match(self, field: str) -> StfMatch:
-        value = self._number(f"a value for {field}")
-        return StfMatch(field, value, self._whole("a prefix length") if self._skip("/") else None)
 
     def _action(self, name: str) -> StfAction:
         self._mark("(")

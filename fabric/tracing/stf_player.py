@@ -35,15 +35,15 @@ class StfPlayed:
     line: int
     port: int
     frame: bytes
-    found: TracedPacket
+    traced: TracedPacket
 
     def outputs(self) -> list[tuple[int, bytes]]:
         """(port, frame) of all that came out; nothing can be seen of an empty frame."""
-        packets = [packet for ending in self.found.outcomes for packet in ending.packets]
+        packets = [packet for ending in self.traced.outcomes for packet in ending.packets]
         return [(packet.port, packet.frame) for packet in packets if packet.frame]
 
     def as_json(self) -> dict[str, Any]:
-        return {"line": self.line, "port": self.port, "hex": self.frame.hex(), **self.found.as_json()}
+        return {"line": self.line, "port": self.port, "hex": self.frame.hex(), **self.traced.as_json()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +197,7 @@ class _Player:
         self.run.expected += 1
         value = counter.packets if statement.unit == "packets" else counter.bytes
         if not statement.holds(value):
-            condition = f"{statement.unit} {statement.condition} {statement.wanted}"
+            condition = f"{statement.unit} {statement.condition} {statement.expected}"
             self._mismatch(statement.line, f"counter {statement.counter}({statement.index}): {text}, not {condition}")
 
     def _counter(self, statement: stf.StfCheckCounter) -> CounterValue:

@@ -44,10 +44,8 @@ class _Message:
 
 
 def text_protos(hop: _Facts, which: str) -> list[str]:
-    """A hop of a trace as messages: one of 4ward's, or one of BMv2's for each copy of the packet that ended.
-
-    `hop`: as in docs/trace.md; `which`: of `TEXT_FORMATS`.
-    """
+    """A hop of a trace as messages: one of 4ward's, or one of BMv2's for each copy of the packet that ended. `hop`: as
+    in docs/trace.md; `which`: of `TEXT_FORMATS`."""
     if which == "4ward":
         return ["\n".join(_tree(hop["trace"]).lines()) + "\n"]
     return ["\n".join(each.lines()) + "\n" for each in _copies(hop)]

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from detour.base.errors import DetourError
 from detour.control.entries import Entity
+from detour.control.graph_files import open_topology
 from detour.control.planner import plan
 from detour.control.policy import Policy
-from detour.control.topology_files import open_topology
 from detour.engine.compiler.program import Program
 from detour.engine.trace.choices import expand
 from detour.engine.trace.network import TraceNetwork
@@ -55,14 +55,8 @@ class FabricCopy:
         self.topology, self._is_up = topology, is_up
         self._copy = TraceNetwork(tick_ps, seed)
         for switch in topology.switches:
-            install(
-                self._copy.network,
-                switch,
-                program,
-                entities.get(switch.device_id, ()),
-                priorities=_PRIORITIES,
-                seed=seed,
-            )
+            held = entities.get(switch.device_id, ())
+            install(self._copy.network, switch, program, held, priorities=_PRIORITIES, seed=seed)
             ports = {number: peer for number, peer in enumerate(switch.ports, 1) if peer is not None}
             self._copy.attach(switch.device_id, ports)
             state = self._copy.network.state(switch.device_id)

@@ -58,7 +58,7 @@ class Barrier:
         self._edge = np.full(fabric.tree.slots, -1, np.int64)
         self._edge[self.child] = np.arange(len(self.child))
         self._order = self._heaviest_last()
-        self.told = np.zeros(fabric.tree.slots, np.int64)
+        self.notified = np.zeros(fabric.tree.slots, np.int64)
         """barriers that a host has reported to its parent"""
         self.forwarded = np.zeros(fabric.tree.slots, np.int64)
         """releases that a host has passed on"""
@@ -125,7 +125,7 @@ class Barrier:
 
     def report(self, hosts: Int64Array) -> None:
         """These hosts tell their parents; the root has none."""
-        self.told[hosts] += 1
+        self.notified[hosts] += 1
         edges = self._edge[hosts]
         post_many(self._up, 0, now_ps=self._fabric.now_ps, which=edges[edges >= 0])
 

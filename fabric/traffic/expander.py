@@ -138,7 +138,6 @@ class ExpanderFabric(VirtualFabric):
         self, pairs: Sequence[HostPair], lists: Int64Array, counts: Int64Array, shortest: Int64Array
     ) -> None:
         """Connections of which every packet takes a list of its own (`hosts.paths.spray`); instead of `connect_routed`.
-
         `lists` (n, c, 2): of connection k the first `counts[k]` are its candidates, of which the first `shortest[k]`
         count as shortest paths. Raises DetourError: there are more candidates than hosts have room for."""
         self.connect(pairs)

@@ -22,22 +22,7 @@ from detour.base.times import MAX_TIME
 from detour.control.routes.hashes import probe_ports
 from detour.fabric.backends.clock import PS, FabricClock, ps
 from detour.fabric.traffic.streams import Sink, Source
-from detour.hosts.verbs import (
-    CQ,
-    MR,
-    PD,
-    QP,
-    WC,
-    AccessFlag,
-    Context,
-    Device,
-    Endpoint,
-    Path,
-    PathChoice,
-    SendWR,
-    WCOpcode,
-    WCStatus,
-)
+from detour.hosts import verbs
 from detour.topo import Host, Topology
 
 SLOTS = 6
@@ -53,22 +38,22 @@ class Choice:
     stays on one until that is congested (`hosts.paths.reacting`), with `spray` every packet has a path of its own
     (`hosts.paths.spray`)."""
 
-    paths: tuple[Path, ...]
+    paths: tuple[verbs.Path, ...]
     react: bool = False
     spray: bool = False
 
-    def connect(self, qp: QP, remote: Endpoint) -> None:
-        """Connects the sender's QP accordingly."""
+    def connect(self, qp: verbs.QP, remote: verbs.Endpoint) -> None:
+        """Connects the sender's verbs.QP accordingly."""
         if len(self.paths) == 1:
             qp.connect(remote, path=self.paths[0])
         else:
-            choice = PathChoice.SPRAYING if self.spray else None
+            choice = verbs.PathChoice.SPRAYING if self.spray else None
             qp.connect(remote, candidates=self.paths, react=self.react, choice=choice)
 
 
 def shortest_choice(rng: random.Random) -> Choice:
     """One random shortest path."""
-    return Choice((Path(rng.randrange(1 << 15)),))
+    return Choice((verbs.Path(rng.randrange(1 << 15)),))
 
 
 def probing_choice(topology: Topology, source: Host, target: Host, rng: random.Random) -> Choice:
@@ -78,16 +63,16 @@ def probing_choice(topology: Topology, source: Host, target: Host, rng: random.R
         ports = probe_ports(source.group, target.group, topology.valiant_groups, start)
     else:
         ports = tuple(rng.sample(range(1 << 15), _ECMP_CANDIDATES))
-    return Choice(tuple(Path(port) for port in ports))
+    return Choice(tuple(verbs.Path(port) for port in ports))
 
 
 class HostQueues:
     """A host's domain and completion queue, shared by its flows."""
 
-    def __init__(self, device: Device, host: int) -> None:
-        self.context = Context(device, host)
-        self.pd = PD(self.context)
-        self.cq = CQ(self.context)
+    def __init__(self, device: verbs.Device, host: int) -> None:
+        self.context = verbs.Context(device, host)
+        self.pd = verbs.PD(self.context)
+        self.cq = verbs.CQ(self.context)
 
 
 class Flow:
@@ -105,14 +90,14 @@ class Flow:
         self.source_host, self.target_host = source_host.context.host, target_host.context.host
         self._source, self._sink = stream
         self._slots, self._slot_bytes = slots, slot_bytes
-        size, landing = slots * slot_bytes, AccessFlag.LOCAL_WRITE | AccessFlag.REMOTE_WRITE
+        size, landing = slots * slot_bytes, verbs.AccessFlag.LOCAL_WRITE | verbs.AccessFlag.REMOTE_WRITE
         with ExitStack() as opened:
             opened.enter_context(closing(self._source))
             opened.enter_context(closing(self._sink))
-            self._memory = opened.enter_context(closing(MR(source_host.pd, size, AccessFlag.LOCAL_WRITE)))
-            self._landing = opened.enter_context(closing(MR(target_host.pd, size, landing)))
-            self.qp = opened.enter_context(closing(QP(source_host.pd, source_host.cq)))
-            self.peer = opened.enter_context(closing(QP(target_host.pd, target_host.cq)))
+            self._memory = opened.enter_context(closing(verbs.MR(source_host.pd, size, verbs.AccessFlag.LOCAL_WRITE)))
+            self._landing = opened.enter_context(closing(verbs.MR(target_host.pd, size, landing)))
+            self.qp = opened.enter_context(closing(verbs.QP(source_host.pd, source_host.cq)))
+            self.peer = opened.enter_context(closing(verbs.QP(target_host.pd, target_host.cq)))
             self.peer.connect(self.qp.endpoint)
             choice.connect(self.qp, self.peer.endpoint)
             self._opened = opened.pop_all()
@@ -136,7 +121,7 @@ class Flow:
         in_use = self.posted - min(self._completed, self._received)
         return not self.exhausted and self.failure is None and in_use < self._slots
 
-    def prepare(self) -> list[SendWR]:
+    def prepare(self) -> list[verbs.SendWR]:
         """Fills free slots; returns the requests to post for them."""
         requests = []
         while self.has_room:
@@ -152,17 +137,17 @@ class Flow:
             self._memory.write(data, offset)
             there = self._landing.addr + offset
             sge = self._memory.sge(offset, len(data))
-            requests.append(SendWR(self.posted, sge, there, self._landing.rkey, self.posted))
+            requests.append(verbs.SendWR(self.posted, sge, there, self._landing.rkey, self.posted))
             self._lengths[self.posted] = len(data)
             self.bytes_sent += len(data)
             self.posted += 1
         return requests
 
-    def complete(self, wc: WC) -> None:
+    def complete(self, wc: verbs.WC) -> None:
         """Takes a completion of either side."""
-        if wc.status != WCStatus.SUCCESS:
+        if wc.status != verbs.WCStatus.SUCCESS:
             self.failure = self.failure or DetourError(f"{wc.status.name} after {self.bytes_ok} bytes")
-        elif wc.opcode == WCOpcode.RECV_RDMA_WITH_IMM:
+        elif wc.opcode == verbs.WCOpcode.RECV_RDMA_WITH_IMM:
             self._take_out()
         else:
             self._completed += 1
@@ -188,16 +173,16 @@ class Flow:
         return self.qp.stats()
 
     @property
-    def current_path(self) -> Path:
+    def current_path(self) -> verbs.Path:
         """The path of the next packet."""
         return self._paths[self.qp.current_path]
 
     @property
-    def paths(self) -> tuple[Path, ...]:
+    def paths(self) -> tuple[verbs.Path, ...]:
         """The paths that its packets may take now."""
         return self._current
 
-    def packets_by_path(self) -> dict[Path, int]:
+    def packets_by_path(self) -> dict[verbs.Path, int]:
         """Data packets on every path that was used."""
         return {self._paths[name]: packets for name, packets in self._packets().items()}
 
@@ -205,7 +190,7 @@ class Flow:
         now = self.stats()["paths"]
         return {name: self._earlier.get(name, 0) + now.get(name, 0) for name in self._earlier | now}
 
-    def reroute(self, path: Path, now_ps: int) -> None:
+    def reroute(self, path: verbs.Path, now_ps: int) -> None:
         """The sender takes this path from the next packet on, and no other."""
         self._earlier = self._packets()
         self._paths[str(path)] = path
@@ -220,7 +205,7 @@ class Flow:
 class Pump:
     """Keeps flows going: one thread at a time polls completions and posts what comes next, by the fabric's clock."""
 
-    def __init__(self, device: Device, clock: FabricClock) -> None:
+    def __init__(self, device: verbs.Device, clock: FabricClock) -> None:
         self._device = device
         self.clock = clock
         self._hosts: dict[int, HostQueues] = {}

@@ -17,7 +17,7 @@ import numpy as np
 
 from detour.base.errors import DetourError
 from detour.base.times import NS
-from detour.control import qcn_schema, schema
+from detour.control import qcn, schema
 from detour.control.entries import Plan
 from detour.control.planner import plan
 from detour.control.policy import NoMarking, Policy, Routing
@@ -113,17 +113,13 @@ class OpenLoop(VirtualFabric):
             registers = self.states[switch.device_id].registers
             for port, peer in enumerate(switch.ports, start=1):
                 if peer is not None:
-                    buffered, paused = (
-                        registers[name].address(port) for name in (qcn_schema.BUFFERED, qcn_schema.PAUSED)
-                    )
+                    buffered, paused = (registers[name].address(port) for name in (qcn.BUFFERED, qcn.PAUSED))
                     self.network.mirror_input((switch.device_id, port), buffered=buffered, paused=paused)
 
     def measure(self, warm_ps: int, window_ps: int) -> Measured:
-        """Runs on for `warm_ps`, then counts for `window_ps`.
-
-        Half way to the window what waits in source queues is discarded: switches begin with minimal routes for
-        everything, and the flood until they have heard the first messages would take milliseconds to drain. Where more
-        is offered than goes through, the queues fill again."""
+        """Runs on for `warm_ps`, then counts for `window_ps`. Half way to the window what waits in source queues is
+        discarded: switches begin with minimal routes for everything, and the flood until they have heard the first
+        messages would take milliseconds to drain. Where more is offered than goes through, the queues fill again."""
         start = self.now_ps
         self.run(start + warm_ps // 2)
         discard_queues(self.hs, self.now_ps)
@@ -157,7 +153,7 @@ class OpenLoop(VirtualFabric):
     def _counts(self) -> dict[str, Any]:
         names = ("tx_bytes", "rx_packets", "rx_bytes", "rx_latency_ps", "rx_network_ps", "rx_switches")
         counts: dict[str, Any] = {name: self.hs.source[name].copy() for name in names}
-        decided = schema.DECISIONS if self._mechanism is None else qcn_schema.CONDITIONAL_DECISIONS
+        decided = schema.DECISIONS if self._mechanism is None else qcn.CONDITIONAL_DECISIONS
         cells = [[state.counters[decided].read(i)[0] for i in range(2)] for state in self.states.values()]
         counts["decisions"] = np.array(cells, np.int64).sum(axis=0)
         stats = self.network.switch_stats()

@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from detour.base.arrays import Int64Array
+from detour.base.arrays import BoolArray, Int64Array
 from detour.base.errors import DetourError
 from detour.base.times import MAX_TIME, US
 from detour.control.fors.fabric import FatTree, TreeLink
-from detour.control.fors.paths import Flags, TreePaths, islands
+from detour.control.fors.paths import TreePaths, islands
 from detour.fabric.traffic.phased import ABSENT, PhasedExchange
 from detour.fabric.traffic.pinned import PinnedFabric
 from detour.hosts import rdma
@@ -46,16 +46,16 @@ class Breaks:
     """Lets things break when their time has come."""
 
     def __init__(self, breaks: Iterable[Break]) -> None:
-        self._left = sorted(breaks, key=lambda one: one.time_ps)
+        self._left = sorted(breaks, key=lambda each: each.time_ps)
         self.due_ps = self._left[0].time_ps if self._left else MAX_TIME
 
     def act(self, exchange: PhasedExchange) -> None:
         fabric = exchange.fabric
         while self._left and self._left[0].time_ps <= fabric.now_ps:
-            one = self._left.pop(0)
-            for link in sorted(one.links.union(*(fabric.paths.beside(leaf) for leaf in one.leaves))):
-                fabric.cut(link, silent=one.silent)
-            for leaf in sorted(one.leaves):
+            broken = self._left.pop(0)
+            for link in sorted(broken.links.union(*(fabric.paths.beside(leaf) for leaf in broken.leaves))):
+                fabric.cut(link, silent=broken.silent)
+            for leaf in sorted(broken.leaves):
                 fabric.cut_hosts(leaf)
         self.due_ps = self._left[0].time_ps if self._left else MAX_TIME
 
@@ -96,7 +96,7 @@ class OutageController:
         """`planner`: makes a plan for what waits."""
         self._planner, self.delays = planner, delays or Delays()
         fabric = exchange.fabric
-        self.known: set[TreeLink] = self._down(exchange, exchange.up)
+        self.failed: set[TreeLink] = self._down(exchange, exchange.up)
         self._probes = Probes(fabric) if self.delays.probe_ps else None
         self._look_ps = fabric.now_ps
         self._probe_ps = fabric.now_ps if self._probes else MAX_TIME
@@ -113,9 +113,9 @@ class OutageController:
         """Raises DetourError: a link would break silently that nobody probes."""
         there = fabric.tree.population
         probed = {probe.links[-1] for probe in fabric.paths.probes() if there[probe.leaf] >= 2}
-        silent = [one for one in breaks if one.silent]
-        links = {link for one in silent for link in one.links}
-        links.update(link for one in silent for leaf in one.leaves for link in fabric.paths.beside(leaf))
+        silent = [each for each in breaks if each.silent]
+        links = {link for each in silent for link in each.links}
+        links.update(link for each in silent for leaf in each.leaves for link in fabric.paths.beside(leaf))
         for link in sorted(links - probed):
             name = fabric.tree.link_name(link)
             raise DetourError(f"link {name} cannot break silently: probing it takes two hosts on its leaf")
@@ -138,7 +138,7 @@ class OutageController:
         if self._probes and self._probe_ps <= now:
             self._probe_ps = now + self.delays.probe_ps
             self._probes.round()
-            self._note(exchange, self._probes.missing(self.delays.patience, self.known), "probe")
+            self._note(exchange, self._probes.missing(self.delays.patience, self.failed), "probe")
         if self._tell_ps <= now:
             self._tell(exchange)
         if self._plan_ps <= now:
@@ -146,15 +146,15 @@ class OutageController:
         self._watch_force(exchange)
 
     @staticmethod
-    def _down(exchange: PhasedExchange, up: Flags) -> set[TreeLink]:
+    def _down(exchange: PhasedExchange, up: BoolArray) -> set[TreeLink]:
         links = exchange.fabric.paths.links
         return {links[number] for number in np.flatnonzero(~up).tolist()}
 
     def _note(self, exchange: PhasedExchange, dead: set[TreeLink], by: str) -> None:
-        fresh = sorted(dead - self.known)
+        fresh = sorted(dead - self.failed)
         if not fresh:
             return
-        self.known |= dead
+        self.failed |= dead
         now = exchange.fabric.now_ps
         names = [exchange.fabric.tree.link_name(link) for link in fresh]
         for numbers in (self._untold, self._unplanned):
@@ -169,7 +169,7 @@ class OutageController:
         if self.delays.plan_ps is not None:
             return self.delays.plan_ps
         begin = time.thread_time()
-        plan_of(exchange, exchange.fabric.tree.with_failed(self.known), self._planner)
+        plan_of(exchange, exchange.fabric.tree.with_failed(self.failed), self._planner)
         seconds = time.thread_time() - begin
         for number in self._unplanned:
             self.planning_seconds[number] = seconds
@@ -178,8 +178,8 @@ class OutageController:
     def _tell(self, exchange: PhasedExchange) -> None:
         """Switches get other routes, hosts learn which links to avoid; leaves without any link are left out."""
         self._tell_ps = MAX_TIME
-        up = np.array([link not in self.known for link in exchange.fabric.paths.links], np.bool_)
-        entries = exchange.fabric.reroute(self.known)
+        up = np.array([link not in self.failed for link in exchange.fabric.paths.links], np.bool_)
+        entries = exchange.fabric.reroute(self.failed)
         gone = self._cut_off(exchange, up)
         for number in self._untold:
             detection = self.detections[number]
@@ -192,7 +192,7 @@ class OutageController:
             exchange.links_changed(up)
 
     @staticmethod
-    def _cut_off(exchange: PhasedExchange, up: Flags) -> Int64Array:
+    def _cut_off(exchange: PhasedExchange, up: BoolArray) -> Int64Array:
         """Hosts that no link joins with most of the others any more, not even by a longer path."""
         tree, members = exchange.fabric.tree, np.array(exchange.members, np.int64)
         part = islands(tree, up)[members // tree.hosts]
@@ -202,7 +202,7 @@ class OutageController:
         """The new plan for what waits, ready for the next phase."""
         self._plan_ps = MAX_TIME
         begin = time.thread_time()
-        phases = replan(exchange, exchange.fabric.tree.with_failed(self.known), self._planner)
+        phases = replan(exchange, exchange.fabric.tree.with_failed(self.failed), self._planner)
         seconds = time.thread_time() - begin
         for number in self._unplanned:
             detection = self.detections[number]
@@ -280,13 +280,11 @@ class Probes:
             for row in self._rows.tolist():
                 rdma.probe_all(hs.listing, row)
 
-        self._fabric.network.call(send)
-        for host in np.unique(hs.qp["host"][self._rows]).tolist():
-            self._fabric.network.kick_host(host)
+        self._fabric.call_of(send, self._rows)
 
-    def missing(self, patience: int, known: set[TreeLink]) -> set[TreeLink]:
-        """Links whose last `patience` probes did not come back. `known`: links that are down; what is probed through
-        these says nothing of others."""
+    def missing(self, patience: int, down: set[TreeLink]) -> set[TreeLink]:
+        """Links whose last `patience` probes did not come back. `down`: links that are; what is probed through these
+        says nothing of others."""
         late = [self._probes[k].links for k in np.flatnonzero(self._missed >= patience)]
-        dead = known | {links[0] for links in late if len(links) == 1}
+        dead = down | {links[0] for links in late if len(links) == 1}
         return dead | {links[-1] for links in late if not dead.intersection(links[:-1])}

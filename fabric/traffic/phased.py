@@ -16,10 +16,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.base.arrays import Int64Array
+from detour.base.arrays import BoolArray, Int64Array
 from detour.base.errors import DetourError
 from detour.base.times import US
-from detour.control.fors.paths import INSIDE, Flags, crowd
+from detour.control.fors.paths import INSIDE, crowd
 from detour.control.fors.plan import ForsPlan
 from detour.fabric.traffic.barrier import Barrier, Lateness, Reactions, Stragglers
 from detour.fabric.traffic.pinned import PinnedFabric
@@ -46,10 +46,11 @@ class PhasedMessages:
     @staticmethod
     def of(plan: ForsPlan) -> PhasedMessages:
         """Those of a plan. Messages of a host to itself need no network and are left out."""
-        phase, src, dst, path = (np.asarray(one, np.int64) for one in (plan.phase, plan.src, plan.dst, plan.paths()))
+        sides = (plan.phase, plan.src, plan.dst, plan.paths())
+        phase, src, dst, path = (np.asarray(side, np.int64) for side in sides)
         return PhasedMessages(phase, src, dst, path).only(src != dst)
 
-    def only(self, kept: Flags) -> PhasedMessages:
+    def only(self, kept: BoolArray) -> PhasedMessages:
         """Those of the messages; `kept`: (messages,) bool."""
         size = None if self.size is None else self.size[kept]
         return PhasedMessages(self.phase[kept], self.src[kept], self.dst[kept], self.path[kept], size)
@@ -64,7 +65,6 @@ class PhasedMessages:
 
     def sample(self, count: int, seed: int) -> PhasedMessages:
         """`count` of the phases, one drawn from each of so many equal parts of the schedule; all if there are no more.
-
         Drawn, because a schedule's phases repeat with the number of spines: every n-th one would be of one kind."""
         numbers = np.unique(self.phase)
         if count >= len(numbers):
@@ -141,16 +141,15 @@ class ExchangeCounts:
 
 
 class PhasedExchange:
-    """One exchange. `run` executes it; what happened is in its attributes.
-
-    `state` of every message: 0 waits, 1 under way, 2 delivered, 3 given up (nobody can deliver it)."""
+    """One exchange. `run` executes it; what happened is in its attributes. `state` of every message: 0 waits, 1 under
+    way, 2 delivered, 3 given up (nobody can deliver it)."""
 
     WAITS, SENT, DELIVERED, GIVEN_UP = 0, 1, 2, 3
 
     def __init__(self, fabric: PinnedFabric, messages: PhasedMessages, pace: Pace) -> None:
         """Messages must not be pinned to links that have failed from the beginning."""
         self.fabric, self.messages, self.pace = fabric, messages, pace
-        self.up: Flags = fabric.paths.working()
+        self.up: BoolArray = fabric.paths.working()
         """links that hosts may use as far as they know, shape (links,)"""
         self.path = messages.path.copy()
         self.state = np.zeros(len(messages), np.int64)
@@ -301,7 +300,7 @@ class PhasedExchange:
         busy = np.zeros(self.fabric.tree.slots, np.bool_)
         busy[self.messages.src[self.state == self.SENT]] = True
         heard = barrier.heard()
-        ready = barrier.members & ~busy & (barrier.told < barrier.forwarded) & (heard >= barrier.forwarded)
+        ready = barrier.members & ~busy & (barrier.notified < barrier.forwarded) & (heard >= barrier.forwarded)
         able, now = np.flatnonzero(ready), self.fabric.now_ps
         fresh = self._reporting.unknown(able)
         root = fresh == barrier.root  # it begins the next phase by its report
@@ -330,7 +329,7 @@ class PhasedExchange:
         self.fabric.pin(self.flows.sender[planned], self.messages.dst[planned], self.path[planned])
         self._plan_bytes = PLAN_ENTRY_BYTES * np.bincount(self.messages.src[planned], minlength=self.fabric.tree.slots)
 
-    def links_changed(self, up: Flags) -> None:
+    def links_changed(self, up: BoolArray) -> None:
         """Hosts have been told which links are up: what is under way and what comes takes others, the plan stays."""
         self.up = up.copy()
         self.barrier.repin(up)
@@ -343,7 +342,7 @@ class PhasedExchange:
         self.fabric.move(self.flows.sender[flights], self.messages.dst[flights], path)
         self._note_moved()
 
-    def leave_out(self, hosts: Int64Array, up: Flags) -> None:
+    def leave_out(self, hosts: Int64Array, up: BoolArray) -> None:
         """These hosts are gone: what they should have sent or got is given up, and the others go on without them on the
         links that are up. Raises DetourError: nobody else is left."""
         self.members = [host for host in self.members if host not in set(hosts.tolist())]

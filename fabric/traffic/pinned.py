@@ -15,7 +15,7 @@ pod. Inside a leaf a message carries the plain address.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -92,7 +92,6 @@ class Tuning:
 @dataclass(frozen=True)
 class SprayTuning(Tuning):
     """The same network with the transport of SprayLERP, its congestion control, marking and recovery of losses.
-
     `choosing`: every packet takes a path of its own where a message has none; else the transport is the same, and paths
     are the senders' (what the choice is worth)."""
 
@@ -153,9 +152,8 @@ class PinnedFabric(VirtualFabric):
     # -- connections ------------------------------------------------------------------------------------
 
     def connect_pinned(self, src: Int64Array, dst: Int64Array, path: Int64Array) -> Flows:
-        """Connections from hosts `src` to `dst` by their paths (`INSIDE`: inside a leaf), shapes (n,).
-
-        May be called again for more."""
+        """Connections from hosts `src` to `dst` by their paths (`INSIDE`: inside a leaf), shapes (n,). May be called
+        again for more."""
         ports = self._ports.integers(0, 1 << 15, (len(src), 1))
         flows = connect_many(self.device, src, dst, telemetry=False, ports=ports, seed=self.settings.seed)
         self.pin(flows.sender, dst, path)
@@ -186,8 +184,12 @@ class PinnedFabric(VirtualFabric):
             for row in senders.tolist():
                 rdma.move(self.hs.listing, row, 0, now)
 
+        self.call_of(change, senders)
+
+    def call_of(self, change: Callable[[], None], rows: Int64Array) -> None:
+        """Changes queue pairs, by their rows, while nothing happens; their hosts look at once."""
         self.network.call(change)
-        for host in np.unique(self.hs.qp["host"][senders]).tolist():
+        for host in np.unique(self.hs.qp["host"][rows]).tolist():
             self.network.kick_host(host)
 
     # -- failures ---------------------------------------------------------------------------------------

@@ -118,11 +118,8 @@ class FileSink:
             raise DetourError(f"a file cannot be compared: {error.strerror}") from None
 
     def close(self) -> None:
-        """Keeps the stored file if as much has come as there was to send. May be called twice.
-
-        Raises:
-            WriteError: the rest of it cannot be written.
-        """
+        """Keeps the stored file if as much has come as there was to send. May be called twice. Raises WriteError if the
+        rest of it cannot be written."""
         if self._original.closed:
             return
         with self._original:

@@ -127,10 +127,8 @@ def run_tasks(
     """Executes tasks until all are over, at most until `until_ps`.
 
     `lanes`: connections of two hosts at most, see `connections_of`. `observe` is called from time to time, the same
-    times in every run; `every_ps`: so often. A fabric takes one graph, and no other connections.
-
-    Raises:
-        DetourError: the fabric has other hosts than the graph, room for fewer connections, or connections already.
+    times in every run; `every_ps`: so often. A fabric takes one graph, and no other connections. Raises DetourError if
+    the fabric has other hosts than the graph, room for fewer connections, or connections already.
     """
     run = TaskRun(fabric, graph, lanes=lanes)
     while not run.over and fabric.now_ps < until_ps:
@@ -167,11 +165,7 @@ class TaskRun:
         return np.repeat(ends, pairs.lanes, axis=0)
 
     def index(self, source: int, destination: int, number: int) -> int:
-        """Which one of `connections` is that of two hosts with this number.
-
-        Raises:
-            DetourError: there is none.
-        """
+        """Which one of `connections` is that of two hosts with this number. Raises DetourError if there is none."""
         pair = np.flatnonzero((self._pairs.source == source) & (self._pairs.destination == destination))
         if not len(pair) or not 0 <= number < self._pairs.lanes[pair[0]]:
             raise DetourError(f"the workload has no connection {number} from h{source} to h{destination}")

@@ -16,7 +16,7 @@ from detour.fabric.traffic.flows import Choice, Flow, Pump
 from detour.fabric.traffic.streams import PatternSink, PatternSource
 from detour.hosts.verbs import Path
 from detour.topo import Topology
-from detour.topo.keyvalues import check_keys, split_spec, whole_number
+from detour.topo.spec import check_keys, split_spec, whole_number
 from detour.topo.topology import HostPair
 
 _Counts: TypeAlias = tuple[float, int, int, int]
@@ -149,10 +149,9 @@ class Workload:
             raise
 
     def run(self, warm_up: float, seconds: float, progress: Callable[[float], None] = lambda _: None) -> WorkloadResult:
-        """Lets traffic converge for `warm_up`, measures for `seconds`, then waits for what is under way.
-
-        `progress` is called with the fraction of the time that has passed. Raises DetourError: a connection fails or
-        does not finish."""
+        """Lets traffic converge for `warm_up`, measures for `seconds`, then waits for what is under way. `progress` is
+        called with the fraction of the time that has passed. Raises DetourError: a connection fails or does not
+        finish."""
         begin, total_ps = self._clock.now_ps, ps(warm_up + seconds)
 
         def failed() -> bool:

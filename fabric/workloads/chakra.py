@@ -56,10 +56,7 @@ _BY_TYPE: dict[str, Callable[[TaskList, Ranks, int], RankWaits]] = {
 
 def trace_files(file: Path) -> list[Path]:
     """The files of all NPUs, from that of NPU 0 (`trace.0.et`, `trace.0.json`) or from the trace's name (`trace`).
-
-    Raises:
-        DetourError: there is no such file.
-    """
+    Raises DetourError if there is no such file."""
     for ending in ("et", "json"):
         name = file.name.removesuffix(f".0.{ending}")
         files: list[Path] = []
@@ -71,11 +68,8 @@ def trace_files(file: Path) -> list[Path]:
 
 
 def read_chakra(file: Path, hosts: int) -> TaskGraph:
-    """The tasks of a trace, on a fabric with so many hosts.
-
-    Raises:
-        DetourError: the file, the node and what is wrong or not supported.
-    """
+    """The tasks of a trace, on a fabric with so many hosts. Raises DetourError with the file, the node and what is
+    wrong or not supported."""
     files = trace_files(file)
     if len(files) > hosts:
         raise DetourError(f"Chakra trace {file}: {len(files)} NPUs; the topology has {hosts} hosts")
@@ -232,7 +226,7 @@ class _Trace:
         first = calls[0]
         for call in calls[1:]:
             for name in ("comm_type", "comm_size"):
-                mine, theirs = (one.node.attributes.get(name) for one in (call, first))
+                mine, theirs = (each.node.attributes.get(name) for each in (call, first))
                 if mine != theirs:
                     text = f"`{name}` is {mine}, but at NPU {first.npu} (node {first.node.number}) it is {theirs}"
                     raise self._error(call.npu, call.node, text)

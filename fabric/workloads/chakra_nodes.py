@@ -197,19 +197,15 @@ def _objects(text: str) -> Iterator[Any]:
 
 def _dumped(entry: dict[str, Any], place: int) -> ChakraNode:
     """As protobuf writes it: large numbers as texts, what is 0 is not there."""
-    attributes = {one["name"]: _dumped_value(one) for one in entry.get("attr", ())}
-    kind = entry.get("type", NODE_TYPES[0])
-    after = [int(number) for number in entry.get("dataDeps", ())]
-    micros = int(entry.get("durationMicros", 0))
-    return ChakraNode(
-        int(entry.get("id", 0)), str(entry.get("name", "")), str(kind), tuple(after), micros, attributes, place
-    )
+    attributes = {each["name"]: _dumped_value(each) for each in entry.get("attr", ())}
+    number, name, kind = int(entry.get("id", 0)), str(entry.get("name", "")), str(entry.get("type", NODE_TYPES[0]))
+    after, micros = tuple(map(int, entry.get("dataDeps", ()))), int(entry.get("durationMicros", 0))
+    return ChakraNode(number, name, kind, after, micros, attributes, place)
 
 
 def _dumped_value(attribute: dict[str, Any]) -> Any:
-    key, value = next(
-        ((key, value) for key, value in attribute.items() if key not in ("name", "docString")), ("", None)
-    )
+    values = (pair for pair in attribute.items() if pair[0] not in ("name", "docString"))
+    key, value = next(values, ("", None))
     match key:
         case "boolList":
             return list(value["values"]) if value else []
@@ -226,7 +222,6 @@ def _fed(entry: dict[str, Any], place: int) -> ChakraNode:
     keys = {"Id", "Name", "NodeType", "runtime", "data_deps", "ctrlDeps"}
     attributes = {key: value for key, value in entry.items() if key not in keys}
     after = tuple(map(int, entry.get("data_deps", ())))
-    name = NODE_TYPES[kind] if 0 <= int(kind) < len(NODE_TYPES) else str(kind)
-    return ChakraNode(
-        int(entry["Id"]), str(entry["Name"]), name, after, int(entry.get("runtime", 0)), attributes, place
-    )
+    type_ = NODE_TYPES[kind] if 0 <= int(kind) < len(NODE_TYPES) else str(kind)
+    micros = int(entry.get("runtime", 0))
+    return ChakraNode(int(entry["Id"]), str(entry["Name"]), type_, after, micros, attributes, place)

@@ -85,11 +85,7 @@ def parts(size: int, count: int) -> list[int]:
 
 
 def check_room(tasks: TaskList, more: int) -> None:
-    """Refuses workloads that would take more memory than there is.
-
-    Raises:
-        DetourError: with the number of tasks.
-    """
+    """Refuses workloads that would take more memory than there is. Raises DetourError with the number of tasks."""
     if len(tasks) + more > MAX_TASKS:
         raise DetourError(f"{len(tasks) + more} tasks; a workload can have at most {MAX_TASKS}")
 
@@ -219,11 +215,8 @@ def all_to_all(tasks: TaskList, ranks: Ranks, size: int, *, at_once: int = 0) ->
 
 def hierarchical(tasks: TaskList, ranks: Ranks, size: int, *, group: int) -> RankWaits:
     """All-reduce of ranks in groups of `group` that follow each other: reduce-scatter inside, all-reduce of each part
-    among the ranks of its place, all-gather inside. Its steps are called after these.
-
-    Raises:
-        DetourError: ranks do not make up whole groups.
-    """
+    among the ranks of its place, all-gather inside. Its steps are called after these. Raises DetourError if ranks do
+    not make up whole groups."""
     n = len(ranks)
     if group < 1 or n % group:
         raise DetourError(f"{n} ranks do not make up whole groups of {group}")

@@ -28,11 +28,8 @@ _COLUMNS = {5: "src dst priority bytes start_seconds", 6: "src dst priority dest
 
 
 def read_flow_file(file: Path, hosts: int) -> FlowTable:
-    """The flows of a file, sorted by beginning, the first of which is at 0.
-
-    Raises:
-        DetourError: it cannot be read, or a line is malformed: file, line and rule.
-    """
+    """The flows of a file, sorted by beginning, the first of which is at 0. Raises DetourError if it cannot be read, or
+    a line is malformed: file, line and rule."""
     lines = [(number, line) for number, line in enumerate(read_text(file).splitlines(), 1) if line.strip()]
     if not lines:
         raise DetourError(f"{file}: it is empty; wanted is the number of flows, then a flow a line")

@@ -84,12 +84,8 @@ class _Schedule:
 
 
 def read_goal(file: Path, hosts: int) -> TaskGraph:
-    """The tasks of a schedule, on a fabric with so many hosts.
-
-    Raises:
-        DetourError: the file, the line and the rule that is broken; also receives from any source or with any tag,
-            and messages that nobody receives or sends.
-    """
+    """The tasks of a schedule, on a fabric with so many hosts. Raises DetourError with the file, the line and the rule
+    that is broken; also for receives from any source or with any tag, and messages that nobody receives or sends."""
     try:
         text = file.read_text()
     except (OSError, UnicodeDecodeError) as error:

@@ -32,23 +32,18 @@ from detour.fabric.workloads import collectives
 from detour.fabric.workloads.collectives import Ranks, RankWaits
 from detour.fabric.workloads.tasks import TaskGraph, TaskList
 from detour.topo import Topology
-from detour.topo.keyvalues import check_keys, split_spec, whole_number
 from detour.topo.paths import SwitchPath
+from detour.topo.spec import check_keys, split_spec, whole_number
 
 MAX_ITERATIONS = 10_000
 
 _Collective = Callable[[TaskList, Ranks, int], RankWaits]
-_NAMES: dict[str, str] = {
-    "ring": "",
-    "tree": "chunks",
-    "all-to-all": "at_once",
-    "all-gather": "",
-    "reduce-scatter": "",
-    "broadcast": "chunks",
-    "hierarchical": "group",
-}
+_NAMES = {
+    "ring": "", "tree": "chunks", "all-to-all": "at_once", "all-gather": "", "reduce-scatter": "",
+    "broadcast": "chunks", "hierarchical": "group",
+}  # fmt: skip
 JOB_NAMES = tuple(_NAMES)
-"""collectives that are known by name"""
+"""collectives that are known by name; each with the parameter of its own, if it has one"""
 _SIMPLE: dict[str, _Collective] = {
     "ring": collectives.ring_all_reduce,
     "all-gather": collectives.all_gather,
@@ -68,17 +63,12 @@ class _Course:
 
     @staticmethod
     def of(values: dict[str, Any], where: str) -> _Course:
-        """From values of a name or a file.
-
-        Raises:
-            DetourError: one of them is no time, or there are too many iterations.
-        """
+        """From values of a name or a file. Raises DetourError if one of them is no time, or there are too many
+        iterations."""
         names = ("compute", "reduce", "start")
-        times = {f"{name}_ps": _said(time_ps_of, values.get(name, 0), f"{where}: {name}") for name in names}
-        count = _said(
-            lambda text: whole_number_of(text, MAX_ITERATIONS), values.get("iterations", 1), f"{where}: iterations"
-        )
-        return _Course(iterations=count, **times)
+        times = {f"{name}_ps": _quantity(time_ps_of, values.get(name, 0), f"{where}: {name}") for name in names}
+        count = partial(whole_number_of, most=MAX_ITERATIONS)
+        return _Course(iterations=_quantity(count, values.get("iterations", 1), f"{where}: iterations"), **times)
 
     def run(self, tasks: TaskList, ranks: Ranks, once: Callable[[TaskList, Ranks], RankWaits]) -> None:
         """Adds all iterations."""
@@ -102,11 +92,8 @@ class _Course:
 
 
 def job_by_name(text: str, topology: Topology) -> TaskGraph:
-    """The tasks of a collective that is given by name and parameters.
-
-    Raises:
-        DetourError: there is no such collective or parameter, or it does not fit the topology.
-    """
+    """The tasks of a collective that is given by name and parameters. Raises DetourError if there is no such collective
+    or parameter, or it does not fit the topology."""
     name, values = split_spec(text)
     if name not in _NAMES:
         raise DetourError(f"{text!r}: there is no collective {name!r}; allowed: {', '.join(JOB_NAMES)}")
@@ -114,7 +101,7 @@ def job_by_name(text: str, topology: Topology) -> TaskGraph:
     optional = ("ranks", "shuffle", "compute", "reduce", "iterations", "start", *([own] if own else []))
     check_keys(text, values, ("bytes",), optional)
     hosts = _hosts(text, values, topology)
-    size = _said(bytes_of, values["bytes"], f"{text!r}: bytes")
+    size = _quantity(bytes_of, values["bytes"], f"{text!r}: bytes")
     course = _Course.of(values, repr(text))
     once = _named(text, name, values, topology, len(hosts))
     tasks = TaskList(len(topology.hosts), serial=True)
@@ -169,11 +156,8 @@ class JobRun:
 
 
 def read_job_run(file: Path, topology: Topology) -> JobRun:
-    """The tasks of a job file of `detour place`.
-
-    Raises:
-        DetourError: it is malformed, does not fit the topology, or does not say how much flows carry.
-    """
+    """The tasks of a job file of `detour place`. Raises DetourError if it is malformed, does not fit the topology, or
+    does not say how much flows carry."""
     flows = read_jobs(file, topology)
     if flows.bytes is None:
         raise DetourError(f"job file {file}: jobs that run need `bytes`, what each of their flows carries")
@@ -265,7 +249,7 @@ class _FileJob:
         return ranks.done(waits)
 
 
-def _said(of: Callable[[str], int], value: Any, what: str) -> int:
+def _quantity(of: Callable[[str], int], value: Any, what: str) -> int:
     """A quantity of a name or a file (`base.quantities`); an error says which."""
     with told_of(what):
         return of(str(value))

@@ -48,11 +48,8 @@ class SizeDistribution:
 
 
 def read_sizes(file: Path) -> SizeDistribution:
-    """The distribution in a file.
-
-    Raises:
-        DetourError: it cannot be read, or a line is malformed: file, line and rule.
-    """
+    """The distribution in a file. Raises DetourError if it cannot be read, or a line is malformed: file, line and
+    rule."""
     points: list[tuple[float, float]] = []
     last = 0
     for number, line in enumerate(read_text(file).splitlines(), 1):
@@ -129,11 +126,8 @@ SYNTHETIC = {"fixed": fixed, "exponential": exponential, "pareto": pareto, "bimo
 
 
 def poisson_starts(rate_hz: float, duration_s: float, random: np.random.Generator, most: int) -> NDArray[np.float64]:
-    """Arrivals of a Poisson process in seconds, below `duration_s`.
-
-    Raises:
-        DetourError: there would be more than `most`.
-    """
+    """Arrivals of a Poisson process in seconds, below `duration_s`. Raises DetourError if there would be more than
+    `most`."""
     expected = rate_hz * duration_s
     if expected > most:
         raise DetourError(

@@ -27,24 +27,15 @@ from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.base.times import MAX_TIME
 
-TASK_FIELDS = np.dtype(
-    [
-        ("source", np.int32),
-        ("destination", np.int32),
-        ("bytes", np.int64),
-        ("start_ps", np.int64),
-        ("compute_ps", np.int64),
-        ("step", np.int32),
-        ("connection", np.int32),
-        ("unit", np.int32),
-    ],
-    align=True,
-)
+TASK_FIELDS = np.dtype([
+    ("source", np.int32), ("destination", np.int32), ("bytes", np.int64), ("start_ps", np.int64),
+    ("compute_ps", np.int64), ("step", np.int32), ("connection", np.int32), ("unit", np.int32),
+], align=True)  # fmt: skip
 """A task: `destination` -1: it only computes; `bytes` of the message (0 without one); `start_ps`: not before; what
 passes at `source` from when nothing is waited for any more until the message is sent, or, without a message, until the
 task is over; `step` of the graph's `steps`, -1: none; `connection`: which of those of the two hosts takes the message,
--1: any that is idle; `unit`: which
-unit of the source computes, one thing at a time in the order in which things became ready, -1: one of its own."""
+-1: any that is idle; `unit`: which unit of the source computes, one thing at a time in the order in which things became
+ready, -1: one of its own."""
 
 MAX_MESSAGE = 1 << 40
 """bytes"""
@@ -57,12 +48,9 @@ _CYCLE_SHOWN = 12
 class TaskGraph:
     """`tasks`: (n,) of `TASK_FIELDS`. `dependencies`: (m, 2), the second task waits for the first one. `on_start`: (m,)
     bool, it waits only for the first one's beginning (None: nobody does). `steps`: what steps are called. `labels`:
-    what tasks are called in errors (None: by number).
-
-    Raises:
-        DetourError: unknown hosts or steps, messages of no bytes or to oneself, negative times, dependencies on what
-            the host that waits does not learn, or a circle of dependencies; none of it is ever executed.
-    """
+    what tasks are called in errors (None: by number). Raises DetourError for unknown hosts or steps, messages of no
+    bytes or to oneself, negative times, dependencies on what the host that waits does not learn, or a circle of
+    dependencies; none of it is ever executed."""
 
     hosts: int
     tasks: NDArray[Any]
@@ -260,27 +248,15 @@ class TaskList:
         self._on_start.append(on_start)
 
     def graph(self) -> TaskGraph:
-        """What was collected.
-
-        Raises:
-            DetourError: see `TaskGraph`.
-        """
+        """What was collected. Raises DetourError as `TaskGraph` does."""
         pairs = np.array([self._first, self._then], np.int32).T.reshape(-1, 2)
-        labels = None
-        if self._labels:
-            labels = tuple(self._labels.get(k, f"task {k}") for k in range(len(self._rows)))
+        labels = tuple(self._labels.get(k, f"task {k}") for k in range(len(self._rows))) if self._labels else None
         try:
             tasks = np.array(self._rows, TASK_FIELDS)
         except OverflowError:
             raise DetourError("a task has a number beyond 64 bits") from None
-        return TaskGraph(
-            self._hosts,
-            tasks,
-            np.ascontiguousarray(pairs),
-            np.array(self._on_start, np.bool_),
-            tuple(self._steps),
-            labels,
-        )
+        dependencies, on_start = np.ascontiguousarray(pairs), np.array(self._on_start, np.bool_)
+        return TaskGraph(self._hosts, tasks, dependencies, on_start, tuple(self._steps), labels)
 
     def _step(self, name: str | None) -> int:
         return -1 if name is None else self._steps.setdefault(name, len(self._steps))
@@ -304,11 +280,8 @@ def flow_graph(
     *,
     labels: Sequence[str] | None = None,
 ) -> TaskGraph:
-    """Messages that wait for nothing but their time; (n,) each, or one number for all.
-
-    Raises:
-        DetourError: see `TaskGraph`.
-    """
+    """Messages that wait for nothing but their time; (n,) each, or one number for all. Raises DetourError as
+    `TaskGraph` does."""
     columns = np.broadcast_arrays(*(np.atleast_1d(value) for value in (source, destination, size, start_ps)))
     tasks = np.zeros(len(columns[0]), TASK_FIELDS)
     for name, values in zip(("source", "destination", "bytes", "start_ps"), columns, strict=True):

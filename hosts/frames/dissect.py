@@ -24,9 +24,8 @@ MALFORMED, NOT_MINE, BAD_CHECKSUM, BAD_ICRC = -1, -2, -3, -4
 
 @inner
 def dissect(hs: Handle, host: int, frame: int, length: int) -> int:
-    """Fills `frame_row(hs)` from the frame; returns what it is (`IS_...`) or what is wrong with it (below 0).
-
-    `host` < 0 accepts any destination address."""
+    """Fills `frame_row(hs)` from the frame; returns what it is (`IS_...`) or what is wrong with it (below 0). `host` <
+    0 accepts any destination address."""
     f = frame_row(hs)
     bad = _addresses(hs, host, f, frame, length)
     if bad < 0:

@@ -55,11 +55,8 @@ def write_sample(frame: int, host: int, sample: int) -> None:
 def data_frame(
     source: Host, target: Host, sport: int = 0, usids: Sequence[int] = (), payload: int = 1000, psn: int = 0
 ) -> bytes:
-    """A RoCEv2 data packet of `payload` zero bytes with the Transit Measurement option, valid in all checksums.
-
-    Raises:
-        DetourError: the payload is no multiple of 4, or too long.
-    """
+    """A RoCEv2 data packet of `payload` zero bytes with the Transit Measurement option, valid in all checksums. Raises
+    DetourError if the payload is no multiple of 4, or too long."""
     if not 0 <= payload <= _MAX_PAYLOAD or payload % 4:
         raise DetourError(f"a payload of {payload} bytes; a multiple of 4 up to {_MAX_PAYLOAD} is possible")
     to = usid_address(usids) if usids else target.address

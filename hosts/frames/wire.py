@@ -158,9 +158,8 @@ def write_data(
     hs: Handle, frame: int, q: QueuePair, c: Candidate, w: WorkRequest, seq: int, low: int, packet: int
 ) -> int:
     """Writes packet number `packet` of work request `w` with sequence number `seq`; `low` is the BTH's byte with the
-    acknowledge request and the transmission count.
-
-    `q` is the QP, `c` the candidate path. Returns the frame's length."""
+    acknowledge request and the transmission count. `q` is the QP, `c` the candidate path. Returns the frame's
+    length."""
     cfg = cfg_row(hs)
     h = host_row(hs, q.host)
     start = packet * cfg.payload

@@ -31,11 +31,7 @@ class IpHostConfig:
 
 
 def mac_number(text: str) -> int:
-    """A MAC as a number.
-
-    Raises:
-        DetourError: it is none.
-    """
+    """A MAC as a number. Raises DetourError if it is none."""
     parts = text.replace("-", ":").split(":")
     try:
         octets = [int(part, 16) for part in parts]
@@ -52,11 +48,7 @@ def mac_text(number: int) -> str:
 
 
 def words(text: str) -> tuple[int, int]:
-    """An IPv4 or IPv6 address as `hi` and `lo` (`layout`).
-
-    Raises:
-        DetourError: it is none.
-    """
+    """An IPv4 or IPv6 address as `hi` and `lo` (`layout`). Raises DetourError if it is none."""
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
@@ -77,11 +69,7 @@ def is_v6(hi: int, lo: int) -> bool:
 
 
 def fields_of(config: IpHostConfig) -> dict[str, int]:
-    """What the row of a host holds.
-
-    Raises:
-        DetourError: something in `config` is wrong; named with the host.
-    """
+    """What the row of a host holds. Raises DetourError if something in `config` is wrong; named with the host."""
     try:
         return _fields_of(config)
     except DetourError as error:

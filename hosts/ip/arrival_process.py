@@ -61,11 +61,8 @@ class Spacing:
 
 def read_sizes(path: Path) -> tuple[tuple[int, float], ...]:
     """Sizes with their probabilities from a file of a distribution: a line a size, bytes and the probability of at most
-    so many (`512 0.4`), rising, the last one 1.
-
-    Raises:
-        DetourError: the file cannot be read, or a line is none of these; named with its number.
-    """
+    so many (`512 0.4`), rising, the last one 1. Raises DetourError if the file cannot be read, or a line is none of
+    these; named with its number."""
     sizes: list[tuple[int, float]] = []
     before, size_before = 0.0, -1
     for number, line in enumerate(read_text(path).splitlines(), 1):

@@ -63,11 +63,7 @@ class StackHost:
         return [pair for pair in pairs if any(pair)]
 
     def address(self, v6: bool = False) -> str:
-        """Its IPv4 (IPv6) address.
-
-        Raises:
-            DetourError: it has none.
-        """
+        """Its IPv4 (IPv6) address. Raises DetourError if it has none."""
         for pair in self.addresses:
             if is_v6(*pair) == v6:
                 return text_of(*pair)

@@ -64,11 +64,8 @@ class IpStack:
         self, configs: Sequence[IpHostConfig], *, seed: int = 0, elide: bool = False, sockets: int = _SOCKETS
     ) -> None:
         """`elide`: payloads are zeros that are not stored, for speed in virtual time; the lengths, times and checksums
-        are as if they were. `sockets`: how many each host may have in all.
-
-        Raises:
-            DetourError: no hosts, a name that is there twice, or a wrong address.
-        """
+        are as if they were. `sockets`: how many each host may have in all. Raises DetourError for no hosts, a name that
+        is there twice, or a wrong address."""
         if not configs:
             raise DetourError("a stack without hosts")
         names = [config.name for config in configs]
@@ -121,11 +118,7 @@ class IpStack:
     # -- for everybody --------------------------------------------------------------------------------------
 
     def host(self, which: str | int) -> IpHost:
-        """A host, by its name or number.
-
-        Raises:
-            DetourError: there is none.
-        """
+        """A host, by its name or number. Raises DetourError if there is none."""
         if isinstance(which, int):
             if not 0 <= which < len(self._hosts):
                 raise DetourError(f"there is no host {which}; there are {len(self._hosts)}")

@@ -97,7 +97,6 @@ class IpHostRecord(ScheduledHost, lines=True):
 
 class ParsedFrame(NativeRecord, lines=True):
     """What the parser found: addresses, protocol, where its header begins and how long it is with what it carries.
-
     `here`: how much of `length` is stored; what is not is zeros."""
 
     src_hi: Int64; src_lo: Int64; dst_hi: Int64; dst_lo: Int64; v6: Int64; tos: Int64

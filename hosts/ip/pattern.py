@@ -17,9 +17,9 @@ from detour.hosts.ip.layout import LONGEST_FRAME, PERIOD, StackGlobals
 
 def make_pattern(seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
     """The pattern, as long as a period and the longest frame, and the sums of its beginnings."""
-    one = np.random.default_rng(seed).integers(0, 256, PERIOD, np.uint8)
+    period = np.random.default_rng(seed).integers(0, 256, PERIOD, np.uint8)
     length = PERIOD + LONGEST_FRAME
-    pattern = np.resize(one, length)
+    pattern = np.resize(period, length)
     weighted = pattern.astype(np.int64) << np.where(np.arange(length) % 2 == 0, 8, 0)
     return pattern, np.concatenate([np.zeros(1, np.int64), np.cumsum(weighted)]).astype(np.int32)
 

@@ -68,9 +68,8 @@ class RawResult:
 @dataclass(frozen=True)
 class ReceivedResult:
     """What a port has received from a sender. `measured` packets said their number and time: of these `lost` were
-    passed over and have not come since, `reordered` came late, by up to `displaced` numbers; delays in ps.
-
-    `samples`: records of `layout.SampleRecord`; `delay_counts`: a histogram (`layout.BUCKETS`)."""
+    passed over and have not come since, `reordered` came late, by up to `displaced` numbers; delays in ps. `samples`:
+    records of `layout.SampleRecord`; `delay_counts`: a histogram (`layout.BUCKETS`)."""
 
     source: str
     source_port: int

@@ -64,10 +64,10 @@ class Socket:
     def _start(self, start_ps: int | None) -> int:
         return self.host.now_ps if start_ps is None else start_ps
 
-    def _port(self, wanted: int) -> int:
-        """A local port: the one that is wanted, or the next free one (RFC 6335: 49152 and up)."""
-        if wanted:
-            return wanted
+    def _port(self, port: int) -> int:
+        """A local port: this one, or for 0 the next free one (RFC 6335: 49152 and up)."""
+        if port:
+            return port
         host = self.host.row
         port = int(host["next_port"])
         host["next_port"] = port + 1 if port < 65_535 else 49_152

@@ -166,19 +166,12 @@ class MR:
         except DetourError:
             device.give("mr", self._index)
             raise
-        values = {
-            "used": 1,
-            "host": pd.context.host,
-            "pd": pd.number,
-            "base": self.addr,
-            "length": length,
-            "access": int(access),
-        }
+        hs, host = pd.context.hs, pd.context.host
+        values = {"used": 1, "host": host, "pd": pd.number, "base": self.addr, "length": length, "access": int(access)}
 
         def register() -> int:
-            hs = pd.context.hs
-            key = next_key(hs, self._index, rdma.random_below(hs.listing, pd.context.host, 256))
-            assign(pd.context.hs.mr[self._index], values | {"key": key})
+            key = next_key(hs, self._index, rdma.random_below(hs.listing, host, 256))
+            assign(hs.mr[self._index], values | {"key": key})
             return key
 
         self.rkey = self.lkey = device.call(register)
@@ -231,19 +224,10 @@ class CQ:
         taken: list[WC] = []
         for at in range(head, min(int(c["tail"]), head + num_entries)):
             e = hs.cqe[self.index, at & (hs.cqe.shape[1] - 1)]
+            status, opcode = WCStatus(int(e["status"])), WCOpcode(int(e["opcode"]))
+            wr_id, length, qpn, posted, done = (int(e[name]) for name in ("wr_id", "length", "qpn", "posted", "done"))
             imm = int(e["imm"]) if e["flags"] & state.WC_WITH_IMM else None
-            taken.append(
-                WC(
-                    int(e["wr_id"]),
-                    WCStatus(int(e["status"])),
-                    WCOpcode(int(e["opcode"])),
-                    int(e["length"]),
-                    int(e["qpn"]),
-                    imm,
-                    int(e["posted"]),
-                    int(e["done"]),
-                )
-            )
+            taken.append(WC(wr_id, status, opcode, length, qpn, imm, posted, done))
         c["head"] = head + len(taken)
         return taken
 

@@ -59,11 +59,8 @@ class QPInitAttr:
 
     @property
     def retry_ps(self) -> int:
-        """Time without progress after which the QP fails, ps; 0: the hosts' parameter.
-
-        Raises:
-            DetourError: a value that verbs do not have.
-        """
+        """Time without progress after which the QP fails, ps; 0: the hosts' parameter. Raises DetourError for a value
+        that verbs do not have."""
         if self.timeout is None and self.retry_cnt is None:
             return 0
         timeout = 14 if self.timeout is None else self.timeout

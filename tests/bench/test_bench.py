@@ -44,10 +44,10 @@ def bench(*arguments: str, path: str | None = None) -> dict:
 
 @pytest.mark.parametrize("size", [64, 70, 512, 1500])
 def test_packets_have_their_size_and_are_what_hosts_send(size: int) -> None:
-    found = dragonfly.through_switch(D1, size)
-    assert {len(frame) for frame in found} == {size}
-    assert len(set(found)) > 32
-    for number, frame in enumerate(found):
+    result = dragonfly.through_switch(D1, size)
+    assert {len(frame) for frame in result} == {size}
+    assert len(set(result)) > 32
+    for number, frame in enumerate(result):
         packet = Ether(frame)
         ipv6 = packet[IPv6]
         assert ipv6.plen == size - 54
@@ -117,8 +117,8 @@ def test_goals() -> None:
 
 
 def test_report_of_bench_switch() -> None:
-    found = switch.report([Size(64, 4e6, 3e5, 5e4), Size(1500, 3e6, 2e5, 5e4)], [])
-    assert found.numbers == {
+    result = switch.report([Size(64, 4e6, 3e5, 5e4), Size(1500, 3e6, 2e5, 5e4)], [])
+    assert result.numbers == {
         "sizes": [
             {"bytes": 64, "engine_pps": 4e6, "engine_veth_pps": 3e5, "bmv2_pps": 5e4},
             {"bytes": 1500, "engine_pps": 3e6, "engine_veth_pps": 2e5, "bmv2_pps": 5e4},
@@ -152,10 +152,10 @@ def test_packets_in_process_are_forwarded() -> None:
 @pytest.mark.parametrize(("kind", "port"), tables.PORTS.items())
 def test_every_entry_of_every_kind_of_table_is_hit(kind: str, port: int) -> None:
     program = Program.from_json((BUILD / "bench_tables.json").read_text())
-    known = tables.random_entries(kind, 300)
-    assert len(known) == 300
+    expected = tables.random_entries(kind, 300)
+    assert len(expected) == 300
     state = SwitchState(program, 1, Virtual.tick_ps)
-    for key, priority in known.values():
+    for key, priority in expected.values():
         state.tables[tables.table_name(kind)].insert(key, "BenchIngress.forward", (5,), priority)
     hits: list[bytes] = []
     with Network(Virtual(), packets=1024) as network:
@@ -164,7 +164,7 @@ def test_every_entry_of_every_kind_of_table_is_hit(kind: str, port: int) -> None
         network.connect((1, port), (inprocess.NOWHERE, port))
         network.attach_sink((1, 5), lambda frame, _: hits.append(frame))
         network.set_pipeline(1, program, state)
-        sent = [tables.frame(kind, key) for key in known]
+        sent = [tables.frame(kind, key) for key in expected]
         for number, frame in enumerate(sent):
             network.inject((1, port), frame, number * 1000)
         network.run(1_000_000_000)
@@ -172,17 +172,17 @@ def test_every_entry_of_every_kind_of_table_is_hit(kind: str, port: int) -> None
 
 
 def test_tables() -> None:
-    found = bench("tables", "--entries", "10", "1k", "--seconds", "0.05")
-    assert [(point["kind"], point["entries"]) for point in found["points"]] == [
+    result = bench("tables", "--entries", "10", "1k", "--seconds", "0.05")
+    assert [(point["kind"], point["entries"]) for point in result["points"]] == [
         (kind, size) for kind in ("exact", "lpm", "ternary") for size in (10, 1000)
     ]
-    assert all(point["pps"] > 0 for point in found["points"])
+    assert all(point["pps"] > 0 for point in result["points"])
 
 
 def test_pipeline() -> None:
-    found = bench("pipeline", "--times", "1")
-    assert found["cached_s"] > 0
-    assert found["new_s"] > 0
+    result = bench("pipeline", "--times", "1")
+    assert result["cached_s"] > 0
+    assert result["new_s"] > 0
 
 
 def test_setup() -> None:
@@ -193,34 +193,34 @@ def test_setup() -> None:
 
 
 def test_p4runtime() -> None:
-    found = bench("p4runtime", "--entries", "1000", "--batch", "100")
-    assert found["written_per_s"] == min(table["insert_per_s"] for table in found["tables"])
-    assert all(table["entries"] == 1000 for table in found["tables"])
+    result = bench("p4runtime", "--entries", "1000", "--batch", "100")
+    assert result["written_per_s"] == min(table["insert_per_s"] for table in result["tables"])
+    assert all(table["entries"] == 1000 for table in result["tables"])
 
 
 @pytest.mark.slow
 def test_memory() -> None:
-    found = bench("memory")
-    assert found["switches"] == 264
-    assert found["total_bytes"] < 1 << 30
+    result = bench("memory")
+    assert result["switches"] == 264
+    assert result["total_bytes"] < 1 << 30
 
 
 @pytest.mark.slow
 def test_fabric_without_bmv2() -> None:
-    found = bench("fabric", "--seconds", "0.5")
-    assert found["engine_hops_per_s"] > 0
-    assert found["bmv2_hops_per_s"] is None
-    assert found["ratio"] is None
+    result = bench("fabric", "--seconds", "0.5")
+    assert result["engine_hops_per_s"] > 0
+    assert result["bmv2_hops_per_s"] is None
+    assert result["ratio"] is None
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(bool(namespace.unavailable()), reason=namespace.unavailable())
 def test_switch_without_bmv2() -> None:
-    found = bench("switch", "--sizes", "64", "--seconds", "0.1")
-    (size,) = found["sizes"]
+    result = bench("switch", "--sizes", "64", "--seconds", "0.1")
+    (size,) = result["sizes"]
     assert size["bytes"] == 64
     assert size["engine_pps"] > 0
     assert size["engine_veth_pps"] > 0
     assert size["bmv2_pps"] is None
-    assert found["ratio_veth"] is None
+    assert result["ratio_veth"] is None
     assert not list(Path("/sys/class/net").glob("t7"))

@@ -18,13 +18,11 @@ from tests.differential.case import Case, Result
 from tests.differential.packets import Frame
 from tests.differential.reference import DROP_PORT, PRIORITIES
 from tests.ptf.p4rt import Client
-from tests.waiting import PATIENCE_S
 
 MICROSECOND = 1_000_000
 GAP = 10 * MICROSECOND
 """Time between frames: what a frame causes happens in much less."""
 PORTS = range(512)
-DIGEST_SECONDS = PATIENCE_S
 
 
 class EngineSwitch:
@@ -60,8 +58,8 @@ class EngineSwitch:
             yield
             visits += recorder.collect()
             recorder.finish()
-        assert not recorder.missed
-        assert not recorder.lost
+        assert not recorder.ring.missed
+        assert not recorder.ring.lost
 
 
 @contextmanager
@@ -71,11 +69,8 @@ def switch(priorities: int = PRIORITIES, drop_port: int = DROP_PORT) -> Iterator
         network.add_switch(1, priorities=priorities, cpu_port=0, drop_port=drop_port)
         with P4RuntimeServer(network, f"unix:{Path(folder)}/p4runtime") as server:
             server.add_device(1)
-            client = Client(server.target).open()
-            try:
+            with Client(server.target) as client:
                 yield EngineSwitch(network, client)
-            finally:
-                client.close()
 
 
 def run(case: Case, priorities: int = PRIORITIES, drop_port: int = DROP_PORT) -> Result:

@@ -149,9 +149,7 @@ class FabricMaker:
                  for label in (1, 5)]  # fmt: skip
         return [
             self.schema.entry(
-                "watched",
-                {"hdr.ipv6.src_addr": host(*at), "flow_label": label},
-                action=("watch", {"slot": 255 - slot}),
+                "watched", {"hdr.ipv6.src_addr": host(*at), "flow_label": label}, action=("watch", {"slot": 255 - slot})
             )
             for slot, (*at, label) in enumerate(flows)
         ]

@@ -24,8 +24,7 @@ def missing() -> str | None:
 
 def run(case: Case, priorities: int = PRIORITIES, drop_port: int = DROP_PORT) -> Result:
     """Starts a switch, sets it up, lets the frames through. Port 510 is a port like any other here."""
-    with Bmv2(priorities=priorities, drop_port=drop_port) as switch:
-        client = Client(switch.address).open()
+    with Bmv2(priorities=priorities, drop_port=drop_port) as switch, Client(switch.address) as client:
         client.set_pipeline(case.schema, case.json)
         stream = PacketStream(switch)
         try:
@@ -39,25 +38,20 @@ def run(case: Case, priorities: int = PRIORITIES, drop_port: int = DROP_PORT) ->
             return Result(outputs, observe.counters(client, case.schema), digests)
         finally:
             stream.close()
-            client.close()
 
 
 def drop_refused(case: Case) -> int:
     """Takes updates out of the case that the switch does not accept (PI checks some keys too strictly, and exact keys
     that are masked in the program may coincide); returns how many."""
     accepted = []
-    with Bmv2(priorities=PRIORITIES) as switch:
-        client = Client(switch.address).open()
-        try:
-            client.set_pipeline(case.schema, case.json)
-            for kind, entity in case.updates:
-                try:
-                    _apply(switch, client, case, kind, entity)
-                except WriteError:
-                    continue
-                accepted.append((kind, entity))
-        finally:
-            client.close()
+    with Bmv2(priorities=PRIORITIES) as switch, Client(switch.address) as client:
+        client.set_pipeline(case.schema, case.json)
+        for kind, entity in case.updates:
+            try:
+                _apply(switch, client, case, kind, entity)
+            except WriteError:
+                continue
+            accepted.append((kind, entity))
     refused = len(case.updates) - len(accepted)
     case.updates[:] = accepted
     return refused

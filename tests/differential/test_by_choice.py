@@ -119,9 +119,5 @@ def test_the_size_of_a_table_is_that_of_p4info(size: int, taken: int) -> None:
 @bmv2
 @pytest.mark.parametrize("size", [2, 4, 8, 0])
 def test_the_size_of_a_table_in_bmv2_is_that_of_the_json(size: int) -> None:
-    with Bmv2() as switch:
-        client = Client(switch.address).open()
-        try:
-            assert filled(client, size) == 4
-        finally:
-            client.close()
+    with Bmv2() as switch, Client(switch.address) as client:
+        assert filled(client, size) == 4

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from detour.engine.trace.tree import EVENT_KINDS, Output, Visit
 from tests.differential import case, engine, programs, reference
+from tests.differential.packets import Frame
 from tests.differential.programs import Program
 
 CORPUS = programs.programs()
@@ -43,12 +45,7 @@ def test_a_difference_is_found() -> None:
     program = Program("table_lpm")
     run, recorded = case.load(program.golden, *program.load())
     port, data = recorded.outputs[5][0]
-    changes = [
-        [(port, data[:-1] + bytes([data[-1] ^ 1]))],
-        [(port + 1, data)],
-        [],
-        [(port, data), (port, data)],
-    ]
+    changes = [[(port, data[:-1] + bytes([data[-1] ^ 1]))], [(port + 1, data)], [], [(port, data), (port, data)]]
     for change in changes:
         outputs = [*recorded.outputs[:5], change, *recorded.outputs[6:]]
         assert len(case.differences(run, recorded, case.Result(outputs))) == 1
@@ -98,3 +95,33 @@ def test_compiling_again_makes_the_same() -> None:
 
 def _report(found: list[str]) -> str:
     return f"{len(found)} differences, the first ones:\n" + "\n".join(found[:5])
+
+
+# -- with every packet traced: DETOUR_TRACED=all takes the whole corpus --------------------------------------
+
+
+_CHOSEN = {
+    *("action_profile", "arith_signed", "assert_assume", "checksum_ipv4", "clone_and_multicast", "clone_egress"),
+    *("clone_ingress", "copies_of_copies", "counter_direct", "digest", "drop_rules", "hash_algorithms", "hash_varbit"),
+}
+TRACED = [p for p in programs.programs() if os.environ.get("DETOUR_TRACED") == "all" or p.name in _CHOSEN]
+
+
+def _frames(visit: Visit) -> list[Frame]:
+    outcomes = (leaf.outcome for _, leaf in visit.tree.leaves())
+    return sorted((each.port, each.frame) for each in outcomes if isinstance(each, Output) and each.frame)
+
+
+@pytest.mark.parametrize("program", [pytest.param(p, id=p.name) for p in TRACED])
+def test_a_trace_is_what_happened(program: Program) -> None:
+    run, recorded = case.load(program.golden, *program.load())
+    result, visits = engine.run_traced(run)
+    assert not case.differences(run, recorded, result)
+    assert len(visits) == len(run.frames)
+    for number, (visit, outputs) in enumerate(zip(visits, result.outputs, strict=True)):
+        assert (visit.port, visit.frame) == run.frames[number]
+        assert _frames(visit) == sorted(outputs), f"frame {number}"
+        assert all(leaf.outcome is not None for _, leaf in visit.tree.leaves())
+    for visit in visits:
+        assert visit.tree.json() == json.dumps(visit.tree.as_json())
+    assert {event.kind for visit in visits for event in visit.tree.all_events()} <= set(EVENT_KINDS)

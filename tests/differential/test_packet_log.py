@@ -7,7 +7,6 @@ import difflib
 import os
 import re
 import shutil
-import socket
 import subprocess
 import time
 from pathlib import Path
@@ -24,8 +23,8 @@ from detour.fabric.tracing.stf import StfAdd, StfCommand, StfDefault, StfPacket,
 from detour.fabric.tracing.stf_names import add_command, default_command
 from tests.differential import programs
 from tests.differential.case import load
+from tests.ptf.bmv2 import listening
 from tests.unit.trace.logged import COMPILED, SAMPLES, logged
-from tests.waiting import PATIENCE_S
 
 _OTHERS = (
     *("metadata_fields", "priority", "random_range"),  # one queue only in simple_switch, other random numbers
@@ -75,34 +74,14 @@ def _set_up(api: Api, statements: list[StfStatement]) -> None:
         COMMANDS[words[0]].understand(words[1:], CommandScope(program))(api, lambda line: None)
 
 
-def _started(folder: Path, command: list[str], program: Path) -> tuple[subprocess.Popen[bytes], int]:
-    """A simple_switch, and the port of its API. Where another process was faster at that port, it ends, and tries
-    another one."""
-    end = time.monotonic() + PATIENCE_S
-    while True:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        quiet = subprocess.DEVNULL
-        whole = [*command, "--thrift-port", str(port), str(program)]
-        process = subprocess.Popen(whole, cwd=folder, stdout=quiet, stderr=quiet)
-        while process.poll() is None:
-            with socket.socket() as probe:
-                if not probe.connect_ex(("127.0.0.1", port)):
-                    return process, port
-            if time.monotonic() > end:
-                process.kill()
-            time.sleep(0.05)
-        assert time.monotonic() < end, "simple_switch does not listen"
-
-
 def _bmv2(folder: Path, name: str, statements: list[StfStatement], frames: list[bytes]) -> list[tuple[int, str]]:
     """What simple_switch logs of the frames, which all come in by port 1."""
     at = time.time_ns()
     records = [pcap.packet(at + number * 200_000_000, frame) for number, frame in enumerate(frames)]
     (folder / "p1_in.pcap").write_bytes(pcap.header() + b"".join(records))
     command = ["simple_switch", "--log-file", "log", "--log-flush", "--use-files", str(_WAIT_S), "-i", f"{_PORT}@p1"]
-    process, thrift = _started(folder, command, COMPILED / f"{name}.json")
+    program = str(COMPILED / f"{name}.json")
+    process, thrift = listening(lambda port: [*command, "--thrift-port", str(port), program], folder)
     try:
         with connect(TcpAddress("localhost", thrift), "") as api:
             _set_up(api, statements)

@@ -7,9 +7,7 @@ Commands go over Thrift to either; where BMv2's own simple_switch_CLI is install
 from __future__ import annotations
 
 import shutil
-import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,6 +25,7 @@ from detour.engine.bmv2api.server import ThriftServer
 from detour.engine.bmv2api.wire import ServiceError
 from detour.engine.clock import Virtual
 from detour.engine.network import Network
+from tests.ptf.bmv2 import listening
 from tests.waiting import PATIENCE_S
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "p4runtime" / "everything.json"
@@ -38,47 +37,18 @@ _TWO_GROUPS = ("mc_mgrp_create 6", "mc_node_dissociate 6")
 pytestmark = pytest.mark.skipif(shutil.which("simple_switch") is None, reason="needs BMv2's simple_switch")
 
 
-def _free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
-
-
 @pytest.fixture
-def bmv2(tmp_path: Path) -> Iterator[int]:
+def bmv2() -> Iterator[int]:
     """The Thrift port of a simple_switch."""
-    port = _free_port()
-    command = [
-        "simple_switch",
-        "--thrift-port",
-        str(port),
-        "--device-id",
-        str(port),
-        str(PROGRAM),
-        "--",
-        "--enable-swap",
-    ]
-    with (tmp_path / "log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
-    try:
-        _wait(process, port)
-        yield port
-    finally:
-        process.kill()
-        process.wait()
 
+    def command(port: int) -> list[str]:
+        options = ["--thrift-port", str(port), "--device-id", str(port)]
+        return ["simple_switch", *options, str(PROGRAM), "--", "--enable-swap"]
 
-def _wait(process: subprocess.Popen[bytes], port: int) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            connect(TcpAddress("127.0.0.1", port)).close()
-        except DetourError:
-            assert process.poll() is None, "simple_switch has ended"
-            assert time.monotonic() < end, "simple_switch does not listen"
-            time.sleep(0.05)
-        else:
-            return
+    process, port = listening(command)
+    yield port
+    process.kill()
+    process.wait()
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.fault.world import World
+from tests.unit.p4runtime.conftest import connect, names, network, server  # noqa: F401  fixtures
 
 
 @pytest.fixture

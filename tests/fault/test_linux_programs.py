@@ -3,21 +3,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from detour.fabric.linux.keeper import missing
+from tests.fault.world import World
 from tests.waiting import PATIENCE_S, until
 
 pytestmark = [pytest.mark.kernel, pytest.mark.skipif(missing() is not None, reason=str(missing()))]
@@ -26,60 +24,42 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "linux-hosts.md"
 UP = ("up", "--target", "engine", "--topo", "dragonfly:p=1,a=2,h=1", "--linux", "h0,h5", "--detach")
 
 
-class User:
-    """Somebody with a runtime folder of their own."""
+class User(World):
+    """Somebody who runs programs on hosts of a fabric."""
 
-    def __init__(self, folder: Path) -> None:
-        self.environment = os.environ | {"XDG_RUNTIME_DIR": str(folder)}
-
-    def run(self, *arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
+    def command(self, *arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "detour.cli", *arguments]
         return subprocess.run(
             command, env=self.environment, input=text, text=True, capture_output=True, timeout=PATIENCE_S, check=False
         )
 
     def inside(self, host: str, *words: str) -> str:
-        done = self.run("exec", host, "--", *words)
+        done = self.command("exec", host, "--", *words)
         assert done.returncode == 0, done.stderr
         return done.stdout
-
-    def daemon(self) -> int:
-        return json.loads(self.run("fabrics", "--json").stdout)["fabrics"][0]["pid"]
-
-    def processes(self) -> list[int]:
-        """Everything that runs on behalf of this user."""
-        found = []
-        for process in psutil.process_iter():
-            try:
-                if process.environ().get("XDG_RUNTIME_DIR") == self.environment["XDG_RUNTIME_DIR"]:
-                    found.append(process.pid)
-            except psutil.Error:
-                continue
-        return found
 
 
 @pytest.fixture
 def user(tmp_path: Path) -> Iterator[User]:
-    (tmp_path / "run").mkdir(mode=0o700)
-    found = User(tmp_path / "run")
+    found = User(tmp_path)
     yield found
-    found.run("down")
+    found.command("down")
 
 
 def test_exec_is_the_command(user: User) -> None:
-    assert "no fabric is up" in user.run("exec", "h0", "--", "true").stderr
-    assert user.run(*UP).returncode == 0
+    assert "no fabric is up" in user.command("exec", "h0", "--", "true").stderr
+    assert user.command(*UP).returncode == 0
     assert user.inside("h5", "hostname") == "h5\n"
     assert user.inside("h0", "pwd") == f"{os.getcwd()}\n"
-    assert user.run("exec", "h0", "--", "sh", "-c", "exit 7").returncode == 7
-    assert user.run("exec", "h0", "sh", "-c", "cat; exit 3", text="through\n").stdout == "through\n"
-    unknown = user.run("exec", "h0", "--", "no-such-command")
+    assert user.command("exec", "h0", "--", "sh", "-c", "exit 7").returncode == 7
+    assert user.command("exec", "h0", "sh", "-c", "cat; exit 3", text="through\n").stdout == "through\n"
+    unknown = user.command("exec", "h0", "--", "no-such-command")
     assert (unknown.returncode, "no-such-command: not found" in unknown.stderr) == (127, True)
     for arguments, says in (
         (("h1", "--", "true"), "detour: h1 is no Linux host; these are: h0, h5\n"),
         (("h0", "--"), "detour: nothing to run: `detour exec h0 -- COMMAND`\n"),
     ):
-        done = user.run("exec", *arguments)
+        done = user.command("exec", *arguments)
         assert (done.returncode, done.stderr) == (2, says)
     ended = subprocess.Popen(
         [sys.executable, "-m", "detour.cli", "exec", "h0", "--", "sh", "-c", "echo begun; exec sleep 1000"],
@@ -96,18 +76,18 @@ def test_exec_is_the_command(user: User) -> None:
 
 @pytest.mark.parametrize("end", ["down", "kill"])
 def test_nothing_is_left(user: User, end: str) -> None:
-    assert user.run(*UP).returncode == 0
+    assert user.command(*UP).returncode == 0
     inside = subprocess.Popen(
         [sys.executable, "-m", "detour.cli", "exec", "h0", "--", "sleep", "1000"], env=user.environment
     )
     user.inside("h5", "sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 &")
     if end == "down":
-        assert user.run("down").returncode == 0
+        assert user.command("down").returncode == 0
     else:
-        os.kill(user.daemon(), signal.SIGKILL)
+        user.daemon().kill()
     inside.wait(PATIENCE_S)
     until(lambda: not user.processes())
-    assert user.run(*UP).returncode == 0
+    assert user.command(*UP).returncode == 0
     assert user.inside("h0", "hostname") == "h0\n"
 
 
@@ -118,7 +98,7 @@ def test_the_example_of_the_document(user: User) -> None:
     assert [line[0] for line in lines] == ["up", "path", "exec", "exec", "counters", "down"]
     said = []
     for line in lines:
-        done = user.run(*line)
+        done = user.command(*line)
         assert done.returncode == 0, done.stderr
         said.append(done.stdout)
     assert lines[2][lines[2].index("segs") + 1] == re.findall("usid:([0-9a-f:]+::):", said[1])[0]

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import json
-import re
 import signal
 import socket
 import subprocess
 import sys
 import textwrap
 import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import psutil
@@ -38,16 +39,23 @@ def limited(world: World, files: int, *arguments: str) -> dict:
     return json.loads(done.stdout)
 
 
+@contextmanager
+def taken(world: World, up: dict, connections: int, files: int) -> Iterator[psutil.Process]:
+    """The daemon while connections that say nothing have taken so many of its descriptors."""
+    port = int(up["endpoints"]["s0"]["address"].rpartition(":")[2])
+    daemon = world.daemon()
+    with ExitStack() as idle:
+        for _ in range(connections):
+            idle.enter_context(socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S))
+        until(lambda: daemon.num_fds() >= files)
+        yield daemon
+
+
 def test_idle_connections_take_all_descriptors(world: World) -> None:
     """Commands are answered none the less; when those who took them have gone, all is as before."""
     up = limited(world, 256, "up", "--detach", "--target", "engine", "--grpc", "127.0.0.1:0", *SMALL)
     assert up["switches"] == 6
-    reached = re.fullmatch(r"(?:ipv4:)?127.0.0.1:(\d+)", up["endpoints"]["s0"]["address"])
-    assert reached is not None
-    daemon_ = world.daemon()
-    idle = [socket.create_connection(("127.0.0.1", int(reached[1])), timeout=PATIENCE_S) for _ in range(400)]
-    try:
-        until(lambda: daemon_.num_fds() >= 250)
+    with taken(world, up, 400, 250) as daemon:
         assert world.json("status")["switches"] == 6
         for command in (("send", "h0", "h5", "--bytes", "30000"), ("verify",)):
             code, _, err = world.run(*command, "--json")
@@ -55,10 +63,7 @@ def test_idle_connections_take_all_descriptors(world: World) -> None:
         # Who connects and says nothing is let go, so it works again though nobody of them has gone.
         until(lambda: world.run("send", "h0", "h5", "--bytes", "30000")[0] == 0)
         assert world.json("verify")["verified"] is True
-    finally:
-        for each in idle:
-            each.close()
-    until(lambda: daemon_.num_fds() < 100)
+    until(lambda: daemon.num_fds() < 100)
     assert world.json("verify")["verified"] is True
     assert world.json("down") == {"down": True}
     world.assert_clean()
@@ -66,15 +71,8 @@ def test_idle_connections_take_all_descriptors(world: World) -> None:
 
 def test_down_while_all_descriptors_are_taken(world: World) -> None:
     up = limited(world, 128, "up", "--detach", "--target", "engine", "--grpc", "127.0.0.1:0", *SMALL)
-    port = int(up["endpoints"]["s0"]["address"].rpartition(":")[2])
-    daemon_ = world.daemon()
-    idle = [socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) for _ in range(200)]
-    try:
-        until(lambda: daemon_.num_fds() >= 120)
+    with taken(world, up, 200, 120):
         assert world.json("down") == {"down": True}
-    finally:
-        for each in idle:
-            each.close()
     world.assert_clean()
 
 

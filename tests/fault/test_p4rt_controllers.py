@@ -12,40 +12,10 @@ import pytest
 from finsy.proto import p4r, p4r_grpc
 
 from detour.engine.p4runtime import P4RuntimeServer
-from tests.unit.p4runtime.harness import Client, FakeNetwork, Names, Stream, codes, config
+from tests.unit.p4runtime.harness import Client, FakeNetwork, Names, Stream, codes
 from tests.waiting import PATIENCE_S, until
 
 BIG = 100_000
-
-
-@pytest.fixture
-def network() -> FakeNetwork:
-    return FakeNetwork()
-
-
-@pytest.fixture
-def server(network: FakeNetwork) -> Iterator[P4RuntimeServer]:
-    with P4RuntimeServer(network) as server:
-        server.add_device(1)
-        yield server
-
-
-@pytest.fixture
-def connect(server: P4RuntimeServer) -> Iterator[Callable[..., Client]]:
-    clients: list[Client] = []
-
-    def make(election: int = 1) -> Client:
-        clients.append(Client(server.target, 1, election))
-        return clients[-1]
-
-    yield make
-    for client in clients:
-        client.close()
-
-
-@pytest.fixture(scope="module")
-def names() -> Names:
-    return Names(config().p4info)
 
 
 def routes(names: Names, count: int, port: int = 1) -> list[p4r.Entity]:
@@ -73,9 +43,8 @@ def test_a_primary_dies_in_the_middle_of_a_batch(
     connect: Callable[..., Client], network: FakeNetwork, names: Names
 ) -> None:
     """Its batch is finished as a whole, and only then has the next primary its turn."""
-    dying, heir = connect(1), connect(2)
-    last_stream = dying.primary()
-    dying.set_pipeline(config())
+    dying, heir = connect(election=1), connect(election=2)
+    last_stream = dying.ready()
     wanted = routes(names, 2000)
     gate = Gate(network, at_call=3)
     call = dying.stub.Write.future(dying.write_request(*(("INSERT", e) for e in wanted)))
@@ -98,8 +67,7 @@ def test_a_primary_dies_in_the_middle_of_a_batch(
 def test_reads_go_on_beside_a_large_batch(connect: Callable[..., Client], network: FakeNetwork, names: Names) -> None:
     """They show the state before it, whatever a part of it has changed, and all of it when it is done."""
     client = connect()
-    client.primary()
-    client.set_pipeline(config())
+    client.ready()
     before, wanted = routes(names, 1000, port=1), routes(names, 2000, port=2)
     other = names.entry("exact_two", 1, 1, action=("drop",))
     client.insert(*before, other)
@@ -120,9 +88,8 @@ def test_reads_go_on_beside_a_large_batch(connect: Callable[..., Client], networ
 def test_writes_that_wait_behind_a_change_of_primary_are_refused(
     server: P4RuntimeServer, connect: Callable[..., Client], network: FakeNetwork, names: Names
 ) -> None:
-    old, new = connect(1), connect(2)
-    old.primary()
-    old.set_pipeline(config())
+    old, new = connect(election=1), connect(election=2)
+    old.ready()
     gate = Gate(network, at_call=1)
     first = old.stub.Write.future(old.write_request(*(("INSERT", e) for e in routes(names, 10))))
     assert gate.reached.wait(PATIENCE_S)
@@ -181,9 +148,8 @@ class Contender(threading.Thread):
 
 def test_contending_controllers(connect: Callable[..., Client], names: Names) -> None:
     """Batches never mix: at any time all entries are of one batch, and the highest id wins in the end."""
-    first = connect(1)
-    first.primary()
-    first.set_pipeline(config())
+    first = connect(election=1)
+    first.ready()
     first.insert(*routes(names, 50))
     ids, lock = iter(range(2, 10_000)), threading.Lock()
     contenders = [Contender(connect(), n, names, ids, lock) for n in range(4)]
@@ -196,7 +162,7 @@ def test_contending_controllers(connect: Callable[..., Client], names: Names) ->
         c.join()
         assert c.error is None
     assert sum(c.accepted for c in contenders) > 0
-    last = connect(10_000)
+    last = connect(election=10_000)
     last.primary()
     last.modify(*routes(names, 50, 7))
 
@@ -204,8 +170,7 @@ def test_contending_controllers(connect: Callable[..., Client], names: Names) ->
 def test_a_batch_of_100000_entries(connect: Callable[..., Client], network: FakeNetwork, names: Names) -> None:
     """It is written in slices, so that packets are never held up for long; everything is there afterwards."""
     client = connect()
-    client.primary()
-    client.set_pipeline(config())
+    client.ready()
     wanted = routes(names, BIG)
     calls = network.calls
     client.insert(*wanted)
@@ -225,8 +190,7 @@ def test_errors_that_a_client_cannot_take(
 ) -> None:
     """With gRPC's default limit of metadata a client gets RESOURCE_EXHAUSTED, and the server lives."""
     client = connect()
-    client.primary()
-    client.set_pipeline(config())
+    client.ready()
     plain = grpc.insecure_channel(server.target)
     with pytest.raises(grpc.RpcError) as caught:
         p4r_grpc.P4RuntimeStub(plain).Write(client.write_request(*(("DELETE", e) for e in routes(names, 2000))))
@@ -236,9 +200,8 @@ def test_errors_that_a_client_cannot_take(
 
 
 def test_a_reader_that_takes_its_time_holds_up_nobody(connect: Callable[..., Client], names: Names) -> None:
-    client, slow = connect(1), connect(2)
-    client.primary()
-    client.set_pipeline(config())
+    client, slow = connect(election=1), connect(election=2)
+    client.ready()
     blob = bytes(1 << 16)
     entries = [names.entry("exact_two", i, 1, action=("drop",), metadata=blob) for i in range(200)]
     client.insert(*entries)

@@ -31,9 +31,8 @@ ENDLESS = 1 << 40
 
 @pytest.fixture(scope="module")
 def booted() -> Iterator[Session]:
-    session = boot(UpOptions("engine", TOPOLOGY))
-    yield session
-    session.close()
+    with boot(UpOptions("engine", TOPOLOGY)) as session:
+        yield session
 
 
 @pytest.fixture

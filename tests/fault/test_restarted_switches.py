@@ -32,9 +32,8 @@ SEED = 17
 
 @pytest.fixture(scope="module")
 def booted() -> Iterator[Session]:
-    session = boot(UpOptions("engine", TOPOLOGY))
-    yield session
-    session.close()
+    with boot(UpOptions("engine", TOPOLOGY)) as session:
+        yield session
 
 
 @pytest.fixture
@@ -235,12 +234,9 @@ def test_a_switch_that_answers_too_late(session: Session, monkeypatch: pytest.Mo
 def test_closing_while_switches_are_away() -> None:
     """Nothing waits for them."""
     before = set(threading.enumerate())
-    session = boot(UpOptions("engine", TOPOLOGY))
-    try:
+    with boot(UpOptions("engine", TOPOLOGY)) as session:
         lost_at(session, lambda: [server_of(session).remove_device(device) for device in (2, 5)], count=2)
         server_of(session).add_device(2)
-    finally:
-        session.close()
     assert not [thread for thread in set(threading.enumerate()) - before if not thread.name.startswith("asyncio")]
 
 
@@ -249,8 +245,7 @@ def test_closing_while_switches_are_away() -> None:
 
 @pytest.mark.bmv2
 def test_a_bmv2_that_is_killed_is_started_again() -> None:
-    session = boot(UpOptions("bmv2", TOPOLOGY))
-    try:
+    with boot(UpOptions("bmv2", TOPOLOGY)) as session:
         fabric, before = session.fabric, held(session)
         assert isinstance(fabric, Bmv2Fabric)
         for index in random.Random(SEED).sample(range(6), 2):
@@ -264,5 +259,3 @@ def test_a_bmv2_that_is_killed_is_started_again() -> None:
             assert held(session) == before
             assert session.verify().verified
             assert session.send("h0", "h5", 20_000).bytes_ok == 20_000
-    finally:
-        session.close()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 
@@ -22,6 +23,11 @@ class Budget:
     count: int = 0
     first: int = 0
 
-    def spent(self, done: int, began: float) -> bool:
-        """Whether it is over; `began` as of time.monotonic()."""
-        return bool((self.count and done >= self.count) or (self.seconds and time.monotonic() - began >= self.seconds))
+    def rounds(self, done: Callable[[], int]) -> Iterator[int]:
+        """The numbers of the rounds; `done`: how many things there were until now."""
+        began, number = time.monotonic(), self.first
+        while not (self.count and done() >= self.count) and not (
+            self.seconds and time.monotonic() - began >= self.seconds
+        ):
+            yield number
+            number += 1

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import random
-import time
 from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -47,8 +46,7 @@ from tests.fuzz.guard import GuardedNumpy, Region
 from tests.fuzz.hosts_model import Fields, Receiver, Sender, read
 from tests.fuzz.hosts_model import Region as Allowed
 from tests.fuzz.hosts_mutations import Mutator
-from tests.property.lossy import US, add_delay, make_pair, mark
-from tests.property.test_hostile_frames import check
+from tests.property.lossy import US, add_delay, check, make_pair, mark
 
 STEPS = 2000
 """mutants of a round"""
@@ -69,12 +67,10 @@ _CODEC = {
 def run(board: Board, seed: int, budget: Budget) -> dict[str, Any]:
     """Delivers mutants until the budget is used up; returns what became of them."""
     totals: Counter[str] = Counter()
-    began, number = time.monotonic(), budget.first
-    while not budget.spent(totals["mutants"], began):
+    for number in budget.rounds(lambda: totals["mutants"]):
         board.note(seed=seed, round=number)
         with _guarded_hosts():
             Round(board, random.Random(f"{seed} {number}"), totals, f"round {number}").run()
-        number += 1
     return {"rounds": number - budget.first, **dict(sorted(totals.items()))}
 
 

@@ -35,8 +35,7 @@ def run(board: Board, seed: int, budget: Budget) -> dict[str, Any]:
     donors = [seeds.source(name) for name in names]
     totals = {"mutants": 0, "accepted": 0, "refused": 0, "texts": 0, "packets": 0, "slowest_ms": 0}
     texts: set[str] = set()
-    began, number = time.monotonic(), budget.first
-    while not budget.spent(totals["mutants"], began):
+    for number in budget.rounds(lambda: totals["mutants"]):
         rng = random.Random(f"{seed} {number}")
         name = names[0] if rng.random() < 0.1 else rng.choice(names)
         text = Mutator(donors, rng).mutant(seeds.text(name))
@@ -49,7 +48,6 @@ def run(board: Board, seed: int, budget: Budget) -> dict[str, Any]:
         totals["refused" if refusal else "accepted"] += 1
         totals["packets"] += 0 if refusal else _PACKETS
         texts.add(refusal)
-        number += 1
     totals["texts"] = len(texts)
     return totals
 

@@ -19,21 +19,8 @@ _WIDTHS = ("bitwidth", "compressed_bitwidth", "max_length", "size", "max_size", 
 _NUMBERS = (-1, -8, 0, 1, 2, 7, 9, 63, 65, 129, 2047, 2049, 65537, 1 << 20, 1 << 31, 1 << 63, 10**30, -(1 << 40))
 _HEX = ("0x", "-0x1", "0xzz", "", "0x" + "f" * 40, "0x" + "1" + "0" * 600, "0x10000", "0x7fffffff", "-0x80000000", "12")
 _OTHERS = (
-    None,
-    True,
-    False,
-    1.5,
-    float("nan"),
-    [],
-    {},
-    [[]],
-    {"type": "field"},
-    "x",
-    "\ud800",
-    'a"b\n\0',
-    "%v1",
-    "é" * 99,
-)
+    None, True, False, 1.5, float("nan"), [], {}, [[]], {"type": "field"}, "x", "\ud800", 'a"b\n\0', "%v1", "é" * 99,
+)  # fmt: skip
 _DEEP_TEXT = '{"a":' * 3000 + "1" + "}" * 3000
 
 
@@ -43,15 +30,9 @@ class Mutator:
     def __init__(self, donors: list[Json], rng: random.Random) -> None:
         self._donors, self._rng = donors, rng
         self._ways: list[tuple[int, Callable[[Json, Place], None]]] = [
-            (4, self._delete),
-            (3, self._other_type),
-            (5, self._number),
-            (5, self._like_another),
-            (3, self._from_donor),
-            (3, self._duplicate),
-            (2, self._shuffle),
-            (1, self._nest),
-        ]
+            (4, self._delete), (3, self._other_type), (5, self._number), (5, self._like_another),
+            (3, self._from_donor), (3, self._duplicate), (2, self._shuffle), (1, self._nest),
+        ]  # fmt: skip
 
     def mutant(self, text: str) -> str:
         """The text of a mutant."""

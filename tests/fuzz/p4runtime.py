@@ -11,7 +11,6 @@ import logging
 import os
 import random
 import tempfile
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -45,17 +44,15 @@ _HIGHEST = (1 << 128) - 1
 def run(board: Board, seed: int, budget: Budget) -> dict[str, Any]:
     """Sends requests until the budget is used up; returns how many of each kind, and the statuses."""
     totals: Counter[str] = Counter()
-    began, number = time.monotonic(), budget.first
     with (
         tempfile.TemporaryDirectory(prefix="detour-fuzz-") as folder,
         mock.patch.dict(os.environ, XDG_CACHE_HOME=folder),  # mutated programs are not to fill the user's cache
         guarded_state(),
     ):
-        while not budget.spent(totals["requests"], began):
+        for number in budget.rounds(lambda: totals["requests"]):
             board.note(seed=seed, round=number)
             with Session(board, Path(folder), seed, number, totals) as session:
                 session.run()
-            number += 1
     return dict(totals)
 
 
@@ -79,8 +76,7 @@ class Session:
         self._server.start()
         self._clients = [Client(self._server.target, device, 1) for device in (_FIRST, _SECOND)]
         for client in self._clients:
-            client.primary()
-            client.set_pipeline(config(PROGRAM))
+            client.ready(PROGRAM)
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -174,8 +170,7 @@ class Session:
         self._board.note(seed=self._seed, round=self._number, step=REQUESTS_PER_ROUND, method="none")
         client = Client(self._server.target, _FIRST, _HIGHEST)
         try:
-            client.primary()
-            client.set_pipeline(config(PROGRAM))
+            client.ready(PROGRAM)
             entry = self._names.entry("lpm_route", None, action=("to_cpu", 1))
             client.insert(entry)
             read = client.read(self._names.entry("lpm_route"))

@@ -13,8 +13,7 @@ from tests.fuzz import seeds
 from tests.fuzz.json_mutations import Mutator as JsonMutator
 from tests.unit.p4runtime.harness import PROGRAMS, Names, config, uint128
 from tests.unit.p4runtime.mutants import Mutator
-from tests.unit.p4runtime.test_p4rt_fuzz import seeds as valid_updates
-from tests.unit.p4runtime.test_p4rt_pipeline import ALL
+from tests.unit.p4runtime.test_p4rt_pipeline import ALL, valid_updates
 
 PROGRAM = "everything"
 _DEEPEST = 45  # two messages each; protobuf itself refuses more than 100 in each other

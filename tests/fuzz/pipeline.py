@@ -34,8 +34,8 @@ def run(board: Board, seed: int, budget: Budget) -> dict[str, Any]:
     random.Random(seed).shuffle(names)
     totals: dict[str, int] = dict.fromkeys(("packets", "programs", *_COUNTED), 0)
     programs: set[str] = set()
-    began, number, busy = time.monotonic(), budget.first, 0.0
-    while not budget.spent(totals["packets"], began):
+    busy = 0.0
+    for number in budget.rounds(lambda: totals["packets"]):
         name = seeds.FABRIC if number % 2 == 0 else names[number // 2 % len(names)]
         programs.add(name)
         board.note(program=name, seed=seed, round=number)
@@ -49,7 +49,6 @@ def run(board: Board, seed: int, budget: Budget) -> dict[str, Any]:
         totals["packets"] += PACKETS_PER_ROUND
         for field in _COUNTED:
             totals[field] += int(board.jobs[0][field])
-        number += 1
     totals["programs"] = len(programs)
     totals["packets_per_s"] = int(totals["packets"] / max(busy, 1e-9))
     return totals

@@ -56,7 +56,6 @@ _PLANTS: dict[str, tuple[Callable[..., dict[str, Any]], Callable[[], Any]]] = {
     "hang": (pipeline.run, lambda: mock.patch.object(pipeline.Round, "run", _wait_for_ever)),
     "slow": (_work, nullcontext),
 }
-FAULTS = tuple(_PLANTS)
 
 
 def run(fault: str, board: Board, seed: int, budget: Budget) -> dict[str, Any]:

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import json
 import random
+from pathlib import Path
 from typing import Any
 
 from detour.engine.compiler.model import ActionIr, KeyField
+from detour.engine.compiler.program import Program
 from detour.engine.state import SwitchState
 from detour.engine.tables import (
     ActionProfile,
@@ -23,6 +26,13 @@ from tests.differential.packets import Pool
 
 _ENTRIES = 24
 _MEMBERS = 6
+
+
+def populated(program: Program, source: Path, seed: int) -> SwitchState:
+    """Random state for a program; `source`: its BMv2 JSON."""
+    state, rng = SwitchState(program, seed), random.Random(seed)
+    Populator(state, Pool(json.loads(source.read_text()), rng), rng).everything()
+    return state
 
 
 class Populator:

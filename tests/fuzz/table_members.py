@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from detour.engine.tables import EntryExists, GroupMember, NoSuchEntry, TableError, TableFull
 from tests.fuzz.reference import Group
 from tests.fuzz.tried import Tried
@@ -37,14 +40,31 @@ class Members:
         """Removes a member, if that is possible."""
         tried = self._tried
         assert tried.profile is not None
-        profile, member = tried.profile, tried.rng.randrange(1, 30)
-        if member not in tried.expected.members:
-            tried.refused(NoSuchEntry, lambda: profile.delete_member(member), "no such member")
-        elif tried.expected.member_used(member):
-            tried.refused(TableError, lambda: profile.delete_member(member), "a member in use")
+        member = tried.rng.randrange(1, 30)
+        if self._removed(
+            "member", member, tried.expected.members, tried.expected.member_used, tried.profile.delete_member
+        ):
+            del tried.expected.created[member]
+
+    def remove_group(self) -> None:
+        """Removes a group, if that is possible."""
+        tried = self._tried
+        assert tried.profile is not None
+        group = tried.rng.randrange(1, 12)
+        self._removed("group", group, tried.expected.groups, tried.expected.group_used, tried.profile.delete_group)
+
+    def _removed(
+        self, what: str, number: int, held: dict[int, Any], used: Callable[[int], bool], delete: Callable[[int], None]
+    ) -> bool:
+        if number not in held:
+            self._tried.refused(NoSuchEntry, lambda: delete(number), f"no such {what}")
+        elif used(number):
+            self._tried.refused(TableError, lambda: delete(number), f"a {what} in use")
         else:
-            profile.delete_member(member)
-            del tried.expected.members[member], tried.expected.created[member]
+            delete(number)
+            del held[number]
+            return True
+        return False
 
     def _members(self) -> list[GroupMember]:
         tried = self._tried
@@ -68,19 +88,6 @@ class Members:
             tried.refused(NoSuchEntry, lambda: profile.add_group(group, stranger), "a member that is none")
             profile.add_group(group, members)
         tried.expected.groups[group] = Group([(m.member, m.weight, m.watch_port) for m in members])
-
-    def remove_group(self) -> None:
-        """Removes a group, if that is possible."""
-        tried = self._tried
-        assert tried.profile is not None
-        profile, group = tried.profile, tried.rng.randrange(1, 12)
-        if group not in tried.expected.groups:
-            tried.refused(NoSuchEntry, lambda: profile.delete_group(group), "no such group")
-        elif tried.expected.group_used(group):
-            tried.refused(TableError, lambda: profile.delete_group(group), "a group in use")
-        else:
-            profile.delete_group(group)
-            del tried.expected.groups[group]
 
     def port(self) -> None:
         """A port that members watch goes up or down."""

@@ -177,12 +177,7 @@ def _table(layout: Layout) -> Json:
     if layout.profile:
         table["action_profile"] = "p"
     else:
-        table["default_entry"] = {
-            "action_id": 2,
-            "action_const": False,
-            "action_data": [],
-            "action_entry_const": False,
-        }
+        table["default_entry"] = {"action_id": 2, "action_const": False, "action_data": [], "action_entry_const": False}
     return table
 
 

@@ -8,7 +8,6 @@ stale address is a crash. What the engine refuses must be what does not fit, and
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -28,9 +27,8 @@ _SELDOM = 0.002
 def run(board: Board, seed: int, budget: Budget) -> dict[str, Any]:
     """Tries tables until the budget is used up; returns how many changes and lookups there were."""
     totals = {"tables": 0, "changes": 0, "refused": 0, "lookups": 0, "most_entries": 0}
-    began, number = time.monotonic(), budget.first
     with guarded_state():
-        while not budget.spent(totals["changes"], began):
+        for number in budget.rounds(lambda: totals["changes"]):
             rng = random.Random(f"{seed} {number}")
             layout = any_layout(rng)
             board.note(seed=seed, round=number, layout=repr(layout))
@@ -41,7 +39,6 @@ def run(board: Board, seed: int, budget: Budget) -> dict[str, Any]:
             totals["lookups"] += tried.lookups
             totals["most_entries"] = max(totals["most_entries"], tried.most)
             totals["tables"] += 1
-            number += 1
     return totals
 
 
@@ -67,15 +64,9 @@ def _try(tried: Tried, steps: int) -> None:
 def _ways(tried: Tried, entries: Entries, traffic: Traffic) -> list[tuple[int, Callable[[], None]]]:
     """(weight, step) of everything that can be done with the table."""
     ways: list[tuple[int, Callable[[], None]]] = [
-        (12, entries.insert),
-        (6, entries.delete),
-        (4, entries.modify),
-        (2, entries.wrong_handle),
-        (2, entries.wrong_key),
-        (2, entries.set_default),
-        (1, entries.read_back),
-        (2, traffic.arrays),
-    ]
+        (12, entries.insert), (6, entries.delete), (4, entries.modify), (2, entries.wrong_handle),
+        (2, entries.wrong_key), (2, entries.set_default), (1, entries.read_back), (2, traffic.arrays),
+    ]  # fmt: skip
     members = Members(tried)
     if tried.profile is not None:
         ways += [(4, members.member), (3, members.remove_member), (2, members.port)]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import random
-import time
 from collections import Counter
 from typing import Any
 
@@ -40,15 +39,13 @@ def run(board: Board, seed: int, budget: Budget) -> dict[str, Any]:
     names = [seeds.FABRIC, *seeds.corpus()]
     random.Random(seed).shuffle(names)
     totals = {"packets": 0, "programs": 0, "traced": 0, "sent": 0}
-    began, number = time.monotonic(), budget.first
-    while not budget.spent(totals["packets"], began):
+    for number in budget.rounds(lambda: totals["packets"]):
         name = names[number % len(names)]
         board.note(program=name, seed=seed, round=number)
         _round(name, f"{seed} {number}", totals)
         board.beat()
         totals["packets"] += _FRAMES
         totals["programs"] += 1
-        number += 1
     return totals
 
 
@@ -106,8 +103,8 @@ def _through(
                 network.run(end)
                 visits = recorder.collect()
                 recorder.finish()
-            if recorder.missed:
-                raise Finding(f"{name}: {recorder.missed} packets were not traced")
+            if recorder.ring.missed:
+                raise Finding(f"{name}: {recorder.ring.missed} packets were not traced")
     return sorted(sent), _state(subject.state), visits
 
 

@@ -6,7 +6,6 @@ A round is a batch of packets that depends on nothing but the seed and its numbe
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from typing import Any
 
@@ -23,9 +22,9 @@ PACKETS_PER_BATCH = 500
 def run(board: Board, seed: int, budget: Budget) -> dict[str, Any]:
     """Sends packets until the budget is used up; returns how many, and what became of them by the model."""
     seen: Counter[str] = Counter()
-    began, number, done = time.monotonic(), budget.first, 0
+    totals = {"packets": 0}
     with fabric() as switch:
-        while not budget.spent(done, began):
+        for number in budget.rounds(lambda: totals["packets"]):
             board.note(seed=seed, round=number)
             maker = PacketMaker(f"{seed} {number}")
             for _ in range(PACKETS_PER_ROUND // PACKETS_PER_BATCH):
@@ -33,6 +32,5 @@ def run(board: Board, seed: int, budget: Budget) -> dict[str, Any]:
                 if problems:
                     raise Finding(f"{len(problems)} of {PACKETS_PER_BATCH} packets: {problems[0]}")
                 board.beat()
-            done += PACKETS_PER_ROUND
-            number += 1
-    return {"packets": done, **dict(sorted(seen.items()))}
+            totals["packets"] += PACKETS_PER_ROUND
+    return totals | dict(sorted(seen.items()))

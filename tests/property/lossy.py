@@ -13,7 +13,7 @@ from __future__ import annotations
 import heapq
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,8 +24,9 @@ from detour.hosts.addresses import final_address, to_words
 from detour.hosts.config import HostConfig
 from detour.hosts.decode import decode
 from detour.hosts.endpoint import MAX_FRAME, MAX_TIME, Hosts, deadline, expire, make_hosts, receive, transmit
+from detour.hosts.frames.wire import SYNDROME_SEQUENCE
 from detour.hosts.state import set_host
-from detour.hosts.verbs import CQ, MR, PD, QP, AccessFlag, Context, Device, SendWR, WCStatus
+from detour.hosts.verbs import CQ, MR, PD, QP, AccessFlag, Context, Device, QPState, SendWR, WCStatus
 from detour.topo.address import USID_BLOCK
 
 US = 1_000_000
@@ -248,6 +249,10 @@ class Pair:
     qp_a: QP
     qp_b: QP
 
+    def write(self, length: int, number: int = 1) -> None:
+        """Posts a write of the first so many bytes of the region."""
+        self.qp_a.post_send(SendWR(number, self.mr_a.sge(0, length), self.mr_b.addr, self.mr_b.rkey))
+
 
 def make_pair(
     *,
@@ -278,17 +283,89 @@ def make_pair(
     return Pair(hs, device, a, b, pd_a, pd_b, cq_a, cq_b, mr_a, mr_b, qp_a, qp_b)
 
 
+def ended(pair: Pair, net: Network, **limits: int) -> list[WCStatus]:
+    """Runs until something that was posted is complete: how that ended."""
+    status: list[WCStatus] = []
+    assert net.run(lambda: bool(status.extend(wc.status for wc in pair.cq_a.poll()) or status), **limits), (
+        net.schedule()
+    )
+    return status
+
+
 def complete(pair: Pair, net: Network, packets: int) -> dict[str, Any]:
     """Runs until the message that was posted is complete: it succeeded, and so many packets have arrived whole. Returns
     the sender's statistics."""
-    status: list[WCStatus] = []
-    assert net.run(lambda: bool(status.extend(wc.status for wc in pair.cq_a.poll()) or status)), net.schedule()
-    assert status == [WCStatus.SUCCESS], net.schedule()
+    assert ended(pair, net) == [WCStatus.SUCCESS], net.schedule()
     assert pair.mr_b.read(packets * 1000) == pair.mr_a.read(packets * 1000)
     return pair.qp_a.stats()
 
 
 def transfer(pair: Pair, net: Network, packets: int) -> dict[str, Any]:
     """Writes so many whole packets (`complete`)."""
-    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, packets * 1000), pair.mr_b.addr, pair.mr_b.rkey))
+    pair.write(packets * 1000)
     return complete(pair, net, packets)
+
+
+def check(pair: Pair) -> None:
+    """The lists of every QP are what its counters say."""
+    hs = pair.hs
+    for i in (pair.qp_a.index, pair.qp_b.index):
+        q = hs.qp[i]
+        assert q["snd_una"] <= q["snd_nxt"] <= q["snd_end"]
+        assert q["sq_una"] <= q["sq_end"] <= q["sq_una"] + hs.wqe.shape[1]
+        flight = _walk(hs.slot[i], int(q["flight_head"]), int(q["flight_tail"]), 1)
+        lost = _walk(hs.slot[i], int(q["lost_head"]), int(q["lost_tail"]), 2)
+        assert len(lost) == q["n_lost"]
+        current = [k for k in flight if hs.slot[i, k]["epoch"] == q["epoch"]]
+        assert len(current) == q["inflight"]
+        assert q["epoch_head"] == (current[0] if current else -1)
+        order = [int(hs.slot[i, k]["txn"]) for k in flight]
+        assert order == sorted(order)
+        assert not set(flight) & set(lost)
+        idle = q["snd_una"] == q["snd_end"] or q["state"] != QPState.RTS
+        assert idle or q["active"] or q["heap_pos"] >= 0, "work to do and nothing that would wake the QP"
+        assert q["heap_pos"] < 0 or hs.heap[q["host"], q["heap_pos"]]["who"] == i
+        assert q["rcv_early"] == np.count_nonzero(hs.arrival[i]["flags"])
+    for cq in (pair.cq_a, pair.cq_b):
+        assert 0 <= hs.cq[cq.index]["reserved"] <= hs.cqe.shape[1]
+
+
+def _walk(slots: np.ndarray, head: int, tail: int, state: int) -> list[int]:
+    """Indices on a list, which must end where its tail is."""
+    found: list[int] = []
+    index = head
+    while index != -1:
+        assert slots[index]["state"] == state
+        found.append(index)
+        assert len(found) <= len(slots)
+        index = int(slots[index]["next"])
+    assert (found[-1] if found else -1) == tail
+    return found
+
+
+def losing(data: Container[tuple[int, int]] = (), naks: Container[int] = ()) -> Callable[[int, bytes], bytes | None]:
+    """Filter that loses data packets given as (PSN, transmission count), and go-back-N's NAKs given by their PSN."""
+
+    def keep(_: int, frame: bytes) -> bytes | None:
+        f = decode(through_switches(frame))
+        if f["kind"] == "data" and (f["psn"], f["count"]) in data:
+            return None
+        nak = f["kind"] == "ack" and f["syndrome"] == SYNDROME_SEQUENCE
+        return None if nak and f["psn"] in naks else frame
+
+    return keep
+
+
+def check_cost(
+    packets: int, lost: dict[str, Any], expected: dict[str, int], took: tuple[int, int], **ends: Any
+) -> None:
+    """What the loss of frames (`losing`) costs: what is counted at both ends, and how long it takes, us."""
+    pair = make_pair(**ends)
+    net = Network(pair.hs, Weather(), filter=losing(**lost))
+    stats, received = transfer(pair, net, packets), pair.qp_b.stats()
+    assert received["rx_delivered"] == received["rx_bytes"] == packets * 1000, "every byte once"
+    counted = stats | {name: value for name, value in received.items() if name.startswith("rx_")}
+    expected = {"rtos": 0} | expected
+    assert {name: counted[name] for name in expected} == expected, net.schedule()
+    assert took[0] * US < net.now < took[1] * US
+    assert lost or net.frames == 2 * packets, "one ACK for every data packet"

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from detour.control.fors import FatTree, ForsPlan, solve
 from detour.control.fors.incremental import reroute
 from detour.control.fors.recolour import complete
-from detour.control.fors.server_assignment import assign_servers
-from detour.control.fors.solve import proven_bound
+from detour.control.fors.solve import assign_servers, proven_bound
 from detour.control.fors.verify import problems
 
 MANY = settings(max_examples=120, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])

@@ -4,6 +4,8 @@ around failed links, new ones, and all of it at once; read back from the switche
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,7 +13,9 @@ from hypothesis import strategies as st
 
 from detour.control import schema
 from detour.control.entries import TableEntry
+from detour.control.expander.proof import prove
 from detour.control.expander.routes import PathPolicy, all_pairs, compute
+from detour.control.routes.queueing import rising_ports
 from detour.control.verifier.dependencies import InstalledClasses, plain_choices, wires_of
 from detour.fabric.backends.virtual.scheme import RunSettings
 from detour.fabric.traffic.expander import ExpanderFabric, scheme_of
@@ -28,12 +32,7 @@ def fabric_of(network: Expander, priorities: int) -> ExpanderFabric:
 
 
 @settings(max_examples=12, deadline=None)
-@given(
-    shape=SHAPES,
-    seed=st.integers(1, 1000),
-    priorities=st.integers(1, 3),
-    failed=st.integers(1, 3),
-)
+@given(shape=SHAPES, seed=st.integers(1, 1000), priorities=st.integers(1, 3), failed=st.integers(1, 3))
 def test_no_circle_of_waits_when_links_fail(
     shape: tuple[int, int, int], seed: int, priorities: int, failed: int
 ) -> None:
@@ -107,3 +106,39 @@ def test_without_the_class_behind_the_last_one_both_find_a_circle(priorities: in
     assert circle
     ends = [name.split(" in ")[0].split(">") for name in circle]
     assert all(a[1] == b[0] for a, b in zip(ends, [*ends[1:], ends[0]], strict=True))
+
+
+# -- rises of priorities -------------------------------------------------------------------------------------
+
+
+RISING_SHAPES = st.sampled_from([(16, 6, 3), (16, 6, 4), (20, 8, 5), (24, 10, 4), (24, 10, 6)])
+
+
+def walk(network: Expander, switches: list[int], rising: list[set[tuple[int, int]]], last: int) -> list[int]:
+    """The priority of every hop as the switches of a path switch it."""
+    ports = {
+        (s, int(peer)): int(network.hosts[s]) + 1 + column
+        for s in switches
+        for column, peer in enumerate(network.channels.neighbour[s].tolist())
+    }
+    found = [0]
+    for (before, here), (_, after) in pairwise(pairwise(switches)):
+        rises = (ports[here, before], ports[here, after]) in rising[here]
+        found.append(min(last, found[-1] + rises))
+    return found
+
+
+@settings(max_examples=20, deadline=None)
+@given(shape=RISING_SHAPES, seed=st.integers(1, 1000), priorities=st.integers(2, 3))
+def test_switches_raise_the_priority_where_the_routes_do(
+    shape: tuple[int, int, int], seed: int, priorities: int
+) -> None:
+    n, s, v = shape
+    network = fcplus(n, s, v, hosts=1, seed=seed)
+    routes = compute(network, PathPolicy(6, priorities, max_hops=5))
+    rising = [set(rising_ports(network, switch)) for switch in range(n)]
+    for row in np.random.default_rng(seed).integers(0, routes.total, 60).tolist():
+        pair = int(np.searchsorted(routes.first, row, side="right")) - 1
+        switches, planned = routes.path(row, int(routes.pairs[pair, 0]))
+        assert walk(network, switches, rising, priorities - 1) == planned
+    assert prove(routes).deadlock_free

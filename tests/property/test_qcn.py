@@ -6,7 +6,7 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from detour.control import qcn, qcn_schema
+from detour.control import qcn
 from detour.control.qcn import Mechanism
 from detour.fabric.backends.virtual.load import _call
 from tests.ptf.packets import frame, host, ip, udp
@@ -41,9 +41,9 @@ events = st.lists(
 @given(mechanisms, events)
 def test_probabilities_and_averages_keep_their_bounds(mechanism: Mechanism, sequence: list) -> None:
     state = RUNNER.state
-    state.tables[qcn_schema.MECHANISM].set_default(*_call(state, mechanism.adapt(PORTS)))
-    detoured, last = state.registers[qcn_schema.DETOURED], state.registers[qcn_schema.LAST_FEEDBACK]
-    total, sent = state.registers[qcn_schema.LAST_SUM], state.registers[qcn_schema.SENT]
+    state.tables[qcn.MECHANISM].set_default(*_call(state, mechanism.adapt(PORTS)))
+    detoured, last = state.registers[qcn.DETOURED], state.registers[qcn.LAST_FEEDBACK]
+    total, sent = state.registers[qcn.LAST_SUM], state.registers[qcn.SENT]
     for register in (detoured, last, total, sent):
         register.reset()
     for event in sequence:

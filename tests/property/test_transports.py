@@ -6,6 +6,9 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import os
+import subprocess
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -234,3 +237,28 @@ def test_a_short_message_leaves_a_shortest_path_that_never_answers(moves: list[i
     done: list[int] = []
     assert run_with_moves(pair, net, plan, done), net.schedule()
     assert done == [0, 1, 2]
+
+
+def test_uncompiled_code_does_the_same() -> None:
+    """`NUMBA_DISABLE_JIT=1` runs every function as Python; the frames are the same to the last byte."""
+    program = (
+        "import hashlib, random\n"
+        "from tests.property.lossy import *\n"
+        "from detour.hosts.verbs import *\n"
+        "pair = make_pair(memory=1 << 16, seed=3, connect={'candidates': [Path(1), Path(0x8001), Path(0x8002)]})\n"
+        "weather = Weather(loss=0.1, duplicate=0.05, corrupt=0.05, reorder=0.05, mark=0.1)\n"
+        "digest = hashlib.sha256()\n"
+        "net = Network(pair.hs, weather, 3, filter=lambda host, frame: digest.update(frame) or frame)\n"
+        "pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, 60_001), pair.mr_b.addr, pair.mr_b.rkey, 5))\n"
+        "assert net.run(lambda: bool(pair.cq_a.poll())), net.schedule()\n"
+        "assert pair.mr_b.read(60_001) == pair.mr_a.read(60_001)\n"
+        "print(net.now, net.frames, digest.hexdigest())\n"
+    )
+
+    def run(disable: str) -> str:
+        environment = os.environ | {"NUMBA_DISABLE_JIT": disable}
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert run("0") == run("1")

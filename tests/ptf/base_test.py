@@ -213,6 +213,29 @@ def verify_packet_in(switch: Switch, packet: Expected, port: int, reason: int) -
     assert (got_port, got_reason) == (port, reason)
 
 
+def verify_forwarded(
+    switch: Switch, into: int, packet: Packet | bytes, expected: Expected, port: int, rounds: int = 1
+) -> None:
+    """A packet that is sent into a port comes out of another one as `expected`, and nothing else comes out of any."""
+    send_packet(switch, into, packet)
+    verify_packet(switch, expected, port)
+    verify_no_other_packets(switch, rounds)
+
+
+def verify_punted(switch: Switch, into: int, packet: Packet, reason: int) -> None:
+    """A packet that is sent into a port goes to the controller as it is, for `reason`, and nowhere else."""
+    send_packet(switch, into, packet)
+    verify_packet_in(switch, packet, into, reason)
+    verify_no_other_packets(switch)
+
+
+def verify_dropped(switch: Switch, into: int, packet: Packet | bytes, reason: int, rounds: int = 1) -> None:
+    """A packet that is sent into a port comes out nowhere, and is the only one that is counted under `reason`."""
+    send_packet(switch, into, packet)
+    verify_no_other_packets(switch, rounds)
+    assert switch.counter("reasons", reason)[0] == 1
+
+
 def _show(data: bytes) -> str:
     return f"{data.hex()}\n{Ether(data).summary() if len(data) >= 14 else ''}"
 

@@ -201,3 +201,22 @@ class Bmv2:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def listening(command: Callable[[int], list[str]], folder: Path | None = None) -> tuple[subprocess.Popen[bytes], int]:
+    """A BMv2 whose runtime API listens at a port, and the port. Where another process was faster at that port, it ends,
+    and tries another one."""
+    end, quiet = time.monotonic() + START_SECONDS, subprocess.DEVNULL
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        process = subprocess.Popen(command(port), cwd=folder, stdin=quiet, stdout=quiet, stderr=quiet)
+        while process.poll() is None:
+            with socket.socket() as probe:
+                if not probe.connect_ex(("127.0.0.1", port)):
+                    return process, port
+            if time.monotonic() > end:
+                process.kill()
+            time.sleep(0.05)
+        assert time.monotonic() < end, "BMv2 does not listen"

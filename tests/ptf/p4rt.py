@@ -22,6 +22,10 @@ from tests.waiting import PATIENCE_S
 
 Match = Mapping[str, Any]
 Action = tuple[str, Mapping[str, int]]
+_KINDS = (
+    *("tables", "actions", "action_profiles", "counters", "direct_counters", "meters", "direct_meters"),
+    *("registers", "digests", "value_sets", "controller_packet_metadata"),
+)
 
 DEADLINE = PATIENCE_S
 """Seconds that any call may take."""
@@ -61,19 +65,7 @@ class Schema:
     def __init__(self, p4info: p4i.P4Info) -> None:
         self.p4info = p4info
         self._by_name: dict[str, dict[str, Any]] = {}
-        for kind in (
-            "tables",
-            "actions",
-            "action_profiles",
-            "counters",
-            "direct_counters",
-            "meters",
-            "direct_meters",
-            "registers",
-            "digests",
-            "value_sets",
-            "controller_packet_metadata",
-        ):
+        for kind in _KINDS:
             names: dict[str, Any] = {}
             for item in getattr(p4info, kind):
                 names.setdefault(item.preamble.alias, item)
@@ -167,9 +159,7 @@ class Schema:
         """A member of an action profile."""
         return p4r.Entity(
             action_profile_member=p4r.ActionProfileMember(
-                action_profile_id=self.id("action_profiles", profile),
-                member_id=member,
-                action=self.action(action),
+                action_profile_id=self.id("action_profiles", profile), member_id=member, action=self.action(action)
             )
         )
 
@@ -240,6 +230,7 @@ class Client:
         self.stub = p4r_grpc.P4RuntimeStub(self.channel)
         self.packets: queue.Queue[p4r.PacketIn] = queue.Queue()
         self.digests: queue.Queue[p4r.DigestList] = queue.Queue()
+        self.errors: queue.Queue[p4r.StreamError] = queue.Queue()
         self._arbitration: queue.Queue[p4r.MasterArbitrationUpdate] = queue.Queue()
         self._requests: queue.Queue[p4r.StreamMessageRequest | None] = queue.Queue()
         self._reader: threading.Thread | None = None
@@ -266,6 +257,12 @@ class Client:
         # gRPC takes a fifth of a second for this, for nothing that anybody has to wait for.
         threading.Thread(target=self.channel.close).start()
 
+    def __enter__(self) -> Client:
+        return self.open()
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
     def _read(self, stream: Any) -> None:
         try:
             for response in stream:
@@ -276,6 +273,8 @@ class Client:
                     self.digests.put(response.digest)
                 elif kind == "arbitration":
                     self._arbitration.put(response.arbitration)
+                elif kind == "error":
+                    self.errors.put(response.error)
         except grpc.RpcError:
             pass  # the channel was closed
 

@@ -14,7 +14,7 @@ import pytest
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet
 
-from tests.ptf.base_test import Switch, send_packet, verify_no_other_packets, verify_packet_in, verify_packets
+from tests.ptf.base_test import Switch, send_packet, verify_forwarded, verify_packets, verify_punted
 from tests.ptf.conftest import switch_with
 from tests.ptf.packets import frame, host, ip, udp, usids
 
@@ -66,21 +66,41 @@ def decisions(switch: Switch) -> tuple[int, int]:
     return switch.counter("decisions", MIN)[0], switch.counter("decisions", VAL)[0]
 
 
-def test_minimal_takes_the_direct_link(adaptive: Switch) -> None:
-    group(adaptive, mode=("minimal", {}))
-    for sport in (7, 0x8007):
-        send_packet(adaptive, HOST_PORT, packet(sport=sport))
-        verify_packets(adaptive, packet(sport=sport, hlim=63), [DIRECT])
-    assert decisions(adaptive) == (2, 0)
+def anywhere(usable: int = ALL) -> tuple[str, dict[str, int]]:
+    """The action that goes by way of any of these groups."""
+    return "random_group", {"usable": usable}
 
 
-def test_the_default_is_minimal(adaptive: Switch) -> None:
-    group(adaptive)
-    send_packet(adaptive, HOST_PORT, packet())
-    verify_packets(adaptive, packet(hlim=63), [DIRECT])
+STRANGE = [frame(ip(host(5), src="2001:db8::1", fl=0xFFFFF, hlim=hlim), udp()) for hlim in (64, 63)]
+ONE_PACKET = {
+    # group, mode, port in, packet, packet out, port out, decisions
+    "minimal": (0, ("minimal", {}), HOST_PORT, packet(), packet(hlim=63), DIRECT, (1, 0)),
+    "Valiant bit": (0, ("minimal", {}), HOST_PORT, packet(sport=0x8007), packet(None, 0, 63, 0x8007), DIRECT, (1, 0)),
+    "the default is minimal": (0, None, HOST_PORT, packet(), packet(hlim=63), DIRECT, (1, 0)),
+    "T on idle links": (0, ugal(t=1), HOST_PORT, packet(), packet(hlim=63), DIRECT, (1, 0)),
+    "a second switch, detour": (0, ugal(t=1), 2, packet(3), packet(3, hlim=63), PORTS[3], (0, 0)),
+    "a second switch, straight": (0, ugal(t=1), 2, packet(), packet(hlim=63), DIRECT, (0, 0)),
+    "intermediate group": (3, anywhere(), 2, packet(3, own=0x1ABC), packet(own=0x1ABC, hlim=63), DIRECT, (0, 0)),
+    "destination group": (5, anywhere(), 2, packet(3, own=0x1ABC), packet(own=0x1ABC, hlim=63), DIRECT, (0, 0)),
+    "inside a group": (5, anywhere(0b11111), HOST_PORT, packet(src=5), packet(src=5, hlim=63), DIRECT, (0, 0)),
+    "a broken direct link": (0, ugal(1000, 0b000100), HOST_PORT, packet(), packet(2, hlim=63), PORTS[2], (0, 1)),
+    "no link but this": (0, anywhere(1 << DESTINATION), HOST_PORT, packet(), packet(hlim=63), DIRECT, (1, 0)),
+    "no link": (0, anywhere(0), HOST_PORT, packet(), packet(hlim=63), DIRECT, (1, 0)),
+    "hosts own the lower bits": (0, ugal(t=1), HOST_PORT, packet(2, 0x1FFF), packet(None, 0x1FFF, 63), DIRECT, (1, 0)),
+    "they stay": (0, ugal(0, 0b110000), HOST_PORT, packet(2, 0x1FFF), packet(4, 0x1FFF, 63), PORTS[4], (0, 1)),
+    "no address of a host": (0, anywhere(), HOST_PORT, *STRANGE, DIRECT, (0, 0)),
+}
 
 
-@pytest.mark.parametrize("mode", [("random_group", {"usable": ALL}), ugal(t=0)], ids=["random", "ugal"])
+@pytest.mark.parametrize("name", ONE_PACKET)
+def test_where_a_packet_goes(adaptive: Switch, name: str) -> None:
+    number, mode, into, given, expected, port, decided = ONE_PACKET[name]
+    group(adaptive, number, mode)
+    verify_forwarded(adaptive, into, given, expected, port)
+    assert decisions(adaptive) == decided
+
+
+@pytest.mark.parametrize("mode", [anywhere(), ugal(t=0)], ids=["random", "ugal"])
 def test_idle_links_are_equally_likely(adaptive: Switch, mode: tuple[str, dict[str, int]]) -> None:
     """With all loads and T 0, 0 < 0 + 0 + 0 does not hold: adaptive routing goes by way of a random group as well."""
     group(adaptive, mode=mode)
@@ -97,64 +117,9 @@ def test_idle_links_are_equally_likely(adaptive: Switch, mode: tuple[str, dict[s
     assert decisions(adaptive) == (0, 160)
 
 
-def test_t_keeps_packets_on_idle_direct_links(adaptive: Switch) -> None:
-    group(adaptive, mode=ugal(t=1))
-    for _ in range(5):
-        send_packet(adaptive, HOST_PORT, packet())
-        verify_packets(adaptive, packet(hlim=63), [DIRECT])
-    assert decisions(adaptive) == (5, 0)
-
-
-def test_other_switches_of_the_source_group_follow(adaptive: Switch) -> None:
-    group(adaptive, mode=ugal(t=1))
-    send_packet(adaptive, 2, packet(via=3))
-    verify_packets(adaptive, packet(via=3, hlim=63), [PORTS[3]])
-    send_packet(adaptive, 2, packet(via=None))
-    verify_packets(adaptive, packet(hlim=63), [DIRECT])
-    assert decisions(adaptive) == (0, 0)
-
-
-@pytest.mark.parametrize("number", [3, 5], ids=["intermediate", "destination"])
-def test_outside_the_source_group_the_detour_is_over(adaptive: Switch, number: int) -> None:
-    group(adaptive, number, mode=("random_group", {"usable": ALL}))
-    send_packet(adaptive, 2, packet(via=3, own=0x1ABC))
-    verify_packets(adaptive, packet(own=0x1ABC, hlim=63), [DIRECT])
-    assert decisions(adaptive) == (0, 0)
-
-
-def test_inside_one_group_nothing_is_chosen(adaptive: Switch) -> None:
-    group(adaptive, 5, mode=("random_group", {"usable": 0b11111}))
-    send_packet(adaptive, HOST_PORT, packet(src=5))
-    verify_packets(adaptive, packet(src=5, hlim=63), [DIRECT])
-    assert decisions(adaptive) == (0, 0)
-
-
-def test_hosts_own_the_lower_bits_of_the_flow_label_only(adaptive: Switch) -> None:
-    group(adaptive, mode=ugal(t=1))
-    send_packet(adaptive, HOST_PORT, packet(via=2, own=0x1FFF))
-    verify_packets(adaptive, packet(own=0x1FFF, hlim=63), [DIRECT])
-    adaptive.client.modify(adaptive.schema.entry("mode", action=ugal(usable=0b110000), default=True))
-    send_packet(adaptive, HOST_PORT, packet(via=2, own=0x1FFF))
-    verify_packets(adaptive, packet(via=4, own=0x1FFF, hlim=63), [PORTS[4]])
-
-
-def test_a_broken_direct_link_is_avoided(adaptive: Switch) -> None:
-    group(adaptive, mode=ugal(t=1000, usable=0b000100))
-    send_packet(adaptive, HOST_PORT, packet())
-    verify_packets(adaptive, packet(via=2, hlim=63), [PORTS[2]])
-
-
-@pytest.mark.parametrize("usable", [0, 1 << DESTINATION])
-def test_without_another_link_there_is_no_choice(adaptive: Switch, usable: int) -> None:
-    group(adaptive, mode=("random_group", {"usable": usable}))
-    send_packet(adaptive, HOST_PORT, packet())
-    verify_packets(adaptive, packet(hlim=63), [DIRECT])
-    assert decisions(adaptive) == (1, 0)
-
-
 def test_a_destination_may_have_its_own_links(adaptive: Switch) -> None:
-    group(adaptive, mode=("random_group", {"usable": 0b001010}))
-    adaptive.insert("mode", {"destination_group": 5}, action=("random_group", {"usable": 0b101000}))
+    group(adaptive, mode=anywhere(0b001010))
+    adaptive.insert("mode", {"destination_group": 5}, action=anywhere(0b101000))
     send_packet(adaptive, HOST_PORT, packet())
     verify_packets(adaptive, packet(via=3, hlim=63), [PORTS[3]])
     send_packet(adaptive, HOST_PORT, packet(dst=3))
@@ -164,34 +129,24 @@ def test_a_destination_may_have_its_own_links(adaptive: Switch) -> None:
 def test_a_group_that_nobody_knows_the_way_to_is_not_gone_by(adaptive: Switch) -> None:
     adaptive.node(node_id=7, group=0, groups=GROUPS)
     adaptive.route("fd00:5::", 32, [DIRECT])
-    send_packet(adaptive, 2, packet(via=3))
-    verify_packets(adaptive, packet(hlim=63), [DIRECT])
+    verify_forwarded(adaptive, 2, packet(via=3), packet(hlim=63), DIRECT)
 
 
 @pytest.mark.parametrize("port", [HOST_PORT, 2], ids=["first", "second"])
 @pytest.mark.parametrize("hlim", [0, 1])
 def test_an_exceeded_hop_limit_goes_to_the_controller_as_it_came(adaptive: Switch, port: int, hlim: int) -> None:
-    group(adaptive, mode=("random_group", {"usable": ALL}))
+    group(adaptive, mode=anywhere())
     via = None if port == HOST_PORT else 3
-    send_packet(adaptive, port, packet(via, hlim=hlim))
-    verify_packet_in(adaptive, packet(via, hlim=hlim), port, HOP_LIMIT)
-    verify_no_other_packets(adaptive)
+    verify_punted(adaptive, port, packet(via, hlim=hlim), HOP_LIMIT)
     assert decisions(adaptive) == (0, 0)
 
 
 def test_a_detour_behind_a_tunnel_costs_one_hop(adaptive: Switch) -> None:
     """Decapsulation has counted this switch in the inner hop limit already."""
-    group(adaptive, mode=("random_group", {"usable": 1 << 3}))
+    group(adaptive, mode=anywhere(1 << 3))
     adaptive.local_sid(usids(7), 48, "un")
     send_packet(adaptive, HOST_PORT, frame(ip(usids(7)), packet(hlim=2)["IPv6"]))
     verify_packets(adaptive, packet(via=3, hlim=1), [PORTS[3]])
-
-
-def test_only_host_addresses_are_decided_upon(adaptive: Switch) -> None:
-    group(adaptive, mode=("random_group", {"usable": ALL}))
-    strange = {"src": "2001:db8::1", "fl": 0xFFFFF}
-    send_packet(adaptive, HOST_PORT, frame(ip(host(5), **strange), udp()))
-    verify_packets(adaptive, frame(ip(host(5), hlim=63, **strange), udp()), [DIRECT])
 
 
 CASES = [
@@ -247,8 +202,7 @@ def test_links_that_are_not_usable_do_not_count(loaded: Switch) -> None:
     send_packet(loaded, HOST_PORT, packet())
     verify_packets(loaded, packet(via=2, hlim=63), [PORTS[2]])
     load(loaded, {2: 5})  # 10 < 5 + 20 / 3
-    send_packet(loaded, HOST_PORT, packet())
-    verify_packets(loaded, packet(hlim=63), [DIRECT])
+    verify_forwarded(loaded, HOST_PORT, packet(), packet(hlim=63), DIRECT)
 
 
 @pytest.mark.parametrize("via", [1, 8, 15, 16, 31, 32, 40, 55, 62, 63])
@@ -258,8 +212,7 @@ def test_every_link_of_sixty_four_groups(loaded: Switch, via: int) -> None:
     loaded.insert("host_ports", {"meta.in_port": HOST_PORT}, action=("NoAction", {}))
     loaded.insert("towards_group", {"meta.via": via}, one_shot=[(("towards", {"port": 3}), 1)])
     load(loaded, {peer: 1 if peer == via else 1000 if peer == DESTINATION else 40 for peer in range(1, 64)})
-    send_packet(loaded, HOST_PORT, packet())
-    verify_packets(loaded, packet(via=via, hlim=63), [3])
+    verify_forwarded(loaded, HOST_PORT, packet(), packet(via=via, hlim=63), 3)
 
 
 @pytest.mark.parametrize("groups", [3, 8, 9, 17, 25, 33, 41, 49, 57])
@@ -271,8 +224,7 @@ def test_links_of_groups_there_are_not_are_not_looked_at(loaded: Switch, groups:
     loaded.insert("host_ports", {"meta.in_port": HOST_PORT}, action=("NoAction", {}))
     loaded.insert("towards_group", {"meta.via": last}, one_shot=[(("towards", {"port": 3}), 1)])
     load(loaded, {peer: 1 if peer == last else 500 for peer in range(1, groups)})
-    send_packet(loaded, HOST_PORT, packet(dst=1))
-    verify_packets(loaded, packet(via=last, dst=1, hlim=63), [3])
+    verify_forwarded(loaded, HOST_PORT, packet(dst=1), packet(via=last, dst=1, hlim=63), 3)
 
 
 OUT = 3
@@ -318,5 +270,4 @@ def test_a_link_with_the_largest_load_is_no_way_round(loaded: Switch) -> None:
     group(loaded, 1, mode=ugal(usable=1))
     loaded.insert("towards_group", {"meta.via": 0}, one_shot=[(("towards", {"port": OUT}), 1)])
     load(loaded, {0: 0xFFFFFFFF})
-    send_packet(loaded, HOST_PORT, packet(src=1))
-    verify_packets(loaded, packet(src=1, hlim=63), [DIRECT])
+    verify_forwarded(loaded, HOST_PORT, packet(src=1), packet(src=1, hlim=63), DIRECT)

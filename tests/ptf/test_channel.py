@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from scapy.packet import Packet
 
-from tests.ptf.base_test import Switch, send_packet, verify_no_other_packets, verify_packet_in, verify_packets
+from tests.ptf.base_test import Switch, send_packet, verify_forwarded, verify_packets, verify_punted
 from tests.ptf.conftest import BACKENDS, switch_with
 from tests.ptf.packets import frame, host, ip, udp, usids
 
@@ -53,8 +53,7 @@ def packet(dscp: int = FIRST, ecn: int = 0, group: int = 5, hlim: int = 64, payl
 
 def test_without_entries_the_dscp_stays(switch: Switch) -> None:
     for dscp in (0, 1, 2, 48):
-        send_packet(switch, GLOBAL, packet(dscp))
-        verify_packets(switch, packet(dscp, hlim=63), [OUT])
+        verify_forwarded(switch, GLOBAL, packet(dscp), packet(dscp, hlim=63), OUT)
 
 
 def test_the_channel_rises_at_global_ports_only(switch: Switch) -> None:
@@ -62,18 +61,15 @@ def test_the_channel_rises_at_global_ports_only(switch: Switch) -> None:
     channel(switch, 9, 10, in_port=GLOBAL)
     for before, after in ((8, 9), (9, 10), (10, 10), (0, 0), (48, 48)):
         for ecn in (0, 1, 2, 3):
-            send_packet(switch, GLOBAL, packet(before, ecn))
-            verify_packets(switch, packet(after, ecn, hlim=63), [OUT])
-        send_packet(switch, LOCAL, packet(before))
-        verify_packets(switch, packet(before, hlim=63), [OUT])
+            verify_forwarded(switch, GLOBAL, packet(before, ecn), packet(after, ecn, hlim=63), OUT)
+        verify_forwarded(switch, LOCAL, packet(before), packet(before, hlim=63), OUT)
 
 
 def test_the_pair_of_ports_decides(switch: Switch) -> None:
     channel(switch, FIRST, 4, in_port=GLOBAL, out_port=OUT)
     channel(switch, FIRST, 5, in_port=GLOBAL, out_port=OTHER_OUT)
     for into, group, out, dscp in ((GLOBAL, 5, OUT, 4), (GLOBAL, 6, OTHER_OUT, 5), (LOCAL, 5, OUT, FIRST)):
-        send_packet(switch, into, packet(group=group))
-        verify_packets(switch, packet(dscp, group=group, hlim=63), [out])
+        verify_forwarded(switch, into, packet(group=group), packet(dscp, group=group, hlim=63), out)
 
 
 def test_the_channels_priority_counts(switch: Switch) -> None:
@@ -104,6 +100,4 @@ def test_what_goes_to_the_controller_stays_as_it_is(switch: Switch) -> None:
     switch.local_sid(usids(1), 48, "un")
     channel(switch, FIRST, 9, in_port=GLOBAL)
     exhausted = frame(ip(usids(1), tc=FIRST << 2), udp())
-    send_packet(switch, GLOBAL, exhausted)
-    verify_packet_in(switch, exhausted, GLOBAL, EXHAUSTED)
-    verify_no_other_packets(switch)
+    verify_punted(switch, GLOBAL, exhausted, EXHAUSTED)

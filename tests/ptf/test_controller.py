@@ -9,10 +9,12 @@ from tests.ptf.base_test import (
     Mask,
     Switch,
     send_packet,
+    verify_forwarded,
     verify_no_other_packets,
     verify_packet,
     verify_packet_in,
     verify_packets,
+    verify_punted,
 )
 from tests.ptf.p4rt import clone_session
 from tests.ptf.packets import frame, host, ip, number, transit, udp, usids
@@ -75,18 +77,14 @@ def test_a_denied_packet_is_dropped(switch: Switch) -> None:
     rule(switch, "deny", dport=53)
     send_packet(switch, 1, frame(ip(host(5)), udp(dport=53)))
     verify_no_other_packets(switch)
-    send_packet(switch, 1, frame(ip(host(5)), udp(dport=54)))
-    verify_packets(switch, frame(ip(host(5), hlim=63), udp(dport=54)), [4])
+    verify_forwarded(switch, 1, frame(ip(host(5)), udp(dport=54)), frame(ip(host(5), hlim=63), udp(dport=54)), 4)
 
 
 @pytest.mark.shared_p4
 def test_a_punted_packet_goes_to_the_controller_only(switch: Switch) -> None:
     switch.route("fd00:5::", 32, [4])
     rule(switch, "punt", dport=179)
-    packet = frame(ip(host(5)), transit(17), udp(dport=179))
-    send_packet(switch, 3, packet)
-    verify_packet_in(switch, packet, 3, PUNTED)
-    verify_no_other_packets(switch)
+    verify_punted(switch, 3, frame(ip(host(5)), transit(17), udp(dport=179)), PUNTED)
 
 
 @pytest.mark.shared_p4
@@ -116,17 +114,13 @@ def test_a_copy_can_be_cut(switch: Switch) -> None:
 def test_a_copy_of_a_dropped_packet(switch: Switch) -> None:
     switch.client.insert(clone_session(CPU_SESSION, [(CPU_PORT, 1)]))
     rule(switch, "copy_to_cpu", dport=179)
-    packet = frame(ip(usids(9)), udp(dport=179))
-    send_packet(switch, 2, packet)
-    verify_packet_in(switch, packet, 2, PUNTED)
-    verify_no_other_packets(switch)
+    verify_punted(switch, 2, frame(ip(usids(9)), udp(dport=179)), PUNTED)
 
 
 def test_without_a_session_nothing_is_copied(switch: Switch) -> None:
     switch.route("fd00:5::", 32, [4])
     rule(switch, "copy_to_cpu", dport=179)
-    send_packet(switch, 3, frame(ip(host(5)), udp(dport=179)))
-    verify_packets(switch, frame(ip(host(5), hlim=63), udp(dport=179)), [4])
+    verify_forwarded(switch, 3, frame(ip(host(5)), udp(dport=179)), frame(ip(host(5), hlim=63), udp(dport=179)), 4)
 
 
 @pytest.fixture
@@ -177,8 +171,7 @@ def test_the_rule_with_the_highest_priority_decides(switch: Switch) -> None:
     switch.route("fd00:5::", 32, [4])
     rule(switch, "deny", priority=1, port=1)
     rule(switch, "permit", priority=2, port=1)
-    send_packet(switch, 1, frame(ip(host(5)), udp()))
-    verify_packets(switch, frame(ip(host(5), hlim=63), udp()), [4])
+    verify_forwarded(switch, 1, frame(ip(host(5)), udp()), frame(ip(host(5), hlim=63), udp()), 4)
 
 
 @pytest.mark.shared_p4

@@ -7,9 +7,16 @@ import random
 
 import pytest
 from scapy.layers.l2 import Ether
-from scapy.packet import Packet, Raw
+from scapy.packet import Packet
 
-from tests.ptf.base_test import Switch, send_packet, verify_no_other_packets, verify_packets
+from tests.ptf.base_test import (
+    Switch,
+    send_packet,
+    verify_dropped,
+    verify_forwarded,
+    verify_no_other_packets,
+    verify_packets,
+)
 from tests.ptf.packets import frame, host, ip, srh, transit, udp, usids
 
 FORWARDED, MALFORMED, NOT_IPV6, SCOPE = 0, 1, 2, 14
@@ -44,8 +51,7 @@ WHOLE = {
 
 def still_works(switch: Switch) -> None:
     """A good packet gets through."""
-    send_packet(switch, 1, frame(ip(host(5)), udp()))
-    verify_packets(switch, frame(ip(host(5), hlim=63), udp()), [3])
+    verify_forwarded(switch, 1, frame(ip(host(5)), udp()), frame(ip(host(5), hlim=63), udp()), 3)
 
 
 @pytest.mark.shared_p4
@@ -77,27 +83,27 @@ def test_frames_shorter_than_ethernet_are_dropped(routed: Switch) -> None:
 def test_a_payload_length_beyond_the_frame_is_dropped(routed: Switch, name: str, extra: int) -> None:
     packet = Ether(bytes(WHOLE[name]))
     packet["IPv6"].plen += extra
-    send_packet(routed, 1, packet)
-    verify_no_other_packets(routed)
-    assert routed.counter("reasons", MALFORMED)[0] == 1
+    verify_dropped(routed, 1, packet, MALFORMED)
     still_works(routed)
 
 
-@pytest.mark.parametrize("version", [0, 4, 5, 7, 15])
-def test_another_version_than_six_is_dropped(routed: Switch, version: int) -> None:
-    packet = Ether(bytes(WHOLE["udp"]))
-    packet["IPv6"].version = version
-    send_packet(routed, 1, packet)
-    verify_no_other_packets(routed)
-    assert routed.counter("reasons", MALFORMED)[0] == 1
+WRONG_FIELDS = {
+    # packet, layer (which one of several), field, its values, verdict
+    "version": ("udp", "IPv6", 1, "version", (0, 4, 5, 7, 15), MALFORMED),
+    "inner version": ("inner", "IPv6", 2, "version", (4,), MALFORMED),
+    "ether type": ("udp", "Ether", 1, "type", (0x0000, 0x0800, 0x0806, 0x86DC, 0x86DE, 0xFFFF), NOT_IPV6),
+}
 
 
-def test_an_inner_packet_of_another_version_is_dropped(routed: Switch) -> None:
-    packet = Ether(bytes(WHOLE["inner"]))
-    packet["IPv6"].payload.version = 4
-    send_packet(routed, 1, packet)
+@pytest.mark.parametrize("name", WRONG_FIELDS)
+def test_what_is_no_ipv6_is_dropped(routed: Switch, name: str) -> None:
+    whole, layer, number, field, values, verdict = WRONG_FIELDS[name]
+    for value in values:
+        packet = Ether(bytes(WHOLE[whole]))
+        setattr(packet.getlayer(layer, number), field, value)
+        send_packet(routed, 1, packet)
     verify_no_other_packets(routed)
-    assert routed.counter("reasons", MALFORMED)[0] == 1
+    assert routed.counter("reasons", verdict)[0] == len(values)
 
 
 def test_an_inner_packet_of_another_version_is_carried_unread(routed: Switch) -> None:
@@ -110,20 +116,27 @@ def test_an_inner_packet_of_another_version_is_carried_unread(routed: Switch) ->
         verify_packets(routed, packet, [port])
 
 
-@pytest.mark.parametrize("length", range(8))
-def test_a_datagram_shorter_than_its_header_is_carried_unread(routed: Switch, length: int) -> None:
-    for dst, out, port in ((host(5), host(5), 3), (usids(1, 2), usids(2), 2)):
-        send_packet(routed, 1, frame(ip(dst, nh=17), Raw(bytes(length))))
-        verify_packets(routed, frame(ip(out, nh=17, hlim=63), Raw(bytes(length))), [port])
+UNREAD = {
+    # next header and what follows the IPv6 header
+    "a datagram shorter than its header": [(17, bytes(length)) for length in range(8)],
+    "a header that the packet ends in": [
+        (next_header, bytes((17, 9, 4, 9, 9, 0, 0, 0))[:length].ljust(length, b"\x60"))
+        for next_header in (0, 41, 43, 60)
+        for length in (0, 1, 2, 3, 7, 39)
+    ],
+    "unknown next headers": [(next_header, bytes(range(20))) for next_header in (6, 44, 50, 58, 59, 255)],
+}
 
 
-@pytest.mark.parametrize("next_header", [0, 41, 43, 60])
-@pytest.mark.parametrize("length", [0, 1, 2, 3, 7, 39])
-def test_a_header_that_the_packet_ends_in_is_carried_unread(routed: Switch, next_header: int, length: int) -> None:
-    data = bytes((17, 9, 4, 9, 9, 0, 0, 0))[:length].ljust(length, b"\x60")
-    for dst, out, port in ((host(5), host(5), 3), (usids(1, 2), usids(2), 2)):
-        send_packet(routed, 1, bytes(frame(ip(dst, nh=next_header, plen=length))) + data)
-        verify_packets(routed, bytes(frame(ip(out, nh=next_header, plen=length, hlim=63))) + data, [port])
+@pytest.mark.parametrize("name", UNREAD)
+def test_what_cannot_be_read_is_carried(routed: Switch, name: str) -> None:
+    for next_header, data in UNREAD[name]:
+        for dst, out, port in ((host(5), host(5), 3), (usids(1, 2), usids(2), 2)):
+            before, after = (
+                bytes(frame(ip(address, nh=next_header, plen=len(data), hlim=hlim))) + data
+                for address, hlim in ((dst, 64), (out, 63))
+            )
+            verify_forwarded(routed, 1, before, after, port)
 
 
 @pytest.mark.shared_p4
@@ -141,14 +154,6 @@ def test_any_other_source_is_forwarded(routed: Switch, source: str) -> None:
     verify_packets(routed, frame(ip(host(5), src=source, hlim=63), udp()), [3])
 
 
-@pytest.mark.parametrize("next_header", [6, 44, 50, 58, 59, 255])
-def test_unknown_next_headers_are_carried_unread(routed: Switch, next_header: int) -> None:
-    data = bytes(range(20))
-    for dst, out, port in ((host(5), host(5), 3), (usids(1, 2), usids(2), 2)):
-        send_packet(routed, 1, bytes(frame(ip(dst, nh=next_header, plen=20))) + data)
-        verify_packets(routed, bytes(frame(ip(out, nh=next_header, plen=20, hlim=63))) + data, [port])
-
-
 @pytest.mark.parametrize("kind", [0, 2, 3, 255])
 def test_other_routing_headers_are_carried_unread(routed: Switch, kind: int) -> None:
     packet = frame(ip(host(5)), srh([usids(2)], 9), udp())
@@ -156,15 +161,6 @@ def test_other_routing_headers_are_carried_unread(routed: Switch, kind: int) -> 
     send_packet(routed, 1, packet)
     packet["IPv6"].hlim -= 1
     verify_packets(routed, packet, [3])
-
-
-@pytest.mark.parametrize("ether_type", [0x0000, 0x0800, 0x0806, 0x86DC, 0x86DE, 0xFFFF])
-def test_other_ether_types_are_dropped(routed: Switch, ether_type: int) -> None:
-    packet = Ether(bytes(WHOLE["udp"]))
-    packet.type = ether_type
-    send_packet(routed, 1, packet)
-    verify_no_other_packets(routed)
-    assert routed.counter("reasons", NOT_IPV6)[0] == 1
 
 
 @pytest.mark.shared_p4

@@ -19,7 +19,7 @@ from scapy.packet import Packet
 from detour.base.dataplane import RECIRCULATION_PORT
 from detour.control.entries import Action
 from detour.control.qcn import QCN_BASE, QCN_SOURCE, CongestionPoints, Mechanism
-from tests.ptf.base_test import Switch, send_packet, verify_no_other_packets, verify_packet, verify_packets
+from tests.ptf.base_test import Switch, send_packet, verify_forwarded, verify_no_other_packets, verify_packet
 from tests.ptf.conftest import BACKENDS, switch_with
 from tests.ptf.p4rt import clone_session
 from tests.ptf.packets import frame, host, ip, udp, usids
@@ -104,9 +104,9 @@ def decided(switch: Switch, packets: int = 12) -> tuple[int, int]:
     return after[MIN] - before[MIN], after[VAL] - before[VAL]
 
 
-def congest(switch: Switch, source: tuple[int, int], port: int) -> None:
+def congest(switch: Switch, source: tuple[int, int], port: int, points: CongestionPoints = POINTS) -> None:
     """Lets a few packets meet each other in the queue of the direct link, which is a congestion point."""
-    switch.insert("output_points", {"std.egress_port": DIRECT}, action=call(POINTS.action()))
+    switch.insert("output_points", {"std.egress_port": DIRECT}, action=call(points.action()))
     switch.platform.slow_down(DIRECT, RATE)
     for _ in range(8):
         send_packet(switch, port, data(source))
@@ -142,8 +142,7 @@ def test_a_victim_makes_a_message_to_its_source(qcn: Switch) -> None:
 def test_an_idle_queue_makes_none(qcn: Switch) -> None:
     qcn.insert("output_points", {"std.egress_port": DIRECT}, action=call(POINTS.action()))
     for _ in range(3):
-        send_packet(qcn, LOCAL, data((0, 1)))
-        verify_packets(qcn, data((0, 1), hlim=63), [DIRECT])
+        verify_forwarded(qcn, LOCAL, data((0, 1)), data((0, 1), hlim=63), DIRECT)
 
 
 def test_a_message_sends_packets_round_and_silence_brings_them_back(qcn: Switch) -> None:
@@ -152,8 +151,7 @@ def test_a_message_sends_packets_round_and_silence_brings_them_back(qcn: Switch)
     is_taken(qcn, DIRECT, message((0, 0)))
     assert decided(qcn) == (0, 12)
     for _ in range(5):  # from another switch: nothing is decided here, but the port sends
-        send_packet(qcn, LOCAL, data((0, 1)))
-        verify_packets(qcn, data((0, 1), hlim=63), [DIRECT])
+        verify_forwarded(qcn, LOCAL, data((0, 1)), data((0, 1), hlim=63), DIRECT)
     assert decided(qcn) == (12, 0)
 
 
@@ -164,30 +162,30 @@ def test_a_weak_message_moves_little(qcn: Switch) -> None:
     assert decided(qcn)[MIN] > 0
 
 
-def test_messages_of_other_ports_leave_a_port_alone(qcn: Switch) -> None:
-    react(qcn, AT_ONCE)
-    is_taken(qcn, PORTS[1], message((0, 0)))
+UNMOVED = {
+    # mechanism, ports that are compared, condition if another, ports and priorities of messages
+    "of another port": (AT_ONCE, 4, "", [(PORTS[1], 0)]),
+    "of a class that does not count": (replace(AT_ONCE, classes=0b001), 4, "", [(DIRECT, 1)]),
+    # Fb is not above the mean of two ports that have heard the same: the probability stays 1.
+    "of a port that suffers as much": (replace(AT_ONCE, versus=1), 2, "", [(PORTS[1], 0), (DIRECT, 0)]),
+    "a condition that always holds": (replace(AT_ONCE, quiet=10_000), 4, "always", [(DIRECT, 0)]),
+}
+
+
+@pytest.mark.parametrize("name", UNMOVED)
+def test_messages_that_move_nothing(qcn: Switch, name: str) -> None:
+    mechanism, ports, condition, messages = UNMOVED[name]
+    react(qcn, mechanism, ports)
+    if condition:
+        qcn.client.modify(qcn.schema.entry("condition", action=(condition, {}), default=True))
+    for port, priority in messages:
+        is_taken(qcn, port, message((0, 0), priority=priority))
     assert decided(qcn) == (12, 0)
 
 
 def test_messages_for_others_pass(qcn: Switch) -> None:
     react(qcn, AT_ONCE)
-    send_packet(qcn, DIRECT, message((0, 1)))
-    verify_packets(qcn, message((0, 1), hlim=63), [LOCAL])
-    assert decided(qcn) == (12, 0)
-
-
-def test_classes_that_do_not_count(qcn: Switch) -> None:
-    react(qcn, replace(AT_ONCE, classes=0b001))
-    is_taken(qcn, DIRECT, message((0, 0), priority=1))
-    assert decided(qcn) == (12, 0)
-
-
-def test_comparison_with_a_port_that_suffers_as_much(qcn: Switch) -> None:
-    """Fb is not above the mean of two ports that have heard the same: the probability stays 1."""
-    react(qcn, replace(AT_ONCE, versus=1), ports=2)
-    is_taken(qcn, PORTS[1], message((0, 0)))
-    is_taken(qcn, DIRECT, message((0, 0)))
+    verify_forwarded(qcn, DIRECT, message((0, 1)), message((0, 1), hlim=63), LOCAL)
     assert decided(qcn) == (12, 0)
 
 
@@ -257,24 +255,10 @@ def test_a_group_without_a_minimal_rule_has_no_condition(qcn: Switch) -> None:
     react(qcn, replace(AT_ONCE, quiet=10_000))
     is_taken(qcn, DIRECT, message((0, 0)))
     for _ in range(4):
-        send_packet(qcn, HOSTS, data((0, 0), dst=4))
-        verify_packets(qcn, data((0, 0), dst=4, hlim=63), [DIRECT])
-
-
-def test_a_condition_that_always_holds(qcn: Switch) -> None:
-    react(qcn, replace(AT_ONCE, quiet=10_000))
-    qcn.client.modify(qcn.schema.entry("condition", action=("always", {}), default=True))
-    is_taken(qcn, DIRECT, message((0, 0)))
-    assert decided(qcn) == (12, 0)
+        verify_forwarded(qcn, HOSTS, data((0, 0), dst=4), data((0, 0), dst=4, hlim=63), DIRECT)
 
 
 def test_between_samples_nobody_is_a_victim(qcn: Switch) -> None:
     """Of eight packets in a queue that is full none is the thousandth."""
-    qcn.insert("output_points", {"std.egress_port": DIRECT}, action=call(replace(POINTS, period=1000).action()))
-    qcn.platform.slow_down(DIRECT, RATE)
-    for _ in range(8):
-        send_packet(qcn, LOCAL, data((0, 1)))
-    for _ in range(8):
-        verify_packet(qcn, data((0, 1), hlim=63), DIRECT)
-    qcn.platform.slow_down(DIRECT, 1_000_000)
+    congest(qcn, (0, 1), LOCAL, replace(POINTS, period=1000))
     verify_no_other_packets(qcn, rounds=2)

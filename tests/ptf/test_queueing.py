@@ -11,7 +11,15 @@ import pytest
 from scapy.layers.inet6 import HBHOptUnknown, IPv6ExtHdrHopByHop
 from scapy.packet import Packet
 
-from tests.ptf.base_test import Mask, Switch, send_packet, verify_no_other_packets, verify_packet, verify_packets
+from tests.ptf.base_test import (
+    Mask,
+    Switch,
+    send_packet,
+    verify_forwarded,
+    verify_no_other_packets,
+    verify_packet,
+    verify_packets,
+)
 from tests.ptf.packets import delay_of, frame, host, ip, transit, udp
 
 SLOW = 2
@@ -72,8 +80,7 @@ def test_the_delay_saturates(slow: Switch) -> None:
 
 
 def test_the_greatest_delay_stays(slow: Switch) -> None:
-    send_packet(slow, 1, delayed(6, delay=0xFFFFFFFF))
-    verify_packets(slow, delayed(6, delay=0xFFFFFFFF, hlim=63), [3])
+    verify_forwarded(slow, 1, delayed(6, delay=0xFFFFFFFF), delayed(6, delay=0xFFFFFFFF, hlim=63), 3)
 
 
 def test_nothing_but_delay_and_hop_limit_changes(slow: Switch) -> None:
@@ -169,8 +176,7 @@ def test_an_empty_queue_marks_nothing(slow: Switch) -> None:
 
 
 def test_a_mark_from_elsewhere_stays(slow: Switch) -> None:
-    send_packet(slow, 1, plain(6, CE))
-    verify_packets(slow, plain(6, CE, hlim=63), [3])
+    verify_forwarded(slow, 1, plain(6, CE), plain(6, CE, hlim=63), 3)
 
 
 def test_other_ports_do_not_mark(slow: Switch) -> None:

@@ -9,10 +9,13 @@ from scapy.packet import Packet, Raw
 from tests.ptf.base_test import (
     Switch,
     send_packet,
+    verify_dropped,
+    verify_forwarded,
     verify_no_other_packets,
     verify_packet,
     verify_packet_in,
     verify_packets,
+    verify_punted,
 )
 from tests.ptf.packets import frame, host, ip, udp
 
@@ -46,16 +49,13 @@ def test_the_last_hop_writes_the_hosts_mac(switch: Switch) -> None:
 
 def test_other_hops_leave_macs_alone(switch: Switch) -> None:
     switch.route("fd00::", 64, [2])
-    send_packet(switch, 3, frame(ip(host(0)), udp()))
-    verify_packets(switch, frame(ip(host(0), hlim=63), udp()), [2])
+    verify_forwarded(switch, 3, frame(ip(host(0)), udp()), frame(ip(host(0), hlim=63), udp()), 2)
 
 
 @pytest.mark.parametrize("hlim", [0, 1, 64])
 def test_no_route_goes_to_the_controller(switch: Switch, hlim: int) -> None:
     packet = frame(ip(host(7), hlim=hlim), udp())
-    send_packet(switch, 3, packet)
-    verify_packet_in(switch, packet, 3, NO_ROUTE)
-    verify_no_other_packets(switch)
+    verify_punted(switch, 3, packet, NO_ROUTE)
     assert switch.counter("reasons", NO_ROUTE)[0] == 1
 
 
@@ -75,40 +75,31 @@ def test_no_route_is_rate_limited(switch: Switch) -> None:
 
 @pytest.mark.shared_p4
 def test_multicast_without_a_route_is_dropped_and_counted(switch: Switch) -> None:
-    send_packet(switch, 1, frame(ip("ff02::1"), udp()))
-    verify_no_other_packets(switch)
-    assert switch.counter("reasons", SCOPE)[0] == 1
+    verify_dropped(switch, 1, frame(ip("ff02::1"), udp()), SCOPE)
 
 
 def test_multicast_with_a_route_is_forwarded(switch: Switch) -> None:
     switch.route("ff0e::", 16, [2])
-    send_packet(switch, 1, frame(ip("ff0e::1"), udp()))
-    verify_packets(switch, frame(ip("ff0e::1", hlim=63), udp()), [2])
+    verify_forwarded(switch, 1, frame(ip("ff0e::1"), udp()), frame(ip("ff0e::1", hlim=63), udp()), 2)
 
 
 def test_other_protocols_than_ipv6_are_dropped_and_counted(switch: Switch) -> None:
     switch.route("fd00::", 16, [2])
     packet = frame(ip(host(7)), udp())
     packet["Ether"].type = 0x0800
-    send_packet(switch, 1, packet)
-    verify_no_other_packets(switch)
-    assert switch.counter("reasons", NOT_IPV6)[0] == 1
+    verify_dropped(switch, 1, packet, NOT_IPV6)
 
 
 @pytest.mark.shared_p4
 @pytest.mark.parametrize("hlim", [0, 1])
 def test_an_exceeded_hop_limit_goes_to_the_controller(switch: Switch, hlim: int) -> None:
     switch.route("fd00:5::", 32, [2])
-    packet = frame(ip(host(5), hlim=hlim), udp())
-    send_packet(switch, 4, packet)
-    verify_packet_in(switch, packet, 4, HOP_LIMIT)
-    verify_no_other_packets(switch)
+    verify_punted(switch, 4, frame(ip(host(5), hlim=hlim), udp()), HOP_LIMIT)
 
 
 def test_hop_limit_two_still_goes_through(switch: Switch) -> None:
     switch.route("fd00:5::", 32, [2])
-    send_packet(switch, 4, frame(ip(host(5), hlim=2), udp()))
-    verify_packets(switch, frame(ip(host(5), hlim=1), udp()), [2])
+    verify_forwarded(switch, 4, frame(ip(host(5), hlim=2), udp()), frame(ip(host(5), hlim=1), udp()), 2)
 
 
 def path_of(switch: Switch, sport: int, fl: int = 0, layer: Packet | None = None) -> int:

@@ -9,21 +9,23 @@ from __future__ import annotations
 import pytest
 from scapy.layers.l2 import Ether
 
-from tests.ptf.base_test import Switch, send_packet, verify_packets
+from tests.ptf.base_test import Switch, send_packet, verify_forwarded
 from tests.ptf.test_adaptive import ALL, DESTINATION, DIRECT, HOST_PORT, PORTS, decisions, group, packet
 
 LOCAL, GLOBAL = "ugal_local", "ugal_global"
 
 
-def prepared(switch: Switch, rule: str, t: int = 0, usable: int = ALL) -> Switch:
-    """As for adaptive.p4, and what the rule of local queues looks at."""
-    group(switch, mode=(rule, {"usable": usable, "t": t}))
-    ways = {DESTINATION: DIRECT, **PORTS}
-    for number, port in ways.items():
-        key = {"destination_group": number}
-        switch.insert("shortest_load", key, action=("read_direct", {"port": port}))
+def look(switch: Switch) -> Switch:
+    """Tells the rule of local queues where to look."""
+    for number, port in {DESTINATION: DIRECT, **PORTS}.items():
+        switch.insert("shortest_load", {"destination_group": number}, action=("read_direct", {"port": port}))
         switch.insert("detour_load", {"meta.via": number}, action=("read_around", {"port": port}))
     return switch
+
+
+def prepared(switch: Switch, rule: str, t: int = 0, usable: int = ALL) -> Switch:
+    """As for adaptive.p4, and what the rule of local queues looks at."""
+    return look(group(switch, mode=(rule, {"usable": usable, "t": t})))
 
 
 def load(switch: Switch, rule: str, direct: int, around: int) -> None:
@@ -47,36 +49,36 @@ def chosen(switch: Switch, count: int = 60) -> tuple[int, int]:
     return after[0] - before[0], after[1] - before[1]
 
 
-def test_without_queues_packets_take_the_shortest_path(ugal: Switch) -> None:
-    prepared(ugal, LOCAL)
-    for sport in (7, 0x8007):
-        send_packet(ugal, HOST_PORT, packet(sport=sport))
-        verify_packets(ugal, packet(sport=sport, hlim=63), [DIRECT])
-    assert decisions(ugal) == (2, 0)
+IDLE = {
+    # the rule of local queues or none, what it looks at, port in, packet, packet out, port out, decisions
+    "without queues": (LOCAL, True, HOST_PORT, packet(), packet(hlim=63), DIRECT, (1, 0)),
+    "Valiant bit set": (LOCAL, True, HOST_PORT, packet(sport=0x8007), packet(None, 0, 63, 0x8007), DIRECT, (1, 0)),
+    "the default is minimal": ("", False, HOST_PORT, packet(), packet(hlim=63), DIRECT, (1, 0)),
+    "a second switch": (LOCAL, True, 2, packet(via=3), packet(via=3, hlim=63), PORTS[3], (0, 0)),
+    "ports without entries are idle": (LOCAL, False, HOST_PORT, packet(), packet(hlim=63), DIRECT, (1, 0)),
+}
 
 
-def test_the_default_is_minimal(ugal: Switch) -> None:
-    group(ugal)
-    send_packet(ugal, HOST_PORT, packet())
-    verify_packets(ugal, packet(hlim=63), [DIRECT])
-
-
-@pytest.mark.parametrize("rule", [LOCAL, GLOBAL])
-def test_a_detour_is_worth_twice_its_queue(ugal_engine: Switch, rule: str) -> None:
-    prepared(ugal_engine, rule)
-    load(ugal_engine, rule, direct=20, around=10)
-    assert chosen(ugal_engine) == (60, 0)
-    load(ugal_engine, rule, direct=21, around=10)
-    assert chosen(ugal_engine) == (0, 60)
+@pytest.mark.parametrize("name", IDLE)
+def test_where_a_packet_goes(ugal: Switch, name: str) -> None:
+    rule, looks, into, given, expected, port, decided = IDLE[name]
+    group(ugal, mode=(rule, {"usable": ALL, "t": 0}) if rule else None)
+    if looks:
+        look(ugal)
+    verify_forwarded(ugal, into, given, expected, port)
+    assert decisions(ugal) == decided
 
 
 @pytest.mark.parametrize("rule", [LOCAL, GLOBAL])
-def test_t_is_in_favour_of_the_shortest_path(ugal_engine: Switch, rule: str) -> None:
-    prepared(ugal_engine, rule, t=5)
-    load(ugal_engine, rule, direct=25, around=10)
-    assert chosen(ugal_engine, 5) == (5, 0)
-    load(ugal_engine, rule, direct=26, around=10)
-    assert chosen(ugal_engine, 5) == (0, 5)
+@pytest.mark.parametrize(("t", "direct", "count"), [(0, 20, 60), (5, 25, 5)])
+def test_a_detour_is_worth_twice_its_queue_and_t(
+    ugal_engine: Switch, rule: str, t: int, direct: int, count: int
+) -> None:
+    prepared(ugal_engine, rule, t=t)
+    load(ugal_engine, rule, direct=direct, around=10)
+    assert chosen(ugal_engine, count) == (count, 0)
+    load(ugal_engine, rule, direct=direct + 1, around=10)
+    assert chosen(ugal_engine, count) == (0, count)
 
 
 def test_groups_are_equally_likely(ugal_engine: Switch) -> None:
@@ -98,20 +100,6 @@ def test_a_link_that_is_not_usable_is_no_detour(ugal_engine: Switch) -> None:
     shortest, detours = chosen(ugal_engine, 80)
     assert shortest + detours == 80
     assert 5 <= detours <= 40
-
-
-def test_other_switches_of_the_source_group_follow(ugal: Switch) -> None:
-    prepared(ugal, LOCAL)
-    send_packet(ugal, 2, packet(via=3))
-    verify_packets(ugal, packet(via=3, hlim=63), [PORTS[3]])
-    assert decisions(ugal) == (0, 0)
-
-
-def test_ports_without_entries_count_as_idle(ugal: Switch) -> None:
-    group(ugal, mode=(LOCAL, {"usable": ALL, "t": 0}))
-    send_packet(ugal, HOST_PORT, packet())
-    verify_packets(ugal, packet(hlim=63), [DIRECT])
-    assert decisions(ugal) == (1, 0)
 
 
 def test_all_groups_but_source_and_destination_are_ways_round(ugal_engine: Switch) -> None:

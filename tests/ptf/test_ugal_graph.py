@@ -12,7 +12,7 @@ from scapy.layers.inet import UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet
 
-from tests.ptf.base_test import Switch, send_packet, verify_packets
+from tests.ptf.base_test import Switch, send_packet, verify_forwarded
 from tests.ptf.packets import frame, ip, udp, usids
 from tests.ptf.test_adaptive import decisions
 
@@ -140,8 +140,7 @@ def test_who_names_more_than_the_end_is_obeyed(graph_engine: Switch, given: Pack
 
 def test_a_destination_without_distances_is_routed(graph: Switch) -> None:
     prepared(graph)
-    send_packet(graph, HOST_PORT, packet(4, HOST))
-    verify_packets(graph, packet(4, HOST, hlim=63), [4])
+    verify_forwarded(graph, HOST_PORT, packet(4, HOST), packet(4, HOST, hlim=63), 4)
     assert decisions(graph) == (0, 0)
 
 

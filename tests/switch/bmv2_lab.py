@@ -17,6 +17,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from finsy.proto import p4r
+
 from detour.base.errors import DetourError
 from detour.fabric.backends.bmv2.switch import SwitchProcess, missing
 from detour.fabric.labs.folder import LabFolder
@@ -25,7 +27,7 @@ from detour.fabric.labs.programs import SwitchContent, contents_of, programs_of
 from detour.fabric.labs.reading import read_lab
 from detour.fabric.linux.netns import Namespace
 from detour.topo import Switch
-from tests.switch.running import Controller
+from tests.ptf.p4rt import Client, Schema
 
 __all__ = ["Bmv2Lab", "Seen", "TimedFrame", "missing"]
 
@@ -172,7 +174,8 @@ def _fill(address: str, device: int, content: SwitchContent) -> None:
     """Program and entries, over P4Runtime."""
     if content.compiled is None:
         raise DetourError(f"{content.switch.name}: P4Runtime needs a program and its P4Info")
-    with Controller(address, device) as controller:
-        controller.set_pipeline(content.compiled.message.p4info, content.compiled.message.p4_device_config)
+    with Client(address, device) as controller:
+        message = content.compiled.message
+        controller.set_pipeline(Schema(message.p4info), message.p4_device_config)
         for update in content.updates:
-            controller.write(update.update.entity, kind=update.update.type)
+            controller.write([(p4r.Update.Type.Name(update.update.type), update.update.entity)])

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A `detour switch` process for tests, in a network namespace of its own, and a controller that talks to it."""
+"""A `detour switch` process for tests, in a network namespace of its own."""
 
 from __future__ import annotations
 
-import ctypes
 import os
-import queue
 import shutil
 import signal
 import socket
@@ -13,20 +11,14 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import grpc
-from finsy.proto import U128, p4i, p4r, p4r_grpc
-from google.protobuf import text_format
-
+from tests.ptf.bmv2 import Namespace
 from tests.waiting import PATIENCE_S
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "corpus"
 FABRIC = Path(__file__).parents[2] / "p4src" / "build"
-_CLONE_NEWNET = 0x40000000
 
 
 def no_namespaces() -> str:
@@ -57,7 +49,7 @@ class Running:
             command = ["unshare", "--net", "sh", "-e", "-c", _script(ports), "sh", *command]
         self.out = (folder / "out").open("wb")
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.out, stderr=self.out, cwd=folder)
-        self._threads: ThreadPoolExecutor | None = None
+        self._namespace: Namespace | None = None
 
     def told(self) -> str:
         """Everything that the process has printed."""
@@ -73,9 +65,9 @@ class Running:
 
     def packet_socket(self, port: int) -> socket.socket:
         """A socket at the far end of a port's veth pair, in the switch's namespace."""
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(1, initializer=_enter, initargs=(self.process.pid,))
-        return self._threads.submit(_packet_socket, f"t{port}").result()
+        if self._namespace is None:
+            self._namespace = Namespace(self.process.pid)
+        return self._namespace.run(_packet_socket, f"t{port}")
 
     def inside(self, *command: str) -> None:
         """Runs a command in the switch's namespace."""
@@ -93,8 +85,8 @@ class Running:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
-        if self._threads is not None:
-            self._threads.shutdown()
+        if self._namespace is not None:
+            self._namespace.close()
         self.out.close()
 
 
@@ -104,11 +96,6 @@ def _script(ports: Sequence[int]) -> str:
         lines.append(f"ip link add s{port} type veth peer name t{port}")
         lines += [f"ip link set s{port} up", f"ip link set t{port} up"]
     return "\n".join([*lines, 'exec "$@"'])
-
-
-def _enter(pid: int) -> None:
-    with open(f"/proc/{pid}/ns/net", "rb") as namespace:
-        assert ctypes.CDLL(None).setns(namespace.fileno(), _CLONE_NEWNET) == 0
 
 
 def _packet_socket(interface: str) -> socket.socket:
@@ -128,60 +115,3 @@ def receive(sock: socket.socket) -> bytes:
         if status & 0x10:  # TP_STATUS_VLAN_VALID
             return frame[:12] + struct.pack("!HH", protocol, tci) + frame[12:]
     return frame
-
-
-class Controller:
-    """Primary of a device."""
-
-    def __init__(self, address: str, device: int = 0) -> None:
-        self.device = device
-        self.channel = grpc.insecure_channel(address)
-        self.stub = p4r_grpc.P4RuntimeStub(self.channel)
-        self.requests: queue.Queue[Any] = queue.Queue()
-        self.answers: Iterator[Any] = self.stub.StreamChannel(iter(self.requests.get, None), wait_for_ready=True)
-        update = p4r.MasterArbitrationUpdate(device_id=device, election_id=U128.encode(1))
-        self.requests.put(p4r.StreamMessageRequest(arbitration=update))
-        assert next(self.answers).HasField("arbitration")
-
-    def set_pipeline(self, info: p4i.P4Info, config: bytes) -> None:
-        self.stub.SetForwardingPipelineConfig(
-            p4r.SetForwardingPipelineConfigRequest(
-                device_id=self.device,
-                election_id=U128.encode(1),
-                action=p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT,
-                config=p4r.ForwardingPipelineConfig(p4info=info, p4_device_config=config),
-            ),
-            timeout=PATIENCE_S,
-        )
-
-    def write(self, *entities: p4r.Entity, kind: Any = p4r.Update.INSERT) -> None:
-        updates = [p4r.Update(type=kind, entity=entity) for entity in entities]
-        request = p4r.WriteRequest(device_id=self.device, election_id=U128.encode(1), updates=updates)
-        self.stub.Write(request, timeout=PATIENCE_S)
-
-    def packet_out(self, info: p4i.P4Info, frame: bytes, *values: int) -> None:
-        header = next(h for h in info.controller_packet_metadata if h.preamble.name == "packet_out")
-        packet = p4r.PacketOut(payload=frame)
-        for field, value in zip(header.metadata, values, strict=True):
-            packet.metadata.add(metadata_id=field.id, value=value.to_bytes((field.bitwidth + 7) // 8, "big"))
-        self.requests.put(p4r.StreamMessageRequest(packet=packet))
-
-    def packet_in(self) -> p4r.PacketIn:
-        while True:
-            answer = next(self.answers)
-            if answer.HasField("packet"):
-                return answer.packet
-
-    def close(self) -> None:
-        self.requests.put(None)
-        self.channel.close()
-
-    def __enter__(self) -> Controller:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-
-def p4info(path: Path) -> p4i.P4Info:
-    return text_format.Parse(path.read_text(), p4i.P4Info())

@@ -327,43 +327,38 @@ def dead_socket_of_others(world: World) -> tuple[str, str]:
     return address, LISTENS if world.root or world.mine else words
 
 
-def foreign_address(world: World) -> tuple[str, str]:
-    return "192.0.2.1:9559", "192.0.2.1:9559 is not a loopback address: give TLS with client certificates"
+def constant(name: str, address: str, words: str) -> Case:
+    """A case that needs nothing on the machine."""
+
+    def case(world: World) -> tuple[str, str]:
+        return address, words
+
+    case.__name__ = name
+    return case
 
 
-def bad_host(world: World) -> tuple[str, str]:
-    """With certificates (see `options`), a name may be anybody's."""
-    return "no-such-host.invalid:9559", "cannot bind no-such-host.invalid:9559: no-such-host.invalid: "
+NO_ADDRESSES = (
+    constant("foreign_address", "192.0.2.1:9559", "192.0.2.1:9559 is not a loopback address: give TLS with client"),
+    constant("bad_port", "127.0.0.1:65536", "is not an address; give host:port, [IPv6]:port or unix:path"),
+    constant("service_name", "127.0.0.1:http", "'127.0.0.1:http' is not an address"),
+    constant("no_brackets", "::1:50051", "'::1:50051' is not an address"),
+    constant("no_path", "unix:", "'unix:' is not an address"),
+)
+# With certificates (see `options`), a name may be anybody's.
+_NO_HOST = "cannot bind no-such-host.invalid:9559: no-such-host.invalid: "
+_NOT_HERE = "Cannot assign requested address: no interface of this machine has that address"
+CERTIFIED = (
+    constant("bad_host", "no-such-host.invalid:9559", _NO_HOST),
+    constant("address_of_another_machine", "192.0.2.1:9559", _NOT_HERE),
+)
 
 
-def address_of_another_machine(world: World) -> tuple[str, str]:
-    return "192.0.2.1:9559", "Cannot assign requested address: no interface of this machine has that address"
-
-
-def bad_port(world: World) -> tuple[str, str]:
-    return "127.0.0.1:65536", "'127.0.0.1:65536' is not an address; give host:port, [IPv6]:port or unix:path"
-
-
-def service_name(world: World) -> tuple[str, str]:
-    return "127.0.0.1:http", "'127.0.0.1:http' is not an address"
-
-
-def no_brackets(world: World) -> tuple[str, str]:
-    return "::1:50051", "'::1:50051' is not an address"
-
-
-def no_path(world: World) -> tuple[str, str]:
-    return "unix:", "'unix:' is not an address"
-
-
-CERTIFIED = (bad_host, address_of_another_machine)
 CASES = (
     no_folder, long_path, longest_path, percent_in_path, folder_in_the_way, file_in_the_way, file_for_a_folder,
     no_right_to_write, system_folder, low_port, live_server, server_on_all_addresses, open_connection,
     closed_connection, half_closed_connection, caller_of_itself, half_of_localhost, other_half_of_localhost,
     all_of_localhost, live_socket, busy_socket, live_datagram_socket, socket_of_others, dead_socket,
-    dead_socket_of_others, foreign_address, bad_host, address_of_another_machine, bad_port, service_name, no_brackets,
-    no_path,
+    dead_socket_of_others, *NO_ADDRESSES, *CERTIFIED,
 )  # fmt: skip
 
 

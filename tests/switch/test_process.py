@@ -14,12 +14,13 @@ from pathlib import Path
 import psutil
 import pytest
 from finsy.proto import p4r
-from running import FABRIC, Controller, Running, no_namespaces, p4info, receive
+from running import FABRIC, Running, no_namespaces, receive
 
 from detour.engine import warm
 from detour.engine.compiler.covering import TABLE_OUTCOME
 from detour.engine.coverage.document import CoverageDocument
 from detour.engine.switch import pcap
+from tests.ptf.p4rt import Client, Schema
 from tests.waiting import PATIENCE_S, until
 
 TABLES = FABRIC / "bench_tables.json"
@@ -41,16 +42,17 @@ def keyed(key: int) -> bytes:
     return key.to_bytes(8, "big") + bytes(range(56))
 
 
-def exact(key: int, port: int) -> p4r.Entity:
-    """An entry for it."""
-    info = p4info(FABRIC / "bench_tables.p4info.txtpb")
-    table = next(t for t in info.tables if t.preamble.alias == "by_exact")
-    action = next(a for a in info.actions if a.preamble.alias == "forward")
-    entry = p4r.TableEntry(table_id=table.preamble.id)
-    entry.match.add(field_id=1).exact.value = bytes([key])
-    entry.action.action.action_id = action.preamble.id
-    entry.action.action.params.add(param_id=1, value=bytes([port]))
-    return p4r.Entity(table_entry=entry)
+TABLES_INFO = Schema.load(FABRIC / "bench_tables.p4info.txtpb")
+
+
+def program_tables(controller: Client) -> None:
+    """bench_tables.p4, with 5 to port 2."""
+    controller.set_pipeline(TABLES_INFO, TABLES.read_bytes())
+    controller.insert(TABLES_INFO.entry("by_exact", {"hdr.keys.exact_key": 5}, ("forward", {"port": 2})))
+
+
+def program_fabric(controller: Client) -> None:
+    controller.set_pipeline(Schema.load(FABRIC / "fabric.p4info.txtpb"), (FABRIC / "fabric.json").read_bytes())
 
 
 @needs_interfaces
@@ -119,9 +121,8 @@ def test_what_packets_reach_is_written_at_the_end(tmp_path: Path) -> None:
 def test_p4runtime_programs_it(tmp_path: Path) -> None:
     with Running(tmp_path, ["--no-p4", "--device-id", "7"], ports=(1, 2, 8)) as switch:
         switch.wait_for("Server listening on ")
-        with Controller(switch.address, 7) as controller:
-            controller.set_pipeline(p4info(FABRIC / "bench_tables.p4info.txtpb"), TABLES.read_bytes())
-            controller.write(exact(5, 2))
+        with Client(switch.address, 7) as controller:
+            program_tables(controller)
             sender, second, eighth = (switch.packet_socket(port) for port in (1, 2, 8))
             sender.send(keyed(5))
             sender.send(keyed(6))
@@ -133,9 +134,8 @@ def test_p4runtime_programs_it(tmp_path: Path) -> None:
 def test_the_drop_port_may_be_another(tmp_path: Path) -> None:
     with Running(tmp_path, [str(TABLES)], ports=(1, 2), target=["--drop-port", "8"]) as switch:
         switch.wait_for("Server listening on ")
-        with Controller(switch.address) as controller:
-            controller.set_pipeline(p4info(FABRIC / "bench_tables.p4info.txtpb"), TABLES.read_bytes())
-            controller.write(exact(5, 2))
+        with Client(switch.address, 0) as controller:
+            program_tables(controller)
         sender, receiver = switch.packet_socket(1), switch.packet_socket(2)
         sender.send(keyed(6))  # to port 8: dropped
         sender.send(keyed(5))
@@ -194,25 +194,21 @@ def test_an_interface_that_is_missing_leaves_the_others(tmp_path: Path) -> None:
 
 
 def test_packets_to_and_from_the_controller(tmp_path: Path) -> None:
-    info = p4info(FABRIC / "fabric.p4info.txtpb")
     with Running(tmp_path, ["--no-p4"], target=["--cpu-port", str(CPU)]) as switch:
         switch.wait_for("Server listening on ")
-        with Controller(switch.address) as controller:
-            controller.set_pipeline(info, (FABRIC / "fabric.json").read_bytes())
-            controller.packet_out(info, keyed(5), CPU)  # fabric.p4 sends it back
-            assert controller.packet_in().payload == keyed(5)
+        with Client(switch.address, 0) as controller:
+            program_fabric(controller)
+            controller.packet_out(keyed(5), {1: CPU})  # fabric.p4 sends it back
+            assert controller.packets.get(timeout=PATIENCE_S).payload == keyed(5)
 
 
 def test_without_a_cpu_port_there_are_no_packet_outs(tmp_path: Path) -> None:
-    info = p4info(FABRIC / "fabric.p4info.txtpb")
     with Running(tmp_path, ["--no-p4"]) as switch:
         switch.wait_for("Server listening on ")
-        with Controller(switch.address) as controller:
-            controller.set_pipeline(info, (FABRIC / "fabric.json").read_bytes())
-            controller.packet_out(info, keyed(5), CPU)
-            answer = next(controller.answers)
-            assert answer.HasField("error"), answer
-            assert "CPU port" in answer.error.message
+        with Client(switch.address, 0) as controller:
+            program_fabric(controller)
+            controller.packet_out(keyed(5), {1: CPU})
+            assert "CPU port" in controller.errors.get(timeout=PATIENCE_S).message
 
 
 def test_files_in_place_of_interfaces(tmp_path: Path) -> None:
@@ -233,7 +229,7 @@ def test_any_address_means_loopback(tmp_path: Path) -> None:
         switch.wait_for("\nServer listening on 127.0.0.1:")
         switch.wait_for("P4Runtime is served on 127.0.0.1:0 only")
         (target,) = re.findall(r"\nServer listening on (.*)\n", switch.told())
-        with Controller(target) as controller:
+        with Client(target, 0) as controller:
             request = p4r.GetForwardingPipelineConfigRequest(device_id=0)
             assert not controller.stub.GetForwardingPipelineConfig(request).config.p4_device_config
 

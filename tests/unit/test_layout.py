@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import tomllib
 from functools import cache
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 
 import detour
 from detour.base import places
-from tests import typecheck
+from tests import architecture, typecheck
 
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -159,3 +160,39 @@ def test_packages_list_the_modules_that_others_import() -> None:
     unused = {f"{package}.{name}" for package, names in used.items() for name in _public(package) - names}
     assert missing == set()
     assert unused & set(_graph()) == set()
+
+
+# -- docs/architecture.md ------------------------------------------------------------------------------------
+
+
+PAGE = (ROOT / "docs" / "architecture.md").read_text()
+
+
+def test_the_picture_is_that_of_the_imports() -> None:
+    assert architecture.PICTURE.read_text() == architecture.svg(architecture.imports()), (
+        "docs/figures/architecture.svg is stale: run `python -m tests.architecture`"
+    )
+
+
+def test_packages_import_each_other_one_way() -> None:
+    graph = architecture.imports()
+    assert nx.is_directed_acyclic_graph(graph)
+    assert architecture.layers(graph)[-1] == ["base"]
+
+
+def test_the_picture_changes_with_the_imports() -> None:
+    graph = architecture.imports()
+    changed = graph.copy()
+    changed.remove_edge("cli", "experiments")
+    assert architecture.svg(changed) != architecture.svg(graph)
+
+
+def test_the_page_has_a_line_for_each_package() -> None:
+    rows = re.findall(r"^\| `(\w+)/` \|", PAGE, re.MULTILINE)
+    assert set(rows) >= {*places.PACKAGES, "p4src", "detour", "tests"}
+
+
+def test_files_that_the_page_names_exist() -> None:
+    named = {name for name in re.findall(r"`([\w./-]+(?:\.\w+|/))`", PAGE) if "/" in name}
+    assert len(named) > 20
+    assert not [name for name in named if not (ROOT / name).exists()]

@@ -22,7 +22,7 @@ from detour.base.listening import take
 from detour.base.tcp_listener import TcpServerSocket, take_tcp
 from detour.base.unix_listener import UnixServerSocket
 from detour.cli import scrape
-from detour.cli.status import displaced_lines
+from detour.cli.operations import displaced_lines
 from detour.engine.endpoint import GrpcEndpoint, Tls
 from detour.engine.sockets import open_unix as engine_socket
 from detour.fabric.daemon.control_socket import ControlServer, call

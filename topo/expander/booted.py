@@ -16,13 +16,9 @@ from detour.topo.keyvalues import split_spec, whole_number
 from detour.topo.topology import Topology
 
 EXPANDER_FAMILIES: dict[str, Callable[..., Expander]] = {
-    "fcplus": layered.fcplus,
-    "fc": layered.fc,
-    "jellyfish": flat.jellyfish,
-    "xpander": flat.xpander,
-    "slimfly": flat.slimfly,
-    "equal-cost-clos": folded.equal_cost_clos,
-}
+    "fcplus": layered.fcplus, "fc": layered.fc, "jellyfish": flat.jellyfish, "xpander": flat.xpander,
+    "slimfly": flat.slimfly, "equal-cost-clos": folded.equal_cost_clos,
+}  # fmt: skip
 
 
 @lru_cache(maxsize=16)

@@ -14,9 +14,8 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-from detour.base.arrays import Int32Array
+from detour.base.arrays import FloatArray, Int32Array, Int64Array
 from detour.base.errors import DetourError
 from detour.topo.expander.layered import EXPANDER_PORTS
 from detour.topo.expander.network import Expander, switch_count
@@ -64,13 +63,9 @@ def _flat(family: str, spec: str, n: int, hosts: int, wire: Callable[[], Int32Ar
 
 
 def ordered_network(
-    family: str,
-    spec: str,
-    hosts: Int32Array,
-    links: Int32Array,
-    speed: NDArray[np.float64] | None = None,
-    delay_ps: NDArray[np.int64] | None = None,
-) -> Expander:
+    family: str, spec: str, hosts: Int32Array, links: Int32Array, speed: FloatArray | None = None,
+    delay_ps: Int64Array | None = None,
+) -> Expander:  # fmt: skip
     """Every switch is a layer: switch 0 the highest, the others below it in the order of a breadth-first search. The
     links join all switches; see `Expander` for what is given."""
     n = hosts.size
@@ -80,7 +75,7 @@ def ordered_network(
     return Expander(family, spec, *parts, layers=n, speed=speed, delay_ps=delay_ps).checked()
 
 
-def breadth_first(n: int, links: Int32Array, root: int) -> NDArray[np.int64]:
+def breadth_first(n: int, links: Int32Array, root: int) -> Int64Array:
     """Of `n` switches those that `links` (each from its first end to its second) join to `root`, nearest first; of one
     switch's neighbours those that its own links lead to come before those whose links lead to it, each by number."""
     import networkx  # takes a tenth of a second, and most commands need none of it
@@ -93,9 +88,6 @@ def breadth_first(n: int, links: Int32Array, root: int) -> NDArray[np.int64]:
     graph = networkx.empty_graph(n)
     edges = networkx.generic_bfs_edges(graph, root, neighbours.__getitem__)
     return np.array([root, *(b for _, b in edges)], np.int64)
-
-
-# -- Slim Fly ------------------------------------------------------------------------------------------------
 
 
 def slimfly(n: int, s: int, hosts: int | None = None, p: int = EXPANDER_PORTS) -> Expander:

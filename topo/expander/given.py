@@ -45,14 +45,14 @@ def expander_of_graph(
         count[number[node]] = _hosts(spec, f"node {node}", data.get("hosts", usual))
     if (count > 0).sum() < 2:
         raise DetourError(f"{spec}: {len(number)} switches, {(count > 0).sum()} of them with hosts; it takes two")
-    said = [data["gbps"] for _, _, data in graph.edges(data=True) if "gbps" in data]
-    usual_gbps = gbps or max(said, default=USUAL_GBPS)
+    rates = [data["gbps"] for _, _, data in graph.edges(data=True) if "gbps" in data]
+    usual_gbps = gbps or max(rates, default=USUAL_GBPS)
     links, speed, delay = _links(graph, spec, number, usual_gbps, delay_ns)
     busiest = np.bincount(links.ravel(), minlength=len(number)).max(initial=0)
     if busiest > MAX_DEGREE:
         raise DetourError(f"{spec}: a switch has {busiest} links to others; at most {MAX_DEGREE} can be numbered")
     network = ordered_network(GIVEN, spec, count, links, speed, delay)
-    return replace(network, rate_bps=round(1e9 * usual_gbps)) if said else network
+    return replace(network, rate_bps=round(1e9 * usual_gbps)) if rates else network
 
 
 _remembered: dict[str, Expander] = {}
@@ -89,8 +89,8 @@ def _links(
     for a, b, data in graph.edges(data=True):
         what = f"the link {a}-{b}"
         ends.append(sorted((number[a], number[b])))
-        said = data.get("speed", data["gbps"] / usual_gbps if "gbps" in data else 1)
-        speed.append(_quantity(spec, what, "speed", said, MAX_SPEED if "speed" in data else math.inf))
+        relative = data.get("speed", data["gbps"] / usual_gbps if "gbps" in data else 1)
+        speed.append(_quantity(spec, what, "speed", relative, MAX_SPEED if "speed" in data else math.inf))
         if speed[-1] == 0:
             raise DetourError(f"{spec}: {what}: speed 0 carries nothing")
         ns = data.get("delay_ns", delay_ns)

@@ -70,7 +70,10 @@ def grow(network: Expander, count: int) -> Growth:
     now = doubled if layered and count else network
     steps = []
     for number in range(count):
-        rng = np.random.default_rng([*_identity(network), number])
+        graph = network.links.tobytes() + network.hosts.tobytes()
+        rng = np.random.default_rng(
+            [*hashlib.sha256(graph if network.family == GIVEN else network.spec.encode()).digest()[:16], number]
+        )
         if layered:
             rows, between = _in_gaps(network, now, rng)
         else:
@@ -84,12 +87,6 @@ def grow(network: Expander, count: int) -> Growth:
     return Growth(grown, tuple(steps))
 
 
-def _identity(network: Expander) -> bytes:
-    """What tells a network from others: its text, or if that names a file, what was in it, wherever the file is."""
-    graph = network.links.tobytes() + network.hosts.tobytes()
-    return hashlib.sha256(graph if network.family == GIVEN else network.spec.encode()).digest()[:16]
-
-
 def _median(values: Int32Array) -> int:
     """The lower one of two."""
     return int(np.sort(values)[(values.size - 1) // 2])
@@ -100,14 +97,14 @@ def _in_gaps(network: Expander, now: Expander, rng: np.random.Generator) -> tupl
     degree, low = int(network.degrees[0]), now.layer.min(axis=1)
     whole = now.layer.max(axis=1) - low == 2
     if network.family == "fc":
-        wanted = dict(enumerate(gap_degrees(degree, network.layers), 1))
+        degrees = dict(enumerate(gap_degrees(degree, network.layers), 1))
     else:
         group = layers_per_group(degree, int(network.virtual.max()))
         starts = range(2, network.layers, group)
-        wanted = {1: 1, **{start + int(rng.integers(group)): group for start in starts}}
+        degrees = {1: 1, **{start + int(rng.integers(group)): group for start in starts}}
     rows: list[int] = []
     taken: set[int] = set()
-    for gap, count in wanted.items():
+    for gap, count in degrees.items():
         some = _apart(now, np.flatnonzero(whole & (low == 2 * gap)), count, taken, rng)
         if len(some) < count:
             raise _too_few(now, len(some), count)
@@ -148,9 +145,9 @@ def _apart(now: Expander, rows: Int64Array, count: int, taken: set[int], rng: np
     return apart
 
 
-def _too_few(now: Expander, found: int, count: int) -> DetourError:
+def _too_few(now: Expander, rewired: int, count: int) -> DetourError:
     return DetourError(
-        f"{now.spec}: {found} links without a switch in common are left where {count} are wanted for a new"
+        f"{now.spec}: {rewired} links without a switch in common are left where {count} are wanted for a new"
         f" one; build a larger network instead"
     )
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
+from detour.base.arrays import Int32Array, Int64Array
 from detour.base.errors import DetourError
 from detour.topo.expander.network import Expander, switch_count
 from detour.topo.expander.wiring import SwitchPair, join
@@ -53,17 +53,9 @@ def fcplus(
 
     Layers of a group are of equal size; a virtual switch of a group has N_gl links up and as many down.
 
-    Args:
-        n: switches.
-        s: links of a switch to others.
-        v: virtual switches of a switch; None: the paper's strategy.
-        hosts: of a switch; None: p - s.
-        p: ports of a switch.
-        seed: of the assignment and the wiring.
-
-    Raises:
-        DetourError: the rule that the parameters break.
-    """
+    `n`: switches. `s`: links of a switch to others. `v`: virtual switches of a switch; None: the paper's strategy.
+    `hosts`: of a switch; None: p - s. `p`: ports of a switch. `seed`: of the assignment and the wiring. Raises
+    `DetourError`: the rule that the parameters break."""
     v = choose_v(s) if v is None else v
     group = layers_per_group(s, v)
     hosts = p - s if hosts is None else hosts
@@ -84,7 +76,7 @@ def fcplus(
 
 
 def _wired(
-    family: str, spec: str, hosts: int, at: NDArray[np.int32], degree: NDArray[np.int64], rng: np.random.Generator
+    family: str, spec: str, hosts: int, at: Int32Array, degree: Int64Array, rng: np.random.Generator
 ) -> Expander:
     """Joins adjacent layers at random: `degree[j]` links up and as many down for virtual switch j+1, none beyond the
     ends."""
@@ -103,13 +95,10 @@ def _wired(
     return Expander(family, spec, np.full(at.shape[1], hosts, np.int32), *parts, layers=int(at.max())).checked()
 
 
-def _stubs(at: NDArray[np.int32], degree: NDArray[np.int64], layer: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def _stubs(at: Int32Array, degree: Int64Array, layer: int) -> tuple[Int32Array, Int32Array]:
     """(switches, their virtual switches from 0) in a layer, an entry for every link to one side."""
     j, i = np.nonzero(at == layer)
     return np.repeat(i, degree[j]).astype(np.int32), np.repeat(j, degree[j]).astype(np.int32)
-
-
-# -- FC ------------------------------------------------------------------------------------------------------
 
 
 def gap_degrees(s: int, k: int) -> list[int]:

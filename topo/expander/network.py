@@ -16,13 +16,11 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from detour.base.arrays import Int32Array, Int32s2
+from detour.base.arrays import FloatArray, Int32Array, Int32s2, Int64Array
 from detour.base.errors import DetourError
-from detour.topo.builder import Builder, check_limits
 from detour.topo.failures import Failures, dead_links
-from detour.topo.topology import Topology
+from detour.topo.topology import Builder, Topology, check_limits
 
 
 class Channels(NamedTuple):
@@ -44,8 +42,7 @@ class Expander:
     1; `hosts` (N,) hosts of every switch; `layers` k; `down`: rows of `links` that carry nothing. Columns and ports are
     those of the whole network, whatever is down. `speed` (E,): what a link carries, in multiples of what one to a host
     does (None: 1); `delay_ps` (E,), -1 for what a fabric's settings say (None: -1); `rate_bps`: of a host's link (0: as
-    they say).
-    """
+    they say)."""
 
     family: str
     spec: str
@@ -55,8 +52,8 @@ class Expander:
     layer: Int32Array
     layers: int
     down: frozenset[int] = frozenset()
-    speed: NDArray[np.float64] | None = None
-    delay_ps: NDArray[np.int64] | None = None
+    speed: FloatArray | None = None
+    delay_ps: Int64Array | None = None
     rate_bps: int = 0
 
     def __hash__(self) -> int:
@@ -76,7 +73,7 @@ class Expander:
         return self.without(row for row, link in enumerate(links) if link.index in dead)
 
     @cached_property
-    def speeds(self) -> NDArray[np.float64]:
+    def speeds(self) -> FloatArray:
         """(E,) what every link carries in one direction, 0 if it is down."""
         carried = np.ones(len(self.links)) if self.speed is None else self.speed.copy()
         carried[sorted(self.down)] = 0.0

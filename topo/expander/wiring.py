@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from detour.base.arrays import Int32Array
 from detour.base.errors import DetourError
 
-Ends = NDArray[np.int32]
+Ends = Int32Array
 SwitchPair = tuple[int, int]
 
 _ROUNDS = 400  # swaps tried for every link before a wiring is given up
@@ -25,17 +25,10 @@ def join(
 ) -> tuple[Ends, Ends]:
     """Links stub a[i] to a stub of b, each of them once; adds the links to `taken`.
 
-    Args:
-        a: (links,) switches, one entry a stub.
-        b: (links,) switches, one entry a stub.
-        taken: links that exist already and may not be made again.
-        rng: where chance comes from.
-        what: what is wired, for the error.
-        mix: a and b are halves of one set of stubs, so that any two may be joined.
-
-    Raises:
-        DetourError: the stubs cannot be joined without loops or parallel links, as far as random swaps can tell.
-    """
+    `a`: (links,) switches, one entry a stub; `b`: (links,) switches, one entry a stub; `taken`: links that exist
+    already and may not be made again; `rng`: where chance comes from; `what`: what is wired, for the error; `mix`: a
+    and b are halves of one set of stubs, so that any two may be joined. Raises `DetourError`: the stubs cannot be
+    joined without loops or parallel links, as far as random swaps can tell."""
     for _ in range(_RESTARTS):
         left, right = _shuffled(a, b, rng, mix)
         links = _Links(left, right, taken)

@@ -19,10 +19,10 @@ export class Builder {
     });
   }
 
-  wrong(text) { this.view.page.answer(this.said, () => { throw new Error(text); }); }
+  wrong(text) { this.view.page.answer(this.reply, () => { throw new Error(text); }); }
 
   element() {
-    this.said = this.view.page.answerOf("build");
+    this.reply = this.view.page.answerOf("build");
     const { view } = this, program = view.program;
     const where = make("input", program ? { type: "number", min: 0, max: 510, value: this.port, id: "port", "aria-label": "port by which it comes in" }
       : { value: this.source, placeholder: `from, like ${view.page.store.examples.source}`, list: "names", id: "sender", "aria-label": "host that sends it" });
@@ -35,7 +35,7 @@ export class Builder {
     const all = view.button("In all ways", "buildall", () => view.traced(change("trace_frame", this.asked(true))));
     const again = program ? view.button("Restart the switch", "restart", async () => { await change("restart", {}); return "registers and counters are empty again"; }) : null;
     this.draw();
-    return make("div", {}, make("form", { class: "row", onsubmit: (event) => event.preventDefault() }, make("label", {}, program ? "port " : "sender "), where, send, all, again, this.said), this.parts, this.hex);
+    return make("div", {}, make("form", { class: "row", onsubmit: (event) => event.preventDefault() }, make("label", {}, program ? "port " : "sender "), where, send, all, again, this.reply), this.parts, this.hex);
   }
 
   asked(allWays) {
@@ -43,27 +43,27 @@ export class Builder {
     return this.view.program ? { frame, port: this.port, all_ways: allWays } : { source: this.source, frame, all_ways: allWays };
   }
 
-  async take(said) {  // begins with a data packet of two hosts
-    const { frame, port } = await get("frame", said);
-    this.source = said.source;
+  async take(packet) {  // begins with a data packet of two hosts
+    const { frame, port } = await get("frame", packet);
+    this.source = packet.source;
     this.port = port;
     const sender = document.getElementById("sender");
-    if (sender) sender.value = said.source;
+    if (sender) sender.value = packet.source;
     this.set(bytesOf(frame));
   }
 
   set(bytes) { this.bytes = bytes; this.draw(); }
 
   draw() {
-    const found = dissect(this.pipeline, this.bytes, this.port);
-    this.bytes = longEnough(found.bytes, 8 * Math.min(SHORTEST, 14));
+    const read = dissect(this.pipeline, this.bytes, this.port);
+    this.bytes = longEnough(read.bytes, 8 * Math.min(SHORTEST, 14));
     this.hex.value = hexOf(this.bytes);
     const open = new Set([...this.parts.querySelectorAll("details[open]")].map((part) => part.dataset.header));
-    const turns = [...found.turns];
+    const turns = [...read.turns];
     this.parts.replaceChildren(
-      ...found.headers.map((header) => this.header(header, open.has(header.name) || this.parts.childElementCount === 0)),
+      ...read.headers.map((header) => this.header(header, open.has(header.name) || this.parts.childElementCount === 0)),
       ...turns.map((turn) => this.turn(turn)),
-      make("p", { class: "soft" }, `${found.length / 8} bytes of headers, ${Math.max(0, this.bytes.length - Math.ceil(found.length / 8))} bytes behind them`));
+      make("p", { class: "soft" }, `${read.length / 8} bytes of headers, ${Math.max(0, this.bytes.length - Math.ceil(read.length / 8))} bytes behind them`));
   }
 
   header({ name, fields }, open) {

@@ -57,19 +57,19 @@ function extract(pipeline, run, op) {
     run.counts.set(name, number + 1);
     name = pipeline.headers[op.extract].members[number] ?? `${name}[${number}]`;
   }
-  const found = [];
+  const cut = [];
   let at = run.at;
   for (const [field, width] of fields) {
     const bits = width === "*" ? Number(evaluate(run, { type: "expression", value: op.length }) ?? 0n) : width;
     run.bytes = longEnough(run.bytes, at + bits);
     const value = bitsAt(run.bytes, at, bits), path = `${name}.${field}`;
-    found.push({ field, offset: at, bits, value });
+    cut.push({ field, offset: at, bits, value });
     run.values.set(path, value);
     run.where.set(path, [at, bits]);
     if (op.stack) { run.values.set(`${op.extract}.${field}`, value); run.where.set(`${op.extract}.${field}`, [at, bits]); }
     at += bits;
   }
-  run.headers.push({ name, fields: found });
+  run.headers.push({ name, fields: cut });
   run.at = at;
 }
 

@@ -231,8 +231,8 @@ export class Picture {
   at(px, py) {
     const x = (px - this.x) / this.scale, y = (py - this.y) / this.scale, slack = 4 / this.scale;
     for (const [kind, nodes, reach] of [["switch", this.store.graph.switches, SWITCH], ["host", this.store.graph.hosts, HOST]]) {
-      const found = nodes.find((node) => Math.hypot(node.x - x, node.y - y) < reach + slack);
-      if (found) return { kind, name: found.name };
+      const node = nodes.find((node) => Math.hypot(node.x - x, node.y - y) < reach + slack);
+      if (node) return { kind, name: node.name };
     }
     let best = null, least = 4 + slack;
     for (const link of this.store.graph.links) {
@@ -243,16 +243,16 @@ export class Picture {
   }
 
   pick(px, py) {
-    const found = this.at(px, py);
-    if (found) this.picked(found.kind, found.name);
+    const place = this.at(px, py);
+    if (place) this.picked(place.kind, place.name);
   }
 
   tell(px, py) {
-    const found = this.at(px, py);
-    this.hint.hidden = !found;
-    this.canvas.style.cursor = found ? "pointer" : "default";
-    if (!found) return;
-    this.hint.textContent = found.kind === "link" ? this.linkText(this.store.links.get(found.name)) : found.name;
+    const place = this.at(px, py);
+    this.hint.hidden = !place;
+    this.canvas.style.cursor = place ? "pointer" : "default";
+    if (!place) return;
+    this.hint.textContent = place.kind === "link" ? this.linkText(this.store.links.get(place.name)) : place.name;
     this.hint.style.left = `${Math.min(px + 14, this.wide - this.hint.offsetWidth - 8)}px`;
     this.hint.style.top = `${Math.min(py + 14, this.high - this.hint.offsetHeight - 8)}px`;
   }

@@ -31,9 +31,9 @@ export class PacketView {
     const pipeline = await this.pipeline();
     this.graph.show(pipeline);
     if (!given.id) { this.packet = null; this.page.inside(false); }
-    this.said = this.page.answerOf("packet");
+    this.reply = this.page.answerOf("packet");
     if (given.id && String(this.packet?.id) !== given.id) await this.load(given);
-    else if (given.source && given.target && given.way === "all" && await this.page.answer(this.said, () => this.ways(given))) return [];
+    else if (given.source && given.target && given.way === "all" && await this.page.answer(this.reply, () => this.ways(given))) return [];
     this.body = make("div", { id: "packet" });
     const asking = make("details", { "data-keep": "ask", id: "ask" }, make("summary", {}, this.program ? "Build a packet" : "Which packet"), ...this.forms(given, pipeline));
     asking.open = !this.packet;
@@ -68,14 +68,14 @@ export class PacketView {
     if (this.program) return [this.builder.element()];
     if (this.page.store.state.status.target === "bmv2") return [make("p", { id: "opaque" }, "BMv2’s switches cannot be looked into. A fabric of the engine can: detour up --target engine.")];
     const fields = pathFields(this.page, given);
-    const said = () => Object.fromEntries(fields.map((each) => [each.name, each.value.trim()]).filter(([, value]) => value));
+    const values = () => Object.fromEntries(fields.map((each) => [each.name, each.value.trim()]).filter(([, value]) => value));
     const form = make("form", { class: "row" }, ...fields, make("button", { type: "submit", id: "ways", title: "through a copy of the tables: nothing is sent" }, "Follow all ways"),
       this.button("Send one", "sendone", async () => {
-        const { sport, ...rest } = said();
+        const { sport, ...rest } = values();
         await this.traced(change("trace", sport ? { ...rest, sport: Number(sport) } : rest));
       }),
-      make("button", { type: "button", id: "take", onclick: () => this.page.answer(this.said, () => this.builder.take(said())) }, "Build"), this.said);
-    form.addEventListener("submit", (event) => { event.preventDefault(); this.page.go("packet", { ...said(), way: "all" }); });
+      make("button", { type: "button", id: "take", onclick: () => this.page.answer(this.reply, () => this.builder.take(values())) }, "Build"), this.reply);
+    form.addEventListener("submit", (event) => { event.preventDefault(); this.page.go("packet", { ...values(), way: "all" }); });
     return [form, this.builder.element()];
   }
 
@@ -94,22 +94,22 @@ export class PacketView {
 
   async ways({ source, target, sport, usid }) {
     const query = Object.fromEntries(Object.entries({ source, target, sport, usid }).filter(([, value]) => value));
-    const found = await get("ways", query);
-    this.page.replace("packet", { id: String(found.id) });
+    const packet = await get("ways", query);
+    this.page.replace("packet", { id: String(packet.id) });
   }
 
   // -- where the packet went ----------------------------------------------------------------------------------
 
   // Hops by the branches that are chosen: numbers of hops, and what becomes of the packet in the last one.
   way() {
-    const found = [], { hops } = this.packet;
+    const taken = [], { hops } = this.packet;
     let number = hops.length ? 0 : -1;
-    while (number >= 0 && !found.some((hop) => hop.number === number)) {
+    while (number >= 0 && !taken.some((hop) => hop.number === number)) {
       const line = along(hops[number].trace, this.chosen.get(number));
-      found.push({ number, ...line });
+      taken.push({ number, ...line });
       number = this.next(number, line.outcome);
     }
-    return found;
+    return taken;
   }
 
   next(number, outcome) {
@@ -166,9 +166,9 @@ export class PacketView {
   }
 
   openSwitch(name) {  // by a click in the picture; whether the packet passes there
-    const found = this.packet && this.way().find((hop) => this.packet.hops[hop.number].switch === name);
-    if (found) this.open(found.number);
-    return Boolean(found);
+    const hop = this.packet && this.way().find((hop) => this.packet.hops[hop.number].switch === name);
+    if (hop) this.open(hop.number);
+    return Boolean(hop);
   }
 
   forks() {

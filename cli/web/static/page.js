@@ -28,9 +28,9 @@ class Page {
     this.packet = new PacketView(this, $("pipeline"));
     const buttons = { pause: $("pause"), live: $("live"), speed: $("speed") };
     this.time = new TimeLine($("time"), $("when"), buttons, this.store, () => this.moment(), () => this.stamp());
-    this.wanted = null;
+    this.asked = null;
     this.count = 0;
-    this.told = -1;
+    this.logged = -1;
     this.answers = new Map();
     this.about(state);
     this.names();
@@ -80,9 +80,9 @@ class Page {
     $("outside").addEventListener("click", () => this.toggleInside(false));
     addEventListener("keydown", (event) => this.key(event));
     listen((message) => {
-      if (message.history && this.fresh) { this.fresh = false; this.store.clear(); this.told = -1; $("events").replaceChildren(); }
+      if (message.history && this.fresh) { this.fresh = false; this.store.clear(); this.logged = -1; $("events").replaceChildren(); }
       this.store.add(message.history ?? [message]);
-      if (message.gone) this.said(message.gone, true);
+      if (message.gone) this.report(message.gone, true);
       if (message.over) this.store.state.live = false;
       if (message.whole && this.kind === "run") this.opened();
       if (this.store.at === null) this.moment(); else this.time.draw();
@@ -92,9 +92,9 @@ class Page {
   // A run is all there: it begins, or stands still at the time that the address names.
   opened() {
     if (!this.store.samples.length) return;
-    if (this.wanted !== null) this.time.seek(this.wanted);
+    if (this.asked !== null) this.time.seek(this.asked);
     else if (!this.store.state.live) this.time.begin();
-    this.wanted = null;
+    this.asked = null;
   }
 
   // Where a run stands still, its time is in the address.
@@ -163,11 +163,11 @@ class Page {
     if ("t" in this.given) {  // microseconds of a run
       const at = Number(this.given.t) / 1e6;
       delete this.given.t;
-      if (this.store.samples.length && Number.isFinite(at)) this.time.seek(at); else this.wanted = Number.isFinite(at) ? at : null;
+      if (this.store.samples.length && Number.isFinite(at)) this.time.seek(at); else this.asked = Number.isFinite(at) ? at : null;
     }
     $("unknown").textContent = "";
-    const known = this.store[KNOWN[this.view]];
-    if (known && !known.has(this.given.name)) { this.missing(`${this.view} ${this.given.name}`); this.view = this.tabs[0]; this.given = {}; }
+    const named = this.store[KNOWN[this.view]];
+    if (named && !named.has(this.given.name)) { this.missing(`${this.view} ${this.given.name}`); this.view = this.tabs[0]; this.given = {}; }
     if (this.view !== "packet") this.inside(false);
     this.picture.lit = [];
     this.picture.chosen = this.given.name ?? null;
@@ -218,8 +218,8 @@ class Page {
     const given = { source, target };
     if (kind === "sport") given.sport = rest;
     else given.usid = usids(rest);
-    const found = await get("path", given).catch(() => null);
-    if (found) this.light([source, ...found.hops.map((hop) => hop.switch), target]);
+    const path = await get("path", given).catch(() => null);
+    if (path) this.light([source, ...path.hops.map((hop) => hop.switch), target]);
   }
 
   // Where a form of this view says what came of it: the same element each time that it is drawn anew.
@@ -234,13 +234,13 @@ class Page {
     const say = (parts, wrong) => {
       place.classList.toggle("bad", wrong);
       place.replaceChildren(...parts.filter(Boolean));
-      if (typeof parts[0] === "string") this.said(parts[0], wrong);
+      if (typeof parts[0] === "string") this.report(parts[0], wrong);
     };
     place.replaceChildren("…");
     try { say([await work()].flat(), false); return true; } catch (error) { say([error.message], true); return false; }
   }
 
-  said(text, wrong = false) { this.line("answer", this.kind === "program" ? "" : this.store.clock(this.store.samples.at(-1)?.t ?? 0), text, wrong); }
+  report(text, wrong = false) { this.line("answer", this.kind === "program" ? "" : this.store.clock(this.store.samples.at(-1)?.t ?? 0), text, wrong); }
 
   line(kind, time, text, wrong = false) {
     const line = make("div", { "data-kind": LOGGED[kind] ?? "fabric", class: wrong ? "bad" : "" }, make("b", {}, time), text);
@@ -263,10 +263,10 @@ class Page {
 
   log() {
     const now = this.kind === "run" ? (this.store.now?.t ?? 0) : Infinity;  // what is played back is told when it happens
-    if (this.kind === "run" && now < this.told) { $("events").replaceChildren(); this.told = -1; }
-    const fresh = this.store.events.filter((event) => event.t > this.told && event.t <= now);
+    if (this.kind === "run" && now < this.logged) { $("events").replaceChildren(); this.logged = -1; }
+    const fresh = this.store.events.filter((event) => event.t > this.logged && event.t <= now);
     for (const event of fresh) event.kind === "reroute" ? this.moved(event) : this.line(event.kind, this.store.clock(event.t), event.text);
-    if (fresh.length) this.told = fresh.at(-1).t;
+    if (fresh.length) this.logged = fresh.at(-1).t;
     $("mode").textContent = this.mode();
   }
 }

@@ -62,9 +62,9 @@ export function flows(page) {
 // -- the one that was chosen ---------------------------------------------------------------------------------
 
 export function link(page, name) {
-  const { store } = page, found = store.links.get(name), now = store.of(found);
+  const { store } = page, cable = store.links.get(name), now = store.of(cable);
   const impaired = store.now?.impaired.find((row) => row.link === name);
-  const rows = found.places.map((place, i) => ({ place, port: found.ports[i] })).filter(({ place }) => place >= 0);
+  const rows = cable.places.map((place, i) => ({ place, port: cable.ports[i] })).filter(({ place }) => place >= 0);
   const value = (what) => (row) => (store.now ? store.now[what][row.place] : 0);
   const columns = [
     ["from", (row) => row.port], ["use", (row) => percent(value("use")(row)), true], ...counted(value),
@@ -73,9 +73,9 @@ export function link(page, name) {
   const rate = make("input", { type: "number", min: "1", max: "100", value: "50", "aria-label": "percent of its rate" });
   const loss = make("input", { type: "number", min: "0", max: "99", step: "0.1", value: "1", "aria-label": "percent of frames lost" });
   return [
-    make("h2", {}, `Link ${name}`), make("p", { class: now.up ? "soft" : "bad" }, `${found.kind}, ${state}`),
+    make("h2", {}, `Link ${name}`), make("p", { class: now.up ? "soft" : "bad" }, `${cable.kind}, ${state}`),
     table(columns, rows),
-    ...over(page, (s) => store.of(found, s).use, "Use", percent, 1), ...over(page, (s) => store.of(found, s).queue, "Queue", packets),
+    ...over(page, (s) => store.of(cable, s).use, "Use", percent, 1), ...over(page, (s) => store.of(cable, s).queue, "Queue", packets),
     acts(page, "state",
       act("Fail", async () => tables("down", name, await change("fail", { name })), page, { id: "fail" }),
       act("Heal", async () => tables("back", name, await change("heal", { name })), page, { id: "heal" })),
@@ -104,24 +104,24 @@ function switchOfRun(page, name) {
 }
 
 function clients(p4runtime) {
-  const found = p4runtime.clients ?? [];
+  const controllers = p4runtime.clients ?? [];
   const columns = [["role", (r) => r.role || "default"], ["election id", (r) => r.election_id ?? "–"], ["", (r) => (r.primary ? "primary" : "backup")], ["from", (r) => r.peer]];
-  return found.length ? table(columns, found) : null;
+  return controllers.length ? table(columns, controllers) : null;
 }
 
 export async function switchPanel(page, name) {
   if (page.kind === "run") return switchOfRun(page, name);
-  const { store } = page, found = await get("switch", { name });
-  const ports = Object.entries(found.ports).map(([port, counts]) => ({ port, ...counts }));
+  const { store } = page, node = await get("switch", { name });
+  const ports = Object.entries(node.ports).map(([port, counts]) => ({ port, ...counts }));
   const mine = store.state.directions.map((d, i) => [d.from, i]).filter(([from]) => from.startsWith(`${name}:`));
-  const byTable = Map.groupBy ? Map.groupBy(found.entries, (row) => row.table) : group(found.entries);
+  const byTable = Map.groupBy ? Map.groupBy(node.entries, (row) => row.table) : group(node.entries);
   const entry = [["match", (row) => row.match], ["action", (row) => row.action], ["priority", (row) => row.priority || "", true]];
   return [
     make("h2", {}, `Switch ${name}`),
-    make("p", { class: "soft" }, `group ${found.group}, uSID ${found.node_id.toString(16)}, device id ${found.p4runtime.device_id}`),
-    make("p", { class: "soft" }, `P4Runtime ${found.p4runtime.address}; primary: ${found.p4runtime.primary}`),
-    clients(found.p4runtime),
-    found.p4runtime.lost ? make("p", { class: "bad" }, found.p4runtime.lost) : null,
+    make("p", { class: "soft" }, `group ${node.group}, uSID ${node.node_id.toString(16)}, device id ${node.p4runtime.device_id}`),
+    make("p", { class: "soft" }, `P4Runtime ${node.p4runtime.address}; primary: ${node.p4runtime.primary}`),
+    clients(node.p4runtime),
+    node.p4runtime.lost ? make("p", { class: "bad" }, node.p4runtime.lost) : null,
     ...over(page, (s) => mine.reduce((sum, [, i]) => sum + s.queue[i], 0), "Queues", packets),
     acts(page, "state",
       act("Fail", async () => tables("down", name, await change("fail", { name })), page),
@@ -130,7 +130,7 @@ export async function switchPanel(page, name) {
     table([["port", (r) => r.port, true], ["in", (r) => r.rx_packets, true], ["out", (r) => r.tx_packets, true],
       ["marked", (r) => r.marked_packets, true]], ports),
     make("h3", {}, "What became of packets"),
-    make("p", {}, Object.entries(found.verdicts).map(([verdict, count]) => `${verdict} ${count}`).join(", ") || "nothing yet"),
+    make("p", {}, Object.entries(node.verdicts).map(([verdict, count]) => `${verdict} ${count}`).join(", ") || "nothing yet"),
     make("h3", {}, "Tables"),
     ...[...byTable].map(([named, rows]) => make("details", { "data-keep": `${name} ${named}` },
       make("summary", {}, `${named} (${rows.length})`), table(entry, rows.slice(0, 500)))),
@@ -138,16 +138,16 @@ export async function switchPanel(page, name) {
 }
 
 function group(rows) {
-  const found = new Map();
-  for (const row of rows) found.set(row.table, [...(found.get(row.table) ?? []), row]);
-  return found;
+  const tables = new Map();
+  for (const row of rows) tables.set(row.table, [...(tables.get(row.table) ?? []), row]);
+  return tables;
 }
 
 export function host(page, name) {
-  const found = page.store.nodes.get(name);
+  const node = page.store.nodes.get(name);
   const to = field(`to, like ${page.store.examples.target}`, { list: "names" });
   return [
-    make("h2", {}, `Host ${name}`), make("p", { class: "soft" }, `at ${found.switch}`),
+    make("h2", {}, `Host ${name}`), make("p", { class: "soft" }, `at ${node.switch}`),
     acts(page, "to", to,
       make("button", { type: "button", onclick: () => page.go("path", { source: name, target: to.value.trim() }) }, "Path"),
       make("button", { type: "button", onclick: () => page.go("packet", { source: name, target: to.value.trim() }) }, "Packet")),
@@ -164,10 +164,10 @@ export async function flow(page, name) {
   const { paths } = page.kind === "fabric" && !now && store.knows(name) ? { paths: [] } : await get("flow", { name });
   const of = (what) => (s) => s.flows.find((row) => row.name === name)?.[what] ?? 0;
   const probe = act("Probe all candidates", async () => {
-    const found = await change("probe", { source, target });
-    return [`${found.paths.length} candidates of ${name}`,
+    const probed = await change("probe", { source, target });
+    return [`${probed.paths.length} candidates of ${name}`,
       table([["path", (r) => r.path], ["waits, ms", (r) => (r.delay_ns === null ? "no answer" : (r.delay_ns / 1e6).toFixed(3)), true],
-        ["switches", (r) => r.switches.join(" ")]], found.paths, (r) => page.light([source, ...r.switches, target]))];
+        ["switches", (r) => r.switches.join(" ")]], probed.paths, (r) => page.light([source, ...r.switches, target]))];
   }, page);
   if (paths.length) page.lightPath(source, target, paths.at(-1));
   const list = field(`uSIDs, like ${store.examples.usids}`);
@@ -194,7 +194,7 @@ export function pathFields({ store: { examples } }, given) {
 
 export function path(page, given) {
   const fields = pathFields(page, given);
-  const found = make("div", { id: "hops" });
+  const hops = make("div", { id: "hops" });
   const form = make("form", { class: "row", id: "pathform" }, ...fields, make("button", { type: "submit" }, "Show"));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
@@ -205,11 +205,11 @@ export function path(page, given) {
       page.light([given.source, ...answer.hops.map((hop) => hop.switch), ...(answer.delivered ? [given.target] : [])]);
       const columns = [["switch", (hop) => hop.switch], ["in", (hop) => hop.in_port, true], ["out", (hop) => hop.out_port ?? "–", true],
         ...(given.usid ? [["comes with", (hop) => hop.address]] : []), ["because of", (hop) => hop.why]];
-      found.replaceChildren(make("p", { class: answer.delivered ? "" : "bad" }, `${answer.path}: ${answer.outcome}`),
+      hops.replaceChildren(make("p", { class: answer.delivered ? "" : "bad" }, `${answer.path}: ${answer.outcome}`),
         table(columns, answer.hops, (hop) => page.choose("switch", hop.switch)));
-    }, (error) => found.replaceChildren(make("p", { class: "error" }, error.message)));
+    }, (error) => hops.replaceChildren(make("p", { class: "error" }, error.message)));
   }
-  return [make("p", { class: "soft" }, "The hops of a packet, from the switches’ tables. Source ports from 0x8000 on are detours."), form, found];
+  return [make("p", { class: "soft" }, "The hops of a packet, from the switches’ tables. Source ports from 0x8000 on are detours."), form, hops];
 }
 
 export function traffic(page) {

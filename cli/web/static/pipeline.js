@@ -119,11 +119,11 @@ export class PipelineGraph {
   }
 
   look() {  // what is where the packet is comes into the middle: a part that fits the stage, else the node
-    const found = this.nodes.get(this.at);
-    if (!found || this.stage.hidden) return;
+    const node = this.nodes.get(this.at);
+    if (!node || this.stage.hidden) return;
     if (this.fitted) this.fit();
-    const { stage } = this, across = found.across * this.scale > stage.clientWidth ? found.x : this.wide / 2;
-    stage.scrollTo({ left: across * this.scale - stage.clientWidth / 2, top: found.y * this.scale - stage.clientHeight / 2 });
+    const { stage } = this, across = node.across * this.scale > stage.clientWidth ? node.x : this.wide / 2;
+    stage.scrollTo({ left: across * this.scale - stage.clientWidth / 2, top: node.y * this.scale - stage.clientHeight / 2 });
   }
 
   key(event) {

@@ -71,16 +71,16 @@ export class Store {
 
   // {use, queue, drops, marks, up} of a link, the busier direction.
   of(link, sample = this.now) {
-    const found = { use: 0, queue: 0, drops: 0, marks: 0, up: 1 };
+    const sums = { use: 0, queue: 0, drops: 0, marks: 0, up: 1 };
     for (const place of link.places) {
       if (place < 0 || !sample) continue;
-      found.use = Math.max(found.use, sample.use[place]);
-      found.queue = Math.max(found.queue, sample.queue[place]);
-      found.drops += sample.drops[place];
-      found.marks += sample.marks[place];
-      found.up &= sample.up[place];
+      sums.use = Math.max(sums.use, sample.use[place]);
+      sums.queue = Math.max(sums.queue, sample.queue[place]);
+      sums.drops += sample.drops[place];
+      sums.marks += sample.marks[place];
+      sums.up &= sample.up[place];
     }
-    return found;
+    return sums;
   }
 
   history(what, count = 120) {

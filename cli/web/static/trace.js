@@ -28,7 +28,7 @@ export class Places {
   }
 
   of(events) {
-    const found = [];
+    const places = [];
     let part = null, at = null, next = [];
     for (const event of events) {
       if (event.kind === "stage") {
@@ -46,18 +46,18 @@ export class Places {
         const inside = next.find((id) => this.holds(id, event, at));
         if (inside) { at = inside; next = this.code(this.onward(at)); }
       }
-      found.push(part === "parser" && event.kind !== "parser_transition" ? null : this.known(at));
+      places.push(part === "parser" && event.kind !== "parser_transition" ? null : this.inPipeline(at));
     }
     // What a parser state does comes before it says where it goes.
-    for (let i = found.length - 1, state = null; i >= 0; i--) {
+    for (let i = places.length - 1, state = null; i >= 0; i--) {
       if (events[i].kind === "stage") state = null;
-      else if (events[i].kind === "parser_transition") state = found[i];
-      else if (found[i] === null) found[i] = state;
+      else if (events[i].kind === "parser_transition") state = places[i];
+      else if (places[i] === null) places[i] = state;
     }
-    return found;
+    return places;
   }
 
-  known(id) { return id === "queue" || id === "deparser" || this.nodes.has(id) ? id : null; }
+  inPipeline(id) { return id === "queue" || id === "deparser" || this.nodes.has(id) ? id : null; }
 
   onward(id, label = null) {
     return (this.after.get(id) ?? []).filter((edge) => label === null || edge.label.split(", ").includes(label)).map((edge) => edge.to);
@@ -73,14 +73,14 @@ export class Places {
 
   // Edges that a packet took: from node to node, over statements that left no event.
   edges(places) {
-    const found = new Set();
+    const edges = new Set();
     let before = null;
     for (const at of places) {
       if (at === null || at === before) continue;
-      if (before !== null) for (const edge of this.way(before, at)) found.add(`${edge.from} ${edge.to}`);
+      if (before !== null) for (const edge of this.way(before, at)) edges.add(`${edge.from} ${edge.to}`);
       before = at;
     }
-    return found;
+    return edges;
   }
 
   way(from, to, most = 4) {
@@ -107,15 +107,15 @@ export function stateAfter(events, count, isMetadata) {
     if (event.kind === "parser_transition") {
       for (const { header, fields } of event.extracted ?? []) headers.set(header, { valid: true, came: fields, fields: { ...fields } });
     } else if (event.kind === "deparser_emit") {
-      const known = headers.get(event.header);
-      headers.set(event.header, { valid: true, came: known?.came ?? null, fields: { ...known?.fields, ...event.fields } });
+      const before = headers.get(event.header);
+      headers.set(event.header, { valid: true, came: before?.came ?? null, fields: { ...before?.fields, ...event.fields } });
     } else if (event.kind === "assign") {
       const cut = event.field.lastIndexOf("."), header = event.field.slice(0, cut), field = event.field.slice(cut + 1);
       if (isMetadata(event.field.slice(0, event.field.indexOf("."))) ) { variables.set(event.field, event.after); continue; }
-      const known = headers.get(header) ?? { valid: false, came: null, fields: {} };
-      if (field === "$valid$") known.valid = Boolean(event.after);
-      else known.fields[field] = event.after;
-      headers.set(header, known);
+      const before = headers.get(header) ?? { valid: false, came: null, fields: {} };
+      if (field === "$valid$") before.valid = Boolean(event.after);
+      else before.fields[field] = event.after;
+      headers.set(header, before);
     }
   }
   return { headers, variables };

@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 from detour.base.errors import DetourError
-from detour.engine.bmv2api.calls.part import CallPart
-from detour.engine.bmv2api.queues import QueueSetting
+from detour.engine.bmv2api.calls.part import CallPart, QueueSetting
 from detour.engine.bmv2api.replication import MirroringSession
 from detour.engine.bmv2api.types import InvalidMirroringOperation, MirroringCode, MirroringSessionConfig
 from detour.engine.pre import MAX_SESSION

@@ -27,11 +27,7 @@ def constant(value: Callable[[ProgramNames], Any]) -> Argument:
 
 
 def parse_integer(text: str, what: str, low: int = 0, high: int = INT31) -> int:
-    """A decimal number.
-
-    Raises:
-        CommandError: `what` is none, or out of range.
-    """
+    """A decimal number. Raises CommandError if `what` is none, or out of range."""
     try:
         number = int(text)
     except ValueError:
@@ -86,19 +82,17 @@ TABLE = named("TABLE", lambda program: program.tables)
 PROFILE = named("PROFILE", lambda program: program.profiles)
 
 
-def _action_of(owner: NamedTable | NamedProfile, name: str) -> NamedAction:
+def _parse_action(words: list[str], parsed: Parsed) -> NamedAction:
     """simple_switch_CLI wants the name to be that of one action in the whole program; here it may be that of one action
     of the table or profile alone."""
+    owner: NamedTable | NamedProfile = parsed.values[0]
+    name = words[0]
     suited = [action for full, action in owner.actions.items() if full == name or full.endswith(f".{name}")]
     action = owner.actions.get(name, suited[0] if len(suited) == 1 else None)
     if action is None:
         what = f"Table {owner.asked}" if isinstance(owner, NamedTable) else f"Action profile '{owner.asked}'"
         raise CommandError(f"{what} has no action {name}", allowed(owner.actions))
     return action.as_asked(name)
-
-
-def _parse_action(words: list[str], parsed: Parsed) -> NamedAction:
-    return _action_of(parsed.values[0], words[0])
 
 
 def _actions_of(kind: Callable[[ProgramNames], Names[Any]]) -> Callable[..., Collection[str]]:
@@ -110,13 +104,13 @@ ACTION_NAME = Argument("ACTION", _parse_action, names=_actions_of(lambda program
 PROFILE_ACTION = Argument("ACTION", _parse_action, names=_actions_of(lambda program: program.profiles))
 
 
-def _parse_parameters(words: list[str], parsed: Parsed) -> list[bytes]:
-    """Some put `=>` in front of them."""
-    return action_data(parsed.values[1], words[1:] if words[:1] == ["=>"] else words)
-
-
-PARAMETERS = Argument("PARAMETER...", _parse_parameters, least=0, most=REST)
-"""of the action, which is the second argument"""
+PARAMETERS = Argument(
+    "PARAMETER...",
+    lambda words, parsed: action_data(parsed.values[1], words[1:] if words[:1] == ["=>"] else words),
+    least=0,
+    most=REST,
+)
+"""of the action, which is the second argument; some put `=>` in front of them"""
 
 
 # -- keys

@@ -32,11 +32,7 @@ class Understood:
 
 
 def program_of(api: Api) -> ProgramNames:
-    """The program of a switch.
-
-    Raises:
-        DetourError: it has none, or is not reached.
-    """
+    """The program of a switch. Raises DetourError if it has none, or is not reached."""
     text = api.standard.bm_get_config()
     if not text:
         raise DetourError("the switch has no program yet")
@@ -48,20 +44,10 @@ def scope_of(api: Api) -> CommandScope:
     return CommandScope(program_of(api))
 
 
-def words_of(line: str) -> list[str]:
-    """A line's words; none for an empty line or a comment."""
-    text = line.strip()
-    return [] if text.startswith(_COMMENTS) else text.split()
-
-
 def understand(line: str, scope: CommandScope) -> CommandWork | None:
-    """What a line asks for; None: nothing.
-
-    Raises:
-        CommandError: it asks for nothing that could be done.
-    """
-    words = words_of(line)
-    if not words:
+    """What a line asks for; None: nothing. Raises CommandError if it asks for nothing that could be done."""
+    words = line.split()
+    if not words or words[0].startswith(_COMMENTS):
         return None
     name = words[0]
     if name == "shell" or name.startswith("!"):
@@ -74,11 +60,8 @@ def understand(line: str, scope: CommandScope) -> CommandWork | None:
 
 
 def understand_all(path: str | Path, text: str, scope: CommandScope) -> list[Understood]:
-    """All commands of a file.
-
-    Raises:
-        DetourError: `FILE:LINE: ...`, of the first line that asks for nothing that could be done.
-    """
+    """All commands of a file. Raises DetourError, `FILE:LINE: ...`, for the first line that asks for nothing that could
+    be done."""
     commands = []
     for number, line in enumerate(text.splitlines(), 1):
         try:
@@ -91,11 +74,8 @@ def understand_all(path: str | Path, text: str, scope: CommandScope) -> list[Und
 
 
 def carry_out(path: str | Path, commands: list[Understood], api: Api) -> Iterator[tuple[Understood, list[str]]]:
-    """Carries commands of a file out, one after the other, and gives what each of them says.
-
-    Raises:
-        DetourError: `FILE:LINE: ...`, of the first that the switch refuses; it says how many were carried out before.
-    """
+    """Carries commands of a file out, one after the other, and gives what each of them says. Raises DetourError,
+    `FILE:LINE: ...`, for the first that the switch refuses; it says how many were carried out before."""
     for done, command in enumerate(commands):
         output: list[str] = []
         try:
@@ -107,12 +87,9 @@ def carry_out(path: str | Path, commands: list[Understood], api: Api) -> Iterato
 
 
 def run_file(path: str | Path, api: Api, say: Say = lambda line: None) -> int:
-    """Carries out the commands of a file; all of them are checked against the program first, so that nothing is done
-    if one is wrong. Returns how many there were.
-
-    Raises:
-        DetourError: the file cannot be read; or `FILE:LINE: ...` with what is wrong and what is allowed.
-    """
+    """Carries out the commands of a file; all of them are checked against the program first, so that nothing is done if
+    one is wrong. Returns how many there were. Raises DetourError if the file cannot be read; or `FILE:LINE: ...` with
+    what is wrong and what is allowed."""
     commands = understand_all(path, read_text(Path(path)), scope_of(api))
     for _, output in carry_out(path, commands, api):
         for line in output:
@@ -121,11 +98,7 @@ def run_file(path: str | Path, api: Api, say: Say = lambda line: None) -> int:
 
 
 def help_text(words: list[str]) -> str:
-    """All commands, or how one of them is used.
-
-    Raises:
-        DetourError: there is none of that name.
-    """
+    """All commands, or how one of them is used. Raises DetourError if there is none of that name."""
     if not words:
         width = max(map(len, COMMANDS))
         return "\n".join(f"{name:{width}}  {COMMANDS[name].text}" for name in sorted(COMMANDS))

@@ -25,16 +25,15 @@ def _bitmap(numbers: Sequence[str], what: str) -> str:
         if int(text) in members:
             raise CommandError(f"Found duplicate {what} number '{text}'")
         members.add(int(text))
-    return "".join("1" if number in members else "0" for number in range(max(members, default=-1), -1, -1))
-
-
-def _ports_and_lags(words: list[str]) -> tuple[str, str]:
-    at = words.index("|") if "|" in words else len(words)
-    return _bitmap(words[:at], "port"), _bitmap(words[at + 1 :], "lag")
+    return f"{sum(1 << number for number in members):b}" if members else ""
 
 
 def _targets(least: int) -> Argument:
-    return Argument("PORT... [| LAG...]", lambda words, parsed: _ports_and_lags(words), least=least, most=REST)
+    def parse(words: list[str], parsed: object) -> tuple[str, str]:
+        at = words.index("|") if "|" in words else len(words)
+        return _bitmap(words[:at], "port"), _bitmap(words[at + 1 :], "lag")
+
+    return Argument("PORT... [| LAG...]", parse, least=least, most=REST)
 
 
 _GROUP, _NODE = integer("GROUP", "multicast group id"), integer("NODE", "node handle")
@@ -84,4 +83,4 @@ def mc_dump(api: Api) -> Iterable[str]:
 
 
 def _listed(numbers: Sequence[int]) -> str:
-    return ", ".join(str(number) for number in numbers)
+    return ", ".join(map(str, numbers))

@@ -105,11 +105,7 @@ class Names(dict[str, T]):
             self._suffixes.setdefault(".".join(parts[i:]), set()).add(name)
 
     def find(self, name: str) -> T:
-        """The object that a command means.
-
-        Raises:
-            CommandError: there is none of that name, or more than one.
-        """
+        """The object that a command means. Raises CommandError if there is none of that name, or more than one."""
         full_names = self._suffixes.get(name, set())
         if len(full_names) != 1:
             raise unknown(self.kind, name, full_names or self)

@@ -70,11 +70,7 @@ class Command:
         return " ".join(argument.usage for argument in self.arguments if argument.usage)
 
     def understand(self, words: list[str], scope: CommandScope) -> CommandWork:
-        """Parses the arguments.
-
-        Raises:
-            CommandError: the first thing that is wrong with them.
-        """
+        """Parses the arguments. Raises CommandError for the first thing that is wrong with them."""
         self._check_count(len(words))
         parsed = Parsed(scope)
         for argument in self.arguments:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from detour.engine.bmv2api import types
 from detour.engine.bmv2api.commands import values
 from detour.engine.bmv2api.commands.arguments import (
     ACTION_NAME,
@@ -24,17 +25,7 @@ from detour.engine.bmv2api.commands.arguments import (
 from detour.engine.bmv2api.commands.errors import CommandError
 from detour.engine.bmv2api.commands.program import NamedAction, NamedProfile, NamedTable
 from detour.engine.bmv2api.commands.registry import COMMANDS, REST, Argument, CommandByTable, Parsed, calls, command
-from detour.engine.bmv2api.interface import Api, Standard
-from detour.engine.bmv2api.types import (
-    ActionEntry,
-    ActionType,
-    BmEntry,
-    EntryOptions,
-    MatchParam,
-    MatchType,
-    ProfileGroup,
-    ProfileMember,
-)
+from detour.engine.bmv2api.interface import Api, MatchKey, Standard
 
 # -- what there is
 
@@ -58,7 +49,7 @@ command("table_info", "show a table's key and actions", TABLE)(
 # -- entries that run actions
 
 
-def _parse_entry(words: list[str], parsed: Parsed) -> tuple[list[MatchParam], list[bytes], EntryOptions]:
+def _parse_entry(words: list[str], parsed: Parsed) -> tuple[MatchKey, list[bytes], types.EntryOptions]:
     table, action = parsed.values
     words, options = split_priority(table, words)
     before, after = split_at_arrow(words)
@@ -78,7 +69,12 @@ def _shown_action(action: NamedAction, data: list[bytes]) -> Iterable[str]:
 
 @command("table_add", "add an entry", TABLE, ACTION_NAME, _NEW_ENTRY)
 def table_add(
-    api: Api, table: NamedTable, action: NamedAction, key: list[MatchParam], data: list[bytes], options: EntryOptions
+    api: Api,
+    table: NamedTable,
+    action: NamedAction,
+    key: MatchKey,
+    data: list[bytes],
+    options: types.EntryOptions,
 ) -> Iterable[str]:
     yield f"Adding entry to {table.match_type.name.lower()} match table {table.asked}"
     yield "{:20} {}".format("match key:", "\t".join(values.shown_param(param) for param in key))
@@ -159,12 +155,12 @@ calls("act_prof_remove_member_from_group", "take a member out of a group",
 # -- dumps of action profiles
 
 
-def _dumped_member(member: ProfileMember, *_: object) -> Iterable[str]:
+def _dumped_member(member: types.ProfileMember, *_: object) -> Iterable[str]:
     yield f"Dumping member {member.mbr_handle}"
     yield values.dumped_action(member.action_name, member.action_data)
 
 
-def _dumped_group(group: ProfileGroup, *_: object) -> Iterable[str]:
+def _dumped_group(group: types.ProfileGroup, *_: object) -> Iterable[str]:
     yield f"Dumping group {group.grp_handle}"
     yield f"Members: [{', '.join(str(member) for member in group.mbr_handles)}]"
 
@@ -209,7 +205,7 @@ _WITH_GROUPS = named("TABLE", lambda program: program.tables, _check_groups)
 
 
 def _pointing(target: Argument) -> Argument:
-    def parse(words: list[str], parsed: Parsed) -> tuple[list[MatchParam], int, EntryOptions]:
+    def parse(words: list[str], parsed: Parsed) -> tuple[MatchKey, int, types.EntryOptions]:
         table = parsed.values[0]
         words, options = split_priority(table, words)
         before, after = split_at_arrow(words)
@@ -259,24 +255,24 @@ by_table("table_dump_group", "act_prof_dump_group", deprecated=False)
 # -- dumps
 
 
-def _action_entry(entry: ActionEntry) -> Iterable[str]:
+def _action_entry(entry: types.ActionEntry) -> Iterable[str]:
     match entry.action_type:
-        case ActionType.NONE:
+        case types.ActionType.NONE:
             yield "EMPTY"
-        case ActionType.ACTION_DATA:
+        case types.ActionType.ACTION_DATA:
             yield values.dumped_action(entry.action_name, entry.action_data)
-        case ActionType.MBR_HANDLE:
+        case types.ActionType.MBR_HANDLE:
             yield f"Index: member({entry.mbr_handle})"
-        case ActionType.GRP_HANDLE:
+        case types.ActionType.GRP_HANDLE:
             yield f"Index: group({entry.grp_handle})"
 
 
-def _entry(entry: BmEntry, table: NamedTable, *_: object) -> Iterable[str]:
+def _entry(entry: types.BmEntry, table: NamedTable, *_: object) -> Iterable[str]:
     width = max(20, max((len(f.name) for f in table.key), default=0))
     yield f"Dumping entry {hex(entry.entry_handle)}"
     yield "Match key:"
     for param, f in zip(entry.match_key, table.key, strict=False):
-        yield f"* {f.name:{width}}: {MatchType(param.type).name:10}{values.dumped_param(param)}"
+        yield f"* {f.name:{width}}: {types.MatchType(param.type).name:10}{values.dumped_param(param)}"
     if (entry.options.priority or 0) >= 0:
         yield f"Priority: {entry.options.priority}"
     yield from _action_entry(entry.action_entry)
@@ -304,7 +300,7 @@ def table_dump(api: Api, table: NamedTable) -> Iterable[str]:
 calls("table_dump_entry", "show an entry", Standard.bm_mt_get_entry, TABLE, ENTRY, result=_entry)
 
 
-def _parse_key(words: list[str], parsed: Parsed) -> tuple[list[MatchParam], EntryOptions]:
+def _parse_key(words: list[str], parsed: Parsed) -> tuple[MatchKey, types.EntryOptions]:
     table = parsed.values[0]
     words, options = split_priority(table, words)
     return values.match_key(table, words), options

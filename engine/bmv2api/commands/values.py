@@ -15,11 +15,8 @@ from detour.engine.bmv2api.commands.program import NamedAction, NamedField, Name
 
 
 def value(text: str, bits: int) -> bytes:
-    """A value of a field or parameter of that width, in as many bytes as that takes.
-
-    Raises:
-        CommandError: it is none, or does not fit.
-    """
+    """A value of a field or parameter of that width, in as many bytes as that takes. Raises CommandError if it is none,
+    or does not fit."""
     number = _number(text, bits)
     if number < 0 or number >> bits:
         what = "too large" if number > 0 else "negative"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from detour.engine.p4runtime.entities import digest, pre, profile, table, table_read, value_set
+from detour.engine.p4runtime.entities import arrays, digest, pre, profile, table, table_read
 from detour.engine.p4runtime.entities.arrays import COUNTER_ENTRIES, METER_ENTRIES, REGISTER_ENTRIES
 
 
@@ -35,7 +35,7 @@ ENTITIES = {
         COUNTER_ENTRIES.prepare_direct, COUNTER_ENTRIES.read_direct, "table_entry.table_id", volatile=True
     ),
     "packet_replication_engine_entry": EntityKind(pre.prepare, pre.read, ""),
-    "value_set_entry": EntityKind(value_set.prepare, value_set.read, "value_set_id"),
+    "value_set_entry": EntityKind(arrays.prepare_value_set, arrays.read_value_sets, "value_set_id"),
     "register_entry": EntityKind(REGISTER_ENTRIES.prepare, REGISTER_ENTRIES.read, "register_id", volatile=True),
     "digest_entry": EntityKind(digest.prepare, digest.read, "digest_id"),
 }

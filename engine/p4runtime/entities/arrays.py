@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CounterEntry, MeterEntry and RegisterEntry, and those of table entries (spec, same titles).
+"""CounterEntry, MeterEntry and RegisterEntry, those of table entries, and ValueSetEntry (spec, same titles).
 
 All of them exist always, so they can only be modified: one cell, or without index all cells of an array. BMv2's own
 server refuses registers. Its meters have no counters per colour.
@@ -13,20 +13,10 @@ from typing import Any
 from finsy.proto import p4r
 
 from detour.engine.p4runtime import schema
-from detour.engine.p4runtime.entities import table, table_read
-from detour.engine.p4runtime.entities.common import (
-    Ids,
-    PendingUpdate,
-    counts,
-    decode_rates,
-    fill_counter,
-    fill_rates,
-    indices,
-    modify_only,
-    no_colour_counters,
-    selected,
-)
+from detour.engine.p4runtime.entities import common, table, table_read
+from detour.engine.p4runtime.entities.common import Ids, PendingUpdate
 from detour.engine.p4runtime.errors import Code, Refused, invalid
+from detour.engine.p4runtime.match import MatchCodec
 from detour.engine.p4runtime.p4data import DataType
 from detour.engine.p4runtime.store import EntityStore, TableStore
 
@@ -55,9 +45,9 @@ class ArrayKind:
         """An update of an array's cells."""
         info = schema.find(getattr(store.schema, f"{self.name}s"), getattr(entry, f"{self.name}_id"), self.name)
         what = f"{self.name} {info.name}"
-        modify_only(kind, what)
+        common.modify_only(kind, what)
         self.check(entry)
-        cells = indices(entry, info.size, what)
+        cells = common.indices(entry, info.size, what)
         value = self.decode(info, entry, what)
         array = getattr(store.state, f"{self.name}s")[info.name]
 
@@ -72,11 +62,11 @@ class ArrayKind:
         self.check(entry)
         id_field = f"{self.name}_id"
         id_ = getattr(entry, id_field)
-        for info in selected(getattr(store.schema, f"{self.name}s"), id_, self.name, ids):
+        for info in common.selected(getattr(store.schema, f"{self.name}s"), id_, self.name, ids):
             if not id_ and isinstance(info, schema.Register) and info.type is None:
                 continue
             array = getattr(store.state, f"{self.name}s")[info.name]
-            for index in indices(entry, info.size, f"{self.name} {info.name}") if id_ else range(info.size):
+            for index in common.indices(entry, info.size, f"{self.name} {info.name}") if id_ else range(info.size):
                 entity = p4r.Entity()
                 out = getattr(entity, f"{self.name}_entry")
                 setattr(out, id_field, info.id)
@@ -108,7 +98,7 @@ class DirectKind(ArrayKind):
         """An update of the cell of an entry."""
         owner = self._owner(store, entry.table_entry.table_id)
         what = f"direct {self.name} of {owner.info.where}"
-        modify_only(kind, what)
+        common.modify_only(kind, what)
         self.check(entry)
         locate = table.locator(owner, entry.table_entry)
         value = self.decode(getattr(owner.info, self.name), entry, what)
@@ -122,7 +112,7 @@ class DirectKind(ArrayKind):
             self._owner(store, filter_entry.table_id)
         if filter_entry.is_default_action:
             raise Refused(Code.UNIMPLEMENTED, f"BMv2 does not {self.verb} default entries")
-        for owner in selected(store.tables, filter_entry.table_id, "table", ids):
+        for owner in common.selected(store.tables, filter_entry.table_id, "table", ids):
             info = getattr(owner.info, self.name)
             if info is None:
                 continue
@@ -142,44 +132,44 @@ class _Counters(DirectKind):
 
     def decode(self, info: schema.Counter, entry: Any, what: str) -> tuple[int, int] | None:
         """None, without data: nothing changes."""
-        return counts(entry.data, what) if entry.HasField("data") else None
+        return common.counts(entry.data, what) if entry.HasField("data") else None
 
     def write(self, array: Any, index: int, value: tuple[int, int] | None) -> None:
         if value is not None:
             array.write(index, *value)
 
     def fill(self, info: schema.Counter, array: Any, index: int, out: p4r.CounterEntry) -> None:
-        fill_counter(info, array.read(index), out.data)
+        common.fill_counter(info, array.read(index), out.data)
 
     def write_direct(self, engine: Any, handle: int, value: tuple[int, int] | None) -> None:
         if value is not None:
             engine.set_counter(handle, *value)
 
     def fill_direct(self, info: schema.Counter, engine: Any, handle: int, out: p4r.DirectCounterEntry) -> None:
-        fill_counter(info, engine.counter(handle), out.data)
+        common.fill_counter(info, engine.counter(handle), out.data)
 
 
 class _Meters(DirectKind):
     name, verb = "meter", "meter"
 
     def check(self, entry: Any) -> None:
-        no_colour_counters(entry)
+        common.no_colour_counters(entry)
 
     def decode(self, info: schema.MeterInfo, entry: Any, what: str) -> Any:
         """None, without config: back to green for all."""
-        return decode_rates(info, entry.config) if entry.HasField("config") else None
+        return common.decode_rates(info, entry.config) if entry.HasField("config") else None
 
     def write(self, array: Any, index: int, value: Any) -> None:
         array.configure(index, value)
 
     def fill(self, info: schema.MeterInfo, array: Any, index: int, out: p4r.MeterEntry) -> None:
-        fill_rates(array.config(index), out, "config")
+        common.fill_rates(array.config(index), out, "config")
 
     def write_direct(self, engine: Any, handle: int, value: Any) -> None:
         engine.set_meter(handle, value)
 
     def fill_direct(self, info: schema.MeterInfo, engine: Any, handle: int, out: p4r.DirectMeterEntry) -> None:
-        fill_rates(engine.meter(handle), out, "config")
+        common.fill_rates(engine.meter(handle), out, "config")
 
 
 class _Registers(ArrayKind):
@@ -201,3 +191,50 @@ def _type(info: schema.Register) -> DataType:
 
 
 COUNTER_ENTRIES, METER_ENTRIES, REGISTER_ENTRIES = _Counters(), _Meters(), _Registers()
+
+
+# -- parser value sets
+
+
+def prepare_value_set(store: EntityStore, kind: int, entry: p4r.ValueSetEntry) -> PendingUpdate:
+    """MODIFY only: replaces all members."""
+    info = schema.find(store.schema.value_sets, entry.value_set_id, "value set")
+    what = f"value set {info.name}"
+    common.modify_only(kind, what)
+    if len(entry.members) > info.size:
+        raise Refused(Code.RESOURCE_EXHAUSTED, f"{what}: {len(entry.members)} members, it takes {info.size}")
+    if info.key is None:
+        raise Refused(Code.UNIMPLEMENTED, f"{what}: BMv2's value sets match exactly only")
+    values = [_pack(info.key, m) for m in entry.members]
+    if len(set(values)) < len(values):
+        raise Refused(Code.ALREADY_EXISTS, f"{what}: a member is given twice")
+    engine = store.state.value_sets[info.name]
+    return lambda: engine.replace(values)
+
+
+def _pack(key: MatchCodec, member: p4r.ValueSetMember) -> int:
+    """The components side by side, first on the left, as the engine wants them."""
+    value = 0
+    for f, element in zip(key.fields, key.decode(member.match), strict=True):
+        value = value << f.bits | element
+    return value
+
+
+def _unpack(key: MatchCodec, value: int) -> tuple[int, ...]:
+    elements = []
+    for f in reversed(key.fields):
+        elements.append(value & ((1 << f.bits) - 1))
+        value >>= f.bits
+    return tuple(reversed(elements))
+
+
+def read_value_sets(store: EntityStore, entry: p4r.ValueSetEntry, ids: Ids) -> Iterator[p4r.Entity]:
+    """One set or all sets, with all members."""
+    for info in common.selected(store.schema.value_sets, entry.value_set_id, "value set", ids):
+        entity = p4r.Entity()
+        out = entity.value_set_entry
+        out.value_set_id = info.id
+        if info.key is not None:
+            for value in store.state.value_sets[info.name].values:
+                info.key.encode(_unpack(info.key, value), out.members.add().match)
+        yield entity

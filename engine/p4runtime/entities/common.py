@@ -14,6 +14,8 @@ from detour.engine.tables import MeterRates
 
 INSERT, MODIFY, DELETE = p4r.Update.INSERT, p4r.Update.MODIFY, p4r.Update.DELETE
 _MAX_COUNT = (1 << 63) - 1
+WHOLE_ENTRY = p4r.TableEntry(counter_data=p4r.CounterData(), meter_config=p4r.MeterConfig())
+"""with these fields set, an entry is read back with all that belongs to it"""
 _MeterType = p4i.MeterSpec.Type
 
 PendingUpdate = Callable[[], object]

@@ -91,9 +91,8 @@ def prepare_group(store: EntityStore, kind: int, message: p4r.ActionProfileGroup
         raise invalid(f"{where}: 0 is not a group id")
     if kind == DELETE:
         return partial(_delete_group, profile, group)
-    members = [
-        GroupMember(m.member_id, _weight(profile.info, m), _watch_port(profile.info, m)) for m in message.members
-    ]
+    info = profile.info
+    members = [GroupMember(m.member_id, _weight(info, m), _watch_port(info, m)) for m in message.members]
     if len({m.member for m in members}) < len(members):
         raise invalid(f"{where}: group {group} has a member twice; use its weight")
     limit = _max_size(profile, message)
@@ -104,11 +103,8 @@ def prepare_group(store: EntityStore, kind: int, message: p4r.ActionProfileGroup
 
 
 def _max_size(profile: ProfileStore, message: p4r.ActionProfileGroup) -> int:
-    """The limit of a group (spec, "Rules on Setting max_size").
-
-    The spec wants max_size to be positive when P4Info has a max_group_size, p4runtime.proto says that 0 then means
-    max_group_size; we accept what either accepts.
-    """
+    """The limit of a group (spec, "Rules on Setting max_size"). The spec wants max_size to be positive when P4Info has
+    a max_group_size, p4runtime.proto says that 0 then means max_group_size; we accept what either accepts."""
     largest, asked = profile.info.max_group_size, message.max_size
     if asked < 0 or 0 < largest < asked:
         raise invalid(f"action profile {profile.info.name}: max_size {asked} is not in 0..{largest or 'any'}")
@@ -189,10 +185,8 @@ def _weight(profile: Profile, message: Member) -> int:
 
 
 def _watch_port(profile: Profile, message: Member) -> int | None:
-    """The port whose state decides whether the member is used.
-
-    Ports may be attached to a switch after it is programmed, so any number that a port can have is accepted.
-    """
+    """The port whose state decides whether the member is used. Ports may be attached to a switch after it is
+    programmed, so any number that a port can have is accepted."""
     kind = message.WhichOneof("watch_kind")
     if kind is None or (kind == "watch_port" and not message.watch_port):
         return None

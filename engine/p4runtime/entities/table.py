@@ -10,14 +10,8 @@ from typing import Any, NamedTuple
 
 from finsy.proto import p4r
 
-from detour.engine.p4runtime.entities.common import (
-    DELETE,
-    INSERT,
-    PendingUpdate,
-    counts,
-    decode_rates,
-    no_colour_counters,
-)
+from detour.engine.p4runtime.entities import common
+from detour.engine.p4runtime.entities.common import DELETE, INSERT, PendingUpdate
 from detour.engine.p4runtime.entities.profile import (
     OneShotActions,
     create_one_shot,
@@ -121,15 +115,15 @@ def _extras(store: EntityStore, info: TableSchema, entry: p4r.TableEntry) -> Ext
     if entry.HasField("counter_data"):
         if info.counter is None:
             raise invalid(f"{info.where} has no direct counter")
-        counter = counts(entry.counter_data, info.where)
+        counter = common.counts(entry.counter_data, info.where)
     if entry.HasField("meter_config"):
         if info.meter is None:
             raise invalid(f"{info.where} has no direct meter")
-        meter = decode_rates(info.meter, entry.meter_config)
+        meter = common.decode_rates(info.meter, entry.meter_config)
     if entry.HasField("meter_counter_data"):
         if info.meter is None:
             raise invalid(f"{info.where} has no direct meter")
-        no_colour_counters(entry, "meter_counter_data")
+        common.no_colour_counters(entry, "meter_counter_data")
     note = _note(store, info, entry)
     if note is None and counter is None and meter is None:
         return _NOTHING

@@ -19,11 +19,9 @@ _MESSAGE_BYTES = 256 << 10  # of a notification
 
 
 def read(store: EntityStore, request: p4r.TableEntry, ids: Ids) -> Iterator[p4r.Entity | None]:
-    """Entries of one table or of all, or default entries; None for an entry that was looked at in vain.
-
-    With table_id 0 no filter may be used. `is_default_action` is let through, since it selects another kind of
-    entry and clients want all default entries at once.
-    """
+    """Entries of one table or of all, or default entries; None for an entry that was looked at in vain. With table_id 0
+    no filter may be used. `is_default_action` is let through, since it selects another kind of entry and clients want
+    all default entries at once."""
     filters = (request.match, request.priority, request.metadata, request.controller_metadata)
     if not request.table_id and (any(filters) or request.HasField("action")):
         raise invalid("reading table entries: without table_id nothing can be filtered")
@@ -175,11 +173,8 @@ def _fill_resources(
 
 
 def idle_ns(store: EntityStore, table: TableStore, handle: int) -> int:
-    """How long no packet has hit an entry.
-
-    The engine's stamp of a new entry is the time of the switch's latest packet, which may be long ago; so an
-    entry's own time begins with its note.
-    """
+    """How long no packet has hit an entry. The engine's stamp of a new entry is the time of the switch's latest packet,
+    which may be long ago; so an entry's own time begins with its note."""
     since = max(store.target.tick_to_ps(table.engine.last_hit(handle)), table.notes.get(handle, _NO_NOTE).since_ps)
     now = store.now_ps() if table.copied_ps is None else table.copied_ps
     return max(now - since, 0) // 1000
@@ -191,12 +186,9 @@ def any_ageing(store: EntityStore) -> bool:
 
 
 def idle_notifications(store: EntityStore, timestamp: int) -> list[p4r.IdleTimeoutNotification]:
-    """Notifications for entries whose time has passed, of one table each and not too long; the time until the next
-    one of an entry begins anew.
-
-    `timestamp`: of the messages, ns. The caller keeps writers away. Packets may stamp entries meanwhile; a stamp is one
-    word.
-    """
+    """Notifications for entries whose time has passed, of one table each and not too long; the time until the next one
+    of an entry begins anew. `timestamp`: of the messages, ns. The caller keeps writers away. Packets may stamp entries
+    meanwhile; a stamp is one word."""
     notifications, now = [], store.now_ps()
     for table in store.tables.values():
         message, size = p4r.IdleTimeoutNotification(timestamp=timestamp), 0

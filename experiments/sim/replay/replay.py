@@ -140,8 +140,8 @@ class Replay:
         longest = scan.longest
         if longest is None:
             raise DetourError("no packet waited in this run")
-        about = f"the packet that waited longest, {time_text(longest.wait_ticks * _TICK_PS)}"
-        return self._replayed(about, self._followed(self._waiter(longest)))
+        text = f"the packet that waited longest, {time_text(longest.wait_ticks * _TICK_PS)}"
+        return self._replayed(text, self._followed(self._waiter(longest)))
 
     # -- passes ---------------------------------------------------------------------------------------------
 
@@ -168,7 +168,7 @@ class Replay:
         self,
         stop: StopCondition[T],
         from_ps: int,
-        wanted: Filter,
+        selection: Filter,
         switches: Sequence[int] | None = None,
         until_ps: int | None = None,
         forget: bool = True,
@@ -178,18 +178,18 @@ class Replay:
         def gone(chain: Chain) -> bool:
             return forget and is_over(self._topology, chain)
 
-        part = TracedPart(from_ps, stop, wanted=wanted, switches=switches, until_ps=until_ps, forget=gone)
+        part = TracedPart(from_ps, stop, selection=selection, switches=switches, until_ps=until_ps, forget=gone)
         self._run(part)
-        return part.found
+        return part.result
 
     def _loss(self, window: Window[DropPlace]) -> Sighting:
         """The frame that was lost in a window of time."""
         self._progress("tracing what was lost")
         for margin in (*_MARGINS_PS, window.from_ps):
             from_ps = max(0, window.from_ps - margin)
-            found = self._traced(*self._loss_condition(window, from_ps), forget=False)
-            if found is not None:
-                return found
+            sighting = self._traced(*self._loss_condition(window, from_ps), forget=False)
+            if sighting is not None:
+                return sighting
         raise DetourError(f"what was lost {time_text(window.to_ps)} after the beginning was no packet of a switch")
 
     def _loss_condition(
@@ -216,26 +216,26 @@ class Replay:
     def _waiter(self, longest: LongestWait) -> Sighting:
         stop = stop_conditions.waited_at(longest.switch, longest.port, longest.enqueued_ticks)
         from_ps = max(0, longest.enqueued_ticks * _TICK_PS - US)
-        found = self._traced(stop, from_ps, Filter(""), [longest.switch], forget=False)
-        if found is None:
+        sighting = self._traced(stop, from_ps, Filter(""), [longest.switch], forget=False)
+        if sighting is None:
             raise DetourError(_NOT_AGAIN)
-        return found
+        return sighting
 
     def _followed(self, sighting: Sighting) -> Chain:
         """The whole way of a packet that was seen at a switch."""
         self._progress("tracing its way")
         name = packet_name(sighting.frame)
-        wanted = Filter("")
+        selection = Filter("")
         if name is not None:
-            wanted = parse_filter(f"src {ipv6_text(name.source)} and sport {name.sport}")
+            selection = parse_filter(f"src {ipv6_text(name.source)} and sport {name.sport}")
         stop = stop_conditions.chain_of(self._topology, sighting)
-        return self._from_its_host(stop, sighting.time_ticks * _TICK_PS, wanted)
+        return self._from_its_host(stop, sighting.time_ticks * _TICK_PS, selection)
 
-    def _from_its_host(self, stop: StopCondition[Chain], seen_ps: int, wanted: Filter) -> Chain:
+    def _from_its_host(self, stop: StopCondition[Chain], seen_ps: int, selection: Filter) -> Chain:
         """A packet from its first switch on: the trace begins early enough that it has one."""
         chain = None
         for margin in (*_MARGINS_PS, seen_ps):
-            chain = self._traced(stop, max(0, seen_ps - margin), wanted)
+            chain = self._traced(stop, max(0, seen_ps - margin), selection)
             if chain is not None and self._is_from_host(chain):
                 return chain
             if margin >= seen_ps:
@@ -264,28 +264,24 @@ class Replay:
         lane = int(tasks.lane[flow])
         sizes = -(-graph.tasks["bytes"] // numbers.payload)
         earlier = (tasks.lane == lane) & (tasks.sent_ps >= 0) & (tasks.sent_ps < tasks.sent_ps[flow])
-        return _Connection(
-            int(graph.tasks["source"][flow]),
-            int(numbers.qps[lane]),
-            int(numbers.first_psns[lane]) + int(sizes[earlier].sum()),
-            int(sizes[flow]),
-            int(tasks.sent_ps[flow]),
-        )
+        source, qp = int(graph.tasks["source"][flow]), int(numbers.qps[lane])
+        first_psn = int(numbers.first_psns[lane] + sizes[earlier].sum())
+        return _Connection(source, qp, first_psn, int(sizes[flow]), int(tasks.sent_ps[flow]))
 
     def _from_host(self, host: int) -> Filter:
         return parse_filter(f"src {ipv6_text(self._topology.hosts[host].address)} and dport 4791")
 
-    def _replayed(self, about: str, chain: Chain) -> ReplayedPacket:
+    def _replayed(self, packet: str, chain: Chain) -> ReplayedPacket:
         (followed,) = packets(self._topology, chain, _TICK_PS)
         sent_ps = chain[0].time_ticks * _TICK_PS
         name = packet_name(chain[0].frame)
         of = "" if name is None else f", {self._host_of(name.source)}, source port {name.sport:#x}, PSN {name.psn}"
-        text = f"{about}{of}: at its first switch {time_text(sent_ps)} after the beginning"
+        text = f"{packet}{of}: at its first switch {time_text(sent_ps)} after the beginning"
         return ReplayedPacket(text, sent_ps, followed)
 
     def _host_of(self, address: int) -> str:
-        found = (host.name for host in self._topology.hosts if host.address == address)
-        return "from " + next(found, ipv6_text(address))
+        names = (host.name for host in self._topology.hosts if host.address == address)
+        return "from " + next(names, ipv6_text(address))
 
 
 class _Numbers(Watcher):

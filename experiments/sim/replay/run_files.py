@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a recorded run's file says of how to run it again: the first line of `detour sim --record FILE`, key `repeat`
-(the rest is for the page, `cli/web/runs.py`). Among it checkpoints: what all connections have sent and received, as a
-digest, at times that every run of any length has some of (20 us, 40 us, 80 us, ...)."""
+(the rest is for the page, `cli/web/recorder.py`). Among it checkpoints: what all connections have sent and received, as
+a digest, at times that every run of any length has some of (20 us, 40 us, 80 us, ...)."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ class Checkpoints(Watcher):
     def look(self) -> None:
         """Takes one. Raises `DetourError`: the run is another one than it was."""
         now = self._fabric.now_ps
-        found = self._digest()
-        self.taken.append((now, found))
+        digest = self._digest()
+        self.taken.append((now, digest))
         self.due_ps *= 2
-        if self._expected is not None and self._expected.get(now, found) != found:
+        if self._expected is not None and self._expected.get(now, digest) != digest:
             raise DetourError(
                 f"the run does not repeat: {time_text(now)} after its beginning it differs from what the run file says "
                 "(the program, or a file that it reads, has changed since)"
@@ -80,9 +80,9 @@ class RepeatableRun:
     checkpoints: Sequence[Checkpoint]
 
     @classmethod
-    def of(cls, said: SimOptions, checkpoints: Sequence[Checkpoint]) -> RepeatableRun:
+    def of(cls, options: SimOptions, checkpoints: Sequence[Checkpoint]) -> RepeatableRun:
         """A run that has just gone."""
-        return cls(said, {name: _digest(Path(name)) for name in _files(said)}, _own_programs(), checkpoints)
+        return cls(options, {name: _digest(Path(name)) for name in _files(options)}, _own_programs(), checkpoints)
 
     def as_json(self) -> dict[str, Any]:
         """For the file."""
@@ -100,15 +100,15 @@ class RepeatableRun:
                 raise DetourError(f"{name} has changed since the run read it")
 
 
-def _files(said: SimOptions) -> list[str]:
+def _files(options: SimOptions) -> list[str]:
     """Files that options name, as they name them: a whole text, or a part of `FILE.py:NAME`, `P4INFO,JSON`,
     `name:sizes=FILE`."""
-    found = set()
-    for text in vars(said).values():
+    names = set()
+    for text in vars(options).values():
         if isinstance(text, str):
             parts = {text, *re.split(r"[,:=]", text)}
-            found |= {part for part in parts if part and Path(part).is_file()}
-    return sorted(found)
+            names |= {part for part in parts if part and Path(part).is_file()}
+    return sorted(names)
 
 
 def _own_programs() -> str:

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from detour.base.times import MS
 from detour.engine.trace.build import FULL_QUEUE
 from detour.engine.trace.matching import Key, read_key
-from detour.engine.trace.tree import Dropped, Output, TraceTree, Visit
+from detour.engine.trace.tree import Dropped, Output, Visit
 from detour.experiments.sim.replay.tracing import FOREVER_PS, Chain, StopCondition
 from detour.fabric.tracing.live import UNDER_WAY, is_over
 from detour.hosts.frames.wire import PORT_ROCE
@@ -48,13 +49,8 @@ def packet_name(frame: bytes) -> PacketName | None:
         kind, at = frame[at], at + 8 * (frame[at + 1] + 1)
     if kind != _UDP or at + 20 > len(frame) or _number(frame, at + 2, 2) != PORT_ROCE:
         return None
-    return PacketName(
-        _number(frame, _ETHERNET + 8, 16),
-        _number(frame, at, 2),
-        frame[at + 8],
-        _number(frame, at + 13, 3),
-        _number(frame, at + 17, 3),
-    )
+    qp, psn = _number(frame, at + 13, 3), _number(frame, at + 17, 3)
+    return PacketName(_number(frame, _ETHERNET + 8, 16), _number(frame, at, 2), frame[at + 8], qp, psn)
 
 
 def is_marked(frame: bytes) -> bool:
@@ -90,19 +86,20 @@ def dropped_at(device: int, port: int | None, from_ticks: int, to_ticks: int) ->
     that is known). A queue is first come, first served, so who was overtaken in it is not there any more."""
 
     def stop(chains: Sequence[Chain], now_ps: int) -> Sighting | None:
-        visits = sorted((v for chain in chains for v in chain if v.switch == device), key=lambda v: v.time_ticks)
+        here = (visit for visit in chain.from_iterable(chains) if visit.switch == device)
+        visits = sorted(here, key=lambda visit: visit.time_ticks)
         last: dict[tuple[int, int], int] = {}
         for visit in visits:
-            for queue in _left(visit):
-                last[queue] = visit.time_ticks
+            for event in visit.tree.all_events():
+                if event.kind == "queue":  # it has left that
+                    last[event.facts["port"], event.facts["priority"]] = visit.time_ticks
         for visit in visits:
             if not from_ticks <= visit.time_ticks <= to_ticks:
                 continue
             if any(isinstance(leaf.outcome, Dropped) for _, leaf in visit.tree.leaves()):
                 return Sighting(device, visit.time_ticks, visit.frame)
             queue = _unresolved(visit)
-            wanted = queue is not None and port in (None, queue[0])
-            if queue is not None and wanted and last.get(queue, -1) > visit.time_ticks:
+            if queue and port in (None, queue[0]) and last.get(queue, -1) > visit.time_ticks:
                 return Sighting(device, visit.time_ticks, visit.frame, full=True)
         return None
 
@@ -116,15 +113,15 @@ def lost_behind(device: int, port: int, peer: int, after_ticks: int, now_enough_
     def stop(chains: Sequence[Chain], now_ps: int) -> Sighting | None:
         if now_ps < now_enough_ps:
             return None
-        found = []
-        for chain in chains:
-            for number, visit in enumerate(chain):
+        candidates = []
+        for visits in chains:
+            for number, visit in enumerate(visits):
                 left = _left_at(visit, port) if visit.switch == device else None
-                if left is not None and left >= after_ticks and all(v.switch != peer for v in chain[number + 1 :]):
-                    found.append((left, visit))
-        if not found:
+                if left is not None and left >= after_ticks and all(v.switch != peer for v in visits[number + 1 :]):
+                    candidates.append((left, visit))
+        if not candidates:
             return None
-        _, visit = min(found, key=lambda each: each[0])
+        _, visit = min(candidates, key=lambda candidate: candidate[0])
         return Sighting(device, visit.time_ticks, visit.frame, on_link=True)
 
     return stop
@@ -134,9 +131,10 @@ def waited_at(device: int, port: int, enqueued_ticks: int) -> StopCondition[Sigh
     """The packet that began to wait in a port's queue at a time."""
 
     def stop(chains: Sequence[Chain], now_ps: int) -> Sighting | None:
-        for chain in chains:
-            for visit in chain:
-                if visit.switch == device and _queued(visit.tree).get(port) == enqueued_ticks:
+        for visit in chain.from_iterable(chains):
+            if visit.switch == device:
+                queued = {e.facts["port"]: e for e in visit.tree.all_events() if e.kind == "queue"}
+                if port in queued and queued[port].facts["enqueued_at_ticks"] == enqueued_ticks:
                     return Sighting(device, visit.time_ticks, visit.frame)
         return None
 
@@ -147,15 +145,15 @@ def chain_of(topology: Topology, sighting: Sighting) -> StopCondition[Chain]:
     """A packet that was sighted, with all its visits; what became of it is written into the last one."""
 
     def stop(chains: Sequence[Chain], now_ps: int) -> Chain | None:
-        for chain in chains:
-            seen = next((visit for visit in chain if sighting.is_at(visit)), None)
+        for visits in chains:
+            seen = next((visit for visit in visits if sighting.is_at(visit)), None)
             if seen is None:
                 continue
             if sighting.full:
                 for _, leaf in seen.tree.leaves():
                     leaf.outcome = leaf.outcome or Dropped(FULL_QUEUE)
             lost = sighting.on_link and all(leaf.outcome is not None for _, leaf in seen.tree.leaves())
-            return chain if lost or is_over(topology, chain) else None
+            return visits if lost or is_over(topology, visits) else None
         return None
 
     return stop
@@ -165,10 +163,10 @@ def packet_of(topology: Topology, qp: int, psn: int, tick_ps: int) -> StopCondit
     """A data packet of a connection, by destination QP and PSN: the first one that is sent."""
 
     def stop(chains: Sequence[Chain], now_ps: int) -> Chain | None:
-        for chain in chains:
-            name = packet_name(chain[0].frame)
+        for visits in chains:
+            name = packet_name(visits[0].frame)
             if name is not None and name.is_data and (name.qp, name.psn) == (qp, psn):
-                return chain if is_over(topology, chain) or _settled(chain, now_ps, tick_ps) else None
+                return visits if is_over(topology, visits) or _settled(visits, now_ps, tick_ps) else None
         return None
 
     return stop
@@ -178,38 +176,26 @@ def marked_of(topology: Topology, qp: int) -> StopCondition[Chain]:
     """The first data packet of a connection that a switch marks."""
 
     def stop(chains: Sequence[Chain], now_ps: int) -> Chain | None:
-        for chain in chains:
-            name = packet_name(chain[0].frame)
-            if name is None or not name.is_data or name.qp != qp or is_marked(chain[0].frame):
+        for visits in chains:
+            name = packet_name(visits[0].frame)
+            if name is None or not name.is_data or name.qp != qp or is_marked(visits[0].frame):
                 continue
-            outputs = (leaf.outcome for visit in chain for _, leaf in visit.tree.leaves())
-            if any(isinstance(each, Output) and is_marked(each.frame) for each in outputs):
-                return chain if is_over(topology, chain) else None
+            outcomes = (leaf.outcome for visit in visits for _, leaf in visit.tree.leaves())
+            if any(isinstance(outcome, Output) and is_marked(outcome.frame) for outcome in outcomes):
+                return visits if is_over(topology, visits) else None
         return None
 
     return stop
 
 
-def _settled(chain: Chain, now_ps: int, tick_ps: int) -> bool:
+def _settled(visits: Chain, now_ps: int, tick_ps: int) -> bool:
     """Whether nothing more will come of a packet: it has long been where it was seen last, or the run is over. Then
     that is written into it."""
-    if now_ps < chain[-1].time_ticks * tick_ps + _LONG_PS:
+    if now_ps < visits[-1].time_ticks * tick_ps + _LONG_PS:
         return False
-    for _, leaf in chain[-1].tree.leaves():
+    for _, leaf in visits[-1].tree.leaves():
         leaf.outcome = leaf.outcome or Dropped(FULL_QUEUE if now_ps < FOREVER_PS else UNDER_WAY)
     return True
-
-
-def _queued(tree: TraceTree) -> dict[int, int]:
-    """When a packet began to wait, by port, in ticks."""
-    return {
-        event.facts["port"]: event.facts["enqueued_at_ticks"] for event in tree.all_events() if event.kind == "queue"
-    }
-
-
-def _left(visit: Visit) -> list[tuple[int, int]]:
-    """(port, priority) of queues that a packet has left again."""
-    return [(e.facts["port"], e.facts["priority"]) for e in visit.tree.all_events() if e.kind == "queue"]
 
 
 def _left_at(visit: Visit, port: int) -> int | None:

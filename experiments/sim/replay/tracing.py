@@ -42,13 +42,13 @@ class Steps:
     def after(self, recorder: Recorder) -> int:
         """The next step, by how full the memory is, where nothing may be missed. Raises `DetourError`: it was too small
         for a step."""
-        if recorder.missed or recorder.lost:
+        if recorder.ring.missed or recorder.ring.lost:
             raise DetourError("more packets came at one moment than there is memory for traces")
         return self.limited(recorder)
 
     def limited(self, recorder: Recorder) -> int:
         """The same, where what is missed is counted."""
-        used = recorder.used
+        used = recorder.ring.used
         if used > _FULL:
             self.step_ps = max(_LEAST_STEP_PS, self.step_ps // 4)
         elif used < _EMPTY:
@@ -64,16 +64,16 @@ class TracedPart(Watcher, Generic[T]):
         from_ps: int,
         stop: StopCondition[T],
         *,
-        wanted: Filter = EVERYTHING,
+        selection: Filter = EVERYTHING,
         switches: Sequence[int] | None = None,
         until_ps: int | None = None,
         forget: Callable[[Chain], bool] = lambda chain: False,
     ) -> None:
         """`switches`: device ids (all). `until_ps`: then the search ends. `forget`: packets that no condition wants
         any more."""
-        self.found: T | None = None
+        self.result: T | None = None
         self.due_ps = from_ps
-        self._stop, self._wanted, self._switches, self._forget = stop, wanted, switches, forget
+        self._stop, self._wanted, self._switches, self._forget = stop, selection, switches, forget
         self._until_ps = until_ps
         self._recorder: Recorder | None = None
         self._steps = Steps()
@@ -82,10 +82,9 @@ class TracedPart(Watcher, Generic[T]):
     @property
     def enough(self) -> bool:
         """Whether it was found, or cannot be any more."""
-        return self._over or self.found is not None
+        return self._over or self.result is not None
 
     def look(self) -> None:
-        """Asks the stop condition."""
         now = self._fabric.now_ps
         if self._recorder is None:
             self._recorder = Recorder(
@@ -96,7 +95,7 @@ class TracedPart(Watcher, Generic[T]):
             return
         step = self._steps.after(self._recorder)
         chains = by_packet(self._recorder.collect())
-        self.found = self._stop(chains, now)
+        self.result = self._stop(chains, now)
         self._recorder.forget_traces({chain[0].trace for chain in chains if self._forget(chain)})
         self._over = self._until_ps is not None and now >= self._until_ps
         self.due_ps = now + step
@@ -105,8 +104,8 @@ class TracedPart(Watcher, Generic[T]):
         """Tracing ends with the run; what is under way has no outcome."""
         if self._recorder is None:
             return
-        if self.found is None:
-            self.found = self._stop(by_packet(self._recorder.collect()), FOREVER_PS)
+        if self.result is None:
+            self.result = self._stop(by_packet(self._recorder.collect()), FOREVER_PS)
         self._recorder.stop()
 
 
@@ -127,14 +126,12 @@ class TracedPackets(Watcher):
         self.missed = 0
 
     def begin(self, fabric: VirtualFabric) -> None:
-        """Tracing begins with the run."""
         super().begin(fabric)
         count = self._count + _SPARE if self._wanted.looks_back else self._count
         self._recorder = Recorder(fabric.network, self._wanted, count=count)
         self._recorder.start()
 
     def look(self) -> None:
-        """Takes what is over."""
         assert self._recorder is not None
         step = self._steps.limited(self._recorder)
         self._sort(False)
@@ -146,14 +143,13 @@ class TracedPackets(Watcher):
         self._recorder.collect()
         self._recorder.finish(UNDER_WAY)
         self._sort(True)
-        self.missed = self._recorder.missed
+        self.missed = self._recorder.ring.missed
         self._recorder.stop()
 
     def live_packets(self) -> LivePackets:
-        """What was traced."""
         tick = self._fabric.network.tick_ps
-        found = [packets(self._topology, chain, tick)[0] for chain in self.chains]
-        return LivePackets([document(each) for each in found], self.missed)
+        traced = [packets(self._topology, chain, tick)[0] for chain in self.chains]
+        return LivePackets([document(each) for each in traced], self.missed)
 
     def _sort(self, ended: bool) -> None:
         """Keeps what is wanted of what is over, and lets go of the rest."""
@@ -166,4 +162,4 @@ class TracedPackets(Watcher):
                 self.chains.append(chain)
         recorder.forget_traces({chain[0].trace for chain in over})
         if self._wanted.looks_back and len(self.chains) < self._count:
-            recorder.allow(self._count + _SPARE)
+            recorder.ring.allow(self._count + _SPARE)

@@ -68,26 +68,22 @@ class FirstCount(Watcher, Generic[P]):
 
     @property
     def enough(self) -> bool:
-        """Whether it has grown."""
         return self.window is not None
 
     def begin(self, fabric: VirtualFabric) -> None:
-        """Connections are there."""
         super().begin(fabric)
         self._before = self._counters.read(fabric).copy()
 
     def look(self) -> None:
-        """Compares."""
         now = self._fabric.now_ps
-        found = self._counters.read(self._fabric)
-        grown = np.flatnonzero(found > self._before)
+        counts = self._counters.read(self._fabric)
+        grown = np.flatnonzero(counts > self._before)
         if len(grown):
             self.window = Window(self._known_ps, now, self._counters.place(self._fabric, int(grown[0])))
         self._known_ps = now
         self.due_ps = now + (self._step or max(_FIRST_PS, now // _STEPS))
 
     def end(self) -> None:
-        """It may have grown last."""
         if self.window is None:
             self.look()
 
@@ -173,16 +169,16 @@ def _scan(words: Int64s1, places: Int64s2, best: Int64s1) -> None:
 
 def _places(forms: Sequence[TraceForm]) -> Int64Array:
     """Of `_READ` in the records with which an egress begins."""
-    found = np.full((len(forms), len(_READ)), -1, np.int64)
+    places = np.full((len(forms), len(_READ)), -1, np.int64)
     for number, form in enumerate(forms):
-        if form.kind != "begin" or form.about.get("function") != "egress":
+        if form.kind != "begin" or form.facts.get("function") != "egress":
             continue
         at = 0
         for value in form.values:
             if value.name in _READ:
-                found[number, _READ.index(value.name)] = at
+                places[number, _READ.index(value.name)] = at
             at += value.words
-    return found
+    return places
 
 
 class WaitScan(Watcher):
@@ -201,13 +197,11 @@ class WaitScan(Watcher):
         return LongestWait(switch, port, priority, enqueued, wait) if wait else None
 
     def begin(self, fabric: VirtualFabric) -> None:
-        """Connections are there."""
         super().begin(fabric)
         self._recorder = Recorder(fabric.network, follow=False, ring_bytes=_RING_BYTES, count=1 << 60)
         self._recorder.start()
 
     def look(self) -> None:
-        """Reads what has been recorded."""
         assert self._recorder is not None
         step = self._steps.after(self._recorder)
         words, forms = self._recorder.take()
@@ -217,7 +211,6 @@ class WaitScan(Watcher):
         self.due_ps = self._fabric.now_ps + step
 
     def end(self) -> None:
-        """The last of it."""
         assert self._recorder is not None
         self.look()
         self._recorder.stop()

@@ -140,9 +140,8 @@ class Bmv2Fabric(Fabric):
         return SwitchProcess(switch, self._namespace, self._folder, ports, self.settings.priorities)
 
     def check(self) -> None:
-        """Starts switches again that have died, with empty tables; for the thread that called `start`.
-
-        It waits for nobody: what a new process must be told it is told at the first call that finds it listening."""
+        """Starts switches again that have died, with empty tables; for the thread that called `start`. It waits for
+        nobody: what a new process must be told it is told at the first call that finds it listening."""
         for place, process in enumerate(self._switches):
             if process.process.poll() is not None:
                 process.close()

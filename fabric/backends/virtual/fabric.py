@@ -94,24 +94,14 @@ _PACED_QUEUE_PAIRS = 1024
 
 TRANSPORT_KINDS = {"lerp": Transport.LERP, "gbn": Transport.GO_BACK_N}
 PATH_CHOICES = {
-    "telemetry": PathChoice.PROBING,
-    "spray": PathChoice.SPRAYING,
-    "oblivious": PathChoice.OBLIVIOUS,
-    "valiant": PathChoice.OBLIVIOUS,
-    "reps": PathChoice.REPS,
-    "swap": PathChoice.SWAPPING,
-    "scout": PathChoice.SCOUTING,
-    "spritz": PathChoice.RECYCLING,
-    "bend": PathChoice.BENDING,
-}
+    "telemetry": PathChoice.PROBING, "spray": PathChoice.SPRAYING, "oblivious": PathChoice.OBLIVIOUS,
+    "valiant": PathChoice.OBLIVIOUS, "reps": PathChoice.REPS, "swap": PathChoice.SWAPPING,
+    "scout": PathChoice.SCOUTING, "spritz": PathChoice.RECYCLING, "bend": PathChoice.BENDING,
+}  # fmt: skip
 
 
 def program(name: str) -> Program:
-    """A P4 program of ours as machine code, compiled once in a process.
-
-    Raises:
-        DetourError: it has not been built.
-    """
+    """A P4 program of ours as machine code, compiled once in a process. Raises DetourError if it has not been built."""
     path = BUILD / f"{name}.json"
     if not path.exists():
         raise DetourError(f"p4src/build/{name}.json is missing; run `make p4`")
@@ -140,15 +130,10 @@ class VirtualFabric(NetworkFabric):
         serving: Serving | None = None,
         threads: int | None = None,
     ) -> None:
-        """`queue_pairs`: connections that will be made at most. `threads`: that execute the run, with the same
-        results (default: `base.cores`). `own`: the program of all switches, in place of
+        """`queue_pairs`: connections that will be made at most. `own`: the program of all switches, in place of
         fabric.p4. `pace`: time passes by itself from `start` on. `serving`: where `start` serves P4Runtime (default: a
-        UNIX socket in a temporary folder).
-
-        Raises:
-            DetourError: the scheme does not fit the topology, a parameter is out of range, or the program lacks what
-                planners write.
-        """
+        UNIX socket in a temporary folder). `threads`: of runs (default: `base.cores`). Raises DetourError if the scheme does not fit the topology, a parameter is
+        out of range, or the program lacks what planners write."""
         self._own, self._served_by = own, serving
         settings = settings or RunSettings()
         self.scheme, self.settings = scheme, replace(settings, links=settings.links.of(topology))
@@ -157,13 +142,9 @@ class VirtualFabric(NetworkFabric):
         hs = _make_hosts(topology, self.config, self.settings, queue_pairs)
         super().__init__(topology, terms, address_hosts(hs, topology))
         self._rng = random.Random(f"paths {self.settings.seed}")
-        self._network = Network(
-            Virtual(threads=threads or threads_for(len(topology.switches))),
-            seed=self.settings.seed,
-            hosts=self.hs,
-            packets=self.settings.frames,
-            overhead_bytes=self.settings.links.overhead_bytes,
-        )
+        seed, frames, overhead = self.settings.seed, self.settings.frames, self.settings.links.overhead_bytes
+        clock = Virtual(threads=threads or threads_for(len(topology.switches)))
+        self._network = Network(clock, seed=seed, hosts=self.hs, packets=frames, overhead_bytes=overhead)
         self._watch = DeadlockWatch(self._network, topology, self._network.run) if scheme.lossless else None
         self._paced = None if pace is None else PacedClock(lambda: self._network.now_ps, self.run, pace)
         self.clock = self._paced or VirtualClock(lambda: self._network.now_ps, self.run)
@@ -192,20 +173,14 @@ class VirtualFabric(NetworkFabric):
     # -- building ---------------------------------------------------------------------------------------
 
     def _add_switches(self) -> None:
-        name, entities = self._plan()
+        (name, entities), seed = self._plan(), self.settings.seed
         code = program(name) if self._own is None else self._checked(self._own, name, entities)
         for switch in self.topology.switches:
             # Switches that share a register must not run apart from each other.
             domain = switch.group if self.scheme.routing in _SHARING else -1
-            self._states[switch.device_id] = install(
-                self.network,
-                switch,
-                code,
-                entities[switch.device_id],
-                priorities=PRIORITIES,
-                seed=self.settings.seed,
-                domain=domain,
-            )
+            held = entities[switch.device_id]
+            state = install(self.network, switch, code, held, priorities=PRIORITIES, seed=seed, domain=domain)
+            self._states[switch.device_id] = state
 
     def _plan(self) -> tuple[str, Plan]:
         """The P4 program of all switches, and their entries."""
@@ -264,12 +239,9 @@ class VirtualFabric(NetworkFabric):
         return {device: self.network.state(device) for device in self._states}  # a controller may set programs
 
     def start(self, progress: Progress = silent) -> None:
-        """Serves P4Runtime; without it, everything else works just the same.
-
-        Raises:
-            DetourError: switches read registers that are shared with their neighbours' or with queues, which would be
-                lost with the pipeline that a controller sets.
-        """
+        """Serves P4Runtime; without it, everything else works just the same. Raises DetourError if switches read
+        registers that are shared with their neighbours' or with queues, which would be lost with the pipeline that a
+        controller sets."""
         if self.scheme.policy.program != "fabric":
             raise DetourError(
                 f"scheme {self.scheme.name} runs {self.scheme.policy.program}.p4, whose registers no controller knows "
@@ -351,11 +323,7 @@ class VirtualFabric(NetworkFabric):
 
     @property
     def flows(self) -> Flows:
-        """The connections.
-
-        Raises:
-            DetourError: there are none yet.
-        """
+        """The connections. Raises DetourError if there are none yet."""
         if self._flows is None:
             raise DetourError("this fabric has no connections yet")
         return self._flows
@@ -401,7 +369,7 @@ class VirtualFabric(NetworkFabric):
     @property
     def deadlock_found(self) -> DeadlockFound | None:
         """The first deadlock that the watcher has seen: what pauses is watched (`virtual.watch`)."""
-        return None if self._watch is None else self._watch.found
+        return None if self._watch is None else self._watch.deadlock
 
     def deadlock(self) -> list[tuple[int, int, int]]:
         """(device id, port, priority) of queues that PFC will never let move again."""

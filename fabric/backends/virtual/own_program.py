@@ -23,12 +23,8 @@ class OwnProgram:
 
 
 def read_program(text: str) -> OwnProgram:
-    """The program that `P4INFO,JSON` names.
-
-    Raises:
-        DetourError: a file is missing or is none of these, the two are not of one program, or the JSON needs what the
-            engine does not have.
-    """
+    """The program that `P4INFO,JSON` names. Raises DetourError if a file is missing or is none of these, the two are
+    not of one program, or the JSON needs what the engine does not have."""
     files = PipelineConfig.given(text)
     code = Program.from_json(files.blob)
     _check_info(files, code)

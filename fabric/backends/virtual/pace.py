@@ -36,11 +36,7 @@ class TimePace:
 
     @classmethod
     def given(cls, text: str) -> TimePace:
-        """`1x`, `10x`, `0.5x`, `max`.
-
-        Raises:
-            DetourError: it is none of these.
-        """
+        """`1x`, `10x`, `0.5x`, `max`. Raises DetourError if it is none of these."""
         if text == "max":
             return cls(None)
         number = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)x?", text)
@@ -54,10 +50,9 @@ class TimePace:
 
 
 class PacedClock(VirtualClock):
-    """The clock of a fabric in virtual time that passes in a thread of its own, from `start` until `stop`.
-
-    Before and after, it is a `VirtualClock`. Meanwhile who waits sleeps until the time has come; alarms go off in the
-    clock's thread, at their very moment."""
+    """The clock of a fabric in virtual time that passes in a thread of its own, from `start` until `stop`. Before and
+    after, it is a `VirtualClock`. Meanwhile who waits sleeps until the time has come; alarms go off in the clock's
+    thread, at their very moment."""
 
     def __init__(self, now: Callable[[], int], run: Callable[[int], object], pace: TimePace) -> None:
         super().__init__(now, run)

@@ -72,10 +72,9 @@ class LinkSettings:
 
 @dataclass(frozen=True)
 class SwitchMemory:
-    """Packet memory of switches: `port_bytes` for every port, shared by the whole switch.
-
-    `headroom_bytes`: what stays free for a port's packets after XOFF, `None`: `buffers.headroom`.
-    `alpha`: a lossy queue takes at most that many times what is free (Choudhury and Hahne)."""
+    """Packet memory of switches: `port_bytes` for every port, shared by the whole switch. `headroom_bytes`: what stays
+    free for a port's packets after XOFF, `None`: `buffers.headroom`. `alpha`: a lossy queue takes at most that many
+    times what is free (Choudhury and Hahne)."""
 
     port_bytes: int = 375_000
     headroom_bytes: int | None = None
@@ -83,11 +82,8 @@ class SwitchMemory:
     alpha: float = 1.0
 
     def of_switch(self, ports: int, lossless: int, links: LinkSettings) -> Buffers:
-        """The memory of a switch with that many cabled ports.
-
-        Raises:
-            DetourError: PFC without headroom, or headroom beyond what there is.
-        """
+        """The memory of a switch with that many cabled ports. Raises DetourError for PFC without headroom, or headroom
+        beyond what there is."""
         room = headroom(links.rate_bps, links.longest_ps, PACKET_BYTES, links.overhead_bytes)
         return Buffers(
             self.port_bytes * ports,
@@ -156,11 +152,8 @@ class Scheme:
         )
 
     def with_control(self, text: str) -> Scheme:
-        """The same with another congestion control (`hosts.cc.algorithm`).
-
-        Raises:
-            DetourError: there is none of that name.
-        """
+        """The same with another congestion control (`hosts.cc.algorithm`). Raises DetourError if there is none of that
+        name."""
         return replace(self, control=cc.pinned(text))
 
 
@@ -190,30 +183,10 @@ TELEMETRY_LERP = Scheme("TelemetryLERP", "lerp", "dctcp", "telemetry", STEADY_ST
 TELEMETRY_GBN = Scheme("TelemetryGBN", "gbn", "dcqcn", "telemetry", LOW_RED_MARKING, hosts=STEADY)
 """Section IV: "an ECN-based congestion control protocol, which is similar to DCQCN"."""
 BENCHMARK = Scheme(
-    "Benchmark",
-    "gbn",
-    "dcqcn",
-    "shortest",
-    LOW_RED_MARKING,
-    routing="adaptive",
-    pfc=True,
-    channels=3,
-    reorder=True,
-    threshold=10,
-    hosts=PATIENT,
-)
-SHORTEST_PATH = Scheme(
-    "ShortestPath",
-    "gbn",
-    "dcqcn",
-    "shortest",
-    LOW_RED_MARKING,
-    routing="minimal",
-    pfc=True,
-    channels=3,
-    reorder=True,
-    hosts=PATIENT,
-)
+    "Benchmark", "gbn", "dcqcn", "shortest", LOW_RED_MARKING, routing="adaptive", pfc=True, channels=3, reorder=True,
+    threshold=10, hosts=PATIENT,
+)  # fmt: skip
+SHORTEST_PATH = replace(BENCHMARK, name="ShortestPath", routing="minimal", threshold=0)
 TELEMETRY_LERP_LITERAL = Scheme("TelemetryLERP-literal", "lerp", "dctcp", "telemetry", STEP_MARKING)
 """section III with nothing added"""
 TELEMETRY_GBN_DCTCP = replace(TELEMETRY_GBN, name="TelemetryGBN-DCTCP", control="dctcp", ecn=STEADY_STEP)
@@ -271,14 +244,8 @@ RIVAL_SCHEMES = (
 SCHEMES = {s.name: s for s in (TELEMETRY_LERP, TELEMETRY_GBN, BENCHMARK, SHORTEST_PATH)}
 """the four schemes that section IV compares"""
 OTHERS = (
-    TELEMETRY_GBN_DCTCP,
-    TELEMETRY_LERP_LITERAL,
-    BENCHMARK_DCTCP,
-    SPRAY_LERP,
-    *RIVAL_SCHEMES,
-    REPS_NSCC,
-    OBLIVIOUS_NSCC,
-)
+    TELEMETRY_GBN_DCTCP, TELEMETRY_LERP_LITERAL, BENCHMARK_DCTCP, SPRAY_LERP, *RIVAL_SCHEMES, REPS_NSCC, OBLIVIOUS_NSCC,
+)  # fmt: skip
 """for comparison, by name only"""
 _ALIASES = {"telemetrygbn-dcqcn": TELEMETRY_GBN}
 """names that were given before"""
@@ -293,17 +260,13 @@ def _adopt(name: str, value: Any) -> Scheme:
 
 
 SCHEME_REGISTRY: plugins.Registry[Scheme] = plugins.Registry(
-    "schemes", "scheme", {known.name: known for known in (*SCHEMES.values(), *OTHERS)}, _adopt, any_case=True
+    "schemes", "scheme", {s.name: s for s in (*SCHEMES.values(), *OTHERS)}, _adopt, any_case=True
 )
 
 
 def scheme(name: str) -> Scheme:
     """One of the four schemes, or one of `OTHERS`, by its name, in any case; of an installed package, or
-    `FILE.py:NAME`.
-
-    Raises:
-        DetourError: there is no such scheme.
-    """
+    `FILE.py:NAME`. Raises DetourError if there is no such scheme."""
     former = _ALIASES.get(name.lower())
     if former is not None:
         return former

@@ -53,12 +53,12 @@ class DeadlockWatch:
         self._network, self._topology, self._run = network, topology, run
         self._seen: Int64Array | None = None
         self._next_ps = WATCH_PS
-        self.found: DeadlockFound | None = None
+        self.deadlock: DeadlockFound | None = None
         """the first deadlock, None without one"""
 
     def run(self, until_ps: int) -> None:
         """Lets the network run until then; once a deadlock is found nobody looks any more."""
-        while self.found is None and self._next_ps <= until_ps:
+        while self.deadlock is None and self._next_ps <= until_ps:
             self._run(self._next_ps)
             self._look()
             self._next_ps = self._network.now_ps + WATCH_PS
@@ -69,5 +69,5 @@ class DeadlockWatch:
         queues = self._network.deadlock() if still else []
         if queues:
             circle = tuple(queue_name(self._topology, queue) for queue in self._network.cyclic_wait())
-            self.found = DeadlockFound(self._network.now_ps, tuple(queues), circle)
-            _log.warning("%s", self.found)
+            self.deadlock = DeadlockFound(self._network.now_ps, tuple(queues), circle)
+            _log.warning("%s", self.deadlock)

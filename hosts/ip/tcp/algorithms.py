@@ -15,11 +15,8 @@ from detour.hosts.plugins import Bound
 
 
 def chosen(text: str) -> CongestionAlgorithm:
-    """The algorithm that a text names (`hosts.cc.algorithm`).
-
-    Raises:
-        DetourError: there is none, or it is not for TCP.
-    """
+    """The algorithm that a text names (`hosts.cc.algorithm`). Raises DetourError if there is none, or it is not for
+    TCP."""
     name, rest = plugins.split(text)
     if name.casefold() == DCTCP_OF_TCP.name:
         return DCTCP_OF_TCP.with_values(plugins.values_of(text, rest))

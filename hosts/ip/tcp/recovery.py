@@ -32,10 +32,9 @@ def reducing(c: ConnRecord) -> bool:
 
 @inner()
 def _lose(g: StackGlobals, c: ConnRecord, i: int, place: int, now: int) -> None:
-    """A segment in flight is lost. The first of an episode is sent again whatever the window is.
-
-    Congestion control is not told of a retransmission that is lost within its episode, as in Linux; RFC 5681 (4.3)
-    takes it as a second indication of congestion. If the window is cut within one, another begins."""
+    """A segment in flight is lost. The first of an episode is sent again whatever the window is. Congestion control is
+    not told of a retransmission that is lost within its episode, as in Linux; RFC 5681 (4.3) takes it as a second
+    indication of congestion. If the window is cut within one, another begins."""
     x = slot(g, i, place)
     within, window = reducing(c), c.cwnd
     if not within or x.count == 0:
@@ -54,10 +53,8 @@ def _lose(g: StackGlobals, c: ConnRecord, i: int, place: int, now: int) -> None:
 @inner()
 def reduce(c: ConnRecord, safe: bool) -> None:
     """Proportional rate reduction (RFC 9937): how much may be sent for what an ACK delivered. `safe`: it moved
-    `snd_una`, and showed no further loss.
-
-    The RFC's ssthresh is here the window that congestion control has set, which may change meanwhile. Its SndCnt is
-    `prr_limit` - `prr_out`. All is counted in segments."""
+    `snd_una`, and showed no further loss. The RFC's ssthresh is here the window that congestion control has set, which
+    may change meanwhile. Its SndCnt is `prr_limit` - `prr_out`. All is counted in segments."""
     if c.delivered == 0 or not reducing(c):
         return
     c.prr_delivered += c.delivered

@@ -26,9 +26,8 @@ def _allowed(c: ConnRecord) -> bool:
 
 @inner()
 def new_length(g: StackGlobals, c: ConnRecord) -> int:
-    """Bytes of the next new segment, the FIN counted as one; 0: there is none, or the peer has no room.
-
-    Small segments are not sent while data are under way, unless it is the end (RFC 9293, 3.8.6.2.1)."""
+    """Bytes of the next new segment, the FIN counted as one; 0: there is none, or the peer has no room. Small segments
+    are not sent while data are under way, unless it is the end (RFC 9293, 3.8.6.2.1)."""
     if c.state not in (tcp.ESTABLISHED, tcp.CLOSE_WAIT, tcp.FIN_WAIT_1, tcp.CLOSING, tcp.LAST_ACK):
         return 0
     if c.seg_nxt - c.seg_una >= c.ring:

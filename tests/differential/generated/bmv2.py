@@ -4,22 +4,17 @@ service."""
 
 from __future__ import annotations
 
-import contextlib
 import shutil
-import socket
-import subprocess
 import tempfile
-import time
+from functools import partial
 from pathlib import Path
 
 from detour.base.addresses import TcpAddress
-from detour.base.errors import DetourError
-from detour.engine.bmv2api.client import Connection, connect
+from detour.engine.bmv2api.client import connect
 from detour.engine.bmv2api.interface import Api
 from detour.fabric.tracing.results import Arrived, Ending, TracedPacket
 from tests.differential.stream import PacketStream
-from tests.ptf.bmv2 import BINARY
-from tests.waiting import PATIENCE_S
+from tests.ptf.bmv2 import BINARY, listening
 
 
 def missing() -> str | None:
@@ -33,30 +28,18 @@ class StfBmv2:
     def __init__(self, program: Path) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="detour-bmv2-")
         self.stream_address = f"unix:{self._folder.name}/dataplane"
-        self._process, self._connection = self._started(program)
+        self._process, port = listening(partial(self._command, program))
         try:
+            self._connection = connect(TcpAddress("127.0.0.1", port))
             self._stream = PacketStream(self)
         except BaseException:
             self._end()
             raise
 
-    def _started(self, program: Path) -> tuple[subprocess.Popen[bytes], Connection]:
-        """One that listens. Where another process was faster at its port, it ends, and another one is tried."""
-        end = time.monotonic() + PATIENCE_S
-        servers = ["--grpc-server-addr", f"unix:{self._folder.name}/p4runtime"]
-        servers += ["--dp-grpc-server-addr", self.stream_address]
-        quiet = subprocess.DEVNULL
-        while True:
-            port = _free_port()
-            command = [BINARY, "--device-id", "1", "--thrift-port", str(port), "--log-level", "off", str(program), "--"]
-            process = subprocess.Popen([*command, *servers], stdin=quiet, stdout=quiet, stderr=quiet)
-            while process.poll() is None:
-                with contextlib.suppress(DetourError):
-                    return process, connect(TcpAddress("127.0.0.1", port))
-                if time.monotonic() > end:
-                    process.kill()
-                time.sleep(0.05)
-            assert time.monotonic() < end, f"{BINARY} does not listen"
+    def _command(self, program: Path, port: int) -> list[str]:
+        command = [BINARY, "--device-id", "1", "--thrift-port", str(port), "--log-level", "off", str(program), "--"]
+        command += ["--grpc-server-addr", f"unix:{self._folder.name}/p4runtime"]
+        return [*command, "--dp-grpc-server-addr", self.stream_address]
 
     @property
     def api(self) -> Api:
@@ -86,9 +69,3 @@ class StfBmv2:
         self._stream.close()
         self._connection.close()
         self._end()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

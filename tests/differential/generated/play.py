@@ -46,7 +46,7 @@ def play(test: GeneratedTest, switch: StfSwitch) -> Played:
     outputs = [sorted(canonical((each.port, each.frame), out) for out in each.outputs()) for each in run.packets]
     problems = [f"line {each.line}: {each.text}" for each in run.mismatches]
     problems += [f"{run.unchecked} frames that it does not name"] if run.unchecked else []
-    events = (event for each in run.packets for hop in each.found.hops for event in hop.trace.all_events())
+    events = (event for each in run.packets for hop in each.traced.hops for event in hop.trace.all_events())
     return Played("; ".join(problems), outputs, frozenset(map(_step, events)))
 
 

@@ -22,13 +22,9 @@ FOREIGN_FUNCTIONS = (0xE005, 0xE00F, 0xFFFF, 0xE000, 0xF123)
 ELSEWHERE = (2, 0x8005, 0x77, 0)
 SOURCE = int(ipaddress.IPv6Address("fd00:1::1"))
 ROUTES = {
-    "fcbb:bb00:2::/48": 2,
-    "fcbb:bb00:8005::/48": 5,
-    "fcbb:bb00:0:2::/64": 2,
-    "fcbb:bb00:e005::/48": 2,
-    "fcbb:bb00:e00f::/48": 5,
-    "fd00:7::/32": 4,
-}
+    "fcbb:bb00:2::/48": 2, "fcbb:bb00:8005::/48": 5, "fcbb:bb00:0:2::/64": 2, "fcbb:bb00:e005::/48": 2,
+    "fcbb:bb00:e00f::/48": 5, "fd00:7::/32": 4,
+}  # fmt: skip
 
 HOP_BY_HOP, UDP, IN_IPV6, ROUTING, FRAGMENT, ICMPV6, NOTHING, DESTINATION = 0, 17, 41, 43, 44, 58, 59, 60
 SRH = 4

@@ -235,3 +235,23 @@ def test_a_relative_cache_folder_is_ignored(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert cache.cache_dir() == tmp_path / ".cache" / "detour"
+
+
+# -- native code is made without any program of the machine, and loaded without LLVM -------------------------
+
+
+_PROGRAMS = """
+import shutil
+assert not any(shutil.which(name) for name in ("cc", "gcc", "clang", "ld", "as", "sh", "p4c-bm2-ss"))
+from detour.engine.compiler.program import Program
+program = Program.from_json(sys.argv[1])
+print(size(), loaded(), program.parse_addr != 0, 'llvmlite' in sys.modules)
+"""
+
+
+def test_nothing_on_path(tmp_path: Path) -> None:
+    source = Path(__file__).resolve().parents[2] / "programs" / "compiler" / "faults.json"
+    script = f"sys.argv.append({str(source)!r})\n{_PROGRAMS}"
+    for hits in (0, 1):
+        done = run(script, tmp_path, PATH="/nonexistent", XDG_CACHE_HOME=str(tmp_path))
+        assert (done.returncode, done.stdout, done.stderr) == (0, f"1102 {hits} True {not hits}\n", "")

@@ -17,19 +17,12 @@ MILLION = partial(whole_number_of, most=10**6)
 @pytest.mark.parametrize(
     ("of", "text", "value"),
     [
-        (bytes_of, "64k", 64_000),
-        (bytes_of, "1.5MB", 1_500_000),
-        (bytes_of, "1e6", 1_000_000),
-        (time_ps_of, "10us", 10_000_000),
-        (time_ps_of, "1.5 ms", 1_500_000_000),
-        (time_ps_of, "0", 0),
-        (rate_bps_of, "100G", 100_000_000_000),
-        (rate_bps_of, "25Gb/s", 25_000_000_000),
-        (rate_bps_of, "10k", 10_000),
-        (fraction_of, "1e-3", 0.001),
-        (MILLION, "1e6", 1_000_000),
+        (bytes_of, "64k", 64_000), (bytes_of, "1.5MB", 1_500_000), (bytes_of, "1e6", 1_000_000),
+        (time_ps_of, "10us", 10_000_000), (time_ps_of, "1.5 ms", 1_500_000_000), (time_ps_of, "0", 0),
+        (rate_bps_of, "100G", 100_000_000_000), (rate_bps_of, "25Gb/s", 25_000_000_000), (rate_bps_of, "10k", 10_000),
+        (fraction_of, "1e-3", 0.001), (MILLION, "1e6", 1_000_000),
     ],
-)
+)  # fmt: skip
 def test_what_is_meant(of: Callable[[str], float], text: str, value: float) -> None:
     assert of(text) == value
 

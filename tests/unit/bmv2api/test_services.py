@@ -144,7 +144,7 @@ def test_queues_get_what_they_are_set_to(connection: Connection, network: Networ
 
 
 def test_ports_that_come_later_get_their_queues(network: Network) -> None:
-    from detour.engine.bmv2api.queues import EgressQueues, QueueSetting
+    from detour.engine.bmv2api.calls.part import EgressQueues, QueueSetting
 
     queues = EgressQueues(BmDevice(network, SWITCH))
     queues.set(QueueSetting(None, None, depth=5))

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import grpc
 import pytest
@@ -16,7 +15,7 @@ from detour.engine.bmv2api.runtime import BmRuntime
 from detour.engine.bmv2api.wire import ServiceError
 from detour.engine.network import Network
 from detour.engine.p4runtime import P4RuntimeServer
-from tests.unit.p4runtime.harness import Client, Names, refusals
+from tests.unit.p4runtime.harness import Client, Names, config, group, member, multicast, refusals, session
 
 from .conftest import EVERYTHING, SWITCH, Do, doing
 
@@ -80,93 +79,52 @@ def test_counters_go_with_entries(client: Client, both: Do, names: Names) -> Non
     assert entity.table_entry.counter_data == p4r.CounterData(byte_count=600, packet_count=5)
 
 
-def _profile(names: Names, kind: str, **fields: Any) -> p4r.Entity:
-    entity = p4r.Entity()
-    message = getattr(entity, kind)
-    message.action_profile_id = names.ids["ecmp"]
-    for name, value in fields.items():
-        if isinstance(value, int):
-            setattr(message, name, value)
-        elif isinstance(value, list):
-            message.members.extend(value)
-        else:
-            getattr(message, name).CopyFrom(value)
-    return entity
-
-
 def test_members_and_groups(client: Client, both: Do, names: Names) -> None:
-    def member(number: int, port: int) -> p4r.Entity:
-        return _profile(names, "action_profile_member", member_id=number, action=names.action("forward", port))
+    def made(number: int, port: int) -> p4r.Entity:
+        return member(names.ids["ecmp"], number, names.action("forward", port))
 
-    client.insert(member(1, 3))  # handle 0; so the next handle's own id, 2, is free and 1 is not
+    client.insert(made(1, 3))  # handle 0; so the next handle's own id, 2, is free and 1 is not
     assert both("act_prof_create_member ecmp forward 4") == ["Member has been created with handle 1"]
-    client.insert(member(77, 5))
+    client.insert(made(77, 5))
     assert both("act_prof_create_member ecmp forward 6") == ["Member has been created with handle 3"]
-    read = client.read(_profile(names, "action_profile_member"))
+    read = client.read(member(names.ids["ecmp"], 0))
     assert [entity.action_profile_member.member_id for entity in read] == [1, 2, 4, 77]
     both("act_prof_create_group ecmp")
     both("act_prof_add_member_to_group ecmp 2 0")
     both("act_prof_add_member_to_group ecmp 1 0")
-    (group,) = client.read(_profile(names, "action_profile_group"))
-    assert [m.member_id for m in group.action_profile_group.members] == [77, 2]
+    (found,) = client.read(group(names.ids["ecmp"], 0))
+    assert [m.member_id for m in found.action_profile_group.members] == [77, 2]
     both("table_indirect_add_with_group balanced 2001:db8::/32 => 0")
     (entity,) = client.read(names.entry("balanced"))
     assert entity.table_entry.action.action_profile_group_id == 1
-    assert refusals(lambda: client.delete(group)) == [grpc.StatusCode.FAILED_PRECONDITION.value[0]]
+    assert refusals(lambda: client.delete(found)) == [grpc.StatusCode.FAILED_PRECONDITION.value[0]]
     client.delete(entity)
-    client.delete(group)
+    client.delete(found)
     assert refused(both, "act_prof_dump_group ecmp 0") == "INVALID_GRP_HANDLE"
-    client.delete(member(77, 5))
+    client.delete(made(77, 5))
     assert both("act_prof_create_member ecmp forward 1") == ["Member has been created with handle 2"]
 
 
-def _one_shot(names: Names, entity: p4r.Entity, *ports: int) -> p4r.Entity:
-    actions = entity.table_entry.action.action_profile_action_set.action_profile_actions
-    for port in ports:
-        actions.add(action=names.action("forward", port), weight=1)
-    return entity
-
-
 def test_what_one_shots_made_is_theirs(client: Client, both: Do, names: Names) -> None:
-    client.insert(_one_shot(names, names.entry("balanced", (1 << 127, 8)), 1, 2))
+    client.insert(names.one_shot((1 << 127, 8), actions=[(1, 1), (2, 1)]))
     assert "Members: [0, 1]" in both("act_prof_dump ecmp")
     assert refused(both, "act_prof_delete_member ecmp 0") == "INVALID_MBR_HANDLE"
     assert refused(both, "table_indirect_add_with_group balanced 2001:db8::/32 => 0") == "INVALID_GRP_HANDLE"
     both("table_indirect_delete balanced 0")
     assert both("act_prof_dump ecmp") == ["==========", "MEMBERS", "==========", "GROUPS"]
     # Nothing is left behind that would keep members and groups out.
-    client.insert(_profile(names, "action_profile_member", member_id=1, action=names.action("forward", 3)))
+    client.insert(member(names.ids["ecmp"], 1, names.action("forward", 3)))
 
 
 def test_a_cleared_table_keeps_nothing(client: Client, both: Do, names: Names) -> None:
-    client.insert(_one_shot(names, names.entry("balanced", (1 << 127, 8)), 1, 2))
+    client.insert(names.one_shot((1 << 127, 8), actions=[(1, 1), (2, 1)]))
     client.insert(names.entry("exact_two", 1, 1, action=("drop",), metadata=b"old"))
     both("table_clear balanced")
     both("table_clear exact_two")
     both("table_add exact_two drop 2 2 =>")
     (entity,) = client.read(names.entry("exact_two"))
     assert entity.table_entry.metadata == b""
-    client.insert(_one_shot(names, names.entry("balanced", (1 << 127, 8)), 3))
-
-
-def _replicas(*places: tuple[int, int]) -> list[p4r.Replica]:
-    return [p4r.Replica(egress_port=port, instance=rid) for port, rid in places]
-
-
-def _group(number: int, *places: tuple[int, int]) -> p4r.Entity:
-    entity = p4r.Entity()
-    message = entity.packet_replication_engine_entry.multicast_group_entry
-    message.multicast_group_id = number
-    message.replicas.extend(_replicas(*places))
-    return entity
-
-
-def _session(number: int, *places: tuple[int, int]) -> p4r.Entity:
-    entity = p4r.Entity()
-    message = entity.packet_replication_engine_entry.clone_session_entry
-    message.session_id = number
-    message.replicas.extend(_replicas(*places))
-    return entity
+    client.insert(names.one_shot((1 << 127, 8), actions=[(3, 1)]))
 
 
 def test_multicast_groups(client: Client, both: Do, network: Network) -> None:
@@ -177,9 +135,11 @@ def test_multicast_groups(client: Client, both: Do, network: Network) -> None:
         "mc_set_lag_membership 4 7 8",
     ):
         both(line)
-    assert client.read(_group(5)) == [_group(5, (2, 1), (3, 1), (8, 1))]  # simple_switch's hash picks the second of two
+    assert client.read(multicast(5)) == [
+        multicast(5, (2, 1), (3, 1), (8, 1))
+    ]  # simple_switch's hash picks the second of two
     assert network.replication(SWITCH)[0] == {5: ((2, 1), (3, 1), (8, 1))}
-    client.insert(_group(6, (1, 0), (2, 9), (3, 0)))
+    client.insert(multicast(6, (1, 0), (2, 9), (3, 0)))
     assert both("mc_dump")[6:11] == [
         "mgrp(6)",
         "  -> (L1h=1, rid=0) -> (ports=[1, 3], lags=[])",
@@ -187,37 +147,37 @@ def test_multicast_groups(client: Client, both: Do, network: Network) -> None:
         "==========",
         "LAGS",
     ]
-    client.modify(_group(5, (1, 1)))
+    client.modify(multicast(5, (1, 1)))
     assert both("mc_dump")[4] == "  -> (L1h=0, rid=1) -> (ports=[1], lags=[])"
     both("mc_node_update 1 7")
-    assert client.read(_group(6)) == [_group(6, (7, 0), (2, 9))]
-    client.delete(_group(6))
+    assert client.read(multicast(6)) == [multicast(6, (7, 0), (2, 9))]
+    client.delete(multicast(6))
     assert refused(both, "mc_node_destroy 1") == "INVALID_L1_HANDLE"
     both("mc_mgrp_destroy 5")
     assert network.replication(SWITCH)[0] == {}
     with pytest.raises(grpc.RpcError):
-        client.read(_group(5))
+        client.read(multicast(5))
 
 
 def test_mirroring_sessions(client: Client, both: Do, network: Network) -> None:
     both("mirroring_add 7 3")
-    assert client.read(_session(7)) == [_session(7, (3, 0))]
+    assert client.read(session(7)) == [session(7, (3, 0))]
     both("mirroring_add_mc 8 5")
     both("mc_mgrp_create 5")
     both("mc_node_create 2 1 2")
     both("mc_node_associate 5 0")  # the session follows its group
-    assert client.read(_session(8)) == [_session(8, (1, 2), (2, 2))]
-    client.insert(_session(9, (1, 0), (2, 0)), _session(10, (1, 0)))
+    assert client.read(session(8)) == [session(8, (1, 2), (2, 2))]
+    client.insert(session(9, (1, 0), (2, 0)), session(10, (1, 0)))
     assert both("mirroring_get 9") == ["MirroringSessionConfig(port=None, mgid=65545)"]
     assert both("mirroring_get 10") == ["MirroringSessionConfig(port=1, mgid=None)"]
     # 32777 is the group that PI makes for session 9; here it is a multicast group like others.
-    client.insert(_group(32777, (4, 4)))
+    client.insert(multicast(32777, (4, 4)))
     both("mc_node_create 5 5")
     both("mc_node_associate 32777 2")
-    assert client.read(_session(9)) == [_session(9, (1, 0), (2, 0))]
+    assert client.read(session(9)) == [session(9, (1, 0), (2, 0))]
     assert network.replication(SWITCH)[1][9] == ((1, 0), (2, 0))
     assert refused(both, "mc_mgrp_create 65545") == "INVALID_MGID"
-    client.delete(_session(10))
+    client.delete(session(10))
     assert refused(both, "mirroring_delete 10") == "SESSION_NOT_FOUND"
     both("mirroring_add 0 3")  # P4Runtime has no session 0
     assert network.replication(SWITCH)[1][0] == ((3, 0),)
@@ -237,14 +197,14 @@ def test_time_outs(client: Client, both: Do, names: Names) -> None:
 
 
 def test_state_can_be_reset(client: Client, both: Do, names: Names) -> None:
-    client.insert(_one_shot(names, names.entry("balanced", (1 << 127, 8)), 1, 2))
-    client.insert(names.entry("exact_two", 1, 1, action=("drop",)), _group(3, (1, 0)), _session(4, (1, 0)))
+    client.insert(names.one_shot((1 << 127, 8), actions=[(1, 1), (2, 1)]))
+    client.insert(names.entry("exact_two", 1, 1, action=("drop",)), multicast(3, (1, 0)), session(4, (1, 0)))
     both("register_write words 1 5")
     both("reset_state")
-    assert client.read(names.entry("exact_two"), names.entry("balanced"), _group(0)) == []
+    assert client.read(names.entry("exact_two"), names.entry("balanced"), multicast(0)) == []
     assert both("register_read words 1") == ["words[1]= 0"]
-    assert client.read(_session(4)) == [_session(4, (1, 0))]  # as in BMv2
-    client.insert(_profile(names, "action_profile_member", member_id=1, action=names.action("forward", 3)))
+    assert client.read(session(4)) == [session(4, (1, 0))]  # as in BMv2
+    client.insert(member(names.ids["ecmp"], 1, names.action("forward", 3)))
 
 
 def test_a_program_without_p4info_ends_the_pipeline(
@@ -262,17 +222,11 @@ def test_a_program_without_p4info_ends_the_pipeline(
 def test_a_pipeline_of_p4runtime_is_followed(client: Client, both: Do, names: Names) -> None:
     both("table_add exact_two drop 1 1 =>")
     both("mc_mgrp_create 3")
-    client.set_pipeline(_config("everything"))
+    client.set_pipeline(config(cookie=5))
     assert both("table_num_entries exact_two") == ["0"]
     assert "mgrp(3)" not in both("mc_dump")
     both("table_add exact_two drop 1 1 =>")
     assert len(client.read(names.entry("exact_two"))) == 1
-
-
-def _config(name: str) -> p4r.ForwardingPipelineConfig:
-    from tests.unit.p4runtime.harness import config
-
-    return config(name, cookie=5)
 
 
 def test_prepared_programs_belong_to_their_api(network: Network, tmp_path: Path) -> None:

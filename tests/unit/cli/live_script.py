@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`detour watch` on a fabric that is made up: every answer is known. `python live_script.py`, in a terminal."""
 
-from __future__ import annotations
-
 import time
 from types import SimpleNamespace
 from typing import Any
@@ -31,17 +29,11 @@ class MadeUp:
             up, use = link.name not in self.down, max(0.0, 1.0 - number / 100)
             rows.append(
                 LinkUse(
-                    link=link.name,
-                    from_=f"s{link.a[0]}:{link.a[1]}",
-                    kind=link.kind,
-                    up=up,
-                    mbps=20 * use if up else 0.0,
-                    use=use if up else 0.0,
-                    queue_packets=number % 7,
-                    drops=123_456 if number == 3 else 0,
-                    marks=number,
+                    link=link.name, from_=f"s{link.a[0]}:{link.a[1]}", kind=link.kind, up=up,
+                    mbps=20 * use if up else 0.0, use=use if up else 0.0, queue_packets=number % 7,
+                    drops=123_456 if number == 3 else 0, marks=number,
                 )
-            )
+            )  # fmt: skip
         return LinkUses(seconds, rows, 0)
 
     def flows(self) -> Any:

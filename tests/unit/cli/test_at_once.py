@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line starts at once."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 
@@ -17,22 +15,13 @@ with contextlib.suppress(SystemExit), contextlib.redirect_stdout(quiet), context
 print("\\n".join(sys.modules))
 """
 HEAVY = {
-    "numpy",
-    "numba",
-    "llvmlite",
-    "scipy",
-    "highspy",
-    "finsy",
-    "grpc",
-    "google.protobuf",
-    "rich",
-    "prompt_toolkit",
-    "yaml",
-}
+    "numpy", "numba", "llvmlite", "scipy", "highspy", "finsy", "grpc", "google.protobuf", "rich",
+    "prompt_toolkit", "yaml",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("argument", ["--version", "--help", "--no-such-option", "up --help", "fors route --wrong"])
-def test_little_is_loaded(argument: str) -> None:
+def test_little_is_loaded(argument):
     """By what needs no fabric. It was 1.3 s of processor time and over a thousand modules."""
     command = [sys.executable, "-c", MODULES, *argument.split()]
     loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
@@ -44,7 +33,7 @@ def test_little_is_loaded(argument: str) -> None:
     assert len(loaded) < 200
 
 
-def test_a_switch_loads_what_its_options_ask_for() -> None:
+def test_a_switch_loads_what_its_options_ask_for():
     code = "import sys, detour.engine.switch.run; print(*sys.modules)"
     loaded = set(
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
@@ -53,7 +42,7 @@ def test_a_switch_loads_what_its_options_ask_for() -> None:
     assert not loaded & {"numba", "llvmlite", "thrift", "detour.engine.trace.recorder", "detour.engine.bmv2api.runtime"}
 
 
-def test_next_to_nothing_is_loaded_before_interrupts_are_caught() -> None:
+def test_next_to_nothing_is_loaded_before_interrupts_are_caught():
     """One that comes earlier ends in a traceback. `-S`: Python itself loads less."""
     code = f"import sys; sys.path[:] = {sys.path}; import detour.cli; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True).stdout

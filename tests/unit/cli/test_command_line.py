@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line: what is refused, what is asked of the fabric, what is printed."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
@@ -17,7 +15,7 @@ from detour import cli
 from detour.base.errors import DetourError
 from detour.base.tables import Table, left
 from detour.cli.output import present
-from detour.control.topology_files import open_topology
+from detour.control.graph_files import open_topology
 from detour.fabric.daemon import client
 from tests.waiting import PATIENCE_S
 
@@ -122,9 +120,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
         ("capture --stop --name lab", "capture", {"stop": True}),
     ],
 )
-def test_commands_ask_and_print(
-    asked: list[Any], capsys: pytest.CaptureFixture[str], line: str, do: str, arguments: dict[str, Any]
-) -> None:
+def test_commands_ask_and_print(asked, capsys, line, do, arguments):
     assert cli.main(line.split()) == 0
     assert asked == [(do, arguments)]
     assert capsys.readouterr().out.strip()
@@ -185,7 +181,7 @@ def test_commands_ask_and_print(
         ("fcplus prove --running --max-hops 3", "--max-hops is not for --running"),
     ],
 )
-def test_what_is_wrong_takes_one_line(capsys: pytest.CaptureFixture[str], line: str, says: str) -> None:
+def test_what_is_wrong_takes_one_line(capsys, line, says):
     assert cli.main(line.split()) == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -195,7 +191,7 @@ def test_what_is_wrong_takes_one_line(capsys: pytest.CaptureFixture[str], line: 
 
 
 @pytest.mark.parametrize(("line", "command"), [("", "place"), ("fors", "route"), ("fcplus", "prove")])
-def test_without_a_command_help_lists_them(capsys: pytest.CaptureFixture[str], line: str, command: str) -> None:
+def test_without_a_command_help_lists_them(capsys, line, command):
     with pytest.raises(SystemExit) as ended:
         cli.main(line.split())
     out, err = capsys.readouterr()
@@ -203,9 +199,7 @@ def test_without_a_command_help_lists_them(capsys: pytest.CaptureFixture[str], l
     assert f"    {command} " in out
 
 
-def test_topologies_of_files_go_by_their_names_but_not_in_json(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_topologies_of_files_go_by_their_names_but_not_in_json(capsys, tmp_path):
     file = tmp_path / "ring.csv"
     file.write_text("a,b\nh0,s0\nh1,s0\n")
     assert cli.main(["trace", "h0", "h9", "--topo", str(file)]) == 2
@@ -223,9 +217,7 @@ def test_topologies_of_files_go_by_their_names_but_not_in_json(
 
 
 @pytest.mark.parametrize("line", ["status", "send h0 h1 --json", "verify", "shell s0", "watch --json"])
-def test_without_a_fabric(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, line: str
-) -> None:
+def test_without_a_fabric(capsys, monkeypatch, tmp_path, line):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     assert cli.main(line.split()) == 2
     assert capsys.readouterr() == ("", "detour: no fabric is up; `detour up --detach` starts one\n")
@@ -240,9 +232,7 @@ def test_without_a_fabric(
         ("fat-tree:k=5", "k"),
     ],
 )
-def test_bad_topologies_name_the_rule(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, spec: str, says: str
-) -> None:
+def test_bad_topologies_name_the_rule(capsys, monkeypatch, tmp_path, spec, says):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     assert cli.main(["up", "--target", "engine", "--topo", spec]) == 2
     _, err = capsys.readouterr()
@@ -250,7 +240,7 @@ def test_bad_topologies_name_the_rule(
     assert not (tmp_path / "detour").exists()
 
 
-def test_checks_that_fail_exit_with_1(asked: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checks_that_fail_exit_with_1(asked, monkeypatch):
     monkeypatch.setitem(ANSWERS, "verify", ANSWERS["verify"] | {"verified": False, "failed": 1, "problems": ["oh"]})
     assert cli.main(["verify"]) == 1
     failed = ANSWERS["prove"]["failed"] | {"acyclic": False}
@@ -262,7 +252,7 @@ def test_checks_that_fail_exit_with_1(asked: list[Any], monkeypatch: pytest.Monk
     assert cli.main(["path", "h0", "h1"]) == 1
 
 
-def test_an_interrupt_exits_with_130(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_interrupt_exits_with_130(monkeypatch, capsys):
     def ask(*arguments: Any, **more: Any) -> Any:
         raise KeyboardInterrupt
 
@@ -271,9 +261,7 @@ def test_an_interrupt_exits_with_130(monkeypatch: pytest.MonkeyPatch, capsys: py
     assert capsys.readouterr() == ("", "")
 
 
-def test_missing_bmv2_is_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_missing_bmv2_is_one_line(monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     for line in ("demo --target bmv2", "up --target bmv2"):
@@ -282,15 +270,13 @@ def test_missing_bmv2_is_one_line(
         assert err.startswith("detour: simple_switch_grpc is not on PATH: install p4lang-bmv2") or "p4lang-bmv2" in err
 
 
-def test_the_engine_has_one_endpoint_and_bmv2_has_many(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_engine_has_one_endpoint_and_bmv2_has_many(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     assert cli.main(["up", "--target", "bmv2", "--grpc", "127.0.0.1:1"]) == 2
     assert "--grpc names the engine's one endpoint" in capsys.readouterr().err
 
 
-def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
+def test_a_reader_that_goes_away_is_no_error(tmp_path):
     script = (
         "import sys\nfrom detour import cli\nfrom detour.fabric.daemon import client\n"
         "row = {'table': 't', 'match': 'm', 'action': 'a', 'priority': 0}\n"
@@ -308,7 +294,7 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
     assert process.wait() == 0
 
 
-def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_and_version(capsys):
     for line in ("--help", "send --help", "--version"):
         with pytest.raises(SystemExit) as exit_:
             cli.main(line.split())
@@ -316,7 +302,7 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert "detour 0." in capsys.readouterr().out
 
 
-def test_commands_of_their_own_get_their_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_of_their_own_get_their_arguments(monkeypatch):
     from detour.cli import switch
 
     got: list[Any] = []
@@ -325,7 +311,7 @@ def test_commands_of_their_own_get_their_arguments(monkeypatch: pytest.MonkeyPat
     assert got == [["-i", "1@veth0", "--", "--cpu-port", "510"]]
 
 
-def test_errors_of_the_fabric_are_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_of_the_fabric_are_one_line(monkeypatch, capsys):
     def ask(*arguments: Any, **more: Any) -> Any:
         raise DetourError("host 'h99': d1 has h0 to h71")
 
@@ -335,9 +321,7 @@ def test_errors_of_the_fabric_are_one_line(monkeypatch: pytest.MonkeyPatch, caps
 
 
 @pytest.mark.parametrize("name", ["status", "switch"])
-def test_a_mistake_of_ours_is_one_line_and_a_traceback_in_a_file(
-    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_mistake_of_ours_is_one_line_and_a_traceback_in_a_file(name, monkeypatch, capsys, tmp_path):
     def fail(*_: Any, **__: Any) -> None:
         raise TypeError("unexpected\nthing")
 
@@ -354,7 +338,7 @@ def test_a_mistake_of_ours_is_one_line_and_a_traceback_in_a_file(
     assert kept.parent.stat().st_mode & 0o77 == 0
 
 
-def test_out_of_memory_says_what_it_lacked(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_out_of_memory_says_what_it_lacked(monkeypatch, capsys):
     def fail(*_: Any, **__: Any) -> None:
         raise MemoryError("Unable to allocate 2.00 GiB for an array")
 
@@ -373,7 +357,7 @@ def limited(mebibytes: int, *arguments: str) -> list[str]:
 
 
 @pytest.mark.parametrize("mebibytes", [250, 300, 600, 1000, 1300])
-def test_a_switch_without_address_space_says_so(mebibytes: int, tmp_path: Path) -> None:
+def test_a_switch_without_address_space_says_so(mebibytes, tmp_path):
     """`ulimit -v`: one line, no traceback, no signal."""
     done = subprocess.run(
         limited(mebibytes, "switch", "--no-p4", "--", "--grpc-server-addr", "127.0.0.1:0"),
@@ -389,7 +373,7 @@ def test_a_switch_without_address_space_says_so(mebibytes: int, tmp_path: Path) 
 
 @pytest.mark.parametrize("mebibytes", [250, 600, 1300])
 @pytest.mark.parametrize("detach", [False, True])
-def test_a_fabric_without_address_space_says_so(detach: bool, mebibytes: int, tmp_path: Path) -> None:
+def test_a_fabric_without_address_space_says_so(detach, mebibytes, tmp_path):
     """The same of `detour up`; nothing is left."""
     runtime = tmp_path / "run"
     runtime.mkdir(mode=0o700)

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """`detour exec`: which words are the command, and which are detour's."""
 
-from __future__ import annotations
-
 import os
 
 import pytest
 
-from detour.cli.exec import _command_of
+from detour.cli.lifecycle import _command_of
 
 
 @pytest.mark.parametrize(
@@ -22,7 +20,7 @@ from detour.cli.exec import _command_of
         ([], [], None),
     ],
 )
-def test_the_command(words: list[str], command: list[str], fabric: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command(words, command, fabric, monkeypatch):
     monkeypatch.setenv("DETOUR_FABRIC", "")
     assert _command_of(words) == command
     assert (os.environ["DETOUR_FABRIC"] or None) == fabric

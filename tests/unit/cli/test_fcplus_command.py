@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`detour fcplus`: what it prints."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
@@ -31,7 +28,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
         (("prove", "--k", "8", "--priorities", "0"), 1, PROVEN | {"tagger_priorities", "cycle"}),
     ],
 )
-def test_json(capsys: pytest.CaptureFixture[str], options: tuple[str, ...], code: int, keys: set[str]) -> None:
+def test_json(capsys, options, code, keys):
     ended, out = run(capsys, *options, "--json")
     assert (ended, json.loads(out).keys()) == (code, keys)
 
@@ -50,13 +47,13 @@ def test_json(capsys: pytest.CaptureFixture[str], options: tuple[str, ...], code
         ),
     ],
 )
-def test_people_read(capsys: pytest.CaptureFixture[str], options: tuple[str, ...], words: tuple[str, ...]) -> None:
+def test_people_read(capsys, options, words):
     out = run(capsys, *options)[1]
     assert all(word in out for word in words)
 
 
 @pytest.mark.parametrize("priorities", [1, 2, 3, 6])
-def test_whatever_fails_nothing_can_deadlock(capsys: pytest.CaptureFixture[str], priorities: int) -> None:
+def test_whatever_fails_nothing_can_deadlock(capsys, priorities):
     chosen = ("--priorities", str(priorities), "--k", "4", "--json")
     code, out = run(capsys, "prove", *chosen, "--fail", "s6-s1,s0-s10,s7-s2")
     found = json.loads(out)
@@ -68,14 +65,14 @@ def test_whatever_fails_nothing_can_deadlock(capsys: pytest.CaptureFixture[str],
     assert found["failed"]["dependencies"] > found["plain_traffic"]["dependencies"] >= found["dependencies"]
 
 
-def test_without_layers_nothing_is_proven_that_has_a_cycle(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_layers_nothing_is_proven_that_has_a_cycle(capsys):
     code, out = run(capsys, "prove", "--k", "8", "--priorities", "0", "--json")
     found = json.loads(out)
     assert code == 1
     assert [found[part]["acyclic"] for part in ("installed", "plain_traffic", "failed")] == [False] * 3
 
 
-def test_routes_go_around_what_is_down(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_routes_go_around_what_is_down(capsys, tmp_path):
     kept = []
     for fail in ((), ("--fail", "s0-s10,s1-s6")):
         file = tmp_path / "paths.csv"
@@ -92,14 +89,14 @@ def links_of(line: str) -> list[tuple[str, str]]:
     return list(pairwise(switches))
 
 
-def test_throughput_without_what_is_down_is_less(capsys: pytest.CaptureFixture[str]) -> None:
+def test_throughput_without_what_is_down_is_less(capsys):
     chosen = ("throughput", "--k", "4", "--priorities", "2", "--pattern", "all-to-all", "--json")
     whole, broken = (json.loads(run(capsys, *chosen, *fail)[1]) for fail in ((), ("--fail", "s0-s10,s1-s6")))
     assert broken["theta"] < whole["theta"]
     assert broken["upper_bound"] < whole["upper_bound"]
 
 
-def test_routings_beside_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+def test_routings_beside_each_other(capsys):
     code, out = run(capsys, "compare", "--k", "4", "--bounds", "1,2", "--json")
     found = json.loads(out)
     assert code == 0
@@ -113,7 +110,7 @@ def test_routings_beside_each_other(capsys: pytest.CaptureFixture[str]) -> None:
     assert "lash" not in out
 
 
-def test_growth(capsys: pytest.CaptureFixture[str]) -> None:
+def test_growth(capsys):
     code, out = run(capsys, "grow", "--k", "4", "--add", "2", "--json")
     found = json.loads(out)
     assert code == 0
@@ -126,7 +123,7 @@ def test_growth(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(word in out for word in ("s12", "s13", "cannot deadlock", "of the old paths"))
 
 
-def test_a_switch_comes_in_where_another_new_one_has_its_links(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_switch_comes_in_where_another_new_one_has_its_links(capsys):
     topology = ("--topo", "jellyfish:n=12,s=4,hosts=1", "--add", "9", "--priorities", "2", "--k", "2", "--json")
     assert cli.main(["fcplus", "grow", *topology]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -157,6 +154,6 @@ def test_a_switch_comes_in_where_another_new_one_has_its_links(capsys: pytest.Ca
         (("grow", "--fail", "s0-s10"), "--fail is not for grow"),
     ],
 )
-def test_what_is_refused(capsys: pytest.CaptureFixture[str], options: tuple[str, ...], reason: str) -> None:
+def test_what_is_refused(capsys, options, reason):
     assert cli.main(["fcplus", *options, *SMALL]) == 2
     assert reason in capsys.readouterr().err

@@ -10,7 +10,7 @@ from detour.cli import main
 SMALL = ("fors", "run", "--topo", "ft:m0=3,m1=3", "--message", "100k")
 
 
-def test_a_break_in_the_midst_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_break_in_the_midst_as_json(capsys):
     assert main([*SMALL, "--fail", "0:0,1:2", "--fail-at", "20us", "70us", "--plan-time", "10us", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["exchange"]["delivered"] == found["exchange"]["messages"] == 72
@@ -20,7 +20,7 @@ def test_a_break_in_the_midst_as_json(capsys: pytest.CaptureFixture[str]) -> Non
     assert found["plan_time"] == "given"
 
 
-def test_hosts_that_are_late_and_planning_as_measured(capsys: pytest.CaptureFixture[str]) -> None:
+def test_hosts_that_are_late_and_planning_as_measured(capsys):
     late = ("--jitter", "0.5us", "--straggler", "3:2us,0:1.5us")
     assert main([*SMALL, *late, "--fail", "0:0", "--fail-at", "20us"]) == 0
     text = capsys.readouterr().out
@@ -28,14 +28,14 @@ def test_hosts_that_are_late_and_planning_as_measured(capsys: pytest.CaptureFixt
     assert "72 of 72" in text
 
 
-def test_only_some_servers_take_part(capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_some_servers_take_part(capsys):
     options = ("--population", "3,2,3", "--group", "1-2,4,7", "--routing", "minhop")
     assert main([*SMALL, *options, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["servers"], found["phases"], found["exchange"]["delivered"]) == (4, 3, 12)
 
 
-def test_no_flow_crosses_a_spine(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_flow_crosses_a_spine(capsys):
     assert main(["fors", "run", "--topo", "ft:m0=6,m1=1", "--fail", "0:*", "--message", "10k", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["phases"], found["exchange"]["delivered"]) == (5, 30)
@@ -52,9 +52,7 @@ def test_no_flow_crosses_a_spine(capsys: pytest.CaptureFixture[str]) -> None:
         ("ft:m0=3,m1=3,hosts=3,speed=1/2", None, "fors", 6, 1),
     ],
 )
-def test_oversubscription_and_parallel_cables(
-    topo: str, fail: str | None, routing: str, phases: int, crowd: int, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_oversubscription_and_parallel_cables(topo, fail, routing, phases, crowd, capsys):
     """The addresses take every message over its own cable: without failures a phase never lasts as long as two."""
     options = ("--topo", topo, *(("--fail", fail) if fail else ()), "--message", "50k", "--routing", routing)
     assert main(["fors", "run", *options, "--json"]) == 0
@@ -73,9 +71,7 @@ def test_oversubscription_and_parallel_cables(
         ("ft:m0=2,m1=3,hosts=4,cables=2", "0:0:1,1:1", ["0:0:1", "1:1:0", "1:1:1"]),
     ],
 )
-def test_breaks_on_three_levels_and_of_cables(
-    topo: str, fail: str, links: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_breaks_on_three_levels_and_of_cables(topo, fail, links, capsys):
     options = ("--topo", topo, "--message", "50k", "--fail", fail, "--fail-at", "20us", "--plan-time", "10us")
     assert main(["fors", "run", *options, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -83,7 +79,7 @@ def test_breaks_on_three_levels_and_of_cables(
     assert sorted(link for one in found["detections"] for link in one["links"]) == links
 
 
-def test_some_servers_of_three_levels_and_links_that_failed_before(capsys: pytest.CaptureFixture[str]) -> None:
+def test_some_servers_of_three_levels_and_links_that_failed_before(capsys):
     options = ("--topo", "fat-tree:k=4", "--group", "0-2,5,9-12", "--fail", "0:1,2/0:1", "--random-failures", "2")
     assert main(["fors", "run", *options, "--seed", "2", "--message", "50k", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -92,7 +88,7 @@ def test_some_servers_of_three_levels_and_links_that_failed_before(capsys: pytes
 
 
 @pytest.mark.parametrize("routing", ["fors", "minhop"])
-def test_messages_of_unlike_size(routing: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_messages_of_unlike_size(routing, capsys):
     options = ("--skew", "zipf:1", "--message", "1M", "--fail", "0:0", "--routing", routing)
     assert main([*SMALL, *options, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -103,7 +99,7 @@ def test_messages_of_unlike_size(routing: str, capsys: pytest.CaptureFixture[str
         assert found["most_flows_on_a_link"]["max"] == 1
 
 
-def test_a_link_breaks_while_messages_of_unlike_size_are_sent(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_link_breaks_while_messages_of_unlike_size_are_sent(capsys):
     options = ("--skew", "moe:1", "--message", "100k", "--fail", "0:0", "--fail-at", "40us", "--plan-time", "20us")
     assert main([*SMALL, *options, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -111,7 +107,7 @@ def test_a_link_breaks_while_messages_of_unlike_size_are_sent(capsys: pytest.Cap
     assert found["detections"][0]["in_force_us"] is not None
 
 
-def test_links_that_failed_before_and_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+def test_links_that_failed_before_and_a_table(capsys):
     assert main([*SMALL, "--fail", "*:1", "--routing", "ftree", "--phases", "3"]) == 0
     text = capsys.readouterr().out
     assert "3 links failed before" in text
@@ -145,7 +141,7 @@ def test_links_that_failed_before_and_a_table(capsys: pytest.CaptureFixture[str]
         (("--topo", "fat-tree:k=4", "--fail", "0/0:2"), "has no link 0/0:2"),
     ],
 )
-def test_refusals_are_one_line(options: tuple[str, ...], rule: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_refusals_are_one_line(options, rule, capsys):
     assert main([*SMALL, *options]) == 2
     text = capsys.readouterr().err
     assert rule in text

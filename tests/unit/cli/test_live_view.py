@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`detour watch` on a terminal: it fits whatever the size is, rows do not jump, and keys do what they say."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import pty
@@ -20,8 +18,7 @@ import live_script
 import pyte
 import pytest
 
-from detour.cli.live.rows import link_rows, natural
-from detour.cli.live.screen import LINK_COLUMNS, WatchScreen, fitting, spark
+from detour.cli.live.screen import LINK_COLUMNS, WatchScreen, fitting, link_rows, natural, spark
 from detour.fabric.operations.results import LinkUse
 from tests.waiting import PATIENCE_S
 
@@ -37,12 +34,9 @@ def picture(screen: WatchScreen, width: int, height: int) -> list[str]:
     return ["".join(text for _, text in line) for line in screen.lines(width, height)]
 
 
-# -- the picture -----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("width", "height"), SIZES)
 @pytest.mark.parametrize("flows", [False, True])
-def test_it_fits(width: int, height: int, flows: bool) -> None:
+def test_it_fits(width, height, flows):
     rng, screen = (
         random.Random(width),
         WatchScreen("dragonfly:p=22,a=44,h=22 on engine" * 4, in_flows=flows, message="m" * 300),
@@ -64,7 +58,7 @@ def test_it_fits(width: int, height: int, flows: bool) -> None:
             assert max(shares, default=0) <= 100
 
 
-def test_what_there_is_room_for() -> None:
+def test_what_there_is_room_for():
     heads = {width: [column.head for column in fitting(LINK_COLUMNS, width)[0]] for width in (80, 60, 42, 40)}
     assert heads[80] == heads[60] == ["link", "from", "Mb/s", "use", "queue", "drops", "marks"]
     assert heads[42] == ["link", "from", "Mb/s", "use"]
@@ -72,16 +66,13 @@ def test_what_there_is_room_for() -> None:
     assert [fitting(LINK_COLUMNS, width)[1] for width in (200, 80, 60)] == [60, 26, 6]
 
 
-def test_a_chart_of_values() -> None:
+def test_a_chart_of_values():
     assert spark([0.0, 0.001, 0.5, 1.0], 6, 1.0) == "   ▁▄█"
     assert spark([1, 2, 4], 2) == "▄█"
     assert spark([], 3) == "   "
 
 
-# -- order -----------------------------------------------------------------------------------------------------
-
-
-def test_rows_do_not_jump() -> None:
+def test_rows_do_not_jump():
     rng, rows = random.Random(1), link_rows()
     names = [f"s{n}-s{n + 1}" for n in range(30)]
     first: list[str] = []
@@ -96,7 +87,7 @@ def test_rows_do_not_jump() -> None:
     assert [row.name for row in rows.shown()][:2] == ["s20-s21 s0:1", "s0-s1 s0:1"]
 
 
-def test_idle_links_go_later_and_come_back_with_a() -> None:
+def test_idle_links_go_later_and_come_back_with_a():
     rows = link_rows()
     rows.update([link("s0-s1", 0.5), link("s1-s2", 0.0)])
     assert [row.now.link for row in rows.shown()] == ["s0-s1"]
@@ -109,13 +100,13 @@ def test_idle_links_go_later_and_come_back_with_a() -> None:
     assert len(rows.shown()) == 2
 
 
-def test_what_is_down_comes_first() -> None:
+def test_what_is_down_comes_first():
     rows = link_rows()
     rows.update([link("s0-s1", 0.9), LinkUse("s1-s2", "s1:1", "local", False, 0.0, 0.0, 0, 0, 0)])
     assert [row.now.link for row in rows.shown()] == ["s1-s2", "s0-s1"]
 
 
-def test_what_is_added_up_and_what_is_not() -> None:
+def test_what_is_added_up_and_what_is_not():
     rows = link_rows()
     for _ in range(3):
         rows.update([link("a-b", 0.9, marks=0), link("b-c", 0.1, marks=5)])
@@ -127,7 +118,7 @@ def test_what_is_added_up_and_what_is_not() -> None:
     assert order == [("queue", "a-b"), ("drops", "a-b"), ("marks", "b-c"), ("name", "a-b"), ("use", "a-b")]
 
 
-def test_the_chosen_row_is_followed() -> None:
+def test_the_chosen_row_is_followed():
     screen = WatchScreen()
     screen.links.rows.update([link(f"s{n}-x", 0.5) for n in range(50)])
     picture(screen, 80, 24)
@@ -138,9 +129,6 @@ def test_the_chosen_row_is_followed() -> None:
     lines = picture(screen, 80, 24)
     assert next(line for line in lines if line.startswith(">")).startswith(">s7-x ")
     assert "directions 31 to 50 of 50" in lines[0]
-
-
-# -- in a terminal ---------------------------------------------------------------------------------------------
 
 
 class Terminal:
@@ -190,7 +178,7 @@ def terminal(request: pytest.FixtureRequest) -> Iterator[Terminal]:
         found.process.wait()
 
 
-def test_keys(terminal: Terminal) -> None:
+def test_keys(terminal):
     height, width = terminal.screen.lines, terminal.screen.columns
     shown = terminal.until(lambda lines: "100%" in lines[2] and lines[-1].startswith(" f fail"))
     assert shown[0].startswith(f" directions 1 to {height - 4} of ")

@@ -2,8 +2,6 @@
 """Every option of every command changes something: those of `sim`, `reproduce` and the planners here, the others in the
 tests of their commands."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import itertools
@@ -36,28 +34,14 @@ MESSAGES = "--topo ft:m0=2,m1=3 --skew zipf:1.2"
 PROGRAM = BUILD / "ugal"
 
 RUN = [
-    (INCAST, "--scheme LERP-shortest"),
-    (MARKED, "--cc fixed"),
-    (MARKED, "--ecn 10k"),
-    (MARKED, "--ecn off"),
-    (INCAST, "--rate 50G"),
-    (INCAST, "--delay 5us"),
-    (INCAST, "--buffer 20k"),
-    (INCAST, "--loss 0.01"),
-    (INCAST, "--fail s0-s2@3us"),
-    (f"{INCAST} --scheme LERP-shortest --fail s0-s2@3us", "--reroute-after 20us"),
-    (INCAST, "--duration 5us"),
-    (f"{INCAST} --loss 0.01", "--seed 2"),
-    (JOB, "--connections 2"),
-    (f"{LAB} --trace marked --trace-count 1", "--tick 1ns"),
-    (f"fcplus build {SMALL}", "--family jellyfish"),
-    (f"fcplus build {SMALL} --family fc", "--layers 3"),
-    (f"fcplus build {SMALL}", "--v 4"),
-    (f"fcplus build {SMALL}", "--seed 2"),
-    (f"fcplus build {SMALL}", "--hosts 1"),
-    (f"fcplus paths {SMALL}", "--k 2"),
-    (f"fcplus paths {SMALL} --k 4", "--max-hops 4"),
-    (f"fcplus paths {SMALL}", "--disjoint"),
+    (INCAST, "--scheme LERP-shortest"), (MARKED, "--cc fixed"), (MARKED, "--ecn 10k"), (MARKED, "--ecn off"),
+    (INCAST, "--rate 50G"), (INCAST, "--delay 5us"), (INCAST, "--buffer 20k"), (INCAST, "--loss 0.01"),
+    (INCAST, "--fail s0-s2@3us"), (f"{INCAST} --scheme LERP-shortest --fail s0-s2@3us", "--reroute-after 20us"),
+    (INCAST, "--duration 5us"), (f"{INCAST} --loss 0.01", "--seed 2"), (JOB, "--connections 2"),
+    (f"{LAB} --trace marked --trace-count 1", "--tick 1ns"), (f"fcplus build {SMALL}", "--family jellyfish"),
+    (f"fcplus build {SMALL} --family fc", "--layers 3"), (f"fcplus build {SMALL}", "--v 4"),
+    (f"fcplus build {SMALL}", "--seed 2"), (f"fcplus build {SMALL}", "--hosts 1"), (f"fcplus paths {SMALL}", "--k 2"),
+    (f"fcplus paths {SMALL} --k 4", "--max-hops 4"), (f"fcplus paths {SMALL}", "--disjoint"),
     (f"fcplus paths {SMALL}", "--priorities 2"),
     ("fcplus throughput --n 120 --s 22 --pattern near-worst", "--ties plain"),
     (f"fcplus throughput {SMALL} --k 4", "--pattern uniform"),
@@ -65,10 +49,9 @@ RUN = [
     (f"fcplus throughput {SMALL} --k 4 --gap 0.2", "--method approximate"),
     (f"fcplus compare {SMALL} --k 4 --routings dfsssp,nue", "--trees 1"),
     (f"fcplus compare {SMALL} --k 4 --routings nue --bounds 1", "--order-seed 2"),
-    (f"fors schedule {MESSAGES}", "--phase-cost 1M"),
-    (f"fors schedule {MESSAGES}", "--message 1M"),
+    (f"fors schedule {MESSAGES}", "--phase-cost 1M"), (f"fors schedule {MESSAGES}", "--message 1M"),
     (f"fors schedule {MESSAGES}", "--seed 2"),
-]
+]  # fmt: skip
 """a command, and an option with which it prints another document"""
 
 SELECTED = {
@@ -121,7 +104,7 @@ def _without_seconds(found: Any) -> Any:
 
 
 @pytest.mark.parametrize(("command", "option"), RUN, ids=lambda text: text)
-def test_an_option_changes_what_is_printed(command: str, option: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_option_changes_what_is_printed(command, option, capsys):
     assert document(capsys, f"{command} {option}") != document(capsys, command)
 
 
@@ -132,14 +115,14 @@ TEXTS = [
 
 
 @pytest.mark.parametrize(("command", "option"), TEXTS, ids=lambda text: text)
-def test_an_option_changes_what_people_read(command: str, option: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_option_changes_what_people_read(command, option, capsys):
     main(command.split())
     plain = capsys.readouterr().out
     main(f"{command} {option}".split())
     assert capsys.readouterr().out != plain
 
 
-def test_which_packet_of_a_run_is_traced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_which_packet_of_a_run_is_traced(tmp_path, capsys):
     main(f"{MARKED} --ecn 5k --buffer 20k --record {tmp_path / 'run.gz'}".split())
     capsys.readouterr()
     options = ("--first-mark", "--first-drop", "--longest-wait", "--flow 0 --psn 3")
@@ -165,9 +148,7 @@ def selection(monkeypatch: pytest.MonkeyPatch, command: str) -> tuple[Any, ...]:
 @pytest.mark.parametrize(
     ("experiment", "option"), [(name, option) for name, options in SELECTED.items() for option in options]
 )
-def test_an_option_changes_what_is_run(
-    experiment: str, option: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_an_option_changes_what_is_run(experiment, option, monkeypatch, tmp_path):
     file = tmp_path / "file"
     if option == "--from FILE":
         file = ROOT / "docs" / "rivals.jsonl.xz"
@@ -184,7 +165,7 @@ UP = (
 
 
 @pytest.mark.parametrize("option", UP)
-def test_an_option_changes_what_is_booted(option: str, tmp_path: Path) -> None:
+def test_an_option_changes_what_is_booted(option, tmp_path):
     option = option.replace("DIR", str(tmp_path)).replace("FILE", str(tmp_path / "file"))
     parser = make_parser()
     assert up_options(parser.parse_args(["up", *option.split()])) != up_options(parser.parse_args(["up"]))
@@ -203,17 +184,13 @@ class Asked:
 @pytest.mark.parametrize(
     ("command", "option"),
     [
-        ("impair s0-s1", "--clear"),
-        ("trace --live dropped", "--switch s3"),
-        ("trace --live dropped", "--count 2"),
-        ("trace --live dropped", "--seconds 2"),
-        ("send h0 h1", "--bytes 9"),
-        ("send h0 h1", "--sport 0x8001"),
-        ("path h0 h1", "--sport 0x8001"),
+        ("impair s0-s1", "--clear"), ("trace --live dropped", "--switch s3"),
+        ("trace --live dropped", "--count 2"), ("trace --live dropped", "--seconds 2"),
+        ("send h0 h1", "--bytes 9"), ("send h0 h1", "--sport 0x8001"), ("path h0 h1", "--sport 0x8001"),
         ("path h0 h1", "--usid s1"),
     ],
-)
-def test_an_option_changes_what_a_fabric_is_asked_for(command: str, option: str) -> None:
+)  # fmt: skip
+def test_an_option_changes_what_a_fabric_is_asked_for(command, option):
     asked = Asked()
     with ANSWERED_BY.set_to(cast(Any, asked)):
         for text in (command, f"{command} {option}"):
@@ -227,9 +204,7 @@ def test_an_option_changes_what_a_fabric_is_asked_for(command: str, option: str)
 @pytest.mark.parametrize(
     ("options", "parts"), [("", {"gray", "fairness"}), (" --gray", {"gray"}), (" --fairness", {"fairness"})]
 )
-def test_parts_of_a_benchmark(
-    options: str, parts: set[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_parts_of_a_benchmark(options, parts, monkeypatch, capsys):
     for module, name in ((gray, "gray"), (fairness, "fairness")):
         report = BenchReport(name, {name: []}, (), (), ())
         monkeypatch.setattr(module, "run", lambda progress, report=report: report)
@@ -245,7 +220,7 @@ def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
             yield action.option_strings[-1]
 
 
-def test_every_option_is_in_a_test() -> None:
+def test_every_option_is_in_a_test():
     parser: Parser = make_parser()
     texts = "\n".join(path.read_text() for path in Path(__file__).parents[2].rglob("*.py"))
     assert not [option for option in set(_options(parser)) if option not in texts]

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The prompt after the demo: carries out commands, prints what is wrong, and stays."""
 
-from __future__ import annotations
-
 import io
 import os
 import pty
@@ -48,26 +46,15 @@ def prompt() -> tuple[Prompt, FakeSession, io.StringIO]:
 @pytest.mark.parametrize(
     ("line", "name"),
     [
-        ("send h0 h71 --bytes 2k --sport 0x8001", "send"),
-        ("send h0 h71", "send"),
-        ("probe h0 h71", "probe"),
-        ("path h0 h71 --usid s1", "path"),
-        ("fail s0-s1", "fail"),
-        ("heal", "heal"),
-        ("heal s0-s1", "heal"),
-        ("verify", "verify"),
-        ("provision", "provision"),
-        ("entries s0", "entries"),
-        ("counters", "counters"),
-        ("status", "status"),
-        ("watch --once", "watch"),
-        ("flows", "flows"),
-        ("flows --watch on", "watch_flows"),
-        ("reroute h0-h9 s9,s3", "reroute"),
+        ("send h0 h71 --bytes 2k --sport 0x8001", "send"), ("send h0 h71", "send"), ("probe h0 h71", "probe"),
+        ("path h0 h71 --usid s1", "path"), ("fail s0-s1", "fail"), ("heal", "heal"), ("heal s0-s1", "heal"),
+        ("verify", "verify"), ("provision", "provision"), ("entries s0", "entries"), ("counters", "counters"),
+        ("status", "status"), ("watch --once", "watch"), ("flows", "flows"),
+        ("flows --watch on", "watch_flows"), ("reroute h0-h9 s9,s3", "reroute"),
         ("fcplus prove --running", "prove"),
     ],
-)
-def test_commands(prompt: tuple[Prompt, FakeSession, io.StringIO], line: str, name: str) -> None:
+)  # fmt: skip
+def test_commands(prompt, line, name):
     it, session, text = prompt
     it.do(line)
     assert [call[0] for call in session.calls] == [name]
@@ -77,30 +64,21 @@ def test_commands(prompt: tuple[Prompt, FakeSession, io.StringIO], line: str, na
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("help", "send SRC DST"),
-        ("help send", "--bytes"),
-        ("help fly", "there is no command 'fly'"),
-        ("", ""),
-        ("fly", "there is no command 'fly' (try `help`)"),
-        ("send h0", "required: DST"),
-        ("send h0 h1 --bytes x", "is not a number of bytes"),
-        ("send h0 h99", "has h0 to h71"),
-        ("send 'h0", "No closing quotation"),
-        ("path h0 h1 --sport 1 --usid s1", "not allowed with"),
-        ("send --help", "usage"),
-        ("send h0 h1 --bogus", "unrecognized arguments: --bogus"),
+        ("help", "send SRC DST"), ("help send", "--bytes"), ("help fly", "there is no command 'fly'"), ("", ""),
+        ("fly", "there is no command 'fly' (try `help`)"), ("send h0", "required: DST"),
+        ("send h0 h1 --bytes x", "is not a number of bytes"), ("send h0 h99", "has h0 to h71"),
+        ("send 'h0", "No closing quotation"), ("path h0 h1 --sport 1 --usid s1", "not allowed with"),
+        ("send --help", "usage"), ("send h0 h1 --bogus", "unrecognized arguments: --bogus"),
     ],
-)
-def test_what_is_wrong_is_printed_and_the_prompt_stays(
-    prompt: tuple[Prompt, FakeSession, io.StringIO], capsys: pytest.CaptureFixture[str], line: str, says: str
-) -> None:
+)  # fmt: skip
+def test_what_is_wrong_is_printed_and_the_prompt_stays(prompt, capsys, line, says):
     it, _, text = prompt
     it.do(line)
     assert says in text.getvalue() + capsys.readouterr().out
 
 
 @pytest.mark.parametrize("end", [b"quit\r", b"exit\r", b"\x04"])
-def test_a_terminal(end: bytes) -> None:
+def test_a_terminal(end):
     """On a real terminal: a command, a mistake, and each way to leave."""
     script = (
         "from tests.unit.cli.test_prompt import FakeSession\nfrom detour.cli.prompt import Prompt\n"
@@ -147,27 +125,21 @@ def completions(text: str) -> list[str]:
 @pytest.mark.parametrize(
     ("text", "some", "none"),
     [
-        ("", ["send", "provision", "help", "quit"], ["h0"]),
-        ("pro", ["probe", "provision"], ["send"]),
-        ("send ", ["h0", "h3"], ["s0"]),
-        ("send h0 ", ["h3"], ["s0"]),
-        ("send h0 h1 ", ["--bytes", "--usid"], ["h0"]),
-        ("send h0 h1 --bytes ", [], ["h0", "--usid"]),
-        ("send --bytes 10 ", ["h0"], ["s0"]),
-        ("fail s0-", ["s0-s2", "s0-s3"], ["s1", "h0"]),
-        ("fail s", ["s1", "s0-s2"], ["h0"]),
-        ("entries ", ["s3"], ["h0"]),
-        ("flows --watch ", ["on", "off"], ["h0"]),
-        ("fly ", [], ["h0"]),
+        ("", ["send", "provision", "help", "quit"], ["h0"]), ("pro", ["probe", "provision"], ["send"]),
+        ("send ", ["h0", "h3"], ["s0"]), ("send h0 ", ["h3"], ["s0"]),
+        ("send h0 h1 ", ["--bytes", "--usid"], ["h0"]), ("send h0 h1 --bytes ", [], ["h0", "--usid"]),
+        ("send --bytes 10 ", ["h0"], ["s0"]), ("fail s0-", ["s0-s2", "s0-s3"], ["s1", "h0"]),
+        ("fail s", ["s1", "s0-s2"], ["h0"]), ("entries ", ["s3"], ["h0"]),
+        ("flows --watch ", ["on", "off"], ["h0"]), ("fly ", [], ["h0"]),
     ],
-)
-def test_what_is_due_is_offered(text: str, some: list[str], none: list[str]) -> None:
+)  # fmt: skip
+def test_what_is_due_is_offered(text, some, none):
     offered = completions(text)
     assert set(some) <= set(offered)
     assert not set(none) & set(offered)
 
 
-def test_the_prompt_knows_every_operation() -> None:
+def test_the_prompt_knows_every_operation():
     session = FakeSession()
     it = Prompt(session, Console(file=io.StringIO()))  # type: ignore[arg-type]
     assert len(ASKING_GROUPS) > 3

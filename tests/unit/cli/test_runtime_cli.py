@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`detour cli`: which switch, what it prints, exit codes, and what its prompt offers."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Iterator
@@ -51,23 +49,21 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_file(port: str, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file(port, file, capsys):
     assert main(["cli", "--thrift-port", port, str(file)]) == 0
     assert capsys.readouterr().out.splitlines()[-2:] == ["Entry has been added with handle 0", "1"]
     assert main(["cli", "--thrift-port", port, str(file)]) == 2
     assert capsys.readouterr().err == f"detour: {file}:1: Invalid table operation (DUPLICATE_ENTRY)\n"
 
 
-def test_a_file_as_json(port: str, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_as_json(port, file, capsys):
     assert main(["cli", "--thrift-port", port, str(file), "--json"]) == 0
     commands = json.loads(capsys.readouterr().out)["commands"]
     assert commands[1] == {"line": 2, "command": "table_num_entries exact_two", "output": ["1"]}
     assert len(commands) == 2
 
 
-def test_standard_input_is_read_to_its_end(
-    port: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_standard_input_is_read_to_its_end(port, capsys, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{GOOD}nonsense\n\ntable_num_entries exact_two\n"))
     assert main(["cli", "--thrift-port", port]) == 2
     lines = capsys.readouterr().out.splitlines()
@@ -81,9 +77,7 @@ def test_standard_input_is_read_to_its_end(
     assert only["error"] is None
 
 
-def test_a_switch_of_the_fabric(
-    tmp_path: Path, api: BmRuntime, file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_switch_of_the_fabric(tmp_path, api, file, capsys, monkeypatch):
     address = UnixAddress(tmp_path / "bmv2.sock")
     status = SimpleNamespace(endpoints={"s0": 0, "s1": 1}, p4runtime=SimpleNamespace(thrift=str(address)))
     monkeypatch.setattr(runtime_cli, "running", lambda: SimpleNamespace(status=lambda: status))
@@ -107,9 +101,7 @@ def test_a_switch_of_the_fabric(
         (["cli", "--thrift-port", "x"], "argument --thrift-port: invalid int value: 'x'"),
     ],
 )
-def test_what_is_wrong_with_the_command_line(
-    arguments: list[str], why: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_wrong_with_the_command_line(arguments, why, capsys):
     assert main(arguments) == 2
     assert capsys.readouterr().err.startswith(f"detour: {why}")
 
@@ -118,24 +110,16 @@ def test_what_is_wrong_with_the_command_line(
     ("text", "offered"),
     [
         ("mc_node_d", {"mc_node_destroy", "mc_node_dissociate"}),
-        ("table_add MyIngress.ex", {"MyIngress.exact_two"}),
-        ("table_add lpm", {"MyIngress.lpm_route"}),
-        ("table_add exact_two to", {"MyIngress.to_cpu"}),
-        ("table_add nothing ", set()),
-        ("act_prof_create_member ecmp set", set()),
-        ("act_prof_create_member ecmp forw", {"MyIngress.forward"}),
-        ("register_read MyIngress.o", {"MyIngress.octets"}),
-        ("pvs_get ", {"TheParser.ipv6_types"}),
-        ("meter_get_rates ra", {"MyIngress.rate"}),
-        ("counter_read port", {"MyIngress.port_counter"}),
-        ("help mirroring_g", {"mirroring_get"}),
-        ("nonsense ", set()),
-        ("load_new_config_file ", set()),
-        ("table_add", {"table_add"}),
-        ("table_indirect_create_member indirect forw", {"MyIngress.forward"}),
+        ("table_add MyIngress.ex", {"MyIngress.exact_two"}), ("table_add lpm", {"MyIngress.lpm_route"}),
+        ("table_add exact_two to", {"MyIngress.to_cpu"}), ("table_add nothing ", set()),
+        ("act_prof_create_member ecmp set", set()), ("act_prof_create_member ecmp forw", {"MyIngress.forward"}),
+        ("register_read MyIngress.o", {"MyIngress.octets"}), ("pvs_get ", {"TheParser.ipv6_types"}),
+        ("meter_get_rates ra", {"MyIngress.rate"}), ("counter_read port", {"MyIngress.port_counter"}),
+        ("help mirroring_g", {"mirroring_get"}), ("nonsense ", set()), ("load_new_config_file ", set()),
+        ("table_add", {"table_add"}), ("table_indirect_create_member indirect forw", {"MyIngress.forward"}),
     ],
-)
-def test_what_the_prompt_offers(text: str, offered: set[str]) -> None:
+)  # fmt: skip
+def test_what_the_prompt_offers(text, offered):
     completer = RuntimeCompleter(CommandScope(ProgramNames(EVERYTHING.read_text())))
     found = completer.get_completions(Document(text), CompleteEvent())
     assert {each.text for each in found} == offered

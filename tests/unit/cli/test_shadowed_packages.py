@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Packages of others on PYTHONPATH with names of ours."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -11,7 +9,7 @@ from pathlib import Path
 import detour
 
 
-def test_a_package_google_that_is_not_protobufs(tmp_path: Path) -> None:
+def test_a_package_google_that_is_not_protobufs(tmp_path):
     """As BMv2's Python tools install it. What both have is protobuf's or ours."""
     (tmp_path / "google" / "rpc").mkdir(parents=True)
     (tmp_path / "google" / "__init__.py").touch()

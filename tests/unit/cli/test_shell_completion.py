@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What shells offer for the command line."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +11,7 @@ from detour.cli.shell_completion import SHELLS
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_every_shell_gets_the_commands(capsys: pytest.CaptureFixture[str], shell: str) -> None:
+def test_every_shell_gets_the_commands(capsys, shell):
     assert cli.main(["completion", shell]) == 0
     script = capsys.readouterr().out
     assert all(word in script for word in ("reproduce", "capture", "fabrics", "switch"))
@@ -30,9 +27,7 @@ def test_every_shell_gets_the_commands(capsys: pytest.CaptureFixture[str], shell
         (["detour", "up", "--target", "b"], ["bmv2"]),
     ],
 )
-def test_bash_completes(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, words: list[str], offered: list[str]
-) -> None:
+def test_bash_completes(capsys, tmp_path, words, offered):
     assert cli.main(["completion", "bash"]) == 0
     script = tmp_path / "detour.bash"
     script.write_text(capsys.readouterr().out)

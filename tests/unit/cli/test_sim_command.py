@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`detour sim` as people type it: one document, tables of 80 columns, scenario files, one line for what is wrong."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -28,7 +26,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return error
 
 
-def test_a_flow_file_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_flow_file_runs(tmp_path, capsys):
     file = tmp_path / "flows.txt"
     file.write_text(FLOWS)
     found = document(capsys, *SMALL, "--workload", str(file))
@@ -37,7 +35,7 @@ def test_a_flow_file_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert 10e-6 < found["seconds"] < 30e-6  # the second flow begins 10 us after the others
 
 
-def test_what_people_read_fits_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_people_read_fits_80_columns(capsys):
     assert main(["sim", *SMALL, "--workload", "ring:bytes=200k,iterations=2"]) == 0
     text = capsys.readouterr().out
     assert "slowdown" in text
@@ -45,7 +43,7 @@ def test_what_people_read_fits_80_columns(capsys: pytest.CaptureFixture[str]) ->
     assert max(map(len, text.splitlines())) <= 80
 
 
-def test_a_placement_stands_beside_hashing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_placement_stands_beside_hashing(capsys):
     topo = ["--topo", "leaf-spine:leaves=2,spines=4,hosts=4"]
     found = document(capsys, *topo, "--workload", "ring:bytes=1e6,shuffle=3", "--place")
     alone = document(capsys, *topo, "--workload", "ring:bytes=1e6,shuffle=3", "--scheme", "LERP-shortest")
@@ -67,7 +65,7 @@ reroute-after: 20us
 """
 
 
-def test_a_scenario_is_the_same_as_its_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_scenario_is_the_same_as_its_options(tmp_path, capsys):
     file = tmp_path / "run.yaml"
     file.write_text(SCENARIO)
     options = ["--workload", "permutation:bytes=50k", "--rate", "50G", "--fail", "s0-s2@5us", "--reroute-after", "20us"]
@@ -97,9 +95,7 @@ WRONG_SCENARIOS = {
 
 
 @pytest.mark.parametrize("text", WRONG_SCENARIOS)
-def test_what_is_wrong_in_a_scenario_is_named_by_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
-) -> None:
+def test_what_is_wrong_in_a_scenario_is_named_by_line(tmp_path, capsys, text):
     file = tmp_path / "run.yaml"
     file.write_text(text)
     assert WRONG_SCENARIOS[text] in refused(capsys, str(file))
@@ -120,7 +116,7 @@ def test_what_is_wrong_in_a_scenario_is_named_by_line(
         (["no.yaml"], "no.yaml: No such file or directory"),
     ],
 )
-def test_wrong_commands_are_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], says: str) -> None:
+def test_wrong_commands_are_one_line(capsys, arguments, says):
     assert says in refused(capsys, *arguments)
 
 
@@ -143,7 +139,7 @@ number = 3
 '''
 
 
-def test_a_workload_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_workload_of_ones_own(tmp_path, capsys):
     file = tmp_path / "mine.py"
     file.write_text(OWN)
     found = document(capsys, *SMALL, "--workload", f"{file}:pairs:size=5000")
@@ -167,12 +163,12 @@ def written(folder: Path, name: str, change: tuple[str, str] = ("", "")) -> str:
     return f"{info},{json_}"
 
 
-def test_a_program_of_ones_own_carries_the_hosts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_program_of_ones_own_carries_the_hosts(tmp_path, capsys):
     flows = [*SMALL, "--workload", "permutation:bytes=20k"]
     assert document(capsys, *flows, "--program", written(tmp_path, "fabric")) == document(capsys, *flows)
 
 
-def test_a_program_that_lacks_something_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_program_that_lacks_something_is_refused(tmp_path, capsys):
     flows = [*SMALL, "--workload", "permutation:bytes=20k", "--program"]
     without = written(tmp_path, "fabric", (".router.route", ".router.elsewhere"))
     assert "FabricIngress.router.route" in refused(capsys, *flows, without)
@@ -199,7 +195,7 @@ l1: recv 1000b from 0 tag 3
 """
 
 
-def test_files_are_told_apart_by_what_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_are_told_apart_by_what_they_are(tmp_path, capsys):
     for name, text, flows in (
         ("a.goal", GOAL, 1),
         ("schedule", GOAL, 1),

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Standard output that is full or closed: one line and exit code 1, whatever writes."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 
@@ -22,19 +20,19 @@ def shell(command: str, redirected: str) -> subprocess.CompletedProcess[bytes]:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_what_cannot_be_written_is_told(command: str) -> None:
+def test_what_cannot_be_written_is_told(command):
     for redirected, reason in (("> /dev/full", b"No space left on device"), (">&-", b"Bad file descriptor")):
         done = shell(command, redirected)
         name = b"detour switch" if command.startswith("switch") else b"detour"
         assert (done.returncode, done.stderr) == (1, name + b": standard output: " + reason + b"\n")
 
 
-def test_a_reader_who_has_gone_has_had_enough() -> None:
+def test_a_reader_who_has_gone_has_had_enough():
     done = shell("completion bash", "| true; exit ${PIPESTATUS[0]}")
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
-def test_closed_input_and_error_disturb_nothing() -> None:
+def test_closed_input_and_error_disturb_nothing():
     done = shell("reproduce --list --json", "<&- 2>&-")
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout == shell("reproduce --list --json", "").stdout != b""
@@ -43,9 +41,7 @@ def test_closed_input_and_error_disturb_nothing() -> None:
     assert shell("nonsense", "2> /dev/full").returncode == 2
 
 
-def test_what_takes_long_says_so_without_a_terminal(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_takes_long_says_so_without_a_terminal(capsys, monkeypatch):
     monkeypatch.setattr(output, "_WAIT_S", 0.01)
     monkeypatch.setattr(output, "_AGAIN_S", 0.01)
 

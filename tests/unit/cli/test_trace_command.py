@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`detour trace`: the document, and what people read."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,7 +29,7 @@ def _events(tree: dict[str, Any]) -> list[dict[str, Any]]:
     return [*tree["events"], *(event for branch in branches for event in _events(branch["trace"]))]
 
 
-def test_the_document(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_document(capsys):
     found = _run(capsys, *PLANNED)
     assert found.keys() == {"hops", "outcomes"}
     for hop in found["hops"]:
@@ -50,7 +47,7 @@ def test_the_document(capsys: pytest.CaptureFixture[str]) -> None:
     assert hit["entry"]["key"][0]["name"] == hit["key"][0]["name"]
 
 
-def test_what_changed_has_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_changed_has_its_line(capsys):
     found = _run(capsys, *PLANNED)
     [change] = [
         event
@@ -61,7 +58,7 @@ def test_what_changed_has_its_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert change["source"]["text"] == "hdr.ipv6.hop_limit = hdr.ipv6.hop_limit - 1"
 
 
-def test_people_see_hops_tables_and_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+def test_people_see_hops_tables_and_the_end(capsys):
     assert cli.main(PLANNED) == 0
     out = capsys.readouterr().out
     assert out.startswith("s0, port 1\n")
@@ -72,7 +69,7 @@ def test_people_see_hops_tables_and_the_end(capsys: pytest.CaptureFixture[str]) 
     assert len(capsys.readouterr().out.splitlines()) > 2 * len(out.splitlines()) - 40
 
 
-def test_all_ways(capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_ways(capsys):
     found = _run(capsys, "trace", "h0", "h15", "--topo", "fat-tree:k=4", "--all")
     fork = found["hops"][0]["trace"]["fork"]
     assert not fork["all"]
@@ -80,14 +77,14 @@ def test_all_ways(capsys: pytest.CaptureFixture[str]) -> None:
     assert sum(outcome["fraction"] for outcome in found["outcomes"]) == pytest.approx(1)
 
 
-def test_a_packet_that_is_dropped_has_the_line_that_dropped_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_packet_that_is_dropped_has_the_line_that_dropped_it(capsys):
     found = _run(capsys, *PROGRAM, "--packet", "00" * 14)
     [outcome] = found["outcomes"]
     assert outcome["dropped"]["reason"] == "dropped in ingress"
     assert "mark_to_drop" in outcome["dropped"]["source"]["text"]
 
 
-def test_entries_and_a_capture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_entries_and_a_capture(tmp_path, capsys):
     frame = bytes(12) + b"\x86\xdd" + bytes([0x60]) + bytes(3) + b"\0\0\x3b\x40" + bytes.fromhex("fd" + "00" * 15) * 2
     (tmp_path / "in.pcap").write_bytes(pcap.header() + pcap.packet(0, frame))
     (tmp_path / "entries.txtpb").write_text("updates { type: INSERT entity { table_entry { table_id: 1 } } }")
@@ -99,7 +96,7 @@ def test_entries_and_a_capture(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert found["hops"][0]["trace"]["events"][0]["bytes"] == len(frame)
 
 
-def test_a_capture_of_ip_gets_the_addresses_that_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_capture_of_ip_gets_the_addresses_that_are_said(tmp_path, capsys):
     packet = bytes([0x60]) + bytes(3) + b"\0\0\x3b\x40" + bytes.fromhex("fd" + "00" * 15) * 2
     wrpcapng(str(tmp_path / "ip.pcapng"), [IPv6(packet)])
     arguments = [*PROGRAM, "--packet", str(tmp_path / "ip.pcapng")]
@@ -122,12 +119,12 @@ def test_a_capture_of_ip_gets_the_addresses_that_are_said(tmp_path: Path, capsys
         ("/nowhere/x.pcap", "/nowhere/x.pcap cannot be read"),
     ],
 )
-def test_packets_that_are_none(packet: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_packets_that_are_none(packet, says, capsys):
     assert cli.main([*PROGRAM, "--packet", packet]) == 2
     assert says in capsys.readouterr().err
 
 
-def test_a_capture_that_ends_too_early(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_capture_that_ends_too_early(tmp_path, capsys):
     whole = pcap.header() + pcap.packet(0, bytes(60))
     for size in (10, 30, len(whole) - 1):
         (tmp_path / "cut.pcap").write_bytes(whole[:size])

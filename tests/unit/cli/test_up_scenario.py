@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`detour up SCENARIO`: what a file says, what counts more, and what is refused."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any
@@ -32,7 +30,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[UpOptio
     return found
 
 
-def test_the_example(asked: list[tuple[UpOptions, str]]) -> None:
+def test_the_example(asked):
     assert cli.main(["up", str(EXAMPLE)]) == 0
     ((options, name),) = asked
     assert (options.target, options.topology, name) == ("engine", "dragonfly:p=1,a=2,h=1", "slow")
@@ -40,7 +38,7 @@ def test_the_example(asked: list[tuple[UpOptions, str]]) -> None:
     assert (options.load, options.loss, options.pcap) == ("permutation", None, None)
 
 
-def test_the_engine_is_taken_unless_another_target_is_asked_for(asked: list[tuple[UpOptions, str]]) -> None:
+def test_the_engine_is_taken_unless_another_target_is_asked_for(asked):
     for more in ([], ["--pace", "2x"], ["--target", "bmv2"], ["--target", "auto"]):
         assert cli.main(["up", "--topo", "fat-tree:k=4", *more]) == 0
     assert [options.target for options, _ in asked] == ["engine", "virtual", "bmv2", "auto"]
@@ -58,9 +56,7 @@ def test_the_engine_is_taken_unless_another_target_is_asked_for(asked: list[tupl
         (None, "engine", "detour's engine (asked for); `make run TARGET=bmv2`"),
     ],
 )
-def test_a_line_says_which_switches_run_and_why(
-    reason: str | None, target: str, says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_line_says_which_switches_run_and_why(reason, target, says, monkeypatch, capsys):
     def boot(options: UpOptions, progress: object) -> None:
         raise DetourError("not here")
 
@@ -74,7 +70,7 @@ def test_a_line_says_which_switches_run_and_why(
     assert capsys.readouterr().err == "detour: not here\n"
 
 
-def test_the_command_line_counts_more(asked: list[tuple[UpOptions, str]]) -> None:
+def test_the_command_line_counts_more(asked):
     assert cli.main(["up", str(EXAMPLE), "--rate", "20M", "--topo", "fat-tree:k=4", "--loss", "0.1"]) == 0
     ((options, _),) = asked
     assert (options.rate_bps, options.topology, options.loss) == (20_000_000, "fat-tree:k=4", 0.1)
@@ -94,9 +90,7 @@ def test_the_command_line_counts_more(asked: list[tuple[UpOptions, str]]) -> Non
         ("name: a/b\n", "a fabric cannot be called 'a/b'"),
     ],
 )
-def test_what_is_refused(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str, says: str
-) -> None:
+def test_what_is_refused(capsys, monkeypatch, tmp_path, text, says):
     monkeypatch.setenv("DETOUR_FABRIC", "")
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     file = tmp_path / "lab.yaml"
@@ -107,6 +101,6 @@ def test_what_is_refused(
     assert says in err
 
 
-def test_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_not_there(capsys):
     assert cli.main(["up", "/no/such.yaml"]) == 2
     assert capsys.readouterr().err == "detour: /no/such.yaml: No such file or directory\n"

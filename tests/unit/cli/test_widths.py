@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables of a running fabric fit 80 columns with the names, addresses and counters of a large one, and lose no cell."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable
 
@@ -10,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from detour.base.tables import Table, left
-from detour.cli import demo, metrics, paths, place, status, tables, traffic
+from detour.cli import demo, metrics, operations, place
 from detour.cli.output import Page
 from detour.control.placement.placement import Assignment
 from detour.control.placement.report import PlacedLink, PlacementReport
@@ -87,25 +85,25 @@ SUMMARY = DemoSummary("engine", 264, 1056, 48_216, True, 0, 0, BothThroughputs(0
 DEMO = DemoResult(SUMMARY, "dragonfly:p=4,a=8,h=4", WORKLOAD, WORKLOAD, (12, 345))
 
 SHOWN: dict[str, tuple[Callable[[Page], None], list[str]]] = {
-    "status": (lambda page: status.show_status(page, STATUS, endpoints=True), ["s263", "127.0.0.1:50263"]),
+    "status": (lambda page: operations.show_status(page, STATUS, endpoints=True), ["s263", "127.0.0.1:50263"]),
     "entries": (
-        lambda page: tables.show_entries(page, ENTRIES),
+        lambda page: operations.show_entries(page, ENTRIES),
         ["dst_addr=fcbb:bb00:100:e001::/64", "deliver(mac=02:00:00:00:04:1f,", "punt_meter"],
     ),
     "counters": (
-        lambda page: tables.show_counters(page, COUNTERS), ["s263:15", "987654321", "987.7 GB", "678", "12345678"]
+        lambda page: operations.show_counters(page, COUNTERS), ["s263:15", "987654321", "987.7 GB", "678", "12345678"]
     ),
     "watch": (
-        lambda page: page.table(tables.links_table(LINKS, everything=True)),
+        lambda page: page.table(operations.links_table(LINKS, everything=True)),
         ["s255-s263", "s263:15", "99999.99", "██████████ 100%", "1024", "123456", "1234567"],
     ),
     "flows": (
         lambda page: metrics.show_flows(page, FLOWS),
         ["h1023-h1055#12", "100000.00", "100%", "1234.00", "987.7 GB", "1234567", "s263"],
     ),
-    "path": (lambda page: paths.show_path(page, PATH), [USIDS, "fcbb:bb00:108::/48:"]),
-    "send": (lambda page: traffic.show_send(page, SENT), [USIDS, "987654321", "s255", "s263"]),
-    "probe": (lambda page: traffic.show_probe(page, PROBED), [USIDS, "1234.568", "no answer"]),
+    "path": (lambda page: operations.show_path(page, PATH), [USIDS, "fcbb:bb00:108::/48:"]),
+    "send": (lambda page: operations.show_send(page, SENT), [USIDS, "987654321", "s255", "s263"]),
+    "probe": (lambda page: operations.show_probe(page, PROBED), [USIDS, "1234.568", "no answer"]),
     "place": (
         lambda page: place.show_placement(page, PLACED, ASSIGNED),
         ["s255-s263", "123456.78", "234567", "training-1", "100:101:106:107:841f"],
@@ -115,7 +113,7 @@ SHOWN: dict[str, tuple[Callable[[Page], None], list[str]]] = {
 
 
 @pytest.mark.parametrize("name", SHOWN)
-def test_tables_fit_80_columns(name: str) -> None:
+def test_tables_fit_80_columns(name):
     show, cells = SHOWN[name]
     text = io.StringIO()
     show(Page(Console(file=text, width=80)))
@@ -124,7 +122,7 @@ def test_tables_fit_80_columns(name: str) -> None:
     assert "…" not in text.getvalue()
 
 
-def test_flows_that_go_the_same_way_are_one_row() -> None:
+def test_flows_that_go_the_same_way_are_one_row():
     text = io.StringIO()
     other = Assignment("training-1", "h1023", "h1056", SWITCHES, ["100", "8420"])
     place.show_placement(Page(Console(file=text, width=80)), PLACED, [*ASSIGNED * 8, other])
@@ -137,7 +135,7 @@ _MANY = Table([left(f"column {n}", lambda row, n=n: f"{row}{n:08}") for n in ran
 
 
 @pytest.mark.parametrize("width", [80, 120, 1000])
-def test_tables_of_results_leave_out_what_does_not_fit_and_say_so(width: int) -> None:
+def test_tables_of_results_leave_out_what_does_not_fit_and_say_so(width):
     text = io.StringIO()
     Page(Console(file=text, width=width), fitting=True).table(_MANY)
     shown = text.getvalue().splitlines()
@@ -160,7 +158,7 @@ def _cells(table: Table[str], width: int, wide: bool) -> int:
 @pytest.mark.parametrize(
     ("name", "cells"), [("entries", ["priority", "s263"]), ("watch", ["global"]), ("flows", ["yes", USIDS, "12345678"])]
 )
-def test_all_columns_are_there_on_request(name: str, cells: list[str]) -> None:
+def test_all_columns_are_there_on_request(name, cells):
     text = io.StringIO()
     SHOWN[name][0](Page(Console(file=text, width=200), wide=True))
     assert not [cell for cell in cells if cell not in text.getvalue()]

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options that name what is to be written: a folder that is missing is named before any work is done, by all alike."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,16 +27,14 @@ def written(parser: argparse.ArgumentParser, path: tuple[str, ...] = ()) -> Iter
 FOUND = list(written(cli.make_parser()))
 
 
-def test_there_are_such_options() -> None:
+def test_there_are_such_options():
     assert len(FOUND) > 15
     assert {action.option_strings[0] for _, action in FOUND} == OPTIONS
     assert {action.type for _, action in FOUND} == {output_file, output_folder}
 
 
 @pytest.mark.parametrize(("words", "action"), FOUND, ids=lambda found: found if isinstance(found, str) else "")
-def test_a_missing_folder_is_named(
-    words: str, action: argparse.Action, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_missing_folder_is_named(words, action, tmp_path, capsys):
     option, missing = action.option_strings[0], tmp_path / "no"
     assert cli.main([*words.split(), option, str(missing / "such" / "file.png")]) == 2
     begin = f"detour: argument {option}: there is no folder {missing / 'such'} (try"
@@ -46,7 +42,7 @@ def test_a_missing_folder_is_named(
     assert not missing.exists()
 
 
-def test_what_may_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_may_be_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert output_file("plot.png") == Path("plot.png")
     assert output_folder("new") == Path("new")
@@ -62,7 +58,7 @@ def test_what_may_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
             check(text)
 
 
-def test_a_file_that_finds_no_room(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_finds_no_room(tmp_path, capsys):
     out = tmp_path / "links.csv"
     with small_files(100):
         assert cli.main(["fcplus", "build", "--n", "120", "--out", str(out)]) == 1

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What has nothing in common with our way: the whole problem as one integer programme, and a linear one for loads."""
 
-from __future__ import annotations
-
 import itertools
 
 import highspy
@@ -74,10 +72,8 @@ def _satisfiable(rows: dict[tuple, list[int]], room: dict[tuple, int], count: in
 
 
 def least_phases(fabric: FatTree) -> int:
-    """Phases that flows between leaves and servers' messages need at least. All pairs of leaves must be joined.
-
-    Flows from u to v over c, each direction by itself, as real numbers; the fullest link has as few as can be.
-    """
+    """Phases that flows between leaves and servers' messages need at least. All pairs of leaves must be joined. Flows
+    from u to v over c, each direction by itself, as real numbers; the fullest link has as few as can be."""
     alive, population = fabric.alive, fabric.sizes().tolist()
     pairs = [(u, v) for u, v in itertools.permutations(range(fabric.leaves), 2) if population[u] * population[v]]
     by_servers = -(-(fabric.servers - 1) // fabric.speed.denominator)

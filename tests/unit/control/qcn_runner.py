@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One switch with qcn.p4 and messages for it, for tests that look into its registers."""
 
-from __future__ import annotations
-
 import struct
 
-from detour.control import qcn_schema, schema
+from detour.control import qcn, schema
 from detour.engine.tables import MemberRef
 from detour.fabric.backends.virtual.fabric import program
 from tests.packet_runner import PacketRunner
@@ -24,7 +22,7 @@ def make_runner() -> PacketRunner:
     for number, (length, port) in enumerate(((16, PORT), (48, HOST_PORT)), start=1):
         profile.add_member(number, schema.FORWARD, (port,))
         tables[schema.ROUTE].insert(((0xFD00 << 112, length),), MemberRef(number), (), 0)
-    tables[qcn_schema.OWN_HOSTS].insert((HOST_PORT,), schema.NO_ACTION, (), 0)
+    tables[qcn.OWN_HOSTS].insert((HOST_PORT,), schema.NO_ACTION, (), 0)
     return found
 
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plans for adaptive.p4 and for virtual channels."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 
@@ -39,7 +37,7 @@ def default(entities: list[Entity]) -> Action:
 
 
 @pytest.mark.parametrize("text", ["d1", "d2", "dragonfly:p=2,a=3,h=2,wiring=consecutive"])
-def test_group_links_are_one_to_every_other_group(text: str):
+def test_group_links_are_one_to_every_other_group(text):
     topology = parse_topology(text)
     for group in range(topology.groups):
         links = group_links(topology, group)
@@ -105,7 +103,7 @@ def test_what_a_switch_with_ugal_looks_at():
 
 @pytest.mark.parametrize("names", [(), ("s0-s35",), ("s5",), ("s0-s1",), ("h7",), ("s0:6", "s0:7", "s1:6", "s2")])
 @pytest.mark.parametrize("routing", ["adaptive", "minimal", "random", "ugal-local", "ugal-global"])
-def test_all_decisions_lead_to_the_right_host(names: tuple[str, ...], routing):
+def test_all_decisions_lead_to_the_right_host(names, routing):
     failures = down(*names)
     report = verify(plan(D1, Policy(routing=routing), failures), D1, failures)
     assert report.ok, report.problems
@@ -132,7 +130,7 @@ def channel_of(planned: Plan, topology: Topology, trace: Trace) -> list[int]:
 
 
 @pytest.mark.parametrize(("routing", "channels"), [("adaptive", 3), ("random", 3), ("minimal", 2), ("ugal-local", 3)])
-def test_no_cycle_of_channels(routing, channels: int):
+def test_no_cycle_of_channels(routing, channels):
     """The channel dependency graph of all ways, one node a (switch, port, channel), has no cycle."""
     planned = plan(D1, Policy(routing=routing, channels=channels))
     tracer = Tracer(planned, D1)
@@ -196,7 +194,7 @@ def test_priorities_of_channels():
         ("dragonfly:p=1,a=8,h=8", Policy(routing="ugal-local"), "has 65 groups, ugal.p4 knows the loads of 64"),
     ],
 )
-def test_what_a_topology_does_not_allow(text: str, policy: Policy, words: str):
+def test_what_a_topology_does_not_allow(text, policy, words):
     with pytest.raises(DetourError, match=words):
         plan(parse_topology(text), policy)
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Edges that change their colour along alternating trails, and damaged placements that reach the bound by them."""
 
-from __future__ import annotations
-
 import random
 from itertools import pairwise
 
@@ -29,7 +27,7 @@ def counted(ends: np.ndarray, colour: np.ndarray, vertices: int, colours: int) -
 
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 10**6), vertices=st.integers(2, 12), colours=st.integers(2, 6), groups=st.integers(0, 3))
-def test_less_is_too_much_and_all_is_counted(seed: int, vertices: int, colours: int, groups: int) -> None:
+def test_less_is_too_much_and_all_is_counted(seed, vertices, colours, groups):
     rng = np.random.default_rng(seed)
     ends = rng.integers(0, vertices, (2, int(rng.integers(1, 8 * vertices)))).astype(np.int32)
     colour = rng.integers(0, colours, ends.shape[1]).astype(np.int32)
@@ -57,7 +55,7 @@ def test_less_is_too_much_and_all_is_counted(seed: int, vertices: int, colours: 
 # Known: the search gives up with two edges too many, one draw in thousands.
 @example(seed=1317, vertices=15, colours=3, parallel=1).xfail(raises=AssertionError)
 @given(seed=st.integers(0, 10**6), vertices=st.integers(2, 16), colours=st.integers(2, 8), parallel=st.integers(1, 5))
-def test_any_colouring_becomes_balanced(seed: int, vertices: int, colours: int, parallel: int) -> None:
+def test_any_colouring_becomes_balanced(seed, vertices, colours, parallel):
     """Every vertex has `parallel` edges of each colour in the end: such a colouring exists (de Werra 1971)."""
     rng = np.random.default_rng(seed)
     right = np.concatenate([rng.permutation(vertices) for _ in range(colours * parallel)])
@@ -84,7 +82,7 @@ def cut(network: Topology, count: int, seed: int) -> frozenset[Failure]:
 
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("seed", range(8))
-def test_a_ring_keeps_links_to_itself_when_a_core_is_lost_to_a_pod(seed: int, count: int) -> None:
+def test_a_ring_keeps_links_to_itself_when_a_core_is_lost_to_a_pod(seed, count):
     network = parse_topology("fat-tree:k=16")
     wanted, down = ring(network, seed), cut(network, count, seed)
     before = place(network, wanted)
@@ -104,7 +102,7 @@ def test_a_ring_keeps_links_to_itself_when_a_core_is_lost_to_a_pod(seed: int, co
 
 @pytest.mark.parametrize("spec", ["fat-tree:k=8", "leaf-spine:leaves=8,spines=6,hosts=6"])
 @pytest.mark.parametrize("seed", range(3))
-def test_an_all_to_all_is_within_a_flow_or_five_percent(spec: str, seed: int) -> None:
+def test_an_all_to_all_is_within_a_flow_or_five_percent(spec, seed):
     network = parse_topology(spec)
     wanted = flows_of({"jobs": [{"name": "a", "collective": "all-to-all", "hosts": "all"}]}, network)
     kind = "global" if spec.startswith("fat-tree") else "local"
@@ -115,7 +113,7 @@ def test_an_all_to_all_is_within_a_flow_or_five_percent(spec: str, seed: int) ->
     assert place(network, wanted, down).busiest <= max(found.bound + 1, 1.05 * found.bound)
 
 
-def test_flows_that_may_not_move_stay() -> None:
+def test_flows_that_may_not_move_stay():
     """Pinned flows and those that somebody has moved are no part of any exchange."""
     network = parse_topology("fat-tree:k=8")
     wanted = ring(network, 1)

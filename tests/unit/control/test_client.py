@@ -3,7 +3,6 @@
 
 import asyncio
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -41,7 +40,7 @@ def route(group: int, *ports: int) -> TableEntry:
     return TableEntry.of(schema.ROUTE, {schema.DST_ADDR: Lpm(0xFD00 << 112 | group << 96, 32)}, ActionSet.of(actions))
 
 
-def test_everything_written_is_read_back(targets: list[SwitchTarget]) -> None:
+def test_everything_written_is_read_back(targets):
     async def run() -> None:
         plan: Plan = {3: list(ENTITIES), 4: [route(g, 1) for g in range(300)]}
         async with FabricClient(targets) as fabric:
@@ -56,7 +55,7 @@ def test_everything_written_is_read_back(targets: list[SwitchTarget]) -> None:
     asyncio.run(run())
 
 
-def test_only_differences_are_written(targets: list[SwitchTarget]) -> None:
+def test_only_differences_are_written(targets):
     async def run() -> None:
         meter = MeterConfig(schema.PUNT_METER, 7, 10, 5, 10, 5)
         before: list[Entity] = [route(0, 1, 2), route(1, 1), route(2, 2), meter]
@@ -69,7 +68,7 @@ def test_only_differences_are_written(targets: list[SwitchTarget]) -> None:
     asyncio.run(run())
 
 
-def test_a_refusal_names_switch_and_entity(targets: list[SwitchTarget]) -> None:
+def test_a_refusal_names_switch_and_entity(targets):
     async def run() -> None:
         async with FabricClient(targets) as fabric:
             switch = fabric.switches[3]
@@ -81,7 +80,7 @@ def test_a_refusal_names_switch_and_entity(targets: list[SwitchTarget]) -> None:
     asyncio.run(run())
 
 
-def test_a_second_controller_is_told_who_is_primary(targets: list[SwitchTarget]) -> None:
+def test_a_second_controller_is_told_who_is_primary(targets):
     async def run() -> None:
         async with FabricClient(targets):
             with pytest.raises(DetourError, match=r"another controller is primary \(election id 10\)"):
@@ -91,7 +90,7 @@ def test_a_second_controller_is_told_who_is_primary(targets: list[SwitchTarget])
     asyncio.run(run())
 
 
-def test_nobody_answers() -> None:
+def test_nobody_answers():
     async def run() -> None:
         with pytest.raises(DetourError, match=r"switch s0 \(device 1\) at 127.0.0.1:1: UNAVAILABLE"):
             async with FabricClient([SwitchTarget("s0", 1, "127.0.0.1:1")]):
@@ -100,7 +99,7 @@ def test_nobody_answers() -> None:
     asyncio.run(run())
 
 
-def test_counters_and_packet_io(targets: list[SwitchTarget]) -> None:
+def test_counters_and_packet_io(targets):
     async def run() -> None:
         got: asyncio.Queue[tuple[bytes, dict[str, int]]] = asyncio.Queue()
 
@@ -124,7 +123,7 @@ def test_counters_and_packet_io(targets: list[SwitchTarget]) -> None:
     asyncio.run(run())
 
 
-def test_a_refused_pipeline_is_told(targets: list[SwitchTarget], tmp_path: Path) -> None:
+def test_a_refused_pipeline_is_told(targets, tmp_path):
     blob = tmp_path / "broken.json"
     blob.write_text("no JSON")
 
@@ -136,7 +135,7 @@ def test_a_refused_pipeline_is_told(targets: list[SwitchTarget], tmp_path: Path)
     asyncio.run(run())
 
 
-def test_a_controller_that_takes_over_gives_back(targets: list[SwitchTarget]) -> None:
+def test_a_controller_that_takes_over_gives_back(targets):
     async def run() -> None:
         plan: Plan = {3: [route(1, 1)], 4: [route(2, 1)]}
         async with FabricClient(targets) as fabric:

@@ -50,21 +50,21 @@ def codec(request: pytest.FixtureRequest) -> Codec:
 
 
 @pytest.mark.parametrize("entity", ENTITIES, ids=lambda e: type(e).__name__)
-def test_round_trip(codec: Codec, entity: Entity) -> None:
+def test_round_trip(codec, entity):
     assert codec.decode(codec.encode(entity)) == entity
 
 
-def test_canonical_bytes() -> None:
+def test_canonical_bytes():
     assert to_bytes(0) == b"\0"
     assert to_bytes(0x100) == b"\1\0"
 
 
-def test_default_action_is_modified_not_inserted(codec: Codec) -> None:
+def test_default_action_is_modified_not_inserted(codec):
     update = codec.insert(ENTITIES[5])
     assert update.type == update.MODIFY
 
 
-def test_deleting_a_meter_resets_it(codec: Codec) -> None:
+def test_deleting_a_meter_resets_it(codec):
     update = codec.delete(ENTITIES[8])
     assert update.type == update.MODIFY
     assert not update.entity.meter_entry.HasField("config")
@@ -85,6 +85,6 @@ def test_deleting_a_meter_resets_it(codec: Codec) -> None:
         (MeterConfig("no.meter", 0, 1, 1, 1, 1), "no meter"),
     ],
 )
-def test_what_does_not_fit_is_named(codec: Codec, entity: Entity, says: str) -> None:
+def test_what_does_not_fit_is_named(codec, entity, says):
     with pytest.raises(DetourError, match=says):
         codec.encode(entity)

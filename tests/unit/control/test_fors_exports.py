@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -83,7 +82,7 @@ def walk(ports: Ports, joined: Joined, at: str, lid: int) -> tuple[list[tuple[st
 
 
 @everywhere
-def test_tables_lead_every_flow_over_its_path_and_nobody_astray(fabric: FatTree) -> None:
+def test_tables_lead_every_flow_over_its_path_and_nobody_astray(fabric):
     (ports, base), joined, plan = tables(fabric), cables(fabric), solve(fabric)
     core = np.full(plan.flows, INSIDE) if plan.core is None else plan.core
     up, down = np.zeros((2, plan.flows), np.int64) if plan.cables is None else plan.cables
@@ -110,7 +109,7 @@ def test_tables_lead_every_flow_over_its_path_and_nobody_astray(fabric: FatTree)
 
 
 @pytest.mark.parametrize("fabric", TREES[:2], ids=lambda fabric: str(fabric.failed_names()))
-def test_switches_reach_each_other(fabric: FatTree) -> None:
+def test_switches_reach_each_other(fabric):
     (ports, base), joined = tables(fabric), cables(fabric)
     assert len(set(base.values())) == len(base)
     reached = {(at, to) for at in ports for to in ports if base[to] in ports[at]}
@@ -120,7 +119,7 @@ def test_switches_reach_each_other(fabric: FatTree) -> None:
         assert {(at, to) for at in ports if at.startswith("leaf") for to in ports} <= reached
 
 
-def test_lids_are_distinct_and_the_servers_are_aligned() -> None:
+def test_lids_are_distinct_and_the_servers_are_aligned():
     fabric = FABRICS[1]
     _, base = tables(fabric)
     step = 1 << path_bits(fabric)
@@ -133,7 +132,7 @@ def test_lids_are_distinct_and_the_servers_are_aligned() -> None:
 
 
 @everywhere
-def test_the_simulated_fabric_has_every_working_link_at_both_ends(fabric: FatTree) -> None:
+def test_the_simulated_fabric_has_every_working_link_at_both_ends(fabric):
     joined = cables(fabric)
     assert all(joined[far] == near for near, far in joined.items())
     assert len(joined) == 2 * int(fabric.working.sum() + fabric.high.sum() + fabric.present().sum())
@@ -201,7 +200,7 @@ def executed(plan: ForsPlan) -> list[tuple[int, int]]:
     "fabric",
     [FABRICS[0], FABRICS[2], FatTree(2, 3, population=(2, 1, 2)), FatTree(1, 1), FatTree(8, 5), *CABLES, TREES[3]],
 )
-def test_an_msccl_algorithm_delivers_every_part_in_each_ranks_order(fabric: FatTree) -> None:
+def test_an_msccl_algorithm_delivers_every_part_in_each_ranks_order(fabric):
     plan = solve(fabric)
     servers = np.flatnonzero(fabric.taking_part()).tolist()
     phase_of = {
@@ -215,7 +214,7 @@ def test_an_msccl_algorithm_delivers_every_part_in_each_ranks_order(fabric: FatT
         assert order == sorted(order)
 
 
-def test_json_has_ranks_and_spines() -> None:
+def test_json_has_ranks_and_spines():
     plan = solve(FABRICS[2])
     found = json.loads(schedule_json(plan))
     assert (found["servers"], found["failed"], found["fabric"]) == ([0, 1, 3, 7, 8, 11], ["1:1"], "FT(2;3,4)")
@@ -230,7 +229,7 @@ def test_json_has_ranks_and_spines() -> None:
     )
 
 
-def test_json_has_cables() -> None:
+def test_json_has_cables():
     plan = solve(CABLES[0])
     assert plan.cables is not None
     found = json.loads(schedule_json(plan))
@@ -242,7 +241,7 @@ def test_json_has_cables() -> None:
     assert ways == wanted.tolist()
 
 
-def test_json_of_three_levels_has_aggregation_switches_and_cores(tmp_path: Path) -> None:
+def test_json_of_three_levels_has_aggregation_switches_and_cores(tmp_path):
     csv, out = tmp_path / "plan.csv", tmp_path / "plan.json"
     fabric = ["--topo", "ft3:pods=2,leaves=2,aggs=2,cores=1,hosts=2", "--group", "0,2-5", "--fail", "0:1"]
     assert main(["fors", "route", *fabric, "--out", str(csv)]) == 0
@@ -269,19 +268,19 @@ def test_json_of_three_levels_has_aggregation_switches_and_cores(tmp_path: Path)
         (parse_fabric("fat-tree:k=16"), "are more than there are"),
     ],
 )
-def test_fabrics_that_are_too_large(fabric: FatTree, text: str) -> None:
+def test_fabrics_that_are_too_large(fabric, text):
     with pytest.raises(DetourError, match=text):
         path_bits(fabric)
 
 
-def test_what_msccl_cannot_have() -> None:
+def test_what_msccl_cannot_have():
     with pytest.raises(DetourError, match="216 thread blocks a rank"):
         list(msccl(solve(FatTree(15, 15))))
     with pytest.raises(DetourError, match="leaves out leaves that nothing joins"):
         list(msccl(replace(solve(TREES[3]), unreachable=((0, 1),))))
 
 
-def test_guids_from_a_file(tmp_path: Path) -> None:
+def test_guids_from_a_file(tmp_path):
     fabric, path = FatTree(2, 2, population=(2, 1)), tmp_path / "guids.csv"
     lines = ["leaf0,0x10", "leaf1, 0x11", "", "spine0,20", "spine1,21", "server0,30", "server1,31", "server2,32"]
     path.write_text("\n".join(lines))

@@ -16,7 +16,7 @@ TOPOLOGIES = [
 
 
 @pytest.mark.parametrize("topo", TOPOLOGIES)
-def test_one_more_cable(topo: str) -> None:
+def test_one_more_cable(topo):
     kept = 0
     for seed in range(8):
         plan = solve(random_failures(parse_fabric(topo), seed % 4, seed))
@@ -41,7 +41,7 @@ def test_one_more_cable(topo: str) -> None:
     assert kept >= 3
 
 
-def test_another_cable_to_the_same_spine_is_enough() -> None:
+def test_another_cable_to_the_same_spine_is_enough():
     """Half of the cables are idle: whoever loses one takes the other, and nobody else moves."""
     plan = solve(parse_fabric("ft:m0=2,m1=4,hosts=2,cables=4"))
     change = reroute(plan, plan.fabric.with_failed({(0, 0)}))
@@ -52,7 +52,7 @@ def test_another_cable_to_the_same_spine_is_enough() -> None:
     assert change.moved == np.count_nonzero(used) > 0
 
 
-def test_where_a_leaf_has_no_room_all_is_planned_anew() -> None:
+def test_where_a_leaf_has_no_room_all_is_planned_anew():
     """Two cables of half a server's rate for four servers: each is busy in every phase."""
     plan = solve(parse_fabric("ft:m0=2,m1=3,hosts=4,speed=1/2"))
     change = reroute(plan, plan.fabric.with_failed({(1, 0)}))

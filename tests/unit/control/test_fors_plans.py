@@ -4,19 +4,19 @@
 import random
 from dataclasses import replace
 from fractions import Fraction
+from importlib import import_module
 from math import ceil
 
 import numpy as np
 import pytest
 
 from detour.base.errors import DetourError
-from detour.control.fors import FatTree, ForsPlan, exact, files, parse_fabric, random_failures, solve
-from detour.control.fors.exact import exact_plan
+from detour.control.fors import FatTree, ForsPlan, files, parse_fabric, random_failures, solve
 from detour.control.fors.incremental import reroute
 from detour.control.fors.loads import LeafDemand, counting_bound, dealt_out, fluid_bound, fractional, whole
 from detour.control.fors.paths import INSIDE
 from detour.control.fors.phase_assignment import phases_of
-from detour.control.fors.solve import paper_phases, proven_bound
+from detour.control.fors.solve import exact_plan, paper_phases, proven_bound
 from detour.control.fors.verify import problems
 from tests.unit.control.fors_oracle import feasible
 
@@ -226,7 +226,7 @@ def test_solutions_unlike_their_transpose():
 
 def test_flows_are_dealt_out_where_the_solver_gives_up(monkeypatch):
     """A plan all the same, not called optimal unless its bound is met."""
-    monkeypatch.setattr(exact, "whole", lambda *_: None)
+    monkeypatch.setattr(import_module("detour.control.fors.solve"), "whole", lambda *_: None)
     for topo, fail, phases in COUNTEREXAMPLES:
         plan = solve(parse_fabric(topo, fail))
         assert problems(plan) == []
@@ -269,8 +269,7 @@ def faults(plan: ForsPlan) -> dict[str, ForsPlan]:
     failed_leaf, failed_spine = sorted(plan.fabric.failed)[0]
     over_failed = next(k for k in outside if leaf[k] == failed_leaf)
     return {
-        "is there 0 times": rows(everything[everything != b]),
-        "is there 2 times": rows(np.append(everything, a)),
+        "is there 0 times": rows(everything[everything != b]), "is there 2 times": rows(np.append(everything, a)),
         "instead of 0": change("dst", a, int(plan.src[a])),
         "sends more than once": change("phase", b, int(plan.phase[plan.src == plan.src[b]][0])),
         "receives more than once": change("phase", b, int(plan.phase[plan.dst == plan.dst[b]][0])),
@@ -278,12 +277,10 @@ def faults(plan: ForsPlan) -> dict[str, ForsPlan]:
         "uses the failed link": change("spine", over_failed, failed_spine),
         "leaves its leaf without a spine": change("spine", a, INSIDE),
         "stays in its leaf, but has spine": change("spine", int(inside[0]), 1),
-        "spine 9 is not in": change("spine", a, 9),
-        "phase -1 is not in": change("phase", a, -1),
-        "src 99 is not in": change("src", a, 99),
-        "3 values for": replace(plan, dst=plan.dst[:3]),
+        "spine 9 is not in": change("spine", a, 9), "phase -1 is not in": change("phase", a, -1),
+        "src 99 is not in": change("src", a, 99), "3 values for": replace(plan, dst=plan.dst[:3]),
         "are called unreachable, but share": replace(plan, unreachable=((0, 1),)),
-    }
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("fault", faults(solve(FatTree(4, 5, frozenset({(1, 2)})))))

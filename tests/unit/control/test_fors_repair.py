@@ -15,12 +15,9 @@ from detour.control.fors.residual import residual
 
 Columns = tuple[np.ndarray, ...]
 SPECS = [
-    "fat-tree:k=4",
-    "ft3:pods=3,leaves=2,aggs=3,cores=2,hosts=3",
-    "ft:m0=2,m1=4,hosts=4,cables=2",
-    "ft:m0=3,m1=4,hosts=6,cables=2,speed=1/2",
-    "ft:m0=3,m1=4,hosts=4,speed=3/2",
-]
+    "fat-tree:k=4", "ft3:pods=3,leaves=2,aggs=3,cores=2,hosts=3", "ft:m0=2,m1=4,hosts=4,cables=2",
+    "ft:m0=3,m1=4,hosts=6,cables=2,speed=1/2", "ft:m0=3,m1=4,hosts=4,speed=3/2",
+]  # fmt: skip
 
 
 def rest_of(plan: ForsPlan, after: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -65,7 +62,7 @@ def fewest(tree: FatTree, src: np.ndarray, dst: np.ndarray) -> int:
 
 @pytest.mark.parametrize("spec", SPECS)
 @pytest.mark.parametrize("seed", range(4))
-def test_what_is_left_is_planned_without_contention(spec: str, seed: int) -> None:
+def test_what_is_left_is_planned_without_contention(spec, seed):
     before = random_failures(parse_fabric(spec), seed, seed)
     after = random_failures(before, 1 + seed % 2, 50 + seed)
     phase, src, dst, path = rest_of(solve(before), 3)
@@ -80,7 +77,7 @@ def planner_of(tree: FatTree) -> Callable[..., Columns]:
 
 
 @pytest.mark.parametrize("tree", [FatTree(2, 4, hosts=4, cables=2), FatTree(4, 4)])
-def test_nothing_moves_where_nothing_broke(tree: FatTree) -> None:
+def test_nothing_moves_where_nothing_broke(tree):
     phase, src, dst, path = rest_of(solve(tree), 2)
     found, now = planner_of(tree)(tree, phase, src, dst, path)
     assert (now == path).all()
@@ -94,7 +91,7 @@ def test_nothing_moves_where_nothing_broke(tree: FatTree) -> None:
         (FatTree(2, 3), [(0, 0), (1, 1)], 2),
     ],
 )
-def test_what_nothing_joins_any_more_is_given_up(tree: FatTree, failed: list, size: int) -> None:
+def test_what_nothing_joins_any_more_is_given_up(tree, failed, size):
     """Parts 0 and 1 of `size` servers each, pods or leaves."""
     phase, src, dst, path = rest_of(solve(tree), 0)
     cut = tree.with_failed(failed)
@@ -108,15 +105,12 @@ def test_what_nothing_joins_any_more_is_given_up(tree: FatTree, failed: list, si
 @pytest.mark.parametrize(
     ("failed", "extra"),
     [
-        ({(0, 0)}, 0.1),
-        ({(0, 0), (3, 2)}, 0.1),
-        ({(0, 0), (0, 1)}, 0.1),
-        ({(leaf, 2) for leaf in range(6)}, 0.1),
-        ({(0, 0), (0, 1), (1, 2), (1, 3), (2, 4), (2, 5)}, 0.5),
+        ({(0, 0)}, 0.1), ({(0, 0), (3, 2)}, 0.1), ({(0, 0), (0, 1)}, 0.1),
+        ({(leaf, 2) for leaf in range(6)}, 0.1), ({(0, 0), (0, 1), (1, 2), (1, 3), (2, 4), (2, 5)}, 0.5),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("shift", [False, True])
-def test_what_is_left_takes_few_phases_more_than_counting_allows(failed: set, extra: float, shift: bool) -> None:
+def test_what_is_left_takes_few_phases_more_than_counting_allows(failed, extra, shift):
     before = FatTree(6, 6)
     plan = ftree(before, linear_shift(before)) if shift else solve(before)
     flows = rest_of(plan, 13)
@@ -126,7 +120,7 @@ def test_what_is_left_takes_few_phases_more_than_counting_allows(failed: set, ex
     assert phase.max() + 1 <= fewest(after, *flows[1:3]) * (1 + extra) + 1
 
 
-def test_with_links_to_spare_no_flow_changes_its_phase() -> None:
+def test_with_links_to_spare_no_flow_changes_its_phase():
     before = FatTree(6, 4)  # floor(6/4) = 1 link of every leaf is free in every phase
     flows = rest_of(solve(before), 5)
     phase, spine = residual(before.with_failed({(1, 3)}), *flows)
@@ -134,6 +128,6 @@ def test_with_links_to_spare_no_flow_changes_its_phase() -> None:
     assert 0 < (spine != flows[3]).sum() < len(flows[0]) / 4
 
 
-def test_nothing_left_is_no_phase() -> None:
+def test_nothing_left_is_no_phase():
     none = np.zeros(0, np.int32)
     assert [len(column) for column in residual(FatTree(2, 2), none, none, none, none)] == [0, 0]

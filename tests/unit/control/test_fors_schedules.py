@@ -5,17 +5,9 @@ import numpy as np
 import pytest
 
 from detour.base.errors import DetourError
+from detour.control.fors import paper
 from detour.control.fors.baselines import SCHEDULES, ftree, linear_shift
 from detour.control.fors.fabric import FatTree, random_failures
-from detour.control.fors.paper import (
-    algorithm_1,
-    algorithm_2,
-    closed_form,
-    inter_leaf,
-    phases_needed,
-    recoloured,
-    schedule,
-)
 from detour.control.fors.paths import INSIDE
 from detour.control.fors.plan import arranged
 from detour.control.fors.texts import parse_fabric, spread
@@ -31,26 +23,26 @@ def test_reductions_have_schedules_that_algorithm_2_routes(spines):
     for leaves in range(1, 12):
         for reduction in range(spines):
             fabric = spines_down(spines, leaves, reduction)
-            flows = schedule(spines, leaves, reduction)
+            flows = paper.schedule(spines, leaves, reduction)
             if flows is None:
-                assert phases_needed(spines, leaves, reduction) == spines * leaves - 1
+                assert paper.phases_needed(spines, leaves, reduction) == spines * leaves - 1
                 continue
-            assert flows.phases == phases_needed(spines, leaves, reduction)
-            spine = algorithm_2(fabric, flows)
+            assert flows.phases == paper.phases_needed(spines, leaves, reduction)
+            spine = paper.algorithm_2(fabric, flows)
             assert spine is not None
             assert problems(arranged(fabric, flows, spine)) == [], (spines, leaves, reduction)
 
 
 def test_phases_of_the_paper():
-    assert [phases_needed(20, 18, f) for f in range(6)] == [359, 359, 378, 400, 425, 454]
-    assert phases_needed(6, 6, 2) == 45
-    assert phases_needed(3, 3, 1) == 9
-    assert [phases_needed(4, 4, f) for f in range(4)] == [15, 16, 24, 48]
+    assert [paper.phases_needed(20, 18, f) for f in range(6)] == [359, 359, 378, 400, 425, 454]
+    assert paper.phases_needed(6, 6, 2) == 45
+    assert paper.phases_needed(3, 3, 1) == 9
+    assert [paper.phases_needed(4, 4, f) for f in range(4)] == [15, 16, 24, 48]
 
 
 def test_figure_4():
     """FT(2;6,6) with f = 2: a server sends in two phases of three, the next one a phase earlier."""
-    flows = inter_leaf(6, 6, 2)
+    flows = paper.inter_leaf(6, 6, 2)
     sends = np.zeros((6, flows.phases), bool)
     sends[flows.src[flows.src < 6], flows.phase[flows.src < 6]] = True
     for a in range(6):
@@ -60,7 +52,7 @@ def test_figure_4():
 
 def test_no_leaf_has_more_flows_than_links():
     for spines, leaves, reduction in ((20, 18, 3), (20, 18, 2), (7, 5, 4), (6, 6, 1)):
-        flows = schedule(spines, leaves, reduction)
+        flows = paper.schedule(spines, leaves, reduction)
         assert flows is not None
         outside = flows.src // spines != flows.dst // spines
         for end in (flows.src, flows.dst):
@@ -70,25 +62,25 @@ def test_no_leaf_has_more_flows_than_links():
 
 def test_what_algorithm_1_needs():
     with pytest.raises(DetourError, match=r"0\.\.3 \(f < M0\)"):
-        algorithm_1(4, 4, 4)
-    assert closed_form(4, 4).phases == 16
+        paper.algorithm_1(4, 4, 4)
+    assert paper.closed_form(4, 4).phases == 16
 
 
 def test_algorithm_2_declines_when_too_many_spines_are_impacted():
     fabric = FatTree(4, 4, frozenset({(0, 0), (1, 1), (2, 1), (2, 0)}))
-    flows = algorithm_1(4, 4, 2)
-    assert algorithm_2(fabric, flows) is not None
+    flows = paper.algorithm_1(4, 4, 2)
+    assert paper.algorithm_2(fabric, flows) is not None
     fabric = fabric.with_failed({(3, 2)})
     assert fabric.reduction == 2
-    assert algorithm_2(fabric, flows) is None
+    assert paper.algorithm_2(fabric, flows) is None
 
 
 def test_recolouring_where_algorithm_2_does_not_apply():
     """The paper's hardest scenario, 3F SW0,5,11: nine spines impacted, f = 3."""
     fabric = parse_fabric("ft:m0=20,m1=18", "0:0,0:1,0:2,5:3,5:4,5:5,11:6,11:7,11:8")
-    flows = algorithm_1(20, 18, fabric.reduction)
-    assert algorithm_2(fabric, flows) is None
-    spine = recoloured(fabric, flows)
+    flows = paper.algorithm_1(20, 18, fabric.reduction)
+    assert paper.algorithm_2(fabric, flows) is None
+    spine = paper.recoloured(fabric, flows)
     assert spine is not None
     assert problems(arranged(fabric, flows, spine)) == []
 
@@ -135,17 +127,14 @@ def test_fabrics_as_text():
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("leaf-spine:leaves=2", None), "ft:m0=20,m1=18"),
-        (("ft:m0=4", None), "m1 missing"),
-        (("ft:m0=4,m1=0", None), r"m1=0 is not in 1\.\.256"),
-        (("ft:m0=4,m1=3", "3:0"), "no link 3:0"),
-        (("ft:m0=4,m1=3", "0:4"), "no link 0:4"),
-        (("ft:m0=4,m1=3", "0"), "'0' is not leaf:spine"),
+        (("leaf-spine:leaves=2", None), "ft:m0=20,m1=18"), (("ft:m0=4", None), "m1 missing"),
+        (("ft:m0=4,m1=0", None), r"m1=0 is not in 1\.\.256"), (("ft:m0=4,m1=3", "3:0"), "no link 3:0"),
+        (("ft:m0=4,m1=3", "0:4"), "no link 0:4"), (("ft:m0=4,m1=3", "0"), "'0' is not leaf:spine"),
         (("ft:m0=4,m1=3", "0:1,"), "'' is not leaf:spine"),
         (("ft:m0=4,m1=3", "-1:0"), "'-1:0' is not leaf:spine"),
         (("ft:m0=4,m1=3", None, 13), r"1\.\.12 servers, not for 13"),
     ],
-)
+)  # fmt: skip
 def test_what_is_no_fabric(arguments, text):
     with pytest.raises(DetourError, match=text):
         parse_fabric(*arguments)

@@ -4,7 +4,6 @@
 import json
 from dataclasses import replace
 from math import ceil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -34,7 +33,7 @@ TINY = [
 
 
 @pytest.mark.parametrize("fabric", TINY, ids=lambda fabric: f"{fabric.name} {fabric.failed_names()}")
-def test_no_plan_has_fewer_phases(fabric: FatTree) -> None:
+def test_no_plan_has_fewer_phases(fabric):
     """The oracle knows servers, phases and links, and nothing of planes or loads."""
     plan = solve(fabric)
     assert problems(plan) == []
@@ -44,7 +43,7 @@ def test_no_plan_has_fewer_phases(fabric: FatTree) -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 4, 8])
-def test_every_connected_fabric_gets_a_plan(count: int) -> None:
+def test_every_connected_fabric_gets_a_plan(count):
     for seed in range(4):
         for bare in (
             parse_fabric("fat-tree:k=4"),
@@ -58,7 +57,7 @@ def test_every_connected_fabric_gets_a_plan(count: int) -> None:
             assert plan.phases == len(np.unique(plan.phase))
 
 
-def test_bounds_that_can_be_counted() -> None:
+def test_bounds_that_can_be_counted():
     """15 messages of a server; a leaf with one of two links sends 2 * 14 over it; a pod with one of four links to cores
     8 servers' less 4 of its own: 4 * 12."""
     bare = parse_fabric("fat-tree:k=4")
@@ -77,7 +76,7 @@ def test_bounds_that_can_be_counted() -> None:
     assert len(plan.phase) == 240 - 2 * 4 * 4
 
 
-def test_the_fabric_is_that_of_the_topology() -> None:
+def test_the_fabric_is_that_of_the_topology():
     """Aggregation switch j of every pod and the cores of plane j, as `topo.clos.fat_tree` joins them."""
     fabric, topology = parse_fabric("fat-tree:k=6,blocking=2"), fat_tree(6, 2)
     assert (fabric.servers, fabric.pods) == (len(topology.hosts), topology.groups)
@@ -101,7 +100,7 @@ def _changed(plan: ForsPlan, row: int, **values: int) -> ForsPlan:
     return replace(plan, **columns)
 
 
-def test_the_verifier_sees_faults() -> None:
+def test_the_verifier_sees_faults():
     plan = _plan()
     core = plan.core
     assert core is not None
@@ -135,7 +134,7 @@ def _taken(plan: ForsPlan, row: int) -> int:
     return int(plan.phase[np.flatnonzero(same)[0]])
 
 
-def test_files_and_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_and_the_command(tmp_path, capsys):
     options = ["--topo", "ft3:pods=3,leaves=2,aggs=2,cores=2", "--random-failures", "2", "--seed", "3"]
     file = tmp_path / "plan.csv"
     assert main(["fors", "schedule", *options, "--out", str(file), "--json"]) == 0
@@ -166,7 +165,7 @@ def test_files_and_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str
         (FatTree.three_levels(2, 2, 2, 2, 2, population=(2, 0, 1, 0), group=(0, 4)), 1),
     ],
 )
-def test_the_smallest_fabrics(fabric: FatTree, phases: int) -> None:
+def test_the_smallest_fabrics(fabric, phases):
     plan = solve(fabric)
     assert problems(plan) == []
     assert (plan.phases, plan.optimal) == (phases, True)
@@ -174,7 +173,7 @@ def test_the_smallest_fabrics(fabric: FatTree, phases: int) -> None:
         solve(FatTree.three_levels(2, 2, 2, 2, 2, population=(0, 0, 0, 0)))
 
 
-def test_groups_and_populations_of_three_levels() -> None:
+def test_groups_and_populations_of_three_levels():
     bare = FatTree.three_levels(3, 2, 2, 2, 3, population=(3, 1, 0, 2, 3, 3), group=(0, 2, 3, 9, 10, 12, 15, 16))
     for seed in range(6):
         fabric = random_failures(bare, seed, seed)
@@ -186,7 +185,7 @@ def test_groups_and_populations_of_three_levels() -> None:
     assert any("is a place without server that takes part" in line for line in problems(wrong, most=500))
 
 
-def test_rounding_meets_links_where_the_programme_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rounding_meets_links_where_the_programme_is_large(monkeypatch):
     """As beyond `_MANY_PATHS`: rounded flows are whole, all there, and no link has more than phases."""
     monkeypatch.setattr(loads, "_MANY_PATHS", 0)
     for seed in range(4):
@@ -209,7 +208,7 @@ def test_rounding_meets_links_where_the_programme_is_large(monkeypatch: pytest.M
         assert load.max() <= bound
 
 
-def test_a_plan_is_kept_when_one_more_link_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plan_is_kept_when_one_more_link_fails(tmp_path, capsys):
     options = ["--topo", "ft3:pods=3,leaves=2,aggs=3,cores=3,hosts=2", "--fail", "0:0"]
     file, later = tmp_path / "plan.csv", tmp_path / "later.csv"
     assert main(["fors", "route", *options, "--out", str(file), "--json"]) == 0
@@ -244,7 +243,7 @@ def test_a_plan_is_kept_when_one_more_link_fails(tmp_path: Path, capsys: pytest.
         (["--topo", "fat-tree:k=4", "--algorithm", "xor"], "--algorithm xor is for fat-trees of two levels"),
     ],
 )
-def test_refusals_of_three_levels(options: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_refusals_of_three_levels(options, text, capsys):
     assert main(["fors", "schedule", *options]) == 2
     err = capsys.readouterr().err
     assert text in err
@@ -254,6 +253,6 @@ def test_refusals_of_three_levels(options: list[str], text: str, capsys: pytest.
 @pytest.mark.parametrize(
     ("wrong", "text"), [({"pods": 2}, "only cores could join"), ({"cores": 1, "cables": 2}, "one of")]
 )
-def test_what_no_tree_is(wrong: dict[str, int], text: str) -> None:
+def test_what_no_tree_is(wrong, text):
     with pytest.raises(DetourError, match=text):
         replace(FatTree(2, 2), population=(), **wrong)

@@ -5,7 +5,6 @@ import random
 from collections import defaultdict
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,10 +12,10 @@ from scipy.optimize import linprog
 
 from detour.base.errors import DetourError
 from detour.control.fors import FatTree, parse_fabric, random_failures
+from detour.control.fors.files import drawn_sizes, read_sizes
 from detour.control.fors.lp_bound import lp_bound
 from detour.control.fors.paths import INSIDE
 from detour.control.fors.preemptive import Crossbars, turns
-from detour.control.fors.sizes import drawn_sizes, read_sizes
 from detour.control.fors.unequal import UnequalPlan, plan_unequal, read_unequal, unequal_problems, write_unequal
 
 SKEWS = ("uniform", "zipf:0.8", "zipf:1.2", "moe:1")
@@ -90,18 +89,14 @@ def least_time(fabric: FatTree, sizes: np.ndarray) -> float:
         most[row, members] = 1
         most[row, -1] = -(room[name[1:]] if name[0] in ("up", "down") else 1)
     found = linprog(
-        np.r_[np.zeros(len(columns)), 1.0],
-        A_ub=most,
-        b_ub=np.zeros(len(loads)),
-        A_eq=equal,
-        b_eq=np.array(wanted) / unit,
-        method="highs-ds",
-    )
+        np.r_[np.zeros(len(columns)), 1.0], A_ub=most, b_ub=np.zeros(len(loads)), A_eq=equal,
+        b_eq=np.array(wanted) / unit, method="highs-ds",
+    )  # fmt: skip
     assert found.status == 0
     return float(found.fun) * unit
 
 
-def test_plans_are_right_and_near_a_bound_that_is_one() -> None:
+def test_plans_are_right_and_near_a_bound_that_is_one():
     over = []
     for number in range(40):
         fabric, sizes = drawn(number)
@@ -120,7 +115,7 @@ def test_plans_are_right_and_near_a_bound_that_is_one() -> None:
 
 @pytest.mark.parametrize("skew", SKEWS)
 @pytest.mark.parametrize("topo", ["ft:m0=4,m1=4", "ft:m0=2,m1=3,hosts=4,cables=2", "ft:m0=4,m1=2,hosts=8,speed=2"])
-def test_the_busiest_server_is_never_kept_waiting_where_leaves_have_enough_cables(topo: str, skew: str) -> None:
+def test_the_busiest_server_is_never_kept_waiting_where_leaves_have_enough_cables(topo, skew):
     """Gonzalez and Sahni: however short phases have to be."""
     fabric = parse_fabric(topo)
     sizes = drawn_sizes(fabric.servers, skew, 100_000, 7)
@@ -134,14 +129,14 @@ def test_the_busiest_server_is_never_kept_waiting_where_leaves_have_enough_cable
 
 @pytest.mark.parametrize("failures", [0, 1, 3, 5, 9])
 @pytest.mark.parametrize("skew", SKEWS)
-def test_failures_cost_little_beside_the_bound(failures: int, skew: str) -> None:
+def test_failures_cost_little_beside_the_bound(failures, skew):
     fabric = random_failures(parse_fabric("ft:m0=6,m1=5"), failures, seed=failures)
     plan = plan_unequal(fabric, drawn_sizes(30, skew, 600_000, 3))
     assert unequal_problems(plan) == []
     assert plan.length < 1.03 * plan.plan.lower_bound
 
 
-def test_phases_that_cost_something_are_fewer() -> None:
+def test_phases_that_cost_something_are_fewer():
     fabric, sizes = parse_fabric("ft:m0=6,m1=6"), drawn_sizes(36, "zipf:1.2", 600_000, 3)
     free, dear = plan_unequal(fabric, sizes), plan_unequal(fabric, sizes, 10**6)
     assert dear.plan.phases < free.plan.phases
@@ -149,13 +144,13 @@ def test_phases_that_cost_something_are_fewer() -> None:
     assert dear.length + dear.plan.phases * 10**6 < free.length + free.plan.phases * 10**6
 
 
-def test_equal_sizes_get_the_plan_for_equal_sizes() -> None:
+def test_equal_sizes_get_the_plan_for_equal_sizes():
     plan = plan_unequal(parse_fabric("ft:m0=4,m1=4", "0:0,1:2,2:3"), drawn_sizes(16, "uniform", 5000, 1))
     assert (plan.plan.phases, plan.length, plan.plan.lower_bound) == (16, 80_000, 80_000)
     assert set(plan.sent.tolist()) == {5000}
 
 
-def test_faults_are_found() -> None:
+def test_faults_are_found():
     fabric = parse_fabric("ft:m0=4,m1=4", "0:0")
     plan = plan_unequal(fabric, drawn_sizes(16, "zipf:1", 10_000, 1))
     rows = plan.plan
@@ -174,7 +169,7 @@ def test_faults_are_found() -> None:
     assert "sends more than once" in unequal_problems(replace(plan, plan=one))[0]
 
 
-def test_leaves_that_nothing_joins_matter_where_they_have_something_to_send() -> None:
+def test_leaves_that_nothing_joins_matter_where_they_have_something_to_send():
     fabric = parse_fabric("ft:m0=2,m1=3", "0:0,1:1")
     sizes = drawn_sizes(6, "zipf:1", 1000, 1)
     with pytest.raises(DetourError, match="leaves 0 and 1"):
@@ -186,14 +181,14 @@ def test_leaves_that_nothing_joins_matter_where_they_have_something_to_send() ->
     assert plan_unequal(fabric, sizes).plan.unreachable == ()
 
 
-def test_what_cannot_be_planned() -> None:
+def test_what_cannot_be_planned():
     with pytest.raises(DetourError, match="at least as fast as servers' links"):
         plan_unequal(parse_fabric("ft:m0=2,m1=2,speed=1/2"), drawn_sizes(4, "uniform", 10, 1))
     with pytest.raises(DetourError, match="not for 4 servers"):
         plan_unequal(parse_fabric("ft:m0=2,m1=2"), np.ones((3, 3), np.int64))
 
 
-def test_plans_go_through_files(tmp_path: Path) -> None:
+def test_plans_go_through_files(tmp_path):
     for topo in ("ft:m0=4,m1=3", "ft:m0=2,m1=3,hosts=4,cables=2"):
         fabric = random_failures(parse_fabric(topo), 2, 1)
         sizes = drawn_sizes(12, "moe:1.5", 10**10, 2)
@@ -207,7 +202,7 @@ def test_plans_go_through_files(tmp_path: Path) -> None:
         read_unequal(fabric, tmp_path / "plan.csv", sizes)
 
 
-def test_sizes_from_files(tmp_path: Path) -> None:
+def test_sizes_from_files(tmp_path):
     fabric, path = FatTree(2, 2, group=(0, 1, 3)), tmp_path / "sizes"
     path.write_text("src,dst,bytes\n0,3,7\n3, 1 ,8\n1,1,5\n")
     wanted = [[0, 0, 7], [0, 0, 0], [0, 8, 0]]
@@ -232,7 +227,7 @@ def test_sizes_from_files(tmp_path: Path) -> None:
         ("[[0,", "Expecting value"),
     ],
 )
-def test_sizes_that_are_refused(tmp_path: Path, text: str, rule: str) -> None:
+def test_sizes_that_are_refused(tmp_path, text, rule):
     path = tmp_path / "sizes"
     path.write_text(text)
     with pytest.raises(DetourError) as error:
@@ -240,7 +235,7 @@ def test_sizes_that_are_refused(tmp_path: Path, text: str, rule: str) -> None:
     assert rule in str(error.value)
 
 
-def test_sizes_that_are_drawn() -> None:
+def test_sizes_that_are_drawn():
     for skew in SKEWS:
         sizes = drawn_sizes(12, skew, 10_000, 5)
         assert (sizes.diagonal() == 0).all()
@@ -256,7 +251,7 @@ def test_sizes_that_are_drawn() -> None:
             drawn_sizes(4, wrong, 10, 1)
 
 
-def test_the_bound_tells_who_decides() -> None:
+def test_the_bound_tells_who_decides():
     sizes = np.zeros((8, 8), np.int64)
     sizes[0, 4:] = 100
     bound = lp_bound(parse_fabric("ft:m0=4,m1=2"), sizes)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Path placement: colouring, bounds, ECMP as the data plane does it, repair, and the command."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import random
@@ -19,13 +17,11 @@ from hypothesis import strategies as st
 from detour import cli
 from detour.base.errors import DetourError
 from detour.control.placement import ecmp
-from detour.control.placement.bound import lower_bound
-from detour.control.placement.colouring import balanced
 from detour.control.placement.exact import every_path
 from detour.control.placement.jobs import FlowSet, flows_of, read_jobs
 from detour.control.placement.network import PlacementNetwork, collisions, loads
-from detour.control.placement.place import place
-from detour.control.placement.placement import Placement
+from detour.control.placement.place import balanced, place
+from detour.control.placement.placement import Placement, lower_bound
 from detour.control.placement.repair import repair
 from detour.control.placement.report import compare
 from detour.control.planner import plan
@@ -56,7 +52,7 @@ def placed(topology: str, *jobs: dict[str, Any], down: tuple[str, ...] = ()) -> 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 6)), max_size=60), st.integers(1, 7), st.integers(0, 2**20))
-def test_a_colouring_is_balanced_at_every_vertex(edges: list[tuple[int, int]], colours: int, seed: int) -> None:
+def test_a_colouring_is_balanced_at_every_vertex(edges, colours, seed):
     ends = np.array(edges, np.int32).reshape(-1, 2)
     ends = np.random.default_rng(seed).permutation(ends)
     found = balanced(ends[:, 0].copy(), ends[:, 1].copy(), colours)
@@ -91,7 +87,7 @@ def least(topology: str, pairs: FlowSet) -> int:
         ("fat-tree:k=4", [["h0", "h4"], ["h1", "h5"], ["h2", "h8"], ["h4", "h0"], ["h6", "h1"]]),
     ],
 )
-def test_colouring_reaches_what_trying_everything_finds(topology: str, pairs: list[list[str]]) -> None:
+def test_colouring_reaches_what_trying_everything_finds(topology, pairs):
     found = placed(topology, job("point-to-point", pairs=pairs))
     assert found.collisions == found.lower_bound == least(topology, found.flows)
 
@@ -113,7 +109,7 @@ JOBS = {
 
 @pytest.mark.parametrize("kind", JOBS)
 @pytest.mark.parametrize("topology", [name for names in SIZES.values() for name in names])
-def test_collisions_are_within_five_percent_of_the_bound(topology: str, kind: str) -> None:
+def test_collisions_are_within_five_percent_of_the_bound(topology, kind):
     found = placed(topology, *JOBS[kind])
     assert len(found.network.topology.hosts) in SIZES
     assert found.lower_bound <= found.collisions <= 1.05 * found.lower_bound
@@ -121,7 +117,7 @@ def test_collisions_are_within_five_percent_of_the_bound(topology: str, kind: st
         assert found.collisions == found.lower_bound
 
 
-def test_figure_1() -> None:
+def test_figure_1():
     topology = parse_topology(LEAVES)
     found, report = compare(topology, flows(LEAVES, job("point-to-point", pairs=FIGURE_1)))
     assert (report.collisions, report.lower_bound) == (0, 0)
@@ -130,7 +126,7 @@ def test_figure_1() -> None:
 
 
 @pytest.mark.parametrize("topology", [LEAVES, "fat-tree:k=4"])
-def test_usids_lead_along_the_path_through_the_tables(topology: str) -> None:
+def test_usids_lead_along_the_path_through_the_tables(topology):
     network = parse_topology(topology)
     tracer = Tracer(plan(network), network)
     found = placed(topology, job("all-to-all"))
@@ -142,7 +138,7 @@ def test_usids_lead_along_the_path_through_the_tables(topology: str) -> None:
 
 
 @pytest.mark.parametrize(("topology", "down"), [(LEAVES, ()), ("fat-tree:k=4", ()), ("fat-tree:k=4", ("s16", "s0-s3"))])
-def test_ecmp_is_what_the_tables_do(topology: str, down: tuple[str, ...]) -> None:
+def test_ecmp_is_what_the_tables_do(topology, down):
     network = parse_topology(topology)
     failures = frozenset(parse_failure(network, name) for name in down)
     tracer = Tracer(plan(network, failures=failures), network, failures)
@@ -156,7 +152,7 @@ def test_ecmp_is_what_the_tables_do(topology: str, down: tuple[str, ...]) -> Non
     assert ecmp.hash_ports(live, pairs, 9)[0].tolist() == wanted.tolist()
 
 
-def test_the_native_hash_is_the_one_of_the_data_plane() -> None:
+def test_the_native_hash_is_the_one_of_the_data_plane():
     pick, table = from_python(ecmp.pick), np.array(crc_table(), np.uint16)
     numbers = np.random.default_rng(5).integers(0, PATHS, (200, 2))
     for path, node in numbers.tolist():
@@ -168,7 +164,7 @@ def test_the_native_hash_is_the_one_of_the_data_plane() -> None:
     ("topology", "down"),
     [(LEAVES, ("s4",)), (LEAVES, ("s0-s4", "s1-s5")), ("fat-tree:k=4", ("s16",)), ("fat-tree:k=4", ("s2", "s4-s7"))],
 )
-def test_damaged_networks_are_used_as_far_as_they_go(topology: str, down: tuple[str, ...]) -> None:
+def test_damaged_networks_are_used_as_far_as_they_go(topology, down):
     found = placed(topology, job("ring-all-reduce", shuffle=7), down=down)
     assert loads(found.network, found.path_rows).sum() == sum(
         len(found.path(flow)) - 1 for flow in range(len(found.flows))
@@ -177,7 +173,7 @@ def test_damaged_networks_are_used_as_far_as_they_go(topology: str, down: tuple[
     assert found.lower_bound <= found.collisions <= again.mean
 
 
-def test_the_solver_proves_what_the_bound_cannot() -> None:
+def test_the_solver_proves_what_the_bound_cannot():
     # h0 and h1 both must pass s4 in the end: two of the three spines have lost a leaf.
     found = placed(LEAVES, job("point-to-point", pairs=[["h0", "h9"], ["h1", "h10"]]), down=("s3-s5", "s3-s6"))
     assert (found.method, found.collisions, found.lower_bound) == ("solver", 2, 1)
@@ -213,7 +209,7 @@ def least_busy(network: PlacementNetwork, flows: FlowSet) -> int:
 
 
 @pytest.mark.parametrize("sizes", [(1, 2, 3, 10**9, 10**9 + 1, 2 * 10**9), (10**9, 3 * 10**9)], ids=["mixed", "even"])
-def test_a_solver_proves_no_more_than_it_can(sizes: tuple[int, ...]) -> None:
+def test_a_solver_proves_no_more_than_it_can(sizes):
     """Beside a flow of 10^9 bytes a solver does not see a single one; multiples of 10^9 it counts."""
     topology, solved, gaps = parse_topology("leaf-spine:leaves=4,spines=3,hosts=4"), 0, []
     failures = frozenset(parse_failure(topology, name) for name in ("s0-s4", "s1-s5", "s2-s6"))
@@ -234,13 +230,13 @@ def test_a_solver_proves_no_more_than_it_can(sizes: tuple[int, ...]) -> None:
         assert max(gaps) == 0
 
 
-def test_bytes_that_cannot_be_added_up_exactly_are_refused() -> None:
+def test_bytes_that_cannot_be_added_up_exactly_are_refused():
     with pytest.raises(DetourError, match="flows carry 9900000000000000 bytes in all; it may be 9007199254740992"):
         placed("leaf-spine:leaves=2,spines=2,hosts=128", job("all-to-all", hosts="h0-h99", bytes=10**12, shuffle=1))
 
 
 @pytest.mark.parametrize("topology", ["leaf-spine:leaves=8,spines=4,hosts=4", "fat-tree:k=4"])
-def test_a_failed_spine_moves_only_the_flows_that_used_it(topology: str) -> None:
+def test_a_failed_spine_moves_only_the_flows_that_used_it(topology):
     before = placed(topology, job("ring-all-reduce", shuffle=1), job("tree", shuffle=2))
     network = before.network.topology
     spine = next(s.index for s in reversed(network.switches) if s.tier == max(t.tier for t in network.switches))
@@ -271,7 +267,7 @@ def random_links(network: Topology, count: int, seed: int) -> frozenset[Failure]
 
 @pytest.mark.parametrize("count", [1, 20])
 @pytest.mark.parametrize("kind", ["ring", "shuffled rings", "tree", "mixed"])
-def test_damage_costs_neither_optimality_nor_time(kind: str, count: int) -> None:
+def test_damage_costs_neither_optimality_nor_time(kind, count):
     network = parse_topology("fat-tree:k=16")
     wanted = flows("fat-tree:k=16", *JOBS[kind])
     down = random_links(network, count, count)
@@ -293,7 +289,7 @@ def test_damage_costs_neither_optimality_nor_time(kind: str, count: int) -> None
     assert healed.placement.collisions <= before.collisions
 
 
-def test_what_was_placed_on_a_damaged_network_uses_what_comes_back() -> None:
+def test_what_was_placed_on_a_damaged_network_uses_what_comes_back():
     network = parse_topology("fat-tree:k=8")
     wanted = flows("fat-tree:k=8", *JOBS["shuffled rings"])
     damaged = place(network, wanted, random_links(network, 40, 3))
@@ -302,7 +298,7 @@ def test_what_was_placed_on_a_damaged_network_uses_what_comes_back() -> None:
     assert healed.busiest == healed.bound < damaged.busiest
 
 
-def test_flows_that_somebody_moved_stay_when_something_heals() -> None:
+def test_flows_that_somebody_moved_stay_when_something_heals():
     before = placed(LEAVES, job("point-to-point", pairs=FIGURE_1))
     spine = next(s for s in (4, 5, 6) if s != before.path(0)[1])
     path_rows = before.path_rows.copy()
@@ -321,7 +317,7 @@ THREE_JOBS = [
 
 
 @pytest.mark.parametrize("topology", ["leaf-spine:leaves=16,spines=8,hosts=8", "fat-tree:k=8"])
-def test_the_busiest_link_is_the_one_with_most_bytes(topology: str) -> None:
+def test_the_busiest_link_is_the_one_with_most_bytes(topology):
     found = placed(topology, *THREE_JOBS)
     counted = place(found.network.topology, replace(found.flows, bytes=None))
     carried = loads(counted.network, counted.path_rows, found.flows.size).max()
@@ -333,7 +329,7 @@ def test_the_busiest_link_is_the_one_with_most_bytes(topology: str) -> None:
 
 @pytest.mark.parametrize("detours", [False, True])
 @pytest.mark.parametrize("topology", ["d1", "jellyfish:n=30,s=10,hosts=5", "fcplus:n=24,s=10,hosts=4"])
-def test_dragonflies_and_expanders(topology: str, detours: bool) -> None:
+def test_dragonflies_and_expanders(topology, detours):
     network = parse_topology(topology)
     tracer = Tracer(plan(network), network)
     found = place(network, flows(topology, job("ring-all-reduce", shuffle=1)), detours=detours)
@@ -350,7 +346,7 @@ def test_dragonflies_and_expanders(topology: str, detours: bool) -> None:
     assert (longer > 0) == detours
 
 
-def test_pinned_flows_stay_and_others_keep_away() -> None:
+def test_pinned_flows_stay_and_others_keep_away():
     pairs = [{"from": "h0", "to": "h9", "path": ["s0", "s5", "s3"]}, ["h1", "h10"], ["h2", "h11"]]
     found = placed(LEAVES, job("point-to-point", pairs=pairs))
     assert found.path(0) == (0, 5, 3)
@@ -364,7 +360,7 @@ def test_pinned_flows_stay_and_others_keep_away() -> None:
         placed(LEAVES, job("point-to-point", pairs=pairs), down=("s5",))
 
 
-def test_flows_that_are_cut_off_come_back() -> None:
+def test_flows_that_are_cut_off_come_back():
     before = placed(LEAVES, job("ring-all-reduce", shuffle=1))
     cut = repair(before, frozenset({parse_failure(before.network.topology, "s0")}))
     ends = before.network.edge_of[before.flows.source], before.network.edge_of[before.flows.target]
@@ -376,17 +372,14 @@ def test_flows_that_are_cut_off_come_back() -> None:
     assert back.placement.collisions == 0
 
 
-def test_pairs_without_a_path_are_named() -> None:
+def test_pairs_without_a_path_are_named():
     with pytest.raises(DetourError, match=r"job0: h0 to h9: there is no path between them \(and 1 more\)"):
         placed(LEAVES, job("point-to-point", pairs=FIGURE_1), down=("s0",))
     with pytest.raises(DetourError, match=r"h0 to h9: there is no path between them$"):
         placed(LEAVES, job("point-to-point", pairs=FIGURE_1), down=("h9",))
 
 
-# -- the command --------------------------------------------------------------------------------------------
-
-
-def test_the_command_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_and_writes(tmp_path, capsys):
     jobs, out = tmp_path / "jobs.json", tmp_path / "out.json"
     jobs.write_text(json.dumps({"jobs": [job("ring-all-reduce", shuffle=3)]}))
     assert cli.main(["place", str(jobs), "--topo", LEAVES, "--json", "--out", str(out), "--seeds", "10"]) == 0
@@ -405,7 +398,7 @@ def test_the_command_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFix
     assert "collisions: 0 (no placement can have less than 0)" in capsys.readouterr().out
 
 
-def test_the_command_on_damaged_networks_and_with_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_on_damaged_networks_and_with_bytes(tmp_path, capsys):
     def report(*arguments: str) -> dict[str, Any]:
         assert cli.main(["place", str(jobs), *arguments, "--json", "--seeds", "2"]) == 0
         return json.loads(capsys.readouterr().out)
@@ -467,9 +460,7 @@ def test_the_command_on_damaged_networks_and_with_bytes(tmp_path: Path, capsys: 
         ),
     ],
 )
-def test_malformed_job_files_end_with_one_line(
-    text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_malformed_job_files_end_with_one_line(text, said, tmp_path, capsys):
     file, out = tmp_path / "jobs.yaml", tmp_path / "out.json"
     file.write_text(text)
     assert cli.main(["place", str(file), "--topo", LEAVES, "--out", str(out)]) == 2
@@ -483,13 +474,13 @@ def test_malformed_job_files_end_with_one_line(
 @pytest.mark.parametrize(
     "file", sorted((Path(__file__).parents[3] / "docs" / "jobs").glob("*.yaml")), ids=lambda f: f.stem
 )
-def test_the_examples_say_with_which_command_they_work(file: Path) -> None:
+def test_the_examples_say_with_which_command_they_work(file):
     command = next((line.split() for line in file.read_text().splitlines() if line.startswith("# detour place")), None)
     topology = parse_topology(command[-1] if command else LEAVES)
     assert len(read_jobs(file, topology)) > 0
 
 
-def test_other_refusals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_refusals(tmp_path, capsys):
     file = tmp_path / "jobs.yaml"
     for arguments, said in (
         ([str(file), "--topo", LEAVES], "No such file"),
@@ -507,9 +498,7 @@ def test_other_refusals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.parametrize("option", ["--reroute", "--watch"])
-def test_what_is_for_a_running_fabric_is_not_ignored(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str
-) -> None:
+def test_what_is_for_a_running_fabric_is_not_ignored(tmp_path, capsys, option):
     jobs = tmp_path / "jobs.json"
     jobs.write_text(json.dumps([job("tree")]))
     assert cli.main(["place", str(jobs), "--topo", LEAVES, option]) == 2

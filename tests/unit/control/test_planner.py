@@ -226,25 +226,14 @@ def test_thresholds_in_bytes_become_packets():
 @pytest.mark.parametrize(
     "arguments",
     [
-        {"packet_bytes": 0},
-        {"punt_rate": -1},
-        {"priorities": ((64, 1),)},
-        {"priorities": ((1, 8),)},
-        {"priorities": ((1, 1), (1, 2))},
-        {"routing": "shortest"},
-        {"threshold": 5},
-        {"threshold": 5, "routing": "minimal"},
-        {"threshold": -1, "routing": "adaptive"},
-        {"threshold": 65536, "routing": "adaptive"},
-        {"valiant": False, "routing": "adaptive"},
-        {"valiant": False, "routing": "random"},
-        {"channels": -1},
-        {"channels": 7},
-        {"channels": 2},
-        {"channels": 2, "routing": "adaptive"},
-        {"channels": 3, "priorities": ((2, 1),)},
+        {"packet_bytes": 0}, {"punt_rate": -1}, {"priorities": ((64, 1),)}, {"priorities": ((1, 8),)},
+        {"priorities": ((1, 1), (1, 2))}, {"routing": "shortest"}, {"threshold": 5},
+        {"threshold": 5, "routing": "minimal"}, {"threshold": -1, "routing": "adaptive"},
+        {"threshold": 65536, "routing": "adaptive"}, {"valiant": False, "routing": "adaptive"},
+        {"valiant": False, "routing": "random"}, {"channels": -1}, {"channels": 7}, {"channels": 2},
+        {"channels": 2, "routing": "adaptive"}, {"channels": 3, "priorities": ((2, 1),)},
     ],
-)
+)  # fmt: skip
 def test_wrong_policies(arguments):
     with pytest.raises(DetourError, match="policy"):
         Policy(**arguments)

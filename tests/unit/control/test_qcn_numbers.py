@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fixed-point arithmetic of qcn.p4, as compiled, against exact fractions."""
 
-from __future__ import annotations
-
 import random
 import socket
 from fractions import Fraction
@@ -10,7 +8,7 @@ from fractions import Fraction
 import pytest
 
 from detour.base.errors import DetourError
-from detour.control import qcn, qcn_schema
+from detour.control import qcn
 from detour.control.qcn import MECHANISMS, CongestionPoints, Mechanism
 from detour.engine.phv import EGRESS_PORT, INSTANCE_TYPE
 from detour.fabric.backends.virtual.load import _call
@@ -34,9 +32,9 @@ def exact_feedback(queue: int, old: int, q_eq: int, w: int) -> int:
     return int(Fraction(value * 63, most))
 
 
-def test_feedback_is_quantised_exactly(runner: PacketRunner) -> None:
+def test_feedback_is_quantised_exactly(runner):
     rng = random.Random(1)
-    table = runner.state.tables[qcn_schema.INPUT_POINTS]
+    table = runner.state.tables[qcn.INPUT_POINTS]
     packet = bytes(frame(ip(host(5), src=host(2)), udp()))
     for _ in range(150):
         w = rng.choice([0, 1, 2, 3, 8])
@@ -45,8 +43,8 @@ def test_feedback_is_quantised_exactly(runner: PacketRunner) -> None:
         handle = table.insert((PORT,), name, values, 0)
         for _ in range(10):
             queue, old = rng.randrange(4 * q_eq + 2), rng.randrange(4 * q_eq + 2)
-            runner.state.registers[qcn_schema.BUFFERED].write(PORT, queue)
-            runner.state.registers[qcn_schema.Q_OLD].write(PORT, old)
+            runner.state.registers[qcn.BUFFERED].write(PORT, queue)
+            runner.state.registers[qcn.Q_OLD].write(PORT, old)
             result = runner.run(packet, port=PORT, watch=("scalars.metadata_t.feedback",))
             expected = exact_feedback(queue, old, q_eq, w)
             assert result.fields["scalars.metadata_t.feedback"] == expected, (q_eq, w, queue, old)
@@ -54,7 +52,7 @@ def test_feedback_is_quantised_exactly(runner: PacketRunner) -> None:
         table.delete(handle)
 
 
-def test_every_boundary_of_the_quantiser_is_right(runner: PacketRunner) -> None:
+def test_every_boundary_of_the_quantiser_is_right(runner):
     """One byte below each level and exactly at it."""
     most = qcn.fb_max(33_000, 2)
     scale = qcn.scale(most)
@@ -65,11 +63,11 @@ def test_every_boundary_of_the_quantiser_is_right(runner: PacketRunner) -> None:
 
 
 def _set(runner: PacketRunner, mechanism: Mechanism, ports: int) -> None:
-    runner.state.tables[qcn_schema.MECHANISM].set_default(*_call(runner.state, mechanism.adapt(ports)))
+    runner.state.tables[qcn.MECHANISM].set_default(*_call(runner.state, mechanism.adapt(ports)))
 
 
 @pytest.mark.parametrize("name", [name for name, m in MECHANISMS.items() if m.condition == "by_probability"])
-def test_reactions_follow_the_exact_rule(runner: PacketRunner, name: str) -> None:
+def test_reactions_follow_the_exact_rule(runner, name):
     """Any state, any message: the probability is that of exact arithmetic up to the bounds of `control.qcn`."""
     mechanism, rng = MECHANISMS[name], random.Random(name)
     registers = runner.state.registers
@@ -78,18 +76,18 @@ def test_reactions_follow_the_exact_rule(runner: PacketRunner, name: str) -> Non
         _set(runner, mechanism, ports)
         last = [rng.choice([0, rng.randrange(63 * 16 + 1)]) for _ in range(ports)]  # in sixteenths
         for port, value in enumerate(last):
-            registers[qcn_schema.LAST_FEEDBACK].write(PORT + port, value)
-        registers[qcn_schema.LAST_SUM].write(0, sum(last))
+            registers[qcn.LAST_FEEDBACK].write(PORT + port, value)
+        registers[qcn.LAST_SUM].write(0, sum(last))
         before = rng.choice([0, 1, ONE, rng.randrange(ONE + 1)])
-        registers[qcn_schema.DETOURED].write(PORT, ONE - before)
+        registers[qcn.DETOURED].write(PORT, ONE - before)
         feedback = rng.randrange(1, 64)
         runner.run(message(feedback, host(0, 0)), port=PORT)
-        after = ONE - registers[qcn_schema.DETOURED].read(PORT)
+        after = ONE - registers[qcn.DETOURED].read(PORT)
         mine = last[0] + ((feedback * 16 - last[0]) >> mechanism.smooth)
         level = Fraction(last[0]) + Fraction(feedback * 16 - last[0], 1 << mechanism.smooth)
         assert 0 <= level - mine < 1, "the average is rounded down by less than a sixteenth"
         total = sum(last) - last[0] + mine
-        assert (registers[qcn_schema.LAST_FEEDBACK].read(PORT), registers[qcn_schema.LAST_SUM].read(0)) == (mine, total)
+        assert (registers[qcn.LAST_FEEDBACK].read(PORT), registers[qcn.LAST_SUM].read(0)) == (mine, total)
         excess = Fraction(mine, 16) - Fraction(total, 16 * ports) * mechanism.adapt(ports)["versus"]
         p = Fraction(before, ONE)
         exact = p
@@ -100,48 +98,48 @@ def test_reactions_follow_the_exact_rule(runner: PacketRunner, name: str) -> Non
         assert abs(Fraction(after, ONE) - exact) <= Fraction(1, 1 << 22), (name, ports, last, feedback, before)
 
 
-def test_silence_brings_the_probability_back(runner: PacketRunner) -> None:
+def test_silence_brings_the_probability_back(runner):
     _set(runner, Mechanism("test", increase=0.25, quiet=10), 7)
     registers = runner.state.registers
-    registers[qcn_schema.DETOURED].write(PORT, ONE)
-    registers[qcn_schema.SENT].write(PORT, 0)
+    registers[qcn.DETOURED].write(PORT, ONE)
+    registers[qcn.SENT].write(PORT, 0)
     packet = bytes(frame(ip(host(5), src=host(2)), udp()))
     seen = []
     for _ in range(45):
         runner.run(packet, port=5)
-        seen.append(ONE - registers[qcn_schema.DETOURED].read(PORT))
+        seen.append(ONE - registers[qcn.DETOURED].read(PORT))
     assert seen[8] == 0
     assert [seen[at] for at in (9, 19, 29, 39, 44)] == [ONE // 4, ONE // 2, 3 * ONE // 4, ONE, ONE]
 
 
 @pytest.mark.parametrize("gentle", [0, 1, 3, 8])
-def test_low_probabilities_rise_in_small_steps(runner: PacketRunner, gentle: int) -> None:
+def test_low_probabilities_rise_in_small_steps(runner, gentle):
     mechanism = Mechanism("test", increase=0.02, quiet=1, gentle=gentle)
     _set(runner, mechanism, 7)
     registers = runner.state.registers
     packet = bytes(frame(ip(host(5), src=host(2)), udp()))
     rng = random.Random(gentle)
     for before in (0, 1, ONE // 8, ONE - 1, ONE, *(rng.randrange(ONE) for _ in range(40))):
-        registers[qcn_schema.DETOURED].write(PORT, ONE - before)
-        registers[qcn_schema.SENT].write(PORT, 0)
+        registers[qcn.DETOURED].write(PORT, ONE - before)
+        registers[qcn.SENT].write(PORT, 0)
         runner.run(packet, port=5)
-        after = ONE - registers[qcn_schema.DETOURED].read(PORT)
+        after = ONE - registers[qcn.DETOURED].read(PORT)
         p = Fraction(before, ONE)
         exact = min(p + Fraction(mechanism.increase) * (p + (1 - p) / (1 << gentle)), Fraction(1))
         assert abs(Fraction(after, ONE) - exact) <= Fraction(1, 1 << 22)
 
 
-def test_messages_about_other_classes_do_not_count(runner: PacketRunner) -> None:
+def test_messages_about_other_classes_do_not_count(runner):
     _set(runner, Mechanism("test", classes=0b001), 7)
     registers = runner.state.registers
-    registers[qcn_schema.DETOURED].write(PORT, 0)
+    registers[qcn.DETOURED].write(PORT, 0)
     runner.run(message(63, host(0, 0), priority=1), port=PORT)
-    assert registers[qcn_schema.DETOURED].read(PORT) == 0
+    assert registers[qcn.DETOURED].read(PORT) == 0
     runner.run(message(63, host(0, 0), priority=0), port=PORT)
-    assert registers[qcn_schema.DETOURED].read(PORT) > 0
+    assert registers[qcn.DETOURED].read(PORT) > 0
 
 
-def test_a_clone_becomes_a_message_to_the_source(runner: PacketRunner) -> None:
+def test_a_clone_becomes_a_message_to_the_source(runner):
     """Egress of the clone: the PDU says what the congestion point found; after the turn it is cut to its length."""
     packet = bytes(frame(ip(host(5), src=host(2)), udp(payload=bytes(900))))
     runner.start(packet, port=PORT)
@@ -174,6 +172,6 @@ def test_a_clone_becomes_a_message_to_the_source(runner: PacketRunner) -> None:
         lambda: Mechanism("m", smooth=9),
     ],
 )
-def test_impossible_parameters_are_refused(make: object) -> None:
+def test_impossible_parameters_are_refused(make):
     with pytest.raises(DetourError):
         make()  # type: ignore[operator]

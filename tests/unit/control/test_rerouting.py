@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The controller's decisions: who is congested, which links are suspect, where flows go."""
 
-from __future__ import annotations
-
 import pytest
 
 from detour.control.rerouting import FlowReport, ReroutingController, Thresholds
@@ -28,13 +26,11 @@ def report(flow: str, rate: float = 10.0, ecn: float = 0.0, delay: float = 0.0) 
         (6, 0.05, 4e6, False),
     ],
 )
-def test_congested_means_less_throughput_and_marks_or_delay(
-    rate: float, ecn: float, delay: float, congested: bool
-) -> None:
+def test_congested_means_less_throughput_and_marks_or_delay(rate, ecn, delay, congested):
     assert RULES.congested(report("a", rate, ecn, delay)) is congested
 
 
-def test_a_congested_flow_leaves_the_link_that_only_it_uses() -> None:
+def test_a_congested_flow_leaves_the_link_that_only_it_uses():
     controller = ReroutingController(NETWORK, RULES)
     controller.add("ill", (0, 3, 1))
     controller.add("well", (0, 4, 1))
@@ -42,7 +38,7 @@ def test_a_congested_flow_leaves_the_link_that_only_it_uses() -> None:
     assert controller.decide([report("ill", 6, 0.5), report("well")], 0) == {"ill": (0, 5, 1)}
 
 
-def test_links_that_a_healthy_flow_uses_are_not_suspect() -> None:
+def test_links_that_a_healthy_flow_uses_are_not_suspect():
     controller = ReroutingController(NETWORK, RULES)
     for name, path in {"ill": (0, 3, 1), "up": (0, 3, 2), "down": (2, 3, 1)}.items():
         controller.add(name, path)
@@ -50,7 +46,7 @@ def test_links_that_a_healthy_flow_uses_are_not_suspect() -> None:
     assert controller.decide([report("ill", 6, 0.5), report("up"), report("down")], 0) == {}
 
 
-def test_two_congested_flows_do_not_move_to_the_same_path() -> None:
+def test_two_congested_flows_do_not_move_to_the_same_path():
     controller = ReroutingController(NETWORK, RULES)
     controller.add("a", (0, 3, 1))
     controller.add("b", (0, 3, 1))
@@ -58,7 +54,7 @@ def test_two_congested_flows_do_not_move_to_the_same_path() -> None:
     assert sorted(found.values()) == [(0, 4, 1), (0, 5, 1)]
 
 
-def test_it_waits_after_a_move_and_does_not_come_back_soon() -> None:
+def test_it_waits_after_a_move_and_does_not_come_back_soon():
     controller = ReroutingController(NETWORK, RULES)
     controller.add("a", (0, 3, 1))
     ill = [report("a", 6, 0.5)]
@@ -73,14 +69,14 @@ def test_it_waits_after_a_move_and_does_not_come_back_soon() -> None:
     assert controller.decide(ill, 100 * MS) == {"a": (0, 3, 1)}
 
 
-def test_a_decision_that_is_not_carried_out_changes_nothing() -> None:
+def test_a_decision_that_is_not_carried_out_changes_nothing():
     controller = ReroutingController(NETWORK, RULES)
     controller.add("a", (0, 3, 1))
     ill = [report("a", 6, 0.5), report("stranger", 1, 1)]
     assert controller.decide(ill, 0) == controller.decide(ill, 1)
 
 
-def test_failed_paths_are_not_taken_and_ended_flows_forgotten() -> None:
+def test_failed_paths_are_not_taken_and_ended_flows_forgotten():
     failures = frozenset({parse_failure(NETWORK, "s4"), parse_failure(NETWORK, "s0-s5")})
     controller = ReroutingController(NETWORK, RULES, failures)
     controller.add("a", (0, 3, 1))

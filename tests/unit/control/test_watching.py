@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Watched flows: who gets which label and slot, and what the switch's pipeline counts in them."""
 
-from __future__ import annotations
-
 import struct
 from ipaddress import IPv6Address
 
@@ -21,7 +19,7 @@ from tests.packet_runner import PacketRunner
 SOURCE = int(IPv6Address("fd00:0:0:1::1"))
 
 
-def test_every_flow_has_a_label_and_a_slot_at_each_switch() -> None:
+def test_every_flow_has_a_label_and_a_slot_at_each_switch():
     flows = WatchList()
     a, b = flows.add("a", SOURCE, [1, 5, 2]), flows.add("b", SOURCE, [2, 6])
     assert (a.label, b.label) == (1, 2)
@@ -36,7 +34,7 @@ def test_every_flow_has_a_label_and_a_slot_at_each_switch() -> None:
     assert flows["c"].label == 1
 
 
-def test_a_flow_that_moves_is_watched_on_its_last_two_paths() -> None:
+def test_a_flow_that_moves_is_watched_on_its_last_two_paths():
     flows = WatchList()
     flow = flows.add("a", SOURCE, [1, 5, 2])
     assert flows.move("a", [1, 6, 2]).slots.keys() == {1, 5, 6, 2}
@@ -45,7 +43,7 @@ def test_a_flow_that_moves_is_watched_on_its_last_two_paths() -> None:
     assert set(flows.plan()) == {1, 6, 7, 2}
 
 
-def test_what_has_no_room_is_refused_and_leaves_everything_as_it_was() -> None:
+def test_what_has_no_room_is_refused_and_leaves_everything_as_it_was():
     flows = WatchList()
     for number in range(schema.MAX_WATCHED):
         flows.add(str(number), SOURCE, [1])
@@ -90,7 +88,7 @@ def watch(runner: PacketRunner, label: int, slot: int) -> None:
     table.insert((SOURCE, label), schema.WATCH, (slot,))
 
 
-def test_the_class_of_a_delay(runner: PacketRunner) -> None:
+def test_the_class_of_a_delay(runner):
     watch(runner, 7, 255)
     edges = np.unique(np.concatenate([CLASS_BOUNDS, CLASS_BOUNDS[1:] - 1, CLASS_BOUNDS + 1, [1 << 20, (1 << 32) - 1]]))
     expected = np.zeros(len(CLASS_BOUNDS), np.int64)
@@ -104,7 +102,7 @@ def test_the_class_of_a_delay(runner: PacketRunner) -> None:
     assert within.all()
 
 
-def test_only_labelled_packets_of_the_source_count(runner: PacketRunner) -> None:
+def test_only_labelled_packets_of_the_source_count(runner):
     watch(runner, 7, 3)
     for label in (0, 6, 7, 1 << 13 | 7, 0x7F << 13 | 7, 1 << 13):  # the bits above belong to the switches
         leave(runner, frame(label))
@@ -115,7 +113,7 @@ def test_only_labelled_packets_of_the_source_count(runner: PacketRunner) -> None
     assert cells(runner, 3)[0, 1] == 3 * len(frame(0))
 
 
-def test_marks_that_this_switch_set(runner: PacketRunner) -> None:
+def test_marks_that_this_switch_set(runner):
     watch(runner, 7, 0)
     marking = runner.state.tables[schema.MARKING]
     marking.clear()

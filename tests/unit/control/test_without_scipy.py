@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """SciPy comes with the extra `plan`: only plans by assignments need it, and they say so."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np
@@ -21,21 +19,21 @@ def without_scipy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "scipy", None)
 
 
-def test_assignments_say_what_is_missing(without_scipy: None) -> None:
+def test_assignments_say_what_is_missing(without_scipy):
     with pytest.raises(DetourError, match=r"needs SciPy: pip install 'detour-fabric\[plan\]'"):
         heaviest_assignment(np.eye(3))
 
 
-def test_topologies_need_none(without_scipy: None) -> None:
+def test_topologies_need_none(without_scipy):
     assert parse_topology("jellyfish:n=12,s=4,hosts=2").switches
 
 
-def test_breadth_first_order() -> None:
+def test_breadth_first_order():
     """Neighbours by a switch's own links come first: 2 has links of its own to 4 and 3, and one from 1."""
     links = np.array([[2, 4], [1, 2], [2, 3], [3, 5], [4, 1]], np.int32)
     assert breadth_first(7, links, 2).tolist() == [2, 3, 4, 1, 5]
 
 
-def test_heaviest_assignment() -> None:
+def test_heaviest_assignment():
     rows, columns = heaviest_assignment(np.array([[1, 5], [2, 9]]))
     assert list(zip(rows, columns, strict=True)) == [(0, 0), (1, 1)]

@@ -25,8 +25,3 @@ def split(spec: Spec, data: bytes) -> dict[str, int]:
         total -= bits
         values[name] = word >> total & ((1 << bits) - 1)
     return values
-
-
-def signed(value: int, bits: int) -> int:
-    """Two's complement."""
-    return value - (1 << bits) if value >> (bits - 1) & 1 else value

@@ -3,15 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 from detour.engine.compiler.program import Program
-
-from .mini_switch import MiniSwitch
+from tests.packet_runner import PacketRunner
 
 PROGRAMS = Path(__file__).resolve().parents[2] / "programs" / "compiler"
 
@@ -22,7 +18,16 @@ def program(name: str) -> Program:
     return Program.from_json(PROGRAMS / f"{name}.json")
 
 
-@pytest.fixture
-def switch() -> Callable[[str], MiniSwitch]:
-    """Makes a switch that runs a test program."""
-    return lambda name: MiniSwitch(program(name))
+class MiniSwitch(PacketRunner):
+    """Packets come in a tick apart; `send` returns what leaves, as (port, packet)s."""
+
+    def __init__(self, program: Program, seed: int = 1) -> None:
+        super().__init__(program, seed=seed)
+        self.now = 0
+        self.errors: list[int] = []
+
+    def send(self, port: int, data: bytes) -> list[tuple[int, bytes]]:
+        self.now += 1
+        found = self.run(data, port, self.now)
+        self.errors += [found.error] if found.error else []
+        return [] if found.data is None else [(found.egress_spec, found.data)]

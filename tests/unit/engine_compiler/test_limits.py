@@ -31,19 +31,17 @@ def slow(statements: int) -> Json:
     return program
 
 
-def test_a_slow_program_ends_at_its_limit() -> None:
-    with pytest.raises(TooSlow, match="more than 1 s of processor time"):
-        Program(slow(200), use_cache=False, apart=CompileLimits(cpu_s=1))
-
-
-def test_a_process_that_does_not_get_on_ends_too() -> None:
-    with pytest.raises(TooSlow, match=r"within 0\.1 s"):
-        Program(slow(200), use_cache=False, apart=CompileLimits(patience_s=0.1))
-
-
-def test_memory_is_limited() -> None:
-    with pytest.raises(MemoryError, match="more than 100 MiB"):
-        Program(slow(200), use_cache=False, apart=CompileLimits(memory_bytes=100 << 20))
+@pytest.mark.parametrize(
+    ("limits", "error", "text"),
+    [
+        (CompileLimits(cpu_s=1), TooSlow, "more than 1 s of processor time"),
+        (CompileLimits(patience_s=0.1), TooSlow, r"within 0\.1 s"),
+        (CompileLimits(memory_bytes=100 << 20), MemoryError, "more than 100 MiB"),
+    ],
+)
+def test_a_slow_program_ends_at_its_limits(limits: CompileLimits, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        Program(slow(200), use_cache=False, apart=limits)
 
 
 def test_the_generator_is_limited_by_size(monkeypatch: pytest.MonkeyPatch) -> None:

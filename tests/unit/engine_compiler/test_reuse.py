@@ -13,16 +13,10 @@ from hypothesis import strategies as st
 
 from detour.base.p4build import BUILD
 from detour.engine.compiler.program import Program
-from detour.engine.compiler.slots import (
-    FILTER_BIT_SHIFT,
-    FILTER_LEAST,
-    FILTER_SLOTS_SHIFT,
-    FILTER_WORD_SHIFT,
-)
-from detour.engine.state import SwitchState
+from detour.engine.compiler.slots import FILTER_BIT_SHIFT, FILTER_LEAST, FILTER_SLOTS_SHIFT, FILTER_WORD_SHIFT
 from detour.engine.tables.hashing import HashGroup, hash_key
+from tests.fuzz.populate import populated
 from tests.packet_runner import PacketRunner, bind
-from tests.unit.engine_compiler.guarded import fill
 
 _CORPUS = Path("tests/programs/corpus/compiled")
 _PROGRAMS = (
@@ -37,12 +31,7 @@ class _Pair:
 
     def __init__(self, path: Path) -> None:
         self.program = Program.from_json(path)
-        self.used, self.fresh = (self._runner() for _ in range(2))
-
-    def _runner(self) -> PacketRunner:
-        state = SwitchState(self.program, 7)
-        fill(state, random.Random(7))
-        return PacketRunner(self.program, state)
+        self.used, self.fresh = (PacketRunner(self.program, populated(self.program, path, 7)) for _ in range(2))
 
     def compare(self, shared: np.ndarray, packet: bytes, port: int) -> None:
         """Sends a packet through both."""
@@ -71,8 +60,7 @@ def test_packets_do_not_see_what_others_left_in_a_phv():
 def test_hints_change_nothing():
     for path in _PROGRAMS:
         program = Program.from_json(path)
-        state = SwitchState(program, 3)
-        fill(state, random.Random(3))
+        state = populated(program, path, 3)
         block = np.ctypeslib.as_array((ctypes.c_uint8 * (8 * program.slots.size)).from_address(state.sw))
         before = block.copy()
         assert bind(program.prefetch_addr, 2)(state.sw, 256) == 0

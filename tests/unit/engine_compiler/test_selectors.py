@@ -18,8 +18,7 @@ from detour.engine.tables import (
 )
 
 from .bitstring import Spec, join, split
-from .conftest import program
-from .mini_switch import MiniSwitch
+from .conftest import MiniSwitch, program
 from .test_hashing import crc16
 
 IN: Spec = [("key", 8), ("flow", 16), ("which", 8)]

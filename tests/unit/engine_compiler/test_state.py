@@ -15,8 +15,7 @@ from detour.engine.compiler.program import Program
 from detour.engine.tables import MeterRates, TableError
 
 from .bitstring import Spec, join, split
-from .conftest import PROGRAMS, program
-from .mini_switch import MiniSwitch
+from .conftest import PROGRAMS, MiniSwitch, program
 
 OP: Spec = [("op", 8), ("index", 32), ("value", 200), ("colour", 8)]
 SIZE = 31

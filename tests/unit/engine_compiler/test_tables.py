@@ -4,22 +4,28 @@
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 from typing import Any
 
 import pytest
 
 from detour.engine.compiler.model import MAX_PRIORITY
 from detour.engine.tables import EntryExists, MatchTable, MeterRates, NoSuchEntry, TableError, TableFull, index
+from tests.fuzz.reference import Reference, Row
+from tests.fuzz.table_program import Key, Layout
 
 from .bitstring import Spec, join, split
-from .conftest import program
-from .mini_switch import MiniSwitch
+from .conftest import MiniSwitch, program
 
 KEY: Spec = [("addr", 128), ("word", 32), ("port", 16), ("port2", 16), ("odd", 9), ("tiny", 7), ("which", 8)]
 OUT: Spec = [("result", 32), ("hit", 8)]
 MISS = 0xFFFFFFFF
-WIDTH = dict(KEY)
 WHICH = {"exact_table": 0, "lpm_table": 1, "ternary_table": 2, "range_table": 3, "const_table": 4, "small": 5}
+
+
+@pytest.fixture
+def matching() -> MiniSwitch:
+    return MiniSwitch(program("matching"))
 
 
 def look(switch: MiniSwitch, table: str, key: dict[str, int]) -> dict[str, int]:
@@ -32,36 +38,16 @@ def table(switch: MiniSwitch, name: str) -> MatchTable:
     return switch.state.tables[f"TheIngress.{name}"]
 
 
-def matches(t: MatchTable, entry_key: tuple[Any, ...], key: dict[str, int]) -> bool:
-    for f, element in zip(t.spec.key, entry_key, strict=True):
-        value = key.get(f.field, 0)
-        match f.match_type:
-            case "exact":
-                good = value == element
-            case "lpm":
-                shift = f.bits - element[1]
-                good = value >> shift == element[0] >> shift
-            case "ternary":
-                good = element is None or (
-                    value == element if isinstance(element, int) else (value ^ element[0]) & element[1] == 0
-                )
-            case _:
-                good = element[0] <= value <= element[1]
-        if not good:
-            return False
-    return True
+def reference(t: MatchTable) -> Reference:
+    """A list that is searched from end to end; keys of packets by the names of the header's fields."""
+    keys = tuple(Key(f.field, f.bits, f.match_type) for f in t.spec.key)
+    return Reference(Layout(keys, "", t.size, False, 8, 1))
 
 
-def winner(t: MatchTable, entries: dict[int, tuple[tuple[Any, ...], int, int]], key: dict[str, int]) -> int:
-    """The result of the entry that should be hit: longest prefix or highest priority, then lowest handle."""
-    best, result = None, MISS
-    for handle, (entry_key, priority, value) in entries.items():
-        if matches(t, entry_key, key):
-            prefix = next((e[1] for f, e in zip(t.spec.key, entry_key, strict=True) if f.match_type == "lpm"), 0)
-            rank = (prefix if t.spec.match_type == "lpm" else priority, -handle)
-            if best is None or rank > best:
-                best, result = rank, value
-    return result
+def winner(expected: Reference, key: dict[str, int]) -> int:
+    """The result of the entry that should be hit."""
+    row = expected.hit(defaultdict(int, key))
+    return MISS if row is None else row.target
 
 
 def few(rng: random.Random, bits: int) -> int:
@@ -93,31 +79,33 @@ def random_packet(rng: random.Random) -> dict[str, int]:
 ACTIONS = {"exact_table": "mark_exact", "lpm_table": "mark_lpm", "ternary_table": "mark", "range_table": "mark"}
 
 
-@pytest.mark.parametrize("name", ACTIONS)
-@pytest.mark.parametrize("seed", range(6))
-def test_lookups_find_what_a_search_finds(name: str, seed: int) -> None:
+_FEW = ("_MANY_GROUPS", "_LONG_CHAIN", "_MOST_GROUPS")
+_SCATTERED = ("_MANY_GROUPS", "_SPARSE_GROUPS", "_LONG_CHAIN", "_WORTH_A_GROUP", "_MOST_GROUPS")
+_RANKED = ("ternary_table", "range_table")
+
+
+@pytest.mark.parametrize(
+    ("names", "seeds", "limits"),
+    [
+        (tuple(ACTIONS), 6, {}),
+        # entries share coarse groups and long chains early
+        *((_RANKED, 1, dict(zip(_FEW, v, strict=True))) for v in ((0, 1, 1), (2, 2, 4), (4, 3, 1000), (0, 1000, 1000))),
+        # most entries go to bit-sliced blocks, and some from there to groups
+        *(
+            (_RANKED, 3, dict(zip(_SCATTERED, v, strict=True)))
+            for v in ((0, 0, 8, 1, 0), (0, 1, 1, 3, 1000), (1, 2, 2, 10, 4))
+        ),
+    ],
+)
+def test_lookups_find_what_a_search_finds(
+    names: tuple[str, ...], seeds: int, limits: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Insertions, changes and deletions in random order; between them random packets."""
-    _compare(name, seed)
-
-
-@pytest.mark.parametrize("name", ["ternary_table", "range_table"])
-@pytest.mark.parametrize("limits", [(0, 1, 1), (2, 2, 4), (4, 3, 1000), (0, 1000, 1000)])
-def test_lookups_with_few_groups(name: str, limits: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same with limits that make entries share coarse groups and long chains early."""
-    for limit, value in zip(("_MANY_GROUPS", "_LONG_CHAIN", "_MOST_GROUPS"), limits, strict=True):
+    for limit, value in limits.items():
         monkeypatch.setattr(index, limit, value)
-    _compare(name, 77)
-
-
-@pytest.mark.parametrize("name", ["ternary_table", "range_table"])
-@pytest.mark.parametrize("limits", [(0, 0, 8, 1, 0), (0, 1, 1, 3, 1000), (1, 2, 2, 10, 4)])
-def test_lookups_with_scattered_entries(name: str, limits: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same with limits that send most entries to bit-sliced blocks, and some from there to groups."""
-    names = ("_MANY_GROUPS", "_SPARSE_GROUPS", "_LONG_CHAIN", "_WORTH_A_GROUP", "_MOST_GROUPS")
-    for limit, value in zip(names, limits, strict=True):
-        monkeypatch.setattr(index, limit, value)
-    for seed in range(3):
-        _compare(name, seed)
+    for name in names:
+        for seed in range(seeds):
+            _compare(name, seed)
 
 
 @pytest.mark.parametrize("order", ["rising", "falling", "any"])
@@ -126,19 +114,20 @@ def test_blocks_split_and_go(order: str) -> None:
     rng = random.Random(order)
     switch = MiniSwitch(program("matching"))
     t = table(switch, "ternary_table")
-    entries: dict[int, tuple[tuple[Any, ...], int, int]] = {}
+    expected = reference(t)
+    entries = expected.rows
     priorities = sorted(rng.sample(range(1, 10_000), 400), reverse=order == "falling")
     if order == "any":
         rng.shuffle(priorities)
     for priority in priorities:
         key = tuple(_random_ternary(rng, f.bits) if f.match_type == "ternary" else 1 for f in t.spec.key)
         handle = t.insert(key, "TheIngress.mark", (priority,), priority)
-        entries[handle] = (key, priority, priority)
+        entries[handle] = Row(key, priority, handle, priority)
     while entries:
         for _ in range(25):
             entry = rng.choice(list(entries.values()))
-            packet = {f.field: e[0] if isinstance(e, tuple) else e for f, e in zip(t.spec.key, entry[0], strict=True)}
-            assert look(switch, "ternary_table", packet)["result"] == winner(t, entries, packet)
+            packet = {f.field: e[0] if isinstance(e, tuple) else e for f, e in zip(t.spec.key, entry.key, strict=True)}
+            assert look(switch, "ternary_table", packet)["result"] == winner(expected, packet)
         for handle in rng.sample(list(entries), min(40, len(entries))):
             t.delete(handle)
             del entries[handle]
@@ -155,7 +144,8 @@ def _compare(name: str, seed: int) -> None:
     switch = MiniSwitch(program("matching"))
     t = table(switch, name)
     action = f"TheIngress.{ACTIONS[name]}"
-    entries: dict[int, tuple[tuple[Any, ...], int, int]] = {}
+    expected = reference(t)
+    entries = expected.rows
     for step in range(600):
         choice = rng.random()
         if choice < 0.6:
@@ -165,7 +155,7 @@ def _compare(name: str, seed: int) -> None:
             except EntryExists:
                 continue
             assert handle not in entries
-            entries[handle] = (key, priority, value)
+            entries[handle] = Row(key, priority, handle, value)
         elif choice < 0.8 and entries:
             handle = rng.choice(list(entries))
             t.delete(handle)
@@ -173,11 +163,11 @@ def _compare(name: str, seed: int) -> None:
         elif entries:
             handle = rng.choice(list(entries))
             t.modify(handle, action, (step,))
-            entries[handle] = (*entries[handle][:2], step)
+            entries[handle].target = step
         packet = random_packet(rng)
-        assert look(switch, name, packet)["result"] == winner(t, entries, packet)
+        assert look(switch, name, packet)["result"] == winner(expected, packet)
     assert len(t) == len(entries)
-    assert {e.handle: e.params for e in t.entries()} == {h: (v,) for h, (_, _, v) in entries.items()}
+    assert {e.handle: e.params for e in t.entries()} == {h: (row.target,) for h, row in entries.items()}
     for handle in list(entries):
         t.delete(handle)
     assert look(switch, name, random_packet(rng))["result"] == MISS
@@ -201,12 +191,11 @@ def test_many_entries_through_growth() -> None:
         assert result == ({"result": i, "hit": 0} if i % 2 else {"result": MISS, "hit": 200})
 
 
-def test_what_an_entry_can_be_asked() -> None:
-    switch = MiniSwitch(program("matching"))
-    t = table(switch, "exact_table")
+def test_what_an_entry_can_be_asked(matching: MiniSwitch) -> None:
+    t = table(matching, "exact_table")
     wide = 0xAABBCCDD_00000000_11223344
     handle = t.insert((5, 6, 7), "TheIngress.other", (wide, 9))
-    found = look(switch, "exact_table", {"addr": 5, "odd": 6, "port": 7})
+    found = look(matching, "exact_table", {"addr": 5, "odd": 6, "port": 7})
     assert found == {"result": 0xAABBCCDD ^ 0x11223344, "hit": 9}
     entry = t.get(handle)
     assert entry.action is not None
@@ -214,7 +203,7 @@ def test_what_an_entry_can_be_asked() -> None:
     assert t.find((5, 6, 7)) == handle
     assert t.counter(handle) == (1, 27)
     t.set_counter(handle, 100, 200)
-    look(switch, "exact_table", {"addr": 5, "odd": 6, "port": 7})
+    look(matching, "exact_table", {"addr": 5, "odd": 6, "port": 7})
     assert t.counter(handle) == (101, 227)
     t.modify(handle, "TheIngress.mark_exact", (1,))
     assert t.counter(handle) == (101, 227), "a change keeps the counter"
@@ -222,9 +211,8 @@ def test_what_an_entry_can_be_asked() -> None:
     assert t.counter(t.insert((5, 6, 7), "TheIngress.mark_exact", (1,))) == (0, 0)
 
 
-def test_keys_come_back_in_canonical_form() -> None:
-    switch = MiniSwitch(program("matching"))
-    t = table(switch, "ternary_table")
+def test_keys_come_back_in_canonical_form(matching: MiniSwitch) -> None:
+    t = table(matching, "ternary_table")
     handle = t.insert(((0xFF, 0xF0), None, 3, 1), "TheIngress.mark", (1,), 10)
     assert t.get(handle).key == ((0xF0, 0xF0), (0, 0), (3, 511), 1)
     assert t.get(handle).priority == 10
@@ -232,13 +220,12 @@ def test_keys_come_back_in_canonical_form() -> None:
     with pytest.raises(EntryExists):
         t.insert(((0xF5, 0xF0), (7, 0), (3, 511), 1), "TheIngress.mark", (2,), 10)
     t.insert(((0xF5, 0xF0), (7, 0), (3, 511), 1), "TheIngress.mark", (2,), 11)
-    lpm = table(switch, "lpm_table")
+    lpm = table(matching, "lpm_table")
     assert lpm.get(lpm.insert((1, (0xFF, 120)), "TheIngress.miss")).key == (1, (0, 120))
 
 
-def test_what_does_not_fit_is_refused() -> None:
-    switch = MiniSwitch(program("matching"))
-    exact, lpm, ranges = (table(switch, n) for n in ("exact_table", "lpm_table", "range_table"))
+def test_what_does_not_fit_is_refused(matching: MiniSwitch) -> None:
+    exact, lpm, ranges = (table(matching, n) for n in ("exact_table", "lpm_table", "range_table"))
     for bad, message in (
         (lambda: exact.insert((1, 2), "TheIngress.miss"), "3 fields"),
         (lambda: exact.insert((1, 512, 3), "TheIngress.miss"), "too wide"),
@@ -261,9 +248,8 @@ def test_what_does_not_fit_is_refused() -> None:
     assert len(exact) == len(lpm) == len(ranges) == 0
 
 
-def test_a_full_table() -> None:
-    switch = MiniSwitch(program("matching"))
-    t = table(switch, "small")
+def test_a_full_table(matching: MiniSwitch) -> None:
+    t = table(matching, "small")
     for i in range(4):
         t.insert((i,), "TheIngress.mark", (i,))
     with pytest.raises(TableFull, match="takes 4"):
@@ -272,36 +258,34 @@ def test_a_full_table() -> None:
         t.insert((3,), "TheIngress.mark", (4,))
     t.delete(t.find((2,)))
     t.insert((4,), "TheIngress.mark", (4,))
-    assert look(switch, "small", {"tiny": 4})["result"] == 4
-    assert look(switch, "small", {"tiny": 2})["result"] == 77
+    assert look(matching, "small", {"tiny": 4})["result"] == 4
+    assert look(matching, "small", {"tiny": 2})["result"] == 77
     t.clear()
     assert len(t) == 0
-    assert look(switch, "small", {"tiny": 4})["result"] == 77
+    assert look(matching, "small", {"tiny": 4})["result"] == 77
 
 
-def test_default_entries() -> None:
-    switch = MiniSwitch(program("matching"))
-    t = table(switch, "small")
+def test_default_entries(matching: MiniSwitch) -> None:
+    t = table(matching, "small")
     default = t.default
     assert default is not None
     assert default.action is not None
     assert (default.action.name, default.params, t.default_changed) == ("TheIngress.mark", (77,), False)
     t.set_default("TheIngress.mark", (78,))
-    assert look(switch, "small", {})["result"] == 78
+    assert look(matching, "small", {})["result"] == 78
     assert t.default_changed
     t.set_default("TheIngress.miss")
-    assert look(switch, "small", {})["result"] == MISS
+    assert look(matching, "small", {})["result"] == MISS
     t.reset_default()
-    assert look(switch, "small", {})["result"] == 77
+    assert look(matching, "small", {})["result"] == 77
     with pytest.raises(TableError, match="const"):
-        table(switch, "const_table").set_default("TheIngress.mark", (1,))
+        table(matching, "const_table").set_default("TheIngress.mark", (1,))
 
 
-def test_const_entries() -> None:
-    switch = MiniSwitch(program("matching"))
-    t = table(switch, "const_table")
+def test_const_entries(matching: MiniSwitch) -> None:
+    t = table(matching, "const_table")
     for word, result in ((0xABCD0001, 1), (0xABCDEF01, 1), (0xABCDEF02, 2), (0x12345678, 3), (0x99999999, 4)):
-        assert look(switch, "const_table", {"word": word})["result"] == result
+        assert look(matching, "const_table", {"word": word})["result"] == result
     assert [e.params[0] for e in t.entries()] == [1, 2, 3, 4]
     assert [MAX_PRIORITY - e.priority for e in t.entries()] == [1, 2, 3, 4]
     for change in (
@@ -315,56 +299,52 @@ def test_const_entries() -> None:
     assert len(t) == 4
 
 
-def test_equal_priorities_go_to_the_lower_handle() -> None:
-    switch = MiniSwitch(program("matching"))
-    t = table(switch, "ternary_table")
+def test_equal_priorities_go_to_the_lower_handle(matching: MiniSwitch) -> None:
+    t = table(matching, "ternary_table")
     first = t.insert((None, (1, 1), None, 0), "TheIngress.mark", (1,), 5)
     t.insert((None, (2, 2), None, 0), "TheIngress.mark", (2,), 5)
-    assert look(switch, "ternary_table", {"word": 3})["result"] == 1
+    assert look(matching, "ternary_table", {"word": 3})["result"] == 1
     t.delete(first)
-    assert look(switch, "ternary_table", {"word": 3})["result"] == 2
+    assert look(matching, "ternary_table", {"word": 3})["result"] == 2
     t.insert((None, (3, 3), None, 0), "TheIngress.mark", (3,), 5)  # takes the free handle 0
-    assert look(switch, "ternary_table", {"word": 3})["result"] == 3
+    assert look(matching, "ternary_table", {"word": 3})["result"] == 3
 
 
-def test_switch_on_the_action_that_ran() -> None:
-    switch = MiniSwitch(program("matching"))
-    t = table(switch, "ternary_table")
-    assert look(switch, "ternary_table", {}) == {"result": MISS, "hit": 3}
+def test_switch_on_the_action_that_ran(matching: MiniSwitch) -> None:
+    t = table(matching, "ternary_table")
+    assert look(matching, "ternary_table", {}) == {"result": MISS, "hit": 3}
     t.insert((None, (1, 1), None, 0), "TheIngress.mark", (5,), 1)
     t.insert((None, (2, 2), None, 0), "TheIngress.other", (7, 40), 1)
-    assert look(switch, "ternary_table", {"word": 1}) == {"result": 5, "hit": 1}
-    assert look(switch, "ternary_table", {"word": 2}) == {"result": 7, "hit": 40}
+    assert look(matching, "ternary_table", {"word": 1}) == {"result": 5, "hit": 1}
+    assert look(matching, "ternary_table", {"word": 2}) == {"result": 7, "hit": 40}
 
 
-def test_last_hits_for_idle_timeouts() -> None:
-    switch = MiniSwitch(program("matching"))
-    t = table(switch, "small")
-    switch.now = 99
-    look(switch, "small", {"tiny": 1})
+def test_last_hits_for_idle_timeouts(matching: MiniSwitch) -> None:
+    t = table(matching, "small")
+    matching.now = 99
+    look(matching, "small", {"tiny": 1})
     handle = t.insert((1,), "TheIngress.mark", (1,))
     assert t.last_hit(handle) == 100, "an entry's time begins with its insertion"
-    switch.now = 499
-    look(switch, "small", {"tiny": 1})
+    matching.now = 499
+    look(matching, "small", {"tiny": 1})
     assert t.last_hit(handle) == 500
-    switch.now = 799
-    look(switch, "small", {"tiny": 2})
+    matching.now = 799
+    look(matching, "small", {"tiny": 2})
     assert t.last_hit(handle) == 500
     t.touch(handle)
     assert t.last_hit(handle) == 800
 
 
-def test_direct_meters() -> None:
-    switch = MiniSwitch(program("matching"))
-    t = table(switch, "lpm_table")
+def test_direct_meters(matching: MiniSwitch) -> None:
+    t = table(matching, "lpm_table")
     handles = [t.insert((0, (i << 64, 64)), "TheIngress.mark_lpm", (i,)) for i in range(40)]
     t.set_meter(handles[33], MeterRates(cir=1, cburst=1, pir=1, pburst=2))
-    colours = [look(switch, "lpm_table", {"addr": 33 << 64})["hit"] for _ in range(4)]
+    colours = [look(matching, "lpm_table", {"addr": 33 << 64})["hit"] for _ in range(4)]
     assert colours == [0, 1, 2, 2]
-    assert look(switch, "lpm_table", {"addr": 32 << 64})["hit"] == 0
+    assert look(matching, "lpm_table", {"addr": 32 << 64})["hit"] == 0
     assert t.meter(handles[33]) == MeterRates(1, 1, 1, 2)
     assert t.meter(handles[1]) is None
     t.delete(handles[33])
     assert t.meter(t.insert((0, (33 << 64, 64)), "TheIngress.mark_lpm", (1,))) is None
     with pytest.raises(TableError, match="no direct meter"):
-        table(switch, "small").meter(table(switch, "small").insert((1,), "TheIngress.miss"))
+        table(matching, "small").meter(table(matching, "small").insert((1,), "TheIngress.miss"))

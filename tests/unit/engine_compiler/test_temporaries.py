@@ -13,9 +13,8 @@ from detour.engine.compiler import layout
 from detour.engine.compiler.layout import temporaries
 from detour.engine.compiler.load import find_field
 from detour.engine.compiler.program import Program
-from detour.engine.state import SwitchState
+from tests.fuzz.populate import populated
 from tests.packet_runner import PacketRunner, field_place
-from tests.unit.engine_compiler.guarded import fill
 
 _PROGRAMS = Path("tests/programs/compiler")
 _CACHE_LINE = 64
@@ -23,9 +22,7 @@ _CACHE_LINE = 64
 
 def _runner(path: Path) -> PacketRunner:
     program = Program.from_json(path, use_cache=False)
-    state = SwitchState(program, 7)
-    fill(state, random.Random(7))
-    return PacketRunner(program, state)
+    return PacketRunner(program, populated(program, path, 7))
 
 
 @pytest.mark.parametrize("name", ["numbers", "stateful", "selectors", "copies"])

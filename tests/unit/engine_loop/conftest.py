@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from script_program import ScriptProgram, ScriptState
+from script_program import CrossProgram, ScriptProgram, ScriptState
 
-from detour.engine.clock import Clock, Virtual
+from detour.engine.clock import Clock, RealTime, Virtual
 from detour.engine.network import Network
+from detour.hosts.ip.addressing import IpHostConfig
+from detour.hosts.ip.hosts import IpStack
 
 
 @pytest.fixture(scope="session")
@@ -37,6 +39,12 @@ class Bench:
         for port in ports:
             collected = self.out.setdefault((device_id, port), [])
             self.net.attach_sink((device_id, port), lambda data, time, to=collected: to.append((time, data)), **options)
+
+    def single(self, *ports: int, priorities: int = 1, **options: Any) -> Bench:
+        """With switch 1 and sinks on these ports of it."""
+        self.switch(priorities=priorities)
+        self.sink(1, *ports, **options)
+        return self
 
     def frames(self, port: int, device_id: int = 1) -> list[bytes]:
         return [data for _, data in self.out[device_id, port]]
@@ -73,7 +81,48 @@ def make(program: ScriptProgram) -> Iterator[Callable[..., Bench]]:
 @pytest.fixture
 def one(make: Callable[..., Bench]) -> Bench:
     """Switch 1 in virtual time with sinks on ports 1 to 4."""
-    bench = make()
+    return make().single(1, 2, 3, 4)
+
+
+@pytest.fixture
+def real(make: Callable[..., Bench]) -> Bench:
+    """Switch 1 in real time."""
+    bench = make(RealTime())
     bench.switch()
-    bench.sink(1, 1, 2, 3, 4)
     return bench
+
+
+class IpPair:
+    """Hosts h1 and h2 on ports 1 and 2 of a switch that crosses them."""
+
+    def __init__(
+        self, hosts: list[IpHostConfig], cables: list[tuple[int, int, int]], clock: Clock, elide: bool, seed: int
+    ) -> None:
+        self.stack = IpStack(hosts, elide=elide, seed=seed)
+        self.net = Network(clock, seed=seed, frame_bytes=256 if elide else None)
+        self.net.add_switch(1)
+        self.net.set_pipeline(1, CrossProgram(), ScriptState())
+        for host, cable in enumerate(cables):
+            self.net.attach_stack((1, host + 1), self.stack, host, *cable)
+        self.h1, self.h2 = self.stack.host("h1"), self.stack.host("h2")
+
+
+@pytest.fixture
+def ip_pair() -> Iterator[Callable[..., IpPair]]:
+    """Makes pairs, with a cable (rate, delay, packets that wait) for each host, and stops them in the end."""
+    pairs: list[IpPair] = []
+
+    def build(
+        hosts: list[IpHostConfig],
+        cables: list[tuple[int, int, int]],
+        *,
+        clock: Clock | None = None,
+        elide: bool = False,
+        seed: int = 5,
+    ) -> IpPair:
+        pairs.append(IpPair(hosts, cables, clock or Virtual(), elide, seed))
+        return pairs[-1]
+
+    yield build
+    for pair in pairs:
+        pair.net.stop()

@@ -159,14 +159,10 @@ class ScriptProgram(NativeProgram):
 
     def __init__(self, phv_size: int = 192) -> None:
         functions = {
-            "parse": native(_parse, 4),
-            "ingress": native(_ingress, 2),
-            "egress": native(_egress, 2),
-            "deparse": native(_deparse, 5),
-            "preserve": native(_preserve, 3),
-            "digest": native(_digest, 3),
+            "parse": native(_parse, 4), "ingress": native(_ingress, 2), "egress": native(_egress, 2),
+            "deparse": native(_deparse, 5), "preserve": native(_preserve, 3), "digest": native(_digest, 3),
             "prefetch": native(_pass, 2),
-        }
+        }  # fmt: skip
         super().__init__(functions, phv_size)
 
 
@@ -192,14 +188,10 @@ class CrossProgram(NativeProgram):
 
     def __init__(self) -> None:
         functions = {
-            "parse": native(_parse_nothing, 4),
-            "ingress": native(_cross, 2),
-            "egress": native(_pass, 2),
-            "deparse": native(_deparse_nothing, 5),
-            "preserve": native(_three, 3),
-            "digest": native(_three, 3),
+            "parse": native(_parse_nothing, 4), "ingress": native(_cross, 2), "egress": native(_pass, 2),
+            "deparse": native(_deparse_nothing, 5), "preserve": native(_three, 3), "digest": native(_three, 3),
             "prefetch": native(_pass, 2),
-        }
+        }  # fmt: skip
         super().__init__(functions, phv.FIXED_SIZE)
 
 

@@ -50,29 +50,26 @@ def test_headroom_rule():
     assert headroom(FAST, US, 1000, 20) == -(-(25_000 + 2 * 1020 + 84) * 1000 // 1020) + 1000
 
 
-def test_pfc_loses_nothing_at_the_stated_headroom(make):
+def _lossless(shared_bytes: int = 40_000) -> Buffers:
+    """Class 0 loses nothing: its headroom is as stated, for two ports."""
     room = headroom(FAST, US, SIZE)
-    bench = _chain(make, Buffers(total_bytes=2 * (room + 4096) + 40_000, lossless=0b1, headroom_bytes=room))
+    return Buffers(total_bytes=2 * (room + 4096) + shared_bytes, lossless=0b1, headroom_bytes=room)
+
+
+def test_pfc_loses_nothing_at_the_stated_headroom(make):
+    bench = _chain(make, _lossless())
+    bench.net.set_buffers(1, _lossless(2_000_000))
     _send(bench, 1000)
     bench.net.run(2000 * US)
-    stats = bench.net.buffer_stats(2)
+    stats, upstream = bench.net.buffer_stats(2), bench.net.buffer_stats(1)
     assert len(bench.frames(1, 3)) == 1000
     assert stats["headroom_drops"] == 0 == bench.counter("queue_drops", 2)
     assert stats["pauses_sent"] >= 2
     assert stats["buffer_peak"] <= stats["buffer_bytes"]
     assert stats["buffer_used"] == 0
-
-
-def test_the_upstream_port_was_paused_most_of_the_time(make):
-    room = headroom(FAST, US, SIZE)
-    bench = _chain(make, Buffers(total_bytes=2 * (room + 4096) + 40_000, lossless=0b1, headroom_bytes=room))
-    bench.net.set_buffers(1, Buffers(total_bytes=2_000_000, lossless=0b1, headroom_bytes=room))
-    _send(bench, 1000)
-    bench.net.run(2000 * US)
-    stats = bench.net.buffer_stats(1)
     # Frames come in for 80 us and go out in 800 us: a tenth of the time the cable between is used.
-    assert stats["pauses_received"] == bench.net.buffer_stats(2)["pauses_sent"]
-    assert 0.8 < stats["paused_ps"] / (800 * US) < 0.95
+    assert upstream["pauses_received"] == stats["pauses_sent"]
+    assert 0.8 < upstream["paused_ps"] / (800 * US) < 0.95
 
 
 def test_too_little_headroom_loses(make):
@@ -85,8 +82,7 @@ def test_too_little_headroom_loses(make):
 
 
 def test_a_paused_class_lets_the_others_pass(make):
-    room = headroom(FAST, US, SIZE)
-    bench = _chain(make, Buffers(total_bytes=2 * (room + 4096) + 40_000, lossless=0b1, headroom_bytes=room))
+    bench = _chain(make, _lossless())
     _send(bench, 500)
     bench.net.inject((1, 2), frame(script.PRIORITY, 1, 1, 7, SIZE), 30 * US)
     bench.net.run(2000 * US)
@@ -137,9 +133,8 @@ def _ring(make: Make, buffers: Buffers | None) -> Bench:
     return bench
 
 
-def test_deadlock_is_found(make):
-    room = headroom(FAST, US, SIZE)
-    bench = _ring(make, Buffers(total_bytes=2 * (room + 4096) + 100_000, lossless=0b1, headroom_bytes=room))
+def test_a_deadlock_is_found_and_ends_when_the_cable_is_pulled(make):
+    bench = _ring(make, _lossless(100_000))
     bench.net.run(US // 2)
     assert bench.net.deadlock() == []
     bench.net.run(200 * US)
@@ -147,6 +142,10 @@ def test_deadlock_is_found(make):
     sent = bench.port(1, 1)["tx_packets"]
     bench.net.run(400 * US)
     assert bench.port(1, 1)["tx_packets"] == sent
+    bench.net.set_link((1, 1), False)
+    bench.net.run(2000 * US)
+    assert bench.net.deadlock() == []
+    assert bench.net.loop_stats()["used"] == 0
 
 
 def test_no_deadlock_without_pfc(make):
@@ -156,16 +155,6 @@ def test_no_deadlock_without_pfc(make):
     sent = bench.port(1, 1)["tx_packets"]
     bench.net.run(220 * US)
     assert bench.port(1, 1)["tx_packets"] > sent
-
-
-def test_a_deadlock_ends_when_the_cable_is_pulled(make):
-    room = headroom(FAST, US, SIZE)
-    bench = _ring(make, Buffers(total_bytes=2 * (room + 4096) + 100_000, lossless=0b1, headroom_bytes=room))
-    bench.net.run(200 * US)
-    bench.net.set_link((1, 1), False)
-    bench.net.run(2000 * US)
-    assert bench.net.deadlock() == []
-    assert bench.net.loop_stats()["used"] == 0
 
 
 @pytest.mark.parametrize(

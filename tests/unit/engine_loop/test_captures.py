@@ -63,9 +63,7 @@ def test_both_directions_of_every_port(make, tmp_path):
 
 
 def test_large_capture_loses_nothing(make, tmp_path):
-    bench = make()
-    bench.switch()
-    bench.sink(1, 2, queue_packets=10_000)
+    bench = make().single(2, queue_packets=10_000)
     bench.net.capture(tmp_path)
     for n in range(20):
         for _ in range(400):

@@ -71,10 +71,18 @@ def _raw(name: str) -> socket.socket:
 
 
 @pytest.fixture
-def real(make: Callable[..., Bench]) -> Bench:
-    bench = make(RealTime())
-    bench.switch()
-    return bench
+def linux_host(real: Bench, veth: Callable[[], tuple[str, str]]) -> Callable[..., str]:
+    """Puts a Linux host behind port 1 and starts; MTU with the header, rate, delay -> the name of its interface."""
+
+    def attach(longest: int, *link: int) -> str:
+        near, far = veth()
+        attachment = sockets.open_interface(near)
+        attachment.longest = longest
+        real.net.attach_linux_host((1, 1), attachment, *link)
+        real.net.start()
+        return far
+
+    return attach
 
 
 def test_frames_through_veth_pairs(real, veth):
@@ -161,13 +169,9 @@ def test_wrong_names(real):
             real.net.attach_interface((1, 1), name)
 
 
-def test_a_host_s_frames_take_time_on_its_link(real, veth):
-    near, far = veth()
-    attachment = sockets.open_interface(near)
-    attachment.longest = 1000
+def test_a_host_s_frames_take_time_on_its_link(real, linux_host):
     frame_ps, count = 8_000_000_000, 150  # 1000 bytes at 1 Mb/s
-    real.net.attach_linux_host((1, 1), attachment, 1_000_000)
-    real.net.start()
+    far = linux_host(1000, 1_000_000)
     begin = real.net.now_ps
     with _raw(far) as sock:
         for _ in range(count):
@@ -179,13 +183,9 @@ def test_a_host_s_frames_take_time_on_its_link(real, veth):
     assert real.net.now_ps - begin >= count * frame_ps
 
 
-def test_a_host_s_frames_are_lost_where_its_link_loses_them(real, veth):
-    near, far = veth()
-    attachment = sockets.open_interface(near)
-    attachment.longest = 1000
-    real.net.attach_linux_host((1, 1), attachment, 1_000_000_000, 1_000_000)
+def test_a_host_s_frames_are_lost_where_its_link_loses_them(real, linux_host):
+    far = linux_host(1000, 1_000_000_000, 1_000_000)
     real.net.set_faults((1, 1), loss=1.0)
-    real.net.start()
     with _raw(far) as sock:
         for _ in range(100):
             sock.send(frame(script.DROP, 1, size=1000))
@@ -195,12 +195,8 @@ def test_a_host_s_frames_are_lost_where_its_link_loses_them(real, veth):
     until(lambda: real.port(1)["rx_packets"] == 1)
 
 
-def test_what_was_cut_off_holds_nobody_up(real, veth):
-    near, far = veth()
-    attachment = sockets.open_interface(near)
-    attachment.longest = 1000
-    real.net.attach_linux_host((1, 1), attachment, 1_000_000)
-    real.net.start()
+def test_what_was_cut_off_holds_nobody_up(real, linux_host):
+    far = linux_host(1000, 1_000_000)
     with _raw(far) as sock:
         for _ in range(60):
             sock.send(frame(script.DROP, 1, size=1000))
@@ -209,12 +205,8 @@ def test_what_was_cut_off_holds_nobody_up(real, veth):
         until(lambda: real.net.outside_stats()["rx_packets"][0] == 60)
 
 
-def test_frames_above_the_mtu_of_a_host(real, veth):
-    near, far = veth()
-    attachment = sockets.open_interface(near)
-    attachment.longest = 500
-    real.net.attach_linux_host((1, 1), attachment)
-    real.net.start()
+def test_frames_above_the_mtu_of_a_host(real, linux_host):
+    far = linux_host(500)
     tagged = frame(script.DROP, 1)[:12] + bytes([0x81, 0x00, 0x20, 0x65])
     with _raw(far) as sock:
         for size in (500, 501):

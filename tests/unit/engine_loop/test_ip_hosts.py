@@ -3,21 +3,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from conftest import IpPair
 from scapy.layers.inet import ICMP, IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import ARP, Ether
 from scapy.packet import Packet, Raw
-from script_program import CrossProgram, ScriptState
 
 from detour.base.errors import DetourError
 from detour.base.times import MS, US
-from detour.engine.clock import Clock, RealTime, Virtual
-from detour.engine.network import Network
+from detour.engine.clock import RealTime
 from detour.hosts.ip.addressing import IpHostConfig
 from detour.hosts.ip.arrival_process import Spacing, read_sizes
 from detour.hosts.ip.hosts import IpHost, IpStack
@@ -29,37 +29,12 @@ A = IpHostConfig("h1", "08:00:00:00:01:11", "10.0.0.1/24", ipv6="2001:db8::1/64"
 B = IpHostConfig("h2", "08:00:00:00:02:22", "10.0.0.2/24", ipv6="2001:db8::2/64")
 
 
-class Pair:
-    """Hosts h1 and h2 on ports 1 and 2 of a switch that crosses them."""
-
-    def __init__(self, a: IpHostConfig, b: IpHostConfig, clock: Clock, elide: bool, delay_ps: int) -> None:
-        self.stack = IpStack([a, b], elide=elide, seed=5)
-        self.net = Network(clock, frame_bytes=256 if elide else None)
-        self.net.add_switch(1)
-        self.net.set_pipeline(1, CrossProgram(), ScriptState())
-        for host in (0, 1):
-            self.net.attach_stack((1, host + 1), self.stack, host, rate_bps=10 * GBIT, delay_ps=delay_ps)
-        self.h1, self.h2 = self.stack.host("h1"), self.stack.host("h2")
-
-
 @pytest.fixture
-def pair() -> Iterator[Callable[..., Pair]]:
-    made: list[Pair] = []
+def pair(ip_pair: Callable[..., IpPair]) -> Callable[..., IpPair]:
+    def make(a: IpHostConfig = A, b: IpHostConfig = B, **options: Any) -> IpPair:
+        return ip_pair([a, b], [(10 * GBIT, 100 * US, 64)] * 2, **options)
 
-    def make(
-        a: IpHostConfig = A,
-        b: IpHostConfig = B,
-        *,
-        clock: Clock | None = None,
-        elide: bool = False,
-        delay_ps: int = 100 * US,
-    ) -> Pair:
-        made.append(Pair(a, b, clock or Virtual(), elide, delay_ps))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.net.stop()
+    return make
 
 
 def seen(host: IpHost) -> list[Packet]:
@@ -81,7 +56,7 @@ def rebuilt(packet: Packet) -> bytes:
 
 
 @pytest.mark.parametrize("to", ["10.0.0.2", "2001:db8::2"])
-def test_ping_finds_its_neighbour_and_measures_round_trips(pair: Callable[..., Pair], to: str) -> None:
+def test_ping_finds_its_neighbour_and_measures_round_trips(pair: Callable[..., IpPair], to: str) -> None:
     p = pair()
     ping = p.h1.ping(to, count=4, interval_ps=10 * MS)
     p.net.run(SECOND)
@@ -94,7 +69,7 @@ def test_ping_finds_its_neighbour_and_measures_round_trips(pair: Callable[..., P
     assert p.h2.counters()["arp_answered"] == 1
 
 
-def test_static_neighbours_are_not_asked_for(pair: Callable[..., Pair]) -> None:
+def test_static_neighbours_are_not_asked_for(pair: Callable[..., IpPair]) -> None:
     a = IpHostConfig("h1", A.mac, A.ipv4, neighbours={"10.0.0.2": B.mac})
     b = IpHostConfig("h2", B.mac, B.ipv4, neighbours={"10.0.0.1": A.mac})
     p = pair(a, b)
@@ -104,7 +79,7 @@ def test_static_neighbours_are_not_asked_for(pair: Callable[..., Pair]) -> None:
     assert p.h1.counters()["arp_sent"] == p.h2.counters()["arp_sent"] == 0
 
 
-def test_other_subnets_go_to_the_gateway(pair: Callable[..., Pair]) -> None:
+def test_other_subnets_go_to_the_gateway(pair: Callable[..., IpPair]) -> None:
     a = IpHostConfig("h1", A.mac, "10.0.1.1/24", "10.0.1.10", neighbours={"10.0.1.10": B.mac})
     b = IpHostConfig("h2", B.mac, "10.0.2.2/24", "10.0.2.20", neighbours={"10.0.2.20": A.mac})
     p = pair(a, b)
@@ -116,7 +91,7 @@ def test_other_subnets_go_to_the_gateway(pair: Callable[..., Pair]) -> None:
     assert p.h1.counters()["rx_other_address"] == 1
 
 
-def test_a_neighbour_that_is_not_there_is_asked_for_three_times(pair: Callable[..., Pair]) -> None:
+def test_a_neighbour_that_is_not_there_is_asked_for_three_times(pair: Callable[..., IpPair]) -> None:
     p = pair()
     ping = p.h1.ping("10.0.0.9", count=1)
     flow = p.h1.udp("10.0.0.9", spacing=Spacing(1e6), packets=1)
@@ -128,7 +103,7 @@ def test_a_neighbour_that_is_not_there_is_asked_for_three_times(pair: Callable[.
 
 
 @pytest.mark.parametrize("elide", [False, True])
-def test_a_constant_rate_is_kept_and_counted(pair: Callable[..., Pair], elide: bool) -> None:
+def test_a_constant_rate_is_kept_and_counted(pair: Callable[..., IpPair], elide: bool) -> None:
     p = pair(elide=elide)
     p.h1.add_neighbour("10.0.0.2", B.mac)
     port = p.h2.udp_port(samples=100)
@@ -148,7 +123,7 @@ def test_a_constant_rate_is_kept_and_counted(pair: Callable[..., Pair], elide: b
     assert got.delay_at(0.5) == pytest.approx(got.delay_mean_ps, rel=0.1)
 
 
-def test_checksums_are_what_scapy_computes(pair: Callable[..., Pair]) -> None:
+def test_checksums_are_what_scapy_computes(pair: Callable[..., IpPair]) -> None:
     p = pair()
     p.h1.sniff()
     p.h2.sniff()
@@ -168,7 +143,7 @@ def test_checksums_are_what_scapy_computes(pair: Callable[..., Pair]) -> None:
         assert rebuilt(packet) == bytes(packet), packet.show(dump=True)
 
 
-def test_damaged_packets_are_counted_and_not_delivered(pair: Callable[..., Pair]) -> None:
+def test_damaged_packets_are_counted_and_not_delivered(pair: Callable[..., IpPair]) -> None:
     p = pair()
     p.net.set_faults((1, 2), corrupt=0.3)
     port = p.h2.udp_port()
@@ -182,7 +157,7 @@ def test_damaged_packets_are_counted_and_not_delivered(pair: Callable[..., Pair]
     assert counters["rx_bad_checksum"] > 200
 
 
-def test_late_and_missing_packets_are_told_apart(pair: Callable[..., Pair]) -> None:
+def test_late_and_missing_packets_are_told_apart(pair: Callable[..., IpPair]) -> None:
     p = pair()
     p.h1.add_neighbour("10.0.0.2", B.mac)
     p.net.set_faults((1, 2), loss=0.1, late=0.1, late_ps=50 * US)
@@ -201,7 +176,7 @@ def test_late_and_missing_packets_are_told_apart(pair: Callable[..., Pair]) -> N
 
 
 @pytest.mark.parametrize("mode", ["poisson", "on-off"])
-def test_random_flows_have_their_mean_and_scatter(pair: Callable[..., Pair], mode: str) -> None:
+def test_random_flows_have_their_mean_and_scatter(pair: Callable[..., IpPair], mode: str) -> None:
     p = pair(elide=True)
     port = p.h2.udp_port(samples=20_000, senders=1)
     spacing = Spacing(1e8, 500, mode=mode, on_ps=2 * MS, off_ps=6 * MS)
@@ -221,7 +196,7 @@ def test_random_flows_have_their_mean_and_scatter(pair: Callable[..., Pair], mod
         assert gaps.max() > 2 * MS
 
 
-def test_the_same_seed_gives_the_same_packets(pair: Callable[..., Pair]) -> None:
+def test_the_same_seed_gives_the_same_packets(pair: Callable[..., IpPair]) -> None:
     found = []
     for _ in range(2):
         p = pair(elide=True)
@@ -233,7 +208,7 @@ def test_the_same_seed_gives_the_same_packets(pair: Callable[..., Pair]) -> None
     assert set(found[0]["bytes"].tolist()) == {100, 1000}
 
 
-def test_frames_of_scapy_go_out_as_they_are(pair: Callable[..., Pair]) -> None:
+def test_frames_of_scapy_go_out_as_they_are(pair: Callable[..., IpPair]) -> None:
     p = pair()
     p.h2.sniff()
     p.h2.udp_port(1234)
@@ -250,7 +225,7 @@ def test_frames_of_scapy_go_out_as_they_are(pair: Callable[..., Pair]) -> None:
     assert p.h2.counters()["rx_unknown"] == 2
 
 
-def test_a_ttl_that_is_too_short_is_told(pair: Callable[..., Pair]) -> None:
+def test_a_ttl_that_is_too_short_is_told(pair: Callable[..., IpPair]) -> None:
     """A router's answer, made with scapy: the ping that it is about knows it."""
     p = pair()
     p.h2.sniff()
@@ -265,7 +240,7 @@ def test_a_ttl_that_is_too_short_is_told(pair: Callable[..., Pair]) -> None:
     assert ping.result().last_error == (11, 0, "10.9.9.9")
 
 
-def test_in_real_time_the_same_hosts_run_by_the_wall_clock(pair: Callable[..., Pair]) -> None:
+def test_in_real_time_the_same_hosts_run_by_the_wall_clock(pair: Callable[..., IpPair]) -> None:
     p = pair(clock=RealTime())
     p.net.start()
     ping = p.h1.ping("10.0.0.2", count=3, interval_ps=MS)
@@ -277,7 +252,7 @@ def test_in_real_time_the_same_hosts_run_by_the_wall_clock(pair: Callable[..., P
     assert (ping.result().rtts_ps >= 400 * US).all()
 
 
-def test_wrong_values_are_named(pair: Callable[..., Pair]) -> None:
+def test_wrong_values_are_named(pair: Callable[..., IpPair]) -> None:
     p = pair()
     for wrong, says in (
         (lambda: p.h1.ping("10.0.0"), "no IPv4 or IPv6 address"),

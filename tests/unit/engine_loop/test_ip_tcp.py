@@ -4,22 +4,19 @@ segments are what scapy makes of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from conftest import IpPair
 from scapy.layers.inet import IP, TCP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
-from script_program import CrossProgram, ScriptState
 
 from detour.base.errors import DetourError
 from detour.base.times import MS, US
-from detour.engine.clock import Virtual
-from detour.engine.network import Network
 from detour.hosts.ip.addressing import IpHostConfig
-from detour.hosts.ip.hosts import IpStack
 from detour.hosts.ip.tcp.config import TcpConfig
 from detour.hosts.ip.tcp.layout import ConnRecord
 from detour.hosts.ip.tcp.recovery import reduce
@@ -35,32 +32,9 @@ B = IpHostConfig(
 )
 
 
-class Pair:
-    """h1 and h2 on a switch that crosses them; the way to h2 is the narrow one."""
-
-    def __init__(
-        self, seed: int, rate_bps: int, delay_ps: int, queue: int, elide: bool, access_bps: int = 10**11
-    ) -> None:
-        self.stack = IpStack([A, B], elide=elide, seed=seed)
-        self.net = Network(Virtual(), seed=seed, frame_bytes=256 if elide else None)
-        self.net.add_switch(1)
-        self.net.set_pipeline(1, CrossProgram(), ScriptState())
-        self.net.attach_stack((1, 1), self.stack, 0, access_bps, delay_ps, 1 << 12)
-        self.net.attach_stack((1, 2), self.stack, 1, rate_bps, 1, queue)
-        self.h1, self.h2 = self.stack.host("h1"), self.stack.host("h2")
-
-    def transfer(self, nbytes: int, config: TcpConfig, to: str = "10.0.0.2", seconds: int = 600) -> tuple[Any, Any]:
-        """What both ends say of a transfer in the end."""
-        listener = self.h2.tcp_port(config=config)
-        flow = self.h1.tcp(to, nbytes=nbytes, config=config)
-        self.net.run(self.net.now_ps + seconds * SECOND)
-        (got,) = listener.results()
-        return flow.result(), got
-
-
 @pytest.fixture
-def pair() -> Iterator[Callable[..., Pair]]:
-    made: list[Pair] = []
+def pair(ip_pair: Callable[..., IpPair]) -> Callable[..., IpPair]:
+    """The way to h2 is the narrow one."""
 
     def make(
         seed: int = 1,
@@ -69,19 +43,25 @@ def pair() -> Iterator[Callable[..., Pair]]:
         queue: int = 100,
         elide: bool = False,
         access_bps: int = 10**11,
-    ) -> Pair:
-        made.append(Pair(seed, rate_bps, delay_ps, queue, elide, access_bps))
-        return made[-1]
+    ) -> IpPair:
+        return ip_pair([A, B], [(access_bps, delay_ps, 1 << 12), (rate_bps, 1, queue)], elide=elide, seed=seed)
 
-    yield make
-    for each in made:
-        each.net.stop()
+    return make
+
+
+def transfer(p: IpPair, nbytes: int, config: TcpConfig, to: str = "10.0.0.2") -> tuple[Any, Any]:
+    """What both ends say of a transfer in the end."""
+    listener = p.h2.tcp_port(config=config)
+    flow = p.h1.tcp(to, nbytes=nbytes, config=config)
+    p.net.run(p.net.now_ps + 600 * SECOND)
+    (got,) = listener.results()
+    return flow.result(), got
 
 
 @pytest.mark.parametrize("to", ["10.0.0.2", "2001:db8::2"])
 @pytest.mark.parametrize("nbytes", [0, 1, 1448, 100_001])
-def test_a_stream_arrives_and_both_ends_close(pair: Callable[..., Pair], to: str, nbytes: int) -> None:
-    sent, got = pair().transfer(nbytes, TcpConfig(), to)
+def test_a_stream_arrives_and_both_ends_close(pair: Callable[..., IpPair], to: str, nbytes: int) -> None:
+    sent, got = transfer(pair(), nbytes, TcpConfig(), to)
     assert sent.acked == got.bytes == nbytes
     assert sent.done
     assert (sent.state, got.state, sent.error) == ("closed", "closed", "")
@@ -99,7 +79,7 @@ WEATHERS = {
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("weather", WEATHERS)
 @pytest.mark.parametrize("kind", ["rack", "sack", "plain"])
-def test_everything_arrives_in_any_weather(pair: Callable[..., Pair], weather: str, kind: str, seed: int) -> None:
+def test_everything_arrives_in_any_weather(pair: Callable[..., IpPair], weather: str, kind: str, seed: int) -> None:
     """All bytes, in order, and no end stays open, with faults on both ways."""
     p = pair(seed)
     p.net.set_faults((1, 2), **WEATHERS[weather])
@@ -111,7 +91,7 @@ def test_everything_arrives_in_any_weather(pair: Callable[..., Pair], weather: s
         pacing=seed == 3,
         max_retries=60,
     )
-    sent, got = p.transfer(300_000, config)
+    sent, got = transfer(p, 300_000, config)
     assert sent.acked == got.bytes == 300_000
     assert got.corrupt == 0
     assert (sent.error, sent.state, got.state) == ("", "closed", "closed")
@@ -119,7 +99,7 @@ def test_everything_arrives_in_any_weather(pair: Callable[..., Pair], weather: s
         assert got.duplicates > 20
 
 
-def test_segments_are_what_scapy_makes_of_them(pair: Callable[..., Pair]) -> None:
+def test_segments_are_what_scapy_makes_of_them(pair: Callable[..., IpPair]) -> None:
     p = pair()
     p.net.set_faults((1, 2), loss=0.05)
     p.h1.sniff()
@@ -142,11 +122,11 @@ def test_segments_are_what_scapy_makes_of_them(pair: Callable[..., Pair]) -> Non
         assert (IP in packet) != (IPv6 in packet)
 
 
-def test_the_syn_offers_what_it_should(pair: Callable[..., Pair]) -> None:
+def test_the_syn_offers_what_it_should(pair: Callable[..., IpPair]) -> None:
     p = pair()
     p.h1.sniff()
     p.h2.sniff()
-    p.transfer(10, TcpConfig(receive_buffer=1 << 20))
+    transfer(p, 10, TcpConfig(receive_buffer=1 << 20))
     syn, answer = Ether(p.h2.sniffed()[0][1])[TCP], Ether(p.h1.sniffed()[0][1])[TCP]
     for segment in (syn, answer):
         options = dict(segment.options)
@@ -156,14 +136,14 @@ def test_the_syn_offers_what_it_should(pair: Callable[..., Pair]) -> None:
         assert "Timestamp" in options
 
 
-def test_a_port_without_a_listener_refuses(pair: Callable[..., Pair]) -> None:
+def test_a_port_without_a_listener_refuses(pair: Callable[..., IpPair]) -> None:
     p = pair()
     flow = p.h1.tcp("10.0.0.2", nbytes=10)
     p.net.run(SECOND)
     assert (flow.result().state, flow.result().error) == ("closed", "refused")
 
 
-def test_a_peer_that_is_silent_is_given_up(pair: Callable[..., Pair]) -> None:
+def test_a_peer_that_is_silent_is_given_up(pair: Callable[..., IpPair]) -> None:
     p = pair()
     p.net.set_faults((1, 2), loss=1.0)
     flow = p.h1.tcp("10.0.0.2", nbytes=10, config=TcpConfig(max_retries=4))
@@ -175,7 +155,7 @@ def test_a_peer_that_is_silent_is_given_up(pair: Callable[..., Pair]) -> None:
     assert flow.result().sent_segments == 5
 
 
-def test_a_reset_in_the_window_that_is_not_next_is_challenged(pair: Callable[..., Pair]) -> None:
+def test_a_reset_in_the_window_that_is_not_next_is_challenged(pair: Callable[..., IpPair]) -> None:
     """RFC 5961, 3.2."""
     p = pair()
     p.h2.sniff()
@@ -195,7 +175,7 @@ def test_a_reset_in_the_window_that_is_not_next_is_challenged(pair: Callable[...
     assert (flow.result().error, got.state) == ("", "closed")
 
 
-def test_a_small_window_of_the_peer_is_kept(pair: Callable[..., Pair]) -> None:
+def test_a_small_window_of_the_peer_is_kept(pair: Callable[..., IpPair]) -> None:
     p = pair(delay_ps=50 * MS)
     listener = p.h2.tcp_port(config=TcpConfig(receive_buffer=20_000))
     flow = p.h1.tcp("10.0.0.2", nbytes=500_000)
@@ -206,7 +186,7 @@ def test_a_small_window_of_the_peer_is_kept(pair: Callable[..., Pair]) -> None:
     assert flow.result().goodput_bps < 20_000 * 8 / 0.1 * 1.05
 
 
-def test_timeouts_follow_rfc_6298(pair: Callable[..., Pair]) -> None:
+def test_timeouts_follow_rfc_6298(pair: Callable[..., IpPair]) -> None:
     """The link is cut for 5 s: timeouts double, and what comes after goes on."""
     p = pair(queue=1 << 12)
     config = TcpConfig(min_rto_ps=SECOND, recovery="sack")
@@ -223,7 +203,7 @@ def test_timeouts_follow_rfc_6298(pair: Callable[..., Pair]) -> None:
     assert listener.results()[0].bytes == 2_000_000
 
 
-def test_three_sacked_segments_make_a_hole_lost_and_one_reduction(pair: Callable[..., Pair]) -> None:
+def test_three_sacked_segments_make_a_hole_lost_and_one_reduction(pair: Callable[..., IpPair]) -> None:
     """RFC 6675: one loss in a full window costs half the window once and no timeout."""
     for recovery in ("sack", "rack"):
         p = pair(queue=1 << 12, rate_bps=10**9)
@@ -232,9 +212,7 @@ def test_three_sacked_segments_make_a_hole_lost_and_one_reduction(pair: Callable
         flow = p.h1.tcp("10.0.0.2", nbytes=3_000_000, config=config, curve_ps=1)
         p.net.run(52 * MS)
         _until_a_burst(p)
-        p.net.set_faults((1, 2), loss=1.0, both=False)
-        p.net.run(p.net.now_ps + 40 * US)
-        p.net.set_faults((1, 2), loss=0.0, both=False)
+        _lose_all(p, 40 * US)
         p.net.run(60 * SECOND)
         result = flow.result()
         assert 0 < result.lost == result.retransmitted < 20
@@ -291,7 +269,7 @@ def test_an_acknowledgement_that_is_safe_lets_one_more_go() -> None:
         assert c["prr_limit"] - c["prr_out"] == more
 
 
-def test_a_retransmission_that_is_lost_costs_no_second_reduction(pair: Callable[..., Pair]) -> None:
+def test_a_retransmission_that_is_lost_costs_no_second_reduction(pair: Callable[..., IpPair]) -> None:
     """As in Linux: RACK sees it, and the window stays what the first loss has made it. The peer's window is small, so
     that no queue is before the retransmission."""
     p = pair(rate_bps=10**9)
@@ -312,7 +290,7 @@ def test_a_retransmission_that_is_lost_costs_no_second_reduction(pair: Callable[
     assert len(np.flatnonzero(np.diff(result.curve["cwnd"]) < -1)) == 1
 
 
-def test_what_is_sacked_later_does_not_put_a_timeout_off(pair: Callable[..., Pair]) -> None:
+def test_what_is_sacked_later_does_not_put_a_timeout_off(pair: Callable[..., IpPair]) -> None:
     """RFC 6298, 5.3: a retransmission is lost, which RFC 6675 does not see. Data that were sent after it arrive and are
     SACKed all the time; the timeout comes nevertheless, and halves the window, not all that is outstanding by then."""
     p = pair(queue=1 << 12, rate_bps=10**9)
@@ -340,14 +318,14 @@ def test_what_is_sacked_later_does_not_put_a_timeout_off(pair: Callable[..., Pai
     assert after.ssthresh <= waiting.cwnd
 
 
-def _lose_all(p: Pair, duration: int) -> None:
+def _lose_all(p: IpPair, duration: int) -> None:
     """What comes to h2 for so long is lost."""
     p.net.set_faults((1, 2), loss=1.0, both=False)
     p.net.run(p.net.now_ps + duration)
     p.net.set_faults((1, 2), loss=0.0, both=False)
 
 
-def _until_a_burst(p: Pair) -> None:
+def _until_a_burst(p: IpPair) -> None:
     """Runs until segments come in one behind the other."""
     for _ in range(1000):
         before = p.h2.counters()["rx_frames"]
@@ -357,7 +335,7 @@ def _until_a_burst(p: Pair) -> None:
     raise AssertionError("no burst")
 
 
-def test_a_lost_tail_is_probed(pair: Callable[..., Pair]) -> None:
+def test_a_lost_tail_is_probed(pair: Callable[..., IpPair]) -> None:
     """RFC 8985, 7: the last segments are lost; with a probe that takes two round trips, without one a timeout."""
     took = {}
     for recovery in ("rack", "sack"):
@@ -366,9 +344,7 @@ def test_a_lost_tail_is_probed(pair: Callable[..., Pair]) -> None:
         listener = p.h2.tcp_port(config=config)
         flow = p.h1.tcp("10.0.0.2", nbytes=10 * 1448, config=config)
         p.net.run(10_500 * US)
-        p.net.set_faults((1, 2), loss=1.0, both=False)
-        p.net.run(30 * MS)
-        p.net.set_faults((1, 2), loss=0.0, both=False)
+        _lose_all(p, 19_500 * US)
         p.net.run(60 * SECOND)
         assert listener.results()[0].bytes == 14_480
         took[recovery] = flow.result().last_ack_ps
@@ -376,7 +352,7 @@ def test_a_lost_tail_is_probed(pair: Callable[..., Pair]) -> None:
     assert took["rack"] < took["sack"] - 100 * MS
 
 
-def test_a_probe_whose_turn_comes_after_the_acknowledgement_stops_nobody(pair: Callable[..., Pair]) -> None:
+def test_a_probe_whose_turn_comes_after_the_acknowledgement_stops_nobody(pair: Callable[..., IpPair]) -> None:
     """Eight connections share a slow link of the host, so that two round trips pass before each has its turn."""
     p = pair(rate_bps=10**9, delay_ps=10 * US, access_bps=10**8)
     p.h2.tcp_port()
@@ -385,7 +361,7 @@ def test_a_probe_whose_turn_comes_after_the_acknowledgement_stops_nobody(pair: C
     assert [flow.result().acked for flow in flows] == [100_000] * 8
 
 
-def test_ecn_reduces_the_window_without_a_loss(pair: Callable[..., Pair]) -> None:
+def test_ecn_reduces_the_window_without_a_loss(pair: Callable[..., IpPair]) -> None:
     """Marks put on by hand: the receiver echoes until CWR, the sender reduces once a window (RFC 3168, 6.1)."""
     p = pair(elide=True)
     config = TcpConfig(cc="newreno", ecn=True)
@@ -398,7 +374,7 @@ def test_ecn_reduces_the_window_without_a_loss(pair: Callable[..., Pair]) -> Non
 
 
 @pytest.mark.parametrize("cc", ["newreno", "cubic", "dctcp"])
-def test_the_same_seed_gives_the_same_curve(pair: Callable[..., Pair], cc: str) -> None:
+def test_the_same_seed_gives_the_same_curve(pair: Callable[..., IpPair], cc: str) -> None:
     curves = []
     for elide in (False, True):
         p = pair(7, elide=elide)
@@ -411,7 +387,7 @@ def test_the_same_seed_gives_the_same_curve(pair: Callable[..., Pair], cc: str) 
     assert (curves[0] == curves[1]).all()
 
 
-def test_wrong_parameters_are_named(pair: Callable[..., Pair]) -> None:
+def test_wrong_parameters_are_named(pair: Callable[..., IpPair]) -> None:
     p = pair()
     for wrong, says in (
         (lambda: p.h1.tcp("10.0.0.2", config=TcpConfig(cc="dcqcn")), "not for TCP"),

@@ -33,9 +33,7 @@ def test_store_and_forward_times(make):
 
 
 def test_queue_metadata(make):
-    bench = make(tick_ps=1000)
-    bench.switch()
-    bench.sink(1, 2, rate_bps=ONE_US_A_FRAME)
+    bench = make(tick_ps=1000).single(2, rate_bps=ONE_US_A_FRAME)
     for _ in range(4):
         bench.net.inject((1, 2), frame(script.UNICAST, 2), time_ps=0)
     bench.net.run(100 * US)
@@ -46,9 +44,7 @@ def test_queue_metadata(make):
 
 
 def test_ticks_are_differences_of_whole_ticks(make):
-    bench = make(tick_ps=1000)
-    bench.switch()
-    bench.sink(1, 2, rate_bps=ONE_US_A_FRAME)
+    bench = make(tick_ps=1000).single(2, rate_bps=ONE_US_A_FRAME)
     bench.net.inject((1, 2), frame(script.UNICAST, 2), time_ps=700)
     bench.net.inject((1, 2), frame(script.UNICAST, 2), time_ps=900)
     bench.net.run(100 * US)
@@ -57,9 +53,7 @@ def test_ticks_are_differences_of_whole_ticks(make):
 
 
 def test_tail_drop_in_packets_and_bytes(make):
-    bench = make()
-    bench.switch()
-    bench.sink(1, 2, 3, rate_bps=ONE_US_A_FRAME, queue_packets=3)
+    bench = make().single(2, 3, rate_bps=ONE_US_A_FRAME, queue_packets=3)
     bench.net.set_queue((1, 3), packets=100, bytes_limit=130)
     for port in (2, 3):
         for tag in range(10):
@@ -77,9 +71,7 @@ def test_tail_drop_in_packets_and_bytes(make):
 
 
 def test_strict_priority_highest_number_first(make):
-    bench = make()
-    bench.switch(priorities=3)
-    bench.sink(1, 2, rate_bps=ONE_US_A_FRAME)
+    bench = make().single(2, rate_bps=ONE_US_A_FRAME, priorities=3)
     for tag, priority in enumerate((0, 0, 1, 2, 1, 2)):
         bench.net.inject((1, 2), frame(script.PRIORITY, 2, priority, tag=tag), time_ps=0)
     bench.net.run(100 * US)
@@ -87,9 +79,7 @@ def test_strict_priority_highest_number_first(make):
 
 
 def test_packets_per_second(make):
-    bench = make()
-    bench.switch(priorities=2)
-    bench.sink(1, 2)
+    bench = make().single(2, priorities=2)
     bench.net.set_queue((1, 2), rate_pps=1000, priority=1)
     for tag, priority in enumerate((1, 1, 1, 0)):
         bench.net.inject((1, 2), frame(script.PRIORITY, 2, priority, tag=tag), time_ps=5000 * US)
@@ -123,9 +113,7 @@ def test_down_link_loses_what_is_in_flight_and_what_is_sent(make):
 
 
 def _lossy(make, seed: int, **faults: float) -> tuple[list[tuple[int, bytes]], dict[str, int]]:
-    bench = make(seed=seed)
-    bench.switch()
-    bench.sink(1, 2, rate_bps=100 * ONE_US_A_FRAME, queue_packets=2000)
+    bench = make(seed=seed).single(2, rate_bps=100 * ONE_US_A_FRAME, queue_packets=2000)
     bench.net.set_faults((1, 2), **faults)
     for tag in range(1000):
         bench.net.inject((1, 2), frame(script.UNICAST, 2, tag=tag & 0xFF), time_ps=0)
@@ -167,9 +155,7 @@ def test_late_frames_are_overtaken_and_none_is_lost(make):
 
 
 def test_without_late_frames_order_comes_back(make):
-    bench = make(seed=3)
-    bench.switch()
-    bench.sink(1, 2, rate_bps=ONE_US_A_FRAME)
+    bench = make(seed=3).single(2, rate_bps=ONE_US_A_FRAME)
     bench.net.set_faults((1, 2), late=1.0, late_ps=20 * US)
     for tag in range(10):
         bench.net.inject((1, 2), frame(script.UNICAST, 2, tag=tag), time_ps=0)
@@ -200,9 +186,7 @@ def test_all_or_nothing(make):
 
 
 def test_rate_may_change(make):
-    bench = make()
-    bench.switch()
-    bench.sink(1, 2, rate_bps=ONE_US_A_FRAME)
+    bench = make().single(2, rate_bps=ONE_US_A_FRAME)
     bench.net.inject((1, 2), frame(script.UNICAST, 2), time_ps=0)
     bench.net.run(10 * US)
     bench.net.set_rate((1, 2), ONE_US_A_FRAME // 3)
@@ -212,9 +196,7 @@ def test_rate_may_change(make):
 
 
 def test_injection_out_of_order_of_time(make):
-    bench = make()
-    bench.switch()
-    bench.sink(1, 2)
+    bench = make().single(2)
     for time in (30, 10, 20, 10, 40, 5):
         bench.net.inject((1, 2), frame(script.UNICAST, 2, tag=time), time_ps=time * US)
     bench.net.run(35 * US)
@@ -224,9 +206,7 @@ def test_injection_out_of_order_of_time(make):
 
 
 def test_an_empty_pool_is_an_error_for_who_injects(make):
-    bench = make(packets=3)
-    bench.switch()
-    bench.sink(1, 2)
+    bench = make(packets=3).single(2)
     for _ in range(3):
         bench.net.inject((1, 2), frame(script.UNICAST, 2))
     with pytest.raises(DetourError, match="pool is empty"):

@@ -89,17 +89,6 @@ def test_zero_load_latency_is_the_sum_of_its_parts():
         assert net.host_stats()["rx_packets"][1] == 1
 
 
-def test_lost_frames_are_sent_again_by_the_timer():
-    pair = Pair(Virtual(), HostConfig())
-    with pair.net as net:
-        net.set_faults((1, 2), loss=0.05)
-        pair.post()
-        net.run(100 * MS)
-        assert pair.done()
-        assert pair.target.read() == pair.data
-        assert net.port_stats()["link_drops"].sum() > 0
-
-
 def _digest(seed: int, tmp_path: Any) -> str:
     pair = Pair(Virtual(), HostConfig(), seed=seed)
     with pair.net as net:

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 import script_program as script
-from conftest import Bench
 from script_program import frame
 
 from detour.base.errors import DetourError
@@ -21,13 +20,6 @@ from tests.waiting import PATIENCE_S, load_while_idle, until
 
 MS = 1_000_000_000
 US = 1_000_000
-
-
-@pytest.fixture
-def real(make: Callable[..., Bench]) -> Bench:
-    bench = make(RealTime())
-    bench.switch()
-    return bench
 
 
 @pytest.fixture

@@ -79,3 +79,30 @@ def test_bounds():
         with pytest.raises(DetourError):
             wrong()
     assert pre.groups == {MAX_GROUP: ((511, 65535),)}
+
+
+def _group(pre, number):
+    block = _read(pre.group_offsets, pre.blocks, number)
+    return block and block[0]
+
+
+def test_changing_one_group_of_many_touches_no_other():
+    pre = Replication()
+    for group in range(1, MAX_GROUP + 1):  # rebuilding all of them each time would take hours
+        pre.set_group(group, [(group % 500, group)])
+    for group in range(1, 10_001):
+        pre.set_group(group, [(1, group), (2, group), (3, 0)])
+    assert _group(pre, 10_000) == [(1, 10_000), (2, 10_000), (3, 0)]
+    assert _group(pre, MAX_GROUP) == [(MAX_GROUP % 500, MAX_GROUP)]
+
+
+def test_room_that_was_given_back_is_used_again():
+    pre = Replication()
+    for size in (3, 40, 3):
+        pre.set_group(1, [(port, 0) for port in range(size)])
+    words = len(pre.blocks)
+    for turn in range(1000):
+        pre.set_group(1 + turn % 2, [(port, turn) for port in range(40)])
+        pre.set_group(1 + turn % 2, None)
+        assert _group(pre, 1 + turn % 2) is None
+    assert len(pre.blocks) <= 2 * words

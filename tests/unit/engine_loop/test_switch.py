@@ -175,9 +175,7 @@ def test_endless_resubmission_lets_time_pass(one):
 
 
 def test_resubmission_is_bounded(make):
-    bench = make(tick_ps=US)
-    bench.switch()
-    bench.sink(1, 1)
+    bench = make(tick_ps=US).single(1)
     for _ in range(1100):
         bench.net.inject((1, 1), frame(script.LOOP, 1))
     bench.net.run(US // 2)
@@ -252,9 +250,7 @@ def test_callbacks_in_virtual_time_act_at_the_event(one):
 
 
 def test_priority_out_of_range(make):
-    bench = make()
-    bench.switch(priorities=3)
-    bench.sink(1, 2)
+    bench = make().single(2, priorities=3)
     for priority in (0, 2, 3):
         bench.net.inject((1, 2), frame(script.PRIORITY, 2, priority))
     bench.net.run(US)

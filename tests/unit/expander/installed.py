@@ -2,8 +2,6 @@
 """What packets may do by the entries of switches, followed one step at a time: slow, and nothing of the verifier's own
 arrays, which it is to be compared with."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 
 import networkx as nx

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Paths that share no link: against a greedy choice in plain Python and a maximum flow, and what K2 says of them."""
 
-from __future__ import annotations
-
 import json
 import os
 from itertools import pairwise
@@ -81,9 +79,7 @@ NETWORKS = [
 
 
 @pytest.mark.parametrize(("network", "priorities", "most"), NETWORKS)
-def test_the_shortest_of_what_is_left_is_taken_until_nothing_is_left(
-    network: Expander, priorities: int, most: int
-) -> None:
+def test_the_shortest_of_what_is_left_is_taken_until_nothing_is_left(network, priorities, most):
     routes = compute(network, PathPolicy(32, priorities, disjoint=True, max_hops=most))
     for source, target in routes.pairs.tolist():
         if source > target:
@@ -95,7 +91,7 @@ def test_the_shortest_of_what_is_left_is_taken_until_nothing_is_left(
 
 @settings(max_examples=10, deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 2))
-def test_there_are_no_more_than_a_flow_finds_and_not_many_less(seed: int, priorities: int) -> None:
+def test_there_are_no_more_than_a_flow_finds_and_not_many_less(seed, priorities):
     network = fcplus(24, 8, hosts=1, seed=seed)
     routes = compute(network, PathPolicy(32, priorities, disjoint=True))
     flow = [max_flow(network, a, b) for a, b in routes.pairs.tolist()]
@@ -118,7 +114,7 @@ def expected_k2(network: Expander, routes: ExpanderRoutes) -> float:
 
 
 @pytest.mark.parametrize(("network", "priorities", "most"), NETWORKS)
-def test_k2_counts_paths_until_the_last_one_that_is_taken(network: Expander, priorities: int, most: int) -> None:
+def test_k2_counts_paths_until_the_last_one_that_is_taken(network, priorities, most):
     routes = compute(network, PathPolicy(32, priorities, disjoint=True, max_hops=most))
     found = examined(routes)
     assert found.exact
@@ -126,7 +122,7 @@ def test_k2_counts_paths_until_the_last_one_that_is_taken(network: Expander, pri
     assert found.mean == pytest.approx(expected_k2(network, routes))
 
 
-def test_the_command_ends_and_its_k2_is_a_number_of_paths(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_ends_and_its_k2_is_a_number_of_paths(capsys):
     assert cli.main(["fcplus", "paths", "--n", "60", "--s", "14", "--k", "32", "--disjoint", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["paths"] / found["pairs"] <= 14
@@ -134,7 +130,7 @@ def test_the_command_ends_and_its_k2_is_a_number_of_paths(capsys: pytest.Capture
 
 
 @pytest.mark.parametrize("disjoint", [False, True])
-def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch, disjoint: bool) -> None:
+def test_threads_change_nothing(monkeypatch, disjoint):
     network, policy = fcplus(60, 14, hosts=1), PathPolicy(32, 1, disjoint=disjoint)
     monkeypatch.setattr("detour.control.expander.routes._CHUNK_ROWS", 20_000)
     found = []

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Networks from files: what attributes mean, that every form says the same, and what is refused."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 from pathlib import Path
@@ -19,10 +17,9 @@ from detour.control.expander.demand import all_to_all, near_worst, upper_bound
 from detour.control.expander.proof import prove
 from detour.control.expander.routes import PathPolicy, compute
 from detour.control.expander.throughput import throughput
-from detour.control.graph_files import network_from, read_graph
+from detour.control.graph_files import network_from, open_topology, read_graph
 from detour.control.policy import Policy
 from detour.control.routes.queueing import plan_channels
-from detour.control.topology_files import open_topology
 from detour.fabric.backends.virtual.scheme import LinkSettings, RunSettings
 from detour.fabric.traffic.expander import ExpanderFabric, scheme_of
 from detour.topo.expander.given import expander_of_graph, expander_of_topology
@@ -52,7 +49,7 @@ def written(graph: nx.Graph, folder: Path, form: str) -> str:
 
 
 @pytest.mark.parametrize("form", ["graphml", "json"])
-def test_files_say_what_the_graph_does(tmp_path: Path, form: str) -> None:
+def test_files_say_what_the_graph_does(tmp_path, form):
     network, direct = read_graph(written(house(), tmp_path, form)), expander_of_graph(house(), "here")
     for part in ("hosts", "links", "layer", "speed", "delay_ps"):
         assert getattr(network, part).tolist() == getattr(direct, part).tolist()
@@ -62,13 +59,13 @@ def test_files_say_what_the_graph_does(tmp_path: Path, form: str) -> None:
     assert (links["s0-s1"].speed, links["s0-s1"].delay_ps) == (1.0, None)
 
 
-def test_a_list_of_edges_has_hosts_from_its_text(tmp_path: Path) -> None:
+def test_a_list_of_edges_has_hosts_from_its_text(tmp_path):
     network = read_graph(written(house(), tmp_path, "edges") + ",hosts=2")
     assert network.hosts.tolist() == [2] * 5
     assert sorted(network.speeds.tolist()) == [1, 1, 1, 1, 1, 4]
 
 
-def test_the_spec_names_the_file_as_it_was(tmp_path: Path) -> None:
+def test_the_spec_names_the_file_as_it_was(tmp_path):
     text = written(house(), tmp_path, "edges")
     first = read_graph(text)
     assert read_graph(first.spec) == first
@@ -80,7 +77,7 @@ def test_the_spec_names_the_file_as_it_was(tmp_path: Path) -> None:
         read_graph(first.spec)
 
 
-def test_throughput_counts_what_links_carry(tmp_path: Path) -> None:
+def test_throughput_counts_what_links_carry(tmp_path):
     """Two switches of two hosts: what one link of speed 3 carries is one and a half times what they send."""
     path = tmp_path / "two.edges"
     path.write_text("a b {'speed': 3}\n")
@@ -92,7 +89,7 @@ def test_throughput_counts_what_links_carry(tmp_path: Path) -> None:
     assert upper_bound(network, demand) == pytest.approx(1.5)
 
 
-def test_faster_links_carry_more_where_paths_share_them() -> None:
+def test_faster_links_carry_more_where_paths_share_them():
     slow, fast = house(), house()
     slow.edges["b", "c"]["speed"] = 1.0
     results = []
@@ -108,7 +105,7 @@ def test_faster_links_carry_more_where_paths_share_them() -> None:
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(2, 10), st.floats(0.0, 0.5), st.integers(0, 10**6), st.integers(1, 3))
-def test_any_connected_graph_is_routed_and_cannot_deadlock(n: int, p: float, seed: int, priorities: int) -> None:
+def test_any_connected_graph_is_routed_and_cannot_deadlock(n, p, seed, priorities):
     graph = nx.compose(nx.gnp_random_graph(n, p, seed), nx.random_labeled_tree(n, seed=seed))
     network = expander_of_graph(graph, f"random {n} {p} {seed}")
     routes = compute(network, PathPolicy(3, priorities, max_hops=13))
@@ -127,13 +124,13 @@ def test_any_connected_graph_is_routed_and_cannot_deadlock(n: int, p: float, see
     assert prove(routes).deadlock_free
 
 
-def test_switches_of_a_file_guard_their_classes(tmp_path: Path) -> None:
+def test_switches_of_a_file_guard_their_classes(tmp_path):
     topology = open_topology(written(house(), tmp_path, "graphml"))
     entries = [list(plan_channels(topology, s, Policy(valiant=False, channels=1))) for s in topology.switches]
     assert any(entries)
 
 
-def test_cables_are_as_fast_and_as_long_as_the_file_says() -> None:
+def test_cables_are_as_fast_and_as_long_as_the_file_says():
     """A message over one link: eight times the speed takes the serialization of a packet less at the switch, and a
     delay of 10 us comes to 9 us more than the usual one."""
     ended = {}
@@ -166,7 +163,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("text", "reason"), REFUSED)
-def test_bad_files_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, reason: str) -> None:
+def test_bad_files_are_one_line(tmp_path, capsys, text, reason):
     path = tmp_path / "bad.edges"
     path.write_text(text)
     assert cli.main(["fcplus", "paths", "--topo", f"graph:{path}", "--json"]) == 2
@@ -196,7 +193,7 @@ def pair(attribute: str) -> str:
         ),
     ],
 )
-def test_other_forms_are_refused_with_the_reason(tmp_path: Path, name: str, content: str, reason: str) -> None:
+def test_other_forms_are_refused_with_the_reason(tmp_path, name, content, reason):
     (tmp_path / name).write_text(content)
     with pytest.raises(DetourError, match=reason):
         network_from(f"graph:{tmp_path / name}")
@@ -213,12 +210,12 @@ def test_other_forms_are_refused_with_the_reason(tmp_path: Path, name: str, cont
         ("d1", "is no expander and no file"),
     ],
 )
-def test_texts_that_name_no_network(text: str, reason: str) -> None:
+def test_texts_that_name_no_network(text, reason):
     with pytest.raises(DetourError, match=reason):
         network_from(text)
 
 
-def test_a_whole_network_has_no_parts(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_whole_network_has_no_parts(capsys):
     assert cli.main(["fcplus", "build", "--topo", "jellyfish:n=12,s=4,hosts=1", "--n", "12"]) == 2
     assert "--n is not for it" in capsys.readouterr().err
     assert cli.main(["fcplus", "build", "--topo", "jellyfish:n=12,s=4,hosts=1", "--json"]) == 0

@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Growth by single switches: as few links as can be are rewired, and every path stays one in as many priorities."""
 
-from __future__ import annotations
-
 import itertools
 import json
-from pathlib import Path
 
 import networkx as nx
 import numpy as np
@@ -18,8 +15,7 @@ from detour.base.errors import DetourError
 from detour.control.expander.demand import near_worst
 from detour.control.expander.proof import prove
 from detour.control.expander.routes import PathPolicy, compute, longest_searched, share_over
-from detour.control.graph_files import network_from
-from detour.control.topology_files import open_topology
+from detour.control.graph_files import network_from, open_topology
 from detour.topo import parse_topology
 from detour.topo.expander import Expander, equal_cost_clos
 from detour.topo.expander.booted import network_of
@@ -27,12 +23,9 @@ from detour.topo.expander.given import expander_of_graph, expander_of_topology
 from detour.topo.expander.growth import Growth, grow
 
 SPECS = (
-    "fcplus:n=24,s=10,v=4,hosts=2",
-    "fc:n=30,s=14,k=4,hosts=2",
-    "jellyfish:n=30,s=7,hosts=2",
-    "xpander:n=30,s=5,hosts=2",
-    "slimfly:n=50,s=7,hosts=2",
-)
+    "fcplus:n=24,s=10,v=4,hosts=2", "fc:n=30,s=14,k=4,hosts=2", "jellyfish:n=30,s=7,hosts=2",
+    "xpander:n=30,s=5,hosts=2", "slimfly:n=50,s=7,hosts=2",
+)  # fmt: skip
 
 
 def ends_of(network: Expander) -> set[tuple[int, int]]:
@@ -41,7 +34,7 @@ def ends_of(network: Expander) -> set[tuple[int, int]]:
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(SPECS), st.integers(1, 4), st.integers(0, 99))
-def test_links_that_move_are_as_few_as_can_be(spec: str, count: int, seed: int) -> None:
+def test_links_that_move_are_as_few_as_can_be(spec, count, seed):
     base = network_of(spec if "slimfly" in spec else f"{spec},seed={seed}")
     found = grow(base, count)
     network, old = found.network, ends_of(base)
@@ -78,7 +71,7 @@ def turns(network: Expander, switches: list[int]) -> int:
 
 
 @pytest.mark.parametrize("spec", SPECS)
-def test_every_old_path_stays_one_in_as_many_priorities(spec: str) -> None:
+def test_every_old_path_stays_one_in_as_many_priorities(spec):
     base = network_of(spec)
     found = grow(base, 3)
     longer = 0
@@ -91,7 +84,7 @@ def test_every_old_path_stays_one_in_as_many_priorities(spec: str) -> None:
 
 @pytest.mark.parametrize("spec", SPECS)
 @pytest.mark.parametrize("priorities", [1, 2])
-def test_what_has_grown_is_routed_and_cannot_deadlock(spec: str, priorities: int) -> None:
+def test_what_has_grown_is_routed_and_cannot_deadlock(spec, priorities):
     network = network_of(f"{spec},grown=3")
     routes = compute(network, PathPolicy(4, priorities, max_hops=5 if priorities == 1 else 12))
     assert len(routes.pairs) == network.size * (network.size - 1)
@@ -100,7 +93,7 @@ def test_what_has_grown_is_routed_and_cannot_deadlock(spec: str, priorities: int
 
 
 @pytest.mark.parametrize("spec", SPECS)
-def test_one_by_one_is_the_same_as_all_at_once(spec: str) -> None:
+def test_one_by_one_is_the_same_as_all_at_once(spec):
     base = network_of(spec)
     two, three = grow(base, 2), grow(base, 3)
     assert three.steps[:2] == two.steps
@@ -110,7 +103,7 @@ def test_one_by_one_is_the_same_as_all_at_once(spec: str) -> None:
     assert grow(base, 0).network.spec == base.spec
 
 
-def test_share_of_paths_over_links() -> None:
+def test_share_of_paths_over_links():
     network = network_of(SPECS[2])
     routes = compute(network, PathPolicy(2, 0))
     links = list(ends_of(network))[:3]
@@ -118,16 +111,13 @@ def test_share_of_paths_over_links() -> None:
     assert share_over(routes, links) == pytest.approx(sum(hit) / len(hit))
 
 
-def test_what_cannot_grow_says_so() -> None:
+def test_what_cannot_grow_says_so():
     with pytest.raises(DetourError, match="cannot grow by switches"):
         grow(equal_cost_clos(60, 12, 8), 1)
     with pytest.raises(DetourError, match="0 to 1000"):
         grow(network_of(SPECS[0]), 1001)
     with pytest.raises(DetourError, match="build a larger network"):
         grow(network_of(SPECS[0]), 500)
-
-
-# -- graphs that were given -------------------------------------------------------------------------------
 
 
 def drawn(n: int, p: float, seed: int) -> Expander:
@@ -142,7 +132,7 @@ def drawn(n: int, p: float, seed: int) -> Expander:
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(6, 20), st.floats(0.2, 0.6), st.integers(0, 10**6), st.integers(1, 2), st.integers(1, 2))
-def test_any_graph_grows_by_few_links(n: int, p: float, seed: int, count: int, priorities: int) -> None:
+def test_any_graph_grows_by_few_links(n, p, seed, count, priorities):
     base = drawn(n, p, seed)
     found = grow(base, count)
     network, old = found.network, ends_of(base)
@@ -161,7 +151,7 @@ def policy_for(network: Expander, priorities: int) -> PathPolicy:
     return PathPolicy(2, priorities, max_hops=min(13, longest_searched(network)))
 
 
-def test_halves_of_a_link_are_like_the_link() -> None:
+def test_halves_of_a_link_are_like_the_link():
     base = drawn(12, 0.4, 3)
     (step,) = grow(base, 1).steps
     network = grow(base, 1).network
@@ -178,7 +168,7 @@ def test_halves_of_a_link_are_like_the_link() -> None:
             assert network.delay_ps[half] == base.delay_ps[was[pair]]
 
 
-def test_a_network_from_a_file_grows_by_its_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_network_from_a_file_grows_by_its_text(tmp_path, capsys):
     for folder in (tmp_path / "one", tmp_path / "two"):
         folder.mkdir()
         nx.write_graphml(nx.grid_2d_graph(4, 4, periodic=True), folder / "torus.graphml", named_key_ids=True)

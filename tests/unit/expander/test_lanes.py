@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """LASH, DFSSSP and Nue: every route arrives, no lane has a cycle (networkx says so), and no lane is wasted."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import networkx as nx
@@ -12,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from detour.base.errors import DetourError
-from detour.control.expander import comparison, forests, lanes, nue, ordering
+from detour.control.expander import comparison, forests, lanes, nue
 from detour.control.expander.demand import near_worst
 from detour.control.expander.enumeration import native
 from detour.control.expander.proof import prove
@@ -21,7 +19,7 @@ from detour.topo.expander import Expander, fcplus, jellyfish, slimfly, xpander
 from detour.topo.expander.given import expander_of_graph
 from tests.native import from_python
 
-add, drop = from_python(ordering.add), from_python(ordering.drop)
+add, drop = from_python(lanes.add), from_python(lanes.drop)
 
 QUICK = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 NETWORKS = [
@@ -72,7 +70,7 @@ def check(network: Expander, found: lanes.LaneRoutes) -> None:
 
 @QUICK
 @given(networks(), st.integers(1, 3), st.integers(0, 9))
-def test_lash_and_dfsssp_on_any_graph(network: Expander, trees: int, seed: int) -> None:
+def test_lash_and_dfsssp_on_any_graph(network, trees, seed):
     routes = forests.balanced(network, trees, seed)
     shortest = dict(nx.all_pairs_shortest_path_length(nx.Graph(network.links.tolist())))
     assert all(len(switches) - 1 == shortest[a][b] for a, b, switches, _ in routes)
@@ -83,7 +81,7 @@ def test_lash_and_dfsssp_on_any_graph(network: Expander, trees: int, seed: int) 
 
 @QUICK
 @given(networks(), st.integers(1, 4), st.integers(1, 3), st.integers(0, 9))
-def test_nue_on_any_graph_in_any_number_of_lanes(network: Expander, bound: int, trees: int, seed: int) -> None:
+def test_nue_on_any_graph_in_any_number_of_lanes(network, bound, trees, seed):
     found = nue.nue(network, bound, trees, seed)
     assert found.lanes.lanes <= bound
     assert found.trees == trees * len(network.tors)
@@ -91,7 +89,7 @@ def test_nue_on_any_graph_in_any_number_of_lanes(network: Expander, bound: int, 
 
 
 @pytest.mark.parametrize("network", NETWORKS, ids=lambda network: network.family)
-def test_networks_of_the_families(network: Expander) -> None:
+def test_networks_of_the_families(network):
     routes = forests.balanced(network)
     for found in (lanes.lash(routes), lanes.break_cycles(routes), lanes.lash(compute(network, PathPolicy(4, 0)))):
         check(network, found)
@@ -101,7 +99,7 @@ def test_networks_of_the_families(network: Expander) -> None:
 
 @QUICK
 @given(networks(), st.integers(1, 3))
-def test_lash_puts_a_path_behind_lanes_in_which_it_closes_a_cycle(network: Expander, trees: int) -> None:
+def test_lash_puts_a_path_behind_lanes_in_which_it_closes_a_cycle(network, trees):
     waits: list[nx.DiGraph] = []
     for _, _, switches, lane in paths(lanes.lash(forests.balanced(network, trees))):
         edges = list(pairwise(pairwise(switches)))
@@ -113,7 +111,7 @@ def test_lash_puts_a_path_behind_lanes_in_which_it_closes_a_cycle(network: Expan
 
 
 @pytest.mark.parametrize("n", [5, 6, 9])
-def test_a_ring_takes_two_lanes_for_shortest_paths_and_nue_one(n: int) -> None:
+def test_a_ring_takes_two_lanes_for_shortest_paths_and_nue_one(n):
     """Both ways around a ring of five and more close a circle (Dally and Seitz, 1987); Nue leaves a link out."""
     routes = forests.balanced(ring(n), 1)
     assert lanes.lash(routes).lanes == lanes.break_cycles(routes).lanes == 2
@@ -123,18 +121,18 @@ def test_a_ring_takes_two_lanes_for_shortest_paths_and_nue_one(n: int) -> None:
     assert one.lanes.routes.mean_length > routes.mean_length
 
 
-def test_nue_seldom_escapes_where_there_are_many_ways() -> None:
+def test_nue_seldom_escapes_where_there_are_many_ways():
     found = nue.nue(NETWORKS[0], 1)
     assert found.escaped <= found.trees // 10
 
 
 @QUICK
 @given(networks(), st.data())
-def test_the_order_refuses_what_closes_a_cycle_and_nothing_else(network: Expander, data: st.DataObject) -> None:
+def test_the_order_refuses_what_closes_a_cycle_and_nothing_else(network, data):
     """Beside a graph of networkx, with dependencies that come and go."""
     ch = native(network.channels)
     width = ch.neighbour.shape[1]
-    order, graph = ordering.empty_order(ch), nx.DiGraph()
+    order, graph = lanes.empty_order(ch), nx.DiGraph()
     every = [
         (x * width + c, d)
         for x, c in np.argwhere(ch.neighbour >= 0).tolist()
@@ -157,13 +155,13 @@ def test_the_order_refuses_what_closes_a_cycle_and_nothing_else(network: Expande
     assert all(order.place[a] < order.place[b] for a, b in graph.edges)
 
 
-def test_a_planted_circle_is_found() -> None:
+def test_a_planted_circle_is_found():
     """The ring's paths in a single lane are what the checker must not let pass."""
     routes = forests.balanced(ring(6), 1)
     assert not prove(routes, np.zeros(routes.total, np.uint8)).deadlock_free
 
 
-def test_paths_of_some_pairs() -> None:
+def test_paths_of_some_pairs():
     routes = compute(NETWORKS[1], PathPolicy(3, 2))
     some = of_pairs(routes, np.array([[7, 2], [0, 9]], np.int32))
     assert [path for _, _, path, _ in some] == [p for p, _ in routes.of(7, 2)] + [p for p, _ in routes.of(0, 9)]
@@ -171,7 +169,7 @@ def test_paths_of_some_pairs() -> None:
         of_pairs(routes, np.array([[3, 3]], np.int32))
 
 
-def test_all_routings_beside_each_other() -> None:
+def test_all_routings_beside_each_other():
     network = NETWORKS[1]
     demand = near_worst(network)
     found = comparison.compare(network, "near-worst", demand, comparison.Terms(6, None, (1, 3)))
@@ -195,6 +193,6 @@ def test_all_routings_beside_each_other() -> None:
         (comparison.Terms(seed=-1), "less than 0"),
     ],
 )
-def test_terms_that_make_no_sense(terms: comparison.Terms, reason: str) -> None:
+def test_terms_that_make_no_sense(terms, reason):
     with pytest.raises(DetourError, match=reason):
         comparison.compare(NETWORKS[1], "near-worst", near_worst(NETWORKS[1]), terms)

@@ -172,14 +172,11 @@ def test_impossible_parameters_are_refused_with_the_rule(build, text):
 @pytest.mark.parametrize(
     "spec",
     [
-        "fcplus:n=24,s=10,v=4,hosts=2,seed=5",
-        "fc:n=24,s=10,k=4,hosts=2,seed=5",
-        "jellyfish:n=20,s=4,hosts=2,seed=5",
-        "xpander:n=20,s=4,hosts=2,seed=5",
-        "slimfly:n=18,s=5,hosts=2",
+        "fcplus:n=24,s=10,v=4,hosts=2,seed=5", "fc:n=24,s=10,k=4,hosts=2,seed=5",
+        "jellyfish:n=20,s=4,hosts=2,seed=5", "xpander:n=20,s=4,hosts=2,seed=5", "slimfly:n=18,s=5,hosts=2",
         "equal-cost-clos:servers=60,switches=40,p=8",
     ],
-)
+)  # fmt: skip
 def test_topologies_from_texts(spec):
     topology = parse_topology(spec)
     network = booted.network_of(spec)
@@ -213,7 +210,7 @@ def test_a_network_with_links_down_has_the_same_columns_and_no_way_over_them():
             assert left[s, c] == (-1 if dead else whole[s, c])
 
 
-def test_between_parts_it_is_farther_than_any_path_goes() -> None:
+def test_between_parts_it_is_farther_than_any_path_goes():
     network = fcplus(12, 6, 3, hosts=1, seed=1)
     cut = [row for row, ends in enumerate(network.links.tolist()) if 4 in ends]
     parts = network.without(cut)

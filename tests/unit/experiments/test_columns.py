@@ -41,9 +41,9 @@ class Place:
 
 
 def test_runs_make_a_row_as_its_fields_say() -> None:
-    found = combined(Place, [Lap("a", 61.0, 1, True), Lap("b", 60.0, 2, False, 210.0)], laps=2)
-    assert found == Place(driver="a", seconds=60.5, clean=False, kmh=210.0, pits=3, laps=2)
-    assert as_json(found).keys() == {"driver", "seconds", "clean", "kmh", "pits", "laps"}
+    result = combined(Place, [Lap("a", 61.0, 1, True), Lap("b", 60.0, 2, False, 210.0)], laps=2)
+    assert result == Place(driver="a", seconds=60.5, clean=False, kmh=210.0, pits=3, laps=2)
+    assert as_json(result).keys() == {"driver", "seconds", "clean", "kmh", "pits", "laps"}
 
 
 def test_columns_come_as_they_are_written_with_words_flush_left() -> None:

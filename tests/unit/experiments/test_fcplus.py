@@ -11,7 +11,7 @@ from detour.experiments.fcplus import experiment as fcplus
 from detour.experiments.fcplus import figures as fcplus_figures
 from detour.experiments.fcplus import paper
 from detour.experiments.fcplus.results import FcPathsPoint, FcplusCountsPoint, K2Point
-from detour.experiments.fcplus.tables import collect, grouped, tables
+from detour.experiments.fcplus.tables import collect, groups, tables
 from tests.unit.experiments.printing import printed
 
 
@@ -40,23 +40,23 @@ def test_points_become_rows_beside_the_papers(tmp_path):
         K2Point(n=100, s=18, k=32, sources=3),
     ]
     results = [fcplus.run(point) for point in points]
-    found = collect([*results, None])
-    rows = {row.network: row for row in found.table_8}
+    outcome = collect(results)
+    rows = {row.network: row for row in outcome.table_8}
     assert rows["Clos"].diverse == pytest.approx(0.524, abs=1e-3)
     diverse = rows["FC+ 1L"].diverse
     assert diverse is not None
     assert diverse >= 0.645
     assert rows["FC+ 1L"].paper == 0.600
-    assert found.table_2[0]["k2"] == pytest.approx(36.67, rel=0.05)
-    assert found.table_1 == []
+    assert outcome.table_2[0]["k2"] == pytest.approx(36.67, rel=0.05)
+    assert outcome.table_1 == []
     decode = reproduce.FCPLUS.decode
     assert [decode(json.loads(json.dumps(as_json(result)))) for result in results] == results
-    fcplus_figures.draw(found, tmp_path / "figures.svg")
+    fcplus_figures.draw(outcome, tmp_path / "figures.svg")
     assert (tmp_path / "figures.svg").stat().st_size > 10_000
-    assert all(f"Table {number}:" in printed(tables(found)) for number in ("II", "VIII"))
+    assert all(f"Table {number}:" in printed(tables(outcome)) for number in ("II", "VIII"))
 
 
 def test_what_is_left_out_is_told_by_question_and_network() -> None:
     points = [fcplus._flow(n, 18, name, "uniform", 32) for n in (52, 100) for name in ("KSP", "FC+ 1L")]
-    lines = grouped([*points, K2Point(n=500, s=18, k=32, sources=None)])
+    lines = groups([*points, K2Point(n=500, s=18, k=32, sources=None)])
     assert lines == ["throughput uniform of FC+ 1L, KSP, N = 52, 100: 4 points", "k2, N = 500: 1 points"]

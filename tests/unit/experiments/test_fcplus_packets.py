@@ -14,12 +14,11 @@ from detour.control.expander.demand import demand_of
 from detour.control.expander.routes import PathPolicy, channels_of, compute
 from detour.experiments.fcplus import deadlock as fcplus_deadlock
 from detour.experiments.fcplus import experiment as fcplus
-from detour.experiments.fcplus import packet_level as fcplus_packet_level
+from detour.experiments.fcplus import experiment as fcplus_experiment
 from detour.experiments.fcplus import packets as fcplus_packets
 from detour.experiments.fcplus import paper as fcplus_paper
-from detour.experiments.fcplus.packet_level import NETWORKS
 from detour.experiments.fcplus.packets import PACKET_BYTES, PAYLOAD, SIZES, choose_paths, draw, mean_size, wire_bytes
-from detour.experiments.fcplus.results import PacketsPoint, Percentiles, StuckPoint, found
+from detour.experiments.fcplus.results import NETWORKS, PacketsPoint, Percentiles, StuckPoint, answered
 from detour.experiments.fcplus.tables import agrees, collect
 from detour.topo.expander import equal_cost_clos
 from detour.topo.expander import fcplus as build
@@ -35,10 +34,10 @@ DEADLOCK = StuckPoint(n=12, s=6, v=3, hosts=3, k=8, each=4, us=600, network="KSP
 @pytest.mark.parametrize("sizes", SIZES)
 def test_the_load_is_what_is_asked_for(sizes: str) -> None:
     network = build(24, 10, 4, hosts=4, seed=1)
-    found = draw(network, demand_of("uniform", network), 0.7, RATE, 400_000 * US, sizes, seed=3)
-    sent = wire_bytes(found.size).sum() * 8 / 0.4
+    result = draw(network, demand_of("uniform", network), 0.7, RATE, 400_000 * US, sizes, seed=3)
+    sent = wire_bytes(result.size).sum() * 8 / 0.4
     assert sent == pytest.approx(0.7 * RATE * 24 * 4, rel=0.05)
-    assert found.size.mean() == pytest.approx(mean_size(sizes), rel=0.05)
+    assert result.size.mean() == pytest.approx(mean_size(sizes), rel=0.05)
 
 
 def test_web_search_has_the_mean_of_its_table() -> None:
@@ -49,12 +48,12 @@ def test_web_search_has_the_mean_of_its_table() -> None:
 def test_messages_follow_the_demand() -> None:
     network = build(24, 10, 4, hosts=4, seed=1)
     demand = demand_of("near-worst", network)
-    found = draw(network, demand, 0.7, RATE, 20_000 * US, "equal", seed=3)
-    switches = np.stack([found.source // 4, found.target // 4], axis=1)
-    assert (switches == demand.pairs[found.pair]).all()
-    assert set(found.source.tolist()) == set(found.target.tolist()) == set(range(96))
-    assert (np.diff(found.at_ps) >= 0).all()
-    assert found.at_ps.max() < 20_000 * US
+    result = draw(network, demand, 0.7, RATE, 20_000 * US, "equal", seed=3)
+    switches = np.stack([result.source // 4, result.target // 4], axis=1)
+    assert (switches == demand.pairs[result.pair]).all()
+    assert set(result.source.tolist()) == set(result.target.tolist()) == set(range(96))
+    assert (np.diff(result.at_ps) >= 0).all()
+    assert result.at_ps.max() < 20_000 * US
 
 
 def test_what_differs_between_networks_is_not_the_draw() -> None:
@@ -123,26 +122,26 @@ def test_messages_are_delivered_without_loss(network: str) -> None:
 
 @pytest.mark.parametrize("dcqcn", [False, True])
 def test_ksp_deadlocks_under_pfc_in_one_priority_and_fc_plus_never(dcqcn: bool) -> None:
-    found = {
+    outcome = {
         name: fcplus_deadlock.run(replace(DEADLOCK, network=name, dcqcn=dcqcn)) for name in ("KSP", "FC+ 1L", "FC+ 2L")
     }
-    ksp = found.pop("KSP")
+    ksp = outcome.pop("KSP")
     assert ksp.deadlock
     assert ksp.remains
     assert ksp.stuck_queues >= 3
     assert ksp.goodput_gbps_after < 0.2 * ksp.goodput_gbps_before
-    for safe in found.values():
+    for safe in outcome.values():
         assert not safe.deadlock
         assert safe.pauses > 500
         assert safe.goodput_gbps_after > 0.8 * safe.goodput_gbps_before
-    assert all(result.drops == 0 for result in (ksp, *found.values()))
+    assert all(result.drops == 0 for result in (ksp, *outcome.values()))
 
 
 # -- points and tables --------------------------------------------------------------------------------------
 
 
 def test_all_printed_completion_times_have_points() -> None:
-    points = fcplus_packet_level.select(full=False)
+    points = fcplus_experiment.packet_level(full=False)
     assert {(p.network, p.pattern) for p in points if isinstance(p, PacketsPoint)} == {
         (network, pattern) for pattern, row in fcplus_paper.TABLE_8_FCT.items() for network in row
     }
@@ -159,7 +158,7 @@ def test_orders_agree_if_no_pair_is_the_other_way_round() -> None:
 
 def result_of(network: str, p50: float) -> PacketsPoint:
     times = Percentiles(p50, p50, p50, 2 * p50)
-    return found(
+    return answered(
         replace(SMALL, network=network), mean_hops=2.0, messages=9, bytes=9 * 500_000, fct_us=times,
         slowdown=times, slowdown_percentiles=[p50] * 101, unfinished=0, deadlock=False, virtual_ms=1.0, marked=0,
         pauses=0, drops=0, retransmitted=0, buffer_peak_bytes=1_000, packet_hops=9_000,

@@ -17,8 +17,8 @@ from detour.base.times import US
 from detour.control.expander.demand import demand_of, hop_distances
 from detour.control.expander.routes import ExpanderRoutes, PathPolicy, compute
 from detour.control.policy import Amount, RedMarking, StepMarking
+from detour.experiments.fcplus import experiment, transports
 from detour.experiments.fcplus import experiment as fcplus
-from detour.experiments.fcplus import packet_level, transports
 from detour.experiments.fcplus.packets import RATE_BPS, draw
 from detour.experiments.fcplus.results import TransportPoint, TransportSetting
 from detour.experiments.fcplus.settings import SETTINGS_SEED, candidates, chosen_setting, stored_settings, swept
@@ -51,19 +51,19 @@ def point(
 
 
 @pytest.mark.parametrize("transport", ["lossless", "lossy"])
-@pytest.mark.parametrize("routing", packet_level.ROUTING_NAMES)
+@pytest.mark.parametrize("routing", experiment.ROUTING_NAMES)
 def test_every_routing_delivers_all_messages(routing: str, transport: str) -> None:
-    found = transports.run(point(routing, transport))
-    assert (found.unfinished, found.deadlock) == (0, False)
-    assert 0 < found.goodput_gbps < found.offered_gbps * 1.01
-    assert 1 <= found.slowdown.p50 <= found.slowdown.p99
-    assert found.buffer_peak_bytes > 0
-    assert (found.detours > 0) == routing.startswith("UGAL-L")
-    assert found.drops == 0
+    result = transports.run(point(routing, transport))
+    assert (result.unfinished, result.deadlock) == (0, False)
+    assert 0 < result.goodput_gbps < result.offered_gbps * 1.01
+    assert 1 <= result.slowdown.p50 <= result.slowdown.p99
+    assert result.buffer_peak_bytes > 0
+    assert (result.detours > 0) == routing.startswith("UGAL-L")
+    assert result.drops == 0
     if transport == "lossless":
-        assert found.retransmitted == 0
+        assert result.retransmitted == 0
     else:
-        assert found.pauses == 0
+        assert result.pauses == 0
 
 
 def test_a_run_is_the_same_again() -> None:
@@ -105,10 +105,10 @@ def test_detours_pass_a_third_switch_and_begin_at_the_ports_that_are_looked_at()
 
 def test_shallow_memory_drops_and_all_arrives_nonetheless() -> None:
     step = TransportSetting("dctcp", (80_000,))
-    found = transports.run(point("KSP", "shallow", "near-worst", step, load=1.5))
-    assert (found.unfinished, found.pauses) == (0, 0)
-    assert 0 < found.drops <= found.retransmitted
-    assert found.buffer_peak_bytes < (10 + 2) * 40_000
+    result = transports.run(point("KSP", "shallow", "near-worst", step, load=1.5))
+    assert (result.unfinished, result.pauses) == (0, 0)
+    assert 0 < result.drops <= result.retransmitted
+    assert result.buffer_peak_bytes < (10 + 2) * 40_000
 
 
 # -- SprayLERP --------------------------------------------------------------------------------------------
@@ -168,9 +168,9 @@ def test_more_lists_than_hosts_have_room_for_are_refused() -> None:
 
 
 def test_the_stored_sweep_has_tried_everything_and_the_best_is_chosen() -> None:
-    known = {(one.transport, one.routing): one.tried for one in stored_settings()}
-    assert len(known) == len(packet_level.TRANSPORT_NAMES) * len(packet_level.ROUTING_NAMES)
-    for (transport, routing), tried in known.items():
+    expected = {(one.transport, one.routing): one.tried for one in stored_settings()}
+    assert len(expected) == len(experiment.TRANSPORT_NAMES) * len(experiment.ROUTING_NAMES)
+    for (transport, routing), tried in expected.items():
         assert {one.setting for one in tried} == set(candidates(transport, routing))
         assert chosen_setting(transport, routing) == tried[0].setting
         best = min(
@@ -191,9 +191,9 @@ def test_a_sweep_is_told_from_results_and_ranked() -> None:
         for setting, gbps in ((bad, 97.0), (good, 100.0))
         for pattern in ("uniform", "near-worst")
     ]
-    (found,) = swept([*results, one])
-    assert (found.transport, found.routing) == ("lossy", "ECMP")
-    assert [tried.text for tried in found.tried] == ["DCTCP 20 kB", "DCTCP 1 kB"]
+    (result,) = swept([*results, one])
+    assert (result.transport, result.routing) == ("lossy", "ECMP")
+    assert [tried.text for tried in result.tried] == ["DCTCP 20 kB", "DCTCP 1 kB"]
     (row,) = transport_rows([*results, one, replace(one, seed=2, goodput_gbps=one.goodput_gbps + 2)])
     assert (row.draws, row.setting) == (2, "DCTCP 20 kB")
     assert row.goodput_gbps.mean == pytest.approx(one.goodput_gbps + 1)
@@ -220,13 +220,13 @@ def test_settings_are_what_runs_use() -> None:
 
 def test_which_points_there_are() -> None:
     points = fcplus.select("normal", seeds=2, part="transports")
-    assert len(points) == len(set(points)) == 2 * 2 * 3 * len(packet_level.ROUTING_NAMES)
+    assert len(points) == len(set(points)) == 2 * 2 * 3 * len(experiment.ROUTING_NAMES)
     assert len(fcplus.select("normal", part="transports")) == 5 * len(points) / 2
     tried = fcplus.select("normal", part="settings")
     assert {p.seed for p in tried} == {SETTINGS_SEED}
     assert not {p.seed for p in fcplus.select("full", part="transports")} & {SETTINGS_SEED}
-    assert set(packet_level.TRANSPORT_NAMES) == set(transports.TRANSPORTS)
-    assert set(packet_level.ROUTING_NAMES) == set(transports.LOSSLESS_PRIORITIES)
+    assert set(experiment.TRANSPORT_NAMES) == set(transports.TRANSPORTS)
+    assert set(experiment.ROUTING_NAMES) == set(transports.LOSSLESS_PRIORITIES)
     assert not any(isinstance(p, TransportPoint) for p in fcplus.select("full"))
     assert all(0 < fcplus.seconds(p) < 60 for p in points)
 

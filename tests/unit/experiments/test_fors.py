@@ -10,8 +10,11 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.base.records import as_json
+from detour.control.fors import parse_fabric
 from detour.control.fors.plan import PlanSeconds
+from detour.control.fors.solve import proven_bound
 from detour.experiments import reproduce
+from detour.experiments.bench import fors as bench
 from detour.experiments.fors import experiment as fors
 from detour.experiments.fors.results import (
     Crowd,
@@ -65,9 +68,9 @@ def test_opensm_falls_back_to_min_hop_where_the_paper_says_so() -> None:
 
 @pytest.mark.parametrize(("m0", "m1"), fors.TOPOLOGIES[:3])
 def test_phases_of_fig_7_are_the_papers_but_for_those_that_servers_need_anyway(m0: int, m1: int) -> None:
-    found = fors.run(ForsPhasesPoint(spines=m0, leaves=m1))
-    assert isinstance(found, ForsPhases)
-    ours, paper = np.array(found.phases), np.array(found.paper_phases)
+    result = fors.run(ForsPhasesPoint(spines=m0, leaves=m1))
+    assert isinstance(result, ForsPhases)
+    ours, paper = np.array(result.phases), np.array(result.paper_phases)
     assert (ours == np.maximum(paper, m0 * m1 - 1)).all()
 
 
@@ -104,13 +107,13 @@ FOUND = [
 
 
 def test_rows_relate_to_fors_without_failures(tmp_path: Path) -> None:
-    found = fors.collect(FOUND)
-    row = found.throughput[1]
+    result = fors.collect(FOUND)
+    row = result.throughput[1]
     assert (row.fors_relative, row.default_relative, row.default) == (0.9706, 0.625, "minhop")
     assert (row.fors_paper, row.default_paper, row.ftree_ar_gbps) == (137.0, 87.0, None)
     assert row.ranges_gbps["minhop"] == [80.0, 85.0, pytest.approx(90.667, abs=0.001)]
-    assert "11520 of 11520" in printed(tables(found))
-    draw(found, tmp_path / "fors.svg")
+    assert "11520 of 11520" in printed(tables(result))
+    draw(result, tmp_path / "fors.svg")
     assert (tmp_path / "fors.svg").stat().st_size > 10_000
     with pytest.raises(DetourError, match="no finished point"):
         draw(fors.collect([]), tmp_path / "none.svg")
@@ -128,3 +131,26 @@ def test_it_is_listed_and_quick_leaves_out_what_is_dear() -> None:
     assert sum(map(fors.seconds, now)) <= 90
     assert {p.kind for p in now} >= {"exchange", "times", "phases"}
     assert len(now) + len(later) == len(fors.select("quick"))
+
+
+# -- bench fors ----------------------------------------------------------------------------------------------
+
+
+def test_goals():
+    report = bench.run(sets=8, phases=0)
+    goals: Any = report.numbers["goals"]
+    assert [set(goal) for goal in goals] == [{"name", "value", "goal", "at_most", "met"}] * 13
+    timeless = {goal["name"]: goal for goal in goals if "seconds" not in goal["name"]}
+    assert [goal["met"] for goal in timeless.values()] == [True] * 5 + [None]
+    assert timeless["random failures: sets with phases = lower bound"]["value"] == 8
+    assert timeless["FT(2;6,6), counterexample: phases"]["value"] == 45
+    assert timeless["throughput with one failed link, relative to none"]["goal"] == 0.97
+
+
+def test_one_more_failure_changes_neither_f_nor_phases():
+    fabric = parse_fabric("ft:m0=6,m1=5", "0:0,1:1,2:2,2:3")
+    after = bench.one_more(fabric, seed=1)
+    assert after is not None
+    assert len(after.failed - fabric.failed) == 1
+    assert (after.reduction, proven_bound(after)) == (2, proven_bound(fabric))
+    assert bench.one_more(parse_fabric("ft:m0=6,m1=5", "*:0"), seed=1) is None

@@ -10,8 +10,8 @@ import pytest
 from detour.base.errors import DetourError
 from detour.cli import main
 from detour.control.fors import FatTree, parse_fabric, random_failures
+from detour.control.fors.files import drawn_sizes
 from detour.control.fors.lp_bound import lp_bound
-from detour.control.fors.sizes import drawn_sizes
 from detour.experiments.fors.rivals import compare, phase_bytes, rival_schemes
 from detour.experiments.fors.rivals_fast import Levelled, ScaleUp, between_machines, fast, inside_bytes, machines_bound
 from detour.fabric.traffic.phased import PhasedMessages
@@ -42,15 +42,15 @@ def test_servers_of_a_machine_send_alike_and_bytes_keep_their_destination(skew: 
 def test_phases_join_machines_in_pairs_and_send_everything(skew: str, failures: int) -> None:
     fabric = random_failures(FABRIC, failures, 1)
     level = Levelled.of(drawn_sizes(fabric.servers, skew, 50_000, 1), NINE)
-    found = fast(fabric, level, 10_000)
-    assert found.size is not None
+    result = fast(fabric, level, 10_000)
+    assert result.size is not None
     sent = np.zeros_like(level.held)
-    np.add.at(sent, (found.src, found.dst), found.size)
+    np.add.at(sent, (result.src, result.dst), result.size)
     assert (sent == level.peers()).all()
-    assert (found.src % 3 == found.dst % 3).all()
-    for number in range(found.phases):
-        mine = found.phase == number
-        pairs = set(zip((found.src[mine] // 3).tolist(), (found.dst[mine] // 3).tolist(), strict=True))
+    assert (result.src % 3 == result.dst % 3).all()
+    for number in range(result.phases):
+        mine = result.phase == number
+        pairs = set(zip((result.src[mine] // 3).tolist(), (result.dst[mine] // 3).tolist(), strict=True))
         assert len(pairs) == len({s for s, _ in pairs}) == len({d for _, d in pairs})
 
 
@@ -123,10 +123,10 @@ def test_measured_in_virtual_time(capsys: pytest.CaptureFixture[str]) -> None:
         "1",
     ]
     assert main(["fors", "rivals", *options, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["scale_up"] == "2:9/2"
-    assert all(row["delivered"] and row["measured"] > row["ideal"] >= 1 for row in found["rows"])
-    rows = {row["scheme"]: row for row in found["rows"]}
+    result = json.loads(capsys.readouterr().out)
+    assert result["scale_up"] == "2:9/2"
+    assert all(row["delivered"] and row["measured"] > row["ideal"] >= 1 for row in result["rows"])
+    rows = {row["scheme"]: row for row in result["rows"]}
     assert rows["fast"]["measured"] < rows["birkhoff"]["measured"]
 
 

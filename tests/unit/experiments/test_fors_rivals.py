@@ -12,9 +12,9 @@ from scipy.sparse import coo_array
 
 from detour.cli import main
 from detour.control.fors import FatTree, parse_fabric, random_failures
+from detour.control.fors.files import drawn_sizes
 from detour.control.fors.lp_bound import lp_bound, spine_shares
 from detour.control.fors.paths import INSIDE, TreePaths
-from detour.control.fors.sizes import drawn_sizes
 from detour.experiments.fors.rival_messages import concurrent_flow
 from detour.experiments.fors.rivals import compare, ideal_bytes, rival_schemes
 from detour.experiments.fors.rivals_tiers import tier_bound
@@ -41,9 +41,9 @@ def test_everybody_sends_the_same_bytes_and_nobody_beats_the_bound(fabric: FatTr
     sizes = drawn_sizes(fabric.servers, skew, 30_000, 1)
     servers = np.flatnonzero(fabric.taking_part())
     bound = tier_bound(fabric, sizes) if fabric.cores else lp_bound(fabric, sizes).bytes
-    found = {way.scheme: way.planned for way in rival_schemes(fabric, sizes, Tuning())}
-    assert list(found) == NAMES
-    for name, messages in found.items():
+    result = {way.scheme: way.planned for way in rival_schemes(fabric, sizes, Tuning())}
+    assert list(result) == NAMES
+    for name, messages in result.items():
         sent = np.zeros_like(sizes)
         ranks = np.searchsorted(servers, np.stack([messages.src, messages.dst]))
         assert messages.size is not None
@@ -58,8 +58,8 @@ def test_everybody_sends_the_same_bytes_and_nobody_beats_the_bound(fabric: FatTr
         assert paths.working()[crossed[crossed >= 0]].all()
         assert ideal_bytes(fabric, messages) >= bound, name
     # Whole bytes on every way: off by one for each message at most.
-    assert ideal_bytes(fabric, found["mcf"]) <= bound + sizes.shape[0] ** 2
-    assert ideal_bytes(fabric, found["fors"]) <= 1.35 * bound
+    assert ideal_bytes(fabric, result["mcf"]) <= bound + sizes.shape[0] ** 2
+    assert ideal_bytes(fabric, result["fors"]) <= 1.35 * bound
 
 
 def test_the_share_of_spines_is_the_best_there_is() -> None:
@@ -95,9 +95,9 @@ def _fits(fabric: FatTree, epochs: int, size: float) -> bool:
         return coo_array((np.ones(len(at)), (at, np.concatenate(list(of.values())))), shape=(len(of), count))
 
     whole = np.full(len(pairs), size)
-    found = linprog(np.zeros(count), matrix(rows), np.ones(len(rows)), matrix(pairs), whole, method="highs")
-    assert found.status in (0, 2)
-    return found.status == 0
+    result = linprog(np.zeros(count), matrix(rows), np.ones(len(rows)), matrix(pairs), whole, method="highs")
+    assert result.status in (0, 2)
+    return result.status == 0
 
 
 @pytest.mark.parametrize(("fail", "epochs"), [(None, 4), ("0:0", 5), ("0:0,1:0,2:1", 9)])
@@ -116,24 +116,24 @@ def test_time_expansion_adds_nothing_where_all_ways_are_as_long(fail: str | None
 def test_phases_as_long_as_their_fullest_link() -> None:
     fabric = parse_fabric("ft:m0=4,m1=4", "0:0")
     sizes = drawn_sizes(16, "uniform", 1000, 1)
-    found = {way.scheme: way.planned for way in rival_schemes(fabric, sizes, Tuning())}
-    assert ideal_bytes(fabric, found["fors"]) == 16_000
-    assert found["birkhoff"].phases == found["minhop"].phases == 15
-    assert 16_000 < ideal_bytes(fabric, found["birkhoff"]) <= 30_000
+    result = {way.scheme: way.planned for way in rival_schemes(fabric, sizes, Tuning())}
+    assert ideal_bytes(fabric, result["fors"]) == 16_000
+    assert result["birkhoff"].phases == result["minhop"].phases == 15
+    assert 16_000 < ideal_bytes(fabric, result["birkhoff"]) <= 30_000
 
 
 def test_measured_in_virtual_time() -> None:
     fabric = parse_fabric("ft:m0=2,m1=3")
     sizes = drawn_sizes(6, "moe:1", 50_000, 1)
-    found = compare(fabric, sizes, [1, 0], "moe:1", Tuning())
-    assert [(row.failures, row.scheme) for row in found.rows] == [(n, name) for n in (0, 1) for name in NAMES]
-    assert [len(found.failed[n]) for n in (0, 1)] == [0, 1]
-    for row in found.rows:
+    result = compare(fabric, sizes, [1, 0], "moe:1", Tuning())
+    assert [(row.failures, row.scheme) for row in result.rows] == [(n, name) for n in (0, 1) for name in NAMES]
+    assert [len(result.failed[n]) for n in (0, 1)] == [0, 1]
+    for row in result.rows:
         assert row.delivered
         assert row.measured is not None
         assert row.measured > (1 if row.scheme == "spray" else row.ideal) >= 1
     for n in (0, 1):
-        assert next(row for row in found.rows if (row.failures, row.scheme) == (n, "fors")).most_flows_on_a_link == 1
+        assert next(row for row in result.rows if (row.failures, row.scheme) == (n, "fors")).most_flows_on_a_link == 1
 
 
 def test_a_page_has_each_table_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -156,9 +156,9 @@ def test_a_page_has_each_table_once(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     options = ["fors", "rivals", "--topo", "ft:m0=4,m1=3", "--failures", "0,2", "--skew", "zipf:1", "--ideal"]
     assert main([*options, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["sizes"], found["servers"], len(found["rows"])) == ("zipf:1", 12, 14)
-    assert {row["measured"] for row in found["rows"]} == {None}
+    result = json.loads(capsys.readouterr().out)
+    assert (result["sizes"], result["servers"], len(result["rows"])) == ("zipf:1", 12, 14)
+    assert {row["measured"] for row in result["rows"]} == {None}
     assert main(options) == 0
     assert "12 servers, zipf:1 of 600,000 bytes" in capsys.readouterr().out
 
@@ -182,8 +182,8 @@ def test_refusals(options: list[str], text: str, capsys: pytest.CaptureFixture[s
 def test_three_levels_in_virtual_time(capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--topo", "ft3:pods=2,leaves=2,aggs=2,cores=2,hosts=2", "--failures", "1", "--message", "50k", "--json"]
     assert main(["fors", "rivals", *options]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert [row["scheme"] for row in found["rows"]] == NAMES
-    assert all(row["delivered"] and row["measured"] > row["ideal"] >= 0.999 for row in found["rows"])
+    result = json.loads(capsys.readouterr().out)
+    assert [row["scheme"] for row in result["rows"]] == NAMES
+    assert all(row["delivered"] and row["measured"] > row["ideal"] >= 0.999 for row in result["rows"])
     assert main(["fors", "rivals", *options[:2], "--skew", "zipf:1", "--ideal"]) == 2
     assert "unlike size are for two levels" in capsys.readouterr().err

@@ -106,15 +106,15 @@ def test_changes_to_hosts_and_step_are_part_of_a_point() -> None:
     )
     assert all(point.hosts is UNSET for point in plain)
     for point, marks in zip(others, (90_000, None), strict=True):
-        found = changed(scheme(point.scheme), point)
-        assert dict(found.hosts)["own_share"] is False
-        assert dict(found.hosts)["delta3"] == 50
-        assert (found.ecn.k.value if isinstance(found.ecn, StepMarking) else None) == marks
+        result = changed(scheme(point.scheme), point)
+        assert dict(result.hosts)["own_share"] is False
+        assert dict(result.hosts)["delta3"] == 50
+        assert (result.ecn.k.value if isinstance(result.ecn, StepMarking) else None) == marks
     assert dict(scheme("TelemetryLERP").hosts)["own_share"] is True, "the scheme itself stays as it is"
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("speed=3", "no host parameter 'speed'"),
         ("delta3=x", "delta3 is int; 'x' is none"),
@@ -122,8 +122,8 @@ def test_changes_to_hosts_and_step_are_part_of_a_point() -> None:
         ("own_share=perhaps", "own_share is bool"),
     ],
 )
-def test_changes_to_hosts_that_are_none(text: str, said: str) -> None:
-    with pytest.raises(DetourError, match=said):
+def test_changes_to_hosts_that_are_none(text: str, message: str) -> None:
+    with pytest.raises(DetourError, match=message):
         host_changes([text])
 
 
@@ -140,10 +140,10 @@ def test_draws_are_counted_with_their_spread() -> None:
     assert (one.draws, one.spread) == (1, None)
     runs = [run(name, wire + seed, seed=seed) for name, wire in (("TelemetryLERP", 700.0), ("Benchmark", 500.0))
             for seed in (1, 2, 3)]  # fmt: skip
-    found = collect([*runs, replace(run("Benchmark", 9.0, seed=4), steady=False)])
-    assert [(p.scheme, p.draws) for p in found.points] == [("TelemetryLERP", 3)] * 3 + [("Benchmark", 4)] * 4
-    assert found.points[0].spread == 1.0
-    (gain,) = found.gains
+    result = collect([*runs, replace(run("Benchmark", 9.0, seed=4), steady=False)])
+    assert [(p.scheme, p.draws) for p in result.points] == [("TelemetryLERP", 3)] * 3 + [("Benchmark", 4)] * 4
+    assert result.points[0].spread == 1.0
+    (gain,) = result.gains
     assert (gain.draws, gain.steady) == (3, True), "only draws of which both were run"
     assert gain.gain == pytest.approx(100 * (702 / 502 - 1), abs=0.01)
     assert gain.spread == pytest.approx(0.08, abs=0.01)
@@ -165,28 +165,27 @@ def test_names_of_before_are_known() -> None:
 
 
 def test_benchmark_counts_with_its_best_threshold() -> None:
-    found = collect(
+    result = collect(
         [
             run("TelemetryLERP", 790.0),
             run("TelemetryLERP", 770.0, seed=2),
             *(run("Benchmark", wire, t) for t, wire in ((0, 700.0), (10, 750.0), (20, 600.0))),
-            None,
         ]
     )
-    assert len(found.points) == 3
-    best = found.points[-1]
+    assert len(result.points) == 3
+    best = result.points[-1]
     assert (best.threshold, best.wire_gbps) == (10, 750.0)
     assert best.wire_gbps_by_threshold == {"0": 700.0, "10": 750.0, "20": 600.0}
-    assert "wire_gbps_by_threshold" not in as_json(found.points[0])
-    (gain,) = found.gains
+    assert "wire_gbps_by_threshold" not in as_json(result.points[0])
+    (gain,) = result.gains
     assert (gain.traffic, gain.load, gain.paper_gain) == (("D1", "adv1", 64), "heavy", 3)
 
 
 def test_benchmarks_threshold_is_the_same_for_all_seeds() -> None:
     wires = {(0, 1): 700.0, (0, 2): 500.0, (10, 1): 650.0, (10, 2): 600.0, (20, 1): 900.0}
-    found = collect([run("Benchmark", wire, t, seed=seed) for (t, seed), wire in wires.items()])
-    assert [(p.threshold, p.seed, p.wire_gbps) for p in found.points] == [(10, 1, 650.0), (10, 2, 600.0)]
-    assert found.points[0].wire_gbps_by_threshold == {"0": 700.0, "10": 650.0, "20": 900.0}
+    result = collect([run("Benchmark", wire, t, seed=seed) for (t, seed), wire in wires.items()])
+    assert [(p.threshold, p.seed, p.wire_gbps) for p in result.points] == [(10, 1, 650.0), (10, 2, 600.0)]
+    assert result.points[0].wire_gbps_by_threshold == {"0": 700.0, "10": 650.0, "20": 900.0}
 
 
 def test_table_1_needs_both_schemes() -> None:
@@ -215,12 +214,12 @@ def test_what_came_of_points_is_one_document() -> None:
     points = [Side(2.0), Side(-1.0), Side(30.0)]
     experiment = reproduce.Experiment(
         name="sides", text="squares", select=lambda extent: points, run=area, decode=decoder(Square),
-        collect=lambda found: {"areas": [s.area_m2 for s in found if s]}, seconds=lambda side: side.length_m,
-        tables=lambda found: [], prepare=lambda points: None,
+        collect=lambda result: {"areas": [s.area_m2 for s in result]}, seconds=lambda side: side.length_m,
+        tables=lambda result: [], prepare=lambda points: None,
     )  # fmt: skip
-    found = reproduce.reproduce(experiment, points, reproduce.Means(budget_s=20.0))
-    assert [failure.point for failure in found.failures] == [Side(-1.0)]
-    assert reproduce.document(found) == {
+    result = reproduce.reproduce(experiment, points, reproduce.Means(budget_s=20.0))
+    assert [failure.point for failure in result.failures] == [Side(-1.0)]
+    assert reproduce.document(result) == {
         "experiment": "sides",
         "areas": [4.0],
         "failures": [{"point": {"length_m": -1.0}, "reason": "ValueError: no such side"}],

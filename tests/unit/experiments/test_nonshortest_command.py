@@ -28,28 +28,28 @@ def answer(capsys: pytest.CaptureFixture[str], out: Path, *arguments: str) -> di
 
 def test_every_point_says_how_it_was_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     changes = ("--set", "own_share=no", "--set", "delta3=50")
-    found = answer(capsys, tmp_path, "--pairs", "2", "--scheme", "TelemetryLERP", "--seeds", "2", *changes)
-    assert len(found["points"]) == 2
-    assert found["points"][0]["hosts"] == {"own_share": False, "delta3": 50}
-    for point in found["points"]:
+    result = answer(capsys, tmp_path, "--pairs", "2", "--scheme", "TelemetryLERP", "--seeds", "2", *changes)
+    assert len(result["points"]) == 2
+    assert result["points"][0]["hosts"] == {"own_share": False, "delta3": 50}
+    for point in result["points"]:
         assert isinstance(point["steady"], bool)
         assert point["converged"] is point["steady"]
         assert (point["virtual_ms"], point["draws"]) == (4.0, 2)
         assert point["spread"] >= 0
         assert len(point["series"]["wire_gbps"]) == 300
-    assert found["gains"] == []
+    assert result["gains"] == []
 
 
 def test_settings_say_what_the_paper_says_and_what_additions_are_worth(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = answer(capsys, tmp_path, "--settings", "--scheme", "ShortestPath", "--pairs", "2", "--pattern", "adv1")
-    assert found["schemes"].keys() == {"ShortestPath"}
-    rows = {row["name"]: row for row in found["settings"]}
+    result = answer(capsys, tmp_path, "--settings", "--scheme", "ShortestPath", "--pairs", "2", "--pattern", "adv1")
+    assert result["schemes"].keys() == {"ShortestPath"}
+    rows = {row["name"]: row for row in result["settings"]}
     assert rows["timeouts"].keys() == {"scheme", "name", "paper", "ours", "chosen_on", "worth"}
     (worth,) = rows["timeouts"]["worth"]
     assert (worth["pattern"], worth["pairs"], worth["draws"]) == ("adv1", 2, 1)
-    assert {point.get("without") for point in found["points"]} == {None, *rows}
+    assert {point.get("without") for point in result["points"]} == {None, *rows}
 
 
 def test_settings_are_printed_in_words(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_settings_are_printed_in_words(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--tune", "x.json", "--topology", "dragonfly:p=2,a=8,h=4"), "settings are sought on D1, D2, D3"),
         (("--scheme", "Benchmark", "--without", "own_share"), "Benchmark has no addition 'own_share'"),
@@ -73,10 +73,10 @@ def test_settings_are_printed_in_words(tmp_path: Path) -> None:
         (("--threshold", "some"), "neither `best` nor a number"),
     ],
 )
-def test_refusals(arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_refusals(arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["reproduce", "nonshortest", *arguments]) == 2
     err = capsys.readouterr().err
-    assert said in err
+    assert message in err
     assert len(err.splitlines()) == 1
 
 
@@ -94,9 +94,9 @@ def test_the_document_comes_from_kept_runs_alone(tmp_path: Path, capsys: pytest.
     folder = tmp_path / "docs"
     arguments = ("--quick", "--json", "--from", str(kept), "--folder", str(folder))
     assert cli.main(["reproduce", "all", *arguments]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["points"] == 2
-    assert len(found["left_out"]) > len(points) - 2
+    result = json.loads(capsys.readouterr().out)
+    assert result["points"] == 2
+    assert len(result["left_out"]) > len(points) - 2
     text = (folder / "results.md").read_text()
     assert "| ADV1 | heavy | +12.9 (64) | +3 |" in text
     assert "points of this extent for which there was no time" in text
@@ -112,3 +112,13 @@ def test_the_document_comes_from_kept_runs_alone(tmp_path: Path, capsys: pytest.
 def test_an_archive_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["reproduce", "all", "--from", str(tmp_path / "none"), "--folder", str(tmp_path)]) == 2
     assert "No such file" in capsys.readouterr().err
+
+
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+
+
+def test_the_document_is_made_of_the_runs_beside_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["reproduce", "all", "--from", str(DOCS / "runs.jsonl.xz"), "--folder", str(tmp_path)]) == 0
+    assert (tmp_path / "results.md").read_text() == (DOCS / "results.md").read_text(), capsys.readouterr().out
+    drawn = sorted(file.name for file in (tmp_path / "figures").iterdir())
+    assert [name for name in drawn if not (DOCS / "figures" / name).exists()] == []

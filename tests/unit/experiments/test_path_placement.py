@@ -13,9 +13,18 @@ from detour import cli
 from detour.base.dataplane import PAYLOAD
 from detour.base.errors import DetourError
 from detour.base.records import as_json, decoder, extended
+from detour.experiments.columns import taken
 from detour.experiments.placement import experiment as path_placement
-from detour.experiments.placement.experiment import PathPoint, PathRun, describe, recovery
-from detour.experiments.placement.scenario import BACKENDS, MODES, ONSET, THROTTLE, RunCourse, bins
+from detour.experiments.placement.experiment import (
+    BACKENDS,
+    MODES,
+    ONSET,
+    THROTTLE,
+    PathPoint,
+    PathRun,
+    bins,
+    recovery,
+)
 from detour.experiments.placement.tables import ComparedRun, collect
 
 
@@ -95,17 +104,13 @@ def test_on_the_wall_clock_messages_survive_as_well(mode: str) -> None:
     assert run.messages > 0
 
 
-def course(rates: list[float]) -> RunCourse:
-    times = np.arange(1, len(rates) + 1, dtype=np.float64) * 0.1
-    return RunCourse(times, np.array(rates), 0.45, (), 0, 0, 0, 0, 0, True, 0, 0, 1e-3)
-
-
 @pytest.mark.parametrize(
     ("after", "expected"), [([10, 10, 10], 0.0), ([5, 8.9, 10], 0.15), ([5, 10, 8.9, 10], 0.25), ([5, 5, 5], None)]
 )
 def test_recovered_is_when_the_last_low_bin_ends(after: list[float], expected: float | None) -> None:
-    found = recovery(course([2, 10, 10, 10, *after]))
-    assert found == (None if expected is None else pytest.approx(expected))
+    rates = np.array([2, 10, 10, 10, *after])
+    times = np.arange(1, len(rates) + 1, dtype=np.float64) * 0.1
+    assert recovery(times, rates, 0.45) == (None if expected is None else pytest.approx(expected))
 
 
 def test_bins_count_every_byte_once() -> None:
@@ -114,8 +119,8 @@ def test_bins_count_every_byte_once() -> None:
     assert rates.tolist() == pytest.approx([8000, 8000, 8000])
 
 
-def test_a_run_is_kept_and_read_again() -> None:
-    run = describe(PathPoint("real", "nic", 0.5), course([10] * 5))
+def test_a_run_is_kept_and_read_again(virtual: dict[str, ComparedRun]) -> None:
+    run = taken(PathRun, virtual["nic"])
     assert decoder(PathRun)(json.loads(json.dumps(as_json(run)))) == run
 
 

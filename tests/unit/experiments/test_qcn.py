@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 from detour.base.records import as_json
 from detour.experiments import reproduce
 from detour.experiments.qcn import experiment as qcn_switch
 from detour.experiments.qcn.experiment import QcnResult
-from detour.experiments.qcn.tables import collect, draw, tables
+from detour.experiments.qcn.tables import annotate, collect, draw, tables
 from tests.unit.experiments.printing import printed
 
 
@@ -32,7 +31,7 @@ FOUND = [
 
 
 def test_landmarks_relate_to_valiant_and_to_saturation() -> None:
-    val, qcn = collect([*FOUND, None]).landmarks
+    val, qcn = collect(FOUND).landmarks
     assert (val.routing, val.saturation["ADV"], val.saturated["ADV"], val.un_drop) == ("VAL", 0.38, True, None)
     assert (qcn.adv_latency, qcn.saturated["ADV"], qcn.saturation["ADVc"]) == (1.5, False, None)
     assert (round(qcn.un_drop or 0, 3), round(qcn.fairness or 0, 3)) == (0.1, 0.533)
@@ -46,9 +45,9 @@ def test_results_come_back_from_json() -> None:
 
 def test_tables_fit_a_terminal(tmp_path: Path) -> None:
     points = qcn_switch.select("quick")
-    found = replace(collect(FOUND), loads_left_out=qcn_switch.loads_left_out(points))
-    text = printed(tables(found))
+    result = annotate(collect(FOUND), points, [])
+    text = printed(tables(result))
     assert all(cell in text for cell in ("QCN-Switch-comparison", "1235.16", "> 0.400", "UN: not measured at loads"))
-    assert "123456" in printed(tables(found), wide=True)
-    draw(found, tmp_path / "curves.svg")
+    assert "123456" in printed(tables(result), wide=True)
+    draw(result, tmp_path / "curves.svg")
     assert (tmp_path / "curves.svg").stat().st_size > 10_000

@@ -10,7 +10,7 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.experiments.queues import experiment as queues
-from detour.experiments.queues.bench import QueueBench
+from detour.experiments.queues.experiment import QueueBench
 
 
 def test_the_formulas_are_those_of_the_books() -> None:
@@ -56,11 +56,11 @@ def test_findings_name_the_largest_error() -> None:
         packets=10,
     )  # fmt: skip
     far = replace(near, kind="mm1", measured=1.02, theory=1.0, error=0.02)
-    assert queues.collect([queues.QueueRun([near]), None]) == queues.QueueFindings([near], 0.002, True)
-    found = queues.collect([queues.QueueRun([near]), queues.QueueRun([far])])
-    assert (found.largest_error, found.within) == (0.02, False)
-    assert not queues.collect([None]).within
-    assert [len(one.rows) for one in queues.tables(found)] == [2]
+    assert queues.collect([queues.QueueRun([near])]) == queues.QueueFindings([near], 0.002, True)
+    result = queues.collect([queues.QueueRun([near]), queues.QueueRun([far])])
+    assert (result.largest_error, result.within) == (0.02, False)
+    assert not queues.collect([]).within
+    assert [len(one.rows) for one in queues.tables(result)] == [2]
 
 
 def test_loads_at_which_queues_grow_for_ever_are_refused() -> None:

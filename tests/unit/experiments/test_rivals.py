@@ -97,8 +97,8 @@ def messages(scheme: str, p99: float, size: int = 1_000_000, mean: float = 50.0,
 
 
 def test_a_cell_is_the_mean_of_its_draws() -> None:
-    found = collect([ran("REPS"), ran("REPS", seed=2, throughput_fraction=0.6, steady=False), None])
-    (cell,) = found.cells
+    result = collect([ran("REPS"), ran("REPS", seed=2, throughput_fraction=0.6, steady=False)])
+    (cell,) = result.cells
     assert (cell.throughput_fraction, cell.draws, cell.steady, cell.chosen_on) == (0.7, 2, False, True)
     assert cell.spread == pytest.approx(0.1414, abs=1e-4)
     (other,) = collect([ran("REPS", topology="D2")]).cells
@@ -106,7 +106,7 @@ def test_a_cell_is_the_mean_of_its_draws() -> None:
 
 
 def test_goals_name_the_cells_where_they_are_missed() -> None:
-    found = collect(
+    result = collect(
         [
             ran("SprayLERP", throughput_fraction=0.795),
             ran("REPS"),
@@ -120,8 +120,8 @@ def test_goals_name_the_cells_where_they_are_missed() -> None:
             ran("REPS", pattern="failed-link", load=None, recovery_us=10.0, rtt_us=20.0),
         ]
     )
-    assert [goal.met() for goal in goals(found)] == ["2 of 3", "0 of 1", "2 of 2", "0 of 1", "1 of 1"]
-    missed = [column.of(goals(found)[0]) for column in goals_table(found).columns][2]
+    assert [goal.met() for goal in goals(result)] == ["2 of 3", "0 of 1", "2 of 2", "0 of 1", "1 of 1"]
+    missed = [column.of(goals(result)[0]) for column in goals_table(result).columns][2]
     assert missed == "D1 unf heavy: 70.0%, REPS 80.0%"
 
 
@@ -132,8 +132,8 @@ def test_goals_compare_equal_draws_only() -> None:
 
 
 def test_a_scheme_that_left_messages_unfinished_has_no_tail() -> None:
-    found = collect([messages("SprayLERP", 70.0), messages("REPS", 10.0, unfinished=3)])
-    assert goals(found)[2].met() == "1 of 1"
+    result = collect([messages("SprayLERP", 70.0), messages("REPS", 10.0, unfinished=3)])
+    assert goals(result)[2].met() == "1 of 1"
 
 
 def test_the_document_is_made_of_the_runs_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,8 +180,8 @@ def test_the_links_of_hosts_bound_p99() -> None:
 
 
 def test_the_goal_says_what_hosts_links_alone_need() -> None:
-    found = collect([messages("SprayLERP", 70.0, least_p99_us=65.0), messages("TelemetryLERP", 100.0)])
-    assert [verdict.figures for verdict in goals(found)[1].missed] == ["0.70 (links of hosts: 0.65)"]
+    result = collect([messages("SprayLERP", 70.0, least_p99_us=65.0), messages("TelemetryLERP", 100.0)])
+    assert [verdict.figures for verdict in goals(result)[1].missed] == ["0.70 (links of hosts: 0.65)"]
 
 
 def test_lateness_is_a_distribution() -> None:
@@ -205,8 +205,8 @@ def test_kept_runs_are_read_back_and_added_to(tmp_path: Path) -> None:
     assert keep(file, store) == 2
     assert points_in(file, rivals.usual("normal")) == [points[0], points[1]]
     assert points_in(file, rivals.usual("normal"), ["D2"]) == []
-    found = reproduce(RIVALS, points[:2], Means(archive=file))
-    assert [cell.scheme for cell in found.collected.cells] == [points[0].scheme, points[1].scheme]
+    result = reproduce(RIVALS, points[:2], Means(archive=file))
+    assert [cell.scheme for cell in result.collected.cells] == [points[0].scheme, points[1].scheme]
 
 
 def test_both_simulators_get_the_same_messages() -> None:
@@ -223,8 +223,10 @@ def test_both_simulators_get_the_same_messages() -> None:
 def test_pages_have_both_simulators(tmp_path: Path) -> None:
     one = messages("REPS-NSCC", 120.0, topology=htsim.BOTH_TOPOLOGY, pattern="permutation", load=None)
     runs = [one, messages("SprayLERP", 70.0)]
-    known = json.loads(htsim.DATA.read_text())["runs"]
-    (mean,) = [r["mean"] for r in known if (r["pattern"], r["seed"], r["load_balancing"]) == ("permutation", 1, "reps")]
+    expected = json.loads(htsim.DATA.read_text())["runs"]
+    (mean,) = [
+        r["mean"] for r in expected if (r["pattern"], r["seed"], r["load_balancing"]) == ("permutation", 1, "reps")
+    ]
     assert f"| permutation | REPS-NSCC | 1 | 50.0 | {mean:.1f}" in every_cell(collect(runs))
     text = page(tmp_path / "rivals.md", runs)
     assert "also ran in uet-htsim" in text
@@ -236,11 +238,11 @@ def test_a_run_of_each_kind() -> None:
     for pattern, size in (("permutation", 0), ("permutation", 20_000), ("failed-link", 0)):
         what = rivals.RivalSelection((TINY,), (pattern,), (size,), ("SprayLERP",), 1, "quick")
         (point,) = rivals.select(what)
-        found = run(point)
-        assert found.pairs == 6
-        assert (found.fct_us is not None) is (size > 0)
-        assert (found.recovery_us is not None) is (pattern == "failed-link")
+        result = run(point)
+        assert result.pairs == 6
+        assert (result.fct_us is not None) is (size > 0)
+        assert (result.recovery_us is not None) is (pattern == "failed-link")
         if size:
-            assert found.unfinished == 0
+            assert result.unfinished == 0
         else:
-            assert 0 < (found.throughput_fraction or 0) <= 1
+            assert 0 < (result.throughput_fraction or 0) <= 1

@@ -49,9 +49,9 @@ def test_the_sweep_gives_every_candidate_the_same_time_draws_and_cells() -> None
 
 def test_larger_topologies_are_swept_with_the_best_of_the_smaller_ones() -> None:
     for name, (smaller, count) in tuning.SHORTLISTS.items():
-        found = tuning.candidates(name)
-        assert set(found) == set(tuning.HELD_OUT)
-        for one, some in found.items():
+        result = tuning.candidates(name)
+        assert set(result) == set(tuning.HELD_OUT)
+        for one, some in result.items():
             best = settings.stored().topologies[smaller].schemes[one].tried
             assert list(some) == [tried.setting for tried in best[:count]]
         assert tuning.candidates(name, whole=True) == settings.CANDIDATES
@@ -81,7 +81,7 @@ def test_the_best_on_average_is_chosen_and_what_failed_is_not() -> None:
         None if point is failed else replace(run("ShortestPath", rates[point.setting]), pattern=point.pattern)
         for point in points
     ]
-    choice = tuning.choices(results, points).schemes["ShortestPath"]
+    choice = tuning.choices([], points, results).schemes["ShortestPath"]
     assert choice.setting == candidates[1]
     assert [one.score for one in choice.tried] == [0.875, 0.375, 0.125]
     assert len(choice.tried[0].cells) == 6
@@ -93,9 +93,9 @@ def test_choices_are_kept_beside_those_of_other_topologies(tmp_path: Path) -> No
     one = settings.tried(Setting("dctcp", (9_000,)), {"unf 8": 0.51234})
     for topology in ("D2", "D1", "D2"):
         settings.write(file, settings.best(topology, {"unf": 1}, [("Benchmark", [one]), ("LERP", [])]))
-    found = settings.read(file).topologies
-    assert list(found) == ["D1", "D2"]
-    assert found["D1"].schemes["Benchmark"].tried == [one]
+    result = settings.read(file).topologies
+    assert list(result) == ["D1", "D2"]
+    assert result["D1"].schemes["Benchmark"].tried == [one]
     assert one.score == 0.5123
     file.write_text("{")
     with pytest.raises(DetourError, match=r"chosen\.json"):
@@ -107,19 +107,19 @@ def test_topologies_without_a_sweep_take_the_nearest(monkeypatch: pytest.MonkeyP
         tried = settings.tried(Setting("dctcp", (k,)), {"unf 8": 0.5})
         return settings.best(name, {}, [("TelemetryLERP", [tried])])
 
-    known = settings.StoredSettings(
+    expected = settings.StoredSettings(
         {name: choices(name, k) for name, k in (("D1", 1_000), ("D2", 2_000), ("D3", 3_000))}
     )
-    monkeypatch.setattr(settings, "stored", lambda: known)
+    monkeypatch.setattr(settings, "stored", lambda: expected)
     for spec, k in (("d1", 1_000), ("dragonfly:p=4,a=4,h=2", 1_000), ("dragonfly:p=2,a=8,h=4", 2_000), ("d3", 3_000)):
         assert settings.chosen(parse_topology(spec), scheme("TelemetryLERP")).ecn_bytes == (k,)
     assert settings.chosen(parse_topology("d1"), scheme("Benchmark")) == setting_of(scheme("Benchmark"))
 
 
 def test_what_is_stored_was_tried() -> None:
-    for name, found in settings.stored().topologies.items():
-        assert found.topology == name
-        for one, choice in found.schemes.items():
+    for name, result in settings.stored().topologies.items():
+        assert result.topology == name
+        for one, choice in result.schemes.items():
             assert {each.setting for each in choice.tried} == set(tuning.candidates(name)[one]), (name, one)
             assert choice.tried[0].score == max(each.score for each in choice.tried)
             assert choice.setting == choice.tried[0].setting
@@ -160,18 +160,17 @@ def test_a_point_without_an_addition() -> None:
 
 def test_what_an_addition_is_worth() -> None:
     def cell(wire: float, seed: int, without: str | None = None, steady: bool = True) -> NonshortestRun:
-        found = run("TelemetryLERP", wire, seed=seed)
-        return replace(found, steady=steady) if without is None else replace(found, steady=steady, without=without)
+        result = run("TelemetryLERP", wire, seed=seed)
+        return replace(result, steady=steady) if without is None else replace(result, steady=steady, without=without)
 
-    found = ablation.collect(
+    result = ablation.collect(
         [
             *(cell(110.0, seed) for seed in (1, 2, 3)),
             *(cell(wire, seed, "own_share") for seed, wire in ((1, 100.0), (2, 110.0))),
             cell(220.0, 1, "empty_gain", steady=False),
-            None,
         ]
     )
-    worth = {row.name: row.worth for row in found.settings}
+    worth = {row.name: row.worth for row in result.settings}
     (own,), (empty,) = worth["own_share"], worth["empty_gain"]
     assert (own.draws, own.gain, own.spread, own.steady) == (2, 4.76, 7.07, True)
     assert (empty.gain, empty.spread, empty.steady) == (-50.0, None, False)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from detour.base.errors import DetourError
 from detour.base.records import as_json
 from detour.base.times import US
-from detour.experiments.sim import report
+from detour.experiments.sim import figures, report
 from detour.experiments.sim.patterns import NAMED_WORKLOADS
 from detour.experiments.sim.results import by_size, result_of
 from detour.experiments.sim.run import SimRun, run_workload
@@ -29,8 +29,8 @@ D1 = parse_topology("d1")
 RATE = 100_000_000_000
 
 
-def simulated(workload: str, topology: Topology = LEAF_SPINE, name: str = "LERP-shortest", **said: object) -> SimRun:
-    chosen = settings_of(topology, SimOptions(scheme=name, **said))  # type: ignore[arg-type]
+def simulated(workload: str, topology: Topology = LEAF_SPINE, name: str = "LERP-shortest", **options: object) -> SimRun:
+    chosen = settings_of(topology, SimOptions(scheme=name, **options))  # type: ignore[arg-type]
     return run_workload(topology, open_workload(workload, topology, chosen.links.rate_bps, chosen.seed), chosen)
 
 
@@ -53,14 +53,14 @@ def test_a_flow_alone_has_no_slowdown(name: str, size: str) -> None:
 def test_a_known_run() -> None:
     """Two flows over one link of 100 Gb/s: 1000 packets of 1102 bytes, 88.16 ns each, from each of two senders."""
     run = simulated("incast:senders=2,bytes=1e6,seed=3")
-    found = result_of(run)
-    assert (found.flows, found.completed, found.bytes, found.delivered_bytes) == (2, 2, 2_000_000, 2_000_000)
-    assert found.drops == 0
+    result = result_of(run)
+    assert (result.flows, result.completed, result.bytes, result.delivered_bytes) == (2, 2, 2_000_000, 2_000_000)
+    assert result.drops == 0
     link = 2000 * 1102 * 8 / 100e9
-    assert link < found.seconds < link * 1.1
-    assert found.wire_gbps == pytest.approx(2000 * 1102 * 8e-9 / found.seconds, abs=1e-3)
-    assert found.slowdown.p50 == pytest.approx(2, abs=0.25)
-    assert found.steps == ()
+    assert link < result.seconds < link * 1.1
+    assert result.wire_gbps == pytest.approx(2000 * 1102 * 8e-9 / result.seconds, abs=1e-3)
+    assert result.slowdown.p50 == pytest.approx(2, abs=0.25)
+    assert result.steps == ()
 
 
 GOLDEN = [
@@ -76,15 +76,15 @@ def test_runs_are_what_they_were(
     workload: str, topology: Topology, name: str, end_ps: int, mean: float, slowdown: float, steps: list[float]
 ) -> None:
     run = simulated(workload, topology, name)
-    found = result_of(run)
+    result = result_of(run)
     assert run.end_ps == end_ps
-    assert (found.fct_us.mean, found.slowdown.mean) == (mean, slowdown)
-    assert [step.us for step in found.steps] == steps
+    assert (result.fct_us.mean, result.slowdown.mean) == (mean, slowdown)
+    assert [step.us for step in result.steps] == steps
 
 
 def test_the_same_seed_gives_the_same_bytes() -> None:
-    said: dict[str, Any] = {"loss": "0.002", "seed": "5"}
-    one, two = (as_json(result_of(simulated("permutation:bytes=100k", **said))) for _ in range(2))
+    options: dict[str, Any] = {"loss": "0.002", "seed": "5"}
+    one, two = (as_json(result_of(simulated("permutation:bytes=100k", **options))) for _ in range(2))
     assert one == two
     other = as_json(result_of(simulated("permutation:bytes=100k", loss="0.002", seed="6")))
     assert other != one
@@ -92,11 +92,11 @@ def test_the_same_seed_gives_the_same_bytes() -> None:
 
 
 def test_keys_of_the_document_are_the_contract() -> None:
-    found = as_json(result_of(simulated("permutation:bytes=10k")))
+    result = as_json(result_of(simulated("permutation:bytes=10k")))
     keys = "flows completed bytes delivered_bytes fct_us slowdown steps wire_gbps drops seconds"
     keys += " ended_by incomplete virtual_s"
-    assert list(found) == keys.split()
-    assert list(found["fct_us"]) == list(found["slowdown"]) == ["mean", "p50", "p95", "p99", "p999"]
+    assert list(result) == keys.split()
+    assert list(result["fct_us"]) == list(result["slowdown"]) == ["mean", "p50", "p95", "p99", "p999"]
 
 
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -110,22 +110,22 @@ def test_every_byte_is_delivered_or_missing(loss: str, buffer: str, duration: st
     """Whatever is lost, however early the run ends: nothing is delivered that was not sent, nothing twice, and a flow
     is complete only if all of its bytes have arrived."""
     run = simulated("permutation:bytes=50k", loss=loss, buffer=buffer, duration=duration, seed=str(seed))
-    found = result_of(run)
+    result = result_of(run)
     columns = report.flow_columns(run)
-    assert found.delivered_bytes == columns["delivered"].sum() <= found.bytes
+    assert result.delivered_bytes == columns["delivered"].sum() <= result.bytes
     assert (columns["delivered"] <= columns["bytes"]).all()
     complete = ~np.isnan(columns["fct_us"])
-    assert complete.sum() == found.completed
+    assert complete.sum() == result.completed
     assert (columns["delivered"][complete] == columns["bytes"][complete]).all()
     assert (columns["slowdown"][complete] >= 1).all()
-    assert found.seconds * 1e6 <= {"7us": 7, "60us": 60, "5ms": 5000}[duration]
+    assert result.seconds * 1e6 <= {"7us": 7, "60us": 60, "5ms": 5000}[duration]
 
 
 def test_a_link_that_fails_is_routed_around() -> None:
     """Both links of a leaf's hosts' only other leaf go by two spines; one of them dies."""
-    said = {"fail": ("s0-s2@5us",), "duration": "3ms"}
-    quiet = simulated("permutation:bytes=300k,seed=2", name="LERP-shortest", **said)
-    mended = simulated("permutation:bytes=300k,seed=2", name="LERP-shortest", reroute_after="50us", **said)
+    options = {"fail": ("s0-s2@5us",), "duration": "3ms"}
+    quiet = simulated("permutation:bytes=300k,seed=2", name="LERP-shortest", **options)
+    mended = simulated("permutation:bytes=300k,seed=2", name="LERP-shortest", reroute_after="50us", **options)
     assert result_of(mended).completed == 8
     assert result_of(mended).drops > 0
     assert result_of(mended).seconds < result_of(quiet).seconds
@@ -231,8 +231,8 @@ def test_files_hold_the_run(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     report.write(folder, run)
     document = json.loads((folder / "result.json").read_text())
-    found = json.loads(json.dumps(as_json(result_of(run))))
-    assert {key: document[key] for key in found} == found
+    result = json.loads(json.dumps(as_json(result_of(run))))
+    assert {key: document[key] for key in result} == result
     assert sum(each["flows"] for each in document["by_size"]) == document["flows"] == len(run.graph)
     rows = list(csv.DictReader((folder / "flows.csv").open()))
     assert sum(int(row["delivered"]) for row in rows) == document["delivered_bytes"]
@@ -259,15 +259,15 @@ def test_link_use_adds_up_to_what_was_sent() -> None:
 
 def test_runs_without_a_complete_flow_are_shown_as_such(tmp_path: Path) -> None:
     run = simulated("permutation:bytes=1e6", duration="5us")
-    found = result_of(run)
-    assert (found.completed, found.fct_us.mean, found.slowdown.p999) == (0, None, None)
+    result = result_of(run)
+    assert (result.completed, result.fct_us.mean, result.slowdown.p999) == (0, None, None)
     assert by_size(run)[0].completed == 0
-    report.plot(tmp_path / "empty.png", run)
+    figures.draw(tmp_path / "empty.png", run)
     assert (tmp_path / "empty.png").stat().st_size > 1000
 
 
-def ran(topology: Topology, rows: list[tuple[float, ...]], name: str = "SprayLERP", **said: object) -> SimRun:
-    chosen = settings_of(topology, SimOptions(scheme=name, **said))  # type: ignore[arg-type]
+def ran(topology: Topology, rows: list[tuple[float, ...]], name: str = "SprayLERP", **options: object) -> SimRun:
+    chosen = settings_of(topology, SimOptions(scheme=name, **options))  # type: ignore[arg-type]
     return run_workload(topology, workload_of_rows("rows", rows, topology), chosen)
 
 
@@ -275,24 +275,24 @@ FAR_APART = [(0, 5, 1000, 0.0), (1, 5, 1000, 1.5)]
 
 
 def test_a_run_goes_on_until_all_is_delivered() -> None:
-    found = result_of(ran(LEAF_SPINE, FAR_APART))
-    assert (found.completed, found.ended_by, found.incomplete) == (2, "delivered", 0)
-    assert found.virtual_s == found.seconds == pytest.approx(1.5, rel=1e-4)
+    result = result_of(ran(LEAF_SPINE, FAR_APART))
+    assert (result.completed, result.ended_by, result.incomplete) == (2, "delivered", 0)
+    assert result.virtual_s == result.seconds == pytest.approx(1.5, rel=1e-4)
 
 
 def test_a_duration_that_cuts_off_flows_says_so() -> None:
-    found = result_of(ran(LEAF_SPINE, FAR_APART, duration="1s"))
-    assert (found.completed, found.ended_by, found.incomplete, found.virtual_s) == (1, "duration", 1, 1.0)
+    result = result_of(ran(LEAF_SPINE, FAR_APART, duration="1s"))
+    assert (result.completed, result.ended_by, result.incomplete, result.virtual_s) == (1, "duration", 1, 1.0)
     assert result_of(ran(LEAF_SPINE, FAR_APART, duration="2s")).ended_by == "delivered"
 
 
 @pytest.mark.parametrize("name", ["SprayLERP", "TelemetryGBN"])
 def test_a_dead_path_is_found_out(name: str) -> None:
     run = ran(LEAF_SPINE, FAR_APART, name, fail=("h1-s0@1s",))
-    found = result_of(run)
-    assert (found.completed, found.ended_by, found.incomplete) == (1, "stuck", 1)
+    result = result_of(run)
+    assert (result.completed, result.ended_by, result.incomplete) == (1, "stuck", 1)
     assert run.cause == "1 flows were given up: for 500 ms nothing came back"
-    assert found.virtual_s < 10
+    assert result.virtual_s < 10
 
 
 @pytest.mark.parametrize("name", ["SprayLERP", "TelemetryGBN"])

@@ -8,6 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from detour.base.errors import DetourError
+from detour.experiments.running import INTERVALS, RunTimes, jain
 from detour.experiments.steady import BATCH_INTERVALS, judge, spread
 
 COUNT = 300
@@ -57,24 +59,24 @@ def test_a_climb_that_passes_a_tolerance_on_neighbouring_windows_is_rejected() -
 
 def test_the_warm_up_is_cut_off() -> None:
     rates = [10.0] * 60 + [100.0, 101.0] * 120
-    found = judge(rates)
-    assert found.steady
-    assert found.begin == 60
-    assert found.mean == pytest.approx(100.5, abs=0.2)
+    result = judge(rates)
+    assert result.steady
+    assert result.begin == 60
+    assert result.mean == pytest.approx(100.5, abs=0.2)
 
 
 def test_a_late_step_leaves_its_second_half_and_no_word_of_steadiness() -> None:
-    found = judge([10.0] * 200 + [100.0] * 100)
-    assert not found.steady
-    assert found.begin == 150
-    assert found.mean == pytest.approx(70.0)
+    result = judge([10.0] * 200 + [100.0] * 100)
+    assert not result.steady
+    assert result.begin == 150
+    assert result.mean == pytest.approx(70.0)
 
 
 @pytest.mark.parametrize("count", [1, 7, 99])
 def test_few_intervals_are_never_steady(count: int) -> None:
-    found = judge([5.0] * count)
-    assert not found.steady
-    assert found.mean == 5.0
+    result = judge([5.0] * count)
+    assert not result.steady
+    assert result.mean == 5.0
 
 
 def test_nothing_is_not_steady() -> None:
@@ -84,10 +86,32 @@ def test_nothing_is_not_steady() -> None:
 
 
 def test_the_rest_of_a_batch_goes_at_the_front() -> None:
-    found = judge([0.0] * 3 + [5.0] * (20 * BATCH_INTERVALS))
-    assert (found.begin, found.mean, found.steady) == (3, 5.0, True)
+    result = judge([0.0] * 3 + [5.0] * (20 * BATCH_INTERVALS))
+    assert (result.begin, result.mean, result.steady) == (3, 5.0, True)
 
 
 def test_spread() -> None:
     assert spread([1.0]) is None
     assert spread([1.0, 3.0]) == pytest.approx(2**0.5)
+
+
+# -- times of runs, and fairness -----------------------------------------------------------------------------
+
+
+def test_a_run_has_as_many_intervals_whatever_its_time() -> None:
+    for time_us in (300, 1_600, 24_000):
+        assert RunTimes(virtual_us=time_us).interval_ps * INTERVALS == pytest.approx(time_us * 1_000_000, abs=INTERVALS)
+
+
+@pytest.mark.parametrize(
+    ("times", "rule"), [({"virtual_us": 299}, "too short"), ({"virtual_us": 999, "tolerance": 1.0}, "no fraction")]
+)
+def test_runs_that_cannot_be_judged(times: dict, rule: str) -> None:
+    with pytest.raises(DetourError, match=rule):
+        RunTimes(**times)
+
+
+def test_jain() -> None:
+    assert jain(np.array([5, 5, 5, 5])) == 1
+    assert jain(np.array([1, 0, 0, 0])) == pytest.approx(0.25)
+    assert jain(np.array([1.0, 3.0])) == pytest.approx(16 / 20)

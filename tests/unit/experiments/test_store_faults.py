@@ -5,12 +5,9 @@ from __future__ import annotations
 
 import os
 import random
-import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +15,7 @@ import pytest
 
 from detour.base import cache
 from detour.experiments.store import Store
+from tests.full_disk import small_files
 
 _KEEP_ON = """
 import sys
@@ -79,24 +77,14 @@ def test_a_process_killed_while_it_writes(tmp_path: Path) -> None:
         command = [sys.executable, "-c", _KEEP_ON, str(path), "0"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
-            said = [int(process.stdout.readline()) for _ in range(rng.randrange(1, 30))]
+            options = [int(process.stdout.readline()) for _ in range(rng.randrange(1, 30))]
             process.send_signal(signal.SIGKILL)
-            said += [int(line) for line in process.stdout.read().split("\n")[:-1]]
-        there = whole(Store(path, "v"), before + len(said) + 100)
-        assert set(said) <= set(there)  # what it said to be kept is kept
+            options += [int(line) for line in process.stdout.read().split("\n")[:-1]]
+        there = whole(Store(path, "v"), before + len(options) + 100)
+        assert set(options) <= set(there)  # what it said to be kept is kept
         assert there == list(range(len(there)))  # and nothing was computed twice or left out
-        assert said[0] == before
+        assert options[0] == before
         before = len(there)
-
-
-@contextmanager
-def files_no_longer_than(size: int) -> Iterator[None]:
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_a_full_disk_costs_one_line_and_no_result(
@@ -106,7 +94,7 @@ def test_a_full_disk_costs_one_line_and_no_result(
     path = tmp_path / "store"
     store = Store(path, "v")
     store.add(point(0), result(0), 0.0)
-    with files_no_longer_than(path.stat().st_size + 10):
+    with small_files(path.stat().st_size + 10):
         for x in (1, 2):
             store.add(point(x), result(x), 0.0)
     assert caplog.messages == [f"detour: going on without keeping points in {path}: File too large"]

@@ -35,9 +35,9 @@ def test_all_pairs_are_drawn_once() -> None:
 def test_groups_of_the_adversarial_patterns() -> None:
     for seed in range(20):
         assert len(groups(sample(D1, "adv1", 64, seed))) == 1
-        found = groups(sample(D1, "adv2", 512, seed))
-        assert len({to for _, to in found}) == 1
-        assert len(found) == 8
+        result = groups(sample(D1, "adv2", 512, seed))
+        assert len({to for _, to in result}) == 1
+        assert len(result) == 8
     assert len({next(iter(groups(sample(D1, "adv1", 4, seed)))) for seed in range(50)}) > 30
 
 

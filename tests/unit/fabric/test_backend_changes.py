@@ -73,13 +73,10 @@ def own(folder: Path, change: str = "") -> str:
 
 
 def test_a_program_with_the_same_tables_runs(tmp_path: Path) -> None:
-    session = boot(UpOptions("engine", TOPOLOGY, program=own(tmp_path)))
-    try:
+    with boot(UpOptions("engine", TOPOLOGY, program=own(tmp_path))) as session:
         assert session.fabric.terms.pipeline.own
         assert session.verify().verified
         assert session.send("h0", "h1", 5_000).bytes_ok == 5_000
-    finally:
-        session.close()
 
 
 def test_a_program_without_them_is_refused_by_name(tmp_path: Path) -> None:

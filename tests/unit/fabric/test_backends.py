@@ -26,6 +26,7 @@ from detour.fabric.traffic.streams import PatternSink, PatternSource
 from detour.hosts.verbs import Path
 from detour.topo import Failure, parse_topology
 from detour.topo.failures import NONE
+from tests.unit.fabric.sessions import TARGETS, up
 
 TOPOLOGY = parse_topology("leaf-spine:leaves=2,spines=2,hosts=1")
 SENDER, RECEIVER = 0, 1
@@ -41,28 +42,12 @@ MAKE: dict[str, Callable[[], Fabric]] = {
     "virtual": virtual,
     "bmv2": lambda: Bmv2Fabric(TOPOLOGY),
 }
-BACKENDS = ["engine", "virtual", pytest.param("bmv2", marks=pytest.mark.bmv2)]
 
 
-def up(make: Callable[[], Fabric]) -> Session:
-    """A fabric with its tables."""
-    fabric = make()
-    fabric.start()
-    session = Session(fabric)
-    try:
-        session.connect()
-        session.provision()
-    except BaseException:
-        session.close()
-        raise
-    return session
-
-
-@pytest.fixture(scope="module", params=BACKENDS)
+@pytest.fixture(scope="module", params=TARGETS)
 def session(request: pytest.FixtureRequest) -> Iterator[Session]:
-    running = up(MAKE[request.param])
-    yield running
-    running.close()
+    with up(MAKE[request.param]()) as running:
+        yield running
 
 
 @pytest.fixture
@@ -200,10 +185,10 @@ def test_captures_can_be_read(session: Session, fabric: Fabric, tmp_path: File) 
     assert {packet[IPv6].dst for packet in seen} == {fabric.context(host).address for host in (SENDER, RECEIVER)}
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", TARGETS)
 def test_nothing_is_left_behind(backend: str) -> None:
     before = set(threading.enumerate())
-    session = up(MAKE[backend])
+    session = up(MAKE[backend]())
     transfer(session)
     (address, *_) = {target.address for target in session.fabric.targets()}
     socket = File(address.removeprefix("unix:"))
@@ -217,20 +202,15 @@ def test_nothing_is_left_behind(backend: str) -> None:
 # -- what is particular to virtual time ---------------------------------------------------------------------
 
 
-def course() -> tuple[float, list[int], int]:
-    session = up(virtual)
-    try:
-        return transfer(session, 40), session.fabric.hs.qp["st_packets"].tolist(), session.fabric.now_ps
-    finally:
-        session.close()
-
-
 def test_control_planes_take_no_virtual_time_and_runs_can_be_repeated() -> None:
-    session = up(virtual)
-    session.verify()
-    session.counters()
-    assert session.fabric.now_ps == 0
-    session.close()
+    def course() -> tuple[float, list[int], int]:
+        with up(virtual()) as session:
+            return transfer(session, 40), session.fabric.hs.qp["st_packets"].tolist(), session.fabric.now_ps
+
+    with up(virtual()) as session:
+        session.verify()
+        session.counters()
+        assert session.fabric.now_ps == 0
     assert course() == course()
 
 
@@ -240,8 +220,7 @@ def test_tables_are_the_same_put_in_directly_or_over_p4runtime() -> None:
     def held(session: Session) -> Plan:
         return session.control.read()
 
-    session = up(virtual)
-    try:
+    with up(virtual()) as session:
         assert isinstance(session.fabric, VirtualFabric)
         wanted = held(session)
         failures = frozenset({Failure("link", TOPOLOGY.link("s0-s2").index)})
@@ -252,8 +231,6 @@ def test_tables_are_the_same_put_in_directly_or_over_p4runtime() -> None:
         assert without != wanted
         session.heal()
         assert held(session) == wanted
-    finally:
-        session.close()
     with virtual() as fabric:
         rows = {device: _sizes(fabric, device) for device in fabric.states}
         assert fabric.replan(failures) > 0

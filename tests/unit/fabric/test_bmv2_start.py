@@ -7,7 +7,9 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from detour.base.errors import DetourError
 from detour.engine.p4runtime import P4RuntimeServer
 from detour.fabric.backends.bmv2 import switch as bmv2_switch
 from detour.fabric.backends.bmv2.switch import SwitchProcess
+from detour.topo import parse_topology
 from tests.unit.p4runtime.harness import FakeNetwork
 from tests.waiting import PATIENCE_S
 
@@ -45,21 +48,11 @@ print(interrupted)
 """
 
 
-class _Child:
-    """What `subprocess.Popen` makes, as far as it is asked."""
-
-    def __init__(self, ended: int | None = None) -> None:
-        self.ended = ended
-
-    def poll(self) -> int | None:
-        return self.ended
-
-
 def waiting_for(path: str, ended: int | None = None) -> SwitchProcess:
     """A switch whose process is not there; whoever listens at `path` is taken for it."""
     process: Any = SwitchProcess.__new__(SwitchProcess)
-    process.switch = type("Named", (), {"name": "s0", "device_id": 1})
-    process.process = _Child(ended)
+    process.switch = SimpleNamespace(name="s0", device_id=1)
+    process.process = SimpleNamespace(poll=lambda: ended)
     process._socket = Path(path)
     process._log = Path(path).with_name("log")
     return process
@@ -105,3 +98,40 @@ def test_it_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     (tmp_path / "log").touch()
     with pytest.raises(DetourError, match="s0: simple_switch_grpc does not answer: it said nothing"):
         waiting_for(str(tmp_path / "p4rt")).wait_ready()
+
+
+# -- the Thrift port, which opens after P4Runtime's ----------------------------------------------------------
+
+
+def process_at(port: int, ended: int | None = None, before: Callable[[], None] = lambda: None) -> SwitchProcess:
+    """A switch whose Thrift port is `port` of this machine. `before`: happens before each attempt to connect."""
+
+    def run(function: Callable[..., Any], *arguments: Any) -> Any:
+        before()
+        return function(*arguments)
+
+    found = object.__new__(SwitchProcess)
+    found.switch = parse_topology("d1").switches[3]
+    found.process = SimpleNamespace(poll=lambda: ended)  # type: ignore[assignment]
+    found._namespace = SimpleNamespace(run=run)  # type: ignore[assignment]
+    found._thrift_port = port
+    return found
+
+
+def test_a_port_that_is_opened_a_little_later() -> None:
+    """BMv2 says that it is ready before the thread that serves Thrift listens."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        attempts = iter((lambda: None, lambda: None, server.listen))
+        found = process_at(server.getsockname()[1], before=lambda: next(attempts)())
+        found.thrift().close()
+    assert next(attempts, None) is None
+
+
+@pytest.mark.parametrize("ended", [None, 1])
+def test_a_port_that_is_never_opened(monkeypatch: pytest.MonkeyPatch, ended: int | None) -> None:
+    monkeypatch.setattr(bmv2_switch, "_THRIFT_SECONDS", 0.05)
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        with pytest.raises(DetourError, match=r"switch s3: Thrift port .* needs? a BMv2 that is built with Thrift"):
+            process_at(server.getsockname()[1], ended).thrift()

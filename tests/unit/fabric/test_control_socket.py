@@ -151,14 +151,13 @@ def test_stopping_cancels_what_is_under_way(operations: Operations, tmp_path: Pa
     assert answers == ["never seen"]
 
 
-def test_nobody_listens(tmp_path: Path) -> None:
-    with pytest.raises(DetourError, match="no fabric is up"):
-        call(tmp_path / "nothing.sock", "add", {})
-
-
-def test_a_path_too_long(tmp_path: Path) -> None:
-    with pytest.raises(DetourError, match="longer than 107 bytes; set XDG_RUNTIME_DIR"):
-        call(tmp_path / ("x" * 120), "add", {})
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("nothing.sock", "no fabric is up"), ("x" * 120, "longer than 107 bytes; set XDG_RUNTIME_DIR")],
+)
+def test_nobody_listens(tmp_path: Path, name: str, text: str) -> None:
+    with pytest.raises(DetourError, match=text):
+        call(tmp_path / name, "add", {})
 
 
 # -- descriptors, threads and clients that want nothing

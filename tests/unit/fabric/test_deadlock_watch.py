@@ -15,7 +15,7 @@ from detour.base.times import US
 from detour.cli import main
 from detour.control.expander.routes import PathPolicy, compute
 from detour.experiments.fcplus import deadlock
-from detour.experiments.fcplus.packet_level import select
+from detour.experiments.fcplus.experiment import packet_level
 from detour.experiments.fcplus.results import StuckPoint
 from detour.experiments.nonshortest import deadlock as figure_2
 from detour.fabric.backends.virtual.fabric import VirtualFabric
@@ -35,7 +35,7 @@ from detour.topo import parse_topology
 from detour.topo.expander import fcplus
 from detour.topo.failures import parse_failure
 
-DOWN = [point for point in select(False) if isinstance(point, StuckPoint) and isinstance(point.fail, str)]
+DOWN = [point for point in packet_level(False) if isinstance(point, StuckPoint) and isinstance(point.fail, str)]
 
 
 def test_three_failed_links_lock_up_what_has_no_class_behind_the_last_one(caplog: pytest.LogCaptureFixture) -> None:

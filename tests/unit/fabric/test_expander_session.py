@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path as File
 
@@ -19,8 +18,6 @@ from detour.base.records import as_json
 from detour.control import schema
 from detour.control.entries import Action, DefaultAction, Entity, TableEntry
 from detour.control.expander.routes import PathPolicy, compute
-from detour.fabric.backends.virtual.fabric import VirtualFabric
-from detour.fabric.backends.virtual.scheme import LinkSettings, RunSettings
 from detour.fabric.daemon.daemon import UpOptions, boot
 from detour.fabric.operations.results import ReroutedSenders
 from detour.fabric.operations.session import Session
@@ -32,6 +29,7 @@ from detour.topo import parse_topology
 from detour.topo.expander import fcplus
 from detour.topo.expander.booted import expander_of
 from detour.topo.paths import named_switches
+from tests.unit.fabric.sessions import IN_REAL_TIME, TARGETS, on
 
 NETWORK = fcplus(8, 4, 3, hosts=1, seed=1)
 
@@ -53,19 +51,16 @@ def dscps_on(folder: File, switch: int, neighbour: int) -> list[int]:
     return [packet.tc >> 2 for packet in found]
 
 
-@pytest.mark.parametrize("target", ["engine", pytest.param("bmv2", marks=pytest.mark.bmv2)])
+@pytest.mark.parametrize("target", IN_REAL_TIME)
 def test_a_path_that_turns_changes_its_priority_there(target: str, tmp_path: File) -> None:
     switches, priorities = turning_path()
     assert set(priorities) == {0, 1}
-    session = boot(UpOptions(target, NETWORK.spec, pcap=str(tmp_path)))
-    try:
+    with boot(UpOptions(target, NETWORK.spec, pcap=str(tmp_path))) as session:
         assert session.verify().verified
         usid = ",".join(f"s{switch}" for switch in switches[1:])
         result = session.send(f"h{switches[0]}", f"h{switches[-1]}", 3000, usid=usid)
         assert result.bytes_ok == 3000
         assert result.paths[0].switches == [f"s{switch}" for switch in switches]
-    finally:
-        session.close()
     for (here, there), priority in zip(pairwise(switches), priorities, strict=True):
         seen = dscps_on(tmp_path, here, there)
         assert len(seen) >= 3
@@ -75,20 +70,10 @@ def test_a_path_that_turns_changes_its_priority_there(target: str, tmp_path: Fil
 # -- what is proven of what switches hold -----------------------------------------------------------------
 
 
-@pytest.fixture(scope="module", params=["engine", pytest.param("bmv2", marks=pytest.mark.bmv2)])
+@pytest.fixture(scope="module", params=IN_REAL_TIME)
 def session(request: pytest.FixtureRequest) -> Iterator[Session]:
-    running = boot(UpOptions(request.param, NETWORK.spec))
-    yield running
-    running.close()
-
-
-@contextmanager
-def boot_of(spec: str) -> Iterator[Session]:
-    running = boot(UpOptions("engine", parse_topology(spec).spec))
-    try:
+    with boot(UpOptions(request.param, NETWORK.spec)) as running:
         yield running
-    finally:
-        running.close()
 
 
 def held(session: Session) -> dict[int, list[Entity]]:
@@ -169,27 +154,21 @@ def test_what_is_down_counts(session: Session) -> None:
 
 
 def test_only_expanders_are_proven() -> None:
-    with boot_of("leaf-spine:leaves=2,spines=2,hosts=1") as running, pytest.raises(DetourError, match="is no expander"):
+    with (
+        on("engine", "leaf-spine:leaves=2,spines=2,hosts=1") as running,
+        pytest.raises(DetourError, match="is no expander"),
+    ):
         running.prove()
 
 
 @pytest.mark.parametrize("spec", ["jellyfish:n=8,s=4,hosts=1", "equal-cost-clos:servers=8,switches=4,p=6"])
 def test_other_expanders_hold_the_same_proof(spec: str) -> None:
-    with boot_of(spec) as running:
+    with on("engine", parse_topology(spec).spec) as running:
         assert running.verify().verified
         assert running.prove(4).deadlock_free
 
 
 # -- senders whose list has lost a link -------------------------------------------------------------------
-
-
-def in_virtual_time() -> Session:
-    fabric = VirtualFabric(NETWORK.topology, scheme_of("2L", 2), RunSettings(LinkSettings(10**9), payload=True))
-    fabric.start()
-    running = Session(fabric)
-    running.connect()
-    running.provision()
-    return running
 
 
 class Sending:
@@ -230,11 +209,10 @@ class Sending:
         assert ends == [(None, self.length, 0)] * len(self.flows)
 
 
-@pytest.fixture(params=["engine", "virtual", pytest.param("bmv2", marks=pytest.mark.bmv2)])
+@pytest.fixture(params=TARGETS)
 def sending_session(request: pytest.FixtureRequest) -> Iterator[Session]:
-    running = in_virtual_time() if request.param == "virtual" else boot(UpOptions(request.param, NETWORK.spec))
-    yield running
-    running.close()
+    with on(request.param, NETWORK.spec, scheme_of("2L", 2)) as running:
+        yield running
 
 
 def through(lists: Sequence[Sequence[int] | None], link: Sequence[int]) -> list[int]:
@@ -289,8 +267,7 @@ def test_senders_avoid_what_fails_and_return(sending_session: Session, monkeypat
 def test_senders_in_a_network_from_a_file_avoid_what_fails_and_return(tmp_path: File) -> None:
     graph = networkx.random_regular_graph(4, 9, seed=2)
     networkx.write_edgelist(graph, tmp_path / "net.edges", data=False)
-    session = boot(UpOptions("engine", f"graph:{tmp_path}/net.edges,grown=1"))
-    try:
+    with boot(UpOptions("engine", f"graph:{tmp_path}/net.edges,grown=1")) as session:
         network = expander_of(session.topology)
         assert network.size == 10
         routes = compute(network, PathPolicy(1, 2, max_hops=5))
@@ -311,8 +288,6 @@ def test_senders_in_a_network_from_a_file_avoid_what_fails_and_return(tmp_path: 
         assert healed.senders == ReroutedSenders(moved=0, returned=len(hit), by_address=0)
         assert sending.lists() == own
         sending.done()
-    finally:
-        session.close()
 
 
 def test_who_begins_while_a_link_is_down_avoids_it_as_well(session: Session) -> None:
@@ -364,3 +339,25 @@ def test_who_was_rerouted_by_hand_stays_there(session: Session) -> None:
     session.heal()
     assert sending.lists() == [chosen]
     sending.done()
+
+
+# -- networks from files ------------------------------------------------------------------------------------
+
+
+def test_a_network_from_a_file_is_booted(tmp_path: File) -> None:
+    path = tmp_path / "house.edges"
+    path.write_text("a b\nb c {'speed': 2}\nc d\nd e\ne a {'delay_us': 50}\na c\n")
+    with on("engine", f"graph:{path}") as session:
+        assert session.verify().verified
+        assert session.send("h0", "h3", 3000).bytes_ok == 3000
+        assert session.send("h1", "h4", 3000, usid="s2,s3,s4").paths[0].switches == ["s1", "s2", "s3", "s4"]
+
+
+def test_a_table_of_links_is_booted(tmp_path: File) -> None:
+    """The links between switches are faster and longer than those of hosts."""
+    path = tmp_path / "net.csv"
+    path.write_text("a,b,gbps,delay_ns\nh0,s0,100,\nh1,s2,100,\ns0,s1,400,500\ns1,s2,400,\ns0,s3,,\ns3,s2,,\n")
+    with on("engine", str(path)) as session:
+        assert session.verify().verified
+        assert session.send("h0", "h1", 3000).bytes_ok == 3000
+        assert session.topology.spec.startswith(f"{path}#")

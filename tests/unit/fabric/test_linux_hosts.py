@@ -21,6 +21,7 @@ from detour.fabric.linux.hosts import request
 from detour.fabric.operations.session import Session
 from detour.fabric.records import LinuxHost
 from detour.topo import parse_topology
+from tests.unit.fabric.sessions import up
 from tests.waiting import PATIENCE_S, until
 
 pytestmark = [pytest.mark.kernel, pytest.mark.skipif(keeper.missing() is not None, reason=str(keeper.missing()))]
@@ -117,12 +118,7 @@ class Inside:
 
 @contextmanager
 def booted(hosts: str, netns: str | None = None) -> Iterator[Inside]:
-    with ExitStack() as stack:
-        fabric = EngineFabric(TOPOLOGY, SETTINGS, linux=request(TOPOLOGY, hosts, netns))
-        fabric.start()
-        session = stack.enter_context(Session(fabric))
-        session.connect()
-        session.provision()
+    with up(EngineFabric(TOPOLOGY, SETTINGS, linux=request(TOPOLOGY, hosts, netns))) as session:
         yield Inside(session)
 
 
@@ -241,12 +237,7 @@ def test_other_ways_to_an_interface(
 @pytest.mark.bmv2
 def test_the_same_on_bmv2() -> None:
     settings = replace(BMV2, rate_bps=20_000_000, queue_packets=320)
-    with ExitStack() as stack:
-        fabric = Bmv2Fabric(TOPOLOGY, settings, linux=request(TOPOLOGY, f"h0,{THERE}"))
-        fabric.start()
-        session = stack.enter_context(Session(fabric))
-        session.connect()
-        session.provision()
+    with up(Bmv2Fabric(TOPOLOGY, settings, linux=request(TOPOLOGY, f"h0,{THERE}"))) as session:
         inside = Inside(session)
         assert [(host.kind, host.oversized) for host in inside.hosts.values()] == [("veth", None)] * 2
         inside.transfer("h0", THERE, 100_000)

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from detour.base.errors import DetourError
-from detour.control import qcn_schema
+from detour.control import qcn
 from detour.control.qcn import CONDITIONAL_OPENFLOW, QCN_COMPLETE, QCN_SOURCE
 from detour.experiments.qcn import experiment as qcn_switch
 from detour.experiments.qcn.experiment import QcnResult
-from detour.experiments.qcn.tables import collect
+from detour.experiments.qcn.tables import annotate, collect
 from detour.fabric.traffic.open_loop import OPEN_LOOP_BYTES, OpenLoop, reference
 from detour.hosts.openloop import configure
 from detour.topo import parse_topology
@@ -87,8 +87,8 @@ def test_programs_see_what_waits_of_every_input() -> None:
                 accounts = queues[first : first + int(row["priorities"])]
                 registers = fabric.states[device].registers
                 waiting = int(accounts["in_bytes"].sum() + accounts["in_headroom"].sum())
-                assert registers[qcn_schema.BUFFERED].read(int(row["number"])) == waiting
-                assert registers[qcn_schema.PAUSED].read(int(row["number"])) == int(row["paused"])
+                assert registers[qcn.BUFFERED].read(int(row["number"])) == waiting
+                assert registers[qcn.PAUSED].read(int(row["number"])) == int(row["paused"])
                 full += waiting > 4000
                 paused += row["paused"] != 0
         assert full > 0
@@ -113,9 +113,9 @@ def test_notifications_turn_adversarial_traffic_away() -> None:
 def test_landmarks() -> None:
     points = qcn_switch.select(extent="quick")
     assert len(points) == 4 * len(qcn_switch.ROUTINGS)
-    left_out = qcn_switch.loads_left_out(points)
+    left_out = annotate(collect([]), points, []).loads_left_out
     assert [len(left_out[pattern]) for pattern in ("UN", "ADV", "ADVc")] == [18, 18, 20]
-    assert not qcn_switch.loads_left_out(qcn_switch.select(extent="full"))
+    assert not annotate(collect([]), qcn_switch.select(extent="full"), []).loads_left_out
     made = [
         QcnResult(
             routing=r,

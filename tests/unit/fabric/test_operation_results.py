@@ -131,16 +131,13 @@ def answers(folder: Path) -> dict[str, Any]:
     """All of them, in JSON."""
     found: dict[str, Any] = {}
     for topology in (DRAGONFLY, LEAVES):
-        session = boot(UpOptions("engine", topology))
-        try:
+        with boot(UpOptions("engine", topology)) as session:
             asked = (
                 asked_of_a_dragonfly(session)
                 if topology == DRAGONFLY
                 else asked_while_flows_are_placed(session, folder)
             )
             found |= {name: json.loads(json.dumps(as_json(answer))) for name, answer in asked}
-        finally:
-            session.close()
     return found | dict(commanded(folder))
 
 

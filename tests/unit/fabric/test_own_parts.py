@@ -3,17 +3,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from detour.base.errors import DetourError
+from detour.base.times import US
 from detour.control.planner import plan, planner
 from detour.control.policy import Policy
-from detour.fabric.backends.virtual.fabric import VirtualFabric
-from detour.fabric.backends.virtual.scheme import SPRAY_LERP, scheme
+from detour.fabric.backends.virtual.fabric import ENDLESS, VirtualFabric
+from detour.fabric.backends.virtual.scheme import SHORTEST_LERP, SPRAY_LERP, TELEMETRY_GBN, Scheme, scheme
 from detour.topo import Failure, parse_topology
 from detour.topo.failures import NONE
+from tests.native import control_state
 
 LEAVES = parse_topology("leaf-spine:leaves=2,spines=2,hosts=1")
 
@@ -80,3 +84,93 @@ def test_planners_that_are_wrong(own: str) -> None:
         planner(f"{own}:number")
     with pytest.raises(DetourError, match=r"no planner 'shortest'; did you mean shortest-paths"):
         planner("shortest")
+
+
+# -- congestion control on a fabric --------------------------------------------------------------------------
+
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "docs" / "examples"
+TREE = parse_topology("leaf-spine:leaves=3,spines=2,hosts=4")
+PAIRS = [(host, 0) for host in range(4, 12)]
+
+
+def incast(scheme: Scheme) -> tuple[float, float]:
+    """Share of a link's payload that eight senders to one get in the second millisecond, and the mean delay of their
+    packets, us."""
+    with VirtualFabric(TREE, scheme, queue_pairs=len(PAIRS)) as fabric:
+        fabric.connect(PAIRS)
+        fabric.send(ENDLESS)
+        fabric.run(1000 * US)
+        before = [fabric.column(name).sum() for name in ("st_rx_bytes", "st_delay_sum", "st_delay_samples")]
+        fabric.run(2000 * US)
+        after = [fabric.column(name).sum() for name in ("st_rx_bytes", "st_delay_sum", "st_delay_samples")]
+    received, delay, samples = np.subtract(after, before)
+    return received * 8 / 1e-3 / 100e9, delay / samples / 1000
+
+
+@pytest.mark.parametrize("name", ["swift.py:SWIFT:base_target_us=10", "hpcc_delay.py:HPCC_DELAY"])
+def test_an_incast_fills_the_link_with_a_shorter_queue_than_dctcp(name: str) -> None:
+    share, delay = incast(SHORTEST_LERP.with_control(f"{EXAMPLES}/{name}"))
+    usual, longer = incast(SHORTEST_LERP)
+    assert share > 0.8 * usual
+    assert delay < 0.8 * longer
+
+
+def test_it_works_with_go_back_n() -> None:
+    scheme = replace(TELEMETRY_GBN, paths="shortest").with_control(f"{EXAMPLES}/swift.py:SWIFT")
+    share, delay = incast(scheme)
+    assert share > 0.7
+    assert delay < 20
+
+
+def test_what_is_no_congestion_control_is_told_before_anything_is_built() -> None:
+    with pytest.raises(DetourError, match="there is no congestion control 'bbr'"):
+        SHORTEST_LERP.with_control("bbr")
+
+
+WITNESS = """
+from dataclasses import dataclass
+from detour.hosts.cc.plugin import CongestionAlgorithm, hook
+
+@dataclass(frozen=True)
+class Nothing:
+    unused: int = 0
+
+@hook
+def on_sent(p, s, q, packet, now):
+    s.sent += 1
+
+@hook
+def on_acked(p, s, q, packet, now):
+    s.acked += 1
+    if packet.rtt >= 0:
+        s.least_hops = packet.hops if s.known == 0 else min(s.least_hops, packet.hops)
+        s.most_hops = max(s.most_hops, packet.hops)
+        s.least_rtt = packet.rtt if s.known == 0 else min(s.least_rtt, packet.rtt)
+        s.most_delay = max(s.most_delay, packet.delay)
+        s.marked += packet.marked
+        s.known += 1
+
+NAMES = "sent acked known least_hops most_hops least_rtt most_delay marked".split()
+WITNESS = CongestionAlgorithm(Nothing(), dict.fromkeys(NAMES, int), (on_sent, on_acked))
+"""
+
+
+def test_packets_tell_hops_round_trips_delays_and_marks(tmp_path: Path) -> None:
+    """Leaf, spine, leaf: three switches and four cables of 1 us each way. Eight windows of 128 packets make a queue."""
+    (tmp_path / "witness.py").write_text(WITNESS)
+    with VirtualFabric(TREE, SHORTEST_LERP.with_control(f"{tmp_path}/witness.py:WITNESS"), queue_pairs=8) as fabric:
+        fabric.connect(PAIRS)
+        fabric.send(400_000)
+        fabric.run(2000 * US)
+        assert fabric.unfinished() == 0
+        marked = fabric.column("st_ecn_marked").sum()
+        packets = fabric.column("st_packets").sum()
+        rows = control_state(fabric.hs)[fabric.flows.sender].copy()
+    assert rows["sent"].sum() == packets
+    assert (rows["acked"] == 400).all()
+    assert (rows["known"] > 0).all()
+    assert set(rows["least_hops"]) == set(rows["most_hops"]) == {3}
+    assert (rows["least_rtt"] >= 8 * US).all()
+    assert (rows["most_delay"] > 8 * US).all()
+    assert 0 < rows["marked"].sum() <= marked

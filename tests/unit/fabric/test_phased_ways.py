@@ -10,8 +10,8 @@ from detour.base.errors import DetourError
 from detour.base.times import US
 from detour.control.fors import FatTree
 from detour.control.fors.fabric import TreeLink
+from detour.control.fors.files import drawn_sizes
 from detour.control.fors.paths import TreePaths, crowd, islands
-from detour.control.fors.sizes import drawn_sizes
 from detour.control.fors.texts import parse_fabric
 from detour.experiments.fors.exchange import ExchangeRun, execute, planned
 from detour.fabric.traffic.outage import Break, Delays

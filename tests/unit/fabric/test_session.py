@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A whole fabric on each backend: boot, tables, traffic, failures, captures. One body for all three."""
 
+from __future__ import annotations
+
 import inspect
 import itertools
 import json
@@ -26,33 +28,19 @@ from detour.control import schema
 from detour.control.entries import Plan, TableEntry
 from detour.fabric.backends.bmv2.fabric import Bmv2Fabric
 from detour.fabric.backends.network import NetworkFabric
-from detour.fabric.backends.virtual.fabric import VirtualFabric
-from detour.fabric.backends.virtual.scheme import LERP_WITHOUT_PFC, LinkSettings, RunSettings
-from detour.fabric.daemon.daemon import UpOptions, boot
 from detour.fabric.operations.registry import NOT_SENT, OPERATIONS
 from detour.fabric.operations.results import Captured, LinkUses, SentMessage
 from detour.fabric.operations.session import Session
-from detour.topo import parse_topology
 from tests.full_disk import small_files
+from tests.unit.fabric.sessions import TARGETS, on
 from tests.waiting import PATIENCE_S, until
 
 TOPOLOGY = "dragonfly:p=1,a=2,h=1"  # 3 groups, 6 switches, 6 hosts
 
 
-def in_virtual_time() -> Session:
-    """As `boot`, with links of 1 Gb/s, so that waiting for half a second is not much work."""
-    settings = RunSettings(links=LinkSettings(1_000_000_000), payload=True)
-    fabric = VirtualFabric(parse_topology(TOPOLOGY), LERP_WITHOUT_PFC, settings)
-    fabric.start()
-    running = Session(fabric)
-    running.connect()
-    running.provision()
-    return running
-
-
-@pytest.fixture(scope="module", params=["engine", "virtual", pytest.param("bmv2", marks=pytest.mark.bmv2)])
+@pytest.fixture(scope="module", params=TARGETS)
 def session(request: pytest.FixtureRequest) -> Iterator[Session]:
-    running = in_virtual_time() if request.param == "virtual" else boot(UpOptions(request.param, TOPOLOGY))
+    running = on(request.param, TOPOLOGY)
     yield running
     running.close()
     running.close()
@@ -485,3 +473,35 @@ def test_captures(session: Session, tmp_path: Path) -> None:
     packets = list(PcapNgReader(str(tmp_path / "s0-1.pcapng")))
     data = [p for p in packets if BTH in p and p[IPv6].src == "fd00::1" and p[BTH].opcode in (6, 7, 8, 10, 11)]
     assert len(data) >= 10
+
+
+# -- a connection that sprays over the uSID lists of a placement ---------------------------------------------
+
+
+SHORT, LONG = ["s0", "s5"], ["s0", "s1", "s2", "s3", "s4", "s5"]
+MESSAGE = 300_000
+
+
+@pytest.fixture(params=TARGETS)
+def fresh(request: pytest.FixtureRequest) -> Iterator[Session]:
+    with on(request.param, TOPOLOGY) as running:
+        yield running
+
+
+def test_packets_take_all_lists_of_the_placement(fresh: Session, tmp_path: Path) -> None:
+    pairs = [{"from": "h0", "to": "h5", "path": way} for way in (LONG, SHORT)]
+    jobs = tmp_path / "jobs.json"
+    jobs.write_text(json.dumps({"jobs": [{"collective": "point-to-point", "pairs": pairs}]}))
+    assert fresh.place(str(jobs)).flows == 2
+    sent = fresh.send("h0", "h5", MESSAGE, spray=True)
+    assert sent.bytes_ok == MESSAGE
+    assert [used.switches for used in sent.paths] == [SHORT, LONG]
+    assert all("fcbb" in used.path for used in sent.paths), "lists, the shortest first"
+    if fresh.fabric.target != "bmv2":  # whose switches share the machine: how often a list pays depends on its load
+        assert min(used.packets for used in sent.paths) > 10
+
+
+def test_without_a_placement_they_take_source_ports(fresh: Session) -> None:
+    sent = fresh.send("h0", "h5", MESSAGE, spray=True)
+    assert sent.bytes_ok == MESSAGE
+    assert not any("fcbb" in used.path for used in sent.paths)

@@ -33,7 +33,7 @@ def test_fabrics_with_names_are_side_by_side(monkeypatch: pytest.MonkeyPatch, tm
         states[-1].lock()
         states[-1].record({"target": "engine", "topology": name or "d1"})
     assert [state.path.name for state in states] == ["detour", "detour-lab-2"]
-    assert {name: state.known()["topology"] for name, state in all_fabrics().items()} == {"": "d1", "lab-2": "lab-2"}
+    assert {name: state.noted()["topology"] for name, state in all_fabrics().items()} == {"": "d1", "lab-2": "lab-2"}
     for state in states:
         state.release()
     assert all_fabrics() == {}

@@ -47,7 +47,7 @@ def data_frame(length: int, imm: int | None = None, telemetry: bool = True, path
 def ack_frame(ticks: int = 0, ce: bool = False) -> bytes:
     """ACK of a packet that was delayed by `ticks` and perhaps marked."""
     pair = pair_with()
-    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, 100), pair.mr_b.addr, pair.mr_b.rkey))
+    pair.write(100)
     frame = add_delay(next_frame(pair, 0), ticks)
     deliver(pair, 1, mark(frame) if ce else frame)
     return next_frame(pair, 1)
@@ -64,7 +64,7 @@ def nak_frame() -> bytes:
 def probe_frames(path: Path | None = None, ticks: int = 0) -> tuple[bytes, bytes]:
     """A PTM and the PTR that answers it."""
     pair = pair_with(connect={"candidates": [Path(0x0001), path or Path(0x8123)]})
-    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, 50_000), pair.mr_b.addr, pair.mr_b.rkey))
+    pair.write(50_000)
     next_frame(pair, 0)
     ptm = next_frame(pair, 0)
     deliver(pair, 1, add_delay(through_switches(ptm), ticks))

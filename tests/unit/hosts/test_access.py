@@ -92,7 +92,7 @@ def test_requests_before_the_violation_complete_in_order() -> None:
 
 def test_nothing_is_accepted_behind_a_violation() -> None:
     pair = make_pair(memory=MEMORY)
-    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, 1000), pair.mr_b.addr, pair.mr_b.rkey))
+    pair.write(1000)
     pair.qp_a.post_send(SendWR(2, pair.mr_a.sge(0, 1000), pair.mr_b.addr, 0))
     pair.qp_a.post_send(SendWR(3, pair.mr_a.sge(0, 1000), pair.mr_b.addr + 5000, pair.mr_b.rkey))
     first, refused, behind = (next_frame(pair, 0) for _ in range(3))
@@ -122,7 +122,7 @@ def test_zero_length_writes_need_no_region() -> None:
 
 def test_frames_of_strangers_are_ignored() -> None:
     pair = make_pair(memory=MEMORY)
-    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, 1000), pair.mr_b.addr, pair.mr_b.rkey))
+    pair.write(1000)
     frame = next_frame(pair, 0)
     before = pair.hs.memory.copy()
     # another pair's QP with the same number but another peer address
@@ -157,7 +157,7 @@ def test_a_full_completion_queue_delays_an_immediate_and_loses_nothing() -> None
 def test_both_directions_at_once() -> None:
     pair = make_pair(memory=MEMORY)
     mr = MR(pair.pd_a, 20_000, BOTH, addr=pair.mr_a.addr + 30_000)
-    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, 20_000), pair.mr_b.addr, pair.mr_b.rkey))
+    pair.write(20_000)
     pair.mr_b.write(b"b" * 20_000, 30_000)
     pair.qp_b.post_send(SendWR(2, pair.mr_b.sge(30_000, 20_000), mr.addr, mr.rkey))
     net = Network(pair.hs, Weather(loss=0.1), seed=1)
@@ -171,5 +171,5 @@ def test_posting_on_a_failed_qp_is_flushed() -> None:
     pair = make_pair(memory=MEMORY)
     pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, 100), pair.mr_b.addr, 0))
     assert run(pair, 1) == [(1, WCStatus.REM_ACCESS_ERR)]
-    pair.qp_a.post_send(SendWR(2, pair.mr_a.sge(0, 100), pair.mr_b.addr, pair.mr_b.rkey))
+    pair.write(100, 2)
     assert [(wc.wr_id, wc.status) for wc in pair.cq_a.poll()] == [(2, WCStatus.WR_FLUSH_ERR)]

@@ -10,7 +10,7 @@ import pytest
 
 from detour.hosts.config import LITERAL_LOSS, HostConfig
 from detour.hosts.decode import decode
-from detour.hosts.verbs import Path, QPInitAttr, SendWR
+from detour.hosts.verbs import Path, QPInitAttr
 from tests.property.lossy import US, Network, Pair, Weather, complete, make_pair, through_switches
 
 PATHS = [Path(0x0001), Path(0x8002), Path(0x8003), Path(0x8004)]
@@ -27,7 +27,7 @@ def begin(weather: Weather, config: HostConfig | None = None, keep: Keep | None 
     config = config or HostConfig(**STAYS)
     pair = make_pair(memory=1 << 20, config=config, attr_a=QPInitAttr(psn=0), connect={"candidates": PATHS})
     net = Network(pair.hs, weather, filter=keep)
-    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, PACKETS * 1000), pair.mr_b.addr, pair.mr_b.rkey))
+    pair.write(PACKETS * 1000)
     return pair, net
 
 
@@ -115,7 +115,7 @@ def test_a_path_whose_round_trips_have_varied_gets_more_time(swings: bool) -> No
 def test_a_fixed_path_is_never_left() -> None:
     pair = make_pair(attr_a=QPInitAttr(psn=0), connect={"path": PATHS[0]})
     net = Network(pair.hs, Weather(dead=lambda sport, now: BREAK < now < 10 * BREAK))
-    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, 200_000), pair.mr_b.addr, pair.mr_b.rkey))
+    pair.write(200_000)
     assert net.run(lambda: bool(pair.cq_a.poll())), net.schedule()
     stats = pair.qp_a.stats()
     assert (stats["failovers"], stats["reroutes"], stats["ptms"]) == (0, 0, 0)

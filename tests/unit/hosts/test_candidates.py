@@ -11,7 +11,7 @@ import pytest
 from detour.base.errors import DetourError
 from detour.hosts.config import HostConfig
 from detour.hosts.decode import decode
-from detour.hosts.verbs import Path, PathChoice, QPInitAttr, SendWR, Transport
+from detour.hosts.verbs import Path, PathChoice, QPInitAttr, Transport
 from tests.property.lossy import US, Network, Pair, Weather, complete, make_pair, through_switches
 
 PATHS = [*(Path(k) for k in range(1, 5)), *(Path(0x8000 + k) for k in range(1, 5))]
@@ -43,7 +43,7 @@ def begin(choice: PathChoice, *, seed: int = 0, **options: Any) -> tuple[Pair, N
     seen = Seen()
     weather = Weather(delay_of=lambda sport: (1 + sport % 7) * US, queue_of=lambda sport: sport * 7919 % 9000)
     net = Network(pair.hs, weather, seed, filter=seen)
-    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, PACKETS * 1000), pair.mr_b.addr, pair.mr_b.rkey))
+    pair.write(PACKETS * 1000)
     net.run(lambda: net.now >= CHANGE)
     assert pair.qp_a.stats()["packets"] > pair.qp_a.stats()["bytes"] // 1000, "something is in flight"
     return pair, net, seen

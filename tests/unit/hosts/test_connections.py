@@ -90,7 +90,7 @@ def test_frames_of_an_earlier_connection_are_counted_and_nothing_else() -> None:
 
 def test_a_closed_qp_is_an_earlier_connection_and_a_number_to_come_is_unknown() -> None:
     pair = make_pair(n_qps=2)
-    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, 1000), pair.mr_b.addr, pair.mr_b.rkey))
+    pair.write(1000)
     late = next_frame(pair, 0)
     pair.qp_b.close()
     deliver(pair, 1, late)

@@ -14,7 +14,7 @@ from detour.hosts.cc import control as native_control
 from detour.hosts.config import DCQCN_PAPER, DCQCN_VENDOR, HostConfig
 from detour.hosts.decode import decode
 from detour.hosts.endpoint import make_hosts
-from detour.hosts.verbs import CongestionControl, Path, QPInitAttr, SendWR, Transport, algorithms
+from detour.hosts.verbs import CongestionControl, Path, QPInitAttr, Transport, algorithms
 from tests.native import FromPython, control_all
 from tests.property.lossy import US, Network, Weather, make_pair, transfer
 
@@ -327,7 +327,7 @@ def test_cnps_are_for_dcqcn_only_and_those_of_an_old_path_are_ignored() -> None:
     assert pair.qp_b.stats()["rx_cnps"] == 0, "DCTCP"
     pair = make_pair(config=config, connect={"path": Path(1)}, **dcqcn())
     net = Network(pair.hs, Weather(mark=1.0))
-    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, 20_000), pair.mr_b.addr, pair.mr_b.rkey))
+    pair.write(20_000)
     net.run(lambda: pair.qp_b.stats()["rx_cnps"] == 1)
     pair.qp_a.set_path(Path(2), now_ps=net.now)
     net.weather.mark = 0.0

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,9 +11,9 @@ from detour.base.errors import DetourError
 from detour.hosts.config import HostConfig
 from detour.hosts.decode import decode
 from detour.hosts.frames.wire import SYNDROME_SEQUENCE
-from detour.hosts.verbs import CongestionControl, Path, QPInitAttr, QPState, SendWR, Transport, WCStatus
+from detour.hosts.verbs import CongestionControl, Path, QPInitAttr, Transport
 from tests.property import lossy
-from tests.property.lossy import US, Network, Pair, Weather, make_pair
+from tests.property.lossy import US, Network, Pair, Weather, check_cost, losing, make_pair
 
 
 def gbn(cwnd: float = 40, **changes: Any) -> dict[str, Any]:
@@ -22,20 +21,6 @@ def gbn(cwnd: float = 40, **changes: Any) -> dict[str, Any]:
     values = {"psn": 0, "congestion_control": CongestionControl.FIXED, "initial_cwnd": cwnd} | changes
     attr = QPInitAttr(transport=Transport.GO_BACK_N, **values)
     return {"attr_a": attr, "attr_b": attr}
-
-
-def lose(**chosen: set[Any]) -> Callable[[int, bytes], bytes | None]:
-    """Filter that loses data packets given as (PSN, transmission count), and the first so many NAKs."""
-
-    def keep(_: int, frame: bytes) -> bytes | None:
-        f = decode(frame)
-        if f["kind"] == "data" and (f["psn"], f["count"]) in chosen.get("data", ()):
-            return None
-        if f["kind"] == "ack" and f["syndrome"] == SYNDROME_SEQUENCE and f["psn"] in chosen.get("naks", ()):
-            return None
-        return frame
-
-    return keep
 
 
 def transfer(pair: Pair, net: Network, packets: int) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -62,20 +47,12 @@ LOSSES: dict[str, tuple[int, dict[str, set[Any]], dict[str, int], tuple[int, int
 
 @pytest.mark.parametrize("what", LOSSES)
 def test_what_a_loss_costs(what: str) -> None:
-    packets, lost, expected, (after, before) = LOSSES[what]
-    pair = make_pair(**gbn())
-    net = Network(pair.hs, Weather(), filter=lose(**lost))
-    stats, received = transfer(pair, net, packets)
-    counted = stats | {name: value for name, value in received.items() if name.startswith("rx_")}
-    expected = {"rtos": 0} | expected
-    assert {name: counted[name] for name in expected} == expected, net.schedule()
-    assert after * US < net.now < before * US
-    assert lost or net.frames == 2 * packets, "one ACK for every data packet"
+    check_cost(*LOSSES[what], **gbn())
 
 
 def test_a_duplicate_nak_is_not_believed() -> None:
     pair = make_pair(**gbn())
-    drop = lose(data={(7, 0)})
+    drop = losing(data={(7, 0)})
     net = Network(pair.hs, Weather())
 
     def twice(host: int, frame: bytes) -> bytes | None:
@@ -94,7 +71,7 @@ def test_psn_wraps() -> None:
     first = (1 << 24) - 20
     pair = make_pair(**gbn(psn=first))
     lost = {((first + k) & 0xFFFFFF, 0) for k in (3, 19, 20, 44)}
-    stats, _ = transfer(pair, Network(pair.hs, Weather(), filter=lose(data=lost)), 100)
+    stats, _ = transfer(pair, Network(pair.hs, Weather(), filter=losing(data=lost)), 100)
     assert (stats["naks"], stats["rtos"]) == (2, 0), "19 and 20 are repeated together with 3"
 
 
@@ -126,30 +103,19 @@ def test_marks_are_answered_at_once_and_counted_exactly() -> None:
 def test_the_receive_window_bounds_what_is_sent() -> None:
     pair = make_pair(window=32, **gbn(cwnd=1000))
     net = Network(pair.hs, Weather(delay_of=lambda sport: 100 * US))
-    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, 100_000), pair.mr_b.addr, pair.mr_b.rkey))
+    pair.write(100_000)
     net.run(lambda: net.now > 50 * US)
     assert pair.qp_a.stats()["packets"] == 32
 
 
 def test_dctcp_halves_once_a_gap() -> None:
     pair = make_pair(**gbn(congestion_control=CongestionControl.DCTCP, initial_cwnd=40))
-    net = Network(pair.hs, Weather(), filter=lose(data={(7, 0)}))
-    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, 60_000), pair.mr_b.addr, pair.mr_b.rkey))
+    net = Network(pair.hs, Weather(), filter=losing(data={(7, 0)}))
+    pair.write(60_000)
     q = pair.hs.qp[pair.qp_a.index]
     windows = []
     net.run(lambda: windows.append(float(q["cwnd"])) or q["st_naks"] == 1)
     assert windows[-1] == pytest.approx(windows[-2] / 2)
-
-
-def test_a_dead_connection_fails() -> None:
-    config = HostConfig(retry_ps=14_000 * US)
-    pair = make_pair(config=config, **gbn())
-    net = Network(pair.hs, Weather(dead=lambda sport, now: now > 5 * US))
-    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, 100_000), pair.mr_b.addr, pair.mr_b.rkey))
-    done: list[WCStatus] = []
-    assert net.run(lambda: bool(done.extend(wc.status for wc in pair.cq_a.poll()) or done))
-    assert done == [WCStatus.RETRY_EXC_ERR]
-    assert pair.qp_a.state is QPState.ERR
 
 
 # -- changes of path --------------------------------------------------------------------------------------------
@@ -268,7 +234,7 @@ def test_the_peak_is_what_waits_for_one_packet() -> None:
 
 def test_a_loss_behind_a_holding_receiver_needs_the_timeout() -> None:
     pair = make_pair(**holding())
-    net = Network(pair.hs, Weather(), filter=lose(data={(7, 0)}))
+    net = Network(pair.hs, Weather(), filter=losing(data={(7, 0)}))
     stats, received = transfer(pair, net, 30)
     assert (stats["naks"], stats["rtos"], received["rx_naks"]) == (0, 1, 0), net.schedule()
 

@@ -9,7 +9,7 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.hosts.paths import PATH_REGISTRY, path_scheme
-from detour.hosts.verbs import Path, PathChoice, QPInitAttr, SendWR, Transport
+from detour.hosts.verbs import Path, PathChoice, QPInitAttr, Transport
 from tests.property.lossy import US, Network, Pair, Weather, make_pair
 
 OWN = """
@@ -57,7 +57,7 @@ def sent(scheme: str, weather: Weather, **attributes: object) -> Pair:
     connect = {"candidates": CANDIDATES, "choice": path_scheme(scheme)}
     pair = make_pair(connect=connect, attr_a=attr, attr_b=attr)
     net = Network(pair.hs, weather)
-    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, 1000 * PACKETS), pair.mr_b.addr, pair.mr_b.rkey))
+    pair.write(1000 * PACKETS)
     assert net.run(lambda: len(pair.cq_a.poll()) > 0), net.schedule()
     return pair
 

@@ -14,7 +14,7 @@ from detour.hosts.decode import decode
 from detour.hosts.endpoint import make_hosts
 from detour.hosts.paths import delays as native_delays
 from detour.hosts.paths.delays import ProbingState
-from detour.hosts.verbs import CongestionControl, Path, QPInitAttr, QPState, SendWR, Transport, random_candidates
+from detour.hosts.verbs import CongestionControl, Path, QPInitAttr, QPState, Transport, random_candidates
 from tests.native import FromPython
 from tests.property.lossy import US, Network, Pair, Weather, make_pair
 
@@ -76,7 +76,7 @@ def start(packets: int, weather: Weather, probes: Any = None, **options: Any) ->
     """An automatic QP with `packets` to send."""
     options.setdefault("attr_a", FIXED_WINDOW)
     pair = make_pair(memory=1 << 20, connect={"candidates": CANDIDATES}, **options)
-    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, packets * 1000), pair.mr_b.addr, pair.mr_b.rkey))
+    pair.write(packets * 1000)
     return pair, Network(pair.hs, weather, filter=probes)
 
 
@@ -127,7 +127,7 @@ def test_a_connection_with_little_to_send_does_not_probe() -> None:
 def test_a_fixed_path_is_never_probed_nor_left() -> None:
     probes = Probes()
     pair = make_pair(memory=1 << 20, connect={"path": CANDIDATES[0]}, attr_a=FIXED_WINDOW)
-    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, 500_000), pair.mr_b.addr, pair.mr_b.rkey))
+    pair.write(500_000)
     net = Network(pair.hs, Weather(queue_of=lambda sport: 1_000_000 if sport == 1 else 0), filter=probes)
     stats = finish(pair, net)
     assert probes.seen == []
@@ -342,7 +342,7 @@ def test_probing_starts_again_after_an_idle_time() -> None:
     pair, net = start(40, Weather(), probes)
     finish(pair, net)
     net.now += 10 * HostConfig().initial_rto_ps
-    pair.qp_a.post_send(SendWR(2, pair.mr_a.sge(0, 40_000), pair.mr_b.addr, pair.mr_b.rkey))
+    pair.write(40_000, 2)
     finish(pair, net)
     assert len(probes.ptms()) == 8
 
@@ -364,7 +364,7 @@ def test_random_candidates_are_distinct_and_carry_the_bit() -> None:
 def test_usid_lists_are_candidates_too() -> None:
     listed = Path(0x0001, (0x0002, 0x0003, 0x8001))
     pair = make_pair(memory=1 << 20, connect={"candidates": [Path(0x0001), listed]}, attr_a=FIXED_WINDOW)
-    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, 900_000), pair.mr_b.addr, pair.mr_b.rkey))
+    pair.write(900_000)
     net = Network(pair.hs, Weather())
     net.weather.queue_of = lambda sport: 0
     plain: list[int] = []

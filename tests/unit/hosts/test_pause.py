@@ -18,7 +18,7 @@ from tests.unit.hosts.frames import data_frame, deliver, next_frame
 def busy_pair(config: HostConfig | None = None) -> Pair:
     """Both hosts have data to send; `a` probes as well."""
     pair = make_pair(memory=1 << 17, config=config, connect={"candidates": [Path(1), Path(0x8001), Path(0x8002)]})
-    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, 100_000), pair.mr_b.addr, pair.mr_b.rkey))
+    pair.write(100_000)
     return pair
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,20 +14,10 @@ from detour.base.errors import DetourError
 from detour.hosts.config import LITERAL_LOSS, HostConfig
 from detour.hosts.decode import decode
 from detour.hosts.verbs import CongestionControl, Path, QPInitAttr, QPState, SendWR, Transport, WCStatus
-from tests.property.lossy import US, Network, Weather, make_pair, through_switches, transfer
+from tests.property.lossy import US, Network, Weather, check_cost, complete, ended, losing, make_pair, transfer
 
 FIXED_WINDOW = QPInitAttr(psn=0, congestion_control=CongestionControl.FIXED, initial_cwnd=40)
 SLOW, FAST = Path(0x0001), Path(0x0002)
-
-
-def drop(*chosen: tuple[int, int]) -> Callable[[int, bytes], bytes | None]:
-    """Filter that loses data packets given as (PSN, transmission count)."""
-
-    def keep(_: int, frame: bytes) -> bytes | None:
-        f = decode(through_switches(frame))
-        return None if f["kind"] == "data" and (f["psn"], f["count"]) in chosen else frame
-
-    return keep
 
 
 LOSSES: dict[str, tuple[int, list[tuple[int, int]], dict[str, int], tuple[int, int]]] = {
@@ -49,19 +39,13 @@ at least, a timeout for 200)"""
 
 @pytest.mark.parametrize("what", LOSSES)
 def test_what_a_loss_costs(what: str) -> None:
-    packets, lost, expected, (after, before) = LOSSES[what]
-    pair = make_pair(attr_a=FIXED_WINDOW)
-    net = Network(pair.hs, Weather(), filter=drop(*lost))
-    stats = transfer(pair, net, packets)
-    expected = {"rtos": 0} | expected
-    assert {name: stats[name] for name in expected} == expected, net.schedule()
-    assert after * US < net.now < before * US
-    assert lost or net.frames == 2 * packets, "one ACK for every data packet"
+    packets, lost, expected, took = LOSSES[what]
+    check_cost(packets, {"data": lost}, expected, took, attr_a=FIXED_WINDOW)
 
 
 def test_hosts_of_papers_probe_once() -> None:
     pair = make_pair(attr_a=FIXED_WINDOW, config=HostConfig(**LITERAL_LOSS))
-    net = Network(pair.hs, Weather(), filter=drop((99, 0), (99, 1)))
+    net = Network(pair.hs, Weather(), filter=losing([(99, 0), (99, 1)]))
     stats = transfer(pair, net, 100)
     assert (stats["tail_probes"], stats["rtos"]) == (1, 1), net.schedule()
     assert net.now > HostConfig().min_rto_ps
@@ -83,7 +67,7 @@ def test_lost_acks_are_made_up_for_by_later_ones() -> None:
 
 def test_lost_acks_behind_a_gap_are_made_up_for_by_the_bitmap() -> None:
     pair = make_pair(attr_a=FIXED_WINDOW)
-    lose_gap = drop((5, 0))
+    lose_gap = losing([(5, 0)])
 
     def gap_and_acks(host: int, frame: bytes) -> bytes | None:
         f = decode(frame)
@@ -96,55 +80,54 @@ def test_lost_acks_behind_a_gap_are_made_up_for_by_the_bitmap() -> None:
     assert (stats["retransmitted"], stats["spurious"], stats["rtos"]) == (1, 0, 0), net.schedule()
 
 
+def moved(
+    packets: int,
+    moment: int,
+    slow: int = 60 * US,
+    old: Path = SLOW,
+    new: Path = FAST,
+    rate: int = 10**11,
+    lost: Any = (),
+) -> dict[str, Any]:
+    """Statistics of a sender that changes its path at a moment, ps."""
+    pair = make_pair(attr_a=FIXED_WINDOW, connect={"path": old}, window=1024)
+    weather = Weather(delay_of=lambda sport: slow if sport == SLOW.sport else 2 * US, rate_bps=rate)
+    net = Network(pair.hs, weather, filter=losing(lost))
+    pair.write(packets * 1000)
+    net.run(lambda: net.now > moment)
+    pair.qp_a.set_path(new, now_ps=net.now)
+    return complete(pair, net, packets)
+
+
 @pytest.mark.parametrize(("old", "new"), [(SLOW, FAST), (FAST, SLOW)])
 @pytest.mark.parametrize("slow", [60, 350])
 @pytest.mark.parametrize("moment", [3, 20, 800])
 def test_a_change_of_path_loses_and_repeats_nothing(old: Path, new: Path, slow: int, moment: int) -> None:
     """Even if the slow path's round trip is beyond the shortest timeout of the fast one."""
-    pair = make_pair(attr_a=FIXED_WINDOW, connect={"path": old}, window=1024)
-    delay = {SLOW.sport: slow * US, FAST.sport: 2 * US}
-    net = Network(pair.hs, Weather(delay_of=lambda sport: delay.get(sport, 2 * US), rate_bps=10**9))
-    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, 200_000), pair.mr_b.addr, pair.mr_b.rkey))
-    net.run(lambda: net.now > moment * US)
-    pair.qp_a.set_path(new, now_ps=net.now)
-    assert net.run(lambda: bool(pair.cq_a.poll())), net.schedule()
-    stats = pair.qp_a.stats()
-    assert (stats["retransmitted"], stats["spurious"], stats["lost"], stats["reroutes"]) == (0, 0, 0, 1), net.schedule()
-    assert pair.mr_b.read(200_000) == pair.mr_a.read(200_000)
+    stats = moved(200, moment * US, slow * US, old, new, 10**9)
+    assert (stats["retransmitted"], stats["spurious"], stats["lost"], stats["reroutes"]) == (0, 0, 0, 1)
 
 
 def test_losses_on_the_old_path_are_found_on_the_old_path() -> None:
     """Order among the packets of the old path shows the first gap at once; the last of them needs a timeout."""
-    pair = make_pair(attr_a=FIXED_WINDOW, connect={"path": SLOW}, window=1024)
-    delay = {SLOW.sport: 60 * US, FAST.sport: 2 * US}
-    net = Network(pair.hs, Weather(delay_of=lambda sport: delay.get(sport, 2 * US)), filter=drop((3, 0), (39, 0)))
-    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, 250_000), pair.mr_b.addr, pair.mr_b.rkey))
-    net.run(lambda: net.now > 4 * US)
-    pair.qp_a.set_path(FAST, now_ps=net.now)
-    assert net.run(lambda: bool(pair.cq_a.poll())), net.schedule()
-    stats = pair.qp_a.stats()
-    assert (stats["retransmitted"], stats["spurious"], stats["rtos"]) == (2, 0, 0), net.schedule()
+    stats = moved(250, 4 * US, lost=[(3, 0), (39, 0)])
+    assert (stats["retransmitted"], stats["spurious"], stats["rtos"]) == (2, 0, 0)
 
 
 def test_a_repeat_on_the_new_path_does_not_condemn_the_old_packets() -> None:
     """PSN 3 is lost on the slow path, repeated on the fast one and overtakes what is still under way there."""
-    pair = make_pair(attr_a=FIXED_WINDOW, connect={"path": SLOW}, window=1024)
-    delay = {SLOW.sport: 60 * US, FAST.sport: 2 * US}
-    net = Network(pair.hs, Weather(delay_of=lambda sport: delay.get(sport, 2 * US)), filter=drop((3, 0)))
-    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, 60_000), pair.mr_b.addr, pair.mr_b.rkey))
-    net.run(lambda: net.now > 62 * US + 500_000)
-    pair.qp_a.set_path(FAST, now_ps=net.now)
-    assert net.run(lambda: bool(pair.cq_a.poll())), net.schedule()
-    stats = pair.qp_a.stats()
-    assert (stats["retransmitted"], stats["spurious"]) == (1, 0), net.schedule()
+    stats = moved(60, 62 * US + 500_000, lost=[(3, 0)])
+    assert (stats["retransmitted"], stats["spurious"]) == (1, 0)
 
 
-def test_a_dead_connection_fails_and_flushes() -> None:
+@pytest.mark.parametrize("transport", list(Transport))
+def test_a_dead_connection_fails_and_flushes(transport: Transport) -> None:
     config = HostConfig(retry_ps=14_000 * US)
-    pair = make_pair(attr_a=FIXED_WINDOW, config=config)
+    attr = replace(FIXED_WINDOW, transport=transport)
+    pair = make_pair(attr_a=attr, attr_b=attr, config=config)
     net = Network(pair.hs, Weather(dead=lambda sport, now: now > 5 * US))
     for number in range(3):
-        pair.qp_a.post_send(SendWR(number, pair.mr_a.sge(0, 100_000), pair.mr_b.addr, pair.mr_b.rkey))
+        pair.write(100_000, number)
     done: list[tuple[int, WCStatus]] = []
     assert net.run(lambda: done.extend((wc.wr_id, wc.status) for wc in pair.cq_a.poll()) or len(done) == 3)
     assert done == [(0, WCStatus.RETRY_EXC_ERR), (1, WCStatus.WR_FLUSH_ERR), (2, WCStatus.WR_FLUSH_ERR)]
@@ -163,7 +146,7 @@ def test_timeouts_double_up_to_eight_initial_ones(transport: Transport) -> None:
     net = Network(pair.hs, Weather())
     transfer(pair, net, 50)
     net.weather.dead = lambda sport, now: True
-    pair.qp_a.post_send(SendWR(2, pair.mr_a.sge(0, 50_000), pair.mr_b.addr, pair.mr_b.rkey))
+    pair.write(50_000, 2)
     q, times = pair.hs.qp[pair.qp_a.index], [net.now]
 
     def over() -> bool:
@@ -198,7 +181,7 @@ def test_a_timeout_in_a_row_does_not_lower_the_threshold_again() -> None:
     dead = [(30 * US, 4_000 * US)]
     net = Network(pair.hs, Weather(dead=lambda sport, now: dead[0][0] < now < dead[0][1]))
     q = pair.hs.qp[pair.qp_a.index]
-    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, 250_000), pair.mr_b.addr, pair.mr_b.rkey))
+    pair.write(250_000)
     net.run(lambda: net.now >= 30 * US)
     window = float(q["cwnd"])
     net.run(lambda: net.now >= dead[0][1])
@@ -213,14 +196,12 @@ def test_in_real_time_an_outage_of_a_minute_is_survived(transport: Transport) ->
     minute, attr = 60_000_000 * US, QPInitAttr(transport=transport)
     pair = make_pair(attr_a=attr, attr_b=attr, config=HostConfig.real_time())
     net = Network(pair.hs, Weather(rate_bps=20_000_000, dead=lambda sport, now: 10_000 * US < now < minute))
-    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, 100_000), pair.mr_b.addr, pair.mr_b.rkey))
-    done: list[WCStatus] = []
-    assert net.run(lambda: bool(done.extend(wc.status for wc in pair.cq_a.poll()) or done), limit_ps=10 * minute)
-    assert done == [WCStatus.SUCCESS]
+    pair.write(100_000)
+    assert ended(pair, net, limit_ps=10 * minute) == [WCStatus.SUCCESS]
     assert minute < net.now < minute + 2 * HostConfig.real_time().max_rto_ps
     # But not for ever.
     net.weather.dead = lambda sport, now: True
-    pair.qp_a.post_send(SendWR(2, pair.mr_a.sge(0, 100_000), pair.mr_b.addr, pair.mr_b.rkey))
+    pair.write(100_000, 2)
     begun = net.now
     assert net.run(lambda: bool(pair.cq_a.poll()), limit_ps=10 * minute)
     assert minute < net.now - begun < 2 * minute
@@ -244,17 +225,15 @@ def test_an_outage_of_a_fixed_path_is_survived(transport: Transport, outage_ms: 
 def test_how_long_a_connection_tries(timeout: int | None, retry_cnt: int | None, least_us: int, most_us: int) -> None:
     pair = make_pair(attr_a=QPInitAttr(timeout=timeout, retry_cnt=retry_cnt))
     net = Network(pair.hs, Weather(dead=lambda sport, now: True))
-    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, 10_000), pair.mr_b.addr, pair.mr_b.rkey))
-    done: list[WCStatus] = []
-    assert net.run(lambda: bool(done.extend(wc.status for wc in pair.cq_a.poll()) or done))
-    assert done == [WCStatus.RETRY_EXC_ERR]
+    pair.write(10_000)
+    assert ended(pair, net) == [WCStatus.RETRY_EXC_ERR]
     assert least_us * US <= net.now <= most_us * US
 
 
 def test_with_timeout_zero_a_connection_tries_for_ever() -> None:
     pair = make_pair(attr_a=QPInitAttr(timeout=0))
     net = Network(pair.hs, Weather(dead=lambda sport, now: True))
-    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, 10_000), pair.mr_b.addr, pair.mr_b.rkey))
+    pair.write(10_000)
     assert not net.run(lambda: bool(pair.cq_a.poll()), limit_ps=30_000_000 * US)
 
 
@@ -269,7 +248,7 @@ def test_psn_wraps_in_the_middle_of_a_message_with_losses() -> None:
     attr = QPInitAttr(psn=first, congestion_control=CongestionControl.FIXED, initial_cwnd=40)
     pair = make_pair(attr_a=attr, attr_b=QPInitAttr(psn=(1 << 24) - 1))
     lost = {((first + k) & 0xFFFFFF, 0) for k in (3, 19, 20, 21, 44)}
-    net = Network(pair.hs, Weather(), filter=drop(*lost))
+    net = Network(pair.hs, Weather(), filter=losing(lost))
     stats = transfer(pair, net, 100)
     assert (stats["retransmitted"], stats["spurious"], stats["rtos"]) == (5, 0, 0), net.schedule()
 
@@ -302,7 +281,7 @@ def test_a_timeout_that_is_too_short_corrects_itself() -> None:
     now = [0]
     net = Network(pair.hs, Weather(delay_of=lambda sport: 5 * US if now[0] < 100 * US else 200 * US))
     for number in range(5):
-        pair.qp_a.post_send(SendWR(number, pair.mr_a.sge(0, 250_000), pair.mr_b.addr, pair.mr_b.rkey))
+        pair.write(250_000, number)
     done = 0
 
     def finished() -> bool:
@@ -316,6 +295,6 @@ def test_a_timeout_that_is_too_short_corrects_itself() -> None:
     assert stats["srtt_ns"] == pytest.approx(400_000, rel=0.1)
     assert stats["spurious"] < 200, "the first window or two"
     rtos = stats["rtos"]
-    pair.qp_a.post_send(SendWR(9, pair.mr_a.sge(0, 250_000), pair.mr_b.addr, pair.mr_b.rkey))
+    pair.write(250_000, 9)
     assert net.run(lambda: bool(pair.cq_a.poll()))
     assert pair.qp_a.stats()["rtos"] == rtos

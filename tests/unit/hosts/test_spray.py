@@ -14,7 +14,7 @@ from detour.base.errors import DetourError
 from detour.hosts.config import HostConfig
 from detour.hosts.decode import decode
 from detour.hosts.state import NIL
-from detour.hosts.verbs import CongestionControl, Path, PathChoice, QPInitAttr, SendWR, Transport, WCStatus
+from detour.hosts.verbs import CongestionControl, Path, PathChoice, QPInitAttr, Transport
 from detour.hosts.verbs.bulk import connect_many
 from tests.property.lossy import US, Network, Pair, Weather, complete, make_pair, through_switches
 
@@ -37,13 +37,8 @@ def begin(
     paths = options.pop("paths", PATHS)
     options.setdefault("attr_a", FIXED)
     pair = make_pair(memory=1 << 21, connect={"candidates": paths, "choice": choice}, **options)
-    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, packets * 1000), pair.mr_b.addr, pair.mr_b.rkey))
+    pair.write(packets * 1000)
     return pair, Network(pair.hs, weather, filter=keep)
-
-
-def finish(pair: Pair, net: Network, packets: int = PACKETS) -> dict[str, Any]:
-    """Everything arrives, once; the sender's statistics."""
-    return complete(pair, net, packets)
 
 
 def suppose(pair: Pair, short_wait: int, short_time: int, detour_wait: int) -> None:
@@ -71,20 +66,9 @@ class Sent:
         return Counter(self.sports[first:])[1] / len(self.sports[first:])
 
 
-def marking(net: Network, sent: Sent, marked: set[int]) -> None:
-    """Data packets with these source ports come with a mark."""
-
-    def keep(host: int, frame: bytes) -> bytes | None:
-        f = decode(through_switches(frame))
-        net.weather.mark = 1.0 if f["kind"] == "data" and f["sport"] in marked else 0.0
-        return sent(host, frame)
-
-    net.filter = keep
-
-
 def test_on_an_idle_fabric_a_short_message_takes_no_detour() -> None:
     sent = Sent()
-    stats = finish(*begin(Weather(), keep=sent, packets=64), packets=64)
+    stats = complete(*begin(Weather(), keep=sent, packets=64), packets=64)
     assert set(sent.sports) == {1}
     assert (stats["retransmitted"], stats["lost"], stats["ptms"]) == (0, 0, 0)
 
@@ -92,7 +76,7 @@ def test_on_an_idle_fabric_a_short_message_takes_no_detour() -> None:
 def test_a_long_message_begins_on_both_and_comes_back() -> None:
     """Before anything has come back nobody knows whether the shortest path is crowded."""
     sent = Sent()
-    finish(*begin(Weather(), keep=sent))
+    complete(*begin(Weather(), keep=sent), PACKETS)
     assert 0.1 < Counter(sent.sports[:WINDOW])[1] / WINDOW < 0.45, "a quarter is expected"
     assert sent.share(PACKETS * 9 // 10) > 0.75, "by one in 24 at a time"
 
@@ -106,7 +90,7 @@ def test_a_crowded_shortest_path_is_left_for_detours_and_taken_again() -> None:
     assert sent.share(PACKETS // 4) < 0.1, "10 us are above the margin of 15 MTU times, which is 1.2 us"
     assert len(set(sent.sports)) == 1 + DETOURS, "and it is not one detour that they take"
     crowded[0] = False
-    finish(pair, net)
+    complete(pair, net, PACKETS)
     assert sent.share(PACKETS * 9 // 10) > 0.5
 
 
@@ -117,7 +101,7 @@ def test_a_shortest_path_is_worth_twice_the_wait_of_a_detour() -> None:
         sent = Sent()
         pair, net = begin(queue, keep=sent)
         suppose(pair, 0, net.now, 5_000)
-        finish(pair, net)
+        complete(pair, net, PACKETS)
         assert (sent.share(200) > 0.9) is stays
 
 
@@ -128,13 +112,13 @@ def test_where_few_detours_are_needed_tokens_soon_come_back(every: int, least: f
     count, sent = itertools.count(1), Sent()
     pair, net = begin(queue, keep=sent)
     suppose(pair, 0, net.now, 0)
-    finish(pair, net)
+    complete(pair, net, PACKETS)
     assert least < sent.share(PACKETS // 2) < most
 
 
 def test_a_message_ends_on_shortest_paths_that_are_clear() -> None:
     sent = Sent()
-    finish(*begin(Weather(), packets=200, keep=sent), 200)
+    complete(*begin(Weather(), packets=200, keep=sent), 200)
     assert sent.share(100) < 0.9, "detours that have answered are used again"
     assert set(sent.sports[-15:]) == {1}
 
@@ -145,14 +129,14 @@ def test_a_window_does_not_grow_on_shortest_paths_that_owe_an_answer(answered: b
     sent = Sent()
     pair, net = begin(Weather(), packets=30, keep=sent)
     suppose(pair, (0 if answered else NIL), net.now, 0)
-    finish(pair, net, 30)
+    complete(pair, net, 30)
     assert sent.sports[0] == 1 if answered else sent.sports[0] >= 0x8000
 
 
 def test_a_marked_detour_is_given_up_for_another() -> None:
     weather = Weather(mark=1.0, queue_of=lambda sport: 50_000 if sport == 1 else 0)
     sent = Sent()
-    finish(*begin(weather, keep=sent))
+    complete(*begin(weather, keep=sent), PACKETS)
     late = Counter(sent.sports[PACKETS // 2 :])
     assert max(late.values()) < PACKETS // 2 / 3, "no path keeps its packets"
     # without marks a path that answers is used again and again: the first few share all packets
@@ -163,7 +147,7 @@ def test_a_detour_that_waits_for_longer_than_others_is_used_less() -> None:
     """A queue below the mark, of which the time is no different, so that its answers are as soon back."""
     waits = {0x0001: 50_000, 0x8001: 8_000, 0x8002: 8_000}  # ns; the margin is 1.2 us
     sent = Sent()
-    finish(*begin(Weather(queue_of=lambda sport: waits.get(sport, 0)), keep=sent))
+    complete(*begin(Weather(queue_of=lambda sport: waits.get(sport, 0)), keep=sent), PACKETS)
     late = Counter(sent.sports[PACKETS // 2 :])
     others = [late[0x8000 + k] for k in range(3, 1 + DETOURS)]
     assert late[0x8001] + late[0x8002] < 2 * sum(others) / len(others) / 4
@@ -173,14 +157,14 @@ def test_paths_of_different_delay_lose_nothing() -> None:
     delay = {0x8000 + k: (5 + 7 * k) * US for k in range(1, 1 + DETOURS)}
     for choice in (PathChoice.SPRAYING, PathChoice.OBLIVIOUS, PathChoice.REPS):
         weather = Weather(delay_of=lambda sport: delay.get(sport, 5 * US), queue_of=lambda s: 20_000 * (s == 1))
-        stats = finish(*begin(weather, choice))
+        stats = complete(*begin(weather, choice), PACKETS)
         assert (stats["lost"], stats["retransmitted"], stats["rtos"]) == (0, 0, 0), choice
 
 
 def test_a_loss_shows_by_the_next_packet_on_its_path() -> None:
     sent = Sent(lambda f, number: f["kind"] == "data" and number == 500)
     pair, net = begin(Weather(), PathChoice.OBLIVIOUS, keep=sent)
-    stats = finish(pair, net)
+    stats = complete(pair, net, PACKETS)
     assert (stats["lost"], stats["retransmitted"], stats["spurious"], stats["rtos"]) == (1, 1, 0, 0)
 
 
@@ -193,7 +177,7 @@ def test_a_lost_answer_is_no_lost_packet() -> None:
         return f["kind"] == "ack" and answers % 50 == 0
 
     pair, net = begin(Weather(), PathChoice.OBLIVIOUS, keep=Sent(loses))
-    stats = finish(pair, net)
+    stats = complete(pair, net, PACKETS)
     assert stats["rtos"] == 0
     assert stats["retransmitted"] <= 2, "what was sent at the very end may be"
 
@@ -210,7 +194,7 @@ def test_a_dead_path_costs_less_than_three_round_trips() -> None:
     packets = int(c[dead]["packets"])
     assert net.run(lambda: int(c[dead]["silent"]) > 1), net.schedule()
     assert net.now < BREAK + 3 * ROUND_TRIP + HostConfig().min_rto_ps, "and a timeout later it is dead"
-    stats = finish(pair, net)
+    stats = complete(pair, net, PACKETS)
     assert int(c[dead]["packets"]) == packets, "that the doubt lasted so long has cost no packet"
     assert (stats["failovers"], stats["rtos"]) == (1, 0), net.schedule()
 
@@ -226,7 +210,7 @@ def test_when_the_path_breaks_that_has_everything_another_one_is_asked() -> None
     arrived = pair.qp_b.stats()["rx_delivered"]
     assert net.run(lambda: int(pair.qp_b.stats()["rx_delivered"]) >= arrived + WINDOW * 1000), net.schedule()
     assert net.now < BREAK + 3.5 * ROUND_TRIP, net.schedule()
-    stats = finish(pair, net)
+    stats = complete(pair, net, PACKETS)
     assert (stats["rtos"], stats["tail_probes"]) == (0, 1)
 
 
@@ -238,7 +222,7 @@ def test_a_path_that_becomes_slow_is_not_dead(wait: int) -> None:
     pair, net = begin(weather, PathChoice.OBLIVIOUS)
     net.run(lambda: net.now > BREAK)
     slow[0] = True
-    stats = finish(pair, net)
+    stats = complete(pair, net, PACKETS)
     assert (stats["failovers"], stats["rtos"]) == (0, 0), net.schedule()
     assert stats["retransmitted"] < PACKETS // 50
 
@@ -261,7 +245,7 @@ def test_a_path_whose_answers_are_lost_still_carries_data() -> None:
     lost = Sent(lambda f, _: f["kind"] == "ack" and f["sport"] == 0x8003 and nets[0].now > BREAK)
     pair, net = begin(Weather(), PathChoice.OBLIVIOUS, keep=lost)
     nets.append(net)
-    stats = finish(pair, net)
+    stats = complete(pair, net, PACKETS)
     assert stats["retransmitted"] <= 2, net.schedule()
     assert stats["rtos"] == 0
 
@@ -271,37 +255,43 @@ def test_a_path_that_comes_back_is_used_again() -> None:
     sent = Sent()
     weather = Weather(dead=lambda sport, now: sport == 0x8003 and BREAK < now < 2 * BREAK)
     pair, net = begin(weather, PathChoice.OBLIVIOUS, keep=sent, config=config)
-    finish(pair, net)
+    complete(pair, net, PACKETS)
     assert 0x8003 in sent.sports[-200:]
 
 
 def test_where_nobody_answers_it_is_no_path() -> None:
     weather = Weather(dead=lambda sport, now: BREAK < now < BREAK + 8 * ROUND_TRIP)
-    stats = finish(*begin(weather))
+    stats = complete(*begin(weather), PACKETS)
     assert stats["failovers"] == 0
 
 
-def test_all_paths_dead_for_good_end_in_an_error() -> None:
-    pair, net = begin(Weather(dead=lambda sport, now: now > BREAK), config=HostConfig(retry_ps=5_000 * US))
-    status: list[WCStatus] = []
-    assert net.run(lambda: bool(status.extend(wc.status for wc in pair.cq_a.poll()) or status)), net.schedule()
-    assert status == [WCStatus.RETRY_EXC_ERR]
-
-
-def test_reps_uses_again_what_was_not_marked() -> None:
-    """Of eight paths five mark everything: packets end up on the three others."""
-    marked = {0x8001, 0x8002, 0x8003, 0x8004, 0x8005}
+@pytest.mark.parametrize(
+    ("choice", "marked", "most"),
+    [
+        (PathChoice.REPS, {0x8001, 0x8002, 0x8003, 0x8004, 0x8005}, 0.05),
+        (PathChoice.SCOUTING, {0x0001}, 0.1),
+        # what is drawn every 44 packets, and instead of what came back with a mark then, may be any
+        (PathChoice.RECYCLING, {0x8001, 0x8002, 0x8003, 0x8004, 0x0001}, 0.15),
+    ],
+)
+def test_paths_that_mark_everything_are_hardly_used(choice: PathChoice, marked: set[int], most: float) -> None:
     sent = Sent()
-    pair, net = begin(Weather(), PathChoice.REPS)
-    marking(net, sent, marked)
-    finish(pair, net)
+    pair, net = begin(Weather(), choice)
+
+    def keep(host: int, frame: bytes) -> bytes | None:
+        f = decode(through_switches(frame))
+        net.weather.mark = 1.0 if f["kind"] == "data" and f["sport"] in marked else 0.0
+        return sent(host, frame)
+
+    net.filter = keep
+    complete(pair, net, PACKETS)
     late = Counter(sent.sports[PACKETS // 2 :])
-    assert sum(late[sport] for sport in marked) < 0.05 * sum(late.values())
+    assert sum(late[sport] for sport in marked) < most * sum(late.values())
 
 
 def test_oblivious_spraying_uses_all_paths_alike() -> None:
     sent = Sent()
-    finish(*begin(Weather(), PathChoice.OBLIVIOUS, keep=sent))
+    complete(*begin(Weather(), PathChoice.OBLIVIOUS, keep=sent), PACKETS)
     counts = Counter(sent.sports)
     assert len(counts) == 1 + DETOURS
     assert min(counts.values()) > 0.7 * PACKETS / len(counts)
@@ -321,44 +311,19 @@ def test_go_back_n_cannot_spray() -> None:
 
 def test_scout_stays_on_the_shortest_path_that_is_not_marked() -> None:
     sent = Sent()
-    finish(*begin(Weather(), PathChoice.SCOUTING, keep=sent))
+    complete(*begin(Weather(), PathChoice.SCOUTING, keep=sent), PACKETS)
     late = Counter(sent.sports[PACKETS // 2 :])
     assert late[0x0001] > 0.9 * sum(late.values())
     assert len(late) > 1, "every 44 packets another one is drawn"
-
-
-def test_scout_leaves_a_path_after_more_than_eight_marks() -> None:
-    sent = Sent()
-    pair, net = begin(Weather(), PathChoice.SCOUTING)
-    marking(net, sent, {0x0001})
-    finish(pair, net)
-    late = Counter(sent.sports[PACKETS // 2 :])
-    assert late[0x0001] < 0.1 * sum(late.values())
-
-
-def test_spritz_spray_uses_again_what_was_not_marked() -> None:
-    marked = {0x8001, 0x8002, 0x8003, 0x8004, 0x0001}
-    sent = Sent()
-    pair, net = begin(Weather(), PathChoice.RECYCLING)
-    marking(net, sent, marked)
-    finish(pair, net)
-    late = Counter(sent.sports[PACKETS // 2 :])
-    # what is drawn every 44 packets, and instead of what came back with a mark then, may be any
-    assert sum(late[sport] for sport in marked) < 0.15 * sum(late.values())
 
 
 def test_spritz_draws_shortest_paths_by_weight() -> None:
     """Everything is marked, so that nothing is remembered: 5 to 1 for long messages, 100 to 1 for short ones."""
     for packets, short_of, least, most in ((PACKETS, 1 << 19, 0.34, 0.49), (500, 1 << 19, 0.88, 0.97)):
         sent = Sent()
-        pair, net = begin(
-            Weather(mark=1.0),
-            PathChoice.RECYCLING,
-            keep=sent,
-            packets=packets,
-            config=HostConfig(spritz_small_bytes=short_of),
-        )
-        finish(pair, net, packets)
+        config = HostConfig(spritz_small_bytes=short_of)
+        pair, net = begin(Weather(mark=1.0), PathChoice.RECYCLING, keep=sent, packets=packets, config=config)
+        complete(pair, net, packets)
         counts = Counter(sent.sports)
         assert least < counts[0x0001] / sum(counts.values()) < most
 
@@ -373,7 +338,7 @@ def test_a_spritz_path_that_loses_a_packet_is_forgotten() -> None:
             lost.append(number)
         return hit
 
-    stats = finish(*begin(Weather(), PathChoice.SCOUTING, keep=Sent(loses)))
+    stats = complete(*begin(Weather(), PathChoice.SCOUTING, keep=Sent(loses)), PACKETS)
     assert lost
     assert stats["retransmitted"] >= 1
 
@@ -390,7 +355,7 @@ def known(pair: Pair) -> Any:
 
 def test_what_answers_say_is_kept_for_the_host() -> None:
     pair, net = begin(Weather())
-    finish(pair, net)
+    complete(pair, net, PACKETS)
     row = known(pair)
     assert row["short_wait"] >= 0
     assert row["detour_wait"] >= 0, "three of four first packets of a long message take detours"
@@ -400,20 +365,19 @@ def test_what_answers_say_is_kept_for_the_host() -> None:
 def test_a_short_message_asks_about_detours_where_shortest_paths_are_crowded() -> None:
     crowded = Weather(queue_of=lambda sport: 100_000 if sport < 0x8000 else 0)
     pair, net = begin(crowded, packets=30)
-    assert finish(pair, net, 30)["ptms"] == 1
+    assert complete(pair, net, 30)["ptms"] == 1
     assert net.run(lambda: known(pair)["detour_wait"] == 0), "the PTR comes after the last ACK"
     idle, net = begin(Weather(), packets=30)
-    assert finish(idle, net, 30)["ptms"] == 0
+    assert complete(idle, net, 30)["ptms"] == 0
 
 
 @pytest.mark.parametrize("age", [0, 200 * US])
 def test_a_new_connection_begins_with_what_others_know(age: int) -> None:
     sent = Sent()
     pair, net = begin(Weather(), packets=30, keep=sent)
-    row = pair.hs.region[pair.qp_a.context.host, (int(pair.hs.qp[pair.qp_a.index]["peer_hi"]) >> 32) & 0x3F]
-    row["owner"] = ((int(pair.hs.qp[pair.qp_a.index]["peer_hi"]) >> 32) & 0xFFFF) + 1
+    row = _group(pair)
     row["short_wait"], row["short_time"], row["detour_wait"], row["detour_time"] = 10**9, 0, 0, -age
-    finish(pair, net, 30)
+    complete(pair, net, 30)
     detours = sum(sport >= 0x8000 for sport in sent.sports)
     assert detours == (30 if age == 0 else 0)
 
@@ -439,17 +403,17 @@ def test_the_third_connection_to_a_group_leaves_what_two_have_filled(begun: int,
     row["begun"], row["open"], row["open_time"], row["peer"] = begun, 16, 1, int(pair.hs.qp[pair.qp_a.index]["peer_hi"])
     other = pair.hs.region[pair.qp_a.context.host, 5]
     other["owner"], other["begun"], other["open_time"] = 6, elsewhere, 1
-    finish(pair, net, 30)
+    complete(pair, net, 30)
     assert (1 not in sent.sports[:10]) is detours
 
 
 def test_news_of_a_short_wait_and_time_make_room_again() -> None:
     pair, net = begin(Weather(), packets=30)
-    finish(pair, net, 30)
+    complete(pair, net, 30)
     row = known(pair)
     assert (row["begun"], row["open"]) == (1, 0), "each answer took one packet off"
     row["open"], row["begun"], row["open_time"] = 100, 3, net.now
-    pair.qp_a.post_send(SendWR(2, pair.mr_a.sge(0, 1000), pair.mr_b.addr, pair.mr_b.rkey))
+    pair.write(1000, 2)
     net.run(lambda: net.now > 1000 * US)
-    pair.qp_a.post_send(SendWR(3, pair.mr_a.sge(0, 1000), pair.mr_b.addr, pair.mr_b.rkey))
+    pair.write(1000, 3)
     assert net.run(lambda: known(pair)["begun"] == 1), "what was sent so long ago is forgotten"

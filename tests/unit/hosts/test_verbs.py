@@ -215,7 +215,7 @@ def test_ten_thousand_connections_on_two_hosts() -> None:
 
 def test_statistics_name_everything_the_fabric_reports() -> None:
     pair = make_pair()
-    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, 50_500), pair.mr_b.addr, pair.mr_b.rkey))
+    pair.write(50_500)
     net = Network(pair.hs, Weather(mark=1.0, queue_of=lambda sport: 30))
     assert net.run(lambda: bool(pair.cq_a.poll()))
     stats = pair.qp_a.stats()

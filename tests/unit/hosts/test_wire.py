@@ -56,13 +56,9 @@ def frames() -> dict[str, bytes]:
     """One of every kind, the same each time."""
     ptm, ptr = probe_frames(ticks=77)
     return {
-        "data": data_frame(10, 0xCAFEF00D),
-        "plain": data_frame(3, telemetry=False),
-        "ack": ack_frame(0x1234, ce=True),
-        "nak": nak_frame(),
-        "ptm": ptm,
-        "ptr": ptr,
-    }
+        "data": data_frame(10, 0xCAFEF00D), "plain": data_frame(3, telemetry=False), "ack": ack_frame(0x1234, ce=True),
+        "nak": nak_frame(), "ptm": ptm, "ptr": ptr,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", GOLDEN)
@@ -165,14 +161,8 @@ def test_decode_gives_back_every_field() -> None:
     assert decode(mark(frames()["data"]))["ce"] == 1
     a = decode(frames()["ack"])
     expected = {
-        "kind": "ack",
-        "psn": 0x010203,
-        "trigger": 0x010203,
-        "msn": 1,
-        "base": 0x010204,
-        "delay": 0x1234,
-        "ce": 1,
-    }
+        "kind": "ack", "psn": 0x010203, "trigger": 0x010203, "msn": 1, "base": 0x010204, "delay": 0x1234, "ce": 1,
+    }  # fmt: skip
     assert {name: a[name] for name in expected} == expected
     p = decode(frames()["ptr"])
     assert (p["kind"], p["reflected"], p["cand"], p["qpn"]) == ("ptr", 77, 1, 0x100)

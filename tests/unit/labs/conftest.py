@@ -34,9 +34,14 @@ OWN = Path(__file__).parents[3] / "docs" / "labs"
 
 
 @pytest.fixture
-def own(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
-    """The folder of a lab of ours, whose build is tried, not the compiler."""
+def without_p4c(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is built is tried, not the compiler."""
     monkeypatch.setattr(programs.shutil, "which", lambda name: None)
+
+
+@pytest.fixture
+def own(without_p4c: None) -> Callable[[str], Path]:
+    """The folder of a lab of ours."""
 
     def folder(name: str) -> Path:
         if not (OWN / name / "build").is_dir():

@@ -10,25 +10,13 @@ import pytest
 from forwarding_lab import write_app, write_tutorial
 
 from detour.cli import main
-from detour.fabric.labs import programs
 from detour.fabric.labs.virtual import open_lab
 
 LABS = Path(__file__).parents[3] / "docs" / "labs"
 KEYS = [
-    "flows",
-    "completed",
-    "bytes",
-    "delivered_bytes",
-    "fct_us",
-    "slowdown",
-    "steps",
-    "wire_gbps",
-    "drops",
-    "seconds",
-    "ended_by",
-    "incomplete",
-    "virtual_s",
-]
+    "flows", "completed", "bytes", "delivered_bytes", "fct_us", "slowdown", "steps", "wire_gbps", "drops", "seconds",
+    "ended_by", "incomplete", "virtual_s",
+]  # fmt: skip
 
 
 @pytest.fixture
@@ -66,10 +54,9 @@ def test_datagrams_that_a_full_link_loses_are_no_incomplete_flow(
 
 
 def test_tasks_of_the_lab_are_its_workload(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], without_p4c: None
 ) -> None:
     """10 packets in half a second from 20 ms on; another workload goes beside them."""
-    monkeypatch.setattr(programs.shutil, "which", lambda name: None)
     folder = write_app(tmp_path / "lab", (9090, 9091), (9559, 9560))
     app = json.loads((folder / "p4app.json").read_text())
     (folder / "p4app.json").write_text(json.dumps(app | {"tasks_file": "tasks.txt"}))

@@ -18,7 +18,6 @@ from detour.base.errors import DetourError
 from detour.engine.bmv2api.client import connect
 from detour.engine.bmv2api.commands.interpreter import run_file
 from detour.fabric.backends.virtual.pace import TimePace
-from detour.fabric.labs import programs
 from detour.fabric.labs.folder import LabFolder
 from detour.fabric.labs.programs import contents_of, programs_of
 from detour.fabric.labs.reading import read_lab
@@ -37,9 +36,8 @@ def free_ports(count: int) -> list[int]:
 
 
 @pytest.fixture
-def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def served(tmp_path: Path, without_p4c: None) -> Path:
     """A lab at ports that nobody has."""
-    monkeypatch.setattr(programs.shutil, "which", lambda name: None)
     a, b, c, d = free_ports(4)
     return write_app(tmp_path / "lab", (a, b), (c, d))
 

@@ -13,10 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from forwarding_lab import IPS, MACS, write_app, write_tutorial
 
 from detour.base.errors import DetourError
+from detour.fabric.labs.controllers import ControllerTopology
 from detour.fabric.labs.folder import LabFolder
 from detour.fabric.labs.model import Lab, LabEnd
+from detour.fabric.labs.programs import contents_of, programs_of
 from detour.fabric.labs.reading import read_lab
 from detour.fabric.labs.workloads import SECOND_PS, EchoTrain, TcpFlow, UdpStream, task_activities
 
@@ -292,3 +295,63 @@ def test_a_script_gets_the_arguments_that_are_said(lab: ReadLab, tmp_path: Path)
     (tmp_path / "p4app.json").write_text(json.dumps(app()))
     with pytest.raises(DetourError, match="--lab-args is for labs that are a script"):
         read_lab(LabFolder.given(str(tmp_path), arguments="1"))
+
+
+# -- the topology.json that p4-utils' controllers read -------------------------------------------------------
+
+
+@pytest.fixture
+def lab_of_app(tmp_path: Path, without_p4c: None) -> Path:
+    return write_app(tmp_path / "lab", (9090, 9091), (9559, 9560))
+
+
+def topology(folder: Path) -> ControllerTopology:
+    lab = read_lab(LabFolder.given(str(folder)))
+    return ControllerTopology(lab, contents_of(lab, programs_of(lab)))
+
+
+def test_it_is_there_while_the_lab_is_up(lab_of_app: Path) -> None:
+    said: list[str] = []
+    file, written = lab_of_app / "topology.json", topology(lab_of_app)
+    written.write(said.append)
+    document = json.loads(file.read_text())
+    nodes = {node["id"]: node for node in document["nodes"]}
+    assert nodes["s1"]["json_path"] == str(lab_of_app / "build" / "table_exact.json")
+    assert nodes["s1"]["p4rt_path"] == str(lab_of_app / "build" / "table_exact.p4info.txtpb")
+    assert (nodes["s2"]["thrift_port"], nodes["s2"]["grpc_port"], nodes["s2"]["device_id"]) == (9091, 9560, 2)
+    assert nodes["h1"]["ip"] == f"{IPS['h1']}/24"
+    assert document["edges"] == document["links"]
+    edge = next(each for each in document["edges"] if {each["node1"], each["node2"]} == {"h1", "s1"})
+    assert (edge["addr1"], edge["port2"], edge["intfName2"]) == (MACS["h1"], 1, "s1-eth1")
+    again = topology(lab_of_app)  # the file makes no other lab of the folder, and one that was left is written anew
+    again.write(said.append)
+    again.remove()
+    again.remove()
+    assert not file.exists()
+    assert said == []
+
+
+def test_what_has_been_changed_stays(lab_of_app: Path) -> None:
+    written = topology(lab_of_app)
+    written.write(lambda text: None)
+    (lab_of_app / "topology.json").write_text("{}")
+    written.remove()
+    assert (lab_of_app / "topology.json").read_text() == "{}"
+
+
+def test_a_file_of_somebody_else_stays(lab_of_app: Path) -> None:
+    said: list[str] = []
+    written = topology(lab_of_app)
+    (lab_of_app / "topology.json").write_text('{"own": 1}')
+    written.write(said.append)
+    written.remove()
+    assert (lab_of_app / "topology.json").read_text() == '{"own": 1}'
+    assert len(said) == 1
+    assert "is another lab's, and stays" in said[0]
+
+
+def test_labs_of_other_formats_have_none(tmp_path: Path) -> None:
+    folder = write_tutorial(tmp_path / "lab")
+    before = (folder / "topology.json").read_text()
+    topology(folder).write(lambda text: pytest.fail(text))
+    assert (folder / "topology.json").read_text() == before

@@ -13,7 +13,6 @@ import pytest
 from written_labs import tutorial
 
 from detour.base.errors import DetourError
-from detour.fabric.labs import programs
 from detour.fabric.labs.model import Lab
 from detour.fabric.labs.programs import contents_of, programs_of
 
@@ -21,10 +20,7 @@ ReadLab = Callable[..., Lab]
 PROGRAM = json.dumps({"parsers": [], "pipelines": [], "actions": []})
 P4 = "no P4 at all\n"
 
-
-@pytest.fixture
-def without_p4c(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs.shutil, "which", lambda name: None)
+pytestmark = pytest.mark.usefixtures("without_p4c")
 
 
 def files(lab: Lab, given: str | None = None) -> tuple[Path, Path | None]:
@@ -33,24 +29,20 @@ def files(lab: Lab, given: str | None = None) -> tuple[Path, Path | None]:
     return found.json, found.p4info
 
 
-@pytest.mark.usefixtures("without_p4c")
 def test_the_only_pair_in_the_folder(lab: ReadLab, tmp_path: Path) -> None:
     found = lab(topology__json=tutorial(), a__json=PROGRAM, a__p4info__txtpb="", b__json=PROGRAM)
     assert files(found) == (tmp_path / "a.json", tmp_path / "a.p4info.txtpb")
 
 
-@pytest.mark.usefixtures("without_p4c")
 def test_the_only_pair_in_build(lab: ReadLab, tmp_path: Path) -> None:
     found = lab(topology__json=tutorial(), build_in_a__json=PROGRAM, build_in_a__p4__p4info__txtpb="")
     assert files(found) == (tmp_path / "build" / "a.json", tmp_path / "build" / "a.p4.p4info.txtpb")
 
 
-@pytest.mark.usefixtures("without_p4c")
 def test_a_json_alone_will_do(lab: ReadLab, tmp_path: Path) -> None:
     assert files(lab(topology__json=tutorial(), a__json=PROGRAM)) == (tmp_path / "a.json", None)
 
 
-@pytest.mark.usefixtures("without_p4c")
 def test_several_must_be_told_apart(lab: ReadLab, tmp_path: Path) -> None:
     found = lab(topology__json=tutorial(), a__json=PROGRAM, b__json=PROGRAM)
     with pytest.raises(DetourError, match=r"several programs: a.json, b.json; name one with --program"):
@@ -60,7 +52,6 @@ def test_several_must_be_told_apart(lab: ReadLab, tmp_path: Path) -> None:
     assert files(found, given) == (tmp_path / "b.json", tmp_path / "b.p4info.txtpb")
 
 
-@pytest.mark.usefixtures("without_p4c")
 def test_none_at_all(lab: ReadLab) -> None:
     found = lab(topology__json=tutorial())
     with pytest.raises(DetourError, match=r"s1 has no program, and .* holds none; name one with --program"):
@@ -73,7 +64,6 @@ def app(**switch: Any) -> dict[str, Any]:
     return {"p4_src": "a.p4", "topology": topology}
 
 
-@pytest.mark.usefixtures("without_p4c")
 def test_a_source_that_was_compiled_earlier(lab: ReadLab, tmp_path: Path) -> None:
     found = lab(p4app__json=app(), a__p4=P4)
     with pytest.raises(DetourError, match=r"a.p4 is not compiled, and p4c-bm2-ss is not on PATH"):
@@ -83,16 +73,14 @@ def test_a_source_that_was_compiled_earlier(lab: ReadLab, tmp_path: Path) -> Non
     assert files(found) == (tmp_path / "build" / "a.json", None)
 
 
-def test_switches_have_programs_of_their_own(lab: ReadLab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(programs.shutil, "which", lambda name: None)
+def test_switches_have_programs_of_their_own(lab: ReadLab, tmp_path: Path) -> None:
     said = app(p4_src="b.p4")
     said["topology"]["switches"]["s2"] = {}
     found = programs_of(lab(p4app__json=said, a__p4=P4, a__json=PROGRAM, b__p4=P4, b__json=PROGRAM))
     assert {name: files.json.name for name, files in found.items() if files} == {"s1": "b.json", "s2": "a.json"}
 
 
-def test_what_is_no_program_is_named(lab: ReadLab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs.shutil, "which", lambda name: None)
+def test_what_is_no_program_is_named(lab: ReadLab) -> None:
     found = lab(topology__json=tutorial(), a__json=PROGRAM)
     with pytest.raises(DetourError, match=r"a.json: "):
         contents_of(found, programs_of(found))
@@ -103,7 +91,8 @@ def test_what_is_no_program_is_named(lab: ReadLab, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.skipif(shutil.which("p4c-bm2-ss") is None, reason="p4c-bm2-ss is not on PATH")
-def test_p4c_compiles_into_the_cache(lab: ReadLab, tmp_path: Path) -> None:
+def test_p4c_compiles_into_the_cache(lab: ReadLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
     source = Path(__file__).parents[3] / "docs" / "labs" / "ecn" / "ecn.p4"
     found = lab(p4app__json=app(), a__p4=source.read_text())
     compiled, p4info = files(found)

@@ -47,11 +47,8 @@ def test_each_packet_is_counted_where_it_comes_by() -> None:
     found = _counts(program)
     routes = "Ipv4Ingress.routes"
     assert {outcome: n for (kind, name, outcome), n in found.items() if (kind, name) == (TABLE_OUTCOME, routes)} == {
-        "hit": 0,
-        "miss": 2,
-        "Ipv4Ingress.forward": 0,
-        "Ipv4Ingress.drop": 2,
-    }
+        "hit": 0, "miss": 2, "Ipv4Ingress.forward": 0, "Ipv4Ingress.drop": 2,
+    }  # fmt: skip
     assert found[BRANCH, "state start", "0x0800 -> ipv4"] == 3
     assert found[BRANCH, "state start", "default -> accept"] == 1
     assert found[STATEMENT, "state start #0 extract", ""] == 5, "the frame that is too short comes to it as well"

@@ -41,8 +41,7 @@ def connect(server: P4RuntimeServer) -> Iterator[Callable[..., Client]]:
 def client(connect: Callable[..., Client]) -> Client:
     """A primary of device 1 that has set the pipeline."""
     client = connect()
-    client.primary()
-    client.set_pipeline(config())
+    client.ready()
     return client
 
 

@@ -172,6 +172,12 @@ class Client:
         assert stream.next().arbitration.status.code == 0
         return stream
 
+    def ready(self, program: str = "everything") -> Stream:
+        """Becomes primary and sets the pipeline; its stream."""
+        stream = self.primary()
+        self.set_pipeline(config(program))
+        return stream
+
     def pipeline_request(
         self, config: p4r.ForwardingPipelineConfig | None, action: str
     ) -> p4r.SetForwardingPipelineConfigRequest:
@@ -290,6 +296,102 @@ class Names:
             else:
                 getattr(entry, name).CopyFrom(value)
         return entity
+
+    def one_shot(self, *key: Any, actions: Sequence[tuple[int, int]] = (), watch: int = 0) -> p4r.Entity:
+        """An entry of `balanced` with a set of `actions`: (port, weight). `watch`: a port that all of them watch."""
+        entity = self.entry("balanced", *key)
+        chosen = entity.table_entry.action.action_profile_action_set
+        chosen.SetInParent()
+        for port, weight in actions:
+            added = chosen.action_profile_actions.add(action=self.action("forward", port), weight=weight)
+            if watch:
+                added.watch_port = bytes([watch])
+        return entity
+
+
+def counter(id_: int, index: int | None = None, packets: int | None = None, size: int = 0) -> p4r.Entity:
+    entry = p4r.CounterEntry(counter_id=id_)
+    if index is not None:
+        entry.index.index = index
+    if packets is not None:
+        entry.data.packet_count, entry.data.byte_count = packets, size
+    return p4r.Entity(counter_entry=entry)
+
+
+def rates(*of: int) -> p4r.MeterConfig:
+    """(cir, committed burst, pir, peak burst)."""
+    return p4r.MeterConfig(**dict(zip(("cir", "cburst", "pir", "pburst"), of, strict=True)))
+
+
+def meter(id_: int, index: int | None = None, *of: int) -> p4r.Entity:
+    """`of`: its rates."""
+    entry = p4r.MeterEntry(meter_id=id_)
+    if index is not None:
+        entry.index.index = index
+    if of:
+        entry.config.CopyFrom(rates(*of))
+    return p4r.Entity(meter_entry=entry)
+
+
+def register(id_: int, index: int | None = None, value: int | bytes | None = None) -> p4r.Entity:
+    entry = p4r.RegisterEntry(register_id=id_)
+    if index is not None:
+        entry.index.index = index
+    if value is not None:
+        entry.data.bitstring = value if isinstance(value, bytes) else octets(value)
+    return p4r.Entity(register_entry=entry)
+
+
+def value_set(id_: int, *members: int | tuple[int, ...]) -> p4r.Entity:
+    """A member is a value, or one for each field."""
+    entry = p4r.ValueSetEntry(value_set_id=id_)
+    for member in members:
+        added = entry.members.add()
+        for field, value in enumerate(member if isinstance(member, tuple) else (member,), 1):
+            added.match.add(field_id=field).exact.value = octets(value)
+    return p4r.Entity(value_set_entry=entry)
+
+
+def digest(id_: int, size: int = 0, timeout_ns: int = 0, ack_ns: int = 0) -> p4r.Entity:
+    entry = p4r.DigestEntry(digest_id=id_)
+    if size or timeout_ns or ack_ns:
+        c = entry.config
+        c.max_list_size, c.max_timeout_ns, c.ack_timeout_ns = size, timeout_ns, ack_ns
+    return p4r.Entity(digest_entry=entry)
+
+
+def member(profile: int, id_: int, action: p4r.Action | None = None) -> p4r.Entity:
+    return p4r.Entity(
+        action_profile_member=p4r.ActionProfileMember(action_profile_id=profile, member_id=id_, action=action)
+    )
+
+
+def group(profile: int, id_: int, *members: tuple[int, int], max_size: int = 0, watch: int = 0) -> p4r.Entity:
+    """`members`: (id, weight); `watch`: a port that all of them watch."""
+    entry = p4r.ActionProfileGroup(action_profile_id=profile, group_id=id_, max_size=max_size)
+    for m, weight in members:
+        entry.members.add(member_id=m, weight=weight, **({"watch_port": bytes([watch])} if watch else {}))
+    return p4r.Entity(action_profile_group=entry)
+
+
+def multicast(id_: int, *replicas: tuple[int, int], metadata: bytes = b"") -> p4r.Entity:
+    """A multicast group of (port, instance)s."""
+    entity = p4r.Entity()
+    out = entity.packet_replication_engine_entry.multicast_group_entry
+    out.multicast_group_id, out.metadata = id_, metadata
+    for port, instance in replicas:
+        out.replicas.add(port=port.to_bytes(1 + (port > 255), "big"), instance=instance)
+    return entity
+
+
+def session(id_: int, *replicas: tuple[int, int], length: int = 0, cos: int = 0) -> p4r.Entity:
+    """A clone session of (port, instance)s."""
+    entity = p4r.Entity()
+    out = entity.packet_replication_engine_entry.clone_session_entry
+    out.session_id, out.packet_length_bytes, out.class_of_service = id_, length, cos
+    for port, instance in replicas:
+        out.replicas.add(egress_port=port, instance=instance)
+    return entity
 
 
 def add_match(m: p4r.FieldMatch, kind: int, element: Any) -> None:

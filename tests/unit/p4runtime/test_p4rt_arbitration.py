@@ -187,8 +187,7 @@ def test_role_is_echoed(client: Client) -> None:
 
 
 def test_role_config_limits_writes_and_reads(client: Client, names: Names) -> None:
-    default = client.primary()
-    client.set_pipeline(config())
+    default = client.ready()
     stream = client.stream()
     wanted = stratum.P4RoleConfig(exclusive_p4_ids=[names.ids["lpm_route"]], shared_p4_ids=[names.ids["fixed"]])
     stream.arbitrate(1, 1, "routing", wanted)

@@ -6,21 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from finsy.proto import p4d, p4r
+from finsy.proto import p4d
 
-from tests.unit.p4runtime.harness import Client, Names, octets, refusals
+from tests.unit.p4runtime.harness import Client, Names, counter, meter, refusals, register, value_set
 
 INVALID, EXISTS, EXHAUSTED, RANGE, UNIMPLEMENTED = 3, 6, 8, 11, 12
-
-
-def counter(id_: int, index: int | None = None, packets: int | None = None, size: int = 0) -> p4r.Entity:
-    entity = p4r.Entity()
-    entity.counter_entry.counter_id = id_
-    if index is not None:
-        entity.counter_entry.index.index = index
-    if packets is not None:
-        entity.counter_entry.data.packet_count, entity.counter_entry.data.byte_count = packets, size
-    return entity
 
 
 def test_counters(client: Client, names: Names) -> None:
@@ -49,18 +39,6 @@ def test_wrong_counters(client: Client, names: Names) -> None:
     assert refusals(lambda: client.read(counter(id_, 64), counter(id_, -1), counter(5))) == [RANGE, INVALID, INVALID]
 
 
-def meter(id_: int, index: int | None = None, *rates: int) -> p4r.Entity:
-    entity = p4r.Entity()
-    entity.meter_entry.meter_id = id_
-    if index is not None:
-        entity.meter_entry.index.index = index
-    if rates:
-        entity.meter_entry.config.CopyFrom(
-            p4r.MeterConfig(cir=rates[0], cburst=rates[1], pir=rates[2], pburst=rates[3])
-        )
-    return entity
-
-
 def test_meters(client: Client, names: Names) -> None:
     id_ = names.ids["rate"]
     assert client.read(meter(id_)) == [meter(id_, i) for i in range(8)]
@@ -81,16 +59,6 @@ def test_wrong_meters(client: Client, names: Names) -> None:
     assert client.refusals(("INSERT", meter(id_, 0))) == [INVALID]
 
 
-def register(id_: int, index: int | None = None, value: int | None = None) -> p4r.Entity:
-    entity = p4r.Entity()
-    entity.register_entry.register_id = id_
-    if index is not None:
-        entity.register_entry.index.index = index
-    if value is not None:
-        entity.register_entry.data.bitstring = octets(value)
-    return entity
-
-
 def test_registers(client: Client, names: Names) -> None:
     id_ = names.ids["words"]
     client.modify(register(id_, 31, 0x123456789ABC))
@@ -108,14 +76,6 @@ def test_wrong_registers(client: Client, names: Names) -> None:
     wrong = [register(id_, 0, 256), register(id_, 4, 1), register(id_, -1, 1), register(id_, 0), as_bool]
     assert client.refusals(*(("MODIFY", e) for e in wrong)) == [RANGE, RANGE, INVALID, INVALID, INVALID]
     assert client.refusals(("DELETE", register(id_, 0, 1))) == [INVALID]
-
-
-def value_set(id_: int, *values: int) -> p4r.Entity:
-    entity = p4r.Entity()
-    entity.value_set_entry.value_set_id = id_
-    for value in values:
-        entity.value_set_entry.members.add().match.add(field_id=1).exact.value = octets(value)
-    return entity
 
 
 def test_value_sets(client: Client, names: Names) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches that are carried out as a whole or not at all."""
+"""Batches: carried out as a whole or not at all, and mutants of them, which never are an error of ours."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from detour.engine.p4runtime import Code, Compiler, EntityStore, Refused, Target
 from detour.engine.p4runtime.atomic import write_atomically
 from detour.engine.p4runtime.read import Reader
 from detour.engine.p4runtime.write import write
-from tests.unit.p4runtime.harness import Client, FakeNetwork, Names, codes, config, refusals, refused
+from tests.unit.p4runtime.harness import Client, FakeNetwork, Names, codes, config, member, refusals, refused
 from tests.unit.p4runtime.mutants import Mutator
-from tests.unit.p4runtime.test_p4rt_fuzz import seeds
-from tests.unit.p4runtime.test_p4rt_pipeline import ALL
+from tests.unit.p4runtime.test_p4rt_pipeline import ALL, valid_updates
 
 ABORTED = 10
 LEVELS = ["ROLLBACK_ON_ERROR", "DATAPLANE_ATOMIC"]
@@ -47,14 +46,10 @@ def test_all_or_nothing(client: Client, names: Names, network: FakeNetwork, leve
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_what_cannot_be_taken_back_is_unimplemented(client: Client, names: Names, level: str) -> None:
-    member, one_shot = p4r.Entity(), names.entry("balanced", None)
-    member.action_profile_member.action_profile_id = names.ids["next_hops"]
-    member.action_profile_member.member_id = 1
-    member.action_profile_member.action.CopyFrom(names.action("NoAction"))
-    one_shot.table_entry.action.action_profile_action_set.SetInParent()
-    client.stub.Write(request(client, level, ("INSERT", member), ("INSERT", one_shot)))
+    hop, one_shot = member(names.ids["next_hops"], 1, names.action("NoAction")), names.one_shot(None)
+    client.stub.Write(request(client, level, ("INSERT", hop), ("INSERT", one_shot)))
     before = client.read(*ALL)
-    for update in (("DELETE", member), ("DELETE", one_shot), ("MODIFY", one_shot)):
+    for update in (("DELETE", hop), ("DELETE", one_shot), ("MODIFY", one_shot)):
         with pytest.raises(grpc.RpcError) as caught:
             client.stub.Write(request(client, level, ("DELETE", names.entry("preset", 7)), update))
         assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
@@ -70,11 +65,9 @@ def test_unknown_level(client: Client) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_random_batches_leave_no_trace_when_they_fail(names: Names, seed: int) -> None:
-    compiled = Compiler().compile(config())
-    store = EntityStore(compiled.info, compiled.program, TargetSwitch(FakeNetwork(), 1))
-    store.live = True
+    store = new_store()
     mutator = Mutator(seed, list(names.ids.values()))
-    corpus = seeds(names)
+    corpus = valid_updates(names)
     kinds = (p4r.Update.INSERT, p4r.Update.MODIFY, p4r.Update.DELETE)
     failed = done = 0
     for _ in range(150):
@@ -101,8 +94,39 @@ def test_random_batches_leave_no_trace_when_they_fail(names: Names, seed: int) -
     assert done > 10
 
 
+def new_store() -> EntityStore:
+    compiled = Compiler().compile(config())
+    store = EntityStore(compiled.info, compiled.program, TargetSwitch(FakeNetwork(), 1))
+    store.live = True
+    return store
+
+
 def state(store: EntityStore) -> list[str]:
     reader = Reader(store, ALL)
     found = sorted(str(e) for r in reader.chunks() for e in r.entities)
     assert not any(reader.errors)
     return found
+
+
+def test_updates_and_reads_in_process(names: Names) -> None:
+    """Nothing raises, and no error is one of ours (INTERNAL)."""
+    mutator = Mutator(1, list(names.ids.values()))
+    store = new_store()
+    valid, corpus = valid_updates(names), valid_updates(names)
+    for done in range(450):
+        batch = [mutator.mutate(mutator.rng.choice(corpus)) for _ in range(50)]
+        for update, error in zip(batch, write(store, batch), strict=True):
+            assert error is None or error.code is not Code.INTERNAL, (done, error, update)
+            if error is None and len(corpus) < 500:
+                corpus.append(update)
+        reader = Reader(
+            store, [mutator.mutate(mutator.rng.choice([*ALL, *(u.entity for u in corpus)])) for _ in range(5)]
+        )
+        for _ in reader.chunks():
+            pass
+        assert all(e is None or e.code is not Code.INTERNAL for e in reader.errors), (done, reader.errors)
+        if done % 20 == 19:
+            corpus = corpus[-200:] + valid
+    reader = Reader(store, ALL)
+    assert sum(len(r.entities) for r in reader.chunks()) > 100
+    assert not any(reader.errors)

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 from finsy.proto import p4r
 
-from tests.unit.p4runtime.harness import Names, Stream, config
+from tests.unit.p4runtime import harness
+from tests.unit.p4runtime.harness import Names, Stream, counter, digest, meter, rates, register, session
 from tests.unit.p4runtime.test_p4rt_engine import TARGET, Switch, ethernet, ipv6, running
 from tests.waiting import until
 
@@ -17,13 +18,6 @@ from tests.waiting import until
 def switch() -> Iterator[Switch]:
     with running() as switch:
         yield switch
-
-
-def digest_entry(names: Names, size: int, timeout_ns: int, ack_ns: int) -> p4r.Entity:
-    entity = p4r.Entity(digest_entry=p4r.DigestEntry(digest_id=names.ids["learn_t"]))
-    c = entity.digest_entry.config
-    c.max_list_size, c.max_timeout_ns, c.ack_timeout_ns = size, timeout_ns, ack_ns
-    return entity
 
 
 def learnt(stream: Stream) -> tuple[int, list[tuple[int, int]]]:
@@ -37,7 +31,7 @@ def learnt(stream: Stream) -> tuple[int, list[tuple[int, int]]]:
 
 
 def test_digests_by_size_and_with_acknowledgement(switch: Switch, names: Names) -> None:
-    switch.client.insert(digest_entry(names, 3, 10**15, 10**15))
+    switch.client.insert(digest(names.ids["learn_t"], 3, 10**15, 10**15))
     for source in (1, 2, 1, 2, 3):
         switch.send(ethernet(source=source), port=2)
     first, found = learnt(switch.stream)
@@ -59,13 +53,8 @@ def test_digests_by_size_and_with_acknowledgement(switch: Switch, names: Names) 
 # -- clone sessions
 
 
-def clone_session(replicas: list[tuple[int, int]], length: int = 0, service: int = 0) -> p4r.Entity:
-    entity = p4r.Entity()
-    out = entity.packet_replication_engine_entry.clone_session_entry
-    out.session_id, out.packet_length_bytes, out.class_of_service = 9, length, service
-    for port, instance in replicas:
-        out.replicas.add(egress_port=port, instance=instance)
-    return entity
+def clone_session(*replicas: tuple[int, int], **options: int) -> p4r.Entity:
+    return session(9, *replicas, **options)
 
 
 @pytest.fixture
@@ -83,19 +72,19 @@ HEADER = 6
 
 
 def test_a_clone_session_has_any_number_of_replicas(mirrored: Switch) -> None:
-    mirrored.client.insert(clone_session([(2, 1), (3, 1), (2, 2), (510, 7)]))
+    mirrored.client.insert(clone_session((2, 1), (3, 1), (2, 2), (510, 7)))
     mirrored.send(FRAME)
     assert [mirrored.receive(2)[HEADER:], mirrored.receive(2)[HEADER:], mirrored.receive(3)[HEADER:]] == [FRAME] * 3
     packet = mirrored.stream.next().packet
     assert (packet.metadata[1].value, packet.payload) == (b"\1", FRAME)
     # MODIFY replaces all of them, DELETE ends it.
-    mirrored.client.modify(clone_session([(3, 0)]))
+    mirrored.client.modify(clone_session((3, 0)))
     mirrored.send(FRAME)
     assert mirrored.receive(3)[HEADER:] == FRAME
-    mirrored.client.delete(clone_session([]))
+    mirrored.client.delete(clone_session())
     mirrored.send(FRAME)
     until(lambda: mirrored.taken_in(1) == 3)  # or the session might be there again before the frame is
-    mirrored.client.insert(clone_session([(2, 0)]))
+    mirrored.client.insert(clone_session((2, 0)))
     mirrored.send(FRAME)
     assert mirrored.receive(2)[HEADER:] == FRAME
     assert mirrored.frames[2].empty()
@@ -105,7 +94,7 @@ def test_a_clone_session_has_any_number_of_replicas(mirrored: Switch) -> None:
 def test_clones_are_cut(mirrored: Switch) -> None:
     for length in (60, 100, 1000, 0):
         kind = "INSERT" if length == 60 else "MODIFY"
-        mirrored.client.write((kind, clone_session([(2, 1)], length)))
+        mirrored.client.write((kind, clone_session((2, 1), length=length)))
         mirrored.send(FRAME)
         # What leaves, the header that the egress pipeline put in front included, is cut.
         got = mirrored.receive(2)
@@ -114,7 +103,7 @@ def test_clones_are_cut(mirrored: Switch) -> None:
 
 
 def test_the_class_of_service_is_kept(mirrored: Switch) -> None:
-    entity = clone_session([(2, 1)], 0, 5)
+    entity = clone_session((2, 1), cos=5)
     mirrored.client.insert(entity)
     assert mirrored.client.read(p4r.Entity(packet_replication_engine_entry=p4r.PacketReplicationEngineEntry())) == [
         entity
@@ -127,16 +116,12 @@ def test_the_class_of_service_is_kept(mirrored: Switch) -> None:
 
 
 def colour(switch: Switch, names: Names) -> int:
-    entity = p4r.Entity(register_entry=p4r.RegisterEntry(register_id=names.ids["octets"], index=p4r.Index(index=0)))
-    (got,) = switch.client.read(entity)
+    (got,) = switch.client.read(register(names.ids["octets"], 0))
     return int.from_bytes(got.register_entry.data.bitstring, "big")
 
 
 def count(switch: Switch, names: Names) -> int:
-    entity = p4r.Entity(
-        counter_entry=p4r.CounterEntry(counter_id=names.ids["packet_counter"], index=p4r.Index(index=0))
-    )
-    (got,) = switch.client.read(entity)
+    (got,) = switch.client.read(counter(names.ids["packet_counter"], 0))
     return got.counter_entry.data.packet_count
 
 
@@ -148,65 +133,54 @@ def through(switch: Switch, names: Names, frames: list[bytes]) -> None:
     until(lambda: count(switch, names) >= wanted)
 
 
-def meter(names: Names, rates: p4r.MeterConfig | None, index: int = 0) -> p4r.Entity:
-    entity = p4r.Entity(meter_entry=p4r.MeterEntry(meter_id=names.ids["rate"], index=p4r.Index(index=index)))
-    if rates is not None:
-        entity.meter_entry.config.CopyFrom(rates)
-    return entity
-
-
 def test_an_indirect_meter_colours_packets(switch: Switch, names: Names) -> None:
     """By bytes, with rates so low that no token comes back in a day."""
-    frame = ethernet()
-    through(switch, names, [frame] * 5)
-    assert colour(switch, names) == 0  # without rates all is green
-    size = len(frame)
-    rates = p4r.MeterConfig(cir=0, cburst=2 * size, pir=0, pburst=5 * size)
-    switch.client.modify(meter(names, rates))
-    seen = []
-    for _ in range(7):
+    frame, rate = ethernet(), names.ids["rate"]
+
+    def seen() -> int:
         through(switch, names, [frame])
-        seen.append(colour(switch, names))
-    assert seen == [0, 0, 1, 1, 1, 2, 2]
-    (read,) = switch.client.read(meter(names, None))
-    assert read.meter_entry.config == rates
-    switch.client.modify(meter(names, rates))  # buckets are full again
-    through(switch, names, [frame])
-    assert colour(switch, names) == 0
-    switch.client.modify(meter(names, p4r.MeterConfig(cir=1, cburst=1, pir=1, pburst=1), index=3))
-    through(switch, names, [frame])
-    assert colour(switch, names) == 0  # another cell
-    switch.client.modify(meter(names, p4r.MeterConfig()))
-    through(switch, names, [frame])
-    assert colour(switch, names) == 2
-    switch.client.modify(meter(names, None))
-    through(switch, names, [frame])
-    assert colour(switch, names) == 0
-    assert not switch.client.read(meter(names, None))[0].meter_entry.HasField("config")
+        return colour(switch, names)
+
+    through(switch, names, [frame] * 4)
+    assert seen() == 0  # without rates all is green
+    low = meter(rate, 0, 0, 2 * len(frame), 0, 5 * len(frame))
+    switch.client.modify(low)
+    assert [seen() for _ in range(7)] == [0, 0, 1, 1, 1, 2, 2]
+    assert switch.client.read(meter(rate, 0)) == [low]
+    switch.client.modify(low)  # buckets are full again
+    assert seen() == 0
+    switch.client.modify(meter(rate, 3, 1, 1, 1, 1))
+    assert seen() == 0  # another cell
+    switch.client.modify(meter(rate, 0, 0, 0, 0, 0))
+    assert seen() == 2
+    switch.client.modify(meter(rate, 0))
+    assert seen() == 0
+    assert switch.client.read(meter(rate, 0)) == [meter(rate, 0)]
 
 
 def test_a_direct_meter_is_read_and_written_as_a_resource(switch: Switch, names: Names) -> None:
-    metered = names.entry("acl", None, None, None, 0x86DD, action=("metered",), priority=7)
-    metered.table_entry.meter_config.CopyFrom(p4r.MeterConfig(cir=0, cburst=1, pir=0, pburst=2))
+    metered = names.entry(
+        "acl", None, None, None, 0x86DD, action=("metered",), priority=7, meter_config=rates(0, 1, 0, 2)
+    )
     switch.client.insert(metered)
     wanted = direct_meter(metered)
     (got,) = switch.client.read(wanted)
     assert got.direct_meter_entry.config == metered.table_entry.meter_config
     through(switch, names, [ipv6(5)] * 4)
     assert switch.client.read(wanted) == [got]  # a configuration, whatever the buckets hold
-    changed = direct_meter(metered, p4r.MeterConfig(cir=7, cburst=8, pir=9, pburst=10))
+    changed = direct_meter(metered, rates(7, 8, 9, 10))
     switch.client.modify(changed)
     assert switch.client.read(wanted) == [changed]
 
 
-def direct_meter(entry: p4r.Entity, rates: p4r.MeterConfig | None = None) -> p4r.Entity:
-    """The direct meter of an entry, as it is read (without rates) or written."""
+def direct_meter(entry: p4r.Entity, config: p4r.MeterConfig | None = None) -> p4r.Entity:
+    """The direct meter of an entry, as it is read (without `config`) or written."""
     entity = p4r.Entity(direct_meter_entry=p4r.DirectMeterEntry())
     entity.direct_meter_entry.table_entry.CopyFrom(entry.table_entry)
     for field in ("action", "meter_config"):
         entity.direct_meter_entry.table_entry.ClearField(field)
-    if rates is not None:
-        entity.direct_meter_entry.config.CopyFrom(rates)
+    if config is not None:
+        entity.direct_meter_entry.config.CopyFrom(config)
     return entity
 
 
@@ -216,13 +190,13 @@ class Metered:
 
     def __init__(self, switch: Switch) -> None:
         self.switch, self.client = switch, switch.client
-        self.names = Names(config("meters").p4info)
+        self.names = Names(harness.config("meters").p4info)
 
-    def entry(self, table: str, key: int, rates: p4r.MeterConfig | None = None) -> p4r.Entity:
+    def entry(self, table: str, key: int, config: p4r.MeterConfig | None = None) -> p4r.Entity:
         action = "by_packets" if table == "first" else "by_bytes"
         entry = self.names.entry(table, key, action=(action,))
-        if rates is not None:
-            entry.table_entry.meter_config.CopyFrom(rates)
+        if config is not None:
+            entry.table_entry.meter_config.CopyFrom(config)
         return entry
 
     def colours(self, a: int, b: int, frames: int, size: int = 60) -> list[tuple[int, int]]:
@@ -243,7 +217,7 @@ def metered() -> Iterator[Metered]:
         yield Metered(switch)
 
 
-TWO_GREEN_TWO_YELLOW = p4r.MeterConfig(cir=0, cburst=2, pir=0, pburst=4)
+TWO_GREEN_TWO_YELLOW = rates(0, 2, 0, 4)
 
 
 def test_a_direct_meter_colours_the_packets_of_its_entry(metered: Metered) -> None:
@@ -259,8 +233,7 @@ def test_a_direct_meter_colours_the_packets_of_its_entry(metered: Metered) -> No
 
 def test_a_direct_meter_of_bytes(metered: Metered) -> None:
     size = 100
-    rates = p4r.MeterConfig(cir=0, cburst=3 * size, pir=0, pburst=4 * size)
-    metered.client.insert(metered.entry("second", 7, rates))
+    metered.client.insert(metered.entry("second", 7, rates(0, 3 * size, 0, 4 * size)))
     assert metered.colours(0, 7, 6, size) == [(0, 0)] * 3 + [(0, 1)] + [(0, 2)] * 2
 
 

@@ -13,7 +13,19 @@ from finsy.proto import p4r
 
 from detour.engine.network import Network
 from detour.engine.p4runtime import P4RuntimeServer
-from tests.unit.p4runtime.harness import WAIT_S, Client, Names, Stream, config
+from tests.unit.p4runtime.harness import (
+    WAIT_S,
+    Client,
+    Names,
+    Stream,
+    config,
+    counter,
+    digest,
+    multicast,
+    register,
+    session,
+    value_set,
+)
 from tests.waiting import until
 
 SOURCE, TARGET = 0x020000000001, 0x020000000002
@@ -48,8 +60,7 @@ def running(program: str = "everything") -> Iterator[Switch]:
         with P4RuntimeServer(network) as server:
             server.add_device(1)
             client = Client(server.target)
-            stream = client.primary()
-            client.set_pipeline(config(program))
+            stream = client.ready(program)
             yield Switch(network, client, stream)
             client.close()
 
@@ -108,21 +119,13 @@ def test_packet_out(switch: Switch) -> None:
 
 
 def test_multicast_and_clone(switch: Switch, names: Names) -> None:
-    group, session = p4r.Entity(), p4r.Entity()
-    out = group.packet_replication_engine_entry.multicast_group_entry
-    out.multicast_group_id = 7
-    for port in (2, 3):
-        out.replicas.add(port=bytes([port]), instance=port)
-    copy = session.packet_replication_engine_entry.clone_session_entry
-    copy.session_id = 9
-    copy.replicas.add(port=b"\x01\xfe", instance=1)
     switch.client.insert(
-        group,
-        session,
+        multicast(7, (2, 2), (3, 3)),
+        session(9, (510, 1)),
         names.entry("exact_two", TARGET, 1, action=("replicate", 7)),
         names.entry("exact_two", TARGET + 1, 1, action=("mirror", 9)),
+        names.entry("preset", 1, action=("set_vlan", 1)),
     )
-    switch.client.insert(names.entry("preset", 1, action=("set_vlan", 1)))
     switch.send(ethernet(ether_type=0x0801))
     assert switch.receive(2) == switch.receive(3) == ethernet(ether_type=0x0801)
     switch.send(ethernet(TARGET + 1, ether_type=0x0801))
@@ -132,10 +135,7 @@ def test_multicast_and_clone(switch: Switch, names: Names) -> None:
 
 
 def test_digest_and_idle_time_out(switch: Switch, names: Names) -> None:
-    entity = p4r.Entity()
-    entity.digest_entry.digest_id = names.ids["learn_t"]
-    entity.digest_entry.config.max_list_size = 1
-    switch.client.insert(entity)
+    switch.client.insert(digest(names.ids["learn_t"], 1))
     switch.send(ethernet(), port=3)
     (data,) = switch.stream.next().digest.data
     assert [m.bitstring for m in data.struct.members] == [SOURCE.to_bytes(6, "big"), b"\3"]
@@ -146,24 +146,18 @@ def test_digest_and_idle_time_out(switch: Switch, names: Names) -> None:
 
 
 def test_registers_counters_and_value_sets(switch: Switch, names: Names) -> None:
-    register, counter, types = p4r.Entity(), p4r.Entity(), p4r.Entity()
-    register.register_entry.register_id = names.ids["words"]
-    register.register_entry.index.index = 1
-    counter.counter_entry.counter_id = names.ids["port_counter"]
-    counter.counter_entry.index.index = 2
+    word, count = register(names.ids["words"], 1), counter(names.ids["port_counter"], 2)
     switch.client.insert(names.entry("lpm_route", None, action=("forward", 1)))
     switch.send(ethernet(0x0A0B0C0D0E0F, ether_type=0x1234), port=2)
-    until(lambda: switch.client.read(counter)[0].counter_entry.data.packet_count)
-    types.value_set_entry.value_set_id = names.ids["ipv6_types"]
-    types.value_set_entry.members.add().match.add(field_id=1).exact.value = b"\x12\x34"
-    switch.client.modify(types)
+    until(lambda: switch.client.read(count)[0].counter_entry.data.packet_count)
+    switch.client.modify(value_set(names.ids["ipv6_types"], 0x1234))
     frame = ipv6(77)
     frame = frame[:12] + b"\x12\x34" + frame[14:]
     switch.send(frame, port=2)
     assert switch.receive(1) == frame
-    (got,) = switch.client.read(counter)
+    (got,) = switch.client.read(count)
     assert got.counter_entry.data.packet_count == 2
-    (got,) = switch.client.read(register)
+    (got,) = switch.client.read(word)
     assert got.register_entry.data.bitstring == TARGET.to_bytes(6, "big").lstrip(b"\0")
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import queue
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,7 +17,24 @@ from detour.engine.p4runtime import P4RuntimeServer
 from detour.engine.p4runtime.errors import Code, Outcomes, Refused, invalid, refusal
 from detour.engine.p4runtime.limits import Budget, Lane, Limits
 from detour.engine.p4runtime.requests import Parts, split
-from tests.unit.p4runtime.harness import WAIT_S, Client, FakeNetwork, Names, config, refusals, refused, uint128
+from tests.unit.p4runtime.harness import (
+    WAIT_S,
+    Client,
+    FakeNetwork,
+    Names,
+    config,
+    digest,
+    group,
+    member,
+    multicast,
+    rates,
+    refusals,
+    refused,
+    session,
+    uint128,
+    value_set,
+)
+from tests.unit.p4runtime.test_p4rt_pipeline import ALL
 from tests.waiting import until
 
 ROUTES = 3000
@@ -67,11 +85,22 @@ def routes(names: Names, count: int, port: int = 1) -> list[p4r.Entity]:
 
 def never_read(client: Client) -> tuple[Any, Callable[[p4r.StreamMessageRequest], None]]:
     """(call, function that sends) of a stream whose answers nobody reads."""
-    import queue
-
     requests: queue.Queue[p4r.StreamMessageRequest | None] = queue.Queue()
     call = client.stub.StreamChannel(iter(requests.get, None))
     return call, requests.put
+
+
+def hold(rig: Rig) -> tuple[threading.Event, threading.Event]:
+    """The next call of the network stops: (it has begun, it may go on)."""
+    begun, release = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        rig.network.before_call = None
+        begun.set()
+        assert release.wait(WAIT_S)
+
+    rig.network.before_call = wait
+    return begun, release
 
 
 # -- Reads
@@ -136,16 +165,11 @@ def test_a_read_that_waits_for_its_device_is_never_begun_once_cancelled(
     from detour.engine.p4runtime import service
 
     rig = make()
-    begun, release, reads = threading.Event(), threading.Event(), []
+    reads = []
     original = service.Reader
     monkeypatch.setattr(service, "Reader", lambda *a: reads.append(a) or original(*a))
 
-    def hold() -> None:
-        rig.network.before_call = None
-        begun.set()
-        assert release.wait(WAIT_S)
-
-    rig.network.before_call = hold
+    begun, release = hold(rig)
     write = rig.client.stub.Write.future(rig.client.write_request(*(("INSERT", e) for e in routes(names, 5))))
     assert begun.wait(WAIT_S)
     without = rig.budgets.requests.held
@@ -177,39 +201,22 @@ def test_every_kind_is_read_from_a_snapshot_as_from_the_state(make: Callable[...
     """The same request with so many wildcards that it is long gives what its parts give."""
     rig = make()
     client = rig.client
-    member, group, session, multicast = (p4r.Entity() for _ in range(4))
-    member.action_profile_member.action_profile_id = names.ids["ecmp"]
-    member.action_profile_member.member_id = 1
-    member.action_profile_member.action.CopyFrom(names.action("forward", 2))
-    group.action_profile_group.action_profile_id = names.ids["ecmp"]
-    group.action_profile_group.group_id = 5
-    group.action_profile_group.members.add(member_id=1, weight=1)
-    session.packet_replication_engine_entry.clone_session_entry.session_id = 3
-    session.packet_replication_engine_entry.clone_session_entry.replicas.add(egress_port=1, instance=1)
-    multicast.packet_replication_engine_entry.multicast_group_entry.multicast_group_id = 4
-    digest = p4r.Entity(digest_entry=p4r.DigestEntry(digest_id=names.ids["learn_t"]))
-    value_set = p4r.Entity(value_set_entry=p4r.ValueSetEntry(value_set_id=names.ids["ipv6_types"]))
-    value_set.value_set_entry.members.add().match.add(field_id=1).exact.value = b"\x12\x34"
     balanced = names.entry("balanced", (0xFD << 120, 8))
     balanced.table_entry.action.action_profile_group_id = 5
-    metered = names.entry("acl", None, None, None, 0x86DD, action=("metered",), priority=7)
-    metered.table_entry.meter_config.CopyFrom(p4r.MeterConfig(cir=1, cburst=2, pir=3, pburst=4))
-    client.insert(member, group, session, multicast, digest, balanced, metered, *routes(names, 20))
+    metered = names.entry(
+        "acl", None, None, None, 0x86DD, action=("metered",), priority=7, meter_config=rates(1, 2, 3, 4)
+    )
+    ecmp = names.ids["ecmp"]
+    client.insert(
+        *(member(ecmp, 1, names.action("forward", 2)), group(ecmp, 5, (1, 1)), session(3, (1, 1)), multicast(4)),
+        *(digest(names.ids["learn_t"]), balanced, metered, *routes(names, 20)),
+    )
     client.insert(names.entry("ageing", 9, action=("learn",), idle_timeout_ns=10**12, metadata=b"note"))
-    client.modify(value_set)
+    client.modify(value_set(names.ids["ipv6_types"], 0x1234))
     kinds = [
-        p4r.Entity(table_entry=p4r.TableEntry(counter_data=p4r.CounterData(), meter_config=p4r.MeterConfig())),
-        p4r.Entity(table_entry=p4r.TableEntry(is_default_action=True)),
+        *ALL,
         p4r.Entity(direct_counter_entry=p4r.DirectCounterEntry()),
         p4r.Entity(direct_meter_entry=p4r.DirectMeterEntry()),
-        p4r.Entity(action_profile_member=p4r.ActionProfileMember()),
-        p4r.Entity(action_profile_group=p4r.ActionProfileGroup()),
-        p4r.Entity(packet_replication_engine_entry=p4r.PacketReplicationEngineEntry()),
-        p4r.Entity(value_set_entry=p4r.ValueSetEntry()),
-        p4r.Entity(counter_entry=p4r.CounterEntry()),
-        p4r.Entity(meter_entry=p4r.MeterEntry()),
-        p4r.Entity(register_entry=p4r.RegisterEntry()),
-        p4r.Entity(digest_entry=p4r.DigestEntry()),
         names.entry("acl", None, None, None, 0x86DD),
     ]
     parts = [entity for kind in kinds for entity in client.read(kind)]
@@ -219,13 +226,7 @@ def test_every_kind_is_read_from_a_snapshot_as_from_the_state(make: Callable[...
 
 def test_a_snapshot_is_of_one_moment_for_members_and_groups_too(make: Callable[..., Rig], names: Names) -> None:
     rig = make()
-    members = []
-    for number in range(1, 9):
-        member = p4r.Entity()
-        member.action_profile_member.action_profile_id = names.ids["next_hops"]
-        member.action_profile_member.member_id = number
-        member.action_profile_member.action.CopyFrom(names.action("forward", number))
-        members.append(member)
+    members = [member(names.ids["next_hops"], number, names.action("forward", number)) for number in range(1, 9)]
     rig.client.insert(*members)
     wildcard = p4r.Entity(action_profile_member=p4r.ActionProfileMember())
     call = rig.client.stub.Read(p4r.ReadRequest(device_id=1, entities=[wildcard] * 20_000))
@@ -240,14 +241,7 @@ def test_a_snapshot_is_of_one_moment_for_members_and_groups_too(make: Callable[.
 def test_requests_have_a_budget(make: Callable[..., Rig], names: Names) -> None:
     rig = make(requests=1 << 20)
     blob = names.entry("exact_two", 1, 1, action=("drop",), metadata=bytes(1 << 19))
-    begun, release = threading.Event(), threading.Event()
-
-    def hold() -> None:
-        rig.network.before_call = None
-        begun.set()
-        assert release.wait(WAIT_S)
-
-    rig.network.before_call = hold
+    begun, release = hold(rig)
     first = rig.client.stub.Write.future(rig.client.write_request(("INSERT", blob)))
     assert begun.wait(WAIT_S)
     assert refused(lambda: rig.client.modify(blob, blob)) is grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -439,9 +433,7 @@ def test_the_inbox_has_a_budget(make: Callable[..., Rig]) -> None:
 
 def test_digests_that_nobody_acknowledges_have_a_budget(make: Callable[..., Rig], names: Names) -> None:
     rig = make(digests=20_000)
-    entity = p4r.Entity(digest_entry=p4r.DigestEntry(digest_id=names.ids["learn_t"]))
-    entity.digest_entry.config.max_list_size = 1
-    entity.digest_entry.config.ack_timeout_ns = 10**15
+    entity = digest(names.ids["learn_t"], 1, ack_ns=10**15)
     rig.client.insert(entity)
 
     def learn(address: int) -> None:
@@ -462,9 +454,7 @@ def test_digests_that_nobody_acknowledges_have_a_budget(make: Callable[..., Rig]
 
 def test_digests_in_a_list_that_is_not_full_have_a_budget(make: Callable[..., Rig], names: Names) -> None:
     rig = make(digests=20_000)
-    entity = p4r.Entity(digest_entry=p4r.DigestEntry(digest_id=names.ids["learn_t"]))
-    entity.digest_entry.config.max_timeout_ns = 10**15
-    rig.client.insert(entity)
+    rig.client.insert(digest(names.ids["learn_t"], timeout_ns=10**15))
     for address in range(200):
         rig.network.digest[1](1, address.to_bytes(6, "big") + b"\0\5", 0)
     until(lambda: not rig.server._service.devices[1]._inbox)

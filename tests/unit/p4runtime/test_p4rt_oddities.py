@@ -3,55 +3,31 @@
 
 from __future__ import annotations
 
-import queue
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import grpc
 import pytest
 from finsy.proto import p4r
 
-from detour.engine.network import Network
-from detour.engine.p4runtime import P4RuntimeServer
-from tests.unit.p4runtime.harness import WAIT_S, Client, Names, Stream, codes, config, octets
+from detour.engine.compiler.load import load
+from detour.engine.compiler.model import read_json
+from detour.engine.p4runtime.packets import header_codecs
+from tests.unit.p4runtime.harness import Names, config, digest, register, value_set
+from tests.unit.p4runtime.test_p4rt_engine import Switch, running
 
 RANGE, UNIMPLEMENTED = 11, 12
 FRAME = bytes(6) + (0x020304050607).to_bytes(6, "big") + b"\x12\x34" + bytes(46)
 
 
-class Switch(NamedTuple):
-    network: Network
-    client: Client
-    stream: Stream
-    out: queue.Queue[bytes]
+@pytest.fixture
+def switch() -> Iterator[Switch]:
+    with running("oddities") as switch:
+        yield switch
 
 
 @pytest.fixture(scope="module")
 def odd() -> Names:
     return Names(config("oddities").p4info)
-
-
-@pytest.fixture
-def switch() -> Iterator[Switch]:
-    with Network(packets=256) as network:
-        network.add_switch(1)
-        out: queue.Queue[bytes] = queue.Queue()
-        network.attach_sink((1, 1), lambda frame, _: None)
-        network.attach_sink((1, 2), lambda frame, _: out.put(frame))
-        network.start()
-        with P4RuntimeServer(network) as server:
-            server.add_device(1)
-            client = Client(server.target)
-            stream = client.primary()
-            client.set_pipeline(config("oddities"))
-            yield Switch(network, client, stream, out)
-            client.close()
-
-
-def refused(client: Client, *entities: p4r.Entity, kind: str = "INSERT") -> list[int]:
-    with pytest.raises(grpc.RpcError) as caught:
-        client.write(*((kind, e) for e in entities))
-    return codes(caught.value)
 
 
 def by_type(odd: Names, flag: int) -> p4r.Entity:
@@ -63,8 +39,8 @@ def test_typed_keys(switch: Switch, odd: Names) -> None:
     entity = by_type(odd, 0)
     switch.client.insert(entity)
     assert switch.client.read(odd.entry("by_type")) == [entity]
-    switch.network.inject((1, 1), FRAME)
-    assert switch.out.get(timeout=WAIT_S) == FRAME
+    switch.send(FRAME)
+    assert switch.receive(2) == FRAME
     # Translated numbers have 32 bits in P4Info and 9 in the switch; they must fit both.
     too_wide = [
         odd.entry("by_type", 512, 1, 0, 0, action=("to", 2)),
@@ -72,13 +48,12 @@ def test_typed_keys(switch: Switch, odd: Names) -> None:
         odd.entry("by_type", 2, 256, 0, 0, action=("to", 2)),
         odd.entry("by_type", 2, 1, 2, 0, action=("to", 2)),
     ]
-    assert refused(switch.client, *too_wide) == [RANGE] * 4
+    assert switch.client.refusals(*(("INSERT", e) for e in too_wide)) == [RANGE] * 4
 
 
 def test_strings_are_not_translated(switch: Switch, odd: Names) -> None:
-    assert refused(
-        switch.client, odd.entry("by_name", 1, action=("drop",)), odd.entry("by_type", 1, 1, 0, 0, action=("rename", 1))
-    ) == [UNIMPLEMENTED, UNIMPLEMENTED]
+    named, renamed = odd.entry("by_name", 1, action=("drop",)), odd.entry("by_type", 1, 1, 0, 0, action=("rename", 1))
+    assert switch.client.refusals(("INSERT", named), ("INSERT", renamed)) == [UNIMPLEMENTED] * 2
 
 
 def test_unusual_names(switch: Switch, odd: Names) -> None:
@@ -92,40 +67,20 @@ def test_unusual_names(switch: Switch, odd: Names) -> None:
 
 
 def test_digest_of_a_tuple(switch: Switch, odd: Names) -> None:
-    entity = p4r.Entity()
-    entity.digest_entry.digest_id = odd.ids["digest_0"]
-    entity.digest_entry.config.max_list_size = 1
-    switch.client.insert(entity)
-    switch.network.inject((1, 1), FRAME)
+    switch.client.insert(digest(odd.ids["digest_0"], 1))
+    switch.send(FRAME)
     (data,) = switch.stream.next().digest.data
     assert [m.bitstring for m in data.tuple.members] == [FRAME[6:12], b"\1"]
 
 
 def test_signed_register(switch: Switch, odd: Names) -> None:
-    def cell(index: int, value: bytes) -> p4r.Entity:
-        entity = p4r.Entity()
-        entity.register_entry.register_id = odd.ids["signed_words"]
-        entity.register_entry.index.index = index
-        entity.register_entry.data.bitstring = value
-        return entity
-
-    switch.client.modify(cell(0, b"\xff\xff\x80\x01"))
+    words = odd.ids["signed_words"]
+    switch.client.modify(register(words, 0, b"\xff\xff\x80\x01"))
     switch.client.insert(by_type(odd, 0))
-    switch.network.inject((1, 1), FRAME)
-    switch.out.get(timeout=WAIT_S)
-    wanted = p4r.Entity(register_entry=p4r.RegisterEntry(register_id=odd.ids["signed_words"]))
-    assert switch.client.read(wanted)[:2] == [cell(0, b"\x80\x01"), cell(1, b"\x80\x00")]
-    assert refused(switch.client, cell(0, b"\x00\x80\x00"), kind="MODIFY") == [RANGE]
-
-
-def value_set(id_: int, *members: tuple[int, ...]) -> p4r.Entity:
-    entity = p4r.Entity()
-    entity.value_set_entry.value_set_id = id_
-    for member in members:
-        added = entity.value_set_entry.members.add()
-        for field, value in enumerate(member, 1):
-            added.match.add(field_id=field).exact.value = octets(value)
-    return entity
+    switch.send(FRAME)
+    switch.receive(2)
+    assert switch.client.read(register(words))[:2] == [register(words, 0, b"\x80\x01"), register(words, 1, b"\x80\x00")]
+    assert switch.client.refusals(("MODIFY", register(words, 0, b"\x00\x80\x00"))) == [RANGE]
 
 
 def test_a_value_set_of_two_fields(switch: Switch, odd: Names) -> None:
@@ -133,10 +88,73 @@ def test_a_value_set_of_two_fields(switch: Switch, odd: Names) -> None:
     switch.client.modify(entity)
     assert switch.client.read(value_set(odd.ids["both"])) == [entity]
     switch.client.insert(by_type(odd, 1))
-    switch.network.inject((1, 1), FRAME)
-    assert switch.out.get(timeout=WAIT_S) == FRAME
+    switch.send(FRAME)
+    assert switch.receive(2) == FRAME
 
 
 def test_a_value_set_that_does_not_match_exactly(switch: Switch, odd: Names) -> None:
     assert switch.client.read(value_set(odd.ids["pairs"])) == [value_set(odd.ids["pairs"])]
-    assert refused(switch.client, value_set(odd.ids["pairs"], (1, 2)), kind="MODIFY") == [UNIMPLEMENTED]
+    assert switch.client.refusals(("MODIFY", value_set(odd.ids["pairs"], (1, 2)))) == [UNIMPLEMENTED]
+
+
+# -- strings.p4 ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def stringing() -> Iterator[Switch]:
+    with running("strings") as stringing:
+        yield stringing
+
+
+@pytest.fixture(scope="module")
+def string_names() -> Names:
+    return Names(config("strings").p4info)
+
+
+def test_a_packet_in_shows_the_numbers(stringing: Switch) -> None:
+    """9, 9 and 6 bits in front of the frame, whatever P4Info says of their widths: none, 32 and 6."""
+    stringing.send(b"\x05payload", port=2)
+    packet = stringing.stream.next()
+    assert packet.packet.payload == b"\x05payload"
+    assert [(m.metadata_id, m.value) for m in packet.packet.metadata] == [(1, b"\x02"), (2, b"\x02"), (3, b"\x00")]
+
+
+def test_a_packet_out_with_a_string_is_not_implemented(stringing: Switch) -> None:
+    out = p4r.PacketOut(payload=b"\x05payload")
+    for id_, value in ((1, b"Ethernet1"), (2, b"\x00"), (3, b"\x00")):
+        out.metadata.add(metadata_id=id_, value=value)
+    stringing.stream.send(packet=out)
+    error = stringing.stream.next().error
+    assert error.canonical_code == UNIMPLEMENTED
+    assert "'egress_port' is translated to strings" in error.message
+
+
+def test_entries_with_strings_are_not_implemented(stringing: Switch, string_names: Names) -> None:
+    assert stringing.client.refusals(("INSERT", string_names.entry("by_name", 1, action=("punt",)))) == [UNIMPLEMENTED]
+    assert stringing.client.refusals(("INSERT", string_names.entry("by_kind", 5, action=("send", 1)))) == [
+        UNIMPLEMENTED
+    ]
+
+
+def test_entries_without_strings_work(stringing: Switch, string_names: Names) -> None:
+    entry = string_names.entry("by_kind", 5, action=("punt",))
+    stringing.client.insert(entry)
+    assert stringing.client.read(string_names.entry("by_kind")) == [entry]
+    stringing.send(b"\x05x", port=1)
+    assert stringing.stream.next().packet.payload == b"\x05x"
+
+
+def test_a_header_that_the_program_does_not_have(stringing: Switch) -> None:
+    """Nobody knows its size: packets cannot be taken apart, and that is all."""
+    wanted = config("strings")
+    wanted.p4info.controller_packet_metadata[0].metadata[0].name = "unheard"
+    stringing.client.set_pipeline(wanted)
+    packet_in, _ = header_codecs(wanted.p4info, load(read_json(wanted.p4_device_config.decode())))
+    assert not packet_in.unpack(bytes(100), p4r.PacketIn())
+
+
+def test_a_width_is_missing_only_of_strings(stringing: Switch) -> None:
+    wanted = config("strings")
+    wanted.p4info.controller_packet_metadata[0].metadata[2].bitwidth = 0
+    with pytest.raises(grpc.RpcError, match="without bitwidth"):
+        stringing.client.set_pipeline(wanted)

@@ -15,6 +15,8 @@ from finsy.proto import p4i, p4r
 
 from detour.engine.compiler import native
 from detour.engine.compiler.native import CompileLimits
+from detour.engine.p4runtime import Code, Refused
+from detour.engine.p4runtime import config as compiling
 from tests.unit.p4runtime.harness import (
     WAIT_S,
     Client,
@@ -22,11 +24,20 @@ from tests.unit.p4runtime.harness import (
     Names,
     codes,
     config,
-    octets,
+    counter,
+    digest,
+    group,
+    member,
+    meter,
+    multicast,
     refusals,
     refused,
+    register,
+    session,
     uint128,
+    value_set,
 )
+from tests.waiting import PATIENCE_S
 
 Type = p4r.GetForwardingPipelineConfigRequest.ResponseType
 
@@ -103,9 +114,7 @@ def test_save_and_commit(client: Client, names: Names, network: FakeNetwork) -> 
     assert get(client).config.cookie.cookie == 5
     assert client.read(names.entry("lpm_route")) == []
     new = names.entry("lpm_route", (0xFD00 << 112, 16), action=("forward", 7))
-    group = p4r.Entity()
-    group.packet_replication_engine_entry.multicast_group_entry.multicast_group_id = 3
-    client.insert(new, group)
+    client.insert(new, multicast(3))
     assert client.read(names.entry("lpm_route")) == [new]
     assert network.pipelines[1][1] is running
     assert len(running.tables["MyIngress.lpm_route"]) == 1
@@ -281,8 +290,7 @@ def _others_go_on(connect: Callable[..., Client], names: Names) -> None:
     """While pipelines of device 1 are compiled: arbitration and everything else at another one, with a program that is
     known."""
     other = connect(2)
-    other.primary()
-    other.set_pipeline(config())
+    other.ready()
     entry = names.entry("lpm_route", None, action=("to_cpu", 1))
     other.insert(entry)
     assert other.read(names.entry("lpm_route")) == [entry]
@@ -335,8 +343,7 @@ def test_the_old_wrapping_of_device_configs(fresh: Client) -> None:
 def test_switches_share_a_program(connect: Callable[..., Client], network: FakeNetwork) -> None:
     for device in (1, 2):
         client = connect(device)
-        client.primary()
-        client.set_pipeline(config())
+        client.ready()
     assert network.pipelines[1][0] is network.pipelines[2][0]
     assert network.pipelines[1][1] is not network.pipelines[2][1]
 
@@ -346,45 +353,40 @@ def test_switches_share_a_program(connect: Callable[..., Client], network: FakeN
 
 def _everything(names: Names) -> list[p4r.Entity]:
     """A bit of every kind of state, as INSERTs."""
-    one_shot = names.entry("balanced", (0xFD01 << 112, 16))
-    one_shot.table_entry.action.action_profile_action_set.action_profile_actions.add(
-        action=names.action("forward", 3), weight=2
-    )
-    member = p4r.Entity()
-    member.action_profile_member.action_profile_id = names.ids["next_hops"]
-    member.action_profile_member.member_id = 4
-    member.action_profile_member.action.CopyFrom(names.action("set_vlan", 3))
-    group = p4r.Entity()
-    group.packet_replication_engine_entry.multicast_group_entry.multicast_group_id = 3
-    digest = p4r.Entity()
-    digest.digest_entry.digest_id = names.ids["learn_t"]
-    digest.digest_entry.config.max_list_size = 4
     return [
         names.entry("lpm_route", None, action=("to_cpu", 1), metadata=b"x"),
         names.entry("acl", (1, 3), None, None, 0x0800, action=("drop",), priority=4),
         names.entry("ageing", 5, action=("NoAction",), idle_timeout_ns=10**12),
         names.entry("preset", 9, action=("set_vlan", 9)),
-        one_shot,
-        member,
-        group,
-        digest,
+        names.one_shot((0xFD01 << 112, 16), actions=[(3, 2)]),
+        member(names.ids["next_hops"], 4, names.action("set_vlan", 3)),
+        multicast(3),
+        digest(names.ids["learn_t"], 4),
     ]
 
 
 def _cells(names: Names) -> list[p4r.Entity]:
-    counter, meter, register, values = (p4r.Entity() for _ in range(4))
-    counter.counter_entry.counter_id = names.ids["port_counter"]
-    counter.counter_entry.index.index = 3
-    counter.counter_entry.data.packet_count = 9
-    meter.meter_entry.meter_id = names.ids["rate"]
-    meter.meter_entry.index.index = 1
-    meter.meter_entry.config.CopyFrom(p4r.MeterConfig(cir=1, cburst=2, pir=3, pburst=4))
-    register.register_entry.register_id = names.ids["words"]
-    register.register_entry.index.index = 30
-    register.register_entry.data.bitstring = octets(0xABCDEF)
-    values.value_set_entry.value_set_id = names.ids["ipv6_types"]
-    values.value_set_entry.members.add().match.add(field_id=1).exact.value = b"\x12"
-    return [counter, meter, register, values]
+    return [
+        counter(names.ids["port_counter"], 3, 9),
+        meter(names.ids["rate"], 1, 1, 2, 3, 4),
+        register(names.ids["words"], 30, 0xABCDEF),
+        value_set(names.ids["ipv6_types"], 0x12),
+    ]
+
+
+def valid_updates(names: Names) -> list[p4r.Update]:
+    """Valid updates of every kind."""
+    route = names.entry("lpm_route", (1 << 127, 1), action=("route", 1, 2))
+    others = [
+        group(names.ids["ecmp"], 1, (1, 2), watch=3),
+        session(5, (1, 1)),
+        route,
+        p4r.Entity(direct_counter_entry=p4r.DirectCounterEntry(table_entry=route.table_entry)),
+        p4r.Entity(direct_meter_entry=p4r.DirectMeterEntry(table_entry=names.entry("acl").table_entry)),
+    ]
+    default = names.entry("lpm_route", action=("to_cpu", 8), is_default_action=True)
+    inserted = [p4r.Update(type=p4r.Update.INSERT, entity=e) for e in (*_everything(names), *others)]
+    return [*inserted, *(p4r.Update(type=p4r.Update.MODIFY, entity=e) for e in (*_cells(names), default))]
 
 
 ALL = [
@@ -440,3 +442,36 @@ def test_writing_without_pipeline(fresh: Client, names: Names) -> None:
         fresh.insert(names.entry("lpm_route", None, action=("to_cpu", 1)))
     assert caught.value.code() is grpc.StatusCode.FAILED_PRECONDITION
     assert codes(caught.value) == []
+
+
+# -- workers that compile, when the server stops -------------------------------------------------------------
+
+
+def test_compilations_that_have_not_begun_end_with_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for them for ever, and they do not count when the server starts again."""
+    go_on = threading.Event()
+
+    def slow(text: bytes) -> None:
+        assert go_on.wait(PATIENCE_S)
+        raise Refused(Code.INVALID_ARGUMENT, "slow")
+
+    monkeypatch.setattr(compiling, "compile_program", slow)
+    compiler = compiling.Compiler()
+
+    def begin(number: int) -> compiling.Future[compiling.Compiled]:
+        message = p4r.ForwardingPipelineConfig(p4_device_config=b"{%d" % number)
+        message.p4info.SetInParent()
+        return compiler._begin(message)
+
+    waiting = [begin(number) for number in range(compiling._MOST)]
+    compiler.close()
+    for future in waiting[compiling._WORKERS :]:
+        with pytest.raises(Refused, match="the server stops"):
+            future.result(PATIENCE_S)
+    go_on.set()
+    for future in waiting[: compiling._WORKERS]:
+        with pytest.raises(Refused, match="slow"):
+            future.result(PATIENCE_S)
+    with pytest.raises(Refused, match="slow"):
+        begin(0).result(PATIENCE_S)
+    compiler.close()

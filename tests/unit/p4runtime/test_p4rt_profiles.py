@@ -5,48 +5,28 @@ from __future__ import annotations
 
 from finsy.proto import p4r
 
+from tests.unit.p4runtime import harness
 from tests.unit.p4runtime.harness import Client, FakeNetwork, Names, refusals
 
 INVALID, NOT_FOUND, EXISTS, EXHAUSTED, PRECONDITION, UNIMPLEMENTED = 3, 5, 6, 8, 9, 12
 
 
 def member(names: Names, profile: str, id_: int, *action) -> p4r.Entity:
-    entity = p4r.Entity()
-    out = entity.action_profile_member
-    out.action_profile_id, out.member_id = names.ids[profile], id_
-    if action:
-        out.action.CopyFrom(names.action(*action))
-    return entity
+    return harness.member(names.ids[profile], id_, names.action(*action) if action else None)
 
 
-def group(names: Names, id_: int, *members: tuple[int, int], max_size: int = 0, watch: int = 0) -> p4r.Entity:
-    entity = p4r.Entity()
-    out = entity.action_profile_group
-    out.action_profile_id, out.group_id, out.max_size = names.ids["ecmp"], id_, max_size
-    for m, weight in members:
-        added = out.members.add(member_id=m, weight=weight)
-        if watch:
-            added.watch_port = bytes([watch])
-    return entity
+def group(names: Names, id_: int, *members: tuple[int, int], **options: int) -> p4r.Entity:
+    return harness.group(names.ids["ecmp"], id_, *members, **options)
+
+
+def one_shot(names: Names, prefix: int, *actions: tuple[int, int], watch: int = 0) -> p4r.Entity:
+    return names.one_shot((prefix << 112, 16), actions=actions, watch=watch)
 
 
 def balanced(names: Names, prefix: int, **action) -> p4r.Entity:
     entity = names.entry("balanced", (prefix << 112, 16))
     for name, value in action.items():
         setattr(entity.table_entry.action, name, value)
-    return entity
-
-
-def one_shot(names: Names, prefix: int, *actions: tuple[int, int], watch: int = 0) -> p4r.Entity:
-    """`actions`: (port, weight)."""
-    entity = names.entry("balanced", (prefix << 112, 16))
-    entity.table_entry.action.action_profile_action_set.SetInParent()
-    for port, weight in actions:
-        added = entity.table_entry.action.action_profile_action_set.action_profile_actions.add(
-            action=names.action("forward", port), weight=weight
-        )
-        if watch:
-            added.watch_port = bytes([watch])
     return entity
 
 

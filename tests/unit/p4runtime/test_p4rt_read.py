@@ -9,21 +9,15 @@ import grpc
 import pytest
 from finsy.proto import p4r
 
-from tests.unit.p4runtime.harness import Client, Names, codes
-
-
-def read_error(client: Client, *entities: p4r.Entity) -> grpc.RpcError:
-    with pytest.raises(grpc.RpcError) as caught:
-        client.read(*entities)
-    return caught.value
+from tests.unit.p4runtime.harness import Client, Names, codes, refusals, refused
 
 
 def test_before_a_pipeline(connect: Callable[..., Client]) -> None:
     client = connect()
     entity = p4r.Entity(table_entry=p4r.TableEntry())
-    assert read_error(client, entity).code() is grpc.StatusCode.FAILED_PRECONDITION
+    assert refused(lambda: client.read(entity)) is grpc.StatusCode.FAILED_PRECONDITION
     client.device_id = 77
-    assert read_error(client, entity).code() is grpc.StatusCode.NOT_FOUND
+    assert refused(lambda: client.read(entity)) is grpc.StatusCode.NOT_FOUND
 
 
 def test_no_stream_is_needed(client: Client, connect: Callable[..., Client], names: Names) -> None:
@@ -79,10 +73,7 @@ def test_wrong_filters(client: Client, names: Names) -> None:
         names.entry("lpm_route", time_since_last_hit=p4r.TableEntry.IdleTimeout()),
         names.entry("acl", meter_counter_data=p4r.MeterCounterData()),
     ]
-    found = []
-    for entity in bad:
-        found.extend(codes(read_error(client, entity)))
-    assert found == [3, 3, 3, 3, 3, 3, 3, 3, 3, 12]
+    assert [refusals(lambda entity=entity: client.read(entity)) for entity in bad] == [[3]] * 9 + [[12]]
     assert client.read(p4r.Entity(extern_entry=p4r.ExternEntry())) == []
 
 

@@ -5,27 +5,9 @@ from __future__ import annotations
 
 from finsy.proto import p4r
 
-from tests.unit.p4runtime.harness import Client, FakeNetwork, config, refusals
+from tests.unit.p4runtime.harness import Client, FakeNetwork, config, multicast, refusals, session
 
 INVALID, NOT_FOUND, EXISTS, RANGE, UNIMPLEMENTED = 3, 5, 6, 11, 12
-
-
-def multicast(id_: int, *replicas: tuple[int, int], metadata: bytes = b"") -> p4r.Entity:
-    entity = p4r.Entity()
-    out = entity.packet_replication_engine_entry.multicast_group_entry
-    out.multicast_group_id, out.metadata = id_, metadata
-    for port, instance in replicas:
-        out.replicas.add(port=port.to_bytes(1 + (port > 255), "big"), instance=instance)
-    return entity
-
-
-def session(id_: int, *replicas: tuple[int, int], length: int = 0, cos: int = 0) -> p4r.Entity:
-    entity = p4r.Entity()
-    out = entity.packet_replication_engine_entry.clone_session_entry
-    out.session_id, out.packet_length_bytes, out.class_of_service = id_, length, cos
-    for port, instance in replicas:
-        out.replicas.add(egress_port=port, instance=instance)
-    return entity
 
 
 def test_multicast_groups(client: Client, network: FakeNetwork) -> None:

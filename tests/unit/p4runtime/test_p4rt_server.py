@@ -13,7 +13,7 @@ from finsy.proto import p4r
 
 from detour.base.errors import DetourError
 from detour.engine.p4runtime import P4RuntimeServer, Tls
-from tests.unit.p4runtime.harness import WAIT_S, Client, FakeNetwork, config, refused
+from tests.unit.p4runtime.harness import WAIT_S, Client, FakeNetwork, refused
 
 PEM = Path(__file__).parent / "tls"
 
@@ -65,8 +65,7 @@ def test_stop_and_start_again(network: FakeNetwork) -> None:
     for _ in range(3):
         server.start()
         client = Client(server.target)
-        stream = client.primary()
-        client.set_pipeline(config())
+        stream = client.ready()
         port = server.port
         server.stop()
         assert stream.error() is grpc.StatusCode.UNAVAILABLE
@@ -79,8 +78,7 @@ def test_stop_and_start_again(network: FakeNetwork) -> None:
 def test_devices_come_and_go(server: P4RuntimeServer, connect: Callable[..., Client], network: FakeNetwork) -> None:
     server.add_device(7, switch=70)
     client = connect(7)
-    stream = client.primary()
-    client.set_pipeline(config())
+    stream = client.ready()
     assert set(network.pipelines) == {70}
     server.remove_device(7)
     assert stream.error() is grpc.StatusCode.NOT_FOUND
@@ -104,8 +102,7 @@ def test_client_certificates(network: FakeNetwork) -> None:
     with P4RuntimeServer(network, "127.0.0.1:0", tls) as server:
         server.add_device(1)
         good = Client(server.target, credentials=credentials("client"))
-        good.primary()
-        good.set_pipeline(config())
+        good.ready()
         good.close()
         for bad in (
             Client(server.target),

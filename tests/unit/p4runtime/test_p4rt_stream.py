@@ -11,7 +11,7 @@ import pytest
 from finsy.proto import p4r, stratum
 
 from detour.engine.p4runtime import P4RuntimeServer
-from tests.unit.p4runtime.harness import WAIT_S, Client, FakeNetwork, Names, Stream, config, refusals, uint128
+from tests.unit.p4runtime.harness import WAIT_S, Client, FakeNetwork, Names, Stream, config, digest, uint128
 from tests.waiting import until
 
 FRAME = bytes(range(60))
@@ -21,8 +21,7 @@ FRAME = bytes(range(60))
 def stream(connect: Callable[..., Client]) -> Stream:
     """The stream of a primary that has set the pipeline."""
     client = connect()
-    stream = client.primary()
-    client.set_pipeline(config())
+    stream = client.ready()
     return stream
 
 
@@ -77,11 +76,8 @@ def test_packet_in(stream: Stream, network: FakeNetwork) -> None:
     packet = stream.next().packet
     assert packet.payload == FRAME
     assert [(m.metadata_id, m.value) for m in packet.metadata] == [
-        (1, b"\x07"),
-        (2, b"\x01"),
-        (3, b"\x2a"),
-        (4, b"\xde\xad\xbe\xef"),
-    ]
+        (1, b"\x07"), (2, b"\x01"), (3, b"\x2a"), (4, b"\xde\xad\xbe\xef"),
+    ]  # fmt: skip
     network.packet_in[1](b"short", 0)
     network.packet_in[1](header, 0)
     assert stream.next().packet.payload == b""
@@ -126,8 +122,7 @@ def test_other_stream_errors(stream: Stream) -> None:
 
 def test_roles_filter_packet_ins(connect: Callable[..., Client], network: FakeNetwork) -> None:
     client = connect()
-    everything = client.primary()
-    client.set_pipeline(config())
+    everything = client.ready()
     only_seven = stratum.P4RoleConfig(receives_packet_ins=True)
     only_seven.packet_in_filter.metadata_id = 1
     only_seven.packet_in_filter.value = b"\x07"
@@ -174,15 +169,10 @@ LONG_MS = 10**6
 def learner(connect: Callable[..., Client], names: Names):
     """(stream, function that configures learn_t)."""
     client = connect()
-    stream = client.primary()
-    client.set_pipeline(config())
+    stream = client.ready()
 
     def configure(kind: str, size: int = 0, timeout_ms: int = 0, ack_ms: int = 0) -> None:
-        entity = p4r.Entity()
-        entity.digest_entry.digest_id = names.ids["learn_t"]
-        c = entity.digest_entry.config
-        c.max_list_size, c.max_timeout_ns, c.ack_timeout_ns = size, timeout_ms * 10**6, ack_ms * 10**6
-        client.write((kind, entity))
+        client.write((kind, digest(names.ids["learn_t"], size, timeout_ms * 10**6, ack_ms * 10**6)))
 
     return stream, configure
 
@@ -250,23 +240,14 @@ def test_digests_one_by_one(learner, network: FakeNetwork) -> None:
 
 
 def test_digest_entries(client: Client, names: Names) -> None:
-    import grpc
-
-    from tests.unit.p4runtime.harness import codes
-
-    entity = p4r.Entity()
-    entity.digest_entry.digest_id = names.ids["learn_t"]
+    entity = digest(names.ids["learn_t"])
     assert client.read(p4r.Entity(digest_entry=p4r.DigestEntry())) == []
-    with pytest.raises(grpc.RpcError) as caught:
-        client.write(("MODIFY", entity), ("DELETE", entity), ("INSERT", p4r.Entity(digest_entry=p4r.DigestEntry())))
-    assert codes(caught.value) == [5, 5, 3]
-    entity.digest_entry.config.max_list_size = 7
+    assert client.refusals(("MODIFY", entity), ("DELETE", entity), ("INSERT", digest(0))) == [5, 5, 3]
+    entity = digest(names.ids["learn_t"], 7)
     client.insert(entity)
     assert client.read(entity) == [entity]
-    wrong = p4r.Entity()
-    wrong.CopyFrom(entity)
-    wrong.digest_entry.config.ack_timeout_ns = -1
-    assert refusals(lambda: client.write(("INSERT", entity), ("MODIFY", wrong))) == [6, 3]
+    wrong = digest(names.ids["learn_t"], 7, ack_ns=-1)
+    assert client.refusals(("INSERT", entity), ("MODIFY", wrong)) == [6, 3]
 
 
 def test_half_closing_ends_a_stream_of_which_much_is_unread(
@@ -295,8 +276,7 @@ def ageing(names: Names, key: int, timeout_ns: int) -> p4r.Entity:
 
 def test_idle_notifications(connect: Callable[..., Client], names: Names, network: FakeNetwork) -> None:
     client = connect()
-    stream = client.primary()
-    client.set_pipeline(config())
+    stream = client.ready()
     network.now_ps = 10**12
     client.insert(ageing(names, 1, 2 * 10**9), ageing(names, 2, 5 * 10**9), ageing(names, 3, 0))
     assert stream.silent(0.3)

@@ -18,7 +18,7 @@ from detour.engine.clock import Virtual
 from detour.engine.network import Network
 from detour.engine.p4runtime import P4RuntimeServer
 from detour.fabric.backends.virtual.pace import PacedClock, TimePace
-from tests.unit.p4runtime.harness import Client, Names, Stream, config
+from tests.unit.p4runtime.harness import Client, Names, Stream, config, digest
 from tests.unit.p4runtime.test_p4rt_engine import ethernet
 from tests.waiting import until
 
@@ -39,8 +39,7 @@ def switch() -> Iterator[tuple[Network, Client, Stream, list[tuple[int, int, byt
         with P4RuntimeServer(network) as server:
             server.add_device(1)
             client = Client(server.target)
-            stream = client.primary()
-            client.set_pipeline(config())
+            stream = client.ready()
             yield network, client, stream, left
             client.close()
 
@@ -50,9 +49,7 @@ def learning(seed: int) -> tuple[list[tuple[int, int, bytes]], list[tuple[int, i
     rng, learnt = random.Random(seed), []
     with switch() as (network, client, stream, left):
         names = Names(config().p4info)
-        digest = p4r.Entity(digest_entry=p4r.DigestEntry(digest_id=names.ids["learn_t"]))
-        digest.digest_entry.config.max_list_size = 1
-        client.insert(digest)
+        client.insert(digest(names.ids["learn_t"], 1))
         for number in range(60):
             source, target = rng.sample(HOSTS, 2)
             frame = ethernet(MAC + target, MAC + source, 0x0801, number.to_bytes(46, "big"))

@@ -9,8 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from detour.engine.p4runtime.device import P4Device
-from detour.engine.p4runtime.round_robin import RoundRobin
+from detour.engine.p4runtime.device import P4Device, RoundRobin
 from detour.engine.p4runtime.stream import serve
 from tests.waiting import PATIENCE_S
 

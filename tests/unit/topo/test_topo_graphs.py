@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Topologies to networkx and back, networks of no family, and networkx as another opinion on distances."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-
 import networkx as nx
 import numpy as np
 import pytest
@@ -22,7 +18,7 @@ SPECS = [
 
 
 @pytest.mark.parametrize("spec", SPECS)
-def test_there_and_back(spec: str) -> None:
+def test_there_and_back(spec):
     topology = parse_topology(spec)
     again = from_networkx(to_networkx(topology))
     assert (again.switches, again.hosts, again.links) == (topology.switches, topology.hosts, topology.links)
@@ -40,7 +36,7 @@ def with_hosts(graph: nx.Graph, count: int = 1) -> nx.Graph:
 
 
 @pytest.mark.parametrize("make", [nx.petersen_graph, lambda: nx.cycle_graph(5), lambda: nx.grid_2d_graph(3, 4)])
-def test_a_network_of_no_family_is_planned_and_proven(make: Callable[[], nx.Graph]) -> None:
+def test_a_network_of_no_family_is_planned_and_proven(make):
     graph = with_hosts(make(), 2)
     topology = from_networkx(graph)
     report = verify(plan(topology), topology)
@@ -49,7 +45,7 @@ def test_a_network_of_no_family_is_planned_and_proven(make: Callable[[], nx.Grap
 
 
 @pytest.mark.parametrize("spec", SPECS)
-def test_distances_are_those_of_networkx(spec: str) -> None:
+def test_distances_are_those_of_networkx(spec):
     topology = parse_topology(spec)
     graph = to_networkx(topology).subgraph(switch.name for switch in topology.switches)
     weights = {"local": LOCAL, "global": GLOBAL}
@@ -82,13 +78,13 @@ def host(graph: nx.Graph, name: str, *switches: str) -> None:
         (lambda g: g.add_edges_from(("a", f"x{i}") for i in range(509)), "509 ports|510 ports"),
     ],
 )
-def test_what_is_no_network(change: Callable[[nx.Graph], object], says: str) -> None:
+def test_what_is_no_network(change, says):
     graph = nx.Graph([("a", "b")])
     change(graph)
     with pytest.raises(DetourError, match=says):
         from_networkx(graph)
 
 
-def test_links_have_no_direction() -> None:
+def test_links_have_no_direction():
     with pytest.raises(DetourError, match="no direction"):
         from_networkx(nx.DiGraph([("a", "b")]))

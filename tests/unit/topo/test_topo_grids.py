@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Torus, HyperX and the Clos of rails: degrees, distances and addresses, and that routes over them are proven."""
 
-from __future__ import annotations
-
 from math import prod
 
 import networkx as nx
@@ -39,7 +37,7 @@ def check(topology: Topology) -> None:
 
 @settings(max_examples=12, deadline=None)
 @given(DIMS, st.integers(1, 2))
-def test_a_torus(sizes: list[int], hosts: int) -> None:
+def test_a_torus(sizes, hosts):
     topology = parse_topology(f"torus:dims={'x'.join(map(str, sizes))},hosts={hosts}")
     assert degrees(topology) == {sum(2 if size > 2 else 1 for size in sizes)}
     assert int(distances(topology).max()) == sum(size // 2 for size in sizes)
@@ -51,7 +49,7 @@ def test_a_torus(sizes: list[int], hosts: int) -> None:
 
 @settings(max_examples=12, deadline=None)
 @given(DIMS, st.integers(1, 2))
-def test_a_hyperx(sizes: list[int], hosts: int) -> None:
+def test_a_hyperx(sizes, hosts):
     topology = parse_topology(f"hyperx:dims={'x'.join(map(str, sizes))},hosts={hosts}")
     assert degrees(topology) == {sum(size - 1 for size in sizes)}
     places = np.array(list(np.ndindex(*sizes)))
@@ -62,7 +60,7 @@ def test_a_hyperx(sizes: list[int], hosts: int) -> None:
 
 @settings(max_examples=12, deadline=None)
 @given(st.integers(1, 3), st.integers(1, 4), st.integers(1, 3), st.integers(1, 3), st.integers(1, 4))
-def test_a_clos_of_rails(pods: int, rails: int, servers: int, spines: int, cores: int) -> None:
+def test_a_clos_of_rails(pods, rails, servers, spines, cores):
     topology = parse_topology(f"rail-clos:pods={pods},rails={rails},servers={servers},spines={spines},cores={cores}")
     leaves = pods * rails
     assert (len(topology.switches), len(topology.hosts)) == (leaves + rails * spines + cores, leaves * servers)
@@ -89,7 +87,7 @@ def test_a_clos_of_rails(pods: int, rails: int, servers: int, spines: int, cores
         ("rail-clos:pods=2,rails=2,servers=500,spines=20", "520 ports"),
     ],
 )
-def test_numbers_that_make_none(text: str, reason: str | None) -> None:
+def test_numbers_that_make_none(text, reason):
     if reason is None:
         assert len(parse_topology(text).hosts) == 4
         return

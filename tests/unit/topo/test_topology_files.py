@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Topologies from files: what they say in each form, that routes over them are proven, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -15,8 +13,8 @@ from hypothesis import strategies as st
 from detour import cli
 from detour.base.errors import DetourError
 from detour.base.times import US
+from detour.control.graph_files import absolute, open_topology
 from detour.control.planner import plan
-from detour.control.topology_files import absolute, open_topology
 from detour.control.verifier.verifier import verify
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.backends.virtual.scheme import SHORTEST_LERP
@@ -58,7 +56,7 @@ def terms(topology: Topology) -> dict[str, tuple[float, int | None]]:
 
 @pytest.mark.parametrize("form", ["graphml", "json", "csv"])
 @pytest.mark.parametrize("kinds", [True, False])
-def test_every_form_says_the_same(tmp_path: Path, form: str, kinds: bool) -> None:
+def test_every_form_says_the_same(tmp_path, form, kinds):
     topology = open_topology(written(tmp_path, form, kinds))
     assert (len(topology.switches), len(topology.hosts)) == (3, 3)
     assert topology.rate_bps == 200_000_000_000
@@ -70,7 +68,7 @@ def test_every_form_says_the_same(tmp_path: Path, form: str, kinds: bool) -> Non
     assert open_topology(topology.spec) == topology
 
 
-def test_options_say_what_a_file_does_not(tmp_path: Path) -> None:
+def test_options_say_what_a_file_does_not(tmp_path):
     path = tmp_path / "bare.csv"
     path.write_text("a,b\nh0,s0\nh1,s0\n")
     bare = open_topology(str(path))
@@ -79,7 +77,7 @@ def test_options_say_what_a_file_does_not(tmp_path: Path) -> None:
     assert (said.rate_bps, said.links[0].speed, said.links[0].delay_ps) == (25_000_000_000, 1.0, 300_000)
 
 
-def test_a_file_that_changed_is_refused_by_its_spec(tmp_path: Path) -> None:
+def test_a_file_that_changed_is_refused_by_its_spec(tmp_path):
     text = written(tmp_path, "csv")
     spec = open_topology(text).spec
     Path(text).write_text("a,b\nh0,s0\nh1,s0\n")
@@ -87,7 +85,7 @@ def test_a_file_that_changed_is_refused_by_its_spec(tmp_path: Path) -> None:
         open_topology(spec)
 
 
-def test_hosts_are_numbered_switch_by_switch(tmp_path: Path) -> None:
+def test_hosts_are_numbered_switch_by_switch(tmp_path):
     path = tmp_path / "order.csv"
     path.write_text("a,b\nhx,right\nright,left\nhy,left\nhz,right\n")
     topology = open_topology(str(path))
@@ -96,7 +94,7 @@ def test_hosts_are_numbered_switch_by_switch(tmp_path: Path) -> None:
     assert [host.switch for host in open_topology(str(path)).hosts] == [0, 1]
 
 
-def test_texts_in_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_in_another_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert absolute("net.csv") == f"{tmp_path}/net.csv"
     assert absolute("own.py:ring:n=3") == f"{tmp_path}/own.py:ring:n=3"
@@ -104,7 +102,7 @@ def test_texts_in_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert absolute("dragonfly:p=2,a=4,h=2") == "dragonfly:p=2,a=4,h=2"
 
 
-def test_links_are_as_fast_and_as_long_as_the_file_says(tmp_path: Path) -> None:
+def test_links_are_as_fast_and_as_long_as_the_file_says(tmp_path):
     """A packet from h0 to h2 crosses 200 Gb/s and 20 us, then 100 Gb/s and the usual 1 us; its answer comes back."""
     topology = open_topology(written(tmp_path, "csv"))
     with VirtualFabric(topology, SHORTEST_LERP, queue_pairs=4) as fabric:
@@ -118,7 +116,7 @@ def test_links_are_as_fast_and_as_long_as_the_file_says(tmp_path: Path) -> None:
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(2, 12), st.floats(0.0, 0.5), st.integers(0, 10**6), st.integers(1, 3))
-def test_any_connected_network_is_planned_and_proven(n: int, p: float, seed: int, hosts: int) -> None:
+def test_any_connected_network_is_planned_and_proven(n, p, seed, hosts):
     from detour.topo.listed import topology_of_graph
 
     switches = nx.compose(nx.gnp_random_graph(n, p, seed), nx.random_labeled_tree(n, seed=seed))
@@ -201,7 +199,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("name", "content", "reason"), REFUSED)
-def test_bad_files_are_one_line(tmp_path: Path, name: str, content: str, reason: str) -> None:
+def test_bad_files_are_one_line(tmp_path, name, content, reason):
     (tmp_path / name).write_bytes(content.encode("latin-1"))
     with pytest.raises(DetourError, match=reason) as found:
         open_topology(str(tmp_path / name))
@@ -209,17 +207,17 @@ def test_bad_files_are_one_line(tmp_path: Path, name: str, content: str, reason:
     assert "\n" not in str(found.value)
 
 
-def test_a_file_of_another_name_is_tried_in_every_form(tmp_path: Path) -> None:
+def test_a_file_of_another_name_is_tried_in_every_form(tmp_path):
     shutil.copy(written(tmp_path, "graphml"), tmp_path / "net.data")
     assert terms(open_topology(f"{tmp_path}/net.data")) == terms(open_topology(f"{tmp_path}/net.graphml"))
 
 
-def test_a_folder_is_no_topology(tmp_path: Path) -> None:
+def test_a_folder_is_no_topology(tmp_path):
     with pytest.raises(DetourError, match="is a folder; a topology is a file"):
         open_topology(str(tmp_path))
 
 
-def test_names_go_before_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_go_before_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "d1").mkdir()
     assert open_topology("d1").family == "dragonfly"
@@ -242,9 +240,7 @@ def zoo(tmp_path: Path, directed: bool = False) -> str:
 
 @pytest.mark.parametrize("prefix", ["", "graph:"])
 @pytest.mark.parametrize("directed", [False, True])
-def test_a_network_of_the_topology_zoo(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, prefix: str, directed: bool
-) -> None:
+def test_a_network_of_the_topology_zoo(tmp_path, caplog, prefix, directed):
     text = prefix + zoo(tmp_path, directed)
     for drops, reason in (
         ("loops", "the link 0-1 is there already"),
@@ -269,13 +265,13 @@ def test_a_network_of_the_topology_zoo(
     assert verify(plan(topology), topology).ok
 
 
-def test_links_that_say_nothing_have_the_rate_that_is_given(tmp_path: Path) -> None:
+def test_links_that_say_nothing_have_the_rate_that_is_given(tmp_path):
     topology = open_topology(f"{zoo(tmp_path)},drop=all", gbps=100)
     rates = {name: round(gbps, 6) for name, (gbps, _) in terms(topology).items()}
     assert rates == {"s0-h0": 100, "s1-h1": 100, "s2-h2": 100, "s0-s1": 10, "s0-s2": 100, "s1-s2": 2.5}
 
 
-def test_an_edge_each_way_is_one_link(tmp_path: Path) -> None:
+def test_an_edge_each_way_is_one_link(tmp_path):
     net = nx.MultiDiGraph([("a", "b"), ("b", "a"), ("b", "c")])
     nx.write_graphml(net, tmp_path / "net.graphml")
     assert [link.name for link in open_topology(f"{tmp_path}/net.graphml").links if link.kind != "host"] == [
@@ -291,7 +287,7 @@ def test_an_edge_each_way_is_one_link(tmp_path: Path) -> None:
         open_topology(f"{tmp_path}/net.graphml")
 
 
-def test_a_file_without_hosts_says_that_it_gets_some(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_file_without_hosts_says_that_it_gets_some(tmp_path, caplog):
     (tmp_path / "bare.csv").write_text("a,b\ns,t\nt,u\n")
     topology = open_topology(f"{tmp_path}/bare.csv")
     assert [len(hosts) for hosts in topology.hosts_of] == [1, 1, 1]
@@ -299,7 +295,7 @@ def test_a_file_without_hosts_says_that_it_gets_some(tmp_path: Path, caplog: pyt
     assert open_topology(topology.spec) == topology
 
 
-def test_nothing_may_be_left(tmp_path: Path) -> None:
+def test_nothing_may_be_left(tmp_path):
     (tmp_path / "net.json").write_text('{"nodes": [{"id": 1}, {"id": 2}], "links": [{"source": 1, "target": 1}]}')
     with pytest.raises(
         DetourError, match="nothing is left without links from a node to itself and nodes without links"
@@ -307,7 +303,7 @@ def test_nothing_may_be_left(tmp_path: Path) -> None:
         open_topology(f"{tmp_path}/net.json,drop=loops+isolated")
 
 
-def test_a_value_of_null_says_nothing(tmp_path: Path) -> None:
+def test_a_value_of_null_says_nothing(tmp_path):
     link = '{"source": 1, "target": 2, "gbps": null, "delay_ns": null}'
     (tmp_path / "net.json").write_text(f'{{"nodes": [{{"id": 1}}, {{"id": 2}}], "links": [{link}]}}')
     topology = open_topology(f"{tmp_path}/net.json")
@@ -322,12 +318,12 @@ def test_a_value_of_null_says_nothing(tmp_path: Path) -> None:
         (",seed=2", r"there is no parameter seed; allowed: \[hosts=\]"),
     ],
 )
-def test_values_behind_a_file_that_mean_nothing(tmp_path: Path, values: str, reason: str) -> None:
+def test_values_behind_a_file_that_mean_nothing(tmp_path, values, reason):
     with pytest.raises(DetourError, match=reason):
         open_topology(written(tmp_path, "csv") + values)
 
 
-def test_a_command_takes_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_command_takes_a_file(tmp_path, capsys):
     jobs = tmp_path / "jobs.yaml"
     jobs.write_text("jobs:\n  - {name: a, collective: ring, hosts: [0, 1, 2]}\n")
     assert cli.main(["place", str(jobs), "--topo", f"{tmp_path}/none.csv", "--json"]) == 2

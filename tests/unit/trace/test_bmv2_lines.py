@@ -24,12 +24,8 @@ COUNTERS = (
     "table_add by_both default_counted 1 0x22 =>",
 )
 COPIES = (
-    "mc_mgrp_create 1",
-    "mc_node_create 7 4 5",
-    "mc_node_associate 1 0",
-    "mirroring_add 1 9",
-    "mirroring_add_mc 3 1",
-)
+    "mc_mgrp_create 1", "mc_node_create 7 4 5", "mc_node_associate 1 0", "mirroring_add 1 9", "mirroring_add_mc 3 1",
+)  # fmt: skip
 
 
 def _set_up(commands: tuple[str, ...], api: Api) -> None:

@@ -98,16 +98,9 @@ def test_headers_behind_extensions_and_tags() -> None:
     ipv6 = struct.pack("!IHBB", (6 << 28) | (3 << 20), 16, 0, 64) + bytes(15) + b"\1" + bytes(15) + b"\2"
     key = read_key(bytes(12) + b"\x81\x00\x00\x05\x86\xdd" + ipv6 + hop_by_hop + udp, 3)
     wanted = {
-        Key.ETHERTYPE: 0x86DD,
-        Key.SOURCE_LOW: 1,
-        Key.DESTINATION_LOW: 2,
-        Key.PROTOCOL: 17,
-        Key.SOURCE_PORT: 7,
-        Key.DESTINATION_PORT: 8,
-        Key.INGRESS_PORT: 3,
-        Key.FAMILY: 6,
-        Key.ECN: 3,
-    }
+        Key.ETHERTYPE: 0x86DD, Key.SOURCE_LOW: 1, Key.DESTINATION_LOW: 2, Key.PROTOCOL: 17, Key.SOURCE_PORT: 7,
+        Key.DESTINATION_PORT: 8, Key.INGRESS_PORT: 3, Key.FAMILY: 6, Key.ECN: 3,
+    }  # fmt: skip
     assert {each: int(key[each]) for each in wanted} == wanted
 
 

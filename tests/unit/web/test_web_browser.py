@@ -2,8 +2,6 @@
 """The page in a real browser: a fabric boots, a link is clicked and fails, traffic moves; a packet is stepped through;
 a recorded run is played back."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
@@ -109,7 +107,7 @@ def opened(browser: Any, url: str, view: str = "") -> None:
     until(lambda: value(browser, "window.detour && window.detour.store.samples.length > 1"))
 
 
-def test_a_load_begins_a_link_is_clicked_and_fails_and_traffic_moves(browser: Any, url: str) -> None:
+def test_a_load_begins_a_link_is_clicked_and_fails_and_traffic_moves(browser, url):
     opened(browser, url, "#act")
     assert "token" not in browser.current_url
     press(browser, "begin")
@@ -146,7 +144,7 @@ def test_a_load_begins_a_link_is_clicked_and_fails_and_traffic_moves(browser: An
     until(lambda: value(browser, "window.detour.store.now.failures") == [])
 
 
-def test_views_have_addresses_and_keys_work(browser: Any, url: str) -> None:
+def test_views_have_addresses_and_keys_work(browser, url):
     opened(browser, url, "#switch?name=s3")
     body = browser.find_element("id", "body")
     until(lambda: "Switch s3" in body.text)
@@ -170,14 +168,14 @@ def body_text(browser: Any) -> str:
     return text_of(browser, "#body")
 
 
-def test_without_the_token_nothing_can_be_clicked(browser: Any, url: str) -> None:
+def test_without_the_token_nothing_can_be_clicked(browser, url):
     opened(browser, url.partition("?")[0], "#link?name=s0-s1")
     until(lambda: browser.find_elements("id", "fail"))
     assert text_of(browser, "#mode") == "read-only"
     assert value(browser, "document.getElementById('fail').disabled")
 
 
-def test_on_a_phone_nothing_is_wider_than_the_screen(browser: Any, url: str) -> None:
+def test_on_a_phone_nothing_is_wider_than_the_screen(browser, url):
     metrics = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     for view in ("#links", "#flows", "#switch?name=s0", "#path?source=h0&target=h5", "#act", "#packet"):
@@ -197,7 +195,7 @@ def typed(browser: Any, name: str, text: str) -> None:
     browser.execute_script("document.getElementById(arguments[0]).value = arguments[1]", name, text)
 
 
-def test_a_form_says_what_came_of_it_and_keeps_saying_it(browser: Any, url: str) -> None:
+def test_a_form_says_what_came_of_it_and_keeps_saying_it(browser, url):
     browser.refused = ["/api/do - Failed to load resource: the server responded with a status of 400"]
     opened(browser, url, "#act")
     until(lambda: browser.find_elements("id", "send"))
@@ -222,7 +220,7 @@ def test_a_form_says_what_came_of_it_and_keeps_saying_it(browser: Any, url: str)
     until(lambda: "s0-s1 is back: " in value(browser, answer))
 
 
-def test_the_log_is_filtered_and_changes_of_path_share_a_line(browser: Any, url: str) -> None:
+def test_the_log_is_filtered_and_changes_of_path_share_a_line(browser, url):
     opened(browser, url, "#links")
     browser.execute_script(
         """const page = window.detour, { store } = page;
@@ -247,7 +245,7 @@ def test_the_log_is_filtered_and_changes_of_path_share_a_line(browser: Any, url:
     assert value(browser, shown) == ["s0-s1 is down"]
 
 
-def test_names_that_do_not_exist_are_answered_where_they_are_typed(browser: Any, url: str) -> None:
+def test_names_that_do_not_exist_are_answered_where_they_are_typed(browser, url):
     opened(browser, url)
     field = browser.find_element("id", "name")
     examples = field.get_attribute("placeholder").split(", ")
@@ -266,7 +264,7 @@ def test_names_that_do_not_exist_are_answered_where_they_are_typed(browser: Any,
     until(lambda: "there is no flow 'x'" in body_text(browser))
 
 
-def test_placeholders_are_as_wide_as_they_need_to_be(browser: Any, url: str) -> None:
+def test_placeholders_are_as_wide_as_they_need_to_be(browser, url):
     for view in ("#links", "#path", "#act", "#host?name=h0", "#packet"):
         opened(browser, url, view)
         until(lambda: body_text(browser).strip())
@@ -280,7 +278,7 @@ def test_placeholders_are_as_wide_as_they_need_to_be(browser: Any, url: str) -> 
         assert not cut, view
 
 
-def test_links_are_sorted_and_charts_have_scales(browser: Any, url: str) -> None:
+def test_links_are_sorted_and_charts_have_scales(browser, url):
     opened(browser, url, "#links")
     browser.execute_script(
         "const { store } = window.detour; window.detour.time.toggle();"
@@ -311,7 +309,7 @@ def test_links_are_sorted_and_charts_have_scales(browser: Any, url: str) -> None
     assert rates == ["32 Gb/s", "100 Gb/s", "2.18 Mb/s", "500 kb/s", "0 Mb/s"]
 
 
-def test_names_of_groups_lie_beside_all_nodes_and_inside_the_picture(browser: Any, url: str) -> None:
+def test_names_of_groups_lie_beside_all_nodes_and_inside_the_picture(browser, url):
     opened(browser, url)
     found = value(
         browser,
@@ -338,7 +336,7 @@ def clicked(browser: Any, selector: str) -> None:
     browser.find_element("css selector", selector).click()
 
 
-def test_a_packet_is_sent_and_stepped_through_with_its_source(browser: Any, url: str) -> None:
+def test_a_packet_is_sent_and_stepped_through_with_its_source(browser, url):
     opened(browser, url, "#packet?source=h0&target=h5&usid=s2")
     clicked(browser, "#sendone")
     until(lambda: browser.find_elements("css selector", "#hops button"))
@@ -381,7 +379,7 @@ def test_a_packet_is_sent_and_stepped_through_with_its_source(browser: Any, url:
     assert text_of(browser, "#hops button[aria-pressed=true]") == hops[1]
 
 
-def test_a_switch_on_the_way_opens_by_a_click_and_forks_are_chosen(browser: Any, url: str) -> None:
+def test_a_switch_on_the_way_opens_by_a_click_and_forks_are_chosen(browser, url):
     opened(browser, url, "#packet?source=h0&target=h5&sport=0x8001&way=all")
     until(lambda: browser.find_elements("css selector", "#hops button"))
     assert value(browser, "document.getElementById('pipeline').hidden")
@@ -403,7 +401,7 @@ def test_a_switch_on_the_way_opens_by_a_click_and_forks_are_chosen(browser: Any,
     until(lambda: value(browser, "document.getElementById('pipeline').hidden"))
 
 
-def test_a_packet_is_built_field_by_field_and_sent(browser: Any, url: str) -> None:
+def test_a_packet_is_built_field_by_field_and_sent(browser, url):
     opened(browser, url, "#packet?source=h0&target=h5")
     clicked(browser, "#take")
     until(lambda: browser.find_elements("css selector", "[data-field='ipv6.hop_limit']"))
@@ -419,7 +417,7 @@ def test_a_packet_is_built_field_by_field_and_sent(browser: Any, url: str) -> No
     assert not any(each["host"] for ending in endings for each in ending["packets"])
 
 
-def test_a_program_without_a_fabric(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_program_without_a_fabric(browser, tmp_path_factory):
     program = "p4src/build/ipv4.p4info.txtpb,p4src/build/ipv4.json"
     with served("--program", program) as address:
         browser.get(address)
@@ -442,7 +440,7 @@ def test_a_program_without_a_fabric(browser: Any, tmp_path_factory: pytest.TempP
 # -- runs ----------------------------------------------------------------------------------------------------
 
 
-def test_a_recorded_run_is_played_back_and_sought(browser: Any, tmp_path: Path) -> None:
+def test_a_recorded_run_is_played_back_and_sought(browser, tmp_path):
     from detour.cli import main
 
     path = tmp_path / "a.run"

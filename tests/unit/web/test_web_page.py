@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """`detour web` without a browser: who may see and change what, the feed, and what the page asks for."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
 import threading
 from collections.abc import Awaitable, Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -94,7 +91,7 @@ def done(address: str, operation: str, token: str | None = TOKEN, **arguments: A
 # -- who may do what -----------------------------------------------------------------------------------------
 
 
-def test_the_page_and_its_modules_come_with_a_policy_that_lets_nothing_foreign_in(address: str) -> None:
+def test_the_page_and_its_modules_come_with_a_policy_that_lets_nothing_foreign_in(address):
     for path in ("/", "/static/page.js", "/static/page.css", "/api/state"):
         status, text, headers = fetched(address + path)
         assert status == 200, path
@@ -108,18 +105,18 @@ def test_the_page_and_its_modules_come_with_a_policy_that_lets_nothing_foreign_i
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "127.0.0.1:1", "localhost.evil.example:80", ""])
-def test_another_name_is_refused(address: str, host: str) -> None:
+def test_another_name_is_refused(address, host):
     status, answer, _ = fetched(f"{address}/api/state", headers={"Host": host})
     assert (status, "error" in answer) == (403, True)
 
 
-def test_localhost_is_a_name_too(address: str) -> None:
+def test_localhost_is_a_name_too(address):
     port = address.rsplit(":", 1)[1]
     assert fetched(f"{address}/api/state", headers={"Host": f"localhost:{port}"})[0] == 200
 
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:1", "https://127.0.0.1"])
-def test_another_page_is_refused_even_with_the_token(address: str, origin: str) -> None:
+def test_another_page_is_refused_even_with_the_token(address, origin):
     headers = {"Origin": origin, "X-Detour-Token": TOKEN}
     assert fetched(f"{address}/api/state", headers=headers)[0] == 403
     assert fetched(f"{address}/api/live", headers=headers)[0] == 403
@@ -128,7 +125,7 @@ def test_another_page_is_refused_even_with_the_token(address: str, origin: str) 
 
 
 @pytest.mark.parametrize("token", [None, "", "wrong", TOKEN + "x", TOKEN[:-1], "ä"])
-def test_nothing_changes_without_the_token(address: str, session: Session, token: str | None) -> None:
+def test_nothing_changes_without_the_token(address, session, token):
     try:
         status, answer = done(address, "fail", token, name="s0-s1")
     except (UnicodeError, ValueError):
@@ -137,13 +134,13 @@ def test_nothing_changes_without_the_token(address: str, session: Session, token
     assert session.status().failures == []
 
 
-def test_nothing_changes_by_get(address: str, session: Session) -> None:
+def test_nothing_changes_by_get(address, session):
     for query in ("?operation=fail&arguments=s0-s1", ""):
         assert fetched(f"{address}/api/do{query}", headers={"X-Detour-Token": TOKEN})[0] == 405
     assert session.status().failures == []
 
 
-def test_a_read_only_server_has_no_token() -> None:
+def test_a_read_only_server_has_no_token():
     guard = Guard(1, None)
 
     for given in ("", "None", "null"):
@@ -154,7 +151,7 @@ def test_a_read_only_server_has_no_token() -> None:
 # -- what is asked for ---------------------------------------------------------------------------------------
 
 
-def test_a_link_fails_and_heals_and_the_feed_says_so(address: str, session: Session) -> None:
+def test_a_link_fails_and_heals_and_the_feed_says_so(address, session):
     status, answer = done(address, "fail", name="s0-s1")
     assert (status, answer["failures"]) == (200, ["s0-s1"])
     assert session.status().failures == ["s0-s1"]
@@ -188,15 +185,13 @@ def test_a_link_fails_and_heals_and_the_feed_says_so(address: str, session: Sess
         ("impair", {"link": "s0-s1", "rate": 7.0}, "fraction"),
     ],
 )
-def test_what_is_wrong_or_not_for_pages_is_refused_by_name(
-    address: str, operation: str, arguments: dict[str, Any], message: str
-) -> None:
+def test_what_is_wrong_or_not_for_pages_is_refused_by_name(address, operation, arguments, message):
     status, answer = done(address, operation, **arguments)
     assert status == 400
     assert message in answer["error"]
 
 
-def test_bodies_that_are_no_request(address: str) -> None:
+def test_bodies_that_are_no_request(address):
     for body in (b"", b"[]", b"{", b'{"operation": 3, "arguments": 4}', b'{"arguments": {}}'):
         status, answer, _ = fetched(f"{address}/api/do", "POST", data=body, headers={"X-Detour-Token": TOKEN})
         assert status == 400, body
@@ -205,7 +200,7 @@ def test_bodies_that_are_no_request(address: str) -> None:
     assert fetched(f"{address}/api/do", "POST", data=big, headers={"X-Detour-Token": TOKEN})[0] == 413
 
 
-def test_state_switch_flow_and_path(address: str) -> None:
+def test_state_switch_flow_and_path(address):
     _, state, _ = fetched(f"{address}/api/state")
     assert state["writable"]
     assert [node["name"] for node in state["graph"]["switches"]] == [f"s{i}" for i in range(6)]
@@ -225,7 +220,7 @@ def test_state_switch_flow_and_path(address: str) -> None:
         assert (status, "error" in answer) == (404, True), query
 
 
-def test_a_packet_is_followed_without_the_token_and_sent_with_it(address: str) -> None:
+def test_a_packet_is_followed_without_the_token_and_sent_with_it(address):
     status, ways, _ = fetched(f"{address}/api/ways?source=h0&target=h5")
     assert status == 200
     assert sum(each["fraction"] for each in ways["outcomes"]) == pytest.approx(1)
@@ -240,7 +235,7 @@ def test_a_packet_is_followed_without_the_token_and_sent_with_it(address: str) -
         assert (status, "error" in answer) == (400, True), query
 
 
-def test_a_frame_is_taken_changed_and_sent(address: str) -> None:
+def test_a_frame_is_taken_changed_and_sent(address):
     status, given, _ = fetched(f"{address}/api/frame?source=h0&target=h5&usid=s2")
     assert (status, given["port"]) == (200, 1)
     frame = bytearray.fromhex(given["frame"])
@@ -254,7 +249,7 @@ def test_a_frame_is_taken_changed_and_sent(address: str) -> None:
     assert fetched(f"{address}/api/frame?source=h0&target=h0")[0] == 400
 
 
-def test_the_pipeline_and_the_clients_of_a_switch(address: str) -> None:
+def test_the_pipeline_and_the_clients_of_a_switch(address):
     pipeline = fetched(f"{address}/api/pipeline")[1]
     assert pipeline["program"] == "fabric.p4"
     clients = fetched(f"{address}/api/switch?name=s0")[1]["p4runtime"]["clients"]
@@ -262,7 +257,7 @@ def test_the_pipeline_and_the_clients_of_a_switch(address: str) -> None:
     assert int(clients[0]["election_id"]) > 0
 
 
-def test_a_page_beside_something_else(session: Session) -> None:
+def test_a_page_beside_something_else(session):
     with fabric_page_beside(session, 0, TOKEN, 0.05) as url:
         assert url.endswith(f"?token={TOKEN}")
         assert fetched(url.partition("?")[0] + "api/state")[1]["kind"] == "fabric"
@@ -270,7 +265,7 @@ def test_a_page_beside_something_else(session: Session) -> None:
         fetched(url)
 
 
-def test_the_address_is_shifted_by_those_whose_usid_is_active() -> None:
+def test_the_address_is_shifted_by_those_whose_usid_is_active():
     usids = (3, 0xE002, 5, 0x8005)
     assert addresses_on(usids, [1, 3, 4, 5]) == [
         "fcbb:bb00:3:e002:5:8005::", "fcbb:bb00:3:e002:5:8005::", "fcbb:bb00:5:8005::", "fcbb:bb00:5:8005::",
@@ -281,7 +276,7 @@ def test_the_address_is_shifted_by_those_whose_usid_is_active() -> None:
 # -- the feed ------------------------------------------------------------------------------------------------
 
 
-def test_flows_and_their_paths_are_followed(session: Session) -> None:
+def test_flows_and_their_paths_are_followed(session):
     feed = Feed(session, 0.05, kept=50)
     feed.start()
     try:
@@ -302,7 +297,7 @@ def test_flows_and_their_paths_are_followed(session: Session) -> None:
         feed.stop()
 
 
-def test_a_fabric_that_goes_away_is_told_and_does_not_end_the_feed() -> None:
+def test_a_fabric_that_goes_away_is_told_and_does_not_end_the_feed():
     class Gone:
         def watch(self, seconds: float) -> Any:
             raise DetourError("no fabric is up")
@@ -319,7 +314,7 @@ def test_a_fabric_that_goes_away_is_told_and_does_not_end_the_feed() -> None:
 
 
 @pytest.mark.parametrize("topology", ["d1", "fat-tree:k=4", "leaf-spine:leaves=4,spines=2,hosts=2", "torus:dims=3x3"])
-def test_every_node_has_a_place_of_its_own_inside_the_picture(topology: str) -> None:
+def test_every_node_has_a_place_of_its_own_inside_the_picture(topology):
     graph = graph_of(parse_topology(topology))
     nodes = [*graph["switches"], *graph["hosts"]]
     assert len({(node["x"], node["y"]) for node in nodes}) == len(nodes)
@@ -328,7 +323,7 @@ def test_every_node_has_a_place_of_its_own_inside_the_picture(topology: str) -> 
     assert all({link["a"], link["b"]} <= names for link in graph["links"])
 
 
-def test_operations_of_the_page_exist(session: Session) -> None:
+def test_operations_of_the_page_exist(session):
     from detour.cli.web.answers import CHANGING
     from detour.fabric.operations.registry import OPERATIONS
 
@@ -354,21 +349,19 @@ def test_operations_of_the_page_exist(session: Session) -> None:
     ],
 )
 def test_bad_input_ends_with_a_line(
-    arguments: list[str],
-    message: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
+    arguments,
+    message,
+    capsys,
+    monkeypatch,
+    tmp_path_factory,
+):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("run")))
     assert main(["web", *arguments]) == 2
     assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("where", ["file", "standard input", "environment", "nowhere"])
-def test_a_token_comes_without_standing_on_the_command_line(
-    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_token_comes_without_standing_on_the_command_line(where, tmp_path, monkeypatch):
     served: list[str | None] = []
     monkeypatch.setattr("detour.cli.web.serving.serve", lambda asked, port, token, *more: served.append(token))
     monkeypatch.setenv("DETOUR_WEB_TOKEN", TOKEN if where == "environment" else "")

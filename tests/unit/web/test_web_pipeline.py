@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs as graphs, and the page's modules that follow a trace through them and take frames apart."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import shutil
@@ -30,10 +28,7 @@ def source(program: str) -> dict[str, Any]:
     return json.loads(PipelineConfig.of(program).blob.read_text())
 
 
-# -- layers --------------------------------------------------------------------------------------------------
-
-
-def test_edges_lead_down_but_for_those_that_close_a_circle() -> None:
+def test_edges_lead_down_but_for_those_that_close_a_circle():
     edges = {"a": ["b", "c"], "b": ["d"], "c": ["d", "e"], "d": ["f"], "e": ["f"], "f": ["b"]}
     found = layered("a", edges)
     layer = {node: place[1] for node, place in found.place.items()}
@@ -43,13 +38,13 @@ def test_edges_lead_down_but_for_those_that_close_a_circle() -> None:
     assert set(found.bends) == {(a, b) for a, many in edges.items() for b in many}
 
 
-def test_an_edge_over_layers_passes_each_of_them() -> None:
+def test_an_edge_over_layers_passes_each_of_them():
     found = layered("a", {"a": ["b", "d"], "b": ["c"], "c": ["d"]})
     assert [layer for _, layer in found.bends["a", "d"]] == [1, 2]
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_nodes_of_a_layer_do_not_lie_on_each_other(program: str) -> None:
+def test_nodes_of_a_layer_do_not_lie_on_each_other(program):
     for part in pipeline_of(PipelineConfig.of(program).blob)["parts"]:
         rows: dict[int, list[int]] = {}
         for node in part["nodes"]:
@@ -61,11 +56,8 @@ def test_nodes_of_a_layer_do_not_lie_on_each_other(program: str) -> None:
             assert all(b - a > 160 for a, b in itertools.pairwise(columns))
 
 
-# -- programs ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_everything_that_can_be_reached_is_drawn_once(program: str) -> None:
+def test_everything_that_can_be_reached_is_drawn_once(program):
     drawn, blob = pipeline_of(PipelineConfig.of(program).blob), source(program)
     parts = {part["name"]: part for part in drawn["parts"]}
     for pipeline in blob["pipelines"]:
@@ -81,7 +73,7 @@ def test_everything_that_can_be_reached_is_drawn_once(program: str) -> None:
             assert {label for edge in out for label in edge["label"].split(", ")} == {"yes", "no"}
 
 
-def test_sources_are_there_and_only_those_of_the_program(tmp_path: Path) -> None:
+def test_sources_are_there_and_only_those_of_the_program(tmp_path):
     drawn = pipeline_of(PipelineConfig.of("fabric").blob)
     assert "control" in drawn["sources"]["include/pipeline.p4"]["text"]
     secret = tmp_path / "secret.p4"
@@ -100,7 +92,7 @@ def test_sources_are_there_and_only_those_of_the_program(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"parsers": []}', '{"parsers": 3, "pipelines": []}'])
-def test_what_is_no_program_is_refused(tmp_path: Path, text: str) -> None:
+def test_what_is_no_program_is_refused(tmp_path, text):
     (tmp_path / "x.json").write_text(text)
     with pytest.raises(DetourError, match="no BMv2 JSON"):
         pipeline_of(tmp_path / "x.json")
@@ -108,10 +100,7 @@ def test_what_is_no_program_is_refused(tmp_path: Path, text: str) -> None:
         pipeline_of(tmp_path / "y.json")
 
 
-# -- packets that are kept -----------------------------------------------------------------------------------
-
-
-def test_the_last_packets_are_kept_with_numbers_that_javascript_can_hold() -> None:
+def test_the_last_packets_are_kept_with_numbers_that_javascript_can_hold():
     shelf = PacketShelf(kept=2)
     for number in range(3):
         shelf.keep({"hops": [{"value": 1 << 53 | number, "small": 7, "ok": True}], "outcomes": []}, f"packet {number}")
@@ -120,9 +109,6 @@ def test_the_last_packets_are_kept_with_numbers_that_javascript_can_hold() -> No
     for wrong in ("1", "x", "", "-1", "³", "4"):
         with pytest.raises(DetourError, match="is not there"):
             shelf.find(wrong)
-
-
-# -- the modules of the page ---------------------------------------------------------------------------------
 
 
 def ran(script: str, **given: Any) -> Any:
@@ -143,7 +129,7 @@ def frame() -> bytes:
 
 
 @needs_node
-def test_every_step_of_a_trace_has_its_node_and_the_way_has_no_gap() -> None:
+def test_every_step_of_a_trace_has_its_node_and_the_way_has_no_gap():
     files = PipelineConfig.of("fabric")
     with TracedProgram(files) as switch:
         found = PacketShelf().keep(switch.trace(frame(), 1).as_json(), "")
@@ -171,7 +157,7 @@ def test_every_step_of_a_trace_has_its_node_and_the_way_has_no_gap() -> None:
 
 
 @needs_node
-def test_a_frame_is_taken_apart_as_the_program_parses_it_and_changed_field_by_field() -> None:
+def test_a_frame_is_taken_apart_as_the_program_parses_it_and_changed_field_by_field():
     files = PipelineConfig.of("fabric")
     headers, length, hop_limit, other, grown = ran(
         f"""
@@ -200,7 +186,7 @@ def test_a_frame_is_taken_apart_as_the_program_parses_it_and_changed_field_by_fi
 
 
 @needs_node
-def test_what_people_type_into_fields() -> None:
+def test_what_people_type_into_fields():
     given = [
         ["7", 8, 7], ["0xff", 8, 255], ["256", 8, None], ["-1", 8, None], ["", 8, None], ["x", 8, None],
         ["10.0.0.1", 32, 0x0A000001], ["10.0.0.256", 32, None], ["2:0:0:0:0:1", 48, 0x020000000001],
@@ -221,7 +207,7 @@ def test_what_people_type_into_fields() -> None:
 
 
 @needs_node
-def test_forks_are_chosen_and_outcomes_told() -> None:
+def test_forks_are_chosen_and_outcomes_told():
     leaf = {"events": [{"kind": "stage", "stage": "egress"}], "outcome": {"output": {"port": 3, "hex": ""}}}
     other = {"events": [], "outcome": {"dropped": {"reason": "no route", "source": None}}}
     branches = [{"label": "a", "fraction": 0.5, "trace": leaf}, {"label": "b", "fraction": 0.5, "trace": other}]

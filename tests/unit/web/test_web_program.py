@@ -1,11 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`detour web --program`: packets through a program, nothing booted."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,7 +19,7 @@ def answers() -> Iterator[ProgramAnswers]:
     made.close()
 
 
-def test_a_frame_is_traced_and_found_again(answers: ProgramAnswers) -> None:
+def test_a_frame_is_traced_and_found_again(answers):
     found = answers.do("trace_frame", {"frame": IPV4, "port": 3, "all_ways": False})
     assert found["hops"][0]["port"] == 3
     assert found["outcomes"][0]["dropped"]["reason"]
@@ -35,7 +31,7 @@ def test_a_frame_is_traced_and_found_again(answers: ProgramAnswers) -> None:
     assert again["outcomes"] == found["outcomes"]
 
 
-def test_the_page_knows_the_program(answers: ProgramAnswers) -> None:
+def test_the_page_knows_the_program(answers):
     state = answers.questions["state"]({})
     assert (state["kind"], state["writable"], state["status"]["entries"]) == ("program", True, 0)
     assert {part["name"] for part in answers.questions["pipeline"]({})["parts"]} == {"parser", "ingress", "egress"}
@@ -56,14 +52,12 @@ def test_the_page_knows_the_program(answers: ProgramAnswers) -> None:
         ("trace_frame", {"frame": IPV4, "port": 4711}, "4711"),
     ],
 )
-def test_what_is_wrong_is_refused(
-    answers: ProgramAnswers, operation: str, arguments: dict[str, Any], message: str
-) -> None:
+def test_what_is_wrong_is_refused(answers, operation, arguments, message):
     with pytest.raises(DetourError, match=message):
         answers.do(operation, arguments)
 
 
-def test_entries_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+def test_entries_that_do_not_fit_are_refused(tmp_path):
     wrong = tmp_path / "entries.txt"
     wrong.write_text("updates { type: INSERT entity { table_entry { table_id: 4711 } } }")
     with pytest.raises(DetourError, match=r"entries\.txt: update 1"):

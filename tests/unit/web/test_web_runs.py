@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs in virtual time: recorded, read again, refused, shown as they go."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path
@@ -13,8 +11,7 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.cli import main
-from detour.cli.web.recorder import RunAnswers, RunRecorder
-from detour.cli.web.runs import read_run, write_run
+from detour.cli.web.recorder import RunAnswers, RunRecorder, read_run, write_run
 from detour.experiments.sim.plan import SimPlan, plan_of
 from detour.experiments.sim.run import SimRun, run_workload
 from detour.experiments.sim.settings import SimOptions
@@ -39,7 +36,7 @@ def run() -> tuple[RunRecorder, SimRun, list[dict[str, Any]]]:
     return recorder, found, heard
 
 
-def test_a_run_is_recorded_sample_by_sample(run: tuple[RunRecorder, SimRun, list[dict[str, Any]]]) -> None:
+def test_a_run_is_recorded_sample_by_sample(run):
     recorder, found, heard = run
     samples = recorder.samples()
     assert len(samples) > 10
@@ -58,7 +55,7 @@ def test_a_run_is_recorded_sample_by_sample(run: tuple[RunRecorder, SimRun, list
     assert sum(last.values()) == int(found.counts.delivered.sum())
 
 
-def test_what_happened_is_told_at_its_time(run: tuple[RunRecorder, SimRun, list[dict[str, Any]]]) -> None:
+def test_what_happened_is_told_at_its_time(run):
     recorder, _, _ = run
     events = [event for sample in recorder.samples() for event in sample["events"]]
     assert [(e["kind"], round(1e6 * e["t"], 3)) for e in events if e["kind"] in ("fail", "routes")] == [
@@ -70,7 +67,7 @@ def test_what_happened_is_told_at_its_time(run: tuple[RunRecorder, SimRun, list[
     assert recorder.samples()[-1]["failures"] == ["s0-s2"]
 
 
-def test_recording_changes_nothing(run: tuple[RunRecorder, SimRun, list[dict[str, Any]]]) -> None:
+def test_recording_changes_nothing(run):
     _, found, _ = run
     alone = recorded(planned(fail=("s0-s2@8us",), reroute_after="5us"), None)
     assert np.array_equal(alone.tasks.finish_ps, found.tasks.finish_ps)
@@ -78,7 +75,7 @@ def test_recording_changes_nothing(run: tuple[RunRecorder, SimRun, list[dict[str
     assert alone.drops == found.drops
 
 
-def test_a_long_run_keeps_few_looks_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_run_keeps_few_looks_and_loses_nothing(monkeypatch):
     monkeypatch.setattr("detour.cli.web.recorder._MOST", 16)
     monkeypatch.setattr("detour.cli.web.recorder._LEAST", 16)
     heard: list[dict[str, Any]] = []
@@ -95,7 +92,7 @@ def test_a_long_run_keeps_few_looks_and_loses_nothing(monkeypatch: pytest.Monkey
     assert samples[-1]["t"] >= found.end_ps / 1e12 - 2e-6
 
 
-def test_paths_of_flows_are_those_of_the_tables(run: tuple[RunRecorder, SimRun, list[dict[str, Any]]]) -> None:
+def test_paths_of_flows_are_those_of_the_tables(run):
     recorder = RunRecorder("a test")
     recorded(planned(scheme="TelemetryLERP"), recorder)
     ways = [way for many in recorder.paths.values() for way in many]
@@ -104,7 +101,7 @@ def test_paths_of_flows_are_those_of_the_tables(run: tuple[RunRecorder, SimRun, 
     assert all(way["switches"][0] in ("s0", "s1") for way in ways)
 
 
-def test_pauses_are_told_with_who_sent_them() -> None:
+def test_pauses_are_told_with_who_sent_them():
     recorder = RunRecorder("a test")
     crowd = "incast:bytes=500k,senders=8,receivers=1"
     recorded(
@@ -115,9 +112,6 @@ def test_pauses_are_told_with_who_sent_them() -> None:
     assert all(event["count"] > 0 and event["text"].startswith("PFC: pauses sent by s") for event in told)
 
 
-# -- files ---------------------------------------------------------------------------------------------------
-
-
 def written(tmp_path: Path, run: tuple[RunRecorder, SimRun, list[dict[str, Any]]]) -> Path:
     recorder = run[0]
     path = tmp_path / "a.run"
@@ -125,7 +119,7 @@ def written(tmp_path: Path, run: tuple[RunRecorder, SimRun, list[dict[str, Any]]
     return path
 
 
-def test_what_is_written_is_read(tmp_path: Path, run: tuple[RunRecorder, SimRun, list[dict[str, Any]]]) -> None:
+def test_what_is_written_is_read(tmp_path, run):
     path = written(tmp_path, run)
     found = read_run(path)
     assert found.samples == run[0].samples()
@@ -139,7 +133,7 @@ def test_what_is_written_is_read(tmp_path: Path, run: tuple[RunRecorder, SimRun,
         answers.do("fail", {"name": "s0-s2"})
 
 
-def test_a_run_that_goes_on_is_shown(run: tuple[RunRecorder, SimRun, list[dict[str, Any]]]) -> None:
+def test_a_run_that_goes_on_is_shown(run):
     answers = RunAnswers(run[0].head, run[0].paths, live=True)
     assert answers.questions["state"]({})["live"] is True
     answers.live = False
@@ -159,12 +153,12 @@ def test_a_run_that_goes_on_is_shown(run: tuple[RunRecorder, SimRun, list[dict[s
     ],
 )
 def test_files_that_are_no_runs_are_refused_in_a_line(
-    tmp_path: Path,
-    run: tuple[RunRecorder, SimRun, list[dict[str, Any]]],
-    damage: Any,
-    message: str,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    tmp_path,
+    run,
+    damage,
+    message,
+    capsys,
+):
     path = written(tmp_path, run)
     path.write_bytes(damage(path.read_bytes()))
     assert main(["web", "--run", str(path), "--port", "0"]) == 2
@@ -187,18 +181,18 @@ def test_files_that_are_no_runs_are_refused_in_a_line(
     ],
 )
 def test_bad_input_is_told_in_a_line(
-    arguments: list[str],
-    message: str,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    arguments,
+    message,
+    capsys,
+    tmp_path,
+    monkeypatch,
+):
     monkeypatch.chdir(tmp_path)
     assert main(arguments) == 2
     assert message in capsys.readouterr().err
 
 
-def test_the_command_writes_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_writes_a_file(tmp_path, capsys):
     path = tmp_path / "a.run"
     arguments = ["sim", "--topo", TOPOLOGY, "--workload", "permutation:bytes=100k", "--record", str(path), "--json"]
     assert main(arguments) == 0

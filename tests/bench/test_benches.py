@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`bench sim` on a small fat-tree, and the page that `bench all` writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from detour.cli import main
+from detour.experiments.bench import gray, sim
+from detour.experiments.bench.report import BenchReport, Goal, write
+from detour.hosts.verbs import PathChoice
+
+
+def test_a_derangement_sends_nobody_to_itself() -> None:
+    pairs = sim.derangement(16, 3)
+    assert sorted(target for _, target in pairs) == list(range(16))
+    assert all(host != target for host, target in pairs)
+    assert pairs == sim.derangement(16, 3)
+
+
+def test_the_reference_delivers_and_repeats_itself() -> None:
+    first, again = (sim.permutation(4, 100_000) for _ in range(2))
+    packets = 16 * -(-100_000 // 4096)
+    # Every packet and its ACK arrive at one to five switches and at a host.
+    assert 4 * packets <= first.hops <= 12 * packets + 12 * first.retransmitted
+    assert (first.hops, first.events, first.virtual_ps) == (again.hops, again.events, again.virtual_ps)
+    assert first.virtual_ps > 100_000 * 8 * 10
+
+
+def test_memory_is_that_of_a_process_in_which_all_send() -> None:
+    peak, delivered = sim.memory(connections=200)
+    assert delivered == 200
+    assert peak > 100 << 20
+
+
+def test_report_of_bench_sim() -> None:
+    speeds = [sim.Speed(16, 20, 3_000_000, 4_500_000, seconds, 10**9, 0) for seconds in (1.0, 3.0, 2.0)]
+    numbers = sim.report(speeds, 0.5, (3 << 30, 32_768)).numbers
+    assert numbers["packet_hops_per_s_between"] == [1e6, 3e6]
+    assert numbers["packet_hops_per_s"] == 1.5e6
+    assert numbers["events_per_s"] == 2.25e6
+    assert numbers["compile_s"] == 0.5
+    assert numbers["p4"] is True
+    assert numbers["memory_bytes"] == 3 << 30
+
+
+def test_the_page_says_what_was_missed(tmp_path: Path) -> None:
+    goals = (Goal("speed", 2.0, 3.0), Goal("other", None, 1.0, most=True))
+    missed = BenchReport("switch", {}, ("bytes", "rate"), (("64", "1,000"),), goals, ("a note",))
+    write(tmp_path / "page.md", [missed], 120)
+    text = (tmp_path / "page.md").read_text()
+    assert "## bench switch" in text
+    assert "| 64 | 1,000 |" in text
+    assert "| speed at least 3 | 2 | **missed** |" in text
+    assert "| other at most 1 | not measured |  |" in text
+    assert "a note" in text
+    assert "in 2 minutes on" in text
+
+
+# -- bench transport --gray ----------------------------------------------------------------------------------
+
+
+def test_all_schemes_with_a_choice_of_paths_are_run() -> None:
+    found = gray.contenders()
+    assert {choice for _, choice in found.values()} == set(PathChoice) - {PathChoice.FIXED}
+    assert "TelemetryGBN" in found
+    assert "UGAL-L" not in found, "switches choose"
+
+
+def test_only_these_rows_are_printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    both = {name: pair for name, pair in gray.contenders().items() if name in ("SprayLERP", "PLB")}
+    monkeypatch.setattr(gray, "contenders", lambda: both)
+    monkeypatch.setattr(gray, "SIZES", (100_000,))
+    monkeypatch.setattr(gray, "GRAY_SEEDS", (1,))
+    main(["bench", "transport", "--gray", "--json"])
+    numbers = json.loads(capsys.readouterr().out)
+    assert set(numbers) == {"gray"}
+    assert [(row["scheme"], row["kind"]) for row in numbers["gray"]] == [(s, k) for s in both for k in gray.LOSS_KINDS]
+    for row in numbers["gray"]:
+        assert set(row) == {"scheme", "kind", "failed", "runs", "worst_gap_rtt"}
+        assert (row["failed"], row["runs"]) == (0, 4)
+
+
+# -- bench monitor: not compiled, so that it says nothing of speed -------------------------------------------
+
+
+_RUN = """
+import json
+from detour.experiments.bench import monitor
+report = monitor.run(packets=40, turns=1, windows=2)
+print(json.dumps(report.numbers))
+"""
+
+
+def test_monitoring_beside_the_host_stack() -> None:
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
+    done = subprocess.run([sys.executable, "-c", _RUN], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    numbers = json.loads(done.stdout)
+    assert [point["flows"] for point in numbers["points"]] == [1, 16, 64]
+    for point in numbers["points"]:
+        assert point["packet_ns"] > 0
+        assert point["window_us"] > 0
+        assert point["share_percent"] > 0
+    assert numbers["share_percent"] == max(point["share_percent"] for point in numbers["points"])
