@@ -132,8 +132,8 @@ class VirtualFabric(NetworkFabric):
     ) -> None:
         """`queue_pairs`: connections that will be made at most. `own`: the program of all switches, in place of
         fabric.p4. `pace`: time passes by itself from `start` on. `serving`: where `start` serves P4Runtime (default: a
-        UNIX socket in a temporary folder). `threads`: of runs (default: `base.cores`). Raises DetourError if the scheme does not fit the topology, a parameter is
-        out of range, or the program lacks what planners write."""
+        UNIX socket in a temporary folder). `threads`: of runs (default: `base.cores`). Raises DetourError if the scheme
+        does not fit the topology, a parameter is out of range, or the program lacks what planners write."""
         self._own, self._served_by = own, serving
         settings = settings or RunSettings()
         self.scheme, self.settings = scheme, replace(settings, links=settings.links.of(topology))
