@@ -139,7 +139,7 @@ def test_landmarks() -> None:
             ("PB", "UN", 1.0, 0.81, 9000.0, [0.8, 0.8]),
         )
     ]
-    found = collect([*made, None])
+    found = collect(made)
     assert len(found.curves) == 5
     assert [row.injected for row in found.fairness] == [0.2, 0.4]
     marks = next(one for one in found.landmarks if one.routing == "PB")
