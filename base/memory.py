@@ -9,6 +9,7 @@ into floats). Nothing here checks bounds; the callers hold the invariants.
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -106,6 +107,41 @@ def _external(name: str, result: str, *arguments: str) -> Any:
     from numba import types
 
     return types.ExternalFunction(name, getattr(types, result)(*[getattr(types, a) for a in arguments]))
+
+
+_ATOMIC = threading.Lock()
+
+
+def _python_fetch_add(address: int, value: int) -> int:
+    with _ATOMIC:
+        before = ctypes.c_int64.from_address(int(address)).value
+        ctypes.c_int64.from_address(int(address)).value = before + int(value)
+    return before
+
+
+@intrinsic(_python_fetch_add)
+def fetch_add() -> Any:
+    """`fetch_add(address, value)`: adds to an aligned int64 that threads share; returns what it was. Sequentially
+    consistent."""
+
+    def generate(ir: Any, builder: Any, args: Any) -> Any:
+        return builder.atomic_rmw("add", _address(ir, builder, args[0], 64), args[1], "seq_cst")
+
+    return generated(2, generate)
+
+
+def _python_load_acquire(address: int) -> int:
+    return ctypes.c_int64.from_address(int(address)).value
+
+
+@intrinsic(_python_load_acquire)
+def load_acquire() -> Any:
+    """`load_acquire(address)`: an aligned int64 that another thread writes; what that did before is visible after."""
+
+    def generate(ir: Any, builder: Any, args: Any) -> Any:
+        return builder.load_atomic(_address(ir, builder, args[0], 64), "acquire", 8)
+
+    return generated(1, generate)
 
 
 move_bytes = libc("memmove", LONG, LONG, LONG, LONG)

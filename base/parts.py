@@ -35,6 +35,7 @@ import numpy as np
 
 from detour.base import sources
 from detour.base.cache import Cache, cache_dir, without
+from detour.base.cores import cores
 from detour.base.errors import DetourError
 from detour.base.jit import COMPILED, NATIVES, NO_ARRAYS, OPTIONS, Native
 from detour.base.places import PACKAGE
@@ -308,7 +309,7 @@ def build_side_by_side(parts: Iterable[Iterable[str]]) -> Iterator[dict[str, Any
     """
     from concurrent.futures import ThreadPoolExecutor, as_completed
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(cores()) as pool:
         for building in as_completed([pool.submit(run_builder, *part) for part in parts]):
             yield json.loads(building.result())
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from detour.base.progress import Progress
 from detour.cli.output import Page, present, shown_progress
-from detour.cli.parser import add_options, byte_count, command, draws, floats, output_file, seconds
+from detour.cli.parser import add_options, byte_count, command, draws, floats, output_file, seconds, thread_count
 from detour.fabric.operations.registry import CommandOption
 
 if TYPE_CHECKING:
@@ -60,6 +60,16 @@ _BENCHMARKS: dict[str, tuple[str, dict[str, CommandOption]]] = {
         {
             "k": _count("K", "ports of the fat-tree's switches (16)"),
             "message": _count("BYTES", "of each host (2000000)"),
+            "threads": CommandOption("that execute it (1)", "N", kind=thread_count),
+            "no_memory": CommandOption("without the connections"),
+        },
+    ),
+    "parallel": (
+        "a run in virtual time on 1, 2, 4 ... threads, and along its critical path",
+        {
+            "k": _count("K", "ports of the fat-tree's switches (16)"),
+            "message": _count("BYTES", "of each host (2000000)"),
+            "turns": _count("N", "of which the median counts (3)"),
         },
     ),
     "transport": (
@@ -97,7 +107,7 @@ _BENCHMARKS: dict[str, tuple[str, dict[str, CommandOption]]] = {
     ),
 }
 """by name: what it measures, and its options by the parameters that its module's `run` has"""
-_OF_ALL = ("switch", "fabric", "pipeline", "p4runtime", "memory", "tables", "sim", "setup")
+_OF_ALL = ("switch", "fabric", "pipeline", "p4runtime", "memory", "tables", "sim", "parallel", "setup")
 _PARTS = {"transport": ("gray", "fairness"), "all": _OF_ALL}  # those that are several
 
 

@@ -184,6 +184,11 @@ def byte_count(text: str) -> int:
     return factor * _number(text[:-1] if factor > 1 else text, 1, 10**12 // factor, "a number of bytes")
 
 
+def thread_count(text: str) -> int:
+    """Threads of a run in virtual time."""
+    return _number(text, 1, 256, "a number of threads")
+
+
 def output_file(text: str) -> Path:
     """A file to be written, whose folder is there: what is wrong with it is told before any work is done."""
     path = Path(text)

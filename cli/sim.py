@@ -11,10 +11,20 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from detour.base.cores import THREADS
 from detour.base.errors import DetourError
 from detour.cli.lab import add_lab_options, sim_lab
 from detour.cli.output import Page, present, timed_bar
-from detour.cli.parser import Parser, command, output_file, output_folder, port_number, refuse, traced_packets
+from detour.cli.parser import (
+    Parser,
+    command,
+    output_file,
+    output_folder,
+    port_number,
+    refuse,
+    thread_count,
+    traced_packets,
+)
 from detour.cli.trace_text import present_traced
 from detour.cli.web.command import DEFAULT_PORT
 
@@ -68,9 +78,15 @@ def _what(sim: Parser) -> None:
     text = "a host sends a full frame late by less than this (twice its time on the slowest link; 0: never)"
     sim.option("--jitter", text, "TIME")
     sim.option("--seed", "of all that is random (1)", "N")
+    sim.option("--threads", "threads of the run, which change no result (one a core if it is large)", "N", thread_count)
 
 
 def _sim(options: argparse.Namespace) -> int:
+    with THREADS.set_to(options.threads or 0):
+        return _run(options)
+
+
+def _run(options: argparse.Namespace) -> int:
     if options.lab is not None:
         sim_lab(options)
         return 0
@@ -213,6 +229,7 @@ def show_sim(page: Page, run: SimRun, result: SimResult, bins: list[Any]) -> Non
         f"{result.completed} of {result.flows} flows complete, {bytes_text(result.delivered_bytes)} delivered"
         + (f", {bytes_text(missing)} missing," if missing else "")
         + f" in {time_text(run.end_ps)} of virtual time"
+        + (f", executed by {run.threads} threads" if run.threads > 1 else "")
     )
     page.print(
         f"{result.wire_gbps:.1f} Gb/s of data frames at the hosts, {result.drops} frames lost, "

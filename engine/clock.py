@@ -25,9 +25,11 @@ class Virtual:
     """No pacing: `Network.run(until_ps)` executes events as fast as it can. Same inputs, same bytes out.
 
     `divide`: large fabrics are executed switch by switch in short windows of time, which is faster and gives the same
-    results (`detour.engine.division`)."""
+    results (`detour.engine.division`). `threads`: how many may execute them side by side, with the same results
+    (`detour.engine.workers`)."""
 
     divide: bool = True
+    threads: int = 1
 
     tick_ps = 1_000
     """Default length of a P4 tick: 1 ns."""

@@ -1,57 +1,131 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dividing a fabric into nodes that the loop may execute one after the other (see `detour.engine.loop.entry`).
+"""Dividing a fabric into nodes that the loop may execute apart from each other (see `detour.engine.loop.windows`).
 
 A switch and its native hosts are a node, or all switches of a domain with their hosts: those whose programs share
-memory. Windows are as long as the shortest delay of a cable between nodes.
+memory. Windows are as long as the shortest delay of a cable between nodes; switches at both ends of a cable that would
+make them too short are one node.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import NamedTuple
+
 import numpy as np
 
+from detour.base.arrays import Int64Array
+from detour.base.errors import DetourError
 from detour.engine.loop import layout
-from detour.engine.wiring import Wiring
+from detour.engine.loop.layout import MAX_TIME
+from detour.engine.wiring import WiredSwitch, Wiring
+
+_WORTH_PS = 100_000
+"""a window of this length is longer than what it takes to begin one"""
+_FEWEST_NODES = 8
+"""so many must be left when short cables are taken out"""
 
 
-def nodes_of_switches(wiring: Wiring) -> np.ndarray:
-    """Node number of every switch, by index: consecutive numbers in order of the first switch."""
-    keys = [("alone", s.index) if s.domain < 0 else ("domain", s.domain) for s in wiring.switches.values()]
-    numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
-    return np.array([numbers[key] for key in keys], np.int64)
+class Division(NamedTuple):
+    """Nodes of a fabric."""
+
+    of_switch: Int64Array
+    """(switches,) number of each one's node: consecutive numbers in order of the first switch"""
+    lookahead_ps: int
+    """the shortest delay of a cable between two nodes; 0 if there is none, or none at all"""
 
 
-def nodes_of_entities(wiring: Wiring) -> np.ndarray:
-    """Node number of every entity of the loop."""
-    memory, nodes = wiring.memory, nodes_of_switches(wiring)
-    if not len(nodes):
-        return np.zeros(memory.count("entities"), np.int64)
-    of_port = nodes[memory.column("ports", "switch")]
-    up = memory.column("channels", "index")[memory.column("nics", "channel")]
-    of_nic = of_port[up]
+NONE = Division(np.zeros(0, np.int64), 0)
+
+
+def divide(wiring: Wiring) -> Division:
+    """The nodes of a fabric.
+
+    Raises:
+        DetourError: switches of two nodes write the same register.
+    """
+    switches = wiring.switches.values()
+    first_of: dict[int, int] = {}
+    joined = [(first_of.setdefault(s.domain, s.index), s.index) for s in switches if s.domain >= 0]
+    cables = [
+        (wiring.switch(port[0]).index, wiring.switch(cable.far[0]).index, cable.out_channel)
+        for port, cable in wiring.cables.items()
+        if cable.far is not None
+    ]
+    ends = np.array(cables, np.int64).reshape(-1, 3)
+    ends, delay = ends[:, :2], wiring.memory.column("channels", "delay_ps")[ends[:, 2]]
+    division = _division(len(switches), joined, ends, delay)
+    while len(delay) and division.lookahead_ps < _WORTH_PS:
+        joined += ends[delay <= division.lookahead_ps].tolist()
+        longer = _division(len(switches), joined, ends, delay)
+        if longer.lookahead_ps == 0 or longer.of_switch.max() + 1 < _FEWEST_NODES:
+            break
+        division = longer
+    _check_registers(switches, division.of_switch)
+    return division
+
+
+def _division(count: int, joined: Iterable[tuple[int, int]], ends: Int64Array, delay: Int64Array) -> Division:
+    """Of `count` switches those that are joined are a node; cables have `ends` (cables, 2)."""
+    root = list(range(count))
+
+    def root_of(switch: int) -> int:
+        while root[switch] != switch:
+            switch = root[switch] = root[root[switch]]
+        return switch
+
+    for a, b in joined:
+        low, high = sorted((root_of(a), root_of(b)))
+        root[high] = low
+    roots = np.array([root_of(switch) for switch in range(count)], np.int64)
+    of_switch = np.unique(roots, return_inverse=True)[1]
+    # A frame's own time on the wire would make windows longer, but a link of unlimited rate has next to none.
+    between = delay[of_switch[ends[:, 0]] != of_switch[ends[:, 1]]]
+    return Division(of_switch, int(between.min(initial=MAX_TIME)) if len(between) else 0)
+
+
+def _check_registers(switches: Iterable[WiredSwitch], of_switch: Int64Array) -> None:
+    owners: dict[int, WiredSwitch] = {}
+    for switch in switches:
+        for name, register in ({} if switch.state is None else getattr(switch.state, "registers", {})).items():
+            owner = owners.setdefault(register.memory.ctypes.data, switch)
+            if of_switch[owner.index] != of_switch[switch.index]:
+                raise DetourError(
+                    f"switches {owner.name} and {switch.name} share register {name}; they must have the same domain"
+                )
+
+
+def ends_of_channels(wiring: Wiring, of_switch: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """(channels,) nodes of who sends into each channel and of who takes frames off it."""
+    memory = wiring.memory
+    of_port = of_switch[memory.column("ports", "switch")]
+    uplink = memory.column("nics", "channel")
     kind, index = memory.column("channels", "kind"), memory.column("channels", "index")
-    of_channel = np.zeros(len(kind), np.int64)
-    for number, table in ((layout.TO_HOST, of_nic), (layout.TO_INPUT, nodes)):
-        of_channel[kind == number] = table[index[kind == number]]
+    of_nic = of_port[index[uplink]]
+    receiver = np.zeros(len(kind), np.int64)
+    for number, table in ((layout.TO_HOST, of_nic), (layout.TO_INPUT, of_switch)):
+        receiver[kind == number] = table[index[kind == number]]
     for number in (layout.TO_PORT, layout.TO_CPU, layout.TO_SINK):
-        of_channel[kind == number] = of_port[index[kind == number]]
+        receiver[kind == number] = of_port[index[kind == number]]
+    sender = receiver.copy()
+    sender[memory.column("ports", "channel")] = of_port
+    sender[uplink] = of_nic
+    return sender, receiver
+
+
+def nodes_of_entities(wiring: Wiring, of_switch: Int64Array) -> Int64Array:
+    """(entities,) node of every entity of the loop."""
+    memory = wiring.memory
     whose, which = memory.column("entities", "kind"), memory.column("entities", "index")
     result = np.zeros(len(whose), np.int64)
+    if not len(of_switch):
+        return result
+    of_port = of_switch[memory.column("ports", "switch")]
+    of_channel = ends_of_channels(wiring, of_switch)[1]
+    of_nic = of_channel[memory.column("nics", "channel")]
     tables = {layout.ON_CHANNEL: of_channel, layout.ON_PORT: of_port, layout.ON_NIC: of_nic, layout.ON_TIMER: of_nic}
     for number, table in tables.items():
         result[whose == number] = table[which[whose == number]]
     return result
-
-
-def lookahead_ps(wiring: Wiring) -> int:
-    """The shortest delay of a cable between two nodes; 0 if there is none, or none at all."""
-    nodes = nodes_of_switches(wiring)
-    delays = [
-        int(wiring.memory.row("channels", cable.out_channel)["delay_ps"])
-        for port, cable in wiring.cables.items()
-        if cable.far is not None and nodes[wiring.switch(port[0]).index] != nodes[wiring.switch(cable.far[0]).index]
-    ]
-    # A frame's own time on the wire would make it longer, but a link of unlimited rate has next to none.
-    return min(delays, default=0)
 
 
 def divisible(wiring: Wiring) -> bool:

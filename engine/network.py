@@ -27,6 +27,7 @@ from detour.engine.loop.memory import Memory
 from detour.engine.runner import Runner
 from detour.engine.upcalls import Record, Upcalls
 from detour.engine.wiring import Faults, Port, WiredSwitch, Wiring
+from detour.engine.workers import Workers
 from detour.hosts.frames.sizes import MAX_FRAME, MAX_OVERHEAD
 from detour.hosts.stacks import HostStack
 
@@ -114,23 +115,30 @@ class Network:
             raise DetourError(f"a pool of {packets} packets of {frame_bytes} bytes is too small")
         if hosts is not None and frame_bytes < needed:
             raise DetourError(f"frame_bytes is {frame_bytes}; native hosts need {needed}")
-        self._memory = Memory(packets, frame_bytes, elided)
+        threads = self.clock.threads if isinstance(self.clock, Virtual) else 1
+        if threads < 1:
+            raise DetourError(f"{threads} threads; at least one is needed")
+        self._memory = Memory(packets, frame_bytes, elided, threads)
         self._memory.g["tick_ps"] = self.tick_ps
         self._memory.g["overhead_bytes"] = overhead_bytes
         self._virtual = isinstance(self.clock, Virtual)
         self._may_divide = isinstance(self.clock, Virtual) and self.clock.divide
+        self._measured = (-1, -1)
+        self._division = division.NONE
+        self._covered = False
+        """whether switches count in the same places what packets reach"""
         self._lookahead_ps = 0
-        self._measured, self._longest_window_ps = (0, 0), 0
         self._memory.g["inline_upcalls"] = int(self._virtual)
         self._wiring = Wiring(self._memory, seed, self.tick_ps)
         self._upcalls = Upcalls(inline=self._virtual)
-        self._runner = Runner(self._memory, self.clock, self._take_logs)
+        self._workers = Workers(self._memory, self._wiring) if threads > 1 else None
+        self._runner = Runner(self._memory, self.clock, self._take_logs, self._workers)
         self.told = 0
         """packet-ins and digests that controllers were told of so far"""
         self._outside: list[sockets.Attachment] = []
         self._capture: Capture | None = None
         self._stacks: list[HostStack] = []
-        self._rdma: tuple[Any, Any] | None = None
+        self._rdma: list[tuple[Any, Any]] | None = None
         """kept because the loop has their addresses"""
 
     # -- building ---------------------------------------------------------------------------------------
@@ -172,6 +180,7 @@ class Network:
             )
         if switch.program is not None:
             entry.flush_switch(self._memory.address, switch.index)
+        self._covered |= getattr(program, "covered", False)
         self._memory.reserve_phv(program.phv_size)
         row = self._memory.row("switches", switch.index)
         for name in _FUNCTIONS:
@@ -228,8 +237,10 @@ class Network:
         if self._rdma is None:
             from detour.hosts import rdma  # switches without hosts need none of it
 
-            self._rdma = rdma.stack_of(self.hosts)
-        stack = self._rdma[0].ctypes.data
+            self._rdma = [rdma.stack_of(self.hosts, k) for k in range(len(self._memory.globals))]
+            if self._workers is not None:
+                self._workers.add_stacks([record.ctypes.data for record, _ in self._rdma])
+        stack = self._rdma[0][0].ctypes.data
         self.call(lambda: self._wiring.attach_host(port, stack, host, rate_bps, delay_ps, queue_packets))
 
     def attach_stack(
@@ -350,6 +361,8 @@ class Network:
         self._upcalls.close()
         sockets.close_all(self._outside)
         self._runner.close()
+        if self._workers is not None:
+            self._workers.close()
         self.capture(None)
 
     def run(self, until_ps: int) -> int:
@@ -383,15 +396,22 @@ class Network:
 
     def _divide(self) -> None:
         """Divides the fabric into nodes if that is possible and changes nothing but the speed."""
-        size = len(self._wiring.switches), len(self._wiring.cables)
-        if size != self._measured:  # neither goes away, and a cable keeps its delay: runs may be short and many
-            self._measured, self._longest_window_ps = size, division.lookahead_ps(self._wiring)
-        lookahead = self._longest_window_ps if division.divisible(self._wiring) else 0
-        wanted = lookahead if self._may_divide else 0
+        possible = self._may_divide and division.divisible(self._wiring)
+        wanted = self._latest_division().lookahead_ps if possible else 0
         if wanted != self._lookahead_ps:
             self._lookahead_ps = wanted
-            nodes_of = (lambda: division.nodes_of_entities(self._wiring)) if wanted else None
-            self.call(lambda: self._memory.divide(nodes_of, wanted))
+            self.call(lambda: self._memory.divide(self._nodes_of_entities if wanted else None, wanted))
+        if self._workers is not None:
+            self._workers.division = self._division if wanted and not self._covered else None
+
+    def _latest_division(self) -> division.Division:
+        size = len(self._wiring.switches), len(self._wiring.cables)
+        if size != self._measured:  # neither goes away, and a cable keeps its delay: runs may be short and many
+            self._measured, self._division = size, division.divide(self._wiring)
+        return self._division
+
+    def _nodes_of_entities(self) -> Int64Array:
+        return division.nodes_of_entities(self._wiring, self._latest_division().of_switch)
 
     def call(self, function: Callable[[], T]) -> T:
         """Runs `function` in the loop's thread between two slices; returns its result or raises its error."""
@@ -408,6 +428,36 @@ class Network:
     @property
     def virtual(self) -> bool:
         return self._virtual
+
+    @property
+    def threads(self) -> int:
+        """How many execute the loop in the run that was last."""
+        return 1 if self._workers is None or self._workers.division is None else self._workers.count
+
+    @property
+    def waited_s(self) -> float:
+        """Time that these have waited for each other, all together."""
+        return 0.0 if self._workers is None else self._workers.waited_s
+
+    @property
+    def window_ps(self) -> int:
+        """Length of the windows in which nodes are executed apart from each other, 0: they are not."""
+        return self._lookahead_ps
+
+    @property
+    def next_event_ps(self) -> int:
+        """When the next event is due, `MAX_TIME` if there is none."""
+        memory = self._memory
+        nodes = memory.table("nodes")[: int(memory.g["node_count"])]
+        times = memory.table("heap")["time"][nodes["first"][nodes["pending"] > 0]]
+        return int(times.min(initial=MAX_TIME))
+
+    def node_costs(self) -> tuple[Int64Array, Int64Array]:
+        """(nodes,) events of each node of a divided fabric so far, and ns that the loop has spent on them since the
+        first call of this."""
+        self._memory.g["measured"] = 1
+        count = int(self._memory.g["node_count"])
+        return self._memory.column("nodes", "events")[:count], self._memory.column("nodes", "cost_ns")[:count]
 
     @property
     def lag_ps(self) -> int:

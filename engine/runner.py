@@ -19,6 +19,7 @@ from detour.engine.loop.layout import MAX_TIME, REACHED
 from detour.engine.loop.memory import Memory
 from detour.engine.loop.native import timer_slack_off
 from detour.engine.sockets import watch
+from detour.engine.workers import Workers
 
 T = TypeVar("T")
 _BUDGET = 1 << 18
@@ -55,8 +56,11 @@ class Runner:
     does. Only the thread that has the turn may touch the loop's memory.
     """
 
-    def __init__(self, memory: Memory, clock: Clock, after_slice: Callable[[], None]) -> None:
-        self._memory = memory
+    def __init__(
+        self, memory: Memory, clock: Clock, after_slice: Callable[[], None], workers: Workers | None = None
+    ) -> None:
+        """`after_slice` is called after each; `workers` execute the loop instead of one thread."""
+        self._memory, self._workers = memory, workers
         self._clock = clock
         self._after_slice = after_slice
         self._requests: deque[_Request[Any]] = deque()
@@ -147,8 +151,10 @@ class Runner:
     # -- slices -----------------------------------------------------------------------------------------
 
     def _slice(self, until: int) -> int:
-        memory = self._memory
-        why = entry.run_slice(memory.address, until, _BUDGET)
+        if self._workers is None:
+            why = entry.run_slice(self._memory.address, until, _BUDGET)
+        else:
+            why = self._workers.run(until, _BUDGET)
         self._serve()
         self._after_slice()
         return why

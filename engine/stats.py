@@ -103,8 +103,6 @@ def outside_stats(memory: Memory) -> dict[str, np.ndarray]:
 
 def loop_stats(memory: Memory) -> dict[str, int]:
     """Numbers of the loop itself: events executed, packets in flight now and at most, drops for want of memory."""
-    g = memory.g
-    return {
-        name: int(g[name])
-        for name in ("events", "used", "used_peak", "pool_drops", "up_drops", "taken_drops", "lag_peak_ps", "slip_ps")
-    }
+    names = ("events", "used", "used_peak", "pool_drops", "up_drops", "taken_drops", "lag_peak_ps", "slip_ps")
+    of_workers = ("events", "used", "pool_drops")
+    return {name: int(memory.globals[name].sum() if name in of_workers else memory.g[name]) for name in names}

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from typing import Any, Generic, TypeVar
 
+from detour.base.cores import THREADS, cores
 from detour.base.errors import DetourError
 from detour.experiments.store import Store
 
@@ -102,8 +103,9 @@ _RAY_TIMEOUT_S = 5.0
 Finished = tuple[P, Any, FailedPoint[P] | None, float]
 
 
-def _serve(connection: Connection, worker: str) -> None:
-    """A worker process: points in, results out, until the other end closes."""
+def _serve(connection: Connection, worker: str, threads: int) -> None:
+    """A worker process: points in, results out, until the other end closes. `threads`: of each run."""
+    THREADS.value = threads
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     function = resolve(worker)
     while True:
@@ -122,10 +124,10 @@ def _serve(connection: Connection, worker: str) -> None:
 class _Worker(Generic[P]):
     """One process and the point that it works on."""
 
-    def __init__(self, worker: str) -> None:
+    def __init__(self, worker: str, threads: int) -> None:
         context = multiprocessing.get_context("spawn")  # threads of the parent must not be forked
         self.connection, theirs = context.Pipe()
-        self.process = context.Process(target=_serve, args=(theirs, worker), daemon=True)
+        self.process = context.Process(target=_serve, args=(theirs, worker, threads), daemon=True)
         self.process.start()
         theirs.close()
         self.point: P | None = None
@@ -152,13 +154,14 @@ class _Worker(Generic[P]):
 
 
 def _on_processes(points: list[P], worker: str, processes: int) -> Iterator[Finished[P]]:
-    waiting = deque(points)
+    waiting, most = deque(points), min(processes, len(points))
+    threads = max(1, cores() // max(most, 1))
     workers: list[_Worker[P]] = []
     try:
         while waiting or any(one.point is not None for one in workers):
             workers = [one for one in workers if one.process.is_alive() or one.point is not None]
-            while waiting and len(workers) < min(processes, len(points)):
-                workers.append(_Worker(worker))
+            while waiting and len(workers) < most:
+                workers.append(_Worker(worker, threads))
             for one in workers:
                 if one.point is None and waiting:
                     try:
@@ -198,6 +201,7 @@ def _on_ray(points: list[P], worker: str, address: str) -> Iterator[Finished[P]]
 
     @ray.remote(max_retries=0)
     def task(point: P) -> tuple[Any, float]:
+        THREADS.value = 1  # Ray counts one processor for it
         began = time.monotonic()
         return resolve(worker)(point), time.monotonic() - began
 

@@ -75,7 +75,7 @@ def delivered(hs: Handle, q: QueuePair, now: int) -> None:
         return
     task = task_row(hs, w.wr_id)
     task.done = now
-    host_row(hs, task.host).tasks_left -= 1
+    host_row(hs, q.host).tasks_left -= 1  # not the sender's, which another thread may run
     successors_of(hs, task, state.ON_DONE, now)
 
 

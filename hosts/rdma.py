@@ -40,9 +40,10 @@ _QPN_BEHIND_IP = UDP + 4
 """from the UDP header on: the word of the BTH that ends with the destination QP"""
 
 
-def stack_of(hs: Hosts) -> tuple[np.ndarray, Any]:
-    """The record of a stack of these hosts, and what must be kept for as long as it is used."""
-    return record_of(sys.modules[__name__], hs.listing)
+def stack_of(hs: Hosts, worker: int = 0) -> tuple[np.ndarray, Any]:
+    """The record of a stack of these hosts, and what must be kept for as long as it is used. Each thread that runs some
+    of the hosts has one of its own, by its number."""
+    return record_of(sys.modules[__name__], hs.listing_of(worker))
 
 
 @RDMA.entry

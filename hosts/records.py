@@ -86,7 +86,7 @@ class RdmaHost(ScheduledHost):
     events_at: Int64
     events_size: Int64
     events_when: Int64
-    tasks_left: Int64  # tasks of its that are not over
+    tasks_left: Int64  # tasks of its less those that were over here: the sum of all hosts is what is not over
     rx_frames: Int64
     rx_bytes: Int64
     tx_frames: Int64

@@ -143,9 +143,10 @@ class Hosts(HostTables):
 
     def __init__(self, shapes: dict[str, tuple[int, ...]]) -> None:
         """Zeroed tables of these shapes."""
-        self._native = np.zeros(1, Handle.dtype)
-        self.native = self._native[0]
-        self.listing = self._native.ctypes.data
+        self._natives = [np.zeros(1, Handle.dtype)]
+        self._frames: list[np.ndarray] = []
+        self.native = self._natives[0][0]
+        self.listing = self._natives[0].ctypes.data
         self.plugins: list[Bound] = []
         for name in DTYPES:
             table = _table(name, shapes[name])
@@ -154,7 +155,16 @@ class Hosts(HostTables):
 
     def _enter(self, name: str, table: np.ndarray) -> None:
         setattr(self, name, table)
-        self.native[name] = table.ctypes.data
+        for native in self._natives:
+            native[name] = table.ctypes.data
+
+    def listing_of(self, worker: int) -> int:
+        """`listing` for another thread: the same tables, but a frame of its own."""
+        while worker >= len(self._natives):
+            self._natives.append(self._natives[0].copy())
+            self._frames.append(np.zeros(1, DTYPES["frame"]))
+            self._natives[-1]["frame"] = self._frames[-1].ctypes.data
+        return self._natives[worker].ctypes.data
 
     def replace(self, name: str, table: np.ndarray) -> None:
         """Another table of the same type, contiguous, of one dimension; only while nothing runs."""

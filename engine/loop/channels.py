@@ -8,7 +8,7 @@ are channels as well.
 from __future__ import annotations
 
 from detour.base.jit import inner, int64
-from detour.engine.loop import heap, pool
+from detour.engine.loop import heap, mail, pool
 from detour.engine.loop.layout import (
     CLASS_PFC,
     JITTER_SHIFT,
@@ -119,27 +119,6 @@ def _draw(channel: ChannelRecord) -> int:
 
 
 @inner()
-def _inject_faults(g: LoopGlobals, index: int, slot: int, arrival: int) -> bool:
-    """Injects the faults of a channel into a frame; False if it is lost. A duplicate arrives right before it."""
-    channel = channel_at(g.channels, index)
-    frame = slot_at(g.slots, slot)
-    if channel.loss > 0 and _draw(channel) < channel.loss:
-        channel.lost += 1
-        pool.give_back(g, slot)
-        return False
-    if channel.duplicate > 0 and _draw(channel) < channel.duplicate:
-        copy = pool.copy_frame(g, slot)
-        if copy >= 0:
-            channel.duplicated += 1
-            insert(g, index, copy, arrival)
-    if channel.corrupt > 0 and _draw(channel) < channel.corrupt and frame.length > 0:
-        channel.corrupted += 1
-        where = g.bytes + frame.start + _draw(channel) % frame.length
-        store8(where, load8(where) ^ (1 << (_draw(channel) & 7)))
-    return True
-
-
-@inner()
 def _lateness(channel: ChannelRecord) -> int:
     """By how much the next frame of a channel is behind: with its probability up to `late_ps`, evenly spread."""
     if channel.late == 0 or _draw(channel) >= channel.late:
@@ -156,7 +135,7 @@ def _jittered(g: LoopGlobals, channel: ChannelRecord, size: int, arrival: int) -
 
 
 @inner()
-def _set_out(g: LoopGlobals, index: int, slot: int, arrival: int) -> None:
+def deliver(g: LoopGlobals, index: int, slot: int, arrival: int) -> None:
     """A frame is on its way, or out already where the way takes no time."""
     channel = channel_at(g.channels, index)
     if channel.faulty != 0 and channel.late_ps != 0:
@@ -165,6 +144,39 @@ def _set_out(g: LoopGlobals, index: int, slot: int, arrival: int) -> None:
         leave(g, index, slot)
     else:
         append(g, index, slot, arrival)
+
+
+@inner(forceinline=True)
+def _set_out(g: LoopGlobals, index: int, slot: int, arrival: int) -> None:
+    """The same, or the frame is mailed to the worker that executes the other end."""
+    if g.window_end <= arrival < g.first_arrival:
+        g.first_arrival = arrival
+    worker = channel_at(g.channels, index).mailbox
+    if worker != 0:
+        mail.post(g, worker - 1, index, slot, arrival)
+    else:
+        deliver(g, index, slot, arrival)
+
+
+@inner()
+def _inject_faults(g: LoopGlobals, index: int, slot: int, arrival: int) -> bool:
+    """Injects the faults of a channel into a frame; False if it is lost. A duplicate arrives right before it."""
+    channel = channel_at(g.channels, index)
+    frame = slot_at(g.slots, slot)
+    if channel.loss > 0 and _draw(channel) < channel.loss:
+        channel.lost += 1
+        pool.give_back(g, slot)
+        return False
+    if channel.duplicate > 0 and _draw(channel) < channel.duplicate:
+        copy = pool.copy_frame(g, slot)
+        if copy >= 0:
+            channel.duplicated += 1
+            _set_out(g, index, copy, arrival)
+    if channel.corrupt > 0 and _draw(channel) < channel.corrupt and frame.length > 0:
+        channel.corrupted += 1
+        where = g.bytes + frame.start + _draw(channel) % frame.length
+        store8(where, load8(where) ^ (1 << (_draw(channel) & 7)))
+    return True
 
 
 @inner(forceinline=True)
@@ -186,7 +198,7 @@ def send_at(g: LoopGlobals, index: int, slot: int, begin: int) -> int:
     if channel.rate_bps != 0:
         channel.busy_ps += busy
     arrival = begin + busy + channel.delay_ps
-    if channel.jitter != 0:
+    if channel.mailbox == 0 and channel.jitter != 0:
         arrival = _jittered(g, channel, size, arrival)
     if channel.up == 0:
         channel.cut += 1

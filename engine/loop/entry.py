@@ -3,62 +3,20 @@
 
 `run_slice` executes events until Python is needed: virtual time as fast as possible, real time when
 the wall clock says so, reading sockets and sleeping in between.
-
-Usually all entities are one node, and events are executed in order of time. In a large fabric in virtual time that
-is slow, since the processor's cache holds the tables and queues of a few switches only. So there every switch (with
-its hosts) may be a node, and a window of time no longer than the shortest link between nodes is executed node by
-node: what one does within the window cannot reach another one before it ends (conservative synchronisation, Chandy
-and Misra). Each node executes its own events in the same order either way, so the results are the same.
 """
 
 from __future__ import annotations
 
 from detour.base.jit import inner, int64
 from detour.base.parts import Part
-from detour.engine.loop import channels, heap, nic, pool, prefetch, socket_io, switch
-from detour.engine.loop.layout import (
-    BUDGET,
-    CARD_RING,
-    DRAIN,
-    INBOX,
-    MAX_TIME,
-    ON_CHANNEL,
-    ON_NIC,
-    ON_PORT,
-    ON_TIMER,
-    REACHED,
-    TO_HOST,
-    TO_INGRESS,
-    TO_INPUT,
-    TO_PORT,
-    WOKEN,
-    LoopGlobals,
-)
+from detour.engine.loop import channels, heap, pool, socket_io, switch, windows
+from detour.engine.loop.layout import CARD_RING, DRAIN, INBOX, MAX_TIME, WOKEN, LoopGlobals
 from detour.engine.loop.log import must_drain
-from detour.engine.loop.native import (
-    channel_at,
-    entity_at,
-    global_at,
-    heap_at,
-    io_at,
-    load64,
-    move_bytes,
-    node_at,
-    slot_at,
-)
+from detour.engine.loop.native import channel_at, global_at, io_at, load64, move_bytes, slot_at
 
 LOOP = Part("loop", __name__)
 
-_NO_CLASS = int64(0)
-"""Of frames from sockets and from Python, which have left no queue."""
-
-_ONLY = int64(0)
-"""The one node of a fabric that is not divided."""
-
 _HELD, _WATCHED = int64(1), int64(0)
-
-_BATCH = 128
-"""Events between two looks at what else there is to do."""
 
 _POLL_NS = 20_000
 """How long sockets may be left alone when there are always events due."""
@@ -75,93 +33,6 @@ _HOLD_NS = 1_000_000
 
 _RETRY_NS = 200_000
 """Time between attempts to send to a socket that is full."""
-
-
-@inner()
-def _channel_event(g: LoopGlobals, index: int) -> None:
-    """The first frame of a channel arrives."""
-    slot = channels.pop(g, index)
-    channel = channel_at(g.channels, index)
-    if channel.kind == TO_PORT:
-        switch.arrive(g, channel.index, slot, slot_at(g.slots, slot).port)
-    elif channel.kind == TO_HOST:
-        nic.arrive(g, channel.index, slot)
-    elif channel.kind == TO_INPUT:
-        switch.run_ingress(g, channel.index, slot)
-    elif channel.kind == TO_INGRESS:
-        if channel.up != 0:
-            switch.arrive(g, slot_at(g.slots, slot).port, slot, _NO_CLASS)
-        else:
-            channel.cut += 1
-            pool.give_back(g, slot)
-    else:
-        channels.leave(g, index, slot)
-
-
-@inner()
-def _step(g: LoopGlobals, node: int) -> None:
-    """Executes a node's next event. It keeps its place in the heap until its entity moves or cancels it."""
-    top = heap_at(g.heap, node_at(g.nodes, node).first)
-    g.now = top.time
-    g.events += 1
-    who = heap.entity_of(top.who)
-    entity = entity_at(g.entities, who)
-    kind = entity.kind
-    index = int64(entity.index)
-    if kind == ON_CHANNEL:
-        _channel_event(g, index)
-        return
-    # Most events schedule the next one of their entity. That moves this one down; taking it out first would sift twice.
-    stamp = entity.stamp
-    if kind == ON_PORT:
-        switch.serve(g, index)
-    elif kind == ON_NIC:
-        nic.serve(g, index)
-    elif kind == ON_TIMER:
-        nic.timer(g, index)
-    if entity.stamp == stamp:
-        heap.cancel(g, who)
-
-
-@inner()
-def _run_free(g: LoopGlobals, until: int, budget: int) -> int:
-    """Virtual time, one node."""
-    while budget > 0:
-        for _ in range(_BATCH):
-            if heap.first_time(g, _ONLY) > until:
-                g.now = max(g.now, until)
-                return REACHED
-            _step(g, _ONLY)
-            if must_drain(g):
-                return DRAIN
-        budget -= _BATCH
-        if g.wake != 0:
-            return WOKEN
-    return BUDGET
-
-
-@inner()
-def _run_windows(g: LoopGlobals, until: int, budget: int) -> int:
-    """Virtual time, many nodes. Between two slices loop time is the end of a window."""
-    last = g.events + budget
-    while g.events < last:
-        begin = MAX_TIME
-        for node in range(g.node_count):
-            begin = min(begin, heap.first_time(g, node))
-        if begin > until:
-            g.now = max(g.now, until)
-            return REACHED
-        # What a node does at `begin` reaches another one at `end` at the earliest, so all before `end` is known here.
-        end = min(begin + g.lookahead_ps, until + 1)
-        for node in range(g.node_count):
-            if heap.first_time(g, node) < end:
-                prefetch.prefetch_node(g, node, end)
-            while heap.first_time(g, node) < end:
-                _step(g, node)
-        g.now = end - 1
-        if g.wake != 0:
-            return WOKEN
-    return BUDGET
 
 
 @inner()
@@ -237,7 +108,7 @@ def _poll(g: LoopGlobals, wall: int) -> None:
 def _due_until(g: LoopGlobals, wall: int) -> int:
     """Loop time now, after noting how far the loop is behind; beyond `max_lag_ps` loop time is held back."""
     now = _loop_time(g, wall)
-    lag = max(0, now - heap.first_time(g, _ONLY))
+    lag = max(0, now - heap.first_time(g, windows.ONLY))
     excess = lag - g.max_lag_ps
     # A fabric that cannot keep up runs slower, as it would with slower links; if it went on to catch up, every queue
     # and every timer would see a burst that no network has.
@@ -263,7 +134,7 @@ def _rest(g: LoopGlobals) -> None:
     """Sleeps until the next event, a frame from a socket, or Python's call."""
     g.lag_ps = 0
     duration = -1
-    first = heap.first_time(g, _ONLY)
+    first = heap.first_time(g, windows.ONLY)
     if first < MAX_TIME:
         duration = max(0, first - _loop_time(g, socket_io.wall_ns(g)) + 999) // 1000
     if g.backlog > 0 and (duration < 0 or duration > _RETRY_NS):
@@ -282,16 +153,16 @@ def _run_paced(g: LoopGlobals) -> int:
     while g.wake == 0:
         wall = socket_io.wall_ns(g)
         now = _due_until(g, wall)
-        for _ in range(_BATCH):
-            if heap.first_time(g, _ONLY) > now:
+        for _ in range(windows.BATCH):
+            if heap.first_time(g, windows.ONLY) > now:
                 break
-            _step(g, _ONLY)
+            windows.step(g, windows.ONLY)
             if must_drain(g):
                 return DRAIN
-        due = heap.first_time(g, _ONLY) <= now
+        due = heap.first_time(g, windows.ONLY) <= now
         if not due or wall - g.polled_ns >= _POLL_NS:
             _poll(g, wall)
-            due = heap.first_time(g, _ONLY) <= now
+            due = heap.first_time(g, windows.ONLY) <= now
         if _wants_python(g, wall - started, due):
             return DRAIN
         # Python sets `wake` before it makes its descriptor readable, which _poll may just have read.
@@ -302,16 +173,17 @@ def _run_paced(g: LoopGlobals) -> int:
 
 @LOOP.entry
 def run_slice(globals_: int, until: int, budget: int) -> int:
-    """Executes events and returns why it stopped: `REACHED`, `WOKEN`, `DRAIN` or `BUDGET`.
+    """Executes events and returns why it stopped: `REACHED`, `WOKEN`, `DRAIN`, `BUDGET` or `EXHAUSTED`.
 
-    `globals_`: the address of the globals. `until` (ps) and `budget` (events) count in virtual time only.
+    `globals_`: the address of the globals; where there are workers each is called with its own. `until` (ps) and
+    `budget` (events) count in virtual time only.
     """
     g = global_at(globals_, 0)
     if g.real_time != 0:
         return _run_paced(g)
     if g.node_count > 1:
-        return _run_windows(g, until, budget)
-    return _run_free(g, until, budget)
+        return windows.run_windows(g, until, budget)
+    return windows.run_free(g, until, budget)
 
 
 @LOOP.entry

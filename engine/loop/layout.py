@@ -81,6 +81,7 @@ REACHED: Final = 0  # loop time is `until`
 WOKEN: Final = 1  # Python asked for it
 DRAIN: Final = 2  # there are records for Python
 BUDGET: Final = 3  # enough events for one slice
+EXHAUSTED: Final = 4  # a worker has run out of packets
 
 JITTER_SHIFT: Final = 8
 
@@ -113,7 +114,7 @@ it is the kernel's queue that grows, and who sends hears of it."""
 
 # Several fields a line, as in C.
 # fmt: off
-class LoopGlobals(NativeRecord):
+class LoopGlobals(NativeRecord, lines=True):
     """What the loop is given: addresses of tables, their sizes, and what there is one of."""
 
     # tables
@@ -139,6 +140,14 @@ class LoopGlobals(NativeRecord):
     backlog: Int64; polled_ns: Int64; held: Int64
     # links
     overhead_bytes: Int64
+    # windows (`windows`): the end of this one, and when the first of the frames arrives that were sent in it and arrive
+    # later; which nodes are this worker's
+    window_end: Int64; first_arrival: Int64; node_begin: Int64; node_end: Int64
+    measured: Int64  # whether nodes' time is
+    # workers (`mail`): which one this is, of how many; their tables; slots of its own
+    worker: Int64; workers: Int64; progress: Int64; mailboxes: Int64; barrier: Int64
+    slots_own: Int64; slots_share: Int64
+    round: Int64; waited_ns: Int64  # barriers passed, and time at them
 
 
 class SlotRecord(NativeRecord):
@@ -154,10 +163,32 @@ class SlotRecord(NativeRecord):
     phv: Int64  # its PHV, -1: none
 
 
-class NodeRecord(NativeRecord):
+class NodeRecord(NativeRecord, lines=True):
     """A heap of its own: `pending` entries of the table `heap` from `first` on, whose `who` is a `heap.tie`."""
 
     first: Int64; pending: Int64
+    events: Int64; cost_ns: Int64  # executed so far in windows, and the time that took if it is measured
+
+
+class ProgressRecord(NativeRecord, lines=True):
+    """What a worker says at a barrier; there are two of each, since one may be written while the other is read."""
+
+    next_time: Int64  # of the first event of its nodes, or when the first frame arrives that it has sent
+    events: Int64  # executed in this slice
+    free: Int64  # slots that it could take
+    stop: Int64  # 1: Python asks for the loop; 2: this worker has no more packets
+
+
+class MailboxRecord(NativeRecord, lines=True):
+    """Frames from one worker to another, in the order in which they were sent: `count` of `room` rows at `mails`."""
+
+    mails: Int64; count: Int64; room: Int64
+
+
+class MailRecord(NativeRecord):
+    """A frame that enters a channel, to arrive at the time in its slot; `channel` -1: a list of free slots instead."""
+
+    channel: Int64; slot: Int64
 
 
 class EntityRecord(NativeRecord):
@@ -174,12 +205,15 @@ class EntityRecord(NativeRecord):
 class ChannelRecord(NativeRecord, lines=True):
     """A sequence of frames with rising times: a link in flight, or frames waiting to come in."""
 
-    entity: Int64; head: Int64; tail: Int64; count: Int64; kind: Int64; index: Int64; rate_bps: Int64; delay_ps: Int64
-    up: Int64; faulty: Int64; packets: Int64; bytes: Int64; busy_ps: Int64
-    loss: Int64; corrupt: Int64; duplicate: Int64; late: Int64; random: Int64  # probabilities scaled to 2**32
+    # the receiver's line of the cache; `jitter`: by how much a frame is late at most without being overtaken, ps a byte
+    # times 2 ** JITTER_SHIFT (on links of hosts only, which belong to one worker)
+    entity: Int64; head: Int64; tail: Int64; count: Int64; kind: Int64; index: Int64; jitter: Int64; random: Int64
+    # the sender's
+    rate_bps: Int64; delay_ps: Int64; up: Int64; faulty: Int64; packets: Int64; bytes: Int64; busy_ps: Int64
+    mailbox: Int64  # number of the receiver's worker + 1 if that is another one than the sender's, else 0
+    loss: Int64; corrupt: Int64; duplicate: Int64; late: Int64  # probabilities scaled to 2**32
     late_ps: Int64  # by how much a late frame is behind at most
     lost: Int64; corrupted: Int64; duplicated: Int64; cut: Int64
-    jitter: Int64  # by how much a frame is late at most without being overtaken: ps a byte, times 2 ** JITTER_SHIFT
 
 
 class PortRecord(NativeRecord, lines=True):

@@ -24,6 +24,7 @@ from detour.engine.loop.layout import (
 _LINE = 64
 _PHV_BYTES = 960
 _LOG_BYTES = 8 << 20
+_LEAST_SLOTS = 4_096
 
 NodesOf = Callable[[], np.ndarray]
 
@@ -44,7 +45,7 @@ def _aligned(size: int) -> int:
     return (size + _LINE - 1) // _LINE * _LINE
 
 
-def _zeros(count: int, dtype: np.dtype | type = np.uint8) -> np.ndarray:
+def zeros(count: int, dtype: np.dtype | type = np.uint8) -> np.ndarray:
     """Like `np.zeros`, beginning at a cache line. Memory of the system is not there until it is touched."""
     size = count * np.dtype(dtype).itemsize
     raw = np.zeros(size + _LINE, np.uint8)
@@ -53,7 +54,7 @@ def _zeros(count: int, dtype: np.dtype | type = np.uint8) -> np.ndarray:
 
 
 def _doubled(array: np.ndarray) -> np.ndarray:
-    larger = _zeros(2 * len(array), array.dtype)
+    larger = zeros(2 * len(array), array.dtype)
     larger[: len(array)] = array
     return larger
 
@@ -65,31 +66,35 @@ class Memory:
     written as `memory.row("ports", i)["rx_packets"]`, whole columns as `memory.column("ports", "rx_packets")`.
     """
 
-    def __init__(self, packets: int, frame_bytes: int, elided: bool = False) -> None:
-        """`elided`: of a frame longer than `frame_bytes` that a native host sends only so many bytes are stored."""
-        self._globals = np.zeros(1, layout.LoopGlobals.dtype)
+    def __init__(self, packets: int, frame_bytes: int, elided: bool = False, workers: int = 1) -> None:
+        """`elided`: of a frame longer than `frame_bytes` that a native host sends only so many bytes are stored.
+        `workers`: threads that may execute the loop, each with globals of its own."""
+        self.globals = zeros(workers, layout.LoopGlobals.dtype)
         self._nodes_of: NodesOf | None = None
         self._settled = False
+        self.settled = 0
+        """how often entities have been given new places"""
         self._tables: dict[str, np.ndarray] = {}
         self._count = dict.fromkeys(_TABLES, 0)
         for name, dtype in _TABLES.items():
-            self._install(name, _zeros(16, dtype))
+            self._install(name, zeros(16, dtype))
         self._port_map = np.full(0, -1, np.int32)
         self._messages: list[np.ndarray] = []
+        self._buffers: dict[str, np.ndarray] = {}
         self._make_pool(packets, frame_bytes, elided)
         self._make_buffers()
 
     @property
     def g(self) -> Any:
         """The record of globals."""
-        return self._globals[0]
+        return self.globals[0]
 
     @property
     def address(self) -> int:
         """Of the globals, with every entity in its node's heap."""
         if not self._settled:
             self._settle()
-        return self._globals.ctypes.data
+        return self.globals.ctypes.data
 
     def divide(self, nodes_of: NodesOf | None, lookahead_ps: int) -> None:
         """Divides the entities into nodes, which nothing crosses in less than `lookahead_ps`; `None`: one node.
@@ -122,35 +127,50 @@ class Memory:
         position = np.arange(len(events)) - starts[node_of]
         heap[nodes["first"][node_of] + position] = events
         entities["position"][whose] = position
-        self.g["node_count"] = len(sizes)
+        self.g["node_count"] = self.g["node_end"] = len(sizes)
         self._settled = True
+        self.settled += 1
 
     def _install(self, name: str, array: np.ndarray) -> None:
         """Takes an array as the table `name`. The one before stays referenced until then."""
         self._tables[name] = array
-        self.g[name] = array.ctypes.data
+        self.globals[name] = array.ctypes.data
 
     def _make_pool(self, packets: int, frame_bytes: int, elided: bool) -> None:
         headroom, growth = (SPARE_BYTES, SPARE_BYTES) if elided else (HEADROOM, GROWTH_BYTES)
         stride = _aligned(headroom + frame_bytes + growth)
         # A generous pool costs nothing: what is never used is never touched.
-        self._install("slots", _zeros(packets, layout.SlotRecord.dtype))
-        self.bytes = _zeros(packets * stride)
+        first = self._divide_pool(packets)
+        self._install("slots", zeros(first, layout.SlotRecord.dtype))
+        self.bytes = zeros(first * stride)
         self._install("bytes", self.bytes)
-        self.g["capacity"] = packets
-        self.g["frame_bytes"] = frame_bytes
-        self.g["byte_stride"] = stride
-        self.g["headroom"] = headroom
-        self.g["stored"] = frame_bytes
-        self.g["free"] = -1
-        self.g["phv_free"] = -1
+        self.globals["frame_bytes"] = frame_bytes
+        self.globals["byte_stride"] = stride
+        self.globals["headroom"] = headroom
+        self.globals["stored"] = frame_bytes
         self.reserve_phv(_PHV_BYTES)
 
+    def _divide_pool(self, packets: int) -> int:
+        """Gives every worker slots of its own, the first one `packets`; returns how many there are.
+
+        One more of each belongs to nobody: its PHV is scratch (`pool.scratch_phv`)."""
+        first, own = 0, packets
+        for g in self.globals:
+            g["fresh"] = g["phv_fresh"] = first
+            g["capacity"] = first + own
+            g["slots_own"] = own
+            g["free"] = g["phv_free"] = -1
+            first += own + 1
+            own = g["slots_share"] = max(2 * packets // len(self.globals), _LEAST_SLOTS)
+        self._pool_begins = self.globals["fresh"].copy()
+        return first
+
     def _make_buffers(self) -> None:
-        self._install("scratch", _zeros(SCRATCH_BYTES))
-        self._install("system", _zeros(SYSTEM_BYTES))
+        for name, size in (("scratch", SCRATCH_BYTES), ("system", SYSTEM_BYTES)):
+            self._buffers[name] = zeros(len(self.globals) * size).reshape(-1, size)
+            self.globals[name] = self._buffers[name].ctypes.data + np.arange(len(self.globals)) * size
         for name in ("up", "taken"):
-            self._install(name, _zeros(_LOG_BYTES))
+            self._install(name, zeros(_LOG_BYTES))
             self.g[f"{name}_size"] = _LOG_BYTES
 
     def reserve_phv(self, size: int) -> None:
@@ -160,19 +180,24 @@ class Memory:
         stride = _aligned(size) | _LINE
         if stride <= old_stride:
             return
-        used = int(self.g["phv_fresh"])
-        array = _zeros((int(self.g["capacity"]) + 1) * stride)
-        if used:
-            before = self._tables["phvs"][: used * old_stride].reshape(used, old_stride)
-            array[: used * stride].reshape(used, stride)[:, :old_stride] = before
-        self._install("phvs", array)
-        self.g["phv_stride"] = stride
+        array = zeros(len(self._tables["slots"]) * stride).reshape(-1, stride)
+        for begin, g in zip(self._pool_begins, self.globals, strict=True):
+            if end := int(g["phv_fresh"]) - begin:
+                used = slice(begin, begin + end)
+                array[used, :old_stride] = self._tables["phvs"].reshape(-1, old_stride)[used]
+        self._install("phvs", array.reshape(-1))
+        self.globals["phv_stride"] = stride
 
     def expect(self, packets: int) -> None:
         """So many packets will be under way at once: their memory is asked for now, not in the midst of a run."""
-        pages.populate(self._tables["slots"], packets * layout.SlotRecord.dtype.itemsize)
-        pages.populate(self.bytes, packets * int(self.g["byte_stride"]))
-        pages.populate(self._tables["phvs"], packets * int(self.g["phv_stride"]))
+        share = packets // len(self.globals)
+        for begin in self._pool_begins:
+            for table, size in (
+                (self._tables["slots"].view(np.uint8), layout.SlotRecord.dtype.itemsize),
+                (self.bytes, int(self.g["byte_stride"])),
+                (self._tables["phvs"], int(self.g["phv_stride"])),
+            ):
+                pages.populate(table[begin * size :], share * size)
 
     def count(self, name: str) -> int:
         """Number of rows in use."""

@@ -47,6 +47,9 @@ queue_at = record_by_address(layout.QueueRecord)
 switch_at = record_by_address(layout.SwitchRecord)
 nic_at = record_by_address(layout.NicRecord)
 io_at = record_by_address(layout.IoRecord)
+progress_at = record_by_address(layout.ProgressRecord)
+mailbox_at = record_by_address(layout.MailboxRecord)
+mail_at = record_by_address(layout.MailRecord)
 up_at = record_by_address(layout.UpcallRecord)
 
 

@@ -46,13 +46,17 @@ def take(g: LoopGlobals) -> int:
 
 @inner(forceinline=True)
 def take_phv(g: LoopGlobals, index: int) -> None:
-    """Gives the packet a PHV; there are as many as slots. A free PHV holds the index of the next one."""
+    """Gives the packet a PHV; there are as many as slots. A free PHV holds the index of the next one.
+    The one behind the last is scratch (`scratch_phv`)."""
     phv = g.phv_free
     if phv >= 0:
         g.phv_free = load64(g.phvs + phv * g.phv_stride)
-    else:
+    elif g.phv_fresh < g.capacity:
         phv = g.phv_fresh
         g.phv_fresh = phv + 1
+    else:  # only a worker's own part can be used up, and then its run ends
+        g.pool_drops += 1
+        phv = g.capacity
     slot_at(g.slots, index).phv = phv
 
 

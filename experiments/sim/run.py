@@ -177,6 +177,8 @@ class SimRun:
     links: LinkSeries
     queues: NDArray[np.float64]
     deadlock: str | None
+    threads: int
+    """that executed it, which changes no result"""
 
     @property
     def graph(self) -> TaskGraph:
@@ -295,6 +297,7 @@ def _found(
         links=sampler.series(),
         queues=sampler.queues,
         deadlock=None if fabric.deadlock_found is None else str(fabric.deadlock_found),
+        threads=fabric.network.threads,
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from detour.base.cores import threads_for
 from detour.base.times import MS, US
 from detour.engine.bmv2api.commands.interpreter import carry_out, program_of, understand_all
 from detour.engine.bmv2api.commands.registry import CommandScope
@@ -48,7 +49,7 @@ class VirtualLab:
         """`tick_ps`: unit of time in programs, BMv2's microsecond if nothing else is wanted. `jitter_ps`: of
         hosts (`Network.set_jitter`), None: not even a drawn order of simultaneous events."""
         self.lab = lab
-        self.network = Network(Virtual(), tick_ps, seed)
+        self.network = Network(Virtual(threads=threads_for(len(lab.switches))), tick_ps, seed)
         try:
             self.booted = fill(self.network, lab, contents)
             lay_cables(self.booted, defaults)

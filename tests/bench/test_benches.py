@@ -41,7 +41,7 @@ def test_memory_is_that_of_a_process_in_which_all_send() -> None:
 
 def test_report_of_bench_sim() -> None:
     speeds = [sim.Speed(16, 20, 3_000_000, 4_500_000, seconds, 10**9, 0) for seconds in (1.0, 3.0, 2.0)]
-    numbers = sim.report(speeds, 0.5, 3 << 30, 32_768).numbers
+    numbers = sim.report(speeds, 0.5, (3 << 30, 32_768)).numbers
     assert numbers["packet_hops_per_s_between"] == [1e6, 3e6]
     assert numbers["packet_hops_per_s"] == 1.5e6
     assert numbers["events_per_s"] == 2.25e6

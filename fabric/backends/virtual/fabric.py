@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from detour.base import pages
+from detour.base.cores import threads_for
 from detour.base.dataplane import PACKET_BYTES
 from detour.base.errors import DetourError
 from detour.base.p4build import BUILD
@@ -127,11 +128,12 @@ class VirtualFabric(NetworkFabric):
         own: OwnProgram | None = None,
         pace: TimePace | None = None,
         serving: Serving | None = None,
+        threads: int | None = None,
     ) -> None:
         """`queue_pairs`: connections that will be made at most. `own`: the program of all switches, in place of
         fabric.p4. `pace`: time passes by itself from `start` on. `serving`: where `start` serves P4Runtime (default: a
-        UNIX socket in a temporary folder). Raises DetourError if the scheme does not fit the topology, a parameter is
-        out of range, or the program lacks what planners write."""
+        UNIX socket in a temporary folder). `threads`: of runs (default: `base.cores`). Raises DetourError if the scheme
+        does not fit the topology, a parameter is out of range, or the program lacks what planners write."""
         self._own, self._served_by = own, serving
         settings = settings or RunSettings()
         self.scheme, self.settings = scheme, replace(settings, links=settings.links.of(topology))
@@ -141,7 +143,8 @@ class VirtualFabric(NetworkFabric):
         super().__init__(topology, terms, address_hosts(hs, topology))
         self._rng = random.Random(f"paths {self.settings.seed}")
         seed, frames, overhead = self.settings.seed, self.settings.frames, self.settings.links.overhead_bytes
-        self._network = Network(Virtual(), seed=seed, hosts=self.hs, packets=frames, overhead_bytes=overhead)
+        clock = Virtual(threads=threads or threads_for(len(topology.switches)))
+        self._network = Network(clock, seed=seed, hosts=self.hs, packets=frames, overhead_bytes=overhead)
         self._watch = DeadlockWatch(self._network, topology, self._network.run) if scheme.lossless else None
         self._paced = None if pace is None else PacedClock(lambda: self._network.now_ps, self.run, pace)
         self.clock = self._paced or VirtualClock(lambda: self._network.now_ps, self.run)

@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 from script_program import CrossProgram, ScriptState
 from test_native_hosts import GBIT, MS, US, Pair
 
+from detour.base.errors import DetourError
 from detour.engine import division
 from detour.engine.buffers import Buffers, headroom
 from detour.engine.clock import Virtual
@@ -102,5 +106,32 @@ def test_domains_and_the_shortest_cable_between_them(domains, delays, expected):
             net.set_pipeline(device_id, program, ScriptState())
         net.connect((1, 2), (2, 1), GBIT, delays[0] * US)
         net.connect((2, 2), (3, 1), GBIT, delays[1] * US)
-        nodes = division.nodes_of_switches(net._wiring)
-        assert (len(set(nodes.tolist())), division.lookahead_ps(net._wiring)) == (expected[0], expected[1] * US)
+        divided = division.divide(net._wiring)
+        assert (len(set(divided.of_switch.tolist())), divided.lookahead_ps) == (expected[0], expected[1] * US)
+
+
+def test_switches_at_very_short_cables_are_one_node():
+    with Network(Virtual()) as net:
+        for device_id in range(1, 12):
+            net.add_switch(device_id)
+        delays = [0, 50_000, US, US, US, 2 * US, 20_000, US, US, US]
+        for device_id, delay_ps in enumerate(delays, start=1):
+            net.connect((device_id, 2), (device_id + 1, 1), GBIT, delay_ps)
+        divided = division.divide(net._wiring)
+    assert divided.of_switch.tolist() == [0, 0, 0, 1, 2, 3, 4, 4, 5, 6, 7]
+    assert divided.lookahead_ps == US
+
+
+def test_a_register_that_two_nodes_would_write_is_an_error():
+    program = CrossProgram()
+    states: list[Any] = [ScriptState(), ScriptState()]
+    shared = np.zeros(4)
+    for state in states:
+        state.registers = {"loads": SimpleNamespace(memory=shared)}
+    with Network(Virtual()) as net:
+        for device_id, state in enumerate(states, start=1):
+            net.add_switch(device_id)
+            net.set_pipeline(device_id, program, state)
+        net.connect((1, 2), (2, 1), GBIT, US)
+        with pytest.raises(DetourError, match="switches s1 and s2 share register loads"):
+            net.run(US)

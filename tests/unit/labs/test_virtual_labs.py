@@ -16,6 +16,7 @@ from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 from scapy.utils import wrpcap
 
+from detour.base.cores import THREADS
 from detour.base.errors import DetourError
 from detour.cli import main
 from detour.fabric.labs import programs
@@ -105,6 +106,17 @@ def test_loss_loses(tutorial_lab: Path) -> None:
         document = run(virtual, "udp:src=h1,dst=h2,rate=4M,time=100ms")
     assert 0 < document["udp"][0]["lost"] < 50
     assert document["drops"] == document["udp"][0]["lost"]
+
+
+def test_the_number_of_threads_changes_nothing(tutorial_lab: Path) -> None:
+    documents = []
+    for threads in (1, 2, 3):
+        with THREADS.set_to(threads), booted(tutorial_lab, LinkDefaults(loss=0.02)) as virtual:
+            virtual.network.set_jitter()
+            documents.append(run(virtual, "tcp:src=h1,dst=h2,bytes=200k; udp:src=h2,dst=h1,rate=4M,time=50ms"))
+            assert virtual.network.threads == threads
+    assert documents[0]["drops"] > 0
+    assert documents[0] == documents[1] == documents[2]
 
 
 def test_traces_say_on_which_link_a_frame_was_lost(tutorial_lab: Path) -> None:

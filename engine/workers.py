@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The threads that execute the nodes of a divided fabric side by side (`detour.engine.loop.windows`).
+
+Each worker has globals of its own, with its own slots, and a range of the nodes in the order of their switches: groups
+and pods stay together. Ranges are cut anew from time to time so that each has the same share of the events so far.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from detour.base.arrays import Int64Array
+from detour.base.errors import DetourError
+from detour.engine.division import Division, ends_of_channels
+from detour.engine.loop import entry, layout
+from detour.engine.loop.memory import Memory, zeros
+from detour.engine.wiring import Wiring
+
+_MAILS = 1 << 15
+"""frames that a worker may send another one in a window"""
+_OFTEN = 64
+"""slices after which nodes are divided anew"""
+_OWN = (
+    *("worker", "slots_own", "fresh", "capacity", "free", "used", "used_peak", "pool_drops", "phv_free", "phv_fresh"),
+    *("events", "scratch", "system", "node_begin", "node_end", "window_end", "first_arrival", "round", "waited_ns"),
+)
+"""globals that each worker has for itself"""
+_SHARED = [name for name in layout.LoopGlobals.dtype.names or () if name not in _OWN]
+
+
+def shares(cost: Int64Array, workers: int) -> Int64Array:
+    """(nodes,) worker of each node: ranges in order, with about the same part of the `cost` (nodes,) each. The node in
+    which a part ends belongs to the worker that gets more than half of it."""
+    after = np.cumsum(np.maximum(cost, 1))
+    return ((after - np.maximum(cost, 1) / 2) * workers // after[-1]).astype(np.int64)
+
+
+class Workers:
+    """As many threads as `memory` has globals for, the caller's among them."""
+
+    def __init__(self, memory: Memory, wiring: Wiring) -> None:
+        self._memory, self._wiring = memory, wiring
+        self.count = count = len(memory.globals)
+        self.division: Division | None = None
+        """how the fabric is divided, None: it is not, and one thread executes all"""
+        self._threads = ThreadPoolExecutor(count - 1, thread_name_prefix="loop")
+        self._mails = zeros(2 * count * count * _MAILS, layout.MailRecord.dtype).reshape(-1, _MAILS)
+        self._mailboxes = zeros(len(self._mails), layout.MailboxRecord.dtype)
+        self._mailboxes["mails"] = self._mails.ctypes.data + np.arange(len(self._mails)) * self._mails.strides[0]
+        self._mailboxes["room"] = _MAILS
+        self._progress = zeros(2 * count, layout.ProgressRecord.dtype)
+        self._barrier = zeros(1, layout.ProgressRecord.dtype)
+        self._stacks: list[list[int]] = []
+        self._assigned: tuple[int, Division | None] = (-1, None)
+        self._slices = 0
+        memory.globals["worker"] = np.arange(count)
+        for name in ("mailboxes", "progress", "barrier"):
+            memory.g[name] = getattr(self, f"_{name}").ctypes.data
+
+    @property
+    def waited_s(self) -> float:
+        """Time that all threads have waited for each other."""
+        return float(self._memory.globals["waited_ns"].sum()) / 1e9
+
+    def add_stacks(self, records: list[int]) -> None:
+        """Addresses of records of a stack that has one for each worker; hosts are attached with the first one."""
+        self._stacks.append(records)
+
+    def close(self) -> None:
+        """Ends the threads."""
+        self._threads.shutdown()
+
+    def run(self, until: int, budget: int) -> int:
+        """Executes events up to `until` ps or about `budget` of them a worker; says why it stopped (`loop.layout`).
+
+        Raises:
+            DetourError: there are no more packets.
+        """
+        memory, size = self._memory, layout.LoopGlobals.dtype.itemsize
+        address = memory.address  # with every entity in its node
+        self._assign((memory.settled, self.division))
+        if self.division is None:
+            return entry.run_slice(address, until, budget)
+        memory.g["workers"] = self.count
+        for name in _SHARED:
+            memory.globals[name][1:] = memory.g[name]
+        arguments = (until, budget * self.count)
+        others = [self._threads.submit(entry.run_slice, address + k * size, *arguments) for k in range(1, self.count)]
+        why = entry.run_slice(address, *arguments)
+        for other in others:
+            other.result()
+        memory.g["workers"] = 1
+        if why == layout.EXHAUSTED:
+            raise DetourError(
+                f"the packet pool is used up ({int(memory.g['capacity'])} packets), or {_MAILS} packets have passed"
+                " from thread to thread in a window: use a larger pool, or one thread"
+            )
+        return why
+
+    def _assign(self, what: tuple[int, Division | None]) -> None:
+        """Divides the nodes among the workers if they have changed, or from time to time."""
+        self._slices += 1
+        often = self._slices & (self._slices - 1) == 0 or self._slices % _OFTEN == 0
+        if what == self._assigned and not (often and self.division):
+            return
+        self._assigned = what
+        if self.division is None:
+            self._memory.table("channels")["mailbox"] = 0
+            self._memory.g["node_begin"], self._memory.g["node_end"] = 0, self._memory.g["node_count"]
+        else:
+            self._cut(self.division)
+
+    def _cut(self, division: Division) -> None:
+        memory = self._memory
+        worker = shares(memory.column("nodes", "events")[: int(memory.g["node_count"])], self.count)
+        memory.globals["node_begin"] = np.searchsorted(worker, np.arange(self.count))
+        memory.globals["node_end"] = np.searchsorted(worker, np.arange(self.count), side="right")
+        sender, receiver = (worker[nodes] for nodes in ends_of_channels(self._wiring, division.of_switch))
+        channels = memory.table("channels")[: len(receiver)]
+        channels["mailbox"] = np.where(sender == receiver, 0, receiver + 1)
+        nics = memory.table("nics")[: memory.count("nics")]
+        of_nic = sender[nics["channel"]]
+        for records in self._stacks:
+            ours = np.isin(nics["stack"], records)
+            nics["stack"][ours] = np.array(records)[of_nic[ours]]

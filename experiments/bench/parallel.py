@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`detour bench parallel`: one run in virtual time on several threads, and what more of them would bring.
+
+Three loads: `bench sim`'s permutation on a fat-tree, the same where one cable between switches has a delay of 1 ns
+instead of 1 us (windows would be that short if its ends were not one node), and D3 with 16 endless connections for each
+host to hosts of other groups (TelemetryLERP) for a while. Every number of threads runs each load in turn, as often as
+asked for; the median counts. Results are compared by a digest of all tables of hosts and all counters.
+
+The critical path is computed from the events of each node in each window, and from what an event of that node costs one
+thread in the mean: with W workers a window takes as long as the worker that has most to do. Nodes are divided as
+`engine.workers` does it, by what each costs in the whole run. Barriers, which `waiting_fraction` includes, are left
+out, and so is what caches of their own bring.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from detour.base.cores import cores
+from detour.base.progress import Progress, silent
+from detour.base.times import US
+from detour.engine.workers import shares
+from detour.experiments.bench.report import BenchReport, Goal, report_of_rows
+from detour.experiments.bench.sim import SCHEME, SETTINGS, derangement
+from detour.experiments.columns import row, shown
+from detour.fabric.backends.virtual.fabric import ENDLESS, VirtualFabric
+from detour.fabric.backends.virtual.scheme import TELEMETRY_LERP
+from detour.fabric.traffic.workload import pairs_of
+from detour.topo import parse_topology
+
+PERMUTATION, SHORT_CABLE, D3 = "permutation", "with a cable of 1 ns", "D3 UNF"
+_STEP_PS = 50 * US
+_D3_CONNECTIONS = 16_896
+_D3_PS = 200 * US
+_WORKERS = (2, 4, 8, 16, 64)
+_GOALS = {2: 1.8, 4: 3.2, 16: 10.0}
+_OF_PROCESS = ("pd", "cc_row", "path_row")
+"""fields of QPs that are addresses, or numbered throughout a process"""
+
+
+@row
+class ThreadsRow:
+    """A load on a number of threads."""
+
+    workload: str = shown("load")
+    threads: int = shown("threads")
+    seconds: float = shown("s", ".2f", means="wall time, median")
+    speedup: float = shown("speed-up", ".2f", means="of one thread, median of the turns")
+    waiting_fraction: float = shown("waiting", ".1%", means="of the threads' time at barriers")
+
+
+class CriticalPathRow(NamedTuple):
+    """What more workers would bring. `limit`: one for every node (Amdahl's)."""
+
+    workload: str
+    workers: int
+    speedup: float
+    limit: float
+
+
+class Load:
+    """A fabric and what it sends, ready to be run."""
+
+    def __init__(self, name: str, k: int, message: int, threads: int) -> None:
+        self.name = name
+        if name != D3:
+            topology = parse_topology(f"fat-tree:k={k}")
+            if name == SHORT_CABLE:
+                first = next(link for link in topology.links if link.kind != "host")
+                links = [replace(link, delay_ps=1_000) if link is first else link for link in topology.links]
+                topology = replace(topology, links=tuple(links))
+            pairs, scheme, self.duration_ps = derangement(len(topology.hosts), 1), SCHEME, 0
+        else:
+            topology = parse_topology("d3")
+            pairs = pairs_of(topology, "unf", 1, _D3_CONNECTIONS)
+            scheme, message, self.duration_ps = TELEMETRY_LERP, ENDLESS, _D3_PS
+        self.fabric = VirtualFabric(topology, scheme, SETTINGS, queue_pairs=len(pairs), threads=threads)
+        self.fabric.connect(pairs)
+        self.fabric.run(1)  # loads native code
+        self.fabric.send(message)
+
+    @property
+    def over(self) -> bool:
+        if self.duration_ps:
+            return self.fabric.now_ps >= self.duration_ps
+        return not self.fabric.unfinished()
+
+    def run(self) -> float:
+        """To the end; returns the wall time in seconds."""
+        begin = time.perf_counter()
+        while not self.over:
+            self.fabric.run(self.fabric.now_ps + _STEP_PS)
+        return time.perf_counter() - begin
+
+
+def digest(fabric: VirtualFabric) -> str:
+    """Of everything that a run leaves behind."""
+    total = hashlib.sha256(str(fabric.network.loop_stats()["events"]).encode())
+    for name in ("host", "qp", "slot", "arrival", "wqe", "candidate", "cqe", "late", "region"):
+        table = getattr(fabric.hs, name)
+        for field in table.dtype.names:
+            if field not in _OF_PROCESS:
+                total.update(np.ascontiguousarray(table[field]).tobytes())
+    for stats in (fabric.network.port_stats(), fabric.network.switch_stats(), fabric.network.host_stats()):
+        for column in stats.values():
+            total.update(np.ascontiguousarray(column).tobytes())
+    return total.hexdigest()
+
+
+def critical_path(load: Load) -> list[CriticalPathRow]:
+    """Runs a load window by window: by how much more workers would be faster than one."""
+    network, executed = load.fabric.network, []
+    begin_events, begin_ns = before, _ = network.node_costs()
+    while not load.over:
+        load.fabric.run(network.next_event_ps + network.window_ps - 1)
+        after = network.node_costs()[0]
+        executed.append(after - before)
+        before = after
+    events, ns = network.node_costs()
+    # Single windows are measured badly where others use the machine as well.
+    cost = np.array(executed) * ((ns - begin_ns) / np.maximum(events - begin_events, 1))
+
+    limit = cost.sum() / cost.max(axis=1).sum()
+    rows = []
+    for workers in _WORKERS:
+        begins = np.searchsorted(shares(ns - begin_ns, workers), np.arange(workers))
+        longest = np.add.reduceat(np.pad(cost, ((0, 0), (0, 1))), begins, axis=1).max(axis=1)
+        rows.append(CriticalPathRow(load.name, workers, float(cost.sum() / longest.sum()), float(limit)))
+    return rows
+
+
+def run(
+    k: int = 16,
+    message: int = 2_000_000,
+    turns: int = 3,
+    loads: Sequence[str] = (PERMUTATION, SHORT_CABLE, D3),
+    progress: Progress = silent,
+) -> BenchReport:
+    """Measures loads with 1, 2, 4 ... threads, as many as there are cores, and follows their critical paths."""
+    counts = [count for count in (1, 2, 4, 8, 16, 32, 64) if count <= max(cores(), 2)]
+    rows: list[ThreadsRow] = []
+    paths: list[CriticalPathRow] = []
+    identical = True
+    for name in loads:
+        digests, seconds, waited = set(), {count: [] for count in counts}, {count: [] for count in counts}
+        for turn in range(turns):
+            for count in counts:
+                progress(f"{name}, {count} thread{'s'[: count > 1]}, turn {turn + 1} of {turns}")
+                load = Load(name, k, message, count)
+                with load.fabric as fabric:
+                    seconds[count].append(load.run())
+                    waited[count].append(fabric.network.waited_s / count / seconds[count][-1])
+                    digests.add(digest(fabric))
+        identical &= len(digests) == 1
+        for count in counts:
+            faster = statistics.median(one / many for one, many in zip(seconds[1], seconds[count], strict=True))
+            rows.append(
+                ThreadsRow(
+                    workload=name,
+                    threads=count,
+                    seconds=statistics.median(seconds[count]),
+                    speedup=faster,
+                    waiting_fraction=statistics.median(waited[count]),
+                )
+            )
+        if name == SHORT_CABLE:
+            continue
+        progress(f"{name}, the critical path")
+        load = Load(name, k, message, 1)
+        with load.fabric:
+            paths += critical_path(load)
+    return _report(rows, paths, identical)
+
+
+def _report(rows: list[ThreadsRow], paths: list[CriticalPathRow], identical: bool) -> BenchReport:
+    goals = [
+        Goal(f"{one.workload}: speed-up with {one.threads} threads", one.speedup, _GOALS[one.threads])
+        for one in rows
+        if one.threads in _GOALS and one.workload != SHORT_CABLE
+    ]
+    goals += [
+        Goal(f"{one.workload}: critical path, {one.workers} workers", one.speedup, _GOALS[one.workers])
+        for one in paths
+        if one.workers in (4, 16)
+    ]
+    notes = [
+        f"{name}, critical path: "
+        + ", ".join(f"{one.workers} workers {one.speedup:.1f}" for one in paths if one.workload == name)
+        + f"; with a worker for every node {next(one.limit for one in paths if one.workload == name):.1f}"
+        for name in dict.fromkeys(one.workload for one in paths)
+    ]
+    notes.append("All runs of a load have the same results." if identical else "RESULTS DIFFER: a defect.")
+    numbers = {
+        "threads": [asdict(one) for one in rows],
+        "identical": identical,
+        "critical_path": [one._asdict() for one in paths],
+    }
+    return report_of_rows("parallel", ThreadsRow, rows, numbers, goals, notes)
