@@ -9,6 +9,6 @@ exports plans) and `expander.routes`, `.proof`, `.throughput`, `.comparison` (pa
 """
 
 __all__ = [
-    "entries", "expander", "fors", "graph_files", "native", "p4runtime", "placement", "planner",
-    "policy", "qcn", "rerouting", "routes", "schema", "verifier",
+    "entries", "expander", "fors", "graph_files", "native", "p4runtime", "placement", "planner", "policy", "qcn",
+    "rerouting", "routes", "schema", "verifier",
 ]  # fmt: skip

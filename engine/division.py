@@ -34,7 +34,7 @@ class Division(NamedTuple):
     """the shortest delay of a cable between two nodes; 0 if there is none, or none at all"""
 
 
-NONE = Division(np.zeros(0, np.int64), 0)
+UNDIVIDED = Division(np.zeros(0, np.int64), 0)
 
 
 def divide(wiring: Wiring) -> Division:

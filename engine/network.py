@@ -124,7 +124,7 @@ class Network:
         self._virtual = isinstance(self.clock, Virtual)
         self._may_divide = isinstance(self.clock, Virtual) and self.clock.divide
         self._measured = (-1, -1)
-        self._division = division.NONE
+        self._division = division.UNDIVIDED
         self._covered = False
         """whether switches count in the same places what packets reach"""
         self._lookahead_ps = 0

@@ -92,7 +92,7 @@ class Workers:
         for other in others:
             other.result()
         memory.g["workers"] = 1
-        if why == layout.EXHAUSTED:
+        if why == layout.POOL_EMPTY:
             raise DetourError(
                 f"the packet pool is used up ({int(memory.g['capacity'])} packets), or {_MAILS} packets have passed"
                 " from thread to thread in a window: use a larger pool, or one thread"

@@ -153,7 +153,7 @@ def _run_paced(g: LoopGlobals) -> int:
     while g.wake == 0:
         wall = socket_io.wall_ns(g)
         now = _due_until(g, wall)
-        for _ in range(windows.BATCH):
+        for _ in range(windows.EVENTS_AT_ONCE):
             if heap.first_time(g, windows.ONLY) > now:
                 break
             windows.step(g, windows.ONLY)
@@ -173,7 +173,7 @@ def _run_paced(g: LoopGlobals) -> int:
 
 @LOOP.entry
 def run_slice(globals_: int, until: int, budget: int) -> int:
-    """Executes events and returns why it stopped: `REACHED`, `WOKEN`, `DRAIN`, `BUDGET` or `EXHAUSTED`.
+    """Executes events and returns why it stopped: `REACHED`, `WOKEN`, `DRAIN`, `BUDGET` or `POOL_EMPTY`.
 
     `globals_`: the address of the globals; where there are workers each is called with its own. `until` (ps) and
     `budget` (events) count in virtual time only.

@@ -81,7 +81,7 @@ REACHED: Final = 0  # loop time is `until`
 WOKEN: Final = 1  # Python asked for it
 DRAIN: Final = 2  # there are records for Python
 BUDGET: Final = 3  # enough events for one slice
-EXHAUSTED: Final = 4  # a worker has run out of packets
+POOL_EMPTY: Final = 4  # a worker has run out of packets
 
 JITTER_SHIFT: Final = 8
 

@@ -18,7 +18,7 @@ _SPINS = 4_000
 """looks at the barrier before another thread may have the core"""
 _BATCH = 256
 """free slots that are given away at once"""
-SLOTS = int64(-1)
+FREE_SLOTS = int64(-1)
 """in place of a channel: the slot is the first of a list of free ones, and its `start` says which is the last"""
 
 _sched_yield = libc("sched_yield", "int32")
@@ -99,7 +99,7 @@ def _give_slots(g: LoopGlobals, receiver: int) -> None:
     if last < 0:
         return
     slot_at(g.slots, first).start = last
-    if _put(g, receiver, SLOTS, first):
+    if _put(g, receiver, FREE_SLOTS, first):
         g.free = slot_at(g.slots, last).next
         g.used += _BATCH
 

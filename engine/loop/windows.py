@@ -17,12 +17,12 @@ from detour.engine.loop import channels, heap, mail, nic, pool, prefetch, switch
 from detour.engine.loop.layout import (
     BUDGET,
     DRAIN,
-    EXHAUSTED,
     MAX_TIME,
     ON_CHANNEL,
     ON_NIC,
     ON_PORT,
     ON_TIMER,
+    POOL_EMPTY,
     REACHED,
     TO_HOST,
     TO_INGRESS,
@@ -41,7 +41,7 @@ _NO_CLASS = int64(0)
 ONLY = int64(0)
 """The one node of a fabric that is not divided."""
 
-BATCH = 128
+EVENTS_AT_ONCE = 128
 """Events between two looks at what else there is to do."""
 
 _AHEAD = 8
@@ -98,14 +98,14 @@ def step(g: LoopGlobals, node: int) -> None:
 def run_free(g: LoopGlobals, until: int, budget: int) -> int:
     """Virtual time, one node."""
     while budget > 0:
-        for _ in range(BATCH):
+        for _ in range(EVENTS_AT_ONCE):
             if heap.first_time(g, ONLY) > until:
                 g.now = max(g.now, until)
                 return REACHED
             step(g, ONLY)
             if must_drain(g):
                 return DRAIN
-        budget -= BATCH
+        budget -= EVENTS_AT_ONCE
         if g.wake != 0:
             return WOKEN
     return BUDGET
@@ -120,7 +120,7 @@ def _take_in(g: LoopGlobals) -> None:
             if k + _AHEAD < box.count:
                 pool.prefetch_slot(g, mail_at(box.mails, k + _AHEAD).slot)
             row = mail_at(box.mails, k)
-            if row.channel == mail.SLOTS:
+            if row.channel == mail.FREE_SLOTS:
                 mail.take_slots(g, row.slot)
             else:
                 g.used += 1
@@ -181,7 +181,7 @@ def run_windows(g: LoopGlobals, until: int, budget: int) -> int:
             g.now = max(g.now, until)
             return REACHED
         if stop != 0:
-            return WOKEN if stop == 1 else EXHAUSTED
+            return WOKEN if stop == 1 else POOL_EMPTY
         if events >= budget:
             return BUDGET
         # What a node does at `begin` reaches another one at `end` at the earliest, so all before `end` is known here.

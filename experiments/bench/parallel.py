@@ -28,14 +28,14 @@ from detour.base.progress import Progress, silent
 from detour.base.times import US
 from detour.engine.workers import shares
 from detour.experiments.bench.report import BenchReport, Goal, report_of_rows
-from detour.experiments.bench.sim import SCHEME, SETTINGS, derangement
+from detour.experiments.bench.sim import REFERENCE_SCHEME, REFERENCE_SETTINGS, derangement
 from detour.experiments.columns import row, shown
 from detour.fabric.backends.virtual.fabric import ENDLESS, VirtualFabric
 from detour.fabric.backends.virtual.scheme import TELEMETRY_LERP
 from detour.fabric.traffic.workload import pairs_of
 from detour.topo import parse_topology
 
-PERMUTATION, SHORT_CABLE, D3 = "permutation", "with a cable of 1 ns", "D3 UNF"
+PERMUTATION, SHORT_CABLE, D3_UNF = "permutation", "with a cable of 1 ns", "D3 UNF"
 _STEP_PS = 50 * US
 _D3_CONNECTIONS = 16_896
 _D3_PS = 200 * US
@@ -65,23 +65,23 @@ class CriticalPathRow(NamedTuple):
     limit: float
 
 
-class Load:
+class ParallelLoad:
     """A fabric and what it sends, ready to be run."""
 
     def __init__(self, name: str, k: int, message: int, threads: int) -> None:
         self.name = name
-        if name != D3:
+        if name != D3_UNF:
             topology = parse_topology(f"fat-tree:k={k}")
             if name == SHORT_CABLE:
                 first = next(link for link in topology.links if link.kind != "host")
                 links = [replace(link, delay_ps=1_000) if link is first else link for link in topology.links]
                 topology = replace(topology, links=tuple(links))
-            pairs, scheme, self.duration_ps = derangement(len(topology.hosts), 1), SCHEME, 0
+            pairs, scheme, self.duration_ps = derangement(len(topology.hosts), 1), REFERENCE_SCHEME, 0
         else:
             topology = parse_topology("d3")
             pairs = pairs_of(topology, "unf", 1, _D3_CONNECTIONS)
             scheme, message, self.duration_ps = TELEMETRY_LERP, ENDLESS, _D3_PS
-        self.fabric = VirtualFabric(topology, scheme, SETTINGS, queue_pairs=len(pairs), threads=threads)
+        self.fabric = VirtualFabric(topology, scheme, REFERENCE_SETTINGS, queue_pairs=len(pairs), threads=threads)
         self.fabric.connect(pairs)
         self.fabric.run(1)  # loads native code
         self.fabric.send(message)
@@ -114,7 +114,7 @@ def digest(fabric: VirtualFabric) -> str:
     return total.hexdigest()
 
 
-def critical_path(load: Load) -> list[CriticalPathRow]:
+def critical_path(load: ParallelLoad) -> list[CriticalPathRow]:
     """Runs a load window by window: by how much more workers would be faster than one."""
     network, executed = load.fabric.network, []
     begin_events, begin_ns = before, _ = network.node_costs()
@@ -140,7 +140,7 @@ def run(
     k: int = 16,
     message: int = 2_000_000,
     turns: int = 3,
-    loads: Sequence[str] = (PERMUTATION, SHORT_CABLE, D3),
+    loads: Sequence[str] = (PERMUTATION, SHORT_CABLE, D3_UNF),
     progress: Progress = silent,
 ) -> BenchReport:
     """Measures loads with 1, 2, 4 ... threads, as many as there are cores, and follows their critical paths."""
@@ -153,7 +153,7 @@ def run(
         for turn in range(turns):
             for count in counts:
                 progress(f"{name}, {count} thread{'s'[: count > 1]}, turn {turn + 1} of {turns}")
-                load = Load(name, k, message, count)
+                load = ParallelLoad(name, k, message, count)
                 with load.fabric as fabric:
                     seconds[count].append(load.run())
                     waited[count].append(fabric.network.waited_s / count / seconds[count][-1])
@@ -173,7 +173,7 @@ def run(
         if name == SHORT_CABLE:
             continue
         progress(f"{name}, the critical path")
-        load = Load(name, k, message, 1)
+        load = ParallelLoad(name, k, message, 1)
         with load.fabric:
             paths += critical_path(load)
     return _report(rows, paths, identical)

@@ -39,8 +39,8 @@ _PAYLOAD = 4096
 _BDP_PACKETS = 40
 """100 Gb/s times the 13 us there and back across three tiers, in packets"""
 _HOSTS = (("payload", _PAYLOAD), ("mtu", _PAYLOAD), ("line_rate_cwnd", _BDP_PACKETS))
-SCHEME = Scheme("sim", "lerp", "dctcp", "shortest", StepMarking(Amount(100_000, "bytes")), hosts=_HOSTS)
-SETTINGS = RunSettings(window=256, seed=1)
+REFERENCE_SCHEME = Scheme("sim", "lerp", "dctcp", "shortest", StepMarking(Amount(100_000, "bytes")), hosts=_HOSTS)
+REFERENCE_SETTINGS = RunSettings(window=256, seed=1)
 _STEP_PS = 50 * US
 _RUNS = 3
 _LIMIT_PS = 100_000 * US
@@ -74,9 +74,9 @@ def permutation(k: int, message: int, progress: Progress = silent, seed: int = 1
     """Runs the reference on a fat-tree of `k` ports with messages of that many bytes. Raises `DetourError`: it does not
     end (a defect)."""
     topology = parse_topology(f"fat-tree:k={k}")
-    hosts, settings = len(topology.hosts), replace(SETTINGS, seed=seed)
+    hosts, settings = len(topology.hosts), replace(REFERENCE_SETTINGS, seed=seed)
     clock = time.thread_time if threads == 1 else time.perf_counter
-    with VirtualFabric(topology, SCHEME, settings, queue_pairs=hosts, threads=threads) as fabric:
+    with VirtualFabric(topology, REFERENCE_SCHEME, settings, queue_pairs=hosts, threads=threads) as fabric:
         fabric.connect(derangement(hosts, seed))
         fabric.run(1)  # loads native code
         fabric.send(message)
@@ -111,7 +111,7 @@ def _hold(connections: int) -> None:
     rng = np.random.default_rng(1)
     source = rng.integers(0, len(topology.hosts), connections)
     target = (source + 32 + rng.integers(0, len(topology.hosts) - 64, connections)) % len(topology.hosts)
-    settings = replace(SETTINGS, seed=RunSettings.seed)
+    settings = replace(REFERENCE_SETTINGS, seed=RunSettings.seed)
     with VirtualFabric(topology, TELEMETRY_LERP, settings, queue_pairs=connections) as fabric:
         fabric.connect(list(zip(source.tolist(), target.tolist(), strict=True)))
         fabric.send(1 << 30)
