@@ -38,6 +38,7 @@ _HEAD = object.__basicsize__
 def build(part: Part) -> tuple[bytes, bool]:
     """The object file, with a function `detour_NAME` for every entry, of C's calling convention; and whether it will do
     in other processes."""
+    assert part.entries, f"{part.name} has no entries"
     with compiler_lock.global_compiler_lock:
         library: Any = context().codegen().create_library(f"detour.{part.name}")
         module = ir.Module(part.name)

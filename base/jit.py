@@ -20,7 +20,8 @@ import numpy as np
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
+JIT_OFF = "NUMBA_DISABLE_JIT"
+COMPILED = os.environ.get(JIT_OFF, "0") in ("", "0")
 
 
 class Fields:

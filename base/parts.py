@@ -37,7 +37,7 @@ from detour.base import sources
 from detour.base.cache import Cache, cache_dir, without
 from detour.base.cores import cores
 from detour.base.errors import DetourError
-from detour.base.jit import COMPILED, NATIVES, NO_ARRAYS, OPTIONS, Native
+from detour.base.jit import COMPILED, JIT_OFF, NATIVES, NO_ARRAYS, OPTIONS, Native
 from detour.base.places import PACKAGE
 from detour.base.progress import COMPILING, Progress, silent
 
@@ -96,7 +96,8 @@ def run_builder(*arguments: str) -> bytes:
     Raises:
         DetourError: its last line, if it fails.
     """
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    # Who debugs runs everything as Python, and must not leave objects without functions to those who do not.
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), JIT_OFF: "0"}
     child = subprocess.run([*BUILD_COMMAND, *arguments], env=environment, capture_output=True, check=False)
     if child.returncode:
         lines = child.stderr.decode(errors="replace").strip().splitlines() or ["it says nothing"]
@@ -168,6 +169,8 @@ class Part:
     def load(self) -> None:
         """Loads the object and its companions and looks up their entries, which is otherwise done at their first use;
         builds before what is not in the cache."""
+        if not COMPILED:
+            return
         parts = [one for one in (self, *self.companions) if "code" not in vars(one)]
         ensure(parts, COMPILING.say)
         for entry in (entry for one in parts if one.code for entry in one.entries.values()):
@@ -320,6 +323,8 @@ def ensure(parts: Iterable[Part], progress: Progress = silent) -> None:
     Raises:
         DetourError: one cannot be built.
     """
+    if not COMPILED:
+        return
     missing = [one for part in parts for one in (part, *part.companions) if not one.cached]
     if not missing:
         return

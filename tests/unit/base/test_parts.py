@@ -106,11 +106,12 @@ def small(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _python(folder: Path, *arguments: str, told: bool = False) -> str:
-    """What it prints; `told`: it says something about it besides."""
+def _python(folder: Path, *arguments: str, told: bool = False, **variables: str) -> str:
+    """What it prints; `told`: it says something about it besides. `variables` are set in its environment."""
     environment = os.environ | {
         "XDG_CACHE_HOME": str(folder / "cache"),
         "PYTHONPATH": f"{folder}:{os.environ.get('PYTHONPATH', '')}",
+        **variables,
     }
     environment.pop("NUMBA_CACHE_DIR", None)
     done = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True, check=False)
@@ -123,6 +124,17 @@ def test_it_is_built_once_and_then_loaded_without_numba(small: Path) -> None:
     for added, cached in ((10, "False"), (10, "True"), (20, "False"), (10, "True")):
         (small / "added.py").write_text(f"ADDED = {added}\n")
         assert _python(small, "-c", _USE) == f"{cached} {103 + added}.0 0 False\n"
+
+
+@native
+def test_a_process_that_runs_all_as_python_leaves_no_object_without_functions(small: Path) -> None:
+    build = "from detour.base.parts import ensure; import small; ensure([small.SMALL]); small.SMALL.load(); "
+    as_python = _python(small, "-c", build + "print(small.weighted(3, 0.5, True))", NUMBA_DISABLE_JIT="1")
+    assert as_python == "113.0\n"
+    assert not list(small.glob("cache/**/*.o"))
+    building = "from detour.base.parts import build_side_by_side; print(*build_side_by_side([('small', 'small')]))"
+    assert "'name': 'small'" in _python(small, "-c", building, NUMBA_DISABLE_JIT="1")
+    assert _python(small, "-c", _USE) == "True 113.0 0 False\n"
 
 
 @native

@@ -275,7 +275,7 @@ def test_requests_that_are_too_long_or_none(make: Callable[..., Rig], names: Nam
 
 
 def test_a_call_that_sends_no_request_does_not_stand_in_the_way(make: Callable[..., Rig], names: Names) -> None:
-    rig = make(receiving=1, receive_s=0.2)
+    rig = make(receiving=1, receive_s=1.5)
     call = rig.client.channel.stream_unary("/p4.v1.P4Runtime/Write")
     gate = threading.Event()
 
