@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from detour.base.cores import THREADS, cores
 from detour.cli import output
 from detour.engine.compiler.covering import Collector
 from detour.engine.coverage.document import CoverageDocument, document_of
@@ -53,10 +54,13 @@ def _coverage_of_workers(file: Path) -> list[Path]:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Fabrics and labs that this user has up are neither seen nor touched by tests. And a shell starts what it puts
-    into the background with SIGINT ignored, and all its children inherit that; here some are to be interrupted."""
+    into the background with SIGINT ignored, and all its children inherit that; here some are to be interrupted. Workers
+    share the cores."""
     os.environ[_HOME_OF_FABRICS] = tempfile.mkdtemp(prefix="detour-tests-")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if workers := os.environ.get("PYTEST_XDIST_WORKER_COUNT"):
+        THREADS.value = max(1, cores() // int(workers))
     if (file := config.getoption("--coverage")) is not None and "PYTEST_XDIST_WORKER" not in os.environ:
         for part in _coverage_of_workers(file):
             part.unlink()
