@@ -45,8 +45,8 @@ class TcpAddress:
         """
         if self.host == "localhost":
             return ["127.0.0.1", "::1"]
-        found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        names = (socket.getnameinfo(entry[4], socket.NI_NUMERICHOST | socket.NI_NUMERICSERV)[0] for entry in found)
+        entries = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        names = (socket.getnameinfo(entry[4], socket.NI_NUMERICHOST | socket.NI_NUMERICSERV)[0] for entry in entries)
         return list(dict.fromkeys(names))
 
 

@@ -130,10 +130,10 @@ def _main() -> None:
     part, began = PARTS[name], time.monotonic()
     data = build(part)[0] if whole else part.build(lambda: build(part))
     taken = {"seconds": round(time.monotonic() - began, 3), "cpu_seconds": round(time.process_time(), 3)}
-    told = {"name": name, "functions": part.functions} | taken | {"cached": not part.was_built}
+    report = {"name": name, "functions": part.functions} | taken | {"cached": not part.was_built}
     sys.stdout.flush()
     os.dup2(answer, 1)
-    sys.stdout.buffer.write(data if whole else f"{json.dumps(told)}\n".encode())
+    sys.stdout.buffer.write(data if whole else f"{json.dumps(report)}\n".encode())
 
 
 if __name__ == "__main__":

@@ -28,11 +28,11 @@ def require(needed: int, what: str) -> None:
         DetourError: it is lower; `what` says for what it does not suffice.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = max(needed, _ENOUGH) if hard == resource.RLIM_INFINITY else min(hard, max(needed, _ENOUGH))
-    if soft != resource.RLIM_INFINITY and soft < wanted:
+    raised = max(needed, _ENOUGH) if hard == resource.RLIM_INFINITY else min(hard, max(needed, _ENOUGH))
+    if soft != resource.RLIM_INFINITY and soft < raised:
         with suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-            soft = wanted
+            resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
+            soft = raised
     if soft != resource.RLIM_INFINITY and soft < needed:
         raise DetourError(f"{what} needs {needed} open files, the limit is {soft}: raise it with ulimit -n")
 

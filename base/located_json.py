@@ -41,9 +41,9 @@ class _Decoder(json.JSONDecoder):
                     value, end = parse(s_and_end, *rest, **options)
                 except _Twice as error:
                     raise json.JSONDecodeError(str(error), text, s_and_end[1]) from None
-                found = kind(value)
-                found.line = line
-                return found, end
+                located = kind(value)
+                located.line = line
+                return located, end
 
             return parsed
 
@@ -57,11 +57,11 @@ class _Twice(Exception):
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         names = [name for name, _ in pairs]
         raise _Twice(f"{next(name for name in names if names.count(name) > 1)!r} is there twice in this object")
-    return found
+    return members
 
 
 def read_json_object(path: Path) -> JsonObject:
@@ -72,14 +72,14 @@ def read_json_object(path: Path) -> JsonObject:
     """
     text = read_text(path)
     try:
-        found = _Decoder(text).decode(text)
+        document = _Decoder(text).decode(text)
     except json.JSONDecodeError as error:
         raise DetourError(f"{path}, line {error.lineno}: {error.msg}") from None
     except RecursionError:
         raise DetourError(f"{path}: this is nested too deep") from None
-    if not isinstance(found, JsonObject):
+    if not isinstance(document, JsonObject):
         raise DetourError(f"{path}, line 1: wanted is an object in braces")
-    return found
+    return document
 
 
 class JsonFile:

@@ -45,21 +45,21 @@ def read_options(file: Path, text: str, allowed: Collection[str], lists: Collect
         raise DetourError(f"{file}: this is not YAML: {str(error).splitlines()[0]}") from None
     if not isinstance(root, yaml.MappingNode):
         raise DetourError(f"{file}: wanted are lines `key: value`, like `topo: d1`")
-    found: dict[str, SaidOption] = {}
+    options: dict[str, SaidOption] = {}
     for key, node in root.value:
         name, line = _name(file, key, allowed), key.start_mark.line + 1
-        if name in found:
+        if name in options:
             raise DetourError(f"{file}, line {line}: {name} is there twice")
-        found[name] = SaidOption(_value(file, name, node, name in lists), line)
-    return found
+        options[name] = SaidOption(_value(file, name, node, name in lists), line)
+    return options
 
 
 def _name(file: Path, key: yaml.Node, allowed: Collection[str]) -> str:
     if isinstance(key, yaml.ScalarNode) and key.value in allowed:
         return str(key.value)
-    said = key.value if isinstance(key, yaml.ScalarNode) else "a key that is no word"
+    name = key.value if isinstance(key, yaml.ScalarNode) else "a key that is no word"
     line = key.start_mark.line + 1
-    raise DetourError(f"{file}, line {line}: there is no {said!r:.60}; allowed: {', '.join(allowed)}")
+    raise DetourError(f"{file}, line {line}: there is no {name!r:.60}; allowed: {', '.join(allowed)}")
 
 
 def _value(file: Path, name: str, node: Any, several: bool) -> str | tuple[str, ...]:

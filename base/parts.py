@@ -59,11 +59,11 @@ SHIPPED = PACKAGE / "native"
 def stored(names: Iterable[str]) -> bytes | None:
     """Native code under one of these names: of the cache, or what came with the wheel."""
     for name in names:
-        found = NATIVE_CACHE.get(name)
-        if found is None and (SHIPPED / name).is_file():
-            found = (SHIPPED / name).read_bytes()
-        if found is not None:
-            return found
+        data = NATIVE_CACHE.get(name)
+        if data is None and (SHIPPED / name).is_file():
+            data = (SHIPPED / name).read_bytes()
+        if data is not None:
+            return data
     return None
 
 

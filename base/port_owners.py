@@ -52,18 +52,18 @@ class PortUse:
 
 def port_uses(host: str, port: int) -> list[PortUse]:
     """TCP sockets of this network namespace that have the port at this address, servers first. `host`: by number."""
-    wanted = _plain(ipaddress.ip_address(host.partition("%")[0]))
-    found = []
+    address = _plain(ipaddress.ip_address(host.partition("%")[0]))
+    uses = []
     for name, width in (("tcp", 4), ("tcp6", 16)):
         for fields in _rows(Path("/proc/net") / name):
             local, own_port = _endpoint(fields[1], width)
-            if own_port != port or not (local == wanted or local.is_unspecified or wanted.is_unspecified):
+            if own_port != port or not (local == address or local.is_unspecified or address.is_unspecified):
                 continue
             remote, remote_port = _endpoint(fields[2], width)
             left = int(fields[5].partition(":")[2], 16) / _USER_HZ
             state, uid, inode = int(fields[3], 16), int(fields[7]), int(fields[9])
-            found.append(PortUse(state, f"{local}:{own_port}", f"{remote}:{remote_port}", uid, inode, left))
-    return sorted(found, key=lambda use: not use.listens)
+            uses.append(PortUse(state, f"{local}:{own_port}", f"{remote}:{remote_port}", uid, inode, left))
+    return sorted(uses, key=lambda use: not use.listens)
 
 
 def _rows(path: Path) -> Iterator[list[str]]:
@@ -95,12 +95,12 @@ def _somebody(inode: int, uid: int) -> str:
 
 def _owner(inode: int) -> int:
     """The process that has the socket open; 0 if it is somebody else's to see, or nobody's."""
-    wanted = f"socket:[{inode}]"
+    link = f"socket:[{inode}]"
     for process in Path("/proc").iterdir() if inode else ():
         if not process.name.isdigit():
             continue
         try:
-            if any(os.readlink(entry) == wanted for entry in os.scandir(process / "fd")):
+            if any(os.readlink(entry) == link for entry in os.scandir(process / "fd")):
                 return int(process.name)
         except OSError:
             continue

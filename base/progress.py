@@ -18,17 +18,17 @@ class Once:
 
     def __init__(self) -> None:
         self.progress: Progress = silent
-        self.said = False
+        self.reported = False
 
     def say(self, text: str) -> None:
         """Tells, unless that has been done."""
-        if not self.said:
-            self.said = True
+        if not self.reported:
+            self.reported = True
             self.progress(text)
 
     def hush(self) -> None:
         """Somebody tells it in other words."""
-        self.said = True
+        self.reported = True
 
 
 COMPILING = Once()

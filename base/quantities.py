@@ -16,11 +16,11 @@ _LARGEST = 10**12
 
 
 def _value(text: str, what: str, example: str) -> tuple[float, str]:
-    found = _NUMBER.fullmatch(text.strip())
-    value = float(found["value"]) if found else math.nan
-    if found is None or not math.isfinite(value):
+    match = _NUMBER.fullmatch(text.strip())
+    value = float(match["value"]) if match else math.nan
+    if match is None or not math.isfinite(value):
         raise DetourError(f"{text!r} is not {what}, like {example}")
-    return value, found["unit"]
+    return value, match["unit"]
 
 
 def bytes_of(text: str) -> int:

@@ -36,11 +36,11 @@ def make_folders(path: Path) -> None:
 
 
 def _check(descriptor: int, path: str) -> None:
-    found = os.fstat(descriptor)
-    if found.st_uid != os.geteuid():
-        raise UnsafeFolder(f"{path} belongs to user {found.st_uid}, not to you ({os.geteuid()})")
-    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise UnsafeFolder(f"{path} can be written by others (mode {stat.S_IMODE(found.st_mode):04o}; chmod go-w)")
+    status = os.fstat(descriptor)
+    if status.st_uid != os.geteuid():
+        raise UnsafeFolder(f"{path} belongs to user {status.st_uid}, not to you ({os.geteuid()})")
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise UnsafeFolder(f"{path} can be written by others (mode {stat.S_IMODE(status.st_mode):04o}; chmod go-w)")
 
 
 class Folder:

@@ -28,22 +28,22 @@ _INSTALLED = ("/site-packages/", "/dist-packages/")
 
 def files(*modules: str) -> dict[Path, bytes]:
     """The files that modules are made of, with digests of their contents."""
-    found: dict[Path, bytes] = {}
+    contents: dict[Path, bytes] = {}
     pending = list(modules)
     while pending:
         path = _path(pending.pop())
-        if path is not None and path not in found:
-            found[path], imported = _file(path)
+        if path is not None and path not in contents:
+            contents[path], imported = _file(path)
             pending += imported
-    return found
+    return contents
 
 
 def digest(*modules: str) -> str:
     """Of modules together, 40 hexadecimal digits."""
-    total, found = hashlib.sha256(), files(*modules)
-    for path in sorted(found, key=str):
+    total, contents = hashlib.sha256(), files(*modules)
+    for path in sorted(contents, key=str):
         name = path.relative_to(PACKAGE) if path.is_relative_to(PACKAGE) else path
-        total.update(f"{name}\0".encode() + found[path])
+        total.update(f"{name}\0".encode() + contents[path])
     return total.hexdigest()[:40]
 
 

@@ -69,7 +69,7 @@ def take_tcp(address: TcpAddress, what: str, patience_s: float = 0.0, progress: 
     Raises:
         DetourError: it cannot be had, and why.
     """
-    deadline, told = time.monotonic() + patience_s, False
+    deadline, reported = time.monotonic() + patience_s, False
     while True:
         try:
             return TcpServerSocket(_bind_all(_hosts(address, what), address.port))
@@ -77,8 +77,8 @@ def take_tcp(address: TcpAddress, what: str, patience_s: float = 0.0, progress: 
             uses = port_uses(taken.host, taken.port)
             if time.monotonic() >= deadline or any(use.listens for use in uses):
                 raise refusal(what, address, f"{_said(taken, address)}: {_taken(uses)}") from None
-            if not told:
-                told = True
+            if not reported:
+                reported = True
                 progress(f"{what}: {taken.place} is not free yet: {_use(uses)}; waiting up to {patience_s:g} s")
             time.sleep(_POLL_S)
         except _BindError as failed:
@@ -123,12 +123,12 @@ def _bind_all(hosts: list[str], port: int) -> list[socket.socket]:
 
 
 def _bind_same(hosts: list[str], port: int) -> list[socket.socket]:
-    found: list[socket.socket] = []
+    bound: list[socket.socket] = []
     absent: _BindError | None = None
     try:
         for host in hosts:
             try:
-                found.append(_bind(host, port))
+                bound.append(_bind(host, port))
             except OSError as error:
                 if error.errno == errno.EADDRINUSE:
                     raise _TakenError(host, port, error) from None
@@ -136,12 +136,12 @@ def _bind_same(hosts: list[str], port: int) -> list[socket.socket]:
                 if error.errno not in _ABSENT:
                     raise absent from None
                 continue
-            port = found[0].getsockname()[1]
-        if not found and absent is not None:
+            port = bound[0].getsockname()[1]
+        if not bound and absent is not None:
             raise absent
-        return found
+        return bound
     except BaseException:
-        for sock in found:
+        for sock in bound:
             sock.close()
         raise
 

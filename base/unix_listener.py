@@ -146,13 +146,13 @@ class UnixServerSocket:
         why = too_long(self.path) or _bad_folder(self._absolute.parent)
         if not why:
             try:
-                found = self._absolute.lstat()
+                status = self._absolute.lstat()
             except FileNotFoundError:
                 why = _locked(self._absolute.parent)
             except OSError as error:
                 why = f"{error.strerror}: choose a folder that you may use"
             else:
-                why = self._occupied(found)
+                why = self._occupied(status)
         if why:
             raise self._refusal(why)
 
@@ -165,24 +165,24 @@ class UnixServerSocket:
             except OSError as error:
                 raise self._refusal(f"{self._absolute.parent}: {error.strerror}: {_ELSEWHERE}") from None
 
-    def _occupied(self, found: os.stat_result) -> str:
+    def _occupied(self, status: os.stat_result) -> str:
         """What is there, if it has to stay."""
-        if stat.S_ISDIR(found.st_mode):
+        if stat.S_ISDIR(status.st_mode):
             return f"it is a folder: choose a path in it, like {self.path}/socket"
-        if not stat.S_ISSOCK(found.st_mode):
+        if not stat.S_ISSOCK(status.st_mode):
             return f"it exists and is not a socket: remove it or {_ELSEWHERE}"
         try:
             holder = socket_holder(self._absolute)
         except FileNotFoundError:
             return ""
         except OSError as error:
-            return f"a socket of {user(found.st_uid)} is there: {error.strerror}: {_ELSEWHERE}"
+            return f"a socket of {user(status.st_uid)} is there: {error.strerror}: {_ELSEWHERE}"
         if holder is not None:
             return f"{os.strerror(errno.EADDRINUSE)}: {holder} listens there: end it or {_ELSEWHERE}"
         try:
             self._remove_dead()
         except OSError as error:
-            return f"a dead socket of {user(found.st_uid)} cannot be removed: {error.strerror}: {_ELSEWHERE}"
+            return f"a dead socket of {user(status.st_uid)} cannot be removed: {error.strerror}: {_ELSEWHERE}"
         return ""
 
     def _remove_dead(self) -> None:

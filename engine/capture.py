@@ -183,6 +183,6 @@ class Capture:
 
 def incomplete(folder: Path, error: DetourError) -> WriteError:
     """What has ended the writing of captures; the log hears of it now."""
-    found = WriteError(f"captures in {folder} are incomplete since {time.strftime('%H:%M:%S')}: {error}")
-    _log.error("%s", found)
-    return found
+    cause = WriteError(f"captures in {folder} are incomplete since {time.strftime('%H:%M:%S')}: {error}")
+    _log.error("%s", cause)
+    return cause

@@ -132,7 +132,7 @@ def divisible(wiring: Wiring) -> bool:
     """Whether nobody wants to see events in the order of time: controllers, sinks, captures, injected frames."""
     # Within a window one node runs ahead of another, so their records would come out of order.
     memory = wiring.memory
-    wanted = memory.column("switches", "wants_packet_in").any() or memory.column("switches", "wants_digest").any()
+    listeners = memory.column("switches", "wants_packet_in").any() or memory.column("switches", "wants_digest").any()
     sinks = (memory.column("channels", "kind") == layout.TO_SINK).any()
     waiting = memory.row("channels", wiring.inject_channel)["count"] > 0
-    return not (wanted or sinks or waiting or memory.g["capturing"])
+    return not (listeners or sinks or waiting or memory.g["capturing"])

@@ -106,13 +106,13 @@ def check_address(address: str, tls: Tls | None) -> Address:
     Raises:
         DetourError: it is no address, or one of other machines' without client certificates.
     """
-    found = parse(address, WHAT)
+    parsed = parse(address, WHAT)
     certified = tls is not None and tls.client_ca is not None
-    if isinstance(found, TcpAddress) and not found.is_loopback and not certified:
+    if isinstance(parsed, TcpAddress) and not parsed.is_loopback and not certified:
         raise DetourError(
             f"P4Runtime: {address} is not a loopback address: give TLS with client certificates, or listen on 127.0.0.1"
         )
-    return found
+    return parsed
 
 
 class GrpcEndpoint:

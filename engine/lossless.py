@@ -119,11 +119,11 @@ class _Buffers:
 
     def accounts_in(self, queue: int) -> set[int]:
         """Accounts that the packets of a queue are charged to."""
-        found, slot = set(), self.head[queue]
+        charged, slot = set(), self.head[queue]
         for _ in range(self.packets[queue]):
-            found.add(int(self.slots[slot]["origin"]))
+            charged.add(int(self.slots[slot]["origin"]))
             slot = int(self.slots[slot]["next"])
-        return found
+        return charged
 
 
 WaitingQueues = list[tuple[int, int, int]]

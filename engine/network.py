@@ -133,7 +133,7 @@ class Network:
         self._upcalls = Upcalls(inline=self._virtual)
         self._workers = Workers(self._memory, self._wiring) if threads > 1 else None
         self._runner = Runner(self._memory, self.clock, self._take_logs, self._workers)
-        self.told = 0
+        self.notified = 0
         """packet-ins and digests that controllers were told of so far"""
         self._outside: list[sockets.Attachment] = []
         self._capture: Capture | None = None
@@ -389,20 +389,20 @@ class Network:
         """
         if not self._virtual:
             raise DetourError("only in virtual time can a network stand still at an event; this one is in real time")
-        before = self.told
+        before = self.notified
         self._divide()
-        self._runner.run_until(until_ps, lambda: self.told != before)
+        self._runner.run_until(until_ps, lambda: self.notified != before)
         return self.now_ps
 
     def _divide(self) -> None:
         """Divides the fabric into nodes if that is possible and changes nothing but the speed."""
         possible = self._may_divide and division.divisible(self._wiring)
-        wanted = self._latest_division().lookahead_ps if possible else 0
-        if wanted != self._lookahead_ps:
-            self._lookahead_ps = wanted
-            self.call(lambda: self._memory.divide(self._nodes_of_entities if wanted else None, wanted))
+        window_ps = self._latest_division().lookahead_ps if possible else 0
+        if window_ps != self._lookahead_ps:
+            self._lookahead_ps = window_ps
+            self.call(lambda: self._memory.divide(self._nodes_of_entities if window_ps else None, window_ps))
         if self._workers is not None:
-            self._workers.division = self._division if wanted and not self._covered else None
+            self._workers.division = self._division if window_ps and not self._covered else None
 
     def _latest_division(self) -> division.Division:
         size = len(self._wiring.switches), len(self._wiring.cables)
@@ -522,19 +522,19 @@ class Network:
 
     def packet_out(self, switch: int, frame: bytes) -> None:
         """A frame from the controller enters at the CPU port, controller header first, as in simple_switch_grpc."""
-        found = self._wiring.switch(switch)
-        if found.cpu_port <= 0:
-            raise DetourError(f"switch {found.name} has no CPU port, so it takes no packet-out")
-        self.inject((switch, found.cpu_port), frame)
+        wired = self._wiring.switch(switch)
+        if wired.cpu_port <= 0:
+            raise DetourError(f"switch {wired.name} has no CPU port, so it takes no packet-out")
+        self.inject((switch, wired.cpu_port), frame)
 
     def on_packet_in(self, switch: int, callback: PacketInCallback | None) -> None:
         """Who receives frames that the switch sends to its CPU port (None: they are dropped and counted)."""
-        found = self._wiring.switch(switch)
-        if found.cpu_port <= 0:
+        wired = self._wiring.switch(switch)
+        if wired.cpu_port <= 0:
             return
-        index = self._wiring.port_index((switch, found.cpu_port))
+        index = self._wiring.port_index((switch, wired.cpu_port))
         handler = None if callback is None else lambda record: callback(record.data, record.time_ps)
-        self._listen(found.index, "wants_packet_in", (UP_PACKET_IN, index), handler)
+        self._listen(wired.index, "wants_packet_in", (UP_PACKET_IN, index), handler)
 
     def on_digest(self, switch: int, callback: DigestCallback | None) -> None:
         """Who receives the switch's digests (None: they are dropped and counted)."""
@@ -553,7 +553,7 @@ class Network:
         self.call(change)
 
     def _tell(self, handler: Callable[[Record], None], record: Record) -> None:
-        self.told += 1
+        self.notified += 1
         handler(record)
 
     # -- replication ------------------------------------------------------------------------------------

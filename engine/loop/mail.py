@@ -67,12 +67,12 @@ def meet(g: LoopGlobals, next_time: int, events: int, stop: int) -> None:
     mine.free = g.slots_own - g.used
     mine.stop = stop
     g.round += 1
-    wanted = g.round * g.workers
-    if fetch_add(g.barrier, int64(1)) + 1 == wanted:
+    everybody = g.round * g.workers
+    if fetch_add(g.barrier, int64(1)) + 1 == everybody:
         return
     begin = wall_ns(g)
     spins = 0
-    while load_acquire(g.barrier) < wanted:
+    while load_acquire(g.barrier) < everybody:
         spins += 1
         if spins > _SPINS:
             _sched_yield()
