@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import script_program as script
-from conftest import Bench
 from script_program import frame
+from scripted_networks import Bench
 
 from detour.base.errors import DetourError
 from detour.engine.buffers import Buffers, headroom

@@ -7,10 +7,10 @@ import random
 import threading
 
 import script_program as script
-from conftest import Bench
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from script_program import ScriptProgram, ScriptState, frame
+from scripted_networks import Bench
 
 from detour.engine.clock import RealTime, Virtual
 from tests.waiting import PATIENCE_S, until

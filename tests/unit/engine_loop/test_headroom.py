@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import pytest
 import script_program as script
-from conftest import Bench
 from script_program import frame
+from scripted_networks import Bench
 
 from detour.engine.buffers import Buffers, headroom
 

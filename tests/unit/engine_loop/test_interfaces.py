@@ -11,8 +11,8 @@ from itertools import count
 
 import pytest
 import script_program as script
-from conftest import Bench
 from script_program import frame
+from scripted_networks import Bench
 
 from detour.base.errors import DetourError
 from detour.engine import sockets

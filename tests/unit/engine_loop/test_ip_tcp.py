@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import IpPair
 from scapy.layers.inet import IP, TCP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
+from scripted_networks import IpPair
 
 from detour.base.errors import DetourError
 from detour.base.times import MS, US
