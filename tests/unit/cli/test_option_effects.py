@@ -84,7 +84,7 @@ NOT_FOR_A_TEST = {
     "--primary": "shell: needs p4runtime-shell, which is not installed for tests",
     "--source": "coverage: where P4 sources are that are not detour's",
     "--rounds": "bench linux: how often it is repeated",
-    "--turns": "bench lab: how often it is repeated",
+    "--turns": "bench lab and parallel: how often they are repeated",
     "--sets": "bench fors: size of its sample",
     "--speeds": "bench lab: what it measures",
 }
@@ -199,6 +199,21 @@ def test_an_option_changes_what_a_fabric_is_asked_for(command, option):
                 options.run(options)
     plain, changed = asked.calls
     assert changed != plain
+
+
+def test_threads_change_how_a_run_is_executed_and_nothing_else(capsys):
+    plain, threaded = (document(capsys, f"{INCAST}{option}") for option in ("", " --threads 3"))
+    assert plain == threaded
+    main([*INCAST.split(), "--threads", "3"])
+    assert "executed by 3 threads" in capsys.readouterr().out
+    assert main([*INCAST.split(), "--threads", "0"]) == 2
+
+
+def test_bench_sim_on_threads_and_without_memory(capsys):
+    numbers = document(capsys, "bench sim --k 4 --message 20000 --threads 2 --no-memory")
+    assert numbers["threads"] == 2
+    assert numbers["packet_hops"] > 0
+    assert "memory_bytes" not in numbers
 
 
 @pytest.mark.parametrize(
