@@ -7,7 +7,7 @@ and pods stay together. Ranges are cut anew from time to time so that each has t
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 import numpy as np
 
@@ -38,14 +38,14 @@ def shares(cost: Int64Array, workers: int) -> Int64Array:
 
 
 class Workers:
-    """As many threads as `memory` has globals for, the caller's among them."""
+    """As many threads as `memory` has globals for. The caller's waits, so that an interrupt reaches it at any time."""
 
     def __init__(self, memory: Memory, wiring: Wiring) -> None:
         self._memory, self._wiring = memory, wiring
         self.count = count = len(memory.globals)
         self.division: Division | None = None
         """how the fabric is divided, None: it is not, and one thread executes all"""
-        self._threads = ThreadPoolExecutor(count - 1, thread_name_prefix="loop")
+        self._threads = ThreadPoolExecutor(count, thread_name_prefix="loop")
         self._mails = zeros(2 * count * count * _MAILS, layout.MailRecord.dtype).reshape(-1, _MAILS)
         self._mailboxes = zeros(len(self._mails), layout.MailboxRecord.dtype)
         self._mailboxes["mails"] = self._mails.ctypes.data + np.arange(len(self._mails)) * self._mails.strides[0]
@@ -53,7 +53,8 @@ class Workers:
         self._progress = zeros(2 * count, layout.ProgressRecord.dtype)
         self._barrier = zeros(1, layout.ProgressRecord.dtype)
         self._stacks: list[list[int]] = []
-        self._assigned: tuple[int, Division | None] = (-1, None)
+        self._assigned: Division | None = None
+        self._settled = -1
         self._slices = 0
         memory.globals["worker"] = np.arange(count)
         for name in ("mailboxes", "progress", "barrier"):
@@ -78,20 +79,12 @@ class Workers:
         Raises:
             DetourError: there are no more packets.
         """
-        memory, size = self._memory, layout.LoopGlobals.dtype.itemsize
+        memory = self._memory
         address = memory.address  # with every entity in its node
-        self._assign((memory.settled, self.division))
+        self._assign(memory.settled)
         if self.division is None:
             return entry.run_slice(address, until, budget)
-        memory.g["workers"] = self.count
-        for name in _SHARED:
-            memory.globals[name][1:] = memory.g[name]
-        arguments = (until, budget * self.count)
-        others = [self._threads.submit(entry.run_slice, address + k * size, *arguments) for k in range(1, self.count)]
-        why = entry.run_slice(address, *arguments)
-        for other in others:
-            other.result()
-        memory.g["workers"] = 1
+        why = self._run_all(address, until, budget * self.count)
         if why == layout.POOL_EMPTY:
             raise DetourError(
                 f"the packet pool is used up ({int(memory.g['capacity'])} packets), or {_MAILS} packets have passed"
@@ -99,18 +92,41 @@ class Workers:
             )
         return why
 
-    def _assign(self, what: tuple[int, Division | None]) -> None:
+    def _run_all(self, address: int, until: int, budget: int) -> int:
+        """Lets all workers execute their parts, which ends for all at the same window; what all return."""
+        memory, size = self._memory, layout.LoopGlobals.dtype.itemsize
+        memory.g["workers"] = self.count
+        for name in _SHARED:
+            memory.globals[name][1:] = memory.g[name]
+        parts: list[Future[int]] = []
+
+        def begin() -> None:
+            while len(parts) < self.count:
+                worker = address + len(parts) * size
+                parts.append(self._threads.submit(entry.run_slice, worker, until, budget))
+
+        try:
+            begin()
+            return {part.result() for part in parts}.pop()
+        except BaseException:
+            memory.g["wake"] = 1
+            begin()  # those that have begun wait for the others
+            wait(parts)  # nobody may touch the tables before that
+            raise
+        finally:
+            memory.g["workers"] = 1
+
+    def _assign(self, settled: int) -> None:
         """Divides the nodes among the workers if they have changed, or from time to time."""
         self._slices += 1
         often = self._slices & (self._slices - 1) == 0 or self._slices % _OFTEN == 0
-        if what == self._assigned and not (often and self.division):
-            return
-        self._assigned = what
-        if self.division is None:
+        changed = settled != self._settled or self.division is not self._assigned
+        self._settled, self._assigned = settled, self.division
+        if self.division is not None and (changed or often):
+            self._cut(self.division)
+        elif changed:
             self._memory.table("channels")["mailbox"] = 0
             self._memory.g["node_begin"], self._memory.g["node_end"] = 0, self._memory.g["node_count"]
-        else:
-            self._cut(self.division)
 
     def _cut(self, division: Division) -> None:
         memory = self._memory
