@@ -56,8 +56,8 @@ def learning(seed: int) -> tuple[list[tuple[int, int, bytes]], list[tuple[int, i
             network.inject((1, source), frame, time_ps=rng.randrange(500 * US))
         told = 0
         while network.run_to_event(MS) < MS:
-            assert network.told == told + 1
-            told = network.told
+            assert network.notified == told + 1
+            told = network.notified
             found = stream.next().digest
             at, (source,) = found.timestamp, found.data
             address, port = (int.from_bytes(member.bitstring, "big") for member in source.struct.members)
