@@ -8,7 +8,7 @@ or as `FILE.py:NAME` (`base.plugins`). The verifier says whether its routes lead
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from detour.base import plugins
@@ -40,17 +40,6 @@ def plan(topology: Topology, policy: Policy | None = None, failures: Failures = 
         for switch in topology.switches
         if switch.index not in down
     }
-
-
-def plan_each(planner: EntryPlanner, topology: Topology, policy: Policy) -> Iterator[tuple[Switch, list[Entity]]]:
-    """Every switch of an intact topology with its entities, of which a large fabric has millions: where the planner is
-    `plan`, those of a switch are made when it is its turn. Raises `DetourError` as `plan` does."""
-    if planner is not plan:
-        planned = planner(topology, policy, NONE)
-        yield from ((switch, planned[switch.device_id]) for switch in topology.switches)
-        return
-    check_routing(topology, policy)
-    yield from ((switch, plan_switch(topology, policy, NONE, switch)) for switch in topology.switches)
 
 
 def plan_switch(topology: Topology, policy: Policy, failures: Failures, switch: Switch) -> list[Entity]:

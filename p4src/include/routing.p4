@@ -29,7 +29,7 @@ control Spread(inout headers_t hdr, inout metadata_t meta) {
 control Router(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
     direct_counter(CounterType.packets_and_bytes) route_counter;
     @max_group_size(64)
-    action_selector(HashAlgorithm.crc16, 65536, 16) route_selector;
+    action_selector(HashAlgorithm.crc16, 16384, 16) route_selector;
 
     action forward(port_t port) {
         std.egress_spec = port;

@@ -16,7 +16,7 @@ it does takes no virtual time. Everything random derives from `RunSettings.seed`
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -31,8 +31,8 @@ from detour.base.errors import DetourError
 from detour.base.p4build import BUILD
 from detour.base.progress import Progress, silent
 from detour.control import schema
-from detour.control.entries import Entity, Plan, difference
-from detour.control.planner import plan_each, planner
+from detour.control.entries import Plan, difference
+from detour.control.planner import planner
 from detour.control.routes.adaptive import group_links
 from detour.control.routes.hashes import DETOUR_BIT, PATHS, probe_ports
 from detour.engine.clock import Virtual
@@ -60,7 +60,6 @@ from detour.hosts.verbs import Device, PathChoice, Transport
 from detour.hosts.verbs.bulk import Flows, connect_many, path_packets, post_many
 from detour.topo import Topology
 from detour.topo.failures import NONE, Failures
-from detour.topo.topology import Switch
 
 if TYPE_CHECKING:  # see `backends.base`
     from detour.fabric.backends.serving import Serving
@@ -174,18 +173,19 @@ class VirtualFabric(NetworkFabric):
     # -- building ---------------------------------------------------------------------------------------
 
     def _add_switches(self) -> None:
-        policy, seed = self.scheme.policy, self.settings.seed
-        planned: Iterable[tuple[Switch, list[Entity]]] = plan_each(planner(self.scheme.planner), self.topology, policy)
-        if self._own is None:
-            code = program(policy.program)
-        else:
-            planned = list(planned)
-            code = self._checked(self._own, policy.program, {switch.device_id: held for switch, held in planned})
-        for switch, held in planned:
+        (name, entities), seed = self._plan(), self.settings.seed
+        code = program(name) if self._own is None else self._checked(self._own, name, entities)
+        for switch in self.topology.switches:
             # Switches that share a register must not run apart from each other.
             domain = switch.group if self.scheme.routing in _SHARING else -1
+            held = entities[switch.device_id]
             state = install(self.network, switch, code, held, priorities=PRIORITIES, seed=seed, domain=domain)
             self._states[switch.device_id] = state
+
+    def _plan(self) -> tuple[str, Plan]:
+        """The P4 program of all switches, and their entries."""
+        policy = self.scheme.policy
+        return policy.program, planner(self.scheme.planner)(self.topology, policy, NONE)
 
     @staticmethod
     def _checked(own: OwnProgram, name: str, entities: Plan) -> Program:
