@@ -9,6 +9,8 @@ from detour.base.override import Scoped
 
 THREADS = Scoped(0)
 """threads of a run in virtual time; 0: as many as there are processors, if it is large enough"""
+PROCESSES = Scoped(1)
+"""processes with such runs that share the processors"""
 _SWITCHES_OF_A_THREAD = 8
 """with fewer the threads wait for each other longer than they work"""
 
@@ -20,4 +22,4 @@ def cores() -> int:
 
 def threads_for(switches: int) -> int:
     """How many threads a run with so many switches has."""
-    return THREADS.value or max(1, min(cores(), switches // _SWITCHES_OF_A_THREAD))
+    return THREADS.value or max(1, min(cores() // PROCESSES.value, switches // _SWITCHES_OF_A_THREAD))

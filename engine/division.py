@@ -86,7 +86,7 @@ def _division(count: int, joined: Iterable[tuple[int, int]], ends: Int64Array, d
 def _check_registers(switches: Iterable[WiredSwitch], of_switch: Int64Array) -> None:
     owners: dict[int, WiredSwitch] = {}
     for switch in switches:
-        for name, register in ({} if switch.state is None else getattr(switch.state, "registers", {})).items():
+        for name, register in getattr(switch.state, "registers", {}).items():
             owner = owners.setdefault(register.memory.ctypes.data, switch)
             if of_switch[owner.index] != of_switch[switch.index]:
                 raise DetourError(

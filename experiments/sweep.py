@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from typing import Any, Generic, TypeVar
 
-from detour.base.cores import THREADS, cores
+from detour.base.cores import PROCESSES, THREADS
 from detour.base.errors import DetourError
 from detour.experiments.store import Store
 
@@ -103,9 +103,9 @@ _RAY_TIMEOUT_S = 5.0
 Finished = tuple[P, Any, FailedPoint[P] | None, float]
 
 
-def _serve(connection: Connection, worker: str, threads: int) -> None:
-    """A worker process: points in, results out, until the other end closes. `threads`: of each run."""
-    THREADS.value = threads
+def _serve(connection: Connection, worker: str, processes: int) -> None:
+    """A worker process: points in, results out, until the other end closes. `processes`: how many there are."""
+    PROCESSES.value = processes
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     function = resolve(worker)
     while True:
@@ -124,10 +124,10 @@ def _serve(connection: Connection, worker: str, threads: int) -> None:
 class _Worker(Generic[P]):
     """One process and the point that it works on."""
 
-    def __init__(self, worker: str, threads: int) -> None:
+    def __init__(self, worker: str, processes: int) -> None:
         context = multiprocessing.get_context("spawn")  # threads of the parent must not be forked
         self.connection, theirs = context.Pipe()
-        self.process = context.Process(target=_serve, args=(theirs, worker, threads), daemon=True)
+        self.process = context.Process(target=_serve, args=(theirs, worker, processes), daemon=True)
         self.process.start()
         theirs.close()
         self.point: P | None = None
@@ -155,13 +155,12 @@ class _Worker(Generic[P]):
 
 def _on_processes(points: list[P], worker: str, processes: int) -> Iterator[Finished[P]]:
     waiting, most = deque(points), min(processes, len(points))
-    threads = max(1, cores() // max(most, 1))
     workers: list[_Worker[P]] = []
     try:
         while waiting or any(one.point is not None for one in workers):
             workers = [one for one in workers if one.process.is_alive() or one.point is not None]
             while waiting and len(workers) < most:
-                workers.append(_Worker(worker, threads))
+                workers.append(_Worker(worker, most))
             for one in workers:
                 if one.point is None and waiting:
                     try:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from detour.base.cores import THREADS, cores
+from detour.base.cores import PROCESSES
 from detour.cli import output
 from detour.engine.compiler.covering import Collector
 from detour.engine.coverage.document import CoverageDocument, document_of
@@ -60,7 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if workers := os.environ.get("PYTEST_XDIST_WORKER_COUNT"):
-        THREADS.value = max(1, cores() // int(workers))
+        PROCESSES.value = int(workers)
     if (file := config.getoption("--coverage")) is not None and "PYTEST_XDIST_WORKER" not in os.environ:
         for part in _coverage_of_workers(file):
             part.unlink()

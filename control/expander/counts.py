@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 
 from detour.base.arrays import Bools1, FloatArray, Floats2, Int64Array, Int64s1, Int64s2
+from detour.base.cores import cores
 from detour.control.expander.enumeration import FREE, native
 from detour.control.expander.routes import ExpanderRoutes, SourcesProgress
 from detour.control.native import EXPANDER
@@ -146,7 +146,7 @@ def examined(routes: ExpanderRoutes, report: SourcesProgress | None = None) -> E
         return float(_examined_of(routes, mine, longest[mine], taken[mine], every, admitted).sum())
 
     total = 0.0
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
+    with ThreadPoolExecutor(cores()) as threads:
         for i, counted in enumerate(threads.map(of_source, range(sources.size))):
             total += counted
             if report:

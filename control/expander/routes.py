@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import csv
 import math
-import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from detour.base.arrays import Bools1, Int32Array, Int64Array, Int64s1, UInt8Array, UInt8s1, UInt8s2
+from detour.base.cores import cores
 from detour.base.errors import DetourError
 from detour.base.files import new_text
 from detour.control.expander import enumeration
@@ -201,14 +201,14 @@ def compute(
     computed = pairs[pairs[:, 0] < pairs[:, 1]] if both_directions else pairs
     sources = np.unique(computed[:, 0]).astype(np.int64)
     ch = enumeration.native(network.channels)
-    cores = len(os.sched_getaffinity(0))
+    processors = cores()
     # Small enough for memory, and so many that no core is left without.
-    per_chunk = max(1, min(_CHUNK_ROWS // (policy.k * network.size), sources.size // (4 * cores)))
+    per_chunk = max(1, min(_CHUNK_ROWS // (policy.k * network.size), sources.size // (4 * processors)))
     chunks = [sources[begin : begin + per_chunk] for begin in range(0, sources.size, per_chunk)]
     parts, counts, done = [], np.zeros((network.size, network.size), np.int32), 0
     if report:
         report(0, sources.size)
-    with ThreadPoolExecutor(cores) as threads:
+    with ThreadPoolExecutor(processors) as threads:
         for some, part in zip(
             chunks, threads.map(lambda some: _chunk(some, computed, policy, ch), chunks), strict=True
         ):

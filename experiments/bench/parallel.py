@@ -41,6 +41,7 @@ _D3_CONNECTIONS = 16_896
 _D3_PS = 200 * US
 _WORKERS = (2, 4, 8, 16, 64)
 _GOALS = {2: 1.8, 4: 3.2, 16: 10.0}
+_TABLES = ("host", "qp", "slot", "arrival", "wqe", "candidate", "cqe", "late", "region")
 _OF_PROCESS = ("pd", "cc_row", "path_row")
 """fields of QPs that are addresses, or numbered throughout a process"""
 
@@ -100,17 +101,28 @@ class ParallelLoad:
         return time.perf_counter() - begin
 
 
-def digest(fabric: VirtualFabric) -> str:
-    """Of everything that a run leaves behind."""
-    total = hashlib.sha256(str(fabric.network.loop_stats()["events"]).encode())
-    for name in ("host", "qp", "slot", "arrival", "wqe", "candidate", "cqe", "late", "region"):
+def state_of(fabric: VirtualFabric) -> dict[str, np.ndarray]:
+    """All that a run leaves behind, by name: tables of hosts, counters of the loop, ports, switches and hosts, counters
+    and registers of P4 programs."""
+    network = fabric.network
+    state = {"events": np.array(network.loop_stats()["events"]), "now": np.array(fabric.now_ps)}
+    for name in _TABLES:
         table = getattr(fabric.hs, name)
-        for field in table.dtype.names:
-            if field not in _OF_PROCESS:
-                total.update(np.ascontiguousarray(table[field]).tobytes())
-    for stats in (fabric.network.port_stats(), fabric.network.switch_stats(), fabric.network.host_stats()):
-        for column in stats.values():
-            total.update(np.ascontiguousarray(column).tobytes())
+        state |= {f"{name}.{field}": table[field].copy() for field in table.dtype.names if field not in _OF_PROCESS}
+    for kind in ("port", "switch", "host"):
+        columns = getattr(network, f"{kind}_stats")()
+        state |= {f"{kind} {name}": np.array(column) for name, column in columns.items()}
+    for device, switch in fabric.states.items():
+        state |= {f"{device} {name}": counter.values.copy() for name, counter in switch.counters.items()}
+        state |= {f"{device} {name}": register.memory.copy() for name, register in switch.registers.items()}
+    return state
+
+
+def digest(fabric: VirtualFabric) -> str:
+    """Of `state_of`."""
+    total = hashlib.sha256()
+    for column in state_of(fabric).values():
+        total.update(column.tobytes())
     return total.hexdigest()
 
 

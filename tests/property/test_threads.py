@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from detour.base.errors import DetourError
+from detour.experiments.bench.parallel import state_of
 from detour.fabric.backends.virtual import scheme as schemes
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.backends.virtual.scheme import LinkSettings, RunSettings
@@ -18,9 +19,6 @@ from detour.topo import parse_topology
 from detour.topo.failures import Failure
 
 US, MS = 10**6, 10**9
-_TABLES = ("host", "qp", "slot", "arrival", "wqe", "candidate", "cqe", "late", "region", "memory")
-_OF_PROCESS = ("pd", "cc_row", "path_row")
-"""addresses, and what is numbered throughout a process"""
 
 
 @dataclass(frozen=True)
@@ -73,22 +71,7 @@ def _results(case: Case, threads: int, divided: bool = True) -> tuple[dict[str, 
         for until in (20 * US + 1, 21 * US, 300 * US):
             fabric.run(until)
         used = fabric.network.threads
-        return _state(fabric), used
-
-
-def _state(fabric: VirtualFabric) -> dict[str, np.ndarray]:
-    state = {"events": np.array(fabric.network.loop_stats()["events"]), "now": np.array(fabric.now_ps)}
-    for name in _TABLES:
-        table = getattr(fabric.hs, name)
-        for field in table.dtype.names or ():
-            if field not in _OF_PROCESS:
-                state[f"{name}.{field}"] = table[field].copy()
-    for stats in (fabric.network.port_stats(), fabric.network.switch_stats(), fabric.network.host_stats()):
-        state |= {f"{len(state)} {name}": np.array(column) for name, column in stats.items()}
-    for device, switch in fabric.states.items():
-        state |= {f"{device} {name}": counter.values.copy() for name, counter in switch.counters.items()}
-        state |= {f"{device} {name}": register.memory.copy() for name, register in switch.registers.items()}
-    return state
+        return state_of(fabric), used
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
