@@ -98,11 +98,11 @@ def run(entries: int = ENTRIES, batch: int = BATCH, progress: Progress = silent)
     info = read_p4info(BUILD / "bench_tables.p4info.txtpb")
     config = (BUILD / "bench_tables.json").read_bytes()
     points = []
-    with Switches("engine", {_DEVICE: {}}) as switches, Client(switches.target(_DEVICE).address, _DEVICE) as client:
-        for process in switches.process_ids():
-            core = {max(os.sched_getaffinity(0))}
-            for thread in os.listdir(f"/proc/{process}/task"):
-                os.sched_setaffinity(int(thread), core)
+    core = {max(os.sched_getaffinity(0))}
+    with (
+        Switches("engine", {_DEVICE: {}}, core) as switches,
+        Client(switches.target(_DEVICE).address, _DEVICE) as client,
+    ):
         client.set_pipeline(client.pipeline(info, config))
         for kind in PORTS:
             points.append(_measure(client, info, kind, entries, batch))

@@ -7,14 +7,14 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import json
+import os
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Any, Literal
 
@@ -94,11 +94,11 @@ def no_bmv2() -> str:
 class Switches:
     """Running switches of a kind, one process each; a context manager. `ports`: device id -> port -> interface.
 
-    They run in the caller's network namespace; P4Runtime is served on UNIX sockets.
+    They run in the caller's network namespace, with `cores` if these are given; P4Runtime is served on UNIX sockets.
     """
 
-    def __init__(self, kind: Kind, ports: Mapping[int, Mapping[int, str]]) -> None:
-        self._kind = kind
+    def __init__(self, kind: Kind, ports: Mapping[int, Mapping[int, str]], cores: Set[int] = frozenset()) -> None:
+        self._kind, self._cores = kind, cores
         self._folder = Path(tempfile.mkdtemp(prefix="detour-bench-"))
         self._processes = {device: self._start(device, mine) for device, mine in ports.items()}
         try:
@@ -125,13 +125,15 @@ class Switches:
             command += ["-i", f"{port}@{interface}"]
         command += ["--", "--grpc-server-addr", f"unix:{self._folder}/{device}"]
         command += ["--cpu-port", str(phv.CPU_PORT), "--priority-queues", str(_PRIORITIES)]
-        dies = partial(ctypes.CDLL(None).prctl, _PR_SET_PDEATHSIG, signal.SIGKILL)  # when this process does
-        with (self._folder / f"{device}.log").open("wb") as log:
-            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=dies)
+        prctl = ctypes.CDLL(None).prctl
 
-    def process_ids(self) -> list[int]:
-        """The processes."""
-        return [process.pid for process in self._processes.values()]
+        def prepare() -> None:
+            prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # when this process dies
+            if self._cores:
+                os.sched_setaffinity(0, self._cores)  # before it starts, as threads that it will have inherit it
+
+        with (self._folder / f"{device}.log").open("wb") as log:
+            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=prepare)
 
     def provision(self, plan: Plan) -> None:
         """Pushes fabric.p4 and writes the entries of a plan."""
