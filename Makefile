@@ -17,7 +17,7 @@ PINS := requirements/ci.txt
 PYTEST_ARGS ?= -n auto --dist loadfile
 FAST_TESTS := tests/unit/topo tests/unit/expander tests/unit/test_layout.py tests/unit/test_names.py
 
-.PHONY: run test check native venv tools lint wheel docs p4 coverage rivals results fuzz pins clean
+.PHONY: run test check fast native venv tools lint wheel docs p4 coverage rivals results fuzz pins clean
 
 run: venv
 	@$(VENV)/bin/detour demo --target $(TARGET)
@@ -29,8 +29,11 @@ test: native
 native: tools
 	@$(VENV)/bin/detour warm
 
-# Lint and the fast unit tests.
-check: lint native
+# Lint and the fast unit tests, side by side.
+check: native
+	@$(MAKE) --jobs --output-sync lint fast
+
+fast:
 	@$(VENV)/bin/python -m pytest -q $(PYTEST_ARGS) -m "not slow" $(FAST_TESTS)
 
 venv: $(READY)
