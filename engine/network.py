@@ -400,7 +400,8 @@ class Network:
         window_ps = self._latest_division().lookahead_ps if possible else 0
         if window_ps != self._lookahead_ps:
             self._lookahead_ps = window_ps
-            self.call(lambda: self._memory.divide(self._nodes_of_entities if window_ps else None, window_ps))
+            nodes_of = self._nodes_of_entities if window_ps else None
+            self.call(lambda: self._memory.divide(nodes_of, window_ps, self._division.side))
         if self._workers is not None:
             self._workers.division = self._division if window_ps and not self._covered else None
 

@@ -149,7 +149,7 @@ def deliver(g: LoopGlobals, index: int, slot: int, arrival: int) -> None:
 @inner(forceinline=True)
 def _set_out(g: LoopGlobals, index: int, slot: int, arrival: int) -> None:
     """The same, or the frame is mailed to the worker that executes the other end."""
-    if g.window_end <= arrival < g.first_arrival:
+    if g.known_until <= arrival < g.first_arrival:
         g.first_arrival = arrival
     worker = channel_at(g.channels, index).mailbox
     if worker != 0:

@@ -140,9 +140,10 @@ class LoopGlobals(NativeRecord, lines=True):
     backlog: Int64; polled_ns: Int64; held: Int64
     # links
     overhead_bytes: Int64
-    # windows (`windows`): the end of this one, and when the first of the frames arrives that were sent in it and arrive
-    # later; which nodes are this worker's
-    window_end: Int64; first_arrival: Int64; node_begin: Int64; node_end: Int64
+    # windows (`windows`): 2 if nodes of two sides take turns, else 1; up to when those have run that are sent frames,
+    # and when the first one arrives that was sent in this window; which nodes of each side are this worker's
+    sides: Int64; known_until: Int64; first_arrival: Int64
+    begin_0: Int64; end_0: Int64; begin_1: Int64; end_1: Int64
     measured: Int64  # whether nodes' time is
     # workers (`mail`): which one this is, of how many; their tables; slots of its own
     worker: Int64; workers: Int64; progress: Int64; mailboxes: Int64; barrier: Int64
@@ -166,14 +167,15 @@ class SlotRecord(NativeRecord):
 class NodeRecord(NativeRecord, lines=True):
     """A heap of its own: `pending` entries of the table `heap` from `first` on, whose `who` is a `heap.tie`."""
 
-    first: Int64; pending: Int64
+    first: Int64; pending: Int64; side: Int64
     events: Int64; cost_ns: Int64  # executed so far in windows, and the time that took if it is measured
 
 
 class ProgressRecord(NativeRecord, lines=True):
     """What a worker says at a barrier; there are two of each, since one may be written while the other is read."""
 
-    next_time: Int64  # of the first event of its nodes, or when the first frame arrives that it has sent
+    next_time: Int64  # of the first event of its nodes whose turn it is, or when the first frame arrives that it has sent
+    other_time: Int64  # of its other nodes
     events: Int64  # executed in this slice
     free: Int64  # slots that it could take
     stop: Int64  # 1: Python asks for the loop; 2: this worker has no more packets

@@ -71,6 +71,7 @@ class Memory:
         `workers`: threads that may execute the loop, each with globals of its own."""
         self.globals = zeros(workers, layout.LoopGlobals.dtype)
         self._nodes_of: NodesOf | None = None
+        self._side = np.zeros(0, np.int64)
         self._settled = False
         self.settled = 0
         """how often entities have been given new places"""
@@ -96,11 +97,12 @@ class Memory:
             self._settle()
         return self.globals.ctypes.data
 
-    def divide(self, nodes_of: NodesOf | None, lookahead_ps: int) -> None:
+    def divide(self, nodes_of: NodesOf | None, lookahead_ps: int, side: np.ndarray) -> None:
         """Divides the entities into nodes, which nothing crosses in less than `lookahead_ps`; `None`: one node.
 
-        `nodes_of` gives the node of every entity; it is asked again when entities were added."""
-        self._nodes_of = nodes_of
+        `nodes_of` gives the node of every entity; it is asked again when entities were added. `side` (nodes,): which
+        nodes take turns with each other (0 and 1), if there are two kinds."""
+        self._nodes_of, self._side = nodes_of, side
         self.g["lookahead_ps"] = lookahead_ps
         self._settled = False
 
@@ -127,7 +129,9 @@ class Memory:
         position = np.arange(len(events)) - starts[node_of]
         heap[nodes["first"][node_of] + position] = events
         entities["position"][whose] = position
-        self.g["node_count"] = self.g["node_end"] = len(sizes)
+        nodes["side"] = self._side if len(self._side) == len(sizes) else 0
+        self.g["sides"] = 1 + nodes["side"].max()
+        self.g["node_count"] = self.g["end_0"] = self.g["end_1"] = len(sizes)
         self._settled = True
         self.settled += 1
 
