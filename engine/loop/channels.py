@@ -76,7 +76,7 @@ def insert(g: LoopGlobals, index: int, slot: int, time: int) -> None:
     slot_at(g.slots, before).next = slot
 
 
-@inner()
+@inner(forceinline=True)
 def pop(g: LoopGlobals, index: int) -> int:
     """Takes the first frame off a channel and sets the channel's event to the next one."""
     channel = channel_at(g.channels, index)
@@ -185,7 +185,7 @@ def send(g: LoopGlobals, index: int, slot: int) -> int:
     return send_at(g, index, slot, g.now)
 
 
-@inner()
+@inner(forceinline=True)
 def send_at(g: LoopGlobals, index: int, slot: int, begin: int) -> int:
     """The same with a frame that begins to leave now or later, after those before it.
 

@@ -13,15 +13,15 @@ So they are if nodes are divided among workers, each of which is a thread with g
 from __future__ import annotations
 
 from detour.base.jit import inner, int64
-from detour.engine.loop import channels, heap, mail, nic, pool, prefetch, switch
+from detour.engine.loop import channels, heap, mail, nic, pfc, pool, prefetch, switch
 from detour.engine.loop.layout import (
     BUDGET,
+    CLASS_PFC,
     DRAIN,
     MAX_TIME,
     ON_CHANNEL,
     ON_NIC,
     ON_PORT,
-    ON_TIMER,
     POOL_EMPTY,
     REACHED,
     TO_HOST,
@@ -50,23 +50,36 @@ _AHEAD = 8
 """mail whose slots are asked for before it is taken in"""
 
 
-@inner()
-def _channel_event(g: LoopGlobals, index: int) -> None:
-    """The first frame of a channel arrives."""
+@inner(forceinline=True)
+def _channel_event(g: LoopGlobals, index: int) -> int:
+    """The first frame of a channel arrives. Returns the port that may send now, -1: none."""
     slot = channels.pop(g, index)
     channel = channel_at(g.channels, index)
-    if channel.kind == TO_PORT:
-        switch.arrive(g, channel.index, slot, slot_at(g.slots, slot).port)
-    elif channel.kind == TO_HOST:
-        nic.arrive(g, channel.index, slot)
-    elif channel.kind == TO_INPUT:
-        switch.run_ingress(g, channel.index, slot)
-    elif channel.kind == TO_INGRESS:
-        if channel.up != 0:
-            switch.arrive(g, slot_at(g.slots, slot).port, slot, _NO_CLASS)
+    kind, where, traffic_class = channel.kind, channel.index, _NO_CLASS
+    if kind == TO_HOST:
+        nic.arrive(g, where, slot)
+        return -1
+    if kind > TO_INPUT and (kind != TO_INGRESS or channel.up == 0):
+        _leave(g, index, slot)
+        return -1
+    if kind != TO_INPUT:
+        if kind == TO_PORT:
+            traffic_class = slot_at(g.slots, slot).port
         else:
-            channel.cut += 1
-            pool.give_back(g, slot)
+            where = slot_at(g.slots, slot).port
+        if traffic_class == CLASS_PFC:
+            pfc.receive(g, where, slot)
+            return where
+        where = switch.arrive(g, where, slot, traffic_class)
+    return switch.run_ingress(g, where, slot) if where >= 0 else -1
+
+
+@inner()
+def _leave(g: LoopGlobals, index: int, slot: int) -> None:
+    channel = channel_at(g.channels, index)
+    if channel.kind == TO_INGRESS:
+        channel.cut += 1
+        pool.give_back(g, slot)
     else:
         channels.leave(g, index, slot)
 
@@ -79,19 +92,18 @@ def step(g: LoopGlobals, node: int) -> None:
     g.events += 1
     who = heap.entity_of(top.who)
     entity = entity_at(g.entities, who)
-    kind = entity.kind
-    index = int64(entity.index)
+    kind, stamp = entity.kind, entity.stamp
+    port = index = int64(entity.index)
     if kind == ON_CHANNEL:
-        _channel_event(g, index)
-        return
-    # Most events schedule the next one of their entity. That moves this one down; taking it out first would sift twice.
-    stamp = entity.stamp
-    if kind == ON_PORT:
-        switch.serve(g, index)
+        port = _channel_event(g, index)
+    if kind <= ON_PORT:
+        if port >= 0:
+            switch.serve(g, port)
     elif kind == ON_NIC:
         nic.serve(g, index)
-    elif kind == ON_TIMER:
+    else:
         nic.timer(g, index)
+    # Most events schedule the next one of their entity. That moves this one down; taking it out first would sift twice.
     if entity.stamp == stamp:
         heap.cancel(g, who)
 
