@@ -42,7 +42,7 @@ def write_prefetch(program: CompilationUnit) -> None:
         if table.key:
             slot = own.tables[table.name]
             (_hash_table if table.match_type == "exact" else _filters)(ctx, table, slot)
-            first = _FIRST_BYTES if table.match_type == "lpm" else 8 * record_words(table)
+            first = 16*_LINE if table.match_type == "lpm" else 8 * record_words(table)
             _region(ctx, ctx.slot(slot + slots.RECORDS), const(64, first))
     for first in own.profiles.values():
         for offset in (slots.MEMBERS, slots.PROFILE_GROUPS, slots.GROUP_MEMBERS):
@@ -106,7 +106,7 @@ def _filters(ctx: FunctionContext, table: TableIr, slot: int) -> None:
         ctx.when(f.compare("ne", mask, const(64, slots.BLOCK_MASK)), partial(_filter, ctx, row, mask))
         if table.match_type == "lpm":
             size = f.op("mul", f.op("add", mask, const(64, 1)), const(64, 8 * (slots.HASH_HEAD + layout.words)))
-            short = f.compare("ule", size, const(64, _FIRST_BYTES))
+            short = f.op("and", f.compare("ule", size, const(64, _FIRST_BYTES)), f.compare("eq", i, f.op("sub", count, const(64, 1))))
             _region(ctx, f.load_pointer(row), f.select(short, size, const(64, 0)))
 
     loop(f, few, ask)
