@@ -23,7 +23,8 @@ _MAILS = 1 << 15
 _OFTEN = 64
 """slices after which nodes are divided anew"""
 _OWN = (
-    *("worker", "slots_own", "fresh", "capacity", "free", "used", "used_peak", "pool_drops", "phv_free", "phv_fresh"),
+    *("worker", "slots_own", "fresh", "slots_end", "free", "used", "used_peak", "pool_drops"),
+    *("phv_fresh", "phvs_end", "phv_free"),
     *("events", "scratch", "system", "begin_0", "end_0", "begin_1", "end_1"),
     *("known_until", "first_arrival", "round", "waited_ns"),
 )
@@ -88,7 +89,7 @@ class Workers:
         why = self._run_all(address, until, budget * self.count)
         if why == layout.POOL_EMPTY:
             raise DetourError(
-                f"the packet pool is used up ({int(memory.g['capacity'])} packets), or {_MAILS} packets have passed"
+                f"the packet pool is used up ({int(memory.g['slots_own'])} packets), or {_MAILS} packets have passed"
                 " from thread to thread in a window: use a larger pool, or one thread"
             )
         return why

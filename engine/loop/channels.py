@@ -174,7 +174,7 @@ def _inject_faults(g: LoopGlobals, index: int, slot: int, arrival: int) -> bool:
             _set_out(g, index, copy, arrival)
     if channel.corrupt > 0 and _draw(channel) < channel.corrupt and frame.length > 0:
         channel.corrupted += 1
-        where = g.bytes + frame.start + _draw(channel) % frame.length
+        where = g.slots + frame.start + _draw(channel) % frame.length
         store8(where, load8(where) ^ (1 << (_draw(channel) & 7)))
     return True
 
@@ -231,4 +231,4 @@ def leave(g: LoopGlobals, index: int, slot: int) -> None:
 @inner()
 def _log_frame(g: LoopGlobals, kind: int, port: int, slot: int) -> bool:
     frame = slot_at(g.slots, slot)
-    return log_upcall(g, kind, port, _NO_DETAIL, g.bytes + frame.start, frame.length, frame.wire)
+    return log_upcall(g, kind, port, _NO_DETAIL, g.slots + frame.start, frame.length, frame.wire)

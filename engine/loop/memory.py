@@ -144,29 +144,29 @@ class Memory:
         headroom, growth = (SPARE_BYTES, SPARE_BYTES) if elided else (HEADROOM, GROWTH_BYTES)
         stride = _aligned(headroom + frame_bytes + growth)
         # A generous pool costs nothing: what is never used is never touched.
-        first = self._divide_pool(packets)
-        self._install("slots", zeros(first, layout.SlotRecord.dtype))
-        self.bytes = zeros(first * stride)
-        self._install("bytes", self.bytes)
+        lines = stride // layout.SlotRecord.dtype.itemsize + 1
+        self._packets = self._divide_pool(packets, lines)
+        self._install("slots", zeros(self._packets * lines, layout.SlotRecord.dtype))
         self.globals["frame_bytes"] = frame_bytes
         self.globals["byte_stride"] = stride
         self.globals["headroom"] = headroom
         self.globals["stored"] = frame_bytes
         self.reserve_phv(_PHV_BYTES)
 
-    def _divide_pool(self, packets: int) -> int:
-        """Gives every worker slots of its own, the first one `packets`; returns how many there are.
+    def _divide_pool(self, packets: int, lines: int) -> int:
+        """Gives every worker slots of its own, the first one `packets`, and as many PHVs; returns how many there are.
 
         One more of each belongs to nobody: its PHV is scratch (`pool.scratch_phv`)."""
         first, own = 0, packets
         for g in self.globals:
-            g["fresh"] = g["phv_fresh"] = first
-            g["capacity"] = first + own
+            g["slot_lines"] = lines
+            g["fresh"], g["phv_fresh"] = first * lines, first
+            g["slots_end"], g["phvs_end"] = (first + own) * lines, first + own
             g["slots_own"] = own
             g["free"] = g["phv_free"] = -1
             first += own + 1
             own = g["slots_share"] = max(2 * packets // len(self.globals), _LEAST_SLOTS)
-        self._pool_begins = self.globals["fresh"].copy()
+        self._pool_begins = self.globals["phv_fresh"].copy()
         return first
 
     def _make_buffers(self) -> None:
@@ -184,7 +184,7 @@ class Memory:
         stride = _aligned(size) | _LINE
         if stride <= old_stride:
             return
-        array = zeros(len(self._tables["slots"]) * stride).reshape(-1, stride)
+        array = zeros(self._packets * stride).reshape(-1, stride)
         for begin, g in zip(self._pool_begins, self.globals, strict=True):
             if end := int(g["phv_fresh"]) - begin:
                 used = slice(begin, begin + end)
@@ -195,13 +195,11 @@ class Memory:
     def expect(self, packets: int) -> None:
         """So many packets will be under way at once: their memory is asked for now, not in the midst of a run."""
         share = packets // len(self.globals)
-        for begin in self._pool_begins:
-            for table, size in (
-                (self._tables["slots"].view(np.uint8), layout.SlotRecord.dtype.itemsize),
-                (self.bytes, int(self.g["byte_stride"])),
-                (self._tables["phvs"], int(self.g["phv_stride"])),
-            ):
-                pages.populate(table[begin * size :], share * size)
+        for name in ("slots", "phvs"):
+            memory = self._tables[name].view(np.uint8)
+            size = len(memory) // self._packets
+            for begin in self._pool_begins:
+                pages.populate(memory[begin * size :], share * size)
 
     def count(self, name: str) -> int:
         """Number of rows in use."""

@@ -380,7 +380,7 @@ def _deparse(g: LoopGlobals, switch: SwitchRecord, slot_index: int) -> bool:
     std = phv_at(phv, 0)
     payload = frame.start + std.payload_offset
     payload_length = frame.length - std.payload_offset
-    length = call5(switch.deparse, switch.state, phv, g.scratch, g.bytes + payload, payload_length)
+    length = call5(switch.deparse, switch.state, phv, g.scratch, g.slots + payload, payload_length)
     if std.error != 0:
         switch.faults += 1
         pool.give_back(g, slot_index)
