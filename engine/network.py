@@ -447,6 +447,11 @@ class Network:
         return self._lookahead_ps
 
     @property
+    def node_sides(self) -> Int64Array:
+        """(nodes,) which of them take turns with each other (`division.Division`)."""
+        return self._division.side
+
+    @property
     def next_event_ps(self) -> int:
         """When the next event is due, `MAX_TIME` if there is none."""
         memory = self._memory
