@@ -198,7 +198,7 @@ def put_frame(globals_: int, index: int, port: int, time: int, frame: int, size:
     slot.length = size
     slot.wire = size
     slot.port = port
-    move_bytes(g.bytes + slot.start, frame, size)
+    move_bytes(g.slots + slot.start, frame, size)
     channels.insert(g, index, new, time)
     return True
 
@@ -221,7 +221,7 @@ def put_frames(
         slot.length = min(stored, size)
         slot.wire = size
         slot.port = port
-        move_bytes(g.bytes + slot.start, frames + number * stored, slot.length)
+        move_bytes(g.slots + slot.start, frames + number * stored, slot.length)
         channels.insert(g, index, new, load64(times + 8 * number))
     return count
 
