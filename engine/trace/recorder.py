@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Container, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from detour.base.arrays import Int64Array
+from detour.base.garbage import no_collection
 from detour.engine.compiler.covering import COLLECTOR
 from detour.engine.compiler.program import Program
 from detour.engine.compiler.slots import TRACE_CONTROL, TRACED_COVERAGE
@@ -136,7 +135,7 @@ class Recorder:
         outcome; it gets it when the packet goes on, by a later call."""
         taken = self._network.call(self._take)
         assert self._records is not None
-        with _no_collection():
+        with no_collection():
             self._built.add(self._records.executions(taken))
         return self._built.visits
 
@@ -149,7 +148,7 @@ class Recorder:
         reader of its switch."""
         taken = self._network.call(self.ring.take)
         assert self._records is not None
-        with _no_collection():
+        with no_collection():
             return [(run, self._readers[run.switch]) for run in self._records.executions(taken)]
 
     def finish(self, why: str | None = None) -> None:
@@ -178,18 +177,3 @@ class Recorder:
 
     def __exit__(self, *exc: object) -> None:
         self.stop()
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Without Python's search for circles of objects, which takes as long as making them: here are many and no circles.
-    Afterwards they count as old, so that it does not look at them next thing."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.freeze()
-            gc.unfreeze()
-            gc.enable()

@@ -28,6 +28,7 @@ from detour.base import pages
 from detour.base.cores import threads_for
 from detour.base.dataplane import PACKET_BYTES
 from detour.base.errors import DetourError
+from detour.base.garbage import no_collection
 from detour.base.p4build import BUILD
 from detour.base.progress import Progress, silent
 from detour.control import schema
@@ -152,7 +153,8 @@ class VirtualFabric(NetworkFabric):
         self.failures: Failures = NONE
         self._held: Plan | None = None
         self._states: dict[int, SwitchState] = {}
-        self._add_switches()
+        with no_collection():
+            self._add_switches()
         links = self.settings.links
         lay_cables(self.network, topology, lambda link: (links.rate_of(link), links.delay_of(link)))
         jitter_ps = 0
