@@ -48,11 +48,13 @@ def _read_socket(g: LoopGlobals, index: int, now: int) -> None:
     if channel.rate_bps != 0 or channel.delay_ps != 0:
         _read_link(g, index, now)
         return
-    for _ in range(_FRAMES_PER_POLL):
+    for number in range(_FRAMES_PER_POLL):
         if channel.count >= INBOX:
             return
         slot = socket_io.receive_frame(g, index)
         if slot < 0:
+            if number == 0 and io.ring != 0:
+                socket_io.take_error(g, index)
             return
         time = now  # the frame before may have been put later, when the loop was behind; order on a channel is fixed
         if channel.count > 0:

@@ -98,6 +98,12 @@ AT_IOVEC: Final = 64
 AT_CONTROL: Final = 96
 CONTROL_BYTES: Final = 128
 
+RING_SLOTS: Final = 2048
+"""Places of a packet socket's ring. When they are full the kernel drops what comes."""
+
+RING_SLOT_BYTES: Final = 2048
+"""Of each, of which 66 are its header. Longer frames come by the socket."""
+
 BACKLOG: Final = 1024
 """Frames that wait for a socket that does not take them now."""
 
@@ -285,8 +291,10 @@ class NicRecord(NativeRecord, lines=True):
 class IoRecord(NativeRecord):
     """A socket or an interface of Linux."""
 
-    fd: Int64; family: Int64; port: Int64; channel: Int64; address: Int64
+    fd: Int64; send_fd: Int64; family: Int64; port: Int64; channel: Int64; address: Int64
     address_length: Int64; message: Int64; head: Int64; tail: Int64; count: Int64
+    ring: Int64; ring_at: Int64  # address of the ring that the kernel fills, 0: none; the place that is read next
+    tag: Int64  # of the frame that was read last: type and VLAN tag that the kernel keeps beside it, 0: none
     rx_packets: Int64; rx_drops: Int64; rx_errors: Int64; rx_failing: Int64
     tx_packets: Int64; tx_drops: Int64; tx_no_peer: Int64; tx_retries: Int64
     longest: Int64  # bytes of the longest frame that may come in, 0: whatever there is memory for

@@ -26,6 +26,8 @@ from detour.engine.loop.layout import (
     EPOLL_EVENTS,
     IO_PACKET,
     IO_TAP,
+    RING_SLOT_BYTES,
+    RING_SLOTS,
     IoRecord,
     LoopGlobals,
     SlotRecord,
@@ -35,10 +37,13 @@ from detour.engine.loop.native import (
     epoll_ctl,
     epoll_wait,
     errno,
+    fetch_add,
+    getsockopt,
     io_at,
     load16,
     load32,
     load64,
+    load_acquire,
     move_bytes,
     ppoll,
     read,
@@ -61,6 +66,9 @@ _EPOLLIN = 1
 _EPOLL_EVENT_SIZE = 12 if platform.machine() == "x86_64" else 16  # packed there, aligned elsewhere
 _EPOLL_DATA = _EPOLL_EVENT_SIZE - 8
 _SOL_PACKET, _PACKET_AUXDATA = 263, 8
+_SOL_SOCKET, _SO_ERROR = 1, 4
+# Of struct tpacket2_hdr: status and length are one word; the places of other fields.
+_RING_FILLED, _RING_COPY, _RING_STORED, _RING_FRAME, _RING_TAG = 1, 2, 8, 12, 24
 _VLAN_VALID, _VLAN_TPID_VALID = 0x10, 0x40
 _VLAN_BYTES, _VLAN_TYPE = 4, 0x0081  # 0x8100 as it lies in memory
 _GIVE_UP_AFTER = 100
@@ -82,7 +90,7 @@ def _try_send(g: LoopGlobals, io: IoRecord, slot: int) -> bool:
     if io.family == IO_TAP:
         result = write(io.fd, data, frame.length)
     else:
-        result = sendto(io.fd, data, frame.length, _SEND_FLAGS, io.address, io.address_length)
+        result = sendto(io.send_fd, data, frame.length, _SEND_FLAGS, io.address, io.address_length)
     if result < 0:
         error = errno()
         if error in (_EAGAIN, _ENOBUFS, _EINTR):
@@ -141,36 +149,70 @@ def retry(g: LoopGlobals) -> None:
 
 
 @inner()
-def _insert_vlan_tag(io: IoRecord, frame: SlotRecord, data: int, length: int) -> int:
+def _insert_vlan_tag(frame: SlotRecord, data: int, length: int, tag: int) -> int:
     """Puts the VLAN tag back that the kernel keeps beside a frame; returns the frame's length."""
-    control = io.message + AT_CONTROL
-    is_auxdata = load32(control + 8) == _SOL_PACKET and load32(control + 12) == _PACKET_AUXDATA
-    if load64(io.message + 40) < 36 or not is_auxdata:
+    if tag == 0 or length < 12:
         return length
-    status = load32(control + 16)
-    if status & _VLAN_VALID == 0 or length < 12:
-        return length
-    tag = load16(control + 32)
-    kind = load16(control + 34) if status & _VLAN_TPID_VALID else 0x8100
     move_bytes(data - 4, data, 12)
-    store8(data + 8, kind >> 8)
-    store8(data + 9, kind & 0xFF)
-    store8(data + 10, tag >> 8)
-    store8(data + 11, tag & 0xFF)
+    for place in range(4):
+        store8(data + 8 + place, (tag >> (24 - 8 * place)) & 0xFF)
     frame.start -= 4
     return length + 4
 
 
 @inner()
+def _vlan_tag(status: int, tag: int, kind: int) -> int:
+    """Type and tag as one number, 0 if there is none."""
+    if status & _VLAN_VALID == 0:
+        return 0
+    return (kind if status & _VLAN_TPID_VALID else 0x8100) << 16 | tag
+
+
+@inner()
+def _receive_message(g: LoopGlobals, io: IoRecord, data: int) -> int:
+    """`_receive_bytes` of a packet socket without its ring."""
+    store64(io.message + AT_IOVEC, data)
+    store64(io.message + AT_IOVEC + 8, g.frame_bytes)
+    store64(io.message + 40, CONTROL_BYTES)
+    length = recvmsg(io.fd, io.message, _RECEIVE_FLAGS)
+    control = io.message + AT_CONTROL
+    is_auxdata = load32(control + 8) == _SOL_PACKET and load32(control + 12) == _PACKET_AUXDATA
+    if load64(io.message + 40) >= 36 and is_auxdata:
+        io.tag = _vlan_tag(load32(control + 16), load16(control + 32), load16(control + 34))
+    else:
+        io.tag = 0
+    return length
+
+
+@inner()
+def _receive_from_ring(g: LoopGlobals, io: IoRecord, data: int) -> int:
+    """The same from the ring, which takes no system call; -1: there is no frame."""
+    header = io.ring + io.ring_at * RING_SLOT_BYTES
+    word = load_acquire(header)
+    if word & _RING_FILLED == 0:
+        return -1
+    length = (word >> 32) & 0xFFFFFFFF
+    if load32(header + _RING_STORED) < length:  # the kernel has put all of it into the socket's queue, if it could
+        length = _receive_message(g, io, data) if word & _RING_COPY else g.frame_bytes + 1
+        if length < 0:
+            length = g.frame_bytes + 1
+    elif length <= g.frame_bytes:
+        move_bytes(data, header + load16(header + _RING_FRAME), length)
+        io.tag = _vlan_tag(word, load16(header + _RING_TAG), load16(header + _RING_TAG + 2))
+    io.ring_at = (io.ring_at + 1) % RING_SLOTS
+    fetch_add(header, -word)  # the kernel may fill it again, after all that was read
+    return length
+
+
+@inner()
 def _receive_bytes(g: LoopGlobals, io: IoRecord, data: int) -> int:
     """The length of the frame that came (it may be longer than what was stored), or < 0."""
+    if io.ring != 0:
+        return _receive_from_ring(g, io, data)
     if io.family == IO_TAP:
         return read(io.fd, data, g.frame_bytes + 1)  # it cuts without a word: a byte more tells that it has
     if io.family == IO_PACKET:
-        store64(io.message + AT_IOVEC, data)
-        store64(io.message + AT_IOVEC + 8, g.frame_bytes)
-        store64(io.message + 40, CONTROL_BYTES)
-        return recvmsg(io.fd, io.message, _RECEIVE_FLAGS)
+        return _receive_message(g, io, data)
     return recv(io.fd, data, g.frame_bytes, _RECEIVE_FLAGS)
 
 
@@ -206,14 +248,14 @@ def receive_frame(g: LoopGlobals, index: int) -> int:
     while True:
         length = _receive_bytes(g, io, data)
         if length < 0:
-            _receive_failed(g, io)
+            if io.ring == 0:
+                _receive_failed(g, io, errno())
             break
         io.rx_failing = 0
         if _too_long(io, data, length):
             io.rx_oversized += 1
         elif 0 < length <= g.frame_bytes:
-            if io.family == IO_PACKET:
-                length = _insert_vlan_tag(io, frame, data, length)
+            length = _insert_vlan_tag(frame, data, length, io.tag)
             frame.length = length
             frame.wire = length
             frame.port = io.port
@@ -226,9 +268,21 @@ def receive_frame(g: LoopGlobals, index: int) -> int:
 
 
 @inner()
-def _receive_failed(g: LoopGlobals, io: IoRecord) -> None:
+def take_error(g: LoopGlobals, index: int) -> None:
+    """A socket with a ring is readable and has no frame: it may have an error (its interface went down), which it has
+    until somebody asks."""
+    io = io_at(g.ios, index)
+    store32(g.system + AT_COUNTER, 0)
+    store32(g.system + AT_COUNTER + 4, 4)
+    getsockopt(io.fd, _SOL_SOCKET, _SO_ERROR, g.system + AT_COUNTER, g.system + AT_COUNTER + 4)
+    error = load32(g.system + AT_COUNTER)
+    if error != 0:
+        _receive_failed(g, io, error)
+
+
+@inner()
+def _receive_failed(g: LoopGlobals, io: IoRecord, error: int) -> None:
     """Counts an error; a socket that keeps failing is no longer watched."""
-    error = errno()
     if error in (_EAGAIN, _EINTR):
         io.rx_failing = 0
         return
