@@ -10,7 +10,7 @@ from __future__ import annotations
 from detour.base.jit import inner, int64
 from detour.base.parts import Part
 from detour.engine.loop import channels, heap, pool, socket_io, switch, windows
-from detour.engine.loop.layout import CARD_RING, DRAIN, INBOX, MAX_TIME, WOKEN, LoopGlobals
+from detour.engine.loop.layout import CARD_RING, DRAIN, INBOX, MAX_TIME, UNLIMITED_PS, WOKEN, LoopGlobals
 from detour.engine.loop.log import must_drain
 from detour.engine.loop.native import channel_at, global_at, io_at, load64, move_bytes, slot_at
 
@@ -48,6 +48,9 @@ def _read_socket(g: LoopGlobals, index: int, now: int) -> None:
     if channel.rate_bps != 0 or channel.delay_ps != 0:
         _read_link(g, index, now)
         return
+    time = max(now, g.now)
+    if channel.count > 0:
+        time = max(time, slot_at(g.slots, channel.tail).time)  # order on a channel is fixed
     for number in range(_FRAMES_PER_POLL):
         if channel.count >= INBOX:
             return
@@ -56,10 +59,13 @@ def _read_socket(g: LoopGlobals, index: int, now: int) -> None:
             if number == 0 and io.ring != 0:
                 socket_io.take_error(g, index)
             return
-        time = now  # the frame before may have been put later, when the loop was behind; order on a channel is fixed
-        if channel.count > 0:
-            time = max(now, slot_at(g.slots, channel.tail).time)
-        channels.append(g, io.channel, slot, time)
+        if channel.count > 0 or heap.first_time(g, windows.ONLY) <= time or must_drain(g):
+            channels.append(g, io.channel, slot, time)
+        else:  # nothing comes before it, so it needs no event
+            g.now = time
+            g.events += 1
+            switch.arrive(g, io.port, slot, windows.NO_CLASS)
+        time += UNLIMITED_PS  # then the port that the frame left by is free again
 
 
 @inner()

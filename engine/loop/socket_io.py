@@ -46,6 +46,7 @@ from detour.engine.loop.native import (
     load_acquire,
     move_bytes,
     ppoll,
+    prefetch_lines,
     read,
     recv,
     recvmsg,
@@ -67,6 +68,8 @@ _EPOLL_EVENT_SIZE = 12 if platform.machine() == "x86_64" else 16  # packed there
 _EPOLL_DATA = _EPOLL_EVENT_SIZE - 8
 _SOL_PACKET, _PACKET_AUXDATA = 263, 8
 _SOL_SOCKET, _SO_ERROR = 1, 4
+_RING_PREFETCHED = 192
+"""Bytes of a place in a ring that another processor has written and most frames need."""
 # Of struct tpacket2_hdr: status and length are one word; the places of other fields.
 _RING_FILLED, _RING_COPY, _RING_STORED, _RING_FRAME, _RING_TAG = 1, 2, 8, 12, 24
 _VLAN_VALID, _VLAN_TPID_VALID = 0x10, 0x40
@@ -200,6 +203,7 @@ def _receive_from_ring(g: LoopGlobals, io: IoRecord, data: int) -> int:
         move_bytes(data, header + load16(header + _RING_FRAME), length)
         io.tag = _vlan_tag(word, load16(header + _RING_TAG), load16(header + _RING_TAG + 2))
     io.ring_at = (io.ring_at + 1) % RING_SLOTS
+    prefetch_lines(io.ring + (io.ring_at + 1) % RING_SLOTS * RING_SLOT_BYTES, _RING_PREFETCHED)
     fetch_add(header, -word)  # the kernel may fill it again, after all that was read
     return length
 

@@ -35,7 +35,7 @@ from detour.engine.loop.log import must_drain
 from detour.engine.loop.native import channel_at, entity_at, heap_at, mail_at, node_at, slot_at
 from detour.engine.loop.socket_io import wall_ns
 
-_NO_CLASS = int64(0)
+NO_CLASS = int64(0)
 """Of frames from sockets and from Python, which have left no queue."""
 
 ONLY = int64(0)
@@ -61,7 +61,7 @@ def _channel_event(g: LoopGlobals, index: int) -> None:
         switch.run_ingress(g, channel.index, slot)
     elif channel.kind == TO_INGRESS:
         if channel.up != 0:
-            switch.arrive(g, slot_at(g.slots, slot).port, slot, _NO_CLASS)
+            switch.arrive(g, slot_at(g.slots, slot).port, slot, NO_CLASS)
         else:
             channel.cut += 1
             pool.give_back(g, slot)
