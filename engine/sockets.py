@@ -21,7 +21,9 @@ import numpy as np
 from detour.base.addresses import too_long
 from detour.base.errors import DetourError
 from detour.base.unix_listener import UnixServerSocket
-from detour.engine.loop.layout import IO_PACKET, IO_TAP, IO_UNIX, RING_SLOT_BYTES, RING_SLOTS
+from detour.engine.loop.layout import IO_PACKET, IO_TAP, IO_UNIX
+from detour.engine.loop.layout import RING_SLOT_BYTES as RING_SLOT_BYTES
+from detour.engine.loop.layout import RING_SLOTS as RING_SLOTS
 
 _log = logging.getLogger(__name__)
 _BUFFER_BYTES = 4 << 20

@@ -98,7 +98,7 @@ AT_IOVEC: Final = 64
 AT_CONTROL: Final = 96
 CONTROL_BYTES: Final = 128
 
-RING_SLOTS: Final = 2048
+RING_SLOTS: Final = 4096
 """Places of a packet socket's ring. When they are full the kernel drops what comes."""
 
 RING_SLOT_BYTES: Final = 2048
