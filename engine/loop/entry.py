@@ -21,6 +21,9 @@ _HELD, _WATCHED = int64(1), int64(0)
 _POLL_NS = 20_000
 """How long sockets may be left alone when there are always events due."""
 
+_PAUSE_NS = 10_000
+"""Time between two looks at sockets that had several frames at once."""
+
 _FRAMES_PER_POLL = 64
 _LOG_NS = 1_000_000
 """How long records for callbacks may wait while events are due."""
@@ -59,11 +62,13 @@ def _read_socket(g: LoopGlobals, index: int, now: int) -> None:
             if number == 0 and io.ring != 0:
                 socket_io.take_error(g, index)
             return
+        g.polled_frames += 1
         if channel.count > 0 or heap.first_time(g, windows.ONLY) <= time or must_drain(g):
             channels.append(g, io.channel, slot, time)
         else:  # nothing comes before it, so it needs no event
             g.now = time
             g.events += 1
+            g.gathering = 1
             switch.arrive(g, io.port, slot, windows.NO_CLASS)
         time += UNLIMITED_PS  # then the port that the frame left by is free again
 
@@ -101,6 +106,7 @@ def _resume(g: LoopGlobals, now: int) -> None:
 def _poll(g: LoopGlobals, wall: int) -> None:
     """Reads the sockets, and tries again to send what could not go."""
     g.polled_ns = wall
+    g.polled_frames = 0
     now = max(g.now, _loop_time(g, wall))
     if g.held > 0:
         _resume(g, now)
@@ -108,6 +114,7 @@ def _poll(g: LoopGlobals, wall: int) -> None:
         index = socket_io.ready_index(g, number)
         if index >= 0:
             _read_socket(g, index, now)
+            socket_io.send_gathered(g)
     if g.backlog > 0:
         socket_io.retry(g)
 
@@ -155,6 +162,16 @@ def _rest(g: LoopGlobals) -> None:
 
 
 @inner()
+def _pause(g: LoopGlobals) -> None:
+    """Lets some more frames come: who looks after each is in the way of who writes them, and asks the kernel more."""
+    first = heap.first_time(g, windows.ONLY)
+    while g.wake == 0:
+        wall = socket_io.wall_ns(g)
+        if wall - g.polled_ns >= _PAUSE_NS or _loop_time(g, wall) >= first:
+            return
+
+
+@inner()
 def _run_paced(g: LoopGlobals) -> int:
     """Real time."""
     started = socket_io.wall_ns(g)
@@ -175,7 +192,10 @@ def _run_paced(g: LoopGlobals) -> int:
             return DRAIN
         # Python sets `wake` before it makes its descriptor readable, which _poll may just have read.
         if not due and g.wake == 0:
-            _rest(g)
+            if g.polled_frames > 1:
+                _pause(g)
+            else:
+                _rest(g)
     return WOKEN
 
 

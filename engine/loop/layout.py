@@ -143,7 +143,9 @@ class LoopGlobals(NativeRecord, lines=True):
     wake: Int64; epoll: Int64; wake_fd: Int64; up_used: Int64; up_drops: Int64
     taken_used: Int64; taken_drops: Int64; capturing: Int64; inline_upcalls: Int64
     # sockets
-    backlog: Int64; polled_ns: Int64; held: Int64
+    backlog: Int64; polled_ns: Int64; polled_frames: Int64; held: Int64
+    gathering: Int64  # whether frames wait until all of a batch are there, and the first of the sockets that have some
+    gathered: Int64
     # links
     overhead_bytes: Int64
     # windows (`windows`): the end of this one, and when the first of the frames arrives that were sent in it and arrive
@@ -294,6 +296,7 @@ class IoRecord(NativeRecord):
     fd: Int64; send_fd: Int64; family: Int64; port: Int64; channel: Int64; address: Int64
     address_length: Int64; message: Int64; head: Int64; tail: Int64; count: Int64
     ring: Int64; ring_at: Int64  # address of the ring that the kernel fills, 0: none; the place that is read next
+    gathered: Int64  # the next socket that has gathered frames + 1, 0: none
     tag: Int64  # of the frame that was read last: type and VLAN tag that the kernel keeps beside it, 0: none
     rx_packets: Int64; rx_drops: Int64; rx_errors: Int64; rx_failing: Int64
     tx_packets: Int64; tx_drops: Int64; tx_no_peer: Int64; tx_retries: Int64

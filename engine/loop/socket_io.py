@@ -112,15 +112,19 @@ def _try_send(g: LoopGlobals, io: IoRecord, slot: int) -> bool:
 def send_frame(g: LoopGlobals, index: int, slot: int) -> None:
     """Sends a frame out of the fabric, or puts it behind those that wait already."""
     io = io_at(g.ios, index)
-    if io.count == 0 and _try_send(g, io, slot):
-        return
+    if io.count == 0:
+        if g.gathering != 0:
+            io.gathered = g.gathered
+            g.gathered = index + 1
+        elif _try_send(g, io, slot):
+            return
     if io.count >= BACKLOG:
         io.tx_drops += 1
         pool.give_back(g, slot)
         return
     frame = slot_at(g.slots, slot)
     frame.next = -1
-    frame.time = wall_ns(g)
+    frame.time = wall_ns(g) if g.gathering == 0 else g.polled_ns
     if io.count == 0:
         io.head = slot
     else:
@@ -131,24 +135,42 @@ def send_frame(g: LoopGlobals, index: int, slot: int) -> None:
 
 
 @inner()
+def _send_waiting(g: LoopGlobals, io: IoRecord, now: int) -> bool:
+    """Sends what waits for a socket, and drops what has waited too long; False if it does not take all."""
+    while io.count > 0:
+        slot = io.head
+        following = slot_at(g.slots, slot).next
+        expired = now - slot_at(g.slots, slot).time > BACKLOG_NS
+        if not _try_send(g, io, slot):
+            if not expired:
+                return False
+            io.tx_drops += 1
+            pool.give_back(g, slot)
+        io.head = following
+        io.count -= 1
+        g.backlog -= 1
+    return True
+
+
+@inner()
+def send_gathered(g: LoopGlobals) -> None:
+    """Sends the frames of a batch: what one packet takes in the kernel is in the cache for the next one."""
+    g.gathering = 0
+    while g.gathered != 0:
+        io = io_at(g.ios, g.gathered - 1)
+        g.gathered = io.gathered
+        _send_waiting(g, io, g.polled_ns)
+
+
+@inner()
 def retry(g: LoopGlobals) -> None:
-    """Tries again to send what waits, and drops what has waited too long."""
+    """Tries again to send what waits."""
     now = wall_ns(g)
     for index in range(g.ios_count):
         io = io_at(g.ios, index)
-        while io.count > 0:
-            slot = io.head
-            following = slot_at(g.slots, slot).next
-            expired = now - slot_at(g.slots, slot).time > BACKLOG_NS
-            io.tx_retries += 1
-            if not _try_send(g, io, slot):
-                if not expired:
-                    break
-                io.tx_drops += 1
-                pool.give_back(g, slot)
-            io.head = following
-            io.count -= 1
-            g.backlog -= 1
+        io.tx_retries += io.count
+        if not _send_waiting(g, io, now):
+            io.tx_retries -= io.count - 1
 
 
 @inner()
