@@ -22,6 +22,7 @@ from detour.base.addresses import too_long
 from detour.base.errors import DetourError
 from detour.base.unix_listener import UnixServerSocket
 from detour.engine.loop.layout import IO_PACKET, IO_TAP, IO_UNIX
+from detour.engine.loop.layout import MOST_RINGS as MOST_RINGS
 from detour.engine.loop.layout import RING_SLOT_BYTES as RING_SLOT_BYTES
 from detour.engine.loop.layout import RING_SLOTS as RING_SLOTS
 
@@ -102,15 +103,15 @@ def _enlarge(sock: socket.socket) -> None:
             sock.setsockopt(socket.SOL_SOCKET, plain, _BUFFER_BYTES)
 
 
-def open_interface(name: str) -> Attachment:
-    """A raw packet socket with a ring on the interface, or a new TAP device if there is no such interface."""
+def open_interface(name: str, ring: bool = False) -> Attachment:
+    """A raw packet socket on the interface, or a new TAP device if there is no such interface."""
     if not name or len(name) > _NAME_LIMIT or "/" in name:
         raise DetourError(f"{name!r} is not an interface name (1 to {_NAME_LIMIT} characters, no '/')")
     try:
         index = socket.if_nametoindex(name)
     except OSError:
         return open_tap(name)
-    return open_packet(name, index, ring=True)
+    return open_packet(name, index, ring)
 
 
 def open_packet(name: str, index: int, ring: bool = False) -> Attachment:

@@ -250,6 +250,7 @@ class Wiring:
         )
         memory.row("channels", out)["index"] = number
         memory.g["ios_count"] = number + 1
+        memory.g["watched" if outside.ring is None else "rings"] += 1
         self.cables[port] = Cable(out, into)
         return number
 
@@ -267,6 +268,7 @@ class Wiring:
         io = memory.row("ios", int(out["index"]))
         fd = int(io["fd"])
         io["fd"] = io["send_fd"] = -1  # frames that wait for the socket are dropped when they are tried again
+        memory.g["rings" if io["ring"] else "watched"] -= 1
         io["ring"] = 0
         out["kind"] = layout.TO_NOWHERE
         switch = self.switch(port[0])

@@ -54,13 +54,11 @@ def _read_socket(g: LoopGlobals, index: int, now: int) -> None:
     time = max(now, g.now)
     if channel.count > 0:
         time = max(time, slot_at(g.slots, channel.tail).time)  # order on a channel is fixed
-    for number in range(_FRAMES_PER_POLL):
+    for _ in range(_FRAMES_PER_POLL):
         if channel.count >= INBOX:
             return
         slot = socket_io.receive_frame(g, index)
         if slot < 0:
-            if number == 0 and io.ring != 0:
-                socket_io.take_error(g, index)
             return
         g.polled_frames += 1
         if channel.count > 0 or heap.first_time(g, windows.ONLY) <= time or must_drain(g):
@@ -110,6 +108,10 @@ def _poll(g: LoopGlobals, wall: int) -> None:
     now = max(g.now, _loop_time(g, wall))
     if g.held > 0:
         _resume(g, now)
+    for index in range(g.ios_count if g.rings > 0 else 0):
+        if socket_io.has_frame(io_at(g.ios, index)):
+            _read_socket(g, index, now)
+            socket_io.send_gathered(g)
     for number in range(socket_io.readable(g)):
         index = socket_io.ready_index(g, number)
         if index >= 0:

@@ -31,9 +31,9 @@ SYSTEM_BYTES: Final = 4096
 """Room for structures that system calls read and write; the offsets in it follow."""
 AT_TIMESPEC: Final = 0
 AT_TIMEOUT: Final = 16
-AT_POLLFD: Final = 32
 AT_COUNTER: Final = 48
 AT_EPOLL_CHANGE: Final = 3072
+AT_POLLFD: Final = 3136
 AT_EPOLL_EVENTS: Final = 64
 EPOLL_EVENTS: Final = 64
 
@@ -98,6 +98,9 @@ AT_IOVEC: Final = 64
 AT_CONTROL: Final = 96
 CONTROL_BYTES: Final = 128
 
+MOST_RINGS: Final = 64
+"""Packet sockets with a ring: each takes memory of the kernel, and time when the loop goes to sleep."""
+
 RING_SLOTS: Final = 4096
 """Places of a packet socket's ring. When they are full the kernel drops what comes."""
 
@@ -143,6 +146,8 @@ class LoopGlobals(NativeRecord, lines=True):
     wake: Int64; epoll: Int64; wake_fd: Int64; up_used: Int64; up_drops: Int64
     taken_used: Int64; taken_drops: Int64; capturing: Int64; inline_upcalls: Int64
     # sockets
+    watched: Int64; rings: Int64  # sockets in the epoll; those with a ring are not
+    epoll_ready: Int64  # whether sleep ended because the epoll has something
     backlog: Int64; polled_ns: Int64; polled_frames: Int64; held: Int64
     gathering: Int64  # whether frames wait until all of a batch are there, and the first of the sockets that have some
     gathered: Int64

@@ -63,7 +63,7 @@ _CLOCK_MONOTONIC = 1
 _SEND_FLAGS = 0x4000 | 0x40  # MSG_NOSIGNAL | MSG_DONTWAIT
 _RECEIVE_FLAGS = 0x40 | 0x20  # MSG_DONTWAIT | MSG_TRUNC: the result is the frame's real length
 _EPOLL_DELETE, _EPOLL_MODIFY = 2, 3
-_EPOLLIN = 1
+_EPOLLIN, _POLLERR = 1, 8
 _EPOLL_EVENT_SIZE = 12 if platform.machine() == "x86_64" else 16  # packed there, aligned elsewhere
 _EPOLL_DATA = _EPOLL_EVENT_SIZE - 8
 _SOL_PACKET, _PACKET_AUXDATA = 263, 8
@@ -294,10 +294,14 @@ def receive_frame(g: LoopGlobals, index: int) -> int:
 
 
 @inner()
-def take_error(g: LoopGlobals, index: int) -> None:
-    """A socket with a ring is readable and has no frame: it may have an error (its interface went down), which it has
-    until somebody asks."""
-    io = io_at(g.ios, index)
+def has_frame(io: IoRecord) -> bool:
+    """Whether a socket has a ring and that has a frame."""
+    return io.ring != 0 and load_acquire(io.ring + io.ring_at * RING_SLOT_BYTES) & _RING_FILLED != 0
+
+
+@inner()
+def _take_error(g: LoopGlobals, io: IoRecord) -> None:
+    """Asks a socket with a ring for its error (its interface went down), which it has until somebody does."""
     store32(g.system + AT_COUNTER, 0)
     store32(g.system + AT_COUNTER + 4, 4)
     getsockopt(io.fd, _SOL_SOCKET, _SO_ERROR, g.system + AT_COUNTER, g.system + AT_COUNTER + 4)
@@ -321,6 +325,9 @@ def _receive_failed(g: LoopGlobals, io: IoRecord, error: int) -> None:
 @inner()
 def readable(g: LoopGlobals) -> int:
     """How many descriptors have something to read; `ready_index` names them."""
+    if g.watched == 0 and g.epoll_ready == 0:
+        return 0
+    g.epoll_ready = 0
     return epoll_wait(g.epoll, g.system + AT_EPOLL_EVENTS, EPOLL_EVENTS, 0)
 
 
@@ -336,11 +343,29 @@ def ready_index(g: LoopGlobals, number: int) -> int:
 @inner()
 def sleep(g: LoopGlobals, duration_ns: int) -> None:
     """Waits for something to read, at most that long (< 0: without end)."""
-    store32(g.system + AT_POLLFD, g.epoll)
-    store32(g.system + AT_POLLFD + 4, 1)  # POLLIN, and no result
+    polled = g.system + AT_POLLFD
+    store32(polled, g.epoll)
+    store32(polled + 4, _EPOLLIN)
+    count = 1
+    # Sockets with a ring are waited for here only: one in an epoll would tell it of every frame.
+    for index in range(g.ios_count if g.rings > 0 else 0):
+        io = io_at(g.ios, index)
+        if io.ring != 0:
+            store32(polled + 8 * count, io.fd)
+            store32(polled + 8 * count + 4, _EPOLLIN)
+            count += 1
     timeout = 0
     if duration_ns >= 0:
         timeout = g.system + AT_TIMEOUT
         store64(timeout, duration_ns // 1_000_000_000)
         store64(timeout + 8, duration_ns % 1_000_000_000)
-    ppoll(g.system + AT_POLLFD, 1, timeout, 0)
+    if ppoll(polled, count, timeout, 0) <= 0:
+        return
+    g.epoll_ready = load16(polled + 6)
+    count = 1
+    for index in range(g.ios_count if g.rings > 0 else 0):
+        io = io_at(g.ios, index)
+        if io.ring != 0:
+            if load16(polled + 8 * count + 6) & _POLLERR != 0:
+                _take_error(g, io)
+            count += 1
