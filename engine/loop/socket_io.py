@@ -135,26 +135,29 @@ def send_frame(g: LoopGlobals, index: int, slot: int) -> None:
 
 
 @inner()
-def _send_waiting(g: LoopGlobals, io: IoRecord, now: int) -> bool:
-    """Sends what waits for a socket, and drops what has waited too long; False if it does not take all."""
+def _send_waiting(g: LoopGlobals, io: IoRecord, now: int) -> int:
+    """Sends what waits for a socket until it takes no more, and drops what has waited too long; returns how often it
+    tried."""
+    tries = 0
     while io.count > 0:
         slot = io.head
         following = slot_at(g.slots, slot).next
         expired = now - slot_at(g.slots, slot).time > BACKLOG_NS
+        tries += 1
         if not _try_send(g, io, slot):
             if not expired:
-                return False
+                break
             io.tx_drops += 1
             pool.give_back(g, slot)
         io.head = following
         io.count -= 1
         g.backlog -= 1
-    return True
+    return tries
 
 
 @inner()
 def send_gathered(g: LoopGlobals) -> None:
-    """Sends the frames of a batch: what one packet takes in the kernel is in the cache for the next one."""
+    """Sends the frames of a batch: what the kernel needs for one is in the cache for the next."""
     g.gathering = 0
     while g.gathered != 0:
         io = io_at(g.ios, g.gathered - 1)
@@ -168,9 +171,7 @@ def retry(g: LoopGlobals) -> None:
     now = wall_ns(g)
     for index in range(g.ios_count):
         io = io_at(g.ios, index)
-        io.tx_retries += io.count
-        if not _send_waiting(g, io, now):
-            io.tx_retries -= io.count - 1
+        io.tx_retries += _send_waiting(g, io, now)
 
 
 @inner()
