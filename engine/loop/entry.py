@@ -194,7 +194,7 @@ def _run_paced(g: LoopGlobals) -> int:
             return DRAIN
         # Python sets `wake` before it makes its descriptor readable, which _poll may just have read.
         if not due and g.wake == 0:
-            if g.polled_frames > 3:
+            if g.rings > 0 and g.polled_frames > 3:
                 _pause(g)
             else:
                 _rest(g)
