@@ -216,15 +216,8 @@ def run(sizes: Sequence[int] = SIZES, seconds: float = 1.0, progress: Progress =
 
 def _size(size: int, inside: float, veth: dict[Kind, OverVeth]) -> Size:
     engine, bmv2, forwarder = veth.get("engine"), veth.get("bmv2"), veth.get("forwarder")
-    return Size(
-        size,
-        inside,
-        engine and engine.best,
-        bmv2 and bmv2.best,
-        engine and engine.lossless,
-        forwarder and forwarder.lossless,
-        *(kind and kind.latency_us for kind in (engine, bmv2, forwarder)),
-    )
+    rates = (engine and engine.best, bmv2 and bmv2.best, engine and engine.lossless, forwarder and forwarder.lossless)
+    return Size(size, inside, *rates, *(kind and kind.latency_us for kind in (engine, bmv2, forwarder)))
 
 
 def report(measured: list[Size], notes: list[str]) -> BenchReport:
@@ -246,27 +239,16 @@ def report(measured: list[Size], notes: list[str]) -> BenchReport:
         name="switch",
         numbers={"sizes": [vars(size) for size in measured], **ratios},
         columns=(
-            "bytes",
-            "engine in process, packets/s",
-            "engine over veth",
-            "without loss",
-            "plain forwarder",
-            "BMv2 over veth",
-            "ratios",
-            "median us: engine / forwarder / BMv2",
+            "bytes", "engine in process, packets/s", "engine over veth", "without loss", "forwarder", "BMv2 over veth",
+            "ratios", "median us: engine / forwarder / BMv2",
         ),
         rows=tuple(
             (
-                str(size.bytes),
-                rate(size.engine_pps),
-                rate(size.engine_veth_pps),
-                rate(size.engine_lossless_pps),
-                rate(size.forwarder_lossless_pps),
-                rate(size.bmv2_pps),
-                _joined(a, b, c),
+                str(size.bytes), rate(size.engine_pps), rate(size.engine_veth_pps), rate(size.engine_lossless_pps),
+                rate(size.forwarder_lossless_pps), rate(size.bmv2_pps), _joined(*ratios),
                 _joined(size.engine_latency_us, size.forwarder_latency_us, size.bmv2_latency_us),
             )
-            for size, a, b, c in zip(measured, inside, veth, without_loss, strict=True)
+            for size, *ratios in zip(measured, inside, veth, without_loss, strict=True)
         ),
         goals=(
             Goal("in process: times BMv2's best rate,", ratios["ratio_in_process"], IN_PROCESS_GOAL),
@@ -275,7 +257,7 @@ def report(measured: list[Size], notes: list[str]) -> BenchReport:
             Goal("median latency at low load: times lower than BMv2's,", ratios["ratio_latency"], 1.0),
         ),
         notes=tuple(notes),
-    )
+    )  # fmt: skip
 
 
 def _least(ratios: list[float | None]) -> float | None:
