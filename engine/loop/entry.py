@@ -61,7 +61,8 @@ def _read_socket(g: LoopGlobals, index: int, now: int) -> None:
         if slot < 0:
             return
         g.polled_frames += 1
-        if channel.count > 0 or heap.first_time(g, windows.ONLY) <= time or must_drain(g):
+        waits = channel.count > 0 or heap.first_time(g, windows.ONLY) <= time or must_drain(g)
+        if waits or channel.up == 0:
             channels.append(g, io.channel, slot, time)
         else:  # nothing comes before it, so it needs no event
             g.now = time

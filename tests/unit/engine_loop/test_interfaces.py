@@ -208,6 +208,21 @@ def test_an_interface_that_goes_down_and_away(real, veth):
     assert load_while_idle() < 0.5
 
 
+def test_a_link_that_is_down_cuts_what_comes_by_an_interface(real, veth):
+    near, far = veth()
+    real.net.attach_interface((1, 1), near)
+    real.net.start()
+    with _raw(far) as sock:
+        real.net.set_link((1, 1), False)
+        for _ in range(3):
+            sock.send(frame(script.UNICAST, 1))
+        until(lambda: real.net.link_drops() == 3)
+        real.net.set_link((1, 1), True)
+        sock.send(frame(script.UNICAST, 1, tag=7))
+        assert sock.recv(5000)[3] == 7
+    assert real.port(1)["rx_packets"] == 1
+
+
 def test_tap_device_lives_as_long_as_the_network(real):
     name = f"dttap{os.getpid() % 100000}"
     real.net.attach_interface((1, 1), name)
