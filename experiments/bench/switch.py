@@ -121,7 +121,7 @@ _FIRST_RATE = {"engine": 40_000.0, "bmv2": 4_000.0, "forwarder": 80_000.0}
 _WARM_UP = 0.3
 _SAMPLES = 500
 
-Kind = processes.Kind | Literal["forwarder"]
+_Kind = processes.Kind | Literal["forwarder"]
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ def in_process(fabric: BenchFabric, size: int, seconds: float) -> float:
         return inprocess.packets_per_second(network, (switch.device_id, 1), lambda: frames, seconds)
 
 
-def over_veth(kind: Kind, fabric: BenchFabric, size: int, seconds: float, progress: Progress) -> OverVeth:
+def over_veth(kind: _Kind, fabric: BenchFabric, size: int, seconds: float, progress: Progress) -> OverVeth:
     """Measures a switch process, or the forwarder, on veth pairs. In a namespace of our own."""
     switch = fabric.topology.switches[0]
     numbers = range(1, len(switch.ports) + 1)
@@ -197,7 +197,7 @@ def run(sizes: Sequence[int] = SIZES, seconds: float = 1.0, progress: Progress =
     """Measures. `seconds`: how long each load is offered."""
     fabric = BenchFabric()
     notes: list[str] = []
-    kinds: list[Kind] = []
+    kinds: list[_Kind] = []
     if why := namespace.unavailable():
         notes.append(f"not measured over veth: {why}")
     else:
@@ -210,14 +210,14 @@ def run(sizes: Sequence[int] = SIZES, seconds: float = 1.0, progress: Progress =
     for size in sizes:
         progress(f"in process: {size} bytes")
         inside = in_process(fabric, size, seconds)
-        veth = {kind: over_veth(kind, fabric, size, seconds, progress) for kind in kinds}
+        veth: dict[_Kind, OverVeth] = {kind: over_veth(kind, fabric, size, seconds, progress) for kind in kinds}
         if limited := " and ".join(kind for kind, rates in veth.items() if rates.best == rates.lossless):
             notes.append(f"{size} bytes: {limited} lost nothing of what the generator can send")
         measured.append(_size(size, inside, veth))
     return report(measured, notes)
 
 
-def _size(size: int, inside: float, veth: dict[Kind, OverVeth]) -> Size:
+def _size(size: int, inside: float, veth: dict[_Kind, OverVeth]) -> Size:
     engine, bmv2, forwarder = veth.get("engine"), veth.get("bmv2"), veth.get("forwarder")
     rates = (engine and engine.best, bmv2 and bmv2.best, engine and engine.lossless, forwarder and forwarder.lossless)
     return Size(size, inside, *rates, *(kind and kind.latency_us for kind in (engine, bmv2, forwarder)))
