@@ -73,9 +73,15 @@ def make_heap(
             first = entry(g, heap, child)
             best_time, best_who = first.time, first.who
             for other in range(child + 1, min(child + ways, size)):
+                # Which child is the earliest cannot be predicted, so a branch would cost more than this: all ones or 0.
                 row = entry(g, heap, other)
-                if earlier(row.time, row.who, best_time, best_who):
-                    best, best_time, best_who = other, row.time, row.who
+                ahead = row.time - best_time
+                if total:
+                    ahead |= (row.who - best_who) & -int(ahead == 0)
+                ahead >>= 63
+                best ^= (best ^ other) & ahead
+                best_time ^= (best_time ^ row.time) & ahead
+                best_who ^= (best_who ^ row.who) & ahead
             if not earlier(best_time, best_who, time, who):
                 break
             put(g, heap, k, best_time, best_who)

@@ -208,7 +208,8 @@ Plan: TypeAlias = dict[int, list[Entity]]  # device_id -> what that switch is to
 class Difference:
     """What has to be written to turn one state into another.
 
-    Write insertions first and deletions last: longer prefixes are then in place before the shorter one goes."""
+    Write insertions first, deletions last, each in their order (long prefixes first, short ones first): at any time
+    the longest match of an address is then what it was or what it shall be."""
 
     insert: tuple[Entity, ...]
     modify: tuple[Entity, ...]
@@ -224,12 +225,19 @@ def difference(present: Iterable[Entity], target: Iterable[Entity]) -> Differenc
     old = {entity.key: entity for entity in present}
     new = {entity.key: entity for entity in target}
     fresh = [entity for key, entity in new.items() if key not in old]
+    gone = [entity for key, entity in old.items() if key not in new and not isinstance(entity, DefaultAction)]
     return Difference(
-        delete=tuple(e for key, e in old.items() if key not in new and not isinstance(e, DefaultAction)),
+        delete=tuple(sorted(gone, key=_bits)),
         modify=tuple(e for key, e in new.items() if key in old and old[key] != e)
         + tuple(e for e in fresh if isinstance(e, DefaultAction)),
-        insert=tuple(e for e in fresh if not isinstance(e, DefaultAction)),
+        insert=tuple(sorted((e for e in fresh if not isinstance(e, DefaultAction)), key=_bits, reverse=True)),
     )
+
+
+def _bits(entity: Entity) -> int:
+    """How many bits an entry's prefixes have, 0 without any."""
+    match = entity.match if isinstance(entity, TableEntry) else ()
+    return sum(value.prefix_len for _, value in match if isinstance(value, Lpm))
 
 
 _IPV6_BITS = 128

@@ -32,9 +32,11 @@ class Division(NamedTuple):
     """(switches,) number of each one's node: consecutive numbers in order of the first switch"""
     lookahead_ps: int
     """the shortest delay of a cable between two nodes; 0 if there is none, or none at all"""
+    side: Int64Array
+    """(nodes,) 0 or 1 where every cable between two nodes joins one of either kind, else all 0"""
 
 
-UNDIVIDED = Division(np.zeros(0, np.int64), 0)
+UNDIVIDED = Division(np.zeros(0, np.int64), 0, np.zeros(0, np.int64))
 
 
 def divide(wiring: Wiring) -> Division:
@@ -79,8 +81,28 @@ def _division(count: int, joined: Iterable[tuple[int, int]], ends: Int64Array, d
     roots = np.array([root_of(switch) for switch in range(count)], np.int64)
     of_switch = np.unique(roots, return_inverse=True)[1]
     # A frame's own time on the wire would make windows longer, but a link of unlimited rate has next to none.
-    between = delay[of_switch[ends[:, 0]] != of_switch[ends[:, 1]]]
-    return Division(of_switch, int(between.min(initial=MAX_TIME)) if len(between) else 0)
+    nodes = of_switch[ends]
+    crosses = nodes[:, 0] != nodes[:, 1]
+    lookahead_ps = int(delay[crosses].min(initial=MAX_TIME)) if crosses.any() else 0
+    return Division(of_switch, lookahead_ps, _sides(int(of_switch.max(initial=-1)) + 1, nodes[crosses]))
+
+
+def _sides(count: int, cables: Int64Array) -> Int64Array:
+    """(nodes,) sides of nodes joined by `cables` (cables, 2): those an odd number of cables from the first one are 1;
+    all 0 if that gives both ends of a cable the same side."""
+    linked: list[list[int]] = [[] for _ in range(count)]
+    for a, b in cables.tolist():
+        linked[a].append(b)
+        linked[b].append(a)
+    side = np.full(count, -1)
+    for first in range(count):
+        reached = [first] if side[first] < 0 else []
+        side[reached] = 0
+        for node in reached:
+            more = [other for other in linked[node] if side[other] < 0]
+            side[more] = 1 - side[node]
+            reached += more
+    return side if (side[cables[:, 0]] != side[cables[:, 1]]).all() else np.zeros_like(side)
 
 
 def _check_registers(switches: Iterable[WiredSwitch], of_switch: Int64Array) -> None:

@@ -22,7 +22,7 @@ from detour.engine import division, jitter, lossless, phv, sockets, stats, traff
 from detour.engine.capture import Capture
 from detour.engine.clock import Clock, RealTime, Virtual
 from detour.engine.loop import entry
-from detour.engine.loop.layout import MAX_TIME, SCRATCH_BYTES, TO_SINK, UP_DIGEST, UP_PACKET_IN, UP_SINK
+from detour.engine.loop.layout import MAX_TIME, SCRATCH_BYTES, TO_SINK, UP_DIGEST, UP_PACKET_IN, UP_SINK, SlotRecord
 from detour.engine.loop.memory import Memory
 from detour.engine.runner import Runner
 from detour.engine.upcalls import Record, Upcalls
@@ -217,7 +217,8 @@ class Network:
         switches = [self._wiring.switch(each) for each in chosen]
         g = self._memory.g
         with_program = [each for each in switches if each.program is not None]
-        return TracePlace(with_program, int(g["bytes"]), int(g["byte_stride"]), int(g["capacity"]))
+        stride = int(g["slot_lines"]) * SlotRecord.dtype.itemsize
+        return TracePlace(with_program, int(g["slots"]), stride, int(g["slots_own"]))
 
     def inner_ports(self, switch: int) -> list[int]:
         """The ports of a switch that have a cable to a switch."""
@@ -404,7 +405,8 @@ class Network:
         window_ps = self._latest_division().lookahead_ps if possible else 0
         if window_ps != self._lookahead_ps:
             self._lookahead_ps = window_ps
-            self.call(lambda: self._memory.divide(self._nodes_of_entities if window_ps else None, window_ps))
+            nodes_of = self._nodes_of_entities if window_ps else None
+            self.call(lambda: self._memory.divide(nodes_of, window_ps, self._division.side))
         if self._workers is not None:
             self._workers.division = self._division if window_ps and not self._covered else None
 
@@ -447,6 +449,11 @@ class Network:
     def window_ps(self) -> int:
         """Length of the windows in which nodes are executed apart from each other, 0: they are not."""
         return self._lookahead_ps
+
+    @property
+    def node_sides(self) -> Int64Array:
+        """(nodes,) which of them take turns with each other (`division.Division`)."""
+        return self._division.side
 
     @property
     def next_event_ps(self) -> int:
@@ -499,7 +506,7 @@ class Network:
             return bool(entry.put_frame(self._memory.address, channel, index, at, data.ctypes.data, len(frame)))
 
         if not self.call(put):
-            raise DetourError(f"the packet pool is empty ({int(self._memory.g['capacity'])} packets)")
+            raise DetourError(f"the packet pool is empty ({int(self._memory.g['slots_own'])} packets)")
 
     def inject_many(self, port: Port, times_ps: Int64Array, frames: UInt8Array, sizes: Int64Array | None = None) -> int:
         """Lets frames arrive on a switch port: row i of `frames` at `times_ps[i]` (rising; what is over is now).

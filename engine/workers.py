@@ -23,8 +23,10 @@ _MAILS = 1 << 15
 _OFTEN = 64
 """slices after which nodes are divided anew"""
 _OWN = (
-    *("worker", "slots_own", "fresh", "capacity", "free", "used", "used_peak", "pool_drops", "phv_free", "phv_fresh"),
-    *("events", "scratch", "system", "node_begin", "node_end", "window_end", "first_arrival", "round", "waited_ns"),
+    *("worker", "slots_own", "fresh", "slots_end", "free", "used", "used_peak", "pool_drops"),
+    *("phv_fresh", "phvs_end", "phv_free"),
+    *("events", "scratch", "system", "begin_0", "end_0", "begin_1", "end_1"),
+    *("known_until", "first_arrival", "round", "waited_ns"),
 )
 """globals that each worker has for itself"""
 _SHARED = [name for name in layout.LoopGlobals.dtype.names or () if name not in _OWN]
@@ -87,7 +89,7 @@ class Workers:
         why = self._run_all(address, until, budget * self.count)
         if why == layout.POOL_EMPTY:
             raise DetourError(
-                f"the packet pool is used up ({int(memory.g['capacity'])} packets), or {_MAILS} packets have passed"
+                f"the packet pool is used up ({int(memory.g['slots_own'])} packets), or {_MAILS} packets have passed"
                 " from thread to thread in a window: use a larger pool, or one thread"
             )
         return why
@@ -126,13 +128,18 @@ class Workers:
             self._cut(self.division)
         elif changed:
             self._memory.table("channels")["mailbox"] = 0
-            self._memory.g["node_begin"], self._memory.g["node_end"] = 0, self._memory.g["node_count"]
+            for side in "01":
+                self._memory.g[f"begin_{side}"], self._memory.g[f"end_{side}"] = 0, self._memory.g["node_count"]
 
     def _cut(self, division: Division) -> None:
         memory = self._memory
-        worker = shares(memory.column("nodes", "events")[: int(memory.g["node_count"])], self.count)
-        memory.globals["node_begin"] = np.searchsorted(worker, np.arange(self.count))
-        memory.globals["node_end"] = np.searchsorted(worker, np.arange(self.count), side="right")
+        worker = np.zeros_like(division.side)
+        for side in (0, 1):
+            (ours,) = np.nonzero(division.side == side)
+            if len(ours):
+                worker[ours] = shares(memory.column("nodes", "events")[ours], self.count)
+            ends = np.append(ours, 0)[np.searchsorted(worker[ours], np.arange(self.count), side="right") - 1] + 1
+            memory.globals[f"begin_{side}"], memory.globals[f"end_{side}"] = np.append(0, ends[:-1]), ends
         sender, receiver = (worker[nodes] for nodes in ends_of_channels(self._wiring, division.of_switch))
         channels = memory.table("channels")[: len(receiver)]
         channels["mailbox"] = np.where(sender == receiver, 0, receiver + 1)

@@ -7,6 +7,9 @@ leads to a whole group. It follows the same switch of that group (its first with
 network; switches of the group that are reached otherwise get a /48 beside it. Following one switch keeps even
 packets for addresses that nobody has from going round. For the same reason the own group has no /32, and a
 group with an unreachable switch has none anywhere.
+
+Routes to uNs cover blocks of node ids (`aggregation`), with longer prefixes for what differs inside of one. No block
+has an id that nobody has or that is not reached: its packets are dropped where they are.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import numpy as np
 
 from detour.control import schema
 from detour.control.entries import Action, ActionSet, Lpm, TableEntry
+from detour.control.routes.aggregation import aggregate
 from detour.topo import address
 from detour.topo.failures import Failures, dead_links, dead_switches
 from detour.topo.graph import FAR, GLOBAL, columns_into, distances, exit_distances, exits, live_graph
@@ -73,9 +77,22 @@ def plan_routes(topology: Topology, failures: Failures, switch: Switch) -> Itera
             yield from _switch_routes(topology, routes, targets)
         else:
             yield from _group_routes(topology, routes, group, targets)
+    yield from _locator_routes(topology, routes)
+
+
+def _locator_routes(topology: Topology, routes: NextHops) -> Iterator[TableEntry]:
+    """To the uN of every reachable switch. The switch's own is no route: `local_sid` has it."""
+    numbers: dict[int, int] = {}
+    actions: list[ActionSet] = []
+    by_node: list[int | None] = [None] * (len(topology.switches) + 1)
     for target in topology.switches:
         if routes.reachable(target.index):
-            yield _route(address.locator(target.node_id), address.LOCATOR_BITS, routes.actions(target.index))
+            action = routes.actions(target.index)
+            number = by_node[target.node_id] = numbers.setdefault(id(action), len(actions))
+            if number == len(actions):
+                actions.append(action)
+    for block in aggregate(by_node):
+        yield _route(address.locator(block.first), address.LOCATOR_BITS - block.free_bits, actions[block.choice])
 
 
 def _switch_routes(topology: Topology, routes: NextHops, targets: Sequence[int]) -> Iterator[TableEntry]:

@@ -124,10 +124,7 @@ class _Graph:
         base = ctx.slot(ctx.slots.tables[table.name] + slots.RECORDS)
         record, hit = base, FALSE
         if table.key:
-            words = pack_key(ctx, table, key_layout(table.key))
-            name = lookup_function(ctx.program, table)
-            args = ", ".join(["ptr %sw", *(w.typed for w in words)])
-            record = f.value(f"call ptr @{name}({args})")
+            record = self._look_up(table, base)
             hit = Value(1, f.value(f"icmp ne ptr {record}, {base}"))
             ctx.when(hit, lambda: self._on_hit(table, record, base))
         if ctx.trace:
@@ -139,6 +136,23 @@ class _Graph:
         else:
             arguments = f.at(record, 8 * record_head(table))
             self._dispatch(table, f.load(32, f.at(record, 8 * slots.ACTION), 8), arguments, hit)
+
+    def _look_up(self, table: TableIr, base: str) -> str:
+        """The record that matches, else the one at `base`. For an empty table, as most of a fabric's are, not even the
+        key is put together."""
+        ctx, f = self.ctx, self.ctx.f
+        match = f.alloca("ptr")
+
+        def search() -> None:
+            words = pack_key(ctx, table, key_layout(table.key))
+            args = ", ".join(["ptr %sw", *(w.typed for w in words)])
+            record = f.value(f"call ptr @{lookup_function(ctx.program, table)}({args})")
+            f.line(f"store ptr {record}, ptr {match}, align 8")
+
+        f.line(f"store ptr {base}, ptr {match}, align 8")
+        filled = ctx.word(ctx.slots.tables[table.name] + slots.GROUP_COUNT)
+        ctx.when(f.compare("ne", filled, const(64, 0)), search)
+        return f.load_pointer(match)
 
     def _on_hit(self, table: TableIr, record: str, base: str) -> None:
         ctx, f = self.ctx, self.ctx.f

@@ -122,11 +122,9 @@ class _Lookup:
         return where
 
     def exact(self) -> None:
-        """One hash table over the whole key; most tables of a fabric are empty, which needs no search."""
+        """One hash table over the whole key."""
         f = self.f
-        some, hit, miss = f.block("some"), f.block("hit"), f.block("miss")
-        f.branch(f.compare("eq", self._word(slots.ENTRY_COUNT), const(64, 0)), miss, some)
-        f.enter(some)
+        hit, miss = f.block("hit"), f.block("miss")
         base = f.load_pointer(f.at("%sw", 8 * (self.slot + slots.HASH_BASE)))
         where = self._probe(base, self._word(slots.HASH_MASK), self.key, hit, miss, sift=False)
         f.enter(hit)

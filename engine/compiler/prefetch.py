@@ -24,6 +24,9 @@ _LINE = 64
 _SMALL_MASK = 63
 """Tables of at most so many slots less one are asked for as a whole."""
 
+_RECORD_BYTES, _SLOT_BYTES = 16 * _LINE, 32 * _LINE
+"""Of an LPM table, what is asked for of the records, and how much of its last group's slots."""
+
 _MOST_GROUPS = 8
 _MOST_FILTER_WORDS = 128
 _PROFILE_BYTES = 8 * _LINE
@@ -39,7 +42,8 @@ def write_prefetch(program: CompilationUnit) -> None:
         if table.key:
             slot = own.tables[table.name]
             (_hash_table if table.match_type == "exact" else _filters)(ctx, table, slot)
-            _region(ctx, ctx.slot(slot + slots.RECORDS), const(64, 8 * record_words(table)))
+            first = _RECORD_BYTES if table.match_type == "lpm" else 8 * record_words(table)
+            _region(ctx, ctx.slot(slot + slots.RECORDS), const(64, first))
     for first in own.profiles.values():
         for offset in (slots.MEMBERS, slots.PROFILE_GROUPS, slots.GROUP_MEMBERS):
             size = ctx.word(first + offset + slots.PROFILE_SIZES)
@@ -100,6 +104,11 @@ def _filters(ctx: FunctionContext, table: TableIr, slot: int) -> None:
         row = f.at(rows, f.op("mul", i, const(64, stride)))
         mask = f.load(64, f.at(row, 8), 8)
         ctx.when(f.compare("ne", mask, const(64, slots.BLOCK_MASK)), partial(_filter, ctx, row, mask))
+        if table.match_type == "lpm":  # most packets of a fabric match the shortest prefixes
+            size = f.op("mul", f.op("add", mask, const(64, 1)), const(64, 8 * (slots.HASH_HEAD + layout.words)))
+            last = f.compare("eq", f.op("add", i, const(64, 1)), count)
+            short = f.op("and", last, f.compare("ule", size, const(64, _SLOT_BYTES)))
+            _region(ctx, f.load_pointer(row), f.select(short, size, const(64, 0)))
 
     loop(f, few, ask)
 

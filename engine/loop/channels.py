@@ -76,7 +76,7 @@ def insert(g: LoopGlobals, index: int, slot: int, time: int) -> None:
     slot_at(g.slots, before).next = slot
 
 
-@inner()
+@inner(forceinline=True)
 def pop(g: LoopGlobals, index: int) -> int:
     """Takes the first frame off a channel and sets the channel's event to the next one."""
     channel = channel_at(g.channels, index)
@@ -149,7 +149,7 @@ def deliver(g: LoopGlobals, index: int, slot: int, arrival: int) -> None:
 @inner(forceinline=True)
 def _set_out(g: LoopGlobals, index: int, slot: int, arrival: int) -> None:
     """The same, or the frame is mailed to the worker that executes the other end."""
-    if g.window_end <= arrival < g.first_arrival:
+    if g.known_until <= arrival < g.first_arrival:
         g.first_arrival = arrival
     worker = channel_at(g.channels, index).mailbox
     if worker != 0:
@@ -174,7 +174,7 @@ def _inject_faults(g: LoopGlobals, index: int, slot: int, arrival: int) -> bool:
             _set_out(g, index, copy, arrival)
     if channel.corrupt > 0 and _draw(channel) < channel.corrupt and frame.length > 0:
         channel.corrupted += 1
-        where = g.bytes + frame.start + _draw(channel) % frame.length
+        where = g.slots + frame.start + _draw(channel) % frame.length
         store8(where, load8(where) ^ (1 << (_draw(channel) & 7)))
     return True
 
@@ -185,7 +185,7 @@ def send(g: LoopGlobals, index: int, slot: int) -> int:
     return send_at(g, index, slot, g.now)
 
 
-@inner()
+@inner(forceinline=True)
 def send_at(g: LoopGlobals, index: int, slot: int, begin: int) -> int:
     """The same with a frame that begins to leave now or later, after those before it.
 
@@ -231,4 +231,4 @@ def leave(g: LoopGlobals, index: int, slot: int) -> None:
 @inner()
 def _log_frame(g: LoopGlobals, kind: int, port: int, slot: int) -> bool:
     frame = slot_at(g.slots, slot)
-    return log_upcall(g, kind, port, _NO_DETAIL, g.bytes + frame.start, frame.length, frame.wire)
+    return log_upcall(g, kind, port, _NO_DETAIL, g.slots + frame.start, frame.length, frame.wire)

@@ -64,11 +64,9 @@ def _read_socket(g: LoopGlobals, index: int, now: int) -> None:
         waits = channel.count > 0 or heap.first_time(g, windows.ONLY) <= time or must_drain(g)
         if waits or channel.up == 0:
             channels.append(g, io.channel, slot, time)
-        else:  # nothing comes before it, so it needs no event
-            g.now = time
-            g.events += 1
+        else:
             g.gathering = 1
-            switch.arrive(g, io.port, slot, windows.NO_CLASS)
+            windows.arrive_at_once(g, io.port, slot, time)
         time += UNLIMITED_PS  # then the port that the frame left by is free again
 
 
@@ -229,7 +227,7 @@ def put_frame(globals_: int, index: int, port: int, time: int, frame: int, size:
     slot.length = size
     slot.wire = size
     slot.port = port
-    move_bytes(g.bytes + slot.start, frame, size)
+    move_bytes(g.slots + slot.start, frame, size)
     channels.insert(g, index, new, time)
     return True
 
@@ -252,7 +250,7 @@ def put_frames(
         slot.length = min(stored, size)
         slot.wire = size
         slot.port = port
-        move_bytes(g.bytes + slot.start, frames + number * stored, slot.length)
+        move_bytes(g.slots + slot.start, frames + number * stored, slot.length)
         channels.insert(g, index, new, load64(times + 8 * number))
     return count
 

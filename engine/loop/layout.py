@@ -127,14 +127,15 @@ class LoopGlobals(NativeRecord, lines=True):
     """What the loop is given: addresses of tables, their sizes, and what there is one of."""
 
     # tables
-    slots: Int64; phvs: Int64; bytes: Int64; heap: Int64; entities: Int64; channels: Int64
+    slots: Int64; phvs: Int64; heap: Int64; entities: Int64; channels: Int64
     ports: Int64; queues: Int64; switches: Int64; port_map: Int64; nics: Int64; ios: Int64
     nodes: Int64
     scratch: Int64; up: Int64; taken: Int64; system: Int64
     # sizes
     phv_stride: Int64; byte_stride: Int64; frame_bytes: Int64; headroom: Int64; stored: Int64
-    capacity: Int64; up_size: Int64; taken_size: Int64; ios_count: Int64
-    # packet pool: free slots are a list, slots from `fresh` on were never used
+    slot_lines: Int64; slots_end: Int64; phvs_end: Int64; up_size: Int64; taken_size: Int64; ios_count: Int64
+    # packet pool: a slot is followed by its frame, so its number counts lines of the cache and the next one's is by
+    # `slot_lines` higher; free slots are a list, slots from `fresh` on were never used
     free: Int64; fresh: Int64; used: Int64; used_peak: Int64; pool_drops: Int64; phv_free: Int64; phv_fresh: Int64
     # events
     node_count: Int64; lookahead_ps: Int64; now: Int64; events: Int64
@@ -153,9 +154,10 @@ class LoopGlobals(NativeRecord, lines=True):
     gathered: Int64
     # links
     overhead_bytes: Int64
-    # windows (`windows`): the end of this one, and when the first of the frames arrives that were sent in it and arrive
-    # later; which nodes are this worker's
-    window_end: Int64; first_arrival: Int64; node_begin: Int64; node_end: Int64
+    # windows (`windows`): 2 if nodes of two sides take turns, else 1; up to when those have run that are sent frames,
+    # and when the first one arrives that was sent in this window; which nodes of each side are this worker's
+    sides: Int64; known_until: Int64; first_arrival: Int64
+    begin_0: Int64; end_0: Int64; begin_1: Int64; end_1: Int64
     measured: Int64  # whether nodes' time is
     # workers (`mail`): which one this is, of how many; their tables; slots of its own
     worker: Int64; workers: Int64; progress: Int64; mailboxes: Int64; barrier: Int64
@@ -164,7 +166,7 @@ class LoopGlobals(NativeRecord, lines=True):
 
 
 class SlotRecord(NativeRecord):
-    """A packet; 64 bytes, one line of the processor's cache."""
+    """A packet; 64 bytes, one line of the processor's cache. Its frame is behind it, on the same page of memory."""
 
     next: Int64  # in whatever list it is, -1 at the end
     start: Int64  # where the frame begins, counted from the pool's first byte
@@ -179,14 +181,15 @@ class SlotRecord(NativeRecord):
 class NodeRecord(NativeRecord, lines=True):
     """A heap of its own: `pending` entries of the table `heap` from `first` on, whose `who` is a `heap.tie`."""
 
-    first: Int64; pending: Int64
+    first: Int64; pending: Int64; side: Int64
     events: Int64; cost_ns: Int64  # executed so far in windows, and the time that took if it is measured
 
 
 class ProgressRecord(NativeRecord, lines=True):
     """What a worker says at a barrier; there are two of each, since one may be written while the other is read."""
 
-    next_time: Int64  # of the first event of its nodes, or when the first frame arrives that it has sent
+    next_time: Int64  # of the first event on the side whose turn it is, or of the first frame that arrives there
+    other_time: Int64  # of the other side's
     events: Int64  # executed in this slice
     free: Int64  # slots that it could take
     stop: Int64  # 1: Python asks for the loop; 2: this worker has no more packets

@@ -50,7 +50,7 @@ def log_capture(g: LoopGlobals, kind: int, port: int, slot: int) -> None:
         g.taken_drops += 1
         return
     at = g.taken + g.taken_used
-    g.taken_used += _append(at, kind, port, _NO_DETAIL, g.now, g.bytes + frame.start, frame.length, frame.wire)
+    g.taken_used += _append(at, kind, port, _NO_DETAIL, g.now, g.slots + frame.start, frame.length, frame.wire)
 
 
 @inner(forceinline=True)

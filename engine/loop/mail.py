@@ -59,10 +59,11 @@ def post(g: LoopGlobals, receiver: int, channel: int, slot: int, arrival: int) -
 
 
 @inner()
-def meet(g: LoopGlobals, next_time: int, events: int, stop: int) -> None:
+def meet(g: LoopGlobals, next_time: int, other_time: int, events: int, stop: int) -> None:
     """Says how far this worker is, and waits until all others have come to the end of the window as well."""
     mine = progress(g, g.round, g.worker)
     mine.next_time = next_time
+    mine.other_time = other_time
     mine.events = events
     mine.free = g.slots_own - g.used
     mine.stop = stop

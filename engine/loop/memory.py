@@ -71,6 +71,7 @@ class Memory:
         `workers`: threads that may execute the loop, each with globals of its own."""
         self.globals = zeros(workers, layout.LoopGlobals.dtype)
         self._nodes_of: NodesOf | None = None
+        self._side = np.zeros(0, np.int64)
         self._settled = False
         self.settled = 0
         """how often entities have been given new places"""
@@ -96,11 +97,12 @@ class Memory:
             self._settle()
         return self.globals.ctypes.data
 
-    def divide(self, nodes_of: NodesOf | None, lookahead_ps: int) -> None:
+    def divide(self, nodes_of: NodesOf | None, lookahead_ps: int, side: np.ndarray) -> None:
         """Divides the entities into nodes, which nothing crosses in less than `lookahead_ps`; `None`: one node.
 
-        `nodes_of` gives the node of every entity; it is asked again when entities were added."""
-        self._nodes_of = nodes_of
+        `nodes_of` gives the node of every entity; it is asked again when entities were added. `side` (nodes,): which
+        nodes take turns with each other (0 and 1), if there are two kinds."""
+        self._nodes_of, self._side = nodes_of, side
         self.g["lookahead_ps"] = lookahead_ps
         self._settled = False
 
@@ -127,7 +129,9 @@ class Memory:
         position = np.arange(len(events)) - starts[node_of]
         heap[nodes["first"][node_of] + position] = events
         entities["position"][whose] = position
-        self.g["node_count"] = self.g["node_end"] = len(sizes)
+        nodes["side"] = self._side if len(self._side) == len(sizes) else 0
+        self.g["sides"] = 1 + nodes["side"].max()
+        self.g["node_count"] = self.g["end_0"] = self.g["end_1"] = len(sizes)
         self._settled = True
         self.settled += 1
 
@@ -140,29 +144,29 @@ class Memory:
         headroom, growth = (SPARE_BYTES, SPARE_BYTES) if elided else (HEADROOM, GROWTH_BYTES)
         stride = _aligned(headroom + frame_bytes + growth)
         # A generous pool costs nothing: what is never used is never touched.
-        first = self._divide_pool(packets)
-        self._install("slots", zeros(first, layout.SlotRecord.dtype))
-        self.bytes = zeros(first * stride)
-        self._install("bytes", self.bytes)
+        lines = stride // layout.SlotRecord.dtype.itemsize + 1
+        self._packets = self._divide_pool(packets, lines)
+        self._install("slots", zeros(self._packets * lines, layout.SlotRecord.dtype))
         self.globals["frame_bytes"] = frame_bytes
         self.globals["byte_stride"] = stride
         self.globals["headroom"] = headroom
         self.globals["stored"] = frame_bytes
         self.reserve_phv(_PHV_BYTES)
 
-    def _divide_pool(self, packets: int) -> int:
-        """Gives every worker slots of its own, the first one `packets`; returns how many there are.
+    def _divide_pool(self, packets: int, lines: int) -> int:
+        """Gives every worker slots of its own, the first one `packets`, and as many PHVs; returns how many there are.
 
         One more of each belongs to nobody: its PHV is scratch (`pool.scratch_phv`)."""
         first, own = 0, packets
         for g in self.globals:
-            g["fresh"] = g["phv_fresh"] = first
-            g["capacity"] = first + own
+            g["slot_lines"] = lines
+            g["fresh"], g["phv_fresh"] = first * lines, first
+            g["slots_end"], g["phvs_end"] = (first + own) * lines, first + own
             g["slots_own"] = own
             g["free"] = g["phv_free"] = -1
             first += own + 1
             own = g["slots_share"] = max(2 * packets // len(self.globals), _LEAST_SLOTS)
-        self._pool_begins = self.globals["fresh"].copy()
+        self._pool_begins = self.globals["phv_fresh"].copy()
         return first
 
     def _make_buffers(self) -> None:
@@ -180,7 +184,7 @@ class Memory:
         stride = _aligned(size) | _LINE
         if stride <= old_stride:
             return
-        array = zeros(len(self._tables["slots"]) * stride).reshape(-1, stride)
+        array = zeros(self._packets * stride).reshape(-1, stride)
         for begin, g in zip(self._pool_begins, self.globals, strict=True):
             if end := int(g["phv_fresh"]) - begin:
                 used = slice(begin, begin + end)
@@ -191,13 +195,11 @@ class Memory:
     def expect(self, packets: int) -> None:
         """So many packets will be under way at once: their memory is asked for now, not in the midst of a run."""
         share = packets // len(self.globals)
-        for begin in self._pool_begins:
-            for table, size in (
-                (self._tables["slots"].view(np.uint8), layout.SlotRecord.dtype.itemsize),
-                (self.bytes, int(self.g["byte_stride"])),
-                (self._tables["phvs"], int(self.g["phv_stride"])),
-            ):
-                pages.populate(table[begin * size :], share * size)
+        for name in ("slots", "phvs"):
+            memory = self._tables[name].view(np.uint8)
+            size = len(memory) // self._packets
+            for begin in self._pool_begins:
+                pages.populate(memory[begin * size :], share * size)
 
     def count(self, name: str) -> int:
         """Number of rows in use."""

@@ -59,7 +59,7 @@ def arrive(g: LoopGlobals, index: int, slot_index: int) -> None:
     nic.rx_packets += 1
     nic.rx_bytes += frame.wire
     stack = stack_at(nic.stack, 0)
-    call6(stack.receive, stack.state, nic.host, g.bytes + frame.start, frame.length, frame.wire, g.now)
+    call6(stack.receive, stack.state, nic.host, g.slots + frame.start, frame.length, frame.wire, g.now)
     pool.give_back(g, slot_index)
     serve(g, index)
 
@@ -85,14 +85,14 @@ def _send_next(g: LoopGlobals, nic: NicRecord) -> None:
         return
     frame = slot_at(g.slots, slot_index)
     stack = stack_at(nic.stack, 0)
-    both = call5(stack.transmit, stack.state, nic.host, g.bytes + frame.start, g.stored, g.now)
+    both = call5(stack.transmit, stack.state, nic.host, g.slots + frame.start, g.stored, g.now)
     if both == 0:
         pool.give_back(g, slot_index)
         return
     length = both & WIRE_MASK
     frame.length = both >> STORED_SHIFT
     frame.wire = length
-    frame.port = _class_of(g.bytes + frame.start)
+    frame.port = _class_of(g.slots + frame.start)
     nic.tx_packets += 1
     nic.tx_bytes += length
     nic.busy_until = max(channels.send(g, nic.channel, slot_index), g.now + UNLIMITED_PS)

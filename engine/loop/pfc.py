@@ -30,7 +30,7 @@ def send(g: LoopGlobals, port_index: int) -> int:
     if slot_index < 0:
         return g.now + _RETRY_PS
     slot = slot_at(g.slots, slot_index)
-    at = g.bytes + slot.start
+    at = g.slots + slot.start
     for offset in range(0, PFC_BYTES, 8):
         store64(at + offset, 0)
     for offset in range(16):
@@ -55,7 +55,7 @@ def send(g: LoopGlobals, port_index: int) -> int:
 @inner()
 def masked(g: LoopGlobals, slot_index: int, before: int) -> int:
     """The mask of paused classes after the PFC frame in a slot, `before` it was another."""
-    at = g.bytes + slot_at(g.slots, slot_index).start
+    at = g.slots + slot_at(g.slots, slot_index).start
     mask = before & ~load8(at + _AT_ENABLE)
     for number in range(_CLASSES):
         if load8(at + _AT_TIMES + 2 * number) | load8(at + _AT_TIMES + 2 * number + 1):

@@ -19,15 +19,21 @@ _PHV_BYTES = 320
 """Of fabric.p4's PHV, what packets without a segment routing header use."""
 
 
+@inner(forceinline=True)
+def _room(index: int) -> int:
+    """Where the memory of a slot's frame begins, counted as `start`."""
+    return (index + 1) * _SLOT_SIZE
+
+
 @inner()
 def take(g: LoopGlobals) -> int:
     """A free slot whose frame would begin after the head room, or -1 (counted) if all are in use."""
     index = g.free
     if index >= 0:
         g.free = slot_at(g.slots, index).next
-    elif g.fresh < g.capacity:
+    elif g.fresh < g.slots_end:
         index = g.fresh
-        g.fresh = index + 1
+        g.fresh = index + g.slot_lines
     else:
         g.pool_drops += 1
         return -1
@@ -36,7 +42,7 @@ def take(g: LoopGlobals) -> int:
         g.used_peak = g.used
     slot = slot_at(g.slots, index)
     slot.next = -1
-    slot.start = index * g.byte_stride + g.headroom
+    slot.start = _room(index) + g.headroom
     slot.length = 0
     slot.wire = 0
     slot.origin = -1
@@ -51,12 +57,12 @@ def take_phv(g: LoopGlobals, index: int) -> None:
     phv = g.phv_free
     if phv >= 0:
         g.phv_free = load64(g.phvs + phv * g.phv_stride)
-    elif g.phv_fresh < g.capacity:
+    elif g.phv_fresh < g.phvs_end:
         phv = g.phv_fresh
         g.phv_fresh = phv + 1
     else:  # only a worker's own part can be used up, and then its run ends
         g.pool_drops += 1
-        phv = g.capacity
+        phv = g.phvs_end
     slot_at(g.slots, index).phv = phv
 
 
@@ -82,7 +88,7 @@ def give_back(g: LoopGlobals, index: int) -> None:
 @inner(forceinline=True)
 def address(g: LoopGlobals, index: int) -> int:
     """Where the frame of a slot begins."""
-    return g.bytes + slot_at(g.slots, index).start
+    return g.slots + slot_at(g.slots, index).start
 
 
 @inner(forceinline=True)
@@ -94,7 +100,7 @@ def phv_address(g: LoopGlobals, index: int) -> int:
 @inner(forceinline=True)
 def scratch_phv(g: LoopGlobals) -> int:
     """Where the PHV is that belongs to no packet."""
-    return g.phvs + g.capacity * g.phv_stride
+    return g.phvs + g.phvs_end * g.phv_stride
 
 
 @inner(forceinline=True)
@@ -106,7 +112,7 @@ def prefetch_slot(g: LoopGlobals, index: int) -> None:
 @inner(forceinline=True)
 def prefetch_frame(g: LoopGlobals, index: int) -> None:
     """Asks the cache for a frame's headers, where they are unless a switch made them longer or shorter."""
-    start = g.bytes + index * g.byte_stride + g.headroom
+    start = g.slots + _room(index) + g.headroom
     prefetch_lines(start, _FRAME_BYTES)
 
 
@@ -138,13 +144,13 @@ def copy_frame(g: LoopGlobals, source: int) -> int:
         return -1
     old = slot_at(g.slots, source)
     new = slot_at(g.slots, index)
-    new.start += old.start - (source * g.byte_stride + g.headroom)
+    new.start += old.start - (_room(source) + g.headroom)
     new.length = old.length
     new.wire = old.wire
     new.time = old.time
     new.origin = old.origin
     new.port = old.port
-    move_bytes(g.bytes + new.start, g.bytes + old.start, old.length)
+    move_bytes(g.slots + new.start, g.slots + old.start, old.length)
     return index
 
 
@@ -164,7 +170,7 @@ def point_at_payload(g: LoopGlobals, index: int) -> None:
     """Tells the PHV where the part of the frame is that was not parsed."""
     phv = phv_at(phv_address(g, index), 0)
     slot = slot_at(g.slots, index)
-    phv.payload_ptr = g.bytes + slot.start + phv.payload_offset
+    phv.payload_ptr = g.slots + slot.start + phv.payload_offset
     phv.payload_len = slot.length - phv.payload_offset
 
 
@@ -182,7 +188,7 @@ def put_headers(g: LoopGlobals, index: int, headers: int, length: int, payload: 
     `payload` counts from the pool's first byte and lies in the slot.
     """
     slot = slot_at(g.slots, index)
-    low = index * g.byte_stride
+    low = _room(index)
     if length + payload_length > g.byte_stride:
         return False
     start = payload - length
@@ -190,8 +196,8 @@ def put_headers(g: LoopGlobals, index: int, headers: int, length: int, payload: 
         # The head room is used up: move the payload, so that the next switch finds some again if it can.
         room = g.byte_stride - length - payload_length
         start = low + min(room, g.headroom)
-        move_bytes(g.bytes + start + length, g.bytes + payload, payload_length)
-    move_bytes(g.bytes + start, headers, length)
+        move_bytes(g.slots + start + length, g.slots + payload, payload_length)
+    move_bytes(g.slots + start, headers, length)
     slot.wire += length + payload_length - slot.length
     slot.start = start
     slot.length = length + payload_length

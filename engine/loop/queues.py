@@ -17,7 +17,7 @@ from detour.engine.loop.native import highest_bit, port_at, queue_at, slot_at, s
 _PS_PER_SECOND_OF_BITS = 8 * 1_000_000_000_000
 
 
-@inner()
+@inner(forceinline=True)
 def admits(queue: QueueRecord, wire: int) -> bool:
     """Whether the queue's own limits let a frame of `wire` bytes be enqueued."""
     if queue.packets >= queue.limit_packets:
@@ -25,7 +25,7 @@ def admits(queue: QueueRecord, wire: int) -> bool:
     return queue.limit_bytes == 0 or queue.bytes + wire <= queue.limit_bytes
 
 
-@inner()
+@inner(forceinline=True)
 def enqueue(g: LoopGlobals, port_index: int, priority: int, slot_index: int) -> bool:
     """Puts a packet into a queue; False if it is full (the packet is dropped and counted)."""
     port = port_at(g.ports, port_index)
@@ -67,7 +67,7 @@ def _departure(g: LoopGlobals, queue: QueueRecord, wire: int) -> int:
     return time
 
 
-@inner()
+@inner(forceinline=True)
 def choose(g: LoopGlobals, port_index: int) -> int:
     """The queue to serve now, or -1 if none is ready."""
     port = port_at(g.ports, port_index)
@@ -124,7 +124,7 @@ def next_ready(g: LoopGlobals, port_index: int) -> int:
     return time
 
 
-@inner()
+@inner(forceinline=True)
 def dequeue(g: LoopGlobals, port_index: int, priority: int) -> int:
     """Takes the first packet out of a queue that has one."""
     port = port_at(g.ports, port_index)

@@ -89,7 +89,7 @@ def wall_ns(g: LoopGlobals) -> int:
 def _try_send(g: LoopGlobals, io: IoRecord, slot: int) -> bool:
     """Sends a frame and ends the packet; False if the socket does not take it now."""
     frame = slot_at(g.slots, slot)
-    data = g.bytes + frame.start
+    data = g.slots + frame.start
     if io.family == IO_TAP:
         result = write(io.fd, data, frame.length)
     else:
@@ -271,7 +271,7 @@ def receive_frame(g: LoopGlobals, index: int) -> int:
     if slot < 0:
         return -1
     frame = slot_at(g.slots, slot)
-    data = g.bytes + frame.start
+    data = g.slots + frame.start
     while True:
         length = _receive_bytes(g, io, data)
         if length < 0:

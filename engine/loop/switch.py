@@ -11,7 +11,6 @@ from detour.base.jit import inner, int64
 from detour.engine import phv as fixed
 from detour.engine.loop import channels, heap, pfc, pool, queues, replicate
 from detour.engine.loop.layout import (
-    CLASS_PFC,
     MAX_TIME,
     PORTS_PER_SWITCH,
     TO_NOWHERE,
@@ -45,14 +44,11 @@ _GROUPS = int64(1 << 16)
 _SESSIONS = int64(1 << 15)
 
 
-@inner()
-def arrive(g: LoopGlobals, port_index: int, slot_index: int, traffic_class: int) -> None:
-    """A frame arrives at a switch port; `traffic_class` is the priority that it had in the queue that it left."""
+@inner(forceinline=True)
+def arrive(g: LoopGlobals, port_index: int, slot_index: int, traffic_class: int) -> int:
+    """A frame arrives at a switch port; `traffic_class` is the priority that it had in the queue that it left. Returns
+    the switch if that can take it now, else -1."""
     port = port_at(g.ports, port_index)
-    if traffic_class == CLASS_PFC:
-        pfc.receive(g, port_index, slot_index)
-        serve(g, port_index)
-        return
     frame = slot_at(g.slots, slot_index)
     switch = switch_at(g.switches, port.switch)
     port.rx_packets += 1
@@ -70,8 +66,8 @@ def arrive(g: LoopGlobals, port_index: int, slot_index: int, traffic_class: int)
     std.ingress_global_timestamp = (g.now // g.tick_ps) & _U48
     if switch.piped != 0:
         _enter_pipeline(g, switch, slot_index, switch.pipe_ps)
-    else:
-        run_ingress(g, port.switch, slot_index)
+        return -1
+    return port.switch
 
 
 @inner()
@@ -88,14 +84,15 @@ def _enter_pipeline(g: LoopGlobals, switch: SwitchRecord, slot_index: int, laten
     channels.insert(g, switch.input_channel, slot_index, begin + latency_ps)
 
 
-@inner()
-def run_ingress(g: LoopGlobals, switch_index: int, slot_index: int) -> None:
-    """Parses a packet whose PHV has its standard metadata, runs ingress, and does what that decided."""
+@inner(forceinline=True)
+def run_ingress(g: LoopGlobals, switch_index: int, slot_index: int) -> int:
+    """Parses a packet whose PHV has its standard metadata, runs ingress, and does what that decided. Returns the port
+    that may send now, -1: none."""
     switch = switch_at(g.switches, switch_index)
     if switch.ready == 0:
         switch.no_pipeline_drops += 1
         pool.give_back(g, slot_index)
-        return
+        return -1
     phv = pool.phv_address(g, slot_index)
     std = phv_at(phv, 0)
     _parse(g, switch, slot_index)
@@ -106,12 +103,12 @@ def run_ingress(g: LoopGlobals, switch_index: int, slot_index: int) -> None:
     if std.error != 0:
         switch.faults += 1
         pool.give_back(g, slot_index)
-        return
+        return -1
     std.exited = 0
-    _after_ingress(g, switch, switch_index, slot_index)
+    return _after_ingress(g, switch, switch_index, slot_index)
 
 
-@inner()
+@inner(forceinline=True)
 def _parse(g: LoopGlobals, switch: SwitchRecord, slot_index: int) -> None:
     frame = slot_at(g.slots, slot_index)
     phv = pool.phv_address(g, slot_index)
@@ -123,9 +120,9 @@ def _parse(g: LoopGlobals, switch: SwitchRecord, slot_index: int) -> None:
     pool.point_at_payload(g, slot_index)
 
 
-@inner()
-def _after_ingress(g: LoopGlobals, switch: SwitchRecord, switch_index: int, slot_index: int) -> None:
-    """simple_switch's ingress thread from the end of the ingress control on."""
+@inner(forceinline=True)
+def _after_ingress(g: LoopGlobals, switch: SwitchRecord, switch_index: int, slot_index: int) -> int:
+    """simple_switch's ingress thread from the end of the ingress control on; the port that may send now, -1: none."""
     std = phv_at(pool.phv_address(g, slot_index), 0)
     if std.clone_session != 0:
         _clone_ingress(g, switch, switch_index, slot_index)
@@ -147,7 +144,8 @@ def _after_ingress(g: LoopGlobals, switch: SwitchRecord, switch_index: int, slot
         pool.give_back(g, slot_index)
     else:
         std.instance_type = fixed.TYPE_NORMAL
-        _enqueue_and_serve(g, switch, switch_index, slot_index, int64(std.egress_spec))
+        return _enqueue(g, switch, switch_index, slot_index, int64(std.egress_spec))
+    return -1
 
 
 @inner()
@@ -241,7 +239,9 @@ def _multicast(g: LoopGlobals, switch: SwitchRecord, switch_index: int, slot_ind
     for number in range(replicas):
         copy = _replica(g, switch, slot_index, block, number, number == replicas - 1)
         if copy >= 0:
-            _enqueue_and_serve(g, switch, switch_index, copy, replicate.replica_port(block, number))
+            index = _enqueue(g, switch, switch_index, copy, replicate.replica_port(block, number))
+            if index >= 0:
+                serve(g, index)
 
 
 @inner()
@@ -263,7 +263,7 @@ def _replica(g: LoopGlobals, switch: SwitchRecord, slot_index: int, block: int, 
     return copy
 
 
-@inner()
+@inner(forceinline=True)
 def _depth(g: LoopGlobals, switch: SwitchRecord, port_index: int, priority: int, number: int) -> int:
     """Packets that wait in a queue of port `number`. Ports that nothing is attached to share the queues of one."""
     queue = queue_at(g.queues, port_at(g.ports, port_index).queues + priority)
@@ -278,7 +278,7 @@ def _depth(g: LoopGlobals, switch: SwitchRecord, port_index: int, priority: int,
     return depth
 
 
-@inner()
+@inner(forceinline=True)
 def _enqueue(g: LoopGlobals, switch: SwitchRecord, switch_index: int, slot_index: int, number: int) -> int:
     """Puts a packet into the output queue of port `number`; the port's index, or -1 if it was dropped."""
     index = switch.void_port
@@ -302,14 +302,6 @@ def _enqueue(g: LoopGlobals, switch: SwitchRecord, switch_index: int, slot_index
 
 
 @inner()
-def _enqueue_and_serve(g: LoopGlobals, switch: SwitchRecord, switch_index: int, slot_index: int, number: int) -> None:
-    """Enqueues a packet; if the port is idle it takes the packet at once."""
-    index = _enqueue(g, switch, switch_index, slot_index, number)
-    if index >= 0:
-        serve(g, index)
-
-
-@inner()
 def serve(g: LoopGlobals, port_index: int) -> None:
     """Lets a port send the next packet if it is free, and sets its event for the one after that."""
     port = port_at(g.ports, port_index)
@@ -322,7 +314,7 @@ def serve(g: LoopGlobals, port_index: int) -> None:
         heap.schedule(g, port.entity, port.busy_until)
 
 
-@inner()
+@inner(forceinline=True)
 def _send_next(g: LoopGlobals, port: PortRecord, port_index: int) -> bool:
     """Takes the next packet out of its queue and sends it. False: none may leave now, and the port's event is set."""
     priority = queues.choose(g, port_index)
@@ -343,7 +335,7 @@ def _send_next(g: LoopGlobals, port: PortRecord, port_index: int) -> bool:
     return True
 
 
-@inner()
+@inner(forceinline=True)
 def _send(g: LoopGlobals, port: PortRecord, port_index: int, slot_index: int) -> None:
     if channel_at(g.channels, port.channel).kind == TO_NOWHERE:
         switch_at(g.switches, port.switch).no_port_drops += 1
@@ -354,7 +346,7 @@ def _send(g: LoopGlobals, port: PortRecord, port_index: int, slot_index: int) ->
     port.busy_until = max(port.busy_until, channels.send(g, port.channel, slot_index))
 
 
-@inner()
+@inner(forceinline=True)
 def _egress(g: LoopGlobals, port: PortRecord, port_index: int, priority: int, slot_index: int) -> bool:
     """simple_switch's egress thread: egress control, clone, drop, deparser, recirculation. True: to be sent."""
     switch = switch_at(g.switches, port.switch)
@@ -380,7 +372,7 @@ def _egress(g: LoopGlobals, port: PortRecord, port_index: int, priority: int, sl
     return _deparse(g, switch, slot_index)
 
 
-@inner()
+@inner(forceinline=True)
 def _deparse(g: LoopGlobals, switch: SwitchRecord, slot_index: int) -> bool:
     """Writes the headers; True if the packet is to be sent, False if it is gone or recirculates."""
     frame = slot_at(g.slots, slot_index)
@@ -388,7 +380,7 @@ def _deparse(g: LoopGlobals, switch: SwitchRecord, slot_index: int) -> bool:
     std = phv_at(phv, 0)
     payload = frame.start + std.payload_offset
     payload_length = frame.length - std.payload_offset
-    length = call5(switch.deparse, switch.state, phv, g.scratch, g.bytes + payload, payload_length)
+    length = call5(switch.deparse, switch.state, phv, g.scratch, g.slots + payload, payload_length)
     if std.error != 0:
         switch.faults += 1
         pool.give_back(g, slot_index)

@@ -13,15 +13,15 @@ So they are if nodes are divided among workers, each of which is a thread with g
 from __future__ import annotations
 
 from detour.base.jit import inner, int64
-from detour.engine.loop import channels, heap, mail, nic, pool, prefetch, switch
+from detour.engine.loop import channels, heap, mail, nic, pfc, pool, prefetch, switch
 from detour.engine.loop.layout import (
     BUDGET,
+    CLASS_PFC,
     DRAIN,
     MAX_TIME,
     ON_CHANNEL,
     ON_NIC,
     ON_PORT,
-    ON_TIMER,
     POOL_EMPTY,
     REACHED,
     TO_HOST,
@@ -35,7 +35,7 @@ from detour.engine.loop.log import must_drain
 from detour.engine.loop.native import channel_at, entity_at, heap_at, mail_at, node_at, slot_at
 from detour.engine.loop.socket_io import wall_ns
 
-NO_CLASS = int64(0)
+_NO_CLASS = int64(0)
 """Of frames from sockets and from Python, which have left no queue."""
 
 ONLY = int64(0)
@@ -44,27 +44,53 @@ ONLY = int64(0)
 EVENTS_AT_ONCE = 128
 """Events between two looks at what else there is to do."""
 
+_NEVER = int64(-1)
+
 _AHEAD = 8
 """mail whose slots are asked for before it is taken in"""
 
 
-@inner()
-def _channel_event(g: LoopGlobals, index: int) -> None:
-    """The first frame of a channel arrives."""
+@inner(forceinline=True)
+def _channel_event(g: LoopGlobals, index: int) -> int:
+    """The first frame of a channel arrives. Returns the port that may send now, -1: none."""
     slot = channels.pop(g, index)
     channel = channel_at(g.channels, index)
-    if channel.kind == TO_PORT:
-        switch.arrive(g, channel.index, slot, slot_at(g.slots, slot).port)
-    elif channel.kind == TO_HOST:
-        nic.arrive(g, channel.index, slot)
-    elif channel.kind == TO_INPUT:
-        switch.run_ingress(g, channel.index, slot)
-    elif channel.kind == TO_INGRESS:
-        if channel.up != 0:
-            switch.arrive(g, slot_at(g.slots, slot).port, slot, NO_CLASS)
+    kind, where, traffic_class = channel.kind, channel.index, _NO_CLASS
+    if kind == TO_HOST:
+        nic.arrive(g, where, slot)
+        return -1
+    if kind > TO_INPUT and (kind != TO_INGRESS or channel.up == 0):
+        _leave(g, index, slot)
+        return -1
+    if kind != TO_INPUT:
+        if kind == TO_PORT:
+            traffic_class = slot_at(g.slots, slot).port
         else:
-            channel.cut += 1
-            pool.give_back(g, slot)
+            where = slot_at(g.slots, slot).port
+        if traffic_class == CLASS_PFC:
+            pfc.receive(g, where, slot)
+            return where
+        where = switch.arrive(g, where, slot, traffic_class)
+    return switch.run_ingress(g, where, slot) if where >= 0 else -1
+
+
+@inner()
+def arrive_at_once(g: LoopGlobals, port: int, slot: int, time: int) -> None:
+    """A frame from outside arrives before whatever else happens, so it needs no event."""
+    g.now = time
+    g.events += 1
+    where = switch.arrive(g, port, slot, _NO_CLASS)
+    leaves_by = switch.run_ingress(g, where, slot) if where >= 0 else -1
+    if leaves_by >= 0:
+        switch.serve(g, leaves_by)
+
+
+@inner()
+def _leave(g: LoopGlobals, index: int, slot: int) -> None:
+    channel = channel_at(g.channels, index)
+    if channel.kind == TO_INGRESS:
+        channel.cut += 1
+        pool.give_back(g, slot)
     else:
         channels.leave(g, index, slot)
 
@@ -77,19 +103,18 @@ def step(g: LoopGlobals, node: int) -> None:
     g.events += 1
     who = heap.entity_of(top.who)
     entity = entity_at(g.entities, who)
-    kind = entity.kind
-    index = int64(entity.index)
+    kind, stamp = entity.kind, entity.stamp
+    port = index = int64(entity.index)
     if kind == ON_CHANNEL:
-        _channel_event(g, index)
-        return
-    # Most events schedule the next one of their entity. That moves this one down; taking it out first would sift twice.
-    stamp = entity.stamp
-    if kind == ON_PORT:
-        switch.serve(g, index)
+        port = _channel_event(g, index)
+    if kind <= ON_PORT:
+        if port >= 0:
+            switch.serve(g, port)
     elif kind == ON_NIC:
         nic.serve(g, index)
-    elif kind == ON_TIMER:
+    else:
         nic.timer(g, index)
+    # Most events schedule the next one of their entity. That moves this one down; taking it out first would sift twice.
     if entity.stamp == stamp:
         heap.cancel(g, who)
 
@@ -129,11 +154,13 @@ def _take_in(g: LoopGlobals) -> None:
 
 
 @inner()
-def _run_nodes(g: LoopGlobals, end: int) -> int:
-    """A worker's nodes up to the end of a window; returns when the first event after it is, of those that they have
-    when it is their turn."""
+def _run_nodes(g: LoopGlobals, side: int, end: int) -> int:
+    """A worker's nodes of one side up to the end of a window; returns when the first event after it is, of those that
+    they have when it is their turn."""
     first = MAX_TIME
-    for node in range(g.node_begin, g.node_end):
+    for node in range(g.begin_0 if side == 0 else g.begin_1, g.end_0 if side == 0 else g.end_1):
+        if node_at(g.nodes, node).side != side:
+            continue
         time = heap.first_time(g, node)
         if time < end:
             before, begun = g.events, 0 if g.measured == 0 else wall_ns(g)
@@ -150,45 +177,54 @@ def _run_nodes(g: LoopGlobals, end: int) -> int:
 
 
 @inner()
-def _first_event(g: LoopGlobals) -> int:
-    """Of a worker's nodes."""
-    first = MAX_TIME
-    for node in range(g.node_begin, g.node_end):
-        first = min(first, heap.first_time(g, node))
-    return first
+def _first_event(g: LoopGlobals, side: int) -> int:
+    """Of a worker's nodes of one side."""
+    return _run_nodes(g, side, _NEVER)
 
 
 @inner()
 def run_windows(g: LoopGlobals, until: int, budget: int) -> int:
     """Virtual time, many nodes: all, or with workers a worker's part. `budget` events of all workers, which all return
-    the same. Between two slices loop time is the end of a window."""
+    the same. Between two slices all nodes have been executed up to loop time.
+
+    Where nodes are of two sides, these take turns, and each runs up to a lookahead after the other: windows are twice
+    as long, so a node's state is brought into the cache half as often."""
     events_before, drops_before = g.events, g.pool_drops
-    first = _first_event(g)
+    side, why = int64(0), int64(REACHED)
+    first, other = _first_event(g, int64(0)), _first_event(g, int64(1))  # events of this side, and of the other one
+    known = int64(0)  # the other side has been executed up to here
     g.first_arrival = MAX_TIME
     while True:
-        begin, events, stop = min(first, g.first_arrival), g.events - events_before, g.wake
+        first, events, stop = min(first, g.first_arrival), g.events - events_before, g.wake
         if g.workers > 1:
             stop += 2 * (g.pool_drops != drops_before)
-            mail.meet(g, begin, events, stop)
-            begin, events, stop = MAX_TIME, 0, 0
+            mail.meet(g, first, other, events, stop)
+            first, other, events, stop = MAX_TIME, MAX_TIME, 0, 0
             for worker in range(g.workers):
                 row = mail.progress(g, g.round - 1, worker)
-                begin = min(begin, row.next_time)
+                first, other = min(first, row.next_time), min(other, row.other_time)
                 events += row.events
                 stop |= row.stop
             _take_in(g)
+        begin = min(first, other)
         if begin > until:
             g.now = max(g.now, until)
             return REACHED
         if stop != 0:
-            return WOKEN if stop == 1 else POOL_EMPTY
-        if events >= budget:
-            return BUDGET
-        # What a node does at `begin` reaches another one at `end` at the earliest, so all before `end` is known here.
-        end = min(begin + g.lookahead_ps, until + 1)
-        g.window_end = end
+            why = WOKEN if stop == 1 else POOL_EMPTY
+        elif events >= budget:
+            why = BUDGET
+        if why != REACHED and (begin >= known or stop > 1):
+            return why
+        # What the other side did before `known` is here. What it does later arrives at `end` at the earliest.
+        known = max(known, begin)
+        end = known if why != REACHED else min(known + g.lookahead_ps, until + 1)
+        g.known_until = end if g.sides == 1 else known
         g.first_arrival = MAX_TIME
         if g.workers > 1:
             mail.share_slots(g)
-        first = _run_nodes(g, end)
-        g.now = end - 1
+        first = _run_nodes(g, side, end)
+        g.now = known = end
+        g.now -= 1
+        if g.sides == 2:
+            first, other, side = other, first, 1 - side

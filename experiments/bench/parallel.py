@@ -8,8 +8,9 @@ asked for; the median counts. Results are compared by a digest of all tables of 
 
 The critical path is computed from the events of each node in each window, and from what an event of that node costs one
 thread in the mean: with W workers a window takes as long as the worker that has most to do. Nodes are divided as
-`engine.workers` does it, by what each costs in the whole run. Barriers, which `waiting_fraction` includes, are left
-out, and so is what caches of their own bring.
+`engine.workers` does it, by what each costs in the whole run. Where nodes of two sides take turns, turns are half as
+long here as in a run, which loses more to uneven loads. Barriers, which `waiting_fraction` includes, are left out, and
+so is what caches of their own bring.
 """
 
 from __future__ import annotations
@@ -139,12 +140,15 @@ def critical_path(load: ParallelLoad) -> list[CriticalPathRow]:
     # Single windows are measured badly where others use the machine as well.
     cost = np.array(executed) * ((ns - begin_ns) / np.maximum(events - begin_events, 1))
 
-    limit = cost.sum() / cost.max(axis=1).sum()
+    sides = [np.flatnonzero(network.node_sides == side) for side in set(network.node_sides.tolist())]
+    limit = cost.sum() / sum(cost[:, ours].max(axis=1).sum() for ours in sides)
     rows = []
     for workers in _WORKERS:
-        begins = np.searchsorted(shares(ns - begin_ns, workers), np.arange(workers))
-        longest = np.add.reduceat(np.pad(cost, ((0, 0), (0, 1))), begins, axis=1).max(axis=1)
-        rows.append(CriticalPathRow(load.name, workers, float(cost.sum() / longest.sum()), float(limit)))
+        longest = 0.0
+        for ours in sides:
+            begins = np.searchsorted(shares((ns - begin_ns)[ours], workers), np.arange(workers))
+            longest += np.add.reduceat(np.pad(cost[:, ours], ((0, 0), (0, 1))), begins, axis=1).max(axis=1).sum()
+        rows.append(CriticalPathRow(load.name, workers, float(cost.sum() / longest), float(limit)))
     return rows
 
 

@@ -150,10 +150,10 @@ def rewrite(state: SwitchState, change: entries.Difference) -> None:
     nothing uses any more stay."""
     numbers = [number for profile in state.action_profiles.values() for number in profile.groups()]
     groups = _Groups(max(numbers, default=0))
-    for entity in (*change.insert, *change.modify):
+    for number, entity in enumerate((*change.insert, *change.modify)):
         match entity:
             case entries.TableEntry():
-                _insert(state, entity, groups, fresh=entity in change.insert)
+                _insert(state, entity, groups, fresh=number < len(change.insert))
             case entries.DefaultAction():
                 state.tables[entity.table].set_default(*_call(state, entity.action))
             case _:

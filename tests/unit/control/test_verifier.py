@@ -128,6 +128,8 @@ SABOTAGE = {
         5, drop(entry_for("fcbb:bb00:5::", 48, schema.LOCAL_SID)), "uN fcbb:bb00:5::/48: from s"),
     "a locator is missing": (
         1, drop(entry_for("fcbb:bb00:5::", 48)), "uN fcbb:bb00:5::/48: from s0, some way does not end at s4"),
+    "a block of locators is missing": (
+        1, drop(entry_for("fcbb:bb00:10::", 44)), "from s0, some way does not end at s"),
     "a uA leaves elsewhere": (
         1, lambda e: replace(e, action=Action.of(schema.UA, port=4))
         if entry_for("fcbb:bb00:e003::", 48, schema.LOCAL_SID)(e) else e,
