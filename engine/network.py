@@ -281,10 +281,8 @@ class Network:
     ) -> None:
         """Attaches a Linux interface (root): an existing one by a raw packet socket; if there is none of that
         name, a TAP device is made and lives as long as the network."""
-        self._attach_outside(port, lambda: self._open_interface(name), rate_bps, delay_ps, queue_packets)
-
-    def _open_interface(self, name: str) -> sockets.Attachment:
-        return sockets.open_interface(name, ring=self._memory.g["rings"] < sockets.MOST_RINGS)
+        ring = self._memory.g["rings"] < sockets.MOST_RINGS
+        self._attach_outside(port, lambda: sockets.open_interface(name, ring), rate_bps, delay_ps, queue_packets)
 
     def attach_linux_host(
         self, port: Port, attachment: sockets.Attachment, rate_bps: int = 0, delay_ps: int = 0, queue_packets: int = 64

@@ -203,10 +203,8 @@ def _receive_message(g: LoopGlobals, io: IoRecord, data: int) -> int:
     length = recvmsg(io.fd, io.message, _RECEIVE_FLAGS)
     control = io.message + AT_CONTROL
     is_auxdata = load32(control + 8) == _SOL_PACKET and load32(control + 12) == _PACKET_AUXDATA
-    if load64(io.message + 40) >= 36 and is_auxdata:
-        io.tag = _vlan_tag(load32(control + 16), load16(control + 32), load16(control + 34))
-    else:
-        io.tag = 0
+    status = load32(control + 16) if load64(io.message + 40) >= 36 and is_auxdata else 0
+    io.tag = _vlan_tag(status, load16(control + 32), load16(control + 34))
     return length
 
 
@@ -219,9 +217,8 @@ def _receive_from_ring(g: LoopGlobals, io: IoRecord, data: int) -> int:
         return -1
     length = (word >> 32) & 0xFFFFFFFF
     if load32(header + _RING_STORED) < length:  # the kernel has put all of it into the socket's queue, if it could
-        length = _receive_message(g, io, data) if word & _RING_COPY else g.frame_bytes + 1
-        if length < 0:
-            length = g.frame_bytes + 1
+        rest = _receive_message(g, io, data) if word & _RING_COPY else -1
+        length = rest if rest >= 0 else g.frame_bytes + 1
     elif length <= g.frame_bytes:
         move_bytes(data, header + load16(header + _RING_FRAME), length)
         io.tag = _vlan_tag(word, load16(header + _RING_TAG), load16(header + _RING_TAG + 2))

@@ -107,8 +107,8 @@ def _forward(ring: int, send_fd: int, waiting: Int32s1, stop: Int64s1) -> None:
         if moved == 0:
             _poll(waiting.ctypes.data, 1, 10)
         elif moved < _BATCH:  # who looks again at once is in the way of who fills the ring
-            begin = _now(spec)
-            while _now(spec) - begin < _PAUSE_NS // 2:
+            until = _now(spec) + _PAUSE_NS // 2
+            while _now(spec) < until:
                 pass
 
 

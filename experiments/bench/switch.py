@@ -229,7 +229,6 @@ def report(measured: list[Size], notes: list[str]) -> BenchReport:
     veth = [ratio(size.engine_veth_pps, size.bmv2_pps) for size in measured]
     without_loss = [ratio(size.engine_lossless_pps, size.bmv2_pps) for size in measured]
     of_forwarder = [ratio(size.engine_lossless_pps, size.forwarder_lossless_pps) for size in measured]
-    # How many times as long BMv2 takes.
     latency = [ratio(size.bmv2_latency_us, size.engine_latency_us) for size in measured]
     ratios = {
         "ratio_in_process": _least(inside),
